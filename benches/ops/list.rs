@@ -239,12 +239,12 @@ fn resizes() -> Vec<Entry> {
     ];
     let resizing = |name, op| entry(name, Kind::Resizing, Plain::None, op);
     vec![
-        resizing("Resize 224", resize(Interpolation::BilinearAntialias)),
+        resizing("Resize 224", resize(Interpolation::Bilinear)),
         resizing("Resize 224 area", resize(Interpolation::Area)),
         resizing("Resize 224 nearest", resize(Interpolation::Nearest)),
-        resizing("Resize 224 bilinear", resize(Interpolation::Bilinear)),
-        resizing("Resize 224 bicubic", resize(Interpolation::Bicubic)),
-        resizing("Resize 224 bicubic, antialias", resize(Interpolation::BicubicAntialias)),
+        resizing("Resize 224 bilinear", resize(Interpolation::BilinearAliased)),
+        resizing("Resize 224 bicubic", resize(Interpolation::BicubicAliased)),
+        resizing("Resize 224 bicubic, antialias", resize(Interpolation::Bicubic)),
         entry("RandomResizedCrop 224", Kind::Resizing, Plain::None, crop),
         Entry {
             name: "RandomZoomOut, Resize 224",

@@ -163,7 +163,7 @@ impl CenterCrop {
             with_default(
                 "interpolation",
                 INTERPOLATION_WORDS,
-                ParamValue::Word("bilinear-antialias"),
+                ParamValue::Word("bilinear"),
                 "how pixels are weighed where there is a `ratio`",
             ),
         ],

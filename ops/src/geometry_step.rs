@@ -9,18 +9,19 @@ use crate::shape::Window;
 ///
 /// ```
 /// # use fuseloop_ops::*;
-/// let sharp = Resize::new(256)?.interpolation(Interpolation::BicubicAntialias);
+/// let sharp = Resize::new(256)?.interpolation(Interpolation::Bicubic);
+/// let aliased = Resize::new(256)?.interpolation(Interpolation::Bilinear.antialias(false));
 /// # Ok::<(), fuseloop_ops::ParamError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Interpolation {
-    /// A triangle filter whose width follows the scale, like torchvision's `BILINEAR` with
-    /// `antialias=True` and Pillow's `BILINEAR`: within one level of both, and equal to torchvision's
-    /// to the bit under [`NumberRule::Exact`](crate::NumberRule::Exact). The
-    /// weights are integers that sum to 2^14, and sums of rows are not rounded to u8.
+    /// A triangle filter whose width follows the scale: torchvision's `BILINEAR` with `antialias=True`, its
+    /// default, and Pillow's `BILINEAR`. Within one level of both, and equal to torchvision's to the bit under
+    /// [`NumberRule::Exact`](crate::NumberRule::Exact). The weights are integers that sum to 2^14, and sums of
+    /// rows are not rounded to u8.
     #[default]
-    BilinearAntialias,
+    Bilinear,
     /// OpenCV's `INTER_AREA`, which FFCV uses, to the bit. Where it enlarges an axis, it
     /// interpolates between two pixels instead, as OpenCV does.
     Area,
@@ -28,15 +29,30 @@ pub enum Interpolation {
     Nearest,
     /// torchvision's `NEAREST_EXACT`, which is Pillow's `NEAREST`.
     NearestExact,
-    /// torchvision's `BILINEAR` with `antialias=False`.
-    Bilinear,
-    /// torchvision's `BICUBIC` with `antialias=False`.
+    /// torchvision's `BICUBIC` with `antialias=True`, its default.
     Bicubic,
-    /// torchvision's `BICUBIC` with `antialias=True`.
-    BicubicAntialias,
+    /// Two pixels per axis at any scale: torchvision's `BILINEAR` with `antialias=False`, and OpenCV's
+    /// `INTER_LINEAR` within one level. Small sizes miss pixels.
+    BilinearAliased,
+    /// Four pixels per axis at any scale: torchvision's `BICUBIC` with `antialias=False`. Small sizes miss pixels.
+    BicubicAliased,
 }
 
 impl Interpolation {
+    /// Returns the interpolation with or without antialiasing, torchvision's `antialias`: `Bilinear` and `Bicubic`
+    /// become [`BilinearAliased`](Self::BilinearAliased) and [`BicubicAliased`](Self::BicubicAliased), and back.
+    /// The others are unchanged, as in torchvision.
+    #[must_use]
+    pub const fn antialias(self, antialias: bool) -> Self {
+        match (self, antialias) {
+            (Self::Bilinear | Self::BilinearAliased, true) => Self::Bilinear,
+            (Self::Bilinear | Self::BilinearAliased, false) => Self::BilinearAliased,
+            (Self::Bicubic | Self::BicubicAliased, true) => Self::Bicubic,
+            (Self::Bicubic | Self::BicubicAliased, false) => Self::BicubicAliased,
+            (other, _) => other,
+        }
+    }
+
     /// Returns true if a pixel may be computed from several others.
     pub(crate) const fn blends(self) -> bool {
         !matches!(self, Self::Nearest | Self::NearestExact)
@@ -46,13 +62,13 @@ impl Interpolation {
     /// does not have.
     const fn resampling(self) -> Option<Resampling> {
         match self {
-            Self::BilinearAntialias => Some(Resampling::BilinearAntialias),
+            Self::Bilinear => Some(Resampling::BilinearAntialias),
             Self::Area => None,
             Self::Nearest => Some(Resampling::Nearest),
             Self::NearestExact => Some(Resampling::NearestExact),
-            Self::Bilinear => Some(Resampling::Bilinear),
-            Self::Bicubic => Some(Resampling::Bicubic),
-            Self::BicubicAntialias => Some(Resampling::BicubicAntialias),
+            Self::Bicubic => Some(Resampling::BicubicAntialias),
+            Self::BilinearAliased => Some(Resampling::Bilinear),
+            Self::BicubicAliased => Some(Resampling::Bicubic),
         }
     }
 }
@@ -90,7 +106,7 @@ pub enum GeometryStep {
         /// The method by which pixels are weighted.
         interpolation: Interpolation,
     },
-    /// Scales a part of the input to `size` as [`Interpolation::BilinearAntialias`] does, like Pillow's `resize` with a
+    /// Scales a part of the input to `size` as [`Interpolation::Bilinear`] does, like Pillow's `resize` with a
     /// `box`. The part may begin and end inside pixels. The input is u8. The planner makes this step of a `Resize`
     /// whose image is decoded at a smaller scale.
     #[doc(hidden)]
@@ -119,7 +135,7 @@ pub fn crop(window: Window) -> GeometryStep {
 #[must_use]
 pub const fn resize_producer(interpolation: Interpolation) -> RowProducer {
     match interpolation {
-        Interpolation::BilinearAntialias => RowProducer::Compiled,
+        Interpolation::Bilinear => RowProducer::Compiled,
         _ => RowProducer::Called,
     }
 }

@@ -59,7 +59,7 @@ impl Letterbox {
     /// If a side is not in `1..=65535`.
     pub fn new(size: impl Into<Size>) -> Result<Self, ParamError> {
         let size = output_size(OP, size.into())?;
-        let fit = Fit { size, scale_up: true, interpolation: Interpolation::Bilinear };
+        let fit = Fit { size, scale_up: true, interpolation: Interpolation::BilinearAliased };
         Ok(Self::of(fit, Border { size, center: true, fill: [114; 3] }))
     }
 
@@ -85,7 +85,8 @@ impl Letterbox {
         Self::of(self.fit, Border { fill, ..self.border })
     }
 
-    /// Sets how pixels are weighted. Default bilinear, as in Ultralytics.
+    /// Sets how pixels are weighted. Default [`BilinearAliased`](Interpolation::BilinearAliased): OpenCV's
+    /// `INTER_LINEAR`, as in Ultralytics.
     #[must_use]
     pub fn interpolation(self, interpolation: Interpolation) -> Self {
         Self::of(Fit { interpolation, ..self.fit }, self.border)
@@ -240,7 +241,7 @@ impl Letterbox {
             with_default(
                 "interpolation",
                 INTERPOLATION_WORDS,
-                ParamValue::Word("bilinear"),
+                ParamValue::Word("bilinear-aliased"),
                 "how pixels are weighed",
             ),
         ],

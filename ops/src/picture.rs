@@ -269,18 +269,20 @@ impl FloatImage {
         let view = packed(&bytes, self.size, self.channels);
         let size = geometry_step::output(motion, self.size);
         memory::probe(self.channels * size.pixels() as usize, "a picture")?; // each arm allocates this much
-        let pixels =
-            match *motion {
-                GeometryStep::Resize { interpolation: Interpolation::Area, .. } => {
-                    area::resize(view, size).expect("no side is 0")
-                }
-                GeometryStep::Resize {
-                    interpolation: Interpolation::BilinearAntialias, ..
-                } if rule != NumberRule::Exact => bilinear::resize(&view, size),
-                GeometryStep::ResizePart { part, .. } => bilinear::resize_part(&view, part, size),
-                _ => geometry_step::row_filter(motion)
-                    .map_or_else(Vec::new, |filter| filter.eval(&view)),
-            };
+        let pixels = match *motion {
+            GeometryStep::Resize { interpolation: Interpolation::Area, .. } => {
+                area::resize(view, size).expect("no side is 0")
+            }
+            GeometryStep::Resize { interpolation: Interpolation::Bilinear, .. }
+                if rule != NumberRule::Exact =>
+            {
+                bilinear::resize(&view, size)
+            }
+            GeometryStep::ResizePart { part, .. } => bilinear::resize_part(&view, part, size),
+            _ => {
+                geometry_step::row_filter(motion).map_or_else(Vec::new, |filter| filter.eval(&view))
+            }
+        };
         Self::from_view(&packed(&pixels, size, self.channels))
     }
 }

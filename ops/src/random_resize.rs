@@ -4,8 +4,8 @@ use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Typ
 use crate::error::{LONGEST, side};
 use crate::op::{Dim, ImageType, on_numbers};
 use crate::registry::{
-    BuiltOp, GEOMETRY, Golden, INTERPOLATION, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
-    built, recipe, required,
+    ANTIALIAS, BuiltOp, GEOMETRY, Golden, INTERPOLATION, OpInfo, ParamKind, ParamValue, Recipe,
+    Recipes, built, recipe, required,
 };
 use crate::{Interpolation, ParamError, Resize, Size, TypeError, geometry_step};
 
@@ -118,11 +118,12 @@ impl RandomResize {
                 "short sides are below this",
             ),
             INTERPOLATION,
+            ANTIALIAS,
         ],
         aliases: &[],
         build: |args| {
             let op = RandomResize::new(args.u32("min_size")?, args.u32("max_size")?)?;
-            Ok(built(op.interpolation(args.interpolation("interpolation")?)))
+            Ok(built(op.interpolation(args.antialiased_interpolation()?)))
         },
         recipes: Recipes::Drawn(&[Recipe { name: "RandomResize", draw: random }]),
         golden: Golden::None("a Resize, which has goldens, to a random length"),

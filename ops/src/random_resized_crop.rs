@@ -4,8 +4,8 @@ use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Typ
 use crate::error::{output_size, positive_range};
 use crate::op::on_numbers;
 use crate::registry::{
-    GEOMETRY, Golden, INTERPOLATION, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SIZE, built,
-    recipe, with_default,
+    ANTIALIAS, GEOMETRY, Golden, INTERPOLATION, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
+    SIZE, built, recipe, with_default,
 };
 use crate::shape::Window;
 use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
@@ -185,12 +185,13 @@ impl RandomResizedCrop {
                 "width over height",
             ),
             INTERPOLATION,
+            ANTIALIAS,
         ],
         aliases: &[],
         build: |args| {
             let op = RandomResizedCrop::new(args.size("size")?)?;
             let op = op.scale(args.range("scale")?)?.ratio(args.range("ratio")?)?;
-            Ok(built(op.interpolation(args.interpolation("interpolation")?)))
+            Ok(built(op.interpolation(args.antialiased_interpolation()?)))
         },
         recipes: Recipes::Drawn(&[Recipe {
             name: "RandomResizedCrop",

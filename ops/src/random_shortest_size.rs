@@ -4,8 +4,8 @@ use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Typ
 use crate::error::{side, within_longest};
 use crate::op::{Dim, ImageType, on_numbers};
 use crate::registry::{
-    BuiltOp, GEOMETRY, Golden, INTERPOLATION, OpArgs, OpInfo, ParamKind, ParamValue, Recipe,
-    Recipes, SpecError, built, optional, recipe, required,
+    ANTIALIAS, BuiltOp, GEOMETRY, Golden, INTERPOLATION, OpArgs, OpInfo, ParamKind, ParamValue,
+    Recipe, Recipes, SpecError, built, optional, recipe, required,
 };
 use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 
@@ -151,6 +151,7 @@ impl RandomShortestSize {
             ),
             optional("max_size", ParamKind::Whole, "most pixels of the long side"),
             INTERPOLATION,
+            ANTIALIAS,
         ],
         aliases: &[],
         build: |args| Ok(built(shortest_size(args)?)),
@@ -169,7 +170,7 @@ fn shortest_size(args: &OpArgs<'_>) -> Result<RandomShortestSize, SpecError> {
         Some(most) => op.max_size(most)?,
         None => op,
     };
-    Ok(op.interpolation(args.interpolation("interpolation")?))
+    Ok(op.interpolation(args.antialiased_interpolation()?))
 }
 
 fn random(rng: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {

@@ -60,7 +60,7 @@ pub use value::{SpecData, SpecEntry, SpecOp, SpecTable, SpecValue};
 
 pub use args::BOX_FORMAT_WORDS;
 pub(crate) use args::{INTERPOLATION_WORDS, WARP_INTERPOLATION_WORDS};
-pub(crate) use shared::{FILL, INTERPOLATION, P, SIZE};
+pub(crate) use shared::{ANTIALIAS, FILL, INTERPOLATION, P, SIZE};
 
 use crate::author::Op;
 use crate::default_floats::nearest_f32;

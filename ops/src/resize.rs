@@ -4,8 +4,8 @@ use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Typ
 use crate::error::{LONGEST, output_size, side};
 use crate::op::{Dim, ImageType, on_numbers};
 use crate::registry::{
-    GEOMETRY, Golden, INTERPOLATION, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
-    SpecError, built, optional, recipe, required, with_default,
+    ANTIALIAS, GEOMETRY, Golden, INTERPOLATION, OpArgs, OpInfo, ParamKind, ParamValue, Recipe,
+    Recipes, SpecError, built, optional, recipe, required, with_default,
 };
 use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 
@@ -229,6 +229,7 @@ impl Resize {
             ),
             INTERPOLATION,
             optional("max_size", ParamKind::Whole, "most pixels of the long side, for a short one"),
+            ANTIALIAS,
             with_default(
                 "side",
                 ParamKind::Word(&["short", "long"]),
@@ -237,7 +238,7 @@ impl Resize {
             ),
         ],
         aliases: &[],
-        build: |args| Ok(built(resize(args)?.interpolation(args.interpolation("interpolation")?))),
+        build: |args| Ok(built(resize(args)?.interpolation(args.antialiased_interpolation()?))),
         recipes: Recipes::Drawn(&[
             Recipe {
                 name: "Resize",

@@ -5,7 +5,7 @@ use crate::default_floats::DefaultFloats;
 use crate::error::{output_size, positive_range, within_longest};
 use crate::op::{Dim, ImageType, on_numbers};
 use crate::registry::{
-    GEOMETRY, Golden, INTERPOLATION, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
+    ANTIALIAS, GEOMETRY, Golden, INTERPOLATION, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
     built, recipe, required, with_default,
 };
 use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
@@ -153,12 +153,13 @@ impl ScaleJitter {
                 "range of the factor",
             ),
             INTERPOLATION,
+            ANTIALIAS,
         ],
         aliases: &[],
         build: |args| {
             let [width, height] = args.kernel("target_size")?;
             let op = ScaleJitter::new((width, height))?.scale_range(args.range("scale_range")?)?;
-            Ok(built(op.interpolation(args.interpolation("interpolation")?)))
+            Ok(built(op.interpolation(args.antialiased_interpolation()?)))
         },
         recipes: Recipes::Drawn(&[Recipe {
             name: "ScaleJitter",

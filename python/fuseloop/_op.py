@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from typing import Any, NoReturn
 
 from ._fuseloop import check_op
@@ -111,6 +112,8 @@ def _rebuilt(kind: type[Op], params: dict[str, Any]) -> Op:
 
 def _plain(value: Any) -> Any:
     """Returns a parameter as bools, numbers, texts, tuples and ops."""
+    if isinstance(value, Enum):  # torchvision's InterpolationMode, Pillow's Resampling
+        value = value.value
     if value is None or isinstance(value, (bool, int, float, str, Op)):
         return _DTYPES.get(value, value) if isinstance(value, str) else value
     if isinstance(value, Mapping):

@@ -79,7 +79,7 @@ def _interpolation(transform: Any, warp: bool = False) -> Any:
     antialias = getattr(transform, "antialias", True)
     word = {"bilinear": "bilinear", "bicubic": "bicubic"}.get(given)
     if word is not None:
-        return f"{word}-antialias" if antialias in (True, None, "warn") else word
+        return word if antialias in (True, None, "warn") else f"{word}-aliased"
     if given in ("nearest", "nearest-exact"):
         return str(given)
     raise ConfigError(f"{type(transform).__name__}: there is no interpolation {given}")

@@ -13,7 +13,7 @@ from ._lambda import Lambda
 from ._op import Compose, Op, from_torchvision
 
 Interpolation = Literal[
-    "bilinear-antialias", "area", "nearest", "nearest-exact", "bilinear", "bicubic", "bicubic-antialias"
+    "bilinear", "area", "nearest", "nearest-exact", "bicubic", "bilinear-aliased", "bicubic-aliased"
 ]
 Device = Literal["auto", "cpu", "cuda", "cuda:0", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6", "cuda:7"]
 Pair = Sequence[float]
@@ -129,13 +129,14 @@ class RandomResizedCrop(Op):
         scale: Share of the area. Expected: (low, high).
         ratio: Width over height. Expected: (low, high).
         interpolation: How pixels are weighed.
+        antialias: Torchvision's: false is the interpolation with "-aliased"; default: true.
 
     >>> RandomResizedCrop(224)
     RandomResizedCrop(224)
     """
 
     __slots__ = ()
-    __match_args__ = ("size", "scale", "ratio", "interpolation")
+    __match_args__ = ("size", "scale", "ratio", "interpolation", "antialias")
     name = "RandomResizedCrop"
 
     def __init__(
@@ -143,9 +144,10 @@ class RandomResizedCrop(Op):
         size: Size,
         scale: Pair = (0.08, 1.0),
         ratio: Pair = (0.75, 1.3333333333333333),
-        interpolation: Interpolation = "bilinear-antialias",
+        interpolation: Interpolation = "bilinear",
+        antialias: bool | None = None,
     ) -> None:
-        super().__init__(size=size, scale=scale, ratio=ratio, interpolation=interpolation)
+        super().__init__(size=size, scale=scale, ratio=ratio, interpolation=interpolation, antialias=antialias)
 
 
 class Resize(Op):
@@ -155,6 +157,7 @@ class Resize(Op):
         size: One number: of the side named. Expected: pixels, or (height, width).
         interpolation: How pixels are weighed.
         max_size: Most pixels of the long side, for a short one.
+        antialias: Torchvision's: false is the interpolation with "-aliased"; default: true.
         side: Which one number is for; long is torchvision's size = None with a max_size.
 
     >>> Resize(256)
@@ -162,17 +165,18 @@ class Resize(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("size", "interpolation", "max_size", "side")
+    __match_args__ = ("size", "interpolation", "max_size", "antialias", "side")
     name = "Resize"
 
     def __init__(
         self,
         size: Size,
-        interpolation: Interpolation = "bilinear-antialias",
+        interpolation: Interpolation = "bilinear",
         max_size: int | None = None,
+        antialias: bool | None = None,
         side: Literal["short", "long"] = "short",
     ) -> None:
-        super().__init__(size=size, interpolation=interpolation, max_size=max_size, side=side)
+        super().__init__(size=size, interpolation=interpolation, max_size=max_size, antialias=antialias, side=side)
 
 
 class CenterCrop(Op):
@@ -195,7 +199,7 @@ class CenterCrop(Op):
         self,
         size: Size,
         ratio: float | None = None,
-        interpolation: Interpolation = "bilinear-antialias",
+        interpolation: Interpolation = "bilinear",
     ) -> None:
         super().__init__(size=size, ratio=ratio, interpolation=interpolation)
 
@@ -309,17 +313,24 @@ class RandomResize(Op):
         min_size: Shortest short side.
         max_size: Short sides are below this.
         interpolation: How pixels are weighed.
+        antialias: Torchvision's: false is the interpolation with "-aliased"; default: true.
 
     >>> RandomResize(256, 481)
     RandomResize(256, 481)
     """
 
     __slots__ = ()
-    __match_args__ = ("min_size", "max_size", "interpolation")
+    __match_args__ = ("min_size", "max_size", "interpolation", "antialias")
     name = "RandomResize"
 
-    def __init__(self, min_size: int, max_size: int, interpolation: Interpolation = "bilinear-antialias") -> None:
-        super().__init__(min_size=min_size, max_size=max_size, interpolation=interpolation)
+    def __init__(
+        self,
+        min_size: int,
+        max_size: int,
+        interpolation: Interpolation = "bilinear",
+        antialias: bool | None = None,
+    ) -> None:
+        super().__init__(min_size=min_size, max_size=max_size, interpolation=interpolation, antialias=antialias)
 
 
 class RandomShortestSize(Op):
@@ -329,22 +340,24 @@ class RandomShortestSize(Op):
         min_size: Lengths of the short side. Expected: a list of whole numbers, 0 or more.
         max_size: Most pixels of the long side.
         interpolation: How pixels are weighed.
+        antialias: Torchvision's: false is the interpolation with "-aliased"; default: true.
 
     >>> RandomShortestSize((480, 512, 544))
     RandomShortestSize((480, 512, 544))
     """
 
     __slots__ = ()
-    __match_args__ = ("min_size", "max_size", "interpolation")
+    __match_args__ = ("min_size", "max_size", "interpolation", "antialias")
     name = "RandomShortestSize"
 
     def __init__(
         self,
         min_size: Iterable[int],
         max_size: int | None = None,
-        interpolation: Interpolation = "bilinear-antialias",
+        interpolation: Interpolation = "bilinear",
+        antialias: bool | None = None,
     ) -> None:
-        super().__init__(min_size=min_size, max_size=max_size, interpolation=interpolation)
+        super().__init__(min_size=min_size, max_size=max_size, interpolation=interpolation, antialias=antialias)
 
 
 class ScaleJitter(Op):
@@ -354,22 +367,26 @@ class ScaleJitter(Op):
         target_size: The size that a factor of 1 fits into. Expected: pixels, or (width, height).
         scale_range: Range of the factor. Expected: (low, high).
         interpolation: How pixels are weighed.
+        antialias: Torchvision's: false is the interpolation with "-aliased"; default: true.
 
     >>> ScaleJitter(1024)
     ScaleJitter(1024)
     """
 
     __slots__ = ()
-    __match_args__ = ("target_size", "scale_range", "interpolation")
+    __match_args__ = ("target_size", "scale_range", "interpolation", "antialias")
     name = "ScaleJitter"
 
     def __init__(
         self,
         target_size: Size,
         scale_range: Pair = (0.1, 2.0),
-        interpolation: Interpolation = "bilinear-antialias",
+        interpolation: Interpolation = "bilinear",
+        antialias: bool | None = None,
     ) -> None:
-        super().__init__(target_size=target_size, scale_range=scale_range, interpolation=interpolation)
+        super().__init__(
+            target_size=target_size, scale_range=scale_range, interpolation=interpolation, antialias=antialias
+        )
 
 
 class FixedSizeCrop(Op):
@@ -415,7 +432,7 @@ class Letterbox(Op):
         scale_up: bool = True,
         center: bool = True,
         fill: Color = 114,
-        interpolation: Interpolation = "bilinear",
+        interpolation: Interpolation = "bilinear-aliased",
     ) -> None:
         super().__init__(size=size, scale_up=scale_up, center=center, fill=fill, interpolation=interpolation)
 

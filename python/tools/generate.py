@@ -29,7 +29,7 @@ from ._lambda import Lambda
 from ._op import Compose, Op, from_torchvision
 
 Interpolation = Literal[
-    "bilinear-antialias", "area", "nearest", "nearest-exact", "bilinear", "bicubic", "bicubic-antialias"
+    "bilinear", "area", "nearest", "nearest-exact", "bicubic", "bilinear-aliased", "bicubic-aliased"
 ]
 Device = Literal["auto", "cpu", "cuda", "cuda:0", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6", "cuda:7"]
 Pair = Sequence[float]
@@ -83,7 +83,7 @@ EXTRAS = {
 
 
 # Types with a name, by their first and last words.
-NAMED = {("bilinear-antialias", "bicubic-antialias"): "Interpolation", ("auto", "cuda:7"): "Device"}
+NAMED = {("bilinear", "bicubic-aliased"): "Interpolation", ("auto", "cuda:7"): "Device"}
 
 
 def literal(words):

@@ -706,7 +706,7 @@ impl LoaderBuilder {
     }
 
     /// If true, a JPEG is decoded at 1/2, 1/4 or 1/8 of its size where the first op that is not a crop or a flip is a
-    /// resize, by [`Interpolation::BilinearAntialias`](fuseloop_ops::Interpolation::BilinearAntialias), that would
+    /// resize, by [`Interpolation::Bilinear`](fuseloop_ops::Interpolation::Bilinear), that would
     /// still read at least two rows and columns of the smaller image for each that it writes: Pillow's `draft` with a
     /// `reducing_gap` of 2. Default false.
     ///

@@ -386,7 +386,8 @@ fn motions_that_lead_outside_read_nothing_outside() {
 
 #[test]
 fn rows_that_nobody_planned_are_a_panic_that_says_so() {
-    let resize = || GeometryStep::Resize { size: SIZE, interpolation: Interpolation::Bilinear };
+    let resize =
+        || GeometryStep::Resize { size: SIZE, interpolation: Interpolation::BilinearAliased };
     for motions in [vec![resize()], vec![resize(), resize()]] {
         let said = panic_of(move || {
             let plan = plan(ops![Mover(motions)]).unwrap();

@@ -291,7 +291,7 @@ fn indices_are_not_blended() {
     let path = segmentation(dir.path(), mask).unwrap();
     let indices = || Loader::open(&path).unwrap().read_mode("mask", ImageReadMode::Index);
     let resize = |interpolation| ops![Resize::new(4).unwrap().interpolation(interpolation)];
-    let bilinear = indices().pipeline("mask", resize(Interpolation::Bilinear));
+    let bilinear = indices().pipeline("mask", resize(Interpolation::BilinearAliased));
     assert!(refusal(bilinear).contains("would blend the class numbers of a mask"));
     indices().pipeline("mask", resize(Interpolation::Nearest)).build().unwrap();
 }

@@ -56,7 +56,7 @@ fn resident() -> usize {
 
 fn compile_and_drop(times: usize) {
     for time in 0..times {
-        let interpolation = [Interpolation::Area, Interpolation::BilinearAntialias][time % 2];
+        let interpolation = [Interpolation::Area, Interpolation::Bilinear][time % 2];
         let kernel = Kernel::compile(plan(interpolation)).unwrap();
         assert!(kernel.code_bytes() > 0);
     }
@@ -92,7 +92,7 @@ fn dropped_kernels_leave_nothing_behind() {
 
 fn no_page_is_writable_and_executable() {
     let before = code_mappings();
-    let kernels: Vec<Kernel> = [Interpolation::Area, Interpolation::BilinearAntialias]
+    let kernels: Vec<Kernel> = [Interpolation::Area, Interpolation::Bilinear]
         .map(|interpolation| Kernel::compile(plan(interpolation)).unwrap())
         .into();
     assert!(code_mappings() > before, "the code of living kernels is not seen");
@@ -106,7 +106,7 @@ fn no_page_is_writable_and_executable() {
 
 fn one_kernel_gives_equal_bits_from_many_threads() {
     const SAMPLES: u64 = 48;
-    for interpolation in [Interpolation::Area, Interpolation::BilinearAntialias] {
+    for interpolation in [Interpolation::Area, Interpolation::Bilinear] {
         let kernel = Kernel::compile(plan(interpolation)).unwrap();
         let mut scratch = Scratch::default();
         let alone: Vec<Vec<u8>> =

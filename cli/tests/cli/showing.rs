@@ -294,7 +294,7 @@ fn ops_lists_every_op_and_explains_one() {
         "\ngeometry\n",
         "  RandomHorizontalFlip(p = 0.5): mirrors a share p of the images left to right\n",
         "  Cutout(crop_size, fill = 0): paints a random square over\n",
-        "  CenterCrop(size, [ratio], interpolation = \"bilinear-antialias\"): ",
+        "  CenterCrop(size, [ratio], interpolation = \"bilinear\"): ",
     ] {
         assert!(format!("\n{text}").contains(line), "{line}:\n{text}");
     }

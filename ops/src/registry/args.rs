@@ -6,21 +6,32 @@ use super::{
 };
 use super::{MAX_OPS, SpecValue, error, nearest};
 use crate::shape::DTYPES;
-use crate::{BoxFormat, DType, Interpolation, NumberOrRange, Ops, Sides, Size, WarpInterpolation};
+use crate::{
+    BoxFormat, DType, Interpolation, NumberOrRange, Ops, ParamError, Sides, Size, WarpInterpolation,
+};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 
 /// Every interpolation, by the name a user writes.
 const INTERPOLATIONS: [(&str, Interpolation); 7] = [
-    ("bilinear-antialias", Interpolation::BilinearAntialias),
+    ("bilinear", Interpolation::Bilinear),
     ("area", Interpolation::Area),
     ("nearest", Interpolation::Nearest),
     ("nearest-exact", Interpolation::NearestExact),
-    ("bilinear", Interpolation::Bilinear),
     ("bicubic", Interpolation::Bicubic),
-    ("bicubic-antialias", Interpolation::BicubicAntialias),
+    ("bilinear-aliased", Interpolation::BilinearAliased),
+    ("bicubic-aliased", Interpolation::BicubicAliased),
 ];
+
+/// Words of earlier versions, which are still read.
+const EARLIER: [(&str, Interpolation); 2] = [
+    ("bilinear-antialias", Interpolation::Bilinear),
+    ("bicubic-antialias", Interpolation::Bicubic),
+];
+
+/// The numbers of Pillow, which torchvision takes for a resize and for a warp.
+const PILLOW: [(i64, &str); 3] = [(0, "nearest"), (2, "bilinear"), (3, "bicubic")];
 
 /// The names of the interpolations of a resize.
 pub(crate) const INTERPOLATION_WORDS: ParamKind = ParamKind::Word(&names_of(&INTERPOLATIONS));
@@ -341,14 +352,30 @@ impl OpArgs<'_> {
         })
     }
 
-    /// Returns the interpolation of a resize.
+    /// Returns the interpolation of a resize, by its word or by Pillow's number.
     pub fn interpolation(&self, name: &str) -> Result<Interpolation, SpecError> {
-        self.choice(name, &INTERPOLATIONS)
+        self.read(name, |value| {
+            let word = interpolation_word(value)?;
+            find(word, &INTERPOLATIONS).or_else(|| find(word, &EARLIER))
+        })
     }
 
-    /// Returns the interpolation of a warp.
+    /// Returns the interpolation of a resize whose op has the parameter `antialias` too.
+    pub fn antialiased_interpolation(&self) -> Result<Interpolation, SpecError> {
+        let interpolation = self.interpolation("interpolation")?;
+        let antialias = self.if_given("antialias", Self::bool)?;
+        let antialiased = antialias.map_or(interpolation, |is_so| interpolation.antialias(is_so));
+        if antialias == Some(true) && interpolation != antialiased {
+            let found = "true, beside an aliased interpolation";
+            let expected = "false, or the interpolation without \"-aliased\"";
+            return Err(ParamError::new(self.owner, "antialias", found, expected).into());
+        }
+        Ok(antialiased)
+    }
+
+    /// Returns the interpolation of a warp, by its word or by Pillow's number.
     pub fn warp_interpolation(&self, name: &str) -> Result<WarpInterpolation, SpecError> {
-        self.choice(name, &WARP_INTERPOLATIONS)
+        self.read(name, |value| find(interpolation_word(value)?, &WARP_INTERPOLATIONS))
     }
 
     /// Returns the format of bounding boxes.
@@ -363,10 +390,7 @@ impl OpArgs<'_> {
 
     /// Returns the item of `words` that is paired with the given word.
     pub fn choice<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<T, SpecError> {
-        self.read(name, |value| {
-            let word = text(value)?;
-            words.iter().find(|(known, _)| *known == word).map(|(_, meant)| *meant)
-        })
+        self.read(name, |value| find(text(value)?, words))
     }
 
     /// Returns a word.
@@ -391,6 +415,17 @@ impl OpArgs<'_> {
     pub fn ops(&self, name: &str) -> Result<Ops, SpecError> {
         self.bounds.ops(&*self.value(name)?)
     }
+}
+
+/// Returns what a word means.
+fn find<T: Copy>(word: &str, words: &[(&str, T)]) -> Option<T> {
+    words.iter().find(|(known, _)| *known == word).map(|(_, meant)| *meant)
+}
+
+/// Returns the word for an interpolation, which may be given as Pillow's number.
+fn interpolation_word(value: &SpecValue) -> Option<&str> {
+    let number = int(value);
+    text(value).or_else(|| PILLOW.iter().find(|(n, _)| Some(*n) == number).map(|(_, word)| *word))
 }
 
 fn int(value: &SpecValue) -> Option<i64> {

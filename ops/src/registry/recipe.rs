@@ -84,10 +84,10 @@ pub(crate) fn size(rng: &mut Rng) -> (u32, u32) {
 /// Draws an interpolation of a resize. The compiled one is drawn more often than the others.
 pub(crate) fn interpolation(rng: &mut Rng) -> Interpolation {
     use Interpolation::{
-        Area, Bicubic, BicubicAntialias, Bilinear, BilinearAntialias, Nearest, NearestExact,
+        Area, Bicubic, BicubicAliased, Bilinear, BilinearAliased, Nearest, NearestExact,
     };
-    let others = [Area, Nearest, NearestExact, Bilinear, Bicubic, BicubicAntialias];
-    if rng.below(9) < 3 { BilinearAntialias } else { pick(rng, others) }
+    let others = [Area, Nearest, NearestExact, BilinearAliased, BicubicAliased, Bicubic];
+    if rng.below(9) < 3 { Bilinear } else { pick(rng, others) }
 }
 
 /// Draws an interpolation of a warp.

@@ -1,7 +1,7 @@
 //! Parameters that several ops share.
 
 use super::args::INTERPOLATION_WORDS;
-use super::{ParamInfo, ParamKind, ParamValue, required, with_default};
+use super::{ParamInfo, ParamKind, ParamValue, optional, required, with_default};
 
 /// The parameter for the size of the output.
 pub(crate) const SIZE: ParamInfo = required(
@@ -15,8 +15,15 @@ pub(crate) const SIZE: ParamInfo = required(
 pub(crate) const INTERPOLATION: ParamInfo = with_default(
     "interpolation",
     INTERPOLATION_WORDS,
-    ParamValue::Word("bilinear-antialias"),
+    ParamValue::Word("bilinear"),
     "how pixels are weighed",
+);
+
+/// The parameter for a resize without antialiasing, torchvision's.
+pub(crate) const ANTIALIAS: ParamInfo = optional(
+    "antialias",
+    ParamKind::Bool,
+    "torchvision's: false is the interpolation with \"-aliased\"; default: true",
 );
 
 /// The parameter for the share of the images that an op changes.

@@ -266,7 +266,7 @@ fn a_slip_is_answered_with_the_name_meant() {
         ),
         (
             op_of("Resize", &[("size", size.clone()), ("magic", scale.clone())]),
-            "Resize has no parameter `magic`; its parameters: `size`, `interpolation`, `max_size`, `side`",
+            "Resize has no parameter `magic`; its parameters: `size`, `interpolation`, `max_size`, `antialias`, `side`",
         ),
         (
             op_of("Squeeze", &[("axis", size.clone())]),
@@ -282,7 +282,7 @@ fn a_slip_is_answered_with_the_name_meant() {
                 "Resize",
                 &[("size", SpecValue::from(256)), ("interpolation", SpecValue::from("cubic"))],
             ),
-            "Resize: interpolation is \"cubic\", expected \"bilinear-antialias\", \"area\", \"nearest\", \"nearest-exact\", \"bilinear\", \"bicubic\" or \"bicubic-antialias\"",
+            "Resize: interpolation is \"cubic\", expected \"bilinear\", \"area\", \"nearest\", \"nearest-exact\", \"bicubic\", \"bilinear-aliased\" or \"bicubic-aliased\"",
         ),
         (
             op_of("RandomHorizontalFlip", &[("p", SpecValue::from(1.5))]),
@@ -546,4 +546,33 @@ fn a_number_that_an_f32_does_not_hold_is_shown_as_it_was_given() {
         let info = registry().iter().find(|info| info.name == op).unwrap();
         assert!(info.params.iter().all(|param| !param.doc.contains("config")), "{op}");
     }
+}
+
+#[test]
+fn interpolations_have_torchvisions_names_and_meanings() {
+    let list = |given: &[(&'static str, SpecValue)]| {
+        let required = [("op", SpecValue::from("Resize")), ("size", SpecValue::from(8))];
+        let built = build(SpecTable::from_iter([&required[..], given].concat()));
+        built.map(|ops| format!("{:?}", ops[0])).map_err(|error| error.to_string())
+    };
+    let of = |interpolation: crate::Interpolation| {
+        Ok(format!("{:?}", crate::Resize::new(8).unwrap().interpolation(interpolation)))
+    };
+    let word = |word: &'static str| ("interpolation", SpecValue::from(word));
+    let antialias = |yes: bool| ("antialias", SpecValue::from(yes));
+    use crate::Interpolation::{Bicubic, BicubicAliased, Bilinear, BilinearAliased, Nearest};
+    assert_eq!(list(&[]), of(Bilinear));
+    assert_eq!(list(&[word("bilinear")]), of(Bilinear));
+    assert_eq!(list(&[word("bicubic")]), of(Bicubic));
+    assert_eq!(list(&[word("bilinear"), antialias(false)]), of(BilinearAliased));
+    assert_eq!(list(&[word("bicubic"), antialias(false)]), of(BicubicAliased));
+    assert_eq!(list(&[word("bicubic-aliased")]), of(BicubicAliased));
+    assert_eq!(list(&[word("bilinear-antialias"), antialias(true)]), of(Bilinear));
+    assert_eq!(list(&[word("nearest"), antialias(true)]), of(Nearest));
+    for (number, meant) in [(0, Nearest), (2, Bilinear), (3, Bicubic)] {
+        assert_eq!(list(&[("interpolation", SpecValue::from(number))]), of(meant));
+    }
+    let error = list(&[word("bicubic-aliased"), antialias(true)]).unwrap_err();
+    assert!(error.contains("antialias is true, beside an aliased interpolation"), "{error}");
+    assert!(list(&[("interpolation", SpecValue::from(1))]).is_err());
 }

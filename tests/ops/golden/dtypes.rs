@@ -80,10 +80,10 @@ fn ops_of(case: &Json) -> (Ops, f64) {
             let (interpolation, most) = match text("interpolation") {
                 "nearest" => (Interpolation::Nearest, 0.0),
                 "nearest-exact" => (Interpolation::NearestExact, 0.0),
-                "bilinear" => (Interpolation::Bilinear, 1e-6),
-                "bilinear-antialias" => (Interpolation::BilinearAntialias, 1e-6),
-                "bicubic" => (Interpolation::Bicubic, 1e-6),
-                _ => (Interpolation::BicubicAntialias, 1e-6),
+                "bilinear" => (Interpolation::BilinearAliased, 1e-6),
+                "bilinear-antialias" => (Interpolation::Bilinear, 1e-6),
+                "bicubic" => (Interpolation::BicubicAliased, 1e-6),
+                _ => (Interpolation::Bicubic, 1e-6),
             };
             let resize = Resize::new((number(&size[0]), number(&size[1]))).unwrap();
             (ops![resize.interpolation(interpolation)], most)

@@ -99,10 +99,10 @@ fn interpolation(case: &Json) -> Interpolation {
     match (case["interpolation"].as_str().unwrap(), antialias) {
         ("nearest", _) => Interpolation::Nearest,
         ("nearest-exact", _) => Interpolation::NearestExact,
-        ("bilinear", false) => Interpolation::Bilinear,
-        ("bilinear", true) => Interpolation::BilinearAntialias,
-        ("bicubic", false) => Interpolation::Bicubic,
-        ("bicubic", true) => Interpolation::BicubicAntialias,
+        ("bilinear", false) => Interpolation::BilinearAliased,
+        ("bilinear", true) => Interpolation::Bilinear,
+        ("bicubic", false) => Interpolation::BicubicAliased,
+        ("bicubic", true) => Interpolation::Bicubic,
         (other, _) => panic!("no interpolation {other}"),
     }
 }
