@@ -8,6 +8,7 @@ use super::vector_bits::{self, Fallback, VectorBits};
 use super::{call, check, param_block, perf};
 use crate::plan::block::Reduction;
 use crate::plan::{Block, FusedOp};
+use crate::warnings::warn;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{
     AbiParam, ExtFuncData, ExternalName, FuncRef, Function, Signature, Type,
@@ -20,6 +21,8 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, ModuleError};
 use fuseloop_kernels::ROW_FUNCTIONS;
 use fuseloop_ops::author::RowProducer;
+use memmap2::MmapMut;
+use std::io::ErrorKind;
 use std::sync::OnceLock;
 
 /// True if the host has the x86-64 instructions that the emitter can do without.
@@ -39,6 +42,12 @@ pub enum CompileError {
     /// The code can trap, or calls a function that it may not call: a bug.
     #[error("a compiled block {0} (please report this)")]
     Unsafe(&'static str),
+    /// The system refuses executable pages, which it granted when the first block was compiled.
+    #[error(
+        "the system refuses executable memory, which it granted before: set FUSELOOP_NO_JIT=1, or build loaders \
+         before the process gives that right up"
+    )]
+    Pages,
     /// The environment asks for vectors that the CPU does not have, or for what is no width.
     #[error("{0}")]
     Vectors(String),
@@ -52,7 +61,7 @@ pub enum CompileError {
 
 impl From<ModuleError> for CompileError {
     fn from(error: ModuleError) -> Self {
-        Self::Module(Box::new(error))
+        if refuses_pages() { Self::Pages } else { Self::Module(Box::new(error)) }
     }
 }
 
@@ -100,7 +109,31 @@ fn find_reason() -> Option<&'static str> {
     }
     let has_all =
         std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
-    if has_all { None } else { Some("the CPU has no AVX2 and FMA") }
+    if !has_all {
+        return Some("the CPU has no AVX2 and FMA");
+    }
+    refuses_pages().then_some(NO_PAGES)
+}
+
+/// The reason of a system that lets no process, or not this one, make executable what it has written.
+const NO_PAGES: &str = "the system refuses executable memory";
+
+/// Returns true if the system refuses to make a page executable, as `cranelift-jit` makes those of code. Other faults,
+/// such as no memory, are found when code is compiled.
+fn refuses_pages() -> bool {
+    let page = MmapMut::map_anon(1).and_then(MmapMut::make_exec);
+    page.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}
+
+/// Warns that nothing is compiled although the machine could: the user may not know of the policy that is the reason.
+pub(crate) fn warn_if_refused() {
+    if unsupported() == Some(NO_PAGES) {
+        warn(format_args!(
+            "{NO_PAGES} (systemd's MemoryDenyWriteExecute, SELinux's execmem, or the policy of a container): pipelines are \
+             evaluated op by op, the same bits in many times the time. Allow it for this process; FUSELOOP_NO_JIT=1 asks \
+             for the evaluator without this warning"
+        ));
+    }
 }
 
 #[cfg(not(target_arch = "x86_64"))]

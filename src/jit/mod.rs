@@ -27,6 +27,7 @@ mod shuffle_tables;
 mod variants;
 mod vector_bits;
 
+pub(crate) use compile::warn_if_refused;
 pub use compile::{CompileError, unsupported};
 pub(crate) use emit::{BlockCode, Constants, lower, multiply};
 use fuseloop_ops::internals::DefaultFloats;

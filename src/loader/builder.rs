@@ -18,7 +18,7 @@ use super::{CompiledOutputs, Loader};
 use crate::decode::{DecodeOptions, ImageReadMode};
 use crate::device::PageLocker;
 use crate::error::Error;
-use crate::jit::KernelCache;
+use crate::jit::{self, KernelCache};
 use crate::order::{Order, Ranks, Subset};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, Limits};
@@ -961,6 +961,7 @@ impl LoaderBuilder {
         let world = self.ranks.map_or(1, Ranks::world).into();
         // After all checks, so that a mistake is told before gigabytes are read.
         let held_bytes = in_memory::hold(&*self.source, in_memory, world)?;
+        jit::warn_if_refused();
         let compiled = CompiledOutputs { outputs, stage: Arc::new(stage), cache: kernels };
         Ok(Loader {
             dataset: self.source.fingerprint(),

@@ -10,6 +10,7 @@ mod common;
 mod fork;
 mod generator_threads;
 mod jit_memory;
+mod no_executable_pages;
 mod run_memory;
 mod run_threads;
 #[cfg(feature = "tracing")]

@@ -234,6 +234,7 @@ const UNSAFE: &[&str] = &[
     "tests/fakecuda/tests/common/nvrtc.rs", // NVRTC's functions
     "tests/fakecuda/tests/common/training.rs", // handles of streams
     "tests/fakecuda/tests/training.rs", // a structure of C
+    "tests/process/no_executable_pages.rs", // gives up the right to make pages executable
     "tests/process/fork.rs",          // fork, and the end of the child
     "tests/gpu/kernels.rs",           // kernels of a library, called by name
 ];
