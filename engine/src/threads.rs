@@ -7,7 +7,6 @@
 
 use fuseloop_ops::internals::DefaultFloats;
 use memmap2::MmapMut;
-use std::thread::{JoinHandle, Scope, ScopedJoinHandle};
 use std::{io, thread};
 
 /// The most threads that one object starts for one purpose.
@@ -78,7 +77,7 @@ impl Builder {
     pub fn spawn<T: Send + 'static>(
         self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> io::Result<JoinHandle<T>> {
+    ) -> io::Result<thread::JoinHandle<T>> {
         self.0.spawn(by_default(work))
     }
 
@@ -89,9 +88,9 @@ impl Builder {
     /// If the system starts no thread.
     pub fn spawn_scoped<'scope, T: Send + 'scope>(
         self,
-        scope: &'scope Scope<'scope, '_>,
+        scope: &'scope thread::Scope<'scope, '_>,
         work: impl FnOnce() -> T + Send + 'scope,
-    ) -> io::Result<ScopedJoinHandle<'scope, T>> {
+    ) -> io::Result<thread::ScopedJoinHandle<'scope, T>> {
         self.0.spawn_scoped(scope, by_default(work))
     }
 }
