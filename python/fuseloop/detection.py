@@ -10,10 +10,14 @@ Each list ends with images of uint8: append ``Normalize``, ``ToChannelsFirst``, 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from . import ops
 from ._op import Op
+from .errors import ConfigError
 
-__all__ = ["lsj", "multiscale", "ssd"]
+__all__ = ["as_list", "lsj", "multiscale", "ssd"]
 
 # The mean colour of the references, which fills areas outside the image.
 _MEAN = (123, 117, 104)
@@ -55,3 +59,40 @@ def multiscale() -> list[Op]:
         ops.RandomHorizontalFlip(),
         ops.SanitizeBoundingBoxes(),
     ]
+
+
+def as_list(image: str = "image", **targets: str) -> Callable[[Mapping[str, Any]], tuple[list[Any], list[dict[str, Any]]]]:
+    """Returns a function that makes of a batch what detectors of torchvision take: a list of images, and a list of
+    dicts of the targets of each. It is for ``after=`` of ``fuseloop.torch.Loader`` with ``as_dict=True``.
+
+    Args:
+        image: The output with the images: a tensor, or a list where they differ in size.
+        **targets: The outputs by the names that the dicts have: ``boxes="bbox", labels="category_id"``. Each is ragged, a
+            list, or a tensor with one row for each image.
+
+    >>> loader = fl.torch.Loader(
+    ...     "coco/train", 8, image=detection.multiscale() + [ops.Normalize.imagenet(), ops.ToChannelsFirst()],
+    ...     targets={"image": {"bbox": fl.Target.boxes("xywh", to="xyxy"), "category_id": fl.Target.column()}},
+    ...     collate={"image": fl.Collate.list()}, as_dict=True,
+    ...     after=detection.as_list(boxes="bbox", labels="category_id"),
+    ... )  # doctest: +SKIP
+    >>> for images, targets in loader:  # doctest: +SKIP
+    ...     losses = model(images, targets)
+    """
+
+    def listed(batch: Mapping[str, Any]) -> tuple[list[Any], list[dict[str, Any]]]:
+        for output in (image, *targets.values()):
+            if output not in batch:
+                raise ConfigError(f"as_list: the batch has no output {output}, it has {', '.join(batch)}")
+        rows = {name: _rows(batch[output]) for name, output in targets.items()}
+        images = _rows(batch[image])
+        return images, [{name: of[k] for name, of in rows.items()} for k in range(len(images))]
+
+    return listed
+
+
+def _rows(values: Any) -> list[Any]:
+    """Returns the rows of an output: views of its tensor."""
+    if isinstance(values, (list, tuple)):
+        return list(values)
+    return list(values.unbind())

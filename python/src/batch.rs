@@ -343,6 +343,21 @@ impl RaggedTensor {
         format!("RaggedTensor('{}', rows={})", self.values.get().name(), self.__len__())
     }
 
+    /// Returns the row of a sample, which may be counted from the end, as an array that shares the memory of the batch.
+    fn __getitem__<'py>(&self, py: Python<'py>, index: i64) -> PyResult<Bound<'py, PyAny>> {
+        let rows = self.__len__();
+        let i =
+            if index < 0 { rows.checked_add_signed(index as isize) } else { Some(index as usize) };
+        let i = i.filter(|&i| i < rows);
+        self.row(py, i.ok_or_else(|| PyIndexError::new_err(format!("no row {index} of {rows}")))?)
+    }
+
+    /// Returns the rows, as arrays that share the memory of the batch.
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        let rows = (0..self.__len__()).map(|i| self.row(py, i)).collect::<PyResult<Vec<_>>>()?;
+        PyList::new(py, rows)?.try_iter()
+    }
+
     /// Returns a row as an array that shares the memory of the batch.
     fn row<'py>(&self, py: Python<'py>, i: usize) -> PyResult<Bound<'py, PyAny>> {
         let (Some(&start), Some(&end)) = (self.offsets.get(i), self.offsets.get(i + 1)) else {

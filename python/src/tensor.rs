@@ -14,7 +14,7 @@ use fuseloop::ops::DType;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyDict, PyMemoryView, PyTuple};
+use pyo3::types::{PyByteArray, PyDict, PyIterator, PyMemoryView, PyTuple};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
@@ -104,6 +104,18 @@ impl Tensor {
 
     fn is_on_device(&self) -> bool {
         matches!(self.place, Place::Device(_))
+    }
+
+    /// Each row of a tensor on a GPU would cost a copy of the whole tensor.
+    fn refuse_index_on_device(&self) -> PyResult<()> {
+        if !self.is_on_device() {
+            return Ok(());
+        }
+        Err(PyTypeError::new_err(format!(
+            "tensor '{}' is on {}: index tensor.torch() there, or tensor.numpy(), which copies it once",
+            self.name,
+            self.device()
+        )))
     }
 
     /// Returns an array of the elements, of a type that NumPy has: in the memory of the batch, or a copy of
@@ -201,6 +213,21 @@ impl Tensor {
 
     fn __len__(&self) -> usize {
         self.shape.first().map_or(0, |n| n.cast_unsigned())
+    }
+
+    /// Returns rows or elements, as an array of NumPy indexes them: in the memory of the batch.
+    fn __getitem__<'py>(
+        slf: &Bound<'py, Self>,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().refuse_index_on_device()?;
+        Self::numpy(slf, false)?.get_item(index)
+    }
+
+    /// Returns the rows, as arrays in the memory of the batch.
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyIterator>> {
+        slf.get().refuse_index_on_device()?;
+        Self::numpy(slf, false)?.try_iter()
     }
 
     fn __repr__(&self) -> String {
@@ -324,6 +351,13 @@ impl Tensor {
         let (memory, start) = this.memory()?;
         let format = this.format()?;
         let asked = |flag: c_int| flags & flag == flag;
+        // A consumer that asks for columns one after another alone gets none: rows are. Of one dimension they are both.
+        let are_both = this.shape.iter().filter(|&&n| n > 1).count() < 2 || this.nbytes() == 0;
+        if asked(ffi::PyBUF_F_CONTIGUOUS) && !asked(ffi::PyBUF_ANY_CONTIGUOUS) && !are_both {
+            return Err(PyBufferError::new_err(
+                "the elements of a tensor are in the order of rows",
+            ));
+        }
         let shown = |sizes: &[isize], shown: bool| match shown {
             true => sizes.as_ptr().cast_mut(),
             false => std::ptr::null_mut(),

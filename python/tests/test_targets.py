@@ -176,3 +176,80 @@ def test_images_that_are_not_stored_upright_need_a_setting(orientation: int, tmp
         boxes(on_damaged="skip")
     if orientation == 3:
         assert boxes(exif_orientation=False) == whole
+
+
+def test_tensors_are_indexed_by_sample(scenes: Any) -> None:
+    loader = fl.Loader(scenes, 6, targets={"image": TARGETS})
+    batch = next(iter(loader))
+    images, boxes = batch["image"], batch["bbox"]
+    whole = images.numpy()
+    assert np.array_equal(images[2], whole[2]) and np.shares_memory(images[2], whole)
+    assert images[1, 3, 5].shape == (3,) and images[-1, ..., 0].shape == SIZE and images[:2].shape == (2, *SIZE, 3)
+    assert len(list(images)) == 6 and np.array_equal(next(iter(images)), whole[0])
+    for index in (6, -7):
+        with pytest.raises(IndexError):
+            images[index]
+    counts = [k % 4 for k in range(6)]
+    assert [len(boxes[k]) for k in range(6)] == [len(row) for row in boxes] == counts
+    assert np.array_equal(boxes[3], boxes.row(3)) and boxes[3].shape == (3, 4)
+    assert np.array_equal(boxes[-1], boxes[5])
+    for index in (6, -7):
+        with pytest.raises(IndexError, match=f"no row {index} of 6"):
+            boxes[index]
+    # A row keeps the memory of its batch.
+    row, kept = boxes[3], boxes[3].copy()
+    loader_of_more = iter(loader)
+    del batch, images, boxes, whole
+    for _ in loader_of_more:
+        pass
+    loader.close()
+    assert np.array_equal(row, kept)
+
+
+def test_tensors_are_given_in_the_order_of_rows_alone(scenes: Any) -> None:
+    ctypes = pytest.importorskip("ctypes")
+    batch = next(iter(fl.Loader(scenes, 6, targets={"image": TARGETS})))
+
+    class Buffer(ctypes.Structure):
+        _fields_ = [("bytes", ctypes.c_char * 256)]
+
+    get = ctypes.pythonapi.PyObject_GetBuffer
+    get.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
+    strides, release = 0x18, ctypes.pythonapi.PyBuffer_Release
+    release.argtypes = [ctypes.c_void_p]
+    for flags, fits in ((0x20 | strides, True), (0x80 | strides, True), (0x40 | strides, False)):
+        buffer = Buffer()
+        if fits:
+            assert get(batch["image"], ctypes.addressof(buffer), flags) == 0
+            release(ctypes.addressof(buffer))
+        else:
+            with pytest.raises(BufferError, match="order of rows"):
+                get(batch["image"], ctypes.addressof(buffer), flags)
+
+
+@pytest.mark.torch
+def test_batches_of_detectors_are_lists_of_dicts(scenes: Any) -> None:
+    torch = pytest.importorskip("torch")
+    from fuseloop import detection
+
+    plain = list(fl.Loader(scenes, 6, image=[ops.ToChannelsFirst()], targets={"image": TARGETS}))
+    loader = fl.torch.Loader(
+        scenes,
+        6,
+        image=[ops.ToChannelsFirst()],
+        targets={"image": TARGETS},
+        as_dict=True,
+        after=detection.as_list(boxes="bbox", labels="label", keypoints="points", masks="masks"),
+    )
+    seen = 0
+    for batch, (images, targets) in zip(plain, loader, strict=True):
+        assert len(images) == len(targets) == 6
+        for k, (image, target) in enumerate(zip(images, targets)):
+            assert torch.equal(image, torch.from_numpy(batch["image"][k].copy()))
+            assert list(target) == ["boxes", "labels", "keypoints", "masks"]
+            assert np.array_equal(target["boxes"].numpy(), batch["bbox"][k])
+            assert target["labels"].tolist() == list(range(seen % 4))
+            assert target["boxes"].shape == (seen % 4, 4) and target["masks"].shape == (seen % 4, *SIZE)
+            seen += 1
+    with pytest.raises(fl.ConfigError, match="no output box, it has image, bbox"):
+        next(iter(fl.torch.Loader(scenes, targets={"image": TARGETS}, as_dict=True, after=detection.as_list(boxes="box"))))
