@@ -36,6 +36,8 @@ class _State:
         if isinstance(transform, (list, tuple)):
             return [op for one in transform for op in self.all(one)]
         name = type(transform).__name__
+        if _is_preset(transform):
+            return self._preset(transform)
         if name in ("Compose", "Sequential"):
             return self.all(list(getattr(transform, "transforms", transform)))
         if name in ("Identity", "ToPureTensor"):
@@ -60,6 +62,20 @@ class _State:
             )
         return [made(transform, self)]
 
+    def _preset(self, t: Any) -> list[Op]:
+        """Returns the ops of the transforms that torchvision's weights have: resize, crop, scale and normalize."""
+        self.channels_first = self.is_scaled = True
+        if type(t).__name__ == "ObjectDetection":
+            return []
+        self.is_normalized = True
+        made: list[Op] = []
+        if t.resize_size is not None:
+            size = t.resize_size[0] if len(t.resize_size) == 1 else tuple(t.resize_size)
+            made.append(ops.Resize(size, interpolation=_interpolation(t)))
+        if hasattr(t, "crop_size"):
+            made.append(ops.CenterCrop(_size(t.crop_size)))
+        return [*made, ops.Normalize(tuple(t.mean), tuple(t.std))]
+
     def _to_dtype(self, transform: Any, name: str) -> None:
         dtype = str(transform.dtype).removeprefix("torch.")
         scale = name == "ConvertImageDtype" or transform.scale
@@ -69,6 +85,12 @@ class _State:
             raise ConfigError(f"{name} to {dtype} is only an op from bytes to floats with scale=True")
         self.is_scaled = True
         self.dtype = None if dtype == "float32" else dtype
+
+
+def _is_preset(transform: Any) -> bool:
+    """True for the transforms of ``weights.transforms()`` of models that take one image."""
+    names = {"ImageClassification", "SemanticSegmentation", "ObjectDetection"}
+    return type(transform).__module__ == "torchvision.transforms._presets" and type(transform).__name__ in names
 
 
 def _interpolation(transform: Any, warp: bool = False) -> Any:
@@ -97,7 +119,8 @@ def _fill(transform: Any, none: int | None = 0) -> Any:
         return none
     if isinstance(fill, dict):
         raise ConfigError(f"{type(transform).__name__}: one fill for all kinds of inputs, please, not a dict")
-    return tuple(int(value) for value in fill) if isinstance(fill, Iterable) else int(fill)
+    levels = tuple(int(value) for value in fill) if isinstance(fill, Iterable) else (int(fill),)
+    return levels[0] if len(levels) == 1 else levels
 
 
 def _range(value: Any) -> Any:

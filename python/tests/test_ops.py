@@ -74,6 +74,47 @@ def test_order_of_parameters_is_torchvisions() -> None:
     assert compared > 15
 
 
+def test_transforms_of_weights_have_torchvisions_pixels(photos: Path) -> None:
+    torch = pytest.importorskip("torch")
+    presets = pytest.importorskip("torchvision.transforms._presets")
+    from PIL import Image
+    from torchvision import transforms as v1
+
+    bicubic = v1.InterpolationMode.BICUBIC
+    for preset in (
+        presets.ImageClassification(crop_size=24),
+        presets.ImageClassification(crop_size=32, resize_size=36, interpolation=bicubic, mean=(0.5,) * 3, std=(0.2,) * 3),
+        presets.SemanticSegmentation(resize_size=40),
+    ):
+        made = ops.from_torchvision(preset)
+        dataset = fl.sources.open(photos)
+        options = {"collate": {"image": fl.Collate.list()}, "as_dict": True}
+        loader = fl.torch.Loader(dataset, batch_size=len(dataset), image=made, **options)
+        (images,) = (batch["image"] for batch in loader)
+        files = sorted(photos.rglob("*.png"))
+        level = 1 / 255 / min(preset.std)
+        for file, found in zip(files, images, strict=True):
+            expected = preset(Image.open(file))
+            assert found.shape == expected.shape
+            # Pillow rounds after the columns and after the rows: a pixel differs by at most one level.
+            assert (found - expected).abs().max() < 1.01 * level
+            assert ((found - expected).abs() < 1e-5).float().mean() > 0.7
+    detection = ops.from_torchvision(presets.ObjectDetection())
+    assert detection == [ops.Normalize((0.0,) * 3, (1.0,) * 3), ops.ToChannelsFirst()]
+    assert torch.is_tensor(expected)
+    with pytest.raises(fl.ConfigError, match="VideoClassification has no op"):
+        ops.from_torchvision(presets.VideoClassification(crop_size=(112, 112), resize_size=(128, 171)))
+
+
+def test_fills_of_torchvision() -> None:
+    v1 = pytest.importorskip("torchvision.transforms")
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    for module in (v1, v2):
+        assert ops.from_torchvision(module.ElasticTransform()) == [ops.ElasticTransform((50.0, 50.0), (5.0, 5.0), fill=0)]
+        assert ops.from_torchvision(module.ElasticTransform(fill=(1, 2, 3)))[0].params["fill"] == (1, 2, 3)
+        assert ops.from_torchvision(module.ElasticTransform(fill=[7]))[0].params["fill"] == 7
+
+
 def test_transforms_of_torchvision(same_size: Path) -> None:
     torch = pytest.importorskip("torch")
     v2 = pytest.importorskip("torchvision.transforms.v2")
