@@ -150,6 +150,23 @@ class InternalError(FuseloopError, RuntimeError):
     """A defect of Fuseloop: please report it."""
 
 
+# What ends loops and generators, whoever raises it.
+_ENDINGS = (StopIteration, StopAsyncIteration, GeneratorExit)
+
+
+def _not_an_end(error: BaseException) -> BaseException:
+    """Returns what is raised instead of an exception of the user's code: itself, or a RuntimeError if it would end the
+    loop over the batches as if there were no more (PEP 479). Called by the compiled module, too."""
+    if not isinstance(error, _ENDINGS):
+        return error
+    raised = RuntimeError(
+        f"a function or an object that the loader calls raised {type(error).__name__}, which would end the loop over "
+        "the batches as if it were complete: catch it there, or give next() a default"
+    )
+    raised.__cause__ = error
+    return raised
+
+
 # The words are those of src/errors.rs.
 _CLASSES: dict[str, type[FuseloopError]] = {
     "not_found": DatasetNotFoundError,

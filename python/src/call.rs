@@ -24,9 +24,11 @@ pub(crate) fn end_functions() {
 }
 
 /// Runs `work` attached to the interpreter, on a thread of the library. An exception becomes an error, which is
-/// raised again as it is.
+/// raised again as it is, unless it would end a loop: see [`errors::of_function`].
 pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, BoxError> {
-    let done = if ENDED.load(Ordering::SeqCst) { None } else { Python::try_attach(work) };
+    let is_ended = ENDED.load(Ordering::SeqCst);
+    let called = |py: Python<'_>| work(py).map_err(|error| errors::of_function(py, error));
+    let done = if is_ended { None } else { Python::try_attach(called) };
     Ok(done.ok_or("the interpreter is exiting")?.map_err(Raised)?)
 }
 

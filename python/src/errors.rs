@@ -94,6 +94,18 @@ fn of_error(
     own
 }
 
+/// Returns what is raised instead of an exception of the user's code: itself, or a RuntimeError if it would end a loop
+/// as if there were no more.
+pub(crate) fn of_function(py: Python<'_>, error: PyErr) -> PyErr {
+    // This sets the traceback of the exception, which is the cause of another.
+    let own = error.clone_ref(py).into_value(py);
+    match module(py).and_then(|module| module.getattr("_not_an_end")?.call1((&own,))) {
+        Ok(raised) if raised.is(&own) => error,
+        Ok(raised) => PyErr::from_value(raised),
+        Err(failed) => failed,
+    }
+}
+
 /// Returns the exception for an op that can't be built.
 pub(crate) fn of_op(py: Python<'_>, op: &str, error: &SpecError) -> PyErr {
     let (owner, param, expected) = match &error.cause {

@@ -16,7 +16,6 @@ use fuseloop::ops::author::{
 };
 use fuseloop::ops::{DType, HostRows, HostSample, Size, TypeError};
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use std::fmt;
@@ -206,16 +205,7 @@ impl PythonOp {
             let random = numpy(py)?.getattr("random")?;
             arguments.push(random.call_method1("default_rng", (seed,))?);
         }
-        let returned = self.f.bind(py).call1(PyTuple::new(py, arguments)?);
-        returned.map_err(|error| {
-            if !error.is_instance_of::<PyStopIteration>(py) {
-                return error;
-            }
-            // It would end the loop over the batches as if there were no more.
-            let said = PyRuntimeError::new_err(format!("{} raised StopIteration", self.name));
-            said.set_cause(py, Some(error));
-            said
-        })
+        self.f.bind(py).call1(PyTuple::new(py, arguments)?)
     }
 
     /// Copies what the function changed or returned to `out`.

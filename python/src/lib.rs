@@ -11,6 +11,7 @@
 mod batch;
 mod call;
 mod check;
+mod crop;
 mod dataset;
 mod epoch;
 mod errors;
@@ -36,6 +37,8 @@ mod _fuseloop {
     use super::call::end_functions;
     #[pymodule_export]
     use super::check::{dataset_info, verify};
+    #[pymodule_export]
+    use super::crop::Crop;
     #[pymodule_export]
     use super::dataset::Dataset;
     #[pymodule_export]

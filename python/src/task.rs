@@ -61,6 +61,7 @@ impl<T: Send + 'static> Task<T> {
                 Ok(Err(panic)) => return Err(errors::internal(py, &panic)),
                 Err(RecvTimeoutError::Timeout) => {
                     if let Err(raised) = py.check_signals().and_then(|()| each_step()) {
+                        let raised = errors::of_function(py, raised);
                         self.abort(py);
                         return Err(raised);
                     }

@@ -1,5 +1,6 @@
 //! Python's values as values of the registry of ops.
 
+use crate::crop::Crop;
 use crate::errors;
 use crate::lambda::Function;
 use fuseloop::ops::Ops;
@@ -38,6 +39,10 @@ fn value(given: &Bound<'_, PyAny>, depth: usize) -> PyResult<SpecValue> {
         && let Ok(function) = function.cast::<Function>()
     {
         SpecData::Op(SpecOp(function.get().op()))
+    } else if let Ok(crop) = given.getattr("_crop")
+        && let Ok(crop) = crop.cast::<Crop>()
+    {
+        SpecData::Op(SpecOp(crop.get().op()))
     } else if let (Ok(name), Ok(params)) = (given.getattr("name"), given.getattr("params")) {
         let (name, params) = (name.extract::<String>()?, params.cast_into::<PyDict>()?);
         SpecData::Table(op(&name, &params, depth)?)

@@ -814,6 +814,107 @@ def test_a_decoder_with_a_crop_of_its_own():
         assert abs(quarter.mean() - found[k].float().mean().item()) < 6
 
 
+class Chosen(RandomResizedCropRGBImageDecoder):
+    """Cuts a window that depends on the size, the scale and the ratio."""
+
+    @property
+    def get_crop_generator(self):
+        def choose(height, width, scale, ratio):
+            side = int(min(height, width) * scale[0])
+            return height - side, int(ratio[0]), side, side - 1
+
+        return choose
+
+
+class InPython(Chosen):
+    """The same by code of the user's own, which runs in Python."""
+
+    def generate_code(self):
+        return super().generate_code()
+
+
+def test_a_crop_of_ones_own_has_the_pixels_of_python_in_the_compiled_loop():
+    options = {"size": (12, 14), "scale": (0.7, 1.0), "ratio": (2.0, 3.0)}
+    made = [kind(options["size"], options["scale"], options["ratio"]) for kind in (Chosen, InPython)]
+    loaders = [loader_of([decoder, RandomHorizontalFlip(1.0)], batch_size=6) for decoder in made]
+    assert "in Python" not in str(loaders[0].explain())
+    assert "in Python: InPython" in str(loaders[1].explain())
+    for _ in range(2):
+        compiled, plain = (np.concatenate([images for images, in loader]) for loader in loaders)
+        assert compiled.shape[1:] == (12, 14, 3)
+        assert np.abs(compiled.astype(int) - plain).max() <= 1  # Python rounds halves to even
+        assert (compiled == plain).mean() > 0.9
+
+
+def test_a_crop_of_ones_own_is_resized_as_ffcvs():
+    class Middle(RandomResizedCropRGBImageDecoder):
+        @property
+        def get_crop_generator(self):
+            return middle
+
+    def middle(height, width, scale, ratio):
+        side = int(0.8 * min(height, width))
+        return (height - side) // 2, (width - side) // 2, side, side
+
+    pipelines = ([Middle((11, 9))], [CenterCropRGBImageDecoder((11, 9), 0.8)])
+    own, ffcvs = (np.concatenate([images for images, in loader_of(image)]) for image in pipelines)
+    assert np.array_equal(own, ffcvs)
+
+
+def test_a_crop_of_ones_own_is_asked_once_for_a_sample():
+    asked = []
+
+    class Counted(RandomResizedCropRGBImageDecoder):
+        @property
+        def get_crop_generator(self):
+            return counted
+
+    def counted(height, width, scale, ratio):
+        asked.append((height, width))
+        return 0, 0, height, width
+
+    loader = loader_of([Counted((8, 8)), RandomHorizontalFlip()], num_workers=1)
+    list(loader)
+    before = len(asked)  # one is of a sample that the plan was tried with
+    samples = sum(len(images) for (images,) in loader)
+    assert len(asked) - before == samples
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "said"),
+    [
+        (lambda height, width, scale, ratio: 1 // 0, ZeroDivisionError, "zero"),
+        (lambda height, width, scale, ratio: next(iter(())), RuntimeError, "raised StopIteration"),
+        (lambda height, width, scale, ratio: (0, 0, height), fl.PipelineError, r"returned \(0, 0, \d+\) for an image of"),
+        (lambda height, width, scale, ratio: (0, width, 2, 2), fl.PipelineError, "expected the top, the left"),
+        (lambda height, width, scale, ratio: (-1, 0, 2, 2), fl.PipelineError, "window in it"),
+        (lambda height, width, scale, ratio: (0.5, 0, 2, 2), AttributeError, "__index__"),
+        (lambda height, width: None, TypeError, "positional"),
+    ],
+)
+def test_what_a_crop_of_ones_own_raises_comes_out(function, error, said):
+    class Fails(RandomResizedCropRGBImageDecoder):
+        @property
+        def get_crop_generator(self):
+            return function
+
+    loader = loader_of([Fails((8, 8))])
+    for _ in range(2):
+        with pytest.raises(error, match=said):
+            list(loader)
+
+
+def test_a_window_of_ones_own_ends_where_the_image_does():
+    class Beyond(RandomResizedCropRGBImageDecoder):
+        @property
+        def get_crop_generator(self):
+            return lambda height, width, scale, ratio: (np.int64(0), np.uint8(0), 10 * height, 10 * width)
+
+    whole = CenterCropRGBImageDecoder((8, 8), 1.0)
+    (found,) = next(iter(loader_of([Beyond((8, 8))])))
+    assert found.shape == next(iter(loader_of([whole])))[0].shape and found.any()
+
+
 class Subclassed(RandomHorizontalFlip):
     def __init__(self):
         super().__init__(flip_prob=1.0)

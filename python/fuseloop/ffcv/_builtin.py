@@ -55,7 +55,7 @@ def is_builtin(operation: Any) -> bool:
     for kind in type(operation).__mro__:
         if kind.__module__.startswith(__package__ + "."):
             return True
-        if {"generate_code", "declare_state_and_memory", "get_crop_generator"} & set(vars(kind)):
+        if {"generate_code", "declare_state_and_memory"} & set(vars(kind)):
             return False
     return False
 

@@ -15,9 +15,10 @@ import numpy as np
 
 from .. import ops
 from .._op import Compose, Op
-from ..errors import ConfigError, ParamError, PipelineError
+from ..errors import ConfigError, ParamError, PipelineError, _not_an_end
 from ..loader import View
 from ._builtin import forget_generator, is_builtin, seed_generator
+from ._crop import CropOf, Crops
 from ._torch import cpu, dtype_name
 from .fields import FloatField, IntField, RGBImageField
 from .memory_managers.os_cache import read_region
@@ -86,9 +87,12 @@ class Step:
         seed_generator(*call.numbers, self._number)
         try:
             return self._code.call(*arguments)
-        except Exception as error:
+        except (Exception, GeneratorExit) as raised:
+            error = _not_an_end(raised)
             error.add_note(f"fuseloop.ffcv: in {self.name}, batch {call.numbers[2]} of epoch {call.numbers[1]}")
-            raise
+            if error is raised:
+                raise
+            raise error from raised
         finally:
             forget_generator()
 
@@ -183,6 +187,10 @@ class Plan:
     views: dict[str, View]
 
     def __call__(self, call: Call) -> tuple[Any, ...]:
+        for chain in self.chains:
+            for op in chain.fused:
+                if isinstance(op, CropOf):
+                    op.check()
         return tuple(chain.value(call) for chain in self.chains)
 
     def differs(self, other: Plan) -> dict[str, list[Op]] | None:
@@ -226,6 +234,7 @@ class Planner:
         self._fuse_modules = fuse_modules
         self._recompile = recompile
         self._codes: dict[int, Code] = {}
+        self._crops = Crops()
         self._compiled_read: Callable[..., Any] | None = None
 
     def plan(self, fuse_devices: bool) -> Plan:
@@ -288,7 +297,7 @@ class Planner:
                 fused = _fused_module(operation, chain, before)
             in_loop = in_loop and fused is not None
             if in_loop:
-                chain.fused.extend(fused or [])
+                chain.fused.extend(self._crops.same(chain.number << 16 | at, fused or []))
                 chain.border = at + 1
                 mixed = mixed or isinstance(operation, (ImageMixup, LabelMixup))
                 if operation._is_view:  # type: ignore[attr-defined]

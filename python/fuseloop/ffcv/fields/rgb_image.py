@@ -13,6 +13,7 @@ import numpy as np
 from ... import ops
 from ...errors import PipelineError
 from .._builtin import BuiltIn
+from .._crop import CropOf
 from ..pipeline.allocation_query import AllocationQuery
 from ..pipeline.operation import Operation
 from ..pipeline.state import State
@@ -98,8 +99,8 @@ class SimpleRGBImageDecoder(BuiltIn):
 class ResizedCropRGBImageDecoder(SimpleRGBImageDecoder, metaclass=ABCMeta):
     """Decodes a crop of each image, resized to ``output_size``, (height, width).
 
-    ``output_size`` may be set between epochs. A subclass that has a ``get_crop_generator`` of its own runs in Python,
-    and needs Pillow for JPEGs.
+    ``output_size`` may be set between epochs. A subclass may have a ``get_crop_generator`` of its own: the compiled
+    loop asks it for the window of each image, and decodes and resizes that.
     """
 
     _needs_rows = False
@@ -136,6 +137,16 @@ class ResizedCropRGBImageDecoder(SimpleRGBImageDecoder, metaclass=ABCMeta):
 
         return decode
 
+    def _fused(self, state: State) -> list[Any] | None:
+        generator = self.get_crop_generator
+        if generator is get_random_crop:
+            return [ops.RandomResizedCrop(self._size(), tuple(self.scale), tuple(self.ratio), "area")]
+        if generator is get_center_crop:
+            return [ops.CenterCrop(self._size(), float(self.ratio), "area")]
+        if not callable(generator):
+            raise PipelineError(f"{type(self).__name__}: get_crop_generator is {generator!r}, expected a function")
+        return [CropOf(generator, self._size(), self.scale, self.ratio)]
+
     @property
     @abstractmethod
     def get_crop_generator(self) -> Callable[..., tuple[int, int, int, int]]:
@@ -163,9 +174,6 @@ class RandomResizedCropRGBImageDecoder(ResizedCropRGBImageDecoder):
         self.scale = scale
         self.ratio = ratio
 
-    def _fused(self, state: State) -> list[Any] | None:
-        return [ops.RandomResizedCrop(self._size(), tuple(self.scale), tuple(self.ratio), "area")]
-
     @property
     def get_crop_generator(self) -> Callable[..., tuple[int, int, int, int]]:
         return get_random_crop
@@ -183,9 +191,6 @@ class CenterCropRGBImageDecoder(ResizedCropRGBImageDecoder):
         super().__init__(output_size)
         self.scale = None
         self.ratio = ratio
-
-    def _fused(self, state: State) -> list[Any] | None:
-        return [ops.CenterCrop(self._size(), float(self.ratio), "area")]
 
     @property
     def get_crop_generator(self) -> Callable[..., tuple[int, int, int, int]]:
