@@ -7,6 +7,9 @@
 (TensorSpec(name='image', dtype='float32', shape=(32, 32, 3)), TensorSpec(name='label', dtype='int64', shape=()))
 """
 
+import sys
+from typing import TYPE_CHECKING
+
 from . import errors, ops
 from ._checks import ClassInfo, DamagedValue, DatasetInfo, DegenerateObject, FieldInfo, VerifyReport
 from ._fuseloop import Batch, Dataset, RaggedTensor, Tensor
@@ -74,12 +77,21 @@ __all__ = [
 _LAZY = ("detection", "ffcv", "jax", "ray", "sources", "torch", "write")
 
 
-def __getattr__(name: str):
-    if name in _LAZY:
-        import importlib
+if TYPE_CHECKING:
+    from . import detection, ffcv, jax, ray, sources, torch, write
+else:
 
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str):
+        if name in _LAZY:
+            import importlib
+
+            try:
+                return importlib.import_module(f"{__name__}.{name}")
+            except (ImportError, OSError) as error:  # no PyTorch, or one whose libraries don't load
+                # What probes a module, such as hasattr, help and inspect.getmembers, expects this exception. The import
+                # itself, `import fuseloop.jax`, raises its own.
+                raise AttributeError(str(error), name=name, obj=sys.modules[__name__]) from error
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _fuseloop
@@ -207,6 +207,12 @@ _TABLE_WORDS = {
     "shared": "note: values that are another sample's too",
     "unreferenced": "note: records that no sample refers to",
 }
+
+
+def samples(dataset: Dataset) -> Iterator[dict[str, Any]]:
+    """Returns the samples of a dataset in order."""
+    count = len(dataset)
+    return (dataset[index] for index in range(count))
 
 
 def info(dataset: Dataset) -> DatasetInfo:

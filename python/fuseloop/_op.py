@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ._fuseloop import check_op
 from .errors import ConfigError, ParamError
@@ -38,18 +38,24 @@ class _OpType(type):
         signature = inspect.signature(cls.__init__)  # type: ignore[misc]
         return signature.replace(parameters=list(signature.parameters.values())[1:], return_annotation=cls)
 
-    def __call__(cls, *args: Any, **given: Any) -> Any:
-        known = cls.__match_args__
-        for name in given:
-            if name not in known:
-                from difflib import get_close_matches
+    # Checkers of types shall see the parameters of each op instead.
+    if not TYPE_CHECKING:
 
-                near = get_close_matches(name, known, 1)
-                cure = f"did you mean {near[0]}?" if near else f"its parameters: {', '.join(known) or 'none'}"
-                error = ParamError(f"{cls.__name__} has no parameter {name}; {cure}")
-                error.op, error.param, error.hint = cls.__name__, name, near[0] if near else None
-                raise error
-        return super().__call__(*args, **given)
+        def __call__(cls, *args: Any, **given: Any) -> Any:
+            known = cls.__match_args__
+            for name in given:
+                if name not in known:
+                    from difflib import get_close_matches
+
+                    from ._hints import parameter
+
+                    hint = parameter(cls.__name__, name)
+                    near = [] if hint else get_close_matches(name, known, 1)
+                    cure = f"did you mean {near[0]}?" if near else f"its parameters: {', '.join(known) or 'none'}"
+                    error = ParamError(f"{cls.__name__} has no parameter {name}; {hint or cure}")
+                    error.op, error.param, error.hint = cls.__name__, name, hint or (near[0] if near else None)
+                    raise error
+            return super().__call__(*args, **given)
 
 
 class Op(metaclass=_OpType):
@@ -150,15 +156,18 @@ def Compose(*ops: Any) -> list[Op]:  # noqa: N802, torchvision's name
             continue
         if isinstance(op, Op):
             joined.append(op)
-        elif isinstance(op, Iterable) and not isinstance(op, str):
+        elif isinstance(op, Iterable) and not isinstance(op, (str, bytes, Mapping, type)):
             joined.extend(Compose(*op))
         else:
-            raise ConfigError(f"{op!r} is no op: expected one of fuseloop.ops, or a list of such")
+            from ._hints import not_an_op
+
+            raise not_an_op(op)
     return joined
 
 
 def from_torchvision(transform: Any) -> list[Op]:
-    """Returns the ops for a transform of ``torchvision.transforms`` or ``.v2``, or for a list of them.
+    """Returns the ops for a transform of ``torchvision.transforms`` or ``.v2``, for a list of them, or for
+    ``weights.transforms()`` of a model.
 
     What makes tensors of pictures (``ToTensor``, ``ToImage``, ``ToDtype``) becomes the order of the axes and the scale
     of the ops. A transform that has no op, and an option that the op does not have, are a ``ConfigError``.
@@ -168,4 +177,5 @@ def from_torchvision(transform: Any) -> list[Op]:
     return converted(transform)
 
 
-OpList = Iterable[Op] | Callable[[int], Iterable[Op]]
+# Any iterable will do. An op by itself, which has an attribute of any name, would pass for one.
+OpList = Sequence[Op] | Callable[[int], Iterable[Op]]

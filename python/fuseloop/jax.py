@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 try:
     import jax
@@ -26,12 +26,31 @@ from . import loader as _loader
 from ._fuseloop import Batch, Dataset, RaggedTensor, Tensor
 from .errors import ConfigError, SampleError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Literal
+
+    from ._op import Op, OpList
+    from .loader import (
+        Cache,
+        ClassBalanced,
+        Collate,
+        ProcessCache,
+        QuasiRandom,
+        Ranks,
+        RepeatedAugment,
+        Target,
+        View,
+        Weighted,
+        _Sampler,
+    )
+
 __all__ = ["Loader"]
 
 Shardings: TypeAlias = jax.sharding.Sharding | Mapping[str, jax.sharding.Sharding]
 
 
-class Loader(_loader.Loader):
+class Loader(_loader.Loader[dict[str, Any]]):
     """A loader whose batches are dicts from the names of the outputs to arrays of JAX.
 
     Without a sharding, arrays are on the default device of JAX, or on the GPU of ``ToDevice``. On the CPU they share
@@ -51,17 +70,56 @@ class Loader(_loader.Loader):
 
     _own_arguments = frozenset({"sharding"})
 
-    def __init__(
-        self,
-        dataset: str | os.PathLike[str] | Dataset,
-        /,
-        batch_size: int = 64,
-        *,
-        sharding: Shardings | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(dataset, batch_size, **options)
-        self._set_sharding(sharding)
+    if TYPE_CHECKING:
+        # Signatures of __init__, written by tools/generate.py.
+        def __init__(
+            self,
+            dataset: str | os.PathLike[str] | Dataset | Sequence[str | os.PathLike[str] | Dataset],
+            /,
+            batch_size: int = 64,
+            *,
+            sharding: Shardings | None = None,
+            ops: Mapping[str, OpList | None] | None = None,
+            views: Mapping[str, View] | None = None,
+            share_draws: Mapping[str, str] | None = None,
+            parts: Mapping[tuple[int, str], Iterable[Op]] | None = None,
+            collate: Mapping[str, Collate] | None = None,
+            masks: Iterable[str] = (),
+            read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
+            targets: Mapping[str, Mapping[str, Target]] | None = None,
+            axes: Mapping[str, str] | None = None,
+            arrays: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
+            order: Literal["sequential", "random", "quasi_random"] | QuasiRandom | Weighted | ClassBalanced | RepeatedAugment | _Sampler = "sequential",
+            seed: int = 0,
+            indices: Any = None,
+            where: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
+            drop_last: bool = False,
+            ranks: Ranks | Literal["env"] | None = None,
+            workers: int | None = None,
+            batches_ahead: int = 3,
+            memory_limit: int | str | None = None,
+            timeout: float | None = None,
+            unordered: bool = False,
+            on_damaged: Literal["fail", "skip", "substitute"] = "fail",
+            cache: Cache | None = None,
+            process_cache: ProcessCache | bool | None = None,
+            in_memory: bool | None = None,
+            number_rule: Literal["fused", "exact", "relaxed"] = "fused",
+            exif_orientation: bool | None = None,
+            scaled_decode: bool = False,
+            device: str | None = None,
+            device_batches: int | None = None,
+            pin_memory: bool | int = False,
+            recompile: bool | None = None,
+            copy: bool = False,
+            **fields: OpList | None,
+        ) -> None: ...
+        # End of the signatures.
+    else:
+
+        def __init__(self, dataset, /, batch_size=64, *, sharding=None, **options):
+            super().__init__(dataset, batch_size, **options)
+            self._set_sharding(sharding)
 
     @classmethod
     def from_spec(
@@ -72,10 +130,9 @@ class Loader(_loader.Loader):
         *,
         sharding: Shardings | None = None,
         **changes: Any,
-    ) -> Loader:
+    ) -> Self:
         """See :meth:`fuseloop.Loader.from_spec`."""
         loader = super().from_spec(pipeline, dataset, **changes)
-        assert isinstance(loader, Loader)
         loader._set_sharding(sharding)
         return loader
 

@@ -15,17 +15,23 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, SupportsInt, TypeVar
 
-from . import _fuseloop
+from . import _fuseloop, _hints
 from ._fuseloop import Batch, Dataset
 from ._manifest import opened
 from ._op import Compose, Op, OpList, _plain
 from ._preview import Inspected, Sheet, inspected
-from .errors import ConfigError, FuseloopError, StateError
+from .errors import _ENDINGS, ConfigError, FuseloopError, StateError, _not_an_end
 
 if TYPE_CHECKING:
     import numpy as np
+    from typing_extensions import TypeVar as DefaultedTypeVar
+
+    # What a loader gives as a batch.
+    B = DefaultedTypeVar("B", default=Batch)
+else:
+    B = TypeVar("B")
 
 __all__ = [
     "Cache",
@@ -91,6 +97,14 @@ class RepeatedAugment:
     """Each sample several times in a row, as timm's RepeatAugSampler."""
 
     repeats: int = 3
+
+
+class _Sampler(Protocol):
+    """A user's order: the numbers of the samples of an epoch. A random one has ``set_epoch(epoch)``, too."""
+
+    def __iter__(self) -> Iterator[SupportsInt]: ...
+
+    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -279,7 +293,7 @@ class Quarantine:
 class _SamplerView:
     """What frameworks look for as ``loader.sampler``: ``set_epoch``, and the number of samples."""
 
-    _loader: Loader = field(repr=False)
+    _loader: Loader[Any] = field(repr=False)
 
     def set_epoch(self, epoch: int) -> None:
         self._loader.set_epoch(epoch)
@@ -291,11 +305,11 @@ class _SamplerView:
         return samples
 
 
-class Epoch:
+class Epoch(Generic[B]):
     """The batches of one epoch. It begins when its first batch, its number or its length is asked for, and ends when it
     is closed or dropped, without waiting for anything."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader[B]) -> None:
         self._loader = loader
         self._core: _fuseloop.Epoch | None = None  # None until it begins
         self._number = self._taken = 0
@@ -304,7 +318,7 @@ class Epoch:
         self._begins = threading.Lock()
         _live.add(self)
 
-    def _set(self, core: _fuseloop.Epoch, number: int, taken: int) -> Epoch:
+    def _set(self, core: _fuseloop.Epoch, number: int, taken: int) -> Epoch[B]:
         self._core, self._number, self._taken = core, number, taken
         return self
 
@@ -324,20 +338,23 @@ class Epoch:
         self._begun()
         return self._number
 
-    def __iter__(self) -> Epoch:
+    def __iter__(self) -> Epoch[B]:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> B:
         core = self._core
-        if core is None:
-            if self._last is not None:
-                raise StopIteration
-            core = self._begun()
+        if core is None and self._last is not None:
+            raise StopIteration
         try:
+            if core is None:
+                core = self._begun()
             batch = core.next()
         except FuseloopError as error:
-            error.epoch, error.batch = self._number, self._taken
+            if core is not None:
+                error.epoch, error.batch = self._number, self._taken
             raise
+        except _ENDINGS as error:  # of the functions of the epoch, or of a signal handler
+            raise _not_an_end(error) from error
         if batch is None:
             self._loader._log_damage()
             self._ended = self._last is None
@@ -359,7 +376,7 @@ class Epoch:
     def __length_hint__(self) -> int:
         return 0 if self._core is None else self._core.remaining() or 0
 
-    def __enter__(self) -> Epoch:
+    def __enter__(self) -> Epoch[B]:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -414,7 +431,7 @@ def _state(cursor: str, next_epoch: int, batches: int) -> dict[str, Any]:
     return {"fuseloop": 1, "cursor": cursor, "next_epoch": next_epoch, "batches": batches}
 
 
-class Loader:
+class Loader(Generic[B]):
     """Decodes, augments and batches the samples of a dataset, on threads, in compiled code.
 
     Iterating over it plays an epoch, then the next. The batches depend on ``seed``, the epoch and the samples alone,
@@ -477,7 +494,8 @@ class Loader:
             GPU 0; a number is that of a GPU. Hold a batch until the copies from it are done, as
             ``fuseloop.torch.Loader`` does. Where pages can't be locked, a warning says why, and batches are the same.
         recompile: Plans and compiles all lists anew for each epoch. Lists by epoch are without it.
-        copy: Batches of arrays that own their memory, instead of sharing that of the batch.
+        copy: Batches are dicts of arrays that own their memory, instead of sharing that of the batch. Checkers of types
+            know them as ``fuseloop.Loader[dict[str, numpy.ndarray]]``.
 
     >>> import fuseloop as fl
     >>> from fuseloop import ops
@@ -507,7 +525,12 @@ class Loader:
         targets: Mapping[str, Mapping[str, Target]] | None = None,
         axes: Mapping[str, str] | None = None,
         arrays: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
-        order: Any = "sequential",
+        order: Literal["sequential", "random", "quasi_random"]
+        | QuasiRandom
+        | Weighted
+        | ClassBalanced
+        | RepeatedAugment
+        | _Sampler = "sequential",
         seed: int = 0,
         indices: Any = None,
         where: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
@@ -597,14 +620,14 @@ class Loader:
         self._copy = False
         self.next_epoch = 0
         self._armed: tuple[str, int, int] | None = None
-        self._epoch: weakref.ref[Epoch] | None = None
+        self._epoch: weakref.ref[Epoch[B]] | None = None
         self._playing = 0  # the id of that epoch
         self._left: dict[str, Any] | None = None  # its position when it was dropped
 
     @classmethod
     def from_spec(
         cls, pipeline: str | os.PathLike[str], dataset: str | os.PathLike[str] | Dataset, /, **changes: Any
-    ) -> Loader:
+    ) -> Self:
         """Builds the loader that a pipeline file (TOML) describes, as ``fuseloop bench --pipeline`` does. ``changes``
         are settings that take the place of the file's: ``batch_size``, ``seed``, ``workers`` and such."""
         known = {"batch_size", "seed", "drop_last", "workers", "batches_ahead", "timeout", "unordered", "on_damaged"}
@@ -640,7 +663,7 @@ class Loader:
 
     def _lists_of(self, epoch: int) -> dict[str, list[Op]]:
         """Calls the functions of the epoch."""
-        return {output: Compose(ops(epoch)) for output, ops in self._lists.items() if callable(ops)}
+        return {output: _list_of(ops, epoch) for output, ops in self._lists.items() if callable(ops)}
 
     def _converted(self, batch: Batch) -> Any:
         return batch.numpy(copy=True) if self._copy else batch
@@ -672,12 +695,12 @@ class Loader:
 
     # Iterating
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Epoch[B]:
         # Frameworks ask for iterators that they drop, and for others before they set the epoch: an epoch begins with
         # its first batch.
         return Epoch(self)
 
-    def _play(self, epoch: Epoch) -> None:
+    def _play(self, epoch: Epoch[B]) -> None:
         """Begins the rest of the epoch of a state that was loaded, or the next epoch."""
         if self._armed is None:
             number, taken = self.next_epoch, 0
@@ -695,7 +718,7 @@ class Loader:
             raise TypeError("the number of batches of this stream is not known: cut it with Stream.with_epoch")
         return batches
 
-    def epoch(self, epoch: int | None = None) -> Epoch:
+    def epoch(self, epoch: int | None = None) -> Epoch[B]:
         """Starts this epoch, or the next. Unlike ``iter(loader)``, it starts at once and leaves ``next_epoch`` as it is
         if an epoch is given."""
         if epoch is None:
@@ -704,21 +727,21 @@ class Loader:
         core = self._core().epoch(epoch, self._lists_of(epoch))
         return self._started(Epoch(self)._set(core, epoch, 0))
 
-    def resume(self, state: Mapping[str, Any]) -> Epoch:
+    def resume(self, state: Mapping[str, Any]) -> Epoch[B]:
         """Starts the rest of the epoch that a state was taken in."""
         self.load_state_dict(state)
         epoch = Epoch(self)
         epoch._begun()
         return epoch
 
-    def renew(self, epoch: Epoch) -> Epoch:
+    def renew(self, epoch: Epoch[B]) -> Epoch[B]:
         """Continues an epoch with the current ops, from the first sample that was not delivered."""
         core = self._core().renew(epoch._begun(), self._lists_of(epoch.number))
         if core is None:
             raise ConfigError("the epoch was closed")
         return self._started(Epoch(self)._set(core, epoch.number, epoch._taken))
 
-    def _started(self, epoch: Epoch) -> Epoch:
+    def _started(self, epoch: Epoch[B]) -> Epoch[B]:
         self._playing, self._left = id(epoch), None
         self._epoch = weakref.ref(epoch)
         return epoch
@@ -749,7 +772,7 @@ class Loader:
             raise ConfigError("set_ops takes an output and its ops, or a dict of the ops of several outputs")
         changes = {self._given_name(name): _copied(ops) for name, ops in given.items()}
         lists = {**self._lists, **changes}
-        called = {name: Compose(ops(self.next_epoch)) for name, ops in lists.items() if callable(ops)}
+        called = {name: _list_of(ops, self.next_epoch) for name, ops in lists.items() if callable(ops)}
         self._core().set_ops([(name, _fixed(ops)) for name, ops in changes.items()], called)
         self._lists = lists
         for name, ops in changes.items():
@@ -804,7 +827,7 @@ class Loader:
 
     # What it tells
 
-    def get(self, indices: Any, epoch: int = 0) -> Any:
+    def get(self, indices: Any, epoch: int = 0) -> B:
         """Returns any samples as one batch: the rows that they have in this epoch."""
         epoch = _whole("epoch", epoch)
         return self._converted(self._core().get_samples(indices, epoch, self._lists_of(epoch)))
@@ -959,6 +982,10 @@ def _outputs(
         if name in lists:
             raise ConfigError(f"the ops of {name} are given twice: in ops and as an argument of their own")
         is_list = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+        if name in _hints.ARGUMENTS and not (isinstance(value, (list, tuple)) and all(isinstance(op, Op) for op in value)):
+            raise _hints.argument(name)
+        if isinstance(value, Op):
+            raise ConfigError(f"{name} is {value!r}, expected a list of ops: {name}=[{value!r}]")
         if value is not None and not callable(value) and not is_list:
             from difflib import get_close_matches
 
@@ -973,8 +1000,19 @@ def _outputs(
     return lists
 
 
+def _list_of(ops: Callable[[int], Iterable[Op]], epoch: int) -> list[Op]:
+    """Calls a function of the epoch."""
+    try:
+        return Compose(ops(epoch))
+    except _ENDINGS as error:
+        raise _not_an_end(error) from error
+
+
 def _copied(ops: OpList) -> OpList:
     """Returns a list that no change of the caller's reaches, or the function of the epoch."""
+    foreign = _hints.foreign_list(ops)
+    if foreign is not None:
+        raise foreign
     return ops if callable(ops) else Compose(ops)
 
 
@@ -1092,7 +1130,10 @@ def _chosen(dataset: Dataset, where: Callable[[Mapping[str, Any]], Any], indices
     import numpy as np
 
     listed = None if indices is None else np.asarray(indices, dtype=np.int64)
-    kept = np.asarray(where(_Columns(dataset, listed)))
+    try:
+        kept = np.asarray(where(_Columns(dataset, listed)))
+    except _ENDINGS as error:
+        raise _not_an_end(error) from error
     count = len(dataset) if listed is None else len(listed)
     if kept.shape != (count,) or kept.dtype != np.bool_:
         raise ConfigError(

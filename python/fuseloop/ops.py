@@ -7,10 +7,18 @@ and in pipeline files; ``docs/ops`` shows each op with pictures.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._lambda import Lambda
 from ._op import Compose, Op, from_torchvision
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str):
+        from ._hints import missing_op
+
+        raise missing_op(name)
+
 
 Interpolation = Literal[
     "bilinear", "area", "nearest", "nearest-exact", "bicubic", "bilinear-aliased", "bicubic-aliased"

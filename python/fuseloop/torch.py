@@ -15,7 +15,7 @@ import contextlib
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, overload
 
 try:
     import torch
@@ -25,13 +25,38 @@ except ImportError as error:
 
 from . import loader as _loader
 from ._fuseloop import Batch, Dataset
-from .errors import ConfigError
+from .errors import _ENDINGS, ConfigError, _not_an_end
 from .loader import Epoch, Ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy as np
+    from typing_extensions import TypeVar as DefaultedTypeVar
+
+    from ._op import Op, OpList
+    from .loader import (
+        Cache,
+        ClassBalanced,
+        Collate,
+        ProcessCache,
+        QuasiRandom,
+        RepeatedAugment,
+        Target,
+        View,
+        Weighted,
+        _Sampler,
+    )
+
+    # What a loader gives as a batch.
+    B = DefaultedTypeVar("B", default=tuple[torch.Tensor, ...])
+else:
+    B = TypeVar("B")
 
 __all__ = ["DataLoader", "Loader", "as_iterable"]
 
 
-class Loader(_loader.Loader):
+class Loader(_loader.Loader[B]):
     """A loader whose batches are tuples of tensors of PyTorch, in the order of the outputs.
 
     The tensors share the memory of the batch, which is not used again while one of them, or a view of one, lives. With
@@ -58,23 +83,158 @@ class Loader(_loader.Loader):
     # default value, and the user does not see the error of batch_sampler, which says what to do.
     prefetch_factor: None = None
 
-    def __init__(
-        self,
-        dataset: str | os.PathLike[str] | Dataset,
-        /,
-        batch_size: int = 64,
-        *,
-        as_dict: bool = False,
-        channels_last: bool = False,
-        after: Callable[..., Any] | None = None,
-        **options: Any,
-    ) -> None:
-        self._set_form(as_dict, channels_last, after)
-        if options.get("ranks") == "env":
-            options["ranks"] = _ranks_of_process_group() or "env"
-        super().__init__(dataset, batch_size, **options)
-        self._arguments.update(as_dict=as_dict, channels_last=channels_last, after=after)
-        self._check_layout()
+    if TYPE_CHECKING:
+        # Signatures of __init__, written by tools/generate.py.
+        @overload
+        def __init__(
+            self: Loader[tuple[torch.Tensor, ...]],
+            dataset: str | os.PathLike[str] | Dataset | Sequence[str | os.PathLike[str] | Dataset],
+            /,
+            batch_size: int = 64,
+            *,
+            as_dict: Literal[False] = False,
+            channels_last: bool = False,
+            after: None = None,
+            ops: Mapping[str, OpList | None] | None = None,
+            views: Mapping[str, View] | None = None,
+            share_draws: Mapping[str, str] | None = None,
+            parts: Mapping[tuple[int, str], Iterable[Op]] | None = None,
+            collate: Mapping[str, Collate] | None = None,
+            masks: Iterable[str] = (),
+            read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
+            targets: Mapping[str, Mapping[str, Target]] | None = None,
+            axes: Mapping[str, str] | None = None,
+            arrays: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
+            order: Literal["sequential", "random", "quasi_random"] | QuasiRandom | Weighted | ClassBalanced | RepeatedAugment | _Sampler = "sequential",
+            seed: int = 0,
+            indices: Any = None,
+            where: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
+            drop_last: bool = False,
+            ranks: Ranks | Literal["env"] | None = None,
+            workers: int | None = None,
+            batches_ahead: int = 3,
+            memory_limit: int | str | None = None,
+            timeout: float | None = None,
+            unordered: bool = False,
+            on_damaged: Literal["fail", "skip", "substitute"] = "fail",
+            cache: Cache | None = None,
+            process_cache: ProcessCache | bool | None = None,
+            in_memory: bool | None = None,
+            number_rule: Literal["fused", "exact", "relaxed"] = "fused",
+            exif_orientation: bool | None = None,
+            scaled_decode: bool = False,
+            device: str | None = None,
+            device_batches: int | None = None,
+            pin_memory: bool | int = False,
+            recompile: bool | None = None,
+            copy: bool = False,
+            **fields: OpList | None,
+        ) -> None: ...
+
+        @overload
+        def __init__(
+            self: Loader[dict[str, torch.Tensor]],
+            dataset: str | os.PathLike[str] | Dataset | Sequence[str | os.PathLike[str] | Dataset],
+            /,
+            batch_size: int = 64,
+            *,
+            as_dict: Literal[True],
+            channels_last: bool = False,
+            after: None = None,
+            ops: Mapping[str, OpList | None] | None = None,
+            views: Mapping[str, View] | None = None,
+            share_draws: Mapping[str, str] | None = None,
+            parts: Mapping[tuple[int, str], Iterable[Op]] | None = None,
+            collate: Mapping[str, Collate] | None = None,
+            masks: Iterable[str] = (),
+            read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
+            targets: Mapping[str, Mapping[str, Target]] | None = None,
+            axes: Mapping[str, str] | None = None,
+            arrays: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
+            order: Literal["sequential", "random", "quasi_random"] | QuasiRandom | Weighted | ClassBalanced | RepeatedAugment | _Sampler = "sequential",
+            seed: int = 0,
+            indices: Any = None,
+            where: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
+            drop_last: bool = False,
+            ranks: Ranks | Literal["env"] | None = None,
+            workers: int | None = None,
+            batches_ahead: int = 3,
+            memory_limit: int | str | None = None,
+            timeout: float | None = None,
+            unordered: bool = False,
+            on_damaged: Literal["fail", "skip", "substitute"] = "fail",
+            cache: Cache | None = None,
+            process_cache: ProcessCache | bool | None = None,
+            in_memory: bool | None = None,
+            number_rule: Literal["fused", "exact", "relaxed"] = "fused",
+            exif_orientation: bool | None = None,
+            scaled_decode: bool = False,
+            device: str | None = None,
+            device_batches: int | None = None,
+            pin_memory: bool | int = False,
+            recompile: bool | None = None,
+            copy: bool = False,
+            **fields: OpList | None,
+        ) -> None: ...
+
+        @overload
+        def __init__(
+            self,
+            dataset: str | os.PathLike[str] | Dataset | Sequence[str | os.PathLike[str] | Dataset],
+            /,
+            batch_size: int = 64,
+            *,
+            as_dict: bool = False,
+            channels_last: bool = False,
+            after: Callable[..., B],
+            ops: Mapping[str, OpList | None] | None = None,
+            views: Mapping[str, View] | None = None,
+            share_draws: Mapping[str, str] | None = None,
+            parts: Mapping[tuple[int, str], Iterable[Op]] | None = None,
+            collate: Mapping[str, Collate] | None = None,
+            masks: Iterable[str] = (),
+            read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
+            targets: Mapping[str, Mapping[str, Target]] | None = None,
+            axes: Mapping[str, str] | None = None,
+            arrays: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
+            order: Literal["sequential", "random", "quasi_random"] | QuasiRandom | Weighted | ClassBalanced | RepeatedAugment | _Sampler = "sequential",
+            seed: int = 0,
+            indices: Any = None,
+            where: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
+            drop_last: bool = False,
+            ranks: Ranks | Literal["env"] | None = None,
+            workers: int | None = None,
+            batches_ahead: int = 3,
+            memory_limit: int | str | None = None,
+            timeout: float | None = None,
+            unordered: bool = False,
+            on_damaged: Literal["fail", "skip", "substitute"] = "fail",
+            cache: Cache | None = None,
+            process_cache: ProcessCache | bool | None = None,
+            in_memory: bool | None = None,
+            number_rule: Literal["fused", "exact", "relaxed"] = "fused",
+            exif_orientation: bool | None = None,
+            scaled_decode: bool = False,
+            device: str | None = None,
+            device_batches: int | None = None,
+            pin_memory: bool | int = False,
+            recompile: bool | None = None,
+            copy: bool = False,
+            **fields: OpList | None,
+        ) -> None: ...
+
+        def __init__(self, dataset: Any, /, batch_size: Any = 64, **given: Any) -> None: ...
+        # End of the signatures.
+
+    else:
+
+        def __init__(self, dataset, /, batch_size=64, *, as_dict=False, channels_last=False, after=None, **options):
+            self._set_form(as_dict, channels_last, after)
+            if options.get("ranks") == "env":
+                options["ranks"] = _ranks_of_process_group() or "env"
+            super().__init__(dataset, batch_size, **options)
+            self._arguments.update(as_dict=as_dict, channels_last=channels_last, after=after)
+            self._check_layout()
 
     @classmethod
     def from_spec(
@@ -87,10 +247,9 @@ class Loader(_loader.Loader):
         channels_last: bool = False,
         after: Callable[..., Any] | None = None,
         **changes: Any,
-    ) -> Loader:
+    ) -> Self:
         """See :meth:`fuseloop.Loader.from_spec`."""
         loader = super().from_spec(pipeline, dataset, **changes)
-        assert isinstance(loader, Loader)
         loader._set_form(as_dict, channels_last, after)
         loader._arguments.update(as_dict=as_dict, channels_last=channels_last, after=after)
         loader._check_layout()
@@ -141,16 +300,19 @@ class Loader(_loader.Loader):
                 return _EMPTY
             if not mask.all():
                 tensors = {name: _rows(tensor, mask) for name, tensor in tensors.items()}
-        if self._as_dict:
-            return tensors if self._after is None else self._after(tensors)
-        listed = tuple(tensors.values())
-        return listed if self._after is None else self._after(*listed)
+        listed = (tensors,) if self._as_dict else tuple(tensors.values())
+        if self._after is None:
+            return tensors if self._as_dict else listed
+        try:
+            return self._after(*listed)
+        except _ENDINGS as error:
+            raise _not_an_end(error) from error
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Epoch[B]:
         self._check_worker()
         return super().__iter__()
 
-    def epoch(self, epoch: int | None = None) -> Epoch:
+    def epoch(self, epoch: int | None = None) -> Epoch[B]:
         self._check_worker()
         return super().epoch(epoch)
 
@@ -222,7 +384,7 @@ class _BatchSampler:
     """What Lightning asks for as ``loader.batch_sampler``. It lists no batches: ``skip_first_batches`` of accelerate
     would make a DataLoader of them that has none of the ops."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader[Any]) -> None:
         self.sampler = loader.sampler
         self.batch_size, self.drop_last = loader.batch_size, loader.drop_last
         self._batches = loader.__len__
@@ -258,7 +420,7 @@ class DataLoader(data.DataLoader):
     (True, True)
     """
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader[Any]) -> None:
         if not isinstance(loader, Loader):
             raise ConfigError(f"{type(loader).__name__}: expected a fuseloop.torch.Loader")
         self.loader = loader
@@ -291,7 +453,7 @@ class _Batches(data.IterableDataset):
     of it: they fetch a batch ahead, so that a saved position is wrong, and ``skip_first_batches`` skips again what
     ``load_state_dict`` has skipped."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader[Any]) -> None:
         self.loader = loader
 
     def __iter__(self) -> NoReturn:
@@ -329,7 +491,7 @@ _MAX_WORKERS = 1024
 
 
 class _Shards(data.IterableDataset):
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader[Any]) -> None:
         if not isinstance(loader, Loader):
             raise ConfigError(f"{type(loader).__name__}: expected a fuseloop.torch.Loader")
         if loader._pipeline is not None:

@@ -136,6 +136,12 @@ impl Dataset {
         Ok(values)
     }
 
+    /// Reads all samples in order. Python's own loop over ``dataset[i]`` would take an IndexError of a user's dataset for
+    /// its end.
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("fuseloop._checks")?.call_method1("samples", (slf,))
+    }
+
     /// Reads a field of ints or floats of all samples, or of those in ``indices``, as an array.
     #[pyo3(signature = (field, indices = None))]
     fn column<'py>(

@@ -1,10 +1,12 @@
-"""Writes fuseloop/ops.py from the registry of ops of the compiled module.
+"""Writes what follows from something else: fuseloop/ops.py from the registry of ops of the compiled module, and the
+signatures of the loaders of fuseloop/torch.py and fuseloop/jax.py, for checkers of types, from fuseloop.Loader's.
 
-    python tools/generate.py            writes the file
-    python tools/generate.py --check    fails if the file is not what would be written
+    python tools/generate.py            writes the files
+    python tools/generate.py --check    fails if a file is not what would be written
 """
 
 import argparse
+import ast
 import keyword
 import sys
 import textwrap
@@ -12,7 +14,7 @@ from pathlib import Path
 
 from fuseloop._fuseloop import registry
 
-TARGET = Path(__file__).resolve().parent.parent / "fuseloop" / "ops.py"
+PACKAGE = Path(__file__).resolve().parent.parent / "fuseloop"
 
 HEAD = '''"""The ops: what a list of an output can have, in the order in which they run.
 
@@ -23,10 +25,18 @@ and in pipeline files; ``docs/ops`` shows each op with pictures.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._lambda import Lambda
 from ._op import Compose, Op, from_torchvision
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str):
+        from ._hints import missing_op
+
+        raise missing_op(name)
+
 
 Interpolation = Literal[
     "bilinear", "area", "nearest", "nearest-exact", "bicubic", "bilinear-aliased", "bicubic-aliased"
@@ -184,14 +194,67 @@ def text():
     return "".join(parts).rstrip("\n") + "\n"
 
 
+# The signatures of the loaders of frameworks: of each the type of a batch, and the parameters of its own.
+SIGNATURES = {
+    "torch.py": [
+        (
+            "tuple[torch.Tensor, ...]",
+            ["as_dict: Literal[False] = False", "channels_last: bool = False", "after: None = None"],
+        ),
+        ("dict[str, torch.Tensor]", ["as_dict: Literal[True]", "channels_last: bool = False", "after: None = None"]),
+        ("", ["as_dict: bool = False", "channels_last: bool = False", "after: Callable[..., B]"]),
+    ],
+    "jax.py": [("", ["sharding: Shardings | None = None"])],
+}
+BEGIN = "        # Signatures of __init__, written by tools/generate.py.\n"
+END = "        # End of the signatures.\n"
+
+
+def loader_parameters():
+    """Returns the parameters of fuseloop.Loader by keyword, as they are written there."""
+    tree = ast.parse((PACKAGE / "loader.py").read_text(encoding="utf-8"))
+    loader = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Loader")
+    init = next(node for node in loader.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    assert init.args.kwarg is not None
+    fields = f"**{init.args.kwarg.arg}: {ast.unparse(init.args.kwarg.annotation)}"
+    given = zip(init.args.kwonlyargs, init.args.kw_defaults)
+    dataset = ast.unparse(init.args.posonlyargs[1].annotation)
+    keywords = [
+        f"{arg.arg}: {ast.unparse(arg.annotation)} = {ast.unparse(default)}".replace("'", '"') for arg, default in given
+    ]
+    return dataset, keywords, fields
+
+
+def signatures(kinds):
+    dataset, keywords, fields = loader_parameters()
+    made = []
+    for batch, own in kinds:
+        owner = f"self: Loader[{batch}]" if batch else "self"
+        listed = [owner, f"dataset: {dataset}", "/", "batch_size: int = 64", "*", *own, *keywords, fields]
+        lines = "".join(f"            {parameter},\n" for parameter in listed)
+        overload = "        @overload\n" if len(kinds) > 1 else ""
+        made.append(f"{overload}        def __init__(\n{lines}        ) -> None: ...\n")
+    if len(kinds) > 1:
+        # What Python asks of overloads outside of stubs.
+        made.append("        def __init__(self, dataset: Any, /, batch_size: Any = 64, **given: Any) -> None: ...\n")
+    return "\n".join(made)
+
+
+def with_signatures(name):
+    before, rest = (PACKAGE / name).read_text(encoding="utf-8").split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}{signatures(SIGNATURES[name])}{END}{after}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
-    if parser.parse_args().check:
-        if TARGET.read_text(encoding="utf-8") != text():
-            sys.exit(f"{TARGET.name} is not what the registry has: run python tools/generate.py")
-    else:
-        TARGET.write_text(text(), encoding="utf-8")
+    is_check = parser.parse_args().check
+    for name, made in {"ops.py": text(), **{name: with_signatures(name) for name in SIGNATURES}}.items():
+        if not is_check:
+            (PACKAGE / name).write_text(made, encoding="utf-8")
+        elif (PACKAGE / name).read_text(encoding="utf-8") != made:
+            sys.exit(f"{name} is not what would be written: run python tools/generate.py")
 
 
 if __name__ == "__main__":

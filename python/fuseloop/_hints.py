@@ -1,0 +1,177 @@
+"""The way out of what users of other libraries write first: names of torch's DataLoader, of torchvision and of others,
+and what stands for them here. Messages of errors are made of these tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from .errors import ConfigError
+
+# Arguments of torch.utils.data.DataLoader, of datasets of torchvision and of FFCV's Loader.
+ARGUMENTS = {
+    "shuffle": "order='random' shuffles, in another order in each epoch",
+    "sampler": "order= takes a sampler, an object with __iter__ and __len__; fuseloop.Weighted is a "
+    "WeightedRandomSampler, and ranks='env' a DistributedSampler",
+    "batch_sampler": "order= takes a sampler of samples, and batch_size= and drop_last= make batches of them",
+    "num_workers": "workers= is the number of threads, by default one a core",
+    "collate_fn": "collate={'image': fuseloop.Collate.pad()} says how samples of differing sizes become a batch, and "
+    "after= of fuseloop.torch.Loader takes a function of the tensors of a batch",
+    "worker_init_fn": "leave it out: there are no worker processes, and the random numbers of a sample follow from "
+    "seed=, the epoch and the sample",
+    "multiprocessing_context": "leave it out: there are no worker processes",
+    "generator": "seed= is the number that all orders and random numbers follow from",
+    "prefetch_factor": "batches_ahead= is the number of batches that are begun before they are asked for",
+    "persistent_workers": "leave it out: the threads stay between epochs",
+    "pin_memory_device": "pin_memory= takes the number of the GPU",
+    "in_order": "unordered=True gives batches as they are ready",
+    "transform": "the ops of a field stand under its name, image=[ops.Resize(256), ...]; ops.from_torchvision(transform) "
+    "makes them of torchvision's",
+    "target_transform": "the ops of a label stand under its name, label=[ops.OneHot(10)]; fuseloop.ops.Lambda calls a "
+    "function",
+    "transforms": "the ops of a field stand under its name, image=[ops.Resize(256), ...]; "
+    "ops.from_torchvision(transforms) makes them of torchvision's",
+    "pipelines": "fuseloop.ffcv.Loader takes FFCV's pipelines; here the ops of a field stand under its name, image=[...]",
+    "os_cache": "process_cache=True is FFCV's os_cache=False",
+    "distributed": "ranks='env' divides the samples between the processes",
+    "to_device": "ops.ToDevice('cuda:0') in the list of an output",
+}
+
+# Names of torchvision.transforms and of others that are no ops.
+OPS = {
+    "ToTensor": "batches are tensors anyway: ops.ToChannelsFirst() is its order of the axes, and ops.Normalize scales to "
+    "0 to 1",
+    "ToImage": "batches are tensors anyway: ops.ToChannelsFirst() is its order of the axes",
+    "PILToTensor": "batches are tensors anyway: ops.ToChannelsFirst() is its order of the axes",
+    "ToPureTensor": "leave it out: batches are tensors anyway",
+    "ToTensorV2": "batches are tensors anyway: ops.ToChannelsFirst() is its order of the axes",
+    "ToPILImage": "leave it out: the loader decodes images itself; PIL.Image.fromarray takes an image of a batch",
+    "ToDtype": "ops.Convert('float16') changes the type, and ops.Normalize scales to 0 to 1",
+    "ConvertImageDtype": "ops.Convert('float16') changes the type, and ops.Normalize scales to 0 to 1",
+    "Identity": "leave it out",
+    "RGB": "leave it out: images are read as RGB unless read_mode= says otherwise",
+    "JPEG": "ops.Lambda(function, per_sample=True) calls a function with each image",
+    "FiveCrop": "an image becomes one tensor here: views= of the loader makes further outputs of it, each with a crop",
+    "TenCrop": "an image becomes one tensor here: views= of the loader makes further outputs of it, each with a crop",
+    "LinearTransformation": "ops.Lambda(function) calls a function with each batch",
+    "UniformTemporalSubsample": "it is for videos, which are not read",
+    "SetClampingMode": "fuseloop.Target.boxes(clamping='hard') says how boxes are clamped",
+    "AutoAugmentPolicy": "ops.AutoAugment takes the policy as a text: 'imagenet', 'cifar10' or 'svhn'",
+    "InterpolationMode": "interpolation= takes a text: 'bilinear'",
+    "Transform": "ops.Lambda calls a function of yours; its class is fuseloop.ops.Op",
+    "HorizontalFlip": "ops.RandomHorizontalFlip",
+    "VerticalFlip": "ops.RandomVerticalFlip",
+    "RandomBrightnessContrast": "ops.ColorJitter",
+    "CoarseDropout": "ops.RandomErasing or ops.Cutout",
+    "ShiftScaleRotate": "ops.RandomAffine",
+    "Affine": "ops.RandomAffine",
+    "Rotate": "ops.RandomRotation",
+    "Perspective": "ops.RandomPerspective",
+    "LongestMaxSize": "ops.Resize(size, side='long')",
+    "SmallestMaxSize": "ops.Resize(size)",
+    "PadIfNeeded": "ops.Letterbox, or ops.RandomCrop with pad_if_needed=True",
+    "ToGray": "ops.RandomGrayscale",
+    "Solarize": "ops.RandomSolarize",
+    "Posterize": "ops.RandomPosterize",
+    "Equalize": "ops.RandomEqualize",
+    "Sharpen": "ops.RandomAdjustSharpness",
+    "OneOf": "ops.RandomChoice",
+    "Sequential": "a list is one: ops.Compose joins lists",
+    "NormalizeImage": "ops.Normalize",
+    "ToTorchImage": "ops.ToChannelsFirst",
+    "RandomTranslateCutout": "ops.RandomTranslate and ops.Cutout",
+}
+
+# Parameters that torchvision names otherwise, by op or for all.
+PARAMS = {
+    ("RandomApply", "transforms"): "ops",
+    ("RandomChoice", "transforms"): "ops",
+    ("RandomChoice", "p"): "weights",
+    ("RandomOrder", "transforms"): "ops",
+    ("Lambda", "lambd"): "f",
+    ("Lambda", "types"): "the output whose list it is in says what it gets",
+    ("RandomIoUCrop", "min_scale"): "scale=(min_scale, max_scale)",
+    ("RandomIoUCrop", "max_scale"): "scale=(min_scale, max_scale)",
+    ("RandomIoUCrop", "min_aspect_ratio"): "aspect_ratio=(min_aspect_ratio, max_aspect_ratio)",
+    ("RandomIoUCrop", "max_aspect_ratio"): "aspect_ratio=(min_aspect_ratio, max_aspect_ratio)",
+    ("ClampBoundingBoxes", "clamping_mode"): "fuseloop.Target.boxes(clamping=...) says it",
+    ("CutMix", "num_classes"): "put ops.OneHot(num_classes) before the mix into the list of the label",
+    ("MixUp", "num_classes"): "put ops.OneHot(num_classes) before the mix into the list of the label",
+    ("", "labels_getter"): "leave it out: targets= of the loader says which fields belong together",
+    ("", "inplace"): "leave it out: no op copies an image",
+    ("", "antialias"): "interpolation= says it: 'bilinear-antialias' or 'bilinear'",
+}
+
+
+def argument(name: str) -> ConfigError:
+    """Returns the error for an argument of another library's loader."""
+    error = ConfigError(
+        f"{name} is no argument of Loader: {ARGUMENTS[name]} (a field of this name goes into ops={{{name!r}: [...]}})"
+    )
+    error.hint = ARGUMENTS[name]
+    return error
+
+
+def missing_op(name: str) -> AttributeError:
+    """Returns the error for an op that there is not."""
+    from difflib import get_close_matches
+
+    from . import ops
+
+    if name in OPS:
+        return AttributeError(f"fuseloop.ops has no {name}: {OPS[name]}", name=name, obj=ops)
+    near = get_close_matches(name, ops.__all__, 1)
+    cure = f"; did you mean {near[0]}?" if near and not name.startswith("_") else ""
+    return AttributeError(f"module 'fuseloop.ops' has no attribute {name!r}{cure}", name=name, obj=ops)
+
+
+def parameter(op: str, name: str) -> str | None:
+    """Returns what stands for a parameter of torchvision's."""
+    found = PARAMS.get((op, name)) or PARAMS.get(("", name))
+    return f"it is called {found} here" if found and found.isidentifier() else found
+
+
+def not_an_op(value: Any) -> ConfigError:
+    """Returns the error for something in a list of ops that is none."""
+    return ConfigError(f"{_shown(value)} is no op: {_cure(value)}")
+
+
+def foreign_list(value: Any) -> ConfigError | None:
+    """Returns the error for something that is called like a function of the epoch, and is none: a transform of another
+    library, a module or a class."""
+    module = type(value).__module__.partition(".")[0]
+    is_module = any(base.__module__ == "torch.nn.modules.module" for base in type(value).__mro__)
+    if isinstance(value, type) or is_module or module in ("torchvision", "albumentations", "kornia"):
+        return not_an_op(value)
+    return None
+
+
+def _shown(value: Any) -> str:
+    text = value.__name__ if isinstance(value, type) else " ".join(repr(value).split())
+    return text if len(text) < 100 else f"{text[:96]} ..."
+
+
+def _cure(value: Any) -> str:
+    from . import ops
+    from ._op import Op
+
+    kind = value if isinstance(value, type) else type(value)
+    library, name = kind.__module__.partition(".")[0], kind.__name__
+    if isinstance(value, type) and issubclass(value, Op):
+        return f"it is a class, whose ops are made by calling it: ops.{name}(...)"
+    if library == "torchvision":
+        return "ops.from_torchvision(transform) returns the ops for a transform of torchvision"
+    if library == "albumentations":
+        same = OPS.get(name) or (f"ops.{name}" if name in ops.__all__ else None)
+        return f"{same} is its op here" if same else "ops.Lambda(function, per_sample=True) calls a function"
+    if any(base.__module__ == "torch.nn.modules.module" for base in kind.__mro__):
+        return "after= of fuseloop.torch.Loader calls modules of PyTorch with each batch"
+    if isinstance(value, str) and value in ops.__all__:
+        return f"write ops.{value}(...)"
+    if isinstance(value, Mapping):
+        return "a table is an op in pipeline files alone"
+    if isinstance(value, Callable):  # type: ignore[arg-type]
+        return "ops.Lambda(function) calls a function, with each batch or with each image"
+    return "expected one of fuseloop.ops, or a list of such" + (
+        "" if isinstance(value, Iterable) else f", not {type(value).__name__}"
+    )

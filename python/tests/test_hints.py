@@ -1,0 +1,114 @@
+"""What users of torch and torchvision write first is an error that says what stands for it here."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import fuseloop as fl
+from fuseloop import ops
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "cure"),
+    [
+        ("shuffle", True, "order='random'"),
+        ("collate_fn", lambda rows: rows, "Collate"),
+        ("collate_fn", None, "Collate"),
+        ("sampler", range(3), "order="),
+        ("batch_sampler", [[1, 2]], "order="),
+        ("num_workers", 4, "workers="),
+        ("transform", lambda image: image, "from_torchvision"),
+        ("transforms", [1], "from_torchvision"),
+        ("target_transform", lambda label: label, "label="),
+        ("prefetch_factor", 2, "batches_ahead"),
+        ("persistent_workers", True, "threads stay"),
+        ("worker_init_fn", lambda worker: None, "no worker processes"),
+        ("generator", None, "seed="),
+        ("pipelines", {}, "fuseloop.ffcv.Loader"),
+    ],
+)
+def test_arguments_of_other_loaders(same_size, name, value, cure):
+    with pytest.raises(fl.ConfigError, match=f"{name} is no argument of Loader: .*{cure}") as caught:
+        fl.Loader(same_size, **{name: value})
+    assert caught.value.hint
+
+
+def test_a_field_may_have_such_a_name(tmp_path):
+    import numpy as np
+
+    dataset = fl.sources.from_python([{"sampler": np.zeros((4, 4, 3), np.uint8)}] * 3)
+    assert len(fl.Loader(dataset, batch_size=3, sampler=[ops.Resize((2, 2))])) == 1
+    assert len(fl.Loader(dataset, batch_size=3, ops={"sampler": [ops.Resize((2, 2))]})) == 1
+
+
+def test_an_op_that_is_not_in_a_list(same_size):
+    with pytest.raises(fl.ConfigError, match=r"expected a list of ops: image=\[CenterCrop\(32\)\]"):
+        fl.Loader(same_size, image=ops.CenterCrop(32))
+
+
+@pytest.mark.parametrize(
+    ("given", "cure"),
+    [
+        ([ops.ToChannelsFirst], r"ToChannelsFirst is no op: it is a class.*ops\.ToChannelsFirst\(\.\.\.\)"),
+        (ops.ToChannelsFirst, r"it is a class"),
+        (["Resize"], r"write ops\.Resize\(\.\.\.\)"),
+        ([lambda image: image], r"ops\.Lambda"),
+        ([{"op": "Resize"}], "pipeline files"),
+        ([32], "expected one of fuseloop.ops"),
+    ],
+)
+def test_what_is_no_op(same_size, given, cure):
+    for call in (lambda: fl.Loader(same_size, image=given), lambda: fl.Loader(same_size, ops={"image": given})):
+        with pytest.raises(fl.ConfigError, match=cure):
+            call()
+
+
+def test_transforms_of_torchvision_are_converted(same_size):
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    from torchvision import transforms as v1
+
+    for given in (v1.Compose([v1.ToTensor()]), v2.Compose([v2.ToImage()]), [v2.Resize(32)], [v1.Resize(32)]):
+        with pytest.raises(fl.ConfigError, match="from_torchvision"):
+            fl.Loader(same_size, image=given)
+
+
+def test_modules_run_after_the_loader(same_size):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(fl.ConfigError, match="after="):
+        fl.Loader(same_size, image=torch.nn.Identity())
+
+
+def test_every_transform_of_torchvision_is_an_op_or_has_a_hint():
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    for name in dir(v2):
+        if name[0].isupper() and name not in ops.__all__:
+            with pytest.raises(AttributeError, match=f"fuseloop.ops has no {name}: "):
+                getattr(ops, name)
+    assert not hasattr(ops, "ToTensor")
+    with pytest.raises(AttributeError, match="did you mean RandomCrop"):
+        ops.RandomCropp  # noqa: B018
+
+
+def test_every_parameter_of_torchvision_is_ours_or_has_a_hint():
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    for name in dir(v2):
+        if name not in ops.__all__ or name == "Compose" or not inspect.isclass(getattr(v2, name)):
+            continue
+        kind = getattr(ops, name)
+        for param in inspect.signature(getattr(v2, name)).parameters:
+            if param not in kind.__match_args__:
+                with pytest.raises(fl.ParamError, match=f"{name} has no parameter {param}; ") as caught:
+                    kind(**{param: 1})
+                assert caught.value.hint, (name, param)
+
+
+def test_no_hint_is_about_what_there_is():
+    from fuseloop import _hints
+    from fuseloop.loader import _NAMES
+
+    assert not set(_hints.OPS) & set(ops.__all__)
+    assert not set(_hints.ARGUMENTS) & _NAMES
+    for op, param in _hints.PARAMS:
+        assert not op or param not in getattr(ops, op).__match_args__

@@ -1,0 +1,51 @@
+"""Without the frameworks that parts of the package need, only these parts are absent."""
+
+from __future__ import annotations
+
+from conftest import run_python
+
+BLOCKED = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("jax", "torch", "ray"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocker())
+import fuseloop as fl
+"""
+
+
+def test_absent_parts_are_absent_attributes() -> None:
+    done = run_python(
+        BLOCKED
+        + """
+import inspect, pydoc
+for name, cure in (("jax", "pip install jax"), ("torch", "pip install torch"), ("ray", "pip install 'ray[data]'")):
+    assert not hasattr(fl, name)
+    try:
+        getattr(fl, name)
+    except AttributeError as error:
+        assert cure in str(error), error
+    try:
+        exec(f"import fuseloop.{name}")
+    except ImportError as error:
+        assert cure in str(error), error
+    else:
+        raise AssertionError(name)
+    try:
+        exec(f"from fuseloop import {name}")
+    except ImportError as error:
+        assert cure in str(error), error
+    else:
+        raise AssertionError(name)
+found = dict(inspect.getmembers(fl))
+assert {"Loader", "sources", "write", "ffcv"} <= set(found), found
+assert "jax" not in found
+text = pydoc.render_doc(fl, renderer=pydoc.plaintext)
+assert "class Loader" in text and len(text) > 20000, text[:300]
+assert "class RandomResizedCrop" in pydoc.render_doc(fl.ops, renderer=pydoc.plaintext)
+"""
+    )
+    assert done.returncode == 0, done.stderr
