@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "ConfigError",
@@ -46,6 +47,7 @@ _PACKAGE = str(Path(__file__).parent)
 
 def _warn(message: str) -> None:
     """Warns at the line of the user's that called this package."""
+    message = _in_python(message)
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
@@ -194,13 +196,55 @@ _CURES = {
 }
 
 
-def _of_kind(kind: str, message: str, /, **attributes: object) -> FuseloopError:
+# What messages of the library call things of Rust, and what they are in Python.
+_IN_PYTHON = {
+    "`to_size((height, width))`, in a pipeline file `to_size = [height, width]`": "`to=(height, width)`",
+    "`to_size((height, width))`": "`to=(height, width)`",
+    "`to_size` is for images: use `to(max)`": "a height and a width are for images: use `to=max`",
+    "`to(max)`": "`to=max`",
+    ", or raise `max_pixels` (LoaderBuilder::limits)": "",
+    ", or raise `max_row_bytes` (LoaderBuilder::limits)": "",
+    " (`Limits::max_unpacked_bytes`): unpack the shard, or raise the limit": ": unpack the shard",
+    " (`Limits::max_unpacked_bytes`): unpack the file, or raise the limit": ": unpack the file",
+    " (`Limits::max_unpacked_bytes`)": "",
+    ", or implement `Source::longest`": "",
+    ": fix `Source::longest`": "",
+    "field is declared as `As::NdArray`": "kind is 'array'",
+    "`Collate::of`": "the `dtype` of `fuseloop.Collate`",
+    'Normalize::unit, or scale = "unit"': 'scale="unit"',
+    'Normalize::levels, or scale = "levels"': 'scale="levels"',
+    'Normalize::values, or scale = "values"': 'scale="values"',
+    "Levels::of(black, white)": "Levels(black, white)",
+    "Convert::to(DType::F32)": "Convert('float32')",
+    "RandomCrop::new((1, length))": "RandomCrop((1, length))",
+    'Interpolation::Nearest or WarpInterpolation::Nearest (interpolation = "nearest")': 'interpolation="nearest"',
+    "`Stream::": "`Stream.",
+    "`OnDamaged::Skip`": "on_damaged='skip'",
+    "OnDamaged::Substitute": "on_damaged='substitute'",
+    "NumberRule::Exact": "number_rule='exact'",
+    "`WriteMode::Mask`": "`fuseloop.write.Image('mask')`",
+    "`Loader::": "`Loader.",
+    "`YoloOptions::keypoints`": "the format",
+    "; a program can name their folder in `Annotated::coco`": "",
+    "`--rename {name}=NAME`, `ConvertOptions::rename`": "`rename=`",
+}
+
+
+def _in_python(message: str) -> str:
+    """Returns a message with Python's names of things."""
+    if "::" in message or "`to" in message:
+        for rust, python in _IN_PYTHON.items():
+            message = message.replace(rust, python)
+    return message
+
+
+def _of_kind(kind: str, message: str, /, **attributes: Any) -> FuseloopError:
     """Makes the exception of a kind; called by the compiled module."""
     made: type[FuseloopError] = _CLASSES.get(kind, FuseloopError)
     if kind in ("io", "not_found") and attributes.get("sample") is not None:
         made = ReadError
-    error = made(message + _CURES.get(kind, ""))
+    error = made(_in_python(message) + _CURES.get(kind, ""))
     for name, value in attributes.items():
         if value is not None:
-            setattr(error, name, value)
+            setattr(error, name, _in_python(value) if name == "expected" else value)
     return error

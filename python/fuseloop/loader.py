@@ -249,6 +249,9 @@ class Plan(str):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
 
@@ -262,7 +265,7 @@ class TensorSpec:
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stats:
     """Where the time went so far, in seconds. Its text is one sentence on what slows the loader down."""
 
@@ -276,6 +279,9 @@ class Stats:
 
     def __str__(self) -> str:
         return self.verdict
+
+    def __repr__(self) -> str:
+        return f"Stats({self.samples} samples in {self.batches} batches, {self.wall:.3g} s: {self.verdict})"
 
 
 @dataclass(frozen=True)
@@ -429,6 +435,19 @@ class Epoch(Generic[B]):
 
 def _state(cursor: str, next_epoch: int, batches: int) -> dict[str, Any]:
     return {"fuseloop": 1, "cursor": cursor, "next_epoch": next_epoch, "batches": batches}
+
+
+def _read_state(state: Any) -> tuple[str, int, int]:
+    """Returns the cursor, the next epoch and the number of batches of a state."""
+    values = dict(state) if isinstance(state, Mapping) else {}
+    cursor, numbers = values.get("cursor"), [values.get("next_epoch"), values.get("batches", 0)]
+    is_version = type(values.get("fuseloop")) is int and values["fuseloop"] == 1
+    is_whole = all(type(number) is int and 0 <= number < 2**63 for number in numbers)
+    if not is_version or not is_whole or not isinstance(cursor, str) or not cursor.isascii():
+        shown = " ".join(repr(state).split())
+        shown = shown if len(shown) < 200 else f"{shown[:196]} ..."
+        raise StateError(f"{shown} is no state of a loader: expected what Loader.state_dict returns")
+    return cursor, *numbers
 
 
 class Loader(Generic[B]):
@@ -815,15 +834,10 @@ class Loader(Generic[B]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Sets the position of the next epoch that is played: the rest of the one that the state was taken in."""
-        cursor, next_epoch = state.get("cursor"), state.get("next_epoch")
-        if state.get("fuseloop") != 1 or not isinstance(cursor, str) or not isinstance(next_epoch, int):
-            raise StateError("this is no state of a loader: expected what Loader.state_dict returns")
+        cursor, next_epoch, batches = _read_state(state)
+        armed = (cursor, _fuseloop.Loader.epoch_of(cursor), batches) if cursor else None
         self._epoch, self._playing, self._left = None, 0, None
-        if cursor:
-            self._armed = (cursor, _fuseloop.Loader.epoch_of(cursor), int(state.get("batches", 0)))
-            self.next_epoch = self._armed[1] + 1
-        else:
-            self._armed, self.next_epoch = None, next_epoch
+        self._armed, self.next_epoch = armed, next_epoch if armed is None else armed[1] + 1
 
     # What it tells
 

@@ -456,6 +456,8 @@ def test_what_it_tells(photos: Path) -> None:
     loader = fl.Loader(photos, 8, image=crops())
     list(loader)
     assert "RandomResizedCrop" in loader.explain() and "<pre>" in loader.explain()._repr_html_()
+    assert repr(loader.explain()) == str(loader.explain())
+    assert str(loader.stats()) in repr(loader.stats()) and "samples in" in repr(loader.stats())
     assert "float32 [3, 24, 24]" in repr(loader) and "<table>" in loader._repr_html_()
     stats = loader.stats()
     assert stats.samples == 24 and str(stats) == stats.verdict and stats.phases["decode"] > 0
@@ -485,7 +487,7 @@ print(*(set(sys.modules) - before))
 """
     modules = set(run_python(code).stdout.split())
     own = {name for name in modules if name.startswith("fuseloop")}
-    parts = ("_checks", "_fuseloop", "_lambda", "_manifest", "_op", "_preview", "_studio", "errors", "loader", "ops")
+    parts = ("_checks", "_fuseloop", "_hints", "_lambda", "_manifest", "_op", "_preview", "_studio", "errors", "loader", "ops")
     assert own <= {"fuseloop", *(f"fuseloop.{part}" for part in parts)}
     assert not {name.partition(".")[0] for name in modules} & {"torch", "jax", "PIL", "asyncio", "multiprocessing"}
 

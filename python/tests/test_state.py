@@ -217,6 +217,45 @@ def test_damaged_states_are_refused(photos: Path, change: dict[str, Any], messag
         made(photos, 0, 1).load_state_dict({**loader.state_dict(), **change})
 
 
+@pytest.mark.parametrize(
+    "state",
+    [
+        None,
+        7,
+        "state",
+        b"state",
+        [],
+        [("fuseloop", 1)],
+        {},
+        object(),
+        {"fuseloop": True},
+        {"batches": "many"},
+        {"batches": None},
+        {"batches": -1},
+        {"batches": 1.5},
+        {"next_epoch": -1},
+        {"next_epoch": True},
+        {"next_epoch": 2**70},
+        {"next_epoch": float("nan")},
+        {"cursor": b"{}"},
+        {"cursor": "[]"},
+        {"cursor": "null"},
+        {"cursor": '{"epoch": 99999999999999999999}'},
+        {"cursor": "\ud800"},
+        {"cursor": "{}\0"},
+    ],
+)
+def test_garbage_is_a_state_error_and_changes_nothing(photos: Path, state: Any) -> None:
+    loader = made(photos, 0, 1)
+    next(iter(loader))
+    before = loader.state_dict()
+    given = {**before, **state} if isinstance(state, dict) and state else state
+    for call in (loader.load_state_dict, loader.resume):
+        with pytest.raises(fl.StateError):
+            call(given)
+        assert loader.state_dict() == before
+
+
 def test_states_of_other_loaders_are_refused(photos: Path, same_size: Path) -> None:
     loader = made(photos, 0, 1)
     epoch = iter(loader)
