@@ -102,7 +102,6 @@ pub(crate) use folder::{
 pub use generate::{Generated, Generator, Queue, QueueStats};
 #[cfg(feature = "write")]
 pub(crate) use image_header::SampleFormat;
-pub(crate) use image_header::format_name;
 #[cfg(feature = "write")]
 pub(crate) use image_names::IMAGE_EXTENSIONS;
 pub use image_stats::ImageStats;

@@ -15,8 +15,6 @@ mod planes;
 mod recut;
 #[cfg(feature = "write")]
 mod scaled;
-mod scans;
-mod strangers;
 #[cfg(feature = "write")]
 mod windows;
 
