@@ -211,7 +211,7 @@ impl BodyRunner for Hooked<'_> {
 }
 
 /// Computes one sample's output like [`Kernel::run`], but `hook` runs every block in place of the native
-/// code. The chain steps of mixing ops run natively.
+/// code, those of the chains of mixing ops included.
 ///
 /// # Errors
 ///

@@ -543,7 +543,7 @@ impl Kernel {
             invocation.run(memory, &mut to[start..start + bytes])?;
             if let Some(leaf) = block.host.filter(|leaf| draws.active[*leaf]) {
                 output = self.plan.run_host_op(leaf, draws, output, to)?;
-                self.mix((inner, mixing), leaf, draws, output, to)?;
+                self.mix(runner, (inner, mixing), leaf, draws, output, to)?;
             }
             stored = Some((start, output));
             std::mem::swap(from, to);
@@ -552,8 +552,9 @@ impl Kernel {
     }
 
     /// Applies the op at `leaf` to a stored image, if it is a mixing op.
-    fn mix(
+    fn mix<R: BodyRunner>(
         &self,
+        runner: &R,
         (scratch, buffers): (&mut Option<Box<Scratch>>, &mut mix::MixBuffers),
         leaf: usize,
         draws: &Draws,
@@ -567,9 +568,7 @@ impl Kernel {
         let scratch = scratch.get_or_insert_default();
         mix::mix(&self.plan, leaf, draws, pixels, buffers, |_, draws, from, to| {
             match ImageView::packed_channels(from, size, channels) {
-                Some(view) => {
-                    kernel.run_by(&Native, scratch, DecodedPixels::whole(view), draws, to)
-                }
+                Some(view) => kernel.run_by(runner, scratch, DecodedPixels::whole(view), draws, to),
                 None => Ok(()),
             }
         })
