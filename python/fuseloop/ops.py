@@ -203,12 +203,7 @@ class CenterCrop(Op):
     __match_args__ = ("size", "ratio", "interpolation")
     name = "CenterCrop"
 
-    def __init__(
-        self,
-        size: Size,
-        ratio: float | None = None,
-        interpolation: Interpolation = "bilinear",
-    ) -> None:
+    def __init__(self, size: Size, ratio: float | None = None, interpolation: Interpolation = "bilinear") -> None:
         super().__init__(size=size, ratio=ratio, interpolation=interpolation)
 
 
@@ -393,7 +388,10 @@ class ScaleJitter(Op):
         antialias: bool | None = None,
     ) -> None:
         super().__init__(
-            target_size=target_size, scale_range=scale_range, interpolation=interpolation, antialias=antialias
+            target_size=target_size,
+            scale_range=scale_range,
+            interpolation=interpolation,
+            antialias=antialias,
         )
 
 
