@@ -55,6 +55,9 @@ def load(path: Path, case: dict[str, Any]) -> tuple[list[str], list[int], np.nda
     settings = dict(case.get("settings", {}))
     outputs = settings.pop("fields", {})
     assert not outputs, "ops of a case are not written for Python yet"
+    for field, how in settings.get("collate", {}).items():
+        options = {key: value for key, value in how.items() if key != "as"}
+        settings["collate"] = {**settings["collate"], field: getattr(fl.Collate, how["as"])(**options)}
     image = case.get("image", "image")
     if image is not None:
         settings.setdefault("collate", {}).setdefault(image, fl.Collate.list(to=(512, 512)))
