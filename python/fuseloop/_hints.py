@@ -99,7 +99,7 @@ PARAMS = {
     ("MixUp", "num_classes"): "put ops.OneHot(num_classes) before the mix into the list of the label",
     ("", "labels_getter"): "leave it out: targets= of the loader says which fields belong together",
     ("", "inplace"): "leave it out: no op copies an image",
-    ("", "antialias"): "interpolation= says it: 'bilinear-antialias' or 'bilinear'",
+    ("", "antialias"): "interpolation= says it: 'bilinear', or 'bilinear-aliased' without antialiasing",
 }
 
 
