@@ -197,10 +197,9 @@ impl Batch {
             })?;
             return self.tensor(py, k);
         }
-        let (k, tensors) = (which.extract::<isize>()?, batch.specs().len());
-        let found = if k < 0 { tensors.checked_add_signed(k) } else { Some(k.cast_unsigned()) };
-        match found.filter(|&found| found < tensors) {
-            Some(found) => self.tensor(py, found),
+        let (k, tensors) = (which.extract::<i64>()?, batch.specs().len());
+        match position(k, tensors as u64) {
+            Some(found) => self.tensor(py, found as usize),
             None => Err(PyIndexError::new_err(format!("no tensor {k} in a batch of {tensors}"))),
         }
     }
@@ -312,6 +311,12 @@ fn numbers(py: Python<'_>, samples: impl Iterator<Item = SampleId>) -> PyResult<
     int64(py, &samples.map(|sample| sample.0.cast_signed()).collect::<Vec<_>>())
 }
 
+/// Returns the position of an index, which is counted from the end if it is negative; `None` if it is outside.
+pub(crate) fn position(index: i64, len: u64) -> Option<u64> {
+    let found = if index < 0 { len.checked_add_signed(index) } else { Some(index.cast_unsigned()) };
+    found.filter(|&found| found < len)
+}
+
 /// Returns an array of int64.
 pub(crate) fn int64<'py>(py: Python<'py>, values: &[i64]) -> PyResult<Bound<'py, PyAny>> {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
@@ -346,10 +351,10 @@ impl RaggedTensor {
     /// Returns the row of a sample, which may be counted from the end, as an array that shares the memory of the batch.
     fn __getitem__<'py>(&self, py: Python<'py>, index: i64) -> PyResult<Bound<'py, PyAny>> {
         let rows = self.__len__();
-        let i =
-            if index < 0 { rows.checked_add_signed(index as isize) } else { Some(index as usize) };
-        let i = i.filter(|&i| i < rows);
-        self.row(py, i.ok_or_else(|| PyIndexError::new_err(format!("no row {index} of {rows}")))?)
+        match position(index, rows as u64) {
+            Some(i) => self.row(py, i as usize),
+            None => Err(PyIndexError::new_err(format!("no row {index} of {rows}"))),
+        }
     }
 
     /// Returns the rows, as arrays that share the memory of the batch.

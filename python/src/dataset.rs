@@ -1,6 +1,6 @@
 //! Datasets: what they hold, and their values as Python's.
 
-use crate::batch::int64;
+use crate::batch::{int64, position};
 use crate::call::{DetachedDrop, calling, detached, numpy};
 use crate::errors;
 use crate::task::Task;
@@ -121,12 +121,9 @@ impl Dataset {
     fn __getitem__<'py>(&self, py: Python<'py>, index: i64) -> PyResult<Bound<'py, PyDict>> {
         let source = self.source(py)?;
         let samples = source.len();
-        let found =
-            if index < 0 { samples.checked_add_signed(index) } else { Some(index.cast_unsigned()) };
-        let Some(id) = found.filter(|&id| id < samples) else {
-            return Err(PyIndexError::new_err(format!("sample {index} of {samples}")));
-        };
-        let id = SampleId(id);
+        let id = position(index, samples)
+            .map(SampleId)
+            .ok_or_else(|| PyIndexError::new_err(format!("sample {index} of {samples}")))?;
         let record = calling(py, || source.read(id))?
             .map_err(|error| errors::of_sample(py, &*source, (id, None), error))?;
         let values = PyDict::new(py);
