@@ -126,8 +126,12 @@ impl ImageHeaders {
     fn size(&self) -> Size {
         match self {
             Self::Jpeg(headers) => headers.size(),
+            Self::Png(file) => file.decoded_size(),
+            #[cfg(feature = "webp")]
+            Self::Webp(file) => file.decoded_size(),
+            #[cfg(feature = "tiff")]
+            Self::Tiff(_, file) => file.decoded_size(),
             Self::Raw(size, _) | Self::Array { size, .. } => *size,
-            _ => self.file().map_or(Size::new(0, 0), |file| file.orientation().turned(file.size)),
         }
     }
 
@@ -361,36 +365,27 @@ impl Decoder {
         wanted: Window,
     ) -> Result<Decoded<'a>, DecodeError> {
         check_window(wanted, headers.size())?;
-        DefaultFloats::during(|| self.decode_checked(bytes, headers, mode, wanted))
-    }
-
-    /// Decodes a window that is inside the image.
-    fn decode_checked<'a>(
-        &'a mut self,
-        bytes: &'a [u8],
-        headers: &ImageHeaders,
-        mode: ImageReadMode,
-        wanted: Window,
-    ) -> Result<Decoded<'a>, DecodeError> {
-        let turned = headers.file().map(|file| (file.size, file.orientation()));
-        let turned = turned.filter(|(_, orientation)| *orientation != Orientation::UPRIGHT);
-        let Some((size, orientation)) = turned else {
-            return self.decode_stored(bytes, headers, mode, wanted);
-        };
-        let window = orientation.stored(wanted, size);
-        let mut turned = std::mem::take(&mut self.turned);
-        let outcome = self.decode_stored(bytes, headers, mode, window).and_then(|decoded| {
-            let view = decoded.window(window).expect("the window was decoded");
-            let bytes = image_bytes(window.size(), view.format().pixel_bytes())?;
-            room(&mut turned, bytes)?;
-            orientation.turn(view, &mut turned);
-            Ok(())
-        });
-        self.turned = turned; // also after an error: the next image reuses the buffer
-        outcome?;
-        let view = mode.view(&self.turned, wanted.size());
-        let view = view.expect("turning keeps the number of pixels");
-        Ok(Decoded { view, top: wanted.top, left: wanted.left })
+        DefaultFloats::during(move || {
+            let turned = headers.file().map(|file| (file.size, file.orientation()));
+            let turned = turned.filter(|(_, orientation)| *orientation != Orientation::UPRIGHT);
+            let Some((size, orientation)) = turned else {
+                return self.decode_stored(bytes, headers, mode, wanted);
+            };
+            let window = orientation.stored(wanted, size);
+            let mut turned = std::mem::take(&mut self.turned);
+            let outcome = self.decode_stored(bytes, headers, mode, window).and_then(|decoded| {
+                let view = decoded.window(window).expect("the window was decoded");
+                let bytes = image_bytes(window.size(), view.format().pixel_bytes())?;
+                room(&mut turned, bytes)?;
+                orientation.turn(view, &mut turned);
+                Ok(())
+            });
+            self.turned = turned; // also after an error: the next image reuses the buffer
+            outcome?;
+            let view = mode.view(&self.turned, wanted.size());
+            let view = view.expect("turning keeps the number of pixels");
+            Ok(Decoded { view, top: wanted.top, left: wanted.left })
+        })
     }
 
     /// Decodes at least `wanted`, a window of the image as its own decoder returns it.

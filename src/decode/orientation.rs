@@ -113,6 +113,11 @@ impl StoredSize {
         }
     }
 
+    /// Returns the size of the image as it is decoded, turned or not.
+    pub(super) fn decoded_size(self) -> Size {
+        self.orientation().turned(self.size)
+    }
+
     /// Returns the EXIF orientation and the size as stored, if the image is not stored upright.
     pub(super) fn turned(self) -> Option<(u32, Size)> {
         (self.exif_orientation != 1).then_some((self.exif_orientation.into(), self.size))

@@ -10,7 +10,8 @@
 //!
 //! A lossless image is read as an index where red, green and blue are the same number. A lossy one is refused as
 //! such, since it has no exact numbers. Colour profiles are not applied, as in Pillow; the image is turned by its EXIF
-//! orientation afterwards, where that is asked for. The format knows no windows: all pixels are decoded before those of the window are copied.
+//! orientation afterwards, where that is asked for. The format knows no windows: all pixels are decoded before those of
+//! the window are copied.
 //!
 //! The sizes in all headers are compared, and checked against [`Limits`](crate::sample::Limits), before the decoder
 //! takes memory by them. There is no least number of bytes for a size: an image of one colour takes a few.

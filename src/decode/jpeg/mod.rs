@@ -98,8 +98,10 @@ pub(super) struct JpegHeaders {
     is_partial: bool,
     /// The end of the coded data of such a JPEG, once the segments of a window were read.
     scan_end: Option<usize>,
-    /// The whole image, at its own scale.
-    whole: StoredSize,
+    /// The EXIF orientation, from 1 to 8, whether the image is turned by it or not.
+    exif_orientation: u8,
+    /// True if the image is turned by it.
+    is_turned: bool,
     scale: Scale,
 }
 
@@ -111,12 +113,18 @@ impl JpegHeaders {
 
     /// Returns how the image is turned.
     fn orientation(&self) -> Orientation {
-        self.whole.orientation()
+        self.whole().orientation()
     }
 
     /// Returns the EXIF orientation and the size as stored, if the image is stored in another orientation than upright.
     pub(super) fn turned(&self) -> Option<(u32, Size)> {
-        self.whole.turned()
+        self.whole().turned()
+    }
+
+    /// Returns the whole image, at its own scale.
+    fn whole(&self) -> StoredSize {
+        let Self { ref stored, exif_orientation, is_turned, .. } = *self;
+        StoredSize { size: stored.size, exif_orientation, is_turned }
     }
 
     /// Returns the size before orientation.
@@ -217,13 +225,13 @@ impl JpegDecoder {
         let jpeg = planes.as_ref().map_or(image.bytes, |layout| layout.head(image.bytes));
         let exif = headers.exif.as_ref();
         let exif_orientation = exif.map_or(1, |exif| exif::value_in(&jpeg[exif.clone()]));
-        let is_turned = self.options.exif_orientation;
         Ok(JpegHeaders {
             stored: headers,
             planes,
             is_partial: false,
             scan_end: None,
-            whole: StoredSize { size: header, exif_orientation, is_turned },
+            exif_orientation,
+            is_turned: self.options.exif_orientation,
             scale: Scale::FULL,
         })
     }
