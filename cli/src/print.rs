@@ -16,13 +16,17 @@ pub(super) fn say(text: &str) -> Result<(), Problem> {
 
 /// Writes a one-line note to stderr.
 pub(super) fn note(text: &str) {
-    // Not `eprintln!`, which panics where stderr is closed.
-    let _ = writeln!(io::stderr(), "note: {}", Escaped(text));
+    tell("note", text);
 }
 
 /// Writes a warning of the library to stderr, in one line.
 pub(super) fn warning(text: &str) {
-    let _ = writeln!(io::stderr(), "warning: {}", Escaped(text));
+    tell("warning", text);
+}
+
+fn tell(word: &str, text: &str) {
+    // Not `eprintln!`, which panics where stderr is closed.
+    let _ = writeln!(io::stderr(), "{word}: {}", Escaped(text));
 }
 
 /// Creates a progress bar of `length` steps on stderr; indicatif draws nothing if stderr is not a
