@@ -18,7 +18,7 @@ const TAG: u16 = 274;
 /// The bytes of an entry of an image file directory: tag, type, count and value (TIFF 6.0, section 2).
 const ENTRY: usize = 12;
 
-/// What EXIF data begin with in a JPEG, and by some tools in other files, too.
+/// The bytes that precede EXIF data in a JPEG. Some tools write them in other files, too.
 const PREFIX: &[u8] = b"Exif\0\0";
 
 /// The bytes that the name and the length of a chunk have, in a PNG and in a WebP.

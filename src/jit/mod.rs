@@ -552,9 +552,9 @@ impl Kernel {
     }
 
     /// Applies the op at `leaf` to a stored image, if it is a mixing op.
-    fn mix<R: BodyRunner>(
+    fn mix(
         &self,
-        runner: &R,
+        runner: &impl BodyRunner,
         (scratch, buffers): (&mut Option<Box<Scratch>>, &mut mix::MixBuffers),
         leaf: usize,
         draws: &Draws,

@@ -56,11 +56,10 @@ pub(crate) mod targets;
 
 use crate::decode::ImageReadMode;
 use crate::error::Error;
-use fuseloop_ops::internals::DefaultFloats;
-
 use crate::loader::{Collate, LoaderBuilder, OnDamaged, Targets};
 use crate::order::Order;
 use crate::sample::Epoch;
+use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::registry::{
     OpArgs, ParamInfo, ParamKind, ParamValue, SpecCause, SpecData, SpecEntry, SpecError, SpecTable,
     SpecValue, build_ops, optional, required,

@@ -399,7 +399,7 @@ fn a_conversion_keeps_the_orientation_of_every_format_or_is_refused() -> Result<
             ("b.beton", raw.clone(), false),
             ("a-{000000}.tar", ImageOptions::default(), true),
             ("b-{000000}.tar", jpg, false),
-            // A PNG of raw pixels is the file that is there.
+            // Raw pixels are stored as a PNG, so that an existing PNG is unchanged.
             ("c-{000000}.tar", raw, format.ends_with("png")),
         ] {
             let options = ConvertOptions { image, ..ConvertOptions::default() };

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-/// What an epoch of a dataset delivers.
+/// The values that an epoch of a dataset delivers.
 #[derive(Default)]
 struct Delivered {
     fields: Vec<String>,
@@ -79,7 +79,7 @@ fn check_pixels(case: &Case, found: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns in which way the outcome of a case is not what it says.
+/// Compares the outcome with that of the case. The error says how they differ.
 fn wrong(case: &Case) -> Result<(), String> {
     let (outcome, warnings) = recorded_warnings(|| load(case));
     case.check_warnings(&warnings)?;

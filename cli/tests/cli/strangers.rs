@@ -18,7 +18,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Returns in which way the command does something else with a case than the case says.
+/// Compares what the command does with the outcome of the case. The error says how they differ.
 fn wrong(case: &Case, dir: &std::path::Path) -> Result<(), String> {
     let path = case.path.to_str().unwrap();
     let pipeline = dir.join("pipeline.toml");
