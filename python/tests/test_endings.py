@@ -217,6 +217,7 @@ def test_a_dataset_that_is_written_does_not_end_in_silence(error, workers, tmp_p
 
 @pytest.mark.parametrize("error", ENDINGS)
 def test_the_operations_of_an_ffcv_loader_do_not_end_its_epoch(error, tmp_path):
+    pytest.importorskip("torch")
     from fuseloop.ffcv.fields.basics import IntDecoder
     from fuseloop.ffcv.loader import Loader, OrderOption
     from fuseloop.ffcv.pipeline.operation import Operation

@@ -88,7 +88,7 @@ def test_transforms_of_weights_have_torchvisions_pixels(photos: Path) -> None:
     ):
         made = ops.from_torchvision(preset)
         dataset = fl.sources.open(photos)
-        options = {"collate": {"image": fl.Collate.list()}, "as_dict": True}
+        options = {"collate": {"image": fl.Collate.list(to=(96, 96))}, "as_dict": True}
         loader = fl.torch.Loader(dataset, batch_size=len(dataset), image=made, **options)
         (images,) = (batch["image"] for batch in loader)
         files = sorted(photos.rglob("*.png"))
