@@ -250,7 +250,7 @@ pub mod source {
     pub use crate::source::generate::GenerateCause;
     #[cfg(any(feature = "tar", feature = "tfrecord"))]
     pub use crate::source::index_shards::index_until;
-    pub use crate::source::object_fields::{ObjectField, ObjectFields};
+    pub use crate::source::object_fields::{KeypointLayout, ObjectField, ObjectFields};
     pub use crate::source::open::{
         has_labels_apart, is_annotated, is_fixed_length, open_dataset, saved_listing,
     };

@@ -163,13 +163,16 @@ class Target:
         flip_pairs: Iterable[tuple[int, int]] = (),
         visibility: bool = True,
         continuous: bool = False,
+        keep_visibility: bool = False,
     ) -> Target:
         """``each`` keypoints for an object: bytes that are float32, x, y and visibility of each. ``flip_pairs`` are the
-        left and right ones, which change places in a mirror. Positions are indices of pixels, or ``continuous``.
+        left and right ones, which change places in a mirror. Positions are indices of pixels, or ``continuous``. A point
+        that an op moves out of the image gets visibility 0, unless ``keep_visibility``.
         """
         pairs = [int(index) for pair in flip_pairs for index in pair]
         options = {"as": "keypoints", "each": int(each), "flip_pairs": pairs}
-        return cls({**options, "visibility": bool(visibility), "continuous": bool(continuous)})
+        options |= {"visibility": bool(visibility), "continuous": bool(continuous)}
+        return cls({**options, "keep_visibility": bool(keep_visibility)})
 
     @classmethod
     def column(cls, dtype: Any = "int64") -> Target:

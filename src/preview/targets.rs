@@ -71,7 +71,8 @@ fn keypoints<'a>(
 ) -> impl Iterator<Item = (&'a Keypoint, Colour)> {
     let each = objects.keypoints_each().max(1);
     let points = objects.keypoints().iter().enumerate();
-    let points = points.filter(|(_, point)| point.visibility != 0.0);
+    let points =
+        points.filter(|(index, point)| point.visibility != 0.0 && !objects.is_moved_out(*index));
     points.filter_map(move |(index, point)| Some((point, *colours.get(index / each)?)))
 }
 

@@ -109,7 +109,7 @@ pub use image_stats::ImageStats;
 pub use index_shards::{IndexReport, index_shards};
 pub(crate) use location::{Location, LocationError};
 pub(crate) use mask_runs::column_runs;
-pub(crate) use object_fields::{ObjectField, ObjectFields};
+pub(crate) use object_fields::{KeypointLayout, ObjectField, ObjectFields};
 #[cfg(feature = "write")]
 pub(crate) use object_fields::{is_object_file, objects_beside, objects_of_others};
 pub use open::Dataset;

@@ -11,7 +11,7 @@
 //! {"as":"classes","name":"category_id"},
 //! {"as":"column","dtype":"<f4","name":"area"},
 //! {"as":"segmentation","name":"segmentation"},
-//! {"as":"keypoints","each":17,"name":"keypoints"},
+//! {"as":"keypoints","each":17,"name":"keypoints","flip_pairs":[[1,2],[3,4]],"continuous":true},
 //! {"as":"mask","name":"mask"}
 //! ]}
 //! ```
@@ -21,7 +21,7 @@
 //! | `boxes`        | bytes | f32, the numbers of a box for each object, in pixels  |
 //! | `classes`      | bytes | i64, the class of each object                         |
 //! | `column`       | bytes | a number of `dtype`, which tensors have, for each object |
-//! | `keypoints`    | bytes | f32 `[objects, each, 3]`: x, y and visibility         |
+//! | `keypoints`    | bytes | f32 `[objects, each, 3]`: x, y and visibility. `flip_pairs` change places in a mirror; `continuous` coordinates are no indices of pixels |
 //! | `segmentation` | JSON  | a list with COCO's value for each object              |
 //! | `image_id`     | int   | the number of the image                               |
 //! | `mask`         | image | the number of a class for each pixel of the image     |
@@ -32,6 +32,7 @@ use super::beside::{BesideFile, BesideFileError};
 use super::{FieldKind, FieldSpec, NdType};
 use fuseloop_ops::BoxFormat;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 #[cfg(feature = "write")]
@@ -51,7 +52,48 @@ const MOST_KEYPOINTS: u64 = 1024;
 
 /// The meaning of the fields of a dataset's objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ObjectFields(Vec<(String, ObjectField)>);
+pub struct ObjectFields {
+    fields: Vec<(String, ObjectField)>,
+    /// What more is known of the keypoints of a field.
+    keypoints: BTreeMap<String, KeypointLayout>,
+}
+
+/// What a dataset knows of its keypoints beside their number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeypointLayout {
+    /// The keypoints that change places when the image is mirrored.
+    pub flip_pairs: Vec<[usize; 2]>,
+    /// True if positions are continuous coordinates, in which the middle of the first pixel is (1/2, 1/2).
+    pub is_continuous: bool,
+}
+
+impl KeypointLayout {
+    fn of_json(value: &Value, each: u64) -> Option<Self> {
+        let index = |value: &Value| {
+            value.as_u64().filter(|&index| index < each).map(|index| index as usize)
+        };
+        let pair = |pair: &Value| match &pair.as_array()?[..] {
+            [one, other] => Some([index(one)?, index(other)?]),
+            _ => None,
+        };
+        let flip_pairs = match value.get("flip_pairs") {
+            None => vec![],
+            Some(pairs) => pairs.as_array()?.iter().map(pair).collect::<Option<Vec<_>>>()?,
+        };
+        let is_continuous =
+            value.get("continuous").is_some_and(|value| *value == Value::Bool(true));
+        Some(Self { flip_pairs, is_continuous })
+    }
+
+    fn add_to(&self, json: &mut Value) {
+        if !self.flip_pairs.is_empty() {
+            json["flip_pairs"] = json!(self.flip_pairs);
+        }
+        if self.is_continuous {
+            json["continuous"] = json!(true);
+        }
+    }
+}
 
 /// The meaning of a field of objects, or of a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +197,21 @@ impl fmt::Display for ObjectField {
 impl ObjectFields {
     /// Returns the names of the fields and what each is, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, ObjectField)> {
-        self.0.iter().map(|(name, field)| (&**name, *field))
+        self.fields.iter().map(|(name, field)| (&**name, *field))
+    }
+
+    /// Adds what is known of the keypoints of a field.
+    #[must_use]
+    pub(crate) fn with_keypoints(mut self, name: &str, layout: KeypointLayout) -> Self {
+        if layout != KeypointLayout::default() {
+            self.keypoints.insert(name.to_owned(), layout);
+        }
+        self
+    }
+
+    /// Returns what is known of the keypoints of a field.
+    pub(crate) fn keypoints(&self, name: &str) -> Option<&KeypointLayout> {
+        self.keypoints.get(name)
     }
 
     /// Returns what the field of this name is.
@@ -178,8 +234,10 @@ impl ObjectFields {
         let is_among = |(name, field): &(String, ObjectField)| {
             fields.iter().any(|spec| spec.name == *name && field.fits(&spec.kind))
         };
-        self.0.retain(is_among);
-        Some(self).filter(|fields| !fields.0.is_empty())
+        self.fields.retain(is_among);
+        let fields = &self.fields;
+        self.keypoints.retain(|name, _| fields.iter().any(|(other, _)| other == name));
+        Some(self).filter(|fields| !fields.fields.is_empty())
     }
 
     /// Returns the same fields under other names.
@@ -187,14 +245,24 @@ impl ObjectFields {
         &self,
         names: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Option<Self> {
-        let renamed = names.filter_map(|(from, to)| Some((to.to_owned(), self.get(from)?)));
-        let fields: Self = renamed.collect();
-        Some(fields).filter(|fields| !fields.0.is_empty())
+        let mut fields = Self::default();
+        for (from, to) in names {
+            let Some(field) = self.get(from) else { continue };
+            fields.fields.push((to.to_owned(), field));
+            fields = fields.with_keypoints(to, self.keypoints(from).cloned().unwrap_or_default());
+        }
+        Some(fields).filter(|fields| !fields.fields.is_empty())
     }
 
     /// Returns the JSON text of the fields: a line for each, or all in one line.
     pub(crate) fn to_json(&self, between: &str) -> String {
-        let fields = self.iter().map(|(name, field)| field.to_json(name).to_string());
+        let fields = self.iter().map(|(name, field)| {
+            let mut json = field.to_json(name);
+            if let Some(layout) = self.keypoints(name) {
+                layout.add_to(&mut json);
+            }
+            json.to_string()
+        });
         let fields = fields.collect::<Vec<_>>().join(&format!(",{between}"));
         format!(
             "{}\"version\":{VERSION},\"fields\":[{between}{fields}{between}]}}{between}",
@@ -213,18 +281,25 @@ impl ObjectFields {
             let found = &value["version"];
             return Err(format!("objects of version {found}, this release reads {VERSION}"));
         }
-        let mut fields: Vec<(String, ObjectField)> = vec![];
+        let mut found = Self::default();
         for value in value["fields"].as_array().ok_or("the list of fields is missing")? {
             let name = value.get("name").and_then(Value::as_str);
             let Some((name, field)) = name.zip(ObjectField::of_json(value)) else {
                 return Err(format!("{value} is no field of objects that this release knows"));
             };
-            if fields.iter().any(|(other, _)| other == name) {
+            if found.get(name).is_some() {
                 return Err(format!("field {name:?} is listed twice"));
             }
-            fields.push((name.to_owned(), field));
+            found.fields.push((name.to_owned(), field));
+            if let ObjectField::Keypoints(each) = field {
+                let layout = KeypointLayout::of_json(value, each);
+                let layout = layout.ok_or_else(|| {
+                    format!("{value}: `flip_pairs` is no list of pairs of keypoints")
+                })?;
+                found = found.with_keypoints(name, layout);
+            }
         }
-        Ok(Self(fields))
+        Ok(found)
     }
 
     /// Reads what is stored beside a dataset of a single file, for its fields.
@@ -256,7 +331,8 @@ impl ObjectFields {
 
 impl<S: Into<String>> FromIterator<(S, ObjectField)> for ObjectFields {
     fn from_iter<I: IntoIterator<Item = (S, ObjectField)>>(fields: I) -> Self {
-        Self(fields.into_iter().map(|(name, field)| (name.into(), field)).collect())
+        let fields = fields.into_iter().map(|(name, field)| (name.into(), field)).collect();
+        Self { fields, keypoints: BTreeMap::new() }
     }
 }
 

@@ -12,7 +12,7 @@
 //! | `as` | others, with their defaults |
 //! |---|---|
 //! | `"boxes"` | `format = "xyxy"`, `to` (the stored format), `clamping = "soft"`, `normalized = false` |
-//! | `"keypoints"` | `each`, `flip_pairs = []`, `visibility = true`, `continuous = false` |
+//! | `"keypoints"` | `each`, `flip_pairs = []`, `visibility = true`, `continuous = false`, `keep_visibility = false` |
 //! | `"column"` | `dtype = "i64"` |
 //! | `"instance_masks"` | |
 //! | `"mask"` | `fill = 0` |
@@ -54,6 +54,11 @@ const PARAMS: &[ParamInfo] = &[
     optional("flip_pairs", ParamKind::Ids, "keypoints that change places in a mirror, two by two"),
     optional("visibility", ParamKind::Bool, "whether a keypoint has three numbers"),
     optional("continuous", ParamKind::Bool, "whether keypoints are no indices of pixels"),
+    optional(
+        "keep_visibility",
+        ParamKind::Bool,
+        "whether keypoints moved out of the image keep their visibility",
+    ),
     optional("dtype", ParamKind::DType, "the type of a column"),
     optional("fill", ParamKind::Whole, "the class outside of the image"),
 ];
@@ -116,6 +121,9 @@ fn keypoints(targets: Targets, field: &str, args: &OpArgs<'_>) -> Result<Targets
     }
     if args.if_given("continuous", OpArgs::bool)? == Some(true) {
         points = points.continuous();
+    }
+    if args.if_given("keep_visibility", OpArgs::bool)? == Some(true) {
+        points = points.keep_visibility();
     }
     Ok(targets.keypoints(field, points))
 }

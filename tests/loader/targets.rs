@@ -6,7 +6,8 @@ use fuseloop::loader::{BoundingBoxes, Cache, Collate, KeyPoints, Targets};
 use fuseloop::ops::author::Rng;
 use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::{
-    BoxError, ClassNames, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source,
+    Annotated, BoxError, ClassNames, CocoOptions, FieldKind, FieldSpec, OwnedImage, OwnedValue,
+    Record, Source,
 };
 use fuseloop::{Batch, ImageReadMode, Loader, LoaderBuilder, Order, SampleId, ops::*};
 use fuseloop_counts::numbers;
@@ -763,4 +764,41 @@ fn targets_follow_images_of_differing_sizes() {
         refused.to_string(),
         "output segmentation: instance masks differ in size like their images: use `list`, or leave out `collate`"
     );
+}
+
+/// Returns the keypoints of one object in an image of 40 x 20, after the ops of `list`.
+fn keypoints_after(points: KeyPoints, list: Ops) -> Result<Vec<f32>, BoxError> {
+    let dir = tempfile::tempdir()?;
+    let file = std::fs::File::create(dir.path().join("1.png"))?;
+    let mut png = png::Encoder::new(file, 40, 20);
+    png.set_color(png::ColorType::Grayscale);
+    png.write_header()?.write_image_data(&[0; 800])?;
+    let json = r#"{"images": [{"id": 1, "file_name": "1.png"}], "categories": [{"id": 1, "name": "a"}], "annotations":
+        [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 40, 20], "keypoints": [2, 3, 2, 30, 10, 1, 5, 6, 0]}]}"#;
+    std::fs::write(dir.path().join("coco.json"), json)?;
+    let coco = Annotated::coco(dir.path(), dir.path().join("coco.json"), &CocoOptions::default())?;
+    let loader = Loader::from_source(coco)
+        .targets("image", Targets::new().keypoints("keypoints", points))
+        .batch_size(1)
+        .pipeline("image", list)
+        .build()?;
+    let batch = loader.epoch(0)?.next().ok_or("no batch")??;
+    Ok(batch.ragged::<f32>("keypoints")?.values().to_vec())
+}
+
+#[test]
+fn a_keypoint_that_an_op_moves_out_of_the_image_is_not_visible() -> Result<(), BoxError> {
+    let crop = || CenterCrop::new((20, 20)).unwrap();
+    let points = || KeyPoints::new(3);
+    // The window begins at column 10.
+    let expected = [-8.0, 3.0, 0.0, 20.0, 10.0, 0.0, 0.0, 0.0, 0.0];
+    assert_eq!(keypoints_after(points(), ops![crop()])?, expected);
+    let kept = [-8.0, 3.0, 2.0, 20.0, 10.0, 1.0, 0.0, 0.0, 0.0];
+    assert_eq!(keypoints_after(points().keep_visibility(), ops![crop()])?, kept);
+    // A border does not bring its pixel back.
+    let padded = [12.0, 23.0, 0.0, 40.0, 30.0, 0.0, 0.0, 0.0, 0.0];
+    assert_eq!(keypoints_after(points(), ops![crop(), Pad::new(20)?])?, padded);
+    let whole = [2.0, 3.0, 2.0, 30.0, 10.0, 1.0, 0.0, 0.0, 0.0];
+    assert_eq!(keypoints_after(points(), ops![CenterCrop::new((20, 40))?])?, whole);
+    Ok(())
 }

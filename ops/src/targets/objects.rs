@@ -30,6 +30,8 @@ pub struct Objects {
     clamping: ClampingMode,
     /// The keypoints of all objects, one after the other.
     keypoints: Vec<Keypoint>,
+    /// Whether a step moved each keypoint out of the image.
+    moved_out: Vec<bool>,
     /// The number of keypoints of an object.
     keypoints_each: usize,
     /// The keypoints that change places when the image is mirrored.
@@ -58,6 +60,7 @@ impl Objects {
         self.has_boxes = false;
         self.boxes.clear();
         self.keypoints.clear();
+        self.moved_out.clear();
         self.keypoints_each = 0;
     }
 
@@ -99,6 +102,8 @@ impl Objects {
         self.keypoints.clear();
         self.keypoints.extend(keypoints);
         assert_eq!(self.keypoints.len(), self.rows.len() * each, "keypoints of each object");
+        self.moved_out.clear();
+        self.moved_out.resize(self.keypoints.len(), false);
         self.keypoints_each = each;
         self.flip_pairs.clear();
         self.flip_pairs.extend_from_slice(flip_pairs);
@@ -150,6 +155,13 @@ impl Objects {
         &mut self.keypoints
     }
 
+    /// Returns whether a step moved a keypoint out of the image, by its index among the keypoints of all objects. A later
+    /// step may move its place back into the image, but not the pixel that it was at.
+    #[must_use]
+    pub fn is_moved_out(&self, keypoint: usize) -> bool {
+        self.moved_out.get(keypoint).copied().unwrap_or_default()
+    }
+
     /// Returns the number of keypoints of an object.
     #[must_use]
     pub fn keypoints_each(&self) -> usize {
@@ -183,6 +195,7 @@ impl Objects {
         retain(&mut self.rows, |index| kept[index]);
         retain(&mut self.boxes, |index| kept[index]);
         retain(&mut self.keypoints, |index| kept[index / each]);
+        retain(&mut self.moved_out, |index| kept[index / each]);
     }
 
     /// Moves the objects as a step moves the pixels of an image of size `input`, and clamps boxes where torchvision
@@ -201,12 +214,21 @@ impl Objects {
         for bounds in self.boxes_mut() {
             *bounds = bounds.mapped(&map).clamped(output, clamping);
         }
-        for point in self.keypoints.iter_mut().filter(|point| point.visibility != 0.0) {
-            point.at = map.point(point.at);
+        let sides = [output.width, output.height].map(f64::from);
+        for (point, moved_out) in self.keypoints.iter_mut().zip(&mut self.moved_out) {
+            if point.visibility != 0.0 {
+                point.at = map.point(point.at);
+                let mut places = point.at.iter().zip(sides);
+                *moved_out |= !places.all(|(place, side)| (0.0..side).contains(place));
+            }
         }
         if map.mirrors() {
-            let Self { keypoints, keypoints_each, flip_pairs, .. } = self;
-            for object in keypoints.chunks_exact_mut((*keypoints_each).max(1)) {
+            let Self { keypoints, moved_out, keypoints_each, flip_pairs, .. } = self;
+            let each = (*keypoints_each).max(1);
+            for object in keypoints.chunks_exact_mut(each) {
+                flip_pairs.iter().for_each(|&[one, other]| object.swap(one, other));
+            }
+            for object in moved_out.chunks_exact_mut(each) {
                 flip_pairs.iter().for_each(|&[one, other]| object.swap(one, other));
             }
         }
@@ -225,6 +247,35 @@ fn retain<T>(items: &mut Vec<T>, keeps: impl Fn(usize) -> bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The pixel of a point that was cropped away does not come back with a border.
+    #[test]
+    fn a_keypoint_that_a_step_moves_out_is_marked_and_keeps_moving() {
+        let mut objects = two_people();
+        let step = |left, width| GeometryStep::CropPad {
+            top: 0,
+            left,
+            size: Size::new(20, width),
+            fill: [0; 3],
+        };
+        objects.follow(&step(3, 20), Size::new(20, 30));
+        assert_eq!(objects.keypoints()[0].at, [-1.0, 3.0]);
+        let marks = |objects: &Objects| -> Vec<bool> {
+            (0..objects.keypoints().len()).map(|index| objects.is_moved_out(index)).collect()
+        };
+        let outside: Vec<bool> = objects
+            .keypoints()
+            .iter()
+            .map(|point| point.visibility != 0.0 && !(0.0..20.0).contains(&point.at[0]))
+            .collect();
+        assert_eq!(marks(&objects), outside);
+        assert!(outside[0]);
+        objects.follow(&step(-10, 40), Size::new(20, 20));
+        assert_eq!(objects.keypoints()[0].at, [9.0, 3.0]);
+        assert_eq!(marks(&objects), outside);
+        objects.retain(|_, index| index == 1);
+        assert_eq!(marks(&objects), outside[2..]);
+    }
 
     fn two_people() -> Objects {
         let mut objects = Objects::default();

@@ -165,7 +165,9 @@ impl From<BoxFormat> for BoundingBoxes {
 /// How keypoints are stored.
 ///
 /// Three numbers each: `x`, `y` and COCO's visibility, which is 0 for a point that is not labelled, 1 for a hidden one
-/// and 2 for a visible one. A point of visibility 0 does not move, and is `[0, 0, 0]` in a batch.
+/// and 2 for a visible one. A point that is stored with visibility 0 does not move, and is `[0, 0, 0]` in a batch. A point
+/// that an op moves out of the image, such as a crop, gets visibility 0 in the batch, as in Detectron2 and Ultralytics,
+/// and keeps its coordinates; see [`keep_visibility`](Self::keep_visibility).
 ///
 /// ```no_run
 /// use fuseloop::{Loader, loader::{KeyPoints, Targets}};
@@ -182,6 +184,7 @@ pub struct KeyPoints {
     flip_pairs: Vec<[usize; 2]>,
     has_visibility: bool,
     is_continuous: bool,
+    keeps_visibility: bool,
 }
 
 /// The keypoints of COCO's persons that change places in a mirror: left and right eyes, ears, shoulders, ...
@@ -192,7 +195,8 @@ impl KeyPoints {
     /// `each` keypoints for each object.
     #[must_use]
     pub fn new(each: usize) -> Self {
-        Self { each, flip_pairs: vec![], has_visibility: true, is_continuous: false }
+        let (flip_pairs, keeps_visibility) = (vec![], false);
+        Self { each, flip_pairs, has_visibility: true, is_continuous: false, keeps_visibility }
     }
 
     /// COCO's 17 keypoints of a person, with the pairs of left and right.
@@ -220,6 +224,14 @@ impl KeyPoints {
     #[must_use]
     pub fn continuous(mut self) -> Self {
         self.is_continuous = true;
+        self
+    }
+
+    /// Keeps the stored visibility of points that an op moves out of the image, whose coordinates say that they are
+    /// outside. By default it becomes 0, so that a loss ignores them.
+    #[must_use]
+    pub fn keep_visibility(mut self) -> Self {
+        self.keeps_visibility = true;
         self
     }
 

@@ -24,9 +24,18 @@ impl Targets {
             targets = match field {
                 ObjectField::Boxes(format) => targets.boxes(name, format),
                 ObjectField::Classes => targets.column(name, DType::I64),
-                ObjectField::Keypoints(PERSON) => targets.keypoints(name, KeyPoints::coco_person()),
                 ObjectField::Keypoints(each) => {
-                    targets.keypoints(name, KeyPoints::new(each as usize))
+                    let layout = known.keypoints(name).cloned().unwrap_or_default();
+                    let mut points = KeyPoints::new(each as usize);
+                    if !layout.flip_pairs.is_empty() {
+                        points = points.flip_pairs(&layout.flip_pairs);
+                    } else if each == PERSON {
+                        points = KeyPoints::coco_person();
+                    }
+                    targets.keypoints(
+                        name,
+                        if layout.is_continuous { points.continuous() } else { points },
+                    )
                 }
                 ObjectField::Segmentation => targets.instance_masks(name),
                 ObjectField::Mask => targets.mask(name, IGNORED),

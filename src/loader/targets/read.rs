@@ -120,11 +120,16 @@ impl KeyPoints {
         Ok(())
     }
 
-    /// Writes the keypoints of objects to `out`.
+    /// Writes the keypoints of objects to `out`. Those that were moved out of the image are not visible.
     pub(in crate::loader) fn write(&self, objects: &Objects, out: &mut Vec<u8>) {
-        for point in objects.keypoints() {
-            let values = &self.values(*point)[..self.columns()];
-            values.iter().for_each(|value| out.extend_from_slice(&value.to_ne_bytes()));
+        for (index, point) in objects.keypoints().iter().enumerate() {
+            let mut values = self.values(*point);
+            if objects.is_moved_out(index) && !self.keeps_visibility {
+                values[2] = 0.0;
+            }
+            values[..self.columns()]
+                .iter()
+                .for_each(|value| out.extend_from_slice(&value.to_ne_bytes()));
         }
     }
 

@@ -1,11 +1,12 @@
 //! Datasets in COCO's format: a folder of images, and one JSON file with the objects of all of them.
 
-use super::coco_json::{self, CocoImage, CocoJson, CocoObject};
-use super::error::AnnotationError;
+use super::coco_json::{self, CocoImage, CocoJson, CocoObject, Id};
+use super::error::{AnnotationError, Problems};
 use super::{Annotated, Column, MOST_OBJECTS, Parts, Texts, floats, ints};
 use crate::sample::Limits;
 use crate::source::file::FileBytes;
-use crate::source::{ClassNames, FieldKind};
+use crate::source::{ClassNames, Escaped, FieldKind};
+use crate::warnings::warn;
 use fuseloop_ops::BoxFormat;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -63,39 +64,37 @@ impl CocoOptions {
 /// Opens the images and the objects of a file. `images` chooses the folder of the images, by the path of the first.
 pub(super) fn open(
     path: &Path,
-    images: impl FnOnce(&str) -> Result<PathBuf, AnnotationError>,
+    images: impl Fn(&str) -> Result<PathBuf, AnnotationError>,
     options: &CocoOptions,
 ) -> Result<Annotated, AnnotationError> {
     let mut json = coco_json::read(path, &options.limits)?;
-    let categories = std::mem::take(&mut json.categories);
-    let classes = Classes::of(path, categories, options.keep_category_ids)?;
-    let order = Order::of(path, &mut json, options)?;
-    let first = order.images.first().map(|image| &*image.file_name);
+    let classes = Classes::of(path, &mut json, options.keep_category_ids)?;
+    let values = keypoint_values(&mut json);
+    let mut order = Order::of(path, &mut json, &classes, options)?;
+    let first = order.images.iter().find(|image| !image.file_name.is_empty());
     let first = first.ok_or_else(|| AnnotationError::damaged(path, "no image is listed"))?;
-    let root = images(first)?;
-    let all = || order.objects.iter().map(|&index| &json.annotations[index]);
-    let mut labels = vec![];
-    for object in all() {
-        let CocoObject { id, image_id, category_id, .. } = object;
-        let label = classes.numbers.get(category_id).ok_or_else(|| {
-            let reason = format!(
-                "annotation {id} of image {image_id}: category {category_id} is not among the {} of `categories`",
-                classes.numbers.len()
-            );
-            AnnotationError::damaged(path, reason)
-        })?;
-        labels.push(*label);
+    let (first, is_of_url) = (first.file_name.clone(), first.is_of_url);
+    let root = match images(&first) {
+        // The folder may be the one in the URL.
+        Err(_) if is_of_url => images(name_in(&first))?,
+        found => found?,
+    };
+    if is_of_url && !root.join(&*first).is_file() && root.join(name_in(&first)).is_file() {
+        for image in order.images.iter_mut().filter(|image| image.is_of_url) {
+            image.file_name = name_in(&image.file_name).into();
+        }
     }
+    let all = || order.objects.iter().map(|&index| &json.annotations[index]);
+    let labels = all().map(|object| classes.numbers[&object.category_id]);
     let has_masks = all().any(|object| !object.segmentation.is_empty());
-    let image_ids = order.images.iter().map(|image| image.id).collect();
     let mut columns = vec![
         ("image", (FieldKind::RgbImage, Column::Image)),
-        ("image_id", (FieldKind::Int, Column::Ints(image_ids))),
+        ("image_id", (FieldKind::Int, Column::Ints(order.image_ids()))),
         ("bbox", floats(4, all().flat_map(|object| object.bbox))),
         ("category_id", ints(labels)),
         ("area", floats(1, all().map(|object| object.area))),
         ("iscrowd", ints(all().map(|object| object.is_crowd))),
-        ("annotation_id", ints(all().map(|object| object.id))),
+        ("annotation_id", ints(order.annotation_ids(&json.annotations))),
     ];
     if has_masks {
         let bytes = FileBytes::open(path).map_err(AnnotationError::io(path))?;
@@ -103,10 +102,10 @@ pub(super) fn open(
         let texts = Texts { path: path.to_owned(), bytes, ranges };
         columns.push(("segmentation", (FieldKind::Json, Column::Json(texts))));
     }
-    if let Some(count) = json.keypoint_values {
+    if let Some(count) = values {
         let none = vec![0.0; count];
-        let keypoints = all().flat_map(|object| match object.keypoints {
-            Some(start) => &json.keypoints[start..start + count],
+        let keypoints = all().flat_map(|object| match &object.keypoints {
+            Some(range) => &json.keypoints[range.clone()],
             None => &none[..],
         });
         columns.push(("keypoints", floats(count, keypoints.copied())));
@@ -122,90 +121,225 @@ pub(super) fn open(
         class_names: classes.names,
         category_ids: classes.ids,
         sizes,
+        has_own_sizes: true,
+        damaged: order.damaged,
         origins: vec![Some(path.to_owned())],
         limits: options.limits,
     };
     Ok(Annotated::of(parts).with_boxes(BoxFormat::Xywh))
 }
 
+/// Returns the name of a file without its folder.
+fn name_in(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+/// Returns how many values the keypoints of an object have: as many as most have. An object with another number is
+/// damage of its image.
+fn keypoint_values(json: &mut CocoJson) -> Option<usize> {
+    let mut counts: BTreeMap<usize, u64> = BTreeMap::new();
+    for range in json.annotations.iter().filter_map(|object| object.keypoints.as_ref()) {
+        *counts.entry(range.len()).or_default() += 1;
+    }
+    let (&values, _) = counts.iter().max_by_key(|(_, count)| **count)?;
+    let wrong = json.annotations.extract_if(.., |object| {
+        object.keypoints.as_ref().is_some_and(|range| range.len() != values)
+    });
+    let wrong: Vec<CocoObject> = wrong.collect();
+    for CocoObject { id, image_id, keypoints, .. } in wrong {
+        let problem = format!(
+            "annotation {} of image {}: `keypoints` has {} numbers, expected x, y and visibility of {} points, as many \
+             as other objects have",
+            json.texts.shown(id),
+            json.texts.shown(image_id),
+            keypoints.map_or(0, |range| range.len()),
+            values / 3
+        );
+        json.damage(Some(image_id), problem);
+    }
+    Some(values)
+}
+
 /// The categories of a file.
 struct Classes {
     /// The number of each category in the dataset, by its id.
-    numbers: BTreeMap<i64, i64>,
+    numbers: BTreeMap<Id, i64>,
     names: ClassNames,
+    /// The ids in the file; the number of the class for an id that is a text.
     ids: Vec<i64>,
 }
 
 impl Classes {
-    fn of(
-        path: &Path,
-        categories: Vec<(i64, String)>,
-        keep_ids: bool,
-    ) -> Result<Self, AnnotationError> {
-        let count = categories.len();
-        let by_id: BTreeMap<i64, String> = categories.into_iter().collect();
-        if by_id.len() != count {
+    fn of(path: &Path, json: &mut CocoJson, keep_ids: bool) -> Result<Self, AnnotationError> {
+        let mut categories = std::mem::take(&mut json.categories);
+        categories.sort_by(|(a, _), (b, _)| json.texts.order(*a).cmp(&json.texts.order(*b)));
+        if categories.array_windows().any(|[(a, _), (b, _)]| a == b) {
             let reason = "two categories have the same id: each needs one of its own";
             return Err(AnnotationError::damaged(path, reason));
         }
-        let number = |(index, id): (i64, i64)| (id, if keep_ids { id } else { index });
-        let numbers: BTreeMap<i64, i64> = (0..).zip(by_id.keys().copied()).map(number).collect();
-        let ids = by_id.keys().copied().collect();
-        let names = by_id.into_iter().map(|(id, name)| (numbers[&id], name)).collect();
+        let id_of = |index: i64, id: Id| match id {
+            Id::Number(number) => number,
+            Id::Text(_) => index,
+        };
+        if keep_ids && categories.iter().any(|(id, _)| matches!(id, Id::Text(_))) {
+            let reason = "ids of categories are texts, which are no numbers to keep: leave out `keep_category_ids`";
+            return Err(AnnotationError::named(path, reason));
+        }
+        let number = |index: i64, id: Id| if keep_ids { id_of(index, id) } else { index };
+        let numbered = || (0..).zip(&categories);
+        let numbers = numbered().map(|(index, (id, _))| (*id, number(index, *id))).collect();
+        let ids = numbered().map(|(index, (id, _))| id_of(index, *id)).collect();
+        let names = numbered().map(|(index, (id, name))| (number(index, *id), name.clone()));
+        let names = names.collect();
         Ok(Self { numbers, names, ids })
     }
 }
 
 /// The images and objects of a dataset, in its order.
 struct Order {
-    /// The images, by their ids.
+    /// The images, by their ids; those without one are at the end.
     images: Vec<CocoImage>,
     /// The index of the first object of each image, and the number of objects.
     starts: Vec<usize>,
     /// The indices of the objects in the file, image by image.
     objects: Vec<usize>,
+    /// What samples have wrong.
+    damaged: BTreeMap<u64, Problems>,
 }
 
 impl Order {
     fn of(
         path: &Path,
         json: &mut CocoJson,
+        classes: &Classes,
         options: &CocoOptions,
     ) -> Result<Self, AnnotationError> {
         let mut images = std::mem::take(&mut json.images);
-        images.sort_by_key(|image| image.id);
-        if let Some([first, second]) = images.array_windows().find(|[a, b]| a.id == b.id) {
-            let (id, files) = (first.id, [&first.file_name, &second.file_name]);
-            let reason = format!("image {id} is listed twice, as {} and as {}", files[0], files[1]);
-            return Err(AnnotationError::damaged(path, reason));
-        }
-        let mut of_images: HashMap<i64, Vec<usize>> = HashMap::new();
-        let mut is_kept: HashMap<i64, bool> =
-            images.iter().map(|image| (image.id, !options.without_empty)).collect();
-        for (index, object) in json.annotations.iter().enumerate() {
-            let CocoObject { id, image_id, bbox: [.., width, height], .. } = object;
-            let Some(is_kept) = is_kept.get_mut(image_id) else {
-                let reason =
-                    format!("annotation {id} is of image {image_id}, which is not in `images`");
+        let texts = std::mem::take(&mut json.texts);
+        images.sort_by_cached_key(|image| {
+            image.id.map(|id| {
+                let (is_text, number, text) = texts.order(id);
+                (is_text, number, text.to_owned())
+            })
+        });
+        // `None` comes first in the order of options.
+        let nameless = images.iter().take_while(|image| image.id.is_none()).count();
+        images.rotate_left(nameless);
+        for [first, second] in images.array_windows() {
+            if first.id.is_some() && first.id == second.id {
+                let files = [&first.file_name, &second.file_name];
+                let reason = format!(
+                    "image {} is listed twice, as {} and as {}",
+                    first.id.map_or(String::new(), |id| texts.shown(id)),
+                    files[0],
+                    files[1]
+                );
                 return Err(AnnotationError::damaged(path, reason));
+            }
+        }
+        let mut of_images: HashMap<Id, Vec<usize>> = HashMap::new();
+        let mut is_kept: HashMap<Id, bool> =
+            images.iter().filter_map(|image| Some((image.id?, !options.without_empty))).collect();
+        let mut unknown = std::mem::take(&mut json.of_no_image);
+        let mut damaged = std::mem::take(&mut json.damaged);
+        for (index, object) in json.annotations.iter().enumerate() {
+            let CocoObject { id, image_id, category_id, bbox: [.., width, height], .. } = object;
+            let shown =
+                || format!("annotation {} of image {}", texts.shown(*id), texts.shown(*image_id));
+            let Some(is_kept) = is_kept.get_mut(image_id) else {
+                let [id, image_id] = [*id, *image_id].map(|id| texts.shown(id));
+                unknown.add(format!(
+                    "annotation {id} is of image {image_id}, which is not in `images`"
+                ));
+                continue;
             };
             if options.skip_crowds && object.is_crowd != 0 {
                 continue;
             }
             *is_kept |= *width > 1.0 && *height > 1.0;
+            if !classes.numbers.contains_key(category_id) {
+                let problem = format!(
+                    "{}: category {} is not among the {} of `categories`",
+                    shown(),
+                    texts.shown(*category_id),
+                    classes.numbers.len()
+                );
+                damaged.entry(*image_id).or_default().add(problem);
+                continue;
+            }
             let objects = of_images.entry(*image_id).or_default();
             if objects.len() as u64 == MOST_OBJECTS {
-                let what = format!("image {image_id} has more than {MOST_OBJECTS} annotations");
+                let id = texts.shown(*image_id);
+                let what = format!("image {id} has more than {MOST_OBJECTS} annotations");
                 return Err(AnnotationError::limit(path, what, MOST_OBJECTS));
             }
             objects.push(index);
         }
-        images.retain(|image| is_kept[&image.id]);
-        let (mut starts, mut objects) = (vec![0], vec![]);
-        for image in &images {
-            objects.extend(of_images.remove(&image.id).unwrap_or_default());
+        for (id, problems) in damaged.extract_if(|id, _| !is_kept.contains_key(id)) {
+            let first = problems.first().unwrap_or_default();
+            unknown.add(format!("{first} (image {} is not in `images`)", texts.shown(id)));
+        }
+        let bad = damaged.values().map(Problems::count).sum::<u64>() + unknown.count();
+        let first = damaged.values().find_map(Problems::first).or(unknown.first());
+        if let Some(first) = first
+            && bad >= json.annotation_count
+        {
+            let reason = match json.annotation_count {
+                1 => first.to_owned(),
+                count => format!("{first}: none of {count} annotations can be used"),
+            };
+            return Err(AnnotationError::damaged(path, reason));
+        }
+        if let Some(first) = unknown.first() {
+            warn(format_args!(
+                "{}: {} of {} annotations are of no image that is listed, and are left out: {first}",
+                Escaped(&path.to_string_lossy()),
+                unknown.count(),
+                json.annotation_count,
+            ));
+        }
+        images.retain(|image| {
+            image.id.is_none_or(|id| is_kept[&id] || damaged.contains_key(&id))
+                || image.problem.is_some()
+        });
+        let (mut starts, mut objects, mut wrong) = (vec![0], vec![], BTreeMap::new());
+        for (sample, image) in (0..).zip(&mut images) {
+            let own = image.problem.take().map(Problems::from);
+            let of_annotations = image.id.and_then(|id| damaged.remove(&id));
+            if let Some(problems) = own.or(of_annotations) {
+                wrong.insert(sample, problems);
+            } else if let Some(id) = image.id {
+                objects.extend(of_images.remove(&id).unwrap_or_default());
+            }
             starts.push(objects.len());
         }
-        Ok(Self { images, starts, objects })
+        if wrong.len() == images.len()
+            && let Some(first) = wrong.values().find_map(Problems::first)
+        {
+            return Err(AnnotationError::damaged(path, first));
+        }
+        Ok(Self { images, starts, objects, damaged: wrong })
+    }
+
+    /// Returns the ids of the images. If one is a text or missing, these are their numbers in the dataset.
+    fn image_ids(&self) -> Vec<i64> {
+        let ids = self.images.iter().map(|image| match image.id {
+            Some(Id::Number(number)) => Some(number),
+            Some(Id::Text(_)) => None,
+            // A damaged sample, whose id no one gets.
+            None => Some(-1),
+        });
+        let ids: Option<Vec<i64>> = ids.collect();
+        ids.unwrap_or_else(|| (0..).take(self.images.len()).collect())
+    }
+
+    /// Returns the ids of the objects. If one is a text, these are their places in the file.
+    fn annotation_ids(&self, all: &[CocoObject]) -> Vec<i64> {
+        let ids = self.objects.iter().map(|&index| match all[index].id {
+            Id::Number(number) => Some(number),
+            Id::Text(_) => None,
+        });
+        let ids: Option<Vec<i64>> = ids.collect();
+        ids.unwrap_or_else(|| self.objects.iter().map(|&index| index as i64).collect())
     }
 }

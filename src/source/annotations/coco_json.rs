@@ -7,10 +7,14 @@
 //!                   "segmentation"?, "keypoints"?}]}                     in any order, and with other keys
 //! ```
 //!
+//! What one annotation or image has wrong is noted, and the rest of the file is read: it is damage of one sample. Text that
+//! is no JSON, and categories, concern all of them, and are errors. Ids are whole numbers or texts; an image without a
+//! `file_name`, as in LVIS, has the last folder and the name in `coco_url`.
+//!
 //! Of a `segmentation` only the range of its bytes is kept. It is known exactly, because serde_json reads no byte
 //! beyond the end of a list or an object, and none beyond the colon before it.
 
-use super::error::AnnotationError;
+use super::error::{AnnotationError, Problems};
 use super::{FARTHEST, MOST_POINTS};
 use crate::sample::Limits;
 use crate::source::ReadAt as _;
@@ -20,6 +24,7 @@ use serde_core::de::{
     Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -30,6 +35,12 @@ use std::rc::Rc;
 /// The most coordinates of an object's keypoints: x, y and visibility of a thousand.
 const MOST_KEYPOINTS: usize = 3000;
 
+/// The most bytes of a path, as on Linux.
+const MOST_PATH: usize = 4096;
+
+/// The most bytes of a text that an error shows.
+const MOST_SHOWN: usize = 80;
+
 /// The bytes that are read from the file at once.
 const BLOCK: usize = 1 << 16;
 
@@ -37,32 +48,103 @@ const BLOCK: usize = 1 << 16;
 #[derive(Default)]
 pub(super) struct CocoJson {
     pub(super) images: Vec<CocoImage>,
-    pub(super) categories: Vec<(i64, String)>,
+    pub(super) categories: Vec<(Id, String)>,
+    /// The annotations that can be read.
     pub(super) annotations: Vec<CocoObject>,
+    /// The number of all annotations.
+    pub(super) annotation_count: u64,
     /// The keypoints of all objects that have any, `x, y, visibility` each.
     pub(super) keypoints: Vec<f32>,
-    /// The number of values of an object's keypoints; `None` before the first one that has any.
-    pub(super) keypoint_values: Option<usize>,
+    /// What the annotations of an image have wrong.
+    pub(super) damaged: HashMap<Id, Problems>,
+    /// What annotations have wrong of which no image is known.
+    pub(super) of_no_image: Problems,
+    pub(super) texts: IdTexts,
+}
+
+impl CocoJson {
+    /// Notes what an annotation of an image has wrong.
+    pub(super) fn damage(&mut self, of_image: Option<Id>, problem: String) {
+        match of_image {
+            Some(id) => self.damaged.entry(id).or_default().add(problem),
+            None => self.of_no_image.add(problem),
+        }
+    }
+}
+
+/// The id of an image, a category or an annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Id {
+    /// A whole number, also if it is written as `3.0` or `"3"`.
+    Number(i64),
+    /// Any other text, by its index.
+    Text(u32),
+}
+
+/// The texts that are ids.
+#[derive(Default)]
+pub(super) struct IdTexts {
+    texts: Vec<Rc<str>>,
+    indices: HashMap<Rc<str>, u32>,
+}
+
+impl IdTexts {
+    /// Returns the id that a text stands for.
+    fn id(&mut self, text: &str) -> Id {
+        if let Some(number) = text.parse().ok().filter(|number: &i64| number.to_string() == text) {
+            return Id::Number(number);
+        }
+        if let Some(&index) = self.indices.get(text) {
+            return Id::Text(index);
+        }
+        // A file has less than 2^32 texts within the limits on its bytes.
+        let index = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
+        let text: Rc<str> = text.into();
+        self.texts.push(Rc::clone(&text));
+        self.indices.insert(text, index);
+        Id::Text(index)
+    }
+
+    /// Returns the order of an id: numbers first, then texts by their bytes.
+    pub(super) fn order(&self, id: Id) -> (bool, i64, &str) {
+        match id {
+            Id::Number(number) => (false, number, ""),
+            Id::Text(index) => (true, 0, self.texts.get(index as usize).map_or("", |text| &**text)),
+        }
+    }
+
+    /// Returns the id as an error shows it.
+    pub(super) fn shown(&self, id: Id) -> String {
+        match id {
+            Id::Number(number) => number.to_string(),
+            Id::Text(_) => format!("{:?}", shortened(self.order(id).2)),
+        }
+    }
 }
 
 pub(super) struct CocoImage {
-    pub(super) id: i64,
+    /// The id; `None` if the file has none, so that no annotation can be of the image.
+    pub(super) id: Option<Id>,
     pub(super) file_name: Box<str>,
+    /// True if the name is the end of `coco_url`.
+    pub(super) is_of_url: bool,
     /// The `width` and `height`; without pixels if the file has none.
     pub(super) size: Size,
+    /// What the image's own entry has wrong.
+    pub(super) problem: Option<String>,
 }
 
 pub(super) struct CocoObject {
-    pub(super) id: i64,
-    pub(super) image_id: i64,
-    pub(super) category_id: i64,
+    pub(super) id: Id,
+    pub(super) image_id: Id,
+    pub(super) category_id: Id,
     pub(super) bbox: [f32; 4],
     pub(super) area: f32,
     pub(super) is_crowd: i64,
     /// The bytes of `segmentation` in the file; empty if there is none.
     pub(super) segmentation: Range<u64>,
-    /// The index of the first value among all keypoints.
-    pub(super) keypoints: Option<usize>,
+    /// Its values among all keypoints.
+    pub(super) keypoints: Option<Range<usize>>,
 }
 
 /// The elements of the lists in the file.
@@ -89,23 +171,8 @@ struct Current {
     list: Option<List>,
     /// The index of the element in its list.
     index: u64,
-    id: Option<i64>,
-    image_id: Option<i64>,
-}
-
-/// Shows what is being read, by the ids that are known already.
-impl fmt::Display for Current {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(list) = self.list else { return Ok(()) };
-        match self.id {
-            Some(id) => write!(f, "{} {id}", list.word())?,
-            None => write!(f, "{} number {}", list.word(), self.index + 1)?,
-        }
-        if let Some(image_id) = self.image_id {
-            write!(f, " of image {image_id}")?;
-        }
-        f.write_str(": ")
-    }
+    id: Option<Id>,
+    image_id: Option<Id>,
 }
 
 struct Parser {
@@ -127,7 +194,7 @@ pub(super) fn read(path: &Path, limits: &Limits) -> Result<CocoJson, AnnotationE
         ));
     }
     let position = Rc::new(Cell::new(0));
-    let reader = Counted::new(&file, Rc::clone(&position));
+    let reader = Counted::new(&file, Rc::clone(&position)).map_err(AnnotationError::io(path))?;
     let mut parser = Parser {
         found: CocoJson::default(),
         current: Current::default(),
@@ -142,7 +209,7 @@ pub(super) fn read(path: &Path, limits: &Limits) -> Result<CocoJson, AnnotationE
         });
     outcome.map_err(|error| match error.io_error_kind() {
         Some(_) => AnnotationError::io(path)(error.into()),
-        None => AnnotationError::damaged(path, format!("{}{error}", parser.current)),
+        None => AnnotationError::damaged(path, format!("{}{error}", parser.shown())),
     })?;
     refuse_cut(&file, before, position.get()).map_err(AnnotationError::io(path))?;
     Ok(parser.found)
@@ -165,8 +232,13 @@ struct Counted<'a> {
 }
 
 impl<'a> Counted<'a> {
-    fn new(file: &'a File, position: Rc<Cell<u64>>) -> Self {
-        Self { file, block: Vec::with_capacity(BLOCK), at: 0, position }
+    /// Begins after the byte order mark, if the file has one.
+    fn new(file: &'a File, position: Rc<Cell<u64>>) -> io::Result<Self> {
+        let mut block = Vec::with_capacity(BLOCK);
+        file.take(BLOCK as u64).read_to_end(&mut block)?;
+        let at = if block.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 };
+        position.set(at as u64);
+        Ok(Self { file, block, at, position })
     }
 }
 
@@ -205,8 +277,24 @@ impl<'de> DeserializeSeed<'de> for Part<'_> {
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
         match self.level {
             Level::List(_) => from.deserialize_seq(self),
-            Level::File | Level::Element(_) => from.deserialize_map(self),
+            Level::File => from.deserialize_map(self),
+            // What is wrong with one element is not wrong with the others.
+            Level::Element(_) => from.deserialize_any(self),
         }
+    }
+}
+
+impl Part<'_> {
+    /// Notes an annotation that is no object. An image or a category must be one.
+    fn scalar<E: Error>(self, found: &Scalar) -> Result<(), E> {
+        let problem = format!("{found}, expected an object");
+        if !matches!(self.level, Level::Element(List::Annotations)) {
+            return Err(E::custom(problem));
+        }
+        let problem = format!("{}{problem}", self.parser.shown());
+        self.parser.found.annotation_count += 1;
+        self.parser.found.damage(None, problem);
+        Ok(())
     }
 }
 
@@ -223,10 +311,36 @@ impl<'de> Visitor<'de> for Part<'_> {
         }
     }
 
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.scalar(&Scalar::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.scalar(&Scalar::Bool(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
+        self.scalar(&Scalar::Int(value))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
+        self.scalar(&Scalar::Float(value as f64))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
+        self.scalar(&Scalar::Float(value))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
+        self.scalar(&Scalar::Text(value.into()))
+    }
+
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-        let (parser, Level::List(list)) = (self.parser, self.level) else {
-            return Err(A::Error::custom("expected an object"));
+        let Level::List(list) = self.level else {
+            skip_seq(&mut elements)?;
+            return self.scalar(&Scalar::Other("a list"));
         };
+        let parser = self.parser;
         for index in 0.. {
             parser.current = Current { list: Some(list), index, ..Current::default() };
             let element = Part { parser: &mut *parser, level: Level::Element(list) };
@@ -263,183 +377,406 @@ impl<'de> Visitor<'de> for Part<'_> {
     }
 }
 
-/// Returns the value of a key, or an error that names the key and what to do.
-fn required<T, E: Error>(value: Option<T>, key: &str) -> Result<T, E> {
-    let reason =
-        "expected annotations of objects, such as those in COCO's instances_train2017.json";
-    value.ok_or_else(|| E::custom(format!("`{key}` is missing: {reason}")))
+/// A scalar of the file, or the kind of what there is instead of one.
+#[derive(Debug)]
+enum Scalar {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(Box<str>),
+    Other(&'static str),
 }
 
-/// A side of an image; 0 for what is none, since annotations are read without it.
-struct Side(u32);
-
-impl<'de> Deserialize<'de> for Side {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(SideVisitor)
+/// Shows a scalar in an error; a long text is cut.
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Float(value) => write!(f, "{value}"),
+            Self::Text(text) => write!(f, "{:?}", shortened(text)),
+            Self::Other(what) => f.write_str(what),
+        }
     }
 }
 
-struct SideVisitor;
+/// Returns the beginning of a text.
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MOST_SHOWN)]
+}
 
-impl<'de> Visitor<'de> for SideVisitor {
-    type Value = Side;
+impl Scalar {
+    fn number(&self) -> Option<f64> {
+        match *self {
+            Self::Int(value) => Some(value as f64),
+            Self::Float(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Returns a whole number, which may be written with a fraction of 0.
+    fn whole(&self) -> Option<i64> {
+        match *self {
+            Self::Int(value) => Some(value),
+            Self::Float(value) if value.fract() == 0.0 && value.abs() < 2f64.powi(53) => {
+                Some(value as i64)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the side of an image; 0 for what is none, since annotations are read without it.
+    fn side(&self) -> u32 {
+        self.whole().and_then(|side| u32::try_from(side).ok()).unwrap_or_default()
+    }
+}
+
+/// The methods of a visitor for which all scalars are alike: they go to its method `scalar`.
+macro_rules! visit_scalars {
+    () => {
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(self.scalar(Scalar::Null))
+        }
+
+        fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
+            Ok(self.scalar(Scalar::Bool(value)))
+        }
+
+        fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
+            Ok(self.scalar(Scalar::Int(value)))
+        }
+
+        fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
+            Ok(self.scalar(match i64::try_from(value) {
+                Ok(value) => Scalar::Int(value),
+                Err(_) => Scalar::Float(value as f64),
+            }))
+        }
+
+        fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
+            Ok(self.scalar(Scalar::Float(value)))
+        }
+
+        fn visit_str<E: Error>(self, value: &str) -> Result<Self::Value, E> {
+            Ok(self.scalar(Scalar::Text(value.into())))
+        }
+    };
+}
+
+fn skip_seq<'de, A: SeqAccess<'de>>(list: &mut A) -> Result<(), A::Error> {
+    while list.next_element::<IgnoredAny>()?.is_some() {}
+    Ok(())
+}
+
+fn skip_map<'de, A: MapAccess<'de>>(map: &mut A) -> Result<(), A::Error> {
+    while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+    Ok(())
+}
+
+struct ScalarVisitor;
+
+impl ScalarVisitor {
+    #[expect(clippy::unused_self, reason = "the other visitors have something to do with it")]
+    fn scalar(self, scalar: Scalar) -> Scalar {
+        scalar
+    }
+}
+
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = Scalar;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a side of an image")
+        f.write_str("any value")
     }
 
-    fn visit_u64<E>(self, side: u64) -> Result<Side, E> {
-        Ok(Side(u32::try_from(side).unwrap_or_default()))
+    visit_scalars!();
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Scalar, A::Error> {
+        skip_seq(&mut list)?;
+        Ok(Scalar::Other("a list"))
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Side, E> {
-        Ok(Side(0))
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scalar, A::Error> {
+        skip_map(&mut map)?;
+        Ok(Scalar::Other("an object"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+/// What an element has wrong: the first problem that was found.
+#[derive(Default)]
+struct Problem(Option<String>);
+
+impl Problem {
+    fn note(&mut self, problem: impl FnOnce() -> String) {
+        self.0.get_or_insert_with(problem);
     }
 
-    fn visit_f64<E>(self, side: f64) -> Result<Side, E> {
-        // A cast keeps what is in range. A fraction is no side.
-        Ok(Side(if side.fract() == 0.0 { side as u32 } else { 0 }))
+    /// Notes that a required key is missing.
+    fn missing(&mut self, key: &str) {
+        self.note(|| {
+            format!(
+                "`{key}` is missing: expected annotations of objects, such as those in COCO's \
+                 instances_train2017.json"
+            )
+        });
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Side, E> {
-        Ok(Side(0))
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Side, E> {
-        Ok(Side(0))
-    }
-
-    fn visit_unit<E>(self) -> Result<Side, E> {
-        Ok(Side(0))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Side, A::Error> {
-        while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Side(0))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Side, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Side(0))
+    /// Returns a coordinate, and notes one that is none.
+    fn coordinate(&mut self, key: &str, value: &Scalar) -> f64 {
+        match value.number() {
+            Some(number) if number.abs() <= FARTHEST => number,
+            Some(number) => {
+                self.note(|| format!("`{key}` has coordinate {number}, the limit is {FARTHEST}"));
+                0.0
+            }
+            None => {
+                self.note(|| format!("`{key}` has {value}, expected a number"));
+                0.0
+            }
+        }
     }
 }
 
 impl Parser {
+    /// Returns the id that a value stands for. Texts that are no whole numbers are ids by themselves.
+    fn id(&mut self, key: &str, value: &Scalar, problem: &mut Problem) -> Option<Id> {
+        if let Some(number) = value.whole() {
+            return Some(Id::Number(number));
+        }
+        match value {
+            Scalar::Text(text) => Some(self.found.texts.id(text)),
+            _ => {
+                problem.note(|| format!("`{key}` is {value}, expected a whole number or a text"));
+                None
+            }
+        }
+    }
+
     fn image<'de, A: MapAccess<'de>>(&mut self, mut map: A) -> Result<(), A::Error> {
-        let (mut file_name, mut size) = (None, Size::default());
+        let (mut file_name, mut url, mut size) = (None, None, Size::default());
+        let mut problem = Problem::default();
         while let Some(key) = map.next_key::<String>()? {
             match &*key {
-                "id" => self.current.id = Some(map.next_value()?),
-                "file_name" => file_name = Some(map.next_value::<String>()?.into_boxed_str()),
-                "width" => size.width = map.next_value::<Side>()?.0,
-                "height" => size.height = map.next_value::<Side>()?.0,
+                "id" => {
+                    let value: Scalar = map.next_value()?;
+                    self.current.id = self.id("id", &value, &mut problem);
+                }
+                "file_name" => match map.next_value()? {
+                    Scalar::Text(name) => file_name = Some(name),
+                    Scalar::Null => {}
+                    value => {
+                        problem.note(|| format!("`file_name` is {value}, expected a text"));
+                    }
+                },
+                "coco_url" => {
+                    if let Scalar::Text(text) = map.next_value()? {
+                        url = Some(text);
+                    }
+                }
+                "width" => size.width = map.next_value::<Scalar>()?.side(),
+                "height" => size.height = map.next_value::<Scalar>()?.side(),
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
-        let id = required(self.current.id, "id")?;
-        let file_name = required(file_name, "file_name")?;
+        if self.current.id.is_none() {
+            problem.missing("id");
+        }
+        let is_of_url = file_name.is_none();
+        let mut file_name = file_name.or_else(|| url.as_deref().and_then(file_of_url));
+        if file_name.is_none() {
+            problem.missing("file_name");
+        }
+        if let Some(name) = file_name.as_mut().filter(|name| name.len() > MOST_PATH) {
+            let bytes = name.len();
+            problem
+                .note(|| format!("`file_name` has {bytes} bytes, a path has at most {MOST_PATH}"));
+            *name = shortened(name).into();
+        }
         if self.found.images.len() as u64 >= self.limits.max_samples {
             let max = self.limits.max_samples;
             return Err(A::Error::custom(format!("more images than the limit of {max}")));
         }
-        self.found.images.push(CocoImage { id, file_name, size });
+        let problem = problem.0.map(|problem| format!("{}{problem}", self.shown()));
+        let (id, file_name) = (self.current.id, file_name.unwrap_or_default());
+        self.found.images.push(CocoImage { id, file_name, is_of_url, size, problem });
         Ok(())
     }
 
     fn category<'de, A: MapAccess<'de>>(&mut self, mut map: A) -> Result<(), A::Error> {
-        let mut name = None;
+        let (mut name, mut problem) = (None, Problem::default());
         while let Some(key) = map.next_key::<String>()? {
             match &*key {
-                "id" => self.current.id = Some(map.next_value()?),
-                "name" => name = Some(map.next_value()?),
+                "id" => {
+                    let value: Scalar = map.next_value()?;
+                    self.current.id = self.id("id", &value, &mut problem);
+                }
+                "name" => match map.next_value()? {
+                    Scalar::Text(text) => name = Some(text),
+                    value => problem.note(|| format!("`name` is {value}, expected a text")),
+                },
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
-        let id = required(self.current.id, "id")?;
-        self.found.categories.push((id, required(name, "name")?));
+        if self.current.id.is_none() {
+            problem.missing("id");
+        }
+        if name.is_none() {
+            problem.missing("name");
+        }
+        // The classes are the dataset's.
+        match (self.current.id, name, problem.0) {
+            (Some(id), Some(name), None) => self.found.categories.push((id, name.into())),
+            (_, _, problem) => return Err(A::Error::custom(problem.unwrap_or_default())),
+        }
         Ok(())
     }
 
     fn annotation<'de, A: MapAccess<'de>>(&mut self, mut map: A) -> Result<(), A::Error> {
         let (mut category_id, mut area, mut is_crowd) = (None, None, 0);
         let (mut bbox, mut keypoints) = (vec![], vec![]);
-        let mut segmentation = 0..0;
+        let (mut segmentation, mut problem) = (0..0, Problem::default());
         while let Some(key) = map.next_key::<String>()? {
             match &*key {
-                "id" => self.current.id = Some(map.next_value()?),
-                "image_id" => self.current.image_id = Some(map.next_value()?),
-                "category_id" => category_id = Some(map.next_value()?),
-                "area" => area = map.next_value::<Option<f64>>()?,
-                "iscrowd" => is_crowd = map.next_value()?,
-                "bbox" => map.next_value_seed(Numbers { values: &mut bbox, most: 4 })?,
+                "id" => {
+                    let value: Scalar = map.next_value()?;
+                    self.current.id = self.id("id", &value, &mut problem);
+                }
+                "image_id" => {
+                    let value: Scalar = map.next_value()?;
+                    self.current.image_id = self.id("image_id", &value, &mut problem);
+                }
+                "category_id" => {
+                    let value: Scalar = map.next_value()?;
+                    category_id = self.id("category_id", &value, &mut problem);
+                }
+                "area" => match map.next_value()? {
+                    Scalar::Null => {}
+                    value => match value.number() {
+                        Some(number) => area = Some(number),
+                        None => problem.note(|| format!("`area` is {value}, expected a number")),
+                    },
+                },
+                "iscrowd" => match map.next_value()? {
+                    Scalar::Null => {}
+                    Scalar::Bool(value) => is_crowd = value.into(),
+                    value => match value.whole() {
+                        Some(number) => is_crowd = number,
+                        None => problem.note(|| format!("`iscrowd` is {value}, expected 0 or 1")),
+                    },
+                },
+                "bbox" => {
+                    let (problem, values) = (&mut problem, &mut bbox);
+                    map.next_value_seed(Numbers { key: "bbox", values, most: 4, problem })?;
+                }
                 "keypoints" => {
-                    map.next_value_seed(Numbers { values: &mut keypoints, most: MOST_KEYPOINTS })?;
+                    let (problem, values, most) = (&mut problem, &mut keypoints, MOST_KEYPOINTS);
+                    map.next_value_seed(Numbers { key: "keypoints", values, most, problem })?;
                 }
                 "segmentation" => {
                     let position = &self.position;
-                    segmentation = map.next_value_seed(SegmentationRange { position })?;
+                    let problem = &mut problem;
+                    segmentation = map.next_value_seed(SegmentationRange { position, problem })?;
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
-        let id = required(self.current.id, "id")?;
-        let image_id = required(self.current.image_id, "image_id")?;
-        let category_id = required(category_id, "category_id")?;
-        let bbox = <[f64; 4]>::try_from(bbox).map_err(|found| {
-            let found = found.len();
-            A::Error::custom(format!("`bbox` has {found} numbers, expected x, y, width and height"))
-        })?;
-        let keypoints = self.keypoints(&keypoints)?;
+        if bbox.len() != 4 {
+            let found = bbox.len();
+            problem.note(|| format!("`bbox` has {found} numbers, expected x, y, width and height"));
+        }
+        for (key, value) in [
+            ("id", self.current.id),
+            ("image_id", self.current.image_id),
+            ("category_id", category_id),
+        ] {
+            if value.is_none() {
+                problem.missing(key);
+            }
+        }
+        let count = keypoints.len();
+        if !count.is_multiple_of(3) {
+            problem.note(|| {
+                format!(
+                    "`keypoints` has {count} numbers, expected x, y and visibility of each point"
+                )
+            });
+        }
+        self.found.annotation_count += 1;
+        let of_image = self.current.image_id;
+        let (Some(id), Some(image_id), Some(category_id), None, &[x, y, width, height]) =
+            (self.current.id, of_image, category_id, &problem.0, &bbox[..])
+        else {
+            let text = format!("{}{}", self.shown(), problem.0.unwrap_or_default());
+            self.found.damage(of_image, text);
+            return Ok(());
+        };
+        let start = self.found.keypoints.len();
+        self.found.keypoints.extend(keypoints.iter().map(|&value| value as f32));
         self.found.annotations.push(CocoObject {
             id,
             image_id,
             category_id,
-            bbox: bbox.map(|value| value as f32),
-            area: area.unwrap_or(bbox[2] * bbox[3]) as f32,
+            bbox: [x, y, width, height].map(|value| value as f32),
+            area: area.unwrap_or(width * height) as f32,
             is_crowd,
             segmentation,
-            keypoints,
+            keypoints: (count > 0).then_some(start..start + count),
         });
         Ok(())
     }
 
-    /// Stores the keypoints of an object, and returns where; `None` if it has none.
-    fn keypoints<E: Error>(&mut self, values: &[f64]) -> Result<Option<usize>, E> {
-        if values.is_empty() {
-            return Ok(None);
-        }
-        let (found, expected) = (values.len(), self.found.keypoint_values.unwrap_or(values.len()));
-        if found != expected || found % 3 != 0 {
-            let all = expected / 3;
-            return Err(E::custom(format!(
-                "`keypoints` has {found} numbers, expected x, y and visibility of {all} points, as many as other \
-                 objects have"
-            )));
-        }
-        self.found.keypoint_values = Some(found);
-        let start = self.found.keypoints.len();
-        self.found.keypoints.extend(values.iter().map(|&value| value as f32));
-        Ok(Some(start))
+    /// Returns the words for what is being read, by the ids that are known already.
+    fn shown(&self) -> String {
+        let Current { list, index, id, image_id } = self.current;
+        let Some(list) = list else { return String::new() };
+        let texts = &self.found.texts;
+        let of_image = image_id.map(|id| format!(" of image {}", texts.shown(id)));
+        let number = match id {
+            Some(id) => texts.shown(id),
+            None => format!("number {}", index + 1),
+        };
+        format!("{} {number}{}: ", list.word(), of_image.unwrap_or_default())
     }
 }
 
 /// A list of numbers that are no farther than a coordinate may be.
 struct Numbers<'a> {
+    key: &'static str,
     values: &'a mut Vec<f64>,
     most: usize,
+    problem: &'a mut Problem,
+}
+
+impl Numbers<'_> {
+    fn scalar(self, found: Scalar) {
+        let Self { key, most, problem, .. } = self;
+        // An object without keypoints may say so.
+        if !matches!(found, Scalar::Null) {
+            problem
+                .note(|| format!("`{key}` is {found}, expected a list of at most {most} numbers"));
+        }
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Numbers<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_seq(self)
+        from.deserialize_any(self)
     }
 }
 
@@ -450,28 +787,32 @@ impl<'de> Visitor<'de> for Numbers<'_> {
         write!(f, "a list of at most {} numbers", self.most)
     }
 
+    visit_scalars!();
+
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        self.values.clear();
-        while let Some(value) = list.next_element()? {
-            if self.values.len() == self.most {
-                return Err(A::Error::invalid_length(self.most + 1, &self));
+        let Self { key, values, most, problem } = self;
+        values.clear();
+        while let Some(value) = list.next_element::<Scalar>()? {
+            if values.len() == most {
+                problem.note(|| format!("`{key}` has more than {most} numbers"));
+                return skip_seq(&mut list);
             }
-            self.values.push(checked(value)?);
+            values.push(problem.coordinate(key, &value));
         }
         Ok(())
     }
-}
 
-fn checked<E: Error>(value: f64) -> Result<f64, E> {
-    if value.abs() > FARTHEST {
-        return Err(E::custom(format!("coordinate {value}, the limit is {FARTHEST}")));
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        skip_map(&mut map)?;
+        self.scalar(Scalar::Other("an object"));
+        Ok(())
     }
-    Ok(value)
 }
 
 /// The range of the bytes of a value of `segmentation`; empty if there is no mask.
 struct SegmentationRange<'a> {
     position: &'a Cell<u64>,
+    problem: &'a mut Problem,
 }
 
 impl<'de> DeserializeSeed<'de> for SegmentationRange<'_> {
@@ -479,86 +820,137 @@ impl<'de> DeserializeSeed<'de> for SegmentationRange<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Range<u64>, D::Error> {
         let start = self.position.get();
-        let is_there = from.deserialize_any(Segmentation)?;
+        let is_there = from.deserialize_any(Segmentation { problem: self.problem })?;
         Ok(if is_there { start..self.position.get() } else { 0..0 })
     }
 }
 
 /// A value of `segmentation`, which is checked and not stored. Its value is whether there is a mask.
-struct Segmentation;
+struct Segmentation<'a> {
+    problem: &'a mut Problem,
+}
 
-impl<'de> Visitor<'de> for Segmentation {
+impl Segmentation<'_> {
+    fn scalar(self, found: Scalar) -> bool {
+        // `null` is an object without a mask.
+        if !matches!(found, Scalar::Null) {
+            self.problem.note(|| {
+                format!(
+                    "`segmentation` is {found}, expected a list of polygons or an object with `size` and `counts`"
+                )
+            });
+        }
+        false
+    }
+}
+
+impl<'de> Visitor<'de> for Segmentation<'_> {
     type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of polygons or an object with `size` and `counts`")
     }
 
-    /// `null` is an object without a mask.
-    fn visit_unit<E: Error>(self) -> Result<bool, E> {
-        Ok(false)
-    }
+    visit_scalars!();
 
-    /// A list without polygons is, too.
+    /// A list without polygons is an object without a mask, too.
     fn visit_seq<A: SeqAccess<'de>>(self, mut polygons: A) -> Result<bool, A::Error> {
         let (mut is_there, mut points) = (false, 0);
-        while let Some(coordinates) = polygons.next_element_seed(Polygon)? {
+        while let Some(coordinates) =
+            polygons.next_element_seed(Polygon { problem: &mut *self.problem })?
+        {
             is_there = true;
             points += coordinates.div_ceil(2);
             if points > MOST_POINTS {
-                return Err(A::Error::custom(format!(
-                    "the polygons have more than {MOST_POINTS} points, the limit"
-                )));
+                self.problem.note(|| {
+                    format!("the polygons have more than {MOST_POINTS} points, the limit")
+                });
+                skip_seq(&mut polygons)?;
+                break;
             }
         }
         Ok(is_there)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
-        let (mut size, mut has_counts) = (None, false);
+        let (mut size, mut has_counts) = (vec![], false);
         while let Some(key) = map.next_key::<String>()? {
             match &*key {
-                "size" => size = Some(map.next_value::<[u32; 2]>()?),
+                "size" => {
+                    let (values, problem) = (&mut size, &mut *self.problem);
+                    map.next_value_seed(Numbers { key: "size", values, most: 2, problem })?;
+                }
                 key => {
                     has_counts |= key == "counts";
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
-        size.ok_or_else(|| A::Error::missing_field("size"))?;
-        if has_counts { Ok(true) } else { Err(A::Error::missing_field("counts")) }
+        let is_side = |side: &f64| side.fract() == 0.0 && *side >= 0.0;
+        if size.len() != 2 || !size.iter().all(is_side) {
+            self.problem.note(|| "`segmentation` has no `size`: [height, width]".to_owned());
+        }
+        if !has_counts {
+            self.problem.note(|| "`segmentation` has no `counts`".to_owned());
+        }
+        Ok(true)
     }
 }
 
 /// A polygon, of which only the number of coordinates is returned.
-struct Polygon;
+struct Polygon<'a> {
+    problem: &'a mut Problem,
+}
 
-impl<'de> DeserializeSeed<'de> for Polygon {
-    type Value = usize;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<usize, D::Error> {
-        from.deserialize_seq(self)
+impl Polygon<'_> {
+    fn scalar(self, found: Scalar) -> usize {
+        self.problem.note(|| format!("`segmentation` has {found}, expected a list of coordinates"));
+        0
     }
 }
 
-impl<'de> Visitor<'de> for Polygon {
+impl<'de> DeserializeSeed<'de> for Polygon<'_> {
+    type Value = usize;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<usize, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Polygon<'_> {
     type Value = usize;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of coordinates")
     }
 
+    visit_scalars!();
+
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<usize, A::Error> {
         let mut count = 0;
-        while let Some(value) = list.next_element()? {
-            checked::<A::Error>(value)?;
+        while let Some(value) = list.next_element::<Scalar>()? {
+            self.problem.coordinate("segmentation", &value);
             count += 1;
             if count > 2 * MOST_POINTS {
-                return Err(A::Error::custom(format!(
-                    "a polygon of more than {MOST_POINTS} points, the limit"
-                )));
+                self.problem
+                    .note(|| format!("a polygon of more than {MOST_POINTS} points, the limit"));
+                skip_seq(&mut list)?;
+                break;
             }
         }
         Ok(count)
     }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<usize, A::Error> {
+        skip_map(&mut map)?;
+        Ok(self.scalar(Scalar::Other("an object")))
+    }
+}
+
+/// Returns the folder and the name of a file in a URL, as in `http://images.cocodataset.org/train2017/9.jpg`.
+fn file_of_url(url: &str) -> Option<Box<str>> {
+    let path = url.split_once("://").map_or(url, |(_, path)| path);
+    let mut parts = path.rsplit('/').filter(|part| !part.is_empty() && !part.contains(".."));
+    let (name, folder) = (parts.next()?, parts.next()?);
+    Some(format!("{folder}/{name}").into())
 }

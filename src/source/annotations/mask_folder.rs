@@ -55,6 +55,8 @@ pub(super) fn open(
         class_names: ClassNames::default(),
         category_ids: vec![],
         sizes: vec![],
+        has_own_sizes: false,
+        damaged: BTreeMap::new(),
         origins: vec![],
         limits: *limits,
     }))

@@ -29,20 +29,24 @@ mod yolo_text;
 
 pub use coco::CocoOptions;
 pub(super) use error::AnnotationError;
+use error::Problems;
 pub(super) use find::{is_file, is_folder};
 pub use voc::VocOptions;
 pub use yolo::YoloOptions;
 
 use super::file::FileBytes;
 use super::folder::read_file;
+use super::image_header::ImageHeader;
 use super::{
     BoxError, Buffer, ClassNames, EncodedImage, Escaped, FieldKind, FieldSpec, Fingerprint,
-    ImageMode, NdType, ObjectField, ObjectFields, OwnedValue, ReadCause, Record, SampleLocation,
-    Source, Value,
+    ImageMode, KeypointLayout, NdType, ObjectField, ObjectFields, OwnedValue, ReadCause, Record,
+    SampleLocation, Source, Value,
 };
 use crate::error::Error;
+use crate::exif;
 use crate::sample::{Limits, SampleId};
 use fuseloop_ops::{BoxFormat, Size};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -89,7 +93,7 @@ const FARTHEST: f64 = (1 << 20) as f64;
 /// | `bbox` | bytes | f32 `[N, 4]`: the left, top, right and bottom edge in pixels |
 /// | `category_id` | bytes | i64 `[N]`: the class |
 /// | `segmentation` | JSON | a list with a polygon in pixels for each object, which [`ObjectMask`](crate::ObjectMask) reads; `null` for a box. Only if an object has one |
-/// | `keypoints` | bytes | f32 `[N, K, 3]`: x and y in pixels, and visibility. Only if the dataset has some |
+/// | `keypoints` | bytes | f32 `[N, K, 3]`: x and y in pixels, as continuous coordinates (`KeyPoints::continuous`), and visibility. Only if the dataset has some |
 ///
 /// Bytes are little-endian. An image without objects has no rows. Boxes are not checked: an empty one is a box, too.
 ///
@@ -123,8 +127,14 @@ pub struct Annotated {
     /// The size of the picture that the annotations of each image are of; without pixels if it is not known. Empty if
     /// none is.
     sizes: Vec<Size>,
+    /// True if the annotations have these sizes of their own, so that they may contradict their images.
+    has_own_sizes: bool,
+    /// What the annotations of samples have wrong: these can't be read.
+    damaged: BTreeMap<u64, Problems>,
     /// The format of the field `bbox`, if there is one.
     boxes: Option<BoxFormat>,
+    /// What is known of the field `keypoints`.
+    keypoints: KeypointLayout,
     /// The file of annotations of all images, the one of each image that has one, or none.
     origins: Vec<Option<PathBuf>>,
     limits: Limits,
@@ -143,6 +153,10 @@ struct Parts {
     /// The size of the picture that the annotations of each image are of; without pixels if it is not known. Empty if
     /// none is.
     sizes: Vec<Size>,
+    /// True if the annotations have these sizes of their own.
+    has_own_sizes: bool,
+    /// What the annotations of samples have wrong.
+    damaged: BTreeMap<u64, Problems>,
     /// The file of annotations of all images, the one of each image that has one, or none.
     origins: Vec<Option<PathBuf>>,
     limits: Limits,
@@ -190,8 +204,10 @@ impl Annotated {
     ///
     /// # Errors
     ///
-    /// Fails if the file can't be read, is not of this format, exceeds the limits, or if an annotation is of an image
-    /// or a category that the file does not list. The error names the annotation.
+    /// Fails if the file can't be read, is not of this format, exceeds the limits, or if none of its annotations can be
+    /// used. What one annotation has wrong is damage of its image: reading that sample fails, and the error names the
+    /// annotation. So is a `width` or `height` that contradicts the image. Annotations of images that the file does not
+    /// list are left out with a warning.
     pub fn coco(
         images: impl AsRef<Path>,
         annotations: impl AsRef<Path>,
@@ -224,8 +240,9 @@ impl Annotated {
     ///
     /// # Errors
     ///
-    /// Fails if a file can't be read, is not of this format or exceeds the limits, an XML file has no image, or an
-    /// object's class is not one of those that `options` name. The error names the file, the object and the element.
+    /// Fails if a file can't be read or exceeds the limits, or if no XML file can be used. An XML file that is not of this
+    /// format, that has no image or a size that contradicts it, or whose class is not one of those that `options` name, is
+    /// damage of its sample: reading that fails, and the error names the file, the object and the element.
     pub fn voc(root: impl AsRef<Path>, options: &VocOptions) -> Result<Self, Error> {
         Ok(voc::open(root.as_ref(), options)?)
     }
@@ -260,8 +277,9 @@ impl Annotated {
     ///
     /// # Errors
     ///
-    /// Fails if a file can't be read, is not of this format or exceeds the limits, no image has a text file, or the size
-    /// of an image is not in its header. The error names the file and the line. A folder of several splits is refused: each is opened by its own path.
+    /// Fails if a file can't be read or exceeds the limits, or if no image has a text file that can be used. A line that is
+    /// not of this format, and an image without a size in its header, are damage of their sample: reading that fails, and
+    /// the error names the file and the lines. A folder of several splits is refused: each is opened by its own path.
     pub fn yolo(root: impl AsRef<Path>, options: &YoloOptions) -> Result<Self, Error> {
         Ok(yolo::open(root.as_ref(), options)?)
     }
@@ -307,6 +325,7 @@ impl Annotated {
         print.fields(&fields);
         files.iter().for_each(|file| print.text(file));
         starts.iter().for_each(|&start| print.number(start as u64));
+        parts.damaged.keys().for_each(|&sample| print.number(sample));
         for column in &columns {
             if let Column::Rows { bytes, .. } = column {
                 print.bytes(bytes);
@@ -322,7 +341,10 @@ impl Annotated {
             class_names: parts.class_names,
             category_ids: parts.category_ids,
             sizes: parts.sizes,
+            has_own_sizes: parts.has_own_sizes,
+            damaged: parts.damaged,
             boxes: None,
+            keypoints: KeypointLayout::default(),
             origins: parts.origins,
             limits: parts.limits,
             print: print.value(),
@@ -332,6 +354,11 @@ impl Annotated {
     /// Sets the format of the boxes in the field `bbox`.
     fn with_boxes(self, format: BoxFormat) -> Self {
         Self { boxes: Some(format), ..self }
+    }
+
+    /// Sets what is known of the field `keypoints`.
+    fn with_keypoints(self, keypoints: KeypointLayout) -> Self {
+        Self { keypoints, ..self }
     }
 
     /// Returns what a field of objects or masks is; `None` for other fields.
@@ -365,6 +392,40 @@ impl Annotated {
     /// Returns the path of a sample's image in the dataset.
     fn file(&self, sample: SampleId) -> Option<&str> {
         self.files.get(usize::try_from(sample.0).ok()?).map(|file| &**file)
+    }
+
+    /// Returns the file of the annotations of a sample.
+    fn origin(&self, sample: SampleId) -> Option<&Path> {
+        let own = self.origins.get(sample.0 as usize).or(self.origins.first());
+        own.and_then(Option::as_deref)
+    }
+
+    /// Refuses a sample whose annotations are damaged.
+    fn check(&self, sample: SampleId) -> Result<(), AnnotationError> {
+        let Some(problems) = self.damaged.get(&sample.0) else { return Ok(()) };
+        let path = self.origin(sample).unwrap_or(&self.root);
+        Err(AnnotationError::damaged(path, problems.to_string()))
+    }
+
+    /// Refuses an image of another size than its annotations have. A header that can't be read is refused where the image
+    /// is decoded.
+    fn check_size(&self, sample: SampleId, image: &[u8]) -> Result<(), AnnotationError> {
+        let Some(annotated) = self.annotated_size(sample).filter(|_| self.has_own_sizes) else {
+            return Ok(());
+        };
+        let Ok(ImageHeader { size, orientation }) = ImageHeader::parse(image) else {
+            return Ok(());
+        };
+        if annotated == size || annotated == exif::upright_size(orientation, size) {
+            return Ok(());
+        }
+        let path = self.origin(sample).unwrap_or(&self.root);
+        let file = self.file(sample).unwrap_or_default();
+        let reason = format!(
+            "the annotations of {file} are of an image of {annotated}, and it has {size}: correct the size, or annotate \
+             this image (boxes of another size are elsewhere in it)"
+        );
+        Err(AnnotationError::damaged(path, reason))
     }
 
     /// Returns the objects of a sample that exists.
@@ -438,15 +499,21 @@ impl Source for Annotated {
         let file = self.file(sample).ok_or_else(no_sample)?;
         let objects = self.objects_of(sample);
         let bytes = &mut buffer.bytes;
-        let image = |path: PathBuf, bytes: &'a mut Vec<u8>| {
+        self.check(sample).map_err(Error::from)?;
+        let image = |path: PathBuf, bytes: &'a mut Vec<u8>, is_annotated: bool| {
             let read = read_file(&path, self.limits.max_sample_bytes, bytes);
             read.map_err(|error| Error::from(AnnotationError::io(&path)(error)))?;
+            if is_annotated {
+                self.check_size(sample, bytes).map_err(Error::from)?;
+            }
             let (mode, bytes) = (ImageMode::of_file(bytes), &bytes[..]);
             Ok(Value::Image(EncodedImage { mode, width: 0, height: 0, bytes }))
         };
         match self.columns.get(field).ok_or_else(no_field)? {
-            Column::Image => image(self.root.join(file), bytes),
-            Column::Mask { root, files } => image(root.join(&*files[sample.0 as usize]), bytes),
+            Column::Image => image(self.root.join(file), bytes, true),
+            Column::Mask { root, files } => {
+                image(root.join(&*files[sample.0 as usize]), bytes, false)
+            }
             Column::Ints(values) => Ok(Value::Int(values[sample.0 as usize])),
             Column::Rows { row, bytes } => {
                 Ok(Value::Bytes(&bytes[objects.start * row..objects.end * row]))
@@ -497,7 +564,10 @@ impl Source for Annotated {
         let fields = self.fields.iter().zip(&self.columns).filter_map(|(spec, column)| {
             Some((&*spec.name, self.object_field(&spec.name, column)?))
         });
-        let fields: ObjectFields = fields.collect();
+        let mut fields: ObjectFields = fields.collect();
+        if fields.get("keypoints").is_some() {
+            fields = fields.with_keypoints("keypoints", self.keypoints.clone());
+        }
         Ok(Some(fields).filter(|fields| fields.iter().len() > 0))
     }
 
@@ -511,16 +581,17 @@ impl Source for Annotated {
         let image = self.root.join(key);
         let masked;
         let file = match self.columns.get(field)? {
-            Column::Image => &image,
+            Column::Image => image.as_path(),
             Column::Mask { root, files } => {
                 masked = root.join(&*files[sample.0 as usize]);
-                &masked
+                masked.as_path()
             }
             Column::Ints(_) | Column::Rows { .. } | Column::Json(_) => {
-                let own = self.origins.get(sample.0 as usize);
-                own.or(self.origins.first()).and_then(Option::as_ref).unwrap_or(&image)
+                self.origin(sample).unwrap_or(&image)
             }
         };
+        let damaged = self.damaged.contains_key(&sample.0);
+        let file = self.origin(sample).filter(|_| damaged).unwrap_or(file);
         Some(SampleLocation::in_file(file.to_string_lossy(), Some(key.into())))
     }
 

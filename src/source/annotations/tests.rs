@@ -237,16 +237,27 @@ fn keypoints_are_rows_of_one_length() {
     assert_eq!(floats(&source, 0, "keypoints"), [0.0; 6]);
     assert_eq!(source.longest(8), Some(72));
     json["annotations"][3]["keypoints"] = json!([1, 2, 2]);
-    let error = open(&coco_of(&json), &CocoOptions::default()).unwrap_err().to_string();
+    json["annotations"][1]["keypoints"] = json!([1, 2, 2, 3, 4, 2]);
+    let error = damage(&json).to_string();
     let reason = "annotation 8 of image 9: `keypoints` has 3 numbers, expected x, y and visibility of 2 points";
     assert!(error.contains(reason), "{error}");
 }
 
-/// What a change of the annotations makes of opening them.
+/// Returns the error of a dataset that can't be opened, or of the first of its samples that can't be read.
+fn damage(json: &Json) -> Error {
+    let source = match open(&coco_of(json), &CocoOptions::default()) {
+        Ok(source) => source,
+        Err(error) => return error,
+    };
+    let samples = (0..source.len()).map(|sample| source.check(SampleId(sample)));
+    samples.filter_map(Result::err).next().unwrap().into()
+}
+
+/// What a change of the annotations makes of them.
 fn refusal(change: impl FnOnce(&mut Json)) -> String {
     let mut json = coco_json();
     change(&mut json);
-    let error = open(&coco_of(&json), &CocoOptions::default()).unwrap_err();
+    let error = damage(&json);
     assert_eq!(error.kind(), ErrorKind::Format, "{error}");
     assert!(error.path().unwrap().ends_with(FILE), "{error}");
     error.to_string()
@@ -264,36 +275,41 @@ fn damage_is_named_by_its_annotation() {
         ),
         (
             refusal(object(0, "bbox", json!([1, 2, 3, 4, 5]))),
-            "annotation 100 of image 9: invalid length 5",
+            "annotation 100 of image 9: `bbox` has more than 4 numbers",
         ),
         (
             refusal(object(0, "bbox", json!([1, 2, "3", 4]))),
-            "annotation 100 of image 9: invalid type: string \"3\"",
+            "annotation 100 of image 9: `bbox` has \"3\", expected a number",
         ),
         (
             refusal(object(0, "bbox", json!([1, 2, 2e6, 4]))),
-            "image 9: coordinate 2000000, the limit is 1048576",
+            "image 9: `bbox` has coordinate 2000000, the limit is 1048576",
         ),
         (
-            refusal(object(0, "id", json!("x"))),
-            "annotation number 1: invalid type: string \"x\", expected i64",
+            refusal(object(0, "id", json!([1]))),
+            "annotation number 1 of image 9: `id` is a list, expected a whole number or a text",
         ),
         (
             refusal(object(1, "category_id", json!(3))),
             "annotation 101 of image 3: category 3 is not among the 3",
         ),
         (
-            refusal(object(1, "image_id", json!(4))),
-            "annotation 101 is of image 4, which is not in `images`",
-        ),
-        (
             refusal(object(2, "segmentation", json!(3))),
-            "annotation number 3: invalid type: integer `3`, expected a list of poly",
+            "annotation 7 of image 9: `segmentation` is 3, expected a list of poly",
         ),
         (refusal(object(0, "segmentation", json!([3]))), "expected a list of coordinates"),
-        (refusal(object(0, "segmentation", json!([[3, -1e7]]))), "coordinate -10000000, the limit"),
-        (refusal(object(0, "segmentation", json!({"size": [1, 2]}))), "missing field `counts`"),
-        (refusal(object(0, "segmentation", json!({"counts": [2]}))), "missing field `size`"),
+        (
+            refusal(object(0, "segmentation", json!([[3, -1e7]]))),
+            "`segmentation` has coordinate -10000000, the limit",
+        ),
+        (
+            refusal(object(0, "segmentation", json!({"size": [1, 2]}))),
+            "`segmentation` has no `counts`",
+        ),
+        (
+            refusal(object(0, "segmentation", json!({"counts": [2]}))),
+            "`segmentation` has no `size`",
+        ),
         (
             refusal(|json| {
                 json["annotations"][0].as_object_mut().unwrap().remove("bbox");
@@ -311,27 +327,155 @@ fn damage_is_named_by_its_annotation() {
             "expected a list with an object for each annotation",
         ),
         (
-            refusal(|json| json["annotations"][1] = json!(1)),
-            "annotation number 2: invalid type: integer `1`",
-        ),
-        (
             refusal(|json| json["images"][1]["id"] = json!(9)),
             "image 9 is listed twice, as 9.jpg and as 3.jpg",
         ),
         (
             refusal(|json| json["images"][1]["file_name"] = json!(9)),
-            "image 3: invalid type: integer `9`",
+            "image 3: `file_name` is 9, expected a text",
         ),
         (refusal(|json| json["categories"][0]["id"] = json!(2)), "two categories have the same id"),
         (
             refusal(|json| json["images"] = json!([])),
-            "annotation 100 is of image 9, which is not in `images`",
+            "annotation 100 is of image 9, which is not in `images`: none of 4 annotations can be used",
         ),
         (refusal(|json| *json = json!({})), "no image is listed"),
         (refusal(|json| *json = json!([1])), "expected COCO's object with `images`"),
     ];
     for (found, expected) in refusals {
         assert!(found.contains(expected), "{expected}: {found}");
+    }
+}
+
+#[test]
+fn what_annotations_have_wrong_is_damage_of_their_image_alone() {
+    let mut json = coco_json();
+    json["annotations"][0]["bbox"] = json!([1, 2, "3", 4]);
+    json["annotations"][2]["category_id"] = json!(3);
+    json["images"].as_array_mut().unwrap().push(json!({"id": 12}));
+    let dir = coco_of(&json);
+    let source = open(&dir, &CocoOptions::default()).unwrap();
+    assert_eq!((source.len(), source.objects()), (4, 1));
+    let buffer = &mut Buffer::default();
+    for field in 0..source.fields().len() {
+        for sample in [0, 1] {
+            assert!(source.value(SampleId(sample), field, buffer).is_ok(), "{sample} {field}");
+        }
+        let error = source.value(SampleId(2), field, buffer).unwrap_err().to_string();
+        let [first, second] = [
+            "annotation 100 of image 9: `bbox` has \"3\"",
+            "annotation 7 of image 9: category 3 is not among",
+        ];
+        assert!(error.contains(first) && error.contains(second), "{error}");
+        assert!(error.contains(FILE), "{error}");
+        let located = source.locate(SampleId(2), field).unwrap();
+        assert!(located.file.unwrap().ends_with(FILE));
+        let error = source.value(SampleId(3), field, buffer).unwrap_err().to_string();
+        assert!(error.contains("image 12: `file_name` is missing"), "{error}");
+    }
+}
+
+#[test]
+fn annotations_of_images_that_are_not_listed_are_left_out_with_a_warning() {
+    let mut json = coco_json();
+    json["annotations"][1]["image_id"] = json!(4);
+    json["annotations"][2] = json!(1);
+    let dir = coco_of(&json);
+    let (source, warnings) =
+        crate::warnings::recorded(|| open(&dir, &CocoOptions::default()).unwrap());
+    assert_eq!((source.len(), source.objects()), (3, 2));
+    let path = dir.path().to_string_lossy();
+    let own: Vec<_> = warnings.iter().filter(|warning| warning.contains(&*path)).collect();
+    assert_eq!(own.len(), 1, "{own:?}");
+    assert!(own[0].contains("2 of 4 annotations are of no image that is listed"), "{own:?}");
+    assert!(own[0].contains("annotation number 3: 1, expected an object"), "{own:?}");
+}
+
+#[test]
+fn ids_may_be_texts_and_whole_numbers_with_a_fraction() {
+    let mut json = coco_json();
+    json["images"][0]["id"] = json!("b.jpg");
+    json["images"][1]["id"] = json!(3.0);
+    json["images"][2]["id"] = json!("a.jpg");
+    for (index, id) in
+        [(0, json!("b.jpg")), (1, json!("3")), (2, json!("b.jpg")), (3, json!("b.jpg"))]
+    {
+        json["annotations"][index]["image_id"] = id;
+    }
+    json["annotations"][0]["category_id"] = json!(44.0);
+    json["annotations"][3]["id"] = json!("x");
+    let source = open(&coco_of(&json), &CocoOptions::default()).unwrap();
+    // Numbers come first, then texts by their bytes; then images and annotations have no numbers but these.
+    assert_eq!(source.files, ["3.jpg", "a/5.png", "9.jpg"].map(Box::from));
+    assert_eq!([0, 1, 2].map(|sample| ints(&source, sample, "image_id")[0]), [0, 1, 2]);
+    assert_eq!(ints(&source, 2, "annotation_id"), [0, 2, 3]);
+    assert_eq!(ints(&source, 2, "category_id"), [1, 2, 0]);
+    assert_eq!(ints(&source, 0, "category_id"), [0]);
+}
+
+#[test]
+fn images_without_a_file_name_have_the_one_in_their_url() {
+    let mut json = coco_json();
+    for image in json["images"].as_array_mut().unwrap() {
+        let image = image.as_object_mut().unwrap();
+        let name = image.remove("file_name").unwrap();
+        let name = name.as_str().unwrap().trim_start_matches("a/");
+        image.insert("coco_url".into(), json!(format!("http://images.cocodataset.org/val/{name}")));
+    }
+    let dir = coco_of(&json);
+    for images in [dir.path().to_owned(), dir.path().join("val")] {
+        let source = Annotated::coco(&images, dir.path().join(FILE), &CocoOptions::default());
+        let source = source.unwrap();
+        let mut buffer = Buffer::default();
+        assert!(source.value(SampleId(2), 0, &mut buffer).is_ok(), "{}", images.display());
+    }
+    assert_eq!(Dataset::open(dir.path()).map(|_| ()).map_err(|error| error.to_string()), Ok(()));
+}
+
+#[test]
+fn a_byte_order_mark_is_skipped() {
+    let dir = coco_of(&coco_json());
+    let before = masks(&open(&dir, &CocoOptions::default()).unwrap(), 2);
+    fs::write(dir.path().join(FILE), format!("\u{feff}{}", coco_json())).unwrap();
+    let after = open(&dir, &CocoOptions::default()).unwrap();
+    assert_eq!(masks(&after, 2), before);
+}
+
+#[test]
+fn a_name_that_no_path_has_is_cut_in_errors() {
+    let mut json = coco_json();
+    json["images"][1]["file_name"] = json!("x".repeat(1 << 20));
+    let error = damage(&json).to_string();
+    assert!(error.contains("`file_name` has 1048576 bytes, a path has at most 4096"), "{error}");
+    assert!(error.len() < 500, "{}", error.len());
+}
+
+#[test]
+fn a_size_that_contradicts_the_image_is_damage_of_its_sample() {
+    let png = |name: &Path| {
+        let mut png = png::Encoder::new(fs::File::create(name).unwrap(), 8, 6);
+        png.set_color(png::ColorType::Grayscale);
+        png.write_header().unwrap().write_image_data(&[0; 48]).unwrap();
+    };
+    for ([width, height], is_good) in
+        [([8, 6], true), ([0, 0], true), ([6, 8], false), ([16, 12], false)]
+    {
+        let mut json = coco_json();
+        (json["images"][2]["width"], json["images"][2]["height"]) = (json!(width), json!(height));
+        let dir = coco_of(&json);
+        png(&dir.path().join("val/a/5.png"));
+        let source = open(&dir, &CocoOptions::default()).unwrap();
+        let mut buffer = Buffer::default();
+        let read = source.value(SampleId(1), 0, &mut buffer).map(drop);
+        assert_eq!(read.is_ok(), is_good, "{width}x{height}");
+        if let Err(error) = read {
+            let error = error.to_string();
+            assert!(error.contains(FILE) && error.contains("a/5.png"), "{error}");
+            assert!(
+                error.contains("and it has 8x6") || error.contains("and it has 6x8"),
+                "{error}"
+            );
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! set/1.jpg                              set/1.xml
 //! ```
 
-use super::error::AnnotationError;
+use super::error::{AnnotationError, Problems, split_damaged};
 use super::files::{IMAGES, TextFiles, has_file, has_pair, list, stem};
 use super::voc_xml::{self, VocFile, VocObject};
 use super::{Annotated, Column, Parts, floats, ints};
@@ -94,15 +94,23 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Annot
     let limits = &options.limits;
     let (images, annotations) = folders(root);
     let texts = TextFiles::new(limits);
-    let samples = Samples::find(root, [&images, &annotations], options, &texts)?;
-    let read = |path: &PathBuf| {
-        let objects = voc_xml::parse(&texts.read(path)?);
-        objects.map_err(|reason| AnnotationError::damaged(path, reason))
+    let samples = Sample::find(root, [&images, &annotations], options, &texts)?;
+    let read = |sample: &Sample| {
+        if let Some(problem) = &sample.problem {
+            return Ok(Err(Problems::from(problem.clone())));
+        }
+        // What one file has wrong is not wrong with the others.
+        let text = match texts.read(&sample.annotation) {
+            Err(AnnotationError::Damaged { reason, .. }) => return Ok(Err(reason.into())),
+            text => text?,
+        };
+        Ok(voc_xml::parse(&text).map_err(Problems::from))
     };
-    let files: Result<Vec<VocFile>, _> =
-        parallel::map(&samples.annotations, read)?.into_iter().collect();
-    let (sizes, objects): (Vec<Size>, Vec<Vec<VocObject>>) =
-        files?.into_iter().map(|file| (file.size, file.objects)).unzip();
+    let files: Result<Vec<Result<VocFile, Problems>>, AnnotationError> =
+        parallel::map(&samples, read)?.into_iter().collect();
+    let (files, mut damaged) = split_damaged(files?, |sample| &samples[sample].annotation)?;
+    let (sizes, mut objects): (Vec<Size>, Vec<Vec<VocObject>>) =
+        files.into_iter().map(|file| (file.size, file.objects)).unzip();
     let names = match &options.class_names {
         Some(names) => names.clone(),
         None => {
@@ -119,18 +127,29 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Annot
         return Err(AnnotationError::named(root, reason));
     }
     let (mut starts, mut labels) = (vec![0], vec![]);
-    for (path, objects) in samples.annotations.iter().zip(&objects) {
-        for (index, VocObject { name, .. }) in objects.iter().enumerate() {
-            labels.push(*numbers.get(&**name).ok_or_else(|| {
-                let object = index + 1;
-                let count = names.len();
-                let reason = format!(
-                    "object {object} ({name}): the class is not among the {count} that were named"
-                );
-                AnnotationError::damaged(path, reason)
-            })?);
+    for (sample, objects) in (0..).zip(&mut objects) {
+        let numbered = |(index, object): (usize, &VocObject)| {
+            numbers.get(&*object.name).copied().ok_or_else(|| {
+                let (number, name, count) = (index + 1, &object.name, names.len());
+                format!(
+                    "object {number} ({name}): the class is not among the {count} that were named"
+                )
+            })
+        };
+        match objects.iter().enumerate().map(numbered).collect::<Result<Vec<i64>, String>>() {
+            Ok(of_image) => labels.extend(of_image),
+            Err(problem) => {
+                damaged.insert(sample, problem.into());
+                objects.clear();
+            }
         }
         starts.push(labels.len());
+    }
+    if let Some((&sample, problems)) = damaged.first_key_value()
+        && damaged.len() == samples.len()
+    {
+        let path = &samples[sample as usize].annotation;
+        return Err(AnnotationError::damaged(path, problems.to_string()));
     }
     let first = if options.keep_coordinates { 0.0 } else { 1.0 };
     let sides = |object: &VocObject| {
@@ -141,7 +160,7 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Annot
     let parts = Parts {
         name: root.to_owned(),
         root: images,
-        files: samples.images,
+        files: samples.iter().map(|sample| sample.image.clone()).collect(),
         starts,
         columns: vec![
             ("image", (FieldKind::RgbImage, Column::Image)),
@@ -153,26 +172,31 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Annot
         category_ids: (0..).take(names.len()).collect(),
         class_names: (0..).zip(names).collect(),
         sizes,
-        origins: samples.annotations.into_iter().map(Some).collect(),
+        has_own_sizes: true,
+        damaged,
+        origins: samples.into_iter().map(|sample| Some(sample.annotation)).collect(),
         limits: *limits,
     };
     Ok(Annotated::of(parts).with_boxes(BoxFormat::Xyxy))
 }
 
-/// The files of the samples, in their order.
-struct Samples {
-    /// The images, by their paths in their folder.
-    images: Vec<Box<str>>,
-    annotations: Vec<PathBuf>,
+/// The files of a sample.
+struct Sample {
+    /// The image, by its path in its folder.
+    image: Box<str>,
+    annotation: PathBuf,
+    /// The reason if one of them is missing.
+    problem: Option<String>,
 }
 
-impl Samples {
+impl Sample {
+    /// Finds the files of all samples, in their order.
     fn find(
         root: &Path,
         [images, annotations]: [&Path; 2],
         options: &VocOptions,
         texts: &TextFiles<'_>,
-    ) -> Result<Self, AnnotationError> {
+    ) -> Result<Vec<Self>, AnnotationError> {
         let limits = &options.limits;
         let found = list(annotations, &[XML], limits)?;
         if found.is_empty() {
@@ -193,23 +217,25 @@ impl Samples {
             None => found.keys().map(|name| (*name).to_owned()).collect(),
             Some(set) => listed(&root.join(IMAGE_SETS), set, limits, texts)?,
         };
-        let mut samples = Self { images: vec![], annotations: vec![] };
-        for name in &names {
-            let Some(file) = found.get(&**name) else {
-                let reason = format!("{name}.xml is missing: the list of images has {name}");
-                return Err(AnnotationError::damaged(annotations, reason));
+        let of_name = |name: &String| {
+            let annotation = found.get(&**name).map(|file| annotations.join(file));
+            let image = by_stem.get(&**name).map(|image| (*image).clone());
+            let problem = match (&annotation, &image) {
+                (None, _) => Some(format!("{name}.xml is missing: the list of images has {name}")),
+                (_, None) => {
+                    let expected = images.join(name);
+                    let expected = expected.display();
+                    Some(format!("the image is missing: expected {expected}.jpg or .png"))
+                }
+                _ => None,
             };
-            let path = annotations.join(file);
-            let Some(image) = by_stem.get(&**name) else {
-                let expected = images.join(name);
-                let reason =
-                    format!("the image is missing: expected {}.jpg or .png", expected.display());
-                return Err(AnnotationError::damaged(&path, reason));
-            };
-            samples.images.push((*image).clone());
-            samples.annotations.push(path);
-        }
-        Ok(samples)
+            Self {
+                image: image.unwrap_or_else(|| format!("{name}.jpg").into()),
+                annotation: annotation.unwrap_or_else(|| annotations.join(format!("{name}.{XML}"))),
+                problem,
+            }
+        };
+        Ok(names.iter().map(of_name).collect())
     }
 }
 

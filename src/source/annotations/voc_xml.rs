@@ -37,7 +37,7 @@ pub(super) struct VocObject {
 }
 
 /// The content of a file.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct VocFile {
     /// The size of the image; without pixels if the file has none.
     pub(super) size: Size,

@@ -6,7 +6,7 @@
 //! set/1.jpg                         set/1.txt                         set/classes.txt
 //! ```
 
-use super::error::AnnotationError;
+use super::error::{AnnotationError, Problems, split_damaged};
 use super::files::{IMAGES, TextFiles, has_file, has_pair, list, stem};
 use super::image_size;
 use super::yolo_data::{DataFile, KeypointShape};
@@ -18,7 +18,7 @@ use crate::sample::Limits;
 use crate::source::file::FileBytes;
 use crate::source::image_header::ImageHeader;
 use crate::source::image_names::LISTED;
-use crate::source::{ClassNames, FieldKind};
+use crate::source::{ClassNames, FieldKind, KeypointLayout};
 use fuseloop_ops::{BoxFormat, Size};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -157,7 +157,7 @@ pub(super) fn open(root: &Path, options: &YoloOptions) -> Result<Annotated, Anno
         return Err(AnnotationError::named(root, reason));
     }
     let texts = TextFiles::new(limits);
-    let (names, shape) = description(root, &labels, options, &texts)?;
+    let Description { names, shape, flip_pairs } = description(root, &labels, options, &texts)?;
     let files = list(&images, IMAGES, limits)?;
     if files.is_empty() {
         return Err(AnnotationError::damaged(&images, format!("no {LISTED} file is in it")));
@@ -167,17 +167,28 @@ pub(super) fn open(root: &Path, options: &YoloOptions) -> Result<Annotated, Anno
     let samples: Vec<(&str, Option<&PathBuf>)> =
         files.iter().map(|file| &**file).zip(origins.iter().map(Option::as_ref)).collect();
     let read = |&(file, path): &(&str, Option<&PathBuf>)| {
-        let Some(path) = path else { return Ok(Objects::default()) };
-        let objects = yolo_text::objects(&texts.read(path)?, count, shape);
-        let objects = objects.map_err(|reason| AnnotationError::damaged(path, reason))?;
-        if objects.is_empty() {
-            return Ok(Objects::default());
-        }
-        Ok(Objects { size: size(&images.join(file), options)?, objects })
+        let Some(path) = path else { return Ok(Ok(Objects::default())) };
+        // What one file has wrong is not wrong with the others.
+        let text = match texts.read(path) {
+            Err(AnnotationError::Damaged { reason, .. }) => return Ok(Err(reason.into())),
+            text => text?,
+        };
+        let objects = match yolo_text::objects(&text, count, shape) {
+            Ok(objects) if objects.is_empty() => return Ok(Ok(Objects::default())),
+            Ok(objects) => objects,
+            Err(problems) => return Ok(Err(problems)),
+        };
+        Ok(match size(&images.join(file), options) {
+            Err(error @ AnnotationError::Damaged { .. }) => Err(error.to_string().into()),
+            size => Ok(Objects { size: size?, objects }),
+        })
     };
-    let objects: Result<Vec<Objects>, AnnotationError> =
+    let read: Result<Vec<Result<Objects, Problems>>, AnnotationError> =
         parallel::map(&samples, read)?.into_iter().collect();
-    let objects = objects?;
+    let (objects, damaged) = split_damaged(read?, |sample| {
+        let path = samples[sample].1;
+        path.map_or(root, PathBuf::as_path)
+    })?;
     let mut starts = vec![0];
     for of_image in &objects {
         starts.push(starts[starts.len() - 1] + of_image.objects.len());
@@ -193,10 +204,14 @@ pub(super) fn open(root: &Path, options: &YoloOptions) -> Result<Annotated, Anno
         category_ids: (0..).take(names.len()).collect(),
         class_names: (0..).zip(names).collect::<ClassNames>(),
         sizes: objects.iter().map(|of_image| of_image.size).collect(),
+        has_own_sizes: false,
+        damaged,
         origins,
         limits: *limits,
     };
-    Ok(Annotated::of(parts).with_boxes(BoxFormat::Xyxy))
+    // Fractions of a side are continuous coordinates: 0 is its beginning, and 1 its end.
+    let layout = KeypointLayout { flip_pairs, is_continuous: true };
+    Ok(Annotated::of(parts).with_boxes(BoxFormat::Xyxy).with_keypoints(layout))
 }
 
 /// The objects of an image, and the size that they are fractions of.
@@ -242,13 +257,20 @@ fn size(path: &Path, options: &YoloOptions) -> Result<Size, AnnotationError> {
     Ok(if options.is_of_stored { size } else { exif::upright_size(orientation, size) })
 }
 
-/// Returns the names of the classes and the shape of the keypoints, by the options or the files of the dataset.
+/// What is known of a dataset beside its labels.
+struct Description {
+    names: Option<Vec<String>>,
+    shape: Option<KeypointShape>,
+    flip_pairs: Vec<[usize; 2]>,
+}
+
+/// Returns the names of the classes and what the keypoints are, by the options or the files of the dataset.
 fn description(
     root: &Path,
     labels: &Path,
     options: &YoloOptions,
     texts: &TextFiles<'_>,
-) -> Result<(Option<Vec<String>>, Option<KeypointShape>), AnnotationError> {
+) -> Result<Description, AnnotationError> {
     let above = |dir| Path::ancestors(dir).take(1 + MOST_ABOVE);
     let dirs: Vec<&Path> = above(root).chain(above(labels)).collect();
     let data = dirs.iter().flat_map(|dir| DATA.map(|name| dir.join(name)));
@@ -283,7 +305,11 @@ fn description(
             Some(shape.map_err(|reason| AnnotationError::named(root, reason))?)
         }
     };
-    Ok((names, shape))
+    let mut flip_pairs = data.flip_pairs;
+    // The options may have another number of keypoints.
+    flip_pairs
+        .retain(|pair| pair.iter().all(|&point| shape.is_some_and(|shape| point < shape.points)));
+    Ok(Description { names, shape, flip_pairs })
 }
 
 /// Returns the fields, with all coordinates in pixels.

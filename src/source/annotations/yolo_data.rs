@@ -1,10 +1,11 @@
-//! `data.yaml`, the description of a dataset in YOLO's format. The names of the classes and the shape of keypoints are
-//! read, and the rest is skipped.
+//! `data.yaml`, the description of a dataset in YOLO's format. The names of the classes, the shape of keypoints and
+//! their order in a mirror are read, and the rest is skipped.
 //!
 //! ```text
 //! names: [cat, dog]          names:              names:
 //!                              0: cat            - cat
-//! kpt_shape: [17, 3]           1: dog            - dog
+//! kpt_shape: [5, 3]            1: dog            - dog
+//! flip_idx: [0, 2, 1, 4, 3]
 //! ```
 
 use saphyr_parser::{Event, Parser, ScanError, StrInput};
@@ -38,6 +39,8 @@ impl KeypointShape {
 pub(super) struct DataFile {
     pub names: Option<Vec<String>>,
     pub keypoints: Option<KeypointShape>,
+    /// The keypoints that change places in a mirror.
+    pub flip_pairs: Vec<[usize; 2]>,
 }
 
 impl DataFile {
@@ -53,12 +56,26 @@ impl DataFile {
         while let Some((event, line)) = events.next()? {
             match event {
                 Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
-                Event::MappingStart(..) => return found.read_keys(&mut events).map(|()| found),
+                Event::MappingStart(..) => {
+                    found.read_keys(&mut events)?;
+                    return found.checked();
+                }
                 Event::StreamEnd | Event::DocumentEnd => break,
                 _ => return Err(format!("line {line}: expected `names: ...`, a map of keys")),
             }
         }
         Ok(found)
+    }
+
+    /// Checks the order of the keypoints against their number.
+    fn checked(self) -> Result<Self, String> {
+        let points = self.keypoints.map_or(usize::MAX, |shape| shape.points);
+        match self.flip_pairs.iter().flatten().find(|&&point| point >= points) {
+            Some(point) => {
+                Err(format!("`flip_idx` has keypoint {point}, `kpt_shape` has {points} keypoints"))
+            }
+            None => Ok(self),
+        }
     }
 
     fn read_keys(&mut self, events: &mut Events<'_>) -> Result<(), String> {
@@ -71,6 +88,9 @@ impl DataFile {
                 }
                 Event::Scalar(key, ..) if key == "kpt_shape" => {
                     self.keypoints = Some(events.items("kpt_shape")?.shape().map_err(place)?);
+                }
+                Event::Scalar(key, ..) if key == "flip_idx" => {
+                    self.flip_pairs = events.items("flip_idx")?.flip_pairs().map_err(place)?;
                 }
                 key => {
                     events.skip(&key)?;
@@ -111,6 +131,23 @@ impl Items<'_> {
             }
             None => Ok(found.into_values().collect()),
         }
+    }
+
+    /// Reads the keypoint that stands at each place of a mirrored object.
+    fn flip_pairs(&self) -> Result<Vec<[usize; 2]>, String> {
+        let expected = || {
+            "`flip_idx` is not a list of the numbers of all keypoints, in which two change places: [0, 2, 1]"
+                .to_owned()
+        };
+        let Items::List(words) = self else { return Err(expected()) };
+        let numbers: Option<Vec<usize>> = words.iter().map(|word| word.parse().ok()).collect();
+        let numbers = numbers.ok_or_else(expected)?;
+        let is_mirrored = |(one, other): (usize, &usize)| numbers.get(*other) == Some(&one);
+        if !numbers.iter().enumerate().all(is_mirrored) {
+            return Err(expected());
+        }
+        let pairs = numbers.iter().enumerate().filter(|(one, other)| one < other);
+        Ok(pairs.map(|(one, &other)| [one, other]).collect())
     }
 
     fn shape(&self) -> Result<KeypointShape, String> {

@@ -6,6 +6,7 @@
 //! 0 0.67 0.617 0.645 0.726 0.519 0.381 2 0.55 0.349 0         a pose: a box, and x, y and visibility of each point
 //! ```
 
+use super::error::Problems;
 use super::yolo_data::KeypointShape;
 use super::{MOST_OBJECTS, MOST_POINTS};
 use std::collections::BTreeSet;
@@ -29,12 +30,17 @@ pub(super) struct YoloObject {
 }
 
 /// Reads the objects of an image. As in Ultralytics, a line that is repeated counts once.
+///
+/// # Errors
+///
+/// If lines are damaged: the error has the number and the problem of each.
 pub(super) fn objects(
     text: &str,
     classes: Option<usize>,
     shape: Option<KeypointShape>,
-) -> Result<Vec<YoloObject>, String> {
+) -> Result<Vec<YoloObject>, Problems> {
     let mut objects: Vec<YoloObject> = vec![];
+    let mut problems = Problems::default();
     let mut lines = BTreeSet::new();
     let mut points = 0;
     for (number, line) in (1..).zip(text.lines()) {
@@ -43,17 +49,22 @@ pub(super) fn objects(
             continue;
         }
         if objects.len() as u64 == MOST_OBJECTS {
-            return Err(format!("line {number}: more than {MOST_OBJECTS} objects"));
+            return Err(format!("line {number}: more than {MOST_OBJECTS} objects").into());
         }
-        let object = object(line, classes, shape);
-        let object = object.map_err(|reason| format!("line {number}: {reason}"))?;
+        let object = match object(line, classes, shape) {
+            Ok(object) => object,
+            Err(reason) => {
+                problems.add(format!("line {number}: {reason}"));
+                continue;
+            }
+        };
         points += object.polygon.len() / 2;
         if points > MOST_POINTS {
-            return Err(format!("line {number}: more than {MOST_POINTS} points of polygons"));
+            return Err(format!("line {number}: more than {MOST_POINTS} points of polygons").into());
         }
         objects.push(object);
     }
-    Ok(objects)
+    if problems.count() > 0 { Err(problems) } else { Ok(objects) }
 }
 
 fn object(

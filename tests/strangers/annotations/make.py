@@ -86,4 +86,33 @@ def orientations():
         shutil.copy(folder / f"{suffix}-6.{suffix}", to / f"1.{suffix}")
 
 
+def damaged():
+    """Datasets of which one sample has something wrong."""
+    picture = Image.new("RGB", SIZE)
+
+    def dataset(name, annotations, sizes=(SIZE, SIZE)):
+        folder = HERE / name
+        folder.mkdir(exist_ok=True)
+        images = []
+        for number, (width, height) in enumerate(sizes, 1):
+            picture.save(folder / f"{number}.png")
+            images.append({"id": number, "file_name": f"{number}.png", "width": width, "height": height})
+        file = {"images": images, "categories": [{"id": 1, "name": "dog"}], "annotations": annotations}
+        (folder / "_annotations.coco.json").write_text(json.dumps(file, indent=1) + "\n")
+
+    def box(number, image, bbox=(1, 2, 3, 4)):
+        return {"id": number, "image_id": image, "category_id": 1, "bbox": list(bbox)}
+
+    dataset("coco-bad-bbox", [box(1, 1), box(2, 2, [1, 2, 3])])
+    dataset("coco-other-size", [box(1, 1), box(2, 2)], [SIZE, (96, 64)])
+    dataset("coco-unknown-image", [box(1, 1), box(2, 2), box(3, 9)])
+    folder = HERE / "yolo-bad-line"
+    for name in ["images", "labels"]:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for number, label in [(1, "0 0.5 0.5 0.5 0.5"), (2, "0 0.5 0.5 0.5 0.5\n0 0.5 0.5 30 20")]:
+        picture.save(folder / f"images/{number}.png")
+        (folder / f"labels/{number}.txt").write_text(label + "\n")
+
+
 orientations()
+damaged()

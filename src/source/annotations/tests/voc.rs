@@ -79,14 +79,21 @@ fn options_choose_images_classes_and_torchvisions_numbers() {
     assert_eq!(ints(&source, 0, "category_id"), [1, 2]);
     assert_eq!(source.category_ids(), [0, 1, 2]);
     let refused = |options: VocOptions| voc(&dir, &options).unwrap_err().to_string();
-    let message = refused(plain.clone().class_names(["dog"]));
+    let source = voc(&dir, &plain.clone().class_names(["dog"])).unwrap();
+    let message = source.read(SampleId(0)).unwrap_err().to_string();
     let reason = "2007_1.xml: object 2 (R&D <a&b): the class is not among the 1 that were named";
     assert!(message.ends_with(reason), "{message}");
+    // The first and the last image have this class only.
+    assert_eq!(ints(&source, 2, "category_id"), [0]);
     let message = refused(plain.clone().class_names(["dog", "dog"]));
     assert!(message.contains("two classes have the same name"), "{message}");
+    let source = voc(&dir, &plain.clone().image_set("other")).unwrap();
+    let damaged = (0..source.len()).filter_map(|sample| source.check(SampleId(sample)).err());
+    let damaged: Vec<String> = damaged.map(|error| error.to_string()).collect();
+    assert_eq!(damaged.len(), 1);
+    assert!(damaged[0].contains("../Annotations/2007_1.xml is missing"), "{damaged:?}");
     for (set, reason) in [
         ("dog_train", "dog_train.txt: line 1: \"2007_3  1\", expected the name of one image"),
-        ("other", "../Annotations/2007_1.xml is missing"),
         ("none", "no image is listed"),
         ("nowhere", "nowhere.txt"),
     ] {
@@ -222,4 +229,25 @@ fn sizes_are_those_of_the_files_that_have_one() {
     assert_eq!(size("<size><width>-4</width><height>2.5</height></size>"), [0, 0]);
     assert_eq!(size("<object><name>a</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox>
         <size><width>40</width></size></object>"), [0, 0]);
+}
+
+#[test]
+fn one_bad_file_is_damage_of_its_image_alone() {
+    let files = [
+        ("1.jpg", "pixels"),
+        ("1.xml", &*xml(DOG)),
+        ("2.jpg", "pixels"),
+        ("2.xml", "<annotation><object>"),
+        ("3.xml", &*xml(DOG)),
+    ];
+    let dir = folder(&files);
+    let source = voc(&dir, &VocOptions::default()).unwrap();
+    assert_eq!(source.len(), 3);
+    assert!(source.read(SampleId(0)).is_ok());
+    for (sample, words) in [(1, "2.xml: byte 20"), (2, "3.xml: the image is missing")] {
+        for field in 0..source.fields().len() {
+            let error = source.value(SampleId(sample), field, &mut Buffer::default()).unwrap_err();
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
 }

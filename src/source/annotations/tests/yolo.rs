@@ -180,7 +180,7 @@ fn sizes_are_read_from_headers_and_are_those_of_upright_pictures() {
     assert_eq!(floats(&yolo(&dir, "").unwrap(), 0, "bbox"), [5.0, 10.0, 15.0, 30.0]);
     for bytes in [&b""[..], b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n\0\0", b"GIF89a"] {
         fs::write(&image, bytes).unwrap();
-        let error = open(true).unwrap_err();
+        let error = open(true).unwrap().read(SampleId(0)).unwrap_err();
         assert!(
             error.to_string().contains("1.jpg: the size of the image can't be read"),
             "{error}"
@@ -291,5 +291,41 @@ fn data_yaml_has_names_in_every_form_that_is_used() {
     ] {
         let error = DataFile::parse(text).unwrap_err();
         assert!(error.starts_with(place), "{text:.20}: {error}");
+    }
+}
+
+#[test]
+fn bad_lines_are_damage_of_their_image_alone() {
+    let texts = [
+        ("labels/1.txt", "0 0.5 0.5 0.5 0.5"),
+        ("labels/2.txt", "0 0.5 0.5 0.5\n0 0.5 0.5 0.5 0.5\n7 0.5 0.5 0.5 0.5"),
+        ("labels/classes.txt", "a\nb\n"),
+    ];
+    let source = yolo(&yolo_folder(&texts, &["images/1.png", "images/2.png"]), "").unwrap();
+    assert_eq!((source.len(), source.objects()), (2, 1));
+    assert!(source.value(SampleId(0), 1, &mut Buffer::default()).is_ok());
+    for field in 0..source.fields().len() {
+        let error = source.value(SampleId(1), field, &mut Buffer::default()).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("2.txt: line 1: 4 numbers, expected"), "{error}");
+        assert!(error.contains("; line 3: class 7, expected"), "{error}");
+    }
+}
+
+#[test]
+fn keypoints_of_a_pose_are_continuous_and_change_places_in_a_mirror() {
+    let label = format!("0 0.5 0.5 0.5 0.5{}", " 0.5 0.5 2".repeat(3));
+    let data = "kpt_shape: [3, 3]\nflip_idx: [0, 2, 1]\nnames: [a]\n";
+    let texts = [("labels/1.txt", &*label), ("data.yaml", data)];
+    let source = yolo(&yolo_folder(&texts, &["images/1.png"]), "").unwrap();
+    let fields = source.object_fields().unwrap().unwrap();
+    let layout = fields.keypoints("keypoints").unwrap();
+    assert_eq!(*layout, KeypointLayout { flip_pairs: vec![[1, 2]], is_continuous: true });
+    assert_eq!(ObjectFields::parse(fields.to_json("\n").as_bytes()), Ok(fields.clone()));
+    for wrong in ["[0, 2, 2]", "[1, 2, 0]", "[0, x, 1]", "{0: 1}", "[0, 1, 2, 4, 3]"] {
+        let data = data.replace("[0, 2, 1]", wrong);
+        let texts = [("labels/1.txt", &*label), ("data.yaml", &*data)];
+        let error = yolo(&yolo_folder(&texts, &["images/1.png"]), "").unwrap_err().to_string();
+        assert!(error.contains("`flip_idx`"), "{error}");
     }
 }
