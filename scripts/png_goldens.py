@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes small PNGs of every colour type, and their pixels: as Pillow's convert("RGB"), convert("L") and
-convert("RGBA") return them, the levels of 16-bit gray as Pillow's mode I;16 has them, and the numbers of indices and
+convert("RGBA") return them (of 16-bit gray the upper 8 bits, as OpenCV returns them), the levels of 16-bit gray as Pillow's mode I;16 has them, and the numbers of indices and
 gray levels as they are stored.
 
     python scripts/png_goldens.py tests/golden/png        (needs pillow)
@@ -35,7 +35,7 @@ def pixels_of(depth, color, seed, palette):
     rng = random.Random(seed)
     most = len(palette) // 3 - 1 if palette else 2**depth - 1
     pixels = [[[rng.randint(0, most) for _ in range(CHANNELS[color])] for _ in range(WIDTH)] for _ in range(HEIGHT)]
-    if depth == 16:  # includes levels that fit into one byte: Pillow clips 16-bit gray
+    if depth == 16:  # includes levels that fit into one byte
         pixels[0][:4] = [[level] * CHANNELS[color] for level in (0, 200, 255, 256)]
     return pixels
 
@@ -75,7 +75,14 @@ def main():
     for name in (name for name in files if name.startswith("gray16")):
         image = Image.open(io.BytesIO(files[name]))
         assert image.mode == "I;16", image.mode
-        (out / f"{name}.i16").write_bytes(image.tobytes())
+        levels = image.tobytes()
+        (out / f"{name}.i16").write_bytes(levels)
+        gray = Image.frombytes("L", image.size, levels[1::2])
+        for mode in ("RGB", "L", "RGBA"):
+            pixels = bytearray(gray.convert(mode).tobytes())
+            if mode == "RGBA":
+                pixels[3::4] = image.convert(mode).tobytes()[3::4]
+            (out / f"{name}.{mode.lower()}").write_bytes(pixels)
     indices = {"gray1": (1, 0, 1), "gray2": (2, 0, 2), "gray4": (4, 0, 3), "gray8": (8, 0, 4), "palette4": (4, 3, 12)}
     for name, (depth, color, seed) in indices.items():
         numbers = pixels_of(depth, color, seed, palette if color == 3 else b"")

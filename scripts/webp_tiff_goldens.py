@@ -138,6 +138,8 @@ def main():
                     image = Image.fromarray(tifffile.imread(io.BytesIO(data)))
                 else:
                     image = Image.open(io.BytesIO(data))
+                if name.startswith("gray16"):  # the upper 8 bits, as OpenCV reads them
+                    image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
                 pixels[mode] = image.convert(mode)
             opencv(f"{folder}/{name}", data, np.asarray(pixels["RGB"]))
             # One file for all: the height and the width, then RGBA and L. RGB is RGBA without alpha.

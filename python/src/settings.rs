@@ -200,7 +200,8 @@ pub(crate) fn apply(
     set!(
         batch_size: usize, seed: u64, drop_last: bool, workers: usize, batches_ahead: usize,
         memory_limit: u64, unordered: bool, exif_orientation: bool, scaled_decode: bool,
-        device_batches: usize, recompile: bool, pin_memory: u32, in_memory: bool
+        device_batches: usize, recompile: bool, pin_memory: u32, in_memory: bool,
+        stored_elements: bool
     );
     if let Some(seconds) = get::<f64>(settings, "timeout")? {
         let longest = Duration::try_from_secs_f64(seconds);

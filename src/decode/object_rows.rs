@@ -79,7 +79,7 @@ pub(crate) fn rows_of(bytes: &[u8], dtype: DType, width: usize) -> Result<&[u8],
 /// Returns the elements of a `.npy` file of rows.
 fn npy_rows(bytes: &[u8], dtype: DType, width: usize) -> Result<&[u8], ObjectRowsError> {
     let refused = |reason: String| ObjectRowsError::Npy { reason };
-    let array = npy::parse(bytes).map_err(|reason| refused(reason.into()))?;
+    let array = npy::parse_stored(bytes).map_err(|reason| refused(reason.into()))?;
     let has_width = match &array.shape[..] {
         [] => false,
         [_, inner @ ..] => inner.iter().product::<u64>() == width as u64,

@@ -1,15 +1,18 @@
-//! PNG: decodes the whole image, to the same pixels as Pillow's `convert("RGB")`.
+//! PNG: decodes the whole image, to the same pixels as Pillow's `convert("RGB")` but for gray of 16 bits.
 //!
 //! | stored as                | becomes                                                        |
 //! |--------------------------|----------------------------------------------------------------|
 //! | gray of 1, 2, 4, 8 bits  | R = G = B = the level, scaled to 0..=255                       |
-//! | gray of 16 bits          | R = G = B = the level, clipped to 255 as Pillow does, also beside a transparent level |
+//! | gray of 16 bits          | R = G = B = the upper 8 bits of the level                      |
 //! | gray and alpha, RGB(A)   | alpha is dropped; samples of 16 bits keep their upper 8        |
 //! | palette                  | the palette's colours; transparency is dropped                 |
 //!
 //! That is [`ImageReadMode::Rgb`](super::ImageReadMode::Rgb). The other modes take gray, alpha and indices as they are
 //! stored: indices and gray levels that are read as an index are not scaled. `Gray16` reads gray of 16 bits alone, to
 //! the levels of Pillow's mode `I;16`.
+//!
+//! All samples of 16 bits keep their upper 8 where 8 are read, which is what libpng and OpenCV (`IMREAD_COLOR`,
+//! `IMREAD_GRAYSCALE`) do. Pillow clips 16-bit gray to 255 instead, which makes nearly every picture white.
 //!
 //! Gamma, colour profiles and transparent colours are not applied, as in Pillow; the image is turned by its EXIF
 //! orientation afterwards, where that is asked for. An animated PNG yields
@@ -81,9 +84,7 @@ impl PngDecoder {
         let stored = room(&mut self.stored, wanted)?;
         call_decoder("png", || reader.next_frame(stored)).map_err(damaged)?;
         let (color, depth) = reader.output_color_type();
-        // A transparent level becomes alpha.
-        let is_gray = reader.info().color_type == ColorType::Grayscale;
-        Ok(StoredPixels { color, depth, is_gray })
+        Ok(StoredPixels { color, depth })
     }
 
     /// Reads the size from the header and checks it, and whether `mode` can read the image.
@@ -186,8 +187,6 @@ fn is_stored_as(color: ColorType, mode: ImageReadMode) -> bool {
 struct StoredPixels {
     color: ColorType,
     depth: BitDepth,
-    /// True for a file of gray levels without alpha.
-    is_gray: bool,
 }
 
 impl StoredPixels {
@@ -233,9 +232,6 @@ impl StoredPixels {
     fn to_rgb(self, pixel: &[u8]) -> [u8; RGB] {
         let channel = self.depth as usize / 8;
         match self.color {
-            ColorType::Grayscale | ColorType::GrayscaleAlpha if self.is_gray && channel == 2 => {
-                [if pixel[0] == 0 { pixel[1] } else { 255 }; RGB]
-            }
             ColorType::Grayscale | ColorType::GrayscaleAlpha => [pixel[0]; RGB],
             ColorType::Rgb | ColorType::Rgba | ColorType::Indexed => {
                 [pixel[0], pixel[channel], pixel[2 * channel]]
@@ -371,7 +367,7 @@ mod tests {
     ];
 
     #[test]
-    fn pixels_are_those_of_pillow() {
+    fn pixels_are_those_of_pillow_and_of_16_bit_gray_the_upper_bits() {
         let mut decoder = Decoder::default();
         for name in NAMES {
             let (bytes, want) = (golden(&format!("{name}.png")), golden(&format!("{name}.rgb")));
@@ -430,6 +426,21 @@ mod tests {
         }
     }
 
+    /// The levels of a file, `[v / 256 for v in levels]`, are those that OpenCV 4 reads.
+    #[test]
+    fn gray_of_16_bits_is_scaled_as_rgb_of_16_bits_is() {
+        let mut decoder = Decoder::default();
+        let full = Size::new(7, 11).full();
+        for name in ["gray16", "gray16_interlaced", "gray16_transparent"] {
+            let (bytes, levels) = (golden(&format!("{name}.png")), golden(&format!("{name}.i16")));
+            let upper: Vec<u8> = levels.as_chunks::<2>().0.iter().map(|level| level[1]).collect();
+            assert_eq!(upper[..4], [0, 0, 0, 1], "the levels 0, 200, 255 and 256");
+            let rgb: Vec<u8> = upper.iter().flat_map(|&level| [level; RGB]).collect();
+            assert_eq!(read(&mut decoder, &bytes, ImageReadMode::Gray, full).unwrap(), upper);
+            assert_eq!(read(&mut decoder, &bytes, ImageReadMode::Rgb, full).unwrap(), rgb);
+        }
+    }
+
     #[test]
     fn gray_of_16_bits_is_that_of_pillow() {
         let mut decoder = Decoder::default();
@@ -482,7 +493,7 @@ mod tests {
 
     #[test]
     fn an_index_of_16_bits_is_its_number_or_refused() {
-        let form = |color| StoredPixels { color, depth: BitDepth::Sixteen, is_gray: false };
+        let form = |color| StoredPixels { color, depth: BitDepth::Sixteen };
         let read = |pixel: &[u8], color| {
             let mut out = [9];
             match form(color).read(pixel, 0, ImageReadMode::Index, &mut out) {

@@ -11,12 +11,13 @@ use fuseloop_ops::{DType, Size};
 /// | mode | pixels | JPEG and lossy WebP | PNG, TIFF, lossless WebP, and raw RGB pixels |
 /// |---|---|---|---|
 /// | [`Rgb`](Self::Rgb) | 3 u8 | RGB; gray is R = G = B | RGB; alpha is dropped |
-/// | [`Gray`](Self::Gray) | 1 u8 | JPEG: the luma that the file stores; chroma is not decoded. WebP: that of its RGB | gray as stored, clipped to 255; RGB by Pillow's `convert("L")` |
+/// | [`Gray`](Self::Gray) | 1 u8 | JPEG: the luma that the file stores; chroma is not decoded. WebP: that of its RGB | gray as stored, the upper 8 of 16 bits; RGB by Pillow's `convert("L")` |
 /// | [`Gray16`](Self::Gray16) | 1 u16 | refused | the levels of a PNG or a TIFF of 16-bit gray as stored; any other is refused |
 /// | [`RgbAlpha`](Self::RgbAlpha) | 4 u8 | JPEG: RGB, and an alpha of 255. WebP: RGB and alpha | RGB and alpha; 255 where the file has none |
 /// | [`Index`](Self::Index) | 1 u8 | refused | the index into the palette, or the gray level as stored |
 ///
-/// `Gray16` is for depth maps and medical images, whose levels are measurements. `Index` is for masks: a value is
+/// Where 8 bits are read, samples of 16 bits keep their upper 8, gray and colours alike, as in OpenCV. `Gray16` keeps
+/// all bits: it is for depth maps and medical images, whose levels are measurements. `Index` is for masks: a value is
 /// the number of a class. RGB pixels are accepted where red, green and blue are the same number.
 ///
 /// ```

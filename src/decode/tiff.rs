@@ -4,8 +4,8 @@
 //! | stored as                     | becomes                                                             |
 //! |-------------------------------|---------------------------------------------------------------------|
 //! | gray of 1, 2, 4, 8 bits       | R = G = B = the level, scaled to 0..=255; inverted if white is zero |
-//! | gray of 16 bits               | R = G = B = the level, clipped to 255 as Pillow does                |
-//! | gray and alpha of 8 bits      | the level, and alpha                                                |
+//! | gray of 16 bits               | R = G = B = its upper 8 bits, as OpenCV reads it (Pillow clips it)  |
+//! | gray and alpha, 8 or 16 bits  | the level, and alpha; samples of 16 bits keep their upper 8         |
 //! | RGB, RGBA of 8 or 16 bits     | the colour, and alpha; samples of 16 bits keep their upper 8        |
 //! | RGBA multiplied by alpha      | the colour divided by alpha again, as in Pillow; 8 bits             |
 //! | palette of up to 8 bits       | the palette's colours, of which the upper 8 bits are taken          |
@@ -148,10 +148,10 @@ fn check_picture(file: &TiffFile) -> Result<(), DecodeError> {
     let is_known = match photometric {
         Photometric::BlackIsZero => match samples {
             1 => *bits <= 16,
-            2 => *bits == 8 && matches!(first_extra, Some(0 | 2)),
+            2 => matches!(bits, 8 | 16) && matches!(first_extra, Some(0 | 2)),
             _ => false,
         },
-        Photometric::WhiteIsZero => *samples == 1 && *bits <= 8,
+        Photometric::WhiteIsZero => *samples == 1 && *bits <= 16,
         Photometric::Rgb => {
             let is_alpha = matches!(first_extra, None | Some(0 | 2));
             match (samples, bits) {
@@ -195,7 +195,6 @@ impl<'a> Samples<'a> {
     fn as_stored(&self, y: u32, columns: Range<u32>, mode: ImageReadMode) -> Option<&'a [u8]> {
         let samples = self.file.samples;
         let is_same = match (&self.file.photometric, mode) {
-            (Photometric::BlackIsZero, ImageReadMode::Gray) => samples == 1,
             (Photometric::BlackIsZero | Photometric::Palette(_), ImageReadMode::Index) => {
                 samples == 1
             }
@@ -218,12 +217,14 @@ impl<'a> Samples<'a> {
     /// Returns true if the samples of a pixel are the colours that `mode` reads, in its order.
     fn has_colours_of(&self, mode: ImageReadMode) -> bool {
         let TiffFile { samples, photometric, extra, .. } = self.file;
-        *photometric == Photometric::Rgb
-            && match mode {
-                ImageReadMode::Rgb => *samples == 3,
-                ImageReadMode::RgbAlpha => *samples == 4 && matches!(extra[..], [] | [2]),
-                _ => false,
+        match (photometric, mode) {
+            (Photometric::BlackIsZero, ImageReadMode::Gray) => *samples == 1,
+            (Photometric::Rgb, ImageReadMode::Rgb) => *samples == 3,
+            (Photometric::Rgb, ImageReadMode::RgbAlpha) => {
+                *samples == 4 && matches!(extra[..], [] | [2])
             }
+            _ => false,
+        }
     }
 
     /// Returns the bytes of some columns of a row, unless the file has planes.
@@ -293,7 +294,11 @@ impl<'a> Samples<'a> {
                 if self.file.samples == 2 && first_extra == Some(&2) {
                     alpha = sample(1);
                 }
-                let level = if bits < 8 { level * 255 / most } else { level.min(255) };
+                let level = match bits {
+                    16 => level >> 8,
+                    8 => level,
+                    _ => level * 255 / most,
+                };
                 [level as u8; RGB]
             }
             Photometric::Cmyk => {

@@ -148,6 +148,7 @@ impl LoaderBuilder {
             pin_memory: None,
             setup: CompileContext {
                 scaled_decode: false,
+                stored_elements: false,
                 seed: 0,
                 rule: NumberRule::Fused,
                 batch_size: 64,
@@ -451,6 +452,14 @@ impl LoaderBuilder {
     pub fn collate(mut self, output: &str, collate: Collate) -> Self {
         self.wanted.collates.retain(|(name, _)| name != output);
         self.wanted.collates.push((output.to_owned(), collate));
+        self
+    }
+
+    /// Makes arrays whose element type no tensor has bytes, with one more axis, as they are stored.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn stored_elements(mut self, is_stored: bool) -> Self {
+        self.setup.stored_elements = is_stored;
         self
     }
 

@@ -8,6 +8,7 @@ use super::compile_context::{
 use super::component_ops::{check_lists, check_rows};
 use super::cursor::{self, PlanPrint};
 use super::device::{self, DeviceChoice, Upload};
+use super::elements::{Elements, TensorElements};
 use super::error::LoadCause;
 use super::mix_plan::plan_mixes;
 use super::outputs::OutputSpec;
@@ -222,7 +223,7 @@ fn plan_field(
         FieldKind::Float => FieldPlan::Label(LabelPlan::new(ops, DType::F64).map_err(plan)?),
         kind => match plan_copy(source, output.field, kind, setup)? {
             plain if device::only_moves(&ops) => plain,
-            FieldPlan::Copied { dtype, shape } if is_array(kind, &shape) => {
+            FieldPlan::Copied { dtype, shape, .. } if is_array(kind) => {
                 let is_label = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Label(op) if !op.keeps_elements());
                 let is_image = is_loaded(dtype) && !shape.is_empty() && !ops.iter().any(is_label);
                 match ArrayPlan::new(ops.clone(), dtype, shape.clone()) {
@@ -414,32 +415,38 @@ fn plan_copy(
     let work = match kind {
         FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {
             let mut shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
-            let known = dtype.element_type();
-            if known.is_none() {
+            let found = if setup.stored_elements && dtype.element_type().is_none() {
                 shape.push(dtype.item_size() as usize);
+                TensorElements { dtype: DType::U8, is_pair: false, elements: Elements::Stored }
+            } else {
+                let found = TensorElements::of(*dtype);
+                found.ok_or_else(|| LoadCause::NoTensor { field: name(), dtype: *dtype })?
+            };
+            if found.is_pair {
+                shape.push(2);
             }
-            FieldPlan::Copied { dtype: known.unwrap_or(DType::U8), shape }
+            FieldPlan::Copied { dtype: found.dtype, shape, elements: found.elements }
         }
         FieldKind::Custom { row_size, .. } => {
-            FieldPlan::Copied { dtype: DType::U8, shape: vec![*row_size] }
+            let elements = Elements::Stored;
+            FieldPlan::Copied { dtype: DType::U8, shape: vec![*row_size], elements }
         }
         _ => {
             let Some(longest) = source.longest(field) else {
                 return Err(LoadCause::NoLongest { field: name() });
             };
             let longest = usize::try_from(longest).unwrap_or(usize::MAX);
-            FieldPlan::Copied { dtype: DType::U8, shape: vec![longest] }
+            FieldPlan::Copied { dtype: DType::U8, shape: vec![longest], elements: Elements::Stored }
         }
     };
     within_limits(work, &source.fields()[field].name, setup)
 }
 
-/// Returns true if the type of a field's elements is known here: a field of another type has one more
-/// axis, the bytes of its elements.
-fn is_array(kind: &FieldKind, shape: &[usize]) -> bool {
+/// Returns true if ops take the elements of a field as they are stored.
+fn is_array(kind: &FieldKind) -> bool {
     match kind {
-        FieldKind::NdArray { shape: stored, .. } | FieldKind::TorchTensor { shape: stored, .. } => {
-            stored.len() == shape.len()
+        FieldKind::NdArray { dtype, .. } | FieldKind::TorchTensor { dtype, .. } => {
+            dtype.element_type().is_some()
         }
         _ => false,
     }

@@ -24,6 +24,8 @@ pub(super) struct CompileContext {
     pub(super) exif_orientation: Option<bool>,
     /// True if JPEGs are decoded at a smaller scale where their resize allows it.
     pub(super) scaled_decode: bool,
+    /// True if elements of types that tensors lack are bytes, with one more axis: what FFCV's interface asks for.
+    pub(super) stored_elements: bool,
     pub(super) on_damaged: OnDamaged,
     /// The rank of this process; `world` is the number of ranks.
     pub(super) rank: u64,

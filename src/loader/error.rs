@@ -238,10 +238,21 @@ pub enum LoadCause {
     },
     /// A pipeline was set for an array whose elements no op takes.
     #[error(
-        "field {}: its elements are {dtype}, but ops take |u1, |b1, <u2, <i2, <i4, <i8, <f2, <f4 and <f8: store it as one of these, or remove its ops to get its bytes",
+        "field {}: its elements are {dtype}, but ops take |u1, |b1, <u2, <i2, <i4, <i8, <f2, <f4 and <f8: store it as one of these, or remove its ops to get its values",
         Escaped(field)
     )]
     NoElementType {
+        /// The field.
+        field: String,
+        /// The type of its elements.
+        dtype: NdType,
+    },
+    /// An array with elements whose values no type of tensors has.
+    #[error(
+        "field {}: its elements are {dtype}, whose values no tensor holds: store it as another type, or leave the field out of the batches (`without`; in Python `{}=None`)",
+        Escaped(field), Escaped(field)
+    )]
+    NoTensor {
         /// The field.
         field: String,
         /// The type of its elements.
@@ -856,6 +867,7 @@ impl Cause for LoadCause {
             | Self::Component { output, .. }
             | Self::Compile { output, .. }
             | Self::NoElementType { field: output, .. }
+            | Self::NoTensor { field: output, .. }
             | Self::MaskKind { field: output }
             | Self::ReadModeKind { field: output }
             | Self::Axes { field: output, .. }

@@ -26,6 +26,7 @@ mod component_ops;
 mod cursor;
 mod damaged;
 mod device;
+mod elements;
 mod epoch;
 pub(crate) mod error;
 mod in_memory;

@@ -2,6 +2,7 @@
 
 use super::array_images::ArrayRequest;
 use super::collate::Collated;
+use super::elements::Elements;
 use super::error::{FinishCause, FinishError, SampleCause};
 use super::mixing::{OutputMixer, TargetMixer};
 use super::outputs::DrawsOf;
@@ -33,7 +34,7 @@ pub(super) enum FieldPlan {
     /// An array, through the steps of its plan.
     Array(ArrayPlan),
     /// Copied, padded with zeros to the longest.
-    Copied { dtype: DType, shape: Vec<usize> },
+    Copied { dtype: DType, shape: Vec<usize>, elements: Elements },
     /// Samples of different sizes, collated.
     Collated(Collated),
 }
@@ -285,14 +286,12 @@ impl OutputPlan {
                 plan.run((1, &keys), stored, scratch, row).map_err(|refused| refused.error)?;
             }
             (
-                FieldPlan::Copied { .. },
+                FieldPlan::Copied { elements, .. },
                 Value::Bytes(b) | Value::Json(b) | Value::NdArray(b) | Value::Custom(b),
             ) => {
-                let Some((head, tail)) = row.split_at_mut_checked(b.len()) else {
+                if !elements.fill(b, row) {
                     return Err(SampleCause::TooLong { found: b.len(), longest: row.len() });
-                };
-                head.copy_from_slice(b);
-                tail.fill(0);
+                }
             }
             (work, value) => unreachable!("a field's kind does not change: {work:?}, {value:?}"),
         }
@@ -350,7 +349,7 @@ fn elements_of(bytes: &[u8], input: ImageType) -> Result<&[u8], DecodeError> {
         return Ok(bytes);
     }
     let refused = |reason: NpyError| DecodeError::Npy { reason: reason.into() };
-    let NpyArray { dtype, shape, elements } = npy::parse(bytes).map_err(refused)?;
+    let NpyArray { dtype, shape, elements } = npy::parse_stored(bytes).map_err(refused)?;
     if dtype.element_type() != Some(input.dtype) || !is_shape_of(&shape, input) {
         let wanted = Type::Image(input);
         let reason = format!("a .npy file of shape {shape:?} and dtype {dtype}, expected {wanted}");

@@ -5,14 +5,18 @@
 //! 6   1 0 | 2 0 | 3 0      version
 //! 8   u16 | u32 | u32      bytes of the header
 //!     {'descr': '<f4', 'fortran_order': False, 'shape': (3, 224), }   spaces, newline
-//!     elements, in C order
+//!     elements
 //! ```
 //!
 //! The format is from NEP 1. It is parsed here and not by a parser of Python literals: the text comes
 //! from outside, and there are only three keys. Everything that `np.save` writes is accepted, with the
-//! keys in any order. Refused are arrays in column order (`fortran_order`; there is no difference for
-//! one dimension or none), dtypes that no tensor holds, and `object`, which is a pickle.
+//! keys in any order. Refused are types of other things than numbers, and `object`, which is a pickle.
+//!
+//! [`parse`] returns numbers in the machine's byte order and in C order, whatever the file has. [`parse_stored`] lends
+//! the elements as they are in the file, and refuses arrays in column order (`fortran_order`; there is no difference
+//! for one dimension or none).
 
+use super::dtype::{ByteOrder, NdKind};
 use super::{Escaped, NdType};
 use std::borrow::Cow;
 
@@ -21,6 +25,13 @@ pub(crate) struct NpyArray<'a> {
     pub(crate) dtype: NdType,
     pub(crate) shape: Vec<u64>,
     pub(crate) elements: &'a [u8],
+}
+
+/// An array whose elements are in the machine's byte order and in C order.
+pub(crate) struct NativeArray<'a> {
+    pub(crate) dtype: NdType,
+    pub(crate) shape: Vec<u64>,
+    pub(crate) elements: Cow<'a, [u8]>,
 }
 
 /// Why bytes are not an array, as a sentence.
@@ -40,12 +51,86 @@ pub(crate) fn is_npy(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// Reads the array in a `.npy` file.
+/// Reads the array in a `.npy` file, and brings its elements into the machine's byte order and into C order.
 ///
 /// # Errors
 ///
-/// If the bytes are no such file, or have elements that no tensor holds.
-pub(crate) fn parse(bytes: &[u8]) -> Result<NpyArray<'_>, NpyError> {
+/// If the bytes are no such file, or have elements that are no numbers.
+pub(crate) fn parse(bytes: &[u8]) -> Result<NativeArray<'_>, NpyError> {
+    let (NpyArray { dtype, shape, elements }, is_fortran) = parsed(bytes)?;
+    let mut elements = Cow::Borrowed(elements);
+    if is_fortran {
+        elements = Cow::Owned(in_c_order(&elements, dtype.item_size() as usize, &shape));
+    }
+    let dtype = match dtype.order {
+        ByteOrder::Single | ByteOrder::Little => dtype,
+        ByteOrder::Big => {
+            // A complex number is two floats, each of which has an order of its own.
+            let parts = if dtype.kind == NdKind::Complex { 2 } else { 1 };
+            let number = dtype.item_size() as usize / parts;
+            elements.to_mut().chunks_exact_mut(number).for_each(<[u8]>::reverse);
+            NdType { order: ByteOrder::Little, ..dtype }
+        }
+    };
+    Ok(NativeArray { dtype, shape, elements })
+}
+
+/// Copies elements whose first axis varies fastest to an order in which the last does.
+fn in_c_order(elements: &[u8], item: usize, shape: &[u64]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(elements.len());
+    let mut strides = Vec::with_capacity(shape.len());
+    let mut stride = item;
+    for &dim in shape {
+        strides.push(stride);
+        stride *= dim as usize;
+    }
+    let mut index = vec![0; shape.len()];
+    let mut at = 0;
+    // The product of the shape was compared with the bytes, so that all of this is inside of them.
+    for _ in 0..elements.len() / item {
+        out.extend_from_slice(&elements[at..at + item]);
+        for axis in (0..shape.len()).rev() {
+            index[axis] += 1;
+            at += strides[axis];
+            if index[axis] < shape[axis] as usize {
+                break;
+            }
+            at -= strides[axis] * index[axis];
+            index[axis] = 0;
+        }
+    }
+    out
+}
+
+/// Returns a `.npy` file of elements in C order, of version 1: what [`parse`] returns, as a file.
+pub(crate) fn file(array: &NativeArray<'_>) -> Vec<u8> {
+    let dims: String = array.shape.iter().map(|dim| format!("{dim}, ")).collect();
+    let mut header = format!(
+        "{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
+        array.dtype,
+        if array.shape.len() == 1 { dims.trim_end() } else { dims.trim_end_matches(", ") }
+    );
+    // The header ends with a line break, at a multiple of 64 bytes.
+    let len = (MAGIC.len() + 4 + header.len() + 1).next_multiple_of(64) - MAGIC.len() - 4;
+    header.push_str(&" ".repeat(len - 1 - header.len()));
+    header.push('\n');
+    [MAGIC, &[1, 0], &(len as u16).to_le_bytes(), header.as_bytes(), &array.elements].concat()
+}
+
+/// Reads the array in a `.npy` file without a change of its elements.
+///
+/// # Errors
+///
+/// If the bytes are no such file, have elements that are no numbers, or are in Fortran's order.
+pub(crate) fn parse_stored(bytes: &[u8]) -> Result<NpyArray<'_>, NpyError> {
+    match parsed(bytes)? {
+        (array, false) => Ok(array),
+        _ => Err(NpyError::from("an array in Fortran's order: save it with np.ascontiguousarray")),
+    }
+}
+
+/// Reads the array in a `.npy` file, and whether it is in Fortran's order.
+fn parsed(bytes: &[u8]) -> Result<(NpyArray<'_>, bool), NpyError> {
     let rest =
         bytes.strip_prefix(MAGIC).ok_or_else(|| NpyError::from("not a .npy or .npz file"))?;
     let short = || NpyError::from("a .npy file that ends within its header");
@@ -66,17 +151,18 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<NpyArray<'_>, NpyError> {
         )));
     }
     let (header, elements) = rest.split_at_checked(len).ok_or_else(short)?;
-    let (dtype, shape) = described(header)?;
+    let (dtype, shape, is_fortran) = described(header)?;
     let size = shape.iter().try_fold(dtype.item_size(), |size, &dim| size.checked_mul(dim));
     if size != Some(elements.len() as u64) {
         let found = elements.len();
         return Err(NpyError::from(format!("an array of {shape:?} of {dtype} with {found} bytes")));
     }
-    Ok(NpyArray { dtype, shape, elements })
+    Ok((NpyArray { dtype, shape, elements }, is_fortran))
 }
 
-/// Parses a header's text: see the top of this file.
-fn described(header: &[u8]) -> Result<(NdType, Vec<u64>), NpyError> {
+/// Parses a header's text: see the top of this file. Returns the type, the shape, and whether the first axis varies
+/// fastest.
+fn described(header: &[u8]) -> Result<(NdType, Vec<u64>, bool), NpyError> {
     let bad = || NpyError::from("a .npy header that is not as NumPy writes it");
     let text = std::str::from_utf8(header).map_err(|_| bad())?;
     let text = text.trim().strip_prefix('{').and_then(|text| text.strip_suffix('}'));
@@ -99,10 +185,10 @@ fn described(header: &[u8]) -> Result<(NdType, Vec<u64>), NpyError> {
     let dtype = dtype(descr.ok_or_else(bad)?)?;
     let shape = dims(shape.ok_or_else(bad)?).ok_or_else(bad)?;
     match fortran {
-        Some("False") => Ok((dtype, shape)),
-        Some("True") if shape.len() < 2 => Ok((dtype, shape)),
+        Some("False") => Ok((dtype, shape, false)),
         Some("True") => {
-            Err(NpyError::from("an array in Fortran's order: save it with np.ascontiguousarray"))
+            let is_fortran = shape.len() > 1;
+            Ok((dtype, shape, is_fortran))
         }
         _ => Err(bad()),
     }

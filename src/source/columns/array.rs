@@ -5,7 +5,7 @@ use super::ColumnError;
 use crate::source::Escaped;
 #[cfg(not(all(feature = "tables", feature = "tiff")))]
 use crate::source::feature::NeedsFeature;
-use crate::source::npy::{self, NpyArray};
+use crate::source::npy::{self, NativeArray};
 use crate::source::{ImageMode, NdType};
 use std::borrow::Cow;
 #[cfg(feature = "tables")]
@@ -34,9 +34,15 @@ impl<'a> Array<'a> {
         }
         let mut file = unpacked(bytes, inside, most)?;
         let Array { dtype, shape, elements } = npy(&file)?;
-        let header = file.len() - elements.len();
-        file.drain(..header);
-        Ok(Self { dtype, shape, elements: Cow::Owned(file) })
+        let elements = match elements {
+            Cow::Owned(elements) => elements,
+            Cow::Borrowed(elements) => {
+                let header = file.len() - elements.len();
+                file.drain(..header);
+                file
+            }
+        };
+        Ok(Self { dtype, shape, elements: Cow::Owned(elements) })
     }
 }
 
@@ -59,8 +65,8 @@ fn wrong(message: impl Into<Cow<'static, str>>) -> ColumnError {
 
 /// Reads the array in a `.npy` file.
 fn npy(bytes: &[u8]) -> Result<Array<'_>, ColumnError> {
-    let NpyArray { dtype, shape, elements } = npy::parse(bytes).map_err(wrong)?;
-    Ok(Array { dtype, shape, elements: Cow::Borrowed(elements) })
+    let NativeArray { dtype, shape, elements } = npy::parse(bytes).map_err(wrong)?;
+    Ok(Array { dtype, shape, elements })
 }
 
 /// Unpacks a file of a zip file, to `most` bytes at most.
@@ -131,9 +137,51 @@ mod tests {
         };
         ok("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n", 24, "<f4 [2, 3]");
         ok("{'descr': '|u1', 'fortran_order': False, 'shape': (5,), }\n", 5, "|u1 [5]");
-        ok("{'shape': (), 'fortran_order': False, 'descr': '>i8'}", 8, ">i8 []");
+        ok("{'shape': (), 'fortran_order': False, 'descr': '<i8'}", 8, "<i8 []");
         ok("{\"descr\":\"<i2\",\"fortran_order\":True,\"shape\":(4L,)}", 8, "<i2 [4]");
         ok("{'descr': '<f8', 'fortran_order': False, 'shape': (0, 3), }", 0, "<f8 [0, 3]");
+    }
+
+    #[test]
+    fn elements_come_in_the_machines_byte_order_and_in_c_order() {
+        let values = |header, elements: &[u8]| {
+            let file = file(header, elements);
+            let array = Array::parse(&file, None, 1 << 20).unwrap();
+            (array.dtype.to_string(), array.shape, array.elements.into_owned())
+        };
+        let big = "{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }\n";
+        let stored = [1.5f32.to_be_bytes(), (-2f32).to_be_bytes()].concat();
+        let native = [1.5f32.to_le_bytes(), (-2f32).to_le_bytes()].concat();
+        assert_eq!(values(big, &stored), ("<f4".to_owned(), vec![2], native.clone()));
+        let complex = "{'descr': '>c8', 'fortran_order': False, 'shape': (), }\n";
+        assert_eq!(values(complex, &stored), ("<c8".to_owned(), vec![], native));
+        // np.asfortranarray([[0, 1, 2], [3, 4, 5]])
+        let fortran = "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }\n";
+        let want = ("|u1".to_owned(), vec![2, 3], vec![0, 1, 2, 3, 4, 5]);
+        assert_eq!(values(fortran, &[0, 3, 1, 4, 2, 5]), want);
+        // np.asfortranarray(np.arange(8, dtype=">u2").reshape(2, 2, 2))
+        let both = "{'descr': '>u2', 'fortran_order': True, 'shape': (2, 2, 2), }\n";
+        let stored: Vec<u8> = [0, 4, 2, 6, 1, 5, 3, 7].iter().flat_map(|&n| [0, n]).collect();
+        let want: Vec<u8> = (0..8).flat_map(|n| [n, 0]).collect();
+        assert_eq!(values(both, &stored), ("<u2".to_owned(), vec![2, 2, 2], want));
+        let empty = "{'descr': '<f8', 'fortran_order': True, 'shape': (0, 3), }";
+        assert_eq!(values(empty, &[]), ("<f8".to_owned(), vec![0, 3], vec![]));
+    }
+
+    #[test]
+    fn a_file_of_an_array_is_read_as_that_array() {
+        for shape in [vec![], vec![3], vec![1, 3]] {
+            let array = NativeArray {
+                dtype: "<i2".parse().unwrap(),
+                elements: vec![7; 2 * shape.iter().product::<u64>() as usize].into(),
+                shape,
+            };
+            let file = npy::file(&array);
+            let read = npy::parse_stored(&file).unwrap();
+            assert_eq!((read.dtype, &read.shape), (array.dtype, &array.shape));
+            assert_eq!(read.elements, &*array.elements);
+            assert!((file.len() - read.elements.len()).is_multiple_of(64));
+        }
     }
 
     #[test]
@@ -145,7 +193,6 @@ mod tests {
         not("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", 8, "pickle");
         not("{'descr': '<U4', 'fortran_order': False, 'shape': (1,), }", 16, "no tensor");
         not("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,), }", 4, "no tensor");
-        not("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", 24, "ascontiguous");
         not("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 23, "with 23 bytes");
         let huge = "{'descr': '<f8', 'fortran_order': False, 'shape': (18446744073709551615, 9), }";
         not(huge, 8, "with 8 bytes");

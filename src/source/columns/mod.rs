@@ -19,7 +19,7 @@ mod array;
 mod image;
 mod number;
 
-use super::npy::{self, NpyArray};
+use super::npy::{self, NativeArray};
 use super::{EncodedImage, FieldKind, NdType, OwnedImage, OwnedValue, Value};
 use crate::sample::Limits;
 use array::Array;
@@ -98,13 +98,18 @@ impl ArrayRows {
     }
 
     /// Returns the value of a `.npy` file.
-    fn value<'a>(&self, file: &'a [u8]) -> Result<&'a [u8], ColumnError> {
-        let NpyArray { dtype, shape, elements } = npy::parse(file).map_err(ColumnError::Array)?;
+    fn value<'a>(&self, file: &'a [u8]) -> Result<Cow<'a, [u8]>, ColumnError> {
+        let array = npy::parse(file).map_err(ColumnError::Array)?;
+        let NativeArray { dtype, shape, .. } = array;
         if dtype != self.dtype || shape.split_first().is_none_or(|(_, row)| *row != self.row) {
             let (expected, row) = (self.dtype, self.row.clone());
             return Err(ColumnError::Rows { found: shape, dtype, expected, row });
         }
-        Ok(if self.is_bare { elements } else { file })
+        Ok(match array.elements {
+            elements if self.is_bare => elements,
+            Cow::Borrowed(_) => Cow::Borrowed(file),
+            elements => Cow::Owned(npy::file(&NativeArray { dtype, shape, elements })),
+        })
     }
 }
 
@@ -126,6 +131,8 @@ pub(super) enum ColumnValue<'a> {
     Text(&'a [u8]),
     /// An array's elements, unpacked.
     Elements(Vec<u8>),
+    /// The rows of an array, rearranged.
+    Bytes(Vec<u8>),
 }
 
 /// Why bytes do not fit their field.
@@ -255,7 +262,10 @@ impl FieldColumn {
         bytes: &'a [u8],
     ) -> Result<ColumnValue<'a>, ColumnError> {
         if let Some(rows) = &self.wanted.rows {
-            return Ok(ColumnValue::Borrowed(Value::Bytes(rows.value(bytes)?)));
+            return Ok(match rows.value(bytes)? {
+                Cow::Borrowed(rows) => ColumnValue::Borrowed(Value::Bytes(rows)),
+                Cow::Owned(rows) => ColumnValue::Bytes(rows),
+            });
         }
         Ok(ColumnValue::Borrowed(match self.wanted.how {
             As::Image => {
@@ -285,6 +295,7 @@ impl FieldColumn {
                 ColumnValue::Borrowed(value) => value.into(),
                 ColumnValue::Text(text) => OwnedValue::Json(with_nul(text)),
                 ColumnValue::Elements(elements) => OwnedValue::NdArray(elements),
+                ColumnValue::Bytes(rows) => OwnedValue::Bytes(rows),
             }),
         }
     }

@@ -55,6 +55,14 @@ def _absent(name: str) -> property:
     return property(absent)
 
 
+class _StoredLoader(core.Loader):
+    """A loader whose arrays of types that tensors lack come as FFCV's do: as their bytes."""
+
+    def _build(self) -> None:
+        self._settings["stored_elements"] = True
+        super()._build()
+
+
 class Loader:
     """FFCV's loader. Iterating over it plays an epoch, then the next; the batches are tuples of tensors.
 
@@ -218,7 +226,7 @@ class Loader:
 
     def _made(self, ops: Mapping[str, Any], views: Mapping[str, core.View], drop_last: bool) -> core.Loader:
         order, ranks, indices = self._settings()
-        return core.Loader(
+        return _StoredLoader(
             self._dataset,
             self.batch_size,
             ops=ops,
