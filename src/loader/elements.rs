@@ -47,8 +47,12 @@ impl TensorElements {
         let (dtype, is_pair, elements) = match &name[1..] {
             "i1" => (DType::I16, false, Elements::SignedBytes),
             "u4" => (DType::I64, false, Elements::Unsigned32(is_big)),
-            "c8" => (DType::F32, true, if is_big { Elements::Swapped(4) } else { Elements::Stored }),
-            "c16" => (DType::F64, true, if is_big { Elements::Swapped(8) } else { Elements::Stored }),
+            "c8" => {
+                (DType::F32, true, if is_big { Elements::Swapped(4) } else { Elements::Stored })
+            }
+            "c16" => {
+                (DType::F64, true, if is_big { Elements::Swapped(8) } else { Elements::Stored })
+            }
             other if is_big => {
                 let dtype = format!("<{other}").parse::<NdType>().ok()?.element_type()?;
                 (dtype, false, Elements::Swapped(dtype.bytes()))
@@ -84,8 +88,11 @@ impl Elements {
             }
             Self::Unsigned32(is_big) => {
                 for (bytes, out) in stored.as_chunks().0.iter().zip(head.as_chunks_mut().0) {
-                    let value =
-                        if is_big { u32::from_be_bytes(*bytes) } else { u32::from_le_bytes(*bytes) };
+                    let value = if is_big {
+                        u32::from_be_bytes(*bytes)
+                    } else {
+                        u32::from_le_bytes(*bytes)
+                    };
                     *out = i64::from(value).to_le_bytes();
                 }
             }
@@ -113,7 +120,10 @@ mod tests {
         assert_eq!(filled(">i8", &(-7i64).to_be_bytes(), 8).2, (-7i64).to_le_bytes());
         assert_eq!(filled(">u2", &[1, 2, 3, 4], 6).2, [2, 1, 4, 3, 0, 0]);
         let (dtype, _, bytes) = filled("|i1", &[0xff, 0x80], 4);
-        assert_eq!((dtype, bytes), (DType::I16, [(-1i16).to_le_bytes(), (-128i16).to_le_bytes()].concat()));
+        assert_eq!(
+            (dtype, bytes),
+            (DType::I16, [(-1i16).to_le_bytes(), (-128i16).to_le_bytes()].concat())
+        );
         for (name, stored) in [("<u4", u32::MAX.to_le_bytes()), (">u4", u32::MAX.to_be_bytes())] {
             let (dtype, _, bytes) = filled(name, &stored, 8);
             assert_eq!((dtype, bytes), (DType::I64, 4_294_967_295i64.to_le_bytes().to_vec()));

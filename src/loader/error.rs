@@ -250,7 +250,8 @@ pub enum LoadCause {
     /// An array with elements whose values no type of tensors has.
     #[error(
         "field {}: its elements are {dtype}, whose values no tensor holds: store it as another type, or leave the field out of the batches (`without`; in Python `{}=None`)",
-        Escaped(field), Escaped(field)
+        Escaped(field),
+        Escaped(field)
     )]
     NoTensor {
         /// The field.

@@ -100,6 +100,11 @@ impl NdType {
         })
     }
 
+    /// Returns the same type with elements in another byte order.
+    pub(crate) fn in_order(self, order: ByteOrder) -> Self {
+        Self { order: if self.item_size == 1 { ByteOrder::Single } else { order }, ..self }
+    }
+
     /// Returns the size of an element in bytes.
     pub(crate) fn item_size(self) -> u64 {
         u64::from(self.item_size)

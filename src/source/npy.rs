@@ -69,7 +69,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<NativeArray<'_>, NpyError> {
             let parts = if dtype.kind == NdKind::Complex { 2 } else { 1 };
             let number = dtype.item_size() as usize / parts;
             elements.to_mut().chunks_exact_mut(number).for_each(<[u8]>::reverse);
-            NdType { order: ByteOrder::Little, ..dtype }
+            dtype.in_order(ByteOrder::Little)
         }
     };
     Ok(NativeArray { dtype, shape, elements })
@@ -102,19 +102,24 @@ fn in_c_order(elements: &[u8], item: usize, shape: &[u64]) -> Vec<u8> {
     out
 }
 
-/// Returns a `.npy` file of elements in C order, of version 1: what [`parse`] returns, as a file.
-pub(crate) fn file(array: &NativeArray<'_>) -> Vec<u8> {
-    let dims: String = array.shape.iter().map(|dim| format!("{dim}, ")).collect();
-    let mut header = format!(
-        "{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
-        array.dtype,
-        if array.shape.len() == 1 { dims.trim_end() } else { dims.trim_end_matches(", ") }
-    );
-    // The header ends with a line break, at a multiple of 64 bytes.
-    let len = (MAGIC.len() + 4 + header.len() + 1).next_multiple_of(64) - MAGIC.len() - 4;
-    header.push_str(&" ".repeat(len - 1 - header.len()));
-    header.push('\n');
-    [MAGIC, &[1, 0], &(len as u16).to_le_bytes(), header.as_bytes(), &array.elements].concat()
+/// Returns an array of elements in C order as NumPy saves it, with format 1.0.
+#[cfg(any(feature = "tar", feature = "write"))]
+pub(crate) fn file(dtype: NdType, shape: &[u64], elements: &[u8]) -> Vec<u8> {
+    const PREAMBLE: usize = MAGIC.len() + 4;
+    let sides: String = shape.iter().map(|side| format!("{side}, ")).collect();
+    let dict = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({sides}), }}");
+    let header = (PREAMBLE + dict.len() + 1).next_multiple_of(64);
+    let mut bytes = Vec::with_capacity(header + elements.len());
+    bytes.extend(MAGIC);
+    bytes.extend([1, 0]);
+    // A file has at most 32 dimensions of 20 digits; a user's own source may have more, which NumPy
+    // itself does not support.
+    bytes.extend(u16::try_from(header - PREAMBLE).unwrap_or(u16::MAX).to_le_bytes());
+    bytes.extend(dict.bytes());
+    bytes.resize(header - 1, b' ');
+    bytes.push(b'\n');
+    bytes.extend(elements);
+    bytes
 }
 
 /// Reads the array in a `.npy` file without a change of its elements.

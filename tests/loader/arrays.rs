@@ -339,3 +339,28 @@ fn bytes_may_be_npy_files_of_differing_lengths() {
     let error = failed(cut.array("x", DType::F32, &[-1, 3]));
     assert!(error.contains("an array of [10, 3] of <f4 with 116 bytes"), "{error}");
 }
+
+/// Elements of types that tensors lack come as their values, never as raw bytes of another shape.
+#[test]
+fn arrays_of_any_type_of_numbers_are_their_values() {
+    let one = |dtype: &str, shape: &[u64], stored: Vec<u8>| {
+        let kind = FieldKind::NdArray { dtype: dtype.parse().unwrap(), shape: shape.to_vec() };
+        let loader = builder(kind, vec![OwnedValue::NdArray(stored)]).build()?;
+        loader.epoch(0)?.next().unwrap()
+    };
+    let floats = [1.5f32, -2.0].map(f32::to_be_bytes).concat();
+    let batch = one(">f4", &[2], floats.clone()).unwrap();
+    let tensor = batch.tensor::<f32>("x").unwrap();
+    assert_eq!((tensor.shape(), tensor.as_slice()), (&[1, 2][..], &[1.5, -2.0][..]));
+    let batch = one(">c8", &[1], floats).unwrap();
+    let tensor = batch.tensor::<f32>("x").unwrap();
+    assert_eq!((tensor.shape(), tensor.as_slice()), (&[1, 1, 2][..], &[1.5, -2.0][..]));
+    let batch = one("|i1", &[2], vec![0xff, 0x80]).unwrap();
+    assert_eq!(batch.tensor::<i16>("x").unwrap().as_slice(), [-1, -128]);
+    let batch = one("<u4", &[1], u32::MAX.to_le_bytes().to_vec()).unwrap();
+    assert_eq!(batch.tensor::<i64>("x").unwrap().as_slice(), [4_294_967_295]);
+    let error = one("<u8", &[1], vec![0xff; 8]).err().unwrap();
+    let text = "field x: its elements are <u8, whose values no tensor holds";
+    assert!(error.to_string().starts_with(text), "{error}");
+    assert_eq!(error.field(), Some("x"));
+}

@@ -176,7 +176,7 @@ mod tests {
                 elements: vec![7; 2 * shape.iter().product::<u64>() as usize].into(),
                 shape,
             };
-            let file = npy::file(&array);
+            let file = npy::file(array.dtype, &array.shape, &array.elements);
             let read = npy::parse_stored(&file).unwrap();
             assert_eq!((read.dtype, &read.shape), (array.dtype, &array.shape));
             assert_eq!(read.elements, &*array.elements);

@@ -108,7 +108,7 @@ impl ArrayRows {
         Ok(match array.elements {
             elements if self.is_bare => elements,
             Cow::Borrowed(_) => Cow::Borrowed(file),
-            elements => Cow::Owned(npy::file(&NativeArray { dtype, shape, elements })),
+            elements => Cow::Owned(npy::file(dtype, &shape, &elements)),
         })
     }
 }

@@ -141,9 +141,7 @@ impl Tar {
             ColumnValue::Text(text) => {
                 Value::Json((**held.insert(Arc::new(with_nul(text)))).as_ref())
             }
-            ColumnValue::Bytes(rows) => {
-                Value::Bytes((**held.insert(Arc::new(rows))).as_ref())
-            }
+            ColumnValue::Bytes(rows) => Value::Bytes((**held.insert(Arc::new(rows))).as_ref()),
             ColumnValue::Elements(bytes) => {
                 Value::NdArray((**held.insert(Arc::new(bytes))).as_ref())
             }

@@ -11,6 +11,7 @@
 
 use super::column::ObjectRow;
 use crate::decode::object_rows;
+use crate::source::npy;
 use crate::source::{FieldKind, FieldSpec, ImageMode, NdType, OwnedImage, OwnedValue};
 use crate::write::value::WriteSampleError;
 use fuseloop_ops::Size;
@@ -46,7 +47,7 @@ pub(in crate::write) fn file_bytes(
         (
             OwnedValue::NdArray(elements),
             FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape },
-        ) => Ok(npy(*dtype, shape, &elements)),
+        ) => Ok(npy::file(*dtype, shape, &elements)),
         (OwnedValue::Bytes(bytes) | OwnedValue::NdArray(bytes) | OwnedValue::Custom(bytes), _) => {
             Ok(bytes)
         }
@@ -78,7 +79,7 @@ pub(in crate::write) fn rows_file(
 ) -> Result<Vec<u8>, WriteSampleError> {
     let elements = rows_of(bytes, *dtype, row, field)?;
     let size = row.iter().product::<u64>() * dtype.item_size();
-    Ok(npy(*dtype, &[&[elements.len() as u64 / size], &row[..]].concat(), elements))
+    Ok(npy::file(*dtype, &[&[elements.len() as u64 / size], &row[..]].concat(), elements))
 }
 
 /// Returns the rows of objects in the bytes of a field.
@@ -153,24 +154,6 @@ fn png(size: Size, color: png::ColorType, pixels: &[u8]) -> Result<Vec<u8>, png:
     writer.write_image_data(pixels)?;
     writer.finish()?;
     Ok(bytes)
-}
-
-/// Returns an array as NumPy saves it.
-fn npy(dtype: NdType, shape: &[u64], elements: &[u8]) -> Vec<u8> {
-    const PREAMBLE: usize = 10;
-    let sides: String = shape.iter().map(|side| format!("{side}, ")).collect();
-    let dict = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({sides}), }}");
-    let header = (PREAMBLE + dict.len() + 1).next_multiple_of(64);
-    let mut bytes = Vec::with_capacity(header + elements.len());
-    bytes.extend(b"\x93NUMPY\x01\x00");
-    // A file has at most 32 dimensions of 20 digits; a user's own source may have more, which NumPy
-    // itself does not support.
-    bytes.extend(u16::try_from(header - PREAMBLE).unwrap_or(u16::MAX).to_le_bytes());
-    bytes.extend(dict.bytes());
-    bytes.resize(header - 1, b' ');
-    bytes.push(b'\n');
-    bytes.extend(elements);
-    bytes
 }
 
 #[cfg(test)]
