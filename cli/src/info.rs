@@ -39,7 +39,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Args {
     /// The dataset: a .beton file, a folder, tar or TFRecord shards, the files of MNIST or CIFAR, or annotations of
     /// objects.
-    #[arg(required_unless_present = "gpu", conflicts_with = "gpu")]
+    #[arg(value_name = "DATASET", required_unless_present = "gpu", conflicts_with = "gpu")]
     file: Option<PathBuf>,
     /// The size and alignment of a user-defined field of a .beton file, as its NumPy type has them:
     /// vector=24:8. Once for each such field; all else of the file is shown without it.
@@ -314,7 +314,7 @@ fn field_words(fields: &[FieldSpec]) -> String {
 }
 
 fn in_words(beton: &Beton) -> String {
-    let path = beton.path().map_or_else(String::new, |path| path.display().to_string());
+    let path = beton.name();
     let mut text = format!(
         "{}: {}, {}\n{}, {}, pages of {}\n",
         Escaped(&path),
@@ -437,7 +437,7 @@ fn as_json(beton: &Beton) -> Value {
         })
         .collect();
     json!({
-        "path": beton.path().map(|path| path.to_string_lossy()),
+        "path": beton.name(),
         "samples": beton.len(),
         "bytes": beton.file_bytes(),
         "page_size": beton.header().page_size,

@@ -174,7 +174,7 @@ pub(crate) fn verify<'py>(
 /// Checks the tables of a file against each other.
 fn tables(beton: &Beton) -> Result<LayoutReport, Error> {
     layout(beton).map_err(|kind| {
-        let path = beton.path().map(ToOwned::to_owned).unwrap_or_default();
+        let path = beton.name().into();
         SourceError { path, kind: OpenError::from(kind).into() }.into()
     })
 }

@@ -4,18 +4,22 @@
 //! |-------------------------|--------------------------------------------------------------|
 //! | `x.beton`, `x.tar`      | `x.beton.classes.json`                                       |
 //! | shards `x-{000}.tar`    | `x-{000}.tar.classes.json`: the braces are in the name       |
-//! | remote                  | none                                                         |
+//! | remote                  | the same, unless the address has a query: a signature holds for one object |
 //!
 //! A file that does not begin like one of ours belongs to another program and is ignored.
 
-use super::{Escaped, Location};
+use super::{Escaped, Location, remote};
 use crate::error::{Cause, Details, ErrorKind};
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// The most runs of digits in a shard's name that are tried as its number.
 const MOST_RUNS: usize = 4;
+
+/// The most templates of remote shards that are asked for, by a request each.
+const MOST_ASKED: usize = 6;
 
 /// A kind of files.
 pub(super) struct BesideFile {
@@ -29,13 +33,35 @@ pub(super) struct BesideFile {
 }
 
 /// Why a file beside a dataset could not be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {error}; repair it, or delete it to use no {content}", Escaped(&path.to_string_lossy()))]
+#[derive(Debug)]
 pub struct BesideFileError {
     path: PathBuf,
     /// The system's error; `InvalidData` is a damaged file.
     error: io::Error,
     content: &'static str,
+    /// True if the error is that of a request, whose message names the address.
+    is_request: bool,
+}
+
+impl fmt::Display for BesideFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, error, content, is_request } = self;
+        let path = path.to_string_lossy();
+        match is_request {
+            true => write!(f, "{error} (it may have {content} of the dataset)"),
+            false => write!(
+                f,
+                "{}: {error}; repair it, or delete it to use no {content}",
+                Escaped(&path)
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BesideFileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
 }
 
 impl Cause for BesideFileError {
@@ -64,8 +90,40 @@ impl BesideFile {
             None => Ok(None),
             Some(text) => parse(&text).map(Some).map_err(invalid),
         });
+        parsed.map_err(|error| self.failed(path, error))
+    }
+
+    /// Reads and parses the file beside a local or remote file; `None` if there is none of ours.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file can't be read or is damaged.
+    pub(super) fn read_beside<T>(
+        &self,
+        dataset: &Location,
+        parse: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Result<Option<T>, BesideFileError> {
+        let url = match dataset {
+            Location::Path(path) => return self.read(&self.path(path), parse),
+            Location::Url(_) if dataset.has_query() => return Ok(None),
+            Location::Url(url) => format!("{url}{}", self.suffix),
+        };
+        let path = PathBuf::from(Location::Url(url.clone()).to_string());
+        let found = remote::small(&url, self.begin.len() as u64 + self.most_bytes);
+        let found = found.map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => self.failed(&path, error),
+            _ => BesideFileError { is_request: true, ..self.failed(&path, error) },
+        })?;
+        let ours = found.filter(|text| text.starts_with(self.begin.as_bytes()));
+        let invalid = |reason| io::Error::new(io::ErrorKind::InvalidData, reason);
+        let parsed =
+            ours.map(|text| parse(&text).map_err(|reason| self.failed(&path, invalid(reason))));
+        parsed.transpose()
+    }
+
+    fn failed(&self, path: &Path, error: io::Error) -> BesideFileError {
         let content = self.content;
-        parsed.map_err(|error| BesideFileError { path: path.to_owned(), error, content })
+        BesideFileError { path: path.to_owned(), error, content, is_request: false }
     }
 
     /// Returns the path of a dataset's file. The path of shards is their template, with a number in
@@ -76,8 +134,8 @@ impl BesideFile {
         name.into()
     }
 
-    /// Reads the file that is stored beside shards, all of which must have the same template. Remote
-    /// shards have none.
+    /// Reads the file that is stored beside shards, all of which must have the same template. Of remote
+    /// shards, the first [`MOST_ASKED`] templates are asked for.
     ///
     /// # Errors
     ///
@@ -88,18 +146,23 @@ impl BesideFile {
     )]
     pub(super) fn of_shards<'a, T>(
         &self,
-        shards: impl Iterator<Item = &'a Location>,
+        mut shards: impl Iterator<Item = &'a Location>,
         parse: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<Option<T>, BesideFileError> {
-        let paths = shards.map(|shard| match shard {
-            Location::Path(path) => Some(path.as_path()),
-            Location::Url(_) => None,
-        });
-        let Some(paths) = paths.collect::<Option<Vec<&Path>>>() else { return Ok(None) };
-        let Some((first, others)) = paths.split_first() else { return Ok(None) };
-        for template in templates(first) {
-            let Some(found) = self.read(&self.path(&template), &parse)? else { continue };
-            if others.iter().all(|other| templates(other).contains(&template)) {
+        let Some(first) = shards.next() else { return Ok(None) };
+        let mut templates = templates_of(first);
+        for other in shards {
+            if templates.is_empty() {
+                return Ok(None);
+            }
+            let others = templates_of(other);
+            templates.retain(|template| others.contains(template));
+        }
+        if matches!(first, Location::Url(_)) {
+            templates.truncate(MOST_ASKED);
+        }
+        for template in &templates {
+            if let Some(found) = self.read_beside(template, &parse)? {
                 return Ok(Some(found));
             }
         }
@@ -156,11 +219,32 @@ impl BesideFile {
     }
 }
 
-/// Returns the templates that may have named a shard of this path: the path itself; the path with a
-/// number in braces, `x-{000}.tar`; and with a number and a count, `x-{000}-of-{N}.tar`. For a
-/// compressed shard, the templates without `.gz` or `.zst` are returned too.
+/// Returns the templates that may have named a shard: see [`template_names`].
+#[cfg_attr(
+    not(any(feature = "tar", feature = "tfrecord")),
+    allow(dead_code, reason = "no format that this build reads has shards")
+)]
+fn templates_of(shard: &Location) -> Vec<Location> {
+    match shard {
+        Location::Path(path) => templates(path).into_iter().map(Location::Path).collect(),
+        Location::Url(_) if shard.has_query() => vec![],
+        Location::Url(url) => {
+            let (folder, name) = url.split_at(url.rfind('/').map_or(0, |at| at + 1));
+            let all = template_names(name).into_iter();
+            all.map(|name| Location::Url(format!("{folder}{name}"))).collect()
+        }
+    }
+}
+
 fn templates(shard: &Path) -> Vec<PathBuf> {
     let Some(name) = shard.file_name().and_then(|name| name.to_str()) else { return vec![] };
+    template_names(name).into_iter().map(|name| shard.with_file_name(name)).collect()
+}
+
+/// Returns the templates that may have named a shard of this name: the name itself; the name with a
+/// number in braces, `x-{000}.tar`; and with a number and a count, `x-{000}-of-{N}.tar`. For a
+/// compressed shard, the templates without `.gz` or `.zst` are returned too.
+fn template_names(name: &str) -> Vec<String> {
     let plain = [".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end));
     let names = [Some(name), plain].into_iter().flatten();
     let all = names.flat_map(|name| {
@@ -181,7 +265,7 @@ fn templates(shard: &Path) -> Vec<PathBuf> {
         }
         found
     });
-    all.map(|name| shard.with_file_name(name)).collect()
+    all.collect()
 }
 
 /// Returns the start and the end of the last runs of digits in a name, at most [`MOST_RUNS`] of them.

@@ -221,10 +221,10 @@ pub(crate) fn classes_beside(path: &Path) -> PathBuf {
 ///
 /// # Errors
 ///
-/// Fails if the file of the names is damaged.
-pub(super) fn names_beside_file(path: Option<&Path>) -> Result<Option<ClassNames>, BoxError> {
-    let Some(path) = path else { return Ok(None) };
-    Ok(ClassTable::read(&FILE.path(path))?.map(|table| table.names()))
+/// Fails if the file of the names can't be read or is damaged.
+pub(super) fn names_beside_file(file: Option<&Location>) -> Result<Option<ClassNames>, BoxError> {
+    let Some(file) = file else { return Ok(None) };
+    Ok(FILE.read_beside(file, ClassTable::parse)?.map(|table| table.names()))
 }
 
 /// Reads the class names that are stored beside shards; see [`BesideFile::of_shards`].
@@ -269,7 +269,8 @@ mod tests {
         let names = table.names();
         assert_eq!((names.iter().len(), names.get(600), names.get(-7)), (2, Some("ape"), None));
         assert_eq!(table.folders(), BTreeMap::from([("ape", 600), ("00601", 601), ("x", -7)]));
-        assert_eq!(names_beside_file(Some(&dir.path().join("x.beton"))).unwrap(), Some(names));
+        let beton = Location::Path(dir.path().join("x.beton"));
+        assert_eq!(names_beside_file(Some(&beton)).unwrap(), Some(names));
     }
 
     #[test]
@@ -338,8 +339,9 @@ mod tests {
         ] {
             assert!(!found(shards), "{shards:?}");
         }
-        let remote = [Location::Url("s3://bucket/a-000.tar".into())];
-        assert_eq!(names_beside_shards(remote.iter()).unwrap(), None);
+        // The signature of an address holds for no other object, so none is asked for.
+        let signed = [Location::Url("https://host/a-000.tar?signature=x".into())];
+        assert_eq!(names_beside_shards(signed.iter()).unwrap(), None);
     }
 
     #[test]

@@ -177,8 +177,15 @@ impl FileBytes {
     /// Fails with the system's error, or if the path is a folder, a FIFO or a device.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         // The kind is checked before the file is opened: opening a FIFO waits for its writer.
-        if !fs::metadata(path)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        let found = fs::metadata(path)?;
+        if !found.is_file() {
+            let what = match found.is_dir() {
+                true => {
+                    "a folder, expected a file (only files are named together, by braces, `::` or patterns)"
+                }
+                false => "not a regular file",
+            };
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         Self::from_reader(Arc::new(File::open(path)?))
     }

@@ -6,15 +6,17 @@
 //! | `{train,val}.tar`               | `train.tar`, `val.tar`; braces may stand side by side       |
 //! | `a.tar::b.tar`                  | both lists, one after the other: WebDataset's own sign      |
 //! | `shards/*.tar`, `**/x-?.tar`    | the files there are, sorted by the bytes of their paths     |
-//! | `s3://`, `gs://`, `http(s)://`  | an address; braces are expanded, `*` is not                 |
-//! | `file:///data/x.tar`            | a path                                                      |
+//! | `s3://`, `gs://`, `http(s)://`  | an address; braces are expanded                             |
+//! | `s3://bucket/shards/*.tar`      | the objects there are, of `gs://` too; a web server has no list |
+//! | `file:///data/x.tar`            | a path; `%20` is a space unless a file has it in its name   |
 //!
 //! No program is run: `pipe:` is refused. A text that is the name of an existing file means that file,
 //! whatever special characters it contains.
 
-use super::Escaped;
+use super::{Escaped, remote};
 use crate::error::{Cause, Details, ErrorKind};
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The location of one file.
@@ -64,6 +66,29 @@ pub enum LocationError {
         /// The problem, and its position.
         reason: String,
     },
+    /// The objects of a bucket can't be listed.
+    #[error("{reason}")]
+    List {
+        /// The problem, with the pattern.
+        reason: String,
+        /// Its kind.
+        kind: io::ErrorKind,
+    },
+    /// A pattern on a web server.
+    #[error(
+        "{}: a web server has no list of its files, so `*` finds none: name them by braces, as in x-{{000..127}}.tar (a `*` in a name is written %2A)",
+        Escaped(spec)
+    )]
+    NoList {
+        /// The address without its query.
+        spec: String,
+    },
+    /// A `file://` address that names no path of this machine.
+    #[error("{}: expected three slashes, as in file:///data/x.tar", Escaped(spec))]
+    FileUrl {
+        /// The text.
+        spec: String,
+    },
     /// No file has such a name.
     #[error("{}: no file matches", Escaped(spec))]
     Nothing {
@@ -82,10 +107,14 @@ impl Cause for LocationError {
     fn details(&self) -> Details<'_> {
         match self {
             Self::Nothing { spec } => Details::of(ErrorKind::NotFound).path(spec),
-            Self::Pipe { .. } | Self::Scheme { .. } => Details::of(ErrorKind::Unsupported),
-            Self::Braces { .. } | Self::Pattern { .. } | Self::Many { .. } => {
-                Details::of(ErrorKind::Parameter)
+            Self::List { kind, .. } => Details::of_io(*kind),
+            Self::Pipe { .. } | Self::Scheme { .. } | Self::NoList { .. } => {
+                Details::of(ErrorKind::Unsupported)
             }
+            Self::Braces { .. }
+            | Self::Pattern { .. }
+            | Self::FileUrl { .. }
+            | Self::Many { .. } => Details::of(ErrorKind::Parameter),
         }
     }
 }
@@ -95,7 +124,7 @@ const MOST: usize = 1 << 20;
 
 impl Location {
     /// Returns the files that a text names; the table at the top of `source/location.rs` lists the
-    /// forms. A file that is named twice is returned twice. Only patterns are looked up on the disk.
+    /// forms. A file that is named twice is returned twice. Only patterns are looked up.
     ///
     /// # Errors
     ///
@@ -105,7 +134,7 @@ impl Location {
             return Ok(vec![Self::Path(spec.into())]);
         }
         let mut found = vec![];
-        for part in spec.split("::").filter(|part| !part.is_empty()) {
+        for part in parts(spec) {
             for name in expand(part)? {
                 found.extend(of_name(&name)?);
                 if found.len() > MOST {
@@ -128,13 +157,18 @@ impl Location {
         }
     }
 
+    /// Returns whether this is an address with a query, which may hold a signature.
+    pub(crate) fn has_query(&self) -> bool {
+        matches!(self, Self::Url(url) if without_query(url) != url)
+    }
+
     /// Returns the last component of the path or the address, which tells the format of the file.
     #[must_use]
     pub(crate) fn file_name(&self) -> &str {
         match self {
             Self::Path(path) => path.file_name().and_then(|name| name.to_str()).unwrap_or(""),
             Self::Url(url) => {
-                let url = url.split(['?', '#']).next().unwrap_or(url);
+                let url = without_query(url);
                 url.rsplit('/').next().unwrap_or(url)
             }
         }
@@ -152,8 +186,83 @@ impl fmt::Display for Location {
     }
 }
 
+/// Returns an address without its query; keys of `s3://` and `gs://` have none.
 fn without_query(url: &str) -> &str {
-    url.split('?').next().unwrap_or(url)
+    if is_web(url) { url.split(['?', '#']).next().unwrap_or(url) } else { url }
+}
+
+fn is_web(url: &str) -> bool {
+    url.starts_with("http://") || url.starts_with("https://")
+}
+
+/// Returns the parts of a list, which are separated by `::`; that of an IPv6 address separates nothing.
+pub(super) fn parts(spec: &str) -> impl DoubleEndedIterator<Item = &str> {
+    let (mut found, mut start, mut at) = (vec![], 0, 0);
+    while let Some(next) = spec[at..].find("::").map(|next| at + next) {
+        let before = &spec[start..next];
+        let in_host = before.rsplit_once("://[").filter(|(_, host)| !host.contains([']', '/']));
+        at = next + 2;
+        if in_host.is_none() {
+            found.push(before);
+            start = at;
+        }
+    }
+    found.push(&spec[start..]);
+    found.into_iter().filter(|part| !part.is_empty())
+}
+
+/// Returns whether a name stands for the files that match it, if no file is called so.
+pub(super) fn is_pattern(name: &str) -> bool {
+    match name.split_once("://") {
+        None => name.contains(['*', '?', '[']),
+        Some(("s3" | "gs", rest)) => {
+            rest.split_once('/').is_some_and(|(_, key)| key.contains(['*', '?', '[']))
+        }
+        // `?` begins a query, and `[` an IPv6 address.
+        Some(("http" | "https", _)) => without_query(name).contains('*'),
+        Some(_) => false,
+    }
+}
+
+/// Returns the path of a `file://` address.
+fn of_file_url(name: &str, rest: &str) -> Result<PathBuf, LocationError> {
+    let rest = rest.strip_prefix("localhost").unwrap_or(rest);
+    if !rest.starts_with('/') {
+        return Err(LocationError::FileUrl { spec: name.to_owned() });
+    }
+    let path = PathBuf::from(rest);
+    if !rest.contains('%') || path.exists() {
+        return Ok(path);
+    }
+    Ok(percent_decoded(rest).map_or(path, PathBuf::from))
+}
+
+/// Returns the text that was percent-encoded; `None` if it is not, or is no UTF-8.
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = vec![];
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        if first != b'%' {
+            bytes.push(first);
+            continue;
+        }
+        let (digits, tail) = rest.split_first_chunk::<2>()?;
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        bytes.push(u8::try_from(digit(digits[0])? * 16 + digit(digits[1])?).ok()?);
+        rest = tail;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Returns the path that a name means if it is a `file://` address; `None` for any other name.
+///
+/// # Errors
+///
+/// Fails if the address names no path of this machine.
+pub(super) fn path_of_url(name: &Path) -> Result<Option<PathBuf>, LocationError> {
+    let text = name.to_str().filter(|text| text.starts_with("file://") && parts(text).count() == 1);
+    text.map(|text| of_file_url(text, &text["file://".len()..])).transpose()
 }
 
 /// Returns the files of one name without braces.
@@ -163,16 +272,40 @@ fn of_name(name: &str) -> Result<Vec<Location>, LocationError> {
         return Err(LocationError::Pipe { spec: spec() });
     }
     match name.split_once("://") {
-        Some(("file", path)) => Ok(vec![Location::Path(path.into())]),
+        Some(("file", rest)) => {
+            let path = of_file_url(name, rest)?;
+            match path.to_str().filter(|text| is_pattern(text) && !path.is_file()) {
+                Some(pattern) => globbed(pattern),
+                None => Ok(vec![Location::Path(path)]),
+            }
+        }
+        Some(("s3" | "gs", _)) if is_pattern(name) => listed(name),
+        Some(("http" | "https", _)) if is_pattern(name) => {
+            Err(LocationError::NoList { spec: without_query(name).to_owned() })
+        }
         Some(("s3" | "gs" | "http" | "https", _)) => Ok(vec![Location::Url(spec())]),
         Some((scheme, _)) if scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
             Err(LocationError::Scheme { spec: spec(), scheme: scheme.to_owned() })
         }
-        _ if !name.contains(['*', '?', '[']) || Path::new(name).is_file() => {
+        _ if !is_pattern(name) || Path::new(name).is_file() => {
             Ok(vec![Location::Path(name.into())])
         }
         _ => globbed(name),
     }
+}
+
+/// Returns the objects of a bucket that match a pattern.
+fn listed(pattern: &str) -> Result<Vec<Location>, LocationError> {
+    let found = remote::matching(pattern).map_err(|error| LocationError::List {
+        kind: error
+            .downcast_ref::<io::Error>()
+            .map_or(io::ErrorKind::InvalidInput, io::Error::kind),
+        reason: error.to_string(),
+    })?;
+    if found.is_empty() {
+        return Err(LocationError::Nothing { spec: pattern.to_owned() });
+    }
+    Ok(found.into_iter().map(Location::Url).collect())
 }
 
 fn globbed(pattern: &str) -> Result<Vec<Location>, LocationError> {
@@ -284,6 +417,39 @@ mod tests {
         );
         assert_eq!(message("nowhere/*.tar"), "nowhere/*.tar: no file matches");
         assert_eq!(message(""), ": no file matches");
+    }
+
+    #[test]
+    fn an_address_of_a_file_is_its_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().to_str().unwrap();
+        fs::write(dir.path().join("a b.tar"), []).unwrap();
+        fs::write(dir.path().join("c%20d.tar"), []).unwrap();
+        assert_eq!(names(&format!("file://{root}/a%20b.tar")), [format!("{root}/a b.tar")]);
+        assert_eq!(names(&format!("file://localhost{root}/a b.tar")), [format!("{root}/a b.tar")]);
+        assert_eq!(names(&format!("file://{root}/c%20d.tar")), [format!("{root}/c%20d.tar")]);
+        assert_eq!(names(&format!("file://{root}/*.tar")).len(), 2);
+        assert_eq!(
+            Location::parse("file://data/x.tar").unwrap_err().to_string(),
+            "file://data/x.tar: expected three slashes, as in file:///data/x.tar"
+        );
+    }
+
+    #[test]
+    fn the_colons_of_a_host_separate_nothing() {
+        let list = "http://[::1]:9000/a.tar::http://[fe80::1%25eth0]/b.tar::c.tar";
+        let want = ["http://[::1]:9000/a.tar", "http://[fe80::1%25eth0]/b.tar", "c.tar"];
+        assert_eq!(names(list), want);
+        assert_eq!(parts("::a::::b::").collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(parts("x[a::b]").collect::<Vec<_>>(), ["x[a", "b]"]);
+    }
+
+    #[test]
+    fn a_key_of_a_bucket_has_no_query() {
+        let key = Location::Url("s3://b/what?#.tar".into());
+        assert_eq!((key.file_name(), &*key.to_string()), ("what?#.tar", "s3://b/what?#.tar"));
+        assert!(is_pattern("s3://b/x-*.tar") && is_pattern("gs://b/[ab].tar"));
+        assert!(!is_pattern("s3://b*/x.tar") && !is_pattern("http://[::1]/x.tar?sig=*"));
     }
 
     #[test]

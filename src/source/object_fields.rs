@@ -308,11 +308,11 @@ impl ObjectFields {
     ///
     /// Fails if the file can't be read or is damaged.
     pub(super) fn beside_file(
-        path: Option<&Path>,
+        file: Option<&Location>,
         fields: &[FieldSpec],
     ) -> Result<Option<Self>, BesideFileError> {
-        let Some(path) = path else { return Ok(None) };
-        let found = FILE.read(&FILE.path(path), Self::parse)?;
+        let Some(file) = file else { return Ok(None) };
+        let found = FILE.read_beside(file, Self::parse)?;
         Ok(found.and_then(|found| found.among(fields)))
     }
 

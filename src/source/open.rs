@@ -23,14 +23,14 @@
 
 use super::annotations::{self, Annotated};
 use super::beton::{OpenError, SourceCause};
+#[cfg(not(all(feature = "tar", feature = "tfrecord")))]
+use super::feature::NeedsFeature;
 use super::fixed_length::{self, FixedLength};
 use super::shards::{Shard, Shards};
 use super::{
-    Beton, Concat, Folder, FolderOptions, Location, OpenOptions, Source, SourceError, Stream,
-    remote,
+    Beton, Concat, Escaped, Folder, FolderOptions, Location, OpenOptions, Source, SourceError,
+    Stream, location,
 };
-#[cfg(not(all(feature = "tar", feature = "tfrecord")))]
-use super::{Escaped, feature::NeedsFeature};
 #[cfg(feature = "tar")]
 use super::{Tar, TarOptions, TarStream};
 #[cfg(feature = "tfrecord")]
@@ -174,7 +174,42 @@ impl Dataset {
 ///
 /// Fails as [`Dataset::open`] does.
 pub fn open_dataset(path: &Path, options: &FolderOptions) -> Result<Dataset, Error> {
+    let of_url = location::path_of_url(path)?;
+    let path = of_url.as_deref().unwrap_or(path);
+    check_name(path)?;
     Dataset::of_format(FileFormat::of(path), path, options)
+}
+
+/// Refuses names that can't be meant as they stand, unless something is called so.
+///
+/// | name          | what was meant                                                              |
+/// |---------------|-----------------------------------------------------------------------------|
+/// | ``            | a variable that is not set                                                  |
+/// | `~/x`         | the home folder, by which a shell replaces `~` unless it is quoted          |
+/// | `s3:/bucket/x` | an address that went through Python's `pathlib`, which drops a slash       |
+fn check_name(path: &Path) -> Result<(), Error> {
+    let text = path.to_string_lossy();
+    let starts = |begin: &str| text.starts_with(begin) && !text[begin.len()..].starts_with('/');
+    let advice = if text.is_empty() {
+        "the name of the dataset is empty".to_owned()
+    } else if text == "~" || text.starts_with("~/") {
+        format!(
+            "{}: no such file or folder: `~` is not replaced by the home folder here, write the whole path",
+            Escaped(&text)
+        )
+    } else if ["s3:/", "gs:/", "http:/", "https:/", "file:/"].into_iter().any(starts) {
+        format!(
+            "{}: no such file or folder: an address has two slashes after the colon (Python's `Path` drops one: pass a text)",
+            Escaped(&text)
+        )
+    } else {
+        return Ok(());
+    };
+    let first = path.components().next().map(|first| Path::new(first.as_os_str()).exists());
+    if first == Some(true) {
+        return Ok(());
+    }
+    Err(Error::boxed(advice.into(), ErrorKind::NotFound))
 }
 
 /// Returns whether this is the name of a dataset of MNIST's or CIFAR's files, whose labels are read without its
@@ -231,19 +266,16 @@ fn beton(path: &Path) -> Result<Beton, Error> {
     let Some(url) = path.to_str().filter(|text| text.contains("://")) else {
         return Ok(Beton::open_file(path, &options).map_err(|error| unknown(path, error))?);
     };
-    let object = remote::object(url)?;
-    let opened = Beton::of_reader(object, &options);
-    Ok(opened.map_err(|error| SourceError { path: path.to_owned(), kind: error.into() })?)
+    let shard = Shard::open(Location::Url(url.to_owned()))?;
+    Ok(Beton::of_shard(&shard, &options).map_err(|error| unknown(&error.path.clone(), error))?)
 }
 
 /// Returns the text of a name that stands for several files; `None` if it is the name of one file.
 fn several(path: &Path) -> Option<&str> {
     let text = path.to_str().filter(|_| !path.exists())?;
-    let is_address = text.contains("://");
-    let signs: &[char] = if is_address { &['{'] } else { &['{', '*', '?', '['] };
-    // The colons of an IPv6 address stand in brackets.
-    let is_list = text.contains("::") && !(is_address && text.contains('['));
-    (is_list || text.contains(signs)).then_some(text)
+    let is_several = location::parts(text).count() > 1
+        || location::parts(text).any(|part| part.contains('{') || location::is_pattern(part));
+    is_several.then_some(text)
 }
 
 /// Opens all `.beton` files that a text names, several at a time. Of many files, a few are open at a time.
@@ -290,7 +322,7 @@ impl FileFormat {
             return Self::of_name(&path.file_name().unwrap_or_default().to_string_lossy());
         };
         // The end of a pattern tells the format, as the files that it finds do.
-        let last = text.rsplit("::").find(|part| !part.is_empty()).unwrap_or(text);
+        let last = location::parts(text).next_back().unwrap_or(text);
         Self::of_name(Location::Url(last.to_owned()).file_name())
     }
 
@@ -350,6 +382,16 @@ mod tests {
             assert_eq!(FileFormat::of(Path::new(name)), kind, "{name}");
         }
         assert_eq!(FileFormat::of(&std::env::temp_dir()), FileFormat::Folder);
+    }
+
+    #[test]
+    fn names_that_cannot_be_meant_are_refused_with_what_was_meant() {
+        let said = |name: &str| Dataset::open(name).map(drop).unwrap_err().to_string();
+        assert_eq!(said(""), "the name of the dataset is empty");
+        assert!(said("~/no/such").starts_with("~/no/such: no such file or folder: `~` is not"));
+        let address = said("s3:/bucket/x.tar");
+        assert!(address.contains("an address has two slashes after the colon"), "{address}");
+        assert!(!said("s3x:/bucket/x.tar").contains("two slashes"));
     }
 
     #[cfg(not(all(feature = "tar", feature = "tfrecord", feature = "tables")))]

@@ -273,7 +273,8 @@ fn write_picked<'a>(
 /// Reads a sample's values, to be written as they are stored.
 fn row(file: &Beton, id: SampleId) -> Result<Vec<FieldValue>, WriteSampleError> {
     stored_values(file, id).map_err(|error| {
-        let from = file.path().unwrap_or(Path::new("memory")).display();
+        let from = file.shown();
+        let from = from.display();
         WriteSampleError::Source(format!("{from}, sample {id}: {error}").into())
     })
 }

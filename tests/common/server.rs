@@ -1,6 +1,7 @@
 //! A small HTTP/1.1 server on 127.0.0.1: it serves objects by path and ranges of them, and injects faults.
 //!
-//! S3 and Google Cloud clients request `/bucket/key`; the server uses the same paths.
+//! S3 and Google Cloud clients request `/bucket/key`; the server uses the same paths. It lists the keys of a
+//! bucket as S3 does, a few on a page.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -34,6 +35,9 @@ pub enum Answer {
     Headers,
 }
 
+/// The most keys on a page of a list.
+const PAGE: usize = 2;
+
 /// A request for bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
@@ -57,6 +61,10 @@ struct Shared {
     head_status: Mutex<Option<u16>>,
     choose: Mutex<Arc<Choose>>,
     log: Mutex<Vec<Asked>>,
+    /// The queries of the requests for lists.
+    lists: Mutex<Vec<String>>,
+    /// The status of responses with lists, if not a success.
+    list_status: Mutex<Option<u16>>,
     heads: AtomicUsize,
     at_once: AtomicUsize,
     most_at_once: AtomicUsize,
@@ -86,6 +94,8 @@ impl Server {
             head_status: Mutex::default(),
             choose: Mutex::new(Arc::new(Box::new(|_| Answer::Well))),
             log: Mutex::default(),
+            lists: Mutex::default(),
+            list_status: Mutex::default(),
             heads: AtomicUsize::new(0),
             at_once: AtomicUsize::new(0),
             most_at_once: AtomicUsize::new(0),
@@ -130,6 +140,16 @@ impl Server {
     /// Sets the status of HEAD responses from now on.
     pub fn answer_head(&self, status: u16) {
         *lock(&self.shared.head_status) = Some(status);
+    }
+
+    /// Sets the status of responses with lists from now on.
+    pub fn answer_lists(&self, status: u16) {
+        *lock(&self.shared.list_status) = Some(status);
+    }
+
+    /// The queries of the requests for lists since the last call.
+    pub fn take_lists(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.shared.lists))
     }
 
     /// Sets the reaction to requests for bytes from now on.
@@ -202,6 +222,15 @@ impl Shared {
             let lines = format!("location: {to}\r\ncontent-length: 0\r\n");
             return plain(stream, "302 Found", &lines, b"");
         }
+        if method == "GET" && query.contains("list-type=2") {
+            lock(&self.lists).push(query.to_owned());
+            if let Some(status) = *lock(&self.list_status) {
+                return plain(stream, &format!("{status} As told"), "content-length: 0\r\n", b"");
+            }
+            let list = self.list(&path, query);
+            let lines = format!("content-length: {}\r\n", list.len());
+            return plain(stream, "200 OK", &lines, list.as_bytes());
+        }
         let found = lock(&self.objects).get(&path).cloned();
         let Some((bytes, etag)) = found else {
             return plain(stream, "404 Not Found", "content-length: 0\r\n", b"");
@@ -250,6 +279,43 @@ impl Shared {
             }
             _ => self.send_part(stream, answer, &version, &range, &bytes),
         }
+    }
+
+    /// A page of the list of a bucket, in S3's XML.
+    fn list(&self, bucket: &str, query: &str) -> String {
+        let of = |name: &str| {
+            let found =
+                query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+            percent_decoded(&found.unwrap_or_default().replace('+', " "))
+        };
+        let (prefix, is_flat) = (of("prefix"), of("delimiter") == "/");
+        let folder = format!("{}/", bucket.trim_end_matches('/'));
+        let mut keys: Vec<String> = lock(&self.objects)
+            .keys()
+            .filter_map(|path| path.strip_prefix(&folder))
+            .filter(|key| {
+                key.strip_prefix(&*prefix).is_some_and(|rest| !is_flat || !rest.contains('/'))
+            })
+            .map(str::to_owned)
+            .collect();
+        keys.sort();
+        let start = of("continuation-token").parse().unwrap_or(0);
+        let page: String = keys[start..]
+            .iter()
+            .take(PAGE)
+            .map(|key| {
+                let key = key.replace('&', "&amp;");
+                format!("<Contents><Key>{key}</Key><LastModified>2015-10-21T07:28:00.000Z</LastModified><Size>1</Size></Contents>")
+            })
+            .collect();
+        let end = start + PAGE;
+        let next = match end < keys.len() {
+            true => format!(
+                "<IsTruncated>true</IsTruncated><NextContinuationToken>{end}</NextContinuationToken>"
+            ),
+            false => "<IsTruncated>false</IsTruncated>".into(),
+        };
+        format!("<ListBucketResult>{page}{next}</ListBucketResult>")
     }
 
     /// Records a request, and returns its number and the reaction to it.

@@ -7,9 +7,10 @@ use crate::common::dataset;
 use crate::common::server::{Answer, Server};
 use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::ops::{Resize, ops};
-use fuseloop::source::{Beton, OpenOptions, ProcessCache, ReadAt, Source, remote};
+use fuseloop::source::{Beton, Dataset, OpenOptions, ProcessCache, ReadAt, Source, remote};
 use fuseloop::write::WriteMode;
-use fuseloop::{Loader, Order};
+use fuseloop::{Loader, Order, SampleId};
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -74,8 +75,12 @@ fn reads_are_fine_on_the_threads_of_an_async_runtime() {
 // --- Children ---------------------------------------------------------------------------------
 
 fn child(url: &str, file: &Path) -> Command {
+    child_of("remote::child_reads", url, file)
+}
+
+fn child_of(test: &str, url: &str, file: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "remote::child_reads", "--nocapture"]).env(URL, url).env(FILE, file);
+    command.args(["--exact", test, "--nocapture"]).env(URL, url).env(FILE, file);
     let others = ["FUSELOOP_ALLOW_REDIRECTS", "HTTP_PROXY", "http_proxy"];
     for name in ["FUSELOOP_CACHE_DIR", "FUSELOOP_CACHE_BYTES"].into_iter().chain(others) {
         command.env_remove(name);
@@ -102,6 +107,154 @@ fn child_reads() {
         let count = object.read_at(&mut bytes, start as u64).unwrap();
         assert!(count > 0 && bytes[..count] == want[start..start + count]);
     }
+}
+
+/// Prints what a dataset is. Does nothing unless another test starts it.
+#[test]
+fn child_describes() {
+    let Ok(url) = std::env::var(URL) else { return };
+    let describe = || {
+        let dataset = Dataset::open(&url)?;
+        let source = dataset.source().unwrap();
+        for sample in 0..source.len() {
+            source.read(SampleId(sample))?;
+        }
+        let names = source.class_names()?.unwrap_or_default();
+        let names: Vec<String> =
+            names.iter().map(|(number, name)| format!("{number}={name}")).collect();
+        Ok::<_, fuseloop::source::BoxError>(format!(
+            "{}, {} samples, {names:?}",
+            source.name(),
+            source.len()
+        ))
+    };
+    println!("<{}>", describe().unwrap_or_else(|error| format!("error: {error}")));
+}
+
+/// What a child says of the dataset of this name, on an S3 server.
+fn described(url: &str, server: &Server, set: impl FnOnce(&mut Command)) -> String {
+    let mut command = child_of("remote::child_describes", url, Path::new(""));
+    command.env("AWS_ENDPOINT_URL", server.base()).env("AWS_ALLOW_HTTP", "true");
+    command.env("AWS_SKIP_SIGNATURE", "true").env("AWS_REGION", "us-east-1");
+    set(&mut command);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = text.split_once('<').and_then(|(_, rest)| rest.rsplit_once(">\n"));
+    said.unwrap_or_else(|| panic!("{text}")).0.to_owned()
+}
+
+#[test]
+fn a_pattern_finds_the_objects_of_a_bucket_page_by_page() {
+    let server = Server::start();
+    let (_dir, path) = dataset::write(3, WriteMode::Jpg, dataset::varied);
+    let bytes = std::fs::read(&path).unwrap();
+    let others = [
+        "x/val-0.beton",
+        "x/train-9.tar",
+        "x/train-1/a.beton",
+        "x/.train-1.beton",
+        "train-0.beton",
+    ];
+    for key in ["x/train-10.beton", "x/train-2.beton", "x/train-1.beton"].iter().chain(&others) {
+        server.put(&format!("/bucket/{key}"), bytes.clone());
+    }
+    let said = |url: &str| described(url, &server, |_| {});
+    let three = "s3://bucket/x/train-1.beton and 2 more, 9 samples, []";
+    assert_eq!(said("s3://bucket/x/train-*.beton"), three);
+    let lists = server.take_lists();
+    assert!(
+        lists.len() >= 2 && lists.iter().all(|query| query.contains("prefix=x%2Ftrain-")),
+        "{lists:?}"
+    );
+    assert!(lists.iter().all(|query| query.contains("delimiter=%2F")), "{lists:?}");
+    assert!(
+        said("s3://bucket/x/train-?.beton").ends_with("x/train-1.beton and 1 more, 6 samples, []")
+    );
+    assert_eq!(said("s3://bucket/x/*/a.beton"), "s3://bucket/x/train-1/a.beton, 3 samples, []");
+    assert_eq!(
+        said("s3://bucket/x/tran-*.beton"),
+        "error: s3://bucket/x/tran-*.beton: no file matches"
+    );
+    // An object is meant by its own name.
+    server.put("/bucket/y/a?.beton", bytes.clone());
+    server.put("/bucket/y/ab.beton", bytes);
+    assert_eq!(said("s3://bucket/y/a?.beton"), "s3://bucket/y/a?.beton, 3 samples, []");
+    let web = server.base() + "/bucket/x/train-*.beton?sig=secret";
+    let refusal = said(&web);
+    assert!(
+        refusal.contains("a web server has no list of its files, so `*` finds none"),
+        "{refusal}"
+    );
+    assert!(!refusal.contains("secret"), "{refusal}");
+    server.answer_lists(403);
+    let refusal = said("s3://bucket/x/train-*.beton");
+    let want = "error: s3://bucket/x/train-*.beton: the list of the bucket is refused (403): set AWS_ACCESS_KEY_ID";
+    assert!(
+        refusal.starts_with(want) && refusal.contains("or name the files by braces"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn class_names_beside_a_remote_dataset_are_read_and_its_name_is_its_address() {
+    let server = Server::start();
+    let (_dir, path) = dataset::write(3, WriteMode::Jpg, dataset::varied);
+    let url = server.put("/b/a.beton", std::fs::read(&path).unwrap());
+    let said = |url: &str| described(url, &server, |_| {});
+    assert_eq!(said(&url), format!("{url}, 3 samples, []"));
+    let names = r#"{"fuseloop":"classes","version":1,"classes":[{"number":1,"name":"ape"}]}"#;
+    server.put("/b/a.beton.classes.json", names);
+    assert_eq!(said(&url), format!("{url}, 3 samples, [\"1=ape\"]"));
+    assert_eq!(said("s3://b/a.beton"), "s3://b/a.beton, 3 samples, [\"1=ape\"]");
+    // A signature holds for one object.
+    assert_eq!(said(&format!("{url}?sig=x")), format!("{url}, 3 samples, []"));
+    server.put("/b/a.beton.classes.json", &names[..40]);
+    let damaged = said(&url);
+    assert!(
+        damaged.contains("a.beton.classes.json: ") && damaged.contains("repair it"),
+        "{damaged}"
+    );
+    // A damaged sample is named by its address.
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..].fill(0xff);
+    let url = server.put("/b/damaged.beton", bytes);
+    let said = said(&url);
+    assert!(said.starts_with(&format!("error: {url}: ")), "{said}");
+}
+
+#[test]
+fn an_endpoint_by_plain_http_is_refused_at_once_with_the_variable_that_allows_it() {
+    let server = Server::start();
+    let said = described("s3://bucket/a.beton", &server, |command| {
+        command.env_remove("AWS_ALLOW_HTTP");
+    });
+    let want = format!(
+        "error: s3://bucket/a.beton: AWS_ENDPOINT_URL is {}, which sends data and names unencrypted: \
+         set AWS_ALLOW_HTTP=true to allow it, or use https://",
+        server.base()
+    );
+    assert_eq!(said, want);
+    let host = server.base().replace("http://", "");
+    let said = described("s3://bucket/a.beton", &server, |command| {
+        command.env("AWS_ENDPOINT_URL", &host);
+    });
+    assert!(said.contains(&format!("AWS_ENDPOINT_URL is {host:?}, expected a URL")), "{said}");
+    assert!(!said.contains("tried"), "{said}");
+    // A server that speaks HTTP alone, as most answer the greeting of TLS.
+    let plain = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = plain.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in plain.incoming().flatten() {
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    let said = described("s3://bucket/a.beton", &server, |command| {
+        command.env("AWS_ENDPOINT_URL", format!("https://{address}"));
+    });
+    assert!(said.contains("the server does not answer by https: check the port"), "{said}");
+    assert!(!said.contains("tried"), "{said}");
 }
 
 /// A file of pseudo-random bytes.

@@ -39,7 +39,8 @@ use std::sync::{Arc, OnceLock};
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 pub struct Beton {
-    path: Option<PathBuf>,
+    /// Where the file is; `None` if it is read by a reader of the user's.
+    location: Option<Location>,
     pub(super) bytes: FileBytes,
     /// The rows of the sample table.
     rows: Vec<u8>,
@@ -162,7 +163,7 @@ impl Beton {
         FileBytes::open(path)
             .map_err(OpenError::from)
             .and_then(|bytes| Self::new(bytes, options))
-            .map(|beton| Self { path: Some(path.to_owned()), ..beton })
+            .map(|beton| Self { location: Some(Location::Path(path.to_owned())), ..beton })
             .map_err(|error| SourceError { path: path.to_owned(), kind: error.into() })
     }
 
@@ -171,11 +172,6 @@ impl Beton {
         shard: &Shard,
         options: &OpenOptions,
     ) -> Result<Self, SourceError> {
-        let path = match &shard.location {
-            Location::Path(path) => path.clone(),
-            // Without a query, which may hold a signature.
-            Location::Url(_) => shard.location.to_string().into(),
-        };
         let opened = match shard.bytes.reader() {
             Some(reader) => FileBytes::from_reader(Arc::clone(reader)).map_err(OpenError::from),
             None => shard
@@ -186,11 +182,8 @@ impl Beton {
         };
         let opened = opened.and_then(|bytes| Self::new(bytes, options));
         match opened {
-            Ok(beton) => {
-                let is_local = matches!(shard.location, Location::Path(_));
-                Ok(Self { path: is_local.then_some(path), ..beton })
-            }
-            Err(error) => Err(SourceError { path, kind: error.into() }),
+            Ok(beton) => Ok(Self { location: Some(shard.location.clone()), ..beton }),
+            Err(error) => Err(SourceError { path: named(&shard.location), kind: error.into() }),
         }
     }
 
@@ -237,7 +230,7 @@ impl Beton {
         let longest = fields.iter().map(|_| OnceLock::new()).collect();
         let limits = options.limits;
         Ok(Self {
-            path: None,
+            location: None,
             bytes,
             rows,
             header,
@@ -253,7 +246,15 @@ impl Beton {
 
     /// Returns the path of the file, if it was opened by its path.
     pub(crate) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+        match &self.location {
+            Some(Location::Path(path)) => Some(path),
+            Some(Location::Url(_)) | None => None,
+        }
+    }
+
+    /// Returns the path or the address of the file, for errors.
+    pub(crate) fn shown(&self) -> PathBuf {
+        self.location.as_ref().map_or_else(|| "memory".into(), named)
     }
 
     /// Returns the number of samples.
@@ -336,8 +337,8 @@ impl Beton {
 
     /// Adds the path of the file to the error of a value, if the file has one.
     fn in_own_file(&self, error: ReadError) -> BoxError {
-        match &self.path {
-            Some(path) => error.in_file(path).into(),
+        match &self.location {
+            Some(location) => error.in_file(named(location)).into(),
             None => error.kind.into(),
         }
     }
@@ -613,11 +614,11 @@ impl Source for Beton {
     }
 
     fn name(&self) -> String {
-        self.path.as_deref().unwrap_or(Path::new("memory")).display().to_string()
+        self.shown().display().to_string()
     }
 
     fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+        self.path()
     }
 
     fn value<'a>(
@@ -642,17 +643,17 @@ impl Source for Beton {
     }
 
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
-        let file = self.path.as_deref().map(|path| path.to_string_lossy().into());
+        let file = self.location.as_ref().map(|file| named(file).to_string_lossy().into());
         let is_there = sample.0 < self.header.num_samples;
         is_there.then(|| SampleLocation { file, key: None, bytes: self.stored_at(sample, field) })
     }
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        classes::names_beside_file(self.path.as_deref())
+        classes::names_beside_file(self.location.as_ref())
     }
 
     fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        Ok(ObjectFields::beside_file(self.path.as_deref(), &self.fields)?)
+        Ok(ObjectFields::beside_file(self.location.as_ref(), &self.fields)?)
     }
 
     fn stored_bytes(&self) -> Option<u64> {
@@ -661,8 +662,10 @@ impl Source for Beton {
 
     fn hold_in_memory(&self) -> Result<(), BoxError> {
         let held = self.bytes.hold();
-        let path = || self.path.clone().unwrap_or_else(|| Path::new("memory").to_owned());
-        Ok(held.map_err(|kind| SourceError { path: path(), kind: OpenError::from(kind).into() })?)
+        Ok(held.map_err(|kind| SourceError {
+            path: self.shown(),
+            kind: OpenError::from(kind).into(),
+        })?)
     }
 
     fn expect_read(&self, sample: SampleId, _: usize) {
@@ -686,7 +689,7 @@ impl Source for Beton {
 
     /// Only of a local file parts are read: a remote object is read in the ranges that were planned.
     fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
-        if self.path.is_none() || self.bytes.in_memory().is_some() {
+        if self.path().is_none() || self.bytes.in_memory().is_some() {
             return None;
         }
         match self.located(sample, field) {
@@ -737,10 +740,18 @@ impl Source for Beton {
 impl fmt::Debug for Beton {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Beton")
-            .field("path", &self.path)
+            .field("location", &self.location)
             .field("header", &self.header)
             .field("fields", &self.fields)
             .finish_non_exhaustive()
+    }
+}
+
+/// Returns the path of a file, or its address without a query, which may hold a signature.
+fn named(location: &Location) -> PathBuf {
+    match location {
+        Location::Path(path) => path.clone(),
+        Location::Url(_) => location.to_string().into(),
     }
 }
 

@@ -12,6 +12,10 @@ use crate::source::Escaped;
 use object_store::path::Path;
 use std::fmt;
 
+/// What is said of an address that ends with `/`.
+const FOLDER: &str = "a folder, and only files are read at addresses: name its shards, as in \
+                      s3://bucket/train/*.tar or https://host/train/{000..127}.tar";
+
 /// The address of an object.
 pub(super) struct Address {
     pub(super) store: StoreAt,
@@ -51,6 +55,10 @@ impl Address {
             "http" | "https" => of_http(scheme, rest).map_err(bad)?,
             _ => return Err(bad("only s3, gs, http and https are read")),
         };
+        let key = if scheme.starts_with("http") { key.split(['?', '#']).next() } else { Some(key) };
+        if key.is_some_and(|key| key.len() > 1 && key.ends_with('/')) {
+            return Err(bad(FOLDER));
+        }
         let path = path.map_err(|_| bad("an empty part, `.` or `..` in its path"))?;
         if host.is_empty() || path.is_root() {
             return Err(bad("the address names no object"));
@@ -125,6 +133,9 @@ mod tests {
             message("s3://b/a/../c"),
             "s3://b/a/../c: an empty part, `.` or `..` in its path"
         );
+        assert!(message("s3://b/train/").starts_with("s3://b/train/: a folder, and only files"));
+        assert!(message("https://h/x/?sig=secret").starts_with("https://h/x/?..: a folder"));
+        assert_eq!(message("s3://b/"), "s3://b/: the address names no object");
         assert_eq!(message("ftp://h/a"), "ftp://h/a: only s3, gs, http and https are read");
         assert_eq!(message("a\x1b"), "a\\u{1b}: not an address");
         for url in ["https://me:secret@h/a", "https://h/%ff?secret", "https://me:secret@h?secret"] {

@@ -8,6 +8,8 @@
 //! | 401, 403; no credentials found on the machine | no    | the variables to set                  |
 //! | 404                                           | no    | to check the name                     |
 //! | an answer that is not HTTP; anything unknown  | few times | the innermost error               |
+//! | `http://` without consent; a URL that is none | no    | the variable to set                   |
+//! | a certificate that is not trusted; no TLS     | no    | the innermost error, and what to check |
 //! | a redirect that is not followed               | no    | both hosts, and how to allow it       |
 //! | another ETag or length; 416                   | no    | the object changed                    |
 //! | 200 for a range; another range                | no    | the server does not support ranges, or returned another range |
@@ -61,6 +63,18 @@ impl Cause {
         Self::lasting(io::ErrorKind::InvalidInput, text)
     }
 
+    /// Refuses an endpoint that is no URL, on which the store's client would panic.
+    pub(super) fn check_endpoint(store: &StoreAt) -> Result<(), Self> {
+        let Some((name, value)) = endpoint(store) else { return Ok(()) };
+        let lower = value.to_ascii_lowercase();
+        let host = lower.strip_prefix("http://").or_else(|| lower.strip_prefix("https://"));
+        if host.is_some_and(|host| !host.is_empty() && reqwest::Url::parse(&value).is_ok()) {
+            return Ok(());
+        }
+        let text = format!("{name} is {value:?}, expected a URL such as https://host:9000");
+        Err(Self::lasting(io::ErrorKind::InvalidInput, text))
+    }
+
     /// Classifies a store's error.
     pub(super) fn of(error: &object_store::Error, store: &StoreAt) -> Self {
         use object_store::Error as E;
@@ -70,6 +84,13 @@ impl Cause {
             E::Unauthenticated { .. } => Self::status(401, store),
             E::Precondition { .. } => Self::changed(),
             E::NotSupported { .. } => Self::no_ranges(),
+            E::InvalidPath { .. } => Self::lasting(
+                io::ErrorKind::InvalidData,
+                format!(
+                    "the list has a name that can't be read ({}): name the files by braces instead, as in x-{{000..127}}.tar",
+                    innermost(error)
+                ),
+            ),
             other => Self::of_any(other, store),
         }
     }
@@ -87,6 +108,9 @@ impl Cause {
         if let Some(refused) = find::<RefusedRedirect>(error) {
             return Self::lasting(io::ErrorKind::PermissionDenied, refused.to_string());
         }
+        if let Some(lasting) = Self::of_request(error, store) {
+            return lasting;
+        }
         if let Some(error) = find::<HttpError>(error) {
             return Self::of_http(error);
         }
@@ -101,6 +125,53 @@ impl Cause {
         }
         let text = format!("invalid answer from the server: {}", innermost(error));
         Self::lasting(io::ErrorKind::InvalidData, text)
+    }
+
+    /// The same cause, of a list of objects and not of one of them.
+    pub(super) fn of_list(self) -> Self {
+        let text = match self.kind {
+            io::ErrorKind::NotFound => {
+                "no such bucket (404): check its name and the endpoint".into()
+            }
+            io::ErrorKind::PermissionDenied if self.text.starts_with("refused") => format!(
+                "the list of the bucket is {}; or name the files by braces, as in x-{{000..127}}.tar, which needs no list",
+                self.text
+            ),
+            _ => self.text,
+        };
+        Self { text, ..self }
+    }
+
+    /// Causes for which the request was not sent at all, or no server was found that may be talked to.
+    fn of_request(error: &object_store::Error, store: &StoreAt) -> Option<Self> {
+        if find::<reqwest::Error>(error).is_some_and(reqwest::Error::is_builder) {
+            return Some(match plain_http(store) {
+                Some((name, value, consent)) => Self::lasting(
+                    io::ErrorKind::PermissionDenied,
+                    format!(
+                        "{name} is {value}, which sends data and names unencrypted: set {consent}=true to allow it, or use https://"
+                    ),
+                ),
+                None => Self::lasting(
+                    io::ErrorKind::InvalidInput,
+                    format!("the request can't be sent ({})", innermost(error)),
+                ),
+            });
+        }
+        let tls = find::<rustls::Error>(error)?;
+        let advice = match tls {
+            rustls::Error::InvalidCertificate(_) => {
+                "check the host's name, or name the certificate to trust in SSL_CERT_FILE"
+            }
+            rustls::Error::InvalidMessage(_) => {
+                "the server does not answer by https: check the port, or whether it is http://"
+            }
+            _ => return None,
+        };
+        Some(Self::lasting(
+            io::ErrorKind::InvalidData,
+            format!("no secure connection ({tls}): {advice}"),
+        ))
     }
 
     fn of_http(error: &HttpError) -> Self {
@@ -156,6 +227,36 @@ impl Cause {
     }
 }
 
+/// The variables that name a store's endpoint, and that which allows it to be `http://`.
+fn endpoint_variables(store: &StoreAt) -> Option<(&'static [&'static str], &'static str)> {
+    match store {
+        StoreAt::S3 { .. } => {
+            Some((&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"], "AWS_ALLOW_HTTP"))
+        }
+        StoreAt::Google { .. } => Some((&["GOOGLE_BASE_URL"], "GOOGLE_ALLOW_HTTP")),
+        StoreAt::Http { .. } => None,
+    }
+}
+
+/// The variable that is set to a store's endpoint, and its value without a name and password.
+fn endpoint(store: &StoreAt) -> Option<(&'static str, String)> {
+    let (names, _) = endpoint_variables(store)?;
+    names.iter().find_map(|name| {
+        let value = std::env::var(name).ok()?;
+        let (scheme, rest) = value.split_once("://").unwrap_or(("", &value));
+        let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+        let sign = if value.contains("://") { "://" } else { "" };
+        Some((*name, format!("{scheme}{sign}{host}")))
+    })
+}
+
+/// The variable that is set to an endpoint by `http://`, its value, and the variable that allows it.
+fn plain_http(store: &StoreAt) -> Option<(&'static str, String, &'static str)> {
+    let (_, consent) = endpoint_variables(store)?;
+    let (name, value) = endpoint(store)?;
+    value.to_ascii_lowercase().starts_with("http://").then_some((name, value, consent))
+}
+
 /// The next step when credentials are missing.
 fn credentials(store: &StoreAt) -> &'static str {
     match store {
@@ -176,14 +277,16 @@ fn status_in(message: &str) -> Option<u16> {
     rest.get(..3)?.parse().ok()
 }
 
-/// Returns the first error of type `E` in a chain of sources.
+/// Returns the first error of type `E` in a chain of sources, also inside of errors of the system.
 fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref::<E>() {
             return Some(found);
         }
-        next = error.source();
+        // `source` of an io::Error passes over the error that it holds.
+        let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = held.map(|held| held as &(dyn Error + 'static)).or_else(|| error.source());
     }
     None
 }

@@ -17,9 +17,10 @@
 
 use super::address::Address;
 use super::cause::Cause;
-use super::stores;
+use super::stores::{self, Store};
 use crate::source::Escaped;
 use object_store::{GetOptions, GetRange, GetResult, GetResultPayload, ObjectMeta, ObjectStore};
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -79,7 +80,7 @@ impl FetchLimits {
 pub(super) const LEAST: usize = 64 << 10;
 
 /// Enforces the minimum speed of a range, over all its tries.
-struct Pace {
+pub(super) struct Pace {
     /// The start of the first try.
     first: Instant,
     /// The start of this period, and the number of bytes received before it.
@@ -103,7 +104,11 @@ impl Pace {
     }
 
     /// Waits for a future, up to the stall limit and the end of the period.
-    async fn wait<T>(&self, len: usize, future: impl Future<Output = T>) -> Result<T, Cause> {
+    pub(super) async fn wait<T>(
+        &self,
+        len: usize,
+        future: impl Future<Output = T>,
+    ) -> Result<T, Cause> {
         let left = self.period.saturating_sub(self.begun.elapsed());
         match timeout(left.min(self.stall), future).await {
             Ok(outcome) => Ok(outcome),
@@ -141,12 +146,47 @@ impl Pace {
     }
 }
 
+/// The tries of a request that is made before any bytes are read: of an object's length, or of a list.
+pub(super) struct Tries<'a> {
+    /// What is asked for, for errors.
+    name: &'a (dyn fmt::Display + Sync),
+    patience: FetchLimits,
+    pub(super) pace: Pace,
+    failed: u32,
+}
+
+impl<'a> Tries<'a> {
+    /// Begins; [`FetchLimits::opening`] is the time for all tries together.
+    pub(super) fn begin(name: &'a (dyn fmt::Display + Sync), patience: FetchLimits) -> Self {
+        let pace = Pace::begin(patience.opening, patience.stall);
+        Self { name, patience, pace, failed: 0 }
+    }
+
+    /// Notes a try that failed, and pauses before the next.
+    ///
+    /// # Errors
+    ///
+    /// If there shall be no other try: the cause of this one.
+    pub(super) async fn failed(&mut self, cause: Cause) -> Result<(), FetchError> {
+        self.failed += 1;
+        let tries = match cause.unreached {
+            true if cause.passing => self.patience.tries_to_reach,
+            _ => self.patience.tries(&cause),
+        };
+        let paused = match self.failed < tries {
+            true => self.pace.pause(pause(self.patience.pause, self.failed), cause).await,
+            false => Err(cause),
+        };
+        paused.map_err(|cause| FetchError::of(&self.name, &cause, &self.pace.tried(self.failed)))
+    }
+}
+
 /// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// An object in the version that was opened.
 pub(super) struct Fetcher {
-    store: Arc<dyn ObjectStore>,
+    store: Arc<dyn Store>,
     address: Address,
     version: Version,
     patience: FetchLimits,
@@ -177,28 +217,15 @@ impl From<FetchError> for io::Error {
 impl Fetcher {
     /// Requests an object's length and version.
     pub(super) async fn open(address: Address, patience: FetchLimits) -> Result<Self, FetchError> {
-        let fails = |cause: &Cause, tried: &str| FetchError {
-            kind: cause.kind,
-            text: format!("{address}: {}{tried}", Escaped(&cause.text)),
-        };
         let store = stores::store(&address.store);
-        let store = store.map_err(|error| fails(&Cause::settings(&error), ""))?;
-        let pace = Pace::begin(patience.opening, patience.stall);
-        let mut tried = 0;
+        let store = store.map_err(|cause| FetchError::of(&address, &cause, ""))?;
+        let mut tries = Tries::begin(&address, patience);
         let version = loop {
-            tried += 1;
             let options = GetOptions { head: true, ..GetOptions::default() };
-            let cause = match answer(&*store, &address, options, &pace, 0).await {
+            match answer(&*store, &address, options, &tries.pace, 0).await {
                 Ok(answer) => break Version::of(&answer.meta),
-                Err(cause) => cause,
-            };
-            let tries = patience.tries(&cause);
-            let tries = if cause.unreached { patience.tries_to_reach } else { tries };
-            if tried >= tries {
-                return Err(fails(&cause, &pace.tried(tried)));
+                Err(cause) => tries.failed(cause).await?,
             }
-            let paused = pace.pause(pause(patience.pause, tried), cause).await;
-            paused.map_err(|cause| fails(&cause, &pace.tried(tried)))?;
         };
         Ok(Self { store, address, version, patience })
     }
@@ -316,6 +343,12 @@ impl Version {
 }
 
 impl FetchError {
+    /// An error of a whole object, or of a list of them.
+    pub(super) fn of(name: &dyn fmt::Display, cause: &Cause, tried: &str) -> Self {
+        let text = format!("{name}: {}{tried}", Escaped(&cause.text));
+        Self { kind: cause.kind, text }
+    }
+
     /// An error that does not belong to a range.
     pub(super) fn other(text: impl Into<String>) -> Self {
         Self { kind: io::ErrorKind::Other, text: text.into() }

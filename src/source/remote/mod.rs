@@ -20,6 +20,19 @@
 //! used. Profile files are not read. Keys of `s3://` and `gs://` are used unchanged; paths of
 //! `http(s)://` are percent-decoded.
 //!
+//! # Patterns
+//!
+//! `s3://bucket/train-*.tar` means the objects of the bucket that match, as with local files; the list of
+//! the bucket is asked for, of the keys that begin as the pattern does, and at most a million. A web server
+//! has no list: name its files by braces, `https://host/train-{000..127}.tar`.
+//!
+//! # Files beside a dataset
+//!
+//! Small files beside a remote dataset, such as the names of its classes, are read as those beside a local
+//! one. An address with a query has none, because a signature holds for one object.
+//!
+//! # Versions
+//!
 //! When an object is opened, its length and ETag are recorded. An object that changes while it is read
 //! is an error, and so is a server that returns bytes other than those asked for.
 //!
@@ -32,7 +45,8 @@
 //! | a request that receives no byte for 15 seconds               | after those 15 seconds; it is sent again |
 //! | a network that fails, a server that is busy (408, 429, 5xx)  | after ten tries, some 40 seconds  |
 //! | an answer that is not HTTP, or has endless headers           | after three tries                 |
-//! | a redirect loop, and errors that do not pass (404, 403, ..)  | at once                           |
+//! | a page of a list of objects                                  | after 30 seconds at most          |
+//! | a redirect loop, and errors that do not pass (404, 403, a certificate, ..) | at once             |
 //!
 //! # Redirects
 //!
@@ -69,6 +83,8 @@ mod disk;
 pub(crate) mod extents;
 #[cfg(feature = "remote")]
 mod fetch;
+#[cfg(feature = "remote")]
+mod list;
 #[cfg(not(feature = "remote"))]
 mod none;
 #[cfg(feature = "remote")]
@@ -89,15 +105,22 @@ mod tests;
 
 use super::ReadAt;
 use crate::error::Error;
+use std::io;
 use std::sync::Arc;
 
 #[cfg(feature = "remote")]
 pub(super) use ahead::ahead;
 pub(super) use extents::Extents;
-#[cfg(not(feature = "remote"))]
-pub(super) use none::ahead;
+#[cfg(feature = "remote")]
+pub(super) use list::matching;
 #[cfg(not(feature = "remote"))]
 use none::open as opened;
+#[cfg(not(feature = "remote"))]
+use none::small as small_object;
+#[cfg(not(feature = "remote"))]
+pub(super) use none::{ahead, matching};
+#[cfg(feature = "remote")]
+use opened::small as small_object;
 
 /// Opens the object at an address, for reads at any offset.
 ///
@@ -123,3 +146,12 @@ pub fn object(url: &str) -> Result<Arc<dyn ReadAt>, Error> {
 }
 
 pub(super) use self::object as open;
+
+/// Reads a whole object of at most `most_bytes` bytes; `None` if there is none that may be read.
+///
+/// # Errors
+///
+/// If no server answers, or the object is larger.
+pub(super) fn small(url: &str, most_bytes: u64) -> io::Result<Option<Vec<u8>>> {
+    small_object(url, most_bytes)
+}

@@ -4,12 +4,22 @@ use super::extents::{Extents, Views};
 use crate::error::{Error, ErrorKind};
 use crate::source::feature::NeedsFeature;
 use crate::source::{BoxError, Location, ReadAt, RunPlan};
+use std::io;
 use std::sync::Arc;
 
 pub(super) fn open(url: &str) -> Result<Arc<dyn ReadAt>, Error> {
     let location = Location::Url(url.to_owned());
     let reason = NeedsFeature { what: "addresses", feature: "remote" };
     Err(Error::boxed(format!("{location}: {reason}").into(), ErrorKind::Unsupported))
+}
+
+pub(in crate::source) fn matching(_: &str) -> Result<Vec<String>, BoxError> {
+    Err(NeedsFeature { what: "addresses", feature: "remote" }.to_string().into())
+}
+
+/// Returns `None`: there are no files beside what can't be opened.
+pub(super) fn small(_: &str, _: u64) -> io::Result<Option<Vec<u8>>> {
+    Ok(None)
 }
 
 /// Returns `None`: no file is remote.

@@ -92,6 +92,34 @@ impl Object {
     }
 }
 
+/// Reads a whole object of at most `most_bytes` bytes; `None` if there is none that may be read: a bucket
+/// whose list is refused says of a missing object that it must not be read.
+pub(super) fn small(url: &str, most_bytes: u64) -> io::Result<Option<Vec<u8>>> {
+    let absent = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+    };
+    let object = match Object::open(url) {
+        Ok(object) => object,
+        Err(error) => {
+            return match error.downcast::<io::Error>() {
+                Ok(error) if absent(&error) => Ok(None),
+                Ok(error) => Err(*error),
+                Err(error) => Err(io::Error::new(io::ErrorKind::InvalidInput, error)),
+            };
+        }
+    };
+    if object.size() > most_bytes {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("{} bytes, expected at most {most_bytes}", object.size()),
+        ));
+    }
+    match object.fetched(0..object.size()) {
+        Err(error) if absent(&error) => Ok(None),
+        fetched => fetched.map(Some),
+    }
+}
+
 /// Adds the address to a local error.
 fn named(address: &impl fmt::Display, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{address}: {error}"))
