@@ -6,12 +6,35 @@ import importlib.util
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import fuseloop as fl
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-BOOK = ["gpu.md", "python.md", "python_frameworks.md", "python_writing.md", "sources.md"]
+BOOK = [
+    "gpu.md",
+    "loading.md",
+    "migration.md",
+    "python.md",
+    "python_frameworks.md",
+    "python_writing.md",
+    "resume_and_ranks.md",
+    "sources.md",
+    "targets.md",
+]
 PAGES = ["README.md", *(f"docs/{page}" for page in BOOK)]
 MNIST = ROOT / "tests" / "golden" / "mnist_cifar" / "mnist"
+
+
+def write_objects(path: Path) -> None:
+    """Writes images with two objects each, as they are stored of COCO."""
+    pixels = np.full((60, 80, 3), 90, np.uint8)
+    boxes = np.array([[5, 5, 30, 20], [40, 10, 25, 40]], "<f4")
+    masks = [[[x, y, x + w, y, x + w, y + h, x, y + h]] for x, y, w, h in boxes.tolist()]
+    sample = (pixels, boxes.tobytes(), np.array([1, 2], "<i8").tobytes(), masks)
+    fields = {"image": "image", "bbox": "bytes", "category_id": "bytes", "segmentation": "json"}
+    fl.write.write([sample] * 8, path, fields, image=fl.write.Image("raw"), progress=None)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -23,6 +46,7 @@ def test_the_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: 
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "train").symlink_to(photos)
     (tmp_path / "mnist").symlink_to(MNIST)
+    write_objects(tmp_path / "coco.beton")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
     assert blocks

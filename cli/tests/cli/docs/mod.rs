@@ -142,6 +142,11 @@ fn rust_is_compiled() {
         }
     }
     assert!(!stand_in("let x = 1;", snippets) && stand_in("  Ok(())\n\n}", snippets));
+    // A reader gets the `use` lines with the piece, because there are none but those of the pieces.
+    let pieces: Vec<String> = blocks().into_iter().map(|block| block.text).collect();
+    for line in snippets.lines().filter(|line| line.trim_start().starts_with("use ")) {
+        assert!(pieces.iter().any(|piece| stand_in(line, piece)), "in no document: {line}");
+    }
 }
 
 /// Runs the pieces of `snippets.rs`, if this process is the child of [`rust_runs`].

@@ -1,7 +1,8 @@
 //! The Rust code of the documents, word for word, with the code that each piece needs around it.
 //!
 //! `main.rs` looks here for every block of Rust in README.md and docs/, line by line, so that the
-//! compiler checks them all. [`run`] runs those whose data can be generated; the others say why they are
+//! compiler checks them all. A piece brings its own `use` lines: this file has no others, so a name that a
+//! document leaves out does not compile. [`run`] runs those whose data can be generated; the others say why they are
 //! not run.
 
 #![allow(
@@ -12,20 +13,12 @@
     reason = "pieces as they stand in documents"
 )]
 
-use fuseloop::loader::{BoundingBoxes, Collate, KeyPoints, Targets};
-use fuseloop::order::Ranks;
-use fuseloop::source::stream::{Interleave, MixEnd};
-use fuseloop::source::{
-    As, Beton, BoxError, Feature, OpenOptions, ProcessCache, Stream, TarOptions, TarStream,
-    TfOptions, TfRecords, Value,
-};
-use fuseloop::{Loader, LoaderBuilder, OnDamaged, Order, Spec, ops, ops::*};
-use std::sync::Arc;
-
 #[expect(dead_code, reason = "it needs a GPU")]
 #[rustfmt::skip]
-fn gpu(train: impl Fn(u64, &[usize])) -> Result<(), BoxError> {
+fn gpu(train: impl Fn(u64, &[usize])) -> Result<(), fuseloop::source::BoxError> {
 use fuseloop::device::DeviceStream;
+use fuseloop::prelude::*;
+
 let loader = Loader::open("train.beton")?
     .batch_size(256)
     .pipeline("image", ops![
@@ -51,7 +44,10 @@ Ok(())
 }
 
 #[rustfmt::skip]
-fn loading_sizes() -> Result<(), BoxError> {
+fn loading_sizes() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::loader::Collate;
+use fuseloop::prelude::*;
+
 let loader = Loader::open("coco.beton")?
     .batch_size(16)
     .pipeline("image", ops![
@@ -66,7 +62,9 @@ Ok(())
 }
 
 #[rustfmt::skip]
-fn loading_arrays() -> Result<(), BoxError> {
+fn loading_arrays() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+
 // Sentinel-2, u16 [13, 256, 256]: red, green and blue; a reflectance of 0.3 is white.
 let rgb = ops![
     RandomCrop::new(224)?,
@@ -99,7 +97,10 @@ Ok(())
 }
 
 #[rustfmt::skip]
-fn loading_ranks(world: usize) -> Result<(), BoxError> {
+fn loading_ranks(world: usize) -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::order::Ranks;
+use fuseloop::prelude::*;
+
 let loader = Loader::open("train.beton")?
     .distributed(Ranks::from_env()?)     // torchrun, Slurm, Open MPI, MPICH; one process if none is set
     .batch_size(256 / world)
@@ -108,7 +109,7 @@ Ok(())
 }
 
 #[rustfmt::skip]
-fn loading_cursor(loader: &Loader) -> Result<(), BoxError> {
+fn loading_cursor(loader: &fuseloop::Loader) -> Result<(), fuseloop::source::BoxError> {
 let batches = loader.epoch(0)?;
 let cursor: String = batches.cursor()?.to_string();      // JSON, at most 256 bytes
 let rest = loader.resume(&cursor.parse()?)?;             // the rest of the epoch, bit for bit
@@ -116,13 +117,17 @@ Ok(())
 }
 
 #[rustfmt::skip]
-fn pipelines() -> Result<(), BoxError> {
+fn pipelines() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::{Loader, Spec};
+
 let loader = Spec::open("imagenet.toml".as_ref())?.apply(Loader::open("train.beton")?).build()?;
 Ok(())
 }
 
 #[rustfmt::skip]
-fn sources_mnist() -> Result<(), BoxError> {
+fn sources_mnist() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+
 let train = Loader::open("mnist/")?
     .batch_size(128)
     .order(Order::Random)
@@ -133,7 +138,9 @@ Ok(())
 }
 
 #[rustfmt::skip]
-fn sources_tar() -> Result<(), BoxError> {
+fn sources_tar() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::source::{As, TarOptions};
+
 let options = TarOptions::default()
     .field("image", "jpg;png", As::Image)
     .field("mean", "stats.npz:mean", As::NdArray);
@@ -142,7 +149,10 @@ Ok(())
 
 #[expect(dead_code, reason = "it needs 1,024 shards")]
 #[rustfmt::skip]
-fn sources_tfrecord() -> Result<(), BoxError> {
+fn sources_tfrecord() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::Loader;
+use fuseloop::source::{Feature, TfOptions, TfRecords};
+
 let options = TfOptions::default()
     .feature("image/encoded", Feature::Image)
     .feature("image/class/label", Feature::Int)
@@ -153,7 +163,10 @@ Ok(())
 
 #[expect(dead_code, reason = "it needs 256 shards packed with Zstandard")]
 #[rustfmt::skip]
-fn sources_streams(rank: usize, world: usize) -> Result<(), BoxError> {
+fn sources_streams(rank: usize, world: usize) -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::Loader;
+use fuseloop::source::{Stream, TarOptions, TarStream, stream::Interleave};
+
 let shards = TarStream::open("train-{000..255}.tar.zst", &TarOptions::default())?.split_by_rank(rank, world)?;
 let interleave = Interleave { cycle_length: 16, reads: 8, shuffle: true, ..Interleave::default() };
 let stream = Stream::interleave(shards.shards(), interleave)?.shuffle(10_000).with_epoch(100_000);
@@ -162,7 +175,10 @@ Ok(())
 }
 
 #[rustfmt::skip]
-fn sources_parts(photos: Stream, drawings: Stream) -> Result<(), BoxError> {
+fn sources_parts(photos: fuseloop::source::Stream, drawings: fuseloop::source::Stream) -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+use fuseloop::source::{Stream, stream::MixEnd};
+
 let mix = Stream::mix([(photos, 0.7), (drawings, 0.3)], MixEnd::First)?.shuffle(10_000);
 let loader = Loader::from_stream(mix)
     .pipeline("image", ops![RandomResizedCrop::new(224)?.scale(0.1..=1.0)?])
@@ -203,7 +219,9 @@ pub(super) fn run() -> Result<()> { main() }
 }
 
 #[rustfmt::skip]
-fn first_training_validation(loader: &Loader) -> Result<(), BoxError> {
+fn first_training_validation(loader: &fuseloop::Loader) -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+
 let validation = Loader::open("val.beton")?
     .batch_size(64)
     .order(Order::Sequential)
@@ -214,7 +232,9 @@ Ok(())
 }
 
 #[rustfmt::skip]
-fn first_training_sizes() -> Result<(), BoxError> {
+fn first_training_sizes() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+
 let loader = Loader::open("train.beton")?
     .batch_size(64)
     .pipeline_by_epoch("image", |epoch| {
@@ -257,7 +277,12 @@ pub(super) fn run() -> Result<()> { main() }
 }
 
 #[rustfmt::skip]
-fn loading_first(checkpoint: Option<String>) -> Result<(), BoxError> {
+fn loading_first(checkpoint: Option<String>) -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+use fuseloop::OnDamaged;
+use fuseloop::order::Ranks;
+use fuseloop::source::{ProcessCache, Value};
+
 let loader = Loader::open("train.beton")?
     .distributed(Ranks::from_env()?)                 // torchrun, Slurm, MPI: the same global stream for any number of ranks
     .filter("label", |label| matches!(label, Value::Int(0..100)))
@@ -275,7 +300,10 @@ Ok(())
 }
 
 #[rustfmt::skip]
-fn targets_first() -> Result<(), BoxError> {
+fn targets_first() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+use fuseloop::loader::{BoundingBoxes, KeyPoints, Targets};
+
 let targets = Targets::new()
     .boxes("bbox", BoundingBoxes::new(BoxFormat::Xywh).to(BoxFormat::Xyxy))  // COCO's, as torchvision's detectors take them
     .column("category_id", DType::I64)                                       // one number for each object
@@ -307,7 +335,9 @@ Ok(())
 }
 
 #[rustfmt::skip]
-fn targets_padded(loader: LoaderBuilder) -> Result<(), BoxError> {
+fn targets_padded(loader: fuseloop::LoaderBuilder) -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::loader::Collate;
+
 let loader = loader
     .collate("bbox", Collate::pad().to(100).with(-1.0))      // TensorFlow's models: [batch, 100, 4]
     .collate("category_id", Collate::pad().to(100).with(-1.0));
@@ -315,7 +345,9 @@ Ok(())
 }
 
 #[rustfmt::skip]
-fn targets_mixed() -> Result<(), BoxError> {
+fn targets_mixed() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+
 let list = ops![
     RandomResizedCrop::new(640)?,
     RandomHorizontalFlip::new(0.5)?,
@@ -330,18 +362,23 @@ Ok(())
 }
 
 #[rustfmt::skip]
-fn targets_presets() -> Result<(), BoxError> {
+fn targets_presets() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+
 let mut list = detection::lsj(1024)?;
 list.extend(ops![Normalize::imagenet(), ToChannelsFirst, SimpleCopyPaste::new()]);
 Ok(())
 }
 
 /// Runs the pieces on the datasets that `rust_runs` writes to the folder of the process.
-pub(super) fn run() -> Result<(), BoxError> {
+pub(super) fn run() -> Result<(), fuseloop::source::BoxError> {
     let open = |name: &str| {
-        Ok::<_, BoxError>(Stream::of(Arc::new(Beton::open(name, &OpenOptions::default())?)))
+        let beton = fuseloop::source::Beton::open(name, &Default::default())?;
+        Ok::<_, fuseloop::source::BoxError>(fuseloop::source::Stream::of(std::sync::Arc::new(
+            beton,
+        )))
     };
-    let loader = Loader::open("train.beton")?.batch_size(64).build()?;
+    let loader = fuseloop::Loader::open("train.beton")?.batch_size(64).build()?;
     readme::run()?;
     first_training::run()?;
     first_training_validation(&loader)?;
@@ -356,7 +393,7 @@ pub(super) fn run() -> Result<(), BoxError> {
     sources_tar()?;
     sources_parts(open("train.beton")?, open("val.beton")?)?;
     targets_first()?;
-    targets_padded(Loader::open("coco.beton")?)?;
+    targets_padded(fuseloop::Loader::open("coco.beton")?)?;
     targets_mixed()?;
     targets_presets()?;
     Ok(())
