@@ -20,6 +20,7 @@
 //! ```
 
 use fuseloop_ops::author::OpClass;
+use fuseloop_ops::internals::registry::nearest;
 use fuseloop_ops::{
     CenterCrop, ColorJitter, Cutout, Device, Normalize, Ops, ParamError, RandomCrop,
     RandomHorizontalFlip, RandomResizedCrop, RandomTranslate, ToChannelsFirst, ToDevice, ops,
@@ -190,10 +191,23 @@ impl fmt::Display for Workload {
 
 /// The error for a name that no workload has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no workload named `{name}`; available: {known}", known = known())]
+#[error(
+    "no workload named `{name}`{suggestion}{known}",
+    suggestion = suggestion(name),
+    known = known()
+)]
 pub struct UnknownWorkload {
     /// The name given.
     pub name: String,
+}
+
+/// Returns `, did you mean ..?`, if a name is near, and what ends the sentence.
+fn suggestion(name: &str) -> String {
+    let found = nearest(name, Workload::ALL.iter().map(|workload| workload.name()));
+    found.map_or_else(
+        || "; available: ".to_owned(),
+        |name| format!(", did you mean `{name}`? Available: "),
+    )
 }
 
 fn known() -> String {
@@ -230,5 +244,9 @@ mod tests {
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let error = "W9".parse::<Workload>().unwrap_err().to_string();
         assert!(error.contains("W1 (imagenet)") && error.contains("W5 (crop)"), "{error}");
+        assert!(!error.contains("did you mean"), "{error}");
+        let error = "imagnet".parse::<Workload>().unwrap_err().to_string();
+        let want = "no workload named `imagnet`, did you mean `imagenet`? Available: W1 (imagenet)";
+        assert!(error.starts_with(want), "{error}");
     }
 }

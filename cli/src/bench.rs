@@ -19,7 +19,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Measure how fast a file is loaded: images/s, processor time an image, time to the first batch.
+/// Measure how fast a dataset is loaded: images/s, processor time an image, time to the first batch.
 ///
 /// The first epoch warms up, unless it is the only one. Nothing is done with the batches.
 #[derive(clap::Args)]
@@ -32,7 +32,8 @@ use std::time::{Duration, Instant};
   fuseloop bench train.beton --device auto        # the GPU normalizes, if there is one
   fuseloop bench train.beton --batches 20 --trace trace.json   # look at it in ui.perfetto.dev")]
 pub(super) struct Args {
-    /// The file.
+    /// The dataset: whatever `fuseloop info` shows.
+    #[arg(value_name = "DATASET")]
     file: PathBuf,
     #[command(flatten)]
     pipeline: Pipeline,

@@ -24,7 +24,8 @@ use std::path::{Path, PathBuf};
   fuseloop dump train.beton --out rank1 --rank 1 --world 4
   python3 -c 'import numpy; print(numpy.load(\"batches/image_0000.npy\").shape)'")]
 pub(super) struct Args {
-    /// The file.
+    /// The dataset: whatever `fuseloop info` shows.
+    #[arg(value_name = "DATASET")]
     file: PathBuf,
     #[command(flatten)]
     pipeline: Pipeline,

@@ -35,7 +35,8 @@ use std::time::Duration;
   fuseloop explain train.beton --asm | less
   FUSELOOP_PERF=1 perf record fuseloop bench train.beton    # perf report then names the loops")]
 pub(super) struct Args {
-    /// The file.
+    /// The dataset: whatever `fuseloop info` shows.
+    #[arg(value_name = "DATASET")]
     file: PathBuf,
     #[command(flatten)]
     pipeline: Pipeline,

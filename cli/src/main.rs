@@ -28,6 +28,7 @@ mod process;
 mod recut;
 mod replay;
 mod reserve;
+mod shell;
 mod source;
 mod storage;
 mod stored;
@@ -56,6 +57,9 @@ use std::time::Instant;
     after_help = "Begin with `fuseloop demo`: it needs nothing and takes a few seconds."
 )]
 struct Cli {
+    /// Print no notes and draw no progress; warnings and errors stay.
+    #[arg(long, short, global = true)]
+    quiet: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -81,6 +85,8 @@ enum Command {
     #[cfg(feature = "studio")]
     Studio(studio::Args),
     Ops(ops::Args),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -90,6 +96,7 @@ fn main() -> ExitCode {
     fuseloop::set_warning_handler(print::warning);
     // Exits with 2 and clap's own message if the arguments are not understood.
     let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
+    print::set_quiet(cli.quiet);
     let outcome = match cli.command {
         Command::Demo(args) => demo::run(&args, start),
         Command::Write(args) => write::run(&args),
@@ -110,6 +117,8 @@ fn main() -> ExitCode {
         #[cfg(feature = "studio")]
         Command::Studio(args) => studio::run(&args),
         Command::Ops(args) => ops::run(&args),
+        Command::Completions(args) => shell::completions(&args, command()),
+        Command::Man(args) => shell::man(&args, command()),
     };
     exit_code(outcome)
 }

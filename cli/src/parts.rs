@@ -60,7 +60,7 @@ impl How {
   fuseloop concat a.beton b.beton both.beton
   fuseloop concat part-*.beton whole.beton --force")]
 pub(super) struct ConcatArgs {
-    /// The files, and last the one to write.
+    /// The .beton files, and last the one to write.
     #[arg(required = true, num_args = 2.., value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -76,7 +76,7 @@ pub(super) struct ConcatArgs {
   fuseloop split train.beton --at 0.9                  # nine tenths, and a tenth
   fuseloop split train.beton 'part-{00}.beton' --at 0.8,0.1")]
 pub(super) struct SplitArgs {
-    /// The file.
+    /// The .beton file.
     src: PathBuf,
     /// The names of the parts; SRC-{000}.beton beside SRC if not given.
     template: Option<PathBuf>,
@@ -101,9 +101,9 @@ pub(super) struct SplitArgs {
   fuseloop verify train.beton --write-indices good.txt
   fuseloop subset train.beton good.beton --indices good.txt")]
 pub(super) struct SubsetArgs {
-    /// The file.
+    /// The .beton file.
     src: PathBuf,
-    /// The file to write.
+    /// The .beton file to write.
     out: PathBuf,
     /// A range A..B without its end, numbers such as 0,5,7, or a file with a number a line.
     #[arg(long, value_name = "A..B|N,..|FILE", required_unless_present = "every")]

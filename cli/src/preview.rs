@@ -26,11 +26,12 @@ use std::path::PathBuf;
   fuseloop preview coco/annotations/instances_val2017.json -n 4 -m 3    # boxes and masks of COCO
   fuseloop preview coco.beton --pipeline detection.toml --each-op")]
 pub(super) struct Args {
-    /// The file.
+    /// The dataset: whatever `fuseloop info` shows.
+    #[arg(value_name = "DATASET")]
     file: PathBuf,
     #[command(flatten)]
     pipeline: Pipeline,
-    /// Samples, spread over the file.
+    /// Samples, spread over the dataset.
     #[arg(long, short = 'n', default_value_t = 6, value_parser = RangedU64ValueParser::<usize>::new().range(1..=32))]
     samples: usize,
     /// Epochs of each sample.

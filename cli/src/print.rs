@@ -4,8 +4,9 @@ use super::problem::Problem;
 use fuseloop::internals::source::Escaped;
 use fuseloop::loader::Placement;
 use fuseloop::write::ProgressFn;
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Writes to stdout. A closed pipe is [`Problem::Stdout`], which ends the command quietly.
@@ -14,9 +15,23 @@ pub(super) fn say(text: &str) -> Result<(), Problem> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Problem::Stdout)
 }
 
-/// Writes a one-line note to stderr.
+/// True if neither notes nor progress are wanted.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Sets whether notes and progress are left out from now on.
+pub(super) fn set_quiet(is_quiet: bool) {
+    IS_QUIET.store(is_quiet, Ordering::Relaxed);
+}
+
+fn is_quiet() -> bool {
+    IS_QUIET.load(Ordering::Relaxed)
+}
+
+/// Writes a one-line note to stderr, unless the command is quiet.
 pub(super) fn note(text: &str) {
-    tell("note", text);
+    if !is_quiet() {
+        tell("note", text);
+    }
 }
 
 /// Writes a warning of the library to stderr, in one line.
@@ -36,6 +51,9 @@ pub(super) fn bar(length: u64, template: &str) -> ProgressBar {
 }
 
 fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
+    if is_quiet() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
     // A wrong template only spoils the looks of the bar, not the work.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);

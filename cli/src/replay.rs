@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 /// Make one sample of one epoch again, bit for bit, and show what every op did to it.
 ///
-/// A sample depends on the seed, the epoch and its index in the file alone: not on the batch it
+/// A sample depends on the seed, the epoch and its index in the dataset alone: not on the batch it
 /// came in, nor on the order, nor on the number of workers. The boxes and keypoints of its objects
 /// are printed before and after the ops: those that a pipeline file declares, or without one those
 /// that the dataset knows of.
@@ -36,11 +36,12 @@ use std::path::{Path, PathBuf};
   fuseloop replay train.beton --pipeline imagenet.toml --epoch 7 --sample 1234 --out replayed
   fuseloop replay coco/annotations/instances_val2017.json --sample 3 --out objects")]
 pub(super) struct Args {
-    /// The file.
+    /// The dataset: whatever `fuseloop info` shows.
+    #[arg(value_name = "DATASET")]
     file: PathBuf,
     #[command(flatten)]
     pipeline: Pipeline,
-    /// The sample's index in the file, from 0.
+    /// The sample's index in the dataset, from 0.
     #[arg(long, value_parser = number::whole::<u64>)]
     sample: u64,
     /// The epoch.

@@ -41,6 +41,7 @@ const LISTED: usize = 50;
 pub(super) struct Args {
     /// The dataset: a .beton file, a folder, tar or TFRecord shards, the files of MNIST or CIFAR, or annotations of
     /// objects.
+    #[arg(value_name = "DATASET")]
     file: PathBuf,
     /// Threads that check; one a core if not given. The report does not depend on it.
     #[arg(long, short, value_parser = number::at_least_one::<NonZeroUsize>)]

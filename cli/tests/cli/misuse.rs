@@ -498,5 +498,80 @@ fn the_command_is_called_fuseloop_whatever_its_crate_is_called() {
         stdout_of(dir.path(), &["--version"]),
         format!("fuseloop {}\n", env!("CARGO_PKG_VERSION"))
     );
-    assert!(stdout_of(dir.path(), &["--help"]).contains("Usage: fuseloop <COMMAND>"));
+    assert!(stdout_of(dir.path(), &["--help"]).contains("Usage: fuseloop [OPTIONS] <COMMAND>"));
+}
+
+#[test]
+fn a_misspelt_workload_is_answered_with_the_nearest() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, errors) = refused(dir.path(), &["bench", "x.beton", "-w", "imagnet"]);
+    assert!(code == 2 && errors.contains("did you mean `imagenet`? Available: W1"), "{errors}");
+}
+
+#[test]
+fn a_quiet_command_leaves_out_notes_and_says_what_was_asked_for() {
+    let dir = dataset();
+    let run = |quiet: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_fuseloop"));
+        command.args(["bench", "photos.beton", "--epochs", "1", "-b", "2"]).args(quiet);
+        command.env("RANK", "3").env("WORLD_SIZE", "8").env("LOCAL_RANK", "3");
+        let output = command.current_dir(dir.path()).output().unwrap();
+        assert!(output.status.success() && !output.stdout.is_empty());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(run(&[]).contains("note: the environment names rank 3 of 8"));
+    assert_eq!(run(&["--quiet"]), "");
+    assert_eq!(run(&["-q"]), "");
+}
+
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = stdout_of(dir.path(), &["completions", shell]);
+        assert!(script.contains("verify") && script.contains("exif-orientation"), "{shell}");
+    }
+    let page = stdout_of(dir.path(), &["man"]);
+    assert!(page.contains(".TH fuseloop 1") && page.contains("fuseloop\\-verify(1)"), "{page}");
+    let page = stdout_of(dir.path(), &["man", "verify"]);
+    assert!(page.contains("fuseloop\\-verify") && page.contains("write\\-indices"), "{page}");
+    let (code, errors) = refused(dir.path(), &["man", "verfy"]);
+    assert!(code == 1 && errors.contains("no command named `verfy`"), "{errors}");
+}
+
+/// Names that people type or paste.
+#[test]
+fn odd_names_of_datasets_are_opened_or_refused_by_name() {
+    let dir = dataset();
+    let (here, root) = (dir.path(), dir.path().to_str().unwrap());
+    let said = |name: &str| stdout_of(here, &["info", name, "--json"]);
+    let plain = said("photos.beton");
+    let samples =
+        |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["samples"].clone();
+    assert_eq!(samples(&plain), 6);
+    fs::copy(here.join("photos.beton"), here.join("a b\n#?%20.beton")).unwrap();
+    fs::copy(here.join("photos.beton"), here.join("-b.beton")).unwrap();
+    for name in [
+        "a b\n#?%20.beton".to_owned(),
+        "./-b.beton".to_owned(),
+        "photos/".to_owned(),
+        "photos/../photos//".to_owned(),
+        format!("file://{root}/photos.beton"),
+        format!("file://localhost{root}/photos/"),
+        format!("file://{root}/%70hotos.beton"),
+        "file://".to_owned() + root + "/photo?.beton",
+    ] {
+        assert_eq!(samples(&said(&name)), 6, "{name:?}");
+    }
+    let (_, errors) = refused(here, &["info", "~/photos.beton"]);
+    assert!(errors.contains("`~` is not replaced by the home folder here"), "{errors}");
+    let (_, errors) = refused(here, &["info", "file://photos.beton"]);
+    assert!(errors.contains("expected three slashes"), "{errors}");
+    let (_, errors) = refused(here, &["info", "ftp://host/photos.beton"]);
+    assert!(errors.contains("only s3, gs, http and https are read"), "{errors}");
+    let (_, errors) = refused(here, &["info", "photos.beton/"]);
+    assert!(!errors.contains("is it a .beton file"), "{errors}");
+    let long = "x".repeat(5000) + ".beton";
+    let (_, errors) = refused(here, &["info", &long]);
+    assert!(errors.contains("too long"), "{errors}");
 }

@@ -1,0 +1,53 @@
+//! `fuseloop completions` and `fuseloop man`: what a shell and `man` are told of the command's arguments.
+//!
+//! Both are made from the definition of the arguments, so they can't differ from it.
+
+use super::print::say;
+use super::problem::Problem;
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+/// Print the script by which a shell completes commands and options.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fuseloop completions bash > ~/.local/share/bash-completion/completions/fuseloop
+  fuseloop completions fish > ~/.config/fish/completions/fuseloop.fish
+  fuseloop completions zsh > ~/.zfunc/_fuseloop      # with ~/.zfunc in $fpath")]
+pub(super) struct CompletionsArgs {
+    /// The shell.
+    shell: Shell,
+}
+
+/// Print the manual page of fuseloop or of one of its commands.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fuseloop man | man -l -
+  fuseloop man info > fuseloop-info.1")]
+pub(super) struct ManArgs {
+    /// The command; the page of fuseloop itself, which lists them, if not given.
+    command: Option<String>,
+}
+
+pub(super) fn completions(args: &CompletionsArgs, mut all: clap::Command) -> Result<(), Problem> {
+    let mut script = vec![];
+    clap_complete::generate(args.shell, &mut all, "fuseloop", &mut script);
+    say(&String::from_utf8_lossy(&script))
+}
+
+pub(super) fn man(args: &ManArgs, mut all: clap::Command) -> Result<(), Problem> {
+    // Gives the commands their full names and the options that all share.
+    all.build();
+    let page = match &args.command {
+        None => Man::new(all),
+        Some(name) => {
+            let found = all.find_subcommand(name).cloned().ok_or_else(|| Problem::Refused {
+                message: format!("no command named `{name}`"),
+                help: "`fuseloop --help` lists the commands",
+            })?;
+            Man::new(found)
+        }
+    };
+    let mut text = vec![];
+    page.render(&mut text).map_err(Problem::Stdout)?;
+    say(&String::from_utf8_lossy(&text))
+}
