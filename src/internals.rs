@@ -272,6 +272,15 @@ pub mod source {
         fn cancel(self, cancel: CancelFlag) -> Self;
     }
 
+    /// Opens the columns of a table that is no file: their names, and their values as JSON lists.
+    pub fn folder_of_columns(
+        name: &str,
+        columns: Vec<(String, String)>,
+        options: &FolderOptions,
+    ) -> Result<Folder, Error> {
+        Folder::of_columns(name, columns, options)
+    }
+
     impl FolderOptionsExt for FolderOptions {
         fn cancel(self, cancel: CancelFlag) -> Self {
             self.cancel(cancel)
@@ -367,7 +376,6 @@ pub mod source {
     pub trait FolderExt {
         fn file(&self, sample: SampleId) -> Option<PathBuf>;
         fn classes(&self) -> &[String];
-        fn ignored(&self) -> &Ignored;
         fn links(&self) -> LinkCounts;
     }
 
@@ -378,10 +386,6 @@ pub mod source {
 
         fn classes(&self) -> &[String] {
             self.classes()
-        }
-
-        fn ignored(&self) -> &Ignored {
-            self.ignored()
         }
 
         fn links(&self) -> LinkCounts {

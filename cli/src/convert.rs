@@ -91,7 +91,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let start = Instant::now();
     check_shards(args)?;
-    let (source, said) = open(&args.src, args.folder)?;
+    let (source, said) = open(&args.src, &args.folder)?;
     let bar = WriteBar::new("samples");
     let options = ConvertOptions {
         max_samples: args.max_samples,
@@ -176,12 +176,12 @@ fn add_renamed(text: &mut String, renamed: &[(String, String)]) {
 
 /// Opens any dataset, and describes which files of a folder were left out. Compressed shards are read
 /// once more, to count their samples.
-fn open(spec: &str, folder: InFolder) -> Result<(Arc<dyn Source>, String), Problem> {
+fn open(spec: &str, folder: &InFolder) -> Result<(Arc<dyn Source>, String), Problem> {
     let mut said = String::new();
     let source: Arc<dyn Source> = match folder.open(spec)? {
         Dataset::Beton(beton) => beton,
         Dataset::Folder(folder) => {
-            add_folder(&mut said, &folder.links(), folder.ignored().count);
+            add_folder(&mut said, &folder.links(), folder.ignored());
             folder
         }
         Dataset::Source(source) => source,

@@ -3,17 +3,60 @@
 use super::print::count;
 use super::problem::Problem;
 use clap::ValueEnum;
-use fuseloop::internals::source::open_dataset;
-use fuseloop::source::{Dataset, FolderOptions, LinkCounts, Links};
+use fuseloop::internals::source::{Escaped, open_dataset};
+use fuseloop::source::{ClassNames, Dataset, FolderOptions, Ignored, LinkCounts, Links};
+use std::convert::Infallible;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// How a folder is read.
+/// How links in a folder are treated.
 #[derive(clap::Args, Clone, Copy, Debug)]
-pub(super) struct InFolder {
+pub(super) struct OnLinks {
     /// What becomes of symbolic links in a folder.
     #[arg(long, value_enum, default_value_t = OnLink::Follow)]
     links: OnLink,
+}
+
+/// How a folder or a table is read.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct InFolder {
+    #[command(flatten)]
+    links: OnLinks,
+    /// Where labels come from: `auto`, `none`, `folder`, `file_name`, or a column of a table.
+    #[arg(long, value_name = "SOURCE", default_value = "auto")]
+    label: String,
+    /// Open this folder in the folder, such as `train`.
+    #[arg(long, value_name = "NAME")]
+    split: Option<String>,
+    /// Number classes as this file lists them: one name per line, or a dataset's `.classes.json`.
+    #[arg(long, value_name = "FILE")]
+    classes: Option<PathBuf>,
+    /// Column of a table that has the paths of the images.
+    #[arg(long, value_name = "COLUMN")]
+    image: Option<String>,
+    /// Folder that the paths in a table are relative to [default: the folder of the table].
+    #[arg(long, value_name = "FOLDER")]
+    root: Option<PathBuf>,
+    /// Ending that the paths in a table lack, such as `.jpg`.
+    #[arg(long)]
+    suffix: Option<String>,
+    /// Character between the columns of a table; `tab` is the tab.
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    delimiter: Option<char>,
+    /// Read values in double quotes without them: the default, but not in a .tsv.
+    #[arg(long, value_name = "BOOL")]
+    quotes: Option<bool>,
+    /// Read missing numbers in a table as NaN. By default, they are damage.
+    #[arg(long)]
+    missing_as_nan: bool,
+}
+
+/// Parses the character between columns.
+fn delimiter(text: &str) -> Result<char, String> {
+    match text {
+        "tab" | "\\t" => Ok('\t'),
+        text => text.parse().map_err(|_| format!("{text:?}: expected one character, or `tab`")),
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -26,7 +69,7 @@ enum OnLink {
     Refuse,
 }
 
-impl InFolder {
+impl OnLinks {
     pub(super) fn links(self) -> Links {
         match self.links {
             OnLink::Follow => Links::Follow,
@@ -34,14 +77,43 @@ impl InFolder {
             OnLink::Refuse => Links::Refuse,
         }
     }
+}
 
-    pub(super) fn options(self) -> FolderOptions {
-        FolderOptions::default().links(self.links())
+impl InFolder {
+    pub(super) fn links(&self) -> Links {
+        self.links.links()
+    }
+
+    pub(super) fn options(&self) -> Result<FolderOptions, Problem> {
+        let label = self.label.parse().unwrap_or_else(|never: Infallible| match never {});
+        let mut options = FolderOptions::default().links(self.links()).label(label);
+        if let Some(split) = &self.split {
+            options = options.split(split);
+        }
+        if let Some(file) = &self.classes {
+            options = options.classes(ClassNames::open(file)?);
+        }
+        if let Some(column) = &self.image {
+            options = options.image(column);
+        }
+        if let Some(root) = &self.root {
+            options = options.root(root);
+        }
+        if let Some(suffix) = &self.suffix {
+            options = options.suffix(suffix);
+        }
+        if let Some(delimiter) = self.delimiter {
+            options = options.delimiter(delimiter);
+        }
+        if let Some(quotes) = self.quotes {
+            options = options.quotes(quotes);
+        }
+        Ok(options.missing_as_nan(self.missing_as_nan))
     }
 
     /// Opens a dataset of any kind.
-    pub(super) fn open(self, name: impl AsRef<Path>) -> Result<Dataset, Problem> {
-        Ok(open_dataset(name.as_ref(), &self.options())?)
+    pub(super) fn open(&self, name: impl AsRef<Path>) -> Result<Dataset, Problem> {
+        Ok(open_dataset(name.as_ref(), &self.options()?)?)
     }
 }
 
@@ -52,11 +124,26 @@ pub(super) fn add_links(text: &mut String, links: &LinkCounts) {
     }
 }
 
-/// Adds how links were treated, and the number of files that are no samples.
-pub(super) fn add_folder(text: &mut String, links: &LinkCounts, ignored: u64) {
+/// The most extensions of ignored files that are listed.
+const MOST_EXTENSIONS: usize = 8;
+
+/// Adds how links were treated, and the number of files that are no samples, by their extensions.
+pub(super) fn add_folder(text: &mut String, links: &LinkCounts, ignored: &Ignored) {
     add_links(text, links);
-    if ignored > 0 {
-        let noun = if ignored == 1 { "other name" } else { "other names" };
-        let _ = writeln!(text, "{} {noun} ignored", count(ignored));
+    if ignored.count > 0 {
+        let noun = if ignored.count == 1 { "other name" } else { "other names" };
+        let _ = write!(text, "{} {noun} ignored", count(ignored.count));
+        let named = ignored.extensions.iter().filter(|(extension, _)| !extension.is_empty());
+        let mut named: Vec<String> = named
+            .map(|(extension, files)| format!("{} .{}", count(*files), Escaped(extension)))
+            .collect();
+        if named.len() > MOST_EXTENSIONS {
+            named.truncate(MOST_EXTENSIONS);
+            named.push("...".to_owned());
+        }
+        if !named.is_empty() {
+            let _ = write!(text, " ({})", named.join(", "));
+        }
+        text.push('\n');
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         return Err(Problem::Annotated { path: args.dataset.clone() });
     }
     let text = if args.dataset.is_dir() {
-        index_folder(&args.dataset, args.folder)?
+        index_folder(&args.dataset, &args.folder)?
     } else {
         let name = args.dataset.to_string_lossy();
         let bar = bar(0, "{wide_bar} {human_pos}/{human_len} shards, {eta} left");
@@ -61,8 +61,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     say(&text)
 }
 
-fn index_folder(dir: &Path, folder: InFolder) -> Result<String, Problem> {
-    let folder = Folder::open(dir, &folder.options())?;
+fn index_folder(dir: &Path, folder: &InFolder) -> Result<String, Problem> {
+    let folder = Folder::open(dir, &folder.options()?)?;
     let path = saved_listing(dir);
     folder.save_listing(&path)?;
     let (images, classes) = (folder.len(), folder.classes().len() as u64);
@@ -74,6 +74,6 @@ fn index_folder(dir: &Path, folder: InFolder) -> Result<String, Problem> {
     let mut text =
         format!("{} of {classes}, listed in {}\n", counted(images, "image"), Escaped(&path));
     add_costly(&mut text, &folder);
-    add_folder(&mut text, &folder.links(), folder.ignored().count);
+    add_folder(&mut text, &folder.links(), folder.ignored());
     Ok(text)
 }

@@ -15,8 +15,8 @@ use fuseloop::internals::source::beton::{FieldError, OpenError, SourceCause, Sou
 use fuseloop::internals::source::{ClassCounts, Escaped, ObjectFields, has_labels_apart};
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
-    Beton, BoxError, ClassNames, CustomRow, Dataset, FieldKind, FieldSpec, Folder, ImageStats,
-    OpenOptions, Source, Stream,
+    Beton, BoxError, ClassNames, CustomRow, Dataset, FieldKind, FieldSpec, Folder, Ignored,
+    ImageStats, OpenOptions, Source, Stream,
 };
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -129,7 +129,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
             folder_words(&folder) + &class_words(&counted_classes(&*folder)?)
         }
         (Dataset::Folder(folder), true) => {
-            let json = any_json(&folder.name(), Some(folder.len()), folder.fields());
+            let mut json = any_json(&folder.name(), Some(folder.len()), folder.fields());
+            json["ignored"] = ignored_json(folder.ignored());
             with_classes(json, &counted_classes(&*folder)?)
         }
         (Dataset::Source(source), false) => {
@@ -274,9 +275,14 @@ fn with_classes(mut json: Value, classes: &[NamedClass]) -> String {
     format!("{json:#}\n")
 }
 
+/// Returns the numbers of files that are no samples, by their extensions; those without one are under "".
+fn ignored_json(ignored: &Ignored) -> Value {
+    ignored.extensions.iter().map(|(extension, &files)| (extension.clone(), files)).collect()
+}
+
 fn folder_words(folder: &Folder) -> String {
     let mut text = head_words(folder);
-    add_folder(&mut text, &folder.links(), folder.ignored().count);
+    add_folder(&mut text, &folder.links(), folder.ignored());
     text + &field_words(folder.fields())
 }
 

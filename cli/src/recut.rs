@@ -1,7 +1,7 @@
 //! `fuseloop recut`: copies a dataset and re-cuts its JPEGs, or stores them as bit planes. The functions that report re-cutting are
 //! shared with `fuseloop write`.
 
-use super::folder::{InFolder, add_links};
+use super::folder::{OnLinks, add_links};
 use super::number;
 use super::print::{WriteBar, bytes, count, counted, rate, say};
 use super::problem::Problem;
@@ -49,7 +49,7 @@ pub(super) struct Args {
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
     #[command(flatten)]
-    in_folder: InFolder,
+    in_folder: OnLinks,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -149,7 +149,7 @@ impl Pipeline {
             ranks: None,
             moves_targets: false,
             exif_orientation: self.exif_orientation,
-            folder: self.folder,
+            folder: self.folder.clone(),
         })
     }
 }

@@ -75,6 +75,7 @@ impl Args {
             damaged: self.damaged.into(),
             progress: bar.progress(),
             links: self.in_folder.links(),
+            folder: self.in_folder.options()?,
             image: self.stored.options()?,
             ..WriteOptions::default()
         })

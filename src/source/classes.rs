@@ -23,6 +23,7 @@
 
 use super::beside::{BesideFile, BesideFileError};
 use super::{BoxError, Escaped, Location};
+use crate::error::{Error, ErrorKind};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -64,6 +65,41 @@ impl ClassNames {
     #[must_use]
     pub fn get(&self, number: i64) -> Option<&str> {
         self.0.get(&number).map(String::as_str)
+    }
+
+    /// Reads names from a file: a text with one name per line, in the order of their numbers from 0, or the
+    /// `NAME.classes.json` of a dataset.
+    ///
+    /// # Errors
+    ///
+    /// If the file can't be read, has no names, or is damaged.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let bad = |reason: String| {
+            let file = Escaped(&path.to_string_lossy()).to_string();
+            Error::boxed(format!("{file}: {reason}").into(), ErrorKind::Parameter)
+        };
+        let table = ClassTable::read(path).map_err(|error| bad(error.to_string()))?;
+        let names = match table {
+            Some(table) => table.names(),
+            None => {
+                let text = std::fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
+                let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+                let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+                if lines.first().is_some_and(|line| line.starts_with(['{', '['])) {
+                    return Err(bad("JSON of another program: write one name per line".into()));
+                }
+                (0..).zip(lines.into_iter().map(str::to_owned)).collect()
+            }
+        };
+        let mut seen = BTreeSet::new();
+        if let Some((_, name)) = names.iter().find(|(_, name)| !seen.insert(*name)) {
+            return Err(bad(format!("two classes are called {:?}", Escaped(name).to_string())));
+        }
+        if seen.is_empty() {
+            return Err(bad("no names of classes: write one per line".into()));
+        }
+        Ok(names)
     }
 
     /// Returns numbers and names, in the order of the numbers.

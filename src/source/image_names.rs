@@ -2,7 +2,8 @@
 //!
 //! | extension       | format | in builds with   |
 //! |-----------------|--------|------------------|
-//! | jpg, jpeg, png  |        | any features     |
+//! | jpg, jpeg, jpe, jfif | JPEG | any features  |
+//! | png             | PNG    | any features     |
 //! | webp            | WebP   | the feature `webp` |
 //! | tif, tiff       | TIFF   | the feature `tiff` |
 //!
@@ -11,25 +12,25 @@
 #[cfg(all(feature = "tiff", feature = "webp"))]
 macro_rules! listed {
     () => {
-        ".jpg, .jpeg, .png, .webp, .tif or .tiff"
+        ".jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif or .tiff"
     };
 }
 #[cfg(all(feature = "tiff", not(feature = "webp")))]
 macro_rules! listed {
     () => {
-        ".jpg, .jpeg, .png, .tif or .tiff"
+        ".jpg, .jpeg, .jpe, .jfif, .png, .tif or .tiff"
     };
 }
 #[cfg(all(not(feature = "tiff"), feature = "webp"))]
 macro_rules! listed {
     () => {
-        ".jpg, .jpeg, .png or .webp"
+        ".jpg, .jpeg, .jpe, .jfif, .png or .webp"
     };
 }
 #[cfg(not(any(feature = "tiff", feature = "webp")))]
 macro_rules! listed {
     () => {
-        ".jpg, .jpeg or .png"
+        ".jpg, .jpeg, .jpe, .jfif or .png"
     };
 }
 
@@ -37,6 +38,8 @@ macro_rules! listed {
 pub(crate) const IMAGE_EXTENSIONS: &[&str] = &[
     "jpg",
     "jpeg",
+    "jpe",
+    "jfif",
     "png",
     #[cfg(feature = "webp")]
     "webp",
@@ -44,6 +47,15 @@ pub(crate) const IMAGE_EXTENSIONS: &[&str] = &[
     "tif",
     #[cfg(feature = "tiff")]
     "tiff",
+];
+
+/// The extensions of pictures in formats that no build reads, or not every one: pictures that are left out are probably
+/// missed. The last line has the raw files of cameras.
+const OTHER_PICTURES: &[&str] = &[
+    "webp", "tif", "tiff", "heic", "heif", "hif", "avif", "bmp", "dib", "gif", "apng", "jxl",
+    "jp2", "j2k", "jpf", "jpx", "jxr", "ppm", "pgm", "pbm", "pnm", "pam", "pfm", "ico", "svg",
+    "tga", "psd", "exr", "hdr", "dcm", "qoi", "jls", "dng", "cr2", "cr3", "crw", "nef", "nrw",
+    "arw", "srf", "sr2", "raf", "orf", "rw2", "pef", "srw", "raw", "3fr", "iiq",
 ];
 
 /// The extensions of masks: of formats that store exact numbers.
@@ -75,17 +87,24 @@ pub(super) fn why_not(extension: Option<&str>) -> Option<&'static str> {
     })
 }
 
+/// Returns whether files with this extension are pictures, of any format.
+pub(super) fn is_picture(extension: &str) -> bool {
+    let mut known = IMAGE_EXTENSIONS.iter().chain(OTHER_PICTURES);
+    known.any(|one| extension.eq_ignore_ascii_case(one))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_of_formats_that_a_build_leaves_out_name_their_feature() {
-        for name in ["jpg", "JPEG", "Png"] {
+        for name in ["jpg", "JPEG", "Png", "jfif"] {
             assert_eq!(why_not(Some(name)), None);
         }
         let other = why_not(Some("gif")).unwrap();
         assert!(other.starts_with("not called .jpg, .jpeg"), "{other}");
+        assert!(is_picture("HEIC") && is_picture("JFIF") && !is_picture("txt"));
         assert_eq!(why_not(None), Some(other));
         for (name, feature, is_read) in [
             ("webp", "`webp`", cfg!(feature = "webp")),

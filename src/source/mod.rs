@@ -94,11 +94,9 @@ pub(crate) use escape::Escaped;
 pub use field_kind::{FieldKind, FieldSpec};
 pub use file::ReadAt;
 pub(crate) use file::refuse_cut;
-pub use folder::{Folder, FolderOptions, Ignored, LinkCounts, Links};
+pub use folder::{Folder, FolderOptions, Ignored, Labels, LinkCounts, Links};
 #[cfg(feature = "write")]
-pub(crate) use folder::{
-    FolderWalk, ImageList, Labelled, ListError, PendingDir, Rules, is_jpeg_name,
-};
+pub(crate) use folder::{FolderWalk, ListError, PendingDir, Rules, is_jpeg_name, open_list};
 pub use generate::{Generated, Generator, Queue, QueueStats};
 #[cfg(feature = "write")]
 pub(crate) use image_header::SampleFormat;

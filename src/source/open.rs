@@ -177,7 +177,23 @@ pub fn open_dataset(path: &Path, options: &FolderOptions) -> Result<Dataset, Err
     let of_url = location::path_of_url(path)?;
     let path = of_url.as_deref().unwrap_or(path);
     check_name(path)?;
-    Dataset::of_format(FileFormat::of(path), path, options)
+    if let (Some(split), options) = options.take_split() {
+        let whole = path.join(split);
+        if !whole.is_dir() {
+            let reason = format!("no folder {:?} for `split`", whole.display().to_string());
+            return Err(Error::boxed(reason.into(), ErrorKind::Parameter));
+        }
+        return open_dataset(&whole, &options);
+    }
+    let format = FileFormat::of(path);
+    if format != FileFormat::Folder && options.are_of_folders() {
+        let dataset = Escaped(&path.to_string_lossy()).to_string();
+        let reason = format!(
+            "{dataset} is no folder of images and no table: `label`, `classes` and the options of columns are for these alone"
+        );
+        return Err(Error::boxed(reason.into(), ErrorKind::Parameter));
+    }
+    Dataset::of_format(format, path, options)
 }
 
 /// Refuses names that can't be meant as they stand, unless something is called so.
@@ -346,7 +362,8 @@ impl FileFormat {
         } else if is_tf_shard() {
             if name.ends_with(".gz") { Self::TfRecordStream } else { Self::TfRecords }
         } else if ends(&[
-            ".csv", ".tsv", ".jsonl", ".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff",
+            ".csv", ".tsv", ".jsonl", ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif",
+            ".tiff",
         ]) {
             Self::Folder
         } else {

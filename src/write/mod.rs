@@ -79,7 +79,7 @@ pub use crate::source::{Ignored, LinkCounts, Links};
 use crate::error::{BoxError, Error};
 use crate::sample::SampleId;
 use crate::source::{
-    ClassNames, ClassTable, FieldKind, FieldSpec, ImageList, Labelled, classes_beside,
+    ClassNames, ClassTable, FieldKind, FieldSpec, Folder, Source as _, classes_beside, open_list,
 };
 use atomic_file::AtomicFile;
 use beside::{Beside, put_classes};
@@ -235,25 +235,25 @@ pub fn write_folder(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<FolderReport, Error> {
-    let list =
-        ImageList::open(dir.as_ref(), options.links, &options.cancel).map_err(WriteCause::from)?;
+    let folder = options.folder.clone().links(options.links).cancel(options.cancel.clone());
+    let list = open_list(dir.as_ref(), &folder).map_err(WriteCause::from)?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, &out, options)?;
-    let ImageList { classes, class_names, ignored, links, .. } = list;
+    let (classes, ignored, links) = (list.classes().to_vec(), list.ignored().clone(), list.links());
+    let class_names = list.class_names().ok().flatten();
     name_classes(out.as_ref(), class_names.as_ref())?;
     Ok(FolderReport { written, classes, ignored, links })
 }
 
-impl Samples for ImageList {
+impl Samples for Folder {
     fn count(&self) -> u64 {
-        self.images.len() as u64
+        self.len()
     }
 
     fn sample(&self, id: SampleId) -> Result<Vec<FieldValue>, BoxError> {
-        let image = usize::try_from(id.0).ok().and_then(|index| self.images.get(index));
-        let Labelled { path, label } = image.ok_or("no such image in the list")?;
-        Ok(vec![FieldValue::Image(ImageInput::Path(path.clone())), FieldValue::Int(*label)])
+        let (path, label) = self.labelled(id)?;
+        Ok(vec![FieldValue::Image(ImageInput::Path(path)), FieldValue::Int(label)])
     }
 }
 

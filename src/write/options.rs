@@ -6,7 +6,7 @@ use super::progress::ProgressFn;
 use crate::cancel::CancelFlag;
 use crate::recut::Tile;
 use crate::sample::Limits;
-use crate::source::{FieldKind, FieldSpec, Links, ObjectField, ObjectFields};
+use crate::source::{FieldKind, FieldSpec, FolderOptions, Links, ObjectField, ObjectFields};
 use crate::threads::{self, ThreadsError};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -71,6 +71,8 @@ pub struct WriteOptions {
     pub limits: Limits,
     /// How symbolic links are treated when a folder is written.
     pub links: Links,
+    /// Where the labels of a folder come from, and what the columns of a table are. Links are treated as `links` says.
+    pub folder: FolderOptions,
 }
 
 impl Default for WriteOptions {
@@ -86,6 +88,7 @@ impl Default for WriteOptions {
             images: BTreeMap::new(),
             limits: Limits::DEFAULT,
             links: Links::default(),
+            folder: FolderOptions::default(),
         }
     }
 }

@@ -49,14 +49,13 @@ pub enum ListError {
         /// The table.
         path: PathBuf,
     },
-    /// A file of a folder without sub-folders has no `_` in its name.
-    #[error(
-        "{path:?}: no class: a folder without sub-folders needs names such as class_name.jpg \
-         (or give a .csv file of path,label)"
-    )]
-    NoClass {
-        /// The file.
+    /// The labels would be a guess.
+    #[error("{path:?}: {reason}")]
+    Guess {
+        /// The file or folder.
         path: PathBuf,
+        /// What was found, and what may be set.
+        reason: String,
     },
     /// The dataset is not written from a list of images and labels.
     #[error(
@@ -67,18 +66,6 @@ pub enum ListError {
         path: PathBuf,
         /// A description of what was found there.
         found: &'static str,
-    },
-    /// A line of a table is not `path,label`.
-    #[error(
-        "{path:?}: line {line}: {found} columns, expected path and label: quote a value that has a comma"
-    )]
-    Columns {
-        /// The table.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
-        /// The number of columns on the line.
-        found: usize,
     },
     /// The lines of a table do not match its header or its first line.
     #[error("{path:?}: line {line}: {}", Escaped(reason))]
@@ -140,15 +127,6 @@ pub enum ListError {
         /// The feature that would let it.
         reason: String,
     },
-    /// A table is not CSV in UTF-8.
-    #[cfg(feature = "tables")]
-    #[error("{path:?}: {source}")]
-    Csv {
-        /// The table.
-        path: PathBuf,
-        /// The position, and the reason.
-        source: csv::Error,
-    },
 }
 
 /// Returns the link counts for the end of a message.
@@ -170,8 +148,7 @@ impl Cause for ListError {
             Self::Threads(error) => error.details(),
             Self::Empty { path, .. }
             | Self::EmptyTable { path }
-            | Self::NoClass { path }
-            | Self::Columns { path, .. }
+            | Self::Guess { path, .. }
             | Self::Table { path, .. }
             | Self::Saved { path, .. } => format.path(path),
             Self::ClassFile(error) => error.details(),
@@ -184,10 +161,6 @@ impl Cause for ListError {
             Self::Address { .. } => Details::of(ErrorKind::Unsupported),
             Self::NotAList { path, .. } | Self::LeftOut { path, .. } => {
                 Details::of(ErrorKind::Unsupported).path(path)
-            }
-            #[cfg(feature = "tables")]
-            Self::Csv { path, source } => {
-                source.position().iter().fold(format.path(path), |d, at| d.offset(at.byte()))
             }
         }
     }

@@ -5,35 +5,72 @@
 //! | a folder with sub-folders  | by class; in a class by directory, in byte order of the paths; in a directory in byte order of the names     | the sub-folder |
 //! | a folder without them      | by class; in a class in byte order of the names            | the name before the first `_` |
 //! | a pattern: `data/**/*.jpg` | in byte order of the paths                                 | the folder that the file is in |
+//! | one image, or several of one folder | as given                                          | none             |
 //!
 //! A folder with a `metadata.jsonl` or `metadata.csv` of its images is opened as this table (`table.rs`).
 //!
 //! Classes are numbered from 0 in the byte order of their names. This is what torchvision's
 //! `ImageFolder` does, whose order of directories is `sorted(os.walk(class, followlinks=True))`, with
-//! two exceptions: names that begin with a dot are ignored here, and a class without images keeps its
-//! number here and is refused there.
+//! three exceptions: names that begin with a dot and [junk](super::walk::JUNK) are ignored here, and a class without images
+//! keeps its number here and is refused there.
+//!
+//! What would be a guess is refused, unless [`Labels`] says where labels come from:
+//!
+//! | found                                                              | probably              |
+//! |--------------------------------------------------------------------|-----------------------|
+//! | class folders that are splits: two of them, or no others           | the root of a dataset |
+//! | one class folder, called `images` or the like, or beside a table   | images of a table     |
+//! | a `metadata` table, or one of Parquet, in a class folder           | the same              |
+//! | a folder without sub-folders, with a table beside the images       | the same              |
+//! | names of files that have all the same text before `_`, or no `_`   | images without labels |
+//! | a pattern that matches files of one folder                         | the same              |
+//!
+//! Classes from the names of files are warned of, unless they are WordNet's ids (`n01440764_1.JPEG`).
 
 use super::error::ListError;
 use super::links::{LinkCounts, Links, NotFollowed};
-use super::list::Ignored;
+use super::list::{BESIDE, Ignored};
 use super::names::Names;
-use super::walk::{FolderWalk, Listing, PendingDir, Rules};
+use super::options::Labels;
+use super::walk::{self, FolderWalk, Listing, PendingDir, Rules};
 use crate::parallel;
-use crate::source::Location;
+use crate::source::{Escaped, Location};
+use crate::warnings::warn;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The names of splits, which are no classes.
+const SPLITS: [&str; 10] =
+    ["train", "training", "trn", "val", "valid", "validation", "dev", "eval", "test", "testing"];
+
+/// The names of folders of images, which are no classes.
+const CONTAINERS: [&str; 9] =
+    ["images", "image", "imgs", "img", "photos", "pictures", "pics", "jpegimages", "data"];
+
+/// Where the labels of a folder come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum LabelRule {
+    #[default]
+    Folder,
+    FileName,
+    None,
+}
+
 /// Files and their classes.
 #[derive(Default)]
 pub(super) struct ListedFiles {
     pub(super) names: Names,
+    /// The classes of the files; empty if files have none.
     pub(super) labels: Vec<i64>,
+    pub(super) labelled_by: LabelRule,
     /// The names of the classes, not escaped.
     pub(super) classes: Vec<String>,
     pub(super) ignored: Ignored,
     pub(super) links: LinkCounts,
+    /// The name of the dataset in warnings.
+    pub(super) name: String,
 }
 
 impl ListedFiles {
@@ -46,10 +83,13 @@ impl ListedFiles {
     }
 
     fn refuse_empty(self, path: &Path) -> Result<Self, ListError> {
-        if self.labels.is_empty() {
+        if self.names.len() == 0 {
             let (ignored, links) = (self.ignored.count, self.links);
             let mut reasons = self.ignored.first.iter().map(|(_, reason)| *reason);
-            let hint = reasons.find(|reason| reason.contains("a build of fuseloop"));
+            let hint =
+                reasons.find(|reason| reason.contains("a build of fuseloop") || *reason == BESIDE);
+            let hint = hint
+                .map(|hint| if hint == BESIDE { "images beside the class folders" } else { hint });
             return Err(ListError::Empty { path: path.to_owned(), ignored, hint, links });
         }
         Ok(self)
@@ -57,35 +97,175 @@ impl ListedFiles {
 }
 
 /// Lists the images of a folder.
-pub(super) fn of_folder(root: &Path, rules: &Rules) -> Result<ListedFiles, ListError> {
+pub(super) fn of_folder(
+    root: &Path,
+    rules: &Rules,
+    labels: &Labels,
+) -> Result<ListedFiles, ListError> {
     let mut walk = FolderWalk::new(rules);
     let real = fs::canonicalize(root).map_err(ListError::io(root))?;
-    let mut top = walk.list(root, &PendingDir::root(real))?;
-    if top.dirs.is_empty() {
-        return by_prefix(root, top, walk)?.refuse_empty(root);
+    let dir = PendingDir::root(real);
+    let guess = |reason: String| ListError::Guess { path: root.to_owned(), reason };
+    match labels {
+        Labels::None => {
+            let listings = walk.below(root, dir)?;
+            without_labels(listings, walk)?.refuse_empty(root)
+        }
+        Labels::FileName => {
+            let listings = walk.below(root, dir)?;
+            by_prefix(root, listings, walk)?.refuse_empty(root)
+        }
+        Labels::Column(column) => Err(guess(format!(
+            "`label` is the column `{column}`, but the dataset is a folder: open the table in it by its name"
+        ))),
+        Labels::Auto | Labels::Folder => {
+            let mut top = walk.list(root, &dir)?;
+            if top.dirs.is_empty() && *labels == Labels::Auto {
+                let table = walk.tables.first().cloned();
+                let list = by_prefix(root, vec![top], walk)?.refuse_empty(root)?;
+                return match flat_guess(&list, table) {
+                    Some(reason) => Err(guess(reason)),
+                    None => Ok(list),
+                };
+            }
+            for image in top.files.drain(..) {
+                walk.ignored.add(root.join(image), BESIDE);
+            }
+            let (list, tables) = by_folder(root, rules, &top, walk)?;
+            let list = list.refuse_empty(root)?;
+            match folders_guess(&list, &tables).filter(|_| *labels == Labels::Auto) {
+                Some(reason) => Err(guess(reason)),
+                None => Ok(list),
+            }
+        }
     }
-    for image in top.files.drain(..) {
-        walk.ignored.add(root.join(image), "beside the class folders, not in one");
-    }
-    by_folder(root, rules, &top, walk)?.refuse_empty(root)
 }
 
-/// Lists one class for each folder; several folders are read at a time.
+/// Returns why the classes of a folder without sub-folders would be a guess. Warns of what is probably right.
+fn flat_guess(list: &ListedFiles, table: Option<PathBuf>) -> Option<String> {
+    let choose = "set `label` to `none` to open the images without labels, or to `file_name` to take the text before `_` for \
+                  the class";
+    if let Some(table) = table {
+        let table = shown(&table);
+        return Some(format!(
+            "a table {table} lies beside the images: open the table by its name, or {choose}"
+        ));
+    }
+    let classes = list.classes.len();
+    if let [only] = &list.classes[..] {
+        return Some(format!(
+            "no class folders, and the names of all {} images have {:?} before `_`: {choose}",
+            list.names.len(),
+            Escaped(only).to_string()
+        ));
+    }
+    let is_wordnet = |class: &String| {
+        class
+            .strip_prefix('n')
+            .is_some_and(|id| id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    if !list.classes.iter().all(is_wordnet) {
+        let first: Vec<String> =
+            list.classes.iter().take(3).map(|name| Escaped(name).to_string()).collect();
+        let more = if classes > 3 { ", ..." } else { "" };
+        warn(format_args!(
+            "{}: no class folders: the {classes} classes are the text before `_` in the names of the files ({}{more}); set \
+             `label` to `file_name` if that is right, or to `none` to open the images without labels",
+            list.name,
+            first.join(", ")
+        ));
+    }
+    None
+}
+
+/// Returns why class folders are probably no classes. `tables` are the tables that were found, relative to the folder.
+fn folders_guess(list: &ListedFiles, tables: &[PathBuf]) -> Option<String> {
+    let mut used = vec![false; list.classes.len()];
+    for label in &list.labels {
+        if let Some(used) = usize::try_from(*label).ok().and_then(|label| used.get_mut(label)) {
+            *used = true;
+        }
+    }
+    let used: Vec<&String> = list
+        .classes
+        .iter()
+        .zip(used)
+        .filter(|(_, is_used)| *is_used)
+        .map(|(class, _)| class)
+        .collect();
+    let names = |classes: &[&String]| {
+        let names: Vec<String> =
+            classes.iter().take(5).map(|name| Escaped(name).to_string()).collect();
+        names.join(", ")
+    };
+    let as_classes = "set `label` to `folder` to take the folders for classes";
+    let is_nested = |table: &&PathBuf| {
+        let is_metadata =
+            table.file_stem().is_some_and(|stem| stem.eq_ignore_ascii_case("metadata"));
+        let is_parquet = table.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("parquet"));
+        table.components().count() > 1 && (is_metadata || is_parquet)
+    };
+    let (splits, _): (Vec<&String>, Vec<&String>) = used.iter().partition(|class| is_split(class));
+    if splits.len() > 1 || splits.len() == used.len() && !splits.is_empty() {
+        let first = Escaped(splits[0]).to_string();
+        return Some(format!(
+            "its folders are splits of a dataset ({}): set `split`, such as to `{first}`, or open one of the folders, or {as_classes}",
+            names(&splits)
+        ));
+    }
+    if let Some(table) = tables.iter().find(is_nested) {
+        return Some(format!(
+            "{} may list the images: open the table or its folder by its name, or {as_classes}",
+            shown(table)
+        ));
+    }
+    let [only] = used[..] else { return None };
+    let is_container = CONTAINERS.iter().any(|name| only.eq_ignore_ascii_case(name));
+    let beside = tables.iter().find(|table| table.components().count() == 1);
+    let choose =
+        format!("set `label` to `none` to open the images without labels, or {as_classes}");
+    match beside {
+        Some(table) => Some(format!(
+            "all images are in the folder {}, and a table {} lies beside it: open the table by its name, or {choose}",
+            names(&used),
+            shown(table)
+        )),
+        None if is_container => Some(format!(
+            "all images are in the folder {}, which would be the only class: {choose}",
+            names(&used)
+        )),
+        None => None,
+    }
+}
+
+/// Returns whether a folder is called like a split: `train`, `Test`, `val2017`.
+fn is_split(name: &str) -> bool {
+    let name =
+        name.trim_end_matches(|last: char| last.is_ascii_digit() || last == '_' || last == '-');
+    SPLITS.iter().any(|split| name.eq_ignore_ascii_case(split))
+}
+
+/// Shows the path of a file of a folder.
+fn shown(path: &Path) -> String {
+    Escaped(&path.to_string_lossy()).to_string()
+}
+
+/// Lists one class for each folder; several folders are read at a time. Returns the tables among the files, too.
 fn by_folder(
     root: &Path,
     rules: &Rules,
     top: &Listing,
     root_walk: FolderWalk<'_>,
-) -> Result<ListedFiles, ListError> {
+) -> Result<(ListedFiles, Vec<PathBuf>), ListError> {
     let read = |class: &PendingDir| {
         let mut walk = FolderWalk::new(rules);
-        Ok((walk.below(root, class.clone())?, walk.ignored, walk.links))
+        Ok((walk.below(root, class.clone())?, walk.ignored, walk.links, walk.tables))
     };
     let read: Result<Vec<_>, ListError> = parallel::map(&top.dirs, read)?.into_iter().collect();
-    let FolderWalk { ignored, links, .. } = root_walk;
+    let FolderWalk { ignored, links, mut tables, .. } = root_walk;
     let mut list = ListedFiles { ignored, links, ..ListedFiles::default() };
     list.names.add_dir(PathBuf::new(), top.modified);
-    for ((label, class), (dirs, ignored, links)) in (0..).zip(&top.dirs).zip(read?) {
+    for ((label, class), (dirs, ignored, links, below)) in (0..).zip(&top.dirs).zip(read?) {
         list.classes.push(class.path.to_string_lossy().into_owned());
         for listing in dirs {
             let dir = list.names.add_dir(listing.path, listing.modified);
@@ -93,27 +273,51 @@ fn by_folder(
         }
         list.ignored.append(ignored);
         list.links.add(links);
+        tables.extend(below);
     }
+    Ok((list, tables))
+}
+
+/// Lists images without classes, directory by directory.
+fn without_labels(listings: Vec<Listing>, walk: FolderWalk<'_>) -> Result<ListedFiles, ListError> {
+    let FolderWalk { ignored, links, .. } = walk;
+    let labelled_by = LabelRule::None;
+    let mut list = ListedFiles { ignored, links, labelled_by, ..ListedFiles::default() };
+    for listing in listings {
+        let dir = list.names.add_dir(listing.path, listing.modified);
+        listing.files.iter().try_for_each(|name| list.add(dir, name, 0))?;
+    }
+    list.labels.clear();
     Ok(list)
 }
 
 /// Lists one class for each prefix of the names.
-fn by_prefix(root: &Path, top: Listing, walk: FolderWalk<'_>) -> Result<ListedFiles, ListError> {
-    let mut by_class = BTreeMap::<Vec<u8>, Vec<OsString>>::new();
-    for name in top.files {
-        let bytes = name.as_encoded_bytes();
-        let Some(end) = bytes.iter().position(|&byte| byte == b'_') else {
-            return Err(ListError::NoClass { path: root.join(name) });
-        };
-        by_class.entry(bytes[..end].to_vec()).or_default().push(name);
-    }
+fn by_prefix(
+    root: &Path,
+    listings: Vec<Listing>,
+    walk: FolderWalk<'_>,
+) -> Result<ListedFiles, ListError> {
     let FolderWalk { ignored, links, .. } = walk;
-    let mut list = ListedFiles { ignored, links, ..ListedFiles::default() };
-    let dir = list.names.add_dir(PathBuf::new(), top.modified);
+    let (labelled_by, name) = (LabelRule::FileName, shown(root));
+    let mut list = ListedFiles { ignored, links, labelled_by, name, ..ListedFiles::default() };
+    let mut by_class = BTreeMap::<Vec<u8>, Vec<(usize, OsString)>>::new();
+    for listing in listings {
+        let dir = list.names.add_dir(listing.path.clone(), listing.modified);
+        for name in listing.files {
+            let bytes = name.as_encoded_bytes();
+            let Some(end) = bytes.iter().position(|&byte| byte == b'_') else {
+                let path = root.join(&listing.path).join(name);
+                let reason = "no class: a folder without sub-folders needs names such as class_name.jpg, or a table that is \
+                              opened by its name; set `label` to `none` to open the images without labels";
+                return Err(ListError::Guess { path, reason: reason.into() });
+            };
+            by_class.entry(bytes[..end].to_vec()).or_default().push((dir, name));
+        }
+    }
     for (label, (class, names)) in (0..).zip(by_class) {
         // The bytes of a name before an ASCII byte are whole characters.
         list.classes.push(String::from_utf8_lossy(&class).into_owned());
-        names.iter().try_for_each(|name| list.add(dir, name, label))?;
+        names.iter().try_for_each(|(dir, name)| list.add(*dir, name, label))?;
     }
     Ok(list)
 }
@@ -123,7 +327,14 @@ pub(super) fn of_pattern(
     spec: &str,
     links: Links,
     refuses: fn(&Path) -> Option<&'static str>,
+    labels: &Labels,
 ) -> Result<ListedFiles, ListError> {
+    let guess = |reason: String| ListError::Guess { path: PathBuf::from(spec), reason };
+    if let Labels::FileName | Labels::Column(_) = labels {
+        return Err(guess(
+            "the label of a file is its folder: set `label` to `folder` or `none`".into(),
+        ));
+    }
     let roots = spec.split("::").filter_map(|part| fs::canonicalize(fixed(part)).ok()).collect();
     let rules = Rules::new(refuses, links, roots);
     let (mut list, mut dirs) = (ListedFiles::default(), HashMap::<PathBuf, usize>::new());
@@ -147,6 +358,22 @@ pub(super) fn of_pattern(
             }
         };
         list.add(dir, &name.to_owned(), 0)?;
+    }
+    let is_single =
+        list.names.len() > 0 && classes.iter().all(|class| Some(class) == classes.first());
+    let is_pattern = spec.contains(['*', '?', '[']);
+    if is_single && is_pattern && *labels == Labels::Auto {
+        return Err(guess(format!(
+            "all {} files are in the folder {}, which would be the only class: set `label` to `none` to open the images \
+             without labels, or to `folder`",
+            list.names.len(),
+            classes.first().map(|name| shown(Path::new(name))).unwrap_or_default()
+        )));
+    }
+    if *labels == Labels::None || is_single && *labels == Labels::Auto {
+        list.labels.clear();
+        list.labelled_by = LabelRule::None;
+        return list.refuse_empty(Path::new(spec));
     }
     let numbers: BTreeMap<OsString, i64> = sorted(&classes).into_iter().zip(0..).collect();
     for (index, label) in list.labels.iter_mut().enumerate() {
@@ -186,6 +413,9 @@ fn class_of(dir: &Path) -> OsString {
 fn why_not(path: &Path, rules: &Rules, links: &mut LinkCounts) -> Option<&'static str> {
     if let Some(reason) = (rules.refuses)(path) {
         return Some(reason);
+    }
+    if path.components().any(|part| walk::is_junk(part.as_os_str())) {
+        return Some("in a folder of the system or of an archiver, not of data");
     }
     let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     let outcome = match rules.links {

@@ -10,13 +10,15 @@
 //! something is wrong with the file by then (it is missing, has become a pipe, exceeds the limits), that
 //! sample has an error with the path.
 
+mod column;
+mod csv_text;
 mod error;
 mod layout;
 mod links;
-#[cfg_attr(not(feature = "write"), allow(dead_code, reason = "only a writer needs a whole list"))]
 mod list;
 mod names;
 mod numbers;
+mod options;
 mod saved;
 mod table;
 #[cfg(test)]
@@ -26,12 +28,9 @@ mod walk;
 pub use error::ListError;
 pub use links::{LinkCounts, Links};
 pub use list::Ignored;
-#[cfg(any(test, feature = "write"))]
-pub(crate) use list::ImageList;
 #[cfg(feature = "write")]
-pub(crate) use list::Labelled;
-#[cfg(feature = "write")]
-pub(crate) use list::is_jpeg_name;
+pub(crate) use list::{is_jpeg_name, open_list};
+pub use options::{FolderOptions, Labels};
 pub(crate) use walk::Rules;
 #[cfg(feature = "write")]
 pub(crate) use walk::{FolderWalk, PendingDir};
@@ -42,10 +41,11 @@ use super::{
     FieldSpec, Fingerprint, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation,
     Source, Value, atomic_file, refuse_cut,
 };
-use crate::cancel::CancelFlag;
 use crate::error::Error;
 use crate::sample::{Limits, SampleId};
-use layout::ListedFiles;
+use crate::warnings::warn;
+use column::{Flaw, Flaws, TableColumn, Values};
+use layout::{LabelRule, ListedFiles};
 use list::other_than_image;
 use names::Names;
 use numbers::ClassNumbers;
@@ -56,63 +56,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use table::{InFolder, PathTable, TableColumn};
-
-/// Options for opening a [`Folder`].
-///
-/// ```no_run
-/// use fuseloop::source::{Folder, FolderOptions, Links};
-///
-/// // The listing is saved when the folder is opened first, and read afterwards.
-/// let options = FolderOptions::default().links(Links::Within).listing("train.listing");
-/// let folder = Folder::open("imagenet/train", &options)?;
-/// # Ok::<(), fuseloop::Error>(())
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct FolderOptions {
-    links: Links,
-    listing: Option<PathBuf>,
-    pub(super) limits: Limits,
-    cancel: CancelFlag,
-}
-
-impl FolderOptions {
-    /// Sets how symbolic links are treated. By default they are followed.
-    #[must_use]
-    pub fn links(mut self, links: Links) -> Self {
-        self.links = links;
-        self
-    }
-
-    /// Sets the path of a [saved](Folder::save_listing) listing. The listing is used instead of a search
-    /// if no directory has changed since the folder was searched, nor in the two seconds before.
-    /// Otherwise, or if there is no such file, the folder is searched again. Opening a folder never
-    /// writes the file. Tables and patterns have no listing.
-    #[must_use]
-    pub fn listing(mut self, path: impl Into<PathBuf>) -> Self {
-        self.listing = Some(path.into());
-        self
-    }
-
-    /// Sets the path of a saved listing, unless one is set.
-    pub(super) fn listing_or(mut self, path: PathBuf) -> Self {
-        self.listing.get_or_insert(path);
-        self
-    }
-
-    /// Sets a flag that ends the search of a folder.
-    pub(crate) fn cancel(mut self, cancel: CancelFlag) -> Self {
-        self.cancel = cancel;
-        self
-    }
-
-    /// Sets the limits on the files and on their number.
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-}
+use table::{InFolder, PathTable};
 
 /// A dataset of image files and their labels.
 ///
@@ -120,12 +64,15 @@ impl FolderOptions {
 /// |-----------------------------------------|----------------------------------------------|
 /// | a folder: `ImageFolder`'s, or a flat one | `image`, `label`: the number of the class   |
 /// | a pattern: `data/**/*.jpg`              | `image`, `label`: the folder a file is in    |
+/// | one image, or a list `a.jpg::b.jpg` of one folder | `image`                             |
 /// | a `.csv`, `.tsv` or `.jsonl` table      | `image`, and one for each column             |
 /// | a folder with a `metadata.jsonl` or `metadata.csv` that has the column `file_name`, as Hugging Face's `imagefolder` | those of the table |
 ///
+/// Labels that would be a guess are refused, and [`FolderOptions::label`] says where they come from.
+///
 /// Images are JPEG and PNG files, recognized by their first bytes. Classes are numbered in the byte order of
 /// their names. A file of a folder is a sample if its
-/// extension is jpg, jpeg or png in any case and its name does not begin with a dot; the order within a
+/// extension is jpg, jpeg, jpe, jfif or png in any case and its name does not begin with a dot; the order within a
 /// class is torchvision's: directory by directory.
 ///
 /// ```no_run
@@ -143,6 +90,8 @@ pub struct Folder {
     fields: Vec<FieldSpec>,
     /// The values of the fields after the image.
     columns: Vec<TableColumn>,
+    /// The damaged lines of a table, by their samples.
+    flaws: Flaws,
     classes: Vec<String>,
     class_names: Option<ClassNames>,
     ignored: Ignored,
@@ -153,11 +102,14 @@ pub struct Folder {
     origin: Option<PathBuf>,
     /// How the folder was searched; `None` for a table or a pattern, which can't be saved.
     scanned: Option<Scanned>,
+    /// The numbers of the classes that were listed, in their order.
+    listed_numbers: Vec<Option<i64>>,
 }
 
 /// The content of a saved listing besides the files.
 struct Scanned {
     begun: i64,
+    labelled_by: LabelRule,
     links: Links,
     /// The class folders and their numbers.
     classes: Vec<(String, Option<i64>)>,
@@ -174,16 +126,26 @@ impl Folder {
     }
 
     fn list(path: &Path, options: &FolderOptions) -> Result<Self, ListError> {
+        if let (Some(split), options) = options.take_split() {
+            let whole = path.join(split);
+            if path.is_dir() && !whole.is_dir() {
+                let reason = format!("no folder {:?} for `split`", Escaped(split).to_string());
+                return Err(ListError::Guess { path: path.to_owned(), reason });
+            }
+            return Self::list(&whole, &options);
+        }
         let folder = match path.to_str() {
             _ if path.is_dir() => match InFolder::find(path, options.links)? {
                 Some((table, inside)) => Self::of_table(&table, Some(&inside), options)?,
                 None => Self::of_folder(path, options)?,
             },
             _ if table::is_table(path) => Self::of_table(path, None, options)?,
-            Some(text) if text.contains(['*', '?', '[', '{']) || text.contains("::") => {
-                let list = layout::of_pattern(text, options.links, other_than_image)?;
-                let numbered = ClassNumbers::by_order(&list.classes);
-                Self::of_listed(path, PathBuf::new(), list, numbered, options)
+            Some(text)
+                if is_pattern(text) || other_than_image(path).is_none() && path.is_file() =>
+            {
+                let list =
+                    layout::of_pattern(text, options.links, other_than_image, &options.label)?;
+                Self::of_listed(path, PathBuf::new(), list, options)?
             }
             _ => return Err(no_dataset(path)),
         };
@@ -202,35 +164,66 @@ impl Folder {
             Some(listing) => Saved::read(listing, &options.limits)?,
             None => None,
         };
+        // What was saved was no guess.
+        let is_asked = |saved: &Saved| match options.label {
+            Labels::Auto => saved.list.labelled_by != LabelRule::None,
+            Labels::Folder => saved.list.labelled_by == LabelRule::Folder,
+            Labels::FileName => saved.list.labelled_by == LabelRule::FileName,
+            Labels::None => saved.list.labelled_by == LabelRule::None,
+            Labels::Column(_) => false,
+        };
         let saved = saved.filter(|saved| saved.root == real && saved.links == options.links);
-        let (list, begun) = match saved {
+        let (list, begun) = match saved.filter(is_asked) {
             Some(saved) if saved.still_holds()? => (saved.list, saved.begun),
             _ => {
                 let rules = Rules::new(other_than_image, options.links, vec![real]);
                 let rules = rules.cancel(&options.cancel);
-                (layout::of_folder(path, &rules)?, begun)
+                (layout::of_folder(path, &rules, &options.label)?, begun)
             }
         };
-        let mut list = list;
-        let numbered = ClassNumbers::in_folder(path, &list.classes, &list.labels)?;
-        numbered.relabel(&mut list.labels);
-        let classes = list.classes.iter().cloned().zip(numbered.numbers.iter().copied()).collect();
-        let scanned = Scanned { begun, links: options.links, classes };
-        let folder = Self::of_listed(path, path.to_owned(), list, numbered, options);
+        let (labelled_by, names) = (list.labelled_by, list.classes.clone());
+        let folder = Self::of_listed(path, path.to_owned(), list, options)?;
+        let numbers = folder.listed_numbers.iter().copied();
+        let classes = names.into_iter().zip(numbers).collect();
+        let scanned = Scanned { begun, labelled_by, links: options.links, classes };
         Ok(Self { origin: Some(path.to_owned()), scanned: Some(scanned), ..folder })
     }
 
+    /// Numbers the classes of files, and warns of images that were left out.
     fn of_listed(
         spec: &Path,
         root: PathBuf,
         list: ListedFiles,
-        numbered: ClassNumbers,
         options: &FolderOptions,
-    ) -> Self {
-        let ListedFiles { names, labels, ignored, links, .. } = list;
-        let columns = vec![("label".to_owned(), TableColumn::Int(labels))];
-        let table = PathTable { names, columns, classes: numbered };
-        Self { ignored, links, ..Self::of(spec, root, table, options) }
+    ) -> Result<Self, ListError> {
+        let ListedFiles { names, mut labels, classes, ignored, links, labelled_by, .. } = list;
+        let numbered = match &options.classes {
+            _ if labelled_by == LabelRule::None => ClassNumbers::default(),
+            Some(given) => ClassNumbers::set(spec, &classes, &labels, given)?,
+            None if root.as_os_str().is_empty() => ClassNumbers::by_order(&classes),
+            None => ClassNumbers::in_folder(&root, &classes, &labels)?,
+        };
+        numbered.relabel(&mut labels);
+        let name = Escaped(&spec.to_string_lossy()).to_string();
+        if let Some(pictures) = ignored.pictures() {
+            warn(format_args!("{name}: {pictures}"));
+        }
+        if ignored.beside > 0 {
+            let (noun, verb) =
+                if ignored.beside == 1 { ("image lies", "is") } else { ("images lie", "are") };
+            warn(format_args!(
+                "{name}: {} {noun} beside the class folders and {verb} not read: move them into a class folder, or set `label` to \
+                 `none` to open all images without labels",
+                ignored.beside
+            ));
+        }
+        let listed_numbers = numbered.numbers.clone();
+        let columns = match labelled_by {
+            LabelRule::None => vec![],
+            _ => vec![("label".to_owned(), TableColumn::ints(labels))],
+        };
+        let table = PathTable { names, columns, classes: numbered, flaws: Flaws::new() };
+        Ok(Self { ignored, links, listed_numbers, ..Self::of(spec, root, table, options) })
     }
 
     fn of_table(
@@ -238,17 +231,54 @@ impl Folder {
         inside: Option<&InFolder>,
         options: &FolderOptions,
     ) -> Result<Self, ListError> {
-        let mut table = PathTable::read(path, inside, &options.limits)?;
-        let root = path.parent().unwrap_or(Path::new("")).to_owned();
+        let mut table = PathTable::read(path, inside, options)?;
+        let root = table::root_of(path, options);
         if table.classes.names.is_none() {
-            let names = ClassTable::read(&root.join(FOLDER_FILE_NAME))?;
+            let beside = path.parent().unwrap_or(Path::new("")).join(FOLDER_FILE_NAME);
+            let names = ClassTable::read(&beside)?;
             table.classes.names = names.map(|table| table.names());
         }
         Ok(Self { origin: Some(path.to_owned()), ..Self::of(path, root, table, options) })
     }
 
+    /// Opens the columns of a table that is no file, such as a data frame: their names, and their values as the text of a
+    /// JSON list. Errors call it `name`.
+    ///
+    /// # Errors
+    ///
+    /// As for the table of a file.
+    pub(crate) fn of_columns(
+        name: &str,
+        columns: Vec<(String, String)>,
+        options: &FolderOptions,
+    ) -> Result<Self, Error> {
+        let path = Path::new(name);
+        let (mut names, mut lists) = (vec![], vec![]);
+        for (column, values) in columns {
+            let values: Vec<serde_json::Value> =
+                serde_json::from_str(&values).map_err(|error| {
+                    let reason = format!("column {column:?}: {error}");
+                    ListError::Table { path: path.to_owned(), line: 0, reason }
+                })?;
+            names.push(column);
+            lists.push(values);
+        }
+        let columns = lists;
+        let rows = columns.iter().map(Vec::len).max().unwrap_or_default();
+        let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
+        let row = |row: usize| {
+            let cells: Option<Vec<_>> = columns.iter_mut().map(Iterator::next).collect();
+            (row as u64, cells.ok_or_else(|| "the columns have different lengths".to_owned()))
+        };
+        let lines = (0..rows).map(row).collect();
+        let cells = table::Cells { names, is_text: false, lines };
+        let table = PathTable::of(path, None, cells, options)?;
+        let root = options.table.root.clone().unwrap_or_default();
+        Ok(Self::of(path, root, table, options))
+    }
+
     fn of(spec: &Path, root: PathBuf, table: PathTable, options: &FolderOptions) -> Self {
-        let PathTable { names, columns, classes } = table;
+        let PathTable { names, columns, classes, flaws } = table;
         let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
         let mut fields = vec![field("image", FieldKind::RgbImage)];
         fields.extend(columns.iter().map(|(name, column)| field(name, column.kind())));
@@ -268,6 +298,8 @@ impl Folder {
             names,
             fields,
             columns: columns.into_iter().map(|(_, column)| column).collect(),
+            flaws,
+            listed_numbers: vec![],
             classes: classes.shown,
             class_names: classes.names,
             ignored: Ignored::default(),
@@ -285,8 +317,19 @@ impl Folder {
         &self.classes
     }
 
-    /// Returns the files that are not samples, with the reasons. A saved listing has only their number.
-    pub(crate) fn ignored(&self) -> &Ignored {
+    /// Returns the files that are not samples: their number, by their extensions, and the reasons for the first. A saved
+    /// listing has no reasons.
+    ///
+    /// ```no_run
+    /// # use fuseloop::source::{Folder, FolderOptions};
+    /// let folder = Folder::open("photos", &FolderOptions::default())?;
+    /// for (extension, files) in &folder.ignored().extensions {
+    ///     println!("{files} files .{extension} are no images");
+    /// }
+    /// # Ok::<(), fuseloop::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ignored(&self) -> &Ignored {
         &self.ignored
     }
 
@@ -295,9 +338,25 @@ impl Folder {
         self.links
     }
 
-    /// Returns the path of a sample's image.
+    /// Returns the path of a sample's image; `None` for a line of a table without one.
     pub(crate) fn file(&self, sample: SampleId) -> Option<PathBuf> {
-        Some(self.root.join(self.names.path(usize::try_from(sample.0).ok()?)?))
+        let path = self.names.path(usize::try_from(sample.0).ok()?)?;
+        path.file_name().is_some().then(|| self.root.join(path))
+    }
+
+    /// Returns the error of a flaw in a table.
+    fn flawed(&self, flaw: &Flaw) -> BoxError {
+        let path = self.origin.clone().unwrap_or_else(|| PathBuf::from(&self.name));
+        let (line, reason) = (flaw.line, flaw.reason.clone());
+        Error::from(ListError::Table { path, line, reason }).into()
+    }
+
+    /// # Errors
+    ///
+    /// If the sample's line of a table is damaged.
+    fn check(&self, sample: SampleId) -> Result<usize, BoxError> {
+        let index = usize::try_from(sample.0).unwrap_or(usize::MAX);
+        self.flaws.get(&index).map_or(Ok(index), |flaw| Err(self.flawed(flaw)))
     }
 
     /// Saves the files that were found in the folder, and the time when each directory was last changed,
@@ -313,13 +372,19 @@ impl Folder {
     }
 
     fn save(&self, path: &Path) -> io::Result<()> {
-        let (Some(scanned), [TableColumn::Int(labels)]) = (&self.scanned, &self.columns[..]) else {
+        let columns: Vec<&Values> = self.columns.iter().map(|column| &column.values).collect();
+        let none = vec![0; self.names.len()];
+        let (Some(scanned), [] | [Values::Int(_)]) = (&self.scanned, &columns[..]) else {
             let reason =
                 "only the listing of a folder without a table can be saved, and a table needs none";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         };
+        let labels = match columns[..] {
+            [Values::Int(labels)] => labels,
+            _ => &none,
+        };
         let root = fs::canonicalize(&self.root)?;
-        let Scanned { begun, links, classes } = scanned;
+        let Scanned { begun, labelled_by, links, classes } = scanned;
         // The labels are numbers from `classes.json`, which may change while no directory does, so the
         // listing stores the indices of classes.
         let indices =
@@ -329,16 +394,17 @@ impl Folder {
         let names = classes.iter().map(|(name, _)| &**name);
         let bytes = saved::bytes(
             &root,
-            (*begun, *links),
+            (*begun, *labelled_by, *links),
             &self.names,
             (&labels.collect::<Vec<u32>>(), &names.collect::<Vec<&str>>()),
-            (self.ignored.count, &self.links),
+            (&self.ignored, &self.links),
         );
         atomic_file::write(path, &bytes)
     }
 
     /// Reads a sample's image file.
     fn load(&self, sample: SampleId, bytes: &mut Vec<u8>) -> Result<(), BoxError> {
+        self.check(sample)?;
         let path = self.file(sample).ok_or_else(|| format!("sample {sample} does not exist"))?;
         let read = read_file(&path, self.limits.max_sample_bytes, bytes);
         let file = || Escaped(&path.to_string_lossy()).to_string();
@@ -347,14 +413,17 @@ impl Folder {
 
     /// Returns a value of a field that is not the image.
     fn column(&self, sample: SampleId, field: usize) -> Result<Value<'_>, BoxError> {
-        let index = usize::try_from(sample.0).unwrap_or(usize::MAX);
+        let index = self.check(sample)?;
         let column = field.checked_sub(1).and_then(|field| self.columns.get(field));
         let column = column.ok_or_else(|| format!("field {field} does not exist"))?;
-        let value = match column {
-            TableColumn::Int(values) => values.get(index).copied().map(Value::Int),
-            TableColumn::Float(values) => values.get(index).copied().map(Value::Float),
-            TableColumn::Bytes(texts) => texts.get(index).map(Value::Bytes),
-            TableColumn::Json(texts) => texts.get(index).map(Value::Json),
+        if let Some(flaw) = column.flaws.get(&index) {
+            return Err(self.flawed(flaw));
+        }
+        let value = match &column.values {
+            Values::Int(values) => values.get(index).copied().map(Value::Int),
+            Values::Float(values) => values.get(index).copied().map(Value::Float),
+            Values::Bytes(texts) => texts.get(index).map(Value::Bytes),
+            Values::Json(texts) => texts.get(index).map(Value::Json),
         };
         value.ok_or_else(|| format!("sample {sample} does not exist").into())
     }
@@ -405,9 +474,9 @@ impl Source for Folder {
     }
 
     fn longest(&self, field: usize) -> Option<u64> {
-        match self.columns.get(field.checked_sub(1)?)? {
-            TableColumn::Bytes(texts) | TableColumn::Json(texts) => Some(texts.longest()),
-            TableColumn::Int(_) | TableColumn::Float(_) => None,
+        match &self.columns.get(field.checked_sub(1)?)?.values {
+            Values::Bytes(texts) | Values::Json(texts) => Some(texts.longest()),
+            Values::Int(_) | Values::Float(_) => None,
         }
     }
 
@@ -420,7 +489,13 @@ impl Source for Folder {
     }
 
     fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
-        let key = self.names.path(usize::try_from(sample.0).ok()?)?;
+        let index = usize::try_from(sample.0).ok()?;
+        let key = self.names.path(index)?;
+        let damaged = self.flaws.get(&index).filter(|_| key.file_name().is_none());
+        if let (Some(flaw), Some(table)) = (damaged, &self.origin) {
+            let key = format!("line {}", flaw.line);
+            return Some(SampleLocation::in_file(table.to_string_lossy(), Some(key.into())));
+        }
         let file = self.root.join(&key);
         Some(SampleLocation::in_file(file.to_string_lossy(), Some(key.to_string_lossy().into())))
     }
@@ -436,6 +511,11 @@ impl fmt::Debug for Folder {
         let mut shown = f.debug_struct("Folder");
         shown.field("name", &self.name).field("len", &self.len()).finish_non_exhaustive()
     }
+}
+
+/// Returns whether a name stands for the files that it matches or lists.
+fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '[', '{']) || text.contains("::")
 }
 
 /// Returns the error for a path that is neither a folder nor a table.

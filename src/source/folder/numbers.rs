@@ -9,7 +9,7 @@
 
 use super::error::ListError;
 use crate::source::{ClassNames, ClassTable, Escaped, FOLDER_FILE_NAME};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The classes of a folder.
@@ -34,6 +34,34 @@ impl ClassNumbers {
         }
     }
 
+    /// Returns the numbers that are set, of no listed class.
+    pub(super) fn given(classes: &ClassNames) -> Self {
+        let shown = classes.iter().map(|(_, name)| Escaped(name).to_string()).collect();
+        Self { numbers: vec![], names: Some(classes.clone()), shown }
+    }
+
+    /// Numbers listed classes as `given` says. `labels` are the indices of the samples' classes.
+    pub(super) fn set(
+        root: &Path,
+        classes: &[String],
+        labels: &[i64],
+        given: &ClassNames,
+    ) -> Result<Self, ListError> {
+        let by_name: BTreeMap<&str, i64> =
+            given.iter().map(|(number, name)| (name, number)).collect();
+        let numbers: Vec<Option<i64>> =
+            classes.iter().map(|class| by_name.get(&**class).copied()).collect();
+        if let Some(class) = without_number(classes, &numbers, labels) {
+            let (root, class) = (root.to_string_lossy(), Escaped(class));
+            let reason = format!(
+                "{}: class \"{class}\" has images, but is not one of the classes that are set",
+                Escaped(&root)
+            );
+            return Err(ListError::Classes { reason });
+        }
+        Ok(Self { numbers, ..Self::given(given) })
+    }
+
     /// Numbers the classes listed in the folder `root`. `labels` are the indices of the samples'
     /// classes.
     pub(super) fn in_folder(
@@ -47,12 +75,7 @@ impl ClassNumbers {
         let folders = table.folders();
         let numbers = classes.iter().map(|class| folders.get(&**class).copied());
         let numbers: Vec<Option<i64>> = numbers.collect();
-        let used: BTreeSet<i64> = labels.iter().copied().collect();
-        let unknown = (0..)
-            .zip(classes)
-            .zip(&numbers)
-            .find(|((index, _), number)| number.is_none() && used.contains(index));
-        if let Some(((_, class), _)) = unknown {
+        if let Some(class) = without_number(classes, &numbers, labels) {
             let (path, class) = (path.to_string_lossy(), Escaped(class));
             let message = "no number for the class folder";
             let help = "add it there, or delete the file to number classes by their names";
@@ -75,4 +98,16 @@ impl ClassNumbers {
             *label = number.unwrap_or(*label);
         }
     }
+}
+
+/// Returns the first class that has samples but no number.
+fn without_number<'c>(
+    classes: &'c [String],
+    numbers: &[Option<i64>],
+    labels: &[i64],
+) -> Option<&'c String> {
+    let used: BTreeSet<i64> = labels.iter().copied().collect();
+    let mut all = (0..).zip(classes).zip(numbers);
+    let unknown = all.find(|((index, _), number)| number.is_none() && used.contains(index));
+    unknown.map(|((_, class), _)| class)
 }

@@ -4,14 +4,16 @@
 //!
 //! | field   |  size | meaning                                                                       |
 //! |---------|------:|-------------------------------------------------------------------------------|
-//! | magic   |    16 | `fuseloop list 2\n`; with another number, the folder is searched              |
+//! | magic   |    16 | `fuseloop list 3\n`; with another number, the folder is searched              |
 //! | begun   |     8 | when the folder was searched, in nanoseconds since 1970                       |
+//! | labels  |     1 | 0 class folders, 1 names of files, 2 none                                     |
 //! | rule    |     1 | links: 0 within, 1 follow, 2 refuse                                           |
 //! | root    |  text | the folder, without links in its path                                         |
 //! | classes |     4 | how many; then each a text                                                    |
 //! | dirs    |     4 | how many; then each a text, relative to the root, and when it was changed (8) |
 //! | files   |     8 | how many; then each its directory (4), its class (4), its name (text)         |
-//! | ignored |     8 | how many other files there were                                               |
+//! | ignored | 2 x 8 | how many other files there were, and how many images beside the class folders |
+//! | extensions | 4  | how many the other files have; then each a text, and of how many files (8)    |
 //! | links   | 5 x 8 | how many were followed, loops, lost, outside, refused                         |
 //! | check   |     4 | CRC-32C of all bytes before it                                                |
 //!
@@ -20,7 +22,7 @@
 //! after the search must show.
 
 use super::error::ListError;
-use super::layout::ListedFiles;
+use super::layout::{LabelRule, ListedFiles};
 use super::links::{LinkCounts, Links};
 use super::list::Ignored;
 use super::names::{Names, PackedDir, bytes_of, name_of};
@@ -31,7 +33,7 @@ use crate::threads::ThreadsError;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-const MAGIC: &[u8; 16] = b"fuseloop list 2\n";
+const MAGIC: &[u8; 16] = b"fuseloop list 3\n";
 
 /// The bytes that every version begins with.
 const ANY_VERSION: &[u8] = b"fuseloop list ";
@@ -73,6 +75,12 @@ impl Saved {
     fn parse(mut rest: &[u8]) -> Option<Self> {
         let rest = &mut rest;
         let begun = i64::from_le_bytes(take(rest)?);
+        let labelled_by = match u8::from_le_bytes(take(rest)?) {
+            0 => LabelRule::Folder,
+            1 => LabelRule::FileName,
+            2 => LabelRule::None,
+            _ => return None,
+        };
         let links = match u8::from_le_bytes(take(rest)?) {
             0 => Links::Within,
             1 => Links::Follow,
@@ -80,7 +88,7 @@ impl Saved {
             _ => return None,
         };
         let root = name_of(text(rest)?)?.to_owned();
-        let mut list = ListedFiles::default();
+        let mut list = ListedFiles { labelled_by, ..ListedFiles::default() };
         for _ in 0..u32::from_le_bytes(take(rest)?) {
             list.classes.push(String::from_utf8(text(rest)?.to_vec()).ok()?);
         }
@@ -92,14 +100,22 @@ impl Saved {
             let dir = u32::from_le_bytes(take(rest)?) as usize;
             let label = u32::from_le_bytes(take(rest)?);
             let name = name_of(text(rest)?).filter(|name| is_below(name))?;
-            if dir >= list.names.dirs.len() || label as usize >= list.classes.len() {
+            let is_class = (label as usize) < list.classes.len() || labelled_by == LabelRule::None;
+            if dir >= list.names.dirs.len() || !is_class {
                 return None;
             }
             list.names.push(dir, name.file_name().filter(|file| *file == name.as_os_str())?)?;
-            list.labels.push(label.into());
+            if labelled_by != LabelRule::None {
+                list.labels.push(label.into());
+            }
         }
         let ignored = u64::from_le_bytes(take(rest)?);
-        list.ignored = Ignored { count: ignored, first: vec![] };
+        let beside = u64::from_le_bytes(take(rest)?);
+        list.ignored = Ignored { count: ignored, beside, ..Ignored::default() };
+        for _ in 0..u32::from_le_bytes(take(rest)?) {
+            let extension = String::from_utf8(text(rest)?.to_vec()).ok()?;
+            list.ignored.count_extension(extension, u64::from_le_bytes(take(rest)?));
+        }
         let LinkCounts { followed, loops, lost, outside, refused } = &mut list.links;
         for count in [followed, loops, lost, outside, refused] {
             *count = u64::from_le_bytes(take(rest)?);
@@ -125,13 +141,18 @@ impl Saved {
 /// Returns the bytes of a listing.
 pub(super) fn bytes(
     root: &Path,
-    (begun, links): (i64, Links),
+    (begun, labelled_by, links): (i64, LabelRule, Links),
     names: &Names,
     (labels, classes): (&[u32], &[&str]),
-    (ignored, counts): (u64, &LinkCounts),
+    (ignored, counts): (&Ignored, &LinkCounts),
 ) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend(begun.to_le_bytes());
+    out.push(match labelled_by {
+        LabelRule::Folder => 0,
+        LabelRule::FileName => 1,
+        LabelRule::None => 2,
+    });
     out.push(match links {
         Links::Within => 0,
         Links::Follow => 1,
@@ -152,7 +173,13 @@ pub(super) fn bytes(
         out.extend(label.to_le_bytes());
         put(&mut out, name);
     }
-    out.extend(ignored.to_le_bytes());
+    out.extend(ignored.count.to_le_bytes());
+    out.extend(ignored.beside.to_le_bytes());
+    out.extend((ignored.extensions.len() as u32).to_le_bytes());
+    for (extension, files) in &ignored.extensions {
+        put(&mut out, extension.as_bytes());
+        out.extend(files.to_le_bytes());
+    }
     let LinkCounts { followed, loops, lost, outside, refused } = *counts;
     for count in [followed, loops, lost, outside, refused] {
         out.extend(count.to_le_bytes());

@@ -2,76 +2,81 @@
 //!
 //! | file              | header                                | the path                     |
 //! |-------------------|---------------------------------------|------------------------------|
-//! | `.csv`, `.tsv`    | names of columns                      | column `path` or `file_name` (Hugging Face's `metadata.csv`), else the first |
+//! | `.csv`, `.tsv`    | names of columns                      | the column that is set, or that has one of [`PATHS`] as its name, else the first |
 //! | `.csv`, `.tsv`    | none: two columns, the first has a `.` | the first; the other is `label` |
 //! | `.jsonl`          | the keys of the first line            | as above; all lines have the same keys |
 //!
 //! A folder with a `metadata.jsonl` or `metadata.csv` that has the column `file_name` is opened as this table, whatever
 //! folders it has. Its paths must stay in the folder then.
 //!
-//! Needs the feature `tables`. Paths are relative to the table's folder. The existence of the files is not checked. A column becomes
+//! Needs the feature `tables`. Paths are relative to the table's folder, unless a root is set. The existence of the files is
+//! not checked. A column becomes a field by its values ([`column.rs`](super::column)).
 //!
-//! | all its values are                | a field of                                                |
-//! |-----------------------------------|-----------------------------------------------------------|
-//! | whole numbers, below 2^63         | Int                                                       |
-//! | numbers                           | Float                                                     |
-//! | texts, of a column called `label` | Int: the number of the class, by the order of their bytes |
-//! | texts                             | Bytes                                                     |
-//! | anything else that JSON has       | Json                                                      |
-//!
-//! In a column called `label`, an empty name is refused, and so are numbers beside names in a CSV.
+//! What one line has wrong is damage of its sample: another number of cells, an empty path, a label that is no label. What
+//! makes the other lines doubtful is an error: a quote that is not closed, a header without a known column, a path or a
+//! label with a line break, labels half of which are numbers. So is a table all of whose lines are damaged.
 
+use super::column::{self, Cell, Flaw, Flaws, TableColumn};
+use super::csv_text;
 use super::error::ListError;
 use super::links::Links;
-use super::list::number_names;
-use super::names::{Names, Packed};
+use super::names::Names;
 use super::numbers::ClassNumbers;
-use crate::sample::Limits;
-use crate::source::FieldKind;
+use super::options::{FolderOptions, Labels, TableOptions};
 #[cfg(not(feature = "tables"))]
 use crate::source::feature::NeedsFeature;
+use crate::source::image_names;
+use crate::warnings::warn;
 use serde_json::Value as Json;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Component, Path, PathBuf};
 
+/// The names of columns of paths. The first two are ours and Hugging Face's.
+const PATHS: [&str; 12] = [
+    "file_name",
+    "path",
+    "filename",
+    "filepath",
+    "file_path",
+    "file",
+    "image",
+    "image_path",
+    "image_name",
+    "image_file",
+    "img_path",
+    "img",
+];
+
+/// The names of columns that are no paths, though they come first.
+const NO_PATHS: [&str; 8] =
+    ["label", "labels", "class", "cls", "category", "target", "split", "caption"];
+
+/// The name of the field of labels.
+const LABEL: &str = "label";
+
+/// The most lines whose files are looked for to find the ending that paths lack.
+const MOST_TRIED: usize = 8;
+
 /// The content of a table.
+#[derive(Default)]
 pub(super) struct PathTable {
     pub(super) names: Names,
     pub(super) columns: Vec<(String, TableColumn)>,
     pub(super) classes: ClassNumbers,
-}
-
-/// The values of one field.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum TableColumn {
-    Int(Vec<i64>),
-    Float(Vec<f64>),
-    Bytes(Packed),
-    /// JSON texts, each with a final NUL.
-    Json(Packed),
-}
-
-impl TableColumn {
-    pub(super) fn kind(&self) -> FieldKind {
-        match self {
-            Self::Int(_) => FieldKind::Int,
-            Self::Float(_) => FieldKind::Float,
-            Self::Bytes(_) => FieldKind::Bytes,
-            Self::Json(_) => FieldKind::Json,
-        }
-    }
+    /// The damaged lines, by their samples.
+    pub(super) flaws: Flaws,
 }
 
 /// The lines of a table, with the names of its columns.
-struct Cells {
-    names: Vec<String>,
+pub(super) struct Cells {
+    pub(super) names: Vec<String>,
     /// True if numbers are written as texts, as in CSV.
-    is_text: bool,
-    /// The number of each line, from 1, and its cells.
-    lines: Vec<(u64, Vec<Json>)>,
+    pub(super) is_text: bool,
+    /// The number of each line, from 1, and its cells, or what is wrong with it.
+    pub(super) lines: Vec<(u64, Result<Vec<Json>, String>)>,
 }
 
 impl PathTable {
@@ -79,64 +84,262 @@ impl PathTable {
     pub(super) fn read(
         path: &Path,
         inside: Option<&InFolder>,
-        limits: &Limits,
+        options: &FolderOptions,
     ) -> Result<Self, ListError> {
         let cells = match kind_of(path) {
-            Some("jsonl") => from_json_lines(path, limits)?,
-            _ => from_csv(path, limits)?,
+            Some("jsonl") => from_json_lines(path, options)?,
+            _ => from_csv(path, options)?,
         };
-        if cells.lines.is_empty() {
-            return Err(empty_table(path));
-        }
-        if cells.lines.len() as u64 > limits.max_samples {
-            let what = format!("{} lines", cells.lines.len());
-            return Err(ListError::Limit { path: path.to_owned(), what, max: limits.max_samples });
-        }
-        Self::of(path, inside, cells)
+        Self::of(path, inside, cells, options)
     }
 
-    fn of(table: &Path, inside: Option<&InFolder>, cells: Cells) -> Result<Self, ListError> {
+    /// Makes samples of the lines of a table.
+    pub(super) fn of(
+        table: &Path,
+        inside: Option<&InFolder>,
+        cells: Cells,
+        options: &FolderOptions,
+    ) -> Result<Self, ListError> {
+        let max = options.limits.max_samples;
+        if cells.lines.is_empty() {
+            return Err(ListError::EmptyTable { path: table.to_owned() });
+        }
+        if cells.lines.len() as u64 > max {
+            let what = format!("{} lines", cells.lines.len());
+            return Err(ListError::Limit { path: table.to_owned(), what, max });
+        }
         let bad = |line, reason: String| ListError::Table { path: table.to_owned(), line, reason };
-        let Cells { names: mut heads, is_text, mut lines } = cells;
-        let is_path = |name: &String| name == "file_name" || (name == "path" && inside.is_none());
-        let known = heads.iter().position(is_path);
-        let path_column = known.unwrap_or(0);
-        heads.remove(path_column);
-        for (index, name) in heads.iter().enumerate() {
-            if name.is_empty() || name == "image" || heads[..index].contains(name) {
-                return Err(bad(
-                    1,
-                    format!("column name {name:?} is empty, repeated, or reserved for the image"),
+        let cells = without_index(table, cells);
+        let Cells { names: heads, is_text, lines } = cells;
+        let path_column = path_column(&heads, inside.is_some(), &options.table)
+            .map_err(|reason| bad(1, reason))?;
+        let fields =
+            fields(&heads, path_column, &options.label).map_err(|reason| bad(1, reason))?;
+        let mut read = Self::default();
+        let mut columns: Vec<Vec<Cell>> = fields.iter().map(|_| vec![]).collect();
+        let (mut dirs, mut paths) = (HashMap::new(), vec![]);
+        for (sample, (line, cells)) in lines.into_iter().enumerate() {
+            let mut path = None;
+            match cells {
+                Ok(mut cells) => {
+                    let found = std::mem::take(&mut cells[path_column]);
+                    match checked_path(found, inside) {
+                        Ok(found) if is_text && found.contains(['\n', '\r']) => {
+                            return Err(bad(line, line_break(&found, "path")));
+                        }
+                        Ok(found) => path = Some(found),
+                        Err(reason) => drop(read.flaws.insert(sample, Flaw { line, reason })),
+                    }
+                    for ((index, _), column) in fields.iter().zip(&mut columns) {
+                        column.push(Cell { line, value: std::mem::take(&mut cells[*index]) });
+                    }
+                }
+                Err(reason) => {
+                    read.flaws.insert(sample, Flaw { line, reason });
+                    columns
+                        .iter_mut()
+                        .for_each(|cells| cells.push(Cell { line, value: Json::Null }));
+                }
+            }
+            paths.push(path);
+        }
+        if let (true, Some(first)) = (read.flaws.len() == paths.len(), read.flaws.values().next()) {
+            return Err(bad(first.line, first.reason.clone()));
+        }
+        let root = root_of(table, options);
+        let suffix = match &options.table.suffix {
+            Some(suffix) => suffix.clone(),
+            None => missing_suffix(&root, paths.iter().flatten()),
+        };
+        for path in paths {
+            // A line without a path has no file.
+            let path = path.map_or_else(String::new, |path| path + &suffix);
+            add(&mut read.names, &mut dirs, &path)
+                .ok_or_else(|| ListError::Many { path: table.to_owned() })?;
+        }
+        let nan = options.table.missing_as_nan;
+        for ((_, name), cells) in fields.into_iter().zip(columns) {
+            let skip = |sample: usize| read.flaws.contains_key(&sample);
+            let column = if name == LABEL {
+                let labels = column::labels(&cells, is_text, options.classes.as_ref(), skip, nan);
+                let (labels, classes) = labels.map_err(|flaw| bad(flaw.line, flaw.reason))?;
+                read.classes = classes;
+                labels
+            } else {
+                let column = column::values(&cells, is_text, skip, nan);
+                if let Some(doubt) = column::doubt(&name, &cells, &column, is_text) {
+                    warn(format_args!("{}: {doubt}", table.display()));
+                }
+                column
+            };
+            read.columns.push((name, column));
+        }
+        if options.label == Labels::Auto && !read.columns.iter().any(|(name, _)| name == LABEL) {
+            let classes = read.columns.iter().find(|(_, column)| column.seems_to_have_classes());
+            if let Some((name, _)) = classes {
+                warn(format_args!(
+                    "{}: the column `{name}` is text that repeats itself, and is read as bytes: set `label` to `{name}` to \
+                     number its values as classes",
+                    table.display()
                 ));
             }
         }
-        let (mut names, mut dirs) = (Names::default(), HashMap::new());
-        for (line, cells) in &mut lines {
-            let Json::String(path) = cells.remove(path_column) else {
-                return Err(bad(*line, "the path is not a text".into()));
-            };
-            if let Some(reason) = inside.and_then(|inside| inside.why_not(&path)) {
-                return Err(bad(*line, format!("{path:?} {reason}")));
-            }
-            add(&mut names, &mut dirs, &path)
-                .ok_or_else(|| bad(*line, format!("{path:?} is not the path of a file")))?;
-        }
-        let mut classes = ClassNumbers::default();
-        let read = |(index, name): (usize, String)| -> Result<_, ListError> {
-            if name != "label" {
-                let cells: Vec<&Json> = lines.iter().map(|(_, cells)| &cells[index]).collect();
-                return Ok((name, column(&cells, is_text)));
-            }
-            let cells: Vec<(u64, &Json)> =
-                lines.iter().map(|(line, cells)| (*line, &cells[index])).collect();
-            let labels = label_column(&cells, is_text);
-            let (labels, names) = labels.map_err(|(line, reason)| bad(line, reason))?;
-            classes = names;
-            Ok((name, labels))
-        };
-        let columns = heads.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
-        Ok(Self { names, columns, classes })
+        Ok(read)
     }
+}
+
+/// Returns the folder that the paths of a table are relative to.
+pub(super) fn root_of(table: &Path, options: &FolderOptions) -> PathBuf {
+    let beside = || table.parent().unwrap_or(Path::new("")).to_owned();
+    options.table.root.clone().unwrap_or_else(beside)
+}
+
+fn line_break(found: &str, what: &str) -> String {
+    format!(
+        "the {what} {:?} has a line break: is the quote that opens in this line not closed?",
+        column::shown(found)
+    )
+}
+
+/// Removes the first column if it is the index that pandas writes: a column without a name that counts the lines.
+fn without_index(table: &Path, mut cells: Cells) -> Cells {
+    let is_number = |(index, (_, cells)): (usize, &(u64, Result<Vec<Json>, String>))| match cells {
+        Ok(cells) => match cells.first() {
+            Some(Json::String(text)) => text.parse() == Ok(index),
+            _ => false,
+        },
+        Err(_) => true,
+    };
+    let is_unnamed = cells.names.len() > 1 && cells.names[0].is_empty();
+    if is_unnamed && cells.lines.iter().enumerate().all(is_number) {
+        warn(format_args!(
+            "{}: the first column has no name and counts the lines from 0, as pandas writes its index: it is left out",
+            table.display()
+        ));
+        cells.names.remove(0);
+        cells.lines.iter_mut().flat_map(|(_, cells)| cells).for_each(|cells| drop(cells.remove(0)));
+    }
+    cells
+}
+
+/// Returns the index of the column that has the paths.
+fn path_column(heads: &[String], is_inside: bool, options: &TableOptions) -> Result<usize, String> {
+    let known = || column::shown(&heads.join(", ")).into_owned();
+    if let Some(name) = &options.image {
+        let found = heads.iter().position(|head| head == name);
+        return found
+            .ok_or_else(|| format!("no column `{name}` for `image`: the columns are {}", known()));
+    }
+    if let Some(at) =
+        heads.iter().position(|head| head == PATHS[0] || !is_inside && head == PATHS[1])
+    {
+        return Ok(at);
+    }
+    let is_path = |head: &&str| PATHS[2..].iter().any(|name| head.eq_ignore_ascii_case(name));
+    let mut found = heads.iter().enumerate().filter(|(_, head)| is_path(&head.as_str()));
+    match (found.next(), found.next()) {
+        (Some((at, _)), None) => return Ok(at),
+        (Some((_, one)), Some((_, two))) => {
+            return Err(format!(
+                "both columns `{one}` and `{two}` may have the paths: set `image` to one of them"
+            ));
+        }
+        _ => {}
+    }
+    let is_other = |head: &str| NO_PATHS.iter().any(|name| head.eq_ignore_ascii_case(name));
+    match heads {
+        [first, second] if is_other(first) && !is_other(second) => Ok(1),
+        [first, ..] if is_other(first) => Err(format!(
+            "no column of paths is known by its name: set `image` to one of {}",
+            known()
+        )),
+        _ => Ok(0),
+    }
+}
+
+/// Returns the index and the name of each column that is a field.
+fn fields(heads: &[String], path: usize, label: &Labels) -> Result<Vec<(usize, String)>, String> {
+    let mut fields: Vec<(usize, String)> =
+        heads.iter().cloned().enumerate().filter(|(index, _)| *index != path).collect();
+    match label {
+        Labels::Auto => {}
+        Labels::None => fields.retain(|(_, name)| name != LABEL),
+        Labels::Folder | Labels::FileName => {
+            return Err(
+                "the labels of a table are in a column: set `label` to its name, or to `none`"
+                    .into(),
+            );
+        }
+        Labels::Column(column) => {
+            let Some(at) = fields.iter().position(|(_, name)| name == column) else {
+                let known: Vec<&str> = fields.iter().map(|(_, name)| &**name).collect();
+                let known = known.join(", ");
+                return Err(format!(
+                    "no column `{column}` for `label`: the others are {}",
+                    column::shown(&known)
+                ));
+            };
+            if column != LABEL && fields.iter().any(|(_, name)| name == LABEL) {
+                return Err(format!(
+                    "`label` is set to `{column}`, but another column is called `label`"
+                ));
+            }
+            fields[at].1 = LABEL.to_owned();
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (_, name) in &fields {
+        if name.is_empty() || name == "image" || !seen.insert(name) {
+            return Err(format!(
+                "column name {name:?} is empty, repeated, or reserved for the image"
+            ));
+        }
+    }
+    Ok(fields)
+}
+
+/// Returns the path of an image, or why it is none.
+fn checked_path(found: Json, inside: Option<&InFolder>) -> Result<String, String> {
+    let path = match found {
+        Json::String(path) => path,
+        Json::Number(number) => number.to_string(),
+        _ => return Err("the path is not a text".into()),
+    };
+    if path.is_empty() {
+        return Err("the path is empty".into());
+    }
+    if let Some(reason) = inside.and_then(|inside| inside.why_not(&path)) {
+        return Err(format!("{:?} {reason}", column::shown(&path)));
+    }
+    if Path::new(&path).file_name().is_none() {
+        return Err(format!("{:?} is not the path of a file", column::shown(&path)));
+    }
+    Ok(path)
+}
+
+/// Returns the ending that the paths of a table lack: of the first files that exist with one, if none exists without.
+fn missing_suffix<'p>(root: &Path, paths: impl Iterator<Item = &'p String>) -> String {
+    let first: Vec<&String> = paths.take(MOST_TRIED).collect();
+    let has_extension = |path: &&String| {
+        let extension = Path::new(path).extension().and_then(OsStr::to_str);
+        extension.is_some_and(|found| image_names::is_picture(found))
+    };
+    if first.iter().any(has_extension) {
+        return String::new();
+    }
+    let exists = |path: &str| root.join(path).is_file();
+    let lower = image_names::IMAGE_EXTENSIONS.iter().map(|extension| format!(".{extension}"));
+    let endings: Vec<String> = lower.flat_map(|one| [one.to_ascii_uppercase(), one]).collect();
+    for path in first {
+        if exists(path) {
+            return String::new();
+        }
+        let mut found = endings.iter().filter(|ending| exists(&format!("{path}{ending}")));
+        if let Some(ending) = found.next_back() {
+            return ending.clone();
+        }
+    }
+    String::new()
 }
 
 /// The folder that a table lists, if the folder was opened and not the table: all files must be in it.
@@ -217,221 +420,152 @@ pub(super) fn kind_of(path: &Path) -> Option<&'static str> {
     ["csv", "tsv", "jsonl"].into_iter().find(|kind| ext.eq_ignore_ascii_case(kind))
 }
 
-/// A line of a table of two columns.
-pub(super) struct PathAndLabel {
-    /// The number of the line, from 1.
-    pub(super) line: u64,
-    pub(super) path: String,
-    pub(super) label: Json,
-}
-
-/// Reads the lines of a table of two columns, without its header.
-#[cfg_attr(not(feature = "write"), allow(dead_code, reason = "only a list needs pairs"))]
-pub(super) fn pairs(table: &Path) -> Result<Vec<PathAndLabel>, ListError> {
-    let rows = records(table, &Limits::DEFAULT)?;
-    let mut pairs = Vec::with_capacity(rows.len());
-    for (index, (line, mut row)) in rows.into_iter().enumerate() {
-        let found = row.len();
-        let (Some(label), Some(path), 2) = (row.pop(), row.pop(), found) else {
-            return Err(ListError::Columns { path: table.to_owned(), line, found });
-        };
-        let is_header = index == 0 && !path.contains('.');
-        if !is_header {
-            pairs.push(PathAndLabel { line, path, label: Json::String(label) });
-        }
-    }
-    if pairs.is_empty() {
-        return Err(empty_table(table));
-    }
-    Ok(pairs)
-}
-
-/// Adds a file by its path.
+/// Adds a file by its path. The empty path has no file.
 fn add(names: &mut Names, dirs: &mut HashMap<String, usize>, path: &str) -> Option<()> {
-    let name = Path::new(path).file_name()?;
-    let parent = Path::new(path).parent()?;
-    let key = parent.to_str()?;
+    let name = Path::new(path).file_name().unwrap_or_default();
+    let key = Path::new(path).parent().and_then(Path::to_str).unwrap_or_default();
     let dir = match dirs.get(key) {
         Some(&dir) => dir,
         None => {
-            let dir = names.add_dir(parent.to_owned(), i64::MIN);
+            let dir = names.add_dir(PathBuf::from(key), i64::MIN);
             dirs.insert(key.to_owned(), dir);
             dir
         }
     };
-    names.push(dir, OsStr::new(name))
+    names.push(dir, name)
 }
 
-/// Returns the values of the column `label`, and the classes if the labels are their names. They are names if all cells
-/// are texts and some text is not a number. Every reader of tables calls this, so that a table has the same labels for
-/// all of them. Each cell comes with the number of its line.
-///
-/// # Errors
-///
-/// Fails with the line and the reason if a name is empty, or if the texts of a CSV are numbers and names: one misspelled
-/// number would make names of all others, and change the numbers of all classes.
-pub(super) fn label_column(
-    cells: &[(u64, &Json)],
-    is_text: bool,
-) -> Result<(TableColumn, ClassNumbers), (u64, String)> {
-    let texts = cells.iter().map(|(line, cell)| Some((*line, cell.as_str()?)));
-    let texts: Option<Vec<(u64, &str)>> = texts.collect();
-    let is_name = |(_, text): &&(u64, &str)| text.parse::<f64>().is_err();
-    let Some(texts) = texts.filter(|texts| texts.iter().any(|text| is_name(&text))) else {
-        let cells: Vec<&Json> = cells.iter().map(|(_, cell)| *cell).collect();
-        return Ok((column(&cells, is_text), ClassNumbers::default()));
-    };
-    if let Some((line, _)) = texts.iter().find(|(_, text)| text.trim().is_empty()) {
-        return Err((*line, "the label is empty, expected a number or the name of a class".into()));
-    }
-    // `nan` and `inf` are numbers beside numbers, and names beside names.
-    let is_number = |(_, text): &&(u64, &str)| text.parse::<f64>().is_ok_and(f64::is_finite);
-    if let (true, Some(number)) = (is_text, texts.iter().find(is_number)) {
-        let name = texts.iter().find(is_name).unwrap_or(number);
-        let (first, second) = if name.0 < number.0 { (name, number) } else { (number, name) };
-        let kind = |label: &(u64, &str)| if label == name { "a name" } else { "a number" };
-        let reason = format!(
-            "label {:?} is {}, but {:?} in line {} is {}: write only numbers or only names (a .jsonl table may have names \
-             such as \"7\")",
-            second.1,
-            kind(second),
-            first.1,
-            first.0,
-            kind(first)
-        );
-        return Err((second.0, reason));
-    }
-    let (labels, classes) = number_names(texts.iter().map(|(_, text)| *text));
-    Ok((TableColumn::Int(labels), classes))
-}
-
-/// Returns the values of a field from its cells.
-fn column(cells: &[&Json], is_text: bool) -> TableColumn {
-    let int = |cell: &&Json| match cell {
-        Json::String(text) if is_text => text.parse().ok(),
-        cell => cell.as_i64(),
-    };
-    let float = |cell: &&Json| match cell {
-        Json::String(text) if is_text => text.parse().ok(),
-        cell => cell.as_f64(),
-    };
-    if let Some(ints) = cells.iter().map(int).collect() {
-        return TableColumn::Int(ints);
-    }
-    if let Some(floats) = cells.iter().map(float).collect() {
-        return TableColumn::Float(floats);
-    }
-    let mut packed = Packed::default();
-    if cells.iter().all(|cell| cell.is_string()) {
-        cells.iter().for_each(|cell| packed.push(cell.as_str().unwrap_or_default().as_bytes()));
-        return TableColumn::Bytes(packed);
-    }
-    cells.iter().for_each(|cell| packed.push(format!("{cell}\0").as_bytes()));
-    TableColumn::Json(packed)
+/// Returns the error of a table of text.
+fn text_error(path: &Path) -> impl Fn(csv_text::TextFault) -> ListError {
+    |fault| ListError::Table { path: path.to_owned(), line: fault.line, reason: fault.reason }
 }
 
 /// Reads the cells of a table whose columns are separated by commas or tabs.
-fn from_csv(path: &Path, limits: &Limits) -> Result<Cells, ListError> {
-    let mut rows = records(path, limits)?.into_iter().peekable();
-    let first = rows.peek().map(|(_, first)| first.clone()).unwrap_or_default();
-    let is_named = |cell: &String| cell == "path" || cell == "file_name";
-    let has_header = first.iter().any(is_named) || first.first().is_some_and(|c| !c.contains('.'));
+fn from_csv(path: &Path, options: &FolderOptions) -> Result<Cells, ListError> {
+    let bytes = read_table_bytes(path, options)?;
+    let text = csv_text::decoded(&bytes).map_err(text_error(path))?;
+    let is_tsv = kind_of(path) == Some("tsv");
+    let delimiter = match options.table.delimiter {
+        Some(given) => u8::try_from(given).ok().filter(|byte| byte.is_ascii() && !b"\"\r\n".contains(byte)).ok_or_else(|| {
+            let reason = format!("`delimiter` is {given:?}, expected a character of ASCII that is no quote and no line break");
+            ListError::Table { path: path.to_owned(), line: 1, reason }
+        })?,
+        None => csv_text::delimiter(&text, if is_tsv { b'\t' } else { b',' }).map_err(text_error(path))?,
+    };
+    let quotes = options.table.quotes.unwrap_or(!is_tsv);
+    let mut rows =
+        csv_text::rows(&text, delimiter, quotes).map_err(text_error(path))?.into_iter().peekable();
+    let bad = |line, reason| ListError::Table { path: path.to_owned(), line, reason };
+    let Some((line, first)) = rows.peek() else {
+        return Err(ListError::EmptyTable { path: path.to_owned() });
+    };
+    let is_quoted = |cell: &String| cell.len() > 1 && cell.starts_with('"') && cell.ends_with('"');
+    if !quotes && first.iter().all(is_quoted) {
+        return Err(bad(*line, "the names of the columns are in quotes, which a .tsv is read with: set `quotes` to read it without them".into()));
+    }
+    let has_header = has_header(first, options).map_err(|reason| bad(*line, reason))?;
     let names = match has_header {
         true => rows.next().map(|(_, names)| names).unwrap_or_default(),
-        false => vec!["path".to_owned(), "label".to_owned()],
+        false => vec!["path".to_owned(), LABEL.to_owned()],
     };
-    let mut lines = vec![];
-    for (line, row) in rows {
+    let wanted = || column::shown(&names.join(", ")).into_owned();
+    let line = |(line, row): csv_text::Row| {
         if row.len() != names.len() {
-            let (found, wanted, names) = (row.len(), names.len(), names.join(", "));
+            let (found, expected, names) = (row.len(), names.len(), wanted());
             let reason = format!(
-                "{found} columns, expected {wanted} ({names}): quote a value that has a comma"
+                "{found} columns, expected {expected} ({names}): quote a value that has a comma"
             );
-            return Err(ListError::Table { path: path.to_owned(), line, reason });
+            return (line, Err(reason));
         }
-        lines.push((line, row.into_iter().map(Json::String).collect()));
-    }
-    Ok(Cells { names, is_text: true, lines })
+        (line, Ok(row.into_iter().map(Json::String).collect()))
+    };
+    Ok(Cells { lines: rows.map(line).collect(), is_text: true, names: names.clone() })
 }
 
-/// Reads the lines of a table whose columns are separated by commas, or by tabs if the file is called
-/// `.tsv`.
-#[cfg(feature = "tables")]
-fn records(table: &Path, limits: &Limits) -> Result<Vec<(u64, Vec<String>)>, ListError> {
-    let delimiter = if kind_of(table) == Some("tsv") { b'\t' } else { b',' };
-    let csv_error = |source| ListError::Csv { path: table.to_owned(), source };
-    let text = read_table_bytes(table, limits)?;
-    let mut reader = csv::ReaderBuilder::new()
-        .delimiter(delimiter)
-        .has_headers(false)
-        .flexible(true)
-        .trim(csv::Trim::All)
-        .from_reader(&text[..]);
-    let mut rows = vec![];
-    for record in reader.records() {
-        let record = record.map_err(csv_error)?;
-        let line = record.position().map_or(0, csv::Position::line);
-        rows.push((line, record.iter().map(str::to_owned).collect()));
+/// Returns whether the first line of a table has the names of its columns.
+///
+/// # Errors
+///
+/// If it may be either.
+fn has_header(first: &[String], options: &FolderOptions) -> Result<bool, String> {
+    let is_chosen = options.table.image.is_some() || matches!(options.label, Labels::Column(_));
+    let is_known = |cell: &String| {
+        let mut known = PATHS.iter().chain(&NO_PATHS);
+        known.any(|name| cell.eq_ignore_ascii_case(name))
+    };
+    if is_chosen || first.iter().any(is_known) {
+        return Ok(true);
     }
-    Ok(rows)
+    if first.first().is_some_and(|cell| cell.contains('.')) {
+        return Ok(false);
+    }
+    if first.iter().any(|cell| cell.parse::<f64>().is_ok_and(f64::is_finite)) {
+        let line = column::shown(&first.join(", ")).into_owned();
+        return Err(format!(
+            "{line:?} is neither the names of columns nor the path of an image with its ending: write a first line such as \
+             `path,label`"
+        ));
+    }
+    Ok(true)
 }
 
 /// Reads the cells of a file of JSON objects, one on each line.
-#[cfg(feature = "tables")]
-fn from_json_lines(path: &Path, limits: &Limits) -> Result<Cells, ListError> {
-    let text = read_table_bytes(path, limits)?;
+fn from_json_lines(path: &Path, options: &FolderOptions) -> Result<Cells, ListError> {
+    let bytes = read_table_bytes(path, options)?;
+    let text = csv_text::decoded(&bytes).map_err(text_error(path))?;
     let (mut names, mut lines) = (Vec::<String>::new(), vec![]);
-    for (line, text) in (1..).zip(text.split(|&byte| byte == b'\n')) {
-        let bad = |reason: String| ListError::Table { path: path.to_owned(), line, reason };
-        if text.trim_ascii().is_empty() {
+    for (line, text) in (1..).zip(text.split('\n')) {
+        if text.trim().is_empty() {
             continue;
         }
-        let parsed: Json = serde_json::from_slice(text).map_err(|e| bad(e.to_string()))?;
-        let Json::Object(mut object) = parsed else { return Err(bad("not a JSON object".into())) };
-        if names.is_empty() {
-            names = object.keys().cloned().collect();
-        }
-        if object.len() != names.len() || object.is_empty() {
-            let (found, wanted) = (object.len(), names.len());
-            return Err(bad(format!("{found} keys, expected {wanted} as in the first line")));
-        }
-        let cell = |name: &String| {
-            object
-                .remove(name)
-                .ok_or_else(|| bad(format!("key {name:?} is missing; the first line has it")))
+        let object = match serde_json::from_str(text) {
+            Ok(Json::Object(object)) => Ok(object),
+            Ok(_) => Err("not a JSON object".to_owned()),
+            Err(error) => Err(error.to_string()),
         };
-        lines.push((line, names.iter().map(cell).collect::<Result<_, _>>()?));
+        let cells = object.and_then(|object| {
+            if names.is_empty() {
+                names = object.keys().cloned().collect();
+            }
+            cells_of(object, &names)
+        });
+        lines.push((line, cells));
+    }
+    if let (true, Some((line, Err(reason)))) = (names.is_empty(), lines.first()) {
+        return Err(ListError::Table {
+            path: path.to_owned(),
+            line: *line,
+            reason: reason.clone(),
+        });
     }
     Ok(Cells { names, is_text: false, lines })
 }
 
-/// Returns the error for a table without lines.
-fn empty_table(table: &Path) -> ListError {
-    ListError::EmptyTable { path: table.to_owned() }
-}
-
-#[cfg(not(feature = "tables"))]
-fn records(table: &Path, _: &Limits) -> Result<Vec<(u64, Vec<String>)>, ListError> {
-    Err(left_out(table))
-}
-
-#[cfg(not(feature = "tables"))]
-fn from_json_lines(table: &Path, _: &Limits) -> Result<Cells, ListError> {
-    Err(left_out(table))
-}
-
-/// Returns the error for a table in a build that reads none.
-#[cfg(not(feature = "tables"))]
-fn left_out(table: &Path) -> ListError {
-    let reason = NeedsFeature { what: "tables of images", feature: "tables" };
-    ListError::LeftOut { path: table.to_owned(), reason: reason.to_string() }
+/// Returns the values of an object in the order of the columns.
+fn cells_of(
+    mut object: serde_json::Map<String, Json>,
+    names: &[String],
+) -> Result<Vec<Json>, String> {
+    if object.len() > names.len() || object.is_empty() {
+        let (found, expected) = (object.len(), names.len());
+        return Err(format!("{found} keys, expected {expected} as in the first line"));
+    }
+    let cell = |name: &String| {
+        let missing = || format!("key {:?} is missing; the first line has it", column::shown(name));
+        object.remove(name).ok_or_else(missing)
+    };
+    names.iter().map(cell).collect()
 }
 
 /// Reads a table's bytes.
-#[cfg(feature = "tables")]
-fn read_table_bytes(table: &Path, limits: &Limits) -> Result<Vec<u8>, ListError> {
+fn read_table_bytes(table: &Path, options: &FolderOptions) -> Result<Vec<u8>, ListError> {
+    #[cfg(not(feature = "tables"))]
+    {
+        let reason = NeedsFeature { what: "tables of images", feature: "tables" };
+        return Err(ListError::LeftOut { path: table.to_owned(), reason: reason.to_string() });
+    }
     let mut bytes = vec![];
-    let max = limits.max_table_bytes;
+    let max = options.limits.max_table_bytes;
     super::read_file(table, max, &mut bytes).map_err(ListError::io(table))?;
     Ok(bytes)
 }

@@ -1,6 +1,7 @@
 //! Tests of which files of a folder are samples, and which are not.
 
 use super::*;
+use crate::CancelFlag;
 use crate::error::ErrorKind;
 use std::collections::BTreeSet;
 
@@ -185,9 +186,6 @@ mod unix {
         let folder = open(dir.path()).unwrap();
         let want = [("a/w/1.jpg", 0), ("a/x/1.jpg", 0), ("b/2.jpg", 1), ("b/z/1.jpg", 1)];
         assert_eq!(rows(&folder), want.map(|(path, label)| row(path, label)));
-        let list = ImageList::open(dir.path(), Links::Follow, &CancelFlag::default()).unwrap();
-        let paths = list.images.iter().map(|image| image.path.strip_prefix(dir.path()).unwrap());
-        assert!(paths.eq(want.map(|(path, _)| Path::new(path))), "written in the same order");
     }
 
     /// Two directories with links to each other: neither contains itself, each contains the other.
@@ -225,7 +223,7 @@ mod unix {
         symlink("../steps/1", dir.path().join("a/1")).unwrap();
         let mut rules = Rules::new(other_than_image, Links::Follow, vec![]);
         rules.most_linked = 1000;
-        let error = layout::of_folder(dir.path(), &rules).err().unwrap().to_string();
+        let error = layout::of_folder(dir.path(), &rules, &Labels::Auto).err().unwrap().to_string();
         assert!(error.ends_with("more directories behind links, the limit is 1000"), "{error}");
     }
 
@@ -313,7 +311,7 @@ fn patterns_take_the_class_from_the_folder() {
     let want = [("a/x/1.jpg", 1), ("a/y/2.png", 2), ("b/x/1.jpg", 1), ("c/3.jpg", 0)];
     assert_eq!(rows(&folder), want.map(|(path, label)| row(&spec(path), label)));
     assert_eq!(reasons(&folder), [crate::source::image_names::why_not(None).unwrap()]);
-    let folder = open(spec("{b,a}/*/*.jpg")).unwrap();
+    let folder = open(spec("{b,a}/*/*.*")).unwrap();
     assert_eq!(rows(&folder)[0].0, spec("b/x/1.jpg"));
     assert!(folder.read(SampleId(0)).is_ok());
     let message = |pattern: &str| open(pattern).unwrap_err().to_string();
@@ -371,8 +369,9 @@ fn lines_of_json_are_a_table() {
     assert_eq!(values, want);
     assert_eq!(folder.classes(), ["cat", "dog"]);
     let message = |text: &str| table("t.jsonl", text).unwrap_err().to_string();
-    assert!(message("{\"path\": 1}").ends_with("line 1: the path is not a text"));
-    assert!(message("{\"path\": \"1\"}\n{\"p\": \"1\"}").contains("line 2: key \"path\""));
+    assert!(message("{\"path\": null}").ends_with("line 1: the path is not a text"));
+    let missing = table("t.jsonl", "{\"path\": \"1\"}\n{\"p\": \"1\"}").unwrap();
+    assert!(missing.read(SampleId(1)).unwrap_err().to_string().contains("line 2: key \"path\""));
     assert!(message("[]").ends_with("line 1: not a JSON object"));
     assert!(message("{").contains("line 1: EOF"));
     assert!(message("{\"path\": \"..\"}").contains("\"..\" is not the path of a file"));
@@ -386,11 +385,6 @@ fn a_table_without_a_header_is_path_and_label() {
     let folder = table("t.tsv", "a.jpg\tdog\nb.jpg\tcat\n").unwrap();
     assert_eq!(rows(&folder), [row("a.jpg", 1), row("b.jpg", 0)]);
     let message = |text: &str| table("t.csv", text).unwrap_err().to_string();
-    assert!(
-        message("a.jpg,1\nb.jpg\n").ends_with(
-            "line 2: 1 columns, expected 2 (path, label): quote a value that has a comma"
-        )
-    );
     assert!(message("path,image\na.jpg,1\n").contains("column name \"image\""));
     assert!(message("path,x,x\na.jpg,1,1\n").contains("column name \"x\""));
     assert!(message("").contains("the table lists no image"));
@@ -415,7 +409,7 @@ fn a_folder_with_a_table_is_the_table() {
 
     // A table of something else is no table of the images.
     fs::write(&jsonl, "{\"name\": \"a set\"}\n").unwrap();
-    assert_eq!(rows(&open(dir.path()).unwrap()), [row("images/2.jpg", 0)]);
+    assert!(open(dir.path()).unwrap_err().to_string().contains("open the table by its name"));
     let csv = dir.path().join("metadata.csv");
     fs::write(&csv, "x,\"file_name\"\n7,images/2.jpg\n").unwrap();
     assert_eq!(rows(&open(dir.path()).unwrap()), [row("images/2.jpg", 7)]);
@@ -462,28 +456,71 @@ fn the_table_of_a_folder_names_no_link_that_is_not_followed() {
     assert!(Folder::list(dir.path(), &FolderOptions::default().links(Links::Within)).is_err());
 }
 
-/// One wrong label would change the numbers of all classes.
+/// Returns the labels of a table, or the errors of their samples.
+#[cfg(feature = "tables")]
+fn labels(folder: &Folder) -> Vec<Result<i64, String>> {
+    let label = |sample| match folder.column(sample, 1) {
+        Ok(Value::Int(label)) => Ok(label),
+        Ok(other) => panic!("{other:?}"),
+        Err(error) => Err(error.to_string()),
+    };
+    (0..folder.len()).map(SampleId).map(label).collect()
+}
+
+/// One wrong label must not change the numbers of all classes.
 #[cfg(feature = "tables")]
 #[test]
-fn labels_that_are_empty_or_of_two_kinds_are_refused() {
-    let message = |name, text| table(name, text).unwrap_err().to_string();
-    for (text, want) in [
-        ("path,label\na.jpg,2\nb.jpg,10\nc.jpg,\n", "line 4: the label is empty"),
-        ("path,label\na.jpg,cat\nb.jpg,\"\"\n", "line 3: the label is empty"),
+fn a_label_that_is_empty_or_of_another_kind_is_damage_of_its_sample() {
+    for (name, text, want, damaged, words) in [
         (
+            "t.csv",
+            "path,label\na.jpg,2\nb.jpg,10\nc.jpg,\n",
+            vec![2, 10],
+            2,
+            "line 4: the label is empty",
+        ),
+        ("t.csv", "path,label\na.jpg,cat\nb.jpg,\"\"\n", vec![0], 1, "line 3: the label is empty"),
+        (
+            "t.csv",
             "path,label\na.jpg,2\nb.jpg,2\nc.jpg,1O\n",
-            "line 4: label \"1O\" is a name, but \"2\" in line 2 is a number",
+            vec![2, 2],
+            2,
+            "line 4: label \"1O\" is a name, but most labels are numbers",
         ),
         (
-            "a.jpg,cat\nb.jpg,7\n",
-            "line 2: label \"7\" is a number, but \"cat\" in line 1 is a name",
+            "t.csv",
+            "a.jpg,cat\nb.jpg,7\nc.jpg,dog\n",
+            vec![0, 1],
+            1,
+            "line 2: label \"7\" is a number, but most labels are names",
+        ),
+        (
+            "t.jsonl",
+            "{\"path\": \"a.jpg\", \"label\": \"\"}\n{\"path\": \"b.jpg\", \"label\": \"b\"}",
+            vec![0],
+            0,
+            "line 1: the label is empty",
+        ),
+        (
+            "t.jsonl",
+            "{\"path\": \"a\", \"label\": \"7\"}\n{\"path\": \"b\", \"label\": \"10\"}\n{\"path\": \"c\", \"label\": null}",
+            vec![7, 10],
+            2,
+            "line 3: the label is empty",
         ),
     ] {
-        let message = message("t.csv", text);
-        assert!(message.contains(want), "{message}");
+        let mut found = labels(&table(name, text).unwrap());
+        let error = found.remove(damaged).unwrap_err();
+        assert!(error.contains(words), "{error}");
+        assert_eq!(found, want.into_iter().map(Ok).collect::<Vec<_>>(), "{text}");
     }
-    let lines = "{\"path\": \"a.jpg\", \"label\": \"\"}\n{\"path\": \"b.jpg\", \"label\": \"b\"}";
-    assert!(message("t.jsonl", lines).contains("line 1: the label is empty"));
+    let message = table("t.csv", "a.jpg,cat\nb.jpg,7\n").unwrap_err().to_string();
+    assert!(
+        message.contains("line 2: label \"7\" is a number, but \"cat\" in line 1 is a name"),
+        "{message}"
+    );
+    let message = table("t.csv", "path,label\na.jpg,\nb.jpg,\n").unwrap_err().to_string();
+    assert!(message.contains("line 2: the label is empty"), "{message}");
     // JSON says which labels are texts.
     let lines = "{\"path\": \"a.jpg\", \"label\": \"7\"}\n{\"path\": \"b.jpg\", \"label\": \"b\"}";
     assert_eq!(table("t.jsonl", lines).unwrap().classes(), ["7", "b"]);
@@ -491,8 +528,260 @@ fn labels_that_are_empty_or_of_two_kinds_are_refused() {
     assert_eq!(table("t.csv", "a.jpg,nan\nb.jpg,chapati\n").unwrap().classes(), ["chapati", "nan"]);
     let floats = table("t.csv", "a.jpg,nan\nb.jpg,0.5\n").unwrap();
     assert_eq!(floats.fields()[1].kind, FieldKind::Float);
-    // Other columns may be anything.
-    assert!(table("t.csv", "path,label,x\na.jpg,1,\nb.jpg,2,3\n").is_ok());
+}
+
+/// A table of two lines with the classes that are set.
+#[cfg(feature = "tables")]
+#[test]
+fn classes_that_are_set_number_labels_and_folders() {
+    let classes: ClassNames = [(0, "cat"), (1, "cow"), (2, "dog")]
+        .map(|(n, name)| (n, name.to_owned()))
+        .into_iter()
+        .collect();
+    let options = FolderOptions::default().classes(classes.clone());
+    let dir = tree(&["cat/1.jpg", "dog/2.jpg"]);
+    let folder = Folder::open(dir.path(), &options).unwrap();
+    assert_eq!(rows(&folder), [row("cat/1.jpg", 0), row("dog/2.jpg", 2)]);
+    assert_eq!(folder.class_names().unwrap(), Some(classes));
+    let path = dir.path().join("t.csv");
+    fs::write(&path, "path,label\na.jpg,dog\nb.jpg,dgo\n").unwrap();
+    let found = labels(&Folder::open(&path, &options).unwrap());
+    assert_eq!(found[0], Ok(2));
+    assert!(
+        found[1].clone().unwrap_err().contains("line 3: label \"dgo\" is not one of the classes")
+    );
+    fs::write(&path, "path,label\na.jpg,2\nb.jpg,3\n").unwrap();
+    let found = labels(&Folder::open(&path, &options).unwrap());
+    assert!(found[0] == Ok(2) && found[1].is_err());
+    fs::create_dir(dir.path().join("emu")).unwrap();
+    assert!(Folder::open(dir.path(), &options).is_ok());
+    fs::write(dir.path().join("emu/3.jpg"), JPEG).unwrap();
+    let message = Folder::open(dir.path(), &options).unwrap_err().to_string();
+    assert!(
+        message.contains("class \"emu\" has images, but is not one of the classes"),
+        "{message}"
+    );
+}
+
+#[cfg(feature = "tables")]
+#[test]
+fn a_missing_number_is_damage_of_its_sample_or_nan() {
+    let text = "path,label,x,y,text\na.jpg,1,7,0.5,\nb.jpg,2,,,b\n";
+    let folder = table("t.csv", text).unwrap();
+    let kinds: Vec<_> = folder.fields()[2..].iter().map(|field| field.kind.clone()).collect();
+    assert_eq!(kinds, [FieldKind::Int, FieldKind::Float, FieldKind::Bytes]);
+    assert_eq!(folder.column(SampleId(0), 2).unwrap(), Value::Int(7));
+    for field in [2, 3] {
+        let error = folder.column(SampleId(1), field).unwrap_err().to_string();
+        assert!(
+            error.contains("t.csv") && error.contains("line 3: the value is missing"),
+            "{error}"
+        );
+    }
+    assert_eq!(folder.column(SampleId(0), 4).unwrap(), Value::Bytes(b""));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.jsonl");
+    fs::write(&path, "{\"path\": \"a\", \"x\": 1}\n{\"path\": \"b\", \"x\": null}\n").unwrap();
+    let folder = Folder::open(&path, &FolderOptions::default().missing_as_nan(true)).unwrap();
+    assert!(matches!(folder.column(SampleId(1), 1).unwrap(), Value::Float(x) if x.is_nan()));
+    assert_eq!(folder.column(SampleId(0), 1).unwrap(), Value::Float(1.0));
+}
+
+/// A line that is no row is damage of its sample, and the others keep theirs.
+#[cfg(feature = "tables")]
+#[test]
+fn a_line_that_is_damaged_is_damage_of_its_sample() {
+    for (name, text, words) in [
+        (
+            "t.csv",
+            "path,label\na.jpg,1\nb.jpg\nc.jpg,3\n",
+            "line 3: 1 columns, expected 2 (path, label)",
+        ),
+        ("t.csv", "path,label\na.jpg,1\n,2\nc.jpg,3\n", "line 3: the path is empty"),
+        (
+            "t.jsonl",
+            "{\"path\": \"a.jpg\", \"label\": 1}\n{\"path\": \nx\n{\"path\": \"c.jpg\", \"label\": 3}\n",
+            "line 2: EOF",
+        ),
+    ] {
+        let folder = table(name, text).unwrap();
+        let found = labels(&folder);
+        let error = found[1].clone().unwrap_err();
+        assert!(error.contains(words), "{error}");
+        assert_eq!((&found[0], found.last().unwrap()), (&Ok(1), &Ok(3)));
+        let error = folder.read(SampleId(1)).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+        assert!(folder.locate(SampleId(1), 0).is_some());
+    }
+}
+
+#[cfg(feature = "tables")]
+#[test]
+fn a_quote_that_is_not_closed_closes_the_table() {
+    let message = |name, text| table(name, text).unwrap_err().to_string();
+    let open =
+        message("t.csv", "filename,label\nx/1.jpg,cat\nx/2.jpg,\"dog\nx/3.jpg,cat\nx/4.jpg,dog\n");
+    assert!(open.contains("line 3: a quote opens here and is never closed"), "{open}");
+    let closed = message("t.csv", "filename,label\nx/2.jpg,\"dog\nx/3.jpg,\"\nx/4.jpg,dog\n");
+    assert!(
+        closed.contains("line 2: the label") && closed.contains("has a line break"),
+        "{closed}"
+    );
+    let path = message("t.csv", "filename,label\n\"x/2.jpg\nx\",dog\nx/4.jpg,dog\n");
+    assert!(path.contains("line 2: the path") && path.contains("has a line break"), "{path}");
+    // Captions may begin with a quote.
+    let text = "x/1.jpg\ta cat\nx/2.jpg\t\"quoted start only\nx/4.jpg\t\"Hello\" he said\n";
+    assert_eq!(
+        table("t.tsv", text).unwrap().classes(),
+        ["\"Hello\" he said", "\"quoted start only", "a cat"]
+    );
+    assert!(message("t.tsv", "\"path\"\t\"label\"\n\"a.jpg\"\t\"cat\"\n").contains("set `quotes`"));
+}
+
+#[cfg(feature = "tables")]
+#[test]
+fn the_names_of_the_columns_decide() {
+    let both = [row("a.jpg", 1), row("b.jpg", 0)];
+    for text in [
+        "label,filename\ndog,a.jpg\ncat,b.jpg\n",
+        "filename;label\na.jpg;dog\nb.jpg;cat\n",
+        "filename\tlabel\na.jpg\tdog\nb.jpg\tcat\n",
+        ",filename,label\n0,a.jpg,dog\n1,b.jpg,cat\n",
+        "label,photo\ndog,a.jpg\ncat,b.jpg\n",
+    ] {
+        assert_eq!(rows(&table("t.csv", text).unwrap()), both, "{text}");
+    }
+    let message = |text: &str| table("t.csv", text).unwrap_err().to_string();
+    assert!(message("filename,image\na.jpg,1\n").contains("set `image`"));
+    assert!(message("label,x,y\n1,a.jpg,1\n").contains("set `image` to one of label, x, y"));
+    assert!(message("img1,7\nimg2,8\n").contains("is neither the names of columns"));
+    let dir = tree(&["pics/a.jpg", "pics/b.jpg"]);
+    let path = dir.path().join("t.csv");
+    fs::write(&path, "number,breed,id\n5,dog,a\n6,cat,b\n").unwrap();
+    let options = FolderOptions::default().image("id").label(Labels::Column("breed".into()));
+    let options = options.root(dir.path().join("pics"));
+    for options in [options.clone(), options.clone().suffix(".jpg")] {
+        let folder = Folder::open(&path, &options).unwrap();
+        let fields: Vec<_> = folder.fields().iter().map(|field| &field.name[..]).collect();
+        assert_eq!(fields, ["image", "number", "label"]);
+        assert!(folder.read(SampleId(1)).is_ok());
+        assert_eq!(folder.classes(), ["cat", "dog"]);
+    }
+    let wrong = Folder::open(&path, &options.image("name")).unwrap_err().to_string();
+    assert!(
+        wrong.contains("no column `name` for `image`: the columns are number, breed, id"),
+        "{wrong}"
+    );
+}
+
+/// What most data sets look like that are not in class folders.
+#[test]
+fn labels_that_would_be_a_guess_are_refused() {
+    let with = |dir: &tempfile::TempDir, label: Labels| {
+        Folder::open(dir.path(), &FolderOptions::default().label(label)).unwrap()
+    };
+    for (files, words) in [
+        (&["ILSVRC2012_val_1.JPEG", "ILSVRC2012_val_2.JPEG"][..], "have \"ILSVRC2012\" before `_`"),
+        (&["images/1.jpg", "images/2.jpg", "labels.csv"], "a table labels.csv lies beside it"),
+        (&["images/1.jpg", "images/2.jpg"], "would be the only class"),
+        (
+            &["train/a/1.jpg", "val/a/1.jpg", "test/a/1.jpg"],
+            "are splits of a dataset (test, train, val): set `split`",
+        ),
+        (&["train2017/1.jpg", "annotations/x.txt"], "are splits"),
+        (&["train/1.jpg", "test/1.jpg", "unlabeled/1.jpg"], "are splits"),
+        (&["a/1.jpg", "a/metadata.parquet", "b/2.jpg"], "a/metadata.parquet may list the images"),
+        (&["cat_1.jpg", "dog_2.jpg", "train.csv"], "a table train.csv lies beside the images"),
+    ] {
+        let dir = tree(files);
+        let message = open(dir.path()).unwrap_err().to_string();
+        assert!(message.contains(words) && message.contains("`label`"), "{files:?}: {message}");
+        let images = files.iter().filter(|file| file.to_lowercase().contains(".jp")).count() as u64;
+        let folder = with(&dir, Labels::None);
+        assert_eq!((folder.len(), folder.fields().len()), (images, 1), "{files:?}");
+        assert!(folder.classes().is_empty() && folder.read(SampleId(0)).is_ok());
+        let label = if files[0].contains('/') { Labels::Folder } else { Labels::FileName };
+        assert_eq!(with(&dir, label).fields().len(), 2, "{files:?}");
+    }
+    let dir = tree(&["train/a/1.jpg", "train/b/2.jpg", "val/b/1.jpg"]);
+    let train = Folder::open(dir.path(), &FolderOptions::default().split("train")).unwrap();
+    assert_eq!(rows(&train), [row("a/1.jpg", 0), row("b/2.jpg", 1)]);
+    let error = Folder::open(dir.path(), &FolderOptions::default().split("dev")).unwrap_err();
+    assert!(error.to_string().contains("no folder \"dev\" for `split`"), "{error}");
+    // A class may be called like a split.
+    assert_eq!(
+        open(tree(&["bus/1.jpg", "train/2.jpg"]).path()).unwrap().classes(),
+        ["bus", "train"]
+    );
+}
+
+#[test]
+fn junk_is_neither_data_nor_a_class() {
+    let dir = tree(&[
+        "cat/1.jpg",
+        "cat/._1.jpg",
+        "cat/@eaDir/1.jpg",
+        "dog/2.jpg",
+        "__MACOSX/cat/3.jpg",
+        "$RECYCLE.BIN/4.jpg",
+        "System Volume Information/5.jpg",
+        "lost+found/6.jpg",
+        ".ipynb_checkpoints/7.jpg",
+    ]);
+    let folder = open(dir.path()).unwrap();
+    assert_eq!(rows(&folder), [row("cat/1.jpg", 0), row("dog/2.jpg", 1)]);
+    let folder = open(format!("{}/**/*.jpg", dir.path().display())).unwrap();
+    assert_eq!(folder.len(), 2, "{folder:?}");
+}
+
+#[test]
+fn pictures_that_are_not_read_are_counted_and_warned_of_once() {
+    let files =
+        ["a/1.jpg", "a/2.heic", "a/3.HEIC", "b/4.avif", "b/notes.txt", "b/5.jfif", "stray.png"];
+    let dir = tree(&files);
+    let (folder, warnings) = crate::warnings::recorded(|| open(dir.path()).unwrap());
+    assert_eq!(rows(&folder), [row("a/1.jpg", 0), row("b/5.jfif", 1)]);
+    let want = [("avif", 1), ("heic", 2), ("txt", 1)].map(|(name, count)| (name.to_owned(), count));
+    assert_eq!(folder.ignored().extensions, want.into_iter().collect());
+    let name = dir.path().display().to_string();
+    let warnings: Vec<String> =
+        warnings.into_iter().filter(|warning| warning.starts_with(&name)).collect();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(
+        warnings[0].contains(
+            "3 pictures are of a format that is not read (1 .avif, 2 .heic): convert them"
+        ),
+        "{warnings:?}"
+    );
+    assert!(
+        warnings[1].contains("1 image lies beside the class folders and is not read"),
+        "{warnings:?}"
+    );
+    let saved = tempfile::NamedTempFile::new().unwrap();
+    folder.save_listing(saved.path()).unwrap();
+    let again = Saved::read(saved.path(), &Limits::SMALL).unwrap().unwrap().list.ignored;
+    assert_eq!(
+        (again.count, again.extensions, again.beside),
+        (5, folder.ignored().extensions.clone(), 1)
+    );
+}
+
+#[test]
+fn images_by_their_names_have_no_label() {
+    let dir = tree(&["a/1.jpg", "a/2.jpg", "b/3.jpg"]);
+    let at = |file: &str| format!("{}/{file}", dir.path().display());
+    let one = open(at("a/1.jpg")).unwrap();
+    assert_eq!((one.len(), one.fields().len()), (1, 1));
+    assert_eq!(open(format!("{}::{}", at("a/1.jpg"), at("a/2.jpg"))).unwrap().fields().len(), 1);
+    assert_eq!(
+        open(format!("{}::{}", at("a/1.jpg"), at("b/3.jpg"))).unwrap().classes(),
+        ["a", "b"]
+    );
+    let message = open(at("a/*.jpg")).unwrap_err().to_string();
+    assert!(
+        message.contains("all 2 files are in the folder a") && message.contains("`none`"),
+        "{message}"
+    );
 }
 
 /// Sets the times of a folder's directories to an hour ago.

@@ -3,6 +3,7 @@
 //! | found                            | is                                                |
 //! |----------------------------------|---------------------------------------------------|
 //! | a name that begins with a dot    | ignored, and counted                              |
+//! | a folder of a system or an archiver ([`JUNK`]) | the same                            |
 //! | a file, a directory              | accepted, by the type in the directory: no `stat` |
 //! | a link                           | followed or ignored, as [`Links`] says            |
 //! | a directory that contains itself | ignored: a loop                                   |
@@ -20,11 +21,18 @@ use super::error::ListError;
 use super::links::{LinkCounts, Links};
 use super::list::Ignored;
 use crate::cancel::CancelFlag;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Folders that systems and programs put among the files of users: what is in them is no data.
+pub(super) const JUNK: [&str; 6] =
+    ["__MACOSX", "@eaDir", "#recycle", "$RECYCLE.BIN", "System Volume Information", "lost+found"];
+
+/// The most tables that a walk remembers.
+const MOST_TABLES: usize = 16;
 
 /// The most directories that one walk reads through links.
 const MOST_LINKED: u64 = 1 << 20;
@@ -72,6 +80,8 @@ pub(crate) struct FolderWalk<'r> {
     rules: &'r Rules,
     pub(crate) ignored: Ignored,
     pub(crate) links: LinkCounts,
+    /// The first tables that were found among the files, relative to the folder.
+    pub(super) tables: Vec<PathBuf>,
     /// The number of directories that were read through links.
     linked: u64,
 }
@@ -136,7 +146,7 @@ impl<'r> FolderWalk<'r> {
     /// Returns a walk with these rules.
     pub(crate) fn new(rules: &'r Rules) -> Self {
         let (ignored, links) = (Ignored::default(), LinkCounts::default());
-        Self { rules, ignored, links, linked: 0 }
+        Self { rules, ignored, links, tables: vec![], linked: 0 }
     }
 
     /// Lists a directory of the folder `root` and all directories below it, sorted by their paths.
@@ -206,6 +216,9 @@ impl<'r> FolderWalk<'r> {
         if name.as_encoded_bytes().starts_with(b".") {
             return Err("its name begins with a dot");
         }
+        if is_junk(name) {
+            return Err("a folder of the system or of an archiver, not of data");
+        }
         let kind = kind.ok_or("unreadable")?;
         let (real, kind) = if kind.is_symlink() {
             let followed = self.rules.links.follow(&path.join(name), &self.rules.roots);
@@ -228,6 +241,9 @@ impl<'r> FolderWalk<'r> {
         } else if !kind.is_file() {
             return Err("not a regular file");
         } else if let Some(reason) = (self.rules.refuses)(Path::new(name)) {
+            if is_table(Path::new(name)) && self.tables.len() < MOST_TABLES {
+                self.tables.push(dir.path.join(name));
+            }
             return Err(reason);
         } else {
             to.files.push(name.clone());
@@ -235,6 +251,17 @@ impl<'r> FolderWalk<'r> {
         self.links.followed += u64::from(is_link);
         Ok(())
     }
+}
+
+/// Returns whether a name is one of [`JUNK`].
+pub(super) fn is_junk(name: &OsStr) -> bool {
+    JUNK.iter().any(|junk| name == *junk)
+}
+
+/// Returns whether a file is a table by its name, which this build may read or not.
+fn is_table(name: &Path) -> bool {
+    let extension = name.extension().unwrap_or_default();
+    ["csv", "tsv", "jsonl", "parquet"].iter().any(|table| extension.eq_ignore_ascii_case(table))
 }
 
 /// Returns the time of the last change of a file or directory, in nanoseconds since 1970; `i64::MIN` if
