@@ -68,6 +68,9 @@ class DatasetInfo:
     """The size of its pages in bytes."""
     objects: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The fields of the objects of an image, such as boxes, and what each is in words."""
+    ignored: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """The number of files of a folder that are no images by their names, by extension: ``{"heic": 12}``. Files without
+    an extension are under ``""``."""
 
     def __str__(self) -> str:
         unknown = "samples in sequence, how many is not known"
@@ -75,6 +78,10 @@ class DatasetInfo:
         if self.bytes is not None and self.page_size is not None:
             head += f", {_size(self.bytes)}, pages of {_size(self.page_size)}"
         lines = [head, _count(len(self.fields), "field"), *(f"  {field}" for field in self.fields)]
+        if self.ignored:
+            named = ", ".join(f"{count:,} .{extension}" for extension, count in self.ignored.items() if extension)
+            names = _count(sum(self.ignored.values()), "other name")
+            lines.insert(1, f"{names} ignored{f' ({named})' if named else ''}")
         if self.objects:
             lines.extend(["objects", *(f"  {name}: {what}" for name, what in self.objects.items())])
         if self.classes:

@@ -506,6 +506,10 @@ class Loader(Generic[B]):
         exif_orientation: True turns images as their EXIF orientation says, as Ultralytics and Detectron2 do. By default
             they are not turned, and one that would be is refused beside targets with a ``ConfigError``: say True if
             boxes, keypoints and masks are of the upright pictures, and False if they are of the pixels as stored.
+        expect_classes: Refuses a dataset whose classes have other names or numbers: ``train.classes``, or the names in
+            the order of their numbers. A folder numbers its classes in the order of their names, so that a validation
+            folder without one of the classes numbers the others differently; ``classes`` of
+            :func:`fuseloop.sources.folder` numbers them as the training set does.
         scaled_decode: Decodes a JPEG at 1/2, 1/4 or 1/8 of its size where an antialiased resize comes first that still
             reads twice as many rows and columns as it writes, as Pillow's ``draft`` with a ``reducing_gap`` of 2. For
             large photographs; pixels change by less than a level on average.
@@ -569,6 +573,7 @@ class Loader(Generic[B]):
         in_memory: bool | None = None,
         number_rule: Literal["fused", "exact", "relaxed"] = "fused",
         exif_orientation: bool | None = None,
+        expect_classes: Sequence[str] | Mapping[int, str] | None = None,
         scaled_decode: bool = False,
         device: str | None = None,
         device_batches: int | None = None,
@@ -598,6 +603,7 @@ class Loader(Generic[B]):
             "in_memory": in_memory,
             "number_rule": number_rule,
             "exif_orientation": None if exif_orientation is None else bool(exif_orientation),
+            "expect_classes": None if expect_classes is None else _class_pairs("expect_classes", expect_classes),
             "scaled_decode": bool(scaled_decode),
             "device": device,
             "device_batches": device_batches,
@@ -1063,6 +1069,18 @@ def _collated(output: str, how: Any) -> dict[str, Any]:
 def _fixed(ops: OpList) -> list[Op] | None:
     """Returns a list of ops; None for a function of the epoch."""
     return None if callable(ops) else Compose(ops)
+
+
+def _class_pairs(name: str, classes: Sequence[str] | Mapping[int, str]) -> list[tuple[int, str]]:
+    """Returns the numbers and the names of classes."""
+    is_list = isinstance(classes, Sequence) and not isinstance(classes, (str, bytes))
+    if not is_list and not isinstance(classes, Mapping):
+        raise ConfigError(f"{name} is {classes!r}, expected a list of names, or names by their numbers")
+    pairs = list(enumerate(classes)) if is_list else list(classes.items())  # type: ignore[union-attr]
+    for number, text in pairs:
+        if not isinstance(text, str):
+            raise ConfigError(f"{name}: class {number!r} is {text!r}, expected a name")
+    return [(_whole(f"{name}: a number", number, -(2**63)), text) for number, text in pairs]
 
 
 def _whole(name: str, value: Any, least: int = 0) -> int:

@@ -11,6 +11,7 @@ True
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from ._fuseloop import Dataset
 from ._manifest import opened
 from ._values import Array, Rows, Spec, fields_of
 from .errors import ConfigError
-from .loader import _bytes, _whole
+from .loader import _bytes, _class_pairs, _whole
 from .write import _adapted, _class_list, _specs_of
 
 __all__ = [
@@ -32,12 +33,14 @@ __all__ = [
     "from_generator",
     "from_python",
     "open",
+    "table",
     "tar",
     "tfrecord",
     "zip",
 ]
 
 _PathLike = str | os.PathLike[str]
+_Classes = Sequence[str] | Mapping[int, str] | _PathLike
 
 
 def _remade(core: Dataset, remake: Callable[..., Dataset], *arguments: Any) -> Dataset:
@@ -73,22 +76,147 @@ def beton(path: _PathLike, custom_fields: Mapping[str, tuple[int, int]] | None =
 
 
 def folder(
-    path: _PathLike, *, links: Literal["follow", "within", "refuse"] = "follow", listing: _PathLike | None = None
+    path: _PathLike,
+    *,
+    label: Literal["auto", "folder", "file_name", "none"] | None = "auto",
+    split: str | None = None,
+    classes: _Classes | None = None,
+    links: Literal["follow", "within", "refuse"] = "follow",
+    listing: _PathLike | None = None,
 ) -> Dataset:
-    """Opens a folder or a table of images.
+    """Opens a folder of images, or the files that match a pattern.
 
     Args:
-        path: The folder, whose sub-folders are the classes; a table (``.csv``, ``.tsv``, ``.jsonl``); or a pattern such
-            as ``"photos/**/*.jpg"``.
+        path: The folder, whose sub-folders are the classes; a pattern such as ``"photos/**/*.jpg"``; or a table, for
+            which :func:`table` has more options.
+        label: Where the labels come from: ``"folder"`` from the folders that the images are in, ``"file_name"`` from
+            the names of the files before the first ``_``; None for images without labels. By default from class
+            folders, and what would be a guess is an error: folders that are splits, or one class for all.
+        split: Opens this folder in the folder, such as ``"train"``.
+        classes: The numbers of the classes: their names in the order of their numbers, the names by their numbers such
+            as :attr:`fuseloop.Loader.classes`, or a file with one name per line. A class of another name is an error.
+            By default classes are numbered in the order of their names, so that a validation set without one of the
+            classes would number the others differently.
         links: Which symbolic links are followed: all, those within the folder, none.
         listing: The listing that :func:`fuseloop.write.index` wrote, if it is not beside the folder.
     """
-    name, list_name = os.fspath(path), None if listing is None else os.fspath(listing)
-    return _remade(_fuseloop.open_folder(name, links, list_name), _folder, name, links, list_name)
+    if label is not None and label not in ("auto", "folder", "file_name", "none"):
+        raise ConfigError(
+            f"label is {label!r}, expected 'folder', 'file_name' or None; for a column of a table, see sources.table"
+        )
+    options = {"label": label or "none", "split": split, "links": links, **_class_options(classes)}
+    options["listing"] = None if listing is None else os.fspath(listing)
+    return _folder(os.fspath(path), options)
 
 
-def _folder(path: str, links: Any, listing: str | None) -> Dataset:
-    return folder(path, links=links, listing=listing)
+def _folder(path: str, options: dict[str, Any]) -> Dataset:
+    return _remade(_fuseloop.open_folder(path, options), _folder, path, options)
+
+
+def _class_options(classes: _Classes | None) -> dict[str, Any]:
+    """Returns the numbers and the names of classes, or their file."""
+    if classes is None:
+        return {}
+    if isinstance(classes, (str, os.PathLike)):
+        return {"classes_file": os.fspath(classes)}
+    return {"classes": _class_pairs("classes", classes)}
+
+
+def table(
+    path_or_frame: Any,
+    *,
+    image: str | None = None,
+    label: str | None = "auto",
+    root: _PathLike | None = None,
+    suffix: str | None = None,
+    delimiter: str | None = None,
+    quotes: bool | None = None,
+    missing: Literal["damage", "nan"] = "damage",
+    classes: _Classes | None = None,
+) -> Dataset:
+    """Opens a table of images: a ``.csv``, ``.tsv`` or ``.jsonl`` file, or a data frame of pandas or polars.
+
+    Each line is a sample. The image is the file that its path names, and each other column is a field: integers,
+    floats, bytes of texts, or JSON. A line that is damaged, such as one with an empty label, is a damaged sample, for
+    which ``on_damaged`` of the loader says what happens; :meth:`Dataset.verify` lists them with file and line.
+
+    Args:
+        path_or_frame: The file, the data frame, or a mapping of names to columns.
+        image: The column of the paths. By default the one that is called ``file_name``, ``path``, ``filename`` and the
+            like, else the first.
+        label: The column that becomes the field ``label``; None for none. Texts are names of classes, which are
+            numbered in their order. By default the column ``label``.
+        root: The folder that paths are relative to. By default that of the file, or the current one for a data frame.
+        suffix: The ending that the paths lack, such as ``".jpg"``. By default it is looked for once.
+        delimiter: The character between columns. By default a comma, in a ``.tsv`` a tab, or the only other one that the
+            first line has instead.
+        quotes: Whether values in double quotes are read without them. By default they are, but not in a ``.tsv``.
+        missing: A missing number is damage of its sample, or ``"nan"`` in a column of floats.
+        classes: The numbers of the classes, as for :func:`folder`. A label of another name is a damaged sample.
+
+    >>> import fuseloop as fl
+    >>> frame = {"id": ["a", "b", "c"], "breed": ["dog", "cat", "dog"]}
+    >>> table = fl.sources.table(frame, image="id", label="breed", root="photos", suffix=".jpg")
+    >>> table.fields, table.classes
+    ({'image': 'image', 'label': 'int'}, {0: 'cat', 1: 'dog'})
+    """
+    if missing not in ("damage", "nan"):
+        raise ConfigError(f"missing is {missing!r}, expected 'damage' or 'nan'")
+    if delimiter is not None and len(delimiter) != 1:
+        raise ConfigError(f"delimiter is {delimiter!r}, expected one character")
+    options: dict[str, Any] = {
+        "image": image,
+        "label": "none" if label is None else label,
+        "label_is_column": label not in (None, "auto"),
+        "root": None if root is None else os.fspath(root),
+        "suffix": suffix,
+        "delimiter": delimiter,
+        "quotes": quotes,
+        "missing_as_nan": missing == "nan",
+        **_class_options(classes),
+    }
+    if isinstance(path_or_frame, (str, os.PathLike)):
+        return _folder(os.fspath(path_or_frame), options)
+    name = f"a {type(path_or_frame).__name__}"
+    return _columns(name, _frame_columns(path_or_frame), options)
+
+
+def _columns(name: str, columns: list[tuple[str, str]], options: dict[str, Any]) -> Dataset:
+    return _remade(_fuseloop.open_columns(name, columns, options), _columns, name, columns, options)
+
+
+def _frame_columns(frame: Any) -> list[tuple[str, str]]:
+    """Returns the columns of a data frame: their names, and their values as JSON."""
+    names = list(frame) if isinstance(frame, Mapping) else getattr(frame, "columns", None)
+    if names is None or not hasattr(frame, "__getitem__"):
+        raise ConfigError(
+            f"{type(frame).__name__} is no table: expected a path, a data frame of pandas or polars, or a mapping of names "
+            "to columns"
+        )
+    columns = []
+    for name in names:
+        column = frame[name]
+        values = column.tolist() if hasattr(column, "tolist") else list(column)
+        cells = [_cell(str(name), row, value) for row, value in enumerate(values)]
+        columns.append((str(name), json.dumps(cells)))
+    return columns
+
+
+def _cell(name: str, row: int, value: Any) -> Any:
+    """Returns a value of a data frame as JSON has it: None where it is missing."""
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        value = value.item()
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or isinstance(value, float) and value != value:
+        return None
+    if isinstance(value, (bool, int, str, list, dict)):
+        return value
+    if isinstance(value, float):
+        if value in (float("inf"), float("-inf")):
+            raise ConfigError(f"column {name}, row {row}: {value}, expected a finite number")
+        return value
+    raise ConfigError(f"column {name}, row {row}: {value!r}, expected a number, a text, a list or a dict")
 
 
 def tar(name: str, fields: Mapping[str, tuple[str, str]] | None = None) -> Dataset | Stream:

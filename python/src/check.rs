@@ -57,6 +57,9 @@ pub(crate) fn dataset_info<'py>(
         objects.iter().map(|(name, field)| (name.to_owned(), field.to_string())).collect();
     let found = PyDict::new(py);
     found.set_item("name", &dataset.name)?;
+    if let source::Dataset::Folder(folder) = &opened {
+        found.set_item("ignored", folder.ignored().extensions.clone())?;
+    }
     found.set_item("samples", samples)?;
     if let source::Dataset::Beton(beton) = &opened {
         found.set_item("bytes", beton.file_bytes())?;

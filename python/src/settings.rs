@@ -268,6 +268,9 @@ pub(crate) fn apply(
             builder = builder.targets(&image, targets);
         }
     }
+    if let Some(names) = get::<Vec<(i64, String)>>(settings, "expect_classes")? {
+        builder = builder.expect_classes(names.into_iter().collect());
+    }
     for name in get::<Vec<String>>(settings, "masks")?.unwrap_or_default() {
         builder = builder.mask(&name);
     }

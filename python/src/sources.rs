@@ -4,15 +4,16 @@ use crate::call::{attached, detached};
 use crate::dataset::{Dataset, to_python};
 use crate::errors;
 use crate::rows;
+use crate::settings::get;
 use crate::task::Task;
 use crate::write::links;
 use fuseloop::SampleId;
-use fuseloop::internals::source::FolderOptionsExt as _;
+use fuseloop::internals::source::{FolderOptionsExt as _, folder_of_columns};
 use fuseloop::source::stream::{Interleave, MixEnd, Stream, Streamed as _};
 use fuseloop::source::{
     self, As, BoxError, ClassNames, Concat, CustomRow, Feature, FieldSpec, FolderOptions,
-    Generator, OpenOptions, OwnedValue, Record, Source, Tar, TarOptions, TarStream, TfOptions,
-    TfRecordStream, TfRecords,
+    Generator, Labels, OpenOptions, OwnedValue, Record, Source, Tar, TarOptions, TarStream,
+    TfOptions, TfRecordStream, TfRecords,
 };
 use fuseloop::write::CancelFlag;
 use pyo3::prelude::*;
@@ -21,20 +22,70 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// Returns the options of a folder or a table: by name, those that are given.
+fn folder_options(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<FolderOptions> {
+    let mut options = FolderOptions::default();
+    if let Some(word) = get::<String>(given, "links")? {
+        options = options.links(links(py, Some(&word))?);
+    }
+    if let Some(listing) = get::<PathBuf>(given, "listing")? {
+        options = options.listing(listing);
+    }
+    if let Some(label) = get::<String>(given, "label")? {
+        options = options.label(match get::<bool>(given, "label_is_column")? {
+            Some(true) => Labels::Column(label),
+            _ => label.parse().unwrap_or_default(),
+        });
+    }
+    if let Some(split) = get::<String>(given, "split")? {
+        options = options.split(split);
+    }
+    if let Some(names) = get::<Vec<(i64, String)>>(given, "classes")? {
+        options = options.classes(names.into_iter().collect());
+    }
+    if let Some(file) = get::<PathBuf>(given, "classes_file")? {
+        options = options.classes(detached(py, || ClassNames::open(file))?);
+    }
+    if let Some(column) = get::<String>(given, "image")? {
+        options = options.image(column);
+    }
+    if let Some(root) = get::<PathBuf>(given, "root")? {
+        options = options.root(root);
+    }
+    if let Some(suffix) = get::<String>(given, "suffix")? {
+        options = options.suffix(suffix);
+    }
+    if let Some(delimiter) = get::<char>(given, "delimiter")? {
+        options = options.delimiter(delimiter);
+    }
+    if let Some(quotes) = get::<bool>(given, "quotes")? {
+        options = options.quotes(quotes);
+    }
+    Ok(options.missing_as_nan(get::<bool>(given, "missing_as_nan")?.unwrap_or_default()))
+}
+
+/// Opens the columns of a table that is no file: of each its name, and its values as a list of JSON.
+#[pyfunction]
+pub(crate) fn open_columns(
+    py: Python<'_>,
+    name: &str,
+    columns: Vec<(String, String)>,
+    options: &Bound<'_, PyDict>,
+) -> PyResult<Dataset> {
+    let options = folder_options(py, options)?;
+    let folder = detached(py, || folder_of_columns(name, columns, &options))?;
+    Ok(Dataset::new(source::Dataset::Folder(Arc::new(folder))))
+}
+
 /// Opens a folder or a table of images.
 #[pyfunction]
 pub(crate) fn open_folder(
     py: Python<'_>,
     path: PathBuf,
-    link_word: &str,
-    listing: Option<PathBuf>,
+    options: &Bound<'_, PyDict>,
 ) -> PyResult<Dataset> {
     let cancel = CancelFlag::new();
-    let options = FolderOptions::default().links(links(py, Some(link_word))?);
-    let mut options = options.cancel(cancel.clone());
-    if let Some(listing) = listing {
-        options = options.listing(listing);
-    }
+    let options = folder_options(py, options)?.cancel(cancel.clone());
     let task = Task::start(cancel, move || source::Folder::open(&path, &options))?;
     Ok(Dataset::new(source::Dataset::Folder(Arc::new(task.wait(py, || Ok(()))?))))
 }

@@ -119,7 +119,8 @@ fn a_folder_of_voc_is_found_by_its_path() {
         assert_eq!(ints(&source, 0, "truncated"), [1]);
     }
     // An XML file that is not of an image leaves a folder what it is.
-    let dir = folder(&[("cat_1.jpg", "pixels"), ("sitemap.xml", "<urlset/>")]);
+    let dir =
+        folder(&[("cat_1.jpg", "pixels"), ("dog_2.jpg", "pixels"), ("sitemap.xml", "<urlset/>")]);
     assert_eq!(print(dir.path()), None);
 }
 
