@@ -1,5 +1,6 @@
 //! Why an image could not be decoded.
 
+use crate::source::format_name;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 
@@ -76,15 +77,15 @@ pub enum DecodeError {
         table: Size,
     },
     /// Another format, or no image at all.
-    #[error("not a JPEG: it begins with {found:02x?}, expected [ff, d8]")]
+    #[error("not a JPEG: {}", begins_with(found, "[ff, d8]"))]
     NotJpeg {
-        /// The first bytes, two at most.
+        /// The first bytes, twelve at most.
         found: Vec<u8>,
     },
     /// The bytes of a supposed PNG do not begin with a PNG's signature.
-    #[error("not a PNG: it begins with {found:02x?}")]
+    #[error("not a PNG: {}", begins_with(found, "the signature of a PNG"))]
     NotPng {
-        /// The first bytes, eight at most.
+        /// The first bytes, twelve at most.
         found: Vec<u8>,
     },
     /// A PNG that can't be decoded.
@@ -157,7 +158,7 @@ pub enum DecodeError {
         at: usize,
     },
     /// A JPEG process that is not supported: lossless, hierarchical or arithmetic.
-    #[error("JPEG process {} (marker ff{marker:02x}) is not supported", marker - 0xc0)]
+    #[error("a JPEG {} (marker ff{marker:02x}) is not supported: only sequential and progressive Huffman coding is", process(*marker))]
     Process {
         /// The frame header's marker.
         marker: u8,
@@ -177,8 +178,10 @@ pub enum DecodeError {
     /// The height is stored only after the pixels (in a DNL segment).
     #[error("a JPEG without a height in its header (DNL) is not supported")]
     OpenHeight,
-    /// Chroma is subsampled in a ratio that would be decoded wrong.
-    #[error("JPEG component {component} is sampled {h}x{v} where the finest is {h_max}x{v_max}")]
+    /// Components are sampled in a ratio that is no whole number, which libjpeg refuses, too.
+    #[error(
+        "JPEG component {component} has {h}x{v} samples where the finest has {h_max}x{v_max}: only whole ratios can be decoded, by libjpeg too"
+    )]
     Sampling {
         /// The component's index, from 0.
         component: usize,
@@ -191,17 +194,18 @@ pub enum DecodeError {
         /// The largest vertical factor.
         v_max: u8,
     },
-    /// A sequential JPEG in several scans whose size or sampling the decoder would decode to wrong
-    /// pixels: a scan has several components, chroma has fewer rows than luma, or a row is one MCU wide.
+    /// A progressive JPEG of a sampling that only sequential ones may have.
     #[error(
-        "a sequential JPEG in several scans ({in_scan} of {components} components in one) is not \
-         supported in its size or sampling: `fuseloop recut` rewrites it without loss"
+        "a progressive JPEG whose component {component} is sampled {h}x{v} is not supported: `fuseloop recut` \
+         rewrites it without loss"
     )]
-    SequentialScans {
-        /// Components in the scan.
-        in_scan: u8,
-        /// Components of the image.
-        components: u8,
+    ProgressiveSampling {
+        /// The component's index, from 0.
+        component: usize,
+        /// Its horizontal factor.
+        h: u8,
+        /// Its vertical factor.
+        v: u8,
     },
     /// A component that no scan contains.
     #[error("JPEG component {component} has no scan")]
@@ -257,6 +261,29 @@ pub enum DecodeError {
         /// The number of bytes requested.
         bytes: usize,
     },
+}
+
+/// Names the process of a frame header that is not supported (T.81, table B.1).
+fn process(marker: u8) -> &'static str {
+    match marker {
+        0xc9 | 0xca => "with arithmetic coding",
+        0xc3 | 0xcb => "of lossless coding",
+        _ => "of hierarchical coding",
+    }
+}
+
+/// Says what the bytes are that are no image of the expected format.
+fn begins_with(found: &[u8], expected: &str) -> String {
+    if found.is_empty() {
+        return "the file is empty".into();
+    }
+    match format_name(found) {
+        Some(format) => format!("it is {format}"),
+        None => {
+            let first = &found[..found.len().min(8)];
+            format!("it begins with {first:02x?}, expected {expected}")
+        }
+    }
 }
 
 /// Says why a pixel is no index.
@@ -336,13 +363,17 @@ mod tests {
                 E::Header { what: "a second frame", at: 7 },
                 "damaged JPEG header: a second frame at byte 7".into(),
             ),
-            (E::Process { marker: 0xc3 }, "JPEG process 3 (marker ffc3) is not supported".into()),
+            (
+                E::Process { marker: 0xca },
+                "a JPEG with arithmetic coding (marker ffca) is not supported: only sequential and progressive Huffman coding is".into(),
+            ),
             (E::Depth { bits: 12 }, "a JPEG of 12 bits per sample, only 8 are supported".into()),
             (E::Components { found: 2 }, "a JPEG of 2 components, expected 1, 3 or 4".into()),
             (E::OpenHeight, "a JPEG without a height in its header (DNL) is not supported".into()),
             (
                 E::Sampling { component: 1, h: 3, v: 1, h_max: 3, v_max: 2 },
-                "JPEG component 1 is sampled 3x1 where the finest is 3x2".into(),
+                "JPEG component 1 has 3x1 samples where the finest has 3x2: only whole ratios can be decoded, by libjpeg too"
+                    .into(),
             ),
             (E::MissingScan { component: 2 }, "JPEG component 2 has no scan".into()),
             (E::Scans { max: 100 }, "a JPEG of over 100 scans".into()),

@@ -280,7 +280,7 @@ impl PngHeader {
     /// |     24 |    2 | bits of a channel, colour type |
     fn parse(bytes: &[u8]) -> Result<Self, DecodeError> {
         if !bytes.starts_with(&SIGNATURE) {
-            let found = bytes.iter().take(SIGNATURE.len()).copied().collect();
+            let found = bytes.iter().take(12).copied().collect();
             return Err(DecodeError::NotPng { found });
         }
         let cut = || DecodeError::Png { reason: "it ends inside its header".into() };

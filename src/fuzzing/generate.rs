@@ -372,9 +372,22 @@ fn table_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
+/// Returns the JPEGs of other programs: in several scans, of unusual colours and samplings.
+fn strange_jpegs() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/strangers/jpeg");
+    let cases = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path().join("a"));
+    let pictures = cases.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
+    let files = pictures.map(|picture| std::fs::read(picture.unwrap().path()).unwrap());
+    let mut files: Vec<_> = files.filter(|file| file.starts_with(&[0xff, 0xd8])).collect();
+    files.sort();
+    assert!(files.len() > 10);
+    files
+}
+
 /// Generates small JPEGs of all kinds, and the same files with restart markers and an index.
 pub(super) fn jpeg() -> InputGenerator {
     let mut jpegs = goldens("jpeg", "jpg");
+    jpegs.extend(strange_jpegs());
     let mut recutter = Recutter::new(Tile::Pixels(16), Limits::SMALL);
     let recut: Vec<_> = jpegs.iter().filter_map(|jpeg| recutter.recut(jpeg).ok()).collect();
     jpegs.extend(recut);

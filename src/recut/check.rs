@@ -14,6 +14,9 @@ const MAX_COMPONENTS: u64 = 4;
 /// colour image of the largest size, more scans of smaller images. Encoders write 6 to 14.
 const MAX_VISITS: u64 = 64;
 
+/// Most blocks of an MCU of several components (T.81, B.2.3). libjpeg reads no more.
+const MAX_BLOCKS: u64 = 10;
+
 /// Refuses files that are not re-cut.
 pub(super) fn check(parts: &JpegSegments, limits: &Limits) -> Result<(), Unchanged> {
     let JpegSegments { frame, scans, .. } = parts;
@@ -28,8 +31,12 @@ pub(super) fn check(parts: &JpegSegments, limits: &Limits) -> Result<(), Unchang
     {
         return Err(Unchanged::damaged(&"a sampling factor that is not 1 to 4"));
     }
+    let blocks = coefficients::blocks_per_mcu(frame);
+    if frame.components.len() > 1 && blocks > MAX_BLOCKS {
+        return Err(Unchanged::Blocks { blocks, max: MAX_BLOCKS });
+    }
     let mcus = coefficients::mcus(frame);
-    let needed = 64 * mcus * coefficients::blocks_per_mcu(frame);
+    let needed = 64 * mcus * blocks;
     let max = limits.max_pixels.saturating_mul(MAX_COMPONENTS);
     if needed > max || u64::from(frame.width) * u64::from(frame.height) > limits.max_pixels {
         return Err(Unchanged::Pixels { needed, max });

@@ -21,9 +21,9 @@
 //! file, and the pixels are compared byte by byte. One difference is allowed for: the loader's own
 //! decoder computes the last column and row of some images as libjpeg does, and zune-jpeg differently.
 //! For such an image zune-jpeg decodes the edges of both files. (If the loader left the original to
-//! zune-jpeg, as it does for progressive files, re-cutting changes these edges to libjpeg's.) A
-//! sequential image in several scans is refused by zune-jpeg, or decoded wrong (where a row is one MCU):
-//! for such images the coefficients are read back and compared instead.
+//! zune-jpeg, as it does for progressive files, re-cutting changes these edges to libjpeg's.) zune-jpeg
+//! does not decode a sequential image in several scans, nor every sampling and colour: for such images the
+//! loader's decoder decodes both files, and the coefficients are read back and compared.
 //!
 //! libjpeg-turbo-rs reads and writes the coefficients. The crate is young, so it is given only input
 //! that was checked here: the limits and the length of the coded data before anything is allocated, a
@@ -36,7 +36,8 @@ mod tile;
 mod unchanged;
 
 use crate::decode::{
-    DecodeOptions, Decoder, FrameHeader, JpegBackend, JpegSegments, append_segment_index,
+    DecodeError, DecodeOptions, Decoder, FrameHeader, JpegBackend, JpegSegments,
+    append_segment_index,
 };
 use crate::panicked::caught;
 use crate::sample::Limits;
@@ -130,27 +131,54 @@ impl Recutter {
         parts: &JpegSegments,
         blocks: Coefficients,
     ) -> Result<(), Unchanged> {
-        let same = if parts.frame.progressive || parts.scans.len() == 1 {
+        let size = Size::new(parts.frame.height.into(), parts.frame.width.into());
+        let cut = image(recut, size);
+        let is_usual = self.after.open(&cut).map_err(Unchanged::undecodable)?.decodes_windows();
+        if is_usual && (parts.frame.progressive || parts.scans.len() == 1) {
             drop(blocks); // frees memory for the pixels
-            self.has_the_same_pixels(jpeg, recut, &parts.frame)?
-        } else {
-            let size = Size::new(parts.frame.height.into(), parts.frame.width.into());
-            self.after.decode(&image(recut, size), size.full()).map_err(Unchanged::undecodable)?;
-            let again = coefficients::read(recut, &JpegSegments::find(recut)?)?;
-            coefficients::are_same(&parts.frame, &blocks, &again)
-        };
-        if same { Ok(()) } else { Err(Unchanged::Differs) }
+            match self.has_the_same_pixels(jpeg, recut, &parts.frame)? {
+                Some(true) => return Ok(()),
+                Some(false) => return Err(Unchanged::Differs),
+                None => {}
+            }
+            return self.prove_blocks(jpeg, recut, parts, coefficients::read(jpeg, parts)?);
+        }
+        self.prove_blocks(jpeg, recut, parts, blocks)
+    }
+
+    /// Refuses a re-cut file that does not have the coefficients of the original, `blocks`, or one of the two files if it
+    /// can't be decoded.
+    fn prove_blocks(
+        &mut self,
+        jpeg: &[u8],
+        recut: &[u8],
+        parts: &JpegSegments,
+        blocks: Coefficients,
+    ) -> Result<(), Unchanged> {
+        let again = coefficients::read(recut, &JpegSegments::find(recut)?)?;
+        if !coefficients::are_same(&parts.frame, &blocks, &again) {
+            return Err(Unchanged::Differs);
+        }
+        drop((blocks, again)); // frees memory for the pixels
+        let size = Size::new(parts.frame.height.into(), parts.frame.width.into());
+        match self.after.decode(&image(jpeg, size), size.full()) {
+            // Re-cut, the loader decodes it.
+            Ok(_) | Err(DecodeError::ProgressiveSampling { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.after.decode(&image(recut, size), size.full()).map_err(Unchanged::undecodable)?;
+        Ok(())
     }
 
     /// Compares all pixels: those that zune-jpeg decodes from the original, and those that the loader
     /// decodes from the re-cut file, one band of rows after the other. Where the two decoders' rules for
-    /// an image's edge differ, zune-jpeg decodes the re-cut file's edge too.
+    /// an image's edge differ, zune-jpeg decodes the re-cut file's edge too. `None` if zune-jpeg refuses the original.
     fn has_the_same_pixels(
         &mut self,
         jpeg: &[u8],
         recut: &[u8],
         frame: &FrameHeader,
-    ) -> Result<bool, Unchanged> {
+    ) -> Result<Option<bool>, Unchanged> {
         let size = Size::new(frame.height.into(), frame.width.into());
         let edges = edges(frame);
         let inside = Size::new(
@@ -158,7 +186,11 @@ impl Recutter {
             size.width - u32::from(edges.last_column),
         );
         self.after.size(&image(recut, size)).map_err(Unchanged::undecodable)?;
-        let before = self.before.decode(&image(jpeg, size), size.full())?;
+        let before = match self.before.decode(&image(jpeg, size), size.full()) {
+            Ok(before) => before,
+            Err(error @ DecodeError::Memory { .. }) => return Err(error.into()),
+            Err(_) => return Ok(None),
+        };
         let band = (BAND / size.width).max(64);
         for top in (0..size.height).step_by(band as usize) {
             let height = band.min(size.height - top);
@@ -170,7 +202,7 @@ impl Recutter {
             let rows = (top..top + height).take_while(|&y| y < inside.height);
             if rows.zip(0..).any(|(y, row)| before.view.row(y)[..shown] != after.row(row)[..shown])
             {
-                return Ok(false);
+                return Ok(Some(false));
             }
         }
         let column = Window { left: size.width - 1, width: 1, ..size.full() };
@@ -184,10 +216,10 @@ impl Recutter {
                 return Err(Unchanged::Differs);
             };
             if (0..window.height).any(|y| before.row(y) != after.row(y)) {
-                return Ok(false);
+                return Ok(Some(false));
             }
         }
-        Ok(true)
+        Ok(Some(true))
     }
 }
 

@@ -70,6 +70,14 @@ pub enum Unchanged {
         /// The limit.
         max: u64,
     },
+    /// Its components have more blocks in an MCU than a scan of all of them may have.
+    #[error("one scan of it would have {blocks} blocks in an MCU, a JPEG has at most {max}")]
+    Blocks {
+        /// The number of blocks.
+        blocks: u64,
+        /// The limit.
+        max: u64,
+    },
     /// A segment that a file of one scan can't hold.
     #[error("segment ff{marker:02x} is of an unknown kind, or after the first scan")]
     Misplaced {
@@ -131,6 +139,7 @@ impl Unchanged {
             Self::Pixels { .. } => "too many pixels",
             Self::Bytes { .. } => "too many bytes",
             Self::Scans { .. } => "too many scans",
+            Self::Blocks { .. } => "too many blocks",
             Self::Misplaced { .. } => "misplaced segment",
             Self::Coefficient => "coefficient out of range",
             Self::SeveralScans => "several scans",

@@ -15,9 +15,6 @@ use fuseloop_ops::Size;
 #[cfg(feature = "write")]
 use png::{BitDepth, ColorType};
 use std::io::Cursor;
-use zune_core::bytestream::ZCursor;
-use zune_core::options::DecoderOptions;
-use zune_jpeg::JpegDecoder;
 
 /// The facts in the header of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,18 +56,15 @@ impl ImageHeader {
             ImageMode::Jpeg | ImageMode::Png | ImageMode::Raw | ImageMode::BitPlanes => {}
         }
         if !file.starts_with(&[0xff, 0xd8]) {
+            if let Some(format) = format_name(file).filter(|_| !file.starts_with(b"\x89PNG")) {
+                return Err(format!("it is {format}"));
+            }
             let reader = call_decoder("png", || png::Decoder::new(Cursor::new(file)).read_info())?;
             let (width, height) = reader.info().size();
             let orientation = exif::orientation_in(ChunkFormat::Png, file).into();
             return Ok(Self { size: Size { height, width }, orientation });
         }
-        let largest = usize::from(u16::MAX);
-        let options = DecoderOptions::default().set_max_width(largest).set_max_height(largest);
-        let mut decoder = JpegDecoder::new_with_options(ZCursor::new(file), options);
-        call_decoder("zune-jpeg", || decoder.decode_headers())?;
-        let (width, height) = decoder.dimensions().ok_or("the header has no size")?;
-        let orientation = decoder.exif().map_or(1, |tiff| exif::value_in(tiff)).into();
-        Ok(Self { size: Size { height: height as u32, width: width as u32 }, orientation })
+        Self::of_jpeg(file)
     }
 
     /// Returns the format of a file whose orientation may be after the bytes that its header is read from.
@@ -81,6 +75,70 @@ impl ImageHeader {
             _ => None,
         }
     }
+
+    /// Reads the segments of a JPEG before its first scan (ITU-T T.81, annex B).
+    fn of_jpeg(file: &[u8]) -> Result<Self, String> {
+        let be16 = |at: usize| {
+            let pair = file.get(at..).and_then(<[u8]>::first_chunk);
+            pair.map(|&pair| usize::from(u16::from_be_bytes(pair)))
+        };
+        let cut = || format!("it ends at byte {}, inside its headers", file.len());
+        let (mut at, mut size, mut orientation) = (2, None, None);
+        loop {
+            let fill = file.get(at..).unwrap_or_default().iter().take_while(|&&b| b == 0xff).count();
+            let marker = *file.get(at + fill).ok_or_else(cut)?;
+            let start = at + fill + 1;
+            if fill == 0 || matches!(marker, 0 | 1 | 0xd0..=0xd9) {
+                return Err(format!("no segment begins at byte {at}"));
+            }
+            let length = be16(start).ok_or_else(cut)?;
+            let body = file.get(start + 2..start + length.max(2)).ok_or_else(cut)?;
+            match marker {
+                0xda => break,
+                0xc4 | 0xc8 | 0xcc => {}
+                0xc0..=0xcf => {
+                    let [height, width] = [start + 3, start + 5].map(be16);
+                    let side = |side: Option<usize>| side.map(|side| side as u32).ok_or_else(cut);
+                    size = Some(Size { height: side(height)?, width: side(width)? });
+                }
+                0xe1 if orientation.is_none() => {
+                    let tiff = body.strip_prefix(b"Exif\0\0");
+                    orientation = tiff.map(|tiff| exif::value_in(tiff).into());
+                }
+                _ => {}
+            }
+            at = start + length.max(2);
+        }
+        let size = size.ok_or("the header has no size")?;
+        Ok(Self { size, orientation: orientation.unwrap_or(1) })
+    }
+}
+
+/// Names the format of the first 12 bytes of a file; `None` if it is unknown.
+pub(crate) fn format_name(bytes: &[u8]) -> Option<&'static str> {
+    let first = &bytes[..bytes.len().min(12)];
+    Some(match *first {
+        [b'B', b'M', ..] => "a BMP, which is not read",
+        [b'G', b'I', b'F', b'8', ..] => "a GIF, which is not read",
+        [_, _, _, _, b'f', b't', b'y', b'p', b'a', b'v', b'i', b'f' | b's'] => {
+            "an AVIF, which is not read"
+        }
+        [_, _, _, _, b'f', b't', b'y', b'p', ..] => {
+            "a HEIC or another file of boxes, which is not read"
+        }
+        [0, 0, 0, 12, b'j', b'P', b' ', b' ', ..] | [0xff, 0x4f, 0xff, 0x51, ..] => {
+            "a JPEG 2000, which is not read"
+        }
+        [0xff, 0x0a, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..] => {
+            "a JPEG XL, which is not read"
+        }
+        [0xff, 0xd8, ..] => "a JPEG",
+        [0x89, b'P', b'N', b'G', ..] => "a PNG",
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P'] => "a WebP",
+        [b'I', b'I', 42, 0, ..] | [b'M', b'M', 0, 42, ..] => "a TIFF",
+        [b'<', ..] => "text that begins with `<`, such as HTML or SVG",
+        _ => return None,
+    })
 }
 
 /// The properties of an image file that RGB pixels of 8 bits a sample can't represent.
@@ -134,6 +192,21 @@ mod tests {
     use super::*;
     use std::fs;
     use std::path::Path;
+
+    /// A segment of Adobe that is too short says nothing, and is no damage.
+    #[test]
+    fn the_size_of_a_jpeg_is_read_whatever_its_other_segments_are() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/strangers/jpeg");
+        let short = fs::read(folder.join("colour-adobe_short/a/colour-adobe_short.jpg")).unwrap();
+        let expected = ImageHeader { size: Size::new(48, 64), orientation: 1 };
+        assert_eq!(ImageHeader::parse(&short), Ok(expected));
+        for len in 2..180 {
+            assert!(ImageHeader::parse(&short[..len]).is_err(), "{len}");
+        }
+        let bmp = fs::read(folder.join("named-jpg-bmp/a/picture.jpg")).unwrap();
+        let error = ImageHeader::parse(&bmp).unwrap_err();
+        assert_eq!(error, "it is a BMP, which is not read");
+    }
 
     #[test]
     fn alpha_and_the_bits_of_samples_are_read_from_headers() {

@@ -216,7 +216,7 @@ fn of_decode(error: &DecodeError) -> DamageKind {
         | E::WebpIndex
         | E::JpegIndex
         | E::Sampling { .. }
-        | E::SequentialScans { .. } => DamageKind::PictureUnsupported,
+        | E::ProgressiveSampling { .. } => DamageKind::PictureUnsupported,
         E::Memory { .. } => DamageKind::Unreadable,
         _ => DamageKind::PictureDamaged,
     }

@@ -15,6 +15,8 @@ mod planes;
 mod recut;
 #[cfg(feature = "write")]
 mod scaled;
+mod scans;
+mod strangers;
 #[cfg(feature = "write")]
 mod windows;
 

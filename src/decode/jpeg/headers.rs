@@ -5,7 +5,9 @@
 //! ffXX  length:2  ...                     segments, any number, in any order:
 //! ffc0..cf        bits:1 height:2 width:2 n:1 (id:1 h:4 v:4 table:1) x n      frame header
 //! ffdd            interval:2              restart interval, in MCUs
+//! ffe0            "JFIF\0" ...            colours, see `colours`
 //! ffe1            "Exif\0\0" TIFF         EXIF
+//! ffee            "Adobe" ... transform:1 colours
 //! ffda            n:1 (id:1 tables:1) x n first:1 last:1 approximation:1      scan header
 //! ...                                     entropy-coded pixels
 //! ```
@@ -14,6 +16,7 @@
 //! sees the file, so that the limits are checked before anything is allocated, and the height's offset
 //! is known.
 
+use super::colours::{ColourSegments, Colours};
 use crate::decode::DecodeError;
 use fuseloop_ops::Size;
 use std::ops::Range;
@@ -23,11 +26,18 @@ pub(super) const SOS: u8 = 0xda;
 pub(super) const DHT: u8 = 0xc4;
 pub(super) const DQT: u8 = 0xdb;
 pub(super) const DRI: u8 = 0xdd;
+const APP0: u8 = 0xe0;
 pub(super) const APP1: u8 = 0xe1;
+pub(super) const APP14: u8 = 0xee;
 const SOI: u8 = 0xd8;
 /// SOF0..SOF15, except for three markers that mean something else.
 const FRAMES: Range<u8> = 0xc0..0xd0;
 const NOT_FRAMES: [u8; 3] = [0xc4, 0xc8, 0xcc];
+
+/// Returns whether a segment is a frame header.
+pub(super) fn is_frame(marker: u8) -> bool {
+    FRAMES.contains(&marker) && !NOT_FRAMES.contains(&marker)
+}
 
 /// The fields of the headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +45,7 @@ pub(super) struct Headers {
     pub(super) size: Size,
     pub(super) progressive: bool,
     pub(super) components: Vec4<Component>,
+    pub(super) colours: Colours,
     /// Offset of the frame header's height.
     pub(super) height_at: usize,
     /// The first scan's header.
@@ -51,6 +62,8 @@ pub(super) struct Component {
     pub(super) id: u8,
     pub(super) h: u8,
     pub(super) v: u8,
+    /// The number of its quantization table.
+    pub(super) table: u8,
 }
 
 /// A scan's header.
@@ -58,8 +71,12 @@ pub(super) struct Component {
 pub(super) struct Scan {
     /// Ids of the scan's components.
     pub(super) ids: Vec4<u8>,
-    /// True if the scan begins at the DC coefficient.
-    pub(super) has_dc: bool,
+    /// The numbers of their Huffman tables: DC in the high four bits, AC in the low ones.
+    pub(super) tables: Vec4<u8>,
+    /// The first and the last coefficient, and the bits of a coefficient that were left out before and are left out now:
+    /// four bits each. For sequential images they have no meaning.
+    pub(super) coefficients: [u8; 2],
+    pub(super) approximation: u8,
     /// Offset of the scan's entropy-coded data.
     pub(super) data: usize,
 }
@@ -101,10 +118,11 @@ impl Headers {
         #[cfg(test)]
         tests::PARSED.set(tests::PARSED.get() + 1);
         if !bytes.starts_with(&[0xff, SOI]) {
-            return Err(DecodeError::NotJpeg { found: bytes.iter().copied().take(2).collect() });
+            return Err(DecodeError::NotJpeg { found: bytes.iter().copied().take(12).collect() });
         }
         let mut segments = Segments { bytes, at: 2 };
         let (mut frame, mut restart_interval, mut exif) = (None, 0, None);
+        let mut colours = ColourSegments::default();
         loop {
             let Segment { marker, at, body } = segments.next()?;
             let payload = &bytes[body.clone()];
@@ -113,13 +131,27 @@ impl Headers {
                     let frame: Frame =
                         frame.ok_or(DecodeError::Header { what: "a scan before any frame", at })?;
                     let scan = Scan::parse(payload, at, body.end)?;
-                    return Ok(frame.with(scan, restart_interval, exif));
+                    let Frame { size, progressive, components, height_at } = frame;
+                    let ids: Vec4<u8> = Vec4::collect(components.iter().map(|c| c.id));
+                    let colours = colours.colours(&ids);
+                    return Ok(Self {
+                        size,
+                        progressive,
+                        components,
+                        colours,
+                        height_at,
+                        scan,
+                        restart_interval,
+                        exif,
+                    });
                 }
+                APP0 => colours.see_app0(payload),
+                APP14 => colours.see_app14(payload),
                 DRI => restart_interval = be16(payload, 0).ok_or(short(at))?,
                 APP1 if payload.starts_with(b"Exif\0\0") && exif.is_none() => {
                     exif = Some(body.start + 6..body.end);
                 }
-                marker if FRAMES.contains(&marker) && !NOT_FRAMES.contains(&marker) => {
+                marker if is_frame(marker) => {
                     if frame.is_some() {
                         return Err(DecodeError::Header { what: "a second frame", at });
                     }
@@ -163,19 +195,18 @@ impl Frame {
         if payload.len() != 6 + 3 * usize::from(count) {
             return Err(short(at));
         }
-        let component =
-            |&[id, factors, _]: &[u8; 3]| Component { id, h: factors >> 4, v: factors & 15 };
+        let component = |&[id, factors, table]: &[u8; 3]| Component {
+            id,
+            h: factors >> 4,
+            v: factors & 15,
+            table,
+        };
         Ok(Self {
             size,
             progressive: marker == 0xc2,
             components: Vec4::collect(parts.iter().map(component)),
             height_at: at + 3,
         })
-    }
-
-    fn with(self, scan: Scan, restart_interval: u16, exif: Option<Range<usize>>) -> Headers {
-        let Self { size, progressive, components, height_at } = self;
-        Headers { size, progressive, components, height_at, scan, restart_interval, exif }
     }
 }
 
@@ -189,7 +220,9 @@ impl Scan {
             return Err(short(at));
         }
         let ids = Vec4::collect(parts.iter().map(|part| part[0]).take(count));
-        Ok(Self { ids, has_dc: rest[2 * count] == 0, data })
+        let tables = Vec4::collect(parts.iter().map(|part| part[1]).take(count));
+        let coefficients = [rest[2 * count], rest[2 * count + 1]];
+        Ok(Self { ids, tables, coefficients, approximation: rest[2 * count + 2], data })
     }
 }
 
@@ -244,11 +277,13 @@ impl Segments<'_> {
     }
 }
 
-fn short(at: usize) -> DecodeError {
+/// Returns the error for a segment whose length is at `at`.
+pub(super) fn short(at: usize) -> DecodeError {
     DecodeError::Header { what: "a segment of a wrong length", at }
 }
 
-fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+/// Reads two bytes at an offset.
+pub(super) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|&pair| u16::from_be_bytes(pair))
 }
 
@@ -283,13 +318,20 @@ pub(super) mod tests {
     /// Headers of a colour image whose chroma is sampled once for `factor` by `factor` pixels.
     pub(in super::super) fn of_size(size: Size, factor: u8, restart_interval: u16) -> Headers {
         let factors = [factor, 1, 1];
-        let component = |(id, &f)| Component { id, h: f, v: f };
+        let component = |(id, &f)| Component { id, h: f, v: f, table: 0 };
         Headers {
             size,
             progressive: false,
             components: Vec4::collect((1..).zip(&factors).map(component)),
+            colours: Colours::YCbCr,
             height_at: 0,
-            scan: Scan { ids: Vec4::collect(1..=3), has_dc: true, data: 0 },
+            scan: Scan {
+                ids: Vec4::collect(1..=3),
+                tables: Vec4::collect([0; 3].into_iter()),
+                coefficients: [0, 63],
+                approximation: 0,
+                data: 0,
+            },
             restart_interval,
             exif: None,
         }
@@ -325,9 +367,9 @@ pub(super) mod tests {
         assert_eq!(headers.restart_interval, 0x102);
         assert_eq!(headers.exif, Some(20..23));
         assert_eq!(headers.height_at, 28);
-        assert_eq!(headers.components[0], Component { id: 1, h: 2, v: 1 });
+        assert_eq!(headers.components[0], Component { id: 1, h: 2, v: 1, table: 0 });
         assert_eq!(*headers.scan.ids, [1, 2, 3]);
-        assert_eq!((headers.progressive, headers.scan.has_dc), (false, true));
+        assert_eq!((headers.progressive, headers.scan.coefficients), (false, [0, 63]));
         assert_eq!(headers.scan.data, 2 + 8 + 13 + 19 + 4 + 14);
     }
 

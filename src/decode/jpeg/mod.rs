@@ -3,23 +3,24 @@
 //! | file                                      | decoded by  | what is decoded                      |
 //! |-------------------------------------------|-------------|--------------------------------------|
 //! | usual: baseline, one scan, YCbCr or gray  | `core`      | the window                           |
-//! | other files of one sequential scan        | zune-jpeg   | all columns, the rows down to the window's last |
-//! | the same with restart markers             | zune-jpeg   | the window's segments, and up to two more beside |
-//! | progressive, or a scan for each component | zune-jpeg   | everything                           |
+//! | any other sequential file: in several scans, of other colours or samplings | `core` | all columns, the rows down to the window's last |
+//! | progressive                               | zune-jpeg   | everything                           |
 //! | bit-plane image ([`bit_planes`])          | `core`      | the window's tiles                   |
 //!
-//! The core's pixels equal zune-jpeg's, except for the chroma of the last column and row: zune-jpeg
+//! Which colours the components are is decided as in libjpeg, in one place ([`colours`]). The core's pixels equal
+//! zune-jpeg's, except for the chroma of the last column and row: zune-jpeg
 //! interpolates that chroma with the samples that only fill up the last block; the core, like libjpeg,
-//! does not. The core reports no errors: it leaves any file that it finds damaged to zune-jpeg. A bit-plane
-//! image is made only of a file that the core decodes. At a [smaller scale](scale) the core transforms fewer
-//! coefficients; a file that it leaves to zune-jpeg is then decoded whole, and its pixels are averaged. zune-jpeg knows no windows, so it is given a copy of
-//! the file cut down to one ([`window_cut`]). Files that zune-jpeg would decode wrong without an error are
-//! refused beforehand. Of a bit-plane image, and of a JPEG with an index, the core needs no more bytes than those of the
+//! does not. Of usual files the core reports no errors: it leaves any that it finds damaged to zune-jpeg. A bit-plane
+//! image is made only of a usual file. At a [smaller scale](scale) the core transforms fewer
+//! coefficients; another file is decoded whole, and its pixels are averaged. zune-jpeg knows no windows, so it is given a
+//! copy of the file cut down to one ([`window_cut`]). Progressive files that zune-jpeg would decode wrong without an error
+//! are refused beforehand. Of a bit-plane image, and of a JPEG with an index, the core needs no more bytes than those of the
 //! window's rows ([`parts`]).
 
 #[cfg(feature = "write")]
 mod bit_plane_writer;
 mod bit_planes;
+mod colours;
 mod core;
 mod headers;
 mod index;
@@ -33,7 +34,7 @@ mod window_cut;
 use self::core::{Core, IndexedJpeg, Wanted, is_sampled_simply};
 use super::buffer::{check_bytes, image_bytes, room};
 use super::orientation::{Orientation, StoredSize};
-use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode, ScaledImage};
+use super::{DecodeError, DecodeOptions, Decoded, ScaledImage};
 use crate::exif;
 use crate::panicked::call_decoder;
 use crate::source::{BoxError, EncodedImage, PartialImage};
@@ -42,10 +43,11 @@ pub(crate) use bit_plane_writer::{BitPlaneError, BitPlaneWriter};
 use bit_planes::BitPlaneLayout;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 pub(crate) use bit_planes::resealed;
+use colours::Colours;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::{ImageView, RGB};
-use headers::Headers;
+use headers::{APP14, Headers, SOS, Segments};
 pub use index::append_segment_index;
 #[cfg(feature = "write")]
 pub(crate) use jpeg_segments::{ByteRange, FrameHeader, JpegSegments, ScanSegments};
@@ -294,27 +296,35 @@ impl JpegDecoder {
             None => Scans::survey(bytes, headers, Markers::FromIndex, restarts)?,
         };
         let mut shown = None;
-        if let (JpegBackend::Both | JpegBackend::Core, Scans::Single(scan)) = (*backend, &scans) {
+        let as_shown = || DecodedWindow { size: wanted.size(), part: wanted, lead: 0 };
+        let is_usual = !headers.progressive && is_sampled_simply(headers);
+        let by_core = *backend != JpegBackend::Zune && !headers.progressive;
+        if let (true, true, Scans::Single(scan)) = (by_core, is_usual, &scans) {
             let out = buffer(pixels, wanted.size(), channels, false)?;
             let source = IndexedJpeg { bytes, headers, scan };
-            let done = core.decode(source, as_wanted, out);
-            shown = done.map(|()| DecodedWindow { size: wanted.size(), part: wanted, lead: 0 });
+            shown = core.decode(source, as_wanted, out).map(|()| as_shown());
         }
         let decoded = match shown {
             Some(shown) => shown,
             None if *is_partial => return Err(partly_read()),
-            None if *backend == JpegBackend::Core => {
+            None if *backend == JpegBackend::Core && (is_usual || headers.progressive) => {
                 return Err(DecodeError::Damaged { reason: "left to zune-jpeg".into() });
             }
             None => {
-                let scans = if scans.come_from_index() {
-                    Scans::survey(bytes, headers, Markers::FromScan, restarts)?
-                } else {
-                    scans
-                };
                 let whole = scale.in_full(wanted, headers.size);
-                let scans = (&scans, channels);
-                let decoded = decode_with_zune(bytes, headers, scans, whole, file, pixels)?;
+                let decoded = if by_core && !is_usual {
+                    let out = buffer(pixels, whole.size(), channels, false)?;
+                    core.decode_any(bytes, headers, (whole, channels == 1), out)?;
+                    DecodedWindow { size: whole.size(), part: whole, lead: 0 }
+                } else {
+                    let scans = if scans.come_from_index() {
+                        Scans::survey(bytes, headers, Markers::FromScan, restarts)?
+                    } else {
+                        scans
+                    };
+                    let scans = (&scans, channels);
+                    decode_with_zune(bytes, headers, scans, whole, file, pixels)?
+                };
                 if *scale == Scale::FULL {
                     decoded
                 } else {
@@ -368,9 +378,17 @@ fn decode_with_zune(
     pixels: &mut Vec<u8>,
 ) -> Result<DecodedWindow, DecodeError> {
     let Scans::Single(scan) = scans else {
+        if !headers.progressive {
+            return Err(DecodeError::Damaged {
+                reason: "zune-jpeg does not decode its scans".into(),
+            });
+        }
         let size = headers.size;
         reserve(&mut Vec::<u8>::new(), scans::coefficient_bytes(headers))?; // zune-jpeg stores all of them
-        decode_into(bytes, size, buffer(pixels, size, channels, true)?)?;
+        file.clear();
+        reserve(file, bytes.len())?;
+        write_without_adobe(bytes, file)?;
+        decode_into(file, headers, size, buffer(pixels, size, channels, true)?)?;
         return Ok(DecodedWindow { size, part: size.full(), lead: 0 });
     };
     let cut = WindowCut::plan(headers, wanted);
@@ -378,18 +396,44 @@ fn decode_with_zune(
     reserve(file, bytes.len().saturating_add(window_cut::MOST_ADDED))?;
     cut.write(bytes, headers, scan, file);
     let WindowCut { decoded: size, window: part, lead, .. } = cut;
-    decode_into(file, size, buffer(pixels, size, channels, true)?)?;
+    decode_into(file, headers, size, buffer(pixels, size, channels, true)?)?;
     Ok(DecodedWindow { size, part, lead })
 }
 
-/// Refuses factors other than 1, 2 and 4, and components finer than the first: the decoder decodes them
-/// to wrong pixels, or fails.
+/// Copies a JPEG without the Adobe segments before its first scan: the colours that they name are known, and zune-jpeg
+/// refuses some of them.
+fn write_without_adobe(bytes: &[u8], file: &mut Vec<u8>) -> Result<(), DecodeError> {
+    let mut segments = Segments { bytes, at: 2 };
+    file.extend_from_slice(&bytes[..2]);
+    loop {
+        let start = segments.at;
+        let segment = segments.next()?;
+        if segment.marker == SOS {
+            file.extend_from_slice(&bytes[start..]);
+            return Ok(());
+        }
+        if segment.marker != APP14 {
+            file.extend_from_slice(&bytes[start..segment.body.end]);
+        }
+    }
+}
+
+/// Refuses samplings that libjpeg refuses: factors that do not divide the largest ones. Of a progressive image, also those
+/// that zune-jpeg decodes to wrong pixels: factors other than 1, 2 and 4, and components finer than the first.
 fn check_sampling(headers: &Headers) -> Result<(), DecodeError> {
     let (h_max, v_max) = max_factors(headers);
     for (component, &headers::Component { h, v, .. }) in headers.components.iter().enumerate() {
-        let known = [h, v].iter().all(|factor| matches!(factor, 1 | 2 | 4));
-        if !known || (component == 0 && (h, v) != (h_max, v_max)) {
+        if ![h, v].iter().all(|factor| (1..=4).contains(factor)) {
+            let at = headers.height_at - 3;
+            return Err(DecodeError::Header { what: "a sampling factor other than 1 to 4", at });
+        }
+        if h_max % h != 0 || v_max % v != 0 {
             return Err(DecodeError::Sampling { component, h, v, h_max, v_max });
+        }
+        let is_known = [h, v].iter().all(|factor| *factor != 3);
+        let is_finest = component > 0 || (h, v) == (h_max, v_max);
+        if headers.progressive && !(is_known && is_finest) {
+            return Err(DecodeError::ProgressiveSampling { component, h, v });
         }
     }
     Ok(())
@@ -419,7 +463,12 @@ fn buffer(
 const CRATE: &str = "zune-jpeg";
 
 /// Decodes an image whose size is known to be `size`: to RGB, or to gray if there is one byte a pixel.
-fn decode_into(file: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeError> {
+fn decode_into(
+    file: &[u8],
+    headers: &Headers,
+    size: Size,
+    pixels: &mut [u8],
+) -> Result<(), DecodeError> {
     let damaged = |reason: String| DecodeError::Damaged { reason };
     // Without strict mode zune-jpeg decodes a truncated file without an error, to gray pixels.
     let options = DecoderOptions::new_fast()
@@ -432,23 +481,39 @@ fn decode_into(file: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeE
     if decoder.dimensions() != Some((size.width as usize, size.height as usize)) {
         return Err(damaged("two decoders read different sizes from its header".into()));
     }
-    if pixels.len() as u64 != size.pixels() {
+    let (colours, count) = (headers.colours, headers.components.len());
+    let is_gray = pixels.len() as u64 == size.pixels();
+    // The colours of the samples according to zune-jpeg: asked for them, it leaves the samples as they are.
+    let stored = match (count, decoder.input_colorspace()) {
+        (3, Some(ColorSpace::CMYK)) => ColorSpace::RGB,
+        (3, Some(ColorSpace::YCCK)) => ColorSpace::YCbCr,
+        (_, found) => found.unwrap_or(ColorSpace::YCbCr),
+    };
+    let is_known = match colours {
+        Colours::Gray => true,
+        Colours::YCbCr => stored == ColorSpace::YCbCr,
+        _ => false,
+    };
+    if is_known && !is_gray {
         return call_decoder(CRATE, || decoder.decode_into(pixels)).map_err(damaged);
     }
-    // zune-jpeg can't decode the luma of a colour image alone.
-    let has_luma = decoder.input_colorspace() == Some(ColorSpace::YCbCr);
-    if has_luma {
-        decoder.set_options(options.jpeg_set_out_colorspace(ColorSpace::YCbCr));
+    let channels = if count == 1 { RGB } else { count };
+    if count > 1 {
+        decoder.set_options(options.jpeg_set_out_colorspace(stored));
     }
-    let mut colours = vec![];
-    let colours = room(&mut colours, image_bytes(size, RGB)?)?;
-    call_decoder(CRATE, || decoder.decode_into(colours)).map_err(damaged)?;
-    for (level, colour) in pixels.iter_mut().zip(colours.as_chunks::<RGB>().0) {
-        if has_luma {
-            *level = colour[0];
-        } else {
-            ImageReadMode::Gray.read(*colour, std::slice::from_mut(level));
+    let mut samples = vec![];
+    let samples = room(&mut samples, image_bytes(size, channels)?)?;
+    call_decoder(CRATE, || decoder.decode_into(samples)).map_err(damaged)?;
+    let width = size.width as usize;
+    let (mut planes, mut rgb) = ([const { vec![] }; 4], vec![]);
+    let rows = samples.chunks_exact(channels * width);
+    for (samples, out) in rows.zip(pixels.chunks_exact_mut(if is_gray { 1 } else { RGB } * width)) {
+        for (channel, plane) in planes[..channels].iter_mut().enumerate() {
+            plane.clear();
+            plane.extend(samples[channel..].iter().step_by(channels));
         }
+        let [a, b, c, d] = &planes;
+        colours.write_row(&[a, b, c, d], is_gray, &mut rgb, out);
     }
     Ok(())
 }

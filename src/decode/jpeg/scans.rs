@@ -7,6 +7,7 @@
 use super::headers::{Component, EOI, Headers, SOS, Scan, Segments};
 use super::index;
 use crate::decode::DecodeError;
+use fuseloop_ops::Size;
 use std::ops::Range;
 
 /// Each scan may visit all blocks for a few bytes. Encoders write about ten scans; the decoder has the
@@ -18,7 +19,7 @@ pub(crate) const MAX_SCANS: u32 = 100;
 pub(super) enum Scans<'a> {
     /// All pixels in one sequential scan.
     Single(SingleScan<'a>),
-    /// Progressive, or a scan for each component.
+    /// Progressive, or a sequential image of an unusual kind.
     Several,
 }
 
@@ -57,10 +58,27 @@ impl<'a> SingleScan<'a> {
         end: usize,
         markers: Markers,
     ) -> Result<Self, DecodeError> {
-        let (start, grid) = (headers.scan.data, Grid::of(headers));
+        let grid = Grid::of(headers);
+        let mcus = ScanMcus {
+            count: grid.mcus(),
+            blocks: grid.blocks,
+            interval: headers.restart_interval,
+        };
+        let data = headers.scan.data..end;
+        Self::of_mcus(headers.size, mcus, restarts, data, markers)
+    }
+
+    /// Does what [`new`](Self::new) does for any scan of a sequential image of `size`.
+    pub(super) fn of_mcus(
+        size: Size,
+        mcus: ScanMcus,
+        restarts: &'a [usize],
+        Range { start, end }: Range<usize>,
+        markers: Markers,
+    ) -> Result<Self, DecodeError> {
         // A block is a DC code and an AC code, each of one bit or more.
-        check_length(headers, end - start, grid.mcus() * grid.blocks * 2)?;
-        let expected = segment_count(headers) - 1;
+        check_length(size, end - start, mcus.count * mcus.blocks * 2)?;
+        let expected = mcus.segments() - 1;
         // Some encoders end the last segment with a marker too.
         let is_ended = restarts.last().is_some_and(|last| last + 2 == end);
         let found = restarts.len() as u64;
@@ -83,6 +101,24 @@ impl<'a> SingleScan<'a> {
     }
 }
 
+/// The number of MCUs in a scan, the blocks of an MCU, and the MCUs of a segment: 0 if there is one segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScanMcus {
+    pub(super) count: u64,
+    pub(super) blocks: u64,
+    pub(super) interval: u16,
+}
+
+impl ScanMcus {
+    /// Returns the number of segments.
+    fn segments(self) -> u64 {
+        match self.interval {
+            0 => 1,
+            interval => self.count.div_ceil(interval.into()),
+        }
+    }
+}
+
 impl<'a> Scans<'a> {
     /// Returns whether the offsets of the restart markers come from an index alone.
     pub(super) fn come_from_index(&self) -> bool {
@@ -101,8 +137,11 @@ impl<'a> Scans<'a> {
         markers: Markers,
         restarts: &'a mut Vec<usize>,
     ) -> Result<Self, DecodeError> {
-        if headers.progressive || headers.scan.ids.len() < headers.components.len() {
-            survey_several(bytes, headers, restarts)?;
+        if headers.progressive {
+            survey_progressive(bytes, headers, restarts)?;
+            return Ok(Self::Several);
+        }
+        if headers.scan.ids.len() < headers.components.len() {
             return Ok(Self::Several);
         }
         let start = headers.scan.data;
@@ -174,34 +213,28 @@ pub(super) fn max_factors(headers: &Headers) -> (u8, u8) {
     components.fold((1, 1), |(h, v), component| (h.max(component.h), v.max(component.v)))
 }
 
-fn check_length(headers: &Headers, bytes: usize, least_bits: u64) -> Result<(), DecodeError> {
+pub(super) fn check_length(size: Size, bytes: usize, least_bits: u64) -> Result<(), DecodeError> {
     let (found, least) = (bytes as u64, least_bits.div_ceil(8));
     if found < least {
-        return Err(DecodeError::TooShort { size: headers.size, found, least });
+        return Err(DecodeError::TooShort { size, found, least });
     }
     Ok(())
 }
 
-/// Reads through all scans to the end of the image.
-fn survey_several(
+/// Reads through all scans of a progressive image to its end.
+fn survey_progressive(
     bytes: &[u8],
     headers: &Headers,
     restarts: &mut Vec<usize>,
 ) -> Result<(), DecodeError> {
     let components = &*headers.components;
     // The DC coefficient of a block takes a bit or more.
-    check_length(headers, bytes.len() - headers.scan.data, blocks(headers))?;
-    let grid = Grid::of(headers);
-    let is_narrow = grid.columns == 1 && grid.rows > 1;
+    check_length(headers.size, bytes.len() - headers.scan.data, blocks(headers))?;
     let mut seen = [false; 4];
     let mut scan = headers.scan.clone();
     for _ in 0..MAX_SCANS {
-        if !headers.progressive && (scan.ids.len() > 1 || max_factors(headers).1 > 1 || is_narrow) {
-            let (in_scan, components) = (scan.ids.len() as u8, components.len() as u8);
-            return Err(DecodeError::SequentialScans { in_scan, components });
-        }
         for (component, seen) in components.iter().zip(&mut seen) {
-            *seen |= scan.has_dc && scan.ids.contains(&component.id);
+            *seen |= scan.coefficients[0] == 0 && scan.ids.contains(&component.id);
         }
         let end = end_of_data(bytes, scan.data, restarts)?;
         let Some(next) = next_scan(bytes, end)? else {

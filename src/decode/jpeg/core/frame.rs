@@ -4,12 +4,13 @@
 //! ffc0 or ffc1   8 bits, 1 component, or 3 of luma 1x1, 2x1, 1x2 or 2x2 and chroma 1x1
 //! ffc4           (class:4 table:4  count:1 x 16  symbol:1 x sum) x n        Huffman tables
 //! ffdb           (0:4 table:4  step:1 x 64) x n                             quantisation
-//! ffee           "Adobe" version:2 flags:4 transform:1                      colours
 //! ffda           all components, in the frame's order, all 64 coefficients
 //! ```
 //!
-//! Any other file, and any damaged one, is left to the other decoder, whose verdict counts.
+//! Their colours are gray or YCbCr. Any other sequential file is decoded by [`sequential`](super::sequential). A damaged
+//! one is left to the other decoder, whose verdict counts.
 
+use super::super::colours::Colours;
 use super::super::headers::{APP1, DHT, DQT, DRI, Headers, SOS, Segments};
 use super::entropy::Codes;
 use super::huffman::{CodeTable, TableKind};
@@ -17,7 +18,6 @@ use fuseloop_kernels::POSITIONS;
 
 const DAC: u8 = 0xcc;
 const DNL: u8 = 0xdc;
-const APP14: u8 = 0xee;
 const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 
 /// An image's tables. Huffman tables are cached for the next image, which often has the same ones.
@@ -70,8 +70,7 @@ impl FrameComponents {
     /// Returns the codes of a component.
     pub(super) fn codes<'a>(&self, channel: usize, tables: &'a Tables) -> Option<Codes<'a>> {
         let CoreComponent { dc, ac, .. } = self.channels.get(channel)?;
-        let dc = tables.dc.get(*dc)?.as_ref()?;
-        Some(Codes { dc, ac: tables.ac.get(*ac)?.as_ref()? })
+        tables.codes([*dc, *ac])
     }
 }
 
@@ -112,7 +111,6 @@ impl Tables {
                 APP1 if body.starts_with(EXTENDED_XMP) && body.len() < EXTENDED_XMP.len() + 40 => {
                     return None;
                 }
-                APP14 if body.starts_with(b"Adobe") && !is_ycbcr(headers, body) => return None,
                 0xc0 | 0xc1 => {
                     let components = body.get(6..)?.as_chunks::<3>().0;
                     for (table, [.., number]) in quantised.iter_mut().zip(components) {
@@ -122,6 +120,44 @@ impl Tables {
                 _ => {}
             }
         }
+    }
+
+    /// Forgets all tables.
+    pub(super) fn clear(&mut self) {
+        self.read_from.clear();
+        self.dc = [const { None }; 4];
+        self.ac = [const { None }; 4];
+        self.steps = [None; 4];
+    }
+
+    /// Returns the codes of a DC and an AC table.
+    pub(super) fn codes(&self, [dc, ac]: [usize; 2]) -> Option<Codes<'_>> {
+        Some(Codes { dc: self.dc.get(dc)?.as_ref()?, ac: self.ac.get(ac)?.as_ref()? })
+    }
+
+    /// Returns the quantization steps of a table.
+    pub(super) fn steps(&self, table: usize) -> Option<&[i16; 64]> {
+        self.steps.get(table)?.as_ref()
+    }
+
+    /// Reads a segment of quantization tables, whose steps may have 16 bits. Coefficients of an 8-bit image are 0 for
+    /// steps that do not fit.
+    pub(super) fn quantise_wide(&mut self, mut body: &[u8]) -> Option<()> {
+        while let Some((&number, rest)) = body.split_first() {
+            let table = self.steps.get_mut(usize::from(number & 15))?.insert([0; 64]);
+            let bytes = match number >> 4 {
+                0 => 1,
+                1 => 2,
+                _ => return None,
+            };
+            let (steps, rest) = rest.split_at_checked(64 * bytes)?;
+            for (position, step) in POSITIONS.iter().zip(steps.chunks_exact(bytes)) {
+                let step = step.iter().fold(0, |value, &byte| value << 8 | i32::from(byte));
+                table[usize::from(*position)] = i16::try_from(step).unwrap_or(i16::MAX);
+            }
+            body = rest;
+        }
+        Some(())
     }
 
     /// Reads a segment of quantisation tables.
@@ -156,7 +192,7 @@ impl Tables {
     }
 
     /// Builds the tables of one segment.
-    fn define_all(&mut self, mut body: &[u8]) -> Option<()> {
+    pub(super) fn define_all(&mut self, mut body: &[u8]) -> Option<()> {
         while let Some((&id, rest)) = body.split_first() {
             let (counts, rest) = rest.split_first_chunk()?;
             let symbols = counts.iter().map(|&count| usize::from(count)).sum();
@@ -213,14 +249,10 @@ pub(in super::super) fn is_sampled_simply(headers: &Headers) -> bool {
         [y, cb, cr] => {
             let distinct = y.id != cb.id && cb.id != cr.id && y.id != cr.id;
             let chroma = [cb, cr].iter().all(|component| (component.h, component.v) == (1, 1));
-            // These ids mean that the components are red, green and blue.
-            distinct && chroma && y.h <= 2 && y.v <= 2 && [y.id, cb.id, cr.id] != *b"RGB"
+            let is_in_order = *headers.scan.ids == [y.id, cb.id, cr.id];
+            let is_ycbcr = headers.colours == Colours::YCbCr;
+            distinct && is_in_order && is_ycbcr && chroma && y.h <= 2 && y.v <= 2
         }
         _ => false,
     }
-}
-
-/// Returns whether an Adobe segment declares three components as YCbCr.
-fn is_ycbcr(headers: &Headers, body: &[u8]) -> bool {
-    headers.components.len() == 3 && body.len() >= 12 && body[11] == 1
 }

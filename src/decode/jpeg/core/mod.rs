@@ -7,8 +7,9 @@
 //! Bits outside the window are read past, and nothing is decoded from them. The pixels equal
 //! zune-jpeg's, bit for bit: the same arithmetic, in the same order. One rule is libjpeg's instead: the
 //! last column or row of an image that has an even number of them, not a multiple of 16, and half as
-//! many of chroma ([`mcu_row`]). Unusual files ([`frame`]) and damaged files are not decoded here at
-//! all: they are left to zune-jpeg, which also reports what is wrong.
+//! many of chroma ([`mcu_row`]). Unusual files ([`frame`]) are decoded whole, by the same arithmetic
+//! ([`sequential`]). Damaged usual files are left to zune-jpeg, which also reports what is wrong, and so are
+//! progressive ones.
 //!
 //! | file       | from bytes to pixels                                       |
 //! |------------|------------------------------------------------------------|
@@ -21,6 +22,8 @@
 //! | `scan_coder` | all coefficients of a scan, and their coded data again     |
 //! | `mcu_row`  | samples of a row of MCUs, and the window's pixels in it    |
 //! | `upsample` | chroma for every pixel                                     |
+//! | `sequential` | any scans of a sequential image, to planes of samples    |
+//! | `sample_plane` | samples of a component, for every pixel                |
 
 mod bits;
 mod entropy;
@@ -28,8 +31,10 @@ mod frame;
 mod huffman;
 mod mcu_reader;
 mod mcu_row;
+mod sample_plane;
 #[cfg(feature = "write")]
 mod scan_coder;
+mod sequential;
 mod tile_reader;
 mod upsample;
 
@@ -37,6 +42,7 @@ use super::bit_planes::BitPlaneImage;
 use super::headers::Headers;
 use super::scale::Scale;
 use super::scans::{Grid, SingleScan, mcus};
+use crate::decode::DecodeError;
 pub(super) use frame::is_sampled_simply;
 use frame::{FrameComponents, Tables};
 use fuseloop_kernels::{CpuWork, for_cpu};
@@ -46,6 +52,7 @@ use mcu_reader::McuReader;
 use mcu_row::{DecodeRegion, McuRow, upsampled};
 #[cfg(feature = "write")]
 pub(super) use scan_coder::{Blocks, ScanCoder};
+use sequential::SequentialDecoder;
 use std::ops::Range;
 use tile_reader::{TileBuffers, TileReader};
 
@@ -57,6 +64,7 @@ pub(super) struct Core {
     segment: Vec<u8>,
     tile: TileBuffers,
     stripe: McuRow,
+    sequential: SequentialDecoder,
 }
 
 /// A JPEG that can be decoded here, with the byte ranges of its segments.
@@ -84,6 +92,21 @@ impl Core {
         let Self { tables, segment, stripe, .. } = self;
         let reader = McuReader::new(source, (&frame, decoded), tables, &part, segment)?;
         for_cpu(WindowDecode { reader, part: &part, stripe, pixels })
+    }
+
+    /// Writes the pixels of a window inside a sequential image of any kind to `pixels`, packed: gray levels, or RGB.
+    ///
+    /// # Errors
+    ///
+    /// If the image is damaged, or there is no memory.
+    pub(super) fn decode_any(
+        &mut self,
+        bytes: &[u8],
+        headers: &Headers,
+        (window, gray): (Window, bool),
+        pixels: &mut [u8],
+    ) -> Result<(), DecodeError> {
+        self.sequential.decode(bytes, headers, (window, gray), pixels)
     }
 
     /// Does the same as [`decode`](Self::decode) for a bit-plane image whose JPEG has the headers `headers`. There,

@@ -1,0 +1,154 @@
+//! The samples of a component, and the rows of the image that they become.
+//!
+//! ```text
+//! out[y, x] = sample[y / down, x / across]             down, across: rows and columns of the image for a sample
+//! ```
+//!
+//! With `down` and `across` of 1 or 2 a triangle filter takes the place of the copies ([`upsample`](super::upsample)).
+//! So it is in libjpeg (`jinit_upsampler` in jdsample.c), which refuses other ratios than whole ones. The samples that
+//! only fill up the last blocks do not belong to the image, and no pixel is computed from them.
+
+use super::super::headers::{Component, Headers};
+use super::super::scale::BLOCK;
+use super::super::scans::{Grid, max_factors};
+use super::upsample;
+use crate::decode::DecodeError;
+use fuseloop_ops::Size;
+use std::ops::Range;
+
+/// The grid of a component's blocks, and its samples.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PlaneLayout {
+    /// Columns and rows of blocks in an MCU of all components.
+    pub(super) h: usize,
+    pub(super) v: usize,
+    /// Columns and rows of blocks that hold samples of the image: those of a scan of this component alone.
+    pub(super) columns: u64,
+    pub(super) rows: u64,
+    /// The number of its quantization table.
+    pub(super) table: usize,
+    /// Rows and columns of blocks, those that fill up MCUs with them.
+    padded: [usize; 2],
+    /// Rows and columns of samples.
+    shown: [usize; 2],
+    /// Rows and columns of the image for a sample.
+    ratio: [usize; 2],
+}
+
+impl PlaneLayout {
+    /// Returns the layout of a component of an image, whose factors were checked.
+    pub(super) fn of(headers: &Headers, component: &Component) -> Self {
+        let ((h_max, v_max), grid) = (max_factors(headers), Grid::of(headers));
+        // Alone, a component's factors mean nothing (T.81, A.2.2).
+        let (h, v) =
+            if headers.components.len() == 1 { (1, 1) } else { (component.h, component.v) };
+        let ratio = match headers.components.len() {
+            1 => [1; 2],
+            _ => [usize::from(v_max / v.max(1)), usize::from(h_max / h.max(1))],
+        };
+        let Size { height, width } = headers.size;
+        let shown = [height.div_ceil(ratio[0] as u32), width.div_ceil(ratio[1] as u32)];
+        let [rows, columns] = shown.map(|side| side.div_ceil(BLOCK).into());
+        let padded = [grid.rows as usize * usize::from(v), grid.columns as usize * usize::from(h)];
+        Self {
+            h: h.into(),
+            v: v.into(),
+            columns,
+            rows,
+            table: component.table.into(),
+            padded,
+            shown: shown.map(|side| side as usize),
+            ratio,
+        }
+    }
+
+    /// Returns whether both ratios are 1 or 2, so that samples are interpolated.
+    fn is_filtered(&self) -> bool {
+        self.ratio.iter().all(|&ratio| ratio <= 2)
+    }
+}
+
+/// The samples of some rows of blocks of a component. Each decoder reuses its buffers.
+#[derive(Debug, Default)]
+pub(super) struct SamplePlane {
+    layout: PlaneLayout,
+    /// The rows of blocks.
+    rows: Range<u64>,
+    samples: Vec<u8>,
+    /// A row between two, and a row as wide as the image.
+    between: Vec<u8>,
+    wide: Vec<u8>,
+}
+
+impl SamplePlane {
+    /// Makes room for rows of blocks.
+    pub(super) fn begin(
+        &mut self,
+        layout: PlaneLayout,
+        rows: Range<u64>,
+    ) -> Result<(), DecodeError> {
+        let block_rows = (rows.end - rows.start) as usize;
+        let bytes = (block_rows * layout.padded[1]).saturating_mul((BLOCK * BLOCK) as usize);
+        let width = layout.padded[1] * BLOCK as usize;
+        for (buffer, bytes) in [
+            (&mut self.samples, bytes),
+            (&mut self.between, width),
+            (&mut self.wide, layout.ratio[1] * width),
+        ] {
+            buffer.clear();
+            buffer.try_reserve_exact(bytes).map_err(|_| DecodeError::Memory { bytes })?;
+            buffer.resize(bytes, 0);
+        }
+        (self.layout, self.rows) = (layout, rows);
+        Ok(())
+    }
+
+    /// Returns where the samples of a block are written, and the distance between rows; `None` for a block of another row.
+    #[inline(always)]
+    pub(super) fn block_mut(&mut self, row: u64, column: u64) -> Option<(&mut [u8], usize)> {
+        let stride = self.layout.padded[1] * BLOCK as usize;
+        let row = usize::try_from(row.checked_sub(self.rows.start)?).ok()?;
+        let start = row * BLOCK as usize * stride + column as usize * BLOCK as usize;
+        Some((self.samples.get_mut(start..)?, stride))
+    }
+
+    /// Returns the row of samples `y`, without those that fill up blocks.
+    fn row(&self, y: usize) -> &[u8] {
+        let stride = self.layout.padded[1] * BLOCK as usize;
+        let first = self.rows.start as usize * BLOCK as usize;
+        &self.samples[(y - first) * stride..][..self.layout.shown[1]]
+    }
+
+    /// Returns row `y` of the image.
+    pub(super) fn image_row(&mut self, y: usize) -> &[u8] {
+        let PlaneLayout { ratio: [down, across], shown, .. } = self.layout;
+        let near = y / down;
+        if [down, across] == [1, 1] {
+            return self.row(near);
+        }
+        let (mut between, mut wide) =
+            (std::mem::take(&mut self.between), std::mem::take(&mut self.wide));
+        if !self.layout.is_filtered() {
+            for (out, sample) in wide.chunks_mut(across).zip(self.row(near)) {
+                out.fill(*sample);
+            }
+        } else {
+            let row = if down == 1 {
+                self.row(near)
+            } else {
+                let far = match y % 2 {
+                    0 => near.saturating_sub(1),
+                    _ => (near + 1).min(shown[0] - 1),
+                };
+                upsample::rows(self.row(near), self.row(far), &mut between);
+                &between[..shown[1]]
+            };
+            match across {
+                1 => wide[..shown[1]].copy_from_slice(row),
+                _ => upsample::columns(row, &mut wide),
+            }
+        }
+        (self.between, self.wide) = (between, wide);
+        &self.wide
+    }
+}
