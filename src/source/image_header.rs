@@ -85,7 +85,8 @@ impl ImageHeader {
         let cut = || format!("it ends at byte {}, inside its headers", file.len());
         let (mut at, mut size, mut orientation) = (2, None, None);
         loop {
-            let fill = file.get(at..).unwrap_or_default().iter().take_while(|&&b| b == 0xff).count();
+            let fill =
+                file.get(at..).unwrap_or_default().iter().take_while(|&&b| b == 0xff).count();
             let marker = *file.get(at + fill).ok_or_else(cut)?;
             let start = at + fill + 1;
             if fill == 0 || matches!(marker, 0 | 1 | 0xd0..=0xd9) {

@@ -94,7 +94,7 @@ impl Edges {
     }
 }
 
-/// The sampling factors of the first of three components.
+/// The sampling factors of the first of several components.
 fn factors(jpeg: &[u8]) -> Option<[u8; 2]> {
     let mut at = 2;
     loop {
@@ -105,7 +105,7 @@ fn factors(jpeg: &[u8]) -> Option<[u8; 2]> {
         let length = usize::from(u16::from_be_bytes(*body.first_chunk()?));
         if matches!(marker, 0xc0..=0xc2) {
             let factors = *body.get(9)?;
-            return (*body.get(7)? == 3).then_some([factors >> 4, factors & 15]);
+            return matches!(*body.get(7)?, 3 | 4).then_some([factors >> 4, factors & 15]);
         }
         at += 1 + length;
     }

@@ -262,12 +262,12 @@ fn scans_in_any_order_and_sampling_have_the_pixels_of_one_scan() {
     }
 }
 
-/// libjpeg's pixels, of the samplings that the Rust port of libjpeg-turbo reads in one scan.
+/// libjpeg's pixels, of the samplings that the Rust port of libjpeg-turbo reads in one scan: those without finer chroma.
 #[test]
 fn every_whole_sampling_is_near_libjpegs() {
     let samplings: Vec<_> = (0..4096).filter_map(factors).collect();
     let (mut decoder, mut compared) = (Decoder::default(), 0);
-    for (n, factors) in samplings.iter().enumerate().filter(|(n, _)| n % 5 == 0) {
+    for (n, factors) in samplings.iter().enumerate() {
         let mut rng = random(n as u64);
         // More than two columns of chroma: libjpeg does not interpolate fewer.
         let size = Size::new(9 + rng.next_u32() % 50, 13 + rng.next_u32() % 50);
@@ -275,17 +275,13 @@ fn every_whole_sampling_is_near_libjpegs() {
             continue;
         }
         let file = Coefficients::random(size, factors, &mut rng).write(&[&[0, 1, 2]], 0);
-        let Ok(expected) = libjpeg_turbo_rs::decompress(&file) else { continue };
         let found = pixels(&mut decoder, &file, size.full()).unwrap();
+        let Ok(expected) = libjpeg_turbo_rs::decompress(&file) else { continue };
         let most = found.iter().zip(&expected.data).map(|(a, b)| a.abs_diff(*b)).max();
-        if most > Some(5) {
-            println!("{size} {factors:?}: {most:?}");
-            continue;
-        }
+        assert!(most <= Some(5), "{size} {factors:?}: {most:?}");
         compared += 1;
     }
-    println!("{compared} compared");
-    assert!(compared > 50, "{compared}");
+    assert!(compared > 30, "{compared}");
 }
 
 #[test]

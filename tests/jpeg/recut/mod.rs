@@ -72,9 +72,7 @@ fn segments(jpeg: &[u8]) -> Vec<Found> {
 fn assert_recut(recutter: &mut Recutter, jpeg: &[u8], what: &str) -> Vec<u8> {
     let recut = recutter.recut(jpeg).unwrap_or_else(|kept| panic!("{what}: {kept}"));
     let after = pixels(&recut).unwrap();
-    if !is_separate(jpeg) {
-        assert_same(jpeg, &pixels(jpeg).unwrap(), &after, what);
-    }
+    assert_same(jpeg, &pixels(jpeg).unwrap(), &after, what);
     assert!(turbo(jpeg) == turbo(&recut), "{what}: other pixels in another decoder");
     assert!(recutter.recut(&recut).unwrap() == recut, "{what}: re-cut again it is another file");
 
@@ -106,15 +104,6 @@ fn assert_same(jpeg: &[u8], before: &[u8], after: &[u8], what: &str) {
     let differs = |byte: &usize| before[*byte] != after[*byte] && !may_differ(*byte);
     assert_eq!(before.len(), after.len(), "{what}");
     assert_eq!((0..after.len()).find(differs), None, "{what}: other pixels in the loader");
-}
-
-/// Returns true if the file is sequential and in several scans. The loader's decoder refuses such files
-/// with subsampled rows, and is wrong where a row is one MCU.
-fn is_separate(jpeg: &[u8]) -> bool {
-    let segments = segments(jpeg);
-    let frame = segments.iter().find(|found| matches!(found.marker, 0xc0..=0xc2)).unwrap();
-    let scan = segments.last().unwrap();
-    frame.marker != 0xc2 && frame.bytes[9] != scan.bytes[4]
 }
 
 /// The number of MCUs between restart markers.
