@@ -77,13 +77,13 @@ pub enum DecodeError {
         table: Size,
     },
     /// Another format, or no image at all.
-    #[error("not a JPEG: {}", begins_with(found, "[ff, d8]"))]
+    #[error("not a JPEG: {}", begins_with(found, 2, "[ff, d8]"))]
     NotJpeg {
         /// The first bytes, twelve at most.
         found: Vec<u8>,
     },
     /// The bytes of a supposed PNG do not begin with a PNG's signature.
-    #[error("not a PNG: {}", begins_with(found, "the signature of a PNG"))]
+    #[error("not a PNG: {}", begins_with(found, 8, "[89, 50, 4e, 47, 0d, 0a, 1a, 0a]"))]
     NotPng {
         /// The first bytes, twelve at most.
         found: Vec<u8>,
@@ -272,15 +272,15 @@ fn process(marker: u8) -> &'static str {
     }
 }
 
-/// Says what the bytes are that are no image of the expected format.
-fn begins_with(found: &[u8], expected: &str) -> String {
+/// Says what the bytes are that are no image of the expected format: the format that they are, or the first `shown` of them.
+fn begins_with(found: &[u8], shown: usize, expected: &str) -> String {
     if found.is_empty() {
         return "the file is empty".into();
     }
     match format_name(found) {
         Some(format) => format!("it is {format}"),
         None => {
-            let first = &found[..found.len().min(8)];
+            let first = &found[..found.len().min(shown)];
             format!("it begins with {first:02x?}, expected {expected}")
         }
     }
@@ -325,10 +325,18 @@ mod tests {
                 "the JPEG's header says 3x4, the sample table 4x3".into(),
             ),
             (
-                E::NotJpeg { found: vec![0x42, 0x4d] },
-                "not a JPEG: it begins with [42, 4d], expected [ff, d8]".into(),
+                E::NotJpeg { found: vec![7, 8, 9] },
+                "not a JPEG: it begins with [07, 08], expected [ff, d8]".into(),
             ),
-            (E::NotPng { found: vec![1] }, "not a PNG: it begins with [01]".into()),
+            (
+                E::NotJpeg { found: b"BM".to_vec() },
+                "not a JPEG: it is a BMP, which is not read".into(),
+            ),
+            (E::NotJpeg { found: vec![] }, "not a JPEG: the file is empty".into()),
+            (
+                E::NotPng { found: vec![1] },
+                "not a PNG: it begins with [01], expected [89, 50, 4e, 47, 0d, 0a, 1a, 0a]".into(),
+            ),
             (E::Png { reason: "no data".into() }, "damaged PNG: no data".into()),
             (
                 E::NotGray16 { found: "a JPEG".into(), fits: "gray" },

@@ -9,8 +9,8 @@
 //! | raw                                   | nothing: the pixels are borrowed           | nothing                 |
 //! | JPEG                                  | the window; bits before it are skipped     | into scratch            |
 //! | JPEG with restart markers             | the window, from its segments only         | into scratch            |
-//! | JPEG of a rarer kind                  | the rows, or segments, of the window       | into scratch            |
-//! | JPEG, progressive or in several scans | the whole image                            | into scratch            |
+//! | JPEG in several scans, or of a rarer kind | the rows down to the window's last     | into scratch            |
+//! | JPEG, progressive                     | the whole image                            | into scratch            |
 //! | bit planes of a JPEG                  | the window, from its tiles only            | into scratch            |
 //! | PNG                                   | the whole image                            | its window into scratch |
 //! | WebP                                  | the whole image                            | its window into scratch |

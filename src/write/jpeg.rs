@@ -10,17 +10,27 @@
 //! | others     | skipped by their length                                          |
 
 use crate::decode::tile_interval;
+use crate::source::format_name;
 use fuseloop_ops::Size;
 use jpeg_encoder::{ChromaSubsamplingMethod, ColorType, Encoder, EncodingError, SamplingFactor};
+
+/// Says what the bytes are that are no JPEG.
+fn what_begins_with(found: &[u8]) -> String {
+    match format_name(found) {
+        _ if found.is_empty() => "the file is empty".to_owned(),
+        Some(format) => format!("it is {format}"),
+        None => format!("it begins with {:02x?}, not with ff d8", &found[..found.len().min(4)]),
+    }
+}
 
 /// Why bytes are not a JPEG that can be stored unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeadError {
     /// The first two bytes are not SOI.
-    #[error("not a JPEG: it begins with {found:02x?}, not with ff d8")]
+    #[error("not a JPEG: {}", what_begins_with(found))]
     NotJpeg {
-        /// The first bytes of the input, at most four.
+        /// The first bytes of the input, at most twelve.
         found: Vec<u8>,
     },
     /// The bytes end before a frame header.
@@ -93,7 +103,7 @@ impl JpegHeader {
     pub(super) fn parse(jpeg: &[u8]) -> Result<Self, HeadError> {
         let truncated = HeadError::Truncated { len: jpeg.len() };
         if jpeg.first_chunk() != Some(&[0xff, 0xd8]) {
-            return Err(HeadError::NotJpeg { found: jpeg.iter().take(4).copied().collect() });
+            return Err(HeadError::NotJpeg { found: jpeg.iter().take(12).copied().collect() });
         }
         let mut at = 2;
         loop {
@@ -245,10 +255,7 @@ mod tests {
             vec![0xff, 0xd8, 0xff, marker, 0, 11, bits, 0, height, 0, 9, 1, 1, 0x11, 0]
         };
         for (jpeg, message) in [
-            (
-                b"\x89PNG\r\n".to_vec(),
-                "not a JPEG: it begins with [89, 50, 4e, 47], not with ff d8",
-            ),
+            (b"\x89PNG\r\n".to_vec(), "not a JPEG: it is a PNG"),
             (vec![0xff, 0xd8, 0xff], "the JPEG ends at byte 3, before its frame header"),
             (vec![0xff, 0xd8, 7], "byte 2 of the JPEG is 0x07 where a marker is expected"),
             (

@@ -52,7 +52,7 @@ fn damaged_images_fail_or_are_skipped_and_listed() {
         (1, "cannot read it: "),
         (2, "not a JPEG: it begins with [6e, 6f, 74, 20], not with ff d8"),
         (3, "a JPEG of 4 components, neither gray nor colour"),
-        (4, "not a JPEG: it begins with []"),
+        (4, "not a JPEG: the file is empty"),
         (5, "not a regular file"),
         (6, "the JPEG ends at byte 20, before its frame header"),
         (7, ""),
