@@ -45,6 +45,17 @@ seed() {
     local corpus=fuzz/corpus/$1 golden=tests/golden
     mkdir -p "$corpus"
     case $1 in
+    jpeg_*) strangers "$corpus" .jpg ;;
+    png) strangers "$corpus" .png ;;
+    tiff) strangers "$corpus" .tif ;;
+    webp) strangers "$corpus" .webp ;;
+    tar) strangers "$corpus" .tar ;;
+    tfrecord) strangers "$corpus" .tfrecord ;;
+    coco) strangers "$corpus" .json ;;
+    voc) strangers "$corpus" .xml ;;
+    folder) strangers "$corpus" .csv .tsv .jsonl ;;
+    esac
+    case $1 in
     beton) copy "$corpus" "$golden"/beton/*.beton "$shared"/data/beton/*.beton ;;
     tar) copy "$corpus" "$golden"/webdataset/*.tar "$golden"/webdataset/*.gz ;;
     tfrecord) copy "$corpus" "$golden"/tfrecord/*.tfrecord ;;
@@ -80,6 +91,16 @@ seed() {
         echo "$1 begins with an empty corpus: give it files in scripts/fuzz.sh" >&2
         ;;
     esac
+}
+
+# strangers FOLDER ENDING...: copies the files of tests/strangers whose names end so. Many of them have the same name.
+strangers() {
+    local folder=$1 ending file
+    for ending in "${@:2}"; do
+        while IFS= read -r -d '' file; do
+            cp -f "$file" "$folder/$(echo "${file#tests/strangers/}" | tr / -)"
+        done < <(git ls-files -z "tests/strangers/**$ending")
+    done
 }
 
 # copy FOLDER FILE...: copies the files that exist.
