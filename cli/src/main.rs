@@ -159,7 +159,7 @@ mod tests {
                 help.lines().filter(|line| line.starts_with("  fuseloop ")).collect();
             assert!(!lines.is_empty(), "{}", command.get_name());
             for line in lines {
-                let alone = line.split(" # ").next().unwrap().split(" | ").next().unwrap();
+                let alone = line.split(" # ").next().unwrap().split(['|', '>']).next().unwrap();
                 let words = alone.split_whitespace().map(|word| word.trim_matches('\''));
                 if let Err(error) = Cli::try_parse_from(words) {
                     panic!("{line}\n{error}");

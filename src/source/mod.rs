@@ -51,6 +51,7 @@ pub(crate) mod open;
 #[cfg(any(feature = "cuda", feature = "remote"))]
 pub(crate) mod private;
 pub mod remote;
+mod run_plan;
 mod sample_location;
 mod samples;
 #[cfg_attr(
@@ -112,11 +113,12 @@ pub(crate) use object_fields::{KeypointLayout, ObjectField, ObjectFields};
 #[cfg(feature = "write")]
 pub(crate) use object_fields::{is_object_file, objects_beside, objects_of_others};
 pub use open::Dataset;
+pub use run_plan::{RunPlan, Upcoming};
 pub use sample_location::SampleLocation;
 pub(crate) use samples::Fingerprint;
 #[doc(hidden)]
 pub use samples::ImageExtent;
-pub use samples::{Buffer, Record, RunPlan, Source, Upcoming};
+pub use samples::{Buffer, Record, Source};
 pub(crate) use samples::{PartialImage, read_image_part};
 pub use stream::Stream;
 #[cfg(feature = "tar")]

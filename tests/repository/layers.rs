@@ -78,6 +78,9 @@ const INNER: [(&str, &[&str]); 2] = [
             "file",
             "atomic_file",
             "private",
+            "run_plan",
+            // Remote objects and their names, and the files of a dataset, local or remote.
+            "remote",
             "location",
             "sample_location",
             "beside",
@@ -89,8 +92,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "common_names",
             "starts",
             "columns",
-            // The files of a dataset, local or remote.
-            "remote",
+            // The files of a dataset.
             "shards",
             "index_file",
             // Samples in sequence, and several sources as one.

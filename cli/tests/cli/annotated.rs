@@ -1,12 +1,18 @@
 //! Annotated objects, and the files of MNIST: each is a dataset of every command.
 
-use crate::command::{dataset, refused, stdout_of};
+use crate::command::{dataset, fuseloop, refused, stdout_of};
 use fuseloop::SampleId;
 use fuseloop::source::{Buffer, Dataset};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+
+/// Runs `verify` and returns its exit code and what it lists.
+fn verified(dir: &Path, dataset: &str) -> (Option<i32>, String) {
+    let output = fuseloop(dir, &["verify", dataset]);
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
 
 /// Boxes, classes and masks are the same after each conversion.
 #[test]
@@ -107,8 +113,8 @@ fn a_folder_of_voc_is_a_dataset_of_every_command() {
         assert!(stdout_of(dir.path(), &["verify", name]).contains("no damage found"));
     }
     fs::write(dir.path().join("voc/Annotations/9.xml"), "<annotation/>").unwrap();
-    let (code, message) = refused(dir.path(), &["info", "voc"]);
-    assert!(code == 1 && message.contains("9.xml: the image is missing"), "{message}");
+    let (code, message) = verified(dir.path(), "voc");
+    assert!(code == Some(1) && message.contains("9.xml: the image is missing"), "{message}");
     let (code, message) = refused(dir.path(), &["write", "voc", "out.beton"]);
     assert!(code == 1 && message.contains("images with annotated objects"), "{message}");
 }
@@ -154,8 +160,8 @@ fn a_folder_of_yolo_is_a_dataset_of_every_command() {
     fs::write(labels.join("9.txt"), "1 0.5").unwrap();
     fs::copy(fs::read_dir(&images).unwrap().next().unwrap().unwrap().path(), images.join("9.jpg"))
         .unwrap();
-    let (code, message) = refused(dir.path(), &["info", root]);
-    assert!(code == 1 && message.contains("9.txt: line 1: 2 numbers, expected"), "{message}");
+    let (code, message) = verified(dir.path(), root);
+    assert!(code == Some(1) && message.contains("9.txt: line 1: 2 numbers, expected"), "{message}");
     let (code, message) = refused(dir.path(), &["write", root, "out.beton"]);
     assert!(code == 1 && message.contains("images with annotated objects"), "{message}");
 }

@@ -137,7 +137,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["info", "none.beton"][..], "none.beton: No such file", "what can be opened"),
         (
             &["info", "empty"],
-            "no .jpg, .jpeg, .png, .webp, .tif or .tiff file",
+            "no .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif or .tiff file",
             "what can be opened",
         ),
         (&["bench", "none-*.tar"], "none-*.tar: no file matches", "what can be opened"),
@@ -155,11 +155,15 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["bench", "photos.beton", "-j", "0"], "0 workers", "--workers"),
         (
             &["write", "empty", "x.beton"],
-            "no .jpg, .jpeg, .png, .webp, .tif or .tiff file",
+            "no .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif or .tiff file",
             "convert them to JPEG",
         ),
         (&["write", "nothing", "x.beton"], "nothing", "nothing has this name"),
-        (&["info", "wide.csv"], "line 3: 3 columns, expected 2 (path, label): quote", ""),
+        (
+            &["write", "wide.csv", "x.beton"],
+            "line 3: 3 columns, expected 2 (path, label): quote",
+            "`--damaged skip`",
+        ),
         (&["info", "head.csv"], "the table lists no image", ""),
         (&["write", "head.csv", "x.beton"], "the table lists no image", ""),
         (

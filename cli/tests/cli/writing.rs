@@ -96,7 +96,7 @@ fn a_summary_says_what_was_re_encoded_and_what_is_called_otherwise() {
     assert!(kept.starts_with(want), "{kept}");
     let jpg = said(&["write", "photos", "j.beton", "--write-mode", "jpg"]);
     assert!(jpg.contains("\nre-encoded 2 images:\n  2 from PNG to JPEG: lossy\n"), "{jpg}");
-    assert_eq!(said(&["convert", "photos", "a.tar"]), "1 other name ignored\n");
+    assert_eq!(said(&["convert", "photos", "a.tar"]), "1 other name ignored (1 .txt)\n");
     assert_eq!(
         said(&[
             "convert",

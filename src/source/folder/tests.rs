@@ -1,7 +1,7 @@
 //! Tests of which files of a folder are samples, and which are not.
 
 use super::*;
-use crate::CancelFlag;
+use crate::cancel::CancelFlag;
 use crate::error::ErrorKind;
 use std::collections::BTreeSet;
 

@@ -3,14 +3,15 @@
 use super::extents::{Extents, Views};
 use crate::error::{Error, ErrorKind};
 use crate::source::feature::NeedsFeature;
-use crate::source::{BoxError, Location, ReadAt, RunPlan};
+use crate::source::{BoxError, Escaped, ReadAt, RunPlan};
 use std::io;
 use std::sync::Arc;
 
 pub(super) fn open(url: &str) -> Result<Arc<dyn ReadAt>, Error> {
-    let location = Location::Url(url.to_owned());
+    // A query may have secrets.
+    let address = Escaped(url.split(['?', '#']).next().unwrap_or(url));
     let reason = NeedsFeature { what: "addresses", feature: "remote" };
-    Err(Error::boxed(format!("{location}: {reason}").into(), ErrorKind::Unsupported))
+    Err(Error::boxed(format!("{address}: {reason}").into(), ErrorKind::Unsupported))
 }
 
 pub(in crate::source) fn matching(_: &str) -> Result<Vec<String>, BoxError> {
