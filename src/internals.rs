@@ -245,6 +245,7 @@ pub mod source {
 
     pub use crate::source::atomic_file::create as temporary_file;
     pub use crate::source::class_counts::ClassCounts;
+    pub use crate::source::destination::check_destination;
     pub use crate::source::escape::Escaped;
     pub use crate::source::folder::{Ignored, LinkCounts, ListError};
     pub use crate::source::generate::GenerateCause;
@@ -471,6 +472,7 @@ pub mod write {
     pub use crate::write::image::ImageError;
     pub use crate::write::mode::OptionsError;
     pub use crate::write::parts::{Split, concat_beton, split_beton, subset_beton};
+    pub use crate::write::report::note_of_orientations;
     pub use crate::write::shards::{ShardFieldError, TemplateError};
     pub use crate::write::value::WriteSampleError;
 

@@ -24,6 +24,7 @@ mod value;
 pub use report::{DamageKind, DamagedValue, DegenerateKind, DegenerateObject, VerifyReport};
 
 use crate::cancel::CancelFlag;
+use crate::decode::UnreadParts;
 use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
@@ -134,7 +135,7 @@ fn check(
     let samples = source.len().min(options.limit.unwrap_or(u64::MAX));
     let good = IntactSamples::new(samples).ok_or(VerifyError::Memory { samples })?;
     let (objects, masks) = (ObjectChecker::new(source)?, objects::mask_fields(source)?);
-    let groups = samples.div_ceil(GROUP);
+    let (groups, unread) = (samples.div_ceil(GROUP), UnreadParts::of(source.name()));
     let pool = parallel::pool(thread_count(options.jobs, groups)?, "fuseloop-verify")?;
     let check = |checker: &mut Checker<'_>, group: u64| {
         let first = group * GROUP;
@@ -152,7 +153,7 @@ fn check(
         tally
     };
     let tally = pool.install(|| {
-        let checker = || Checker::new(source, objects.as_ref(), &masks, options.limits);
+        let checker = || Checker::new(source, objects.as_ref(), &masks, options.limits, &unread);
         let tallies = (0..groups).into_par_iter().map_init(checker, check);
         tallies.reduce(Tally::default, Tally::followed_by)
     });

@@ -2,6 +2,7 @@
 
 use super::measure::{self, Measured};
 use super::number;
+use super::output;
 use super::print::{bytes, counted, device_line, millis, rate, say};
 use super::problem::Problem;
 use super::process::{self, Memory};
@@ -53,7 +54,7 @@ pub(super) struct Args {
     recompile: bool,
     /// Run one more epoch, not counted, and write what every thread did when to this file: a trace
     /// for ui.perfetto.dev or chrome://tracing. Some 500 bytes a sample: `--batches` keeps it short.
-    #[arg(long, value_name = "FILE.json")]
+    #[arg(long, value_name = "FILE.json", value_parser = output::local())]
     trace: Option<PathBuf>,
     /// As one JSON object.
     #[arg(long)]

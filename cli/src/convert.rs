@@ -2,6 +2,7 @@
 
 use super::folder::{InFolder, add_folder};
 use super::number;
+use super::output;
 use super::print::{WriteBar, bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::recut::add_skipped;
@@ -53,6 +54,7 @@ pub(super) struct Args {
     /// of objects.
     src: String,
     /// What to write. A file appears whole or not at all.
+    #[arg(value_parser = output::local())]
     dst: PathBuf,
     /// Most samples of a shard.
     #[arg(long, value_name = "N", value_parser = number::at_least_one::<u64>)]
@@ -68,9 +70,9 @@ pub(super) struct Args {
     /// Call field A of the source B in what is written; may be given several times.
     #[arg(long, value_name = "A=B", value_parser = renaming)]
     rename: Vec<(String, String)>,
-    /// Bytes of a page of a .beton, a power of two; no sample can be larger.
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 23)]
-    page_size: u32,
+    /// Bytes of a page of a .beton, a power of two [default: 8388608, or enough for the largest sample]
+    #[arg(long, value_name = "BYTES")]
+    page_size: Option<u32>,
     /// Threads that read and encode; one a core if not given. What is written does not depend on it.
     #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,

@@ -38,7 +38,7 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 0)]
     epoch: u32,
     /// The folder to write to; it is made if it is not there.
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = output::local())]
     out: PathBuf,
     /// Overwrite files that are there.
     #[arg(long)]

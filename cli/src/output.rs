@@ -9,7 +9,8 @@
 //! directly.
 
 use super::problem::Problem;
-use fuseloop::internals::source::temporary_file;
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use fuseloop::internals::source::{check_destination, temporary_file};
 use fuseloop::internals::write::real_path;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -18,6 +19,11 @@ use std::path::{Path, PathBuf};
 /// The number of files of a dataset that are compared with an output whatever their names are. Of larger
 /// datasets only files with the output's name are compared, because each comparison asks the system.
 const COMPARED: usize = 10_000;
+
+/// Parses the path of an output. An address is refused before the command does anything.
+pub(super) fn local() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| check_destination(&path).map(|()| path))
+}
 
 /// Refuses an output that the command reads: the dataset, a path in the dataset's folder, or one of the
 /// other files.

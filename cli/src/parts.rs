@@ -79,6 +79,7 @@ pub(super) struct SplitArgs {
     /// The .beton file.
     src: PathBuf,
     /// The names of the parts; SRC-{000}.beton beside SRC if not given.
+    #[arg(value_parser = output::local())]
     template: Option<PathBuf>,
     /// How many parts, of as many samples each.
     #[arg(long, value_name = "N", required_unless_present = "at", conflicts_with = "at", value_parser = number::at_least_one::<u64>)]
@@ -104,6 +105,7 @@ pub(super) struct SubsetArgs {
     /// The .beton file.
     src: PathBuf,
     /// The .beton file to write.
+    #[arg(value_parser = output::local())]
     out: PathBuf,
     /// A range A..B without its end, numbers such as 0,5,7, or a file with a number a line.
     #[arg(long, value_name = "A..B|N,..|FILE", required_unless_present = "every")]

@@ -1,5 +1,6 @@
 //! `fuseloop preview`: shows what the ops do to some samples, as one PNG or JPEG.
 
+use super::output;
 use super::pick::image_field;
 use super::picture::{self, PictureFormat};
 use super::print::{counted, say};
@@ -50,7 +51,7 @@ pub(super) struct Args {
     #[arg(long, value_delimiter = ',')]
     bands: Vec<usize>,
     /// Where the sheet is saved, as a .png or a .jpg; a file that is there is replaced.
-    #[arg(long, short, default_value = "preview.png")]
+    #[arg(long, short, default_value = "preview.png", value_parser = output::local())]
     out: PathBuf,
 }
 

@@ -3,6 +3,7 @@
 
 use super::folder::{OnLinks, add_links};
 use super::number;
+use super::output;
 use super::print::{WriteBar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::stored::{BIT_PLANES, RE_CUT};
@@ -35,6 +36,7 @@ pub(super) struct Args {
     /// A folder, with all that is below it, or a .beton file.
     src: PathBuf,
     /// The folder or file to write. What is there under the same name is replaced.
+    #[arg(value_parser = output::local())]
     dst: PathBuf,
     /// The form that JPEGs are stored in.
     #[arg(long, value_enum, default_value_t = RecutMode::Tiled)]

@@ -50,7 +50,7 @@ pub(super) struct Args {
     /// Save the picture after every op as PNG, and the output as .npy, in this folder; it is made
     /// if it is not there. Boxes, keypoints and masks are drawn over a copy of each picture,
     /// NAME_targets.png, and targets.json has the objects.
-    #[arg(long, short, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR", value_parser = output::local())]
     out: Option<PathBuf>,
     /// Overwrite files that are there.
     #[arg(long)]

@@ -110,7 +110,7 @@ pub(super) fn add_reencoded(text: &mut String, reencoded: &[Reencoded]) {
     if all > 0 {
         let _ = writeln!(text, "re-encoded {}:", counted(all, "image"));
     }
-    for Reencoded { from, to, is_lossy, images } in reencoded {
+    for Reencoded { from, to, is_lossy, images, .. } in reencoded {
         let lost = match (is_lossy, to) {
             (false, _) => "no pixel changed",
             (true, ImageMode::Jpeg) => "lossy",
@@ -141,7 +141,10 @@ mod tests {
 
     #[test]
     fn what_was_re_encoded_is_told_with_what_it_cost() {
-        let kind = |from, to, is_lossy, images| Reencoded { from, to, is_lossy, images };
+        let kind = |from, to, is_lossy, images| {
+            let lost_orientations = 0;
+            Reencoded { from, to, is_lossy, images, lost_orientations }
+        };
         let mut text = String::new();
         add_reencoded(&mut text, &[]);
         assert_eq!(text, "");

@@ -1,6 +1,7 @@
 //! `fuseloop unpack`: copies a dataset and restores JPEGs from bit planes.
 
 use super::number;
+use super::output;
 use super::print::{WriteBar, counted, say};
 use super::problem::Problem;
 use super::recut::{add_skipped, head};
@@ -22,6 +23,7 @@ pub(super) struct Args {
     /// The .beton file.
     src: PathBuf,
     /// The .beton file to write. One that is there is replaced.
+    #[arg(value_parser = output::local())]
     dst: PathBuf,
     /// Threads that restore; one a core if not given. The file does not depend on it.
     #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]

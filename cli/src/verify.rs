@@ -51,7 +51,7 @@ pub(super) struct Args {
     limit: Option<u64>,
     /// Write the numbers of the samples without damage to this file, one a line. It appears whole
     /// or not at all; one that is there is replaced.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::local())]
     write_indices: Option<PathBuf>,
     /// As one JSON object.
     #[arg(long)]

@@ -10,6 +10,7 @@ use super::recut::{add_list, add_recut, add_skipped, add_unchanged};
 use super::stored::{StoredArgs, add_reencoded};
 use clap::ValueEnum;
 use fuseloop::internals::source::{Escaped, is_annotated, is_fixed_length};
+use fuseloop::internals::write::note_of_orientations;
 use fuseloop::source::Dataset;
 use fuseloop::write::{FolderReport, OnUnreadable, WriteOptions, write_folder};
 use std::fmt::Write as _;
@@ -34,12 +35,13 @@ pub(super) struct Args {
     /// A folder of images, or a .csv or .tsv file of `path,label` lines.
     folder: PathBuf,
     /// The file to write. It appears whole or not at all; one that is there is replaced.
+    #[arg(value_parser = output::local())]
     out: PathBuf,
     #[command(flatten)]
     stored: StoredArgs,
-    /// Bytes of a page, a power of two; no sample can be larger.
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 23)]
-    page_size: u32,
+    /// Bytes of a page, a power of two [default: 8388608, or enough for the largest sample]
+    #[arg(long, value_name = "BYTES")]
+    page_size: Option<u32>,
     /// Threads that encode; one a core if not given. The file does not depend on it.
     #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
@@ -101,6 +103,9 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     drop(bar);
     let mut text = summary(&args.out, &report, start.elapsed());
     add_reencoded(&mut text, &report.written.reencoded);
+    if let Some(note) = note_of_orientations(&report.written.reencoded) {
+        let _ = writeln!(text, "note: {note}");
+    }
     if let Some(rewritten) = args.stored.rewritten() {
         add_recut(&mut text, rewritten, report.written.recut, report.written.recut_bytes);
         add_unchanged(&mut text, &report.written.unchanged);

@@ -51,6 +51,7 @@ class Sheet:
         Args:
             path: The file, with the extension ``.png``, ``.jpg`` or ``.jpeg``.
         """
+        _fuseloop.check_destination(path)
         suffix = Path(path).suffix.lower()
         if suffix not in (".png", ".jpg", ".jpeg"):
             raise ConfigError(f"{os.fspath(path)}: sheets are saved as .png, .jpg or .jpeg")

@@ -135,6 +135,9 @@ class Reencoded:
     after: str
     is_lossy: bool
     images: int
+    lost_orientations: int = 0
+    """The number of these images that had an EXIF orientation, which their new form does not keep. Their pixels are not
+    turned."""
 
 
 @dataclass(frozen=True)
@@ -269,9 +272,16 @@ def _options(
     return options
 
 
-def _free(out: _PathLike, overwrite: bool) -> str:
-    """Returns the path to write to."""
+def _local(out: _PathLike) -> str:
+    """Returns a path to write to. An address, such as ``s3://bucket/x``, is refused before anything is done."""
     path = os.fspath(out)
+    _fuseloop.check_destination(path)
+    return path
+
+
+def _free(out: _PathLike, overwrite: bool) -> str:
+    """Returns the path to write to, which is a path of this machine."""
+    path = _local(out)
     if not overwrite and os.path.lexists(path):
         error = OutputExistsError(f"{path} exists already: give another name, or overwrite=True")
         error.path = path
@@ -322,7 +332,7 @@ def write(
     workers: int = 0,
     image: Image = Image(),
     images: Mapping[str, Image] | None = None,
-    page_size: int | str = "8MiB",
+    page_size: int | str | None = None,
     threads: int | None = None,
     on_damaged: OnDamaged = "fail",
     progress: Progress = "auto",
@@ -345,7 +355,8 @@ def write(
             threads in any case.
         image: How images are stored.
         images: How the images of single fields are stored, by the field's name.
-        page_size: The size of a page; no sample can be larger.
+        page_size: The size of a page, a power of two: a larger sample is an error. By default 8 MiB, or what the largest
+            sample needs.
         threads: The number of threads that encode; by default one a core.
         on_damaged: ``"fail"`` ends with the first exception of the dataset, or the first image that can't be read;
             ``"skip"`` leaves such samples out and lists them in the report. Values of a wrong type are errors in any
@@ -585,7 +596,7 @@ def folder(
     *,
     image: Image = Image(),
     images: Mapping[str, Image] | None = None,
-    page_size: int | str = "8MiB",
+    page_size: int | str | None = None,
     threads: int | None = None,
     on_damaged: OnDamaged = "fail",
     links: Literal["follow", "within", "refuse"] = "follow",
@@ -614,7 +625,7 @@ def convert(
     ranks: Ranks | Literal["env"] | None = None,
     image: Image = Image(),
     rename: Mapping[str, str] | None = None,
-    page_size: int | str = "8MiB",
+    page_size: int | str | None = None,
     threads: int | None = None,
     on_damaged: OnDamaged = "fail",
     progress: Progress = "auto",
@@ -636,12 +647,13 @@ def convert(
         image: How images are stored; by default without loss, except that pixels in a ``.beton`` have no alpha and
             8 bits a sample. Fields that the dataset knows as masks keep their class numbers, whatever is given.
         rename: New names of fields.
-        page_size: The size of a page of a ``.beton`` file.
+        page_size: The size of a page of a ``.beton`` file: see :func:`write`.
         threads: The number of threads; by default one a core.
         on_damaged: ``"skip"`` leaves samples out that can't be read.
         progress: See :func:`write`.
         overwrite: Replaces what is there.
     """
+    path = _local(dst)
     options = _options(threads, on_damaged, image, None, page_size)
     options |= {
         "max_samples": None if max_samples is None else _whole("max_samples", max_samples, 1),
@@ -653,7 +665,7 @@ def convert(
     }
     dataset = source if isinstance(source, Dataset) else Dataset.open(source)
     with _Shown(progress) as shown:
-        return _report(ConvertReport, _fuseloop.convert(dataset, os.fspath(dst), options, shown))
+        return _report(ConvertReport, _fuseloop.convert(dataset, path, options, shown))
 
 
 def recut(
@@ -673,7 +685,7 @@ def recut(
     bit planes instead (see :class:`Image`); a folder is refused."""
     options = {**_options(threads, on_damaged, links=links), "bit_planes": bool(bit_planes)}
     is_folder = os.path.isdir(src)
-    path = os.fspath(out) if is_folder else _free(out, overwrite)
+    path = _local(out) if is_folder else _free(out, overwrite)
     with _Shown(progress, "files" if is_folder else "samples") as shown:
         found = _fuseloop.recut(os.fspath(src), path, str(tile), options, shown)
     return _report(RecutFolderReport if is_folder else WriteReport, found)
@@ -738,11 +750,12 @@ def split(
     if template is None:
         stem, extension = os.path.splitext(name)
         template = f"{stem}-{{000}}{extension or '.beton'}"
+    template = _local(template)
     is_count = hasattr(at, "__index__")
     parts = _whole("at", at, 1) if is_count else None
     shares = [] if is_count else [float(share) for share in at]  # type: ignore[union-attr]
     with _Shown(progress) as shown:
-        found = _fuseloop.split(name, parts, shares, os.fspath(template), options, shown)
+        found = _fuseloop.split(name, parts, shares, template, options, shown)
     return {os.fspath(path): _report(WriteReport, one) for path, one in found}
 
 
@@ -757,8 +770,8 @@ def subset(
     overwrite: bool = False,
 ) -> WriteReport:
     """Writes some samples of a ``.beton`` file to another, in the order given. Values are copied byte for byte."""
-    samples = [_whole("indices", index) for index in indices]
     path = _free(out, overwrite)
+    samples = [_whole("indices", index) for index in indices]
     with _Shown(progress) as shown:
         found = _fuseloop.subset(os.fspath(src), samples, path, _options(threads, on_damaged), shown)
     return _report(WriteReport, found)

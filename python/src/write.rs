@@ -353,7 +353,7 @@ fn write_options(options: &Bound<'_, PyDict>, call: &Call) -> PyResult<WriteOpti
         ..WriteOptions::default()
     };
     if let Some(size) = get(options, "page_size")? {
-        read.page_size = size;
+        read.page_size = Some(size);
     }
     if let Some(one) = options.get_item("image")? {
         read.image = image(&one)?;
@@ -398,7 +398,7 @@ fn skipped(list: &[SkippedSample]) -> Vec<Skipped> {
     list.iter().map(one).collect()
 }
 
-fn reencoded(list: &[Reencoded]) -> Vec<(&'static str, &'static str, bool, u64)> {
+fn reencoded(list: &[Reencoded]) -> Vec<(&'static str, &'static str, bool, u64, u64)> {
     let word = |mode| match mode {
         ImageMode::Jpeg => "jpeg",
         ImageMode::Raw => "raw",
@@ -407,7 +407,10 @@ fn reencoded(list: &[Reencoded]) -> Vec<(&'static str, &'static str, bool, u64)>
         ImageMode::Tiff => "tiff",
         ImageMode::BitPlanes => "planes",
     };
-    list.iter().map(|one| (word(one.from), word(one.to), one.is_lossy, one.images)).collect()
+    let row = |one: &Reencoded| {
+        (word(one.from), word(one.to), one.is_lossy, one.images, one.lost_orientations)
+    };
+    list.iter().map(row).collect()
 }
 
 fn add_folder(found: &Bound<'_, PyDict>, ignored: &Ignored, links: &LinkCounts) -> PyResult<()> {
@@ -425,6 +428,14 @@ fn add_folder(found: &Bound<'_, PyDict>, ignored: &Ignored, links: &LinkCounts) 
 }
 
 // Functions
+
+/// Refuses a destination that is an address.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "an argument of Python")]
+pub(crate) fn check_destination(py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    let checked = fuseloop::internals::source::check_destination(&path);
+    checked.map_err(|error| errors::raised(py, &fuseloop::Error::from(error)))
+}
 
 /// Writes a folder or a table of images.
 #[pyfunction]

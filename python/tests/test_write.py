@@ -620,3 +620,59 @@ def test_writing_needs_no_torch() -> None:
 def test_json_is_as_ffcv_stores_it(tmp_path: Path) -> None:
     write([{"j": {"ä": [1.5, True]}}], tmp_path / "x.beton", {"j": "json"}, progress=None)
     assert json.dumps({"ä": [1.5, True]}).encode() + b"\0" in (tmp_path / "x.beton").read_bytes()
+
+
+def test_an_address_is_refused_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    class Untouched:
+        def __len__(self) -> int:
+            raise AssertionError("the samples were asked for")
+
+        def __getitem__(self, index: int) -> dict:
+            raise AssertionError("a sample was read")
+
+    def sheet(out: str) -> None:
+        from fuseloop._preview import Sheet
+
+        Sheet.__new__(Sheet).save(out)
+
+    def ffcv(out: str) -> None:
+        from fuseloop.ffcv.fields import IntField
+        from fuseloop.ffcv.writer import DatasetWriter
+
+        DatasetWriter(out, {"label": IntField()})
+
+    calls = [
+        lambda out: write(Untouched(), out),
+        lambda out: folder("none", out),
+        lambda out: convert("none", out),
+        lambda out: recut("none", out),
+        lambda out: unpack("none", out),
+        lambda out: concat(["none"], out),
+        lambda out: split("none", 2, out),
+        lambda out: subset("none", out, [0]),
+        sheet,
+        ffcv,
+    ]
+    for call in calls:
+        for out in ("s3://bucket/x.beton", "gs://bucket/x.beton", "https://host/x.beton", Path("s3://bucket/x.beton")):
+            with pytest.raises(fl.ConfigError, match="only local files and folders are written: write to a local path"):
+                call(out)
+        with pytest.raises(fl.ConfigError, match="give the path itself, /data/x.beton"):
+            call("file:///data/x.beton")
+    assert not list(tmp_path.iterdir())
+
+
+def test_pages_grow_to_the_largest_sample(tmp_path: Path) -> None:
+    rows = [(np.full((20, 30, 3), 7, np.uint8), 1), (np.full((1500, 2000, 3), 9, np.uint8), 2)]
+    write(rows, tmp_path / "x.beton", ["image", "label"], progress=None)
+    header = (tmp_path / "x.beton").read_bytes()[:8]
+    assert int.from_bytes(header[4:8], "little") == 16 << 20
+    from fuseloop.ffcv.reader import Reader
+
+    assert Reader(tmp_path / "x.beton").page_size == 16 << 20
+    dataset = fl.Dataset.open(tmp_path / "x.beton")
+    assert [dataset[k]["label"] for k in range(2)] == [1, 2]
+    with pytest.raises(fl.FuseloopError, match="a page size of 16777216 would do"):
+        write(rows, tmp_path / "y.beton", ["image", "label"], progress=None, page_size="8MiB")

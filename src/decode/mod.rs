@@ -36,6 +36,7 @@ mod raw;
 mod read_mode;
 #[cfg(feature = "tiff")]
 mod tiff;
+mod unread;
 #[cfg(feature = "webp")]
 mod webp;
 #[cfg(all(test, feature = "tiff", feature = "webp"))]
@@ -56,6 +57,7 @@ pub use object_mask::{ObjectMask, ObjectMaskError};
 pub use opened::Opened;
 pub(crate) use opened::PartlyRead;
 pub use read_mode::ImageReadMode;
+pub(crate) use unread::UnreadParts;
 
 use self::buffer::{image_bytes, room};
 use self::orientation::{Orientation, StoredSize};
@@ -67,6 +69,7 @@ use fuseloop_kernels::planes;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::{Layout, Window};
 use fuseloop_ops::internals::{ImageView, MAX_CHANNELS, PixelFormat, is_inside};
+use std::sync::Arc;
 
 /// Returns what this CPU decodes bit planes with, such as "AVX-512".
 #[must_use]
@@ -94,6 +97,8 @@ pub struct Decoder {
     #[cfg(feature = "webp")]
     webp: webp::WebpDecoder,
     raw: raw::RawDecoder,
+    /// Is told of what is stored and not read.
+    unread: Option<Arc<UnreadParts>>,
     /// True if images are turned as their EXIF orientation says.
     turns: bool,
     /// The pixels of an image that is not read as it was decoded.
@@ -212,10 +217,17 @@ impl Decoder {
             #[cfg(feature = "webp")]
             webp: webp::WebpDecoder::new(options),
             raw,
+            unread: None,
             turns: options.exif_orientation,
             converted: vec![],
             turned: vec![],
         }
+    }
+
+    /// Warns by `unread` of what is stored and not read.
+    #[must_use]
+    pub(crate) fn warning(self, unread: &Arc<UnreadParts>) -> Self {
+        Self { unread: Some(Arc::clone(unread)), ..self }
     }
 
     /// Reads the headers of an image. Costs well under a microsecond; no pixel is decoded.
@@ -338,6 +350,9 @@ impl Decoder {
             #[cfg(feature = "tiff")]
             ImageMode::Tiff => {
                 let file = Box::new(self.tiff.open(image, mode)?);
+                if let Some(unread) = &self.unread {
+                    unread.tiff(&file, mode);
+                }
                 let stored = self.stored(file.size, file.orientation);
                 ImageHeaders::Tiff(file, stored)
             }

@@ -15,7 +15,7 @@ use super::pipeline::Pipeline;
 use super::stage::{LoaderStage, StageShared};
 use super::targets::Targets;
 use super::{CompiledOutputs, Loader};
-use crate::decode::{DecodeOptions, ImageReadMode};
+use crate::decode::{DecodeOptions, ImageReadMode, UnreadParts};
 use crate::device::PageLocker;
 use crate::error::Error;
 use crate::jit::{self, KernelCache};
@@ -125,6 +125,7 @@ impl LoaderBuilder {
     }
 
     pub(super) fn of(source: Arc<dyn Source>, decode: DecodeOptions) -> Self {
+        let unread = UnreadParts::of(source.name());
         Self {
             source,
             beton: None,
@@ -153,6 +154,7 @@ impl LoaderBuilder {
                 rule: NumberRule::Fused,
                 batch_size: 64,
                 decode,
+                unread,
                 exif_orientation: None,
                 on_damaged: OnDamaged::Fail,
                 rank: 0,
@@ -842,7 +844,7 @@ impl LoaderBuilder {
     fn setup_on_ranks(&self) -> Result<CompileContext, LoadCause> {
         let counted = || (self.batches_ahead as u64).saturating_add(1); // and the one in use
         let counted_batches = self.memory_limit.is_none().then(counted);
-        let setup = CompileContext { counted_batches, ..self.setup };
+        let setup = CompileContext { counted_batches, ..self.setup.clone() };
         let Some(ranks) = &self.ranks else { return Ok(setup) };
         if ranks.world() > 1 && self.setup.on_damaged == OnDamaged::Skip {
             return Err(LoadCause::SkipOnRanks { world: ranks.world() });

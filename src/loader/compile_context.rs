@@ -4,7 +4,7 @@ use super::damaged::OnDamaged;
 use super::error::LoadCause;
 use super::outputs::OutputSpec;
 use super::work::FieldPlan;
-use crate::decode::DecodeOptions;
+use crate::decode::{DecodeOptions, UnreadParts};
 use crate::jit::{Kernel, KernelCache};
 use crate::plan::ImagePlan;
 use crate::source::Source;
@@ -13,12 +13,14 @@ use fuseloop_ops::{DType, NumberRule};
 use std::sync::Arc;
 
 /// The settings that all outputs are compiled with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct CompileContext {
     pub(super) seed: u64,
     pub(super) rule: NumberRule,
     pub(super) batch_size: usize,
     pub(super) decode: DecodeOptions,
+    /// What workers have found of images and do not read.
+    pub(super) unread: Arc<UnreadParts>,
     /// True if images are turned as their EXIF orientation says; `None` if the user has not said it. Then they are not, and those
     /// that it matters for are refused beside targets.
     pub(super) exif_orientation: Option<bool>,

@@ -212,7 +212,7 @@ impl LoaderStage {
         };
         let partial_fields = fields.iter().map(partial_field).collect();
         let has_components = outputs.iter().any(|output| !output.by_component.is_empty());
-        let (outputs, setup): (Arc<[_]>, _) = (outputs.into(), *setup);
+        let (outputs, setup): (Arc<[_]>, _) = (outputs.into(), setup.clone());
         let fingerprint = fingerprint(&outputs, &setup);
         let prints = plan_prints(&outputs).into();
         Self {
@@ -391,7 +391,7 @@ impl LoaderStage {
 
     /// Creates a decoder with the workers' options.
     pub(super) fn decoder(&self) -> Decoder {
-        Decoder::new(self.setup.decode)
+        Decoder::new(self.setup.decode).warning(&self.setup.unread)
     }
 
     /// Returns the key that determines all draws of an output for a sample.

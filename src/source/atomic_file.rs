@@ -1,5 +1,6 @@
 //! Files that appear whole or not at all.
 
+use super::check_destination;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -10,8 +11,9 @@ use tempfile::{Builder, NamedTempFile};
 ///
 /// # Errors
 ///
-/// If the system can't create it. The error does not have the file's path.
+/// If the path is an address, or the system can't create the file. The error of the system does not have the file's path.
 pub fn create(path: &Path) -> io::Result<NamedTempFile> {
+    check_destination(path)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut options = Builder::new();
     options.prefix(".fuseloop-part-");

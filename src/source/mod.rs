@@ -11,6 +11,7 @@ mod classes;
 mod columns;
 mod common_names;
 mod concat;
+pub(crate) mod destination;
 mod dtype;
 pub(crate) mod error;
 pub(crate) mod escape;
@@ -89,6 +90,9 @@ pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
 #[cfg(feature = "tar")]
 pub use columns::As;
 pub use concat::Concat;
+#[cfg(feature = "write")]
+pub(crate) use destination::DestinationError;
+pub(crate) use destination::check_destination;
 pub use dtype::NdType;
 pub(crate) use error::ReadCause;
 pub(crate) use escape::Escaped;

@@ -10,6 +10,7 @@
 //!
 //! Systems without owners and modes check the kind only.
 
+use super::check_destination;
 use std::fs::{self, Metadata};
 use std::io;
 use std::path::Path;
@@ -18,8 +19,9 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// Fails with the system's error.
+/// Fails if the path is an address, or with the system's error.
 pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+    check_destination(path)?;
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

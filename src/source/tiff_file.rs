@@ -74,6 +74,8 @@ pub(crate) struct TiffFile {
     pub(crate) extra: Vec<u64>,
     /// True if each sample has a plane of its own.
     pub(crate) is_planar: bool,
+    /// True if another image follows.
+    pub(crate) has_more_pages: bool,
     /// The size of a segment; those at the right and at the bottom may be cut.
     segment: Size,
     /// The offset of the photometric interpretation, and its bytes if it were gray.
@@ -87,6 +89,8 @@ struct Entries<'a> {
     is_big: bool,
     /// The offsets of the entries.
     at: Vec<usize>,
+    /// The offset of the next directory's offset.
+    next: usize,
 }
 
 fn cut() -> String {
@@ -100,7 +104,7 @@ impl<'a> Entries<'a> {
             Some(b"MM") => true,
             _ => return Err("it does not begin as a TIFF".into()),
         };
-        let mut entries = Self { file, is_big_endian, is_big: false, at: vec![] };
+        let mut entries = Self { file, is_big_endian, is_big: false, at: vec![], next: 0 };
         entries.is_big = match entries.number(2, 2)? {
             42 => false,
             43 if entries.number(4, 2)? == 8 && entries.number(6, 2)? == 0 => true,
@@ -121,6 +125,7 @@ impl<'a> Entries<'a> {
             ));
         }
         entries.at = (0..count as usize).map(|index| start + index * entry).collect();
+        entries.next = start + count as usize * entry;
         Ok(entries)
     }
 
@@ -133,6 +138,11 @@ impl<'a> Entries<'a> {
         } else {
             bytes.iter().rev().fold(0, add)
         })
+    }
+
+    /// Returns true if a directory follows. A file that ends here has none.
+    fn has_more(&self) -> bool {
+        self.number(self.next, if self.is_big { 8 } else { 4 }).is_ok_and(|next| next != 0)
     }
 
     /// Returns the offset of the values of a tag, their number and the size of each. The last entry of a tag counts.
@@ -313,6 +323,7 @@ impl TiffFile {
             photometric,
             extra,
             is_planar,
+            has_more_pages: entries.has_more(),
             segment,
             gray,
         };

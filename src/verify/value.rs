@@ -3,11 +3,12 @@
 use super::json;
 use super::objects::ObjectChecker;
 use super::report::{DamagedValue, DegenerateObject, Tally, ValueError};
-use crate::decode::{DecodeOptions, Decoder, ImageReadMode};
+use crate::decode::{DecodeOptions, Decoder, ImageReadMode, UnreadParts};
 use crate::panicked::caught;
 use crate::sample::{Limits, SampleId};
 use crate::source::{Buffer, EncodedImage, Source, Value};
 use fuseloop_ops::Size;
+use std::sync::Arc;
 
 /// The state of one checking thread.
 pub(super) struct Checker<'s> {
@@ -16,6 +17,7 @@ pub(super) struct Checker<'s> {
     /// Which of the fields are masks.
     masks: &'s [bool],
     limits: Limits,
+    unread: Arc<UnreadParts>,
     scratch: CheckScratch,
 }
 
@@ -41,8 +43,10 @@ impl<'s> Checker<'s> {
         objects: Option<&'s ObjectChecker>,
         masks: &'s [bool],
         limits: Limits,
+        unread: &Arc<UnreadParts>,
     ) -> Self {
-        Self { source, objects, masks, limits, scratch: CheckScratch::new(limits) }
+        let scratch = CheckScratch::new(limits, unread);
+        Self { source, objects, masks, limits, unread: Arc::clone(unread), scratch }
     }
 
     /// Checks all values of a sample and counts them; returns false if one is damaged.
@@ -115,7 +119,7 @@ impl<'s> Checker<'s> {
         let (source, buffer) = (self.source, &mut self.scratch.buffer);
         let check = || objects.check(source, (sample, size), buffer);
         caught(check).unwrap_or_else(|message| {
-            self.scratch = CheckScratch::new(self.limits);
+            self.scratch = CheckScratch::new(self.limits, &self.unread);
             Err((objects.image(), ValueError::Panicked(message)))
         })
     }
@@ -128,16 +132,16 @@ impl<'s> Checker<'s> {
         let checked = caught(|| scratch.check(source, (sample, field), mode));
         checked.unwrap_or_else(|message| {
             // The buffers may be in any state after a panic, so they are not used again.
-            self.scratch = CheckScratch::new(self.limits);
+            self.scratch = CheckScratch::new(self.limits, &self.unread);
             Err(ValueError::Panicked(message))
         })
     }
 }
 
 impl CheckScratch {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: Limits, unread: &Arc<UnreadParts>) -> Self {
         let options = DecodeOptions { limits, ..DecodeOptions::default() };
-        Self { buffer: Buffer::default(), decoder: Decoder::new(options) }
+        Self { buffer: Buffer::default(), decoder: Decoder::new(options).warning(unread) }
     }
 
     fn check(

@@ -13,7 +13,7 @@
 
 use super::step::{FileStep, ObserveStep, ObservedFile};
 use crate::error::{Cause, Details, ErrorKind};
-use crate::source::without_path;
+use crate::source::{DestinationError, check_destination, without_path};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -31,6 +31,9 @@ pub(super) const SUFFIX: &str = ".partial";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TargetError {
+    /// The path is an address.
+    #[error(transparent)]
+    Address(#[from] DestinationError),
     /// The path has no last component, or names a directory.
     #[error("{path:?} is a directory, a file is expected")]
     Directory {
@@ -78,6 +81,7 @@ impl TargetError {
 impl Cause for TargetError {
     fn details(&self) -> Details<'_> {
         match self {
+            Self::Address(error) => error.details(),
             Self::Directory { path }
             | Self::NotAFile { path }
             | Self::ReadOnly { path }
@@ -163,8 +167,14 @@ impl AtomicFile {
     }
 }
 
+/// Refuses a destination that is an address.
+pub(super) fn check_local(path: &Path) -> Result<(), TargetError> {
+    Ok(check_destination(path)?)
+}
+
 /// Follows a link at `path`, and checks that what is there may be replaced.
 fn resolve(path: &Path) -> Result<PathBuf, TargetError> {
+    check_local(path)?;
     let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     let path = if is_link {
         fs::canonicalize(path).map_err(TargetError::io("follow the link", path))?

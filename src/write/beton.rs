@@ -9,6 +9,7 @@
 //!
 //! Applying this to its own output produces the same bytes.
 
+use super::atomic_file::check_local;
 use super::beside::Beside;
 use super::step::unwatched;
 use super::{
@@ -74,11 +75,12 @@ fn copy(
     options: WriteOptions,
     fields: fn(&[FieldSpec]) -> Vec<FieldSpec>,
 ) -> Result<WriteReport, RecutCause> {
+    check_local(out)?;
     let beton = Beton::open_file(src, &options.limits.into())?;
     if is_same(src, out) {
         return Err(RecutCause::Same { path: out.to_owned() });
     }
-    let options = WriteOptions { page_size: beton.header().page_size, ..options };
+    let options = WriteOptions { page_size: Some(beton.header().page_size), ..options };
     let beside = Beside::of(&beton)?;
     let report = write_samples(&StoredSamples(&beton), &fields(beton.fields()), out, &options)?;
     beside.put(out, &unwatched)?;

@@ -10,7 +10,7 @@
 //! complete or not at all (`staging.rs`). Existing files are replaced, unless SRC itself is made of
 //! them.
 
-use super::atomic_file::TargetError;
+use super::atomic_file::{TargetError, check_local};
 use super::dir_tree::{DirTree, check_outside, make_dirs};
 use super::options::{OnUnreadable, RecutOptions};
 use super::pixels::PixelsError;
@@ -171,6 +171,7 @@ fn copy_folder(
     if options.bit_planes {
         return Err(RecutCause::BitPlanes { path: src.to_owned() });
     }
+    check_local(dst)?;
     check_outside(src, dst)?;
     let threads = options.thread_count()?;
     let tree = DirTree::of(src, options.links, &options.cancel)?;

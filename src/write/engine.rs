@@ -208,7 +208,7 @@ impl EncodeEngine<'_> {
     }
 
     fn pixels(&self) -> PixelReader {
-        PixelReader::new(self.encoding.limits)
+        PixelReader::new(self.encoding.limits).warning(&self.encoding.unread)
     }
 
     /// Encodes a sample. A panic becomes the sample's error.

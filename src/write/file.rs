@@ -3,7 +3,8 @@
 //! The pages come after the sample table, so the table's length must be known before the first value is
 //! written. Space is reserved for the announced number of samples. If more come, the pages are moved at
 //! the end; if fewer come, up to a few zero pages precede the first used one. Every reader skips these,
-//! because pointers are absolute.
+//! because pointers are absolute. The pages are moved, too, if they have grown for a large sample, because
+//! the first begins at a multiple of their size.
 
 use super::pages::{PageWriter, move_up};
 use super::value::{StoredValue, room};
@@ -20,6 +21,7 @@ pub(super) struct Schema<'a> {
     fields: &'a [FieldSpec],
     descriptors: Vec<u8>,
     layout: RowLayout,
+    /// The size of the first pages; a sample that takes more makes them grow.
     page_size: u32,
 }
 
@@ -83,15 +85,15 @@ impl<'a> Schema<'a> {
         Ok(Self { fields, descriptors, layout, page_size })
     }
 
-    fn header(&self, num_samples: u64, alloc_table_ptr: u64) -> Header {
+    fn header(&self, page_size: u32, num_samples: u64, alloc_table_ptr: u64) -> Header {
         // `new` has checked that the count fits.
         let num_fields = self.fields.len() as u16;
-        Header { num_fields, page_size: self.page_size, num_samples, alloc_table_ptr }
+        Header { num_fields, page_size, num_samples, alloc_table_ptr }
     }
 
     /// Returns the offset of the first page for a file of `num_samples` samples.
-    fn data_start(&self, num_samples: u64) -> io::Result<u64> {
-        let start = self.header(num_samples, 0).data_start(self.layout.size());
+    fn data_start(&self, page_size: u32, num_samples: u64) -> io::Result<u64> {
+        let start = self.header(page_size, num_samples, 0).data_start(self.layout.size());
         start.ok_or_else(|| io::Error::other("the sample table is over 2^64 bytes long"))
     }
 }
@@ -136,11 +138,12 @@ pub(super) struct FileSizes {
 impl<'a, F: Read + Write + Seek> BetonBuilder<'a, F> {
     /// Creates an empty file with space for the rows of `announced` samples.
     pub(super) fn new(schema: &'a Schema<'a>, file: F, announced: u64) -> io::Result<Self> {
-        let pages = PageWriter::new(file, schema.page_size, schema.data_start(announced)?)?;
+        let page_size = schema.page_size;
+        let pages = PageWriter::new(file, page_size, schema.data_start(page_size, announced)?)?;
         Ok(Self { schema, pages, samples: 0, rows: Vec::new(), allocations: Vec::new() })
     }
 
-    /// Appends a sample. Its [`room`] is at most the page size.
+    /// Appends a sample. Pages grow if its [`room`] is more than a page.
     pub(super) fn push(&mut self, sample: &[StoredValue]) -> io::Result<()> {
         self.pages.begin_sample(room(sample))?;
         let row_start = self.rows.len();
@@ -169,8 +172,9 @@ impl<'a, F: Read + Write + Seek> BetonBuilder<'a, F> {
     /// Writes the tables.
     pub(super) fn finish(mut self) -> io::Result<FileSizes> {
         let mut start = self.pages.start();
-        let (mut file, mut end) = self.pages.finish()?;
-        let needed = self.schema.data_start(self.samples)?;
+        let (mut file, page_size, mut end) = self.pages.finish()?;
+        let needed = self.schema.data_start(page_size, self.samples)?;
+        let needed = needed.max(start.next_multiple_of(page_size.into()));
         let used = end > start;
         if used && needed > start {
             move_up(&mut file, start, end, needed)?;
@@ -183,7 +187,7 @@ impl<'a, F: Read + Write + Seek> BetonBuilder<'a, F> {
 
         let mut out = io::BufWriter::new(file);
         out.seek(SeekFrom::Start(0))?;
-        out.write_all(&self.schema.header(self.samples, alloc_table_ptr).to_bytes())?;
+        out.write_all(&self.schema.header(page_size, self.samples, alloc_table_ptr).to_bytes())?;
         out.write_all(&self.schema.descriptors)?;
         out.write_all(&self.rows)?;
         if used {
@@ -197,7 +201,7 @@ impl<'a, F: Read + Write + Seek> BetonBuilder<'a, F> {
         out.flush()?;
         Ok(FileSizes {
             samples: self.samples,
-            pages: (end - start) / u64::from(self.schema.page_size),
+            pages: (end - start) / u64::from(page_size),
             bytes: alloc_table_ptr + (self.allocations.len() * Allocation::SIZE) as u64,
         })
     }

@@ -28,7 +28,7 @@ use super::pixels::{PixelReader, PixelsError};
 use super::report::Reencoded;
 use crate::decode::DecodeError;
 use crate::sample::{Limits, SampleId};
-use crate::source::{ImageMode, OwnedImage, ReadAt, SampleFormat, refuse_cut};
+use crate::source::{EncodedImage, ImageMode, OwnedImage, ReadAt, SampleFormat, refuse_cut};
 use fuseloop_ops::Size;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -275,6 +275,13 @@ pub(super) fn store(
         LoadedImage::Other { format, .. } => *format,
         _ => SampleFormat::default(),
     };
+    let is_turned = match &loaded {
+        LoadedImage::Jpeg { bytes, .. } | LoadedImage::Other { bytes, .. } => {
+            let image = EncodedImage { mode: given, width: 0, height: 0, bytes };
+            pixels.orientation(&image).is_ok_and(|found| found.is_some())
+        }
+        LoadedImage::Rgb { .. } => false,
+    };
     let size = options.stored_size(from);
     let as_jpeg = options.wants_jpeg(given == ImageMode::Jpeg, size, position);
 
@@ -301,7 +308,9 @@ pub(super) fn store(
     // Class numbers are exact, or an error.
     let is_converted = format.has_alpha || (format.is_over_8_bits && !is_mask);
     let is_lossy = as_jpeg || size != from || is_converted;
-    let reencoded = Reencoded { from: given, to: image.mode, is_lossy, images: 1 };
+    let lost_orientations = u64::from(is_turned);
+    let reencoded =
+        Reencoded { from: given, to: image.mode, is_lossy, images: 1, lost_orientations };
     let is_same = given == image.mode && !is_lossy;
     Ok(StoredImage { reencoded: (!is_same).then_some(reencoded), ..image })
 }

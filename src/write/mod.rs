@@ -52,7 +52,7 @@ mod pages;
 pub(crate) mod parts;
 pub(crate) mod pixels;
 mod progress;
-mod report;
+pub(crate) mod report;
 pub(crate) mod shards;
 mod source_file;
 mod staging;
@@ -76,12 +76,14 @@ pub use value::FieldValue;
 pub use crate::cancel::CancelFlag;
 pub use crate::source::{Ignored, LinkCounts, Links};
 
+use crate::decode::UnreadParts;
 use crate::error::{BoxError, Error};
 use crate::sample::SampleId;
 use crate::source::{
-    ClassNames, ClassTable, FieldKind, FieldSpec, Folder, Source as _, classes_beside, open_list,
+    ClassNames, ClassTable, Escaped, FieldKind, FieldSpec, Folder, Source as _, classes_beside,
+    open_list,
 };
-use atomic_file::AtomicFile;
+use atomic_file::{AtomicFile, check_local};
 use beside::{Beside, put_classes};
 pub(crate) use error::WriteCause;
 
@@ -154,6 +156,7 @@ fn write_samples(
     out: &Path,
     options: &WriteOptions,
 ) -> Result<WriteReport, WriteCause> {
+    check_local(out)?;
     let count = samples.count();
     let row = |id, ()| samples.sample(id).map_err(WriteSampleError::Source);
     let jobs = (0..count).map(|_| ());
@@ -203,6 +206,7 @@ pub fn try_write_iter(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
+    check_local(out.as_ref()).map_err(WriteCause::from)?;
     let rows = rows.into_iter();
     let (least, most) = rows.size_hint();
     let announced = most.filter(|&most| most == least).map(|count| count as u64);
@@ -235,6 +239,7 @@ pub fn write_folder(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<FolderReport, Error> {
+    check_local(out.as_ref()).map_err(WriteCause::from)?;
     let folder = options.folder.clone().links(options.links).cancel(options.cancel.clone());
     let list = open_list(dir.as_ref(), &folder).map_err(WriteCause::from)?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
@@ -301,13 +306,15 @@ fn write_jobs<J: Send>(
 ) -> Result<WriteReport, WriteCause> {
     let FileRequest { fields, first, out, options, is_part } = request;
     let fields = &options.stored_fields(fields);
-    let schema = Schema::new(fields, options.checked_page_size()?)?;
+    let (page_size, max_page_size) = options.checked_page_size()?;
+    let schema = Schema::new(fields, page_size)?;
     let encoding = Encoding {
         fields,
         first,
         images: options.checked_images(fields)?,
         limits: options.limits,
-        page_size: options.page_size,
+        unread: UnreadParts::of(Escaped(&out.to_string_lossy()).to_string()),
+        page_size: max_page_size,
     };
     let threads = options.thread_count()?;
     let target = AtomicFile::create(out)?;

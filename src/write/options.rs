@@ -15,6 +15,9 @@ use std::thread;
 /// The smallest page size. FFCV's own writer uses at least 2 MiB, its reader accepts any size.
 pub(super) const MIN_PAGE_SIZE: u32 = 1 << 12;
 
+/// FFCV's own page size.
+const PAGE_SIZE: u32 = 1 << 23;
+
 /// The largest page size: the greatest power of two that fits the 32 bits which the header has for it.
 pub(super) const MAX_PAGE_SIZE: u32 = 1 << 31;
 
@@ -52,8 +55,10 @@ pub enum OnUnreadable {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteOptions {
-    /// The size of a page in bytes, a power of two from 4 KiB to 2 GiB. No sample can be larger.
-    pub page_size: u32,
+    /// The size of a page in bytes, a power of two from 4 KiB to 2 GiB: a sample that takes more is an error. `None` is
+    /// FFCV's 8 MiB or, if a sample takes more, the smallest power of two that fits the largest sample. The pages written
+    /// by then are not encoded again, but moved in the file.
+    pub page_size: Option<u32>,
     /// The number of encoding threads, at most 1024; `None` is one per core. The file does not depend on
     /// it.
     pub threads: Option<NonZeroUsize>,
@@ -76,10 +81,10 @@ pub struct WriteOptions {
 }
 
 impl Default for WriteOptions {
-    /// FFCV's page size of 8 MiB, one thread per core, and JPEGs stored unchanged.
+    /// Pages of 8 MiB that grow with the samples, one thread per core, and JPEGs stored unchanged.
     fn default() -> Self {
         Self {
-            page_size: 1 << 23,
+            page_size: None,
             threads: None,
             damaged: OnUnreadable::default(),
             progress: ProgressFn::default(),
@@ -94,12 +99,13 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
-    pub(super) fn checked_page_size(&self) -> Result<u32, WriteCause> {
-        let found = self.page_size;
+    /// Returns the size of the first pages, and the largest size that they may grow to.
+    pub(super) fn checked_page_size(&self) -> Result<(u32, u32), WriteCause> {
+        let Some(found) = self.page_size else { return Ok((PAGE_SIZE, MAX_PAGE_SIZE)) };
         if !found.is_power_of_two() || !(MIN_PAGE_SIZE..=MAX_PAGE_SIZE).contains(&found) {
             return Err(WriteCause::PageSize { found });
         }
-        Ok(found)
+        Ok((found, found))
     }
 
     /// Returns the image options of a field.

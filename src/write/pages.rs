@@ -2,9 +2,14 @@
 //!
 //! ```text
 //! room(sample) = sum of max(1, bytes) over the values of the sample that are stored in pages
+//! page size    doubled until it is at least room(sample)
 //! page         the current one if it has room(sample) free bytes, else the next
 //! values       one after another, without gaps or alignment
 //! ```
+//!
+//! Pages are counted from the start of the first one. When they grow, two neighbouring pages become one, so that the
+//! values written so far stay where they are, and each sample stays in one page. Only the start must be a multiple of
+//! the new size: `file.rs` moves the pages there at the end.
 //!
 //! So all values of a sample are in one page, which FFCV's page cache requires. An empty value takes one
 //! byte: FFCV looks up a value's size by its pointer, which must therefore be unique. The free bytes at
@@ -19,7 +24,8 @@ const BUFFER: usize = 1 << 20;
 /// The pages of a file being written, from [`start`](Self::start) on.
 pub(super) struct PageWriter<F: Write> {
     out: BufWriter<F>,
-    page_size: u64,
+    /// A power of two.
+    page_size: u32,
     start: u64,
     /// The offset of the next value.
     at: u64,
@@ -32,7 +38,7 @@ impl<F: Read + Write + Seek> PageWriter<F> {
         file.seek(SeekFrom::Start(start))?;
         memory::probe(BUFFER, "pages that are written").map_err(|_| io::ErrorKind::OutOfMemory)?;
         let out = BufWriter::with_capacity(BUFFER, file);
-        Ok(Self { out, page_size: page_size.into(), start, at: start })
+        Ok(Self { out, page_size, start, at: start })
     }
 
     /// Returns the offset of the first page.
@@ -40,9 +46,17 @@ impl<F: Read + Write + Seek> PageWriter<F> {
         self.start
     }
 
-    /// Goes to the next page unless `room` bytes are free in the current one. `room` is at most the page
-    /// size.
+    /// Goes to the next page unless `room` bytes are free in the current one. Pages grow if `room` is more than a page.
+    ///
+    /// # Errors
+    ///
+    /// If the system can't write, or no page size in the header's 32 bits is enough.
     pub(super) fn begin_sample(&mut self, room: u64) -> io::Result<()> {
+        if room > self.page_size.into() {
+            let grown = u32::try_from(room).ok().and_then(u32::checked_next_power_of_two);
+            self.page_size =
+                grown.ok_or_else(|| io::Error::other("a sample of over 2^31 bytes"))?;
+        }
         if room > self.free() { self.fill_page() } else { Ok(()) }
     }
 
@@ -55,18 +69,19 @@ impl<F: Read + Write + Seek> PageWriter<F> {
         Ok(ptr)
     }
 
-    /// Ends the last page. Returns the file and the offset of the end of the pages.
-    pub(super) fn finish(mut self) -> io::Result<(F, u64)> {
+    /// Ends the last page. Returns the file, the size of a page and the offset of the end of the pages.
+    pub(super) fn finish(mut self) -> io::Result<(F, u32, u64)> {
         if self.at > self.start {
             self.fill_page()?;
         }
         let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        Ok((file, self.at))
+        Ok((file, self.page_size, self.at))
     }
 
     /// Returns the number of free bytes in the current page: 0 at its end, and before the first page.
     fn free(&self) -> u64 {
-        self.at.next_multiple_of(self.page_size) - self.at
+        let used = self.at - self.start;
+        used.next_multiple_of(self.page_size.into()) - used
     }
 
     fn fill_page(&mut self) -> io::Result<()> {
@@ -122,8 +137,8 @@ mod tests {
         assert_eq!(sample(&mut pages, &[b"fg", b"hi"]), [24, 26]);
         assert_eq!(sample(&mut pages, &[b"jklm"]), [28]);
         assert_eq!(sample(&mut pages, &[b"n"]), [32]);
-        let (file, end) = pages.finish().unwrap();
-        assert_eq!(end, 40);
+        let (file, page_size, end) = pages.finish().unwrap();
+        assert_eq!((page_size, end), (8, 40));
         assert_eq!(&file.into_inner()[16..], b"abcde\0\0\0fghijklmn\0\0\0\0\0\0\0");
     }
 
@@ -133,14 +148,25 @@ mod tests {
         assert_eq!(sample(&mut pages, &[b"", b"", b"a"]), [16, 17, 18]);
         assert_eq!(sample(&mut pages, &[b"bcde", b""]), [19, 23]);
         assert_eq!(sample(&mut pages, &[b""]), [24]);
-        assert_eq!(pages.finish().unwrap().1, 32);
+        assert_eq!(pages.finish().unwrap().2, 32);
+    }
+
+    #[test]
+    fn pages_grow_to_the_largest_sample() {
+        let mut pages = pages();
+        assert_eq!(sample(&mut pages, &[b"abc"]), [16]);
+        // 3 bytes of a page of 32 are used, and 29 are free.
+        assert_eq!(sample(&mut pages, &[&[1; 17]]), [19]);
+        assert_eq!(sample(&mut pages, &[&[2; 13]]), [48]);
+        let (_, page_size, end) = pages.finish().unwrap();
+        assert_eq!((page_size, end), (32, 80));
     }
 
     #[test]
     fn without_values_there_are_no_pages() {
         let mut pages = pages();
         pages.begin_sample(0).unwrap();
-        let (file, end) = pages.finish().unwrap();
+        let (file, _, end) = pages.finish().unwrap();
         assert_eq!((file.into_inner().len(), end), (0, 16));
     }
 

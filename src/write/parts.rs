@@ -11,7 +11,7 @@
 //! one's fields and the largest page size of all. User-defined fields are refused when the file is opened,
 //! because their rows may point to offsets that have moved.
 
-use super::atomic_file::check_replaceable;
+use super::atomic_file::{check_local, check_replaceable};
 use super::beside::Beside;
 use super::beton::stored_values;
 use super::convert::ConvertCause;
@@ -41,6 +41,7 @@ pub fn concat_beton(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
+    check_local(out.as_ref()).map_err(ConvertCause::from)?;
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
     let beside = beside_all(&paths, &options.limits)?;
     let report = concat(&paths, out.as_ref(), options, &unwatched)?;
@@ -117,6 +118,7 @@ fn subset(
     out: &Path,
     options: &WriteOptions,
 ) -> Result<WriteReport, ConvertCause> {
+    check_local(out)?;
     check_other(src, out)?;
     let file = Beton::open_file(src, &options.limits.into())?;
     if let Some(sample) = samples.iter().find(|&&sample| sample >= file.len()) {
@@ -165,6 +167,7 @@ fn write_parts(
     overwrite: bool,
     options: &WriteOptions,
 ) -> Result<Vec<(PathBuf, WriteReport)>, ConvertCause> {
+    check_local(template)?;
     let template = Template::parse(template)?;
     let file = Beton::open_file(src, &options.limits.into())?;
     let parts = split.ranges(file.len())?;
@@ -257,7 +260,7 @@ fn write_picked<'a>(
 ) -> Result<WriteReport, ConvertCause> {
     let defaults = WriteOptions::default();
     let options = WriteOptions {
-        page_size: page_size.unwrap_or(defaults.page_size),
+        page_size,
         threads: options.threads,
         damaged: options.damaged,
         progress: options.progress.clone(),
@@ -337,7 +340,7 @@ mod tests {
             vec![FieldValue::Int(n), FieldValue::Image(ImageInput::Stored(image))]
         });
         let path = dir.join(name);
-        let options = WriteOptions { page_size, ..WriteOptions::default() };
+        let options = WriteOptions { page_size: Some(page_size), ..WriteOptions::default() };
         write_iter(rows, &fields, &path, &options).unwrap();
         path
     }
@@ -354,7 +357,7 @@ mod tests {
             tile: Some(Tile::default()),
             ..ImageOptions::default()
         };
-        WriteOptions { image, page_size: 4096, ..WriteOptions::default() }
+        WriteOptions { image, page_size: Some(4096), ..WriteOptions::default() }
     }
 
     #[test]

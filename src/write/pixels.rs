@@ -1,6 +1,6 @@
 //! Decodes, resizes and re-cuts images, with the working memory of one thread.
 
-use crate::decode::{DecodeError, DecodeOptions, Decoder, ImageReadMode};
+use crate::decode::{DecodeError, DecodeOptions, Decoder, ImageReadMode, UnreadParts};
 use crate::recut::{BitPlaneCodec, Recutter, Tile, Unchanged};
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
@@ -8,6 +8,7 @@ use fuseloop_ops::Size;
 use fuseloop_ops::internals::area::{AreaError, AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::{ImageView, RGB, memory};
+use std::sync::Arc;
 
 /// Why the pixels of an image are not available.
 #[derive(Debug, thiserror::Error)]
@@ -41,18 +42,34 @@ pub(super) struct PixelReader {
     recutters: Vec<(Tile, Recutter)>,
     bit_planes: BitPlaneCodec,
     limits: Limits,
+    /// Is told of what images store and is not read.
+    unread: Option<Arc<UnreadParts>>,
+}
+
+fn decoder(limits: Limits, unread: Option<&Arc<UnreadParts>>) -> Decoder {
+    let decoder = Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() });
+    match unread {
+        Some(unread) => decoder.warning(unread),
+        None => decoder,
+    }
 }
 
 impl PixelReader {
     pub(super) fn new(limits: Limits) -> Self {
-        let options = DecodeOptions { limits, ..DecodeOptions::default() };
         Self {
-            decoder: Decoder::new(options),
+            decoder: decoder(limits, None),
             scratch: AreaScratch::default(),
             recutters: Vec::new(),
             bit_planes: BitPlaneCodec::new(limits),
             limits,
+            unread: None,
         }
+    }
+
+    /// Warns by `unread` of what images store and is not read.
+    pub(super) fn warning(self, unread: &Arc<UnreadParts>) -> Self {
+        let decoder = self.decoder.warning(unread);
+        Self { decoder, unread: Some(Arc::clone(unread)), ..self }
     }
 
     /// Returns the same JPEG with restart markers every `tile`.
@@ -151,8 +168,7 @@ impl PixelReader {
     /// Frees the memory of a large image.
     fn let_go(&mut self, size: Size) {
         if size.pixels() > MOST_KEPT {
-            let options = DecodeOptions { limits: self.limits, ..DecodeOptions::default() };
-            self.decoder = Decoder::new(options);
+            self.decoder = decoder(self.limits, self.unread.as_ref());
         }
     }
 

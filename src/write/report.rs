@@ -108,6 +108,9 @@ pub struct Reencoded {
     pub is_lossy: bool,
     /// The number of images.
     pub images: u64,
+    /// The number of these images that had an EXIF orientation other than upright, which their new form has no place
+    /// for. Their pixels are not turned.
+    pub lost_orientations: u64,
 }
 
 impl Reencoded {
@@ -116,11 +119,26 @@ impl Reencoded {
         let kind = |one: &Self| (word(one.from), word(one.to), one.is_lossy);
         for one in more {
             match all.binary_search_by_key(&kind(&one), kind) {
-                Ok(known) => all[known].images += one.images,
+                Ok(known) => {
+                    all[known].images += one.images;
+                    all[known].lost_orientations += one.lost_orientations;
+                }
                 Err(index) => all.insert(index, one),
             }
         }
     }
+}
+
+/// Returns a note on images that have lost their EXIF orientation, if there are any.
+#[must_use]
+pub fn note_of_orientations(reencoded: &[Reencoded]) -> Option<String> {
+    let lost: u64 = reencoded.iter().map(|one| one.lost_orientations).sum();
+    let images = if lost == 1 { "1 image has" } else { &format!("{lost} images have") };
+    (lost > 0).then(|| {
+        format!(
+            "{images} lost an EXIF orientation, which only unchanged image files keep: the pixels are not turned, and              exif_orientation of a loader turns them no more"
+        )
+    })
 }
 
 /// Returns the name of an image mode in the journal.

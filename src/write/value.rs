@@ -25,10 +25,12 @@ use super::json;
 use super::mode::ImageOptions;
 use super::pixels::PixelReader;
 use super::report::UnchangedCause;
+use crate::decode::UnreadParts;
 use crate::error::{Cause, Details, ErrorKind};
 use crate::sample::{Limits, SampleId};
 use crate::source::{FieldKind, FieldSpec, ImageMode, NdType};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// One field of one sample, to be written.
 ///
@@ -275,6 +277,9 @@ pub(super) struct Encoding<'a> {
     /// The image options of each field, in the order of the fields; not used for other kinds of fields.
     pub(super) images: Vec<ImageOptions>,
     pub(super) limits: Limits,
+    /// Is told of what images store and is not read.
+    pub(super) unread: Arc<UnreadParts>,
+    /// The largest page size that the file may have.
     pub(super) page_size: u32,
 }
 

@@ -76,6 +76,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "image_header",
             "fetch_ahead",
             "file",
+            "destination",
             "atomic_file",
             "private",
             "run_plan",

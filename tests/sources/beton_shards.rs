@@ -22,7 +22,7 @@ fn numbers(path: &Path, name: &str, numbers: std::ops::Range<i64>) {
     ];
     let rows = numbers
         .map(|n| vec![FieldValue::Int(n), FieldValue::Bytes(format!("number {n}").into_bytes())]);
-    let options = WriteOptions { page_size: 1 << 12, ..WriteOptions::default() };
+    let options = WriteOptions { page_size: Some(1 << 12), ..WriteOptions::default() };
     write_iter(rows, &fields, path, &options).unwrap();
 }
 

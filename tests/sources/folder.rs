@@ -68,7 +68,7 @@ fn a_folder_of_pngs_is_written_decoded() {
     assert_eq!(written.samples, 5);
     // gray16, rgba16 and palette4, whose colours are transparent, have more than RGB of 8 bits.
     let (from, to) = (ImageMode::Png, ImageMode::Raw);
-    let kind = |is_lossy, images| Reencoded { from, to, is_lossy, images };
+    let kind = |is_lossy, images| Reencoded { from, to, is_lossy, images, lost_orientations: 0 };
     assert_eq!(written.reencoded, [kind(false, 2), kind(true, 3)]);
     let beton = Beton::open(&out, &OpenOptions::default()).unwrap();
     let mut buffer = Buffer::default();

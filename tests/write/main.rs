@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod convert_kill;
+mod destinations;
 mod kill;
 #[cfg(all(feature = "tables", feature = "tar", feature = "tfrecord"))]
 mod masks;

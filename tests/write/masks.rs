@@ -350,7 +350,13 @@ fn files_of_other_formats_stay_masks() {
         assert!(stored(&*tar, 0, &mask_of(&*tar)).bytes == golden(name));
         let path = dir.path().join("a.beton");
         let report = convert(&*tar, &path, &ConvertOptions::default()).unwrap();
-        let kind = |from| Reencoded { from, to: ImageMode::Raw, is_lossy: false, images: 1 };
+        let kind = |from| Reencoded {
+            from,
+            to: ImageMode::Raw,
+            is_lossy: false,
+            images: 1,
+            lost_orientations: 0,
+        };
         assert!(report.reencoded.contains(&kind(from)), "{:?}", report.reencoded);
         assert_eq!(mask_of(&*open(&path)), "mask");
     }

@@ -8,6 +8,7 @@ mod pictures;
 mod sheet;
 
 use super::measure::{self, Measured};
+use super::output;
 use super::picture::PictureFormat;
 use super::print::{bar, bytes, counted, millis, rate, say};
 use super::problem::Problem;
@@ -44,10 +45,10 @@ use std::time::{Duration, Instant};
   fuseloop bench demo-files/demo.beton")]
 pub(super) struct Args {
     /// Where the contact sheet is saved, as a .png or a .jpg.
-    #[arg(long, short, default_value = "fuseloop-demo.png")]
+    #[arg(long, short, default_value = "fuseloop-demo.png", value_parser = output::local())]
     out: PathBuf,
     /// Keep the pictures and the .beton file in this folder, which must be new or empty.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = output::local())]
     keep: Option<PathBuf>,
 }
 

@@ -25,6 +25,7 @@ mod server;
 mod session;
 
 use super::folder::InFolder;
+use super::output;
 use super::print::{note, say};
 use super::problem::Problem;
 use fuseloop::internals::source::ObjectField;
@@ -48,7 +49,7 @@ pub(super) struct Args {
     /// The dataset.
     dataset: PathBuf,
     /// The pipeline file, which is read and saved; one that does not exist is made when you save.
-    #[arg(long, short, value_name = "FILE.toml")]
+    #[arg(long, short, value_name = "FILE.toml", value_parser = output::local())]
     pipeline: Option<PathBuf>,
     /// The port; a free one if not given.
     #[arg(long, default_value_t = 0)]

@@ -579,3 +579,32 @@ fn odd_names_of_datasets_are_opened_or_refused_by_name() {
     let (_, errors) = refused(here, &["info", &long]);
     assert!(errors.contains("too long"), "{errors}");
 }
+
+#[test]
+fn an_output_that_is_an_address_is_refused_before_the_dataset_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let commands: [&[&str]; 12] = [
+        &["write", "none", "s3://bucket/x.beton"],
+        &["convert", "none", "gs://bucket/x-{000}.tar"],
+        &["convert", "none", "https://host/folder/"],
+        &["recut", "none", "s3://bucket/x"],
+        &["unpack", "none", "s3://bucket/x.beton"],
+        &["split", "none", "s3://bucket/{0}.beton", "--parts", "1"],
+        &["subset", "none", "s3://bucket/x.beton", "--every", "2"],
+        &["preview", "none", "--out", "s3://bucket/x.png"],
+        &["dump", "none", "--out", "s3://bucket/x"],
+        &["replay", "none", "--sample", "0", "--out", "s3://bucket/x"],
+        &["verify", "none", "--write-indices", "s3://bucket/x.txt"],
+        &["demo", "--keep", "file:///tmp/kept"],
+    ];
+    for args in commands {
+        let (code, errors) = refused(dir.path(), args);
+        assert_eq!(code, 2, "{args:?}: {errors}");
+        let cure = ["then upload the result", "give the path itself, /tmp/kept"];
+        assert!(errors.contains("only local files and folders are written"), "{args:?}: {errors}");
+        assert!(cure.iter().any(|cure| errors.contains(cure)), "{args:?}: {errors}");
+    }
+    let (code, errors) = refused(dir.path(), &["concat", "none", "s3://bucket/x.beton"]);
+    assert!(code == 1 && errors.contains("then upload the result"), "{errors}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is made");
+}

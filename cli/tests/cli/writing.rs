@@ -286,3 +286,22 @@ fn info_shows_the_first_class_names_with_their_counts() {
         );
     }
 }
+
+#[test]
+fn pixels_larger_than_a_page_of_8_mib_are_written_without_a_page_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let photos = dir.path().join("photos/cat");
+    fs::create_dir_all(&photos).unwrap();
+    fs::write(photos.join("0.jpg"), jpeg(40, 30, 0)).unwrap();
+    fs::write(photos.join("1.jpg"), jpeg(2000, 1500, 1)).unwrap();
+    let raw: &[&str] = &["write", "photos", "x.beton", "--write-mode", "raw"];
+    stdout_of(dir.path(), raw);
+    let info: Value =
+        serde_json::from_str(&stdout_of(dir.path(), &["info", "x.beton", "--json"])).unwrap();
+    assert_eq!(info["page_size"], 1 << 24);
+    assert!(stdout_of(dir.path(), &["verify", "x.beton"]).contains("2 samples"));
+    stdout_of(dir.path(), &["convert", "x.beton", "y.beton", "--max-samples", "1"]);
+    let (code, errors) = refused(dir.path(), &[raw, &["--page-size", "8388608"]].concat());
+    assert_eq!(code, 1);
+    assert!(errors.contains("a page size of 16777216 would do"), "{errors}");
+}

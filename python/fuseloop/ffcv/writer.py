@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from .. import _fuseloop
 from ..errors import ConfigError
 from ._torch import numpy_dtype
 from ._write import write_in_python
@@ -55,6 +56,7 @@ class DatasetWriter:
                 raise ConfigError(f"field {name} is {field!r}, expected an object such as IntField()")
         self.fields = fields
         self.fname = os.fspath(fname)
+        _fuseloop.check_destination(self.fname)
         self.metadata_type = get_metadata_type(list(fields.values()))
         self.num_workers = cores() if num_workers < 1 else num_workers
         if page_size & (page_size - 1) or not MIN_PAGE_SIZE <= page_size < MAX_PAGE_SIZE:

@@ -8,6 +8,7 @@
 //! disk, this is detected before a pixel is used. Any change within one 8-byte word is always detected;
 //! other changes are missed with probability 2^-64.
 
+use crate::source::check_destination;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -41,8 +42,9 @@ impl CacheFile {
     ///
     /// # Errors
     ///
-    /// The system's error, or if `folder` is not a folder.
+    /// The system's error, or if `folder` is an address or not a folder.
     pub(super) fn create(folder: &Path) -> io::Result<Self> {
+        check_destination(folder)?;
         if !folder.metadata()?.is_dir() {
             return Err(io::Error::new(io::ErrorKind::NotADirectory, "not a folder"));
         }

@@ -12,7 +12,7 @@
 use super::cache_file::{ItemFile, Writer};
 use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, fingerprint_of};
 use crate::sample::Epoch;
-use crate::source::{BoxError, FieldSpec, OwnedImage, OwnedValue, Record};
+use crate::source::{BoxError, FieldSpec, OwnedImage, OwnedValue, Record, check_destination};
 use std::mem;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,6 +91,7 @@ impl Cached {
     /// Opens the file that an earlier pass or process left.
     fn saved(&self) -> Result<Option<Arc<[Item]>>, BoxError> {
         let Some(path) = &self.path else { return Ok(None) };
+        check_destination(path)?;
         ItemFile::items(path, self.from[0].fields(), self.from[0].fingerprint())
     }
 

@@ -68,7 +68,9 @@ impl OutputChunk {
 
     fn to_line(&self) -> String {
         let Self { first, end, samples, files, bytes, skipped_count, skipped, reencoded } = self;
-        let image = |one: &Reencoded| (word(one.from), word(one.to), one.is_lossy, one.images);
+        let image = |one: &Reencoded| {
+            (word(one.from), word(one.to), one.is_lossy, one.images, one.lost_orientations)
+        };
         let reencoded: Vec<_> = reencoded.iter().map(image).collect();
         let unit = json!({
             "first": first, "end": end, "samples": samples, "files": files, "bytes": bytes,
@@ -125,7 +127,10 @@ fn reencoded_of(entry: &Value) -> Option<Reencoded> {
         all.into_iter().find(|&mode| entry[index] == word(mode))
     };
     let (from, to) = (mode(0)?, mode(1)?);
-    Some(Reencoded { from, to, is_lossy: entry[2].as_bool()?, images: entry[3].as_u64()? })
+    let (is_lossy, images) = (entry[2].as_bool()?, entry[3].as_u64()?);
+    // An earlier version did not count them.
+    let lost_orientations = entry[4].as_u64().unwrap_or(0);
+    Some(Reencoded { from, to, is_lossy, images, lost_orientations })
 }
 
 /// Returns the checksum of a chunk as its line states it.
@@ -428,7 +433,8 @@ mod tests {
     fn a_line_comes_back_unless_a_byte_of_it_is_another() {
         let skipped = vec![(17, "it is \"torn\"\n".to_owned())];
         let (from, to) = (ImageMode::Png, ImageMode::Raw);
-        let reencoded = vec![Reencoded { from, to, is_lossy: false, images: 3 }];
+        let reencoded =
+            vec![Reencoded { from, to, is_lossy: false, images: 3, lost_orientations: 2 }];
         let unit = OutputChunk { skipped_count: 1, samples: 9, skipped, reencoded, ..unit(10, 20) };
         let line = unit.to_line();
         let read = |line: &str| OutputChunk::of_line(&serde_json::from_str(line).ok()?);

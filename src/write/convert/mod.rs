@@ -24,6 +24,7 @@ mod error;
 mod folder;
 mod journal;
 mod layout;
+mod notes;
 mod origin;
 mod output_file;
 mod pictures;
@@ -39,11 +40,13 @@ pub use origin::real_path;
 pub use report::ConvertReport;
 
 use super::WriteCause;
+use super::atomic_file::check_local;
 use super::beside::Beside;
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, masks, thread_count};
 use super::progress::{ProgressCounter, ProgressFn};
 use super::refuse_all_damaged;
+use super::report::note_of_orientations;
 use super::step::{StepObserver, unwatched};
 use super::value::WriteSampleError;
 use crate::cancel::CancelFlag;
@@ -93,7 +96,7 @@ pub struct ConvertOptions {
     /// ASCII characters) is an error, unless it is renamed here.
     pub rename: Vec<(String, String)>,
     /// The size of a page of a `.beton` in bytes: see [`WriteOptions::page_size`](super::WriteOptions).
-    pub page_size: u32,
+    pub page_size: Option<u32>,
     /// The number of threads that read and encode, at most 1024; `None` is one per core. What is written
     /// does not depend on it.
     pub threads: Option<NonZeroUsize>,
@@ -115,7 +118,7 @@ pub struct ConvertOptions {
 }
 
 impl Default for ConvertOptions {
-    /// No limits on shards, images without loss, FFCV's page size, one thread per core, nothing
+    /// No limits on shards, images without loss, pages that grow with the samples, one thread per core, nothing
     /// overwritten.
     fn default() -> Self {
         Self {
@@ -124,7 +127,7 @@ impl Default for ConvertOptions {
             shards: None,
             image: ImageOptions::default(),
             rename: vec![],
-            page_size: 1 << 23,
+            page_size: None,
             threads: None,
             damaged: OnUnreadable::default(),
             ranks: None,
@@ -214,6 +217,7 @@ pub fn convert(
     options: &ConvertOptions,
 ) -> Result<ConvertReport, Error> {
     let dst = dst.as_ref();
+    check_local(dst).map_err(ConvertCause::from)?;
     check_extension(dst)?;
     Ok(DatasetConversion::new(source, dst, options, &unwatched, OutputFormat::of(dst))?.run()?)
 }
@@ -278,6 +282,8 @@ impl<'a> DatasetConversion<'a> {
             skipped.path = self.path_of(skipped.sample);
         }
         refuse_all_damaged(report.samples, &report.skipped)?;
+        report.notes.extend(self.notes_on_fields());
+        report.notes.extend(note_of_orientations(&report.reencoded));
         Ok(ConvertReport { renamed: changes(self.source.fields(), &self.fields), ..report })
     }
 
@@ -432,7 +438,7 @@ impl<'a> DatasetConversion<'a> {
         }
         let ConvertOptions { max_samples, max_bytes, shards, image, page_size, .. } = self.options;
         let mut options = format!(
-            "{form:?} of {max_samples:?} samples, {max_bytes:?} bytes, {shards:?} shards, pages of {page_size}, {image:?}"
+            "{form:?} of {max_samples:?} samples, {max_bytes:?} bytes, {shards:?} shards, pages of {page_size:?}, {image:?}"
         );
         let source = format!("{:016x}", print.value());
         if let Some(ranks) = self.options.ranks {

@@ -142,7 +142,8 @@ impl<'a> ImageFiles<'a> {
             WriteSampleError::Source(format!("field {:?}: {error}", field()).into())
         })?;
         *image = OwnedImage::png(png);
-        Ok(Some(Reencoded { from, to: ImageMode::Png, is_lossy, images: 1 }))
+        let lost_orientations = change.map_or(0, |change| change.lost_orientations);
+        Ok(Some(Reencoded { from, to: ImageMode::Png, is_lossy, images: 1, lost_orientations }))
     }
 
     /// Converts the image to the form that a `.beton` would store.

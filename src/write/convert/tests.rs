@@ -159,7 +159,7 @@ fn limits(samples: u64, bytes: u64, shards: u64) -> ConvertOptions {
         max_bytes: some(bytes),
         shards: some(shards),
         threads: NonZeroUsize::new(2),
-        page_size: 1 << 13,
+        page_size: Some(1 << 13),
         ..ConvertOptions::default()
     }
 }

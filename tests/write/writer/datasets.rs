@@ -122,7 +122,12 @@ fn arbitrary_options(u: &mut Unstructured<'_>) -> arbitrary::Result<WriteOptions
     let image = ImageOptions { mode, seed: u.arbitrary()?, ..ImageOptions::default() };
     // A sample has at most six values of about 1100 bytes.
     let page_size = *u.choose(&[1 << 13, 1 << 14, 1 << 17])?;
-    Ok(WriteOptions { page_size, image, damaged: OnUnreadable::Skip, ..WriteOptions::default() })
+    Ok(WriteOptions {
+        page_size: Some(page_size),
+        image,
+        damaged: OnUnreadable::Skip,
+        ..WriteOptions::default()
+    })
 }
 
 impl Dataset {

@@ -50,7 +50,8 @@ fn photographs_are_stored_byte_for_byte_and_resized_as_asked() {
 
     let image =
         ImageOptions { max_resolution: Some(64), mode: WriteMode::Raw, ..ImageOptions::default() };
-    write_folder(&dir, &path, &WriteOptions { image, page_size: 1 << 20, ..options() }).unwrap();
+    write_folder(&dir, &path, &WriteOptions { image, page_size: Some(1 << 20), ..options() })
+        .unwrap();
     let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
     for id in beton.samples() {
         let Ok(OwnedValue::Image(image)) = beton.owned(id, 0) else { panic!("{id}") };

@@ -23,7 +23,7 @@ fn a_file_of_ffcv_written_anew_is_the_same_file() {
         let want = fs::read(&path).unwrap();
         let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
         let fields = beton.fields().to_vec();
-        let mut options = WriteOptions { page_size: beton.header().page_size, ..options() };
+        let mut options = WriteOptions { page_size: Some(beton.header().page_size), ..options() };
         let rows: Vec<Row> = beton
             .samples()
             .map(|id| {
@@ -247,7 +247,8 @@ fn a_sample_as_large_as_a_page_fits_and_a_larger_one_is_refused() {
 #[test]
 fn samples_of_very_different_sizes_are_written_in_order() {
     let fields = [field("b", FieldKind::Bytes)];
-    let options = WriteOptions { page_size: 1 << 24, threads: NonZeroUsize::new(7), ..options() };
+    let options =
+        WriteOptions { page_size: Some(1 << 24), threads: NonZeroUsize::new(7), ..options() };
     let size = |n: usize| if n < 1000 || n.is_multiple_of(3) { 10 } else { 3 << 20 };
     let rows = (0..1100).map(|n| vec![FieldValue::Bytes(vec![n as u8; size(n)])]);
     let (_dir, path) = temp();
@@ -258,4 +259,45 @@ fn samples_of_very_different_sizes_are_written_in_order() {
         let n = usize::try_from(id.0).unwrap();
         assert!(bytes.len() == size(n) && bytes.iter().all(|&byte| byte == n as u8), "{id}");
     }
+}
+
+#[test]
+fn pages_grow_to_the_largest_sample_unless_their_size_is_given() {
+    const MIB: usize = 1 << 20;
+    let fields = [field("b", FieldKind::Bytes), field("i", FieldKind::Int)];
+    let written = |sizes: &[usize], page_size, threads| {
+        let rows = sizes.iter().map(|&size| {
+            vec![FieldValue::Bytes(vec![size as u8 | 1; size]), FieldValue::Int(size as i64)]
+        });
+        let (dir, path) = temp();
+        let threads = NonZeroUsize::new(threads);
+        let options = WriteOptions { page_size, threads, ..WriteOptions::default() };
+        let report = write_iter(rows, &fields, &path, &options).map_err(|error| error.to_string());
+        (dir, path, report)
+    };
+    // The first samples lie before any large one, and the file has room for another number of rows.
+    let sizes = [5 * MIB, 4 * MIB, 100, 9 * MIB, 3 * MIB, 17 * MIB + 1, 1, 8 * MIB];
+    let (_dir, path, report) = written(&sizes, None, 1);
+    let report = report.unwrap();
+    let plain = Plain::open(&path);
+    plain.check();
+    for (sample, size) in (0..).zip(sizes) {
+        assert!(plain.value(sample, 0) == vec![size as u8 | 1; size], "{sample}");
+    }
+    let page = Beton::open(&path, &OpenOptions::default()).unwrap().header().page_size;
+    assert_eq!((page, report.bytes), (32 << 20, fs::metadata(&path).unwrap().len()));
+    assert_eq!(report.pages * u64::from(page) + u64::from(page) + 8 * 24, report.bytes);
+    let (_dir, other, _) = written(&sizes, None, 4);
+    assert!(fs::read(&path).unwrap() == fs::read(other).unwrap(), "for any number of threads");
+
+    // Where 8 MiB are enough, the file is that of this page size.
+    let small = [8 * MIB, 1, 7 * MIB];
+    let (_dir, path, _) = written(&small, None, 2);
+    let (_given_dir, given, _) = written(&small, Some(8 << 20), 2);
+    assert!(fs::read(path).unwrap() == fs::read(given).unwrap());
+
+    // A size that is given is a limit.
+    let (_dir, _, refused) = written(&sizes, Some(8 << 20), 2);
+    let expected = "takes 9437184 bytes, a page has 8388608: a page size of 16777216 would do";
+    assert!(refused.unwrap_err().contains(expected));
 }

@@ -85,7 +85,7 @@ fn to(src: &Path, dst: &Path, mode: WriteMode) -> ConvertReport {
 }
 
 fn count(from: ImageMode, to: ImageMode, is_lossy: bool) -> Vec<Reencoded> {
-    vec![Reencoded { from, to, is_lossy, images: IMAGES }]
+    vec![Reencoded { from, to, is_lossy, images: IMAGES, lost_orientations: 0 }]
 }
 
 #[test]

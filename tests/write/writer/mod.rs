@@ -38,11 +38,11 @@ fn field(name: &str, kind: FieldKind) -> FieldSpec {
 }
 
 fn options() -> WriteOptions {
-    WriteOptions { page_size: PAGE, threads: NonZeroUsize::new(2), ..WriteOptions::default() }
+    WriteOptions { page_size: Some(PAGE), threads: NonZeroUsize::new(2), ..WriteOptions::default() }
 }
 
 fn with_images(image: ImageOptions) -> WriteOptions {
-    WriteOptions { image, page_size: 1 << 20, ..options() }
+    WriteOptions { image, page_size: Some(1 << 20), ..options() }
 }
 
 fn noise(len: usize, seed: u64) -> Vec<u8> {

@@ -110,7 +110,7 @@ fn a_file_is_unpacked_to_the_bytes_of_the_file_of_jpegs() {
     unpack_beton(&planes, &back, &UnpackOptions::default()).unwrap();
     assert!(read(&back) == read(&plain));
     let source = open_dataset(&planes);
-    let options = ConvertOptions { page_size: 1 << 20, ..ConvertOptions::default() };
+    let options = ConvertOptions { page_size: Some(1 << 20), ..ConvertOptions::default() };
     convert(&*source, &converted, &options).unwrap();
     assert!(read(&converted) == read(&plain));
     let error = unpack_beton(&planes, &planes, &UnpackOptions::default()).unwrap_err().to_string();
@@ -158,7 +158,7 @@ fn tar_shards_have_bit_planes_only_if_that_is_asked_for() {
         // The PNG that raw pixels become in a tar is raw in a .beton again.
         let Dataset::Source(source) = Dataset::open(&shard).unwrap() else { panic!("a source") };
         let back = dir.path().join(format!("{name}.beton"));
-        let options = ConvertOptions { page_size: 1 << 20, ..ConvertOptions::default() };
+        let options = ConvertOptions { page_size: Some(1 << 20), ..ConvertOptions::default() };
         convert(&*source, &back, &options).unwrap();
         let [back, plain] = [&back, &plain].map(|path| open(fs::read(path).unwrap()));
         for id in 0..4 {

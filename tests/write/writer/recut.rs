@@ -195,7 +195,7 @@ fn a_jpeg_is_kept_where_markers_would_push_its_sample_out_of_the_page() {
     assert!(packed.len() < grown.len());
     let page_size = packed.len().next_power_of_two() as u32;
     let fields = [field("x", FieldKind::RgbImage), field("b", FieldKind::Bytes)];
-    let options = |image| WriteOptions { page_size, ..with_images(image) };
+    let options = |image| WriteOptions { page_size: Some(page_size), ..with_images(image) };
     let row = |room: usize| {
         let image = ImageInput::JpegBytes(packed.clone());
         vec![FieldValue::Image(image), FieldValue::Bytes(vec![7; page_size as usize - room])]
@@ -260,7 +260,7 @@ fn a_file_of_every_kind_of_field_keeps_what_cannot_be_re_cut() {
         ..ImageOptions::default()
     };
     let images = BTreeMap::from([("second".to_owned(), image)]);
-    let options = WriteOptions { images, page_size: 1 << 16, ..options() };
+    let options = WriteOptions { images, page_size: Some(1 << 16), ..options() };
     write_iter(rows, &fields, &path, &options).unwrap();
     let cut = |threads, name: &str| {
         let out = dir.path().join(name);
@@ -398,7 +398,7 @@ fn photographs_decode_to_the_same_pixels_from_a_tiled_file_and_a_mirrored_folder
     }
     let write = |from: &Path, name: &str, image| {
         let path = dir.path().join(name);
-        let options = WriteOptions { page_size: 1 << 23, ..with_images(image) };
+        let options = WriteOptions { page_size: Some(1 << 23), ..with_images(image) };
         let report = write_folder(from, &path, &options).unwrap();
         (Beton::open(&path, &OpenOptions::default()).unwrap(), report.written)
     };

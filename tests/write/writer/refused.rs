@@ -86,11 +86,11 @@ fn options_that_make_no_sense_are_refused() {
     let probability = WriteMode::Proportion { compress_probability: f64::NAN };
     for (options, message) in [
         (
-            WriteOptions { page_size: 5000, ..options() },
+            WriteOptions { page_size: Some(5000), ..options() },
             "page size 5000, expected a power of two from 4096 to 2147483648",
         ),
         (
-            WriteOptions { page_size: 0, ..options() },
+            WriteOptions { page_size: Some(0), ..options() },
             "page size 0, expected a power of two from 4096 to 2147483648",
         ),
         (

@@ -1,0 +1,57 @@
+//! Parts of images that are stored and never read, of which a dataset warns once.
+//!
+//! | of a TIFF                                           | is read                |
+//! |-----------------------------------------------------|------------------------|
+//! | the pages after the first                           | never                  |
+//! | the fourth band of RGB, if the file says no more of it than that it is there | with `rgb_alpha`, as alpha |
+//!
+//! Alpha that is declared is dropped without a warning, as it is of all other formats.
+
+#[cfg(feature = "tiff")]
+use super::ImageReadMode;
+#[cfg(feature = "tiff")]
+use crate::source::{Photometric, TiffFile};
+#[cfg(feature = "tiff")]
+use crate::warnings;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+#[cfg(feature = "tiff")]
+use std::sync::atomic::Ordering;
+
+/// Warns of the parts of a dataset's images that are not read: of each kind once.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "tiff"), expect(dead_code, reason = "only TIFFs have such parts"))]
+pub(crate) struct UnreadParts {
+    dataset: String,
+    has_pages: AtomicBool,
+    has_bands: AtomicBool,
+}
+
+impl UnreadParts {
+    /// `dataset` begins the warnings.
+    pub(crate) fn of(dataset: impl Into<String>) -> Arc<Self> {
+        let (has_pages, has_bands) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { dataset: dataset.into(), has_pages, has_bands })
+    }
+
+    /// Takes a TIFF that is read.
+    #[cfg(feature = "tiff")]
+    pub(super) fn tiff(&self, file: &TiffFile, mode: ImageReadMode) {
+        let dataset = &self.dataset;
+        let is_first = |flag: &AtomicBool| !flag.swap(true, Ordering::Relaxed);
+        if file.has_more_pages && is_first(&self.has_pages) {
+            warnings::warn(format_args!(
+                "{dataset}: there are TIFFs of several pages, and only the first page of each is read: save the others \
+                 as files of their own if they are needed"
+            ));
+        }
+        let is_band = matches!(file.extra.first(), None | Some(0));
+        let has_band = file.photometric == Photometric::Rgb && file.samples == 4 && is_band;
+        if has_band && mode != ImageReadMode::RgbAlpha && is_first(&self.has_bands) {
+            warnings::warn(format_args!(
+                "{dataset}: there are TIFFs of four bands, and the fourth is not read: read_mode \"rgb_alpha\" reads it as \
+                 alpha"
+            ));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Notes on fields that readers of the new dataset get as another type than the source has.
+//!
+//! | written to | field         | readers get                                          |
+//! |------------|---------------|------------------------------------------------------|
+//! | tar        | float         | the decimal text of a `.txt` member, every bit of it |
+//! | `metadata.jsonl` | array, tensor, other image | the name of a file           |
+//!
+//! All other types are kept. What TFRecord's features can't hold is stored beside them (`shards/example.rs`).
+
+use super::{DatasetConversion, OutputFormat};
+use crate::source::{Escaped, FieldKind, FieldSpec};
+use crate::write::shards::Columns;
+
+impl DatasetConversion<'_> {
+    /// Returns a note for each field that readers get as another type.
+    pub(super) fn notes_on_fields(&self) -> Vec<String> {
+        match self.form {
+            OutputFormat::Beton | OutputFormat::TfRecord => vec![],
+            OutputFormat::Tar => {
+                let columns = Columns::new(&self.fields, self.beside.objects.as_ref());
+                let names = columns.map(|columns| columns.names).unwrap_or_default();
+                self.fields
+                    .iter()
+                    .zip(names)
+                    .filter_map(|(field, name)| in_tar(field, &name))
+                    .collect()
+            }
+            OutputFormat::Folder => in_folder(&self.fields),
+        }
+    }
+}
+
+fn in_tar(field: &FieldSpec, member: &str) -> Option<String> {
+    let name = Escaped(&field.name);
+    (field.kind == FieldKind::Float).then(|| {
+        format!(
+            "field {name}: floats of 64 bits are stored as decimal text, every bit of them, in members .{member}, which \
+             readers take for text: declare the field as a float where the shards are read"
+        )
+    })
+}
+
+fn in_folder(fields: &[FieldSpec]) -> Vec<String> {
+    let first = fields.iter().position(|field| field.kind.is_image());
+    let is_class = |field: &FieldSpec| field.kind == FieldKind::Int;
+    if fields.len() == 2 && fields.iter().any(is_class) {
+        return vec![];
+    }
+    let note = |(index, field): (usize, &FieldSpec)| {
+        let name = Escaped(&field.name);
+        let file = |what: &str| {
+            Some(format!(
+                "field {name}: {what} is a file of its own, and metadata.jsonl has its name in the column \
+                 {name}_file_name: readers get the name; .beton and shards keep the type"
+            ))
+        };
+        match field.kind {
+            FieldKind::NdArray { .. } => file("an array"),
+            FieldKind::TorchTensor { .. } => file("a tensor"),
+            FieldKind::RgbImage | FieldKind::BitPlaneImage if Some(index) != first => {
+                file("an image beside the first")
+            }
+            _ => None,
+        }
+    };
+    fields.iter().enumerate().filter_map(note).collect()
+}
