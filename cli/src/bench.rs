@@ -261,6 +261,7 @@ fn as_json(args: &Args, setup: &Setup, report: &Report) -> Value {
         "consumer_waited": stats.consumer_share(),
         "phases": phases,
         "bottleneck": stats.verdict(),
+        "cache_stopped": stats.cache_stopped,
         "trace": report.traced.as_ref().map(|traced| json!({
             "spans": traced.spans,
             "lost": traced.lost,

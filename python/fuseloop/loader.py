@@ -121,7 +121,8 @@ class Ranks:
 @dataclass(frozen=True)
 class Cache:
     """Keeps decoded samples for later epochs, in at most ``size`` bytes (``"32GiB"``) of memory, or of a file in
-    ``folder``."""
+    ``folder``. The file is private to the loader and deleted with it: no other rank uses it, and the next run begins with
+    an empty one. If the disk is full, the loader goes on without caching more: :meth:`Loader.stats` says it."""
 
     size: int | str
     folder: str | os.PathLike[str] | None = None
@@ -279,9 +280,11 @@ class Stats:
     consumer_waited: float
     phases: dict[str, float]
     verdict: str
+    cache_stopped: str | None = None
+    """Why the cache in a folder takes no more samples, such as a full disk, or is not used any more."""
 
     def __str__(self) -> str:
-        return self.verdict
+        return self.verdict if self.cache_stopped is None else f"{self.verdict}; the cache stopped: {self.cache_stopped}"
 
     def __repr__(self) -> str:
         return f"Stats({self.samples} samples in {self.batches} batches, {self.wall:.3g} s: {self.verdict})"

@@ -195,6 +195,7 @@ impl Loader {
         }
         found.set_item("phases", phases)?;
         found.set_item("verdict", stats.verdict())?;
+        found.set_item("cache_stopped", &stats.cache_stopped)?;
         Ok(found)
     }
 

@@ -56,6 +56,9 @@ pub struct Stats {
     /// The number of loops of the last epoch's pipelines that could not be compiled: their samples are
     /// evaluated op by op, slowly. There should be none.
     pub failed_loops: usize,
+    /// Why the cache on disk has stopped taking samples, such as a full disk, or is not used any more; `None` as long as it
+    /// works, and without one. [`CacheStats`](super::CacheStats) has the numbers.
+    pub cache_stopped: Option<String>,
 }
 
 /// The side that slows the others down.
@@ -113,6 +116,7 @@ impl Stats {
             samples: headroom.samples,
             batches: headroom.batches,
             failed_loops: 0,
+            cache_stopped: None,
         }
     }
 
@@ -246,6 +250,9 @@ impl fmt::Display for Stats {
         let waited = percent(self.consumer_share());
         writeln!(f, "consumer     waited {waited} of the time for batches")?;
         write!(f, "bottleneck   {}", self.verdict())?;
+        if let Some(reason) = &self.cache_stopped {
+            write!(f, "\ncache        stopped: {reason}")?;
+        }
         match self.failed_loops {
             0 => Ok(()),
             failed => write!(
@@ -274,7 +281,8 @@ impl Loader {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let failed_loops = self.current().failed_loops();
-        Stats { failed_loops, ..Stats::up_to(&self.utilization()) }
+        let cache_stopped = self.shared.cache.as_ref().and_then(|cache| cache.stopped());
+        Stats { failed_loops, cache_stopped, ..Stats::up_to(&self.utilization()) }
     }
 
     /// Starts a trace of what every thread does, of at most `limit` events per thread; 0 ends the trace.
@@ -327,6 +335,7 @@ mod tests {
             samples: 1000,
             batches: 10,
             failed_loops: 0,
+            cache_stopped: None,
         }
     }
 
@@ -420,5 +429,13 @@ bottleneck   decode is 74 % of the workers' work: smaller pictures (`fuseloop wr
             let verdict = stats(&parts, waited).verdict();
             assert!(verdict.contains(words), "{verdict}");
         }
+    }
+
+    #[test]
+    fn a_cache_that_stopped_is_a_line_of_the_text() {
+        let stats = stats(&[(Phase::Decode, 2000)], 10);
+        assert!(!stats.to_string().contains("cache"));
+        let stats = Stats { cache_stopped: Some("the disk is full".to_owned()), ..stats };
+        assert!(stats.to_string().ends_with("\ncache        stopped: the disk is full"), "{stats}");
     }
 }

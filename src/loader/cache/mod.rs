@@ -47,7 +47,8 @@ use table::{SampleState, SampleTable};
 /// loader or its process. A failed write (a full disk) ends storing; a failed or short read, or bytes
 /// that differ from those written, end the use of the cache. Both are counted in
 /// [`CacheStats::failures`] and described in [`CacheStats::trouble`]; the samples are then decoded as
-/// before, and no run fails because of it.
+/// before, and no run fails because of it; [`Stats::cache_stopped`](super::Stats::cache_stopped) says it in a sentence.
+/// No other loader and no other rank uses the file, and the next run begins with an empty one.
 ///
 /// ```no_run
 /// use fuseloop::{Loader, loader::Cache};
@@ -70,7 +71,8 @@ impl Cache {
         Self { folder: None, budget: bytes }
     }
 
-    /// A cache in a file of its own in `folder`, which must exist, of at most `bytes`.
+    /// A cache in a file of its own in `folder`, which must exist, of at most `bytes`. The file is private to the loader
+    /// and deleted with it.
     #[must_use]
     pub fn disk(folder: impl Into<PathBuf>, bytes: u64) -> Self {
         Self { folder: Some(folder.into()), budget: bytes }
@@ -163,6 +165,17 @@ impl SampleCache {
         }
     }
 
+    /// Returns why a cache on disk has stopped: it takes no more samples, or is not used any more.
+    pub(super) fn stopped(&self) -> Option<String> {
+        let disk = self.disk.as_ref()?;
+        let effect = if disk.is_closed() {
+            "all samples are decoded again"
+        } else {
+            "it takes no more samples, and those that are not in it are decoded again in each epoch"
+        };
+        disk.trouble().map(|trouble| format!("{trouble}: {effect}"))
+    }
+
     pub(super) fn stats(&self) -> CacheStats {
         let stats = self.table.stats();
         match &self.disk {
@@ -207,5 +220,27 @@ impl CachedSample<'_> {
             (Some(extent), Some(disk)) => Some(cached.with_bytes(disk.read(extent, buffer)?)),
             _ => Some(cached.value.borrowed()),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_that_can_t_be_written_says_that_it_stopped_and_why() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        // Writing to a file that is open for reading fails, as a full disk does.
+        let disk = |file| Some(CacheFile::of(file));
+        let table = SampleTable::new(1 << 20);
+        let cache = SampleCache { table, disk: disk(file.reopen().unwrap()), keeps_all: true };
+        assert_eq!(cache.stopped(), None);
+        let read_only = std::fs::File::open(file.path()).unwrap();
+        let cache = SampleCache { disk: disk(read_only), ..cache };
+        assert!(cache.disk.as_ref().unwrap().write(&[1; 100]).is_none());
+        let reason = cache.stopped().unwrap();
+        assert!(reason.starts_with("writing 100 bytes at 0: "), "{reason}");
+        assert!(reason.contains("it takes no more samples"), "{reason}");
     }
 }
