@@ -13,7 +13,7 @@
 //!
 //! Alpha is dropped unless it is read ([`ImageReadMode::RgbAlpha`]). [`ImageReadMode::Index`] takes the index into the
 //! palette, or the level that is not scaled; [`ImageReadMode::Gray16`] the levels of 16-bit gray. Of a file with
-//! several images the first is read. Numbers that are no picture, such as floats, signed numbers and many bands, are
+//! several images the first is read, which `unread.rs` warns of. Numbers that are no picture, such as floats, signed numbers and many bands, are
 //! refused: a field of arrays takes them from `.tif` members of tar shards.
 //!
 //! The pixels are those of the file, as `tifffile` returns them. Pillow turns a TIFF by its orientation when it opens

@@ -9,6 +9,8 @@ mod destinations;
 mod kill;
 #[cfg(all(feature = "tables", feature = "tar", feature = "tfrecord"))]
 mod masks;
+#[cfg(all(feature = "tables", feature = "tar", feature = "tfrecord"))]
+mod notes;
 #[cfg(all(feature = "tables", feature = "tar"))]
 mod objects;
 #[cfg(all(feature = "tables", feature = "tar"))]
