@@ -255,6 +255,7 @@ pub mod source {
     pub use crate::source::open::{
         has_labels_apart, is_annotated, is_fixed_length, open_dataset, saved_listing,
     };
+    pub use crate::source::unfinished::{delete_unfinished, note_unfinished};
 
     /// Reading ahead of remote objects.
     pub mod remote {

@@ -29,6 +29,8 @@ mod recut;
 mod replay;
 mod reserve;
 mod shell;
+#[cfg(unix)]
+mod signals;
 mod source;
 mod storage;
 mod stored;
@@ -89,14 +91,35 @@ enum Command {
     Man(shell::ManArgs),
 }
 
+impl Command {
+    /// Returns true if the command may have unfinished files.
+    #[cfg(unix)]
+    fn writes(&self) -> bool {
+        match self {
+            Self::Info(_) | Self::Explain(_) | Self::Ops(_) => false,
+            Self::Completions(_) | Self::Man(_) => false,
+            // The page runs until it is told to end, and saves small files.
+            #[cfg(feature = "studio")]
+            Self::Studio(_) => false,
+            _ => true,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     // Before anything else: what is measured from the start of the process is measured from here.
     let start = Instant::now();
     reserve::limit_arenas();
+    #[cfg(unix)]
+    signals::ignore_file_size();
     fuseloop::set_warning_handler(print::warning);
     // Exits with 2 and clap's own message if the arguments are not understood.
     let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
     print::set_quiet(cli.quiet);
+    #[cfg(unix)]
+    if cli.command.writes() {
+        signals::delete_unfinished_at_end();
+    }
     let outcome = match cli.command {
         Command::Demo(args) => demo::run(&args, start),
         Command::Write(args) => write::run(&args),

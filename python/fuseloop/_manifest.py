@@ -76,7 +76,9 @@ def write_manifest(folder: Path, shards: Iterable[Mapping[str, Any]]) -> Path:
             os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
+        target = folder / NAME
+        # What others may not read stays so.
+        os.chmod(temporary, target.stat().st_mode & 0o777 if target.is_file() else 0o666 & ~umask)
         os.replace(temporary, folder / NAME)
     except BaseException:
         os.unlink(temporary)

@@ -1,13 +1,15 @@
 //! Files that appear whole or not at all.
 
 use super::check_destination;
+use super::unfinished::note_unfinished;
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use tempfile::{Builder, NamedTempFile};
 
-/// Creates a temporary file beside `path`. The process's umask decides who may read the file, as for any
-/// other file: those who may read the data may read what is stored about it.
+/// Creates a temporary file beside `path`. Who may read it is decided by the mode of the file that it will replace or, if
+/// there is none, by the process's umask, as for any other file: those who may read the data may read what is stored about
+/// it.
 ///
 /// # Errors
 ///
@@ -22,7 +24,27 @@ pub fn create(path: &Path) -> io::Result<NamedTempFile> {
         use std::os::unix::fs::PermissionsExt as _;
         options.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    options.tempfile_in(folder.unwrap_or(Path::new("."))).map_err(without_path)
+    let file = options.tempfile_in(folder.unwrap_or(Path::new("."))).map_err(without_path)?;
+    note_unfinished(file.path());
+    keep_mode(file.as_file(), path)?;
+    Ok(file)
+}
+
+/// Gives a new file the mode of the file at `path`, if there is one, which it will replace: what others may not read
+/// stays so.
+pub(crate) fn keep_mode(file: &File, path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    if let Ok(replaced) = std::fs::metadata(path)
+        && replaced.is_file()
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = |found: &std::fs::Metadata| found.permissions().mode() & 0o777;
+        // On a file system without modes, all files have one mode, and setting it may be an error.
+        if mode(&file.metadata()?) != mode(&replaced) {
+            file.set_permissions(std::fs::Permissions::from_mode(mode(&replaced)))?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the error of a temporary file without the path of that file, which the user did not name.
@@ -73,5 +95,9 @@ mod tests {
         assert_eq!(mode("ours"), mode("any"));
         assert_eq!(std::fs::read(dir.path().join("ours")).unwrap(), b"2");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+        let private = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(dir.path().join("ours"), private).unwrap();
+        super::write(&dir.path().join("ours"), b"3").unwrap();
+        assert_eq!(mode("ours"), 0o600, "of the file that is replaced");
     }
 }

@@ -68,6 +68,7 @@ mod tar;
 mod tfrecord;
 #[cfg(feature = "tiff")]
 mod tiff_file;
+pub(crate) mod unfinished;
 mod value;
 #[cfg(feature = "webp")]
 mod webp_file;
@@ -77,7 +78,7 @@ mod wrapper_laws;
 pub use crate::error::BoxError;
 pub use annotations::{Annotated, CocoOptions, VocOptions, YoloOptions};
 #[cfg(feature = "write")]
-pub(crate) use atomic_file::without_path;
+pub(crate) use atomic_file::{keep_mode, without_path};
 pub(crate) use beside::BesideFileError;
 #[cfg(feature = "write")]
 pub(crate) use beton::ReadError;
@@ -139,6 +140,8 @@ pub(crate) use tfrecord::{
 };
 #[cfg(feature = "tiff")]
 pub(crate) use tiff_file::{Photometric, SampleKind, TiffFile};
+#[cfg(feature = "write")]
+pub(crate) use unfinished::note_unfinished;
 pub(crate) use value::BIT_PLANES_MAGIC;
 pub use value::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};
 #[cfg(feature = "webp")]

@@ -13,7 +13,9 @@
 
 use super::step::{FileStep, ObserveStep, ObservedFile};
 use crate::error::{Cause, Details, ErrorKind};
-use crate::source::{DestinationError, check_destination, without_path};
+use crate::source::{
+    DestinationError, check_destination, keep_mode, note_unfinished, without_path,
+};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -126,6 +128,8 @@ impl AtomicFile {
             if is_file { File::open(entry.path()).ok() } else { None }
         };
         clean_up(&dir, &prefix, partial.path(), &path, lock, |file| fs::remove_file(file))?;
+        keep_mode(partial.as_file(), &path)
+            .map_err(TargetError::io("keep the mode of the file that is replaced", &path))?;
         Ok(Self { path, dir, partial })
     }
 
@@ -221,6 +225,7 @@ fn create_locked(dir: &Path, prefix: &OsStr) -> Result<NamedTempFile, TargetErro
             .tempfile_in(dir)
             .map_err(without_path)
             .map_err(TargetError::io("create an unfinished file in it", dir))?;
+        note_unfinished(partial.path());
         match partial.as_file().try_lock() {
             // Another writer may have deleted the file as a leftover before it was locked.
             Ok(()) if partial.path().exists() => return Ok(partial),
@@ -344,6 +349,23 @@ mod tests {
         target.commit(&unwatched).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(names(dir.path()), ["a.beton"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_only_its_owner_may_read_stays_so() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.beton");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        for of_old in [0o600, 0o640, 0o664] {
+            fs::write(&path, "old").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(of_old)).unwrap();
+            let target = AtomicFile::create(&path).unwrap();
+            assert_eq!(mode(target.partial_path()), of_old, "while it is written, too");
+            target.commit(&unwatched).unwrap();
+            assert_eq!(mode(&path), of_old);
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@
 use super::atomic_file::{
     SUFFIX, TRIES, TargetError, check_replaceable, clean_up, open_own, sync_dir,
 };
-use crate::source::without_path;
+use crate::source::{keep_mode, note_unfinished, without_path};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -71,6 +71,8 @@ impl StagingDir {
     /// it may lead to the very file that this one is made from.
     pub(super) fn put(&self, staged: (File, PathBuf), path: &Path) -> Result<(), TargetError> {
         let (file, staged) = staged;
+        keep_mode(&file, path)
+            .map_err(TargetError::io("keep the mode of the file that is replaced", path))?;
         file.sync_all().map_err(TargetError::io("sync", &staged))?;
         if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
             return Err(TargetError::NotAFile { path: path.to_owned() });
@@ -99,6 +101,7 @@ fn create_locked(folder: &Path) -> Result<(TempDir, File), TargetError> {
             .tempdir_in(folder)
             .map_err(without_path)
             .map_err(TargetError::io("create a directory in it", folder))?;
+        note_unfinished(dir.path());
         let path = dir.path().join(LOCK);
         let lock = match open_own(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && tries > 0 => {

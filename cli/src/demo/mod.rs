@@ -14,7 +14,7 @@ use super::print::{bar, bytes, counted, millis, rate, say};
 use super::problem::Problem;
 use super::source::on_images;
 use fuseloop::internals::plan::ImagePlan;
-use fuseloop::internals::source::Escaped;
+use fuseloop::internals::source::{Escaped, note_unfinished};
 use fuseloop::ops::author::{Dim, ImageType};
 use fuseloop::ops::internals::ImageView;
 use fuseloop::ops::{
@@ -64,6 +64,7 @@ const SHOWN: [u32; 2] = [3, 17];
 pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
     PictureFormat::of(&args.out)?;
     let temporary = tempfile::tempdir().map_err(Problem::io(&std::env::temp_dir()))?;
+    note_unfinished(temporary.path());
     let dir = args.keep.as_deref().unwrap_or(temporary.path());
     claim(dir)?;
     let (images, file) = (dir.join("images"), dir.join("demo.beton"));

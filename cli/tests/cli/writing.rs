@@ -305,3 +305,90 @@ fn pixels_larger_than_a_page_of_8_mib_are_written_without_a_page_size() {
     assert_eq!(code, 1);
     assert!(errors.contains("a page size of 16777216 would do"), "{errors}");
 }
+
+#[test]
+#[cfg(unix)]
+fn a_file_that_is_replaced_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = dataset();
+    let mode = |name: &str| fs::metadata(dir.path().join(name)).unwrap().permissions().mode();
+    let private = || fs::Permissions::from_mode(0o600);
+    fs::set_permissions(dir.path().join("photos.beton"), private()).unwrap();
+    stdout_of(dir.path(), &["write", "photos", "photos.beton"]);
+    assert_eq!(mode("photos.beton") & 0o777, 0o600);
+    fs::write(dir.path().join("good.txt"), "").unwrap();
+    fs::set_permissions(dir.path().join("good.txt"), private()).unwrap();
+    stdout_of(dir.path(), &["verify", "photos.beton", "--write-indices", "good.txt"]);
+    assert_eq!(mode("good.txt") & 0o777, 0o600);
+}
+
+/// Starts the command, sends it a signal as soon as there is something unfinished in `within`, and returns the signal
+/// that ended it.
+#[cfg(unix)]
+fn ended_by(dir: &Path, within: &Path, args: &[&str], signal: &str) -> Option<i32> {
+    use std::os::unix::process::ExitStatusExt as _;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fuseloop"))
+        .args(args)
+        .current_dir(dir)
+        .env("TMPDIR", within)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let is_begun = || {
+        let names = fs::read_dir(within).unwrap().map(|one| one.unwrap().file_name());
+        names.into_iter().any(|name| name.to_string_lossy().starts_with('.'))
+    };
+    for _ in 0..20_000 {
+        if is_begun() || child.try_wait().unwrap().is_some() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success(), "it ended before the signal: {args:?}");
+    child.wait().unwrap().signal()
+}
+
+#[test]
+#[cfg(unix)]
+fn a_signal_that_ends_a_command_leaves_nothing_unfinished() {
+    let dir = tempfile::tempdir().unwrap();
+    let (photos, temporary) = (dir.path().join("photos/cat"), dir.path().join("tmp"));
+    fs::create_dir_all(&photos).unwrap();
+    fs::create_dir(&temporary).unwrap();
+    fs::write(photos.join("0.jpg"), jpeg(3000, 2000, 1)).unwrap();
+    for number in 1..100 {
+        fs::hard_link(photos.join("0.jpg"), photos.join(format!("{number}.jpg"))).unwrap();
+    }
+    let left = |within: &Path| -> Vec<String> {
+        let names = fs::read_dir(within).unwrap().map(|one| one.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let write = ["write", "photos", "x.beton", "--max-resolution", "100", "-j", "1"];
+    assert_eq!(ended_by(dir.path(), dir.path(), &write, "-TERM"), Some(15));
+    assert_eq!(left(dir.path()), ["photos", "tmp"]);
+    let copy = ["recut", "photos", "copy", "-j", "1"];
+    fs::create_dir(dir.path().join("copy")).unwrap();
+    assert_eq!(ended_by(dir.path(), &dir.path().join("copy"), &copy, "-INT"), Some(2));
+    assert!(left(&dir.path().join("copy")).iter().all(|name| !name.starts_with('.')));
+    assert_eq!(ended_by(dir.path(), &temporary, &["demo"], "-INT"), Some(2));
+    assert_eq!(left(&temporary), [""; 0]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_file_beyond_the_largest_size_is_an_error_with_its_path() {
+    let dir = dataset();
+    let script = "ulimit -f 8; exec \"$0\" write photos x.beton --write-mode raw";
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_fuseloop")])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("x.beton") && errors.contains("File too large"), "{errors}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the folder and the old dataset");
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -111,6 +112,8 @@ def write_in_python(
             file.seek(0)
             file.write(header.tobytes() + described.tobytes() + rows.tobytes())
             file.truncate(end + len(pages.allocations) * ALLOC_TABLE_TYPE.itemsize)
+        if os.path.isfile(fname):
+            shutil.copymode(fname, part)
         os.replace(part, fname)
     finally:
         if os.path.exists(part):
