@@ -1,7 +1,7 @@
 //! Mosaic: puts four images of the batch, and their objects, into one.
 
-use crate::author::{ImageMix, MultiImageOp, Op, OpClass, Rng, Type};
-use crate::error::{probability, range_in};
+use crate::author::{BoundingBox, ImageMix, MultiImageOp, Op, OpClass, Rng, Type};
+use crate::error::{positive, probability, range_in};
 use crate::mixing;
 use crate::op::on_image;
 use crate::registry::{
@@ -31,8 +31,15 @@ use std::ops::RangeInclusive;
 /// each side. Use `center(0.0..=1.0)` for it. Ultralytics then warps the canvas before it is cut; put
 /// [`RandomAffine`](crate::RandomAffine) before this op to warp each of the images.
 ///
-/// Boxes move with their images and are cut at the parts that are shown. An object whose box is empty then (narrower
-/// or lower than a hundredth of a pixel) is removed with all its rows; without boxes, an object whose mask has no pixel is. Masks are cut like images. A keypoint that is
+/// Boxes move with their images and are cut at the parts that are shown, and so are masks. An object of a mosaic stays if
+///
+/// ```text
+/// width >= min_size, height >= min_size, width * height >= min_area
+/// ```
+///
+/// holds for its box after the cut, as in [`SanitizeBoundingBoxes`](crate::SanitizeBoundingBoxes), with the same defaults
+/// and a tolerance of a thousandth of a pixel for each side; without boxes, it is the smallest box around the pixels of its mask that are shown. An object is also removed if
+/// its mask has pixels, but none that is shown. All its rows are removed with it. A keypoint that is
 /// cut off becomes one that is not labelled (visibility 0); without a visibility it stays at its place outside.
 ///
 /// | | |
@@ -40,7 +47,7 @@ use std::ops::RangeInclusive;
 /// | input  | image of any element type and layout, with targets                          |
 /// | output | as the input, with the objects of four samples                              |
 /// | random | for each sample: a coin, a centre and three other samples                   |
-/// | where  | last in its list: it mixes a finished batch                                 |
+/// | where  | at the end of its list: it mixes a finished batch. Ops on objects may follow |
 /// | cost   | the batch is copied twice                                                   |
 ///
 /// ```
@@ -52,8 +59,14 @@ use std::ops::RangeInclusive;
 pub struct Mosaic {
     /// The least and the largest share of a side before the centre.
     center: [f32; 2],
+    /// The least sides and the least area of an object's box after the cut.
+    min_size: f64,
+    min_area: f64,
     p: f64,
 }
+
+/// The length that a side may miss of the least, in pixels: boxes are stored as f32.
+const TOLERANCE: f64 = 1e-3;
 
 const NAME: &str = "Mosaic";
 
@@ -64,10 +77,11 @@ impl Default for Mosaic {
 }
 
 impl Mosaic {
-    /// Builds the op for every sample, with a centre in the middle half of each side.
+    /// Builds the op for every sample, with a centre in the middle half of each side, for objects whose boxes after the
+    /// cut have sides of 1 pixel or more, and an area of 1 or more.
     #[must_use]
     pub const fn new() -> Self {
-        Self { center: [0.25, 0.75], p: 1.0 }
+        Self { center: [0.25, 0.75], min_size: 1.0, min_area: 1.0, p: 1.0 }
     }
 
     /// Sets the range of the centre, as shares of the height and of the width.
@@ -79,6 +93,24 @@ impl Mosaic {
         let range = (*range.start(), *range.end());
         let center = range_in(NAME, "center", range, 0.0..=1.0, "0 <= low <= high <= 1")?;
         Ok(Self { center, ..self })
+    }
+
+    /// Sets the least width and height of an object after the cut, in pixels. Objects with less are removed. Default 1.
+    ///
+    /// # Errors
+    ///
+    /// If it is not positive and finite.
+    pub fn min_size(self, pixels: f64) -> Result<Self, ParamError> {
+        Ok(Self { min_size: positive(NAME, "min_size", pixels)?, ..self })
+    }
+
+    /// Sets the least area of an object after the cut, in pixels. Objects with less are removed. Default 1.
+    ///
+    /// # Errors
+    ///
+    /// If it is not positive and finite.
+    pub fn min_area(self, pixels: f64) -> Result<Self, ParamError> {
+        Ok(Self { min_area: positive(NAME, "min_area", pixels)?, ..self })
     }
 
     /// Sets the share of the samples that become a mosaic. Default 1.
@@ -132,6 +164,13 @@ impl MultiImageOp for Mosaic {
     fn growth(&self) -> usize {
         4
     }
+
+    fn keeps(&self, bounds: BoundingBox) -> bool {
+        let [width, height] = [bounds.width(), bounds.height()].map(|side| side + TOLERANCE);
+        let is_large = width >= self.min_size && height >= self.min_size;
+        // A limit below the tolerance leaves out empty boxes all the same.
+        is_large && width * height >= self.min_area && bounds.area() > 0.0
+    }
 }
 
 impl Mosaic {
@@ -147,9 +186,25 @@ impl Mosaic {
                 "where the four images meet, as a share of each side",
             ),
             mixing::P,
+            with_default(
+                "min_size",
+                ParamKind::Number,
+                ParamValue::Float(1.0),
+                "least width and height of an object after the cut, in pixels",
+            ),
+            with_default(
+                "min_area",
+                ParamKind::Number,
+                ParamValue::Float(1.0),
+                "least area of an object after the cut, in pixels",
+            ),
         ],
         aliases: &[],
-        build: |args| Ok(built(Mosaic::new().center(args.range("center")?)?.p(args.float("p")?)?)),
+        build: |args| {
+            let op = Mosaic::new().center(args.range("center")?)?.p(args.float("p")?)?;
+            let op = op.min_size(args.float("min_size")?)?;
+            Ok(built(op.min_area(args.float("min_area")?)?))
+        },
         recipes: Recipes::None("it mixes a whole batch: tests/loader/multi_image.rs"),
         golden: Golden::None(
             "its pixels are compared with the formula in tests/loader/multi_image.rs",
@@ -209,12 +264,32 @@ mod tests {
     }
 
     #[test]
+    fn an_object_stays_if_its_box_has_the_least_sides_and_area() {
+        let keeps = |op: Mosaic, width: f64, height: f64| {
+            op.keeps(BoundingBox::Edges([10.0, 20.0, 10.0 + width, 20.0 + height]))
+        };
+        let op = Mosaic::new();
+        assert!(keeps(op, 1.0, 1.0) && keeps(op, 0.9995, 1.0) && keeps(op, 5.0, 1.0));
+        assert!(!keeps(op, 0.99, 9.0) && !keeps(op, 9.0, 0.5) && !keeps(op, 0.0, 9.0));
+        let op = Mosaic::new().min_size(4.0).unwrap().min_area(24.0).unwrap();
+        assert!(keeps(op, 4.0, 6.0) && keeps(op, 12.0, 4.0));
+        assert!(!keeps(op, 3.0, 50.0) && !keeps(op, 4.0, 5.0));
+        let op = Mosaic::new().min_size(1e-6).unwrap().min_area(1e-6).unwrap();
+        assert!(keeps(op, 0.1, 0.1) && !keeps(op, 0.0, 9.0) && !keeps(op, -1.0, -1.0));
+    }
+
+    #[test]
     fn bad_parameters_are_refused() {
         for range in [-0.1..=0.5, 0.5..=1.1, 0.6..=0.4, f64::NAN..=1.0] {
             let error = Mosaic::new().center(range).unwrap_err().to_string();
             assert!(error.starts_with("Mosaic: center is "), "{error}");
         }
         assert!(Mosaic::new().p(1.5).is_err());
+        for pixels in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(
+                Mosaic::new().min_size(pixels).is_err() && Mosaic::new().min_area(pixels).is_err()
+            );
+        }
         let label = Type::Tensor { dtype: crate::DType::I64, shape: vec![] };
         assert!(Mosaic::new().output(&label).is_err());
     }

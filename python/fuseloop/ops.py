@@ -1762,17 +1762,21 @@ class Mosaic(Op):
     Args:
         center: Where the four images meet, as a share of each side. Expected: (low, high).
         p: Share of the samples.
+        min_size: Least width and height of an object after the cut, in pixels.
+        min_area: Least area of an object after the cut, in pixels.
 
     >>> Mosaic()
     Mosaic()
     """
 
     __slots__ = ()
-    __match_args__ = ("center", "p")
+    __match_args__ = ("center", "p", "min_size", "min_area")
     name = "Mosaic"
 
-    def __init__(self, center: Pair = (0.25, 0.75), p: float = 1.0) -> None:
-        super().__init__(center=center, p=p)
+    def __init__(
+        self, center: Pair = (0.25, 0.75), p: float = 1.0, min_size: float = 1.0, min_area: float = 1.0
+    ) -> None:
+        super().__init__(center=center, p=p, min_size=min_size, min_area=min_area)
 
 
 class SimpleCopyPaste(Op):

@@ -6,8 +6,8 @@ use super::targets::{Target, TargetRequest, TargetsError};
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::plan::batch_ops::{self, BatchStep};
 
-const LEFT_OUT: &str = "an op of its image puts the objects of several images into one, for which it needs their boxes \
-    and their masks in the batch: don't leave this field out (`without`), or don't declare it";
+const LEFT_OUT: &str = "an op of its image works on the objects of a finished batch, for which it needs their boxes, \
+    masks or keypoints in the batch: don't leave this field out (`without`), or don't declare it";
 const ROOM: &str = "an op of its image mixes samples, and all its boxes, keypoints, columns and instance masks must have room \
     for the same number of objects: give them the same `to` and `truncate` in their `collate`";
 const DEVICE: &str =
@@ -44,8 +44,6 @@ fn plan_mixer(
     lengths: &[Option<usize>],
 ) -> Result<Option<TargetMixer>, LoadCause> {
     let FieldPlan::Image(kernel) = &output.work else { return Ok(None) };
-    let needs_objects =
-        batch_ops::steps(output.work.ops()).any(|step| matches!(step, BatchStep::MultiImage(_)));
     let mut mixer = TargetMixer {
         size: kernel.plan().output_size(),
         images: vec![MixedImage { output: index, image: kernel.plan().output() }],
@@ -56,7 +54,7 @@ fn plan_mixer(
             (plan.field == *field).then_some((member, plan, plan.target.as_ref()?))
         });
         let Some((member, plan, planned)) = own else {
-            if needs_objects && matches!(declared, Target::Boxes(_) | Target::InstanceMasks) {
+            if batch_ops::steps(output.work.ops()).any(|step| needs(step, declared)) {
                 return Err(refused(&output.name, LEFT_OUT));
             }
             continue;
@@ -82,6 +80,16 @@ fn plan_mixer(
         return Err(refused(&plans[other.output].name, ROOM));
     }
     Ok(Some(mixer))
+}
+
+/// Returns whether an op on batches needs a target in the batch.
+fn needs(step: BatchStep<'_>, target: &Target) -> bool {
+    match step {
+        BatchStep::MultiImage(_) => matches!(target, Target::Boxes(_) | Target::InstanceMasks),
+        BatchStep::Objects { op, .. } if op.needs_boxes() => matches!(target, Target::Boxes(_)),
+        BatchStep::Objects { .. } => matches!(target, Target::KeyPoints(_)),
+        BatchStep::Mix(_) | BatchStep::Host { .. } => false,
+    }
 }
 
 fn refused(output: &str, reason: &'static str) -> LoadCause {

@@ -198,6 +198,10 @@ impl OutputPlan {
                     Some(targets) => targets.mix(mixer, key, rows, spare),
                     None => Ok(()),
                 },
+                BatchStep::Objects { op, .. } => match &self.mix_targets {
+                    Some(targets) => targets.change_objects(op, rows, spare),
+                    None => Ok(()),
+                },
                 BatchStep::Host { op, host_op, occurrence } => {
                     let samples: Vec<u64> = visits.iter().map(|visit| visit.sample.0).collect();
                     let (shape, rng) = (self.work.shape(), &mut key.op(op.name(), occurrence));

@@ -1,12 +1,12 @@
 //! The ops on whole batches at the end of a list.
 //!
 //! They do not belong to a sample's own plan: the ops before them produce the sample's row, and then the
-//! finished batch is mixed row by row, or changed by a function of the user. So no op that works on one
-//! sample may follow.
+//! finished batch is mixed row by row, or changed by a function of the user. So no op that works on
+//! the pixels of one sample may follow. Ops on objects may follow those that mix: they change the rows of the batch.
 
 use super::PlanError;
 use fuseloop_ops::author::{
-    BatchOp, HostBatchOp, ImageMix, MultiImageOp, Op, OpClass, Rng, RowMix, Type,
+    BatchOp, HostBatchOp, ImageMix, MultiImageOp, ObjectOp, Op, OpClass, Rng, RowMix, Type,
 };
 use fuseloop_ops::internals::BatchKey;
 use fuseloop_ops::{DType, Ops, Size, TypeError};
@@ -25,6 +25,7 @@ pub struct Mixer<'a> {
 /// An op that makes images of several, with the name and number that its draws depend on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MultiImageMixer<'a> {
+    /// The op.
     pub(crate) op: &'a dyn MultiImageOp,
     name: &'static str,
     occurrence: usize,
@@ -37,6 +38,8 @@ pub(crate) enum BatchStep<'a> {
     Mix(Mixer<'a>),
     /// It makes images, with their objects, of several.
     MultiImage(MultiImageMixer<'a>),
+    /// It changes or removes the objects of mixed images.
+    Objects { op: &'a dyn ObjectOp, name: &'static str },
     /// It changes them in plain Rust.
     Host {
         op: &'a dyn Op,
@@ -52,6 +55,7 @@ impl BatchStep<'_> {
         match self {
             Self::Mix(mixer) => mixer.name,
             Self::MultiImage(mixer) => mixer.name,
+            Self::Objects { name, .. } => name,
             Self::Host { op, .. } => op.name(),
         }
     }
@@ -61,7 +65,7 @@ impl BatchStep<'_> {
 pub(crate) fn steps(ops: &Ops) -> impl Iterator<Item = BatchStep<'_>> {
     ops.iter().enumerate().filter_map(|(op_index, op)| {
         let before = ops[..op_index].iter();
-        let occurrence = || before.filter(|before| before.name() == op.name()).count();
+        let occurrence = || before.clone().filter(|before| before.name() == op.name()).count();
         match op.class() {
             OpClass::Batch(batch_op) => Some(BatchStep::Mix(Mixer {
                 op: batch_op,
@@ -73,6 +77,9 @@ pub(crate) fn steps(ops: &Ops) -> impl Iterator<Item = BatchStep<'_>> {
                 name: op.name(),
                 occurrence: occurrence(),
             })),
+            OpClass::Objects(object_op) if before.clone().any(|op| is_mixer(&**op)) => {
+                Some(BatchStep::Objects { op: object_op, name: op.name() })
+            }
             OpClass::HostBatch(host_op) => {
                 Some(BatchStep::Host { op: &**op, host_op, occurrence: occurrence() })
             }
@@ -85,7 +92,7 @@ pub(crate) fn steps(ops: &Ops) -> impl Iterator<Item = BatchStep<'_>> {
 pub fn mixers(ops: &Ops) -> impl Iterator<Item = Mixer<'_>> {
     steps(ops).filter_map(|step| match step {
         BatchStep::Mix(mixer) => Some(mixer),
-        BatchStep::MultiImage(_) | BatchStep::Host { .. } => None,
+        BatchStep::MultiImage(_) | BatchStep::Objects { .. } | BatchStep::Host { .. } => None,
     })
 }
 
@@ -94,7 +101,7 @@ pub(crate) fn growth(ops: &Ops) -> usize {
     let each = steps(ops).map(|step| match step {
         BatchStep::Mix(mixer) if mixer.op.joins_objects() => 2,
         BatchStep::MultiImage(mixer) => mixer.op.growth(),
-        BatchStep::Mix(_) | BatchStep::Host { .. } => 1,
+        BatchStep::Mix(_) | BatchStep::Objects { .. } | BatchStep::Host { .. } => 1,
     });
     each.fold(1, usize::saturating_mul)
 }
@@ -164,6 +171,11 @@ fn check_partners(name: &str, mixed: &[RowMix], rows: usize) {
     assert!(partners.into_iter().eq(0..rows), "{name} drew no permutation of {rows} rows");
 }
 
+/// Returns true if an op mixes the samples of a finished batch.
+pub(crate) fn is_mixer(op: &dyn Op) -> bool {
+    matches!(op.class(), OpClass::Batch(_) | OpClass::MultiImage(_))
+}
+
 /// Returns true if an op works on whole batches.
 pub(crate) fn is_on_batches(op: &dyn Op) -> bool {
     matches!(op.class(), OpClass::Batch(_) | OpClass::MultiImage(_) | OpClass::HostBatch(_))
@@ -194,8 +206,8 @@ pub(super) fn check_mixed(op: &dyn Op, before: &Type, after: &Type) -> Result<()
     Err(TypeError { op: op.name(), expected, found })
 }
 
-/// Refuses the op at `op_index` if it works on one sample and the op before it on batches, or if it changes
-/// batches on the host that are on a device.
+/// Refuses the op at `op_index` if it works on one sample, other than on its objects, and an op before it on batches, or
+/// if it changes batches on the host that are on a device.
 pub(super) fn check_last(ops: &Ops, op_index: usize) -> Result<(), PlanError> {
     let (own, before) = (&*ops[op_index], &ops[..op_index]);
     let refused = |expected, found: &str| {
@@ -207,10 +219,16 @@ pub(super) fn check_last(ops: &Ops, op_index: usize) -> Result<(), PlanError> {
         let expected = "batches in the memory of the host (leave ToDevice out of its list)";
         return refused(expected, "a batch on a device");
     }
-    match before.last().map(|before| before.class()) {
+    match before.iter().rev().find(|op| is_on_batches(&***op)).map(|before| before.class()) {
         _ if is_on_batches(own) => Ok(()),
+        Some(OpClass::Batch(_) | OpClass::MultiImage(_))
+            if matches!(own.class(), OpClass::Objects(_)) =>
+        {
+            Ok(())
+        }
         Some(OpClass::Batch(_) | OpClass::MultiImage(_)) => refused(
-            "one sample at a time (put it before the ops that mix samples)",
+            "one sample at a time (put it before the ops that mix samples, where it changes each of the images that they \
+             put together; ops on objects alone may follow, such as SanitizeBoundingBoxes)",
             "a mixed batch",
         ),
         Some(OpClass::HostBatch(_)) => refused(
@@ -286,7 +304,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "op 1 of the list: RandomHorizontalFlip takes one sample at a time (put it before \
-             the ops that mix samples), but gets a mixed batch"
+             the ops that mix samples, where it changes each of the images that they put together; ops on objects \
+             alone may follow, such as SanitizeBoundingBoxes), but gets a mixed batch"
         );
     }
 }

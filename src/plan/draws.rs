@@ -357,7 +357,7 @@ impl Draws {
                 self.mixes.push((index, DrawnMix { mixture, steps }));
                 true
             }
-            OpClass::Objects(op) => {
+            OpClass::Objects(op) if leaf.kind != OpKind::Batch => {
                 op.apply(*size, &mut self.objects);
                 true
             }
@@ -369,7 +369,8 @@ impl Draws {
             | OpClass::Choice(_)
             | OpClass::Batch(_)
             | OpClass::MultiImage(_)
-            | OpClass::HostBatch(_) => true,
+            | OpClass::HostBatch(_)
+            | OpClass::Objects(_) => true,
         }
     }
 }

@@ -178,12 +178,14 @@ pub(super) fn flatten(
         seen: HashMap::new(),
         rule,
         viewed: false,
+        is_mixed: false,
     };
     let mut current = input;
     for (op_index, op) in ops.iter().enumerate() {
         walk.op_index = op_index;
         batch_ops::check_last(ops, op_index)?;
         current = walk.add_op(op, &[], current, 0)?;
+        walk.is_mixed |= batch_ops::is_mixer(&**op);
         walk.flat.types.push(current);
     }
     walk.flat.check_device()?;
@@ -200,6 +202,8 @@ struct Flattening {
     rule: NumberRule,
     /// True once a `View` has changed the element type.
     viewed: bool,
+    /// True once an op has mixed the samples of a batch: ops on objects then change the batch.
+    is_mixed: bool,
 }
 
 impl Flattening {
@@ -243,7 +247,7 @@ impl Flattening {
         }
         let may_follow = is_view
             || batch_ops::is_on_batches(&**op)
-            || matches!(op.class(), OpClass::Layout(_) | OpClass::Device(_));
+            || matches!(op.class(), OpClass::Layout(_) | OpClass::Device(_) | OpClass::Objects(_));
         if self.viewed && !may_follow {
             return Err(self.refuse(op.as_ref(), "an image before its View", input));
         }
@@ -271,6 +275,8 @@ impl Flattening {
             _ => Ok(kind),
         });
         let kind = kind.map_err(|error| PlanError::Op { op_index, op: op.name(), error })?;
+        let is_on_batch = self.is_mixed && matches!(op.class(), OpClass::Objects(_));
+        let kind = if is_on_batch { OpKind::Batch } else { kind };
         let guards = guards.to_vec();
         let step = self.plan_chain_step(op.as_ref(), input)?;
         let (output, first_param) = (after, 0);

@@ -151,8 +151,16 @@ fn pasted(elements: Elements, own: &Sample, partner: &Sample, chosen: &[usize]) 
     }
 }
 
+/// The least sides and the least area of an object that Mosaic keeps.
+type Limits = [f32; 2];
+
 /// The definition of Mosaic.
-fn mosaic(elements: Elements, four: [&Sample; 4], [yc, xc]: [usize; 2]) -> Sample {
+fn mosaic(
+    elements: Elements,
+    four: [&Sample; 4],
+    [yc, xc]: [usize; 2],
+    [min_size, min_area]: Limits,
+) -> Sample {
     let part = |y: usize, x: usize| {
         let index = 2 * usize::from(y >= yc) + usize::from(x >= xc);
         let y = if y < yc { y + HEIGHT - yc } else { y - yc };
@@ -173,7 +181,8 @@ fn mosaic(elements: Elements, four: [&Sample; 4], [yc, xc]: [usize; 2]) -> Sampl
                 (x2 + dx).clamp(left, right),
                 (y2 + dy).clamp(top, bottom),
             ];
-            if edges[2] <= edges[0] || edges[3] <= edges[1] {
+            let [width, height] = [edges[2] - edges[0], edges[3] - edges[1]];
+            if width < min_size || height < min_size || width * height < min_area {
                 continue;
             }
             let (x, y) = (object.point[0] + dx, object.point[1] + dy);
@@ -182,8 +191,12 @@ fn mosaic(elements: Elements, four: [&Sample; 4], [yc, xc]: [usize; 2]) -> Sampl
                 (of, y, x) if of == index => object.mask[y * WIDTH + x],
                 _ => 0,
             });
+            let mask: Vec<u8> = mask.collect();
+            if mask.iter().all(|pixel| *pixel == 0) && object.mask.iter().any(|pixel| *pixel != 0) {
+                continue;
+            }
             let point = if is_shown { [x, y, object.point[2]] } else { [0.0; 3] };
-            objects.push(Object { edges, label: object.label, point, mask: mask.collect() });
+            objects.push(Object { edges, label: object.label, point, mask });
         }
     }
     Sample {
@@ -203,6 +216,7 @@ fn mosaic(elements: Elements, four: [&Sample; 4], [yc, xc]: [usize; 2]) -> Sampl
 fn assert_defined<O: MultiImageOp + Op + Clone + 'static>(
     (tail, elements): (fn() -> Ops, Elements),
     op: &O,
+    limits: Limits,
 ) -> usize {
     let list = |last: Ops| tail().into_iter().chain(last).collect::<Ops>();
     let plain = batches(loader(targets(), list(ops![])).workers(1), 1);
@@ -223,7 +237,8 @@ fn assert_defined<O: MultiImageOp + Op + Clone + 'static>(
                     pasted(elements, &before[row], &before[*partner], objects)
                 }
                 ImageMix::Mosaic { rows, center } => {
-                    mosaic(elements, rows.map(|row| &before[row]), center.map(|c| c as usize))
+                    let center = center.map(|c| c as usize);
+                    mosaic(elements, rows.map(|row| &before[row]), center, limits)
                 }
             };
             assert!(after[row] == expected, "{mix:?} of row {row}");
@@ -250,21 +265,23 @@ const FORMS: [(fn() -> Ops, Elements); 5] = [
 #[test]
 fn a_mosaic_is_its_definition_in_every_type_and_layout() {
     for form in FORMS {
-        assert_eq!(assert_defined(form, &Mosaic::new()), 22);
+        assert_eq!(assert_defined(form, &Mosaic::new(), [1.0; 2]), 22);
     }
-    assert_defined(FORMS[0], &Mosaic::new().center(0.0..=1.0).unwrap());
-    assert_defined(FORMS[0], &Mosaic::new().center(1.0..=1.0).unwrap());
-    let some = assert_defined(FORMS[0], &Mosaic::new().p(0.5).unwrap());
+    assert_defined(FORMS[0], &Mosaic::new().center(0.0..=1.0).unwrap(), [1.0; 2]);
+    assert_defined(FORMS[0], &Mosaic::new().center(1.0..=1.0).unwrap(), [1.0; 2]);
+    let large = Mosaic::new().min_size(4.0).unwrap().min_area(60.0).unwrap();
+    assert_defined(FORMS[0], &large, [4.0, 60.0]);
+    let some = assert_defined(FORMS[0], &Mosaic::new().p(0.5).unwrap(), [1.0; 2]);
     assert!((4..18).contains(&some), "{some}");
 }
 
 #[test]
 fn pasted_objects_are_the_definition_in_every_type_and_layout() {
     for form in FORMS {
-        let count = assert_defined(form, &SimpleCopyPaste::new());
+        let count = assert_defined(form, &SimpleCopyPaste::new(), [0.0; 2]);
         assert!(count > 15, "{count}");
     }
-    let some = assert_defined(FORMS[0], &SimpleCopyPaste::new().p(0.5).unwrap());
+    let some = assert_defined(FORMS[0], &SimpleCopyPaste::new().p(0.5).unwrap(), [0.0; 2]);
     assert!((4..18).contains(&some), "{some}");
 }
 
@@ -289,6 +306,117 @@ fn objects_are_where_their_masks_and_boxes_are() {
         }
     }
     assert!(count > 400, "{count}");
+}
+
+/// Slivers at the seams have less than a pixel, and masks of nothing.
+#[test]
+fn a_mosaic_leaves_no_sliver_and_no_empty_mask() {
+    // Boxes begin at fractions of a pixel.
+    let resized = || ops![Resize::new((51, 67)).unwrap(), CenterCrop::new((45, 60)).unwrap()];
+    let objects = |list: Ops| {
+        let list: Ops = resized().into_iter().chain(list).collect();
+        let scenes = Scenes::new(22).loader().drop_last(false).without("mask");
+        let loader = scenes.targets("image", objects_only()).pipeline("image", list);
+        let batches = batches(loader, 0).into_iter().flat_map(|batch| samples(&batch));
+        batches.flat_map(|sample| sample.objects).collect::<Vec<_>>()
+    };
+    let sides = |object: &Object| {
+        let [x1, y1, x2, y2] = object.edges;
+        (x2 - x1).min(y2 - y1)
+    };
+    let all = objects(ops![Mosaic::new().min_size(0.01).unwrap().min_area(1e-4).unwrap()]);
+    let kept = objects(ops![Mosaic::new()]);
+    assert!(all.len() > kept.len() && kept.len() > 20, "{} of {}", kept.len(), all.len());
+    for object in &kept {
+        assert!(sides(object) >= 0.999 && object.mask.iter().any(|pixel| *pixel != 0));
+    }
+}
+
+/// Ops on objects after an op that mixes change the batch that it leaves: everything of an object together.
+#[test]
+fn ops_on_objects_follow_ops_that_mix() {
+    let of = |list: Ops| {
+        let batches = batches(loader(targets(), list), 2).into_iter();
+        batches.flat_map(|batch| samples(&batch)).collect::<Vec<_>>()
+    };
+    let mixed = || of(ops![SimpleCopyPaste::new(), Mosaic::new()]);
+    let with = |last: Ops| {
+        let list: Ops = ops![SimpleCopyPaste::new(), Mosaic::new()];
+        of(list.into_iter().chain(last).collect())
+    };
+    let expected = |keeps: fn(&Object) -> bool| {
+        let mut samples = mixed();
+        samples.iter_mut().for_each(|sample| sample.objects.retain(keeps));
+        samples
+    };
+    let count =
+        |samples: &[Sample]| samples.iter().map(|sample| sample.objects.len()).sum::<usize>();
+    let sanitize = SanitizeBoundingBoxes::new().min_size(6.0).unwrap().min_area(70.0).unwrap();
+    let large = expected(|object| {
+        let [x1, y1, x2, y2] = object.edges;
+        x2 - x1 >= 6.0 && y2 - y1 >= 6.0 && (x2 - x1) * (y2 - y1) >= 70.0
+    });
+    assert!(count(&large) > 30 && count(&large) + 20 < count(&mixed()), "{}", count(&large));
+    assert!(with(ops![sanitize]) == large);
+    assert!(with(ops![sanitize, sanitize]) == large);
+    // All keypoints and boxes are inside, or not labelled.
+    assert!(with(ops![ClampKeyPoints, ClampBoundingBoxes]) == mixed());
+    // Boxes in another format come in it, whether the op is before or after.
+    let convert = || ConvertBoundingBoxFormat::new(BoxFormat::Cxcywh);
+    let after = with(ops![convert(), sanitize]);
+    for (sample, edges) in after.iter().zip(&large) {
+        for (found, Object { edges: [x1, y1, x2, y2], .. }) in
+            sample.objects.iter().zip(&edges.objects)
+        {
+            let wanted = [(x1 + x2) / 2.0, (y1 + y2) / 2.0, x2 - x1, y2 - y1];
+            assert_eq!(found.edges, wanted);
+        }
+        assert_eq!(sample.objects.len(), edges.objects.len());
+    }
+}
+
+/// Also after an op that blends two images, and for boxes that an op moves.
+#[test]
+fn ops_on_objects_follow_mixup() {
+    let boxes = |clamping: ClampingMode, list: Ops| {
+        let targets = Targets::new()
+            .boxes("bbox", BoundingBoxes::new(BoxFormat::Xyxy).clamping(clamping))
+            .column("label", DType::I64);
+        let batches = batches(loader(targets, list).without("mask"), 0);
+        let rows = |batch: &Batch| {
+            let boxes = batch.ragged::<f32>("bbox").unwrap();
+            let labels = batch.ragged::<i64>("label").unwrap();
+            let row = |row| (boxes.row(row).unwrap().to_vec(), labels.row(row).unwrap().to_vec());
+            (0..batch.len()).map(row).collect::<Vec<_>>()
+        };
+        batches.iter().flat_map(rows).collect::<Vec<_>>()
+    };
+    let shift = || RandomCrop::new((30, 40)).unwrap();
+    let mixup = || MixUp::new(32.0).unwrap();
+    let outside = boxes(ClampingMode::None, ops![shift(), mixup()]);
+    assert!(outside.iter().flat_map(|(boxes, _)| boxes).any(|edge| *edge < 0.0));
+    let clamp = || ClampBoundingBoxes;
+    let clamped = boxes(ClampingMode::None, ops![shift(), mixup(), clamp()]);
+    let sanitized = boxes(ClampingMode::None, ops![shift(), mixup(), SanitizeBoundingBoxes::new()]);
+    let mut removed = 0;
+    for (((before, labels), (after, same)), (inside, left)) in
+        outside.iter().zip(&clamped).zip(&sanitized)
+    {
+        assert_eq!(labels, same);
+        let limits = [40.0_f32, 30.0, 40.0, 30.0];
+        let ends = before.iter().zip(limits.iter().cycle());
+        let wanted: Vec<f32> = ends.map(|(edge, limit)| edge.clamp(0.0, *limit)).collect();
+        assert_eq!(*after, wanted);
+        let kept = before.chunks(4).zip(labels).filter(|(edges, _)| {
+            let is_inside = edges.iter().zip(&limits).all(|(e, limit)| (0.0..=*limit).contains(e));
+            is_inside && edges[2] - edges[0] >= 1.0 && edges[3] - edges[1] >= 1.0
+        });
+        let (boxes, labels): (Vec<_>, Vec<_>) =
+            kept.map(|(edges, label)| (edges.to_vec(), *label)).unzip();
+        assert_eq!((&boxes.concat(), &labels), (inside, left));
+        removed += before.len() / 4 - left.len();
+    }
+    assert!(removed > 5, "{removed}");
 }
 
 #[test]
@@ -423,7 +551,15 @@ fn lists_that_can_not_be_mixed_are_refused() {
         (ops![CutMix::new(1.0).unwrap()], "cuts other images into an image"),
         (ops![ToDevice::to(Device::Auto), Mosaic::new()], "leave ToDevice out of the list"),
         (ops![ToDevice::to(Device::Auto), mixup()], "leave ToDevice out of the list"),
-        (ops![Mosaic::new(), ClampKeyPoints], "takes one sample at a time"),
+        (ops![Mosaic::new(), ToChannelsFirst], "takes one sample at a time (put it before the ops"),
+        (
+            ops![Mosaic::new(), ClampKeyPoints, RandomHorizontalFlip::new(0.5).unwrap()],
+            "where it changes each of the images that they put together",
+        ),
+        (
+            ops![Mosaic::new(), RandomApply::new(ops![ClampKeyPoints])],
+            "ops on objects alone may follow, such as SanitizeBoundingBoxes",
+        ),
         (
             ops![RandomApply::new(ops![Mosaic::new()])],
             "a finished batch (put it last, outside of containers)",
@@ -444,6 +580,12 @@ fn lists_that_can_not_be_mixed_are_refused() {
     let left_out = loader(objects_only(), ops![Mosaic::new()]).without("mask").without("bbox");
     let error = build_error(left_out);
     assert!(error.contains("don't leave this field out"), "{error}");
+    let sanitized = loader(objects_only(), ops![mixup(), SanitizeBoundingBoxes::new()]);
+    let error = build_error(sanitized.without("mask").without("bbox"));
+    assert!(error.contains("don't leave this field out"), "{error}");
+    let points = Targets::new().keypoints("points", KeyPoints::new(1));
+    let error = build_error(loader(points, ops![Mosaic::new(), SanitizeBoundingBoxes::new()]));
+    assert!(error.contains("has no effect without bounding boxes"), "{error}");
     // Lists that do not end with one size.
     let padded = loader(objects_only(), ops![Mosaic::new()]).without("mask");
     let error = build_error(padded.collate("image", Collate::pad()));
@@ -465,15 +607,18 @@ fn a_pipeline_file_names_the_same_ops() {
         image = [
             { op = "CenterCrop", size = [45, 60] },
             { op = "SimpleCopyPaste", p = 0.8 },
-            { op = "Mosaic", center = [0.1, 0.9], p = 0.9 },
+            { op = "Mosaic", center = [0.1, 0.9], min_size = 3.0, min_area = 20.0, p = 0.9 },
+            { op = "SanitizeBoundingBoxes", min_size = 5.0 },
             { op = "MixUp", alpha = 32.0 },
         ]
     "#;
     let spec = Spec::parse(text, "pipeline.toml".as_ref()).unwrap();
     let scenes = Scenes::new(22).loader().targets("image", objects_only()).without("mask");
     let mosaic = Mosaic::new().center(0.1..=0.9).unwrap().p(0.9).unwrap();
+    let mosaic = mosaic.min_size(3.0).unwrap().min_area(20.0).unwrap();
+    let sanitize = SanitizeBoundingBoxes::new().min_size(5.0).unwrap();
     let paste = SimpleCopyPaste::new().p(0.8).unwrap();
-    let list = ops![paste, mosaic, MixUp::new(32.0).unwrap()];
+    let list = ops![paste, mosaic, sanitize, MixUp::new(32.0).unwrap()];
     let code = batches(loader(objects_only(), list).without("mask"), 0);
     let file = batches(spec.apply(scenes), 0);
     assert!(code.iter().map(samples).eq(file.iter().map(samples)));

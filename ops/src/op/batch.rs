@@ -1,10 +1,13 @@
 //! Ops that mix the samples of a finished batch.
 
 use crate::Size;
-use crate::author::{ImageMix, Rng, RowMix};
+use crate::author::{BoundingBox, ImageMix, Rng, RowMix};
 use std::fmt;
 
-/// An op that mixes the samples of a finished batch, in place. Only ops on batches may follow it.
+/// The longest side of a box that is empty, in pixels.
+const LEAST_SIDE: f64 = 0.01;
+
+/// An op that mixes the samples of a finished batch, in place. Only ops on batches, and ops on objects, may follow it.
 ///
 /// ```
 /// # use fuseloop_ops::*;
@@ -38,8 +41,8 @@ pub trait BatchOp: fmt::Debug + Send + Sync {
     }
 }
 
-/// An op that makes an image, with its objects, of several images of a finished batch. Only ops on batches may follow
-/// it. The images have targets, and one size.
+/// An op that makes an image, with its objects, of several images of a finished batch. Only ops on batches,
+/// and ops on objects, may follow it. The images have targets, and one size.
 ///
 /// ```
 /// # use fuseloop_ops::*;
@@ -66,6 +69,13 @@ pub trait MultiImageOp: fmt::Debug + Send + Sync {
 
     /// Returns how many times as many objects an image may have after the op: 2 if it gets those of another one.
     fn growth(&self) -> usize;
+
+    /// Returns true if an object stays whose box, cut at the part of its image that is shown, is `bounds`. Without boxes,
+    /// it is the smallest box around the pixels of the object's mask that are shown. By default an object stays if both
+    /// sides are longer than a hundredth of a pixel: a box that was stored as f32 may end this far from its edge.
+    fn keeps(&self, bounds: BoundingBox) -> bool {
+        bounds.width() > LEAST_SIDE && bounds.height() > LEAST_SIDE
+    }
 
     /// Returns true if the op needs the masks of the objects.
     fn needs_instance_masks(&self) -> bool {

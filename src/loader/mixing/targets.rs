@@ -15,12 +15,11 @@ use crate::loader::collate::Collated;
 use crate::loader::error::FinishCause;
 use crate::loader::targets::{BoundingBoxes, KeyPoints, Target};
 use crate::plan::batch_ops::MultiImageMixer;
-use fuseloop_ops::author::{BoundingBox, ImageMix, ImageType, Keypoint, RowMix, Window};
+use fuseloop_ops::author::{
+    BoundingBox, ImageMix, ImageType, Keypoint, MultiImageOp, ObjectOp, Objects, RowMix, Window,
+};
 use fuseloop_ops::internals::{BatchKey, memory};
 use fuseloop_ops::{ClampingMode, Size};
-
-/// The side of a box that is empty, in pixels: a box that was stored as f32 may end this far from its edge.
-const LEAST_SIDE: f64 = 0.01;
 
 /// Mixes the targets of an image, and, for ops that make an image of several, the image.
 #[derive(Debug)]
@@ -65,6 +64,8 @@ enum NewPixels {
     Pasted { partner: usize, alpha: Vec<u8> },
     /// The parts of several rows.
     Parts([Part; 4]),
+    /// They stay, and these are the objects after an op that changes them.
+    Same(Objects),
 }
 
 /// A window of an image that another row's pixels fill.
@@ -91,6 +92,8 @@ enum Placement {
     Covered([f64; 4]),
     /// It moves with the pixels of a part, and is cut at its window.
     Moved(Part),
+    /// An op has changed it: the object of this index among those that the op leaves.
+    Changed(usize),
 }
 
 impl TargetMixer {
@@ -111,24 +114,71 @@ impl TargetMixer {
         let outputs = &mut *outputs;
         let counts = self.counts(count, outputs);
         let mixes = mixer.draw(key, &counts, self.size);
-        self.apply(mixes, &counts, outputs, spare)
+        self.apply((mixer.op, mixes), &counts, outputs, spare)
     }
 
     /// Mixes rows with `counts` objects as they were drawn.
     fn apply(
         &self,
-        mixes: Vec<ImageMix>,
+        (op, mixes): (&dyn MultiImageOp, Vec<ImageMix>),
         counts: &[usize],
         outputs: &mut [&mut [u8]],
         spare: &mut Vec<u8>,
     ) -> Result<(), FinishCause> {
         let drawn = mixes.into_iter().enumerate();
-        let new = drawn.map(|(row, mix)| self.new_row(row, mix, counts, outputs));
+        let new = drawn.map(|(row, mix)| self.new_row(op, (row, mix), counts, outputs));
         let new = new.collect::<Result<Vec<_>, _>>()?;
         for image in &self.images {
             self.write_image(image, &new, outputs, spare)?;
         }
         self.write_objects(new, counts, outputs, spare)
+    }
+
+    /// Changes or removes the objects of a finished batch as an op does those of a sample.
+    ///
+    /// # Errors
+    ///
+    /// If there is not enough memory for a copy of a target.
+    pub(in crate::loader) fn change_objects(
+        &self,
+        op: &dyn ObjectOp,
+        rows: &mut RowsMut<'_>,
+        spare: &mut Vec<u8>,
+    ) -> Result<(), FinishCause> {
+        let count = rows.len();
+        let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
+        let outputs = &mut *outputs;
+        let counts = self.counts(count, outputs);
+        let new = counts.iter().enumerate().map(|(row, objects)| {
+            let before = self.objects_of((row, *objects), outputs);
+            let mut after = before.clone();
+            op.apply(self.size, &mut after);
+            (before != after).then(|| changed(row, &before, after))
+        });
+        let new = new.collect();
+        self.write_objects(new, &counts, outputs, spare)
+    }
+
+    /// Returns the objects of a row, of which there are `count`.
+    fn objects_of(&self, (row, count): (usize, usize), outputs: &[&mut [u8]]) -> Objects {
+        let rows = self.row_count(outputs);
+        let mut objects = Objects::default();
+        objects.reset(count);
+        for own in &self.objects {
+            let of_each = (0..count).map(|object| own.row(outputs, rows, row, object));
+            match &own.target {
+                Target::Boxes(boxes) => {
+                    let bounds = of_each.map(|bytes| boxes.read_row(bytes, self.size));
+                    objects.set_boxes(bounds, boxes.formats()[1], boxes.clamping_mode());
+                }
+                Target::KeyPoints(points) => {
+                    let each = of_each.flat_map(|bytes| points.read_row(bytes));
+                    objects.set_keypoints(each, points.each(), points.pairs());
+                }
+                Target::Column(_) | Target::InstanceMasks | Target::Mask { .. } => {}
+            }
+        }
+        objects
     }
 
     /// Appends the objects of its partner to each row that is mixed with another one.
@@ -179,8 +229,8 @@ impl TargetMixer {
     /// Returns what a row becomes; `None` if it stays as it is.
     fn new_row(
         &self,
-        row: usize,
-        mix: ImageMix,
+        op: &dyn MultiImageOp,
+        (row, mix): (usize, ImageMix),
         counts: &[usize],
         outputs: &[&mut [u8]],
     ) -> Result<Option<NewRow>, FinishCause> {
@@ -188,13 +238,13 @@ impl TargetMixer {
             ImageMix::Unchanged => Ok(None),
             ImageMix::Paste { partner, objects } => {
                 let chosen = (partner, &objects[..]);
-                self.pasted(row, chosen, counts, outputs).map(Some)
+                self.pasted(op, (row, chosen), counts, outputs).map(Some)
             }
             ImageMix::Mosaic { rows, center } => {
                 let parts = parts(rows, center, self.size);
                 let each =
                     parts.iter().flat_map(|part| (0..counts[part.row]).map(move |i| (part, i)));
-                let shown = each.filter(|(part, object)| self.is_shown(part, *object, outputs));
+                let shown = each.filter(|(part, object)| self.is_shown(op, part, *object, outputs));
                 let placed = shown.map(|(part, object)| PlacedObject {
                     row: part.row,
                     object,
@@ -209,8 +259,8 @@ impl TargetMixer {
     /// Returns a row with pasted objects of a partner.
     fn pasted(
         &self,
-        row: usize,
-        (partner, chosen): (usize, &[usize]),
+        op: &dyn MultiImageOp,
+        (row, (partner, chosen)): (usize, (usize, &[usize])),
         counts: &[usize],
         outputs: &[&mut [u8]],
     ) -> Result<NewRow, FinishCause> {
@@ -231,27 +281,38 @@ impl TargetMixer {
             let bounds = self.boxes().map(|(rows, boxes)| {
                 boxes.read_row(rows.row(outputs, counts.len(), partner, **object), self.size)
             });
-            mask.iter().any(|pixel| *pixel != 0) && bounds.is_none_or(has_area)
+            mask.iter().any(|pixel| *pixel != 0) && bounds.is_none_or(|bounds| op.keeps(bounds))
         };
         let pasted = chosen.iter().filter(is_shown).map(|object| unchanged(partner, *object));
         let objects = own.chain(pasted).collect();
         Ok(NewRow { pixels: NewPixels::Pasted { partner, alpha }, objects })
     }
 
-    /// Returns whether a part shows some of an object: of its box, or else of its mask.
-    fn is_shown(&self, part: &Part, object: usize, outputs: &[&mut [u8]]) -> bool {
+    /// Returns whether a part shows enough of an object: of its box, or else of its mask. An object with a mask needs a
+    /// pixel of it.
+    fn is_shown(
+        &self,
+        op: &dyn MultiImageOp,
+        part: &Part,
+        object: usize,
+        outputs: &[&mut [u8]],
+    ) -> bool {
         let count = self.row_count(outputs);
-        if let Some((rows, boxes)) = self.boxes() {
+        let boxes = self.boxes().map(|(rows, boxes)| {
             let bounds = boxes.read_row(rows.row(outputs, count, part.row, object), self.size);
-            return has_area(part.cut(bounds, shown_mode(boxes)));
+            part.cut(bounds, shown_mode(boxes))
+        });
+        if boxes.is_some_and(|bounds| !op.keeps(bounds)) {
+            return false;
         }
         let Some(masks) = self.instance_masks() else { return true };
         let mask = masks.row(outputs, count, part.row, object);
-        let (width, window) = (self.size.width as usize, part.window);
-        let lines = (0..window.height).map(|y| (part.from[0] + y) as usize * width);
-        let mut lines =
-            lines.map(|line| &mask[line + part.from[1] as usize..][..window.width as usize]);
-        lines.any(|line| line.iter().any(|pixel| *pixel != 0))
+        match (part.shown_edges(mask, self.size.width as usize), boxes) {
+            (Some(edges), None) => op.keeps(BoundingBox::Edges(edges)),
+            (Some(_), Some(_)) => true,
+            // An object may have a box and no mask at all.
+            (None, _) => boxes.is_some() && mask.iter().all(|pixel| *pixel == 0),
+        }
     }
 
     /// Returns the number of rows of the batch.
@@ -278,7 +339,7 @@ impl TargetMixer {
         let unmixed = |row: usize| &spare[row * len..][..len];
         for (to, new) in bytes.chunks_exact_mut(len).zip(new) {
             match new.as_ref().map(|new| &new.pixels) {
-                None | Some(NewPixels::Blended) => {}
+                None | Some(NewPixels::Blended | NewPixels::Same(_)) => {}
                 Some(NewPixels::Pasted { partner, alpha }) => {
                     paste_where(to, unmixed(*partner), (*image, self.size), alpha);
                 }
@@ -327,8 +388,24 @@ fn shown_mode(boxes: &BoundingBoxes) -> ClampingMode {
     }
 }
 
-fn has_area(bounds: BoundingBox) -> bool {
-    bounds.width() > LEAST_SIDE && bounds.height() > LEAST_SIDE
+/// Returns a row whose objects an op has changed. Those that it leaves as they were keep their bytes.
+fn changed(row: usize, before: &Objects, after: Objects) -> NewRow {
+    let points = |objects: &Objects, object: usize| {
+        let each = objects.keypoints_each();
+        objects.keypoints().get(object * each..(object + 1) * each).map(<[_]>::to_vec)
+    };
+    let is_same = |new: usize, old: usize| {
+        after.boxes().get(new) == before.boxes().get(old)
+            && points(&after, new) == points(before, old)
+    };
+    let objects = after.rows().iter().enumerate().map(|(new, &object)| {
+        let placement = match is_same(new, object) {
+            true => Placement::Unchanged,
+            false => Placement::Changed(new),
+        };
+        PlacedObject { row, object, placement }
+    });
+    NewRow { objects: objects.collect(), pixels: NewPixels::Same(after) }
 }
 
 /// Returns the parts of a mosaic.
@@ -361,6 +438,19 @@ impl Part {
         let [from_top, from_left] = self.from.map(f64::from);
         let cut = moved(bounds, [-from_left, -from_top]).clamped(self.window.size(), mode);
         moved(cut, [self.window.left, self.window.top].map(f64::from))
+    }
+
+    /// Returns the edges of the pixels of a mask that are shown, in the mask's image; `None` if there is none.
+    fn shown_edges(&self, mask: &[u8], width: usize) -> Option<[f64; 4]> {
+        let [top, left] = self.from.map(|from| from as usize);
+        let Window { height: lines, width: columns, .. } = self.window;
+        let spans = (top..top + lines as usize).filter_map(|y| {
+            let line = &mask[y * width + left..][..columns as usize];
+            let first = line.iter().position(|pixel| *pixel != 0)?;
+            let last = line.iter().rposition(|pixel| *pixel != 0)?;
+            Some([left + first, y, left + last + 1, y + 1])
+        });
+        around(spans)
     }
 
     /// Returns a keypoint that moves with the pixels; one outside the window is not labelled.
@@ -398,6 +488,11 @@ fn uncovered(mask: &[u8], alpha: &[u8], width: usize) -> Option<[f64; 4]> {
         let last = mask.iter().zip(alpha).rposition(is_left)?;
         Some([first, y, last + 1, y + 1])
     });
+    around(spans)
+}
+
+/// Returns the smallest box around spans of pixels in lines, from top to bottom; `None` if there is no span.
+fn around(spans: impl Iterator<Item = [usize; 4]>) -> Option<[f64; 4]> {
     let edges = spans.reduce(|[x1, y1, x2, _], [first, _, last, bottom]| {
         [x1.min(first), y1, x2.max(last), bottom]
     });
@@ -495,6 +590,13 @@ impl ObjectRows {
                 let bounds = part.cut(boxes.read_row(from, size), boxes.clamping_mode());
                 boxes.write_row(bounds, size, to);
             }
+            (Target::Boxes(boxes), Placement::Changed(index), NewPixels::Same(objects)) => {
+                boxes.write_row(objects.boxes()[index], size, to);
+            }
+            (Target::KeyPoints(points), Placement::Changed(index), NewPixels::Same(objects)) => {
+                let each = objects.keypoints_each();
+                points.write_row(&objects.keypoints()[index * each..][..each], to);
+            }
             (Target::KeyPoints(points), Placement::Covered(_), NewPixels::Pasted { alpha, .. }) => {
                 hide(points, (from, to), alpha, size);
             }
@@ -537,7 +639,7 @@ mod tests {
     use crate::decode::ImageReadMode;
     use crate::loader::collate::Collate;
     use crate::source::FieldKind;
-    use fuseloop_ops::{BoxFormat, DType};
+    use fuseloop_ops::{BoxFormat, DType, SimpleCopyPaste};
     use serde_json::Value;
 
     const ROOM: usize = 12;
@@ -606,7 +708,9 @@ mod tests {
                     batch.iter_mut().map(|rows| &mut **rows).collect();
                 let counts = mixer.counts(2, &outputs);
                 let mixes = vec![paste, ImageMix::Unchanged];
-                mixer.apply(mixes, &counts, &mut outputs, &mut vec![]).unwrap();
+                mixer
+                    .apply((&SimpleCopyPaste::new(), mixes), &counts, &mut outputs, &mut vec![])
+                    .unwrap();
             }
             let mut wanted = bytes(&case["out"]);
             let own_left = case["own_left"].as_u64().unwrap() as usize;

@@ -48,6 +48,28 @@ fn scaled(edges: [f64; 4], size: Size, change: impl Fn(f64, f64) -> f64) -> [f64
 }
 
 impl KeyPoints {
+    /// Returns the keypoints that stand in an object's row of a batch.
+    pub(in crate::loader) fn read_row(&self, row: &[u8]) -> impl Iterator<Item = Keypoint> {
+        row.chunks_exact(4 * self.columns()).map(|bytes| {
+            let mut values = [0.0, 0.0, 2.0];
+            read(bytes, &mut values);
+            self.point(values)
+        })
+    }
+
+    /// Writes the keypoints of an object to its row of a batch. Without a visibility, all points stay visible.
+    pub(in crate::loader) fn write_row(&self, points: &[Keypoint], row: &mut [u8]) {
+        for (point, to) in points.iter().zip(row.chunks_exact_mut(4 * self.columns())) {
+            let visibility = if self.has_visibility { point.visibility } else { 2.0 };
+            write(&self.values(Keypoint { visibility, ..*point })[..self.columns()], to);
+        }
+    }
+
+    /// Returns the pairs of keypoints that change places when the image is mirrored.
+    pub(in crate::loader) fn pairs(&self) -> &[[usize; 2]] {
+        &self.flip_pairs
+    }
+
     /// Writes the keypoints of one object to `to`, each as `change` returns it. `from` is the object's row of a batch.
     /// Without a visibility, all points stay visible.
     pub(in crate::loader) fn change_row(
