@@ -372,6 +372,21 @@ impl LoaderBuilder {
         self
     }
 
+    /// Sets the ops of many fields, each with the positions of the ops in their file.
+    #[cfg(feature = "spec")]
+    pub(crate) fn pipelines(
+        mut self,
+        pipelines: std::collections::BTreeMap<String, (Pipeline, Vec<String>)>,
+    ) -> Self {
+        self.wanted.pipelines.retain(|(name, _)| !pipelines.contains_key(name));
+        self.positions.retain(|(name, _)| !pipelines.contains_key(name));
+        for (field, (pipeline, positions)) in pipelines {
+            self.wanted.pipelines.push((field.clone(), pipeline));
+            self.positions.push((field, positions));
+        }
+        self
+    }
+
     /// Sets the ops of a field to a list that changes with the epoch: `ops` is called for each epoch,
     /// and its list is compiled when the epoch starts. This is [`pipeline`](Self::pipeline) with
     /// [`Pipeline::by_epoch`].
@@ -860,13 +875,6 @@ impl LoaderBuilder {
     /// Sets code that another loader has compiled: lists that differ in numbers alone share it.
     pub(crate) fn kernels(mut self, kernels: KernelCache) -> Self {
         self.kernels = kernels;
-        self
-    }
-
-    /// Sets where the ops of a field are written, for errors.
-    #[cfg(feature = "spec")]
-    pub(crate) fn op_positions(mut self, field: &str, positions: Vec<String>) -> Self {
-        self.positions.push((field.to_owned(), positions));
         self
     }
 

@@ -56,7 +56,7 @@ pub(crate) mod targets;
 
 use crate::decode::ImageReadMode;
 use crate::error::Error;
-use crate::loader::{Collate, LoaderBuilder, OnDamaged, Targets};
+use crate::loader::{Collate, LoaderBuilder, OnDamaged, Pipeline, Targets};
 use crate::order::Order;
 use crate::sample::Epoch;
 use fuseloop_ops::internals::DefaultFloats;
@@ -315,10 +315,14 @@ impl Spec {
         let top = read::table(text).map_err(|fault| fault.in_text(text, path))?;
         let spec = Self::of_table(&top);
         let mut spec = spec.map_err(|error| read::SpecFault::from(error).in_text(text, path))?;
+        let of_ops = |value: &SpecValue| match &value.datum {
+            SpecData::List(ops) => ops.iter().map(|op| op.at).collect(),
+            _ => vec![],
+        };
+        let bytes = spec.fields.values().flat_map(|field| of_ops(&field.value)).flatten();
+        let found = read::Positions::new(text, bytes);
         for FieldOps { value, positions, .. } in spec.fields.values_mut() {
-            if let SpecData::List(ops) = &value.datum {
-                *positions = ops.iter().map(|op| read::shown(op.at, text, path)).collect();
-            }
+            *positions = of_ops(value).into_iter().map(|at| found.shown(at, path)).collect();
         }
         Ok(spec)
     }
@@ -418,19 +422,17 @@ impl Spec {
         for (output, collate) in &settings.collate {
             builder = builder.collate(output, collate.clone());
         }
-        for (field, FieldOps { value, fixed, positions }) in &self.fields {
-            builder = match fixed {
-                Some(ops) => builder.pipeline(field, ops.clone()),
+        let pipelines = self.fields.iter().map(|(field, FieldOps { value, fixed, positions })| {
+            let pipeline = match fixed {
+                Some(ops) => ops.clone().into(),
                 None => {
                     let value = Arc::clone(value);
-                    builder.pipeline_by_epoch(field, move |epoch| {
-                        build_at(&value, epoch).map_err(param_error)
-                    })
+                    Pipeline::by_epoch(move |epoch| build_at(&value, epoch).map_err(param_error))
                 }
             };
-            builder = builder.op_positions(field, positions.clone());
-        }
-        builder
+            (field.clone(), (pipeline, positions.clone()))
+        });
+        builder.pipelines(pipelines.collect())
     }
 }
 

@@ -4,6 +4,7 @@ use super::MAX_BYTES;
 use super::error::{ParseCause, ParseError, TextPosition, suffix};
 use crate::error::Error;
 use fuseloop_ops::internals::registry::{SpecData, SpecEntry, SpecError, SpecTable, SpecValue};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::Path;
@@ -30,10 +31,32 @@ impl SpecFault {
     }
 }
 
-/// Returns the position of a value as errors show it, such as `train.toml:7:14`.
-pub(super) fn shown(at: Option<usize>, text: &str, path: &Path) -> String {
-    let position = at.map(|at| position(text, at));
-    format!("{}{}", path.display(), suffix(&position))
+/// The positions of many bytes of a text, which is read once.
+pub(super) struct Positions(BTreeMap<usize, TextPosition>);
+
+impl Positions {
+    /// Finds the positions of bytes, in any order.
+    pub(super) fn new(text: &str, bytes: impl IntoIterator<Item = usize>) -> Self {
+        let mut found: BTreeMap<_, _> = bytes
+            .into_iter()
+            .map(|at| (at, TextPosition { offset: at, line: 1, column: 1 }))
+            .collect();
+        let (mut start, mut line, mut column) = (0, 1, 1);
+        for (at, position) in &mut found {
+            let between = text.get(start..*at).unwrap_or_default();
+            for character in between.chars() {
+                (line, column) = if character == '\n' { (line + 1, 1) } else { (line, column + 1) };
+            }
+            (start, position.line, position.column) = (*at, line, column);
+        }
+        Self(found)
+    }
+
+    /// Returns the position of a byte as errors show it, such as `train.toml:7:14`.
+    pub(super) fn shown(&self, at: Option<usize>, path: &Path) -> String {
+        let position = at.and_then(|at| self.0.get(&at).copied());
+        format!("{}{}", path.display(), suffix(&position))
+    }
 }
 
 /// Returns the line and character of a byte. The text has at most [`MAX_BYTES`] bytes, so no count is
@@ -139,6 +162,17 @@ mod tests {
         assert_eq!(at("a\nµb", 4), (2, 2));
         assert_eq!(at("a\n", 2), (2, 1));
         assert_eq!(at("a", 9), (1, 2), "past the end is the end");
+    }
+
+    #[test]
+    fn positions_found_in_one_pass_are_those_of_each_byte() {
+        let text = "a\nb\u{b5}c = 1\n\n  d";
+        let bytes: Vec<usize> = text.char_indices().map(|(at, _)| at).rev().collect();
+        let found = Positions::new(text, bytes.iter().copied());
+        for at in bytes {
+            let (one, all) = (position(text, at), found.0[&at]);
+            assert_eq!((one.line, one.column), (all.line, all.column), "{at}");
+        }
     }
 
     #[test]

@@ -359,3 +359,23 @@ fn every_param_as(value: &str) {
         fuseloop::fuzzing::spec_toml(text.as_bytes());
     }
 }
+
+/// Twice as many fields take about twice as long, on lines of their own and all on one.
+#[test]
+fn a_pipeline_of_many_fields_is_read_and_applied_in_linear_time() {
+    let count = 30_000;
+    let all = |between: &str| {
+        let field = |k| format!("f{k} = [\"RandomInvert\"]");
+        (0..count).map(field).collect::<Vec<_>>().join(between)
+    };
+    let start = std::time::Instant::now();
+    for text in [format!("[fields]\n{}", all("\n")), format!("fields = {{ {} }}", all(", "))] {
+        let spec = Spec::parse(&text, "many.toml".as_ref()).unwrap();
+        assert_eq!(spec.fields().count(), count);
+        let loader = spec.apply(crate::targets::Scenes::new(1).loader());
+        let error = loader.build().err().unwrap().to_string();
+        assert!(error.contains("f0"), "{error}");
+    }
+    // Reading the text once for each op, or comparing each name with all others, takes minutes.
+    assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
+}
