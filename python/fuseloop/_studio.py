@@ -65,17 +65,21 @@ def studio(
         dataset: The dataset, by its path.
         pipeline: The pipeline file, which the page reads and saves. One that does not exist is made when you save.
         height: The height of the frame in pixels.
-        command: The command; by default ``fuseloop`` of the ``PATH``.
+        command: The command; by default ``fuseloop`` of the ``PATH``, beside the interpreter, or in ``~/.cargo/bin``.
 
     Raises:
         ConfigError: If there is no such command, or it ends with an error, such as a dataset that can't be opened.
     """
-    import shutil
     import subprocess
 
-    found = os.fspath(command) if command is not None else shutil.which("fuseloop")
+    found = os.fspath(command) if command is not None else _find()
     if found is None:
-        raise ConfigError("there is no command `fuseloop` in the PATH: `cargo install --path cli` installs it")
+        raise ConfigError(
+            "the studio is a part of the command `fuseloop`, which is not in the PATH, beside the interpreter or in "
+            "~/.cargo/bin. To install it, with Rust 1.95 or later: `git clone https://github.com/fuseloop/fuseloop`, then "
+            "`cargo install --locked --path fuseloop/cli`. If it is elsewhere, name it: "
+            'fl.studio(..., command="/path/to/fuseloop")'
+        )
     arguments: list[Any] = [found, "studio", os.fspath(dataset)]
     if pipeline is not None:
         arguments += ["--pipeline", os.fspath(pipeline)]
@@ -92,6 +96,16 @@ def studio(
         process.wait()
         raise ConfigError(message or f"{found} is not the command `fuseloop`")
     return Studio(process, line.removeprefix("studio: ").strip(), height)
+
+
+def _find() -> str | None:
+    """Returns the path of the command: a kernel of a notebook often lacks the ``PATH`` of a shell."""
+    import shutil
+    import sys
+
+    beside = os.path.dirname(sys.executable)
+    cargo = os.path.join(os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo"), "bin")
+    return shutil.which("fuseloop") or shutil.which("fuseloop", path=os.pathsep.join([beside, cargo]))
 
 
 def _end(process: subprocess.Popen[str]) -> None:

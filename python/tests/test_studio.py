@@ -54,8 +54,22 @@ def test_an_error_of_the_command_is_raised(command, tmp_path, monkeypatch):
     with pytest.raises(fl.ConfigError, match="No such file"):
         fl.studio("photos", command=tmp_path / "nothing")
     monkeypatch.setenv("PATH", os.fspath(tmp_path / "empty"))
-    with pytest.raises(fl.ConfigError, match="cargo install"):
+    monkeypatch.setenv("CARGO_HOME", os.fspath(tmp_path / "cargo"))
+    monkeypatch.setattr(sys, "executable", os.fspath(tmp_path / "empty" / "python"))
+    with pytest.raises(fl.ConfigError, match="`cargo install --locked --path fuseloop/cli`.*command=") as error:
         fl.studio("photos")
+    assert "git clone" in str(error.value)
+
+
+def test_the_command_is_found_where_cargo_installs_it(command, tmp_path, monkeypatch):
+    (tmp_path / "cargo").mkdir()
+    monkeypatch.setenv("PATH", os.fspath(tmp_path / "empty"))
+    monkeypatch.setenv("CARGO_HOME", os.fspath(tmp_path / "cargo"))
+    monkeypatch.setattr(sys, "executable", os.fspath(tmp_path / "empty" / "python"))
+    (tmp_path / "cargo" / "bin").mkdir()
+    command.rename(tmp_path / "cargo" / "bin" / "fuseloop")
+    with fl.studio("photos") as studio:
+        assert studio.url.endswith("/studio-photos/")
 
 
 def test_the_example_runs(command, monkeypatch):
