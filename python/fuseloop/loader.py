@@ -136,6 +136,19 @@ class ProcessCache:
     threads: int = 4
 
 
+_BOX_FORMATS = ("xyxy", "xywh", "cxcywh", "xywhr", "cxcywhr", "xyxyxyxy")
+
+
+def _one_of(parameter: str, given: Any, known: Iterable[str]) -> str:
+    """Returns a word in lower case, if it is one of those that a parameter takes. torchvision's enums have one as
+    their value."""
+    word = getattr(given, "value", given)
+    if isinstance(word, str) and word.lower() in known:
+        return word.lower()
+    choices = ", ".join(f'"{choice}"' for choice in known)
+    raise ConfigError(f"Target.boxes: {parameter} is {given!r}, expected one of {choices}")
+
+
 @dataclass(frozen=True)
 class Target:
     """What a field is to the image that it follows: made by :meth:`boxes`, :meth:`keypoints`, :meth:`column`,
@@ -154,8 +167,13 @@ class Target:
         """Bounding boxes: bytes that are rows of float32, in torchvision's ``format``. ``to`` is the format of a batch;
         ``normalized`` divides boxes by the size of the image; ``clamping`` is ``"soft"``, ``"hard"`` or ``"none"``.
         """
-        options = {"as": "boxes", "format": format.lower(), "clamping": clamping, "normalized": bool(normalized)}
-        return cls(options if to is None else {**options, "to": to.lower()})
+        options = {
+            "as": "boxes",
+            "format": _one_of("format", format, _BOX_FORMATS),
+            "clamping": _one_of("clamping", clamping, ("soft", "hard", "none")),
+            "normalized": bool(normalized),
+        }
+        return cls(options if to is None else {**options, "to": _one_of("to", to, _BOX_FORMATS)})
 
     @classmethod
     def keypoints(

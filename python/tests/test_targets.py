@@ -55,6 +55,46 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return path
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "xyhw"}, 'format is \'xyhw\', expected one of "xyxy", "xywh", "cxcywh"'),
+        ({"to": "ltrb"}, "to is 'ltrb', expected one of"),
+        ({"clamping": "sotf"}, 'clamping is \'sotf\', expected one of "soft", "hard", "none"'),
+        ({"format": 4}, "format is 4, expected one of"),
+    ],
+)
+def test_a_format_of_boxes_that_does_not_exist_is_refused_at_once(options: Any, message: str) -> None:
+    with pytest.raises(fl.ConfigError) as error:
+        fl.Target.boxes(**options)
+    assert message in str(error.value)
+    assert fl.Target.boxes("XYWH", to="CXCYWH") == fl.Target.boxes("xywh", to="cxcywh")
+
+
+def test_objects_that_a_mosaic_cuts_to_less_are_removed_and_ops_on_objects_may_follow(scenes: Any) -> None:
+    def boxes(*last: Any) -> list[Any]:
+        loader = fl.Loader(scenes, 6, image=[ops.CenterCrop((32, 48)), *last], targets={"image": TARGETS}, seed=3)
+        batches = [(batch["bbox"], batch["label"], batch["masks"]) for batch in loader]
+        return [[np.asarray(part.values) for part in batch] for batch in batches]
+
+    def kept(batch: Any, size: float, area: float) -> Any:
+        width, height = (batch[0][:, 2:] - batch[0][:, :2]).T
+        return (width >= size) & (height >= size) & (width * height >= area)
+
+    every = boxes(ops.Mosaic(min_size=0.01, min_area=0.001))
+    mosaic = boxes(ops.Mosaic(min_size=6, min_area=90))
+    after = boxes(ops.Mosaic(min_size=0.01, min_area=0.001), ops.SanitizeBoundingBoxes(min_size=6, min_area=90))
+    removed = 0
+    for whole, one, other in zip(every, mosaic, after, strict=True):
+        keeps = kept(whole, 6, 90)
+        removed += int((~keeps).sum())
+        for expected, *found in zip(whole, one, other, strict=True):
+            assert all(np.array_equal(expected[keeps], part) for part in found)
+    assert removed > 3
+    with pytest.raises(fl.ConfigError, match="ops on objects alone may follow, such as SanitizeBoundingBoxes"):
+        boxes(ops.Mosaic(), ops.RandomHorizontalFlip(0.5))
+
+
 def test_targets_follow_their_image(scenes: Any) -> None:
     image = [ops.RandomHorizontalFlip(0.5), ops.RandomCrop((32, 48))]
     loader = fl.Loader(scenes, 6, image=image, targets={"image": TARGETS}, seed=3)
