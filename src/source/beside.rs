@@ -8,10 +8,10 @@
 //!
 //! A file that does not begin like one of ours belongs to another program and is ignored.
 
-use super::{Escaped, Location, remote};
+use super::{Escaped, Location, file_pool, remote};
 use crate::error::{Cause, Details, ErrorKind};
 use std::fmt;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -204,7 +204,7 @@ impl BesideFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             found => found?,
         };
-        let mut file = File::open(path)?;
+        let mut file = file_pool::open(path)?;
         let mut text = Vec::new();
         (&mut file).take(self.begin.len() as u64).read_to_end(&mut text)?;
         if text != self.begin.as_bytes() {

@@ -13,6 +13,9 @@
 //! | written over in place            | old bytes, new bytes, or a mixture of both           |
 //! | cut short, then grown again      | as for a file written over, with zeros after the cut |
 //!
+//! Of a dataset of many files, some are closed meanwhile (`file_pool.rs`). If such a file was replaced or deleted, or its
+//! length changed, the next read of it is an error.
+//!
 //! A read on Linux looks at the file's length, then copies. If the file is cut in between, the kernel
 //! clears the file's last page from the cut on, and the read returns these zeros as if they were the
 //! file's: at full length, without an error. The kernel sets the length before it clears the page. So
@@ -25,8 +28,9 @@
 //! being deleted as unused, and no run should end for that.
 
 use super::error::ReadCause;
+use super::file_pool::{self, PooledFile};
 use std::any::Any;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -140,6 +144,20 @@ fn still_there(file: &File, start: u64, found: usize) -> io::Result<usize> {
     Ok(found.min(usize::try_from(left).unwrap_or(usize::MAX)))
 }
 
+impl ReadAt for PooledFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.found_len())
+    }
+
+    fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
+        self.file()?.read_at(bytes, start)
+    }
+
+    fn append_at(&self, bytes: &mut Vec<u8>, most: usize, start: u64) -> io::Result<usize> {
+        self.file()?.append_at(bytes, most, start)
+    }
+}
+
 /// A shared reader reads what its inner reader does.
 impl<R: ReadAt + ?Sized> ReadAt for Arc<R> {
     fn len(&self) -> io::Result<u64> {
@@ -177,17 +195,21 @@ impl FileBytes {
     /// Fails with the system's error, or if the path is a folder, a FIFO or a device.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         // The kind is checked before the file is opened: opening a FIFO waits for its writer.
-        let found = fs::metadata(path)?;
-        if !found.is_file() {
-            let what = match found.is_dir() {
-                true => {
-                    "a folder, expected a file (only files are named together, by braces, `::` or patterns)"
-                }
-                false => "not a regular file",
-            };
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        file_pool::regular(path)?;
+        Self::from_reader(Arc::new(file_pool::open(path)?))
+    }
+
+    /// Adds a regular file to the pool of the process, which opens it when it is read. `now` opens it at once.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the system's error, or if the path is a folder, a FIFO or a device.
+    pub(super) fn pooled(path: &Path, now: bool) -> io::Result<Self> {
+        let file = file_pool::pooled(path)?;
+        if now {
+            file.file()?;
         }
-        Self::from_reader(Arc::new(File::open(path)?))
+        Self::from_reader(file)
     }
 
     /// Wraps a reader.
@@ -613,7 +635,7 @@ pub(super) mod tests {
     use super::*;
     use std::io::Write as _;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-    use std::thread;
+    use std::{fs, thread};
 
     #[test]
     fn a_file_cut_while_it_is_open_is_an_error() {

@@ -11,6 +11,8 @@ mod fork;
 mod generator_threads;
 mod jit_memory;
 mod no_executable_pages;
+#[cfg(feature = "tar")]
+mod open_files;
 mod run_memory;
 mod run_threads;
 #[cfg(feature = "tracing")]

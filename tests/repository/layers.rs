@@ -75,6 +75,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "tiff_file",
             "image_header",
             "fetch_ahead",
+            "file_pool",
             "file",
             "destination",
             "unfinished",

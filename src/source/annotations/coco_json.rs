@@ -18,6 +18,7 @@ use super::error::{AnnotationError, Problems};
 use super::{FARTHEST, MOST_POINTS};
 use crate::sample::Limits;
 use crate::source::ReadAt as _;
+use crate::source::file_pool;
 use crate::source::refuse_cut;
 use fuseloop_ops::Size;
 use serde_core::de::{
@@ -220,7 +221,7 @@ fn open(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
-    File::open(path)
+    file_pool::open(path)
 }
 
 /// A reader that counts the bytes that were taken from it.

@@ -11,6 +11,7 @@
 //! A folder whose only sub-folder is one of these stands for it: `data/` for `data/MNIST/raw/`.
 
 use super::error::FixedLengthError;
+use crate::source::file_pool;
 use std::fs::{self, DirEntry};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -282,7 +283,7 @@ fn is_image(name: &str) -> bool {
 /// Returns whether a file begins like a pickle of protocol 2 or later.
 fn is_pickle(path: &Path) -> bool {
     let mut first = [0; 2];
-    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut first));
+    let read = file_pool::open(path).and_then(|mut file| file.read_exact(&mut first));
     read.is_ok() && first[0] == 0x80 && first[1] >= 2
 }
 

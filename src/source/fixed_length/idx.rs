@@ -8,8 +8,9 @@ use super::error::FixedLengthError;
 use super::find::IdxName;
 use crate::sample::Limits;
 use crate::source::file::FileBytes;
+use crate::source::file_pool;
 use flate2::bufread::MultiGzDecoder;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -164,7 +165,7 @@ fn unpacked(path: &Path, max: u64) -> Result<FileBytes, FixedLengthError> {
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        let packed = BufReader::with_capacity(PACKED_AT_ONCE, File::open(path)?);
+        let packed = BufReader::with_capacity(PACKED_AT_ONCE, file_pool::open(path)?);
         let mut bytes = vec![];
         MultiGzDecoder::new(packed).take(max.saturating_add(1)).read_to_end(&mut bytes)?;
         Ok(bytes)

@@ -19,6 +19,7 @@ pub(super) use error::FixedLengthError;
 pub(super) use find::{is_file, is_folder};
 
 use super::file::FileBytes;
+use super::file_pool;
 use super::starts::Starts;
 use super::{
     BoxError, Buffer, ClassNames, EncodedImage, Escaped, FieldKind, FieldSpec, Fingerprint,
@@ -30,7 +31,7 @@ use find::{FINE_NAMES, Form, Found, IdxName, TRAIN, TRAIN_BATCHES};
 use fuseloop_ops::Size;
 use idx::IdxFile;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -393,7 +394,7 @@ fn names_of(path: &Path, count: u8) -> Result<ClassNames, FixedLengthError> {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         let mut bytes = vec![];
-        File::open(path)?.take(MOST_NAME_BYTES + 1).read_to_end(&mut bytes)?;
+        file_pool::open(path)?.take(MOST_NAME_BYTES + 1).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     let bytes = read().map_err(FixedLengthError::io(path))?;

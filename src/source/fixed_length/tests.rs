@@ -346,7 +346,7 @@ fn a_compressed_file_is_unpacked_up_to_the_limit() {
 fn a_file_that_is_cut_while_it_is_open_is_an_error() {
     let dir = folder(&[(IMAGES, &images()), (LABELS, &labels())]);
     let source = open(dir.path()).unwrap();
-    let file = File::options().write(true).open(dir.path().join(IMAGES)).unwrap();
+    let file = fs::File::options().write(true).open(dir.path().join(IMAGES)).unwrap();
     file.set_len(39).unwrap();
     assert_eq!(source.read(SampleId(0)).unwrap(), digits()[0]);
     let error = Error::from(source.read(SampleId(2)).unwrap_err());

@@ -36,6 +36,7 @@ pub(crate) use walk::Rules;
 pub(crate) use walk::{FolderWalk, PendingDir};
 
 use super::error::FileError;
+use super::file_pool;
 use super::{
     BoxError, Buffer, ClassNames, ClassTable, EncodedImage, Escaped, FOLDER_FILE_NAME, FieldKind,
     FieldSpec, Fingerprint, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation,
@@ -52,7 +53,7 @@ use numbers::ClassNumbers;
 use saved::Saved;
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -542,7 +543,7 @@ pub(super) fn read_file(path: &Path, max: u64, bytes: &mut Vec<u8>) -> io::Resul
     let room = usize::try_from(found.len()).unwrap_or(usize::MAX).saturating_add(1);
     bytes.try_reserve(room).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     // The file may grow while it is read: a byte beyond the limit shows that it is too large.
-    let file = File::open(path)?;
+    let file = file_pool::open(path)?;
     let before = ReadAt::len(&file)?;
     (&file).take(max.saturating_add(1)).read_to_end(bytes)?;
     if bytes.len() as u64 > max {

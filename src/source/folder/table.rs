@@ -25,12 +25,13 @@ use super::numbers::ClassNumbers;
 use super::options::{FolderOptions, Labels, TableOptions};
 #[cfg(not(feature = "tables"))]
 use crate::source::feature::NeedsFeature;
+use crate::source::file_pool;
 use crate::source::image_names;
 use crate::warnings::warn;
 use serde_json::Value as Json;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Component, Path, PathBuf};
 
@@ -400,7 +401,7 @@ impl InFolder {
 
 /// Returns whether the first line of a table has the column `file_name`. At most 1 MiB is read.
 fn has_file_name(table: &Path) -> io::Result<bool> {
-    let mut file = BufReader::new(File::open(table)?.take(1 << 20));
+    let mut file = BufReader::new(file_pool::open(table)?.take(1 << 20));
     let mut line = vec![];
     while file.read_until(b'\n', &mut line)? > 0 && line.trim_ascii().is_empty() {
         line.clear();

@@ -793,7 +793,7 @@ fn settle(dir: &Path) {
             settle(&path);
         }
     }
-    File::open(dir).unwrap().set_modified(SystemTime::now() - hour).unwrap();
+    fs::File::open(dir).unwrap().set_modified(SystemTime::now() - hour).unwrap();
 }
 
 #[test]

@@ -5,7 +5,6 @@
 //! ```
 
 mod index;
-mod pool;
 mod reader;
 
 pub(in crate::source) use super::remote::Extents;
@@ -17,7 +16,8 @@ use super::{BoxError, Location, ReadAt, ReadCause, RunPlan, remote};
 use crate::error::Error;
 use crate::parallel;
 use crate::source::error::FileError;
-use pool::FilePool;
+use crate::source::file_pool;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,16 +36,16 @@ impl Shard {
     ///
     /// Fails with the system's error and the file's name.
     pub(in crate::source) fn open(location: Location) -> Result<Self, Error> {
-        Self::open_in(location, None)
+        Self::open_as(location, FileBytes::open)
     }
 
-    fn open_in(location: Location, pool: Option<&Arc<FilePool>>) -> Result<Self, Error> {
-        let bytes = match (&location, pool) {
-            (Location::Path(path), None) => FileBytes::open(path),
-            (Location::Path(path), Some(pool)) => {
-                pool.file(path).and_then(|file| FileBytes::from_reader(file))
-            }
-            (Location::Url(url), _) => FileBytes::from_reader(remote::open(url)?),
+    fn open_as(
+        location: Location,
+        open: impl Fn(&Path) -> io::Result<FileBytes>,
+    ) -> Result<Self, Error> {
+        let bytes = match &location {
+            Location::Path(path) => open(path),
+            Location::Url(url) => FileBytes::from_reader(remote::open(url)?),
         };
         let bytes = bytes.map_err(|error| FileError { file: location.to_string(), error })?;
         Ok(Self { location, bytes: Arc::new(bytes) })
@@ -87,16 +87,20 @@ impl Shards {
         Self(shards.into())
     }
 
-    /// Opens all files that a text names, several at a time. If there are many, local files are opened
-    /// when they are read.
+    /// Opens all files that a text names, several at a time. Of several local files, as many are open as the
+    /// [pool](file_pool) of the process has room for; the others are opened when they are read.
     ///
     /// # Errors
     ///
     /// Fails with the name of the first file that can't be opened.
     pub(in crate::source) fn open(spec: &str) -> Result<Self, Error> {
         let locations = Location::parse(spec)?;
-        let pool = (locations.len() > pool::MOST).then(|| FilePool::new(pool::MOST));
-        let open = |location: &Location| Shard::open_in(location.clone(), pool.as_ref());
+        let (count, most) = (locations.len(), file_pool::most_open());
+        let open_one = |path: &Path| match count {
+            0 | 1 => FileBytes::open(path),
+            _ => FileBytes::pooled(path, count <= most),
+        };
+        let open = |location: &Location| Shard::open_as(location.clone(), open_one);
         let opened = parallel::map(&locations, open)?;
         let shards: Result<Vec<Shard>, Error> = opened.into_iter().collect();
         Ok(Self::new(shards?))
