@@ -350,6 +350,8 @@ fn recut_help(error: &RecutCause) -> Option<&'static str> {
             Some("choose another path for the copy: the original is never changed")
         }
         RecutCause::NotAFolder { .. } => Some("name a folder for the copy, which may be new"),
+        RecutCause::Exists { .. } => Some("`--force` overwrites it"),
+        RecutCause::NotEmpty { .. } => Some("`--force` replaces files of the same names"),
         RecutCause::File { cause: ImageError::Read { .. }, .. } => {
             Some("`--damaged skip` leaves such files out and lists them")
         }

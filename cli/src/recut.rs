@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Args {
     /// A folder, with all that is below it, or a .beton file.
     src: PathBuf,
-    /// The folder or file to write. What is there under the same name is replaced.
+    /// The folder or file to write.
     #[arg(value_parser = output::local())]
     dst: PathBuf,
     /// The form that JPEGs are stored in.
@@ -50,6 +50,9 @@ pub(super) struct Args {
     /// What to do with files or samples that can't be read. JPEGs that can't be decoded are copied.
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
+    /// Replace a file that exists, or files of the same names in a folder that is not empty.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     in_folder: OnLinks,
 }
@@ -76,6 +79,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         damaged: args.damaged.into(),
         progress: bar.progress(),
         links: args.in_folder.links(),
+        overwrite: args.force,
         ..RecutOptions::default()
     };
     let start = Instant::now();

@@ -681,9 +681,11 @@ def recut(
     overwrite: bool = False,
 ) -> WriteReport | RecutFolderReport:
     """Copies a ``.beton`` file, or a folder, with its JPEGs re-cut, so that crops decode in less time. No pixel
-    changes. Files of a folder that exist are replaced. With ``bit_planes``, JPEGs of a ``.beton`` file are stored as
-    bit planes instead (see :class:`Image`); a folder is refused."""
-    options = {**_options(threads, on_damaged, links=links), "bit_planes": bool(bit_planes)}
+    changes. With ``bit_planes``, JPEGs of a ``.beton`` file are stored as bit planes instead (see :class:`Image`); a
+    folder is refused. A file that exists, or a folder that is not empty, is refused too; with ``overwrite``, the file,
+    or files of the same names in the folder, are replaced."""
+    options = _options(threads, on_damaged, links=links)
+    options |= {"bit_planes": bool(bit_planes), "overwrite": bool(overwrite)}
     is_folder = os.path.isdir(src)
     path = _local(out) if is_folder else _free(out, overwrite)
     with _Shown(progress, "files" if is_folder else "samples") as shown:

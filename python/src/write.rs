@@ -339,6 +339,7 @@ fn image(given: &Bound<'_, PyAny>) -> PyResult<ImageOptions> {
         verify: flag(options, "verify")?,
         tile: cut.map(|text| tile(py, &text)).transpose()?,
         bit_planes: flag(options, "bit_planes")?,
+        overwrite: flag(options, "overwrite")?,
         seed: get(options, "seed")?.unwrap_or(0),
     })
 }

@@ -456,6 +456,12 @@ def test_convert_recut_index(photos: Path, tmp_path: Path) -> None:
         recut(photos, tmp_path / "planes", bit_planes=True, progress=None)
     wide = recut(photos, tmp_path / "copy", progress=None)
     assert wide.copied == 24
+    with pytest.raises(fl.errors.OutputExistsError, match="copy.* is not empty"):
+        recut(photos, tmp_path / "copy", progress=None)
+    assert recut(photos, tmp_path / "copy", progress=None, overwrite=True).copied == 24
+    with pytest.raises(fl.errors.OutputExistsError, match="tiled.beton exists already"):
+        recut(tmp_path / "x.beton", tmp_path / "tiled.beton", 16, progress=None)
+    recut(tmp_path / "x.beton", tmp_path / "tiled.beton", 16, progress=None, overwrite=True)
     assert index(tmp_path / "copy", progress=None).samples == 24
     for rank in range(3):
         convert(photos, tmp_path / "r-{0}.tar", shards=4, ranks=fl.Ranks(rank, 3), progress=None)

@@ -39,8 +39,8 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// If a file can't be read or written. `out` is then unchanged, unless only its class names could not be
-/// written.
+/// If a file can't be read or written, or if `out` exists and [`RecutOptions::overwrite`] is not set. `out` is then
+/// unchanged, unless only its class names could not be written.
 pub fn recut_beton(
     src: impl AsRef<Path>,
     out: impl AsRef<Path>,
@@ -55,6 +55,12 @@ fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, 
         bit_planes: options.bit_planes,
         ..ImageOptions::default()
     };
+    if !options.overwrite
+        && !is_same(src, out)
+        && fs::symlink_metadata(out).is_ok_and(|found| !found.is_dir())
+    {
+        return Err(RecutCause::Exists { path: out.to_owned() });
+    }
     let options = WriteOptions {
         threads: options.threads,
         damaged: options.damaged,

@@ -7,11 +7,11 @@
 //! | name begins with a dot, dead link, loop, pipe | nothing; counted                    |
 //!
 //! Links are followed: what they lead to is copied, once for each link (`walk.rs`). A file appears
-//! complete or not at all (`staging.rs`). Existing files are replaced, unless SRC itself is made of
-//! them.
+//! complete or not at all (`staging.rs`). Where DST has files, they are replaced only on request, and never
+//! if SRC itself is made of them. Nothing is written through a link in DST.
 
 use super::atomic_file::{TargetError, check_local};
-use super::dir_tree::{DirTree, check_outside, make_dirs};
+use super::dir_tree::{DirTree, check_empty, check_outside, make_dirs};
 use super::options::{OnUnreadable, RecutOptions};
 use super::pixels::PixelsError;
 use super::progress::ProgressCounter;
@@ -72,6 +72,28 @@ pub enum RecutCause {
         /// A directory of the copy.
         dst: PathBuf,
     },
+    /// The new file exists.
+    #[error("{path:?} already exists: give another name, or allow it to be replaced (`overwrite`)")]
+    Exists {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The folder of the copy has files.
+    #[error(
+        "{path:?} is not empty: choose a new folder, or allow files of the same names to be replaced (`overwrite`)"
+    )]
+    NotEmpty {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A folder of the copy is a link.
+    #[error(
+        "{path:?} is a symbolic link, expected a folder: nothing is written through links in the destination. Remove it, or choose another destination"
+    )]
+    Linked {
+        /// The link.
+        path: PathBuf,
+    },
     /// A file can't be read.
     #[error("{path:?}: {cause}")]
     File {
@@ -99,7 +121,11 @@ impl Cause for RecutCause {
             Self::Same { path }
             | Self::BitPlanes { path }
             | Self::NotAFolder { path }
+            | Self::Linked { path }
             | Self::Inside { dst: path, .. } => Details::of(ErrorKind::Parameter).path(path),
+            Self::Exists { path } | Self::NotEmpty { path } => {
+                Details::of(ErrorKind::AlreadyExists).path(path)
+            }
             Self::File { path, cause: ImageError::Read { source } } => {
                 Details::of_io(source.kind()).path(path)
             }
@@ -154,7 +180,9 @@ pub struct RecutFolderReport {
 ///
 /// # Errors
 ///
-/// If a file can't be read or written. Files that were finished by then stay; each of them is complete.
+/// If a file can't be read or written. Files that were finished by then stay; each of them is complete. If `dst` is
+/// not empty and [`RecutOptions::overwrite`] is not set, or if a link is where a folder of the copy should be, nothing
+/// is written.
 pub fn recut_folder(
     src: impl AsRef<Path>,
     dst: impl AsRef<Path>,
@@ -173,6 +201,9 @@ fn copy_folder(
     }
     check_local(dst)?;
     check_outside(src, dst)?;
+    if !options.overwrite {
+        check_empty(dst)?;
+    }
     let threads = options.thread_count()?;
     let tree = DirTree::of(src, options.links, &options.cancel)?;
     let dirs = make_dirs(src, dst, &tree)?;

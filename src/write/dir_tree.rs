@@ -1,11 +1,13 @@
 //! Lists a folder, and creates the same directories elsewhere.
 
 use super::CancelFlag;
-use super::atomic_file::TargetError;
+use super::atomic_file::{SUFFIX, TargetError};
 use super::copy_folder::RecutCause;
+use super::staging::PREFIX;
 use crate::source::{FolderWalk, Ignored, LinkCounts, Links, ListError, PendingDir, Rules};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The contents of a folder.
@@ -50,13 +52,43 @@ pub(super) fn check_outside(src: &Path, dst: &Path) -> Result<(), RecutCause> {
     Ok(())
 }
 
-/// Creates the copy's directories. If one of them exists as a link into the source folder, this is an
-/// error: nothing is written there.
+/// Refuses a destination that has files, other than those that a killed writer left. Folders without files are what
+/// a copy leaves that has failed.
+pub(super) fn check_empty(dst: &Path) -> Result<(), RecutCause> {
+    let mut left = vec![dst.to_owned()];
+    while let Some(dir) = left.pop() {
+        let entries = match fs::read_dir(&dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries.map_err(TargetError::io("list", &dir))?,
+        };
+        for entry in entries {
+            let entry = entry.map_err(TargetError::io("list", &dir))?;
+            let name = entry.file_name();
+            let name = name.as_encoded_bytes();
+            if name.starts_with(PREFIX.as_bytes()) && name.ends_with(SUFFIX.as_bytes()) {
+                continue;
+            }
+            if !entry.file_type().is_ok_and(|found| found.is_dir()) {
+                return Err(RecutCause::NotEmpty { path: dst.to_owned() });
+            }
+            left.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// Creates the copy's directories. The destination itself may be a link. If a directory in it exists as a link, or is
+/// one of the source folder's, this is an error.
 pub(super) fn make_dirs(
     src: &Path,
     dst: &Path,
     tree: &DirTree,
 ) -> Result<Vec<PathBuf>, RecutCause> {
+    let below = tree.dirs.iter().filter(|dir| !dir.as_os_str().is_empty());
+    let is_link = |dir: &PathBuf| fs::symlink_metadata(dir).is_ok_and(|found| found.is_symlink());
+    if let Some(path) = below.map(|dir| dst.join(dir)).find(is_link) {
+        return Err(RecutCause::Linked { path });
+    }
     let mut created = Vec::with_capacity(tree.dirs.len());
     for dir in &tree.dirs {
         let is_top = dir.as_os_str().is_empty();

@@ -208,6 +208,9 @@ pub struct RecutOptions {
     pub limits: Limits,
     /// How symbolic links are treated when a folder is copied.
     pub links: Links,
+    /// Replaces a file that exists, or files of the same names in a folder that is not empty. Without it, both
+    /// are errors.
+    pub overwrite: bool,
 }
 
 impl Default for RecutOptions {
@@ -222,6 +225,7 @@ impl Default for RecutOptions {
             cancel: CancelFlag::default(),
             limits: Limits::DEFAULT,
             links: Links::default(),
+            overwrite: false,
         }
     }
 }

@@ -213,6 +213,8 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["recut", "photos", "photos"], "which is to be re-cut", "another path"),
         (&["recut", "photos", "photos/cat/new"], "choose a folder outside", "another path"),
         (&["recut", "photos", "text.beton"], "text.beton\" is a file", "name a folder"),
+        (&["recut", "photos", "."], "is not empty", "`--force` replaces files of the same names"),
+        (&["recut", "photos.beton", "text.beton"], "already exists", "`--force` overwrites it"),
         (&["recut", "photos.beton", "photos.beton"], "another name", "another path"),
         (&["recut", "photos.beton", "photos"], "is a directory", "name a file"),
         (

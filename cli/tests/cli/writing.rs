@@ -195,7 +195,7 @@ fn recut_writes_a_folder_or_a_file_again() {
     }
     let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
     assert!(read("again.beton") == read("tiled.beton"), "two ways to the same file");
-    stdout_of(dir.path(), &["recut", "plain.beton", "again.beton", "--tile", "row"]);
+    stdout_of(dir.path(), &["recut", "plain.beton", "again.beton", "--tile", "row", "--force"]);
     assert!(read("again.beton") != read("tiled.beton"), "what is there is replaced");
 }
 
@@ -237,7 +237,7 @@ fn a_killed_recut_leaves_whole_files_only() {
     let whole = dir.path().join("whole");
     for kill in 0..kills {
         let mut child = Command::new(env!("CARGO_BIN_EXE_fuseloop"))
-            .args(["recut", "photos", "killed"])
+            .args(["recut", "photos", "killed", "--force"])
             .current_dir(dir.path())
             .stdout(Stdio::null())
             .spawn()
@@ -247,7 +247,7 @@ fn a_killed_recut_leaves_whole_files_only() {
         child.wait().unwrap();
         assert!(whole_files(&dir.path().join("killed"), &whole) <= 60);
     }
-    stdout_of(dir.path(), &["recut", "photos", "killed"]);
+    stdout_of(dir.path(), &["recut", "photos", "killed", "--force"]);
     assert_eq!(whole_files(&dir.path().join("killed"), &whole), 60);
     assert_eq!(fs::read_dir(dir.path().join("killed")).unwrap().count(), 3, "nothing is left over");
 }

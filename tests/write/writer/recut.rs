@@ -346,7 +346,8 @@ fn all_below(dir: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
 
 fn mirrored(src: &Path, dst: &Path, threads: usize) -> RecutFolderReport {
     let threads = NonZeroUsize::new(threads);
-    recut_folder(src, dst, &RecutOptions { threads, ..RecutOptions::default() }).unwrap()
+    let options = RecutOptions { threads, overwrite: true, ..RecutOptions::default() };
+    recut_folder(src, dst, &options).unwrap()
 }
 
 #[test]
@@ -433,6 +434,42 @@ fn a_copy_inside_its_original_is_refused_and_leaves_no_trace() {
     assert!(!dir.path().join("x").exists());
 }
 
+#[test]
+fn nothing_that_exists_is_replaced_unless_it_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = folder(dir.path());
+    let dst = dir.path().join("dst");
+    mirrored(&src, &dst, 2);
+    fs::write(dst.join("a/1.jpg"), "mine").unwrap();
+    let before = all_below(&dst);
+    // The second folder contains the original.
+    for dst in [&dst, &dir.path().to_owned()] {
+        let error = recut_folder(&src, dst, &RecutOptions::default()).unwrap_err();
+        assert!(matches!(error.cause(), Some(RecutCause::NotEmpty { .. })), "{error}");
+        assert_eq!(error.kind(), fuseloop::ErrorKind::AlreadyExists);
+    }
+    assert!(all_below(&dst) == before);
+    let overwriting = RecutOptions { overwrite: true, ..RecutOptions::default() };
+    recut_folder(&src, &dst, &overwriting).unwrap();
+    assert!(fs::read(dst.join("a/1.jpg")).unwrap() != b"mine");
+
+    // A folder without files, or with what a killed writer left, is as good as none.
+    let empty = dir.path().join("empty");
+    fs::create_dir_all(empty.join("a")).unwrap();
+    fs::create_dir_all(empty.join(".fuseloop-dead.partial")).unwrap();
+    recut_folder(&src, &empty, &RecutOptions::default()).unwrap();
+    assert!(all_below(&empty) == all_below(&dst));
+
+    let [beton, copy] = ["x.beton", "y.beton"].map(|name| dir.path().join(name));
+    write_folder(&src, &beton, &options()).unwrap();
+    fs::write(&copy, "mine").unwrap();
+    let error = recut_beton(&beton, &copy, &RecutOptions::default()).unwrap_err();
+    assert!(matches!(error.cause(), Some(RecutCause::Exists { .. })), "{error}");
+    assert_eq!(fs::read(&copy).unwrap(), b"mine");
+    recut_beton(&beton, &copy, &overwriting).unwrap();
+    assert!(fs::read(&copy).unwrap() != b"mine");
+}
+
 #[cfg(unix)]
 #[test]
 fn links_are_followed_in_the_original_and_refused_in_the_copy() {
@@ -458,12 +495,21 @@ fn links_are_followed_in_the_original_and_refused_in_the_copy() {
     let links = dir.path().join("links");
     fs::create_dir(&links).unwrap();
     symlink(&other, links.join("linked")).unwrap();
-    let error = recut_folder(&src, &links, &RecutOptions::default()).unwrap_err();
-    assert!(matches!(error.cause(), Some(RecutCause::Inside { .. })), "{error}");
+    let overwriting = RecutOptions { overwrite: true, ..RecutOptions::default() };
+    let error = recut_folder(&src, &links, &overwriting).unwrap_err();
+    assert!(matches!(error.cause(), Some(RecutCause::Linked { .. })), "{error}");
+    // A link that leads anywhere else is refused, too, before anything is written.
+    let elsewhere = dir.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::remove_file(links.join("linked")).unwrap();
+    symlink(&elsewhere, links.join("linked")).unwrap();
+    let error = recut_folder(&src, &links, &overwriting).unwrap_err().to_string();
+    assert!(error.contains("linked\" is a symbolic link, expected a folder"), "{error}");
+    assert!(all_below(&elsewhere).is_empty() && fs::read_dir(&links).unwrap().count() == 1);
     fs::remove_file(links.join("linked")).unwrap();
     fs::create_dir_all(links.join("a")).unwrap();
     symlink(src.join("a/1.jpg"), links.join("a/1.jpg")).unwrap();
-    let error = recut_folder(&src, &links, &RecutOptions::default()).unwrap_err().to_string();
+    let error = recut_folder(&src, &links, &overwriting).unwrap_err().to_string();
     assert!(error.contains("1.jpg\" exists and is not a regular file"), "{error}");
     assert!(all_below(&other) == before);
 }
