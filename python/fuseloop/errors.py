@@ -207,7 +207,6 @@ _IN_PYTHON = {
     " (`Limits::max_unpacked_bytes`): unpack the shard, or raise the limit": ": unpack the shard",
     " (`Limits::max_unpacked_bytes`): unpack the file, or raise the limit": ": unpack the file",
     " (`Limits::max_unpacked_bytes`)": "",
-    ", or implement `Source::longest`": "",
     ": fix `Source::longest`": "",
     "field is declared as `As::NdArray`": "kind is 'array'",
     "`Collate::of`": "the `dtype` of `fuseloop.Collate`",

@@ -588,8 +588,8 @@ pub enum CollateError {
     /// The maximum size is 0.
     #[error("a limit of 0 elements, expected at least 1")]
     Empty,
-    /// The source does not report the length of its longest value.
-    #[error("the source does not report the length of its longest value: use `to(max)`")]
+    /// The source does not know the length of its longest value.
+    #[error("the length of its longest value is unknown: use `to(max)`")]
     NoLongest,
     /// The source does not report the sizes of its images.
     #[error(

@@ -314,9 +314,9 @@ pub enum LoadCause {
         /// The field.
         field: String,
     },
-    /// The source does not report the length of the longest value of a field.
+    /// The length of the longest value of a field is unknown: `Source::longest` returns `None`.
     #[error(
-        "field {}: the source does not report the length of its longest value: leave the field out, collate it `to` a length, or implement `Source::longest`",
+        "field {}: the length of its longest value is unknown: leave the field out (`without`), or set its `collate`, such as `ragged`, with the largest length (`to`)",
         Escaped(field)
     )]
     NoLongest {

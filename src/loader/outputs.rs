@@ -17,7 +17,8 @@ use super::targets::{Target, TargetRequest, Targets, TargetsError};
 use crate::decode::ImageReadMode;
 use crate::error::Error;
 use crate::sample::Epoch;
-use crate::source::{Escaped, ObjectField, ObjectFields, Source};
+use crate::source::{Escaped, FieldKind, ObjectField, ObjectFields, Source};
+use crate::warnings::warn;
 use fuseloop_ops::Ops;
 use fuseloop_ops::internals::SampleKey;
 use std::sync::Arc;
@@ -140,6 +141,15 @@ impl OutputSpec {
         Ok(ops)
     }
 
+    /// Returns true if nothing was asked of the field: no ops, no declaration, no form of its batches.
+    fn is_plain(&self) -> bool {
+        self.steps.is_empty()
+            && self.component_ops.is_empty()
+            && self.collate.is_none()
+            && self.target.is_none()
+            && self.array == ArrayRequest::default()
+    }
+
     /// Returns true if a list of the output is by epoch.
     pub(super) fn is_by_epoch(&self) -> bool {
         let own = self.steps.iter().map(|step| &step.pipeline);
@@ -181,6 +191,7 @@ impl OutputRequest {
             set_component_ops(&mut outputs, count, component, &output, pipeline)?;
         }
         outputs.retain(|output| !self.without.iter().any(|name| output.is_called(name)));
+        leave_out_unmeasured(source, &mut outputs);
         if outputs.is_empty() { Err(LoadCause::NoOutputs) } else { Ok(outputs) }
     }
 
@@ -315,6 +326,36 @@ impl OutputRequest {
         });
         Ok(outputs.collect())
     }
+}
+
+/// Leaves out the fields of bytes whose longest value is unknown, and of which nothing was asked, with one warning for
+/// all. They stay where nothing else is left.
+fn leave_out_unmeasured(source: &dyn Source, outputs: &mut Vec<OutputSpec>) {
+    let is_unmeasured = |output: &OutputSpec| {
+        let is_bytes =
+            matches!(source.fields()[output.field].kind, FieldKind::Bytes | FieldKind::Json);
+        is_bytes && output.is_plain() && source.longest(output.field).is_none()
+    };
+    let count_of = |field: usize| outputs.iter().filter(|output| output.field == field).count();
+    // A field with views was asked for.
+    let left_out: Vec<usize> = (0..outputs.len())
+        .filter(|&index| is_unmeasured(&outputs[index]) && count_of(outputs[index].field) == 1)
+        .collect();
+    if left_out.is_empty() || left_out.len() == outputs.len() {
+        return;
+    }
+    let names = left_out.iter().map(|&index| Escaped(&outputs[index].name).to_string());
+    let names: Vec<String> = names.collect();
+    let of = source.paths().next();
+    let of = of.map_or_else(String::new, |path| format!("{}: ", Escaped(&path.to_string_lossy())));
+    warn(format_args!(
+        "{of}the longest value of {} is unknown, so {} left out of the batches: to have one, set its `collate`, such as \
+         `ragged`, with the largest length (`to`); `without` leaves it out without this warning",
+        names.join(", "),
+        if names.len() == 1 { "it is" } else { "they are" },
+    ));
+    let mut index = 0..;
+    outputs.retain(|_| index.next().is_none_or(|index| !left_out.contains(&index)));
 }
 
 /// Returns what the dataset says of its fields.

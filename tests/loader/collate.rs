@@ -4,6 +4,7 @@
 use crate::common::dataset::{self, picture, varied};
 use fuseloop::batch::{Batch, Element, TensorRows};
 use fuseloop::internals::loader::LoaderExt as _;
+use fuseloop::internals::recorded_warnings;
 use fuseloop::loader::Collate;
 use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::{
@@ -352,11 +353,28 @@ fn what_can_not_be_is_told_when_the_loader_is_made() {
     let unknown = || Texts { knows_longest: false, ..Texts::new(vec![vec![0; 8]]) }.loader();
     assert_eq!(
         refused(unknown().collate("text", Collate::ragged())),
-        "output text: the source does not report the length of its longest value: use `to(max)`"
+        "output text: the length of its longest value is unknown: use `to(max)`"
     );
     let loader = unknown().collate("text", Collate::ragged().to(8)).build().unwrap();
     let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
     assert_eq!(batch.ragged::<u8>("text").unwrap().values(), [0; 8]);
+}
+
+#[test]
+fn bytes_of_unknown_length_are_left_out_with_one_warning_unless_they_are_asked_for() {
+    let unknown = || Texts { knows_longest: false, ..Texts::new(vec![vec![0; 8]]) }.loader();
+    let (loader, warnings) = recorded_warnings(|| unknown().build().unwrap());
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.names().collect::<Vec<_>>(), ["place"]);
+    let of_text = |warning: &&String| warning.contains("the longest value of text is unknown");
+    let warnings: Vec<&String> = warnings.iter().filter(of_text).collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("set its `collate`, such as `ragged`"), "{}", warnings[0]);
+    for asked_for in [unknown().pipeline("text", ops![]), unknown().without("place")] {
+        let (error, warnings) = recorded_warnings(|| refused(asked_for));
+        assert!(error.starts_with("field text: the length of its longest value is unknown"), "{error}");
+        assert!(!warnings.iter().any(|warning| of_text(&warning)), "{warnings:?}");
+    }
 }
 
 #[test]
