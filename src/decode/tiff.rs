@@ -94,10 +94,10 @@ impl TiffDecoder {
         let (bottom, right) = (wanted.top + wanted.height, wanted.left + wanted.width);
         for row in wanted.top / height..bottom.div_ceil(height) {
             for column in wanted.left / width..right.div_ceil(width) {
-                let size = file.segment_size(row, column);
-                let row_bytes = file.row_bytes(size.width);
+                let (size, read) = (file.segment_size(row, column), file.size_read(row, column));
+                let row_bytes = file.row_bytes(read.width);
                 let plane_bytes = row_bytes
-                    .checked_mul(file.rows_read(size))
+                    .checked_mul(read.height as usize)
                     .ok_or(DecodeError::Memory { bytes: usize::MAX })?;
                 let all = plane_bytes
                     .checked_mul(planes as usize)

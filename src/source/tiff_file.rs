@@ -9,7 +9,9 @@
 //! (TIFF 6.0, section 2.) The crate `tiff` unpacks strips and tiles; both are called segments here. All that it takes
 //! memory by is checked before: every number that it reads is in the file, each sample has one size, and the size of
 //! a segment is within the limits. It is told that the samples are gray levels, so that it passes on what is stored:
-//! colours are the matter of who decodes an image.
+//! colours are the matter of who decodes an image. Of tiles with LZW it is told that the image has whole ones only: it
+//! would read a tile at the edge in small pieces, between which its LZW decoder takes codes that it has read but not yet
+//! unpacked for missing ones. A tile or strip that is full needs no end code, as in libtiff.
 //!
 //! | read                          | values                                                        |
 //! |-------------------------------|---------------------------------------------------------------|
@@ -31,6 +33,9 @@ use crate::panicked::call_decoder;
 use fuseloop_ops::Size;
 use std::io::{self, Read, Seek, SeekFrom};
 use tiff::decoder::Decoder;
+
+/// The compression LZW.
+const LZW: u64 = 5;
 
 /// The most samples of a pixel.
 const MAX_SAMPLES: u64 = 1024;
@@ -78,9 +83,14 @@ pub(crate) struct TiffFile {
     pub(crate) has_more_pages: bool,
     /// The size of a segment; those at the right and at the bottom may be cut.
     segment: Size,
-    /// The offset of the photometric interpretation, and its bytes if it were gray.
-    gray: (u64, [u8; 2]),
+    /// True if the tiles at the edge of the image are read whole.
+    has_whole_tiles: bool,
+    /// The bytes that the crate reads instead of the file's.
+    patches: Vec<Patch>,
 }
+
+/// Bytes at an offset of a file.
+type Patch = (u64, Vec<u8>);
 
 /// Entries of a directory, each with its values if they are unsigned numbers in the file.
 struct Entries<'a> {
@@ -187,6 +197,21 @@ impl<'a> Entries<'a> {
         }
     }
 
+    /// Returns what makes the last entry of a tag that of one number of 32 bits.
+    fn patch(&self, tag: u64, value: u32) -> Option<Patch> {
+        let is = |at: &&usize| self.number(**at, 2).is_ok_and(|found| found == tag);
+        let at = *self.at.iter().rev().find(is)? + 2;
+        let (count, value) = (1_u64, u64::from(value));
+        let bytes = |number: u64, size: usize| match self.is_big_endian {
+            true => number.to_be_bytes()[8 - size..].to_vec(),
+            false => number.to_le_bytes()[..size].to_vec(),
+        };
+        // A value that is shorter than its place is at the beginning of it.
+        let (wide, rest) = if self.is_big { (8, 4) } else { (4, 0) };
+        let entry = [bytes(4, 2), bytes(count, wide), bytes(value, 4), vec![0; rest]].concat();
+        Some((at as u64, entry))
+    }
+
     /// Returns the size as stored.
     fn size(&self) -> Result<Size, String> {
         let side = |tag| self.one(tag)?.and_then(|side| u32::try_from(side).ok()).ok_or_else(cut);
@@ -248,7 +273,7 @@ impl TiffFile {
         // The most bytes that a byte unpacks to: 64 codes of PackBits, 4096 bytes for a code of LZW of 12 bits.
         let expansion: u64 = match compression {
             1 => 1,
-            5 => 2731,
+            LZW => 2731,
             8 | 32_946 => 1032,
             32_773 => 64,
             other => {
@@ -311,10 +336,10 @@ impl TiffFile {
         if (count, width) != (1, 2) {
             return Err("its photometric interpretation is no number of 16 bits".into());
         }
-        let gray = (at as u64, if entries.is_big_endian { [0, 1] } else { [1, 0] });
+        let gray = if entries.is_big_endian { vec![0, 1] } else { vec![1, 0] };
         let photometric = photometric(&entries, entries.number(at, 2)?, bits)?;
         let segment = segment(&entries, size, max_pixels)?;
-        let whole = Self {
+        let mut whole = Self {
             size,
             orientation: entries.orientation(),
             samples: samples as u16,
@@ -325,12 +350,21 @@ impl TiffFile {
             is_planar,
             has_more_pages: entries.has_more(),
             segment,
-            gray,
+            has_whole_tiles: false,
+            patches: vec![(at as u64, gray)],
         };
         let (across, down) = whole.segments();
+        let is_tiled = whole.is_tiled(&entries)?;
+        if is_tiled && compression == LZW {
+            whole.has_whole_tiles = true;
+            for (tag, count, side) in [(256, across, segment.width), (257, down, segment.height)] {
+                let side = count.checked_mul(side).ok_or("its tiles exceed 2^32 pixels a side")?;
+                whole.patches.extend(entries.patch(tag, side));
+            }
+        }
         let planes = if is_planar { samples } else { 1 };
         let expected = (u64::from(across) * u64::from(down)).saturating_mul(planes);
-        let tags = if whole.is_tiled(&entries)? { [324, 325] } else { [273, 279] };
+        let tags = if is_tiled { [324, 325] } else { [273, 279] };
         for tag in tags {
             let found = entries.find(tag)?.map_or(0, |(_, count, _)| count as u64);
             if found != expected {
@@ -339,7 +373,12 @@ impl TiffFile {
                 ));
             }
         }
-        let least = whole.bytes().ok_or("it has more bytes than there are addresses")? / expansion;
+        let mut bytes = whole.bytes().ok_or("it has more bytes than there are addresses")?;
+        if whole.has_whole_tiles {
+            let row = whole.row_bytes(segment.width) as u64;
+            bytes = bytes.max(row.saturating_mul(segment.height.into()));
+        }
+        let least = bytes / expansion;
         if (file.len() as u64) < least {
             return Err(format!(
                 "{} bytes can't be an image of {size}, which needs {least}",
@@ -381,11 +420,15 @@ impl TiffFile {
         )
     }
 
-    /// Returns the rows of memory that reading a segment needs. The crate takes the tiles at the bottom of all planes
-    /// but the first for whole ones.
-    pub(crate) fn rows_read(&self, size: Size) -> usize {
-        let height = if self.is_planar { self.segment.height } else { size.height };
-        height as usize
+    /// Returns the size of the memory that reading a segment fills: at least [`segment_size`](Self::segment_size). The
+    /// crate takes the tiles at the bottom of all planes but the first for whole ones.
+    pub(crate) fn size_read(&self, row: u32, column: u32) -> Size {
+        let size = self.segment_size(row, column);
+        match self.has_whole_tiles {
+            true => self.segment,
+            false if self.is_planar => Size::new(self.segment.height, size.width),
+            false => size,
+        }
     }
 
     /// Returns the samples that are stored side by side: all of a pixel, or one.
@@ -404,8 +447,8 @@ impl TiffFile {
     ///
     /// If the crate that unpacks segments refuses the directory.
     pub(crate) fn reader<'a>(&self, file: &'a [u8]) -> Result<SegmentReader<'a>, String> {
-        let gray = GrayFile { file, gray: self.gray, position: 0 };
-        call_decoder("tiff", || Decoder::new(gray)).map(SegmentReader)
+        let patched = PatchedFile { file, patches: self.patches.clone(), position: 0 };
+        call_decoder("tiff", || Decoder::new(patched)).map(SegmentReader)
     }
 
     /// Returns all samples of an image as an array `[height, width]`, `[height, width, samples]` or, if it has planes,
@@ -446,17 +489,20 @@ impl TiffFile {
         let (whole_row, mut segment) = (tiff.row_bytes(tiff.size.width), vec![]);
         for (plane, row) in (0..planes).flat_map(|plane| (0..down).map(move |row| (plane, row))) {
             for column in 0..across {
-                let size = tiff.segment_size(row, column);
-                let row_bytes = tiff.row_bytes(size.width);
-                segment.resize(row_bytes * tiff.rows_read(size), 0);
+                let (size, read) = (tiff.segment_size(row, column), tiff.size_read(row, column));
+                let (row_bytes, row_read) =
+                    (tiff.row_bytes(size.width), tiff.row_bytes(read.width));
+                let segment_bytes = row_read.saturating_mul(read.height as usize);
+                segment.try_reserve_exact(segment_bytes).map_err(memory)?;
+                segment.resize(segment_bytes, 0);
                 reader.read((plane * down + row) * across + column, &mut segment)?;
                 let top = plane as usize * tiff.size.height as usize
                     + (row * tiff.segment.height) as usize;
                 let left = tiff.row_bytes(column * tiff.segment.width);
                 let rows = elements.chunks_exact_mut(whole_row).skip(top);
-                let read = segment.chunks_exact(row_bytes).take(size.height as usize);
+                let read = segment.chunks_exact(row_read).take(size.height as usize);
                 for (from, to) in read.zip(rows) {
-                    to[left..left + row_bytes].copy_from_slice(from);
+                    to[left..left + row_bytes].copy_from_slice(&from[..row_bytes]);
                 }
             }
         }
@@ -465,10 +511,10 @@ impl TiffFile {
 }
 
 /// Unpacks segments.
-pub(crate) struct SegmentReader<'a>(Decoder<GrayFile<'a>>);
+pub(crate) struct SegmentReader<'a>(Decoder<PatchedFile<'a>>);
 
 impl SegmentReader<'_> {
-    /// Unpacks a segment into a buffer of its size. Its samples are in the machine's byte order.
+    /// Unpacks a segment into a buffer of the [size](TiffFile::size_read) that is read. Its samples are in the machine's byte order.
     ///
     /// # Errors
     ///
@@ -478,22 +524,23 @@ impl SegmentReader<'_> {
     }
 }
 
-/// A TIFF whose photometric interpretation reads as gray.
-struct GrayFile<'a> {
+/// A TIFF of which some bytes read as others.
+struct PatchedFile<'a> {
     file: &'a [u8],
-    gray: (u64, [u8; 2]),
+    patches: Vec<Patch>,
     position: u64,
 }
 
-impl Read for GrayFile<'_> {
+impl Read for PatchedFile<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let start = usize::try_from(self.position).unwrap_or(usize::MAX).min(self.file.len());
         let bytes = &self.file[start..];
         let count = bytes.len().min(out.len());
         out[..count].copy_from_slice(&bytes[..count]);
-        for (at, byte) in (self.gray.0..).zip(self.gray.1) {
+        let bytes = self.patches.iter().flat_map(|(at, bytes)| (*at..).zip(bytes));
+        for (at, byte) in bytes {
             if let Some(to) = at.checked_sub(start as u64).filter(|&to| to < count as u64) {
-                out[to as usize] = byte;
+                out[to as usize] = *byte;
             }
         }
         self.position = (start + count) as u64;
@@ -501,7 +548,7 @@ impl Read for GrayFile<'_> {
     }
 }
 
-impl Seek for GrayFile<'_> {
+impl Seek for PatchedFile<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let position = match to {
             SeekFrom::Start(position) => Some(position),
