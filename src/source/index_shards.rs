@@ -100,12 +100,15 @@ fn scan(shard: &Shard) -> Result<(Kind, ShardIndex), BoxError> {
         }
         #[cfg(feature = "tar")]
         format => {
-            let index = tar::scan(shard, &Limits::DEFAULT).map_err(|error| match format {
+            let scanned = tar::scan(shard, &Limits::DEFAULT).map_err(|error| match format {
                 // Any other name may be that of a tar file.
                 open::FileFormat::Beton | open::FileFormat::Folder => not_a_shard(shard, &error),
                 _ => error.into(),
             })?;
-            Ok((Kind::Tar, index))
+            if scanned.is_open {
+                tar::warn_of_open(std::iter::once(&shard.location));
+            }
+            Ok((Kind::Tar, scanned.index))
         }
         #[cfg(not(feature = "tar"))]
         _ => {

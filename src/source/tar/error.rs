@@ -194,6 +194,15 @@ pub(crate) enum TarDamage {
         /// The size in the header, in bytes.
         size: u64,
     },
+    /// A file is stored without its holes.
+    #[error(
+        "{} is a sparse file, of which only the parts between its holes are stored: write the archive without `--sparse`",
+        Escaped(name)
+    )]
+    Sparse {
+        /// The name of the member.
+        name: String,
+    },
     /// A member has two long names, two PAX headers, or a long name and a PAX path that differ.
     #[error("two headers that name the same member")]
     Twice,

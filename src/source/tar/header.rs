@@ -8,7 +8,6 @@
 //! |    156 |    1 | `typeflag` | see [`MemberKind`]                                              |
 //! |    257 |    6 | `magic`    | `ustar\0`: there is a prefix                                    |
 //! |    345 |  155 | `prefix`   | precedes the name, with a `/` between them                      |
-//! |    482 |    1 |            | in GNU's sparse files: whether a block of their map follows     |
 //!
 //! From POSIX.1-2017 (pax) and GNU tar's manual. The checksum may also be a sum of signed bytes, as old
 //! programs wrote it; every other reader accepts that too.
@@ -43,8 +42,8 @@ pub(super) enum MemberKind {
     Pax,
     /// `g`: the data describes all later members.
     PaxGlobal,
-    /// `S`: a file with holes, in GNU's old form; `more` if blocks of its map follow.
-    Sparse { more: bool },
+    /// `S`: a file with holes, in GNU's old form.
+    Sparse,
     /// Any other letter: the data is skipped.
     Other,
 }
@@ -77,7 +76,7 @@ fn kind(block: &[u8; BLOCK], name: &[u8]) -> MemberKind {
         // Solaris writes X for x.
         b'x' | b'X' => MemberKind::Pax,
         b'g' => MemberKind::PaxGlobal,
-        b'S' => MemberKind::Sparse { more: block[482] != 0 },
+        b'S' => MemberKind::Sparse,
         _ => MemberKind::Other,
     }
 }

@@ -7,10 +7,11 @@
 //! | found                                   | action                                              |
 //! |-----------------------------------------|-----------------------------------------------------|
 //! | a file                                  | returned: its name and the offset of its data       |
-//! | link, folder, device, FIFO, sparse file | skipped, never followed                             |
+//! | link, folder, device, FIFO              | skipped, never followed                             |
+//! | sparse file                             | refused: its holes are not stored                   |
 //! | GNU long name `L`, PAX header `x`       | stored for the member that follows it               |
 //! | PAX global header `g`                   | skipped; refused if it has a path or a size         |
-//! | end of the file after a member          | the end: some writers omit the zeros                |
+//! | end of the file after a member          | the end, with a warning: some writers omit the zeros |
 //!
 //! If readers differ on the contents of an archive, it is refused: a link with data, two names for one
 //! member, anything after the end. The size in a PAX header applies to its member, not to the headers
@@ -45,6 +46,8 @@ pub(super) struct Members {
     len: Option<u64>,
     longest: u64,
     ended: bool,
+    /// True if the archive has ended without zeros.
+    is_open: bool,
 }
 
 /// A file in an archive.
@@ -79,7 +82,12 @@ impl Members {
     }
 
     fn new(feed: Box<dyn Feed>, len: Option<u64>, longest: u64) -> Self {
-        Self { feed, at: 0, left: 0, padding: 0, len, longest, ended: false }
+        Self { feed, at: 0, left: 0, padding: 0, len, longest, ended: false, is_open: false }
+    }
+
+    /// Returns true if the archive ended behind a member, without the zeros that end an archive.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// Returns the next file; `None` at the end and on every later call.
@@ -101,13 +109,15 @@ impl Members {
             };
             let is_sparse = next_member.pax.as_ref().is_some_and(|pax| pax.is_sparse);
             let name = next_member.name_or(header.name).map_err(found)?;
-            match header.kind {
-                MemberKind::Empty if size > 0 => return Err(found(TarDamage::HasData { size })),
-                MemberKind::Sparse { more } => self.pass_map(more)?,
-                _ => {}
+            if header.kind == MemberKind::Empty && size > 0 {
+                return Err(found(TarDamage::HasData { size }));
+            }
+            if header.kind == MemberKind::Sparse || is_sparse {
+                let name = String::from_utf8_lossy(&name).into_owned();
+                return Err(found(TarDamage::Sparse { name }));
             }
             self.begin(at, size)?;
-            if header.kind == MemberKind::File && !is_sparse {
+            if header.kind == MemberKind::File {
                 return Ok(Some(Member { name, offset: self.at, size }));
             }
             next_member = NextMember::default();
@@ -157,7 +167,10 @@ impl Members {
         match filled {
             0 if at == 0 => Err(found(TarDamage::Empty)),
             _ if !next_member.is_nothing() => Err(found(TarDamage::Dangling)),
-            0 => Ok(None),
+            0 => {
+                self.is_open = true;
+                Ok(None)
+            }
             BLOCK => self.tail(at).map(|()| None),
             _ => Err(found(TarDamage::HalfHeader { found: filled })),
         }
@@ -259,19 +272,6 @@ impl Members {
             return Ok(());
         }
         Err(LocatedDamage { at: start, kind: TarDamage::Short { size, end: self.at } })
-    }
-
-    /// Skips the rest of an old sparse file's map: each block says whether another one follows.
-    fn pass_map(&mut self, mut more: bool) -> Result<(), LocatedDamage> {
-        while more {
-            let at = self.at;
-            let (block, filled) = self.block()?;
-            if filled < BLOCK {
-                return Err(LocatedDamage { at, kind: TarDamage::HalfHeader { found: filled } });
-            }
-            more = block[504] != 0;
-        }
-        Ok(())
     }
 
     /// Reads the next block; fewer bytes only at the end.

@@ -34,11 +34,11 @@ pub(crate) use error::TarError;
 pub use options::TarOptions;
 pub use stream::TarStream;
 
-pub(in crate::source) use scan::scan;
+pub(in crate::source) use scan::{Scanned, scan, warn_of_open};
 
 use super::columns::{ColumnValue, with_nul};
 use super::file::LengthCheck;
-use super::shards::{Shard, ShardIndex, Shards};
+use super::shards::{Shard, Shards};
 use super::{
     BoxError, Buffer, ClassNames, FieldSpec, ImageExtent, Location, ObjectFields, Record, RunPlan,
     SampleLocation, Source, Value, classes, index_file,
@@ -108,7 +108,10 @@ impl Tar {
     pub(in crate::source) fn of(shards: Shards, options: &TarOptions) -> Result<Self, TarError> {
         let indexed = |shard: &Shard| indexed(shard, options.limits_of());
         let indexes = parallel::map(shards.all(), indexed)?;
-        let indexes = indexes.into_iter().collect::<Result<Vec<ShardIndex>, TarError>>()?;
+        let scanned = indexes.into_iter().collect::<Result<Vec<Scanned>, TarError>>()?;
+        let open = shards.locations().zip(&scanned).filter(|(_, scanned)| scanned.is_open);
+        warn_of_open(open.map(|(location, _)| location));
+        let indexes = scanned.into_iter().map(|scanned| scanned.index).collect();
         let plan = Arc::new(ShardPlan::new(&shards, indexes, options)?);
         Ok(Self { shards, plan })
     }
@@ -163,10 +166,10 @@ impl Tar {
 }
 
 /// The offsets of a shard's samples, from its index file or from its headers.
-fn indexed(shard: &Shard, limits: &Limits) -> Result<ShardIndex, TarError> {
+fn indexed(shard: &Shard, limits: &Limits) -> Result<Scanned, TarError> {
     let index = index_file::load(shard, index_file::Kind::Tar)
         .map_err(|error| TarError::Open(error.into()))?;
-    index.map_or_else(|| scan(shard, limits), Ok)
+    index.map_or_else(|| scan(shard, limits), |index| Ok(Scanned { index, is_open: false }))
 }
 
 impl Source for Tar {

@@ -15,6 +15,7 @@ use crate::source::{
     BoxError, Escaped, FieldSpec, Fingerprint, Location, OwnedValue, Record, SampleLocation, Source,
 };
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The state that all passes over the shards share.
 pub(super) struct TarInner {
@@ -23,6 +24,8 @@ pub(super) struct TarInner {
     pub(super) fields: Vec<FieldSpec>,
     limits: Limits,
     pub(super) name: String,
+    /// True if it was told that a shard may have been cut short.
+    pub(super) has_warned: AtomicBool,
 }
 
 /// A shard that exists.
@@ -55,6 +58,7 @@ impl TarInner {
             columns,
             limits: *options.limits_of(),
             name: shards.name(),
+            has_warned: AtomicBool::new(false),
         })
     }
 

@@ -9,6 +9,7 @@
 
 use super::error::LocatedDamage;
 use super::records::TarInner;
+use super::scan::warn_of_open;
 use super::walk::{FoundSample, SampleWalk};
 use super::{TarError, TarOptions};
 use crate::error::Error;
@@ -18,6 +19,7 @@ use crate::source::{BoxError, ClassNames, FieldSpec, ObjectFields, classes};
 use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Samples of tar files in sequence: plain, `.gz` or `.zst`, detected by their first bytes.
 ///
@@ -212,6 +214,9 @@ impl Walking {
             {
                 self.walk = Some((shard, walk));
                 return Ok(Some((shard, met)));
+            }
+            if walk.is_open() && !inner.has_warned.swap(true, Ordering::Relaxed) {
+                warn_of_open(iter::once(&inner.shards[shard].location));
             }
         }
     }

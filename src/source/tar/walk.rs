@@ -83,6 +83,11 @@ impl SampleWalk {
         Ok(Some(FoundSample { key, parts }))
     }
 
+    /// Returns true if the shard has ended without the zeros that end an archive.
+    pub(super) fn is_open(&self) -> bool {
+        self.members.is_open()
+    }
+
     /// Returns the next member that belongs to a sample.
     fn advance(&mut self) -> Result<Option<(MemberRole, Member)>, LocatedDamage> {
         while let Some(member) = self.members.next()? {
