@@ -96,6 +96,18 @@ impl<'a> TextFiles<'a> {
 
     /// Reads a file of UTF-8, without the byte order mark at its beginning.
     pub(super) fn read(&self, path: &Path) -> Result<String, AnnotationError> {
+        let mut bytes = self.bytes(path)?;
+        if bytes.starts_with("\u{feff}".as_bytes()) {
+            bytes.drain(..3);
+        }
+        String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            AnnotationError::damaged(path, format!("byte {at}: the text is not UTF-8: save it so"))
+        })
+    }
+
+    /// Reads the bytes of a file.
+    pub(super) fn bytes(&self, path: &Path) -> Result<Vec<u8>, AnnotationError> {
         let mut bytes = vec![];
         let read = read_file(path, self.limits.max_sample_bytes, &mut bytes);
         read.map_err(AnnotationError::io(path))?;
@@ -105,12 +117,6 @@ impl<'a> TextFiles<'a> {
             let what = format!("the annotations up to here have {all} bytes");
             return Err(AnnotationError::limit(path, what, max));
         }
-        if bytes.starts_with("\u{feff}".as_bytes()) {
-            bytes.drain(..3);
-        }
-        String::from_utf8(bytes).map_err(|error| {
-            let at = error.utf8_error().valid_up_to();
-            AnnotationError::damaged(path, format!("byte {at}: the text is not UTF-8: save it so"))
-        })
+        Ok(bytes)
     }
 }

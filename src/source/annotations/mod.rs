@@ -23,6 +23,7 @@ mod mask_folder;
 mod tests;
 mod voc;
 mod voc_xml;
+mod xml_text;
 mod yolo;
 mod yolo_data;
 mod yolo_text;

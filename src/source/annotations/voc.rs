@@ -9,6 +9,7 @@
 use super::error::{AnnotationError, Problems, split_damaged};
 use super::files::{IMAGES, TextFiles, has_file, has_pair, list, stem};
 use super::voc_xml::{self, VocFile, VocObject};
+use super::xml_text;
 use super::{Annotated, Column, Parts, floats, ints};
 use crate::parallel;
 use crate::sample::Limits;
@@ -100,11 +101,12 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Annot
             return Ok(Err(Problems::from(problem.clone())));
         }
         // What one file has wrong is not wrong with the others.
-        let text = match texts.read(&sample.annotation) {
+        let bytes = match texts.bytes(&sample.annotation) {
             Err(AnnotationError::Damaged { reason, .. }) => return Ok(Err(reason.into())),
-            text => text?,
+            bytes => bytes?,
         };
-        Ok(voc_xml::parse(&text).map_err(Problems::from))
+        let text = xml_text::decode(bytes);
+        Ok(text.and_then(|text| voc_xml::parse(&text)).map_err(Problems::from))
     };
     let files: Result<Vec<Result<VocFile, Problems>>, AnnotationError> =
         parallel::map(&samples, read)?.into_iter().collect();
