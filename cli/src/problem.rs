@@ -220,6 +220,7 @@ fn source_help(error: &SourceError) -> Option<&'static str> {
         OpenError::Field(FieldError::CustomUnknown { .. }) => Some(
             "`fuseloop info FILE --custom NAME=BYTES:ALIGN` shows it; in a program, declare it in `OpenOptions::custom_fields`",
         ),
+        OpenError::Other(_) => Some("`fuseloop info --help` shows what can be opened"),
         OpenError::Header(_) | OpenError::Unknown(_) | OpenError::Field(_) => {
             Some("is it a .beton file? `fuseloop write FOLDER OUT.beton` writes one")
         }
@@ -349,9 +350,9 @@ fn recut_help(error: &RecutCause) -> Option<&'static str> {
         RecutCause::Same { .. } | RecutCause::Inside { .. } => {
             Some("choose another path for the copy: the original is never changed")
         }
-        RecutCause::NotAFolder { .. } => Some("name a folder for the copy, which may be new"),
         RecutCause::Exists { .. } => Some("`--force` overwrites it"),
         RecutCause::NotEmpty { .. } => Some("`--force` replaces files of the same names"),
+        RecutCause::NotAFolder { .. } => Some("name a folder for the copy, which may be new"),
         RecutCause::File { cause: ImageError::Read { .. }, .. } => {
             Some("`--damaged skip` leaves such files out and lists them")
         }

@@ -50,6 +50,7 @@ pub(crate) mod npy;
 )]
 pub(crate) mod object_fields;
 pub(crate) mod open;
+mod other_formats;
 #[cfg(any(feature = "cuda", feature = "remote"))]
 pub(crate) mod private;
 pub mod remote;

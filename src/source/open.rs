@@ -26,6 +26,7 @@ use super::beton::{OpenError, SourceCause};
 #[cfg(not(all(feature = "tar", feature = "tfrecord")))]
 use super::feature::NeedsFeature;
 use super::fixed_length::{self, FixedLength};
+use super::other_formats;
 use super::shards::{Shard, Shards};
 use super::{
     Beton, Concat, Escaped, Folder, FolderOptions, Location, OpenOptions, Source, SourceError,
@@ -307,13 +308,17 @@ fn betons(names: &str) -> Result<Vec<Beton>, Error> {
     opened.into_iter().map(|file| file.map_err(named)).collect()
 }
 
-/// Says of a file that is no `.beton` file, and not called one, that its extension tells no other format.
+/// Says of a file that is no `.beton` file, and not called one, what it is, or that its extension tells no other format.
 fn unknown(path: &Path, error: SourceError) -> SourceError {
     match error {
         SourceError { kind: SourceCause::Open(OpenError::Header(header)), .. }
             if path.extension().is_none_or(|extension| extension != "beton") =>
         {
-            SourceError { path: path.to_owned(), kind: OpenError::Unknown(header).into() }
+            let kind = match other_formats::what_to_do(path) {
+                Some(what) => OpenError::Other(what),
+                None => OpenError::Unknown(header),
+            };
+            SourceError { path: path.to_owned(), kind: kind.into() }
         }
         error => error,
     }

@@ -110,6 +110,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "tar",
             "tfrecord",
             "boxed",
+            "other_formats",
             "open",
             "index_shards",
             "mod",

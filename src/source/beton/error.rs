@@ -42,6 +42,9 @@ pub enum OpenError {
     /// The file is no `.beton` file, and its name has no other known extension.
     #[error("{0}, and its extension is not one of .tar, .tfrecord, .csv, .tsv and .jsonl")]
     Unknown(HeaderError),
+    /// The file has a format that no dataset has.
+    #[error("no dataset: {0}")]
+    Other(String),
     /// A range of the file can't be read.
     #[error(transparent)]
     Read(#[from] ReadCause),
@@ -145,7 +148,7 @@ impl Cause for OpenError {
         match self {
             Self::Io(error) => Details::of_io(error.kind()),
             Self::Read(kind) => kind.details(),
-            Self::Header(_) | Self::Unknown(_) | Self::Field(_) => format,
+            Self::Header(_) | Self::Unknown(_) | Self::Other(_) | Self::Field(_) => format,
             Self::SampleTable { start, .. } | Self::AllocationTable { start, .. } => {
                 format.offset(*start)
             }

@@ -32,14 +32,14 @@ pub enum ListError {
     #[error("the listing was cancelled")]
     Cancelled,
     /// No image was found.
-    #[error("{path:?}: no {LISTED} file found ({ignored} other names{}{})", and(links), such_as(*hint))]
+    #[error("{path:?}: no {LISTED} file found ({ignored} other names{}{})", and(links), such_as(hint.as_deref()))]
     Empty {
         /// The folder.
         path: PathBuf,
         /// The number of files that are not images.
         ignored: u64,
-        /// Why files of a format that the build leaves out are among them.
-        hint: Option<&'static str>,
+        /// What is among them: images that were left out, or files of another format.
+        hint: Option<String>,
         /// How the links in the folder were treated.
         links: LinkCounts,
     },

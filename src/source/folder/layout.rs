@@ -34,6 +34,7 @@ use super::names::Names;
 use super::options::Labels;
 use super::walk::{self, FolderWalk, Listing, PendingDir, Rules};
 use crate::parallel;
+use crate::source::image_names::is_picture;
 use crate::source::{Escaped, Location};
 use crate::warnings::warn;
 use std::collections::{BTreeMap, HashMap};
@@ -88,12 +89,30 @@ impl ListedFiles {
             let mut reasons = self.ignored.first.iter().map(|(_, reason)| *reason);
             let hint =
                 reasons.find(|reason| reason.contains("a build of fuseloop") || *reason == BESIDE);
-            let hint = hint
-                .map(|hint| if hint == BESIDE { "images beside the class folders" } else { hint });
+            let hint = match hint {
+                Some(BESIDE) => Some("images beside the class folders".to_owned()),
+                Some(hint) => Some(hint.to_owned()),
+                None => of_other_format(&self.ignored),
+            };
             return Err(ListError::Empty { path: path.to_owned(), ignored, hint, links });
         }
         Ok(self)
     }
+}
+
+/// Names the most frequent extension of files that may be meant as samples, and what to do with them.
+fn of_other_format(ignored: &Ignored) -> Option<String> {
+    let advice = |extension: &str| match extension {
+        "npy" | "npz" | "pt" => {
+            Some("arrays are members of tar shards, or given as a dataset of Python")
+        }
+        picture if is_picture(picture) => Some("convert the pictures to a format that is read"),
+        _ => None,
+    };
+    let known = ignored.extensions.iter();
+    let known = known.filter_map(|(extension, count)| Some((count, extension, advice(extension)?)));
+    let (count, extension, advice) = known.max_by_key(|(count, ..)| **count)?;
+    Some(format!("{count} .{extension}: {advice}"))
 }
 
 /// Lists the images of a folder.

@@ -253,7 +253,7 @@ mod tests {
         let dir = tree(&["a/1.gif", "a/2.txt"]);
         let error = opened(dir.path()).unwrap_err().to_string();
         let names = image_names::LISTED;
-        assert!(error.ends_with(&format!("no {names} file found (2 other names)")), "{error}");
+        assert!(error.ends_with(&format!("no {names} file found (2 other names, such as 1 .gif: convert the pictures to a format that is read)")), "{error}");
         assert!(matches!(opened(&dir.path().join("no")), Err(ListError::Io { .. })));
     }
 
