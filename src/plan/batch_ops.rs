@@ -227,8 +227,8 @@ pub(super) fn check_last(ops: &Ops, op_index: usize) -> Result<(), PlanError> {
             Ok(())
         }
         Some(OpClass::Batch(_) | OpClass::MultiImage(_)) => refused(
-            "one sample at a time (put it before the ops that mix samples, where it changes each of the images that they \
-             put together; ops on objects alone may follow, such as SanitizeBoundingBoxes)",
+            "one sample at a time (put it before the ops that mix samples: only ops on objects, such as \
+             SanitizeBoundingBoxes, may follow them)",
             "a mixed batch",
         ),
         Some(OpClass::HostBatch(_)) => refused(
@@ -304,8 +304,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "op 1 of the list: RandomHorizontalFlip takes one sample at a time (put it before \
-             the ops that mix samples, where it changes each of the images that they put together; ops on objects \
-             alone may follow, such as SanitizeBoundingBoxes), but gets a mixed batch"
+             the ops that mix samples: only ops on objects, such as SanitizeBoundingBoxes, may follow them), but gets a \
+             mixed batch"
         );
     }
 }

@@ -554,11 +554,11 @@ fn lists_that_can_not_be_mixed_are_refused() {
         (ops![Mosaic::new(), ToChannelsFirst], "takes one sample at a time (put it before the ops"),
         (
             ops![Mosaic::new(), ClampKeyPoints, RandomHorizontalFlip::new(0.5).unwrap()],
-            "where it changes each of the images that they put together",
+            "put it before the ops that mix samples",
         ),
         (
             ops![Mosaic::new(), RandomApply::new(ops![ClampKeyPoints])],
-            "ops on objects alone may follow, such as SanitizeBoundingBoxes",
+            "only ops on objects, such as SanitizeBoundingBoxes, may follow them",
         ),
         (
             ops![RandomApply::new(ops![Mosaic::new()])],
