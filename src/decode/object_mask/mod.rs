@@ -29,6 +29,7 @@ mod tests;
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::memory;
+use polygon::{Changes, Union};
 use raster::Raster;
 use rle::Runs;
 use serde_core::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess};
@@ -257,10 +258,16 @@ impl ObjectMask {
         let mut raster = Raster::new(out, size);
         match &self.0 {
             Shape::Polygons(polygons) => {
-                for coordinates in polygons {
-                    DefaultFloats::during(|| polygon::toggle(coordinates, &mut raster));
-                    raster.add();
+                let changes =
+                    |coordinates| DefaultFloats::during(|| Changes::of(coordinates, size));
+                if let [coordinates] = &polygons[..] {
+                    changes(coordinates).toggle(&mut raster);
+                } else {
+                    let mut union = Union::new(size);
+                    polygons.iter().for_each(|coordinates| union.add(changes(coordinates)));
+                    union.toggle(&mut raster);
                 }
+                raster.add();
             }
             Shape::Runs(runs) => {
                 runs.toggle(&mut raster);

@@ -27,10 +27,6 @@ impl<'a> Raster<'a> {
         Self { pixels, size, columns: nothing(), rows: nothing() }
     }
 
-    pub(super) fn size(&self) -> Size {
-        self.size
-    }
-
     /// From this pixel of a column on, the shape begins where it ended, and ends where it began. A `row` below
     /// the mask changes nothing: columns do not go on in the next one.
     pub(super) fn toggle(&mut self, column: u32, row: u32) {

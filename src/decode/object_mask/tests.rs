@@ -310,3 +310,24 @@ fn coordinates_are_read_exactly() {
     };
     assert_eq!(polygons[0][0].to_bits(), digits.parse::<f64>().unwrap().to_bits());
 }
+
+/// What is outside the mask costs no more than what is inside: not a column for each edge, nor the mask for each polygon.
+#[test]
+fn points_far_outside_take_no_time() {
+    let size = Size::new(1000, 1000);
+    let start = std::time::Instant::now();
+    // Triangles that each hold the whole mask.
+    let far = FARTHEST;
+    let triangle = |k: usize| vec![-far, -far + k as f64, far, -far, 0.0, far];
+    let many = ObjectMask::from_polygons((0..2_000).map(triangle).collect()).unwrap();
+    assert!(filled(&many, size).iter().all(|pixel| *pixel == 1));
+    // A line that goes to and fro above the mask and below it, and encloses nothing of it.
+    let to_and_fro = (0..MOST_POINTS / 2 - 8).flat_map(|k| {
+        let x = if k % 2 == 0 { -far } else { far };
+        [x, if k < 200_000 { -5.0 } else { 2000.0 }]
+    });
+    let lines = ObjectMask::from_polygons(vec![to_and_fro.collect()]).unwrap();
+    // It passes the mask when it goes down, and when it returns to its first point.
+    assert!(filled(&lines, size).iter().filter(|pixel| **pixel == 1).count() < 1_000_000);
+    assert!(start.elapsed() < std::time::Duration::from_secs(5), "{:?}", start.elapsed());
+}
