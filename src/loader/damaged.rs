@@ -21,8 +21,8 @@ pub enum OnDamaged {
     /// The epoch ends with the error, after the batches before it.
     #[default]
     Fail,
-    /// The row is left out: its batch is shorter, and all other rows are unchanged. Not available with
-    /// several ranks, whose batches would have different lengths.
+    /// The row is left out: its batch is shorter, and all other rows are unchanged. An epoch of which all rows are left
+    /// out is an error. Not available with several ranks, whose batches would have different lengths.
     Skip,
     /// Another sample of the epoch replaces it, drawn by the seed, the epoch and the damaged sample: the
     /// same one for any number of workers. Batches keep their lengths.
@@ -126,6 +126,12 @@ impl DamageLog {
         }
         known.insert(sample);
         quarantine.samples.push(Quarantined { sample, epoch, error: error.to_string() });
+    }
+
+    /// Returns the error of the first damaged sample.
+    pub(super) fn first_error(&self) -> String {
+        let first = self.report().samples.into_iter().next();
+        first.map_or_else(String::new, |first| first.error)
     }
 
     pub(super) fn report(&self) -> Quarantine {

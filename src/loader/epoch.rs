@@ -1,6 +1,7 @@
 //! One run over an epoch: its batches and its position.
 
 use super::cursor::{Cursor, CursorError};
+use super::damaged::DamageLog;
 use super::error::LoadCause;
 use super::stage::LoaderStage;
 use crate::batch::Batch;
@@ -25,6 +26,7 @@ use std::time::Duration;
 pub struct Batches {
     run: EpochRun<LoaderStage>,
     position: Arc<RunPosition>,
+    damage: Arc<DamageLog>,
     /// Dropped after the run.
     _view: RunView,
     /// Keeps the threads of a loader that was dropped.
@@ -56,11 +58,11 @@ impl Drop for RunView {
 impl Batches {
     pub(super) fn new(
         run: EpochRun<LoaderStage>,
-        position: Arc<RunPosition>,
+        (position, damage): (Arc<RunPosition>, Arc<DamageLog>),
         view: Option<Arc<dyn Source>>,
         engine: Arc<Engine<LoaderStage>>,
     ) -> Self {
-        Self { run, position, _view: RunView(view), _engine: engine }
+        Self { run, position, damage, _view: RunView(view), _engine: engine }
     }
 
     /// Returns the epoch.
@@ -129,6 +131,12 @@ impl Batches {
                 let (epoch, rows) = (self.epoch(), self.position.rows);
                 return Some(Err(LoadCause::NoBatch { epoch, rows }.into()));
             }
+            None if self.position.is_at_start() && self.run.skipped() > 0 => {
+                self.position.failed();
+                let (epoch, skipped) = (self.epoch(), self.run.skipped());
+                let first = self.damage.first_error();
+                return Some(Err(LoadCause::AllSkipped { epoch, skipped, first }.into()));
+            }
             Some(Ok(batch)) => self.position.delivered(batch.index() + 1),
             Some(Err(_)) => self.position.failed(),
             None => self.position.ended(),
@@ -146,7 +154,8 @@ impl Iterator for Batches {
     }
 
     /// The upper bound is [`remaining`](Self::remaining). The lower bound is 0, because an error ends the
-    /// epoch early, and damaged samples that are skipped may be all of a batch's: the iterator is not an
+    /// epoch early, and damaged samples that are skipped may be all of a batch's, so that it is not delivered (if they
+    /// are all of an epoch's, the epoch is an error): the iterator is not an
     /// [`ExactSizeIterator`].
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.run.size_hint()
@@ -197,9 +206,14 @@ impl RunPosition {
         self.batches.fetch_or(FAILED, Ordering::Relaxed);
     }
 
+    /// Returns true if the run is a whole epoch of which nothing was delivered.
+    fn is_at_start(&self) -> bool {
+        self.batches.load(Ordering::Relaxed) == 0
+    }
+
     /// Returns true if the run is a whole epoch of a stream of unknown length, and nothing was delivered.
     fn is_without_batches(&self) -> bool {
-        self.total == UNKNOWN && self.batches.load(Ordering::Relaxed) == 0
+        self.total == UNKNOWN && self.is_at_start()
     }
 
     /// Moves to the end of the epoch: the last batches may have lost all their rows and were not

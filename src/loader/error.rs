@@ -390,6 +390,19 @@ pub enum LoadCause {
         /// The rows of a batch over all ranks.
         rows: u64,
     },
+    /// All samples of an epoch are damaged, and were skipped.
+    #[error(
+        "epoch {}: all {skipped} samples that were read are damaged and were skipped, so there is no batch. The first of them: {first}",
+        epoch.0
+    )]
+    AllSkipped {
+        /// The epoch.
+        epoch: Epoch,
+        /// The number of samples.
+        skipped: u64,
+        /// The error of one of them.
+        first: String,
+    },
     /// The names of the classes can't be read.
     #[error("{}: {error}", Escaped(dataset))]
     Classes {
@@ -877,6 +890,7 @@ impl Cause for LoadCause {
             Self::OnDevice { output, .. } => Details::of(ErrorKind::Device).field(output),
             Self::MaskJpegs { field, .. } => Details::of(ErrorKind::Format).field(field),
             Self::NoPictures { field } => Details::of(ErrorKind::Damaged).field(field),
+            Self::AllSkipped { .. } => Details::of(ErrorKind::Damaged),
             Self::NoLongest { field } => unsupported.field(field),
             Self::TooLarge { field, .. } => memory.field(field),
             Self::BatchBytes { .. } => memory,

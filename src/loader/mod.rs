@@ -225,7 +225,10 @@ impl Loader {
         match run.next() {
             Some(batch) => Ok(batch.map_err(LoadCause::Run)?.into()),
             // All rows were skipped.
-            None => Err(LoadCause::NoBatch { epoch, rows: rows.get() as u64 }),
+            None => {
+                let (skipped, first) = (rows.get() as u64, self.shared.damage_log.first_error());
+                Err(LoadCause::AllSkipped { epoch, skipped, first })
+            }
         }
     }
 
@@ -343,7 +346,12 @@ impl Loader {
             Arc::new(RunPosition::new(begin, self.delivery, is_exact, rows, total, first_batch));
         let mut last = self.position.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some(Arc::clone(&position));
-        Ok(Batches::new(run, position, view, Arc::clone(&self.engine)))
+        Ok(Batches::new(
+            run,
+            (position, Arc::clone(&self.shared.damage_log)),
+            view,
+            Arc::clone(&self.engine),
+        ))
     }
 
     /// Starts the source for a run that reads `upcoming`. Returns the source that the run reads from, if

@@ -6,7 +6,7 @@ use fuseloop::source::{
     Beton, BoxError, Dataset, FieldKind, FieldSpec, Generator, OpenOptions, OwnedValue, Record,
     Source, Stream,
 };
-use fuseloop::{Cursor, Error, ErrorKind, Loader, LoaderBuilder, SampleId};
+use fuseloop::{Cursor, Error, ErrorKind, Loader, LoaderBuilder, OnDamaged, SampleId};
 use std::error::Error as _;
 use std::fs;
 use std::io;
@@ -160,4 +160,27 @@ fn ops_on_an_array_of_other_elements_name_the_types_that_they_take() {
     assert_eq!((error.kind(), error.field()), (ErrorKind::Pipeline, Some("mask")));
     let text = "field mask: its elements are <u4, but ops take |u1, |b1, <u2, <i2, ";
     assert!(error.to_string().starts_with(text), "{error}");
+}
+
+/// Nothing would be trained, without a word.
+#[test]
+fn an_epoch_whose_samples_are_all_skipped_is_an_error() {
+    let of = |damage| {
+        let loader = Loader::from_source(Labels::new(damage)).batch_size(2);
+        loader.on_damaged(OnDamaged::Skip).build().unwrap()
+    };
+    let loader = of(|sample| Err(format!("no label in row {}", sample.0).into()));
+    for epoch in 0..2 {
+        let mut batches = loader.epoch(epoch).unwrap();
+        let error = batches.next().unwrap().unwrap_err().to_string();
+        let wanted =
+            format!("epoch {epoch}: all 4 samples that were read are damaged and were skipped");
+        assert!(error.starts_with(&wanted) && error.contains("no label in row 0"), "{error}");
+        assert!(batches.next().is_none());
+    }
+    let error = loader.get(&[3, 1], 0).unwrap_err().to_string();
+    assert!(error.contains("all 2 samples that were read are damaged"), "{error}");
+    // One whole sample is an epoch.
+    let loader = of(|sample| if sample.0 == 3 { Ok(()) } else { Err("no label".into()) });
+    assert_eq!(loader.epoch(0).unwrap().map(|batch| batch.unwrap().len()).collect::<Vec<_>>(), [1]);
 }
