@@ -17,12 +17,12 @@ use crate::jit::{
     self, DecodedPixels, EvaluatedStep, Kernel, Scratch, ShownLevels, evaluate_steps, try_evaluate,
 };
 use crate::order::Subset;
-use crate::plan::{Draws, ImagePlan};
-use crate::sample::{Epoch, SampleId, UNKNOWN};
+use crate::plan::{Draws, ImagePlan, PlanError};
+use crate::sample::{Epoch, Limits, SampleId, UNKNOWN};
 use crate::source::{Buffer, Escaped, Source, Upcoming, Value};
 use fuseloop_kernels::planes;
 use fuseloop_ops::Size;
-use fuseloop_ops::author::{Objects, Window};
+use fuseloop_ops::author::{ImageType, Objects, Window};
 use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::{ImageView, PixelFormat, SampleKey, memory};
@@ -54,6 +54,8 @@ pub struct Inspector {
     decoder: Decoder,
     scratch: Scratch,
     buffer: Buffer,
+    /// The most pixels of an image that ops produce, unless the stored image has more.
+    most_made: u64,
 }
 
 /// One inspected sample.
@@ -185,6 +187,7 @@ impl Loader {
         Ok(Some(Inspector {
             source: pass.unwrap_or_else(|| Arc::clone(&self.source)),
             decoder: stage.decoder(),
+            most_made: u64::MAX,
             stage,
             kernel,
             output,
@@ -227,6 +230,11 @@ impl Loader {
         Some(self.order.subset()).filter(|chosen| chosen.len() != UNKNOWN)
     }
 
+    /// Returns true if the samples are read in sequence.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.stream.is_some()
+    }
+
     /// Returns the numbers stored with a sample, such as `label 3`.
     pub(crate) fn labels(&self, sample: u64) -> Vec<String> {
         let source = &self.source;
@@ -247,6 +255,18 @@ impl Inspector {
     #[must_use]
     pub fn kernel(&self) -> &Arc<Kernel> {
         &self.kernel
+    }
+
+    /// Limits the images that ops produce to `most` pixels, or those of the stored image if it has more, for this
+    /// inspector. Stored images have the limit of the loader.
+    ///
+    /// # Errors
+    ///
+    /// If an op produces a larger image for every sample.
+    pub fn limit_pixels(&mut self, most: u64) -> Result<(), PlanError> {
+        self.most_made = most;
+        let ImageType { height, width, .. } = self.kernel.plan().input();
+        self.kernel.plan().check_pixels(&self.limits(Size::new(height.min, width.min)))
     }
 
     /// Inspects a sample.
@@ -375,6 +395,13 @@ impl Inspector {
         self.phases(SampleId(sample), rounds, each).map_err(|cause| self.error(sample, cause))
     }
 
+    /// Returns the limits on the images that ops produce of a stored image.
+    fn limits(&self, stored: Size) -> Limits {
+        let limits = self.stage.limits();
+        let max_pixels = limits.max_pixels.min(self.most_made.max(stored.pixels()));
+        Limits { max_pixels, ..*limits }
+    }
+
     fn error(&self, sample: u64, cause: SampleCause) -> LoadSampleError {
         let name = self.source.fields()[self.field].name.as_str();
         LoadSampleError::of(&*self.source, SampleId(sample), (name, self.field), cause)
@@ -410,7 +437,7 @@ impl Inspector {
         let mut draws = Draws::default();
         draws.objects = objects;
         plan.draw_around_objects(self.stage.key(self.epoch, sample, image), size, &mut draws);
-        plan.check_draws(&draws, self.stage.limits())?;
+        plan.check_draws(&draws, &self.limits(draws.source))?;
         Ok(DrawnBefore::Image(Box::new(draws)))
     }
 
@@ -426,7 +453,7 @@ impl Inspector {
         let plan = kernel.plan();
         let mut draws = Draws::default();
         draw(plan, &start, (key, size), &mut draws)?;
-        plan.check_draws(&draws, self.stage.limits())?;
+        plan.check_draws(&draws, &self.limits(draws.source))?;
         let scaled = self.stage.scaled_draws(self.output, &mut opened, plan, &draws).map(Box::new);
         let size = opened.size();
         let run_draws = scaled.as_deref().unwrap_or(&draws);
@@ -473,7 +500,7 @@ impl Inspector {
         let start = self.drawn_before(sample)?;
         let mut draws = Draws::default();
         draw(kernel.plan(), &start, (self.key(sample), size), &mut draws)?;
-        kernel.plan().check_draws(&draws, self.stage.limits())?;
+        kernel.plan().check_draws(&draws, &self.limits(draws.source))?;
         Ok((kernel, draws))
     }
 
@@ -522,7 +549,7 @@ impl Inspector {
             size = opened.size();
             let headers = Instant::now();
             draw(plan, &first, (key, size), &mut draws)?;
-            plan.check_draws(&draws, self.stage.limits())?;
+            plan.check_draws(&draws, &self.limits(draws.source))?;
             scaled = self.stage.scaled_draws(self.output, &mut opened, plan, &draws);
             let run_draws = scaled.as_ref().unwrap_or(&draws);
             let wanted = plan.needed_window(run_draws);

@@ -40,14 +40,37 @@ impl ImagePlan {
     ///
     /// The error names the first op whose smallest image is over the limits, or the bytes of a row.
     pub(crate) fn check_size(&self, limits: &Limits) -> Result<(), PlanError> {
-        self.check_smallest(limits)
-            .map_err(|(op_index, error)| PlanError::Pixels { op_index, error })?;
+        self.check_pixels(limits)?;
         let Some(_) = self.output().size() else { return Ok(()) };
         let (bytes, max) = (self.sample_bytes() as u64, limits.max_row_bytes);
         if bytes > max {
             return Err(PlanError::RowBytes { output: self.output(), bytes, max });
         }
         Ok(())
+    }
+
+    /// Refuses a plan whose ops produce an image over the limits for every sample.
+    ///
+    /// # Errors
+    ///
+    /// The error names the first such op.
+    pub(crate) fn check_pixels(&self, limits: &Limits) -> Result<(), PlanError> {
+        let checked = self.check_smallest(limits);
+        checked.map_err(|(op_index, error)| PlanError::Pixels { op_index, error })
+    }
+
+    /// Returns the pixels of the largest image that an op produces in the sample of `draws`.
+    #[must_use]
+    pub fn largest_pixels(&self, draws: &Draws) -> u64 {
+        let mut size = draws.source;
+        let mut seen = 0;
+        let each = draws.geometry.iter().map(|(leaf, motion)| {
+            size = self.after_host_ops(seen..*leaf, draws, size);
+            seen = *leaf;
+            size = geometry_step::output(motion, size);
+            size.pixels()
+        });
+        each.max().unwrap_or(0).max(draws.output.pixels())
     }
 
     /// Refuses ops whose smallest image is too large. The error has the index of the op of the user's list.

@@ -31,12 +31,13 @@ pub(crate) mod targets;
 
 use crate::cancel::CancelFlag;
 use crate::error::Error;
-use crate::jit::{EvaluatedStep, ShownLevels};
+use crate::jit::{EvaluatedStep, ShownLevels, shown_row};
 use crate::loader::Loader;
 use crate::loader::error::LoadCause;
 use crate::loader::inspect::{Inspected, Inspector};
 use crate::loader::inspected_targets::InspectedTargets;
-use crate::plan::{DrawnOp, OpOutcome};
+use crate::plan::batch_ops::{self, BatchStep};
+use crate::plan::{DrawnOp, Draws, ImagePlan, OpKind, OpOutcome};
 use canvas::{Canvas, Colour, LINE, fitted, wrapped};
 use error::PreviewCause;
 use fuseloop_ops::Size;
@@ -166,7 +167,7 @@ impl fmt::Debug for Sheet {
 
 impl Loader {
     /// Draws what the ops make of some samples: each sample is a row, with the stored image, then what each epoch
-    /// makes of it, and what was drawn. The images are those of the batches, bit for bit, but computed op by op,
+    /// makes of it, and what was drawn. Ops that mix the samples of a batch, such as `Mosaic`, mix those of the sheet. The images are those of the batches, bit for bit, but computed op by op,
     /// which takes some milliseconds each. The targets of an output are drawn over its images: boxes with the names
     /// of their classes, keypoints and masks.
     ///
@@ -197,6 +198,8 @@ impl Loader {
         for epoch in (*first..=u32::MAX).take(*epochs as usize) {
             // The output is an image in every epoch: its field stays the same.
             let Some(mut inspector) = self.inspect(&output, epoch)? else { continue };
+            let mixers = self.mixing_ops(inspector.kernel().plan());
+            let mut unmixed = vec![];
             for (index, &sample) in samples.iter().enumerate() {
                 if cancel.is_cancelled() {
                     return Err(PreviewCause::Cancelled.into());
@@ -216,11 +219,57 @@ impl Loader {
                     rows.push(vec![self.stored(sample, &opened, bands)?.with(targets, 0)?]);
                 }
                 let shown = (&opened, targets);
-                rows[index].extend(cells((*each_op, bands), &inspector, sample, shown, epoch)?);
+                let shows = (*each_op, mixers.is_some(), &**bands);
+                rows[index].extend(cells(shows, &inspector, sample, shown, epoch)?);
+                unmixed.push((sample, opened.draws));
+            }
+            let Some(names) = mixers else { continue };
+            let plan = inspector.kernel().plan();
+            let words = format!("{names}, with the other samples of this sheet");
+            let mixed = self.mixed(&output, epoch, &unmixed)?;
+            let drawn = rows.iter_mut().zip(&unmixed).zip(&mixed);
+            for ((row, (_, draws)), mixed) in drawn {
+                let Some(mixed) = mixed else { continue };
+                let shown = shown_row(plan, draws, mixed, bands)?;
+                let before = if *each_op { None } else { row.pop() };
+                let mut captions = before.map_or_else(Vec::new, |before| before.captions);
+                captions.push(words.clone());
+                row.push(cell(shown, draws.output, captions)?);
             }
         }
         check_cells(rows.len(), rows.iter().map(Vec::len).max().unwrap_or(0))?;
         Ok(Sheet(drawn(&rows)?))
+    }
+
+    /// Returns the names of the ops that mix the samples of a batch, if a sheet can show them: not those of a stream, nor
+    /// with a function of the user's on batches.
+    fn mixing_ops(&self, plan: &ImagePlan) -> Option<String> {
+        let is_function = |step| matches!(step, BatchStep::Host { .. });
+        let names: Vec<_> = batch_ops::steps(plan.ops()).map(|step| step.name()).collect();
+        let can_show = !names.is_empty() && !self.is_stream() && plan.staged().is_none();
+        let can_show = can_show && !batch_ops::steps(plan.ops()).any(is_function);
+        can_show.then(|| names.join(", "))
+    }
+
+    /// Returns the rows of samples as a batch of them has them; `None` for those that it leaves out.
+    fn mixed(
+        &self,
+        output: &str,
+        epoch: u32,
+        samples: &[(u64, Draws)],
+    ) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        let numbers: Vec<u64> = samples.iter().map(|(sample, _)| *sample).collect();
+        if numbers.is_empty() {
+            return Ok(vec![]);
+        }
+        let batch = self.get(&numbers, epoch)?;
+        let bytes = batch.bytes(output)?;
+        let len = bytes.len() / batch.len().max(1);
+        let row = |sample: &u64| {
+            let at = batch.ids().iter().position(|id| id.0 == *sample)?;
+            bytes.get(at * len..(at + 1) * len).map(<[u8]>::to_vec)
+        };
+        Ok(numbers.iter().map(row).collect())
     }
 
     /// Returns at most `count` samples, spread over those that the loader reads.
@@ -273,7 +322,7 @@ impl Cell {
 
 /// Returns the cells of one epoch.
 fn cells(
-    (each_op, bands): (bool, &[usize]),
+    (each_op, is_mixed, bands): (bool, bool, &[usize]),
     inspector: &Inspector,
     sample: u64,
     (opened, targets): (&Inspected, Option<&InspectedTargets>),
@@ -282,6 +331,10 @@ fn cells(
     let steps = inspector.steps(opened).map_err(|error| LoadCause::sample(sample, error))?;
     if each_op {
         let steps = steps.iter().filter(|step| step.drawn.outcome != OpOutcome::NotChosen);
+        // Ops on the batch are shown together, after all others.
+        let ops = opened.kernel.plan().flat_ops();
+        let steps =
+            steps.filter(|step| !(is_mixed && ops[step.drawn.flat_op].kind == OpKind::Batch));
         let cells = steps.map(|step| after(step, bands, targets, vec![step.drawn.to_string()]));
         return Ok(cells.collect::<Result<_, _>>()?);
     }

@@ -53,6 +53,29 @@ fn the_images_are_those_of_the_batches() {
 }
 
 #[test]
+fn ops_that_mix_a_batch_mix_the_samples_of_a_sheet() {
+    let (_dir, path) = dataset::write(12, WriteMode::Raw, varied);
+    let cutmix = || CutMix::new(1.0).unwrap();
+    let list = || ops![Resize::new((CELL, CELL)).unwrap(), RandomHorizontalFlip::new(0.5).unwrap()];
+    let sheet = |each_op: bool, last: Ops| {
+        let image: Ops = list().into_iter().chain(last).collect();
+        let loader = Loader::open(&path).unwrap().indices([7, 3, 5, 1]);
+        let loader = loader.pipeline("image", image).pipeline("label", ops![cutmix()]);
+        let loader = loader.build().unwrap();
+        let options = PreviewOptions { samples: 4, epoch: 2, each_op, ..PreviewOptions::default() };
+        (loader.preview(&options).unwrap(), loader.get(&[7, 3, 5, 1], 2).unwrap())
+    };
+    let (mixed, batch) = sheet(false, ops![cutmix()]);
+    let bytes = batch.bytes("image").unwrap();
+    let first = &bytes[..bytes.len() / 4];
+    assert!(cell(&mixed, 1) == first);
+    let (each, _) = sheet(true, ops![cutmix()]);
+    assert!(cell(&each, 3) == first, "after the op that mixes");
+    assert!(cell(&each, 2) != first, "before it");
+    assert_eq!(each.width(), mixed.width() + 2 * STEP);
+}
+
+#[test]
 fn a_sheet_is_a_png_a_jpeg_and_pixels() {
     let (_dir, path) = dataset::write(6, WriteMode::Raw, varied);
     let loader = builder(&path).view("other", "image", ops![CenterCrop::new(24).unwrap()]);
