@@ -1,6 +1,7 @@
 //! The contents of the dataset: its fields, classes and sizes, and small pictures of its samples.
 
 use super::super::pick::spread;
+use super::connections::Caller;
 use super::fault::Fault;
 use super::http::Response;
 use super::pictures::{Rgba, answered, rgba};
@@ -152,7 +153,7 @@ impl Session {
 }
 
 /// Answers the call `dataset`.
-pub(super) fn describe(session: &Session) -> Result<Value, Fault> {
+pub(super) fn describe(session: &Session, caller: &Caller<'_>) -> Result<Value, Fault> {
     let source = &*session.source;
     let field = |(index, field): (usize, &fuseloop::source::FieldSpec)| {
         let stats = source.image_stats(index);
@@ -171,7 +172,7 @@ pub(super) fn describe(session: &Session) -> Result<Value, Fault> {
         classes.entry(*number).or_default().1 = Some(*count);
     }
     let class = |(number, (name, count)): (&i64, &(Option<&str>, Option<u64>))| json!({ "number": number, "name": name, "samples": count });
-    let sizes = sizes(session);
+    let sizes = sizes(session, caller);
     Ok(json!({
         "name": session.path.to_string_lossy(),
         "samples": source.len(),
@@ -184,21 +185,26 @@ pub(super) fn describe(session: &Session) -> Result<Value, Fault> {
 }
 
 /// Returns the heights and widths of some samples, spread over the dataset.
-fn sizes(session: &Session) -> Vec<(u32, u32)> {
+fn sizes(session: &Session, caller: &Caller<'_>) -> Vec<(u32, u32)> {
     let Ok(prepared) = session.thumb_loader() else { return vec![] };
     let Some(output) = prepared.images.first() else { return vec![] };
     let Ok(mut inspector) = prepared.inspector(output, 0) else { return vec![] };
     let samples = spread(MOST_SIZES, session.source.len()).into_iter();
+    let samples = samples.take_while(|_| !caller.is_gone());
     let size = |sample| inspector.stored_size(sample).ok().map(|size| (size.height, size.width));
     samples.filter_map(size).collect()
 }
 
 /// Answers the call `thumbs`: stored images, letterboxed, from `offset` on.
-pub(super) fn respond_thumbs(session: &Session, body: &Value) -> Response {
-    answered(body, |header| thumbs(session, body, header))
+pub(super) fn respond_thumbs(session: &Session, body: &Value, caller: &Caller<'_>) -> Response {
+    answered(body, |header| thumbs((session, caller), body, header))
 }
 
-fn thumbs(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgba>, Fault> {
+fn thumbs(
+    (session, caller): (&Session, &Caller<'_>),
+    body: &Value,
+    header: &mut Value,
+) -> Result<Vec<Rgba>, Fault> {
     let chosen = session.chosen(body)?;
     let all = chosen.len();
     let offset = body["offset"].as_u64().unwrap_or(0).min(all);
@@ -207,6 +213,9 @@ fn thumbs(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgb
     let mut inspector = prepared.inspector(prepared.output(&Value::Null)?, 0)?;
     let (mut pictures, mut cells) = (vec![], vec![]);
     for at in offset..end {
+        if caller.is_gone() {
+            return Err(Fault::gone());
+        }
         let Some(sample) = chosen.at(at) else { break };
         let mut cell = json!({ "sample": sample, "labels": session.label_words(sample) });
         let picture = inspector.sample(sample).map_err(|error| error.to_string());

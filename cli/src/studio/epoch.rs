@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// The longest run: the page asks for an impression, `fuseloop bench` for all epochs.
 const MOST_TIME: Duration = Duration::from_secs(60);
+/// The longest run that no page asks about: the page asks several times a second.
+const MOST_SILENCE: Duration = Duration::from_secs(10);
 
 /// The last epoch that was begun.
 #[derive(Default)]
@@ -21,8 +23,9 @@ struct Progress {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
+    /// When the page last asked for the progress.
+    asked: Instant,
     is_running: bool,
     epoch: u32,
     images: u64,
@@ -37,7 +40,7 @@ impl EpochRun {
     pub(super) fn start(&self, loader: Loader, epoch: u32) -> Value {
         self.stop();
         let of = loader.samples();
-        let state = State { is_running: true, epoch, of, ..State::default() };
+        let state = State::running(epoch, of);
         let progress = Arc::new(Progress { stop: false.into(), state: state.into() });
         *lock(&self.0) = Some(Arc::clone(&progress));
         let worker = Arc::clone(&progress);
@@ -60,7 +63,8 @@ impl EpochRun {
     pub(super) fn status(&self) -> Value {
         let progress = lock(&self.0).clone();
         let Some(progress) = progress else { return json!({ "running": false }) };
-        let state = lock(&progress.state);
+        let mut state = lock(&progress.state);
+        state.asked = Instant::now();
         json!({
             "running": state.is_running,
             "epoch": state.epoch,
@@ -74,6 +78,13 @@ impl EpochRun {
     }
 }
 
+impl State {
+    fn running(epoch: u32, of: u64) -> Self {
+        let (images, seconds, phases, error) = (0, 0.0, Map::new(), None);
+        Self { asked: Instant::now(), is_running: true, epoch, images, of, seconds, phases, error }
+    }
+}
+
 impl Progress {
     fn run(&self, loader: &Loader, epoch: u32) {
         let start = Instant::now();
@@ -84,7 +95,8 @@ impl Progress {
                 state.images += count;
                 state.seconds = start.elapsed().as_secs_f64();
                 state.phases = phases(loader);
-                if self.stop.load(Ordering::Relaxed) || start.elapsed() > MOST_TIME {
+                let is_alone = state.asked.elapsed() > MOST_SILENCE;
+                if self.stop.load(Ordering::Relaxed) || is_alone || start.elapsed() > MOST_TIME {
                     break;
                 }
             }

@@ -5,9 +5,14 @@ use super::pipeline::{self, FieldOps, Found};
 use fuseloop::Error;
 use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::loader::LoadCause;
+use fuseloop::internals::plan::TooManyPixels;
 use fuseloop::internals::spec::{ParseCause, ParseError};
 use fuseloop::ops::internals::registry::{self, ParamDefault, SpecCause};
 use serde_json::{Value, json};
+
+/// What to do about images that are too large.
+pub(super) const TOO_LARGE: &str =
+    "use smaller sizes in the studio: a loader makes larger images, up to its own limits";
 
 /// An error of a call.
 #[derive(Debug)]
@@ -23,6 +28,43 @@ impl Fault {
     pub(super) fn plain(message: &str, cure: &str) -> Self {
         let cure = Some(cure.to_owned());
         Self { message: message.to_owned(), cure, position: None, found: None }
+    }
+
+    /// Returns the error of a call whose client has closed its connection: it is never shown.
+    pub(super) fn gone() -> Self {
+        Self::plain("the page does not wait for this answer", "reload the page")
+    }
+
+    /// Returns the error of an op that makes an image that is too large for the studio: the op of an index, or the first of
+    /// its name.
+    pub(super) fn too_large(
+        error: &TooManyPixels,
+        (field, op_index): (&str, Option<usize>),
+        text: &str,
+    ) -> Self {
+        let TooManyPixels { op, size, max } = error;
+        let message = format!(
+            "{op} makes an image of {size}, which is {} pixels; the studio makes images of at most {max}",
+            size.pixels()
+        );
+        let fields = pipeline::fields(text);
+        let own = fields.iter().find(|known| known.field == field);
+        let found = own.and_then(|own| {
+            let by_name = || own.ops.iter().position(|known| known.name == *op);
+            let index = op_index.or_else(by_name)?;
+            own.ops.get(index).map(|known| (index, known))
+        });
+        let position = found.map(|(_, known)| {
+            let before = text.get(..known.span.start).unwrap_or_default();
+            let line = before.rsplit('\n').next().unwrap_or_default();
+            let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+            (number(before.matches('\n').count() + 1), number(line.chars().count() + 1))
+        });
+        let found = found.map(|(index, known)| {
+            let (field, op) = (field.to_owned(), known.name.clone());
+            Box::new(Found { field, path: vec![index], op, param: None })
+        });
+        Self { message, cure: Some(TOO_LARGE.to_owned()), position, found }
     }
 
     /// Finds the place of an error in the text of the pipeline.

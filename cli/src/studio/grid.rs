@@ -3,15 +3,17 @@
 //! The images are those of batches, bit for bit: the compiled loops run as in a worker, on images that may have been
 //! decoded for an earlier call.
 
+use super::connections::Caller;
 use super::fault::Fault;
 use super::http::Response;
+use super::limits;
 use super::pictures::{Decoded, Rgba, packed, rgba};
 use super::pipeline;
 use super::session::{Prepared, Session, lock, number, text_of};
 use fuseloop::SampleId;
 use fuseloop::internals::jit::{ShownLevels, shown_row, unsupported};
 use fuseloop::internals::loader::{
-    DrawnRow, Inspected, Inspector, LoadSampleError, LoaderExt as _,
+    DrawnRow, Inspected, Inspector, LoadSampleError, LoaderExt as _, SampleCause,
 };
 use fuseloop::internals::plan::OpOutcome;
 use fuseloop::internals::preview::draw_targets;
@@ -21,7 +23,7 @@ use fuseloop::ops::internals::memory::NoMemory;
 use fuseloop::ops::internals::{ImageView, PixelFormat};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -48,7 +50,7 @@ struct Cell {
 }
 
 /// Answers the call `grid`: also where the pipeline is wrong, so that the page has the text and the cards.
-pub(super) fn respond(session: &Session, body: &Value) -> Response {
+pub(super) fn respond(session: &Session, body: &Value, caller: &Caller<'_>) -> Response {
     let text = session.text(body);
     let shown = text.as_deref().unwrap_or_else(|_| text_of(body));
     let mut header = json!({
@@ -59,7 +61,7 @@ pub(super) fn respond(session: &Session, body: &Value) -> Response {
     let made = text
         .as_ref()
         .map_err(|_| None)
-        .and_then(|text| grid(session, text, body, &mut header).map_err(Some));
+        .and_then(|text| grid((session, caller), text, body, &mut header).map_err(Some));
     let pictures = match made {
         Ok(pictures) => pictures,
         Err(fault) => {
@@ -73,7 +75,7 @@ pub(super) fn respond(session: &Session, body: &Value) -> Response {
 }
 
 fn grid(
-    session: &Session,
+    (session, caller): (&Session, &Caller<'_>),
     text: &str,
     body: &Value,
     header: &mut Value,
@@ -92,7 +94,17 @@ fn grid(
         format!("{} {:?}", prepared.decoding(output), first.kernel().plan().input()).into();
     let compiled = start.elapsed();
     let bands = bands(body);
-    let work = Work { session, prepared: &prepared, output, decoding, side, with_targets, bands };
+    let work = Work {
+        session,
+        caller,
+        prepared: &prepared,
+        output,
+        decoding,
+        side,
+        with_targets,
+        bands,
+        pixels: AtomicU64::new(0),
+    };
     let jobs: Vec<(u64, u32)> =
         (epoch..epoch + draws).flat_map(|e| samples.iter().map(move |s| (*s, e))).collect();
     let cells = work.run(&jobs, (epoch, first))?;
@@ -136,12 +148,15 @@ fn millis(time: Duration) -> f64 {
 /// The state that the threads of a grid share.
 struct Work<'a> {
     session: &'a Session,
+    caller: &'a Caller<'a>,
     prepared: &'a Prepared,
     output: &'a str,
     decoding: Arc<str>,
     side: u32,
     with_targets: bool,
     bands: Vec<usize>,
+    /// The pixels that the ops of the cells so far have made.
+    pixels: AtomicU64,
 }
 
 impl Work<'_> {
@@ -151,24 +166,31 @@ impl Work<'_> {
         jobs: &[(u64, u32)],
         (epoch, first): (u32, Inspector),
     ) -> Result<Vec<Cell>, Fault> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = limits::threads(first.kernel().plan(), jobs.len());
         let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
         let failed = Mutex::new(None);
         let first = Mutex::new(Some((epoch, first)));
         std::thread::scope(|scope| {
-            for _ in 0..cores.min(jobs.len()).min(16) {
+            for _ in 0..threads {
                 scope.spawn(|| {
                     let mut held = lock(&first).take();
                     loop {
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let Some(&(sample, epoch)) = jobs.get(index) else { return };
+                        if lock(&failed).is_some() {
+                            return;
+                        }
                         let inspector = match held.take() {
                             Some((of, inspector)) if of == epoch => Ok(inspector),
                             _ => self.prepared.inspector(self.output, epoch),
                         };
-                        match inspector {
-                            Ok(mut inspector) => {
-                                let cell = self.cell(&mut inspector, sample, epoch);
+                        let cell = inspector.and_then(|mut inspector| {
+                            self.check(jobs.len())?;
+                            let cell = self.cell(&mut inspector, sample, epoch)?;
+                            Ok((cell, inspector))
+                        });
+                        match cell {
+                            Ok((cell, inspector)) => {
                                 lock(&done).insert(index, cell);
                                 held = Some((epoch, inspector));
                             }
@@ -188,8 +210,19 @@ impl Work<'_> {
         }
     }
 
+    /// Refuses another cell if those so far were too much, or the answer has no reader.
+    fn check(&self, cells: usize) -> Result<(), Fault> {
+        if self.caller.is_gone() {
+            return Err(Fault::gone());
+        }
+        match self.pixels.load(Ordering::Relaxed) > limits::MOST_GRID {
+            true => Err(limits::grid_too_large(cells)),
+            false => Ok(()),
+        }
+    }
+
     /// Computes a cell; of a damaged sample, what is wrong with it.
-    fn cell(&self, inspector: &mut Inspector, sample: u64, epoch: u32) -> Cell {
+    fn cell(&self, inspector: &mut Inspector, sample: u64, epoch: u32) -> Result<Cell, Fault> {
         let mut json = json!({ "sample": sample, "epoch": epoch });
         match self.picture(inspector, sample) {
             Ok((picture, words)) => {
@@ -197,11 +230,15 @@ impl Work<'_> {
                 json["height"] = json!(picture.size.height);
                 json["exact"] = json!(picture.is_exact);
                 json["words"] = json!(words);
-                Cell { picture: Some(picture), json }
+                Ok(Cell { picture: Some(picture), json })
             }
+            Err(PictureError::Sample(LoadSampleError {
+                cause: SampleCause::Pixels(error),
+                ..
+            })) => Err(Fault::too_large(&error, (self.output, None), self.prepared.text())),
             Err(error) => {
                 json["damaged"] = json!(error.to_string());
-                Cell { picture: None, json }
+                Ok(Cell { picture: None, json })
             }
         }
     }
@@ -230,6 +267,7 @@ impl Work<'_> {
         };
         let DrawnRow { draws, row, kernel } = drawn;
         let plan = kernel.plan();
+        self.pixels.fetch_add(limits::made(plan, &draws), Ordering::Relaxed);
         let (mut shown, size) = (shown_row(plan, &draws, &row, &self.bands)?, draws.output);
         let words = draws.describe(plan);
         let words = words.iter().filter(|op| op.outcome == OpOutcome::Runs && !op.words.is_empty());

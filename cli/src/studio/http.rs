@@ -5,7 +5,7 @@
 //! | bytes of a request's head | 16 KiB, with at most 64 headers |
 //! | bytes of a body | 4 MiB, and its length must be given |
 //! | time for the head and the body together | 5 s |
-//! | time for each write of the answer | 10 s |
+//! | time for the answer | 30 s |
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ const MOST_HEAD: usize = 16 << 10;
 const MOST_HEADERS: usize = 64;
 const MOST_BODY: usize = 4 << 20;
 const READ_TIME: Duration = Duration::from_secs(5);
-const WRITE_TIME: Duration = Duration::from_secs(10);
+const WRITE_TIME: Duration = Duration::from_secs(30);
 
 /// A request, complete.
 pub(super) struct Request {
@@ -180,12 +180,30 @@ pub(super) fn send(stream: &mut TcpStream, response: &Response) {
         "HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{HEADERS}\r\n",
         body.len()
     );
-    let _ = stream.set_write_timeout(Some(WRITE_TIME));
-    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+    let end = Instant::now() + WRITE_TIME;
+    let _ = write(stream, head.as_bytes(), end).and_then(|()| write(stream, body, end));
     let _ = stream.flush().and_then(|()| stream.shutdown(std::net::Shutdown::Write));
     if *status != 200 {
         discard(stream);
     }
+}
+
+/// Writes all bytes before `end`.
+fn write(stream: &mut TcpStream, mut bytes: &[u8], end: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Reads a little of what a refused client still sends: a connection that is closed with unread bytes is reset, and

@@ -9,6 +9,7 @@
 //! The page sends the text of a pipeline, or the ops of one field in place of those that the text has; the answer has
 //! the new text and the pixels, so that one request serves a change. The server holds no state of the page but caches.
 
+mod connections;
 mod controls;
 mod dataset;
 mod epoch;
@@ -17,6 +18,7 @@ mod fault;
 mod grid;
 mod guard;
 mod http;
+mod limits;
 mod pictures;
 mod pipeline;
 mod plan;

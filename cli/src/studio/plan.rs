@@ -2,7 +2,9 @@
 
 use super::super::explain;
 use super::super::pick::spread;
+use super::connections::Caller;
 use super::fault::Fault;
+use super::limits;
 use super::session::{Session, number};
 use serde_json::Value;
 
@@ -13,7 +15,11 @@ const SAMPLES: usize = 6;
 const MOST_TRIED: u64 = 24;
 
 /// Answers the call `plan`.
-pub(super) fn measure(session: &Session, body: &Value) -> Result<Value, Fault> {
+pub(super) fn measure(
+    session: &Session,
+    body: &Value,
+    caller: &Caller<'_>,
+) -> Result<Value, Fault> {
     let text = session.text(body)?;
     let prepared = session.prepared(&text, body)?;
     let output = prepared.output(body)?;
@@ -22,8 +28,13 @@ pub(super) fn measure(session: &Session, body: &Value) -> Result<Value, Fault> {
     // Samples of the whole dataset come first, then those between them.
     let tried = spread(MOST_TRIED, session.source.len());
     let tried = (0..4).flat_map(|start| tried.iter().skip(start).step_by(4).copied());
-    let samples: Vec<u64> =
-        tried.filter(|sample| inspector.sample(*sample).is_ok()).take(SAMPLES).collect();
+    let most = limits::measured(inspector.kernel().plan(), SAMPLES);
+    let waited_for = tried.take_while(|_| !caller.is_gone());
+    let whole = waited_for.filter(|sample| inspector.sample(*sample).is_ok());
+    let samples: Vec<u64> = whole.take(most).collect();
+    if caller.is_gone() {
+        return Err(Fault::gone());
+    }
     let report = explain::report(&samples, &prepared.loader, name, &mut inspector)?;
     Ok(explain::field_json(&report))
 }

@@ -3,8 +3,10 @@
 use super::fault::Fault;
 use super::grid::{PictureError, bands, over};
 use super::http::Response;
+use super::limits;
 use super::pictures::{Rgba, answered, rgba};
 use super::session::{Session, number};
+use fuseloop::internals::loader::{LoadSampleError, SampleCause};
 use fuseloop::internals::plan::OpOutcome;
 use fuseloop::ops::Size;
 use fuseloop::ops::author::Type;
@@ -26,10 +28,16 @@ fn steps(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgba
     let epoch = number(body, "epoch", 0, u32::MAX);
     let mut inspector = prepared.inspector(output, epoch)?;
     let failed = |error: PictureError| {
+        if let PictureError::Sample(LoadSampleError { cause: SampleCause::Pixels(error), .. }) =
+            &error
+        {
+            return Fault::too_large(error, (output, None), &text);
+        }
         let cure = "`fuseloop verify` lists all damaged samples of the dataset";
         Fault::plain(&error.to_string(), cure)
     };
     let inspected = inspector.sample(sample).map_err(|error| failed(error.into()))?;
+    limits::check_steps(inspected.kernel.plan(), &inspected.draws)?;
     let steps = inspector.steps(&inspected).map_err(|error| failed(error.into()))?;
     let targets = match body["targets"].as_bool() {
         Some(true) => inspector.targets(&inspected).map_err(|error| failed(error.into()))?,

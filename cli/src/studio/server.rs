@@ -1,14 +1,11 @@
 //! Answers requests, each on a thread of its own, of which there are few at a time.
 
+use super::connections::{Connection, Connections};
 use super::guard::{Asked, Guard};
 use super::http::{self, Refusal, Request, Response};
 use super::session::Session;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// The most requests at a time. A browser opens six connections.
-const MOST_REQUESTS: usize = 48;
 
 /// The files of the page.
 const FILES: [(&str, &str, &str); 13] = [
@@ -31,7 +28,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 /// Answers requests until the process ends.
 pub(super) fn serve(listener: &TcpListener, guard: Guard, session: Session) {
     let shared = Arc::new((guard, session));
-    let running = Arc::new(AtomicUsize::new(0));
+    let connections = Connections::default();
     for stream in listener.incoming() {
         // A connection that is gone before it was accepted, or a lack of descriptors, passes.
         let Ok(mut stream) = stream else {
@@ -39,50 +36,35 @@ pub(super) fn serve(listener: &TcpListener, guard: Guard, session: Session) {
             continue;
         };
         let _ = stream.set_nodelay(true);
-        if running.load(Ordering::Relaxed) >= MOST_REQUESTS {
+        let Some(connection) = connections.open(&stream) else {
             // Nothing is read of it, so that a flood can't hold this thread.
             let _ = stream.set_nonblocking(true);
             http::send(&mut stream, &Response::refused(&Refusal::new(503, "too many requests")));
             continue;
-        }
-        let one = Running::new(&running);
+        };
         let shared = Arc::clone(&shared);
         let started = std::thread::Builder::new().name("fuseloop-studio".to_owned());
         // Without a thread, the connection is closed.
-        let _ = started.spawn(move || {
-            let _one = one;
-            answer(&mut stream, &shared.0, &shared.1);
-        });
+        let _ = started.spawn(move || answer(&mut stream, &connection, &shared.0, &shared.1));
     }
 }
 
-/// A request that counts among those that run.
-struct Running(Arc<AtomicUsize>);
-
-impl Running {
-    fn new(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn answer(stream: &mut TcpStream, guard: &Guard, session: &Session) {
+fn answer(stream: &mut TcpStream, connection: &Connection, guard: &Guard, session: &Session) {
     let response = match http::read(stream) {
         Ok(None) => return,
-        Ok(Some(request)) => respond(&request, guard, session),
+        Ok(Some(request)) => respond((stream, connection), &request, guard, session),
         Err(refusal) => Err(refusal),
     };
     let response = response.unwrap_or_else(|refusal| Response::refused(&refusal));
     http::send(stream, &response);
 }
 
-fn respond(request: &Request, guard: &Guard, session: &Session) -> Result<Response, Refusal> {
+fn respond(
+    (stream, connection): (&TcpStream, &Connection),
+    request: &Request,
+    guard: &Guard,
+    session: &Session,
+) -> Result<Response, Refusal> {
     match guard.check(request)? {
         Asked::File(name) => {
             let file = FILES.iter().find(|(known, ..)| *known == name);
@@ -92,7 +74,7 @@ fn respond(request: &Request, guard: &Guard, session: &Session) -> Result<Respon
         Asked::Call(name) => {
             let body = serde_json::from_slice(&request.body);
             let body = body.map_err(|error| Refusal::new(400, format!("not JSON: {error}")))?;
-            session.call(name, &body)
+            connection.compute(stream, |caller| session.call(name, &body, caller))?
         }
     }
 }

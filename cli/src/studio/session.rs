@@ -2,18 +2,21 @@
 
 use super::super::output::{self, Existing};
 use super::super::problem::Problem;
+use super::connections::Caller;
 use super::controls;
 use super::dataset::{self, Labels};
 use super::epoch::EpochRun;
 use super::export;
-use super::fault::Fault;
+use super::fault::{Fault, TOO_LARGE};
 use super::grid;
 use super::http::{Refusal, Response};
+use super::limits;
 use super::pictures::Pictures;
 use super::pipeline;
 use super::plan;
 use super::sample;
 use fuseloop::internals::loader::{Inspector, LoaderBuilderExt as _, LoaderExt as _};
+use fuseloop::internals::plan::PlanError;
 use fuseloop::source::{ClassNames, Dataset, Source};
 use fuseloop::{Loader, Spec};
 use serde_json::{Value, json};
@@ -40,6 +43,11 @@ pub(super) struct Session {
 
 /// The number of texts whose loaders are held, so that undoing a change is quick.
 const MOST_LOADERS: usize = 3;
+
+/// The most places that are tried for an op: what it can't follow stands at the end of a list.
+const MOST_PLACES: usize = 16;
+/// The most bytes of the batches of an epoch.
+const MOST_BATCH_BYTES: u64 = 4 << 30;
 
 /// A checked and compiled pipeline.
 pub(super) struct Prepared {
@@ -74,17 +82,23 @@ impl Session {
     }
 
     /// Answers a call. An error of the pipeline or of a sample is an answer with a `fault`.
-    pub(super) fn call(&self, name: &str, body: &Value) -> Result<Response, Refusal> {
+    pub(super) fn call(
+        &self,
+        name: &str,
+        body: &Value,
+        caller: &Caller<'_>,
+    ) -> Result<Response, Refusal> {
         if !body.is_object() {
             return Err(Refusal::new(400, "a call is a JSON object"));
         }
         let answer = match name {
             "open" => self.open(),
-            "grid" => return Ok(grid::respond(self, body)),
+            "grid" => return Ok(grid::respond(self, body, caller)),
             "sample" => return Ok(sample::respond(self, body)),
-            "thumbs" => return Ok(dataset::respond_thumbs(self, body)),
-            "plan" => plan::measure(self, body),
-            "dataset" => dataset::describe(self),
+            "thumbs" => return Ok(dataset::respond_thumbs(self, body, caller)),
+            "plan" => plan::measure(self, body, caller),
+            "dataset" => dataset::describe(self, caller),
+            "place" => self.place(body, caller),
             "save" => self.save(body),
             "load" => self.load(),
             "export" => self.export(body),
@@ -115,6 +129,20 @@ impl Session {
         }))
     }
 
+    /// Returns where an op that the page adds fits into a list: the last place at which a loader takes it, or the end.
+    fn place(&self, body: &Value, caller: &Caller<'_>) -> Result<Value, Fault> {
+        let Some(ops) = body["ops"].as_array() else { return Ok(json!({ "index": Value::Null })) };
+        let field = body["field"].as_str().unwrap_or("image");
+        let fits = |index: &usize| {
+            let mut ops = ops.clone();
+            ops.insert(*index, body["op"].clone());
+            let text = pipeline::with_ops(text_of(body), field, &ops.into());
+            text.is_ok_and(|text| self.prepared(&text, body).is_ok())
+        };
+        let places = (0..=ops.len()).rev().take(MOST_PLACES).take_while(|_| !caller.is_gone());
+        Ok(json!({ "index": places.into_iter().find(fits).unwrap_or(ops.len()) }))
+    }
+
     fn save(&self, body: &Value) -> Result<Value, Fault> {
         let text = text_of(body);
         let Some(file) = &self.file else {
@@ -122,8 +150,9 @@ impl Session {
                 "start with `fuseloop studio DATASET --pipeline FILE.toml`, or copy the text";
             return Err(Fault::plain("no pipeline file was named at the start", cure));
         };
-        // A file that is saved can be loaded.
+        // A file that is saved can be loaded, and a loader takes it.
         Spec::parse(text, file).map_err(|error| Fault::of(error, text))?;
+        self.prepared(text, &json!({ "targets": true }))?;
         output::write_bytes(file, Existing::Replace, &[text.as_bytes()])?;
         Ok(json!({ "saved": file.to_string_lossy() }))
     }
@@ -149,6 +178,9 @@ impl Session {
         let text = text_of(body);
         let spec = self.checked(text)?;
         let builder = spec.apply(Loader::from_dataset(self.dataset.clone())).device("cpu");
+        let most =
+            spec.settings().memory_limit.map_or(MOST_BATCH_BYTES, |own| own.min(MOST_BATCH_BYTES));
+        let builder = builder.memory_limit(most);
         let loader = builder.build().map_err(|error| Fault::of(error, text))?;
         Ok(self.epoch.start(loader, number(body, "epoch", 0, u32::MAX)))
     }
@@ -264,10 +296,23 @@ impl Prepared {
         })
     }
 
+    /// Returns the text of the pipeline.
+    pub(super) fn text(&self) -> &str {
+        &self.key.0
+    }
+
     pub(super) fn inspector(&self, output: &str, epoch: u32) -> Result<Inspector, Fault> {
         let inspector = self.loader.inspect(output, epoch);
         let inspector = inspector.map_err(|error| Fault::of(error, &self.key.0))?;
-        inspector.ok_or_else(|| Fault::plain("no such image output", "choose another field"))
+        let mut inspector = inspector
+            .ok_or_else(|| Fault::plain("no such image output", "choose another field"))?;
+        match inspector.limit_pixels(limits::MOST_PIXELS) {
+            Err(PlanError::Pixels { op_index, error }) => {
+                Err(Fault::too_large(&error, (output, Some(op_index)), &self.key.0))
+            }
+            Err(error) => Err(Fault::plain(&error.to_string(), TOO_LARGE)),
+            Ok(()) => Ok(inspector),
+        }
     }
 
     /// Returns what decides how images are decoded, beside the ops: the settings of the text.

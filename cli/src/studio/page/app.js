@@ -33,7 +33,7 @@ const body = () => ({
 });
 
 const cards = new Cards(opened.registry, () => { state.from = 'cards'; changed(); });
-const dialog = new AddDialog(opened.registry, (op, path) => cards.add(op, path));
+const dialog = new AddDialog(opened.registry, add);
 cards.onadd = (path) => dialog.open([...path, path.reduce((ops, index, at) => (at < path.length ? ops[index].ops : ops), cards.ops).length]);
 const editor = new Editor((text) => { state.text = text; state.from = 'text'; changed(); });
 const grid = new Grid((cell) => openSample(cell.sample, cell.epoch));
@@ -109,6 +109,14 @@ async function refresh() {
 
 const opsOf = (field) => state.fields.find((known) => known.field === field)?.ops ?? [];
 
+/** Adds an op to a container, or to the list of the field where it fits. */
+async function add(op, path) {
+  if (path) { cards.add(op, path); return; }
+  const { version } = state;
+  const { index } = await call('place', { ...body(), ops: cards.ops, op });
+  cards.add(op, [version === state.version && index !== null ? index : cards.ops.length]);
+}
+
 /** Shows an error above the cards, unless its card shows it. */
 function fault(found) {
   const node = byId('fault');
@@ -151,7 +159,7 @@ function walk(from, to) {
 
 async function save() {
   const found = await call('save', { text: state.text });
-  if (found.fault) { toast(`Not saved: ${found.fault.message}`); return; }
+  if (found.fault) { toast(`Not saved: ${found.fault.message}`); fault(found.fault); return; }
   state.saved = state.text;
   dirty();
   toast(`Saved ${found.saved}`);

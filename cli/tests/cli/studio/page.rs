@@ -133,6 +133,30 @@ fn a_pipeline_is_changed_in_a_browser() {
     browser.wait("document.querySelector('#sample').hidden");
     browser.screenshot(&shots.join("dark.png"));
 
+    // A narrow window has the samples, and the list below them.
+    let size = |width: u32| json!({ "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false });
+    browser.send("Emulation.setDeviceMetricsOverride", &size(420));
+    browser.wait("innerWidth === 420");
+    let shown = "(() => { const box = document.querySelector('.cell canvas').getBoundingClientRect(); \
+        return box.width > 60 && box.left >= 0 && box.right <= innerWidth && box.bottom < innerHeight; })()";
+    browser.wait(shown);
+    assert_eq!(browser.eval("document.documentElement.scrollWidth <= innerWidth"), json!(true));
+    browser.screenshot(&shots.join("narrow.png"));
+    browser.send("Emulation.setDeviceMetricsOverride", &size(1280));
+    browser.wait("innerWidth === 1280");
+
+    // An op that works on pixels is added before the one that it can't follow.
+    browser.eval("(() => { const area = document.querySelector('#text'); area.value = area.value.replace(/\\]\\s*$/, '    \"ToChannelsFirst\",\\n]\\n'); area.dispatchEvent(new Event('input')); })()");
+    browser.wait(&format!("document.querySelectorAll('.card').length === 5 && {IDLE}"));
+    browser.press("a", 65, 0);
+    browser.wait("document.querySelector('#add-dialog').open");
+    browser.write("RandomVerticalFlip");
+    browser.press("Enter", 13, 0);
+    browser.wait(&format!(
+        "document.querySelector('[data-path=\"4\"] .name')?.textContent === 'RandomVerticalFlip' && {IDLE}"
+    ));
+    assert_eq!(browser.eval("!!document.querySelector('.problem')"), json!(false));
+
     // An epoch runs.
     browser.press("r", 82, 0);
     browser.wait("document.querySelector('#plan').textContent.includes('96 of 96') && document.querySelector('#plan').textContent.includes('Run an epoch')");

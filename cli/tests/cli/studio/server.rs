@@ -85,6 +85,14 @@ impl Studio {
         (header, pictures)
     }
 
+    /// Returns the processor time of the server, in ticks.
+    #[cfg(target_os = "linux")]
+    pub(super) fn cpu(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields = text.rsplit(") ").next().unwrap().split(' ');
+        fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+    }
+
     /// Returns the resident bytes of the server.
     #[cfg(target_os = "linux")]
     pub(super) fn memory(&self) -> u64 {
