@@ -143,6 +143,8 @@ fn main() -> ExitCode {
         Command::Completions(args) => shell::completions(&args, command()),
         Command::Man(args) => shell::man(&args, command()),
     };
+    #[cfg(unix)]
+    signals::wait_if_ending();
     exit_code(outcome)
 }
 

@@ -12,7 +12,11 @@
 use fuseloop::internals::source::delete_unfinished;
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+
+/// True once a signal was taken.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
 const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
@@ -20,6 +24,13 @@ const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 pub(super) fn ignore_file_size() {
     // SAFETY: no handler is installed, and no other thread runs yet.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Waits for the end of the process if a signal is about to end it: errors of files that are gone by then are not shown.
+pub(super) fn wait_if_ending() {
+    while IS_ENDING.load(Ordering::SeqCst) {
+        thread::park();
+    }
 }
 
 /// Deletes unfinished files when a signal ends the process. To be called before there are threads: they inherit which
@@ -31,6 +42,7 @@ pub(super) fn delete_unfinished_at_end() {
         let mut signal = 0;
         // SAFETY: both pointers are to values that live here.
         if unsafe { libc::sigwait(&raw const signals, &raw mut signal) } == 0 {
+            IS_ENDING.store(true, Ordering::SeqCst);
             delete_unfinished();
         }
         mask(libc::SIG_UNBLOCK, &signals);

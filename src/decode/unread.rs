@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 /// Warns of the parts of a dataset's images that are not read: of each kind once.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "tiff"), expect(dead_code, reason = "only TIFFs have such parts"))]
+#[cfg_attr(not(feature = "tiff"), allow(dead_code, reason = "only TIFFs have such parts"))]
 pub(crate) struct UnreadParts {
     dataset: String,
     has_pages: AtomicBool,
