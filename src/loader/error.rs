@@ -711,6 +711,17 @@ pub enum SampleCause {
     /// An op produces too large an image.
     #[error(transparent)]
     Pixels(#[from] TooManyPixels),
+    /// The image is too large to be shown step by step, each with copies of all pixels.
+    #[error(
+        "an image of {size} has {} pixels, and one that is shown has at most {max}, since each step has a copy of it: scale the stored image down, or cut it into tiles",
+        size.pixels()
+    )]
+    Shown {
+        /// The size of the stored image.
+        size: Size,
+        /// The most pixels.
+        max: u64,
+    },
     /// There is not enough memory for the row or for an intermediate image.
     #[error(transparent)]
     Memory(#[from] NoMemory),
@@ -925,6 +936,7 @@ fn run_details(error: &RunError) -> Details<'_> {
         RunError::SlotsHeld { .. } => Details::of(ErrorKind::BatchesHeld),
         RunError::Stalled { .. } => Details::of(ErrorKind::Timeout),
         RunError::Threads(error) => error.details(),
+        RunError::OwnThread => Details::of(ErrorKind::Pipeline),
         RunError::Stopped | RunError::Spawn { .. } => Details::of(ErrorKind::Threads),
         _ => Details::of(ErrorKind::Custom),
     }
@@ -946,7 +958,7 @@ impl Cause for LoadSampleError {
             SampleCause::Halt(error) => error.details(),
             SampleCause::Source(error) => error.details(),
             SampleCause::Function(error) => Details::of_custom(&error.error),
-            SampleCause::Pixels(_) => Details::of(ErrorKind::Memory),
+            SampleCause::Pixels(_) | SampleCause::Shown { .. } => Details::of(ErrorKind::Memory),
             SampleCause::Memory(_) | SampleCause::Decode(DecodeError::Memory { .. }) => {
                 Details::no_memory()
             }

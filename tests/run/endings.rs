@@ -1,7 +1,7 @@
 //! Errors, panics, stages that hang, and runs that are dropped.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fuseloop::batch::TensorSpec;
 use fuseloop::internals::run::RowsMut;
 use fuseloop::internals::run::{
-    Engine, EngineOptions, FillError, Progress, RunError, RunRequest, Stage,
+    Engine, EngineOptions, EpochRun, FillError, Progress, RunError, RunRequest, Stage,
 };
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop::source::BoxError;
@@ -231,4 +231,32 @@ fn a_stage_that_never_returns_does_not_hold_up_the_end() {
     drop(engine);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     gate.release();
+}
+
+#[test]
+fn a_stage_that_asks_its_own_engine_for_batches_gets_an_error() {
+    for workers in WORKERS {
+        let own: Arc<OnceLock<Engine<Numbers>>> = Arc::default();
+        let begun: Arc<Mutex<Option<EpochRun<Numbers>>>> = Arc::default();
+        let (asked, outer) = (Arc::clone(&own), Arc::clone(&begun));
+        let said = Arc::new(Mutex::new(vec![]));
+        let found = Arc::clone(&said);
+        let stage = Numbers::new(3).at(move |_| {
+            let refused = asked.get().unwrap().start(pass(&Arc::new(Numbers::new(3)), 20, 7));
+            found.lock().unwrap().push(refused.err().unwrap().to_string());
+            // The batches of a run that another thread has begun.
+            let taken = outer.lock().unwrap().take();
+            if let Some(mut batches) = taken {
+                let error = batches.next().unwrap().unwrap_err();
+                assert!(matches!(error, RunError::OwnThread), "{error}");
+            }
+            At::Fine
+        });
+        assert!(own.set(engine(workers)).is_ok());
+        *begun.lock().unwrap() = Some(run(own.get().unwrap(), Numbers::new(3), 20, 7));
+        let batches = own.get().unwrap().start(pass(&Arc::new(stage), 20, 7)).unwrap();
+        assert_eq!(batches.map(Result::unwrap).count(), 3);
+        assert_eq!(said.lock().unwrap().len(), 20, "each sample asks once");
+        assert!(said.lock().unwrap()[0].contains("make another loader"));
+    }
 }

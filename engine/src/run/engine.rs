@@ -128,10 +128,12 @@ impl<S: Stage> Engine<S> {
     /// # Errors
     ///
     /// If two outputs of the stage have the same name, a batch is too large to address, too few batches
-    /// fit into [`max_bytes`](EngineOptions::max_bytes), or this process was forked from the engine's.
+    /// fit into [`max_bytes`](EngineOptions::max_bytes), if this process was forked from the engine's, or if this
+    /// thread is the engine's.
     /// All other errors are returned with the batch that they belong to.
     pub fn start(&self, pass: RunRequest<S>) -> Result<EpochRun<S>, RunError> {
         self.check_process()?;
+        self.shared.check_thread()?;
         let spec = BatchSpec::new(pass.stage.outputs(), pass.batch_size)?;
         let pool = self.pool(spec)?;
         let samples = pass.samples();

@@ -98,6 +98,11 @@ pub enum RunError {
         /// The activity of each worker.
         filling: Vec<WorkerActivity>,
     },
+    /// A thread of the engine waits for a batch of it: a stage that asks for batches of its own engine.
+    #[error(
+        "a function that a loader calls on its threads asks that loader for a batch, and the thread would wait for itself: make another loader for the function, or take samples from the dataset"
+    )]
+    OwnThread,
     /// The engine was dropped.
     #[error("the engine has stopped")]
     Stopped,

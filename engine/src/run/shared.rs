@@ -18,6 +18,7 @@ use super::ring::{NextBatch, Ring, WorkItem};
 use super::stage::Stage;
 use crate::batch::HostBatch;
 use crate::sync::counter::AtomicU64;
+use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Arc, Condvar, Instant, Mutex, MutexGuard, PoisonError};
 
 /// The state shared by all threads of an engine.
@@ -48,14 +49,24 @@ struct State<S> {
     waiting: usize,
     /// The number of workers that have not ended.
     alive: usize,
+    /// The workers, which may not wait for a batch.
+    workers: Vec<ThreadId>,
     stopping: bool,
 }
 
 impl<S: Stage> EngineShared<S> {
     pub(super) fn new(workers: usize, ahead: u64, patience: WaitLimits) -> Self {
-        let (ring, born) = (Ring::new(ahead), Instant::now());
+        let born = Instant::now();
+        let state = State {
+            ring: Ring::new(ahead),
+            sleeping: 0,
+            waiting: 0,
+            alive: 0,
+            workers: vec![],
+            stopping: false,
+        };
         Self {
-            state: Mutex::new(State { ring, sleeping: 0, waiting: 0, alive: 0, stopping: false }),
+            state: Mutex::new(state),
             work: Condvar::new(),
             news: Condvar::new(),
             patience,
@@ -74,6 +85,18 @@ impl<S: Stage> EngineShared<S> {
     /// Counts a thread before it starts, so that it is counted at all times.
     pub(super) fn thread_started(&self) {
         self.lock().alive += 1;
+    }
+
+    /// Lists this thread as a worker.
+    pub(super) fn enter(&self) {
+        self.lock().workers.push(thread::current().id());
+    }
+
+    /// Refuses a worker, which must not wait for a batch: it may be the one that the worker fills, or all workers may
+    /// wait for batches that none of them fills.
+    pub(super) fn check_thread(&self) -> Result<(), RunError> {
+        let is_own = self.lock().workers.contains(&thread::current().id());
+        if is_own { Err(RunError::OwnThread) } else { Ok(()) }
     }
 
     /// Counts a thread that has ended, or could not be started.
@@ -165,7 +188,7 @@ impl<S: Stage> EngineShared<S> {
 
     /// Waits for the next batch of run `id`, at most `longest`; `None` after the last. Batches without rows
     /// are skipped and counted in `passed`. The consumer has waited for this batch in earlier calls, too,
-    /// since `first`.
+    /// since `first`. A worker gets an error: see [`check_thread`](Self::check_thread).
     pub(super) fn deliver(
         &self,
         id: u64,
@@ -176,6 +199,9 @@ impl<S: Stage> EngineShared<S> {
         let begun = Instant::now();
         let first = first.unwrap_or(begun);
         let mut waiting_for = None;
+        if let Err(error) = self.check_thread() {
+            return Poll::Ready(Some(Err(error)));
+        }
         let mut state = self.lock();
         let outcome = loop {
             let wait = match state.ring.deliver(id) {

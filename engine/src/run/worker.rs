@@ -13,6 +13,7 @@ pub(super) fn work<S: Stage>(shared: &EngineShared<S>, index: usize) {
     let _discharged = ThreadExit(shared);
     // The thread that builds a loader may have any mode.
     DefaultFloats::keep();
+    shared.enter();
     let mut worker_state = WorkerState::new(Arc::clone(&shared.meters[index]));
     while let Some(work) = shared.find(&worker_state.meter) {
         if let Some(job) = open(shared, work, &worker_state) {

@@ -17,7 +17,7 @@ use super::faults;
 
 /// Threads that shuttle schedules.
 pub(crate) mod thread {
-    pub(crate) use shuttle::thread::{Builder, JoinHandle};
+    pub(crate) use shuttle::thread::{Builder, JoinHandle, ThreadId, current};
     pub(crate) use std::thread::available_parallelism;
 }
 
