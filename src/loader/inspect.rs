@@ -250,6 +250,10 @@ impl Loader {
     }
 }
 
+/// The most pixels of an image that is inspected: a file of some bytes may have a hundred million, of which each step
+/// and each copy takes up to 4 bytes a pixel, so that a dozen copies take about 3 GB.
+const MOST_SHOWN: u64 = 1 << 26;
+
 impl Inspector {
     /// Returns the compiled plan; if components of the dataset have their own, the output's own plan.
     #[must_use]
@@ -450,6 +454,9 @@ impl Inspector {
         let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
         self.stage.check_orientation((&*source, sample), &[self.output], &opened)?;
         let size = opened.size();
+        if size.pixels() > MOST_SHOWN {
+            return Err(SampleCause::Shown { size, max: MOST_SHOWN });
+        }
         let plan = kernel.plan();
         let mut draws = Draws::default();
         draw(plan, &start, (key, size), &mut draws)?;
