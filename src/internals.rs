@@ -10,6 +10,20 @@ use std::error::Error as StdError;
 
 pub use crate::warnings::recorded as recorded_warnings;
 
+/// Threads of the default floating-point mode, for all that start threads of their own.
+pub mod threads {
+    use crate::error::Error;
+    pub use crate::threads::{Builder, builder};
+
+    /// Runs `work`, which uses rayon's iterators over `pieces` pieces, in a pool of its own.
+    pub fn on_all_cores<R: Send>(
+        pieces: usize,
+        work: impl FnOnce() -> R + Send,
+    ) -> Result<R, Error> {
+        Ok(crate::parallel::on_all_cores(pieces, work)?)
+    }
+}
+
 pub mod batch {
     use crate::batch::SharedBytes;
     use crate::device::DlpackCapsule;

@@ -3,10 +3,10 @@
 use crate::call::caught;
 use crate::errors;
 use crate::warnings;
+use fuseloop::internals::threads::builder;
 use fuseloop::write::CancelFlag;
 use pyo3::prelude::*;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::thread;
 use std::time::Duration;
 
 /// How long a call waits before it looks for signals.
@@ -34,7 +34,7 @@ impl<T: Send + 'static> Task<T> {
             // The receiver is gone if nobody waits any more.
             let _ = sender.send(caught(work));
         };
-        thread::Builder::new().name("fuseloop-call".to_owned()).spawn(work)?;
+        builder("fuseloop-call".to_owned())?.spawn(work)?;
         Ok(Self { outcome, cancel, patience: PATIENCE })
     }
 

@@ -251,7 +251,7 @@ fn root() -> &'static Path {
 }
 
 /// All Rust files under `dir` with their text, by their path from the root.
-fn rust_files(dir: &str) -> Vec<(String, String)> {
+pub(super) fn rust_files(dir: &str) -> Vec<(String, String)> {
     let mut left = vec![root().join(dir)];
     let mut files = vec![];
     while let Some(dir) = left.pop() {
@@ -281,7 +281,7 @@ fn module(path: &str) -> &str {
 }
 
 /// The code of a file without its comments, whose links may name anything.
-fn code(text: &str) -> String {
+pub(super) fn code(text: &str) -> String {
     text.lines()
         .map(|line| line.split("//").next().unwrap_or_default())
         .collect::<Vec<_>>()

@@ -5,3 +5,4 @@
 mod counts;
 mod dependencies;
 mod layers;
+mod thread_modes;

@@ -15,6 +15,7 @@ use super::problem::Problem;
 use super::source::on_images;
 use fuseloop::internals::plan::ImagePlan;
 use fuseloop::internals::source::{Escaped, note_unfinished};
+use fuseloop::internals::threads::on_all_cores;
 use fuseloop::ops::author::{Dim, ImageType};
 use fuseloop::ops::internals::ImageView;
 use fuseloop::ops::{
@@ -26,7 +27,6 @@ use fuseloop::write::{FolderReport, WriteOptions, write_folder};
 use fuseloop::{Loader, Order};
 use jpeg_encoder::{ColorType, Encoder};
 use pictures::CLASSES;
-use rayon::ThreadPoolBuilder;
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use sheet::Sheet;
 use std::fmt::Write as _;
@@ -144,7 +144,7 @@ fn draw_all(dir: &Path) -> Result<u64, Problem> {
         bar.inc(1);
         Ok(jpeg.len() as u64)
     });
-    let total = ThreadPoolBuilder::new().build()?.install(|| sizes.sum::<Result<u64, Problem>>());
+    let total = on_all_cores(all as usize, || sizes.sum::<Result<u64, Problem>>())?;
     bar.finish_and_clear();
     total
 }

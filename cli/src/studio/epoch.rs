@@ -4,6 +4,7 @@ use super::session::lock;
 use fuseloop::Loader;
 use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::run::Phase;
+use fuseloop::internals::threads::builder;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -44,8 +45,9 @@ impl EpochRun {
         let progress = Arc::new(Progress { stop: false.into(), state: state.into() });
         *lock(&self.0) = Some(Arc::clone(&progress));
         let worker = Arc::clone(&progress);
-        let thread = std::thread::Builder::new().name("fuseloop-epoch".to_owned());
-        if let Err(error) = thread.spawn(move || worker.run(&loader, epoch)) {
+        let work = move || worker.run(&loader, epoch);
+        let thread = builder("fuseloop-epoch".to_owned()).and_then(|thread| thread.spawn(work));
+        if let Err(error) = thread {
             let mut state = lock(&progress.state);
             (state.is_running, state.error) = (false, Some(error.to_string()));
         }

@@ -17,6 +17,7 @@ use fuseloop::internals::loader::{
 };
 use fuseloop::internals::plan::OpOutcome;
 use fuseloop::internals::preview::draw_targets;
+use fuseloop::internals::threads::builder;
 use fuseloop::ops::Size;
 use fuseloop::ops::author::Type;
 use fuseloop::ops::internals::memory::NoMemory;
@@ -170,37 +171,43 @@ impl Work<'_> {
         let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
         let failed = Mutex::new(None);
         let first = Mutex::new(Some((epoch, first)));
+        let work = || {
+            let mut held = lock(&first).take();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(&(sample, epoch)) = jobs.get(index) else { return };
+                if lock(&failed).is_some() {
+                    return;
+                }
+                let inspector = match held.take() {
+                    Some((of, inspector)) if of == epoch => Ok(inspector),
+                    _ => self.prepared.inspector(self.output, epoch),
+                };
+                let cell = inspector.and_then(|mut inspector| {
+                    self.check(jobs.len())?;
+                    let cell = self.cell(&mut inspector, sample, epoch)?;
+                    Ok((cell, inspector))
+                });
+                match cell {
+                    Ok((cell, inspector)) => {
+                        lock(&done).insert(index, cell);
+                        held = Some((epoch, inspector));
+                    }
+                    Err(fault) => {
+                        *lock(&failed) = Some(fault);
+                        return;
+                    }
+                }
+            }
+        };
         std::thread::scope(|scope| {
             for _ in 0..threads {
-                scope.spawn(|| {
-                    let mut held = lock(&first).take();
-                    loop {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(&(sample, epoch)) = jobs.get(index) else { return };
-                        if lock(&failed).is_some() {
-                            return;
-                        }
-                        let inspector = match held.take() {
-                            Some((of, inspector)) if of == epoch => Ok(inspector),
-                            _ => self.prepared.inspector(self.output, epoch),
-                        };
-                        let cell = inspector.and_then(|mut inspector| {
-                            self.check(jobs.len())?;
-                            let cell = self.cell(&mut inspector, sample, epoch)?;
-                            Ok((cell, inspector))
-                        });
-                        match cell {
-                            Ok((cell, inspector)) => {
-                                lock(&done).insert(index, cell);
-                                held = Some((epoch, inspector));
-                            }
-                            Err(fault) => {
-                                *lock(&failed) = Some(fault);
-                                return;
-                            }
-                        }
-                    }
-                });
+                let thread = builder("fuseloop-grid".to_owned());
+                if let Err(error) = thread.and_then(|thread| thread.spawn_scoped(scope, work)) {
+                    let message = format!("cannot start a thread: {error}");
+                    let cure = "allow more processes (`ulimit -u`) or more memory (`ulimit -v`)";
+                    *lock(&failed) = Some(Fault::plain(&message, cure));
+                }
             }
         });
         let failed = lock(&failed).take();

@@ -4,6 +4,7 @@ use super::connections::{Connection, Connections};
 use super::guard::{Asked, Guard};
 use super::http::{self, Refusal, Request, Response};
 use super::session::Session;
+use fuseloop::internals::threads::builder;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
@@ -43,9 +44,9 @@ pub(super) fn serve(listener: &TcpListener, guard: Guard, session: Session) {
             continue;
         };
         let shared = Arc::clone(&shared);
-        let started = std::thread::Builder::new().name("fuseloop-studio".to_owned());
+        let work = move || answer(&mut stream, &connection, &shared.0, &shared.1);
         // Without a thread, the connection is closed.
-        let _ = started.spawn(move || answer(&mut stream, &connection, &shared.0, &shared.1));
+        let _ = builder("fuseloop-studio".to_owned()).and_then(|thread| thread.spawn(work));
     }
 }
 

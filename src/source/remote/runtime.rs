@@ -5,6 +5,7 @@
 //! thread, including the threads of a user's own runtime.
 
 use crate::threads::{Process, ThreadsError};
+use fuseloop_ops::internals::DefaultFloats;
 use std::future::Future;
 use std::io;
 use std::sync::{OnceLock, mpsc};
@@ -36,6 +37,8 @@ pub(super) fn runtime() -> io::Result<&'static Runtime> {
     let runtime = RUNTIME.get_or_init(|| {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(THREADS).thread_name("fuseloop-remote").enable_all();
+        // The thread that opens a dataset may have any mode. Tokio's threads for blocking calls are started so, too.
+        builder.on_thread_start(DefaultFloats::keep);
         builder.build().map_err(|error| (error.kind(), error.to_string()))
     });
     runtime.as_ref().map_err(|(kind, error)| {
