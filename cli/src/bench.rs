@@ -3,7 +3,7 @@
 use super::measure::{self, Measured};
 use super::number;
 use super::output;
-use super::print::{bytes, counted, device_line, millis, rate, say};
+use super::print::{bytes, counted, device_line, millis, rate, say, say_json};
 use super::problem::Problem;
 use super::process::{self, Memory};
 use super::source::{OnDevice, OnRank, Pipeline, Setup};
@@ -113,7 +113,7 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
         epochs,
     };
     if args.json {
-        say(&format!("{:#}\n", as_json(args, &setup, &report)))
+        say_json(&as_json(args, &setup, &report))
     } else {
         say(&in_words(args, &setup, &report))
     }

@@ -3,7 +3,7 @@
 
 use super::number;
 use super::pick::{image_fields, spread};
-use super::print::{device_line, say};
+use super::print::{device_line, say, say_json};
 use super::problem::Problem;
 use super::source::{OnDevice, Pipeline, Setup};
 use super::storage::{self, StorageCosts};
@@ -150,7 +150,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     }
     let others = other_fields(args, &setup, &loader)?;
     if args.json {
-        return say(&format!("{:#}\n", as_json(args, &setup, &loader, &reports, &others)));
+        return say_json(&as_json(args, &setup, &loader, &reports, &others));
     }
     let device = device_line(&loader.device());
     let title = format!("{}: {}\n{device}", setup.ops, setup.ops.summary());

@@ -9,7 +9,7 @@
 //! A missing component is reported with its reason and is not an error: the CPU can do all that a GPU
 //! would.
 
-use super::print::{bytes, say};
+use super::print::{bytes, say, say_json};
 use super::problem::Problem;
 use fuseloop::internals::device::{Compiler, DeviceError, Gpu, GpuInfo};
 use fuseloop::internals::source::Escaped;
@@ -26,7 +26,7 @@ struct Report {
 pub(super) fn run(as_json: bool) -> Result<(), Problem> {
     let (gpus, compiler, kernels) = (Gpu::all(), Gpu::compiler(), Gpu::kernel_cache());
     let report = Report { gpus, compiler, kernels };
-    if as_json { say(&format!("{:#}\n", report.json())) } else { say(&report.words()) }
+    if as_json { say_json(&report.json()) } else { say(&report.words()) }
 }
 
 impl Report {

@@ -2,7 +2,7 @@
 
 use super::folder::{InFolder, add_folder};
 use super::gpu;
-use super::print::{bytes, count, counted, say};
+use super::print::{bytes, count, counted, json_text, say, say_json};
 use super::problem::Problem;
 use fuseloop::SampleId;
 use fuseloop::internals::ErrorExt as _;
@@ -113,7 +113,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let dataset = match (open(args, file)?, args.json) {
         (Ok(dataset), _) => dataset,
         (Err(head), false) => return say(&beton_head_words(file, &head)),
-        (Err(head), true) => return say(&format!("{:#}\n", head_json(file, &head))),
+        (Err(head), true) => return say_json(&head_json(file, &head)),
     };
     let text = match (dataset, args.json) {
         (Dataset::Beton(beton), false) => {
@@ -272,7 +272,7 @@ fn with_classes(mut json: Value, classes: &[NamedClass]) -> String {
         json
     };
     json["classes"] = classes.iter().map(class).collect();
-    format!("{json:#}\n")
+    json_text(&json)
 }
 
 /// Returns the numbers of files that are no samples, by their extensions; those without one are under "".

@@ -40,6 +40,7 @@ mod trace;
 mod tree;
 mod unpack;
 mod verify;
+mod words;
 mod write;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};

@@ -1,6 +1,6 @@
 //! `fuseloop ops`: lists the ops, for users who write pipelines as data.
 
-use super::print::say;
+use super::print::{say, say_json};
 use super::problem::Problem;
 use fuseloop::ops::internals::registry::{
     self, LABELS, OpInfo, ParamDefault, ParamInfo, ParamKind, ParamValue, SpecData,
@@ -27,9 +27,9 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let all = registry::registry();
     match (&args.name, args.json) {
         (None, false) => say(&list(all)),
-        (None, true) => say(&format!("{:#}\n", all.iter().map(as_json).collect::<Value>())),
+        (None, true) => say_json(&all.iter().map(as_json).collect::<Value>()),
         (Some(name), false) => say(&details(registry::find(name)?)),
-        (Some(name), true) => say(&format!("{:#}\n", as_json(registry::find(name)?))),
+        (Some(name), true) => say_json(&as_json(registry::find(name)?)),
     }
 }
 

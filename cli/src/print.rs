@@ -1,10 +1,12 @@
 //! Text for people: numbers with separators, sizes, times; and stdout without panics.
 
 use super::problem::Problem;
+use super::words::in_command;
 use fuseloop::internals::source::Escaped;
 use fuseloop::loader::Placement;
 use fuseloop::write::ProgressFn;
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,6 +15,30 @@ use std::time::Duration;
 pub(super) fn say(text: &str) -> Result<(), Problem> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Problem::Stdout)
+}
+
+/// Writes a value as JSON. Control characters, and characters that change the direction of the text, are written as
+/// `\u009b`, which readers of JSON take for the same character.
+pub(super) fn say_json(value: &Value) -> Result<(), Problem> {
+    say(&json_text(value))
+}
+
+/// Returns the text of a value: see [`say_json`].
+pub(super) fn json_text(value: &Value) -> String {
+    let plain = format!("{value:#}\n");
+    let mut text = String::with_capacity(plain.len());
+    for c in plain.chars() {
+        let is_plain = c == '\n' || c == ' ' || c.is_ascii_graphic();
+        let is_shown =
+            is_plain || Escaped(c.encode_utf8(&mut [0; 4])).to_string().len() == c.len_utf8();
+        if is_shown {
+            text.push(c);
+        } else {
+            // Only strings have characters beyond ASCII.
+            text.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    text
 }
 
 /// True if neither notes nor progress are wanted.
@@ -41,7 +67,7 @@ pub(super) fn warning(text: &str) {
 
 fn tell(word: &str, text: &str) {
     // Not `eprintln!`, which panics where stderr is closed.
-    let _ = writeln!(io::stderr(), "{word}: {}", Escaped(text));
+    let _ = writeln!(io::stderr(), "{word}: {}", Escaped(&in_command(text)));
 }
 
 /// Creates a progress bar of `length` steps on stderr; indicatif draws nothing if stderr is not a
@@ -174,6 +200,18 @@ pub(super) fn device_line(placement: &Placement) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_has_no_character_that_a_terminal_obeys_and_stays_the_same_value() {
+        let name = "a\u{9b}31m\u{202e}b\u{1b}[0m\u{7f}\u{feff}\u{e0001}größe 写";
+        let value = serde_json::json!({ name: [name, 1.5] });
+        let text = json_text(&value);
+        for hidden in ['\u{9b}', '\u{202e}', '\u{1b}', '\u{7f}', '\u{feff}', '\u{e0001}'] {
+            assert!(!text.contains(hidden), "{text:?}");
+        }
+        assert!(text.contains("\\u009b") && text.contains("größe 写"), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+    }
 
     #[test]
     fn numbers_read_well() {

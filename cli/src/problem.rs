@@ -1,6 +1,7 @@
 //! The errors of commands, and what the user can do next.
 
 use super::print::count;
+use super::words::in_command;
 use fuseloop::batch::TensorError;
 use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::jit::CompileError;
@@ -63,8 +64,6 @@ pub(super) enum Problem {
     /// A file beside a dataset, such as that of its class names, can't be read.
     #[error("{0}")]
     Beside(fuseloop::source::BoxError),
-    #[error("cannot start the threads: {0}")]
-    Threads(#[from] rayon::ThreadPoolBuildError),
     #[error("a drawn image: {0}")]
     Draw(#[from] jpeg_encoder::EncodingError),
     #[error("{} already exists", .path.display())]
@@ -107,9 +106,10 @@ impl Problem {
     /// Returns `error: ...`, and `help: ...` if there is a next step. Control characters in names are
     /// escaped, so that they can't affect the terminal.
     pub(super) fn report(&self) -> String {
-        let mut text = format!("error: {}\n", Escaped(&self.to_string()));
+        let message = self.to_string();
+        let mut text = format!("error: {}\n", Escaped(&in_command(&message)));
         if let Some(help) = self.help() {
-            text.push_str(&format!("help: {help}\n"));
+            text.push_str(&format!("help: {}\n", in_command(help)));
         }
         text
     }
@@ -170,6 +170,7 @@ fn sample_help(cause: &SampleCause) -> Option<&'static str> {
         SampleCause::Read(ReadCause::NoSuchSample { .. }) => {
             Some("samples are numbered from 0; `fuseloop info FILE` shows how many there are")
         }
+        SampleCause::Shown { .. } => None,
         SampleCause::Label(_) => Some("`OneHot` takes the largest label plus 1"),
         _ => Some(DAMAGED),
     }

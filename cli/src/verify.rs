@@ -3,8 +3,9 @@
 use super::folder::InFolder;
 use super::number;
 use super::output;
-use super::print::{bar, bytes, count, counted, rate, say};
+use super::print::{bar, bytes, count, counted, json_text, rate, say};
 use super::problem::Problem;
+use super::words::in_command;
 use fuseloop::internals::source::beton::Allocation;
 use fuseloop::internals::source::beton::{OpenError, SourceError};
 use fuseloop::internals::source::{Escaped, temporary_file};
@@ -97,11 +98,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     if let Some(indices) = indices {
         indices.write(&checked.values)?;
     }
-    let text = if args.json {
-        format!("{:#}\n", as_json(args, &checked))
-    } else {
-        in_words(args, &checked)
-    };
+    let text =
+        if args.json { json_text(&as_json(args, &checked)) } else { in_words(args, &checked) };
     say(&text)?;
     if checked.is_whole() {
         return Ok(());
@@ -189,7 +187,7 @@ fn add_damage(text: &mut String, report: &VerifyReport) {
     }
     text.push('\n');
     for damaged in report.first.iter().take(LISTED) {
-        let _ = writeln!(text, "  {}", Escaped(&damaged.to_string()));
+        let _ = writeln!(text, "  {}", Escaped(&in_command(&damaged.to_string())));
     }
     let more = report.damaged_values().saturating_sub(LISTED as u64);
     if more > 0 {
@@ -261,7 +259,7 @@ fn as_json(args: &Args, checked: &Checked) -> Value {
             "key": damaged.location.as_ref().and_then(|location| location.key.as_deref()),
             "offset": damaged.offset,
             "trouble": damaged.kind.word(),
-            "error": damaged.error.to_string(),
+            "error": in_command(&damaged.error.to_string()),
         })
     };
     let degenerate: serde_json::Map<String, Value> = values
