@@ -41,8 +41,9 @@ use std::ops::Range;
 /// contains this share as a factor, so a fill of 0 is darker at the edges than no fill. Nearest uses the
 /// fill colour wherever it would read outside.
 ///
-/// Nearest and bilinear are torchvision's on u8 tensors (nearest to the bit; bilinear within 1 on
-/// fewer than one value in 10000, since torch's order of sums depends on its build). Bicubic, which
+/// Nearest and bilinear are torchvision's on u8 tensors. Nearest takes the same pixel, except where the position is
+/// a tie, half-way between two pixels up to the rounding of f32: there torch's choice depends on its build. Bilinear is
+/// within 1 on fewer than one value in 10000, since torch's order of sums depends on its build, too. Bicubic, which
 /// torchvision refuses on tensors, follows `grid_sample`.
 ///
 /// ```
