@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _fuseloop
 from ._fuseloop import Dataset
+from .errors import _in_python
 
 if TYPE_CHECKING:
     import numpy as np
@@ -138,7 +139,7 @@ class DegenerateObject:
         return self.text
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class VerifyReport:
     """What :meth:`fuseloop.Dataset.verify` found. Its text is that of ``fuseloop verify``.
 
@@ -179,6 +180,11 @@ class VerifyReport:
     def is_whole(self) -> bool:
         """True if nothing is damaged."""
         return not self.damaged_values and not any(name in (self.tables or {}) for name in _TABLE_DAMAGE)
+
+    def __repr__(self) -> str:
+        damage = _count(self.damaged_samples, "damaged sample") if self.damaged_values else "damaged tables"
+        found = "whole" if self.is_whole else damage
+        return f"VerifyReport({_count(self.samples, 'sample')} checked, {found})"
 
     def __str__(self) -> str:
         part = "" if self.samples == self.of_samples else f" of {self.of_samples:,}"
@@ -244,12 +250,16 @@ def verify(
     kinds, degenerate = found.pop("kinds"), found.pop("degenerate_kinds")
     return VerifyReport(
         kinds={word: count for word, _, count in kinds},
-        damaged=tuple(DamagedValue(**value) for value in found.pop("damaged")),
+        damaged=tuple(DamagedValue(**_in_python_words(value)) for value in found.pop("damaged")),
         degenerate_kinds={word: count for word, _, count in degenerate},
         degenerate=tuple(DegenerateObject(**one) for one in found.pop("degenerate")),
         _kinds={word: words for word, words, _ in [*kinds, *degenerate]},
         **found,
     )
+
+
+def _in_python_words(value: dict[str, Any]) -> dict[str, Any]:
+    return {**value, "error": _in_python(value["error"]), "text": _in_python(value["text"])}
 
 
 def _stats(stats: Mapping[str, Any]) -> str:

@@ -52,6 +52,9 @@ _Path = str | os.PathLike[str]
 _Progress = Callable[[int, int | None], object] | None
 _Fields = Sequence[tuple[str, str, str | None, Sequence[int]]]
 
+MAX_PIXELS: int
+MAX_SAMPLE_BYTES: int
+
 def check_op(name: str, params: dict[str, Any]) -> None: ...
 def end_functions() -> None: ...
 def registry() -> list[dict[str, Any]]: ...

@@ -102,6 +102,15 @@ PARAMS = {
     ("", "antialias"): "interpolation= says it: 'bilinear', or 'bilinear-aliased' without antialiasing",
 }
 
+# Parameters of torchvision's ops in their order, where ours have another at one of the places.
+ORDERS = {
+    "RandAugment": ("num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill"),
+    "RandomIoUCrop": ("min_scale", "max_scale", "min_aspect_ratio", "max_aspect_ratio", "sampler_options", "trials"),
+    "MixUp": ("alpha", "num_classes", "labels_getter"),
+    "CutMix": ("alpha", "num_classes", "labels_getter"),
+    "Normalize": ("mean", "std", "inplace"),
+}
+
 
 def argument(name: str) -> ConfigError:
     """Returns the error for an argument of another library's loader."""
@@ -129,6 +138,17 @@ def parameter(op: str, name: str) -> str | None:
     """Returns what stands for a parameter of torchvision's."""
     found = PARAMS.get((op, name)) or PARAMS.get(("", name))
     return f"it is called {found} here" if found and found.isidentifier() else found
+
+
+def position(op: str, known: tuple[str, ...], param: str | None, count: int) -> str | None:
+    """Returns a hint for an op whose parameter is not valid, one of the first ``count``, which are given by position, if
+    torchvision has another parameter there."""
+    theirs = ORDERS.get(op, ())
+    for place, (ours, name) in enumerate(zip(known, theirs)):
+        if ours == param and ours != name and place < count:
+            cure = f"{name}= is given by its name" if name in known else parameter(op, name)
+            return f"torchvision has {name} at this place, which is {ours} here: {cure}"
+    return None
 
 
 def not_an_op(value: Any) -> ConfigError:

@@ -55,7 +55,21 @@ class _OpType(type):
                     error = ParamError(f"{cls.__name__} has no parameter {name}; {hint or cure}")
                     error.op, error.param, error.hint = cls.__name__, name, hint or (near[0] if near else None)
                     raise error
-            return super().__call__(*args, **given)
+            if len(args) > len(known):
+                from ._hints import ORDERS
+
+                theirs = f"; torchvision has {', '.join(ORDERS[cls.__name__])}" if cls.__name__ in ORDERS else ""
+                raise ParamError(f"{cls.__name__} has {len(args)} parameters here, and takes {len(known)}: "
+                                 f"{', '.join(known) or 'none'}{theirs}")
+            try:
+                return super().__call__(*args, **given)
+            except ParamError as error:
+                from ._hints import position
+
+                hint = position(cls.__name__, known, error.param, len(args))
+                if hint is not None:
+                    error.args, error.hint = (f"{error}; {hint}",), hint
+                raise
 
 
 class Op(metaclass=_OpType):

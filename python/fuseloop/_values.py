@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._fuseloop import MAX_PIXELS, MAX_SAMPLE_BYTES
 from .errors import ConfigError
 
 _JPEG = b"\xff\xd8\xff"
@@ -351,8 +352,10 @@ def _bytes(spec: Spec, value: Any, index: int | None) -> bytes:
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, (bytearray, memoryview)):
+        _check_bytes(spec, memoryview(value).nbytes, index)
         return bytes(value)
     if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 1:
+        _check_bytes(spec, value.nbytes, index)
         return value.tobytes()
     raise _expected(spec, value, index)
 
@@ -375,11 +378,13 @@ def _array(spec: Spec, value: Any, index: int | None) -> Any:
     array = np.asarray(value)
     if array.dtype.str != spec.dtype or array.shape != spec.shape:
         raise _expected(spec, value, index)
+    _check_bytes(spec, array.nbytes, index)
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _image(spec: Spec, value: Any, index: int | None) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
+        _check_bytes(spec, memoryview(value).nbytes, index)
         return bytes(value)
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
@@ -392,8 +397,11 @@ def _image(spec: Spec, value: Any, index: int | None) -> Any:
             return value["path"]
         raise _expected(spec, value, index)
     if _is_tensor(value):
+        if value.ndim >= 2:
+            _check_pixels(spec, *value.shape[:2], index)
         value = value.detach().cpu().numpy()
     if isinstance(value, np.ndarray) and value.dtype == np.uint8 and _is_picture(value.shape):
+        _check_pixels(spec, *value.shape[:2], index)
         return _pixels(value)
     error = _expected(spec, value, index)
     if isinstance(value, str):
@@ -401,6 +409,28 @@ def _image(spec: Spec, value: Any, index: int | None) -> Any:
     elif getattr(value, "shape", None) is not None:
         error = _wrong(f"{error}; pixels are uint8 of shape (height, width, 3) or (height, width)", index, spec.name)
     raise error
+
+
+def _check_pixels(spec: Spec, height: int, width: int, index: int | None) -> None:
+    """Refuses a picture with more pixels than any is read with, before it is copied."""
+    if height * width > MAX_PIXELS:
+        raise _wrong(
+            f"{_at(spec, index)}: an image of {height} x {width} has {height * width:,} pixels; the limit is "
+            f"{MAX_PIXELS:,}: scale it down, or cut it into tiles",
+            index,
+            spec.name,
+        )
+
+
+def _check_bytes(spec: Spec, count: int, index: int | None) -> None:
+    """Refuses a value with more bytes than any is read with, before it is copied."""
+    if count > MAX_SAMPLE_BYTES:
+        raise _wrong(
+            f"{_at(spec, index)}: a value of {count:,} bytes; the limit is {MAX_SAMPLE_BYTES:,}: divide it into "
+            "several samples",
+            index,
+            spec.name,
+        )
 
 
 def _pixels(value: np.ndarray) -> tuple[int, int, np.ndarray]:
@@ -423,6 +453,7 @@ def _of_pil(spec: Spec, image: Any, index: int | None) -> Any:
             index,
             spec.name,
         )
+    _check_pixels(spec, image.height, image.width, index)
     if image.mode in ("1", "P"):
         # A mask is read as its indices, which RGB pixels do not hold.
         file = io.BytesIO()

@@ -225,15 +225,16 @@ _IN_PYTHON = {
     "`Loader::": "`Loader.",
     "`YoloOptions::keypoints`": "the format",
     "; a program can name their folder in `Annotated::coco`": "",
-    "`--rename {name}=NAME`, `ConvertOptions::rename`": "`rename=`",
+    "`, `ConvertOptions::rename`": "` of the command, `rename=`",
+    "`drop_last(false)`": "`drop_last=False`",
+    "list features in `TfOptions`": "name them by `features=` of `fuseloop.sources.tfrecord`",
 }
 
 
 def _in_python(message: str) -> str:
     """Returns a message with Python's names of things."""
-    if "::" in message or "`to" in message:
-        for rust, python in _IN_PYTHON.items():
-            message = message.replace(rust, python)
+    for rust, python in _IN_PYTHON.items():
+        message = message.replace(rust, python)
     return message
 
 

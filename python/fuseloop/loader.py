@@ -22,7 +22,7 @@ from ._fuseloop import Batch, Dataset
 from ._manifest import opened
 from ._op import Compose, Op, OpList, _plain
 from ._preview import Inspected, Sheet, inspected
-from .errors import _ENDINGS, ConfigError, FuseloopError, StateError, _not_an_end
+from .errors import _ENDINGS, ConfigError, FuseloopError, StateError, _in_python, _not_an_end
 
 if TYPE_CHECKING:
     import numpy as np
@@ -186,7 +186,8 @@ class Target:
     ) -> Target:
         """``each`` keypoints for an object: bytes that are float32, x, y and visibility of each. ``flip_pairs`` are the
         left and right ones, which change places in a mirror. Positions are indices of pixels, or ``continuous``. A point
-        that an op moves out of the image gets visibility 0, unless ``keep_visibility``.
+        that an op moves out of the image gets visibility 0, unless ``keep_visibility``. One that is stored with
+        visibility 0 has no position, and is 0, 0, 0 in a batch.
         """
         pairs = [int(index) for pair in flip_pairs for index in pair]
         options = {"as": "keypoints", "each": int(each), "flip_pairs": pairs}
@@ -466,7 +467,8 @@ def _read_state(state: Any) -> tuple[str, int, int]:
     values = dict(state) if isinstance(state, Mapping) else {}
     cursor, numbers = values.get("cursor"), [values.get("next_epoch"), values.get("batches", 0)]
     is_version = type(values.get("fuseloop")) is int and values["fuseloop"] == 1
-    is_whole = all(type(number) is int and 0 <= number < 2**63 for number in numbers)
+    # Epochs have 32 bits, and one more is played after the last.
+    is_whole = all(type(number) is int and 0 <= number < 2**most for number, most in zip(numbers, (32, 63)))
     if not is_version or not is_whole or not isinstance(cursor, str) or not cursor.isascii():
         shown = " ".join(repr(state).split())
         shown = shown if len(shown) < 200 else f"{shown[:196]} ..."
@@ -730,7 +732,7 @@ class Loader(Generic[B]):
         for sample, epoch, error in sorted(found, key=itemgetter(0)):
             if sample not in self._logged and (own is None or sample in own):
                 self._logged.add(sample)
-                _logger.warning("epoch %d: sample %d is damaged: %s", epoch, sample, error)
+                _logger.warning("epoch %d: sample %d is damaged: %s", epoch, sample, _in_python(error))
 
     def _warn_unpinned(self) -> None:
         """Warns once if batches are not page-locked, although they should be."""
@@ -752,7 +754,7 @@ class Loader(Generic[B]):
     def _play(self, epoch: Epoch[B]) -> None:
         """Begins the rest of the epoch of a state that was loaded, or the next epoch."""
         if self._armed is None:
-            number, taken = self.next_epoch, 0
+            number, taken = _epoch_number(self.next_epoch), 0
             core = self._core().epoch(number, self._lists_of(number))
         else:
             cursor, number, taken = self._armed
@@ -771,8 +773,8 @@ class Loader(Generic[B]):
         """Starts this epoch, or the next. Unlike ``iter(loader)``, it starts at once and leaves ``next_epoch`` as it is
         if an epoch is given."""
         if epoch is None:
-            epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
-        epoch = _whole("epoch", epoch)
+            epoch, self.next_epoch = _epoch_number(self.next_epoch), self.next_epoch + 1
+        epoch = _epoch_number(epoch)
         core = self._core().epoch(epoch, self._lists_of(epoch))
         return self._started(Epoch(self)._set(core, epoch, 0))
 
@@ -797,7 +799,7 @@ class Loader(Generic[B]):
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch is played next. After :meth:`load_state_dict` with this epoch, its position stays."""
-        epoch = _whole("epoch", epoch)
+        epoch = _epoch_number(epoch)
         if self._armed is not None and self._armed[1] != epoch:
             warnings.warn(
                 f"set_epoch({epoch}) after a state of epoch {self._armed[1]}: its position is dropped", stacklevel=2
@@ -873,7 +875,7 @@ class Loader(Generic[B]):
 
     def get(self, indices: Any, epoch: int = 0) -> B:
         """Returns any samples as one batch: the rows that they have in this epoch."""
-        epoch = _whole("epoch", epoch)
+        epoch = _epoch_number(epoch)
         return self._converted(self._core().get_samples(indices, epoch, self._lists_of(epoch)))
 
     def preview(
@@ -899,7 +901,7 @@ class Loader(Generic[B]):
             field: The output with the pictures; by default the first one.
             bands: The channels that are shown: one in gray, or three as red, green and blue.
         """
-        n, epochs, epoch = _whole("n", n, 1), _whole("epochs", epochs, 1), _whole("epoch", epoch)
+        n, epochs, epoch = _whole("n", n, 1), _whole("epochs", epochs, 1), _epoch_number(epoch)
         # More epochs than a sheet has room for are refused there.
         lists = [self._lists_of(number) for number in range(epoch, epoch + min(epochs, 2000))]
         return Sheet(_fuseloop.preview(self._core(), n, epoch, epochs, each_op, field, list(bands), lists))
@@ -914,12 +916,12 @@ class Loader(Generic[B]):
             epoch: The epoch.
             field: The output; by default the first one with images.
         """
-        sample, epoch = _whole("sample", sample), _whole("epoch", epoch)
+        sample, epoch = _whole("sample", sample), _epoch_number(epoch)
         return inspected(self._core(), sample, epoch, field, self._lists_of(epoch))
 
     def explain(self) -> Plan:
         """Describes how the pipelines were planned and compiled."""
-        return Plan(self._core().explain())
+        return Plan(_in_python(self._core().explain()))
 
     def stats(self) -> Stats:
         """Tells where the time went, and what slows the loader down."""
@@ -928,7 +930,8 @@ class Loader(Generic[B]):
     def quarantine(self) -> Quarantine:
         """Lists the damaged samples found so far, if they do not end the epoch."""
         samples, rows, is_cut = self._core().quarantine()
-        return Quarantine(tuple(samples), rows, is_cut)
+        listed = tuple((sample, epoch, _in_python(error)) for sample, epoch, error in samples)
+        return Quarantine(listed, rows, is_cut)
 
     def close(self) -> None:
         """Ends the threads. Batches that are held stay valid."""
@@ -985,7 +988,7 @@ class Loader(Generic[B]):
             f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>"
             for name, value in rows
         )
-        plan = html.escape(core.explain())
+        plan = html.escape(self.explain())
         return f"<table>{cells}</table><details><summary>plan</summary><pre>{plan}</pre></details>"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -1111,6 +1114,13 @@ def _whole(name: str, value: Any, least: int = 0) -> int:
         raise ConfigError(f"{name} is {value!r}, expected a whole number") from None
     if not least <= number < 2**63:
         raise ConfigError(f"{name} is {number}, expected {least} or more")
+    return number
+
+
+def _epoch_number(epoch: Any) -> int:
+    number = _whole("epoch", epoch)
+    if number >= 2**32:
+        raise ConfigError(f"epoch is {number}, expected at most {2**32 - 1}: numbers of epochs have 32 bits")
     return number
 
 

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from . import _fuseloop
+from ._checks import _count, _size
 from ._fuseloop import Dataset
 from ._values import Array, Rows, Spec, fields_of, size
 from ._workers import CHUNK, read, row_or_error
-from .errors import ConfigError, FuseloopError, OutputExistsError
+from .errors import ConfigError, FuseloopError, OutputExistsError, _in_python
 from .loader import Ranks, _bytes, _ranks, _whole
 
 __all__ = [
@@ -116,6 +117,35 @@ class Image:
 
 # Reports
 
+# The most entries of a list that the text of a report has.
+_MOST_LISTED = 10
+
+
+class _Report:
+    """A report, whose text is its lines, and whose repr the first of them."""
+
+    def _lines(self) -> list[str]:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._lines()[0]})"
+
+
+def _listed(what: str, count: int, entries: Iterable[object]) -> list[str]:
+    """Returns a line with a number, and a line for each of the first entries."""
+    if not count:
+        return []
+    lines = [f"{what}: {count:,}", *(f"  {entry}" for _, entry in zip(range(_MOST_LISTED), entries))]
+    more = count - len(lines) + 1
+    return lines if more <= 0 else [*lines, f"  and {more:,} more"]
+
+
+def _left_out(skipped: int) -> str:
+    return f", {skipped:,} left out" if skipped else ""
+
 
 @dataclass(frozen=True)
 class Skipped:
@@ -124,6 +154,9 @@ class Skipped:
     sample: int
     path: str | None
     cause: str
+
+    def __str__(self) -> str:
+        return self.cause if self.path is None or self.path in self.cause else f"{self.path}: {self.cause}"
 
 
 @dataclass(frozen=True)
@@ -139,9 +172,13 @@ class Reencoded:
     """The number of these images that had an EXIF orientation, which their new form does not keep. Their pixels are not
     turned."""
 
+    def __str__(self) -> str:
+        loss = "with loss" if self.is_lossy else "without loss"
+        return f"{_count(self.images, 'image')} stored as {self.after} instead of {self.before}, {loss}"
 
-@dataclass(frozen=True)
-class WriteReport:
+
+@dataclass(frozen=True, repr=False)
+class WriteReport(_Report):
     """A ``.beton`` file that was written."""
 
     samples: int
@@ -167,9 +204,19 @@ class WriteReport:
     bytes: int
     """The size of the file."""
 
+    def _lines(self) -> list[str]:
+        lines = [f"{_count(self.samples, 'sample')}, {_size(self.bytes)}{_left_out(self.skipped_count)}"]
+        if self.passed_through:
+            lines.append(f"{_count(self.passed_through, 'JPEG')} stored byte for byte")
+        lines += map(str, self.reencoded)
+        if self.recut:
+            lines.append(f"{_count(self.recut, 'JPEG')} re-cut: {_size(self.recut_bytes[0])} to {_size(self.recut_bytes[1])}")
+        lines += _listed("left out", self.skipped_count, self.skipped)
+        return lines + _listed("not re-cut", self.not_recut_count, (f"sample {k}: {why}" for k, why in self.not_recut))
 
-@dataclass(frozen=True)
-class FolderReport:
+
+@dataclass(frozen=True, repr=False)
+class FolderReport(_Report):
     """A folder, or a table, that was written."""
 
     written: WriteReport
@@ -181,9 +228,15 @@ class FolderReport:
     links: dict[str, int]
     """The numbers of symbolic links by what was done with them."""
 
+    def _lines(self) -> list[str]:
+        lines = self.written._lines()
+        if self.classes:
+            lines.append("1 class" if len(self.classes) == 1 else f"{len(self.classes):,} classes")
+        return lines + _listed("ignored", self.ignored_count, (f"{path}: {why}" for path, why in self.ignored))
 
-@dataclass(frozen=True)
-class ConvertReport:
+
+@dataclass(frozen=True, repr=False)
+class ConvertReport(_Report):
     """A dataset that was converted."""
 
     samples: int
@@ -199,9 +252,19 @@ class ConvertReport:
     notes: tuple[str, ...]
     """What readers of the new dataset should know."""
 
+    def _lines(self) -> list[str]:
+        files = _count(self.files, "file")
+        lines = [f"{_count(self.samples, 'sample')} in {files}, {_size(self.bytes)}{_left_out(self.skipped_count)}"]
+        if self.resumed:
+            lines.append(f"{_count(self.resumed, 'sample')} of an interrupted conversion")
+        lines += map(str, self.reencoded)
+        lines += [f"field {old} is called {new}" for old, new in self.renamed]
+        lines += [f"note: {note}" for note in self.notes]
+        return lines + _listed("left out", self.skipped_count, self.skipped)
 
-@dataclass(frozen=True)
-class RecutFolderReport:
+
+@dataclass(frozen=True, repr=False)
+class RecutFolderReport(_Report):
     """A folder that was copied with its JPEGs re-cut."""
 
     recut: int
@@ -218,14 +281,26 @@ class RecutFolderReport:
     ignored_count: int
     links: dict[str, int]
 
+    def _lines(self) -> list[str]:
+        jpegs, (before, after) = _count(self.recut, "JPEG"), self.bytes
+        sizes = f"{_size(before)} to {_size(after)}"
+        lines = [f"{jpegs} re-cut, {self.copied:,} other files, {sizes}{_left_out(self.skipped_count)}"]
+        lines += _listed("left out", self.skipped_count, self.skipped)
+        lines += _listed("not re-cut", self.not_recut_count, (f"{path}: {why}" for path, why in self.not_recut))
+        return lines + _listed("ignored", self.ignored_count, (f"{path}: {why}" for path, why in self.ignored))
 
-@dataclass(frozen=True)
-class IndexReport:
+
+@dataclass(frozen=True, repr=False)
+class IndexReport(_Report):
     """Indexes that were written: of ``shards`` shards, or the listing of a folder (no shards)."""
 
     samples: int
     shards: int
     bytes: int
+
+    def _lines(self) -> list[str]:
+        where = f" in {_count(self.shards, 'shard')}" if self.shards else ""
+        return [f"{_count(self.samples, 'sample')}{where}, an index of {_size(self.bytes)}"]
 
 
 def _report(kind: type[Any], found: dict[str, Any]) -> Any:
@@ -233,7 +308,11 @@ def _report(kind: type[Any], found: dict[str, Any]) -> Any:
     for field in _dataclass_fields(kind):
         value = found[field.name]
         if field.name == "skipped":
-            value = tuple(Skipped(*one) for one in value)
+            value = tuple(Skipped(sample, path, _in_python(cause)) for sample, path, cause in value)
+        elif field.name in ("not_recut", "ignored"):
+            value = tuple((one, _in_python(why)) for one, why in value)
+        elif field.name == "notes":
+            value = tuple(map(_in_python, value))
         elif field.name == "reencoded":
             value = tuple(Reencoded(*one) for one in value)
         elif field.name == "written":

@@ -12,6 +12,7 @@ use fuseloop::Batches;
 use fuseloop::internals::loader::BatchesExt as _;
 use fuseloop::loader::Cursor;
 use fuseloop::sample::UNKNOWN;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::cell::OnceCell;
@@ -29,13 +30,16 @@ pub(crate) struct Epoch {
     batches: Mutex<Option<Batches>>,
     /// A batch that the main thread has taken and not handed out yet, and the position before it.
     unhanded: Mutex<Option<(Py<Batch>, Option<Cursor>)>>,
+    /// The names of the tensors.
+    names: Vec<String>,
     owner: Owner,
 }
 
 impl Epoch {
-    pub(crate) fn new(batches: Batches) -> Self {
+    pub(crate) fn new(loader: &fuseloop::Loader, batches: Batches) -> Self {
         let (batches, unhanded) = (Mutex::new(Some(batches)), Mutex::new(None));
-        Self { batches, unhanded, owner: Owner::current() }
+        let names = loader.tensors().into_iter().map(|spec| spec.name).collect();
+        Self { batches, unhanded, names, owner: Owner::current() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Batches>> {
@@ -157,8 +161,41 @@ fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     Ok(this == *main)
 }
 
+/// What Python says of an unpacking with another number of names than there are values.
+const UNPACKINGS: [&str; 2] = ["too many values to unpack", "not enough values to unpack"];
+
+impl Epoch {
+    /// Adds the names of the tensors to the exception that is being raised, if it ends a loop such as
+    /// `for images, labels in loader` because the batches have more tensors, or fewer. The exception is pending while
+    /// the interpreter drops the iterator of the loop.
+    fn explain_unpacking(&self, py: Python<'_>) {
+        let Some(error) = PyErr::take(py) else { return };
+        let text = error.value(py).to_string();
+        let count = self.names.len();
+        let is_unpacking = error.is_instance_of::<PyValueError>(py)
+            && UNPACKINGS.iter().any(|unpacking| text.starts_with(unpacking))
+            && !text.contains(&format!("expected {count}"));
+        if is_unpacking && count > 0 {
+            let names = self.names.join(", ");
+            let first = &self.names[0];
+            let note = format!(
+                "fuseloop: a batch has {count} tensors, in this order: {names}. Take them by name, \
+                 `for batch in loader: batch[\"{first}\"]`, or leave one out of the batches: \
+                 fuseloop.Loader(..., ops={{\"{}\": None}})",
+                self.names[count - 1]
+            );
+            // An exception that takes no note stays without.
+            let _ = error.value(py).call_method1("add_note", (note,));
+        }
+        error.restore(py);
+    }
+}
+
 impl Drop for Epoch {
     fn drop(&mut self) {
+        if !self.owner.is_forked() {
+            let _ = Python::try_attach(|py| self.explain_unpacking(py));
+        }
         let batches = self.batches.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(batches) = batches.and_then(|batches| self.owner.unless_forked(batches)) {
             drop_detached(batches);

@@ -66,8 +66,11 @@ mod _fuseloop {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::warnings::install();
+        module.add("MAX_PIXELS", Limits::DEFAULT.max_pixels)?;
+        module.add("MAX_SAMPLE_BYTES", Limits::DEFAULT.max_sample_bytes)?;
         super::call::refuse_subinterpreters(module.py())
     }
 
+    use fuseloop::sample::Limits;
     use pyo3::prelude::*;
 }

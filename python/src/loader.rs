@@ -66,7 +66,8 @@ impl Loader {
     fn epoch(&self, py: Python<'_>, epoch: u32, lists: &Bound<'_, PyDict>) -> PyResult<Epoch> {
         let loader = self.get(py)?;
         self.lists.set(lists)?;
-        Ok(Epoch::new(detached(py, || loader.epoch(epoch))?))
+        let batches = detached(py, || loader.epoch(epoch))?;
+        Ok(Epoch::new(&loader, batches))
     }
 
     /// Starts the rest of an epoch.
@@ -77,7 +78,7 @@ impl Loader {
             let cursor: Cursor = cursor.parse()?;
             loader.resume(&cursor)
         });
-        Ok(Epoch::new(batches?))
+        Ok(Epoch::new(&loader, batches?))
     }
 
     /// Continues an epoch with the current pipelines.
@@ -90,7 +91,8 @@ impl Loader {
         let loader = self.get(py)?;
         self.lists.set(lists)?;
         let Some(batches) = epoch.take_batches(py)? else { return Ok(None) };
-        Ok(Some(Epoch::new(detached(py, || loader.renew(batches))?)))
+        let batches = detached(py, || loader.renew(batches))?;
+        Ok(Some(Epoch::new(&loader, batches)))
     }
 
     /// Replaces the ops of outputs: each by a list, or by the list of each epoch if it is None.

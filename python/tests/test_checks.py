@@ -184,3 +184,7 @@ def test_degenerate_objects_are_listed(objects: Path) -> None:
     assert (found.sample, found.field, found.object, found.annotation) == (0, "bbox", 0, 7)
     assert "note: boxes without an area: 1" in str(report)
     assert str(found) in str(report)
+
+
+def test_a_report_has_a_short_repr(beton: Path) -> None:
+    assert repr(sources.open(beton).verify()) == "VerifyReport(24 samples checked, whole)"

@@ -112,3 +112,50 @@ def test_no_hint_is_about_what_there_is():
     assert not set(_hints.ARGUMENTS) & _NAMES
     for op, param in _hints.PARAMS:
         assert not op or param not in getattr(ops, op).__match_args__
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("loop", ["for a, b in loader: pass", "for k, (a, b) in enumerate(loader): pass"])
+def test_a_loop_over_fewer_names_than_tensors_says_their_names(photos, kind, loop):
+    if kind == "torch":
+        pytest.importorskip("torch")
+    loader = (fl.torch.Loader if kind == "torch" else fl.Loader)(
+        photos,
+        batch_size=4,
+        image=[ops.Resize((8, 8))],
+        views={"small": fl.View("image", [ops.Resize((4, 4))])},
+    )
+    with pytest.raises(ValueError, match="too many values to unpack") as caught:
+        exec(loop, {"loader": loader})  # noqa: S102
+    (note,) = caught.value.__notes__
+    assert "a batch has 3 tensors, in this order: image, label, small" in note and 'ops={"small": None}' in note
+    with pytest.raises(ValueError, match="not enough values") as caught:
+        exec("for a, b, c, d in loader: pass", {"loader": loader})  # noqa: S102
+    assert "in this order: image, label, small" in caught.value.__notes__[0]
+
+
+def test_other_exceptions_in_a_loop_get_no_note(photos):
+    loader = fl.Loader(photos, batch_size=4, image=[ops.Resize((8, 8))])
+    for raised in ("raise ValueError('another')", "a, b = ()", "1 / 0"):
+        with pytest.raises((ValueError, ZeroDivisionError)) as caught:
+            exec(f"for images, labels in loader: {raised}", {"loader": loader})  # noqa: S102
+        assert not hasattr(caught.value, "__notes__")
+
+
+def test_parameters_in_torchvisions_order_get_a_hint():
+    for call, said in [
+        (lambda: ops.RandAugment(2, 9, 31, "nearest"), "torchvision has interpolation at this place, which is config here"),
+        (lambda: ops.MixUp(0.3, 10), "OneHot"),
+        (lambda: ops.CutMix(0.3, 10), "OneHot"),
+        (lambda: ops.Normalize((0.5,) * 3, (0.5,) * 3, True), "no op copies an image"),
+        (lambda: ops.RandomIoUCrop(0.3, 1.0, 0.5, 2.0), r"scale=\(min_scale, max_scale\)"),
+    ]:
+        with pytest.raises(fl.ParamError, match=said) as caught:
+            call()
+        assert caught.value.hint
+    with pytest.raises(fl.ParamError, match="takes 4: scale, aspect_ratio.*torchvision has min_scale, max_scale"):
+        ops.RandomIoUCrop(0.3, 1.0, 0.5, 2.0, [0.5], 40)
+    # Without a position that torchvision has another parameter at, there is none.
+    with pytest.raises(fl.ParamError) as caught:
+        ops.RandAugment(2, config="nearest")
+    assert "torchvision" not in str(caught.value)

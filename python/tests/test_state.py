@@ -236,6 +236,7 @@ def test_damaged_states_are_refused(photos: Path, change: dict[str, Any], messag
         {"next_epoch": -1},
         {"next_epoch": True},
         {"next_epoch": 2**70},
+        {"cursor": "", "next_epoch": 2**32},
         {"next_epoch": float("nan")},
         {"cursor": b"{}"},
         {"cursor": "[]"},
@@ -269,3 +270,15 @@ def test_states_of_other_loaders_are_refused(photos: Path, same_size: Path) -> N
     ):
         with pytest.raises(fl.StateError):
             other.resume(state)
+
+
+def test_there_is_no_epoch_of_more_than_32_bits(photos: Path) -> None:
+    loader = made(photos, 0, 1)
+    calls = (loader.epoch, loader.set_epoch, lambda epoch: loader.get([0], epoch), lambda epoch: loader.inspect(0, epoch))
+    for call in calls:
+        with pytest.raises(fl.ConfigError, match="expected at most 4294967295"):
+            call(2**32)
+    loader.load_state_dict({"fuseloop": 1, "cursor": "", "next_epoch": 2**32 - 1, "batches": 0})
+    assert len(list(loader)) == 8
+    with pytest.raises(fl.ConfigError, match="expected at most 4294967295"):
+        next(iter(loader))

@@ -682,3 +682,45 @@ def test_pages_grow_to_the_largest_sample(tmp_path: Path) -> None:
     assert [dataset[k]["label"] for k in range(2)] == [1, 2]
     with pytest.raises(fl.FuseloopError, match="a page size of 16777216 would do"):
         write(rows, tmp_path / "y.beton", ["image", "label"], progress=None, page_size="8MiB")
+
+
+def test_what_is_too_large_is_refused_before_it_is_copied(tmp_path: Path) -> None:
+    import resource
+
+    huge = np.broadcast_to(np.uint8(7), (60_000, 60_000, 3))  # 10 GB, of which one byte exists
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for value, kind in [(huge, "image"), (huge[:, :, 0], "image"), (huge[:, :, 0].reshape(-1)[:1], "bytes")]:
+        if kind == "bytes":
+            value = np.broadcast_to(np.uint8(7), (2 << 30,))
+        with pytest.raises(fl.ConfigError, match=r"sample 0, field x: .*; the limit is [\d,]+: ") as caught:
+            write([{"x": value}], tmp_path / "x.beton", {"x": kind}, progress=None)
+        assert (caught.value.sample, caught.value.field) == (0, "x")
+        dataset = fl.sources.from_python([{"x": value}], {"x": kind})
+        with pytest.raises(fl.FuseloopError, match="the limit is"):
+            dataset[0]
+    array = np.broadcast_to(np.float32(7), (20_000, 20_000))
+    with pytest.raises(fl.ConfigError, match="a value of 1,600,000,000 bytes; the limit is 1,073,741,824"):
+        write([{"x": array}], tmp_path / "x.beton", {"x": Array("float32", array.shape)}, progress=None)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
+    assert left(tmp_path) == []
+
+
+def test_reports_have_a_text_and_a_short_repr(photos: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "photos"
+    (broken / "bee").mkdir(parents=True)
+    for k, file in enumerate(sorted((photos / "bee").iterdir())):
+        content = file.read_bytes()
+        (broken / "bee" / file.name).write_bytes(content if k else content[:200])
+    (broken / "bee" / "notes.txt").write_text("no image")
+    made = folder(broken, tmp_path / "a.beton", on_damaged="skip", progress=None)
+    assert repr(made).startswith("FolderReport(11 samples, ") and repr(made).endswith(", 1 left out)")
+    assert repr(made.written).startswith("WriteReport(11 samples, ") and "\n" not in repr(made)
+    text = str(made)
+    assert "11 images stored as raw instead of png, without loss" in text and "left out: 1\n" in text and "000.png" in text
+    assert "1 class" in text and "notes.txt" in text
+    converted = convert(tmp_path / "a.beton", tmp_path / "b.tar", progress=None)
+    assert repr(converted).startswith("ConvertReport(11 samples in ") and str(converted).startswith("11 samples in ")
+    indexed = index(str(tmp_path / "b.tar"), progress=None)
+    assert repr(indexed).startswith("IndexReport(11 samples in 1 shard, an index of ")
+    recutted = recut(broken, tmp_path / "recut", progress=None, on_damaged="skip")
+    assert repr(recutted).startswith("RecutFolderReport(0 JPEGs re-cut, ")
