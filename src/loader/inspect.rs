@@ -401,9 +401,16 @@ impl Inspector {
 
     /// Returns the limits on the images that ops produce of a stored image.
     fn limits(&self, stored: Size) -> Limits {
-        let limits = self.stage.limits();
-        let max_pixels = limits.max_pixels.min(self.most_made.max(stored.pixels()));
-        Limits { max_pixels, ..*limits }
+        self.op_limits()(stored)
+    }
+
+    /// Returns a function that returns these limits, and borrows nothing.
+    fn op_limits(&self) -> impl Fn(Size) -> Limits + use<> {
+        let (limits, most_made) = (*self.stage.limits(), self.most_made);
+        move |stored| {
+            let max_pixels = limits.max_pixels.min(most_made.max(stored.pixels()));
+            Limits { max_pixels, ..limits }
+        }
     }
 
     fn error(&self, sample: u64, cause: SampleCause) -> LoadSampleError {
@@ -449,6 +456,7 @@ impl Inspector {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let kernel = self.kernel_of(sample)?;
         let start = self.drawn_before(sample)?;
+        let limits = self.op_limits();
         let image = source.value(sample, self.field, &mut self.buffer)?;
         let input = Some(kernel.plan().input());
         let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
@@ -460,7 +468,7 @@ impl Inspector {
         let plan = kernel.plan();
         let mut draws = Draws::default();
         draw(plan, &start, (key, size), &mut draws)?;
-        plan.check_draws(&draws, &self.limits(draws.source))?;
+        plan.check_draws(&draws, &limits(draws.source))?;
         let scaled = self.stage.scaled_draws(self.output, &mut opened, plan, &draws).map(Box::new);
         let size = opened.size();
         let run_draws = scaled.as_deref().unwrap_or(&draws);
@@ -541,6 +549,7 @@ impl Inspector {
         let start = Instant::now();
         let kernel = self.kernel_of(sample)?;
         let first = self.drawn_before(sample)?;
+        let limits = self.op_limits();
         let image = source.value(sample, self.field, &mut self.buffer)?;
         let read = start.elapsed();
         let stored_bytes = image.bytes().len();
@@ -556,7 +565,7 @@ impl Inspector {
             size = opened.size();
             let headers = Instant::now();
             draw(plan, &first, (key, size), &mut draws)?;
-            plan.check_draws(&draws, &self.limits(draws.source))?;
+            plan.check_draws(&draws, &limits(draws.source))?;
             scaled = self.stage.scaled_draws(self.output, &mut opened, plan, &draws);
             let run_draws = scaled.as_ref().unwrap_or(&draws);
             let wanted = plan.needed_window(run_draws);

@@ -372,7 +372,10 @@ fn bytes_of_unknown_length_are_left_out_with_one_warning_unless_they_are_asked_f
     assert!(warnings[0].contains("set its `collate`, such as `ragged`"), "{}", warnings[0]);
     for asked_for in [unknown().pipeline("text", ops![]), unknown().without("place")] {
         let (error, warnings) = recorded_warnings(|| refused(asked_for));
-        assert!(error.starts_with("field text: the length of its longest value is unknown"), "{error}");
+        assert!(
+            error.starts_with("field text: the length of its longest value is unknown"),
+            "{error}"
+        );
         assert!(!warnings.iter().any(|warning| of_text(&warning)), "{warnings:?}");
     }
 }

@@ -42,7 +42,7 @@ fn child_with_few_files() {
     let open = |dataset| {
         let name =
             format!("{}/{dataset}-{{000..{:03}}}.tar", Path::new(&dir).display(), SHARDS - 1);
-        Dataset::open(name).unwrap()
+        Dataset::open(name).unwrap().source().unwrap()
     };
     let datasets: Vec<_> = (0..DATASETS).map(open).collect();
     // Other files of the program, as many as the system has room for: the pool makes more.
