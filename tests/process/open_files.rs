@@ -4,7 +4,7 @@
 #![cfg(unix)]
 
 use fuseloop::SampleId;
-use fuseloop::source::{Buffer, Dataset, Source, Value};
+use fuseloop::source::{Buffer, Dataset, Value};
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
