@@ -10,6 +10,7 @@
 #![allow(unsafe_code, reason = "functions of C")]
 
 use fuseloop::internals::source::delete_unfinished;
+use fuseloop::internals::threads::builder;
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,8 +50,8 @@ pub(super) fn delete_unfinished_at_end() {
         // SAFETY: the function takes a number. The signal has its default action, which ends the process.
         unsafe { libc::raise(signal) };
     };
-    let thread = thread::Builder::new().name("fuseloop-signals".into()).stack_size(64 << 10);
-    if thread.spawn(wait).is_err() {
+    let thread = builder("fuseloop-signals".to_owned());
+    if thread.and_then(|thread| thread.stack_size(64 << 10).spawn(wait)).is_err() {
         mask(libc::SIG_UNBLOCK, &signals);
     }
 }

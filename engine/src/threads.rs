@@ -69,6 +69,12 @@ pub fn builder(name: String) -> io::Result<Builder> {
 pub struct Builder(thread::Builder);
 
 impl Builder {
+    /// Sets the bytes of the thread's stack.
+    #[must_use]
+    pub fn stack_size(self, bytes: usize) -> Self {
+        Self(self.0.stack_size(bytes))
+    }
+
     /// Starts the thread, which runs `work`.
     ///
     /// # Errors

@@ -339,7 +339,6 @@ fn image(given: &Bound<'_, PyAny>) -> PyResult<ImageOptions> {
         verify: flag(options, "verify")?,
         tile: cut.map(|text| tile(py, &text)).transpose()?,
         bit_planes: flag(options, "bit_planes")?,
-        overwrite: flag(options, "overwrite")?,
         seed: get(options, "seed")?.unwrap_or(0),
     })
 }
@@ -532,6 +531,7 @@ pub(crate) fn recut<'py>(
         cancel: call.cancel.clone(),
         links: links(py, get::<String>(options, "links")?.as_deref())?,
         bit_planes: flag(options, "bit_planes")?,
+        overwrite: flag(options, "overwrite")?,
         ..RecutOptions::default()
     };
     if !src.is_dir() {

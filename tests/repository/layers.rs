@@ -137,6 +137,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "classes",
             // Outputs as data, their planning, and the run of a sample through them.
             "device",
+            "elements",
             "mixing",
             "work",
             "columns",

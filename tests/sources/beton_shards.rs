@@ -78,26 +78,6 @@ fn samples_are_those_of_the_joined_file_in_every_order() {
     assert_eq!(loaded(&memory), (0..15).collect::<Vec<_>>());
 }
 
-/// A process may have 1024 open files, so of many shards a few are open at a time.
-#[cfg(target_os = "linux")]
-#[test]
-fn of_many_files_a_few_are_open() {
-    let dir = tempfile::tempdir().unwrap();
-    let paths = shards(dir.path(), 1);
-    for k in 1..700 {
-        std::fs::copy(&paths[0], dir.path().join(format!("s-{k:03}.beton"))).unwrap();
-    }
-    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-    let before = open();
-    let source = Dataset::open(dir.path().join("s-{000..699}.beton")).unwrap().source().unwrap();
-    assert_eq!(source.len(), 2100);
-    for sample in (0..2100).map(SampleId) {
-        source.read(sample).unwrap();
-    }
-    // Tests beside this one open files, too.
-    assert!(open() < before + 400, "{} files are open", open() - before);
-}
-
 #[test]
 fn what_does_not_fit_together_is_an_error() {
     let dir = tempfile::tempdir().unwrap();

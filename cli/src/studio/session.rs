@@ -49,6 +49,9 @@ const MOST_PLACES: usize = 16;
 /// The most bytes of the batches of an epoch.
 const MOST_BATCH_BYTES: u64 = 4 << 30;
 
+/// The limit of a loader whose samples are shown one by one, so that no batch is made.
+const ANY_BATCH: Option<u64> = Some(u64::MAX);
+
 /// A checked and compiled pipeline.
 pub(super) struct Prepared {
     key: (String, u64, bool),
@@ -151,8 +154,8 @@ impl Session {
             return Err(Fault::plain("no pipeline file was named at the start", cure));
         };
         // A file that is saved can be loaded, and a loader takes it.
-        Spec::parse(text, file).map_err(|error| Fault::of(error, text))?;
-        self.prepared(text, &json!({ "targets": true }))?;
+        let spec = Spec::parse(text, file).map_err(|error| Fault::of(error, text))?;
+        self.loader(&spec, 0, true, None).map_err(|error| Fault::of(error, text))?;
         output::write_bytes(file, Existing::Replace, &[text.as_bytes()])?;
         Ok(json!({ "saved": file.to_string_lossy() }))
     }
@@ -200,7 +203,7 @@ impl Session {
         if let Some(found) = lock(&self.loaders).iter().find(|found| found.key == key) {
             return Ok(Arc::clone(found));
         }
-        let loader = self.loader(&spec, seed, with_targets);
+        let loader = self.loader(&spec, seed, with_targets, ANY_BATCH);
         let loader = loader.map_err(|error| Fault::of(error, text))?;
         let images = images_of(&loader);
         let prepared = Arc::new(Prepared { key, spec, loader, images });
@@ -212,20 +215,24 @@ impl Session {
         Ok(prepared)
     }
 
-    /// Builds a loader. Fields that the dataset knows of follow their image where the text declares none and their ops
-    /// allow it.
+    /// Builds a loader, with a limit on the bytes of its batches in place of the text's own. Fields that the dataset
+    /// knows of follow their image where the text declares none and their ops allow it.
     fn loader(
         &self,
         spec: &Spec,
         seed: u64,
         with_targets: bool,
+        batch_bytes: Option<u64>,
     ) -> Result<Loader, fuseloop::Error> {
         // Moving a slider changes numbers, which are not part of the code.
         let compiled = lock(&self.loaders).last().map(|last| last.loader.kernels());
         let compiled = compiled.unwrap_or_default();
         let builder = || {
             let builder = spec.apply(Loader::from_dataset(self.dataset.clone()));
-            let builder = builder.kernels(compiled.clone());
+            let mut builder = builder.kernels(compiled.clone());
+            if let Some(bytes) = batch_bytes {
+                builder = builder.memory_limit(bytes);
+            }
             builder.device("cpu").in_memory(false).workers(1).distributed(None).seed(seed)
         };
         if with_targets && spec.settings().targets.is_empty() {
@@ -263,7 +270,8 @@ impl Session {
             format!("[fields]\n{field} = [{{ op = \"Letterbox\", size = {side}, fill = 0 }}]\n");
         let spec = self.checked(&text)?;
         // Without targets, objects are not read; but a mask can't stay behind.
-        let loader = self.loader(&spec, 0, false).or_else(|_| self.loader(&spec, 0, true));
+        let loader = self.loader(&spec, 0, false, ANY_BATCH);
+        let loader = loader.or_else(|_| self.loader(&spec, 0, true, ANY_BATCH));
         let loader = loader.map_err(|error| Fault::of(error, &text))?;
         let images = images_of(&loader);
         Ok(Arc::new(Prepared { key: (text, 0, false), spec, loader, images }))

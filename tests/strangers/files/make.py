@@ -69,8 +69,8 @@ def field(number, data):
 def feature(value):
     if isinstance(value, bytes):
         return field(1, field(1, value))
-    if value and isinstance(value[0], float):
-        return field(2, field(1, struct.pack(f"<{len(value)}f", *value)))
+    if isinstance(value, np.ndarray):
+        return field(2, field(1, value.astype("<f4").tobytes()))
     return field(3, field(1, b"".join(varint(number) for number in value)))
 
 
@@ -91,8 +91,8 @@ def imagenet():
         out += record({
             "image/height": [24], "image/width": [32], "image/colorspace": b"RGB", "image/channels": [3],
             "image/class/label": [label], "image/class/synset": synset.encode(), "image/class/text": text,
-            "image/object/bbox/xmin": [0.25] * number, "image/object/bbox/xmax": [0.5] * number,
-            "image/object/bbox/ymin": [0.25] * number, "image/object/bbox/ymax": [0.5] * number,
+            "image/object/bbox/xmin": np.full(number, 0.25), "image/object/bbox/xmax": np.full(number, 0.5),
+            "image/object/bbox/ymin": np.full(number, 0.25), "image/object/bbox/ymax": np.full(number, 0.5),
             "image/object/bbox/label": [label] * number, "image/format": b"JPEG",
             "image/filename": f"{synset}_{number}.JPEG".encode(), "image/encoded": jpeg,
         })

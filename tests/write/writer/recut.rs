@@ -214,19 +214,20 @@ fn a_jpeg_is_kept_where_markers_would_push_its_sample_out_of_the_page() {
 fn ffcv_s_own_files_are_re_cut_with_every_value_and_again_to_the_same_bytes() {
     let (_dir, out) = temp();
     let again = out.with_file_name("again.beton");
+    let overwriting = RecutOptions { overwrite: true, ..RecutOptions::default() };
     let (mut files, mut cut) = (0, 0);
     for path in golden() {
         let Ok(beton) = Beton::open(&path, &OpenOptions::default()) else {
-            let error = recut_beton(&path, &out, &RecutOptions::default()).unwrap_err();
+            let error = recut_beton(&path, &out, &overwriting).unwrap_err();
             assert!(error.to_string().contains("is user-defined"), "{error}");
             continue;
         };
-        let report = recut_beton(&path, &out, &RecutOptions::default()).unwrap();
+        let report = recut_beton(&path, &out, &overwriting).unwrap();
         let written = Beton::open(&out, &OpenOptions::default()).unwrap();
         assert_eq!(assert_same_values(&beton, &written), report.recut, "{path:?}");
         assert_eq!(written.header().page_size, beton.header().page_size);
         assert_eq!((report.samples, report.unchanged.count), (beton.len(), 0), "{path:?}");
-        let second = recut_beton(&out, &again, &RecutOptions::default()).unwrap();
+        let second = recut_beton(&out, &again, &overwriting).unwrap();
         assert_eq!(second.recut, report.recut);
         assert!(fs::read(&out).unwrap() == fs::read(&again).unwrap(), "{path:?}");
         (files, cut) = (files + 1, cut + report.recut);
@@ -461,7 +462,8 @@ fn nothing_that_exists_is_replaced_unless_it_is_asked_for() {
     assert!(all_below(&empty) == all_below(&dst));
 
     let [beton, copy] = ["x.beton", "y.beton"].map(|name| dir.path().join(name));
-    write_folder(&src, &beton, &options()).unwrap();
+    fs::remove_dir_all(src.join("b")).unwrap(); // files that are damaged or no images
+    write_folder(&src, &beton, &WriteOptions::default()).unwrap();
     fs::write(&copy, "mine").unwrap();
     let error = recut_beton(&beton, &copy, &RecutOptions::default()).unwrap_err();
     assert!(matches!(error.cause(), Some(RecutCause::Exists { .. })), "{error}");

@@ -355,8 +355,9 @@ let list = ops![
     Normalize::imagenet(),
     ToChannelsFirst,
     SimpleCopyPaste::new().p(0.5)?,                          // needs instance masks
-    Mosaic::new().p(0.5)?,
+    Mosaic::new().p(0.5)?.min_size(2.0)?,
     MixUp::new(32.0)?.per_sample().p(0.1)?,                  // YOLO's
+    SanitizeBoundingBoxes::new().min_area(16.0)?,            // on the objects of the mixed images
 ];
 Ok(())
 }

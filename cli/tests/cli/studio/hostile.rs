@@ -277,10 +277,10 @@ fn an_op_is_added_where_it_fits() {
         let body = json!({ "text": "", "field": "image", "ops": list, "op": new });
         studio.json("place", &body)["index"].clone()
     };
-    // Works on levels alone; on floats too; moves pixels; and what comes at the end.
-    assert_eq!(place(op("Equalize", json!({}))), 1);
-    assert_eq!(place(op("RandomInvert", json!({ "p": 1.0 }))), 2);
-    assert_eq!(place(op("RandomHorizontalFlip", json!({}))), 2);
+    // Two that work on levels alone, one that moves any pixels, and one that comes at the end.
+    assert_eq!(place(op("RandomEqualize", json!({ "p": 1.0 }))), 1);
+    assert_eq!(place(op("RandomInvert", json!({ "p": 1.0 }))), 1);
+    assert_eq!(place(op("RandomHorizontalFlip", json!({}))), 3);
     assert_eq!(place(op("Convert", json!({ "to": "f16" }))), 3);
     // What fits nowhere is shown with its error at the end.
     assert_eq!(place(op("OneHot", json!({ "classes": 8 }))), 3);
@@ -292,12 +292,14 @@ fn a_list_that_no_loader_takes_is_not_saved() {
     demo(dir.path());
     let studio = Studio::start(dir.path(), &["demo/demo.beton", "--pipeline", "new.toml"]);
     let text = |ops: &str| json!({ "text": format!("[fields]\nimage = [{{ op = \"Resize\", size = [16, 16] }}, {ops}]\n") });
-    let refused = studio.json("save", &text("\"ToChannelsFirst\", \"Equalize\""));
+    let refused =
+        studio.json("save", &text("{ op = \"Normalize\", mean = [0.5, 0.5, 0.5], std = [0.5, 0.5, 0.5] }, { op = \"RandomEqualize\", p = 1.0 }"));
     let message = refused["fault"]["message"].as_str().unwrap_or_default();
-    assert!(message.contains("Equalize takes"), "{refused}");
+    assert!(message.contains("RandomEqualize takes"), "{refused}");
     assert_eq!(refused["fault"]["path"], json!([2]));
     assert!(!dir.path().join("new.toml").exists());
-    let saved = studio.json("save", &text("\"Equalize\", \"ToChannelsFirst\""));
+    let saved =
+        studio.json("save", &text("{ op = \"RandomEqualize\", p = 1.0 }, \"ToChannelsFirst\""));
     assert_eq!(saved, json!({ "saved": "new.toml" }));
 }
 

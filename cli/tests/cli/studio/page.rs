@@ -145,15 +145,15 @@ fn a_pipeline_is_changed_in_a_browser() {
     browser.send("Emulation.setDeviceMetricsOverride", &size(1280));
     browser.wait("innerWidth === 1280");
 
-    // An op that works on pixels is added before the one that it can't follow.
-    browser.eval("(() => { const area = document.querySelector('#text'); area.value = area.value.replace(/\\]\\s*$/, '    \"ToChannelsFirst\",\\n]\\n'); area.dispatchEvent(new Event('input')); })()");
+    // An op that works on levels is added before the one that it can't follow.
+    browser.eval("(() => { const area = document.querySelector('#text'); area.value = area.value.replace(/\\]\\s*$/, '    { op = \"Normalize\", mean = [0.5, 0.5, 0.5], std = [0.5, 0.5, 0.5] },\\n]\\n'); area.dispatchEvent(new Event('input')); })()");
     browser.wait(&format!("document.querySelectorAll('.card').length === 5 && {IDLE}"));
     browser.press("a", 65, 0);
     browser.wait("document.querySelector('#add-dialog').open");
-    browser.write("RandomVerticalFlip");
+    browser.write("RandomEqualize");
     browser.press("Enter", 13, 0);
     browser.wait(&format!(
-        "document.querySelector('[data-path=\"4\"] .name')?.textContent === 'RandomVerticalFlip' && {IDLE}"
+        "document.querySelector('[data-path=\"4\"] .name')?.textContent === 'RandomEqualize' && {IDLE}"
     ));
     assert_eq!(browser.eval("!!document.querySelector('.problem')"), json!(false));
 

@@ -275,7 +275,8 @@ fn reading_creates_no_file_and_follows_no_link() {
     let outer = tempfile::tempdir().unwrap();
     let folder = outer.path().join("a/b");
     fs::create_dir_all(&folder).unwrap();
-    for (index, (_, bytes, _)) in names().into_iter().enumerate() {
+    let opened = names().into_iter().filter(|(_, _, told)| told.is_ok());
+    for (index, (_, bytes, _)) in opened.enumerate() {
         fs::write(folder.join(format!("{index:03}.tar")), bytes).unwrap();
     }
     let before = snapshot(outer.path());
