@@ -106,6 +106,7 @@ class Loader(_loader.Loader[dict[str, Any]]):
             in_memory: bool | None = None,
             number_rule: Literal["fused", "exact", "relaxed"] = "fused",
             exif_orientation: bool | None = None,
+            expect_classes: Sequence[str] | Mapping[int, str] | None = None,
             scaled_decode: bool = False,
             device: str | None = None,
             device_batches: int | None = None,

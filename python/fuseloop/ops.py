@@ -1774,7 +1774,11 @@ class Mosaic(Op):
     name = "Mosaic"
 
     def __init__(
-        self, center: Pair = (0.25, 0.75), p: float = 1.0, min_size: float = 1.0, min_area: float = 1.0
+        self,
+        center: Pair = (0.25, 0.75),
+        p: float = 1.0,
+        min_size: float = 1.0,
+        min_area: float = 1.0,
     ) -> None:
         super().__init__(center=center, p=p, min_size=min_size, min_area=min_area)
 

@@ -462,7 +462,9 @@ fn nothing_that_exists_is_replaced_unless_it_is_asked_for() {
     assert!(all_below(&empty) == all_below(&dst));
 
     let [beton, copy] = ["x.beton", "y.beton"].map(|name| dir.path().join(name));
-    fs::remove_dir_all(src.join("b")).unwrap(); // files that are damaged or no images
+    // What is damaged, and a table that could have the labels.
+    fs::remove_dir_all(src.join("b")).unwrap();
+    fs::remove_file(src.join("top.csv")).unwrap();
     write_folder(&src, &beton, &WriteOptions::default()).unwrap();
     fs::write(&copy, "mine").unwrap();
     let error = recut_beton(&beton, &copy, &RecutOptions::default()).unwrap_err();
