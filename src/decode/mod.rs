@@ -110,6 +110,10 @@ pub struct Decoder {
 
 /// The headers of an image, read and checked.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "made for each image: an allocation costs more than its bytes on the stack"
+)]
 enum ImageHeaders {
     /// A JPEG or its bit planes.
     Jpeg(jpeg::JpegHeaders),

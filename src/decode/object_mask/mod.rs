@@ -264,7 +264,7 @@ impl ObjectMask {
                     changes(coordinates).toggle(&mut raster);
                 } else {
                     let mut union = Union::new(size);
-                    polygons.iter().for_each(|coordinates| union.add(changes(coordinates)));
+                    polygons.iter().for_each(|coordinates| union.add(&changes(coordinates)));
                     union.toggle(&mut raster);
                 }
                 raster.add();

@@ -100,7 +100,7 @@ impl Union {
     }
 
     /// Adds a polygon.
-    pub(super) fn add(&mut self, changes: Changes) {
+    pub(super) fn add(&mut self, changes: &Changes) {
         let top = changes.top().map(|column| [column, 0]);
         let pixels = without_pairs(changes.pixels.iter().copied().chain(top).collect());
         for own in pixels.chunk_by(|a, b| a[0] == b[0]) {

@@ -26,6 +26,10 @@ pub(super) struct RawRows<'a> {
 }
 
 /// An image whose size is known.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "made for each image: an allocation costs more than its bytes on the stack"
+)]
 pub(super) enum OpenedImage<'a> {
     Value(Opened<'a>),
     Rows(RawRows<'a>),

@@ -763,6 +763,7 @@ struct Numbers<'a> {
 }
 
 impl Numbers<'_> {
+    #[allow(clippy::needless_pass_by_value, reason = "the macro of visitors passes a value")]
     fn scalar(self, found: Scalar) {
         let Self { key, most, problem, .. } = self;
         // An object without keypoints may say so.
@@ -832,6 +833,7 @@ struct Segmentation<'a> {
 }
 
 impl Segmentation<'_> {
+    #[allow(clippy::needless_pass_by_value, reason = "the macro of visitors passes a value")]
     fn scalar(self, found: Scalar) -> bool {
         // `null` is an object without a mask.
         if !matches!(found, Scalar::Null) {
@@ -904,6 +906,7 @@ struct Polygon<'a> {
 }
 
 impl Polygon<'_> {
+    #[allow(clippy::needless_pass_by_value, reason = "the macro of visitors passes a value")]
     fn scalar(self, found: Scalar) -> usize {
         self.problem.note(|| format!("`segmentation` has {found}, expected a list of coordinates"));
         0

@@ -323,7 +323,7 @@ fn missing_suffix<'p>(root: &Path, paths: impl Iterator<Item = &'p String>) -> S
     let first: Vec<&String> = paths.take(MOST_TRIED).collect();
     let has_extension = |path: &&String| {
         let extension = Path::new(path).extension().and_then(OsStr::to_str);
-        extension.is_some_and(|found| image_names::is_picture(found))
+        extension.is_some_and(image_names::is_picture)
     };
     if first.iter().any(has_extension) {
         return String::new();
