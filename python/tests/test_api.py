@@ -457,7 +457,8 @@ def test_what_it_tells(photos: Path) -> None:
     list(loader)
     assert "RandomResizedCrop" in loader.explain() and "<pre>" in loader.explain()._repr_html_()
     assert repr(loader.explain()) == str(loader.explain())
-    assert str(loader.stats()) in repr(loader.stats()) and "samples in" in repr(loader.stats())
+    stats = loader.stats()
+    assert str(stats) in repr(stats) and "samples in" in repr(stats)
     assert "float32 [3, 24, 24]" in repr(loader) and "<table>" in loader._repr_html_()
     stats = loader.stats()
     assert stats.samples == 24 and str(stats) == stats.verdict and stats.phases["decode"] > 0

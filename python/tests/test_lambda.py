@@ -420,7 +420,7 @@ def test_a_function_that_asks_its_own_loader_for_a_batch_gets_an_error(same_size
 
     other = fl.Loader(same_size, 4, image=[ops.Resize((8, 8))], workers=1)
     function = ops.Lambda(asks, per_sample=per_sample)
-    loaders["own"] = loader = fl.Loader(same_size, 4, image=[function], workers=workers)
+    loaders["own"] = loader = fl.Loader(same_size, 4, image=[ops.Resize((8, 8)), function], workers=workers)
     loaders["epoch"] = loader.epoch(1)
     begun = time.monotonic()
     with pytest.raises(fl.PipelineError, match="asks that loader for a batch.*make another loader"):

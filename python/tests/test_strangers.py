@@ -58,6 +58,8 @@ def load(path: Path, case: dict[str, Any]) -> tuple[list[str], list[int], np.nda
     for field, how in settings.get("collate", {}).items():
         options = {key: value for key, value in how.items() if key != "as"}
         settings["collate"] = {**settings["collate"], field: getattr(fl.Collate, how["as"])(**options)}
+    if "without" in settings:
+        settings["ops"] = dict.fromkeys(settings.pop("without"))
     image = case.get("image", "image")
     if image is not None:
         settings.setdefault("collate", {}).setdefault(image, fl.Collate.list(to=(512, 512)))

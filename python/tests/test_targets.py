@@ -91,7 +91,7 @@ def test_objects_that_a_mosaic_cuts_to_less_are_removed_and_ops_on_objects_may_f
         for expected, *found in zip(whole, one, other, strict=True):
             assert all(np.array_equal(expected[keeps], part) for part in found)
     assert removed > 3
-    with pytest.raises(fl.ConfigError, match="ops on objects alone may follow, such as SanitizeBoundingBoxes"):
+    with pytest.raises(fl.ConfigError, match="only ops on objects, such as SanitizeBoundingBoxes, may follow"):
         boxes(ops.Mosaic(), ops.RandomHorizontalFlip(0.5))
 
 
