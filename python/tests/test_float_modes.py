@@ -50,8 +50,8 @@ def mode(name):
 
 
 def mode_now():
-    """Returns what this thread makes of 1/3, rounded down by default, of 2/3, rounded up by default, and of a denormal."""
-    third = np.float64(1.0) / np.array([3.0, 1.5, 2.0**1000])
+    """Returns what this thread makes of 1/3, rounded down by default, of 1/10, rounded up by default, and of a denormal."""
+    third = np.float64(1.0) / np.array([3.0, 10.0, 2.0**1000])
     return third[0].hex(), third[1].hex(), (third[2:] * 2.0**-60)[0].hex()
 
 

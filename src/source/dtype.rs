@@ -101,6 +101,7 @@ impl NdType {
     }
 
     /// Returns the same type with elements in another byte order.
+    #[cfg_attr(not(feature = "tar"), allow(dead_code, reason = "of arrays in tar shards"))]
     pub(crate) fn in_order(self, order: ByteOrder) -> Self {
         Self { order: if self.item_size == 1 { ByteOrder::Single } else { order }, ..self }
     }

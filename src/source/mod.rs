@@ -43,6 +43,7 @@ mod index_file;
 pub(crate) mod index_shards;
 mod location;
 mod mask_runs;
+#[cfg_attr(not(feature = "tar"), allow(dead_code, reason = "read in tar shards alone"))]
 pub(crate) mod npy;
 #[cfg_attr(
     not(all(feature = "tar", feature = "write")),

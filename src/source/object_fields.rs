@@ -26,7 +26,6 @@
 //! | `image_id`     | int   | the number of the image                               |
 //! | `mask`         | image | the number of a class for each pixel of the image     |
 
-#[cfg(feature = "tar")]
 use super::Location;
 use super::beside::{BesideFile, BesideFileError};
 use super::{FieldKind, FieldSpec, NdType};
@@ -34,9 +33,8 @@ use fuseloop_ops::BoxFormat;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
 #[cfg(feature = "write")]
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const FILE: BesideFile = BesideFile {
     suffix: ".objects.json",

@@ -1,14 +1,21 @@
 //! Files of a folder that are no samples, and folders and tables that are lists of labelled images.
 
+#[cfg(any(test, feature = "write"))]
 use super::column::Values;
+#[cfg(any(test, feature = "write"))]
 use super::error::ListError;
+#[cfg(any(test, feature = "write"))]
 use super::options::FolderOptions;
+#[cfg(any(test, feature = "write"))]
 use super::table::{self, InFolder};
+#[cfg(any(test, feature = "write"))]
 use super::{BoxError, Folder};
+#[cfg(any(test, feature = "write"))]
 use crate::sample::SampleId;
 use crate::source::image_names;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+#[cfg(any(test, feature = "write"))]
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -140,9 +147,9 @@ pub(crate) fn open_list(path: &Path, options: &FolderOptions) -> Result<Folder, 
     }
 }
 
+#[cfg(any(test, feature = "write"))]
 impl Folder {
     /// Returns the file and the label of a sample of a list.
-    #[cfg(any(test, feature = "write"))]
     pub(crate) fn labelled(&self, sample: SampleId) -> Result<(PathBuf, i64), BoxError> {
         let label = match self.column(sample, 1)? {
             super::Value::Int(label) => label,

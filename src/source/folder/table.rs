@@ -558,13 +558,16 @@ fn cells_of(
     names.iter().map(cell).collect()
 }
 
+/// Refuses a table in a build that reads none.
+#[cfg(not(feature = "tables"))]
+fn read_table_bytes(table: &Path, _: &FolderOptions) -> Result<Vec<u8>, ListError> {
+    let reason = NeedsFeature { what: "tables of images", feature: "tables" };
+    Err(ListError::LeftOut { path: table.to_owned(), reason: reason.to_string() })
+}
+
 /// Reads a table's bytes.
+#[cfg(feature = "tables")]
 fn read_table_bytes(table: &Path, options: &FolderOptions) -> Result<Vec<u8>, ListError> {
-    #[cfg(not(feature = "tables"))]
-    {
-        let reason = NeedsFeature { what: "tables of images", feature: "tables" };
-        return Err(ListError::LeftOut { path: table.to_owned(), reason: reason.to_string() });
-    }
     let mut bytes = vec![];
     let max = options.limits.max_table_bytes;
     super::read_file(table, max, &mut bytes).map_err(ListError::io(table))?;
