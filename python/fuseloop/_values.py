@@ -398,10 +398,10 @@ def _image(spec: Spec, value: Any, index: int | None) -> Any:
         raise _expected(spec, value, index)
     if _is_tensor(value):
         if value.ndim >= 2:
-            _check_pixels(spec, *value.shape[:2], index)
+            _check_pixels(spec, value.shape[0], value.shape[1], index)
         value = value.detach().cpu().numpy()
     if isinstance(value, np.ndarray) and value.dtype == np.uint8 and _is_picture(value.shape):
-        _check_pixels(spec, *value.shape[:2], index)
+        _check_pixels(spec, value.shape[0], value.shape[1], index)
         return _pixels(value)
     error = _expected(spec, value, index)
     if isinstance(value, str):

@@ -1100,6 +1100,7 @@ def _class_pairs(name: str, classes: Sequence[str] | Mapping[int, str]) -> list[
     is_list = isinstance(classes, Sequence) and not isinstance(classes, (str, bytes))
     if not is_list and not isinstance(classes, Mapping):
         raise ConfigError(f"{name} is {classes!r}, expected a list of names, or names by their numbers")
+    pairs: list[tuple[int, Any]]
     pairs = list(enumerate(classes)) if is_list else list(classes.items())  # type: ignore[union-attr]
     for number, text in pairs:
         if not isinstance(text, str):
