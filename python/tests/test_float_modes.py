@@ -14,10 +14,11 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import fuseloop as fl
 from fuseloop import ops
+
+Image = pytest.importorskip("PIL.Image")
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="numbers of fenv.h and prctl"

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import fuseloop as fl
 from fuseloop import sources
+
+Image = pytest.importorskip("PIL.Image")
 
 
 @pytest.fixture
