@@ -81,7 +81,7 @@ pub const COUNTS: &[Count] = &[
         "JPEGs of noise, by two decoders"),
     count("FUSELOOP_JPEG_EDGES", [300, 2_000, 2_000], 1, ("jpeg", "edges::"),
         "JPEGs of noise, at their edges"),
-    count("FUSELOOP_JPEG_SCANS", [100, 500, 6_000], 1, ("jpeg", "scans::"),
+    count("FUSELOOP_JPEG_SCANS", [100, 6_000, 6_000], 1, ("jpeg", "scans::"),
         "JPEGs of noise, in every order of their scans"),
     count("FUSELOOP_KERNELS", [120, 400, 4_000], 1, ("gpu", "kernels::"),
         "GPU programs, by their host build"),
