@@ -99,7 +99,7 @@ impl Command {
         match self {
             Self::Info(_) | Self::Explain(_) | Self::Ops(_) => false,
             Self::Completions(_) | Self::Man(_) => false,
-            // The page runs until it is told to end, and saves small files.
+            // The server of the page runs until a signal ends it, and saves small files at once.
             #[cfg(feature = "studio")]
             Self::Studio(_) => false,
             _ => true,

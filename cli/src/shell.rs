@@ -24,7 +24,7 @@ pub(super) struct CompletionsArgs {
   fuseloop man | man -l -
   fuseloop man info > fuseloop-info.1")]
 pub(super) struct ManArgs {
-    /// The command; the page of fuseloop itself, which lists them, if not given.
+    /// The command. Without it, the page of fuseloop itself, which lists the commands.
     command: Option<String>,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn completions(args: &CompletionsArgs, mut all: clap::Command) -> Res
 }
 
 pub(super) fn man(args: &ManArgs, mut all: clap::Command) -> Result<(), Problem> {
-    // Gives the commands their full names and the options that all share.
+    // This gives the commands their full names and the options that all share.
     all.build();
     let page = match &args.command {
         None => Man::new(all),

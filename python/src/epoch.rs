@@ -161,7 +161,7 @@ fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     Ok(this == *main)
 }
 
-/// What Python says of an unpacking with another number of names than there are values.
+/// The errors that Python raises when it unpacks values into another number of names.
 const UNPACKINGS: [&str; 2] = ["too many values to unpack", "not enough values to unpack"];
 
 impl Epoch {

@@ -97,7 +97,7 @@ pub struct Decoder {
     #[cfg(feature = "webp")]
     webp: webp::WebpDecoder,
     raw: raw::RawDecoder,
-    /// Is told of what is stored and not read.
+    /// Gets the parts of images that are stored and not read.
     #[cfg_attr(not(feature = "tiff"), allow(dead_code, reason = "only TIFFs have such parts"))]
     unread: Option<Arc<UnreadParts>>,
     /// True if images are turned as their EXIF orientation says.

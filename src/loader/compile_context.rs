@@ -19,7 +19,7 @@ pub(super) struct CompileContext {
     pub(super) rule: NumberRule,
     pub(super) batch_size: usize,
     pub(super) decode: DecodeOptions,
-    /// What workers have found of images and do not read.
+    /// The parts of images that workers have found and do not read.
     pub(super) unread: Arc<UnreadParts>,
     /// True if images are turned as their EXIF orientation says; `None` if the user has not said it. Then they are not, and those
     /// that it matters for are refused beside targets.

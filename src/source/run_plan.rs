@@ -1,4 +1,4 @@
-//! What a source is told before a run: the samples to come, in order.
+//! The facts that a source gets before a run: which samples come, in which order.
 
 use crate::sample::{Epoch, SampleId};
 use std::ops::Range;

@@ -9,9 +9,9 @@
 //! (TIFF 6.0, section 2.) The crate `tiff` unpacks strips and tiles; both are called segments here. All that it takes
 //! memory by is checked before: every number that it reads is in the file, each sample has one size, and the size of
 //! a segment is within the limits. It is told that the samples are gray levels, so that it passes on what is stored:
-//! colours are the matter of who decodes an image. Of tiles with LZW it is told that the image has whole ones only: it
-//! would read a tile at the edge in small pieces, between which its LZW decoder takes codes that it has read but not yet
-//! unpacked for missing ones. A tile or strip that is full needs no end code, as in libtiff.
+//! its caller knows the colours. Where tiles have LZW, the image is said to have whole ones only. The crate would read a
+//! tile at the edge in small pieces, between which its LZW decoder takes codes for missing that it has read, but not
+//! unpacked yet. A tile or strip that is full needs no end code, as in libtiff.
 //!
 //! | read                          | values                                                        |
 //! |-------------------------------|---------------------------------------------------------------|

@@ -42,7 +42,7 @@ pub(super) struct PixelReader {
     recutters: Vec<(Tile, Recutter)>,
     bit_planes: BitPlaneCodec,
     limits: Limits,
-    /// Is told of what images store and is not read.
+    /// Gets the parts of images that are stored and not read.
     unread: Option<Arc<UnreadParts>>,
 }
 

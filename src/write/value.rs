@@ -277,7 +277,7 @@ pub(super) struct Encoding<'a> {
     /// The image options of each field, in the order of the fields; not used for other kinds of fields.
     pub(super) images: Vec<ImageOptions>,
     pub(super) limits: Limits,
-    /// Is told of what images store and is not read.
+    /// Gets the parts of images that are stored and not read.
     pub(super) unread: Arc<UnreadParts>,
     /// The largest page size that the file may have.
     pub(super) page_size: u32,

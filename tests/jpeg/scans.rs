@@ -87,7 +87,7 @@ impl Coefficients {
         image
     }
 
-    /// Writes the image with a scan of each of these components, and a restart marker after so many MCUs of a scan.
+    /// Writes the image with a scan for each of these lists of components, and a restart marker after every `interval` MCUs.
     fn write(&self, scans: &[&[usize]], interval: usize) -> Vec<u8> {
         let mut file = vec![0xff, 0xd8];
         let mut segment = |marker: u8, body: &[u8]| {

@@ -10,7 +10,7 @@ use fuseloop::internals::spec::{ParseCause, ParseError};
 use fuseloop::ops::internals::registry::{self, ParamDefault, SpecCause};
 use serde_json::{Value, json};
 
-/// What to do about images that are too large.
+/// The advice on images that are too large.
 pub(super) const TOO_LARGE: &str =
     "use smaller sizes in the studio: a loader makes larger images, up to its own limits";
 

@@ -30,7 +30,7 @@ pub struct Objects {
     clamping: ClampingMode,
     /// The keypoints of all objects, one after the other.
     keypoints: Vec<Keypoint>,
-    /// Whether a step moved each keypoint out of the image.
+    /// For each keypoint, true if a step moved it out of the image.
     moved_out: Vec<bool>,
     /// The number of keypoints of an object.
     keypoints_each: usize,

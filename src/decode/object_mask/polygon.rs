@@ -106,7 +106,7 @@ impl Union {
         for own in pixels.chunk_by(|a, b| a[0] == b[0]) {
             let ranges = &mut self.columns[own[0][0] as usize];
             for pair in own.chunks(2) {
-                // What begins and does not end in the mask goes on to its last row.
+                // A run that does not end in the mask goes on to its last row.
                 let end = pair.get(1).map_or(self.height, |[_, end]| *end);
                 insert(ranges, pair[0][1]..end);
             }

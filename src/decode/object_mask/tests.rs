@@ -311,7 +311,7 @@ fn coordinates_are_read_exactly() {
     assert_eq!(polygons[0][0].to_bits(), digits.parse::<f64>().unwrap().to_bits());
 }
 
-/// What is outside the mask costs no more than what is inside: not a column for each edge, nor the mask for each polygon.
+/// Points outside the mask cost no more than points inside: no edge costs a column more, and no polygon the mask.
 #[test]
 fn points_far_outside_take_no_time() {
     let size = Size::new(1000, 1000);

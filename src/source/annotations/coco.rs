@@ -203,7 +203,7 @@ struct Order {
     starts: Vec<usize>,
     /// The indices of the objects in the file, image by image.
     objects: Vec<usize>,
-    /// What samples have wrong.
+    /// The faults of samples.
     damaged: BTreeMap<u64, Problems>,
 }
 

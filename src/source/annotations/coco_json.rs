@@ -7,8 +7,8 @@
 //!                   "segmentation"?, "keypoints"?}]}                     in any order, and with other keys
 //! ```
 //!
-//! What one annotation or image has wrong is noted, and the rest of the file is read: it is damage of one sample. Text that
-//! is no JSON, and categories, concern all of them, and are errors. Ids are whole numbers or texts; an image without a
+//! A fault of one annotation or image is noted as damage of its sample, and the rest of the file is read. Text that is not
+//! JSON, and faults of categories, concern all samples, and are errors. Ids are whole numbers or texts; an image without a
 //! `file_name`, as in LVIS, has the last folder and the name in `coco_url`.
 //!
 //! Of a `segmentation` only the range of its bytes is kept. It is known exactly, because serde_json reads no byte
@@ -56,7 +56,7 @@ pub(super) struct CocoJson {
     pub(super) annotation_count: u64,
     /// The keypoints of all objects that have any, `x, y, visibility` each.
     pub(super) keypoints: Vec<f32>,
-    /// What the annotations of an image have wrong.
+    /// The faults of the annotations of an image.
     pub(super) damaged: HashMap<Id, Problems>,
     /// What annotations have wrong of which no image is known.
     pub(super) of_no_image: Problems,

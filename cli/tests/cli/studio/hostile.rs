@@ -282,7 +282,7 @@ fn an_op_is_added_where_it_fits() {
     assert_eq!(place(op("RandomInvert", json!({ "p": 1.0 }))), 1);
     assert_eq!(place(op("RandomHorizontalFlip", json!({}))), 3);
     assert_eq!(place(op("Convert", json!({ "to": "f16" }))), 3);
-    // What fits nowhere is shown with its error at the end.
+    // An op that fits nowhere goes to the end, where its error is shown.
     assert_eq!(place(op("OneHot", json!({ "classes": 8 }))), 3);
 }
 

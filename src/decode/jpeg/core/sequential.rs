@@ -119,7 +119,7 @@ impl SequentialDecoder {
                         data,
                         (interval, rows),
                     )?;
-                    // As in libjpeg, a scan of all components ends the image.
+                    // A scan of all components ends the image, as in libjpeg.
                     if components.len() == seen.len() {
                         return Ok(());
                     }
