@@ -25,7 +25,7 @@
 use super::buffer::{check_bytes, check_size, image_bytes, room};
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
 use crate::panicked::call_decoder;
-use crate::source::EncodedImage;
+use crate::source::{EncodedImage, FORMAT_BYTES};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::RGB;
@@ -280,7 +280,7 @@ impl PngHeader {
     /// |     24 |    2 | bits of a channel, colour type |
     fn parse(bytes: &[u8]) -> Result<Self, DecodeError> {
         if !bytes.starts_with(&SIGNATURE) {
-            let found = bytes.iter().take(12).copied().collect();
+            let found = bytes.iter().take(FORMAT_BYTES).copied().collect();
             return Err(DecodeError::NotPng { found });
         }
         let cut = || DecodeError::Png { reason: "it ends inside its header".into() };

@@ -39,25 +39,18 @@ pub(super) struct TensorElements {
 impl TensorElements {
     /// Returns the elements of tensors with the values of a stored type, or `None` if no type has them all.
     pub(super) fn of(stored: NdType) -> Option<Self> {
-        if let Some(dtype) = stored.element_type() {
-            return Some(Self { dtype, is_pair: false, elements: Elements::Stored });
-        }
-        let name = stored.to_string();
-        let is_big = name.starts_with('>');
-        let (dtype, is_pair, elements) = match &name[1..] {
-            "i1" => (DType::I16, false, Elements::SignedBytes),
-            "u4" => (DType::I64, false, Elements::Unsigned32(is_big)),
-            "c8" => {
-                (DType::F32, true, if is_big { Elements::Swapped(4) } else { Elements::Stored })
+        let little = stored.little_endian();
+        let is_big = little != stored;
+        let of_size = |size| if is_big { Elements::Swapped(size) } else { Elements::Stored };
+        let (dtype, is_pair, elements) = match little.to_string().as_str() {
+            "|i1" => (DType::I16, false, Elements::SignedBytes),
+            "<u4" => (DType::I64, false, Elements::Unsigned32(is_big)),
+            "<c8" => (DType::F32, true, of_size(4)),
+            "<c16" => (DType::F64, true, of_size(8)),
+            _ => {
+                let dtype = little.element_type()?;
+                (dtype, false, of_size(dtype.bytes()))
             }
-            "c16" => {
-                (DType::F64, true, if is_big { Elements::Swapped(8) } else { Elements::Stored })
-            }
-            other if is_big => {
-                let dtype = format!("<{other}").parse::<NdType>().ok()?.element_type()?;
-                (dtype, false, Elements::Swapped(dtype.bytes()))
-            }
-            _ => return None,
         };
         Some(Self { dtype, is_pair, elements })
     }

@@ -270,7 +270,8 @@ impl Inspector {
     pub fn limit_pixels(&mut self, most: u64) -> Result<(), PlanError> {
         self.most_made = most;
         let ImageType { height, width, .. } = self.kernel.plan().input();
-        self.kernel.plan().check_pixels(&self.limits(Size::new(height.min, width.min)))
+        let smallest = Size::new(height.min, width.min);
+        self.kernel.plan().check_pixels(&op_limits(&self.stage, most, smallest))
     }
 
     /// Inspects a sample.
@@ -399,20 +400,6 @@ impl Inspector {
         self.phases(SampleId(sample), rounds, each).map_err(|cause| self.error(sample, cause))
     }
 
-    /// Returns the limits on the images that ops produce of a stored image.
-    fn limits(&self, stored: Size) -> Limits {
-        self.op_limits()(stored)
-    }
-
-    /// Returns a function that returns these limits, and borrows nothing.
-    fn op_limits(&self) -> impl Fn(Size) -> Limits + use<> {
-        let (limits, most_made) = (*self.stage.limits(), self.most_made);
-        move |stored| {
-            let max_pixels = limits.max_pixels.min(most_made.max(stored.pixels()));
-            Limits { max_pixels, ..limits }
-        }
-    }
-
     fn error(&self, sample: u64, cause: SampleCause) -> LoadSampleError {
         let name = self.source.fields()[self.field].name.as_str();
         LoadSampleError::of(&*self.source, SampleId(sample), (name, self.field), cause)
@@ -448,7 +435,7 @@ impl Inspector {
         let mut draws = Draws::default();
         draws.objects = objects;
         plan.draw_around_objects(self.stage.key(self.epoch, sample, image), size, &mut draws);
-        plan.check_draws(&draws, &self.limits(draws.source))?;
+        plan.check_draws(&draws, &op_limits(&self.stage, self.most_made, draws.source))?;
         Ok(DrawnBefore::Image(Box::new(draws)))
     }
 
@@ -456,7 +443,6 @@ impl Inspector {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let kernel = self.kernel_of(sample)?;
         let start = self.drawn_before(sample)?;
-        let limits = self.op_limits();
         let image = source.value(sample, self.field, &mut self.buffer)?;
         let input = Some(kernel.plan().input());
         let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
@@ -468,7 +454,7 @@ impl Inspector {
         let plan = kernel.plan();
         let mut draws = Draws::default();
         draw(plan, &start, (key, size), &mut draws)?;
-        plan.check_draws(&draws, &limits(draws.source))?;
+        plan.check_draws(&draws, &op_limits(&self.stage, self.most_made, draws.source))?;
         let scaled = self.stage.scaled_draws(self.output, &mut opened, plan, &draws).map(Box::new);
         let size = opened.size();
         let run_draws = scaled.as_deref().unwrap_or(&draws);
@@ -515,7 +501,7 @@ impl Inspector {
         let start = self.drawn_before(sample)?;
         let mut draws = Draws::default();
         draw(kernel.plan(), &start, (self.key(sample), size), &mut draws)?;
-        kernel.plan().check_draws(&draws, &self.limits(draws.source))?;
+        kernel.plan().check_draws(&draws, &op_limits(&self.stage, self.most_made, draws.source))?;
         Ok((kernel, draws))
     }
 
@@ -549,7 +535,6 @@ impl Inspector {
         let start = Instant::now();
         let kernel = self.kernel_of(sample)?;
         let first = self.drawn_before(sample)?;
-        let limits = self.op_limits();
         let image = source.value(sample, self.field, &mut self.buffer)?;
         let read = start.elapsed();
         let stored_bytes = image.bytes().len();
@@ -565,7 +550,7 @@ impl Inspector {
             size = opened.size();
             let headers = Instant::now();
             draw(plan, &first, (key, size), &mut draws)?;
-            plan.check_draws(&draws, &limits(draws.source))?;
+            plan.check_draws(&draws, &op_limits(&self.stage, self.most_made, draws.source))?;
             scaled = self.stage.scaled_draws(self.output, &mut opened, plan, &draws);
             let run_draws = scaled.as_ref().unwrap_or(&draws);
             let wanted = plan.needed_window(run_draws);
@@ -613,6 +598,13 @@ enum DrawnBefore {
     Objects(Objects),
     /// The draws of the image that a mask follows.
     Image(Box<Draws>),
+}
+
+/// Returns the limits on the images that ops produce of a stored image.
+fn op_limits(stage: &LoaderStage, most_made: u64, stored: Size) -> Limits {
+    let limits = stage.limits();
+    let max_pixels = limits.max_pixels.min(most_made.max(stored.pixels()));
+    Limits { max_pixels, ..*limits }
 }
 
 /// Draws for an image of `size`, or sets the draws of a mask to those of its image.

@@ -100,10 +100,10 @@ impl NdType {
         })
     }
 
-    /// Returns the same type with elements in another byte order.
-    #[cfg_attr(not(feature = "tar"), allow(dead_code, reason = "of arrays in tar shards"))]
-    pub(crate) fn in_order(self, order: ByteOrder) -> Self {
-        Self { order: if self.item_size == 1 { ByteOrder::Single } else { order }, ..self }
+    /// Returns the same type whose elements have their lowest byte first.
+    pub(crate) fn little_endian(self) -> Self {
+        let order = if self.item_size == 1 { ByteOrder::Single } else { ByteOrder::Little };
+        Self { order, ..self }
     }
 
     /// Returns the size of an element in bytes.

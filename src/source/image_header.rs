@@ -115,9 +115,12 @@ impl ImageHeader {
     }
 }
 
-/// Names the format of the first 12 bytes of a file; `None` if it is unknown.
+/// The bytes at the beginning of a file that name its format.
+pub(crate) const FORMAT_BYTES: usize = 12;
+
+/// Names the format of a file by its first bytes; `None` if it is unknown.
 pub(crate) fn format_name(bytes: &[u8]) -> Option<&'static str> {
-    let first = &bytes[..bytes.len().min(12)];
+    let first = &bytes[..bytes.len().min(FORMAT_BYTES)];
     Some(match *first {
         [b'B', b'M', ..] => "a BMP, which is not read",
         [b'G', b'I', b'F', b'8', ..] => "a GIF, which is not read",

@@ -49,6 +49,10 @@ pub(crate) const IMAGE_EXTENSIONS: &[&str] = &[
     "tiff",
 ];
 
+/// The extensions of JPEGs, which come first.
+#[cfg(feature = "write")]
+pub(super) const JPEG_EXTENSIONS: &[&str] = IMAGE_EXTENSIONS.split_at(4).0;
+
 /// The extensions of pictures in formats that no build reads, or not every one: pictures that are left out are probably
 /// missed. The last line has the raw files of cameras.
 const OTHER_PICTURES: &[&str] = &[

@@ -109,7 +109,7 @@ pub(crate) use folder::{FolderWalk, ListError, PendingDir, Rules, is_jpeg_name, 
 pub use generate::{Generated, Generator, Queue, QueueStats};
 #[cfg(feature = "write")]
 pub(crate) use image_header::SampleFormat;
-pub(crate) use image_header::format_name;
+pub(crate) use image_header::{FORMAT_BYTES, format_name};
 #[cfg(feature = "write")]
 pub(crate) use image_names::IMAGE_EXTENSIONS;
 pub use image_stats::ImageStats;

@@ -69,7 +69,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<NativeArray<'_>, NpyError> {
             let parts = if dtype.kind == NdKind::Complex { 2 } else { 1 };
             let number = dtype.item_size() as usize / parts;
             elements.to_mut().chunks_exact_mut(number).for_each(<[u8]>::reverse);
-            dtype.in_order(ByteOrder::Little)
+            dtype.little_endian()
         }
     };
     Ok(NativeArray { dtype, shape, elements })

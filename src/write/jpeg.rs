@@ -10,7 +10,7 @@
 //! | others     | skipped by their length                                          |
 
 use crate::decode::tile_interval;
-use crate::source::format_name;
+use crate::source::{FORMAT_BYTES, format_name};
 use fuseloop_ops::Size;
 use jpeg_encoder::{ChromaSubsamplingMethod, ColorType, Encoder, EncodingError, SamplingFactor};
 
@@ -103,7 +103,9 @@ impl JpegHeader {
     pub(super) fn parse(jpeg: &[u8]) -> Result<Self, HeadError> {
         let truncated = HeadError::Truncated { len: jpeg.len() };
         if jpeg.first_chunk() != Some(&[0xff, 0xd8]) {
-            return Err(HeadError::NotJpeg { found: jpeg.iter().take(12).copied().collect() });
+            return Err(HeadError::NotJpeg {
+                found: jpeg.iter().take(FORMAT_BYTES).copied().collect(),
+            });
         }
         let mut at = 2;
         loop {

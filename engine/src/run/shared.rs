@@ -54,6 +54,13 @@ struct State<S> {
     stopping: bool,
 }
 
+impl<S> State<S> {
+    fn check_thread(&self) -> Result<(), RunError> {
+        let is_own = self.workers.contains(&thread::current().id());
+        if is_own { Err(RunError::OwnThread) } else { Ok(()) }
+    }
+}
+
 impl<S: Stage> EngineShared<S> {
     pub(super) fn new(workers: usize, ahead: u64, patience: WaitLimits) -> Self {
         let born = Instant::now();
@@ -95,8 +102,7 @@ impl<S: Stage> EngineShared<S> {
     /// Refuses a worker, which must not wait for a batch: it may be the one that the worker fills, or all workers may
     /// wait for batches that none of them fills.
     pub(super) fn check_thread(&self) -> Result<(), RunError> {
-        let is_own = self.lock().workers.contains(&thread::current().id());
-        if is_own { Err(RunError::OwnThread) } else { Ok(()) }
+        self.lock().check_thread()
     }
 
     /// Counts a thread that has ended, or could not be started.
@@ -199,10 +205,10 @@ impl<S: Stage> EngineShared<S> {
         let begun = Instant::now();
         let first = first.unwrap_or(begun);
         let mut waiting_for = None;
-        if let Err(error) = self.check_thread() {
+        let mut state = self.lock();
+        if let Err(error) = state.check_thread() {
             return Poll::Ready(Some(Err(error)));
         }
-        let mut state = self.lock();
         let outcome = loop {
             let wait = match state.ring.deliver(id) {
                 NextBatch::End => break Poll::Ready(None),

@@ -18,6 +18,7 @@
 
 use super::colours::{ColourSegments, Colours};
 use crate::decode::DecodeError;
+use crate::source::FORMAT_BYTES;
 use fuseloop_ops::Size;
 use std::ops::Range;
 
@@ -118,7 +119,9 @@ impl Headers {
         #[cfg(test)]
         tests::PARSED.set(tests::PARSED.get() + 1);
         if !bytes.starts_with(&[0xff, SOI]) {
-            return Err(DecodeError::NotJpeg { found: bytes.iter().copied().take(12).collect() });
+            return Err(DecodeError::NotJpeg {
+                found: bytes.iter().copied().take(FORMAT_BYTES).collect(),
+            });
         }
         let mut segments = Segments { bytes, at: 2 };
         let (mut frame, mut restart_interval, mut exif) = (None, 0, None);

@@ -167,9 +167,8 @@ pub(super) fn other_than_image(path: &Path) -> Option<&'static str> {
 
 #[cfg(feature = "write")]
 pub(crate) fn is_jpeg_name(path: &Path) -> bool {
-    let is = |ext: &OsStr| {
-        ["jpg", "jpeg", "jpe", "jfif"].iter().any(|one| ext.eq_ignore_ascii_case(one))
-    };
+    let is =
+        |ext: &OsStr| image_names::JPEG_EXTENSIONS.iter().any(|one| ext.eq_ignore_ascii_case(one));
     path.extension().is_some_and(is)
 }
 
