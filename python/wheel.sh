@@ -29,8 +29,8 @@ maturin build --release --locked --compression-level 9 --manifest-path python/Ca
 for wheel in "$folder"/fuseloop-*.whl; do
     size=$(wc -c <"$wheel")
     echo "$(basename "$wheel"): $((size / 1024)) KiB"
-    if [ "$size" -gt $((8 << 20)) ]; then
-        echo "the wheel has more than 8 MiB" >&2
+    if [ "$size" -gt $((10 << 20)) ]; then
+        echo "the wheel has more than 10 MiB" >&2
         exit 1
     fi
 done

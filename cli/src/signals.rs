@@ -5,25 +5,27 @@
 //! | SIGINT, SIGTERM, SIGHUP | unfinished files are deleted, then the signal ends the process as usual |
 //! | SIGXFSZ                 | ignored: a write beyond `ulimit -f` is an error with its path            |
 //!
-//! The signals are blocked in all threads and taken by a thread of their own, which may call any function. A signal that
-//! was ignored when the command began, as after `nohup`, stays ignored.
+//! A handler wakes a thread of its own, which may call any function. A signal that was ignored when the command began,
+//! as after `nohup`, stays ignored.
 #![allow(unsafe_code, reason = "functions of C")]
 
 use fuseloop::internals::source::delete_unfinished;
 use fuseloop::internals::threads::builder;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 use std::mem::MaybeUninit;
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 
 /// True once a signal was taken.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-
-/// Turns a write beyond the largest file size into an error. To be called before there are threads.
+/// Turns a write beyond the largest file size into an error.
 pub(super) fn ignore_file_size() {
-    // SAFETY: no handler is installed, and no other thread runs yet.
+    // SAFETY: no handler is installed.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
@@ -34,25 +36,25 @@ pub(super) fn wait_if_ending() {
     }
 }
 
-/// Deletes unfinished files when a signal ends the process. To be called before there are threads: they inherit which
-/// signals are blocked.
+/// Deletes unfinished files when a signal ends the process. Without the memory for it, signals only end the process.
 pub(super) fn delete_unfinished_at_end() {
-    let signals = set(ENDING.into_iter().filter(|&signal| !is_ignored(signal)));
-    mask(libc::SIG_BLOCK, &signals);
+    let Ok(thread) = builder("fuseloop-signals".to_owned()) else { return };
+    let (ready, is_ready) = mpsc::channel();
     let wait = move || {
-        let mut signal = 0;
-        // SAFETY: both pointers are to values that live here.
-        if unsafe { libc::sigwait(&raw const signals, &raw mut signal) } == 0 {
+        // Only where there is a thread that waits: a signal with a handler no longer ends the process by itself.
+        let ending = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
+        let mut signals = Signals::new(ending);
+        drop(ready);
+        for signal in signals.iter_mut().flat_map(Signals::forever) {
             IS_ENDING.store(true, Ordering::SeqCst);
             delete_unfinished();
+            // It fails for signals without a default action only.
+            let _ = emulate_default_handler(signal);
         }
-        mask(libc::SIG_UNBLOCK, &signals);
-        // SAFETY: the function takes a number. The signal has its default action, which ends the process.
-        unsafe { libc::raise(signal) };
     };
-    let thread = builder("fuseloop-signals".to_owned());
-    if thread.and_then(|thread| thread.stack_size(64 << 10).spawn(wait)).is_err() {
-        mask(libc::SIG_UNBLOCK, &signals);
+    if thread.stack_size(64 << 10).spawn(wait).is_ok() {
+        // Ends when `ready` is dropped.
+        let _: Result<(), _> = is_ready.recv();
     }
 }
 
@@ -62,22 +64,4 @@ fn is_ignored(signal: libc::c_int) -> bool {
     let found = unsafe { libc::sigaction(signal, null(), action.as_mut_ptr()) };
     // SAFETY: zeros are a valid value of this structure of numbers.
     found == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
-}
-
-fn set(signals: impl Iterator<Item = libc::c_int>) -> libc::sigset_t {
-    let mut set = MaybeUninit::uninit();
-    // SAFETY: the function makes an empty set of the value that lives here.
-    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    // SAFETY: the function before has made the whole value.
-    let mut set = unsafe { set.assume_init() };
-    for signal in signals {
-        // SAFETY: the pointer is to a value that lives here.
-        unsafe { libc::sigaddset(&raw mut set, signal) };
-    }
-    set
-}
-
-fn mask(how: libc::c_int, signals: &libc::sigset_t) {
-    // SAFETY: the set lives as long as the call; a null pointer asks for no earlier mask.
-    unsafe { libc::pthread_sigmask(how, signals, null_mut()) };
 }

@@ -1,9 +1,10 @@
-"""The studio in a notebook: a page that shows a pipeline live, served by the command ``fuseloop``."""
+"""The studio in a notebook: a page that shows a pipeline live, served by ``python -m fuseloop studio``."""
 
 from __future__ import annotations
 
 import html
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigError
@@ -54,9 +55,8 @@ def studio(
     pipeline: str | os.PathLike[str] | None = None,
     *,
     height: int = 820,
-    command: str | os.PathLike[str] | None = None,
 ) -> Studio:
-    """Starts ``fuseloop studio``, a page on which a pipeline is put together, and returns it for a notebook to show.
+    """Starts the studio, a page on which a pipeline is put together, and returns it for a notebook to show.
 
     The server listens on this machine alone. Where the notebook runs on another machine than the browser, forward its
     port: ``ssh -L PORT:localhost:PORT``.
@@ -65,47 +65,29 @@ def studio(
         dataset: The dataset, by its path.
         pipeline: The pipeline file, which the page reads and saves. One that does not exist is made when you save.
         height: The height of the frame in pixels.
-        command: The command; by default ``fuseloop`` of the ``PATH``, beside the interpreter, or in ``~/.cargo/bin``.
 
     Raises:
-        ConfigError: If there is no such command, or it ends with an error, such as a dataset that can't be opened.
+        ConfigError: If the server ends with an error, such as a dataset that can't be opened.
     """
     import subprocess
 
-    found = os.fspath(command) if command is not None else _find()
-    if found is None:
-        raise ConfigError(
-            "the studio is a part of the command `fuseloop`, which is not in the PATH, beside the interpreter or in "
-            "~/.cargo/bin. To install it, with Rust 1.95 or later: `git clone https://github.com/fuseloop/fuseloop`, then "
-            "`cargo install --locked --path fuseloop/cli`. If it is elsewhere, name it: "
-            'fl.studio(..., command="/path/to/fuseloop")'
-        )
-    arguments: list[Any] = [found, "studio", os.fspath(dataset)]
+    arguments = [sys.executable, "-P", "-m", "fuseloop", "studio", os.fspath(dataset)]
     if pipeline is not None:
         arguments += ["--pipeline", os.fspath(pipeline)]
+    # The server finds the package where this interpreter has found it.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     pipe = subprocess.PIPE
-    try:
-        process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
-    except OSError as error:
-        raise ConfigError(f"{found}: {error.strerror}") from error
+    process = subprocess.Popen(
+        arguments, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, env=environment
+    )
     assert process.stdout is not None and process.stderr is not None
     line = process.stdout.readline()
     if not line.startswith("studio: "):
         process.terminate()
         message = process.stderr.read().strip()
         process.wait()
-        raise ConfigError(message or f"{found} is not the command `fuseloop`")
+        raise ConfigError(message.removeprefix("error: ") or "the server of the studio ended without a message")
     return Studio(process, line.removeprefix("studio: ").strip(), height)
-
-
-def _find() -> str | None:
-    """Returns the path of the command: a kernel of a notebook often lacks the ``PATH`` of a shell."""
-    import shutil
-    import sys
-
-    beside = os.path.dirname(sys.executable)
-    cargo = os.path.join(os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo"), "bin")
-    return shutil.which("fuseloop") or shutil.which("fuseloop", path=os.pathsep.join([beside, cargo]))
 
 
 def _end(process: subprocess.Popen[str]) -> None:

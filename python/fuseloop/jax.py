@@ -86,7 +86,7 @@ class Loader(_loader.Loader[dict[str, Any]]):
             collate: Mapping[str, Collate] | None = None,
             masks: Iterable[str] = (),
             read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
-            targets: Mapping[str, Mapping[str, Target]] | None = None,
+            targets: Mapping[str, Mapping[str, Target]] | Literal["auto"] | None = None,
             axes: Mapping[str, str] | None = None,
             arrays: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
             order: Literal["sequential", "random", "quasi_random"] | QuasiRandom | Weighted | ClassBalanced | RepeatedAugment | _Sampler = "sequential",

@@ -494,7 +494,8 @@ class Loader(Generic[B]):
         parts: The ops of an output for samples of one component of a mix or concatenation, by (component, output).
         collate: How samples of differing sizes become a batch, by output.
         targets: The fields that follow an image, through all of its ops:
-            ``{"image": {"bbox": Target.boxes("xywh"), "category_id": Target.column()}}``.
+            ``{"image": {"bbox": Target.boxes("xywh"), "category_id": Target.column()}}``. ``"auto"`` takes those
+            that the dataset knows of, as annotations of COCO, Pascal VOC and YOLO do.
         masks: Fields whose images are masks: numbers of classes, not colours. They have one channel.
         read_mode: What the images of a field are read as, by field: ``"rgb"``, ``"gray"`` (one channel),
             ``"gray16"`` (one channel of uint16: the levels of 16-bit gray PNGs), ``"rgb_alpha"`` or ``"index"``
@@ -571,7 +572,7 @@ class Loader(Generic[B]):
         collate: Mapping[str, Collate] | None = None,
         masks: Iterable[str] = (),
         read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
-        targets: Mapping[str, Mapping[str, Target]] | None = None,
+        targets: Mapping[str, Mapping[str, Target]] | Literal["auto"] | None = None,
         axes: Mapping[str, str] | None = None,
         arrays: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
         order: Literal["sequential", "random", "quasi_random"]
@@ -636,7 +637,8 @@ class Loader(Generic[B]):
             "without": [output for output, ops in lists.items() if ops is None],
             "masks": [masks] if isinstance(masks, str) else list(masks),
             "read_mode": list((read_mode or {}).items()),
-            "targets": {image: _targets_of(image, fields) for image, fields in (targets or {}).items()},
+            "auto_targets": targets == "auto",
+            "targets": _targets(targets),
             "axes": list((axes or {}).items()),
             "arrays": [(field, (_plain(dtype), list(shape))) for field, (dtype, shape) in (arrays or {}).items()],
             "share_draws": list((share_draws or {}).items()),
@@ -1068,6 +1070,14 @@ def _with_ops(name: str, view: Any, ops: OpList | None) -> View:
     if not isinstance(view, View):
         raise ConfigError(f"views: {name} is {view!r}, expected fuseloop.View(of, ops)")
     return replace(view, ops=_copied(view.ops if ops is None else ops))
+
+
+def _targets(targets: Any) -> dict[str, dict[str, Any]]:
+    if targets is None or targets == "auto":
+        return {}
+    if not isinstance(targets, Mapping):
+        raise ConfigError(f'targets is {targets!r}, expected "auto", or a dict of the targets of each image')
+    return {image: _targets_of(image, fields) for image, fields in targets.items()}
 
 
 def _targets_of(image: str, targets: Any) -> dict[str, dict[str, Any]]:

@@ -11,6 +11,7 @@
 mod batch;
 mod call;
 mod check;
+mod command;
 mod crop;
 mod dataset;
 mod epoch;
@@ -37,6 +38,8 @@ mod _fuseloop {
     use super::call::end_functions;
     #[pymodule_export]
     use super::check::{dataset_info, verify};
+    #[pymodule_export]
+    use super::command::run_command;
     #[pymodule_export]
     use super::crop::Crop;
     #[pymodule_export]

@@ -260,6 +260,9 @@ pub(crate) fn apply(
     for (field, (name, shape)) in arrays.unwrap_or_default() {
         builder = builder.array(&field, dtype(py, "arrays", &name)?, &shape);
     }
+    if get::<bool>(settings, "auto_targets")?.unwrap_or_default() {
+        builder = builder.auto_targets();
+    }
     if let Some(given) = settings.get_item("targets")? {
         let table = values::table_of(&given.cast_into::<PyDict>()?)?;
         let targets =

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import png
 
 import fuseloop as fl
 from fuseloop import ops
@@ -293,3 +295,27 @@ def test_batches_of_detectors_are_lists_of_dicts(scenes: Any) -> None:
             seen += 1
     with pytest.raises(fl.ConfigError, match="no output box, it has image, bbox"):
         next(iter(fl.torch.Loader(scenes, targets={"image": TARGETS}, as_dict=True, after=detection.as_list(boxes="box"))))
+
+
+def test_auto_targets_are_what_the_dataset_knows_of(tmp_path: Any) -> None:
+    """Without them, boxes come as they are stored, with a warning."""
+    (tmp_path / "images").mkdir()
+    pixels = np.zeros((6, 8, 3), np.uint8)
+    (tmp_path / "images" / "1.png").write_bytes(png(pixels))
+    objects = {"id": 5, "image_id": 1, "category_id": 7, "bbox": [1, 1, 3, 3], "area": 9, "iscrowd": 0}
+    coco = {
+        "images": [{"id": 1, "file_name": "1.png", "width": 8, "height": 6}],
+        "categories": [{"id": 7, "name": "cat"}],
+        "annotations": [objects],
+    }
+    (tmp_path / "objects.json").write_text(json.dumps(coco))
+    path = tmp_path / "objects.json"
+    image = [ops.Resize((12, 16))]
+    batch = next(iter(fl.Loader(path, 1, targets="auto", image=image)))
+    np.testing.assert_array_equal(batch["bbox"].row(0), [[2, 2, 6, 6]])
+    np.testing.assert_array_equal(batch["category_id"].row(0), [7])
+    with pytest.warns(fl.FuseloopWarning, match="bbox comes as its stored bytes.*set `targets` to `auto`"):
+        stored = next(iter(fl.Loader(path, 1, image=image)))
+    assert stored["bbox"].dtype == np.uint8
+    with pytest.raises(fl.ConfigError, match='targets is .all., expected "auto"'):
+        fl.Loader(path, 1, targets="all", image=image)  # type: ignore[arg-type]

@@ -24,8 +24,7 @@ use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, Limits};
 use crate::source::stream::{StreamSource, Streamed};
 use crate::source::{
-    Beton, BoxError, ClassNames, Dataset, FieldSpec, PagedBeton, ProcessCache, Source, Stream,
-    Value,
+    Beton, BoxError, ClassNames, Dataset, PagedBeton, ProcessCache, Source, Stream, Value,
 };
 use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::{DType, NumberRule, Ops};
@@ -541,19 +540,35 @@ impl LoaderBuilder {
         self
     }
 
+    /// Declares the [`targets`](Self::targets) that the dataset knows of, with default options: the boxes, keypoints,
+    /// masks and columns of annotations (COCO, Pascal VOC, YOLO, folders of masks, TensorFlow's detection datasets), and of
+    /// datasets that were converted from them. Their image is the only one that is no mask, or the field `image`.
+    /// Those that are declared as well stay as they are.
+    ///
+    /// ```no_run
+    /// # use fuseloop::{Loader, ops::*};
+    /// let loader = Loader::open("coco/annotations/instances_train2017.json")?
+    ///     .auto_targets()
+    ///     .without("segmentation")
+    ///     .pipeline("image", ops![RandomIoUCrop::new(), Resize::new((640, 640))?])
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`build`](Self::build) fails if the dataset knows of none.
+    #[must_use]
+    pub fn auto_targets(mut self) -> Self {
+        self.wanted.auto_targets = true;
+        self
+    }
+
     /// Declares the targets that a dataset knows of, for looking at them: those of the objects are left out of the
-    /// batches. The ops of a mask are those of its image: the only image that is no mask, or the field `image`.
+    /// batches.
     pub(crate) fn dataset_targets(mut self) -> Result<Self, Error> {
-        let Some(targets) = Targets::of_dataset(&*self.source)? else { return Ok(self) };
+        let Some((image, targets)) = Targets::of_dataset(&*self.source)? else { return Ok(self) };
         let is_target = |name: &str| targets.names().any(|target| target == name);
         self.wanted.pipelines.retain(|(name, _)| !is_target(name));
         self.wanted.without.extend(targets.objects().map(str::to_owned));
-        let is_own = |field: &&FieldSpec| field.kind.is_image() && !is_target(&field.name);
-        let mut images = self.source.fields().iter().filter(is_own);
-        let image = match (images.next(), images.next()) {
-            (Some(only), None) => only.name.clone(),
-            _ => "image".to_owned(),
-        };
         Ok(self.targets(&image, targets))
     }
 

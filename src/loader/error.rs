@@ -531,6 +531,12 @@ pub enum LoadCause {
     /// Every field was left out.
     #[error("no field is left to load")]
     NoOutputs,
+    /// The dataset does not say what its fields are.
+    #[error(
+        "the dataset says of none of its fields that it is the boxes, keypoints, masks or classes of objects: declare \
+         them in `targets`"
+    )]
+    NoKnownTargets,
     /// The cache could not be created.
     #[error(transparent)]
     Cache(#[from] CacheError),
@@ -917,6 +923,7 @@ impl Cause for LoadCause {
             | Self::Index { .. }
             | Self::SkipOnRanks { .. }
             | Self::NoOutputs
+            | Self::NoKnownTargets
             | Self::DeviceName(_)
             | Self::TwoDevices { .. }
             | Self::NothingForDevice { .. }

@@ -51,6 +51,8 @@ pub(super) struct OutputRequest {
     pub(super) collates: Vec<(String, Collate)>,
     /// The targets of image fields.
     pub(super) targets: Vec<(String, Targets)>,
+    /// True for the targets that the dataset knows of, in addition to `targets`.
+    pub(super) auto_targets: bool,
 }
 
 /// An output in addition to those of the fields.
@@ -167,6 +169,7 @@ impl OutputRequest {
     pub(super) fn resolve(mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, LoadCause> {
         self.check_fields(source)?;
         let mut outputs = self.of_fields(source)?;
+        self.declare_known_targets(source)?;
         self.add_targets(source, &mut outputs)?;
         let mut shares = vec![];
         for extra in std::mem::take(&mut self.extras) {
@@ -192,6 +195,7 @@ impl OutputRequest {
         }
         outputs.retain(|output| !self.without.iter().any(|name| output.is_called(name)));
         leave_out_unmeasured(source, &mut outputs);
+        warn_of_stored_targets(source, &outputs)?;
         if outputs.is_empty() { Err(LoadCause::NoOutputs) } else { Ok(outputs) }
     }
 
@@ -227,6 +231,20 @@ impl OutputRequest {
                 let (first, second) = (first.clone(), second.clone());
                 return Err(LoadCause::OneField { first, second });
             }
+        }
+        Ok(())
+    }
+
+    /// Declares the targets that the dataset knows of, if that was asked for.
+    fn declare_known_targets(&mut self, source: &dyn Source) -> Result<(), LoadCause> {
+        if !self.auto_targets {
+            return Ok(());
+        }
+        let known = Targets::of_dataset(source).map_err(Error::from)?;
+        let (image, known) = known.ok_or(LoadCause::NoKnownTargets)?;
+        match self.targets.iter_mut().find(|(name, _)| *name == image) {
+            Some((_, declared)) => declared.add_missing(known),
+            None => self.targets.push((image, known)),
         }
         Ok(())
     }
@@ -346,16 +364,48 @@ fn leave_out_unmeasured(source: &dyn Source, outputs: &mut Vec<OutputSpec>) {
     }
     let names = left_out.iter().map(|&index| Escaped(&outputs[index].name).to_string());
     let names: Vec<String> = names.collect();
-    let of = source.paths().next();
-    let of = of.map_or_else(String::new, |path| format!("{}: ", Escaped(&path.to_string_lossy())));
     warn(format_args!(
-        "{of}the longest value of {} is unknown, so {} left out of the batches: to have one, set its `collate`, such as \
+        "{}the longest value of {} is unknown, so {} left out of the batches: to have one, set its `collate`, such as \
          `ragged`, with the largest length (`to`); `without` leaves it out without this warning",
+        named(source),
         names.join(", "),
         if names.len() == 1 { "it is" } else { "they are" },
     ));
     let mut index = 0..;
     outputs.retain(|_| index.next().is_none_or(|index| !left_out.contains(&index)));
+}
+
+/// Warns of boxes, keypoints and masks of objects of which nothing was asked: they come as they are stored, whatever
+/// the ops of their image do.
+fn warn_of_stored_targets(source: &dyn Source, outputs: &[OutputSpec]) -> Result<(), LoadCause> {
+    let is_tensor =
+        |output: &&OutputSpec| output.is_plain() && !source.fields()[output.field].kind.is_image();
+    if !outputs.iter().any(|output| is_tensor(&output)) {
+        return Ok(());
+    }
+    let known = known_fields(source)?;
+    let has_positions = |output: &&OutputSpec| {
+        let field = known.get(&source.fields()[output.field].name);
+        field.is_some_and(ObjectField::has_positions)
+    };
+    let stored = outputs.iter().filter(is_tensor).filter(has_positions);
+    let names: Vec<String> = stored.map(|output| Escaped(&output.name).to_string()).collect();
+    if !names.is_empty() {
+        warn(format_args!(
+            "{}{} {} stored bytes, which the ops of the image do not move: set `targets` to `auto` for all that the \
+             dataset knows of its objects, or declare them; `without` leaves them out without this warning",
+            named(source),
+            names.join(", "),
+            if names.len() == 1 { "comes as its" } else { "come as their" },
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the beginning of a warning of a dataset that has a path.
+fn named(source: &dyn Source) -> String {
+    let path = source.paths().next();
+    path.map_or_else(String::new, |path| format!("{}: ", Escaped(&path.to_string_lossy())))
 }
 
 /// Returns what the dataset says of its fields.

@@ -67,6 +67,11 @@ impl ImageHeader {
         Self::of_jpeg(file)
     }
 
+    /// Returns whether the image has this size, as it is stored or upright.
+    pub(super) fn is_of(&self, size: Size) -> bool {
+        size == self.size || size == exif::upright_size(self.orientation, self.size)
+    }
+
     /// Returns the format of a file whose orientation may be after the bytes that its header is read from.
     pub(super) fn chunks(file: &[u8]) -> Option<ChunkFormat> {
         match ImageMode::of_file(file) {

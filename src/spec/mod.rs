@@ -39,7 +39,7 @@
 //! | `masks` | none | the image fields that hold class numbers: [`LoaderBuilder::mask`] |
 //! | `read_mode` | none | a table: for image fields, `"rgb"`, `"gray"`, `"gray16"`, `"rgb_alpha"` or `"index"`: [`ImageReadMode`] |
 //! | `axes` | none | a table: for fields of arrays, one letter for each axis: [`LoaderBuilder::axes`] |
-//! | `targets` | none | a table for each image: the masks, boxes, keypoints and columns that follow it: [`LoaderBuilder::targets`] |
+//! | `targets` | none | `"auto"` for those that the dataset knows of ([`LoaderBuilder::auto_targets`]), or a table for each image: the masks, boxes, keypoints and columns that follow it ([`LoaderBuilder::targets`]) |
 //! | `arrays` | none | a table: for fields of bytes, the arrays they are: `{ dtype = "f32", shape = [-1, 3] }`, [`LoaderBuilder::array`] |
 //! | `classes` | none | the names of the classes, by their numbers from 0: a dataset with others is refused |
 //! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
@@ -152,6 +152,8 @@ pub struct Settings {
     pub read_mode: Vec<(String, ImageReadMode)>,
     /// The fields that follow images.
     pub targets: Vec<(String, Targets)>,
+    /// True for the targets that the dataset knows of.
+    pub auto_targets: bool,
     /// The axes of fields of arrays, one letter for each.
     pub axes: Vec<(String, String)>,
     /// The types and shapes that the bytes of fields are.
@@ -218,12 +220,15 @@ const TOP: &[ParamInfo] = &[
     optional("without", ParamKind::Words, "fields to leave out of the batches"),
     optional("masks", ParamKind::Words, "image fields that hold class numbers"),
     optional("read_mode", ParamKind::Table, "what the images of a field are read as"),
-    optional("targets", ParamKind::Table, "the fields that follow an image"),
+    optional("targets", ParamKind::Table, "the fields that follow an image, or `auto`"),
     optional("axes", ParamKind::Table, "the axes of a field of arrays, a letter for each"),
     optional("arrays", ParamKind::Table, "the types and shapes that bytes are read as"),
     optional("classes", ParamKind::Words, "the names of the classes, by their numbers from 0"),
     optional("collate", ParamKind::Table, "how samples that differ in size become a batch"),
 ];
+
+/// The word for the targets that the dataset knows of.
+const AUTO: [(&str, ()); 1] = [("auto", ())];
 
 /// The words for what images are read as.
 const READ_MODES: [(&str, ImageReadMode); 5] = [
@@ -255,6 +260,9 @@ impl Settings {
     fn of(args: &OpArgs<'_>) -> Result<Self, SpecError> {
         let open_pages = args.if_given("open_pages", OpArgs::u32)?.unwrap_or(OPEN_PAGES);
         let order = args.if_given("order", |args, name| args.choice(name, &ORDERS))?;
+        let auto_targets = args.given("targets") && args.choice("targets", &AUTO).is_ok();
+        let targets = args.if_given("targets", OpArgs::table);
+        let targets = if auto_targets { None } else { targets? };
         Ok(Self {
             batch_size: args.if_given("batch_size", OpArgs::usize)?,
             seed: args.if_given("seed", OpArgs::u64)?,
@@ -274,9 +282,8 @@ impl Settings {
             without: args.if_given("without", OpArgs::texts)?.unwrap_or_default(),
             masks: args.if_given("masks", OpArgs::texts)?.unwrap_or_default(),
             read_mode: read_modes(args.if_given("read_mode", OpArgs::table)?.unwrap_or_default())?,
-            targets: targets::of_table(
-                args.if_given("targets", OpArgs::table)?.unwrap_or_default(),
-            )?,
+            auto_targets,
+            targets: targets::of_table(targets.unwrap_or_default())?,
             axes: arrays::axes_of(args.if_given("axes", OpArgs::table)?.unwrap_or_default())?,
             arrays: arrays::of_table(args.if_given("arrays", OpArgs::table)?.unwrap_or_default())?,
             classes: args.if_given("classes", OpArgs::texts)?.unwrap_or_default(),
@@ -409,6 +416,9 @@ impl Spec {
         }
         for (field, axes) in &settings.axes {
             builder = builder.axes(field, axes);
+        }
+        if settings.auto_targets {
+            builder = builder.auto_targets();
         }
         for (image, targets) in &settings.targets {
             builder = builder.targets(image, targets.clone());

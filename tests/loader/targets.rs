@@ -11,6 +11,7 @@ use fuseloop::source::{
 };
 use fuseloop::{Batch, ImageReadMode, Loader, LoaderBuilder, Order, SampleId, ops::*};
 use fuseloop_counts::numbers;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Drawn scenes: up to four rectangles in the quarters of an image, each with a keypoint at its middle pixel.
@@ -801,4 +802,33 @@ fn a_keypoint_that_an_op_moves_out_of_the_image_is_not_visible() -> Result<(), B
     let whole = [2.0, 3.0, 2.0, 30.0, 10.0, 1.0, 0.0, 0.0, 0.0];
     assert_eq!(keypoints_after(points(), ops![CenterCrop::new((20, 40))?])?, whole);
     Ok(())
+}
+
+#[test]
+fn auto_targets_are_all_that_the_dataset_knows_of_its_objects() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/strangers/files/coco-export");
+    let open = || {
+        let loader = Loader::open(folder.join("annotations/export.json")).unwrap();
+        loader.batch_size(2).pipeline("image", ops![Resize::new((12, 16)).unwrap()])
+    };
+    let rows = |loader: LoaderBuilder| {
+        let loader = loader.build().unwrap();
+        let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+        let columns = ["category_id", "annotation_id", "iscrowd"];
+        let columns = columns.map(|name| batch.ragged::<i64>(name).unwrap().values().to_vec());
+        (batch.ragged::<f32>("bbox").unwrap().values().to_vec(), columns)
+    };
+    let boxes = [2.0, 2.0, 6.0, 6.0, 2.0, 2.0, 6.0, 6.0];
+    assert_eq!(rows(open().auto_targets()), (boxes.to_vec(), [vec![7; 2], vec![1, 2], vec![0; 2]]));
+    // What is declared as well stays as it is.
+    let declared =
+        Targets::new().boxes("bbox", BoundingBoxes::new(BoxFormat::Xywh).to(BoxFormat::Xyxy));
+    let xyxy = [2.0, 2.0, 8.0, 8.0, 2.0, 2.0, 8.0, 8.0];
+    assert_eq!(rows(open().targets("image", declared).auto_targets()).0, xyxy);
+    let spec: fuseloop::Spec = "targets = 'auto'".parse().unwrap();
+    assert_eq!(rows(spec.apply(open())).0, boxes);
+    let error = build_error(Scenes::new(3).loader().auto_targets());
+    assert!(error.contains("says of none of its fields"), "{error}");
+    let error = "targets = 'all'".parse::<fuseloop::Spec>().unwrap_err().to_string();
+    assert!(error.contains("a table"), "{error}");
 }

@@ -31,7 +31,7 @@ mod yolo_text;
 pub use coco::CocoOptions;
 pub(super) use error::AnnotationError;
 use error::Problems;
-pub(super) use find::{is_file, is_folder};
+pub(super) use find::{is_file, is_folder, likely_file};
 pub use voc::VocOptions;
 pub use yolo::YoloOptions;
 
@@ -44,7 +44,6 @@ use super::{
     SampleLocation, Source, Value,
 };
 use crate::error::Error;
-use crate::exif;
 use crate::sample::{Limits, SampleId};
 use fuseloop_ops::{BoxFormat, Size};
 use std::collections::BTreeMap;
@@ -414,12 +413,11 @@ impl Annotated {
         let Some(annotated) = self.annotated_size(sample).filter(|_| self.has_own_sizes) else {
             return Ok(());
         };
-        let Ok(ImageHeader { size, orientation }) = ImageHeader::parse(image) else {
-            return Ok(());
-        };
-        if annotated == size || annotated == exif::upright_size(orientation, size) {
+        let Ok(header) = ImageHeader::parse(image) else { return Ok(()) };
+        if header.is_of(annotated) {
             return Ok(());
         }
+        let size = header.size;
         let path = self.origin(sample).unwrap_or(&self.root);
         let file = self.file(sample).unwrap_or_default();
         let reason = format!(

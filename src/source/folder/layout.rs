@@ -20,6 +20,7 @@
 //! |--------------------------------------------------------------------|-----------------------|
 //! | class folders that are splits: two of them, or no others           | the root of a dataset |
 //! | one class folder, called `images` or the like, or beside a table   | images of a table     |
+//! | splits, or a folder `images`, beside a JSON file                   | images of annotations |
 //! | a `metadata` table, or one of Parquet, in a class folder           | the same              |
 //! | a folder without sub-folders, with a table beside the images       | the same              |
 //! | names of files that have all the same text before `_`, or no `_`   | images without labels |
@@ -35,7 +36,7 @@ use super::options::Labels;
 use super::walk::{self, FolderWalk, Listing, PendingDir, Rules};
 use crate::parallel;
 use crate::source::image_names::is_picture;
-use crate::source::{Escaped, Location};
+use crate::source::{Escaped, Location, annotations};
 use crate::warnings::warn;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -153,7 +154,13 @@ pub(super) fn of_folder(
             let (list, tables) = by_folder(root, rules, &top, walk)?;
             let list = list.refuse_empty(root)?;
             match folders_guess(&list, &tables).filter(|_| *labels == Labels::Auto) {
-                Some(reason) => Err(guess(reason)),
+                Some(reason) => Err(guess(match annotations::likely_file(root) {
+                    Some(file) => format!(
+                        "{reason}; {} may be the annotations of its images: open it by its own path",
+                        shown(&file)
+                    ),
+                    None => reason,
+                })),
                 None => Ok(list),
             }
         }

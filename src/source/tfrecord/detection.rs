@@ -10,7 +10,7 @@
 //!
 //! A dataset whose first record has the four lists of the boxes is one of these. All lists of a record have
 //! one length; a list that is missing is empty. The size of an image is in `image/width` and `image/height`,
-//! or else in the header of its file.
+//! or else in the header of its file, which they may not contradict.
 
 use super::TfRecordCause;
 use super::example::{ExampleFeature, Kind};
@@ -279,15 +279,24 @@ fn size_of(features: &NamedFeatures) -> Result<Size, TfRecordCause> {
         }
         _ => Ok(None),
     };
+    let images = features.iter().filter(|(name, _)| !name.starts_with(OBJECT));
+    let mut images = images.filter_map(|(_, feature)| image(feature)).map(ImageHeader::parse);
+    let (first, several) = (images.next(), images.next().is_some());
     if let (Some(height), Some(width)) = (side(HEIGHT)?, side(WIDTH)?) {
-        return Ok(Size { height, width });
+        let annotated = Size { height, width };
+        return match first {
+            // A header that can't be read is refused where the image is decoded.
+            Some(Ok(header)) if !several && !header.is_of(annotated) => {
+                Err(TfRecordCause::OtherSize { annotated, found: header.size })
+            }
+            _ => Ok(annotated),
+        };
     }
-    let mut images = features.values().filter_map(image).map(ImageHeader::parse);
-    match (images.next(), images.next()) {
-        (Some(Ok(header)), None) => Ok(header.size),
-        (Some(Err(reason)), None) => Err(TfRecordCause::NoSize { reason }),
-        (None, _) => Err(TfRecordCause::NoSize { reason: "it has no image".to_owned() }),
-        _ => Err(TfRecordCause::NoSize { reason: "it has several images".to_owned() }),
+    match first {
+        Some(Ok(header)) if !several => Ok(header.size),
+        Some(Err(reason)) if !several => Err(TfRecordCause::NoSize { reason }),
+        Some(_) => Err(TfRecordCause::NoSize { reason: "it has several images".to_owned() }),
+        None => Err(TfRecordCause::NoSize { reason: "it has no image".to_owned() }),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::error::{Cause, Details, ErrorKind};
 use crate::source::Escaped;
+use fuseloop_ops::Size;
 
 /// An error in a record: its file, its number, its offset and the cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -177,6 +178,17 @@ pub(crate) enum TfRecordCause {
     NoSize {
         /// The reason.
         reason: String,
+    },
+    /// The features name another size than the image has.
+    #[error(
+        "image/width and image/height are of an image of {annotated}, and its own is {found}: correct the features (boxes \
+         of another size are elsewhere in it)"
+    )]
+    OtherSize {
+        /// The size that the features name.
+        annotated: Size,
+        /// The size of the image.
+        found: Size,
     },
     /// A feature list has another number of steps.
     #[error("feature list {} has {found} steps, expected {wanted}", Escaped(feature))]

@@ -220,6 +220,11 @@ def coco():
     write("coco-text-ids", "frame_a", "frame_b", file_name="{}.png")
     write("coco-float-ids", 1.0, 2.0, file_name="{}.png")
     write("lvis", 1, 2, coco_url="http://images.example/train/{}.png")
+    # An export whose file of annotations has no name of COCO's.
+    for name in ("0.png", "1.png"):
+        at(f"coco-export/images/{name}").write_bytes((HERE / "coco-bom/images" / name).read_bytes())
+    text = (HERE / "coco-bom/annotations/instances_train.json").read_bytes().removeprefix(b"\xef\xbb\xbf")
+    at("coco-export/annotations/export.json").write_bytes(text)
 
 
 def main():

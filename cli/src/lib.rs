@@ -1,0 +1,199 @@
+//! The `fuseloop` command as a function, which its program and the Python package call.
+//!
+//! Reports go to stdout, errors and progress to stderr. The exit code is 0 if all went well, 1 if
+//! the data or the run failed, and 2 if the command was not understood.
+
+mod bench;
+mod convert;
+mod costly;
+mod demo;
+mod dump;
+mod explain;
+mod folder;
+mod gpu;
+mod index;
+mod info;
+mod measure;
+mod npy;
+mod number;
+mod ops;
+mod output;
+mod parts;
+mod pick;
+mod picture;
+mod preview;
+mod print;
+mod problem;
+mod process;
+mod recut;
+mod replay;
+mod shell;
+#[cfg(unix)]
+mod signals;
+mod source;
+mod storage;
+mod stored;
+#[cfg(feature = "studio")]
+mod studio;
+mod trace;
+mod tree;
+mod unpack;
+mod verify;
+mod words;
+mod write;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use problem::Problem;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::time::Instant;
+
+/// Training data at the speed of the machine: JIT-compiled augmentation over `.beton` files,
+/// folders, tar and TFRecord shards, the files of MNIST and CIFAR, and the annotations of COCO,
+/// Pascal VOC and YOLO.
+#[derive(Parser)]
+#[command(
+    name = "fuseloop",
+    version,
+    arg_required_else_help = true,
+    after_help = "Begin with `fuseloop demo`: it needs nothing and takes a few seconds."
+)]
+struct Cli {
+    /// Print no notes and draw no progress; warnings and errors stay.
+    #[arg(long, short, global = true)]
+    quiet: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::Args),
+    Write(write::Args),
+    Recut(recut::Args),
+    Unpack(unpack::Args),
+    Convert(convert::Args),
+    Concat(parts::ConcatArgs),
+    Split(parts::SplitArgs),
+    Subset(parts::SubsetArgs),
+    Index(index::Args),
+    Info(info::Args),
+    Verify(verify::Args),
+    Bench(bench::Args),
+    Dump(dump::Args),
+    Explain(explain::Args),
+    Preview(preview::Args),
+    Replay(replay::Args),
+    #[cfg(feature = "studio")]
+    Studio(studio::Args),
+    Ops(ops::Args),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
+}
+
+impl Command {
+    /// Returns true if the command may have unfinished files.
+    #[cfg(unix)]
+    fn writes(&self) -> bool {
+        match self {
+            Self::Info(_) | Self::Explain(_) | Self::Ops(_) => false,
+            Self::Completions(_) | Self::Man(_) => false,
+            // The server of the page runs until a signal ends it, and saves small files at once.
+            #[cfg(feature = "studio")]
+            Self::Studio(_) => false,
+            _ => true,
+        }
+    }
+}
+
+/// Runs the command of these arguments, the first of which is the name of the program. Returns its exit code.
+///
+/// The function is for the whole of a process: it decides how signals end the process, and arguments that are not
+/// understood end it with 2.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    // Before anything else: what is measured from the start of the process is measured from here.
+    let start = Instant::now();
+    #[cfg(unix)]
+    signals::ignore_file_size();
+    fuseloop::set_warning_handler(print::warning);
+    // Exits with 2 and clap's own message if the arguments are not understood.
+    let matches = command().get_matches_from(arguments);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    print::set_quiet(cli.quiet);
+    #[cfg(unix)]
+    if cli.command.writes() {
+        signals::delete_unfinished_at_end();
+    }
+    let outcome = match cli.command {
+        Command::Demo(args) => demo::run(&args, start),
+        Command::Write(args) => write::run(&args),
+        Command::Recut(args) => recut::run(&args),
+        Command::Unpack(args) => unpack::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Concat(args) => parts::concat(&args),
+        Command::Split(args) => parts::split(&args),
+        Command::Subset(args) => parts::subset(&args),
+        Command::Index(args) => index::run(&args),
+        Command::Info(args) => info::run(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Bench(args) => bench::run(&args, start),
+        Command::Dump(args) => dump::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Preview(args) => preview::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        #[cfg(feature = "studio")]
+        Command::Studio(args) => studio::run(&args),
+        Command::Ops(args) => ops::run(&args),
+        Command::Completions(args) => shell::completions(&args, command()),
+        Command::Man(args) => shell::man(&args, command()),
+    };
+    #[cfg(unix)]
+    signals::wait_if_ending();
+    exit_code(outcome)
+}
+
+/// Returns the command whose options take negative numbers, so that the error of `-j -1` is about the number
+/// and not about an unknown option `-1`.
+fn command() -> clap::Command {
+    Cli::command().mut_subcommands(|command| {
+        command.mut_args(|arg| {
+            let takes_value = !arg.is_positional() && arg.get_action().takes_values();
+            arg.allow_negative_numbers(takes_value)
+        })
+    })
+}
+
+fn exit_code(outcome: Result<(), Problem>) -> u8 {
+    match outcome {
+        Ok(()) => 0,
+        Err(problem) if problem.is_broken_pipe() => 0,
+        Err(problem) => {
+            // Not `eprint!`, which panics where stderr is closed.
+            let _ = std::io::stderr().write_all(problem.report().as_bytes());
+            1
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An example of a command's help can be pasted with its comment.
+    #[test]
+    fn the_examples_of_every_help_are_understood() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().unwrap().to_string();
+            let lines: Vec<_> =
+                help.lines().filter(|line| line.starts_with("  fuseloop ")).collect();
+            assert!(!lines.is_empty(), "{}", command.get_name());
+            for line in lines {
+                let alone = line.split(" # ").next().unwrap().split(['|', '>']).next().unwrap();
+                let words = alone.split_whitespace().map(|word| word.trim_matches('\''));
+                if let Err(error) = Cli::try_parse_from(words) {
+                    panic!("{line}\n{error}");
+                }
+            }
+        }
+    }
+}
