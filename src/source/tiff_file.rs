@@ -30,8 +30,12 @@ use super::NdType;
 use super::dtype::{ByteOrder, NdKind};
 use crate::exif;
 use crate::panicked::call_decoder;
+#[cfg(feature = "tar")]
+use crate::warnings::warn;
 use fuseloop_ops::Size;
 use std::io::{self, Read, Seek, SeekFrom};
+#[cfg(feature = "tar")]
+use std::sync::atomic::{AtomicBool, Ordering};
 use tiff::decoder::Decoder;
 
 /// The compression LZW.
@@ -460,6 +464,14 @@ impl TiffFile {
     #[cfg(feature = "tar")]
     pub(crate) fn array(file: &[u8], most: u64) -> Result<(NdType, Vec<u64>, Vec<u8>), String> {
         let tiff = Self::parse(file, most)?;
+        // Nothing here knows the dataset, so it is once for the process.
+        static HAS_WARNED: AtomicBool = AtomicBool::new(false);
+        if tiff.has_more_pages && !HAS_WARNED.swap(true, Ordering::Relaxed) {
+            warn(format_args!(
+                "there are TIFFs of several pages that are read as arrays, and only the first page of each is read: save \
+                 the others as files of their own if they are needed"
+            ));
+        }
         let kind = match tiff.kind {
             SampleKind::Unsigned => NdKind::UInt,
             SampleKind::Signed => NdKind::Int,

@@ -130,6 +130,19 @@ mod tests {
         Ok(format!("{} {:?}", array.dtype, array.shape))
     }
 
+    #[cfg(feature = "tiff")]
+    #[test]
+    fn pages_after_the_first_of_a_tiff_are_warned_of() {
+        let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tiff/pages.tif");
+        let file = std::fs::read(golden).unwrap();
+        let (shapes, warnings) = crate::warnings::recorded(|| {
+            [0, 1].map(|_| Array::parse(&file, None, 1 << 20).unwrap().shape)
+        });
+        assert_eq!(shapes[0], shapes[1]);
+        let warned = warnings.iter().filter(|text| text.contains("are read as arrays")).count();
+        assert_eq!(warned, 1, "once for the process: {warnings:?}");
+    }
+
     #[test]
     fn what_numpy_writes_is_read() {
         let ok = |header, bytes: usize, wanted: &str| {
