@@ -2,6 +2,7 @@
 
 #[cfg(not(all(feature = "tiff", feature = "webp")))]
 use super::feature::NeedsFeature;
+use super::jpeg_file::{SOS, Segment, SegmentError, Segments, be16, is_frame};
 #[cfg(all(feature = "tiff", feature = "write"))]
 use super::tiff_file::Photometric;
 #[cfg(feature = "tiff")]
@@ -81,39 +82,28 @@ impl ImageHeader {
         }
     }
 
-    /// Reads the segments of a JPEG before its first scan (ITU-T T.81, annex B).
+    /// Reads the segments of a JPEG before its first scan.
     fn of_jpeg(file: &[u8]) -> Result<Self, String> {
-        let be16 = |at: usize| {
-            let pair = file.get(at..).and_then(<[u8]>::first_chunk);
-            pair.map(|&pair| usize::from(u16::from_be_bytes(pair)))
-        };
-        let cut = || format!("it ends at byte {}, inside its headers", file.len());
-        let (mut at, mut size, mut orientation) = (2, None, None);
+        let (mut size, mut orientation) = (None, None);
+        let mut segments = Segments { bytes: file, at: 2 };
         loop {
-            let fill =
-                file.get(at..).unwrap_or_default().iter().take_while(|&&b| b == 0xff).count();
-            let marker = *file.get(at + fill).ok_or_else(cut)?;
-            let start = at + fill + 1;
-            if fill == 0 || matches!(marker, 0 | 1 | 0xd0..=0xd9) {
-                return Err(format!("no segment begins at byte {at}"));
-            }
-            let length = be16(start).ok_or_else(cut)?;
-            let body = file.get(start + 2..start + length.max(2)).ok_or_else(cut)?;
+            let Segment { marker, at, body } =
+                segments.next().map_err(|error| error.to_string())?;
             match marker {
-                0xda => break,
-                0xc4 | 0xc8 | 0xcc => {}
-                0xc0..=0xcf => {
-                    let [height, width] = [start + 3, start + 5].map(be16);
-                    let side = |side: Option<usize>| side.map(|side| side as u32).ok_or_else(cut);
-                    size = Some(Size { height: side(height)?, width: side(width)? });
-                }
+                SOS => break,
                 0xe1 if orientation.is_none() => {
-                    let tiff = body.strip_prefix(b"Exif\0\0");
+                    let tiff = file[body].strip_prefix(b"Exif\0\0");
                     orientation = tiff.map(|tiff| exif::value_in(tiff).into());
+                }
+                marker if is_frame(marker) => {
+                    let side = |offset| be16(&file[body.clone()], offset).map(u32::from);
+                    let (Some(height), Some(width)) = (side(1), side(3)) else {
+                        return Err(SegmentError::Length { at }.to_string());
+                    };
+                    size = Some(Size { height, width });
                 }
                 _ => {}
             }
-            at = start + length.max(2);
         }
         let size = size.ok_or("the header has no size")?;
         Ok(Self { size, orientation: orientation.unwrap_or(1) })

@@ -41,6 +41,7 @@ mod image_stats;
 mod index_file;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub(crate) mod index_shards;
+pub(crate) mod jpeg_file;
 mod location;
 mod mask_runs;
 #[cfg_attr(not(feature = "tar"), allow(dead_code, reason = "read in tar shards alone"))]

@@ -19,26 +19,17 @@
 use super::colours::{ColourSegments, Colours};
 use crate::decode::DecodeError;
 use crate::source::FORMAT_BYTES;
+pub(super) use crate::source::jpeg_file::{EOI, SOS, Segment, Segments};
+use crate::source::jpeg_file::{SOI, SegmentError, be16, is_frame};
 use fuseloop_ops::Size;
 use std::ops::Range;
 
-pub(super) const EOI: u8 = 0xd9;
-pub(super) const SOS: u8 = 0xda;
 pub(super) const DHT: u8 = 0xc4;
 pub(super) const DQT: u8 = 0xdb;
 pub(super) const DRI: u8 = 0xdd;
 const APP0: u8 = 0xe0;
 pub(super) const APP1: u8 = 0xe1;
 pub(super) const APP14: u8 = 0xee;
-const SOI: u8 = 0xd8;
-/// SOF0..SOF15, except for three markers that mean something else.
-const FRAMES: Range<u8> = 0xc0..0xd0;
-const NOT_FRAMES: [u8; 3] = [0xc4, 0xc8, 0xcc];
-
-/// Returns whether a segment is a frame header.
-pub(super) fn is_frame(marker: u8) -> bool {
-    FRAMES.contains(&marker) && !NOT_FRAMES.contains(&marker)
-}
 
 /// The fields of the headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,65 +220,22 @@ impl Scan {
     }
 }
 
-/// A marker that is followed by a length.
-pub(super) struct Segment {
-    pub(super) marker: u8,
-    /// Offset of the segment's length.
-    pub(super) at: usize,
-    /// The byte range after the length.
-    pub(super) body: Range<usize>,
-}
-
-/// Iterates over the segments from an offset on.
-pub(super) struct Segments<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) at: usize,
-}
-
-impl Segments<'_> {
-    /// Returns the next complete segment.
-    ///
-    /// # Errors
-    ///
-    /// If the bytes or the image end before the segment does.
-    pub(super) fn next(&mut self) -> Result<Segment, DecodeError> {
-        let bytes = self.bytes;
-        let truncated = DecodeError::HeaderTruncated { len: bytes.len() };
-        if bytes.get(self.at).is_some_and(|&byte| byte != 0xff) {
-            return Err(DecodeError::Header { what: "no marker", at: self.at });
-        }
-        // Any number of ff may precede a marker (B.1.1.2).
-        let fill = bytes[self.at.min(bytes.len())..].iter().position(|&byte| byte != 0xff);
-        let Some(fill) = fill else { return Err(truncated) };
-        let at = self.at + fill + 1;
-        let marker = bytes[at - 1];
-        if marker == EOI {
-            return Err(DecodeError::Header { what: "the end of the image", at });
-        }
-        if matches!(marker, 0 | 1 | 0xd0..=SOI) {
-            return Err(DecodeError::Header { what: "an unexpected marker", at });
-        }
-        let Some(length) = be16(bytes, at) else { return Err(truncated) };
-        let body = at + 2..at + usize::from(length);
-        if length < 2 {
-            return Err(short(at));
-        }
-        if body.end > bytes.len() {
-            return Err(truncated);
-        }
-        self.at = body.end;
-        Ok(Segment { marker, at, body })
-    }
-}
-
 /// Returns the error for a segment whose length is at `at`.
 pub(super) fn short(at: usize) -> DecodeError {
-    DecodeError::Header { what: "a segment of a wrong length", at }
+    SegmentError::Length { at }.into()
 }
 
-/// Reads two bytes at an offset.
-pub(super) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().map(|&pair| u16::from_be_bytes(pair))
+impl From<SegmentError> for DecodeError {
+    fn from(error: SegmentError) -> Self {
+        let header = |what, at| Self::Header { what, at };
+        match error {
+            SegmentError::Cut { len } => Self::HeaderTruncated { len },
+            SegmentError::NoMarker { at } => header("no marker", at),
+            SegmentError::End { at } => header("the end of the image", at),
+            SegmentError::Marker { at } => header("an unexpected marker", at),
+            SegmentError::Length { at } => header("a segment of a wrong length", at),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use super::headers::{Component, EOI, Headers, SOS, Scan, Segments};
 use super::index;
 use crate::decode::DecodeError;
+use crate::source::jpeg_file::SegmentError;
 use fuseloop_ops::Size;
 use std::ops::Range;
 
@@ -273,8 +274,8 @@ fn next_scan(bytes: &[u8], at: usize) -> Result<Option<Scan>, DecodeError> {
             return Ok(None);
         }
         let segment = segments.next().map_err(|error| match error {
-            DecodeError::HeaderTruncated { len } => DecodeError::Truncated { len },
-            error => error,
+            SegmentError::Cut { len } => DecodeError::Truncated { len },
+            error => error.into(),
         })?;
         if segment.marker == SOS {
             let (at, end) = (segment.at, segment.body.end);
