@@ -1,4 +1,9 @@
 //! The random parameters of one sample, drawn before a pixel is touched.
+//!
+//! They determine which fused ops the sample runs and which window of its image is decoded, so both are known before
+//! a byte is decoded. A draw is a function of the seed, the epoch, the sample, the field, and the name and occurrence
+//! of the op: it does not depend on other ops. Objects are moved by each step as it is drawn, so that an op can draw
+//! around boxes.
 
 use super::ImagePlan;
 use super::block::{Block, FusedOp, OpGroup, nth_order, orders, pixel_op, reduction};
