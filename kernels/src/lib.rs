@@ -23,7 +23,8 @@
 //! | `planes`  | copies between adjacent channels and planes                         |
 //! | `shipped` | GPU kernels that are shipped precompiled: needs the feature `cuda`     |
 //!
-//! `cuda/` contains the prelude of GPU kernels: [`CUDA_PRELUDE`].
+//! `cuda/` contains the prelude of GPU kernels, [`CUDA_PRELUDE`], and a header by which a host compiler builds them for
+//! tests. `ptx/` contains the kernels that are shipped precompiled.
 
 pub mod bit_planes;
 pub mod bytes;
