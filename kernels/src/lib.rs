@@ -64,7 +64,7 @@ use entry::{stored, streamed};
 use rows::{ToBf16, ToF16, ToF32, ToF64, ToI16, ToI32, ToI64, ToU16};
 use source::{Floats, Interleaved, Plane};
 
-/// A function that converts one row.
+/// A precompiled function that converts one row, and that compiled code calls.
 #[derive(Clone, Copy, Debug)]
 pub struct RowFunction {
     /// The name that compiled code uses.

@@ -41,7 +41,7 @@ pub struct Draws {
     pub geometry: Vec<(usize, GeometryStep)>,
     /// The windows that region ops paint, each with its flat op, in order.
     pub windows: Vec<(usize, Window)>,
-    /// The parameters of pixel and table ops.
+    /// The parameters of pixel and table ops: drawn numbers that compiled code reads.
     pub params: Vec<f32>,
     /// The number of the order of each shuffled op, with its flat op.
     pub orders: Vec<(usize, usize)>,
