@@ -1,7 +1,8 @@
 //! The stages that a loader is made of, for this project's own tests, benches and command.
 //!
 //! Programs should not use it: what is here changes without notice. A trait that ends in `Ext` adds methods
-//! to a public type.
+//! to a public type. This is the one hidden door of the crate, and `fuseloop_ops::internals` that of the ops;
+//! `tests/golden/surface` lists everything that is public, as `scripts/surface.py` finds it.
 
 #![allow(missing_docs, reason = "the modules are documented where they are defined")]
 

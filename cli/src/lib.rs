@@ -1,7 +1,8 @@
 //! The `fuseloop` command as a function, which its program and the Python package call.
 //!
 //! Reports go to stdout, errors and progress to stderr. The exit code is 0 if all went well, 1 if
-//! the data or the run failed, and 2 if the command was not understood.
+//! the data or the run failed, and 2 if the command was not understood. No other crate of the project has a parser of
+//! arguments or progress bars.
 
 mod bench;
 mod convert;

@@ -23,7 +23,8 @@
 //! | `planes`  | copies between adjacent channels and planes                         |
 //! | `shipped` | GPU kernels that are shipped precompiled: needs the feature `cuda`     |
 //!
-//! `cuda/` contains the prelude of GPU kernels: [`CUDA_PRELUDE`].
+//! `cuda/` contains the prelude of GPU kernels, [`CUDA_PRELUDE`], and a header by which a host compiler builds them for
+//! tests. `ptx/` contains the kernels that are shipped precompiled.
 
 pub mod bit_planes;
 pub mod bytes;
@@ -63,7 +64,7 @@ use entry::{stored, streamed};
 use rows::{ToBf16, ToF16, ToF32, ToF64, ToI16, ToI32, ToI64, ToU16};
 use source::{Floats, Interleaved, Plane};
 
-/// A function that converts one row.
+/// A precompiled function that converts one row, and that compiled code calls.
 #[derive(Clone, Copy, Debug)]
 pub struct RowFunction {
     /// The name that compiled code uses.

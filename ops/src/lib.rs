@@ -5,7 +5,8 @@
 //! implementation, one pixel at a time), `emit` (the same computation as instructions, four pixels at a
 //! time), and its entry in the registry, with recipes for tests. The block compiler in the root crate joins
 //! the code of a list of ops into one loop; the evaluator there computes the list op by op, and both must
-//! produce the same bits.
+//! produce the same bits. This crate depends on no code generator: `emit` records instructions (`program.rs`), which
+//! the block compiler lowers.
 //!
 //! The [`ops!`] macro builds a list of ops:
 //!

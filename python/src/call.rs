@@ -1,4 +1,5 @@
-//! Calls of the library from Python: detached from the interpreter, with errors and panics as exceptions.
+//! Calls of the library from Python: detached from the interpreter, with errors and panics as exceptions; and the
+//! process that an object belongs to, for checks after a fork.
 
 use crate::errors::{self, Raised};
 use crate::warnings;

@@ -6,7 +6,9 @@
 //!
 //! The classes that users see are in `fuseloop/*.py`; they prepare arguments and call these. Whatever reads,
 //! compiles, waits or frees runs detached from the interpreter, in `call::detached`, so that other threads of
-//! Python go on, and the threads of a loader can call Python.
+//! Python go on, and the threads of a loader can call Python. A call that waits does so in steps of 50 ms, and looks at
+//! signals between them. The library's threads log nothing: `fuseloop/loader.py` logs damaged samples on the thread
+//! that takes a batch.
 
 mod batch;
 mod call;

@@ -8,6 +8,10 @@
 //! A `DeviceProgram` describes what is done with a batch, and uses no GPU: it is generated from plans,
 //! and tests run it in other ways. The code that uses a GPU is in `cuda`, behind the feature of that
 //! name.
+//!
+//! The ops after `ToDevice` share no block with those before it, so the image between them is stored: these bytes are
+//! sent. The same kernels serve all samples, because the choices that a sample drew are bits in its record. A loader
+//! that uses no device plans the list without that border, but rounds values there, so that it returns the same bits.
 
 #[doc(hidden)]
 pub mod check;

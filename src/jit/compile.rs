@@ -1,4 +1,7 @@
 //! Compiles a block to native code.
+//!
+//! Cranelift's code of a block is checked before it is made executable: it can't trap, it calls only row functions
+//! that are listed here and the loops of `avx`, and its size is bounded.
 
 use super::avx::{self, RowLoop};
 use super::code::CodeModule;

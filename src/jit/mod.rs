@@ -5,7 +5,28 @@
 //! ```
 //!
 //! [`Kernel::run`] returns the same bits as [`evaluate`], the oracle. The oracle also runs in place of
-//! compiled code where code can't be compiled ([`unsupported`]) or an image is too narrow for vectors.
+//! compiled code where code can't be compiled ([`unsupported`]: no AVX2 and FMA, another architecture, no executable
+//! memory) or an image is too narrow for vectors.
+//!
+//! `plan/mod.rs` explains the compiler step by step. The decisions about its code:
+//!
+//! * **Sizes are parameters**, and so are probabilities and ranges: none is part of the code. So progressive resizing
+//!   finds its code in the cache of every epoch ([`KernelCache`]).
+//! * **Cranelift does not optimize** (`opt_level=none`). The emitter places constants next to their use, where they
+//!   become operands in memory, and moves loads out of loops itself (`emit/hoist.rs`).
+//! * **Wide filters and gathers are functions.** Warps, blurs and resizes other than the antialiased one are row
+//!   functions in plain Rust, which the Rust compiler vectorizes for AVX2: Cranelift's vectors have 128 bits, which
+//!   these loops gain least from.
+//! * **Wider vectors are encoded here** (`avx`). Only the loops over rows and groups of pixels are replaced;
+//!   Cranelift's function calls them, and keeps produced rows and row functions. The bits are the same, so `avx` may
+//!   refuse any pass, which then has 128 bits.
+//! * **Bytes that stay bytes are looked up** (`invocation/bytes.rs`). Where the ops change each byte by itself, which
+//!   their programs tell, the compiled loop runs on the 256 levels, and a precompiled function looks the image up in
+//!   the result. So no op has a second form for bytes.
+//! * **Large batches are stored around the caches.** A batch of f32 of 16 MB or more, if its loop does little, is
+//!   written by a row function with non-temporal stores ([`ImagePlan::for_batches_of`]).
+//! * **An op may change the number of channels**, and so how many vectors a loop carries. A selection of planes is no
+//!   code: it decides which planes are copied and run (`planes.rs`).
 
 mod avx;
 mod call;

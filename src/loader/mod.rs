@@ -13,6 +13,8 @@
 //! pass. A field can have several outputs ([`view`](LoaderBuilder::view),
 //! [`branch`](LoaderBuilder::branch)): the field is decoded once for all of them.
 
+// The order in which these modules may import each other is in `tests/repository/layers.rs`.
+
 mod array_images;
 mod builder;
 pub(crate) mod cache;

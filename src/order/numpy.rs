@@ -1,4 +1,5 @@
-//! numpy's generator, as far as `default_rng(seed).permutation(a)` needs it, bit for bit.
+//! numpy's generator, as far as `default_rng(seed).permutation(a)` needs it, bit for bit. FFCV's `OrderOption.RANDOM`
+//! shuffles with it on one process.
 //!
 //! ```text
 //! seed      SeedSequence (M. E. O'Neill's seed_seq_fe, pool of 4 words of 32 bits):

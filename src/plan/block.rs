@@ -12,10 +12,14 @@
 //! the addresses that pixels are loaded from. A new block begins at an op that produces rows (a resize,
 //! a warp, a blur) if anything but such moves may come before it, because that op needs the whole image;
 //! and a new block begins after an op in plain Rust, and after a conversion to a type that values are rounded
-//! to when they are stored, if ops that change values follow. Ops that never run for the same sample do not
-//! constrain each other.
+//! to when they are stored, if ops that change values follow; and before an op with which the block might need too
+//! many loop bodies. Ops that never run for the same sample do not constrain each other.
 //!
-//! An op inside a block may change the number of channels: the block stores what its last op returns. Where up to
+//! The ops after `ToDevice` never share a block with those before it. On a device, no ops are folded into
+//! tables, no image is copied into a larger frame, and one loop body serves all samples.
+//!
+//! An op inside a block may change the number of channels: the block stores what its last op returns. Such an op is
+//! not allowed in containers, so a block reads the same channels for every sample. Where up to
 //! four channels are selected of an image that is processed plane by plane, a new block begins, which reads the
 //! selected planes as one image; if nothing but moves comes before, the first block reads the selected channels.
 

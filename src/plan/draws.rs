@@ -1,4 +1,9 @@
 //! The random parameters of one sample, drawn before a pixel is touched.
+//!
+//! They determine which fused ops the sample runs and which window of its image is decoded, so both are known before
+//! a byte is decoded. A draw is a function of the seed, the epoch, the sample, the field, and the name and occurrence
+//! of the op: it does not depend on other ops. Objects are moved by each step as it is drawn, so that an op can draw
+//! around boxes.
 
 use super::ImagePlan;
 use super::block::{Block, FusedOp, OpGroup, nth_order, orders, pixel_op, reduction};
@@ -36,7 +41,7 @@ pub struct Draws {
     pub geometry: Vec<(usize, GeometryStep)>,
     /// The windows that region ops paint, each with its flat op, in order.
     pub windows: Vec<(usize, Window)>,
-    /// The parameters of pixel and table ops.
+    /// The parameters of pixel and table ops: drawn numbers that compiled code reads.
     pub params: Vec<f32>,
     /// The number of the order of each shuffled op, with its flat op.
     pub orders: Vec<(usize, usize)>,

@@ -1,5 +1,5 @@
 //! The work on labels and arrays, decided when a list is planned: a few steps, each of them one loop over all
-//! elements of many samples.
+//! elements of many samples. The loops are precompiled, because one number leaves nothing to fuse.
 //!
 //! ```text
 //! stored numbers of many samples ──step──▶ elements ──step──▶ ... ──▶ their rows, one after the other

@@ -8,6 +8,7 @@
 //!
 //! The mask draws nothing for these ops: it gets the steps that were drawn for the image, so both move alike
 //! whatever the ops are. Ops on colours and blurs are left out. A pixel outside the image gets the mask's own fill.
+//! An op that no target can follow is refused, such as one that mixes copies that are moved differently.
 
 use super::flatten::{Choice, FlatOp, flatten};
 use super::kind::OpKind;

@@ -4,18 +4,45 @@
 //! ops ──flatten──▶ flat ops ──split──▶ blocks ──fold──▶ fused ops ──push down──▶ windows, maps, store
 //! ```
 //!
-//! * **flatten** ([`flatten`](mod@flatten)): ops in containers become a flat list with guards; every op
-//!   is checked against the type that the op before it returns; ops that do nothing are left out. Sizes,
-//!   types and parameters are checked before a sample is read.
-//! * **split** ([`block`]): a block resamples rows at most once in a sample, with nothing but crops and
-//!   flips before. Everything else stays in one loop.
-//! * **fold** (`fold`): adjacent fused ops become one table, or one matrix.
-//! * **push down** ([`draws`], `compose`, for each sample): crops, flips and shifts become the window
-//!   that is decoded and the addresses that pixels are loaded from; conversion and layout become the
-//!   final store.
+//! The compiler in ten steps. The first four are done once for a list, the next two for each sample, and the others
+//! by `jit` on a block.
 //!
-//! [`scaled`] changes the draws of a sample whose image is decoded at a smaller scale. `size` checks a plan against the limits, before samples are read and for each sample's draws;
-//! [`describe`] shows the plan to people, and [`drawn`] a sample's draws.
+//! 1. **Types.** Every op states its output type for an input type; a size is a range until an op fixes it. An op
+//!    that has another meaning on floats than on bytes is replaced by its counterpart for the input type. A type
+//!    error is reported before a sample is read. Each op is asked about itself once ([`kind`]).
+//! 2. **Flat ops** ([`flatten`](mod@flatten)). The ops in containers and policies (`RandomApply`, `RandAugment`)
+//!    become a flat list, each guarded by the outcomes of a choice; ops that do nothing are left out. So a policy is
+//!    a container over ordinary ops, and no later step knows its name. Flat ops that never run for the same sample
+//!    are exclusive: they may share the row producer, the tables and the parameters of a loop.
+//! 3. **Blocks** ([`block`]). For one sample, a block produces rows at most once (a resize, a warp, a blur), with
+//!    nothing but crops and flips before. Everything else joins a block: colour ops become arithmetic in registers,
+//!    tables look-ups, a cutout a mask, conversion and layout the final store. The image between two blocks is
+//!    stored.
+//! 4. **Folding** (`fold`). Adjacent per-channel ops become one table where that is faster and the same; adjacent
+//!    colour matrices become their product, under the relaxed rule only.
+//! 5. **Draws** ([`draws`]). The random numbers of a sample are drawn before its image is decoded. So the window to
+//!    decode is known, and nothing depends on threads. (An op in plain Rust draws when it runs, by the same key.) The
+//!    draws also determine the fused ops that the sample runs. Each such list has a loop body of its own, compiled
+//!    when a sample first needs it, so that no choice is made for a pixel. A block without work for a sample is
+//!    skipped.
+//! 6. **Composition** (`compose`). Crops, flips and shifts compose to `source = sign * output + offset` for each
+//!    axis. A flip is a negative step and a mirrored shuffle, and costs nothing.
+//! 7. **One loop.** The code of a block loops over samples; in each over rows; in a row over groups of eight pixels.
+//!    A group of RGB pixels is two loads, six shuffles, arithmetic and stores. A row producer computes one row at a
+//!    time, in compiled code (the antialiased resize) or by a row function, so that the row stays in the first-level
+//!    cache. A mean or a histogram is a reduction over the image before the loop.
+//! 8. **Ops are data.** An op's `emit` records instructions that have no addresses. They are checked when the list
+//!    is planned, and the block compiler lowers them. So no op, a user's included, reaches memory or the code of
+//!    another op. Code is shared by plans whose instructions and constants are equal, whatever the ops are called
+//!    ([`ImagePlan::code_key`]).
+//! 9. **Bounds.** The last group of a row is moved back to overlap the one before, so that no load or store leaves
+//!    its row. The host compares the addresses in a parameter block with the slices that they are from.
+//! 10. **The oracle.** `eval` is the definition of an op, and the evaluator that of a plan. Tests run random lists
+//!     of ops compiled and evaluated, next to guard pages, and compare every bit.
+//!
+//! [`scaled`] changes the draws of a sample whose image is decoded at a smaller scale. `size` checks a plan against
+//! the limits, before samples are read and for each sample's draws; [`describe`] shows the plan to people, and
+//! [`drawn`] a sample's draws.
 
 pub mod array;
 pub mod batch_ops;

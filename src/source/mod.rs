@@ -1,5 +1,7 @@
 //! Sources: datasets, and how their samples are read.
 
+// The order in which these modules may import each other is in `tests/repository/layers.rs`.
+
 mod annotations;
 pub(crate) mod atomic_file;
 mod beside;

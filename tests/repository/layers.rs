@@ -3,14 +3,19 @@
 //! A module imports modules that come before it, never one that comes after:
 //!
 //! ```text
-//! sample < panicked < threads < warnings < error < cancel < parallel < source < decode < order < plan < jit < batch < device < run < loader     (lib: anything)
-//!                          ├ recut: sample, source, decode; write uses it
-//!                          ├ write: sample, cancel, source, decode, recut; only lib uses it
-//!                          └ verify: sample, source, decode; only lib uses it
-//!                                                                 ├ spec: sample, decode, order, loader
-//!                                                                 └ preview: plan, jit, loader; only lib uses it
-//!                                           └ check_ops: plan, jit; only lib uses it
+//! sample < panicked < threads < warnings < error < cancel < parallel < exif < source < decode < order < plan < jit
+//!        < batch < device < run < loader     (lib, internals, fuzzing: anything)
+//!
+//! recut       source, decode
+//! write       source, decode, order, recut
+//! verify      source, decode
+//! check_ops   plan, jit
+//! spec        decode, order, loader
+//! preview     plan, jit, loader
 //! ```
+//!
+//! The modules in the lower list may use those named there, and some of those before `source`; only `lib` uses them,
+//! but for `recut`.
 //!
 //! `sample`, `panicked`, `threads` and `run` are modules of the engine, which the library uses by their own
 //! names. Inside the engine:

@@ -8,6 +8,7 @@
 //!
 //! The page sends the text of a pipeline, or the ops of one field in place of those that the text has; the answer has
 //! the new text and the pixels, so that one request serves a change. The server holds no state of the page but caches.
+//! The page is in `page/`: plain modules of JavaScript, which the command contains.
 
 mod connections;
 mod controls;

@@ -24,6 +24,9 @@
 //! `L` lanes: 1 for one channel, and otherwise 4, because vectors have four. The lanes behind the pixel's
 //! are of the next pixel, which overwrites them.
 //!
+//! Row filters are plain Rust and not compiled with the loop, because gathers and wide filters gain least from the
+//! 128-bit vectors of the code generator.
+//!
 //! The functions that compute a row are `inline(always)`, so that a caller compiled for the CPU's
 //! widest vectors compiles them for these vectors too: `filter_row` of `fuseloop-kernels` is such a
 //! caller. The bits are the same, because only operations that are written as fused are fused.

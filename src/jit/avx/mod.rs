@@ -3,7 +3,7 @@
 //! ```text
 //! fused ops ──▶ group (steps) ──▶ registers ──▶ row, stores (loops) ──▶ encode ──▶ bytes
 //!                                                                                          │
-//! Cranelift's code of the block: reductions, produced rows, row functions ── calls ────────┘
+//! Cranelift's code of the block: passes, produced rows, row functions ── calls ────────────┘
 //! ```
 //!
 //! | file | what it does |
@@ -15,7 +15,8 @@
 //! | [`encode`] | the bytes and the text of instructions |
 //!
 //! It reads the same programs as the 128-bit code, and each step is the same operation, so the bits are the same.
-//! Passes over an image that it can't compile are left to the 128-bit code.
+//! Passes over an image that it can't compile are left to the 128-bit code: those that read elements of more than a
+//! byte, move bytes without an op, sum squares, or need more registers than there are.
 
 mod encode;
 mod group;

@@ -5,8 +5,9 @@
 //! ```
 //!
 //! The loop that is compiled for the image runs on the levels instead, after the reductions over the image. So the
-//! tables have its bits, whatever the ops are. Rows are then copied, inverted or looked up 32 or 64 bytes at a time,
-//! without conversions to `f32`. Rectangles that the last ops paint are painted afterwards.
+//! tables have its bits, whatever the ops are, and no op needs a second form for bytes. Rows are then copied, inverted
+//! or looked up 32 or 64 bytes at a time, without conversions to `f32`. Rectangles that the last ops paint are painted
+//! afterwards.
 
 use super::{Base, Invocation, NotRun, WorkerScratch};
 use crate::jit::call::BodyRunner;

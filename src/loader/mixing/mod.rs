@@ -8,6 +8,12 @@
 //! Along a cycle, each row's partner is still unmixed, because the partner is mixed next; only the
 //! partner of the last row has been mixed already, so it was copied before. A batch needs memory for one
 //! additional row.
+//!
+//! A batch is mixed when all of its rows are filled, because the partner of a row is complete only then: by the worker
+//! that finishes it, while others fill the next. The draws are a function of the seed, the epoch and the number of the
+//! batch, which counts the batches of all ranks, and not of the output: so the lists of an image and of its label draw
+//! the same. `targets` mixes the image, its masks and the rows of its objects by one draw, before ragged rows are
+//! packed.
 
 mod targets;
 

@@ -3,6 +3,8 @@
 //! ```text
 //! size ──▶ draws of each output ──▶ scale, window ──▶ pixels ──▶ rows of all outputs
 //! ```
+//!
+//! The window that is decoded is the smallest rectangle around those of all outputs.
 
 use super::opened_image::{OpenedImage, StoredImage};
 use super::{FollowedImage, ImageScratch, LoaderStage, SampleRows};

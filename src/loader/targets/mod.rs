@@ -6,6 +6,10 @@
 //! masks  ──▶   └─ the same steps, by the nearest pixel ────▶ masks
 //! ```
 //!
+//! The objects of a sample are read before its image draws, and each step that is drawn moves them at once, so that an
+//! op can draw around boxes. They are a few numbers, which are moved in plain Rust in f64. A mask has a compiled loop
+//! of its own, which runs the image's steps.
+//!
 //! `plan` checks the declaration against the dataset; `read` turns stored bytes into objects, and objects into the
 //! rows of a batch; `batch_rows` changes these rows. `of_dataset` declares those of a dataset that knows them.
 //! `orientation` refuses images of which it is not known whether their targets are of the upright picture.

@@ -1,4 +1,5 @@
-//! The files that hold a dataset's samples, and the positions of the samples in them.
+//! The files that hold a dataset's samples, and the positions of the samples in them. A shard is one file of a dataset
+//! that consists of several.
 //!
 //! ```text
 //! names ─▶ Shards: open files, read at offsets ─▶ (tar, tfrecord) scan each ─▶ ShardIndex ─▶ samples
