@@ -19,8 +19,8 @@
 use super::colours::{ColourSegments, Colours};
 use crate::decode::DecodeError;
 use crate::source::FORMAT_BYTES;
-pub(super) use crate::source::jpeg_file::{EOI, SOS, Segment, Segments};
-use crate::source::jpeg_file::{SOI, SegmentError, be16, is_frame};
+pub(super) use crate::source::jpeg_file::{EOI, SOS, Segment, Segments, be16, is_frame};
+use crate::source::jpeg_file::{SOI, SegmentError};
 use fuseloop_ops::Size;
 use std::ops::Range;
 
@@ -223,6 +223,14 @@ impl Scan {
 /// Returns the error for a segment whose length is at `at`.
 pub(super) fn short(at: usize) -> DecodeError {
     SegmentError::Length { at }.into()
+}
+
+/// Returns the error for a segment after the first scan: the bytes end in the image, not in the headers.
+pub(super) fn cut_short(error: SegmentError) -> DecodeError {
+    match error {
+        SegmentError::Cut { len } => DecodeError::Truncated { len },
+        error => error.into(),
+    }
 }
 
 impl From<SegmentError> for DecodeError {

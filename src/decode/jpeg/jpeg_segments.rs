@@ -8,7 +8,7 @@
 //! with the segment's marker. One pass over the coded data finds where they end, by the decoder's own
 //! rule ([`end_of_data`]).
 
-use super::headers::{DHT, DQT, DRI, EOI, Headers, SOS, Scan, Segment, Segments};
+use super::headers::{DHT, DQT, DRI, EOI, Headers, SOS, Scan, Segment, Segments, cut_short};
 use super::scans::end_of_data;
 use crate::decode::DecodeError;
 use std::ops::Range;
@@ -80,7 +80,7 @@ impl JpegSegments {
         let (mut segments, mut tables) = (Segments { bytes, at: 2 }, vec![]);
         let mut restarts = Vec::new();
         loop {
-            let segment = segments.next().map_err(|error| cut_short(error.into()))?;
+            let segment = segments.next().map_err(cut_short)?;
             let whole = segment.at - 2..segment.body.end;
             match segment.marker {
                 SOS => {
@@ -126,15 +126,6 @@ impl JpegSegments {
         let components: Option<Vec<usize>> = scan.ids.iter().map(index_of).collect();
         let components = components.ok_or(unknown)?;
         Ok(ScanSegments { tables, header, components, data: end..end })
-    }
-}
-
-/// After the first scan the bytes end in the image, not in the headers; `Headers::parse` has read what
-/// is before it.
-fn cut_short(error: DecodeError) -> DecodeError {
-    match error {
-        DecodeError::HeaderTruncated { len } => DecodeError::Truncated { len },
-        error => error,
     }
 }
 

@@ -4,10 +4,9 @@
 //! `ffXX` ends them. So a truncated file is recognized by the missing marker after its pixels. The
 //! decoder itself does not notice: near the end it takes missing bits for zeros.
 
-use super::headers::{Component, EOI, Headers, SOS, Scan, Segments};
+use super::headers::{Component, EOI, Headers, SOS, Scan, Segments, cut_short};
 use super::index;
 use crate::decode::DecodeError;
-use crate::source::jpeg_file::SegmentError;
 use fuseloop_ops::Size;
 use std::ops::Range;
 
@@ -273,10 +272,7 @@ fn next_scan(bytes: &[u8], at: usize) -> Result<Option<Scan>, DecodeError> {
         if fill > 0 && rest.get(fill) == Some(&EOI) {
             return Ok(None);
         }
-        let segment = segments.next().map_err(|error| match error {
-            SegmentError::Cut { len } => DecodeError::Truncated { len },
-            error => error.into(),
-        })?;
+        let segment = segments.next().map_err(cut_short)?;
         if segment.marker == SOS {
             let (at, end) = (segment.at, segment.body.end);
             return Scan::parse(&bytes[segment.body], at, end).map(Some);

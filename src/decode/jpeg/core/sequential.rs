@@ -11,7 +11,7 @@
 
 use super::super::colours::Colours;
 use super::super::headers::{
-    DHT, DQT, DRI, EOI, Headers, SOS, Scan, Segment, Segments, be16, is_frame, short,
+    DHT, DQT, DRI, EOI, Headers, SOS, Scan, Segment, Segments, be16, cut_short, is_frame, short,
 };
 use super::super::scans::{Grid, Markers, ScanMcus, SingleScan, end_of_data, mcus};
 use super::bits::{BitPosition, Bits, unstuff};
@@ -251,17 +251,14 @@ fn next_segment(
     is_after_scan: bool,
 ) -> Result<Option<Segment>, DecodeError> {
     if !is_after_scan {
-        return segments.next().map(Some);
+        return Ok(Some(segments.next()?));
     }
     let rest = segments.bytes.get(segments.at..).unwrap_or_default();
     let fill = rest.iter().take_while(|&&byte| byte == 0xff).count();
     if fill > 0 && rest.get(fill) == Some(&EOI) {
         return Ok(None);
     }
-    segments.next().map(Some).map_err(|error| match error {
-        DecodeError::HeaderTruncated { len } => DecodeError::Truncated { len },
-        error => error,
-    })
+    Ok(Some(segments.next().map_err(cut_short)?))
 }
 
 /// Returns the indices of a scan's components: of several with the same id, the first that the scan has not named yet.
