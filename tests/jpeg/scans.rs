@@ -4,7 +4,7 @@
 
 use crate::common::jpegs::{below, pixels, random, random_window, unmeasured};
 use fuseloop::internals::decode::{DecodeError, Decoder};
-use fuseloop_counts::rounds;
+use fuseloop_counts::numbers;
 use fuseloop_kernels::POSITIONS;
 use fuseloop_ops::Size;
 use rand_xoshiro::rand_core::Rng;
@@ -219,10 +219,13 @@ fn scans_in_any_order_and_sampling_have_the_pixels_of_one_scan() {
     let usual =
         [[[1, 1]; 3], [[2, 1], [1, 1], [1, 1]], [[1, 2], [1, 1], [1, 1]], [[2, 2], [1, 1], [1, 1]]];
     let mut decoder = Decoder::default();
-    for n in 0..rounds("FUSELOOP_JPEG_SCANS") {
-        let mut rng = random(n as u64);
-        let factors =
-            if n % 3 == 0 { usual[n / 3 % 4] } else { samplings[below(&mut rng, samplings.len())] };
+    for n in numbers("FUSELOOP_JPEG_SCANS") {
+        let mut rng = random(n);
+        let factors = if n % 3 == 0 {
+            usual[(n / 3 % 4) as usize]
+        } else {
+            samplings[below(&mut rng, samplings.len())]
+        };
         let size = Size::new(1 + rng.next_u32() % 70, 1 + rng.next_u32() % 70);
         let image = Coefficients::random(size, &factors, &mut rng);
         let one = image.write(&[&[0, 1, 2]], 0);
@@ -268,7 +271,7 @@ fn every_whole_sampling_is_near_libjpegs() {
     let samplings: Vec<_> = (0..4096).filter_map(factors).collect();
     let (mut decoder, mut compared) = (Decoder::default(), 0);
     for (n, factors) in samplings.iter().enumerate() {
-        let mut rng = random(n as u64);
+        let mut rng = random(n);
         // More than two columns of chroma: libjpeg does not interpolate fewer.
         let size = Size::new(9 + rng.next_u32() % 50, 13 + rng.next_u32() % 50);
         if factors.iter().map(|[h, v]| h * v).sum::<usize>() > 10 {
