@@ -299,7 +299,7 @@ impl Prepared {
         found.map(String::as_str).ok_or_else(|| {
             Fault::plain(
                 "no field of this dataset is read as images",
-                "`[fields]` names the ops of each field; an array of bytes becomes an image by them",
+                "`[fields]` lists the ops of each field; ops turn an array of bytes into an image",
             )
         })
     }

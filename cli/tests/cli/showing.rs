@@ -95,7 +95,7 @@ fn preview_shows_samples_by_epochs_or_by_ops() {
     for command in [&["preview", "photos.beton"][..], &["demo"]] {
         let (code, errors) = refused(path, &[command, &["-o", "a.b.Gif"]].concat());
         assert_eq!(code, 1);
-        let wanted = "a.b.Gif: pictures are not saved as .gif; available: .png, .jpg, .jpeg";
+        let wanted = "a.b.Gif: images cannot be saved as .gif; available: .png, .jpg, .jpeg";
         assert!(errors.contains(wanted), "{errors}");
     }
     let (code, errors) = refused(path, &["preview", "photos.beton", "--field", "picture"]);
