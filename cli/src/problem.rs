@@ -324,7 +324,7 @@ fn convert_help(error: &ConvertCause) -> Option<&'static str> {
             Some("rerun that conversion to resume it, or start over with `--force`")
         }
         ConvertCause::Same { .. } | ConvertCause::Inside { .. } => {
-            Some("choose a different output; inputs are never modified")
+            Some("inputs are never modified")
         }
         _ => None,
     }
@@ -351,9 +351,7 @@ fn recut_help(error: &RecutCause) -> Option<&'static str> {
         }
         RecutCause::Write(error) => write_help(error),
         RecutCause::List(ListError::Io { source, .. }) => read_help(source),
-        RecutCause::Same { .. } | RecutCause::Inside { .. } => {
-            Some("choose a different output; inputs are never modified")
-        }
+        RecutCause::Same { .. } | RecutCause::Inside { .. } => Some("inputs are never modified"),
         RecutCause::Exists { .. } => Some("`--force` overwrites it"),
         RecutCause::NotEmpty { .. } => Some("`--force` overwrites files of the same names"),
         RecutCause::NotAFolder { .. } => {

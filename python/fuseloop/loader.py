@@ -455,7 +455,7 @@ class Epoch(Generic[B]):
     get_state = state_dict
 
     def __reduce__(self) -> Any:
-        raise TypeError("an epoch is not pickled: pickle the loader and epoch.state_dict()")
+        raise TypeError("an epoch can't be pickled: pickle the loader and epoch.state_dict()")
 
 
 def _state(cursor: str, next_epoch: int, batches: int) -> dict[str, Any]:

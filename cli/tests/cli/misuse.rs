@@ -174,16 +174,16 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["index", "text.beton"], "a .beton file and a table need none", ""),
         (&["info", "hello.txt"], "hello.txt: not a .beton file: it ends", "is it a .beton file?"),
         (&["info", "hello.txt"], "its extension is not one of .tar, .tfrecord, .csv", ""),
-        (&["convert", "photos.beton", "x.parquet"], "x.parquet\": no format has this", ""),
+        (&["convert", "photos.beton", "x.parquet"], "x.parquet\": unknown extension", ""),
         (
             &["convert", "photos.beton", "x.beton", "--max-samples", "3"],
             "`--max-samples` is only for tar and TFRecord shards, and x.beton names none",
             "x-{000000}.tar; `fuseloop subset`",
         ),
-        (&["convert", "photos.beton", "x/", "--shards", "3"], "`--shards` is for tar", "x-{0"),
+        (&["convert", "photos.beton", "x/", "--shards", "3"], "`--shards` is only for tar", "x-{0"),
         (
             &["convert", "photos.beton", "x-{00}-of-{N}.tfrecord"],
-            "{N} needs a number of shards",
+            "{N} needs a known number of shards",
             "give `--shards`, or `--max-samples`",
         ),
         (
@@ -210,7 +210,7 @@ fn an_error_names_the_cause_and_the_next_step() {
             "tiled",
         ),
         (&["recut", "none", "x"], "none: No such file", "check the path"),
-        (&["recut", "photos", "photos"], "which is to be re-cut", "inputs are never modified"),
+        (&["recut", "photos", "photos"], "is inside the input", "inputs are never modified"),
         (
             &["recut", "photos", "photos/cat/new"],
             "choose a folder outside",
@@ -219,7 +219,11 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["recut", "photos", "text.beton"], "text.beton\" is a file", "choose a folder"),
         (&["recut", "photos", "."], "is not empty", "`--force` overwrites files of the same names"),
         (&["recut", "photos.beton", "text.beton"], "already exists", "`--force` overwrites it"),
-        (&["recut", "photos.beton", "photos.beton"], "another name", "inputs are never modified"),
+        (
+            &["recut", "photos.beton", "photos.beton"],
+            "is the input file",
+            "inputs are never modified",
+        ),
         (&["recut", "photos.beton", "photos"], "is a directory", "name a file"),
         (
             &["recut", "text.beton", "x.beton"],

@@ -218,7 +218,7 @@ impl Parser {
             }
             Element::Annotation | Element::Size | Element::Box | Element::Other => true,
         };
-        if is_new { Ok(()) } else { Err(self.wrong(element, "is there twice, expected one")) }
+        if is_new { Ok(()) } else { Err(self.wrong(element, "occurs twice, expected once")) }
     }
 
     fn add(&mut self, text: &[u8]) {
