@@ -89,7 +89,7 @@ impl StoredArgs {
         self.tile.or(matches!(self.write_mode, Mode::Tiled | Mode::Planes).then(Tile::default))
     }
 
-    /// Returns how the report calls what becomes of a JPEG; `None` if JPEGs are stored as they are.
+    /// Returns the report's word for a rewritten JPEG; `None` if JPEGs are stored unchanged.
     pub(super) fn rewritten(&self) -> Option<&'static str> {
         match self.write_mode {
             Mode::Planes => Some(BIT_PLANES),

@@ -26,7 +26,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Returns the only value of a header: `None` if it is absent, and an error if it is there twice.
+    /// Returns the only value of a header: `None` if it is absent, and an error if it occurs twice.
     pub(super) fn header(&self, name: &str) -> Result<Option<&str>, Refusal> {
         let mut values = self.headers.iter().filter(|(known, _)| known == name);
         let value = values.next().map(|(_, value)| value.as_str());

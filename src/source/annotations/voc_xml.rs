@@ -164,7 +164,7 @@ impl Parser {
             return Err(format!("byte {at}: <{name}>, expected one <annotation> of Pascal VOC"));
         }
         if self.open.len() == MOST_DEPTH {
-            return Err(format!("byte {at}: more than {MOST_DEPTH} elements in each other"));
+            return Err(format!("byte {at}: more than {MOST_DEPTH} nested elements"));
         }
         if element == Element::Object {
             if self.objects.len() as u64 == MOST_OBJECTS {
