@@ -20,7 +20,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Measure loading speed: images/s, CPU time per image, time to the first batch
+/// Measure images/s, CPU time per image, and time to the first batch
 ///
 /// The first epoch is a warm-up, unless it is the only one. The batches are discarded.
 #[derive(clap::Args)]
@@ -52,8 +52,8 @@ pub(super) struct Args {
     /// Plan and compile again in every epoch
     #[arg(long)]
     recompile: bool,
-    /// Run one extra epoch and write a timeline of all threads to this file, for ui.perfetto.dev or
-    /// chrome://tracing. It takes about 500 bytes per sample: `--batches` limits it.
+    /// Run one extra epoch and write a timeline of all threads to this file. Open it in ui.perfetto.dev or
+    /// chrome://tracing; it takes about 500 bytes per sample (see `--batches`).
     #[arg(long, value_name = "FILE.json", value_parser = output::local())]
     trace: Option<PathBuf>,
     /// Print JSON

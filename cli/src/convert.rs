@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Convert a dataset to a .beton file, tar shards, TFRecord shards or a folder
+/// Convert a dataset to .beton, tar shards, TFRecord shards or a folder
 ///
 /// The name of DST selects the format: x.beton, x-{000000}.tar (WebDataset), x-{00000}-of-{N}.tfrecord, or a
 /// name without an extension or with a trailing / for a folder of images.
@@ -52,8 +52,7 @@ PNGs as pixels. --write-mode, --max-resolution and --jpeg-quality change this. M
 numbers. Field names that the destination does not allow are shortened: image/encoded to image,
 image/class/label to label, a/b/c to c.")]
 pub(super) struct Args {
-    /// Dataset: a .beton file, folder, table, tar or TFRecord shards, the files of MNIST or CIFAR, or
-    /// annotations of objects
+    /// Dataset: .beton file, folder, table, tar, TFRecord, MNIST, CIFAR or annotations
     src: String,
     /// Output file, shards or folder. Files are written atomically.
     #[arg(value_parser = output::local())]
@@ -82,8 +81,8 @@ pub(super) struct Args {
     /// How to handle unreadable samples
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
-    /// Write only the shards of rank K of N (K from 0), or of the rank in the environment (`env`: torchrun,
-    /// MPI, Slurm). All ranks together write the same shards as one process, and each needs --shards.
+    /// Write only the shards of one rank: K/N, or `env`. K starts at 0; `env` reads the rank that torchrun,
+    /// MPI or Slurm set. All ranks together write the same shards as one process, and each needs --shards.
     #[arg(long, value_name = "K/N", value_parser = ranks, requires = "shards")]
     ranks: Option<Ranks>,
     /// Overwrite existing output, including shards with other numbers

@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Show the plan of a workload or pipeline, and the cost of each op
+/// Show the plan of a workload or pipeline and its costs
 ///
 /// The plan lists the blocks, the ops fused into each block and why it ends, and the work pushed into
-/// decoding. Costs are predicted and measured.
+/// decoding. The cost of each op is predicted and measured.
 ///
 /// Ops are measured on a few samples, by compiling each block with one more op at a time. To compare the cost
 /// of decoding, the same samples are also stored in memory as JPEG, as re-cut JPEG and as bit planes.

@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// How links in a folder are treated.
+/// The treatment of links in a folder.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(super) struct OnLinks {
     /// How to treat symbolic links
@@ -17,7 +17,7 @@ pub(super) struct OnLinks {
     links: OnLink,
 }
 
-/// How a folder or a table is read.
+/// The options for reading a folder or a table.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct InFolder {
     #[command(flatten)]

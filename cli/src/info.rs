@@ -38,11 +38,11 @@ use std::path::{Path, PathBuf};
   fuseloop info own.beton --custom vector=24:8
   fuseloop info --gpu         # the GPUs of this machine")]
 pub(super) struct Args {
-    /// Dataset: a .beton file, folder, table, tar or TFRecord shards, the files of MNIST or CIFAR, or
-    /// annotations of objects
+    /// Dataset: .beton file, folder, table, tar, TFRecord, MNIST, CIFAR or annotations
     #[arg(value_name = "DATASET", required_unless_present = "gpu", conflicts_with = "gpu")]
     file: Option<PathBuf>,
-    /// Size and alignment of a user-defined .beton field, as in its NumPy type (repeatable)
+    /// Size and alignment of a user-defined .beton field, such as vector=24:8 (repeatable). Take them from
+    /// its NumPy type.
     #[arg(long, value_name = "NAME=BYTES:ALIGN", value_parser = custom, conflicts_with = "gpu")]
     custom: Vec<(String, CustomRow)>,
     /// Show the GPUs that ToDevice finds, instead of a dataset

@@ -48,8 +48,10 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::time::Instant;
 
-/// Load training data with JIT-compiled augmentation: from .beton files, folders, tar and TFRecord shards,
-/// the files of MNIST and CIFAR, and the annotations of COCO, Pascal VOC and YOLO.
+/// Load training data with JIT-compiled augmentation
+///
+/// Reads .beton files, folders, tar and TFRecord shards, the files of MNIST and CIFAR, and the annotations of
+/// COCO, Pascal VOC and YOLO.
 #[derive(Parser)]
 #[command(
     name = "fuseloop",

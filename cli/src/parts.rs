@@ -19,7 +19,7 @@ use std::{fs, io};
 /// The maximum number of samples in a range, so that a typing error does not fill the memory.
 const MOST: u64 = 1 << 32;
 
-/// How files are written.
+/// The options for writing files.
 #[derive(clap::Args)]
 struct How {
     /// Number of threads [default: one per core]. Does not affect the output.
@@ -107,7 +107,7 @@ pub(super) struct SubsetArgs {
     /// Output .beton file
     #[arg(value_parser = output::local())]
     out: PathBuf,
-    /// Samples: a range A..B (without B), numbers such as 0,5,7, or a file with one number per line
+    /// Samples: A..B (B excluded), a list (0,5,7), or a file of numbers
     #[arg(long, value_name = "A..B|N,..|FILE", required_unless_present = "every")]
     indices: Option<String>,
     /// Take every K-th sample

@@ -21,7 +21,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Re-cut the JPEGs of a folder or .beton file, so that crops decode faster
+/// Re-cut the JPEGs of a dataset so that crops decode faster
 ///
 /// No pixel changes: only a restart marker is added every `--tile` pixels, and the coded bytes are packed
 /// again. Any decoder reads the result. JPEGs that cannot be re-cut are copied unchanged.
@@ -41,7 +41,7 @@ pub(super) struct Args {
     /// How to store JPEGs
     #[arg(long, value_enum, default_value_t = RecutMode::Tiled)]
     write_mode: RecutMode,
-    /// Pixels between restart markers, or width of bit-plane tiles: a number or `row`
+    /// Pixels between restart markers (bit planes: tile width), or `row`
     #[arg(long, value_name = "PIXELS", default_value_t)]
     tile: Tile,
     /// Number of threads [default: one per core]. Does not affect the output.

@@ -46,9 +46,9 @@ pub(super) struct Args {
     /// Epoch of the sample
     #[arg(long, default_value_t = 0)]
     epoch: u32,
-    /// Folder (created if missing) for the image after every op (.png) and the output (.npy). Boxes,
-    /// keypoints and masks are drawn over a copy of each image, NAME_targets.png; targets.json lists the
-    /// objects.
+    /// Output folder (created if missing). It gets the image after every op (.png) and the output (.npy).
+    /// Boxes, keypoints and masks are drawn over a copy of each image, NAME_targets.png; targets.json lists
+    /// the objects.
     #[arg(long, short, value_name = "DIR", value_parser = output::local())]
     out: Option<PathBuf>,
     /// Overwrite existing files

@@ -17,7 +17,7 @@ use fuseloop::{Loader, LoaderBuilder, OnDamaged, Order, Spec, loader};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Which ops, and how they run.
+/// The ops, and the options for running them.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct Pipeline {
     /// Built-in pipeline: W1 (imagenet), W2 (val), W3 (jitter), W4 (cifar) or W5 (crop)
@@ -47,7 +47,7 @@ pub(super) struct Pipeline {
     folder: InFolder,
 }
 
-/// Where the end of the lists runs.
+/// The device of the last ops.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct OnDevice {
     /// Device for the last image ops: `auto` (a GPU if available), `cpu`, `cuda:0`. Workloads move to it
@@ -56,7 +56,7 @@ pub(super) struct OnDevice {
     device: Option<Device>,
 }
 
-/// Which share of each epoch is loaded, where several processes share it.
+/// The rank whose share of each epoch is loaded, among several processes.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct OnRank {
     /// Rank to load, starting at 0
@@ -110,7 +110,7 @@ pub(super) struct Setup {
     ranks: Option<Ranks>,
     /// True if a workload also moves the boxes, keypoints and masks that the dataset knows of.
     moves_targets: bool,
-    /// True if images are turned as their EXIF orientation says; `None` if that is not given here.
+    /// True if the EXIF orientation of images is applied; `None` by default.
     exif_orientation: Option<bool>,
     folder: InFolder,
 }

@@ -8,7 +8,7 @@ use fuseloop::source::ImageMode;
 use fuseloop::write::{ImageOptions, Reencoded, WriteMode};
 use std::fmt::Write as _;
 
-/// How images are stored.
+/// The options for storing images.
 #[derive(clap::Args)]
 pub(super) struct StoredArgs {
     /// How to store images
@@ -24,7 +24,7 @@ pub(super) struct StoredArgs {
     /// `--write-mode tiled` sets it to 32; with `--write-mode planes` it is the tile width.
     #[arg(long, value_name = "PIXELS")]
     tile: Option<Tile>,
-    /// Share of the images stored as JPEG by `--write-mode proportion`, 0 to 1
+    /// Share of images stored as JPEG by `--write-mode proportion`, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
     compress_probability: f64,
     /// Raw size in bytes above which `--write-mode smart` stores JPEG
@@ -37,7 +37,7 @@ pub(super) struct StoredArgs {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// JPEGs unchanged, other images as 8-bit RGB without alpha (pixels in .beton, else PNG)
+    /// JPEGs unchanged, others as 8-bit RGB without alpha (PNG outside .beton files)
     Lossless,
     /// Pixels (PNG outside .beton files)
     Raw,
@@ -45,12 +45,12 @@ enum Mode {
     Jpg,
     /// Lossless, with JPEGs re-cut so that crops decode faster
     Tiled,
-    /// Lossless, with JPEGs as bit planes: crops decode in half the time of re-cut JPEGs. FFCV cannot read
-    /// them; `fuseloop unpack` restores the JPEGs byte for byte.
+    /// Lossless, with JPEGs as bit planes. Crops decode in half the time of re-cut JPEGs. FFCV cannot read
+    /// bit planes; `fuseloop unpack` restores the JPEGs byte for byte.
     Planes,
     /// JPEG above `--smart-threshold`, pixels below; lossy for PNGs above it
     Smart,
-    /// JPEG for a share of the images, pixels for the others; lossy for PNGs of that share
+    /// JPEG for a share of the images (lossy for PNGs), pixels for others
     Proportion,
 }
 

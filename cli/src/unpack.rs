@@ -13,9 +13,10 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Restore the JPEGs of a .beton file that `--write-mode planes` wrote, byte for byte
+/// Restore the JPEGs of a .beton file with bit planes
 ///
-/// FFCV can read the output. `fuseloop convert` also restores them when it writes another format.
+/// The JPEGs are restored byte for byte, and FFCV can read the output. `fuseloop convert` also restores them
+/// when it writes another format.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   fuseloop unpack planes.beton train.beton")]

@@ -40,8 +40,7 @@ const LISTED: usize = 50;
   fuseloop verify 'train-{000..255}.tar'
   fuseloop verify train.beton --json | jq .damaged")]
 pub(super) struct Args {
-    /// Dataset: a .beton file, folder, table, tar or TFRecord shards, the files of MNIST or CIFAR, or
-    /// annotations of objects
+    /// Dataset: .beton file, folder, table, tar, TFRecord, MNIST, CIFAR or annotations
     #[arg(value_name = "DATASET")]
     file: PathBuf,
     /// Number of threads [default: one per core]. Does not affect the report.
@@ -50,7 +49,7 @@ pub(super) struct Args {
     /// Check only the first N samples
     #[arg(long, value_name = "N", value_parser = number::at_least_one::<u64>)]
     limit: Option<u64>,
-    /// Write the indices of the undamaged samples to this file, one per line. Written atomically; an existing
+    /// Write the indices of undamaged samples to this file, one per line. Written atomically; an existing
     /// file is replaced.
     #[arg(long, value_name = "FILE", value_parser = output::local())]
     write_indices: Option<PathBuf>,

@@ -18,10 +18,10 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Write a folder of images, or a CSV or TSV list, as a .beton file
+/// Write a folder or table of images as a .beton file
 ///
 /// The subfolders are the classes; without subfolders, the class is the part of a file name before the first
-/// `_`. A list has one `path,label` per line. FFCV can read the output, except for bit planes.
+/// `_`. A .csv or .tsv table has one `path,label` per line. FFCV can read the output, except for bit planes.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop write imagenet/train train.beton                       # JPEGs unchanged, PNGs as pixels

@@ -47,7 +47,7 @@ pub(super) struct Args {
     /// Contact sheet to write (.png or .jpg). An existing file is replaced.
     #[arg(long, short, default_value = "fuseloop-demo.png", value_parser = output::local())]
     out: PathBuf,
-    /// Keep the images and the .beton file in this new or empty folder
+    /// Keep the images and .beton file in this new or empty folder
     #[arg(long, value_name = "DIR", value_parser = output::local())]
     keep: Option<PathBuf>,
 }
