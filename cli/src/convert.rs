@@ -3,7 +3,7 @@
 use super::folder::{InFolder, add_folder};
 use super::number;
 use super::output;
-use super::print::{WriteBar, bar, bytes, count, counted, rate, say};
+use super::print::{WriteBar, bar, bytes, counted, rate, say};
 use super::problem::Problem;
 use super::recut::add_skipped;
 use super::stored::{StoredArgs, add_reencoded};
@@ -214,7 +214,8 @@ fn summary(dst: &Path, report: &ConvertReport, took: Duration) -> String {
         bytes(report.bytes),
     );
     if report.resumed > 0 {
-        let _ = writeln!(text, "resumed after {} of an earlier run", count(report.resumed));
+        let _ =
+            writeln!(text, "resumed after {} of an earlier run", counted(report.resumed, "sample"));
     }
     text
 }

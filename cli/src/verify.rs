@@ -159,7 +159,7 @@ fn in_words(args: &Args, checked: &Checked) -> String {
         " in {seconds:.2} s, {samples} samples/s, {megabytes} MB/s\n{}, {} read, {} decoded",
         counted(values.values, "value"),
         bytes(values.bytes),
-        counted(values.pictures, "picture"),
+        counted(values.pictures, "image"),
     );
     if checked.is_whole() {
         text.push_str("no damage found\n");

@@ -196,7 +196,7 @@ fn verify_finds_nothing_in_a_whole_file() {
         "photos.beton: 6 samples checked in ",
         " samples/s, ",
         " MB/s\n12 values, ",
-        " read, 6 pictures decoded\nno damage found\n",
+        " read, 6 images decoded\nno damage found\n",
     ] {
         assert!(text.contains(word), "{word}:\n{text}");
     }
