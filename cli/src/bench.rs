@@ -20,9 +20,9 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Measure how fast a dataset is loaded: images/s, processor time an image, time to the first batch.
+/// Measure images/s, CPU time per image, and time to the first batch
 ///
-/// The first epoch warms up, unless it is the only one. Nothing is done with the batches.
+/// The first epoch is a warm-up, unless it is the only one. The batches are discarded.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop bench train.beton
@@ -30,10 +30,10 @@ use std::time::{Duration, Instant};
   fuseloop bench train.beton --pipeline imagenet.toml
   fuseloop bench train.beton --batches 50 --json
   fuseloop bench train.beton --rank 0 --world 8   # the share of one rank
-  fuseloop bench train.beton --device auto        # the GPU normalizes, if there is one
-  fuseloop bench train.beton --batches 20 --trace trace.json   # look at it in ui.perfetto.dev")]
+  fuseloop bench train.beton --device auto        # normalize on the GPU, if available
+  fuseloop bench train.beton --batches 20 --trace trace.json   # open it in ui.perfetto.dev")]
 pub(super) struct Args {
-    /// The dataset: whatever `fuseloop info` shows.
+    /// Dataset: any kind that `fuseloop info` shows
     #[arg(value_name = "DATASET")]
     file: PathBuf,
     #[command(flatten)]
@@ -42,21 +42,21 @@ pub(super) struct Args {
     on: OnDevice,
     #[command(flatten)]
     on_rank: OnRank,
-    /// Epochs to run.
+    /// Number of epochs
     #[arg(long, short, default_value = "3", value_parser = number::at_least_one::<NonZeroU32>)]
     epochs: NonZeroU32,
-    /// Most batches of an epoch; all if not given. What was begun ahead of the last is not counted
-    /// as images, but its processor time is.
+    /// Maximum number of batches per epoch [default: all]. Prefetched batches count towards CPU time but not
+    /// towards images.
     #[arg(long, short = 'n', value_parser = number::at_least_one::<u64>)]
     batches: Option<u64>,
-    /// Plan and compile at every epoch.
+    /// Plan and compile again in every epoch
     #[arg(long)]
     recompile: bool,
-    /// Run one more epoch, not counted, and write what every thread did when to this file: a trace
-    /// for ui.perfetto.dev or chrome://tracing. Some 500 bytes a sample: `--batches` keeps it short.
+    /// Run one extra epoch and write a timeline of all threads to this file. Open it in ui.perfetto.dev or
+    /// chrome://tracing; it takes about 500 bytes per sample (see `--batches`).
     #[arg(long, value_name = "FILE.json", value_parser = output::local())]
     trace: Option<PathBuf>,
-    /// As one JSON object.
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -178,10 +178,10 @@ fn cpu_words(ms: Option<f64>) -> String {
 
 fn add_process(text: &mut String, args: &Args, report: &Report) {
     let first = millis(report.first_batch);
-    let _ = writeln!(text, "first batch  {first} after the process began (first line of main)");
+    let _ = writeln!(text, "first batch  {first} after the process started (first line of main)");
     if let Some(Memory { peak, mapped }) = report.memory {
         let (peak, mapped) = (bytes(peak), bytes(mapped));
-        let _ = writeln!(text, "peak memory  {peak} resident, of it {mapped} of mapped files");
+        let _ = writeln!(text, "peak memory  {peak} resident, including {mapped} of mapped files");
     }
     if let Some(sent) = &report.sent {
         let _ = writeln!(text, "device       {}", sent_words(sent));
@@ -195,7 +195,7 @@ fn add_process(text: &mut String, args: &Args, report: &Report) {
         let Traced { spans, lost, .. } = *traced;
         let lost = match lost {
             0 => String::new(),
-            lost => format!(", {} were too many and are missing", counted(lost, "span")),
+            lost => format!(", {} missing because the trace was full", counted(lost, "span")),
         };
         let spans = counted(spans, "span");
         let _ = writeln!(text, "trace        {path}: {spans}{lost}; open it in ui.perfetto.dev");
@@ -212,7 +212,7 @@ fn sent_words(sent: &DeviceStats) -> String {
         count => format!(", {} from memory that could not be locked", counted(count, "tensor")),
     };
     let [copied, taken] = [sent.bytes_copied, sent.device_bytes].map(bytes);
-    format!("{copied} copied to it{pageable}, {taken} of its memory taken{kernels}")
+    format!("{copied} copied to it{pageable}, {taken} of its memory used{kernels}")
 }
 
 fn as_json(args: &Args, setup: &Setup, report: &Report) -> Value {

@@ -3,7 +3,7 @@
 use super::folder::{InFolder, add_folder};
 use super::number;
 use super::output;
-use super::print::{WriteBar, bar, bytes, count, counted, rate, say};
+use super::print::{WriteBar, bar, bytes, counted, rate, say};
 use super::problem::Problem;
 use super::recut::add_skipped;
 use super::stored::{StoredArgs, add_reencoded};
@@ -19,71 +19,73 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Convert a dataset: to a .beton file, WebDataset's tar shards, TFRecord shards or a folder.
+/// Convert a dataset to .beton, tar shards, TFRecord shards or a folder
 ///
-/// The name of DST says which: x.beton, x-{000000}.tar, x-{00000}-of-{N}.tfrecord, or a name without
-/// an extension or with a / at its end for a folder of images. A conversion that was stopped goes on when the same command is run again: what
-/// is whole is kept, and every byte is in the end as if it had never been stopped.
+/// The name of DST selects the format: x.beton, x-{000000}.tar (WebDataset), x-{00000}-of-{N}.tfrecord, or a
+/// name without an extension or with a trailing / for a folder of images.
+///
+/// Rerun the command to resume an interrupted conversion. Finished outputs are kept, and the result is
+/// byte-identical.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop convert train.beton 'shards/train-{000000}.tar'        # 100,000 samples or 3 GB each
   fuseloop convert train.beton 'shards/train-{000000}.tar' --max-bytes 1000000000
   fuseloop convert train.beton 'train-{00000}-of-{N}.tfrecord' --shards 16
-  fuseloop convert train.beton train/                             # a folder a class, or metadata.jsonl
+  fuseloop convert train.beton train/                             # one folder per class, or metadata.jsonl
   fuseloop convert train.beton again.beton --damaged skip
   fuseloop convert scans train.beton --write-mode jpg             # PNGs as JPEGs: lossy
   fuseloop convert 'train-*-of-01024' train.beton --rename image/class/label=y
-  fuseloop convert 'train-{000..255}.tar.gz' train.beton          # read twice: counted first
+  fuseloop convert 'train-{000..255}.tar.gz' train.beton          # read twice: once to count the samples
   fuseloop convert mnist/ mnist.beton                             # the training split of MNIST's files
   fuseloop convert coco/annotations/instances_train2017.json train.beton    # boxes, classes, masks and keypoints
   fuseloop convert voc/ train.beton                               # a folder of Pascal VOC
   fuseloop convert camvid/ train.beton                            # a folder with images/ and masks/
   fuseloop convert coco128/images/train2017 train.beton           # a folder in YOLO's format
   fuseloop convert mnist/t10k-images-idx3-ubyte mnist-test.beton  # the test split
-  srun fuseloop convert train/ 'x-{000}.tar' --shards 64 --ranks env   # a share by each task
+  srun fuseloop convert train/ 'x-{000}.tar' --shards 64 --ranks env   # each task writes its share
 
 In tar shards the first image is jpg or png, the int `label` is cls, other fields are NAME.txt (floats),
 NAME.bin, NAME.json, NAME.npy. In TFRecord shards each sample is a tf.train.Example.
 
-Images are stored without loss unless --write-mode, --max-resolution or --jpeg-quality asks for another
-form: JPEGs and PNGs as they are, pixels as PNG; in a .beton PNGs as pixels. Masks keep their
-class numbers, whatever is asked for. Names that don't fit the destination are shortened: image/encoded to
-image, image/class/label to label, a/b/c to c.")]
+Images are stored without loss by default: JPEGs and PNGs unchanged, pixels as PNG, and in a .beton file
+PNGs as pixels. --write-mode, --max-resolution and --jpeg-quality change this. Masks always keep their class
+numbers. Field names that the destination does not allow are shortened: image/encoded to image,
+image/class/label to label, a/b/c to c.")]
 pub(super) struct Args {
-    /// The dataset: a .beton file, a folder, a table, tar or TFRecord shards, the files of MNIST or CIFAR, or annotations
-    /// of objects.
+    /// Dataset: .beton file, folder, table, tar, TFRecord, MNIST, CIFAR or annotations
     src: String,
-    /// What to write. A file appears whole or not at all.
+    /// Output file, shards or folder. Files are written atomically.
     #[arg(value_parser = output::local())]
     dst: PathBuf,
-    /// Most samples of a shard.
+    /// Maximum number of samples per shard
     #[arg(long, value_name = "N", value_parser = number::at_least_one::<u64>)]
     max_samples: Option<u64>,
-    /// Most bytes of a shard; it has one sample at least.
+    /// Maximum shard size in bytes. A larger sample gets a shard of its own.
     #[arg(long, value_name = "BYTES", value_parser = number::at_least_one::<u64>)]
     max_bytes: Option<u64>,
-    /// How many shards, of as many samples each.
+    /// Number of shards, of equal sample counts
     #[arg(long, value_name = "N", value_parser = number::at_least_one::<u64>, conflicts_with_all = ["max_samples", "max_bytes"])]
     shards: Option<u64>,
     #[command(flatten)]
     stored: StoredArgs,
-    /// Call field A of the source B in what is written; may be given several times.
+    /// Rename field A to B (repeatable)
     #[arg(long, value_name = "A=B", value_parser = renaming)]
     rename: Vec<(String, String)>,
-    /// Bytes of a page of a .beton, a power of two [default: 8388608, or enough for the largest sample]
+    /// Page size of a .beton file in bytes, a power of two [default: 8388608, or enough for the largest
+    /// sample]
     #[arg(long, value_name = "BYTES")]
     page_size: Option<u32>,
-    /// Threads that read and encode; one a core if not given. What is written does not depend on it.
+    /// Number of threads [default: one per core]. Does not affect the output.
     #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
-    /// What to do with samples that can't be read.
+    /// How to handle unreadable samples
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
-    /// Write only this rank's share of the shards: K/N is rank K of N from 0, `env` is the rank that torchrun, MPI or
-    /// Slurm set. All ranks together write what one command writes; each needs --shards.
+    /// Write only the shards of one rank: K/N, or `env`. K starts at 0; `env` reads the rank that torchrun,
+    /// MPI or Slurm set. All ranks together write the same shards as one process, and each needs --shards.
     #[arg(long, value_name = "K/N", value_parser = ranks, requires = "shards")]
     ranks: Option<Ranks>,
-    /// Replace what is there, shards of the same name and any number among it.
+    /// Overwrite existing output, including shards with other numbers
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -135,8 +137,10 @@ fn check_shards(args: &Args) -> Result<(), Problem> {
     let given = limits.iter().find(|(_, limit)| limit.is_some());
     if let Some((option, _)) = given.filter(|_| !is_sharded) {
         return Err(Problem::Refused {
-            message: format!("`{option}` is for tar and TFRecord shards, and {dst} names none"),
-            help: "name shards, such as x-{000000}.tar; `fuseloop subset` writes some samples of a .beton file",
+            message: format!(
+                "`{option}` is only for tar and TFRecord shards, and {dst} names none"
+            ),
+            help: "name shards, such as x-{000000}.tar; `fuseloop subset` copies some samples of a .beton file",
         });
     }
     let name = args.dst.to_string_lossy();
@@ -144,7 +148,7 @@ fn check_shards(args: &Args) -> Result<(), Problem> {
         args.shards.is_some() || (args.max_samples.is_some() && args.max_bytes.is_none());
     if is_sharded && !is_known && name.contains("{N}") && name.contains("{0") {
         return Err(Problem::Refused {
-            message: format!("{dst}: {{N}} needs a number of shards that is known beforehand"),
+            message: format!("{dst}: {{N}} needs a known number of shards"),
             help: "give `--shards`, or `--max-samples` without `--max-bytes`",
         });
     }
@@ -165,14 +169,14 @@ fn ranks(text: &str) -> Result<Ranks, String> {
 /// Parses `A=B`, split at the first equals sign.
 fn renaming(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(from, to)| !from.is_empty() && !to.is_empty());
-    let (from, to) = pair.ok_or("expected A=B: a field's name, and its new one")?;
+    let (from, to) = pair.ok_or("expected A=B: the name of a field and its new name")?;
     Ok((from.to_owned(), to.to_owned()))
 }
 
 /// Adds the fields with another name than in the source.
 fn add_renamed(text: &mut String, renamed: &[(String, String)]) {
     for (from, to) in renamed {
-        let _ = writeln!(text, "field {} is called {}", Escaped(from), Escaped(to));
+        let _ = writeln!(text, "field {} renamed to {}", Escaped(from), Escaped(to));
     }
 }
 
@@ -210,7 +214,8 @@ fn summary(dst: &Path, report: &ConvertReport, took: Duration) -> String {
         bytes(report.bytes),
     );
     if report.resumed > 0 {
-        let _ = writeln!(text, "went on behind {} of an earlier run", count(report.resumed));
+        let _ =
+            writeln!(text, "resumed after {} of an earlier run", counted(report.resumed, "sample"));
     }
     text
 }

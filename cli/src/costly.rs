@@ -20,12 +20,12 @@ const MEASURED: usize = 8;
 struct Kind(&'static str, &'static str);
 
 const PROGRESSIVE: Kind = Kind(
-    "progressive JPEGs, or of a rare kind",
-    "`fuseloop recut` or `--write-mode tiled` makes usual JPEGs of them, without loss",
+    "progressive or rare JPEGs",
+    "`fuseloop recut` or `--write-mode tiled` converts them to baseline JPEGs, without loss",
 );
 const PNG: Kind = Kind("PNGs", SMALLER);
 const WEBP: Kind = Kind("WebPs", SMALLER);
-const SMALLER: &str = "`fuseloop write` stores their pixels (`--write-mode raw`), or JPEGs, with loss (`--write-mode jpg`)";
+const SMALLER: &str = "`fuseloop write` stores them as pixels (`--write-mode raw`) or as lossy JPEGs (`--write-mode jpg`)";
 
 /// Adds a line for each kind of such images that a dataset has. Nothing is added for those that can't be read: other
 /// commands say why.
@@ -61,8 +61,8 @@ pub(super) fn add_costly(text: &mut String, source: &dyn Source) {
             let epoch = epoch_time(*time, count, looked_at, source.len());
             let _ = writeln!(
                 text,
-                "of {} looked at, {count} are {name}, which are decoded whole for every window: {:.1} ms each, {epoch} of one core an epoch; {cure}",
-                counted(looked_at, "image"),
+                "{count} of {} are {name}, which are decoded completely for every window: {:.1} ms each, {epoch} of one core per epoch; {cure}",
+                counted(looked_at, "checked image"),
                 time.as_secs_f64() * 1e3,
             );
         }

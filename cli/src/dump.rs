@@ -13,10 +13,10 @@ use fuseloop::ops::DType;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Write batches as .npy files, one a tensor: image_0000.npy, label_0000.npy, image_0001.npy ...
+/// Write batches as .npy files, one per tensor: image_0000.npy, label_0000.npy, image_0001.npy ...
 ///
-/// NumPy has no bf16: such tensors are stored as their 16 bits (`<u2`). Of a ragged tensor the
-/// values of all samples are stored, one after the other; a list can't be.
+/// NumPy has no bf16: such tensors are stored as their 16 bits (`<u2`). For a ragged tensor, the values of
+/// all samples are stored one after the other. Lists are not supported.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop dump train.beton --out batches --batches 2 --seed 42
@@ -24,23 +24,23 @@ use std::path::{Path, PathBuf};
   fuseloop dump train.beton --out rank1 --rank 1 --world 4
   python3 -c 'import numpy; print(numpy.load(\"batches/image_0000.npy\").shape)'")]
 pub(super) struct Args {
-    /// The dataset: whatever `fuseloop info` shows.
+    /// Dataset: any kind that `fuseloop info` shows
     #[arg(value_name = "DATASET")]
     file: PathBuf,
     #[command(flatten)]
     pipeline: Pipeline,
     #[command(flatten)]
     on_rank: OnRank,
-    /// Batches to write.
+    /// Number of batches
     #[arg(long, short = 'n', default_value_t = 1, value_parser = number::at_least_one::<u64>)]
     batches: u64,
-    /// The epoch they are of: it decides the order and the draws, with the seed.
+    /// Epoch to write
     #[arg(long, default_value_t = 0)]
     epoch: u32,
-    /// The folder to write to; it is made if it is not there.
+    /// Output folder (created if missing)
     #[arg(long, short, value_parser = output::local())]
     out: PathBuf,
-    /// Overwrite files that are there.
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 }

@@ -21,40 +21,42 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Show the plan of a workload or a pipeline: its blocks, what was fused into each and why it ends,
-/// what was pushed into decode, and what every op costs, predicted and measured.
+/// Show the plan of a workload or pipeline and its costs
 ///
-/// Ops are measured on a few samples, by compiling each block with one op more at a time. The same
-/// samples are stored as JPEG, re-cut and as bit planes, in memory, to show what decoding each costs.
+/// The plan lists the blocks, the ops fused into each block and why it ends, and the work pushed into
+/// decoding. The cost of each op is predicted and measured.
+///
+/// Ops are measured on a few samples, by compiling each block with one more op at a time. To compare the cost
+/// of decoding, the same samples are also stored in memory as JPEG, as re-cut JPEG and as bit planes.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop explain train.beton --workload W3
   fuseloop explain train.beton --pipeline imagenet.toml --epoch 5 --json
-  fuseloop explain train.beton --device auto     # what is left to a GPU, if there is one
+  fuseloop explain train.beton --device auto     # the part that runs on a GPU, if available
   fuseloop explain train.beton --clif | less
   fuseloop explain train.beton --asm | less
   FUSELOOP_PERF=1 perf record fuseloop bench train.beton    # perf report then names the loops")]
 pub(super) struct Args {
-    /// The dataset: whatever `fuseloop info` shows.
+    /// Dataset: any kind that `fuseloop info` shows
     #[arg(value_name = "DATASET")]
     file: PathBuf,
     #[command(flatten)]
     pipeline: Pipeline,
     #[command(flatten)]
     on: OnDevice,
-    /// The epoch whose pipelines and draws are shown.
+    /// Epoch whose ops and draws to show
     #[arg(long, default_value_t = 0)]
     epoch: u32,
-    /// Samples to measure, spread over the file; 0 measures nothing.
+    /// Number of samples to measure, spread over the dataset; 0 measures nothing
     #[arg(long, short = 'n', default_value_t = 8, value_parser = number::whole::<u64>)]
     samples: u64,
-    /// As one JSON object.
+    /// Print JSON
     #[arg(long, conflicts_with_all = ["clif", "asm"])]
     json: bool,
-    /// Also the intermediate code (Cranelift IR) of every block.
+    /// Also print the intermediate code (Cranelift IR) of every block
     #[arg(long, visible_alias = "ir")]
     clif: bool,
-    /// Also the native code of every block.
+    /// Also print the native code of every block
     #[arg(long)]
     asm: bool,
 }

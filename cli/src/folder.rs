@@ -9,44 +9,44 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// How links in a folder are treated.
+/// The treatment of links in a folder.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(super) struct OnLinks {
-    /// What becomes of symbolic links in a folder.
+    /// How to treat symbolic links
     #[arg(long, value_enum, default_value_t = OnLink::Follow)]
     links: OnLink,
 }
 
-/// How a folder or a table is read.
+/// The options for reading a folder or a table.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct InFolder {
     #[command(flatten)]
     links: OnLinks,
-    /// Where labels come from: `auto`, `none`, `folder`, `file_name`, or a column of a table.
+    /// Source of the labels: `auto`, `none`, `folder`, `file_name`, or a table column
     #[arg(long, value_name = "SOURCE", default_value = "auto")]
     label: String,
-    /// Open this folder in the folder, such as `train`.
+    /// Subfolder to open, such as `train`
     #[arg(long, value_name = "NAME")]
     split: Option<String>,
-    /// Number classes as this file lists them: one name per line, or a dataset's `.classes.json`.
+    /// File that numbers the classes: one name per line, or a `.classes.json`
     #[arg(long, value_name = "FILE")]
     classes: Option<PathBuf>,
-    /// Column of a table that has the paths of the images.
+    /// Table column with the paths of the images
     #[arg(long, value_name = "COLUMN")]
     image: Option<String>,
-    /// Folder that the paths in a table are relative to [default: the folder of the table].
+    /// Folder to which the paths in a table are relative [default: the table's folder]
     #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
-    /// Ending that the paths in a table lack, such as `.jpg`.
+    /// Suffix to add to the paths in a table, such as `.jpg`
     #[arg(long)]
     suffix: Option<String>,
-    /// Character between the columns of a table; `tab` is the tab.
+    /// Character between the columns of a table, or `tab`
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<char>,
-    /// Read values in double quotes without them: the default, but not in a .tsv.
+    /// Remove the double quotes around table values [default: true, except in a .tsv]
     #[arg(long, value_name = "BOOL")]
     quotes: Option<bool>,
-    /// Read missing numbers in a table as NaN. By default, they are damage.
+    /// Read missing numbers in a table as NaN instead of reporting damage
     #[arg(long)]
     missing_as_nan: bool,
 }
@@ -61,11 +61,11 @@ fn delimiter(text: &str) -> Result<char, String> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OnLink {
-    /// Follow them, wherever they lead, as torchvision does; loops are left out.
+    /// Follow all links, as torchvision does, and skip loops
     Follow,
-    /// Follow them where they stay within the folder.
+    /// Follow only links that stay within the folder
     Within,
-    /// Leave them out.
+    /// Skip all links
     Refuse,
 }
 

@@ -11,19 +11,18 @@ use fuseloop::internals::source::{is_annotated, is_fixed_length, saved_listing};
 use fuseloop::source::{Dataset, Folder, IndexReport, Source as _, index_shards};
 use std::path::{Path, PathBuf};
 
-/// Note where the samples of tar or TFRecord shards lie, or which files a folder holds.
+/// Index tar or TFRecord shards, or list a folder, so that opening is faster
 ///
-/// Shards are read in any order without an index too: then their headers are looked through at every
-/// start. With one, NAME.fidx beside each shard, a start reads that alone. For a folder FOLDER.fidx
-/// lists its files; it holds as long as no directory in it is changed. Both are refused, or passed over
-/// for a folder, where they are not of what lies there now: run this again.
+/// Writes NAME.fidx next to each shard, or FOLDER.fidx next to the folder. Without an index, every start
+/// reads the headers of all samples of the shards. A stale index is an error, a stale listing is ignored;
+/// rerun to update it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop index 'train-{000..255}.tar'
   fuseloop index 'data/*.tfrecord'
   fuseloop index imagenet/train          # 1.28 million names, listed once")]
 pub(super) struct Args {
-    /// Tar or TFRecord shards by braces, `::` and `*`; or a folder. A .beton file and a table need no index.
+    /// Shards, by braces, `::` and `*`, or a folder. A .beton file and a table need no index.
     dataset: PathBuf,
     #[command(flatten)]
     folder: InFolder,

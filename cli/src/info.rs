@@ -22,33 +22,33 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Show what a dataset holds: its samples, fields and named classes; of a .beton file also sizes of images
-/// and ranges of labels.
+/// Show the samples, fields and classes of a dataset
+///
+/// For a .beton file, also shows image sizes and label ranges.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop info train.beton
   fuseloop info train.beton --json | jq .fields
-  fuseloop info photos/       # a folder a class
+  fuseloop info photos/       # one folder per class
   fuseloop info mnist/        # the files of MNIST or CIFAR: their training split
   fuseloop info coco/annotations/instances_val2017.json
   fuseloop info voc/
   fuseloop info coco128/images/train2017                     # YOLO's format
   fuseloop info 'train-{000..255}.tar'
   fuseloop info own.beton --custom vector=24:8
-  fuseloop info --gpu         # what ToDevice finds on this machine")]
+  fuseloop info --gpu         # the GPUs of this machine")]
 pub(super) struct Args {
-    /// The dataset: a .beton file, a folder, tar or TFRecord shards, the files of MNIST or CIFAR, or annotations of
-    /// objects.
+    /// Dataset: .beton file, folder, table, tar, TFRecord, MNIST, CIFAR or annotations
     #[arg(value_name = "DATASET", required_unless_present = "gpu", conflicts_with = "gpu")]
     file: Option<PathBuf>,
-    /// The size and alignment of a user-defined field of a .beton file, as its NumPy type has them:
-    /// vector=24:8. Once for each such field; all else of the file is shown without it.
+    /// Size and alignment of a user-defined .beton field, such as vector=24:8 (repeatable). Take them from
+    /// its NumPy type.
     #[arg(long, value_name = "NAME=BYTES:ALIGN", value_parser = custom, conflicts_with = "gpu")]
     custom: Vec<(String, CustomRow)>,
-    /// Show the GPUs of this machine in place of a file: what ToDevice finds.
+    /// Show the GPUs that ToDevice finds, instead of a dataset
     #[arg(long)]
     gpu: bool,
-    /// As one JSON object.
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -98,7 +98,7 @@ fn check_custom(
     let Some((name, _)) = unknown else { return Ok(()) };
     let (file, known) = (file.display(), known.join(", "));
     Err(Problem::Refused {
-        message: format!("{file}: no field named {name}, the fields are {known}"),
+        message: format!("{file}: no field named {name}; available: {known}"),
         help: "`--custom` gives the size and alignment of a user-defined field of the file",
     })
 }
@@ -305,7 +305,7 @@ fn head_words(source: &dyn Source) -> String {
 fn stream_words(stream: &Stream) -> String {
     let samples = match stream.known_len() {
         Some(samples) => counted(samples, "sample"),
-        None => "samples in sequence, how many is not known before the end".to_owned(),
+        None => "sequential, number of samples unknown".to_owned(),
     };
     let fields = field_words(stream.fields());
     format!("{}: {samples}\n{fields}", stream.name())
@@ -357,8 +357,8 @@ fn beton_head_words(path: &Path, head: &BetonHead) -> String {
         let name = Escaped(name);
         let _ = writeln!(
             text,
-            "field {name} is user-defined: `--custom {name}=BYTES:ALIGN`, the size and alignment of \
-             its NumPy type, shows the ranges of the other fields"
+            "field {name} is user-defined: give the size and alignment of its NumPy type \
+             (`--custom {name}=BYTES:ALIGN`) to see the ranges of the other fields"
         );
     }
     text

@@ -49,18 +49,19 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::time::Instant;
 
-/// Training data at the speed of the machine: JIT-compiled augmentation over `.beton` files,
-/// folders, tar and TFRecord shards, the files of MNIST and CIFAR, and the annotations of COCO,
-/// Pascal VOC and YOLO.
+/// Load training data with JIT-compiled augmentation
+///
+/// Reads .beton files, folders, tar and TFRecord shards, the files of MNIST and CIFAR, and the annotations of
+/// COCO, Pascal VOC and YOLO.
 #[derive(Parser)]
 #[command(
     name = "fuseloop",
     version,
     arg_required_else_help = true,
-    after_help = "Begin with `fuseloop demo`: it needs nothing and takes a few seconds."
+    after_help = "Start with `fuseloop demo`: it needs no data and takes a few seconds."
 )]
 struct Cli {
-    /// Print no notes and draw no progress; warnings and errors stay.
+    /// Hide notes and progress, but not warnings and errors
     #[arg(long, short, global = true)]
     quiet: bool,
     #[command(subcommand)]

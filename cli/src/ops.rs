@@ -8,7 +8,7 @@ use fuseloop::ops::internals::registry::{
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// List the ops and what they take; with a name, one of them, and how a pipeline file writes it.
+/// List the ops and their parameters, or describe one op with a TOML example
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop ops
@@ -16,9 +16,9 @@ use std::fmt::Write as _;
   fuseloop ops --json | jq '.[].name'
   fuseloop bench train.beton --pipeline imagenet.toml")]
 pub(super) struct Args {
-    /// Only this op, with its parameters one by one and an example.
+    /// Name of the op to describe
     name: Option<String>,
-    /// As JSON: a list of objects, or with a name one object.
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -46,7 +46,7 @@ fn list(all: &[OpInfo]) -> String {
         text.push('\n');
     }
     text.push_str(
-        "`fuseloop ops NAME` tells more of one, `--pipeline FILE.toml` runs a list of them\n",
+        "`fuseloop ops NAME` describes one op, `--pipeline FILE.toml` runs a list of ops\n",
     );
     text
 }
@@ -69,7 +69,7 @@ fn details(info: &OpInfo) -> String {
         let need = match param.need {
             ParamDefault::Required(_) => "required".to_owned(),
             ParamDefault::Default(default) => format!("default {default}"),
-            ParamDefault::Optional => "may be left out".to_owned(),
+            ParamDefault::Optional => "optional".to_owned(),
         };
         let _ = writeln!(text, "  {:<16} {} ({need}): {}", param.name, param.kind, param.doc);
     }

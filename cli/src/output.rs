@@ -34,7 +34,7 @@ pub(super) fn refuse_input(
 ) -> Result<(), Problem> {
     let refused = |reason: String| Problem::Refused {
         message: format!("{}: {reason}", out.display()),
-        help: "choose another path for the output: what is read is never changed",
+        help: "choose a different output path; inputs are never modified",
     };
     if dataset.is_dir() && real_path(out).starts_with(real_path(dataset)) {
         return Err(refused(format!("in the folder of the dataset {}", dataset.display())));

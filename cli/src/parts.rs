@@ -19,16 +19,16 @@ use std::{fs, io};
 /// The maximum number of samples in a range, so that a typing error does not fill the memory.
 const MOST: u64 = 1 << 32;
 
-/// How files are written.
+/// The options for writing files.
 #[derive(clap::Args)]
 struct How {
-    /// Threads; one a core if not given. What is written does not depend on it.
+    /// Number of threads [default: one per core]. Does not affect the output.
     #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
-    /// What to do with samples that can't be read.
+    /// How to handle unreadable samples
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
-    /// Replace what is there.
+    /// Overwrite existing output
     #[arg(long)]
     force: bool,
 }
@@ -52,48 +52,48 @@ impl How {
     }
 }
 
-/// Put .beton files together: all samples of the first, then all of the next.
+/// Concatenate .beton files
 ///
-/// Their fields must be the same. Values are copied byte for byte, nothing is decoded.
+/// The files must have the same fields. Values are copied byte for byte, without decoding.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop concat a.beton b.beton both.beton
   fuseloop concat part-*.beton whole.beton --force")]
 pub(super) struct ConcatArgs {
-    /// The .beton files, and last the one to write.
+    /// Input .beton files, followed by the output file
     #[arg(required = true, num_args = 2.., value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     how: How,
 }
 
-/// Split a .beton file into several, neighbours together.
+/// Split a .beton file into parts of consecutive samples
 ///
-/// Values are copied byte for byte, nothing is decoded.
+/// Values are copied byte for byte, without decoding.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop split train.beton --parts 4                 # train-000.beton to train-003.beton
   fuseloop split train.beton --at 0.9                  # nine tenths, and a tenth
   fuseloop split train.beton 'part-{00}.beton' --at 0.8,0.1")]
 pub(super) struct SplitArgs {
-    /// The .beton file.
+    /// Input .beton file
     src: PathBuf,
-    /// The names of the parts; SRC-{000}.beton beside SRC if not given.
+    /// Names of the parts [default: SRC-{000}.beton next to SRC]
     #[arg(value_parser = output::local())]
     template: Option<PathBuf>,
-    /// How many parts, of as many samples each.
+    /// Number of parts, of equal sample counts
     #[arg(long, value_name = "N", required_unless_present = "at", conflicts_with = "at", value_parser = number::at_least_one::<u64>)]
     parts: Option<u64>,
-    /// Shares of the samples; what is left is one more.
+    /// Shares of the samples; the remainder is one more part
     #[arg(long, value_name = "SHARE,..", value_delimiter = ',')]
     at: Vec<f64>,
     #[command(flatten)]
     how: How,
 }
 
-/// Write some samples of a .beton file as another, in the order in which they are named.
+/// Copy selected samples of a .beton file, in the given order
 ///
-/// Values are copied byte for byte, nothing is decoded.
+/// Values are copied byte for byte, without decoding.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop subset train.beton few.beton --indices 0..1000
@@ -102,15 +102,15 @@ pub(super) struct SplitArgs {
   fuseloop verify train.beton --write-indices good.txt
   fuseloop subset train.beton good.beton --indices good.txt")]
 pub(super) struct SubsetArgs {
-    /// The .beton file.
+    /// Input .beton file
     src: PathBuf,
-    /// The .beton file to write.
+    /// Output .beton file
     #[arg(value_parser = output::local())]
     out: PathBuf,
-    /// A range A..B without its end, numbers such as 0,5,7, or a file with a number a line.
+    /// Samples: A..B (B excluded), a list (0,5,7), or a file of numbers
     #[arg(long, value_name = "A..B|N,..|FILE", required_unless_present = "every")]
     indices: Option<String>,
-    /// Every so many samples, from the first on.
+    /// Take every K-th sample
     #[arg(long, value_name = "K", conflicts_with = "indices", value_parser = number::at_least_one::<NonZeroUsize>)]
     every: Option<NonZeroUsize>,
     #[command(flatten)]
@@ -177,7 +177,7 @@ fn indices(text: &str) -> Result<Vec<u64>, Problem> {
     let lines = fs::read_to_string(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Problem::Refused {
             message: format!("--indices {text}: neither a range nor a list of numbers nor a file"),
-            help: "give a range such as 0..1000, numbers such as 0,5,7, or a file with a number a line",
+            help: "give a range such as 0..1000, numbers such as 0,5,7, or a file with one number per line",
         },
         _ => Problem::io(path)(error),
     })?;

@@ -12,12 +12,12 @@ use fuseloop::ops::Size;
 use fuseloop::preview::PreviewOptions;
 use std::path::PathBuf;
 
-/// Show what the ops make of some samples: a contact sheet, with what was drawn under each picture.
+/// Save a contact sheet of augmented samples and their drawn parameters
 ///
-/// Each sample is a row: the stored picture, then what several epochs make of it, or with
-/// --each-op the picture after every op of one epoch. Values after Normalize are shown as the
-/// levels they were. Boxes with the names of their classes, keypoints and masks are drawn over the
-/// pictures: those that a pipeline file declares, or without one those that the dataset knows of.
+/// Each row is a sample: the stored image, then its augmentations in several epochs or, with --each-op, the
+/// image after every op of one epoch. Values after Normalize are shown as the pixel values before it. Boxes
+/// with class names, keypoints and masks are drawn over the images: those that the pipeline file declares or,
+/// without one, those that the dataset describes.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop preview train.beton --out sheet.png
@@ -27,30 +27,30 @@ use std::path::PathBuf;
   fuseloop preview coco/annotations/instances_val2017.json -n 4 -m 3    # boxes and masks of COCO
   fuseloop preview coco.beton --pipeline detection.toml --each-op")]
 pub(super) struct Args {
-    /// The dataset: whatever `fuseloop info` shows.
+    /// Dataset: any kind that `fuseloop info` shows
     #[arg(value_name = "DATASET")]
     file: PathBuf,
     #[command(flatten)]
     pipeline: Pipeline,
-    /// Samples, spread over the dataset.
+    /// Number of samples, spread over the dataset
     #[arg(long, short = 'n', default_value_t = 6, value_parser = RangedU64ValueParser::<usize>::new().range(1..=32))]
     samples: usize,
-    /// Epochs of each sample.
+    /// Number of epochs per sample
     #[arg(long, short = 'm', default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=16))]
     draws: u32,
-    /// Show the picture after every op instead, for one epoch.
+    /// Show the image after every op of one epoch
     #[arg(long, conflicts_with = "draws")]
     each_op: bool,
-    /// The first epoch.
+    /// First epoch
     #[arg(long, default_value_t = 0)]
     epoch: u32,
-    /// The image field; the first one if not given.
+    /// Image field [default: the first one]
     #[arg(long)]
     field: Option<String>,
-    /// The channels that are shown: one in gray, or three as red, green and blue; by default, the first ones.
+    /// Channels to show: one (gray) or three (red, green, blue) [default: the first ones]
     #[arg(long, value_delimiter = ',')]
     bands: Vec<usize>,
-    /// Where the sheet is saved, as a .png or a .jpg; a file that is there is replaced.
+    /// Output file (.png or .jpg). An existing file is replaced.
     #[arg(long, short, default_value = "preview.png", value_parser = output::local())]
     out: PathBuf,
 }
@@ -81,11 +81,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
 fn columns(args: &Args, epochs: u32) -> String {
     match (args.each_op, epochs) {
         (true, _) => format!("each after every op of epoch {}", args.epoch),
-        (false, 1) => format!("each as epoch {} makes it", args.epoch),
-        _ => format!(
-            "each as epochs {} to {} make it",
-            args.epoch,
-            args.epoch.saturating_add(epochs - 1)
-        ),
+        (false, 1) => format!("each in epoch {}", args.epoch),
+        _ => format!("each in epochs {} to {}", args.epoch, args.epoch.saturating_add(epochs - 1)),
     }
 }

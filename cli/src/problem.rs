@@ -35,11 +35,11 @@ pub(super) enum Problem {
     Memory(#[from] fuseloop::ops::internals::memory::NoMemory),
     #[error("{}: line {line} is not a sample number", .path.display())]
     NotANumber { path: PathBuf, line: usize },
-    #[error("{range}: more samples than a range may name")]
+    #[error("{range}: too many samples for a range")]
     LongRange { range: String },
-    #[error("`--tile` is for JPEGs, `--write-mode raw` stores none")]
+    #[error("`--tile` is only for JPEGs, and `--write-mode raw` stores none")]
     NoTiles,
-    #[error("{}: a folder, but bit planes are stored in .beton files and tar shards", Escaped(&path.to_string_lossy()))]
+    #[error("{}: a folder cannot hold bit planes, only .beton files and tar shards can", Escaped(&path.to_string_lossy()))]
     FolderOfPlanes { path: PathBuf },
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -59,9 +59,9 @@ pub(super) enum Problem {
     Png { path: PathBuf, error: png::EncodingError },
     #[error("{}: {error}", .path.display())]
     Jpeg { path: PathBuf, error: jpeg_encoder::EncodingError },
-    #[error("{}: pictures are not saved as .{extension}; available: .png, .jpg, .jpeg", .path.display())]
+    #[error("{}: images cannot be saved as .{extension}; available: .png, .jpg, .jpeg", .path.display())]
     PictureExtension { path: PathBuf, extension: String },
-    /// A file beside a dataset, such as that of its class names, can't be read.
+    /// A file next to a dataset, such as that of its class names, can't be read.
     #[error("{0}")]
     Beside(fuseloop::source::BoxError),
     #[error("a drawn image: {0}")]
@@ -70,7 +70,7 @@ pub(super) enum Problem {
     Exists { path: PathBuf },
     #[error("{} is not empty", .path.display())]
     NotEmpty { path: PathBuf },
-    #[error("{}: no image field, the fields are {known}", .path.display())]
+    #[error("{}: no image field; available: {known}", .path.display())]
     NoImages { path: PathBuf, known: String },
     #[error("{}: the file has no samples", .path.display())]
     Empty { path: PathBuf },
@@ -121,15 +121,15 @@ impl Problem {
             Self::Sample(error) => sample_help(&error.cause),
             Self::NoTiles => Some("`--write-mode tiled` stores JPEGs that are fast to crop"),
             Self::FolderOfPlanes { .. } => Some(
-                "`fuseloop write FOLDER FILE.beton --write-mode planes` makes such a file of a folder",
+                "`fuseloop write FOLDER FILE.beton --write-mode planes` writes such a file from a folder",
             ),
             Self::Plan(error) => plan_help(error),
             Self::Op(error) => op_help(&error.cause),
             Self::Refused { help, .. } => Some(*help),
             Self::Exists { .. } => Some("`--force` overwrites it"),
-            Self::NotEmpty { .. } => Some("name a folder that is new or empty"),
+            Self::NotEmpty { .. } => Some("choose a new or empty folder"),
             Self::NoImages { .. } => Some(
-                "`fuseloop info FILE` shows what the file holds; `--pipeline FILE` gives ops to arrays of bytes",
+                "`fuseloop info FILE` lists the fields; a pipeline file can give ops to arrays of bytes",
             ),
             Self::Empty { .. } => Some(WRITE),
             Self::FixedLength { .. } | Self::Annotated { .. } => {
@@ -138,9 +138,11 @@ impl Problem {
             Self::InSequence { .. } => Some("unpack it first: `gzip -d`, `zstd -d`"),
             Self::Damaged { samples: 0, .. } => Some(AGAIN),
             Self::Damaged { has_list: false, .. } => Some(
-                "`--write-indices good.txt` lists the samples that are whole; `fuseloop convert` with `--verify --damaged skip` leaves damaged ones out",
+                "`--write-indices good.txt` lists the undamaged samples; `fuseloop convert` with `--verify --damaged skip` skips damaged ones",
             ),
-            Self::Compile(_) => Some("this is a bug: please report it with the file's `info`"),
+            Self::Compile(_) => {
+                Some("this is a bug: please report it with the output of `fuseloop info`")
+            }
             Self::Io { error, .. } => io_help(error),
             _ => None,
         }
@@ -158,12 +160,13 @@ fn damage(samples: u64) -> String {
 
 const WRITE: &str = "`fuseloop write FOLDER OUT.beton` converts a folder of JPEGs";
 
-const NAME: &str = "check the name; `fuseloop info --help` shows what can be opened";
+const NAME: &str = "check the name; `fuseloop info --help` lists the kinds of datasets";
 
 const AGAIN: &str =
     "the file is incomplete: copy it again, or write it again with `fuseloop write`";
 
-const DAMAGED: &str = "the sample is damaged: `fuseloop convert` with `--verify --damaged skip` leaves such samples out";
+const DAMAGED: &str =
+    "the sample is damaged: `fuseloop convert` with `--verify --damaged skip` skips such samples";
 
 fn sample_help(cause: &SampleCause) -> Option<&'static str> {
     match cause {
@@ -171,14 +174,14 @@ fn sample_help(cause: &SampleCause) -> Option<&'static str> {
             Some("samples are numbered from 0; `fuseloop info FILE` shows how many there are")
         }
         SampleCause::Shown { .. } => None,
-        SampleCause::Label(_) => Some("`OneHot` takes the largest label plus 1"),
+        SampleCause::Label(_) => Some("set `classes` of `OneHot` to the largest label plus 1"),
         _ => Some(DAMAGED),
     }
 }
 
 fn library_help(error: &Error) -> Option<&'static str> {
     if let Some(PreviewCause::Cells { .. }) = error.cause() {
-        return Some("`-n 1` shows one sample; `fuseloop replay` saves a file an op");
+        return Some("`-n 1` shows one sample; `fuseloop replay` saves one file per op");
     }
     let library = error.cause().map(load_help);
     let opened = library.or_else(|| error.cause().map(source_help));
@@ -198,9 +201,9 @@ fn load_help(error: &LoadCause) -> Option<&'static str> {
         LoadCause::Source(error) => source_help(error),
         LoadCause::Plan { error, .. } => plan_help(error),
         LoadCause::Sample { error, .. } => sample_help(&error.cause),
-        LoadCause::BatchSize => Some("`--batch-size 64` is usual"),
+        LoadCause::BatchSize => Some("`--batch-size 64` is the default"),
         LoadCause::NoSuchField { .. } => Some("`fuseloop info FILE` shows the file's fields"),
-        LoadCause::Workers => Some("without `--workers` there is one for each core"),
+        LoadCause::Workers => Some("without `--workers`, there is one worker per core"),
         LoadCause::Device(_) => Some("`fuseloop info --gpu` shows the available devices"),
         LoadCause::Run(error) => run_help(error),
         _ => None,
@@ -221,7 +224,7 @@ fn source_help(error: &SourceError) -> Option<&'static str> {
         OpenError::Field(FieldError::CustomUnknown { .. }) => Some(
             "`fuseloop info FILE --custom NAME=BYTES:ALIGN` shows it; in a program, declare it in `OpenOptions::custom_fields`",
         ),
-        OpenError::Other(_) => Some("`fuseloop info --help` shows what can be opened"),
+        OpenError::Other(_) => Some("`fuseloop info --help` lists the kinds of datasets"),
         OpenError::Header(_) | OpenError::Unknown(_) | OpenError::Field(_) => {
             Some("is it a .beton file? `fuseloop write FOLDER OUT.beton` writes one")
         }
@@ -246,7 +249,7 @@ fn parse_help(error: &ParseError) -> Option<&'static str> {
         ParseCause::Io(error) => read_help(error),
         ParseCause::Spec(cause) => op_help(cause),
         ParseCause::Toml(_) | ParseCause::TooLong | ParseCause::NotAFile => {
-            Some("a pipeline file is TOML: `fuseloop ops NAME` shows how an op is written in one")
+            Some("a pipeline file is TOML: `fuseloop ops NAME` shows an example of each op")
         }
         _ => None,
     }
@@ -265,7 +268,7 @@ fn op_help(cause: &SpecCause) -> Option<&'static str> {
         SpecCause::UnknownOp { .. } | SpecCause::NotAnOp { .. } => {
             Some("`fuseloop ops` lists all ops")
         }
-        _ => Some("`fuseloop ops NAME` shows what an op takes, with an example"),
+        _ => Some("`fuseloop ops NAME` shows the parameters of an op, with an example"),
     }
 }
 
@@ -284,16 +287,16 @@ fn run_help(error: &RunError) -> Option<&'static str> {
 fn write_help(error: &WriteCause) -> Option<&'static str> {
     match error {
         WriteCause::Sample { cause: WriteSampleError::TooLarge { .. }, .. } => Some(
-            "give a larger `--page-size`, smaller images with `--max-resolution`, or store PNGs with loss by `--write-mode jpg`",
+            "use a larger `--page-size`, smaller images (`--max-resolution`), or lossy PNGs (`--write-mode jpg`)",
         ),
-        WriteCause::Sample { .. } => Some("`--damaged skip` leaves such images out and lists them"),
+        WriteCause::Sample { .. } => Some("`--damaged skip` skips and reports such images"),
         WriteCause::AllDamaged { .. } => Some("check that it is a dataset of images"),
         WriteCause::PageSize { .. } => Some("`--page-size 8388608` is the default"),
         WriteCause::Options { cause: OptionsError::Quality { .. }, .. } => {
-            Some("without `--jpeg-quality` JPEGs are stored as they are")
+            Some("without `--jpeg-quality`, JPEGs are stored unchanged")
         }
         WriteCause::List(ListError::NotAList { .. }) => Some(
-            "`fuseloop convert DATASET OUT.beton` takes any dataset that `fuseloop info` shows",
+            "`fuseloop convert DATASET OUT.beton` reads any dataset that `fuseloop info` shows",
         ),
         WriteCause::List(ListError::Empty { .. }) => {
             Some("other formats can't be stored yet: convert them to JPEG or PNG first")
@@ -310,18 +313,18 @@ fn convert_help(error: &ConvertCause) -> Option<&'static str> {
         ConvertCause::Write(WriteCause::Sample {
             cause: WriteSampleError::TooLarge { .. },
             ..
-        }) => Some("give a larger `--page-size`, or `--max-resolution`, or `--write-mode jpg`"),
-        ConvertCause::Write(WriteCause::Sample { .. }) => Some(
-            "`--damaged skip` leaves such samples out and lists them; complete outputs are kept",
-        ),
+        }) => Some("use a larger `--page-size`, `--max-resolution`, or `--write-mode jpg`"),
+        ConvertCause::Write(WriteCause::Sample { .. }) => {
+            Some("`--damaged skip` skips and reports such samples; complete outputs are kept")
+        }
         ConvertCause::Write(error) => write_help(error),
         ConvertCause::Source(error) => source_help(error),
         ConvertCause::Exists { .. } => Some("`--force` overwrites it"),
         ConvertCause::Journal { .. } => {
-            Some("run that conversion again to resume it, or start over with `--force`")
+            Some("rerun that conversion to resume it, or start over with `--force`")
         }
         ConvertCause::Same { .. } | ConvertCause::Inside { .. } => {
-            Some("choose another output: the original is never changed")
+            Some("inputs are never modified")
         }
         _ => None,
     }
@@ -344,18 +347,18 @@ fn recut_help(error: &RecutCause) -> Option<&'static str> {
             _ => source_help(error),
         },
         RecutCause::Write(WriteCause::Sample { .. }) => {
-            Some("`--damaged skip` leaves such samples out and lists them")
+            Some("`--damaged skip` skips and reports such samples")
         }
         RecutCause::Write(error) => write_help(error),
         RecutCause::List(ListError::Io { source, .. }) => read_help(source),
-        RecutCause::Same { .. } | RecutCause::Inside { .. } => {
-            Some("choose another path for the copy: the original is never changed")
-        }
+        RecutCause::Same { .. } | RecutCause::Inside { .. } => Some("inputs are never modified"),
         RecutCause::Exists { .. } => Some("`--force` overwrites it"),
-        RecutCause::NotEmpty { .. } => Some("`--force` replaces files of the same names"),
-        RecutCause::NotAFolder { .. } => Some("name a folder for the copy, which may be new"),
+        RecutCause::NotEmpty { .. } => Some("`--force` overwrites files of the same names"),
+        RecutCause::NotAFolder { .. } => {
+            Some("choose a folder for the copy; a missing folder is created")
+        }
         RecutCause::File { cause: ImageError::Read { .. }, .. } => {
-            Some("`--damaged skip` leaves such files out and lists them")
+            Some("`--damaged skip` skips and reports such files")
         }
         RecutCause::Target(error) => target_help(error),
         _ => None,
@@ -365,7 +368,7 @@ fn recut_help(error: &RecutCause) -> Option<&'static str> {
 /// Returns a hint for a file or folder that can't be read.
 fn read_help(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
-        io::ErrorKind::NotFound => Some("check the path: nothing has this name"),
+        io::ErrorKind::NotFound => Some("check the path: no such file or folder"),
         _ => io_help(error),
     }
 }
@@ -374,7 +377,9 @@ fn io_help(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         io::ErrorKind::NotFound => Some("check the path: its folder must exist"),
         io::ErrorKind::PermissionDenied => Some("choose a path that you may read and write"),
-        io::ErrorKind::StorageFull => Some("the disk is full: make room, or choose another"),
+        io::ErrorKind::StorageFull => {
+            Some("the disk is full: free some space, or choose another disk")
+        }
         _ => None,
     }
 }

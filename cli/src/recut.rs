@@ -21,36 +21,36 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Re-cut the JPEGs of a folder or of a .beton file, so that crops of them decode in less time.
+/// Re-cut the JPEGs of a dataset so that crops decode faster
 ///
-/// The pictures stay the same to the bit: only restart markers are added, every `--tile` pixels,
-/// and the coded bytes are packed again. Any decoder reads them. What can't be re-cut is copied.
+/// No pixel changes: only a restart marker is added every `--tile` pixels, and the coded bytes are packed
+/// again. Any decoder reads the result. JPEGs that cannot be re-cut are copied unchanged.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  fuseloop recut imagenet/train tiled/train       # a folder: the same names in a new one
+  fuseloop recut imagenet/train tiled/train       # a folder: the same names in a new folder
   fuseloop recut train.beton tiled.beton          # the same samples, in the same format
   fuseloop recut train.beton tiled.beton --tile row
-  fuseloop recut train.beton planes.beton --write-mode planes    # bit planes: half the time again
-  fuseloop write imagenet/train train.beton --write-mode tiled   # in one go")]
+  fuseloop recut train.beton planes.beton --write-mode planes    # bit planes: crops decode in half that time
+  fuseloop write imagenet/train train.beton --write-mode tiled   # in one step")]
 pub(super) struct Args {
-    /// A folder, with all that is below it, or a .beton file.
+    /// Input folder (with its subfolders) or .beton file
     src: PathBuf,
-    /// The folder or file to write.
+    /// Output folder or .beton file
     #[arg(value_parser = output::local())]
     dst: PathBuf,
-    /// The form that JPEGs are stored in.
+    /// How to store JPEGs
     #[arg(long, value_enum, default_value_t = RecutMode::Tiled)]
     write_mode: RecutMode,
-    /// Pixels between restart markers, or columns of a tile of bit planes: 32, 64 or another number, or `row`.
+    /// Pixels between restart markers (bit planes: tile width), or `row`
     #[arg(long, value_name = "PIXELS", default_value_t)]
     tile: Tile,
-    /// Threads that re-cut; one a core if not given. The result does not depend on it.
+    /// Number of threads [default: one per core]. Does not affect the output.
     #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
-    /// What to do with files or samples that can't be read. JPEGs that can't be decoded are copied.
+    /// How to handle unreadable files or samples. Undecodable JPEGs are copied.
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
-    /// Replace a file that exists, or files of the same names in a folder that is not empty.
+    /// Overwrite an existing file, or files in a non-empty folder
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -59,9 +59,10 @@ pub(super) struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum RecutMode {
-    /// JPEGs with restart markers, which any decoder reads.
+    /// JPEGs with restart markers, readable by any decoder
     Tiled,
-    /// Bit planes, in a .beton file that FFCV does not read. `fuseloop unpack` restores the JPEGs, byte for byte.
+    /// Bit planes, in a .beton file that FFCV cannot read. `fuseloop unpack` restores the JPEGs byte for
+    /// byte.
     Planes,
 }
 

@@ -23,12 +23,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Make one sample of one epoch again, bit for bit, and show what every op did to it.
+/// Reproduce one sample of one epoch bit for bit, and show the effect of each op
 ///
-/// A sample depends on the seed, the epoch and its index in the dataset alone: not on the batch it
-/// came in, nor on the order, nor on the number of workers. The boxes and keypoints of its objects
-/// are printed before and after the ops: those that a pipeline file declares, or without one those
-/// that the dataset knows of.
+/// A sample depends only on the seed, the epoch and its index in the dataset, not on its batch, the order or
+/// the number of workers. The boxes and keypoints of its objects are printed before and after the ops: those
+/// that the pipeline file declares or, without one, those that the dataset describes.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop replay train.beton --seed 42 --epoch 7 --sample 1234
@@ -36,23 +35,23 @@ use std::path::{Path, PathBuf};
   fuseloop replay train.beton --pipeline imagenet.toml --epoch 7 --sample 1234 --out replayed
   fuseloop replay coco/annotations/instances_val2017.json --sample 3 --out objects")]
 pub(super) struct Args {
-    /// The dataset: whatever `fuseloop info` shows.
+    /// Dataset: any kind that `fuseloop info` shows
     #[arg(value_name = "DATASET")]
     file: PathBuf,
     #[command(flatten)]
     pipeline: Pipeline,
-    /// The sample's index in the dataset, from 0.
+    /// Index of the sample in the dataset, starting at 0
     #[arg(long, value_parser = number::whole::<u64>)]
     sample: u64,
-    /// The epoch.
+    /// Epoch of the sample
     #[arg(long, default_value_t = 0)]
     epoch: u32,
-    /// Save the picture after every op as PNG, and the output as .npy, in this folder; it is made
-    /// if it is not there. Boxes, keypoints and masks are drawn over a copy of each picture,
-    /// NAME_targets.png, and targets.json has the objects.
+    /// Output folder (created if missing). It gets the image after every op (.png) and the output (.npy).
+    /// Boxes, keypoints and masks are drawn over a copy of each image, NAME_targets.png; targets.json lists
+    /// the objects.
     #[arg(long, short, value_name = "DIR", value_parser = output::local())]
     out: Option<PathBuf>,
-    /// Overwrite files that are there.
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 }

@@ -7,24 +7,24 @@ use super::problem::Problem;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-/// Print the script by which a shell completes commands and options.
+/// Print the completion script of a shell
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop completions bash > ~/.local/share/bash-completion/completions/fuseloop
   fuseloop completions fish > ~/.config/fish/completions/fuseloop.fish
   fuseloop completions zsh > ~/.zfunc/_fuseloop      # with ~/.zfunc in $fpath")]
 pub(super) struct CompletionsArgs {
-    /// The shell.
+    /// Shell to complete for
     shell: Shell,
 }
 
-/// Print the manual page of fuseloop or of one of its commands.
+/// Print the manual page of fuseloop or of one command
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop man | man -l -
   fuseloop man info > fuseloop-info.1")]
 pub(super) struct ManArgs {
-    /// The command. Without it, the page of fuseloop itself, which lists the commands.
+    /// Command to describe [default: fuseloop itself]
     command: Option<String>,
 }
 

@@ -17,53 +17,52 @@ use fuseloop::{Loader, LoaderBuilder, OnDamaged, Order, Spec, loader};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Which ops, and how they run.
+/// The ops, and the options for running them.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct Pipeline {
-    /// What is done to the images: W1 (imagenet), W2 (val), W3 (jitter), W4 (cifar) or W5 (crop).
+    /// Built-in pipeline: W1 (imagenet), W2 (val), W3 (jitter), W4 (cifar) or W5 (crop)
     #[arg(long, short, default_value = "W1", value_parser = workload)]
     workload: Workload,
-    /// A TOML file of ops and settings, in place of a workload; `fuseloop ops` lists the ops. What
-    /// is given here as well holds against the file.
+    /// Pipeline file (TOML), instead of a workload. Command-line options override it. `fuseloop ops` lists
+    /// the ops.
     #[arg(long, short, value_name = "FILE.toml", conflicts_with = "workload")]
     pipeline: Option<PathBuf>,
-    /// Threads that read, decode and augment; one a core if not given.
+    /// Number of worker threads [default: one per core]
     #[arg(long, short = 'j', value_parser = number::whole::<usize>)]
     workers: Option<usize>,
-    /// Images of a batch; 64 if not given.
+    /// Batch size [default: 64]
     #[arg(long, short, value_parser = number::whole::<usize>)]
     batch_size: Option<usize>,
-    /// What the order and the random draws depend on, beside the epoch; 0 if not given.
+    /// Random seed for the order and the augmentations [default: 0]
     #[arg(long, value_parser = number::whole::<u64>)]
     seed: Option<u64>,
-    /// Take the samples in the dataset's order. A workload shuffles them if this is not given; a pipeline
-    /// file has its own order, which is the dataset's if it names none.
+    /// Do not shuffle. By default workloads shuffle, and pipeline files use their `order`.
     #[arg(long)]
     sequential: bool,
-    /// Turn images as their EXIF orientation says: true if boxes, keypoints and masks are of the upright pictures, false if
-    /// they are of the pixels as stored. Without it, such an image is not turned, and refused beside them.
+    /// Apply the EXIF orientation of images. Required when rotated images have boxes, keypoints or masks:
+    /// `true` if these refer to the upright image, `false` if to the stored pixels.
     #[arg(long, value_name = "BOOL")]
     exif_orientation: Option<bool>,
     #[command(flatten)]
     folder: InFolder,
 }
 
-/// Where the end of the lists runs.
+/// The device of the last ops.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct OnDevice {
-    /// Run the end of the image ops there: auto (the first GPU if one can be used), cpu, cuda:0. A
-    /// workload gets a ToDevice before Normalize; a pipeline file has its own.
+    /// Device for the last image ops: `auto` (a GPU if available), `cpu`, `cuda:0`. Workloads move to it
+    /// before Normalize; pipeline files use their own ToDevice.
     #[arg(long, value_parser = device)]
     device: Option<Device>,
 }
 
-/// Which share of each epoch is loaded, where several processes share it.
+/// The rank whose share of each epoch is loaded, among several processes.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct OnRank {
-    /// Load what this rank of several would, from 0: batches of `--batch-size` of its own samples.
+    /// Rank to load, starting at 0
     #[arg(long, requires = "world")]
     rank: Option<u32>,
-    /// How many ranks there are.
+    /// Number of ranks
     #[arg(long, requires = "rank")]
     world: Option<u32>,
 }
@@ -81,7 +80,7 @@ impl OnRank {
         {
             let (rank, world) = (ranks.rank(), ranks.world());
             note(&format!(
-                "the environment names rank {rank} of {world}, which is not read: `--rank {rank} --world {world}` loads its share"
+                "the environment sets rank {rank} of {world}, which is ignored: `--rank {rank} --world {world}` loads its share"
             ));
         }
         Ok(None)
@@ -111,7 +110,7 @@ pub(super) struct Setup {
     ranks: Option<Ranks>,
     /// True if a workload also moves the boxes, keypoints and masks that the dataset knows of.
     moves_targets: bool,
-    /// True if images are turned as their EXIF orientation says; `None` if that is not given here.
+    /// True if the EXIF orientation of images is applied; `None` by default.
     exif_orientation: Option<bool>,
     folder: InFolder,
 }

@@ -19,7 +19,7 @@ const WAYS: [(&str, &str); 3] =
 /// The number of times that all images are decoded in each way.
 const ROUNDS: usize = 5;
 
-/// The side of a tile in pixels: what `write` and `recut` take unless told otherwise.
+/// The side of a tile in pixels: the default of `write` and `recut`.
 const TILE: Tile = Tile::Pixels(32);
 
 /// The means of the measured images, for each of the [ways](WAYS).

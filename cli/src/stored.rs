@@ -8,50 +8,49 @@ use fuseloop::source::ImageMode;
 use fuseloop::write::{ImageOptions, Reencoded, WriteMode};
 use std::fmt::Write as _;
 
-/// How images are stored.
+/// The options for storing images.
 #[derive(clap::Args)]
 pub(super) struct StoredArgs {
-    /// How images are stored.
+    /// How to store images
     #[arg(long, value_enum, default_value_t = Mode::Lossless)]
     write_mode: Mode,
-    /// Make images smaller whose longer side has more pixels than this.
+    /// Downscale images whose longer side exceeds this many pixels
     #[arg(long, value_name = "PIXELS")]
     max_resolution: Option<u32>,
-    /// Encode every stored JPEG again, 1 to 100. If not given, JPEGs stay byte for byte.
+    /// Re-encode JPEGs with this quality (1-100). By default they are copied unchanged.
     #[arg(long, value_name = "QUALITY")]
     jpeg_quality: Option<u8>,
-    /// Re-cut every stored JPEG without loss, with restart markers every so many pixels: 32, 64 or
-    /// another number, or `row`. Crops decode in less time. `--write-mode tiled` is `--tile 32`. With
-    /// `--write-mode planes`: the width of the tiles of bit planes.
+    /// Insert a restart marker every N pixels (or once per `row`), losslessly, so that crops decode faster.
+    /// `--write-mode tiled` sets it to 32; with `--write-mode planes` it is the tile width.
     #[arg(long, value_name = "PIXELS")]
     tile: Option<Tile>,
-    /// With `--write-mode proportion`: the share of images stored as JPEG, 0 to 1.
+    /// Share of images stored as JPEG by `--write-mode proportion`, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
     compress_probability: f64,
-    /// With `--write-mode smart`: images of more raw bytes than this are stored as JPEG.
+    /// Raw size in bytes above which `--write-mode smart` stores JPEG
     #[arg(long, value_name = "BYTES")]
     smart_threshold: Option<u64>,
-    /// Decode also the JPEGs that are stored as they are, to find damaged ones now.
+    /// Also decode JPEGs that are copied unchanged, to detect damage
     #[arg(long)]
     verify: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// JPEGs byte for byte, others as RGB pixels of 8 bits (as PNG where files are written), without alpha.
+    /// JPEGs unchanged, others as 8-bit RGB without alpha (PNG outside .beton files)
     Lossless,
-    /// Pixels (PNG where files are written).
+    /// Pixels (PNG outside .beton files)
     Raw,
-    /// JPEG. Lossy for PNGs and pixels, which are encoded.
+    /// JPEG, lossy for PNGs and pixels
     Jpg,
-    /// Lossless, and JPEGs re-cut so that crops decode in less time.
+    /// Lossless, with JPEGs re-cut so that crops decode faster
     Tiled,
-    /// Lossless, and JPEGs as bit planes, which FFCV does not read: crops decode in half the time of re-cut JPEGs.
-    /// `fuseloop unpack` restores the JPEGs, byte for byte.
+    /// Lossless, with JPEGs as bit planes. Crops decode in half the time of re-cut JPEGs. FFCV cannot read
+    /// bit planes; `fuseloop unpack` restores the JPEGs byte for byte.
     Planes,
-    /// JPEG above `--smart-threshold`, pixels below. Lossy for PNGs above.
+    /// JPEG above `--smart-threshold`, pixels below; lossy for PNGs above it
     Smart,
-    /// JPEG for a share of the images, pixels for the others. Lossy for PNGs of that share.
+    /// JPEG for a share of the images (lossy for PNGs), pixels for others
     Proportion,
 }
 
@@ -90,7 +89,7 @@ impl StoredArgs {
         self.tile.or(matches!(self.write_mode, Mode::Tiled | Mode::Planes).then(Tile::default))
     }
 
-    /// Returns how the report calls what becomes of a JPEG; `None` if JPEGs are stored as they are.
+    /// Returns the report's word for a rewritten JPEG; `None` if JPEGs are stored unchanged.
     pub(super) fn rewritten(&self) -> Option<&'static str> {
         match self.write_mode {
             Mode::Planes => Some(BIT_PLANES),
@@ -115,9 +114,9 @@ pub(super) fn add_reencoded(text: &mut String, reencoded: &[Reencoded]) {
             (false, _) => "no pixel changed",
             (true, ImageMode::Jpeg) => "lossy",
             (true, _) if matches!(from, ImageMode::Png | ImageMode::Webp | ImageMode::Tiff) => {
-                "made smaller, or stored without alpha or with fewer bits a sample"
+                "downscaled, or stored without alpha or with fewer bits per channel"
             }
-            (true, _) => "made smaller",
+            (true, _) => "downscaled",
         };
         let (from, to) = (word(*from), word(*to));
         let _ = writeln!(text, "  {} from {from} to {to}: {lost}", super::print::count(*images));
@@ -158,10 +157,10 @@ mod tests {
         assert_eq!(
             text,
             "re-encoded 1,237 images:\n  \
-             1 from JPEG to raw pixels: made smaller\n  \
+             1 from JPEG to raw pixels: downscaled\n  \
              1,200 from PNG to JPEG: lossy\n  \
              34 from PNG to raw pixels: no pixel changed\n  \
-             2 from PNG to raw pixels: made smaller, or stored without alpha or with fewer bits a sample\n"
+             2 from PNG to raw pixels: downscaled, or stored without alpha or with fewer bits per channel\n"
         );
     }
 }

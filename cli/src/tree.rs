@@ -47,7 +47,7 @@ fn add_field(text: &mut String, report: &FieldReport) {
         add_block(text, index, block, predicted, costs);
     }
     if !plan.left_out.is_empty() {
-        let _ = writeln!(text, "  left out, since it does nothing: {}", plan.left_out.join(", "));
+        let _ = writeln!(text, "  left out because they do nothing: {}", plan.left_out.join(", "));
     }
     add_code(text, report);
     if let Some(measured) = measured {
@@ -63,29 +63,29 @@ fn add_field(text: &mut String, report: &FieldReport) {
 fn add_decode(text: &mut String, report: &FieldReport) {
     let FieldReport { plan, stored, measured, .. } = report;
     let stored = match stored {
-        [0, _, 0] => "raw pictures".to_owned(),
+        [0, _, 0] => "raw images".to_owned(),
         [_, 0, 0] => "JPEGs".to_owned(),
         [jpeg, raw, 0] => {
-            format!("{} and {}", counted(*jpeg, "JPEG"), counted(*raw, "raw picture"))
+            format!("{} and {}", counted(*jpeg, "JPEG"), counted(*raw, "raw image"))
         }
         [0, 0, _] => format!("bit planes (with {})", bit_plane_form()),
         [jpeg, raw, planes] => format!(
             "{}, {} and bit planes of {} (with {})",
             counted(*jpeg, "JPEG"),
-            counted(*raw, "raw picture"),
-            counted(*planes, "picture"),
+            counted(*raw, "raw image"),
+            counted(*planes, "image"),
             bit_plane_form()
         ),
     };
     let pushed = match plan.pushed_into_decode.as_slice() {
         [] => "all of it".to_owned(),
-        names => format!("only what {} asks for", names.join(", ")),
+        names => format!("only the part that {} needs", names.join(", ")),
     };
     let share = measured.as_ref().map_or_else(String::new, |measured| {
         let PhaseMeans { decoded_pixels, picture_pixels, scaled, .. } = measured.phases;
         let smaller = match scaled {
             0.0 => String::new(),
-            share => format!(", {:.0} % of the pictures at a smaller scale", share * 100.0),
+            share => format!(", {:.0} % of the images at a smaller scale", share * 100.0),
         };
         let share = decoded_pixels / picture_pixels.max(1.0) * 100.0;
         format!(": {share:.0} % of the pixels{smaller}")
@@ -211,7 +211,7 @@ pub(super) fn bottleneck(plan: &Description, measured: &Measured) -> String {
         Some(("decode", ns)) => format!("decoding is {}: {}", of(ns), remedy(Phase::Decode)),
         Some(("ops", ns)) if unsupported().is_some() => {
             format!(
-                "the ops are {}: they are evaluated, since nothing can be compiled here",
+                "the ops are {}: they are evaluated, because nothing can be compiled here",
                 of(ns)
             )
         }
@@ -222,11 +222,11 @@ pub(super) fn bottleneck(plan: &Description, measured: &Measured) -> String {
             format!("the ops are {}{op}", of(ns))
         }
         Some(("read", ns)) => format!(
-            "reading is {}: the file was not in memory yet; the second epoch will tell more",
+            "reading is {}: the file was not in memory yet; the second epoch shows more",
             of(ns)
         ),
         Some((name, ns)) => {
-            format!("{name} is {}: pictures are so small that little else is left", of(ns))
+            format!("{name} is {}: images are so small that little else is left", of(ns))
         }
         None => "nothing was measured".to_owned(),
     }

@@ -13,22 +13,23 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Restore the JPEGs of a .beton file that `--write-mode planes` wrote, byte for byte.
+/// Restore the JPEGs of a .beton file with bit planes
 ///
-/// FFCV reads the new file. `fuseloop convert` does the same when it writes another format.
+/// The JPEGs are restored byte for byte, and FFCV can read the output. `fuseloop convert` also restores them
+/// when it writes another format.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   fuseloop unpack planes.beton train.beton")]
 pub(super) struct Args {
-    /// The .beton file.
+    /// Input .beton file
     src: PathBuf,
-    /// The .beton file to write. One that is there is replaced.
+    /// Output .beton file. An existing file is replaced.
     #[arg(value_parser = output::local())]
     dst: PathBuf,
-    /// Threads that restore; one a core if not given. The file does not depend on it.
+    /// Number of threads [default: one per core]. Does not affect the output.
     #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
-    /// What to do with samples that can't be read.
+    /// How to handle unreadable samples
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
 }

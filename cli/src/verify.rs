@@ -25,13 +25,13 @@ use std::time::{Duration, Instant};
 /// The number of damaged values listed in the text report; `--json` lists all that the report stores.
 const LISTED: usize = 50;
 
-/// Check every value of a dataset: read all of it, decode every picture whole.
+/// Check every value of a dataset, and decode every image completely
 ///
-/// Prints how many values are damaged in which way, and lists them with sample, field and position in
-/// the file. The exit code is 1 if anything is damaged. Objects that train nothing, such as empty
-/// boxes, are listed as notes. What does no harm, such as room that is not used, is noted. Of all
-/// formats TFRecord alone has checksums: elsewhere numbers, arrays and bytes that were changed in place
-/// can't be told from others.
+/// Counts the damaged values by kind, and lists them with sample, field and position in the file. The exit
+/// code is 1 if anything is damaged.
+///
+/// Harmless findings, such as unused space or empty boxes, are listed as notes. Only TFRecord has checksums;
+/// in other formats a changed number or byte cannot be detected.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop verify train.beton
@@ -40,21 +40,20 @@ const LISTED: usize = 50;
   fuseloop verify 'train-{000..255}.tar'
   fuseloop verify train.beton --json | jq .damaged")]
 pub(super) struct Args {
-    /// The dataset: a .beton file, a folder, tar or TFRecord shards, the files of MNIST or CIFAR, or annotations of
-    /// objects.
+    /// Dataset: .beton file, folder, table, tar, TFRecord, MNIST, CIFAR or annotations
     #[arg(value_name = "DATASET")]
     file: PathBuf,
-    /// Threads that check; one a core if not given. The report does not depend on it.
+    /// Number of threads [default: one per core]. Does not affect the report.
     #[arg(long, short, value_parser = number::at_least_one::<NonZeroUsize>)]
     jobs: Option<NonZeroUsize>,
-    /// Check only so many samples, from the first on.
-    #[arg(long, value_name = "SAMPLES", value_parser = number::at_least_one::<u64>)]
+    /// Check only the first N samples
+    #[arg(long, value_name = "N", value_parser = number::at_least_one::<u64>)]
     limit: Option<u64>,
-    /// Write the numbers of the samples without damage to this file, one a line. It appears whole
-    /// or not at all; one that is there is replaced.
+    /// Write the indices of undamaged samples to this file, one per line. Written atomically; an existing
+    /// file is replaced.
     #[arg(long, value_name = "FILE", value_parser = output::local())]
     write_indices: Option<PathBuf>,
-    /// As one JSON object.
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -160,7 +159,7 @@ fn in_words(args: &Args, checked: &Checked) -> String {
         " in {seconds:.2} s, {samples} samples/s, {megabytes} MB/s\n{}, {} read, {} decoded",
         counted(values.values, "value"),
         bytes(values.bytes),
-        counted(values.pictures, "picture"),
+        counted(values.pictures, "image"),
     );
     if checked.is_whole() {
         text.push_str("no damage found\n");
@@ -220,7 +219,7 @@ fn add_tables(text: &mut String, tables: &LayoutReport) {
             |[_, record]| at(record),
         ),
         line("damaged: records of the allocation table outside the data", &tables.outside, at),
-        line("note: records of samples that there are not", &tables.no_sample, at),
+        line("note: records of missing samples", &tables.no_sample, at),
         line(
             "note: values in two pages, which FFCV can't read with `os_cache=False`",
             &tables.across_pages,
@@ -231,7 +230,7 @@ fn add_tables(text: &mut String, tables: &LayoutReport) {
             &tables.several_pages,
             |sample| format!("is sample {sample}"),
         ),
-        line("note: values that are another sample's too", &tables.shared, |[a, b]| {
+        line("note: values shared by several samples", &tables.shared, |[a, b]| {
             format!("of samples {a} and {b}")
         }),
         line("note: records that no sample refers to", &tables.unreferenced, at),

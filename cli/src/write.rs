@@ -18,34 +18,34 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Write a folder of JPEGs and PNGs, or a CSV or TSV list of them, as a .beton file.
+/// Write a folder or table of images as a .beton file
 ///
-/// A folder's sub-folders are its classes; without sub-folders, a class is what a file's name has
-/// before its first `_`. A list has lines of `path,label`. FFCV reads the file as its own.
+/// The subfolders are the classes; without subfolders, the class is the part of a file name before the first
+/// `_`. A .csv or .tsv table has one `path,label` per line. FFCV can read the output, except for bit planes.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  fuseloop write imagenet/train train.beton                       # JPEGs as they are, PNGs as pixels
+  fuseloop write imagenet/train train.beton                       # JPEGs unchanged, PNGs as pixels
   fuseloop write imagenet/train train.beton --write-mode tiled    # faster to crop, no pixel changed
-  fuseloop write imagenet/train train.beton --write-mode planes   # faster again, for fuseloop alone
+  fuseloop write imagenet/train train.beton --write-mode planes   # even faster, only for fuseloop
   fuseloop write imagenet/train train.beton --max-resolution 500  # smaller, faster to decode
   fuseloop write photos train.beton --write-mode raw              # pixels: nothing to decode
   fuseloop write scans train.beton --write-mode jpg               # PNGs as JPEGs: lossy, and smaller
-  fuseloop write labels.csv train.beton --damaged skip --verify   # leave damaged ones out")]
+  fuseloop write labels.csv train.beton --damaged skip --verify   # skip damaged images")]
 pub(super) struct Args {
-    /// A folder of images, or a .csv or .tsv file of `path,label` lines.
+    /// Folder of images, or a .csv or .tsv file of `path,label` lines
     folder: PathBuf,
-    /// The file to write. It appears whole or not at all; one that is there is replaced.
+    /// Output file. Written atomically; an existing file is replaced.
     #[arg(value_parser = output::local())]
     out: PathBuf,
     #[command(flatten)]
     stored: StoredArgs,
-    /// Bytes of a page, a power of two [default: 8388608, or enough for the largest sample]
+    /// Page size in bytes, a power of two [default: 8388608, or enough for the largest sample]
     #[arg(long, value_name = "BYTES")]
     page_size: Option<u32>,
-    /// Threads that encode; one a core if not given. The file does not depend on it.
+    /// Number of threads [default: one per core]. Does not affect the output.
     #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
-    /// What to do with images that can't be read.
+    /// How to handle unreadable images
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
     #[command(flatten)]
@@ -54,9 +54,9 @@ pub(super) struct Args {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum OnDamage {
-    /// Write nothing and say which it was.
+    /// Stop with an error
     Fail,
-    /// Leave them out and list them.
+    /// Skip and report them
     Skip,
 }
 
@@ -130,7 +130,7 @@ fn summary(out: &Path, report: &FolderReport, took: Duration) -> String {
         bytes(written.bytes),
     );
     let classes = match report.classes.len() as u64 {
-        0 => "labels as the list gives them".to_owned(),
+        0 => "labels from the list".to_owned(),
         1 => "1 class".to_owned(),
         n => format!("{} classes", count(n)),
     };

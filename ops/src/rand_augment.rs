@@ -116,7 +116,7 @@ impl RandAugment {
             Settings::Timm(_) => Err(ParamError::new(
                 OP,
                 param,
-                "given beside timm's configuration",
+                "given together with timm's configuration",
                 "one of the two",
             )),
         }
@@ -328,7 +328,7 @@ fn rand_augment(args: &OpArgs<'_>) -> Result<RandAugment, SpecError> {
         return Ok(RandAugment::new().with_numbers(num_ops, magnitude, args.u32(bins)?)?);
     };
     if let Some(other) = [num_ops, magnitude, bins].into_iter().find(|name| args.given(name)) {
-        let found = format!("given beside {other}");
+        let found = format!("given together with {other}");
         return Err(ParamError::new(OP, "config", found, "one of the two").into());
     }
     Ok(RandAugment::timm(&config)?)

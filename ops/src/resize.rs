@@ -279,7 +279,7 @@ fn resize(args: &OpArgs<'_>) -> Result<Resize, SpecError> {
     let side = args.choice("side", &[("short", Side::Short), ("long", Side::Long)])?;
     let op = match (args.is_list("size")?, side) {
         (true, Side::Long) => {
-            let error = ParamError::new(OP, "side", "long", "a size of one number beside it");
+            let error = ParamError::new(OP, "side", "long", "a size of one number with it");
             return Err(error.into());
         }
         (true, Side::Short) => Resize::new(size)?,

@@ -95,6 +95,6 @@ impl Squeeze {
         aliases: &[],
         build: |_| Ok(built(Squeeze)),
         recipes: Recipes::None("labels have steps of their own"),
-        golden: Golden::None("the values stay as they are"),
+        golden: Golden::None("the values stay unchanged"),
     };
 }

@@ -90,7 +90,7 @@ impl View {
         aliases: &[],
         build: |args| Ok(built(View::new(args.dtype("to")?))),
         recipes: Recipes::None("every fifth random list has one near its end"),
-        golden: Golden::None("the bytes stay as they are"),
+        golden: Golden::None("the bytes stay unchanged"),
     };
 }
 

@@ -74,7 +74,7 @@ class DatasetInfo:
     an extension are under ``""``."""
 
     def __str__(self) -> str:
-        unknown = "samples in sequence, how many is not known"
+        unknown = "sequential, number of samples unknown"
         head = f"{self.name}: {unknown if self.samples is None else _count(self.samples, 'sample')}"
         if self.bytes is not None and self.page_size is not None:
             head += f", {_size(self.bytes)}, pages of {_size(self.page_size)}"
@@ -214,10 +214,10 @@ _TABLE_DAMAGE = ("overlapping", "outside")
 _TABLE_WORDS = {
     "overlapping": "damaged: overlapping records of the allocation table",
     "outside": "damaged: records of the allocation table outside the data",
-    "no_sample": "note: records of samples that there are not",
+    "no_sample": "note: records of missing samples",
     "across_pages": "note: values in two pages, which FFCV can't read with `os_cache=False`",
     "several_pages": "note: samples in several pages, which FFCV can't read with `os_cache=False`",
-    "shared": "note: values that are another sample's too",
+    "shared": "note: values shared by several samples",
     "unreferenced": "note: records that no sample refers to",
 }
 

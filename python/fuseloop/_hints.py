@@ -14,7 +14,7 @@ ARGUMENTS = {
     "sampler": "order= takes a sampler, an object with __iter__ and __len__; fuseloop.Weighted is a "
     "WeightedRandomSampler, and ranks='env' a DistributedSampler",
     "batch_sampler": "order= takes a sampler of samples, and batch_size= and drop_last= make batches of them",
-    "num_workers": "workers= is the number of threads, by default one a core",
+    "num_workers": "workers= is the number of threads, by default one per core",
     "collate_fn": "collate={'image': fuseloop.Collate.pad()} says how samples of differing sizes become a batch, and "
     "after= of fuseloop.torch.Loader takes a function of the tensors of a batch",
     "worker_init_fn": "leave it out: there are no worker processes, and the random numbers of a sample follow from "

@@ -133,7 +133,7 @@ def _name(f: Callable[..., Any]) -> str:
 
 
 def _takes_ids(f: Callable[..., Any], rng: bool) -> bool:
-    """Returns whether a function takes the numbers of samples beside the array."""
+    """Returns whether a function takes the numbers of samples besides the array."""
     try:
         signature = inspect.signature(f)
     except (TypeError, ValueError):

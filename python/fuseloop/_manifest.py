@@ -1,4 +1,4 @@
-"""Manifests: the shards of a dataset as one, listed in a JSON file beside them."""
+"""Manifests: the shards of a dataset as one, listed in a JSON file next to them."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def read_manifest(name: str | os.PathLike[str]) -> list[tuple[Path, dict[str, An
         file_name = shard.get("name") if isinstance(shard, dict) else None
         # Only files beside the manifest, whatever its bytes say.
         if not isinstance(file_name, str) or file_name in ("", ".", "..") or set(file_name) & set("/\\\0{}"):
-            raise damaged(f"{file_name!r} is no name of a file beside it")
+            raise damaged(f"{file_name!r} is not the name of a file next to it")
         listed.append((path.parent / file_name, shard))
     return listed
 

@@ -46,7 +46,7 @@ class Sheet:
         return self._core.height
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Saves the sheet as a PNG or JPEG file, as the extension says. A file that is there is replaced.
+        """Saves the sheet as a PNG or JPEG file, as the extension says. An existing file is replaced.
 
         Args:
             path: The file, with the extension ``.png``, ``.jpg`` or ``.jpeg``.

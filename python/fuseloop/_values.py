@@ -264,7 +264,7 @@ class Rows:
     Args:
         specs: The fields.
         read_files: Reads the files of paths, instead of leaving that to the threads that encode.
-        all_names: Refuses samples with more fields: the fields are those of the first sample, and nobody has said that
+        all_names: Refuses samples with more fields: the fields are those of the first sample, and nothing says that
             others are left out.
     """
 

@@ -25,7 +25,7 @@ CHUNK = 64
 """The number of samples that a worker reads between two messages."""
 
 _AHEAD = 3
-"""The chunks that a worker has ready beside the one it reads."""
+"""The chunks that a worker has ready besides the one it reads."""
 
 
 def row_or_error(dataset: Any, rows: Rows, index: int, skip: bool) -> tuple[Any, ...] | str:
@@ -44,7 +44,7 @@ def _line(error: BaseException) -> str:
 
 
 def start_methods() -> str:
-    """Returns the start method that is used if none is given: processes are never forked, since threads may run."""
+    """Returns the default start method: processes are never forked, since threads may run."""
     return "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 
 

@@ -455,7 +455,7 @@ class Epoch(Generic[B]):
     get_state = state_dict
 
     def __reduce__(self) -> Any:
-        raise TypeError("an epoch is not pickled: pickle the loader and epoch.state_dict()")
+        raise TypeError("an epoch can't be pickled: pickle the loader and epoch.state_dict()")
 
 
 def _state(cursor: str, next_epoch: int, batches: int) -> dict[str, Any]:
@@ -513,9 +513,9 @@ class Loader(Generic[B]):
             ``where=lambda column: column["label"] < 100``.
         drop_last: Leaves out a last batch with fewer samples.
         ranks: Several processes that share each epoch; ``"env"`` reads what torchrun, Slurm and MPI set.
-        workers: The number of threads; by default one a core.
+        workers: Number of threads; by default one per core.
         batches_ahead: The number of batches that are begun before they are asked for.
-        memory_limit: The most bytes of all batches, ahead and held, such as ``"2GiB"``. By default as many batches as
+        memory_limit: Maximum size of all batches, ahead and held, such as ``"2GiB"``. By default as many batches as
             you hold, and ``batches_ahead``.
         timeout: The most seconds to wait for a batch.
         unordered: Batches come as they are ready.
@@ -528,8 +528,8 @@ class Loader(Generic[B]):
         number_rule: How values are rounded between ops: ``"fused"`` keeps fractions, ``"exact"`` truncates after each
             op as torchvision does, ``"relaxed"`` merges colour matrices.
         exif_orientation: True turns images as their EXIF orientation says, as Ultralytics and Detectron2 do. By default
-            they are not turned, and one that would be is refused beside targets with a ``ConfigError``: say True if
-            boxes, keypoints and masks are of the upright pictures, and False if they are of the pixels as stored.
+            they are not turned, and one that would be raises a ``ConfigError`` if it has targets: say True if
+            boxes, keypoints and masks refer to the upright images, and False if they refer to the stored pixels.
         expect_classes: Refuses a dataset whose classes have other names or numbers: ``train.classes``, or the names in
             the order of their numbers. A folder numbers its classes in the order of their names, so that a validation
             folder without one of the classes numbers the others differently; ``classes`` of
@@ -538,12 +538,12 @@ class Loader(Generic[B]):
             reads twice as many rows and columns as it writes, as Pillow's ``draft`` with a ``reducing_gap`` of 2. For
             large photographs; pixels change by less than a level on average.
         device: Where the ops after ``ToDevice`` run: ``"cpu"``, ``"cuda:0"``, ``"auto"``.
-        device_batches: The most batches on the device.
+        device_batches: Maximum number of batches on the device.
         pin_memory: Batches are in page-locked memory, from which copies to a GPU run asynchronously
             (``tensor.to("cuda", non_blocking=True)``). True takes the current device of PyTorch, ``LOCAL_RANK``, or
             GPU 0; a number is that of a GPU. Hold a batch until the copies from it are done, as
             ``fuseloop.torch.Loader`` does. Where pages can't be locked, a warning says why, and batches are the same.
-        recompile: Plans and compiles all lists anew for each epoch. Lists by epoch are without it.
+        recompile: Plans and compiles all lists again for each epoch. Lists by epoch are without it.
         copy: Batches are dicts of arrays that own their memory, instead of sharing that of the batch. Checkers of types
             know them as ``fuseloop.Loader[dict[str, numpy.ndarray]]``.
 
@@ -708,7 +708,7 @@ class Loader(Generic[B]):
             _logger.info("%s: the device is the CPU, since %s", self._dataset.name, reason)
 
     def _core(self) -> _fuseloop.Loader:
-        """Returns the compiled loader. In a process forked from the loader's own it is built anew: threads do not
+        """Returns the compiled loader. In a process forked from the loader's own it is built again: threads do not
         survive a fork."""
         if self._process != os.getpid():
             self._build()
@@ -1153,7 +1153,7 @@ def _pinning_gpu(pin_memory: bool | int, copy: bool) -> int | None:
     if pin_memory is False:
         return None
     if copy:
-        raise ConfigError("pin_memory=True with copy=True: the copies are not page-locked, so take one of both")
+        raise ConfigError("pin_memory=True with copy=True: the copies are not page-locked, so use one of the two")
     if pin_memory is not True:
         return _whole("pin_memory", pin_memory)
     torch = sys.modules.get("torch")

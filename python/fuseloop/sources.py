@@ -98,7 +98,7 @@ def folder(
             By default classes are numbered in the order of their names, so that a validation set without one of the
             classes would number the others differently.
         links: Which symbolic links are followed: all, those within the folder, none.
-        listing: The listing that :func:`fuseloop.write.index` wrote, if it is not beside the folder.
+        listing: The listing that :func:`fuseloop.write.index` wrote, if it is not next to the folder.
     """
     if label is not None and label not in ("auto", "folder", "file_name", "none"):
         raise ConfigError(
@@ -329,7 +329,7 @@ class Stream(Dataset):
         return _stream(op, [self], options)
 
     def shuffle(self, buffer_size: int) -> Stream:
-        """Shuffles in a buffer of so many items, in a different order in each pass."""
+        """Shuffles in a buffer of this many items, in a different order in each pass."""
         return self._then("shuffle", buffer_size=_whole("buffer_size", buffer_size))
 
     def repeat(self, times: int | None = None) -> Stream:
@@ -345,11 +345,11 @@ class Stream(Dataset):
         return self._then("skip", items=_whole("items", items))
 
     def with_epoch(self, items: int) -> Stream:
-        """Yields exactly so many items in every epoch: the stream is cut or repeated."""
+        """Yields exactly this many items in every epoch: the stream is cut or repeated."""
         return self._then("with_epoch", items=_whole("items", items))
 
     def prefetch(self, items: int) -> Stream:
-        """Reads up to so many items ahead, on a thread."""
+        """Reads up to this many items ahead, on a thread."""
         return self._then("prefetch", items=_whole("items", items))
 
     def filter(self, keep: Callable[[dict[str, Any]], object]) -> Stream:

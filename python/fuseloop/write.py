@@ -71,11 +71,11 @@ class Image:
             ``"smart"`` JPEGs if the pixels take more than ``threshold`` bytes; ``"proportion"`` JPEGs with a
             ``probability``.
         max_resolution: Images with a longer side are scaled down to it.
-        quality: Encodes all JPEGs with this quality, from 1 to 100. By default JPEG files stay as they are, and other
+        quality: Encodes all JPEGs with this quality, from 1 to 100. By default JPEG files stay unchanged, and other
             images are encoded with 90.
         threshold: The limit of ``"smart"``, in bytes.
         probability: The share of ``"proportion"``, from 0 to 1.
-        tile: Re-cuts JPEGs without loss, so that crops decode in less time: every so many pixels, such as 32, or
+        tile: Re-cuts JPEGs without loss, so that crops decode in less time: every N pixels, such as 32, or
             ``"row"``.
         bit_planes: Stores JPEGs as bit planes, from which crops decode in half the time of re-cut JPEGs, in tiles of
             ``tile`` or 32 pixels. FFCV does not read such files; :func:`unpack` restores the JPEGs byte for byte.
@@ -436,7 +436,7 @@ def write(
         images: How the images of single fields are stored, by the field's name.
         page_size: The size of a page, a power of two: a larger sample is an error. By default 8 MiB, or what the largest
             sample needs.
-        threads: The number of threads that encode; by default one a core.
+        threads: Number of threads; by default one per core.
         on_damaged: ``"fail"`` ends with the first exception of the dataset, or the first image that can't be read;
             ``"skip"`` leaves such samples out and lists them in the report. Values of a wrong type are errors in any
             case, and so are exceptions of an iterator, which can't go on after one.
@@ -685,7 +685,7 @@ def folder(
     """Writes a folder of JPEGs and PNGs, or a table of them, to a ``.beton`` file.
 
     The sub-folders are the classes. A table is a CSV or TSV file with lines of ``path,label``. The names of the classes
-    are written beside the file. ``links`` says which symbolic links are followed: all, those within the folder, none.
+    are written next to the file. ``links`` says which symbolic links are followed: all, those within the folder, none.
     The other arguments are those of :func:`write`.
     """
     options = _options(threads, on_damaged, image, images, page_size, links)
@@ -718,8 +718,8 @@ def convert(
     Args:
         source: A dataset, or its name.
         dst: What to write.
-        max_samples: The most samples of a shard.
-        max_bytes: The most bytes of a shard.
+        max_samples: Maximum number of samples per shard.
+        max_bytes: Maximum size of a shard in bytes.
         shards: The number of shards, instead.
         ranks: Writes only the share of one of several processes, on one machine or many: all together write the same
             shards as one. It needs ``shards``. ``"env"`` reads what torchrun, Slurm and MPI set.
@@ -727,10 +727,10 @@ def convert(
             8 bits a sample. Fields that the dataset knows as masks keep their class numbers, whatever is given.
         rename: New names of fields.
         page_size: The size of a page of a ``.beton`` file: see :func:`write`.
-        threads: The number of threads; by default one a core.
+        threads: Number of threads; by default one per core.
         on_damaged: ``"skip"`` leaves samples out that can't be read.
         progress: See :func:`write`.
-        overwrite: Replaces what is there.
+        overwrite: Overwrites existing output.
     """
     path = _local(dst)
     options = _options(threads, on_damaged, image, None, page_size)
@@ -820,7 +820,7 @@ def split(
     Args:
         src: The file.
         at: The number of files, or their shares: ``[0.9]`` makes nine tenths and one tenth.
-        template: Their names, such as ``"train-{000}.beton"``; by default ``SRC-{000}.beton`` beside ``src``.
+        template: Their names, such as ``"train-{000}.beton"``; by default ``SRC-{000}.beton`` next to ``src``.
         threads: The number of threads.
         on_damaged: ``"skip"`` leaves samples out that can't be read.
         progress: See :func:`write`.
@@ -861,7 +861,7 @@ def subset(
 def index(
     name: _PathLike, *, links: Literal["follow", "within", "refuse"] = "follow", progress: Progress = "auto"
 ) -> IndexReport:
-    """Writes an index beside each shard that ``name`` stands for, or the listing of a folder, so that they open
+    """Writes an index next to each shard that ``name`` stands for, or the listing of a folder, so that they open
     faster."""
     with _Shown(progress, "shards") as shown:
         return _report(IndexReport, _fuseloop.index(os.fspath(name), links, shown))

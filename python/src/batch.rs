@@ -251,7 +251,7 @@ impl Batch {
     }
 
     fn __reduce__(&self) -> PyResult<()> {
-        let text = "a batch is not pickled: pickle batch.numpy(copy=True), or start a loader in the other process";
+        let text = "a batch can't be pickled: pickle batch.numpy(copy=True), or start a loader in the other process";
         Err(PyTypeError::new_err(text))
     }
 }

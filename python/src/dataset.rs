@@ -219,7 +219,9 @@ impl Dataset {
             return Ok(recipe.bind(py).clone().into_any());
         }
         let opened = this.opened.clone().ok_or_else(|| {
-            PyTypeError::new_err("this dataset is not pickled: it was not opened by a name alone")
+            PyTypeError::new_err(
+                "this dataset can't be pickled: it was opened with more than a name",
+            )
         })?;
         Ok((py.get_type::<Self>().getattr("open")?, (opened,)).into_pyobject(py)?.into_any())
     }

@@ -145,8 +145,7 @@ pub(crate) fn internal(py: Python<'_>, message: &str) -> PyErr {
 /// Returns the exception for the use of an object in a process that was forked from its own.
 pub(crate) fn forked(py: Python<'_>, what: &str) -> PyErr {
     let message = format!(
-        "this {what} belongs to the process that this one was forked from, which has its threads: \
-         iterate over the loader anew in this process"
+        "this {what} belongs to the parent of this forked process, which has its threads: iterate over the loader again in this process"
     );
     exception(py, "threads", &message, Attributes::default())
 }

@@ -247,9 +247,9 @@ impl PythonOp {
                 format!("an array of {} and shape {}", found.1, found.0)
             };
             let cure = if self.per_sample && self.output.is_none() && !found.0.eq(&wanted)? {
-                "; a function that returns images of another size has it in output=(height, width)"
+                "; declare another size of the returned images with output=(height, width)"
             } else if found.0.eq(&wanted)? {
-                "; convert what it returns with .astype, after rounding and clipping"
+                "; round and clip the result, and convert it with .astype"
             } else {
                 ""
             };

@@ -235,7 +235,7 @@ pub(crate) fn apply(
     }
     if let Some((budget_bytes, threads)) = get::<(u64, usize)>(settings, "process_cache")? {
         let io_threads = NonZeroUsize::new(threads)
-            .ok_or_else(|| errors::setting(py, "process_cache: no thread that reads"))?;
+            .ok_or_else(|| errors::setting(py, "process_cache: 0 threads: give 1 or more"))?;
         builder = builder.process_cache(ProcessCache { budget_bytes, io_threads });
     }
     if let Some(indices) = settings.get_item("indices")?.filter(|indices| !indices.is_none()) {

@@ -174,7 +174,10 @@ fn unknown(py: Python<'_>, field: &str, kind: &str) -> PyErr {
 pub(crate) fn join(py: Python<'_>, parts: Vec<PyRef<'_, Dataset>>) -> PyResult<Dataset> {
     let sources = parts.iter().map(|part| part.dataset.source()).collect::<Option<Vec<_>>>();
     let sources = sources.ok_or_else(|| {
-        errors::setting(py, "a stream among the datasets: concatenate streams by Stream.concat")
+        errors::setting(
+            py,
+            "one of the datasets is a stream: concatenate streams with Stream.concat",
+        )
     })?;
     Ok(Dataset::new(source::Dataset::Source(Arc::new(detached(py, || Concat::new(sources))?))))
 }

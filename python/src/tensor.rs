@@ -335,7 +335,7 @@ impl Tensor {
     }
 
     fn __reduce__(&self) -> PyResult<()> {
-        let text = "a tensor of a batch is not pickled: pickle tensor.numpy(copy=True)";
+        let text = "a tensor of a batch can't be pickled: pickle tensor.numpy(copy=True)";
         Err(PyTypeError::new_err(text))
     }
 

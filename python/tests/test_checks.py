@@ -42,7 +42,7 @@ def test_info_of_other_datasets(photos: Path) -> None:
     assert folder.info().fields[0].stats is None
     stream = sources.Stream(photos).filter(lambda sample: True)
     assert stream.info().samples is None
-    assert "how many is not known" in str(stream.info())
+    assert "number of samples unknown" in str(stream.info())
     numbers = sources.from_python([{"n": 1}, {"n": 2}])
     assert (numbers.info().samples, numbers.info().classes, numbers.info().bytes) == (2, (), None)
 

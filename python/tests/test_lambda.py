@@ -422,7 +422,7 @@ def test_a_function_that_asks_its_own_loader_for_a_batch_gets_an_error(same_size
     function = ops.Lambda(asks, per_sample=per_sample)
     loaders["own"] = loader = fl.Loader(same_size, 4, image=[ops.Resize((8, 8)), function], workers=workers)
     begun = time.monotonic()
-    with pytest.raises(fl.PipelineError, match="asks that loader for a batch.*make another loader"):
+    with pytest.raises(fl.PipelineError, match="requests a batch of the same loader.*use another loader"):
         list(loader)
     assert time.monotonic() - begun < 10
     # Another loader is none of its own.

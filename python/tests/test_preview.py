@@ -117,7 +117,7 @@ def test_an_exception_of_a_function_comes_out(photos: Path) -> None:
         ({"epochs": 0}, "epochs is 0, expected 1 or more"),
         ({"n": 1000, "epochs": 9}, "a sheet of 10000 images, the limit is 2000"),
         ({"epochs": 10**12}, "the limit is 2000|out of range|too large"),
-        ({"epochs": 2, "each_op": True}, "take one of both"),
+        ({"epochs": 2, "each_op": True}, "drop one of the two options"),
         ({"field": "picture"}, "no output named picture; available: image"),
         ({"field": "label"}, "output label has no images; available: image"),
     ],

@@ -41,15 +41,14 @@ impl UnreadParts {
         let is_first = |flag: &AtomicBool| !flag.swap(true, Ordering::Relaxed);
         if file.has_more_pages && is_first(&self.has_pages) {
             warnings::warn(format_args!(
-                "{dataset}: there are TIFFs of several pages, and only the first page of each is read: save the others \
-                 as files of their own if they are needed"
+                "{dataset}: some TIFFs have several pages, and only the first page of each is read: save the other pages as separate files if you need them"
             ));
         }
         let is_band = matches!(file.extra.first(), None | Some(0));
         let has_band = file.photometric == Photometric::Rgb && file.samples == 4 && is_band;
         if has_band && mode != ImageReadMode::RgbAlpha && is_first(&self.has_bands) {
             warnings::warn(format_args!(
-                "{dataset}: there are TIFFs of four bands, and the fourth is not read: read_mode \"rgb_alpha\" reads it as \
+                "{dataset}: some TIFFs have four bands, and the fourth is not read: read_mode \"rgb_alpha\" reads it as \
                  alpha"
             ));
         }

@@ -54,7 +54,7 @@ pub enum DeviceError {
     },
     /// The process was forked after a GPU was opened.
     #[error(
-        "this process was forked from one that used the GPU, which CUDA does not survive: start workers by spawn, or open the loader after the fork"
+        "this process was forked after its parent used the GPU, which CUDA does not support: start workers by spawn, or open the loader after the fork"
     )]
     Forked,
     /// There is no run-time compiler, and the kernel is not a prebuilt one.
@@ -170,7 +170,7 @@ mod tests {
         );
         says(
             &DeviceError::Forked,
-            "this process was forked from one that used the GPU, which CUDA does not survive: start workers by spawn, or open the loader after the fork",
+            "this process was forked after its parent used the GPU, which CUDA does not support: start workers by spawn, or open the loader after the fork",
         );
     }
 

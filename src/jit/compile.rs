@@ -47,8 +47,7 @@ pub enum CompileError {
     Unsafe(&'static str),
     /// The system refuses executable pages, which it granted when the first block was compiled.
     #[error(
-        "the system refuses executable memory, which it granted before: set FUSELOOP_NO_JIT=1, or build loaders \
-         before the process gives that right up"
+        "the system no longer grants executable memory: set FUSELOOP_NO_JIT=1, or build loaders before the process gives up that right"
     )]
     Pages,
     /// The environment asks for vectors that the CPU does not have, or for what is no width.

@@ -364,7 +364,7 @@ impl Collated {
             CollateForm::Ragged => "ragged, each at most",
             CollateForm::List => "a list, each at most",
         };
-        let cut = if self.truncate { ", what is larger is cut" } else { "" };
+        let cut = if self.truncate { ", larger ones are cut" } else { "" };
         let multiple = match self.multiple {
             1 => String::new(),
             multiple => format!(", in multiples of {multiple} pixels"),
@@ -498,7 +498,7 @@ pub enum CollateError {
         kind: &'static str,
     },
     /// The field has ops.
-    #[error("collate takes all fields but images as they are stored: remove the ops, {ops}")]
+    #[error("collate takes ops only for images, and this field has none: remove the ops, {ops}")]
     Ops {
         /// The ops.
         ops: String,

@@ -75,7 +75,7 @@ pub enum CursorError {
     },
     /// The cursor belongs to another plan.
     #[error(
-        "the cursor belongs to another plan: {changed}: resume with the pipelines that it was taken with, or start the epoch again"
+        "the cursor belongs to another plan: {changed}: resume with the same pipelines, or start the epoch again"
     )]
     Plan {
         /// The first output or op that differs.
@@ -93,7 +93,7 @@ pub enum CursorError {
     },
     /// The position is inside a batch, for the current batch size and number of ranks.
     #[error(
-        "the cursor is at row {position} of the epoch, which is not between two batches of {rows} rows: keep batch size times ranks as it was"
+        "the cursor is at row {position} of the epoch, which is not between two batches of {rows} rows: keep the product of batch size and ranks unchanged"
     )]
     InsideBatch {
         /// The number of rows delivered.
@@ -116,7 +116,7 @@ pub enum CursorError {
     Unordered,
     /// Items of the stream come in the order in which they are ready, so every pass differs.
     #[error(
-        "items of the stream come as they are ready (`deterministic: false`): such an epoch can't be resumed"
+        "the stream delivers items as they become ready (`deterministic: false`), so its epochs can't be resumed"
     )]
     Inexact,
     /// No epoch was started.

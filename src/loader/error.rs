@@ -59,7 +59,7 @@ pub enum LoadCause {
         known: String,
     },
     /// Images are to be decoded at a smaller scale, and another setting needs their own pixels.
-    #[error("scaled_decode changes pixels, and {with}: set one of them alone")]
+    #[error("scaled_decode changes pixel values, but {with}: use only one of the two")]
     ScaledDecode {
         /// The other setting.
         with: &'static str,
@@ -117,7 +117,7 @@ pub enum LoadCause {
     },
     /// Features are mixed without an image, but nothing beside them is mixed by the same ops.
     #[error(
-        "output {}: {ops} mixes this output, but no other one alike: put {ops}, with the same parameters, last in the list of one of {others}, or leave these out (`without`)",
+        "output {}: {ops} mixes this output, but no other output has the same ops: put {ops}, with the same parameters, last in the list of one of {others}, or leave these out (`without`)",
         Escaped(output)
     )]
     UnmixedOthers {
@@ -130,7 +130,7 @@ pub enum LoadCause {
     },
     /// A rectangle is pasted, but there are no pictures.
     #[error(
-        "output {}: {ops} pastes a rectangle of a picture, but no output is one: use MixUp, or name the axes of an array of pictures with `axes`, for example \"HWC\"",
+        "output {}: {ops} pastes a rectangle of an image, but no output has images: use MixUp, or name the axes of an array of images with `axes`, for example \"HWC\"",
         Escaped(output)
     )]
     NothingToPaste {
@@ -154,7 +154,7 @@ pub enum LoadCause {
     },
     /// An image is mixed, but no label is mixed by the same ops.
     #[error(
-        "output {}: {ops} mixes the images, but no label alike: put {ops}, with the same parameters, last in the list of one of {labels}, or leave these out (`without`)",
+        "output {}: {ops} mixes the images, but no label has the same ops: put {ops}, with the same parameters, last in the list of one of {labels}, or leave these out (`without`)",
         Escaped(output)
     )]
     UnmixedLabel {
@@ -182,7 +182,7 @@ pub enum LoadCause {
     },
     /// A label's share depends on the size of an image, and the images have different sizes.
     #[error(
-        "output {}: the share by {ops} depends on the image size, but the mixed images have two sizes, {} and {}",
+        "output {}: the mixing share of {ops} depends on the image size, but the mixed images have two sizes, {} and {}",
         Escaped(output), sizes[0], sizes[1]
     )]
     MixedSizes {
@@ -249,7 +249,7 @@ pub enum LoadCause {
     },
     /// An array with elements whose values no type of tensors has.
     #[error(
-        "field {}: its elements are {dtype}, whose values no tensor holds: store it as another type, or leave the field out of the batches (`without`; in Python `{}=None`)",
+        "field {}: its elements are {dtype}, which no tensor can hold: store it as another type, or leave the field out of the batches (`without`; in Python `{}=None`)",
         Escaped(field),
         Escaped(field)
     )]
@@ -422,7 +422,7 @@ pub enum LoadCause {
     },
     /// The names of the classes are not known.
     #[error(
-        "{0}: the names of its classes are not known, so they can't be compared: put `{0}.classes.json` beside it, or convert it again",
+        "{0}: the names of its classes are not known, so they can't be compared: put `{0}.classes.json` next to it, or convert it again",
         Escaped(dataset)
     )]
     NoClasses {
@@ -431,7 +431,7 @@ pub enum LoadCause {
     },
     /// The classes are not those expected.
     #[error(
-        "{}: its classes are not those expected: {differences}; bring both to the same classes, or number them in a `classes.json`",
+        "{}: its classes differ from the expected ones: {differences}; use the same classes in both, or number them in a `classes.json`",
         Escaped(dataset)
     )]
     OtherClasses {
@@ -533,8 +533,7 @@ pub enum LoadCause {
     NoOutputs,
     /// The dataset does not say what its fields are.
     #[error(
-        "the dataset says of none of its fields that it is the boxes, keypoints, masks or classes of objects: declare \
-         them in `targets`"
+        "the dataset marks no field as boxes, keypoints, masks or classes of objects: declare them in `targets`"
     )]
     NoKnownTargets,
     /// The cache could not be created.
@@ -556,7 +555,7 @@ pub enum LoadCause {
     },
     /// The lists name several devices.
     #[error(
-        "lists name both {} and {} in ToDevice: a loader has one device, which `device` names for all",
+        "lists name both {} and {} in ToDevice: a loader has only one device: set it with `device`",
         devices[0], devices[1]
     )]
     TwoDevices {
@@ -719,7 +718,7 @@ pub enum SampleCause {
     Pixels(#[from] TooManyPixels),
     /// The image is too large to be shown step by step, each with copies of all pixels.
     #[error(
-        "an image of {size} has {} pixels, and one that is shown has at most {max}, since each step has a copy of it: scale the stored image down, or cut it into tiles",
+        "an image of {size} has {} pixels, and the maximum for an image that is shown is {max}, because every step keeps a copy: scale the stored image down, or cut it into tiles",
         size.pixels()
     )]
     Shown {

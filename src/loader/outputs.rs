@@ -27,7 +27,7 @@ const NO_VIEWS: &str = "a target follows the image of its field, and has no view
 const ONE_LIST: &str = "a target has one list for all components of the dataset";
 const NO_COMPONENTS: &str = "an image with targets has one list for all components of the dataset";
 const ONE_GROUP: &str =
-    "the targets of an image are declared by one call, and an image is no target itself";
+    "declare all targets of an image in one call; an image can't be a target itself";
 const AN_INDEX: &str = "a mask is read as an index, from 0 to 255: leave out its `read_mode`, or read it as an image \
                         that is no target";
 const ONE_IMAGE: &str = "a field is a target of one image";

@@ -198,10 +198,10 @@ pub(super) fn check_mixed(op: &dyn Op, before: &Type, after: &Type) -> Result<()
     if is_mixed {
         return Ok(());
     }
-    let expected = "floats, whose type it keeps (put Convert or OneHot before it), or one i64, of which it makes f32 [3]";
+    let expected = "floats, whose type it keeps (put Convert or OneHot before it), or one i64, which becomes f32 [3]";
     let found = match before == after {
-        true => format!("{before}, which it leaves as it is"),
-        false => format!("{before}, of which it makes {after}"),
+        true => format!("{before}, which stays unchanged"),
+        false => format!("{before}, which becomes {after}"),
     };
     Err(TypeError { op: op.name(), expected, found })
 }

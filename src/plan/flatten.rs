@@ -304,7 +304,8 @@ impl Flattening {
         let mut before = before.filter(|flat| !is_exclusive(&flat.guards, guards));
         let last = before.find(|flat| flat.output.is_levels || flat.op.normalizes_values());
         let Some(first) = last.filter(|flat| flat.op.normalizes_values()) else { return Ok(()) };
-        let found = format!("what op {} has normalized (keep one of the two)", first.op_index);
+        let found =
+            format!("values that op {} has normalized (keep one of the two)", first.op_index);
         let error = TypeError { op: op.name(), expected: "the image's own values", found };
         Err(PlanError::Type { op_index: self.op_index, error })
     }

@@ -9,7 +9,7 @@ pub enum PreviewCause {
     #[error("0 samples or 0 epochs: give 1 or more")]
     Nothing,
     /// The images after each op are those of one epoch.
-    #[error("`each_op` shows one epoch, but {epochs} were asked for: take one of both")]
+    #[error("`each_op` shows a single epoch, got {epochs}: drop one of the two options")]
     EachOp {
         /// The number of epochs.
         epochs: u32,
@@ -23,7 +23,7 @@ pub enum PreviewCause {
         most: usize,
     },
     /// A picture has one channel or three.
-    #[error("{found} bands: give one, which is shown in gray, or three, as red, green and blue")]
+    #[error("{found} bands: give one (shown as gray) or three (red, green and blue)")]
     Bands {
         /// The number of bands.
         found: usize,

@@ -91,7 +91,7 @@ pub enum Unchanged {
     #[error("it is progressive, or has a scan for each component")]
     SeveralScans,
     /// A kind of JPEG that the loader's own decoder leaves to another one.
-    #[error("its colours, sampling or tables are of a kind that bit planes can't be made of")]
+    #[error("bit planes do not support its colours, sampling or tables")]
     Rare,
     /// The bit planes of a tile are too long for their index.
     #[error("bit planes of a tile of {mcus} MCUs take over 65535 bytes: ask for smaller tiles")]

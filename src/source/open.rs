@@ -190,7 +190,7 @@ pub fn open_dataset(path: &Path, options: &FolderOptions) -> Result<Dataset, Err
     if format != FileFormat::Folder && options.are_of_folders() {
         let dataset = Escaped(&path.to_string_lossy()).to_string();
         let reason = format!(
-            "{dataset} is no folder of images and no table: `label`, `classes` and the options of columns are for these alone"
+            "{dataset} is neither a folder of images nor a table: `label`, `classes` and the column options are only for these"
         );
         return Err(Error::boxed(reason.into(), ErrorKind::Parameter));
     }

@@ -468,8 +468,7 @@ impl TiffFile {
         static HAS_WARNED: AtomicBool = AtomicBool::new(false);
         if tiff.has_more_pages && !HAS_WARNED.swap(true, Ordering::Relaxed) {
             warn(format_args!(
-                "there are TIFFs of several pages that are read as arrays, and only the first page of each is read: save \
-                 the others as files of their own if they are needed"
+                "some TIFFs that are read as arrays have several pages, and only the first page of each is read: save the other pages as separate files if you need them"
             ));
         }
         let kind = match tiff.kind {

@@ -38,11 +38,11 @@ const PARAMS: &[ParamInfo] = &[
     ),
     optional("dtype", ParamKind::DType, "the elements that bytes are read as"),
     optional("inner", ParamKind::Ids, "the shape of an item: [4] for boxes"),
-    optional("to", ParamKind::Whole, "most items of a sample"),
-    optional("to_size", ParamKind::Size, "most pixels of an image"),
-    optional("to_multiple", ParamKind::Whole, "what padded sizes are rounded up to a multiple of"),
-    optional("truncate", ParamKind::Bool, "whether what is larger is cut off"),
-    optional("with", ParamKind::Number, "what is padded with"),
+    optional("to", ParamKind::Whole, "maximum number of items per sample"),
+    optional("to_size", ParamKind::Size, "maximum size of an image: [height, width]"),
+    optional("to_multiple", ParamKind::Whole, "round padded sizes up to a multiple of this"),
+    optional("truncate", ParamKind::Bool, "cut off what is larger"),
+    optional("with", ParamKind::Number, "padding value"),
 ];
 
 /// Returns how each output of a `[collate]` table is collated.

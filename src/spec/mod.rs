@@ -185,7 +185,7 @@ const RULES: [(&str, NumberRule); 3] =
 /// The settings at the top of a file.
 const TOP: &[ParamInfo] = &[
     optional("fields", ParamKind::Table, "the ops of each field"),
-    optional("batch_size", ParamKind::Whole, "samples of a batch"),
+    optional("batch_size", ParamKind::Whole, "number of samples per batch"),
     optional("seed", ParamKind::Whole, "seed of the order and of the draws"),
     optional(
         "order",
@@ -196,30 +196,26 @@ const TOP: &[ParamInfo] = &[
     optional(
         "on_damaged",
         ParamKind::Word(&["fail", "skip", "substitute"]),
-        "how damaged samples are handled",
+        "how to handle damaged samples",
     ),
-    optional("unordered", ParamKind::Bool, "whether batches are delivered as they are finished"),
-    optional("memory_limit", ParamKind::Whole, "most bytes of all batches together"),
-    optional("drop_last", ParamKind::Bool, "whether a short last batch is left out"),
+    optional("unordered", ParamKind::Bool, "deliver batches as soon as they are ready"),
+    optional("memory_limit", ParamKind::Whole, "maximum size of all batches together in bytes"),
+    optional("drop_last", ParamKind::Bool, "drop a short last batch"),
     optional(
         "rule",
         ParamKind::Word(&["fused", "exact", "relaxed"]),
-        "how values are rounded between ops",
+        "how to round values between ops",
     ),
-    optional("recompile", ParamKind::Bool, "whether all pipelines are compiled for each epoch"),
-    optional("workers", ParamKind::Whole, "threads"),
+    optional("recompile", ParamKind::Bool, "compile all pipelines for each epoch"),
+    optional("workers", ParamKind::Whole, "number of worker threads"),
     optional("batches_ahead", ParamKind::Whole, "batches started before they are requested"),
     optional("device", ParamKind::Text, "device that runs the ops after ToDevice"),
-    optional("device_batches", ParamKind::Whole, "most batches on the device at a time"),
-    optional("exif_orientation", ParamKind::Bool, "whether the EXIF orientation is applied"),
-    optional(
-        "scaled_decode",
-        ParamKind::Bool,
-        "whether large JPEGs are decoded at a smaller scale",
-    ),
+    optional("device_batches", ParamKind::Whole, "maximum number of batches on the device"),
+    optional("exif_orientation", ParamKind::Bool, "apply the EXIF orientation"),
+    optional("scaled_decode", ParamKind::Bool, "decode large JPEGs at a smaller scale"),
     optional("without", ParamKind::Words, "fields to leave out of the batches"),
     optional("masks", ParamKind::Words, "image fields that hold class numbers"),
-    optional("read_mode", ParamKind::Table, "what the images of a field are read as"),
+    optional("read_mode", ParamKind::Table, "pixel format to read the images of a field in"),
     optional("targets", ParamKind::Table, "the fields that follow an image, or `auto`"),
     optional("axes", ParamKind::Table, "the axes of a field of arrays, a letter for each"),
     optional("arrays", ParamKind::Table, "the types and shapes that bytes are read as"),
@@ -243,7 +239,7 @@ const READ_MODE: &[ParamInfo] = &[required(
     "mode",
     ParamKind::Word(&["rgb", "gray", "gray16", "rgb_alpha", "index"]),
     ParamValue::Word("rgb"),
-    "what the images are read as",
+    "pixel format to read the images in",
 )];
 
 /// Returns what the fields of a `[read_mode]` table are read as.

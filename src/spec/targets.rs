@@ -40,7 +40,7 @@ const PARAMS: &[ParamInfo] = &[
         "as",
         ParamKind::Word(&["boxes", "keypoints", "column", "instance_masks", "mask"]),
         ParamValue::Word("boxes"),
-        "what the field is",
+        "kind of target",
     ),
     optional("format", BOX_FORMAT_WORDS, "the numbers that a box is stored as"),
     optional("to", BOX_FORMAT_WORDS, "the numbers of a box in a batch"),
@@ -49,15 +49,15 @@ const PARAMS: &[ParamInfo] = &[
         ParamKind::Word(&["soft", "hard", "none"]),
         "how boxes are cut at the edges of the image",
     ),
-    optional("normalized", ParamKind::Bool, "whether boxes are divided by the image's size"),
+    optional("normalized", ParamKind::Bool, "divide boxes by the image's size"),
     optional("each", ParamKind::Whole, "keypoints of an object"),
     optional("flip_pairs", ParamKind::Ids, "keypoints that change places in a mirror, two by two"),
-    optional("visibility", ParamKind::Bool, "whether a keypoint has three numbers"),
-    optional("continuous", ParamKind::Bool, "whether keypoints are no indices of pixels"),
+    optional("visibility", ParamKind::Bool, "keypoints have three numbers"),
+    optional("continuous", ParamKind::Bool, "keypoints are positions, not pixel indices"),
     optional(
         "keep_visibility",
         ParamKind::Bool,
-        "whether keypoints moved out of the image keep their visibility",
+        "keep the visibility of keypoints outside of the image",
     ),
     optional("dtype", ParamKind::DType, "the type of a column"),
     optional("fill", ParamKind::Whole, "the class outside of the image"),
@@ -74,12 +74,8 @@ pub fn of_table(SpecTable(entries): SpecTable) -> Result<Vec<(String, Targets)>,
 
 fn of_image(SpecEntry { name, at, value }: SpecEntry) -> Result<(String, Targets), SpecError> {
     let table = SpecTable(vec![SpecEntry { name: "fields".to_owned(), at, value }]);
-    const FIELDS: &[ParamInfo] = &[required(
-        "fields",
-        ParamKind::Table,
-        ParamValue::Word("a table"),
-        "what each field is to the image",
-    )];
+    const FIELDS: &[ParamInfo] =
+        &[required("fields", ParamKind::Table, ParamValue::Word("a table"), "kind of each field")];
     let fields = OpArgs::with("targets", FIELDS, &table, at, |args| args.table("fields"))?;
     let targets = fields.0.into_iter().try_fold(Targets::new(), add)?;
     Ok((name, targets))

@@ -45,7 +45,7 @@ pub enum RecutCause {
     #[error(transparent)]
     List(#[from] ListError),
     /// The new file would replace the one that is re-cut.
-    #[error("{path:?} is the file that is to be re-cut: give the new one another name")]
+    #[error("{path:?} is the input file: choose a different output")]
     Same {
         /// The path.
         path: PathBuf,
@@ -65,7 +65,7 @@ pub enum RecutCause {
         path: PathBuf,
     },
     /// The destination is inside the source folder, or would replace parts of it.
-    #[error("{dst:?} is inside {src:?}, which is to be re-cut: choose a folder outside")]
+    #[error("{dst:?} is inside the input {src:?}: choose a folder outside")]
     Inside {
         /// The folder that is copied.
         src: PathBuf,

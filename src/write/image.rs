@@ -128,9 +128,7 @@ pub enum ImageError {
     /// The pixels of an image that is not stored upright would be stored without its EXIF orientation, beside objects or
     /// masks.
     #[error(
-        "the EXIF orientation is {orientation}, which would be lost with the file's own bytes, and boxes, keypoints and \
-         masks may be of the upright picture: store image files unchanged (the write mode `lossless`, no quality; a \
-         .beton stores only JPEGs so), or turn the image and remove its orientation"
+        "the EXIF orientation is {orientation}, which re-encoding would lose, and boxes, keypoints and masks may refer to the upright image: store image files unchanged (write mode `lossless`, no quality; a .beton file stores only JPEGs unchanged), or turn the image and remove its orientation"
     )]
     Orientation {
         /// The EXIF orientation, from 2 to 8.

@@ -60,8 +60,8 @@ fn beside_all(paths: &[&Path], limits: &Limits) -> Result<Beside, ConvertCause> 
             continue;
         };
         let classes = before.classes.zip(more.classes).map(|(names, more)| names.merged(more));
-        let differ = "a class has another name in a file before it: the same number does not mean \
-                      the same class";
+        let differ =
+            "a class has another name in an earlier file: the same number must mean the same class";
         if let Some(None) = classes {
             let (path, reason) = (path.to_path_buf(), differ.to_owned());
             return Err(ConvertCause::Pick { path, reason });

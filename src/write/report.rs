@@ -136,7 +136,7 @@ pub fn note_of_orientations(reencoded: &[Reencoded]) -> Option<String> {
     let images = if lost == 1 { "1 image has" } else { &format!("{lost} images have") };
     (lost > 0).then(|| {
         format!(
-            "{images} lost an EXIF orientation, which only unchanged image files keep: the pixels are not turned, and              exif_orientation of a loader turns them no more"
+            "{images} lost an EXIF orientation, which only unchanged image files keep: the pixels are not turned, and exif_orientation of a loader no longer turns them"
         )
     })
 }

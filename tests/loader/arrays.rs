@@ -360,7 +360,7 @@ fn arrays_of_any_type_of_numbers_are_their_values() {
     let batch = one("<u4", &[1], u32::MAX.to_le_bytes().to_vec()).unwrap();
     assert_eq!(batch.tensor::<i64>("x").unwrap().as_slice(), [4_294_967_295]);
     let error = one("<u8", &[1], vec![0xff; 8]).err().unwrap();
-    let text = "field x: its elements are <u8, whose values no tensor holds";
+    let text = "field x: its elements are <u8, which no tensor can hold";
     assert!(error.to_string().starts_with(text), "{error}");
     assert_eq!(error.field(), Some("x"));
 }

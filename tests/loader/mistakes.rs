@@ -30,7 +30,7 @@ fn by_file(path: &Path, text: &str) -> LoaderBuilder {
 #[test]
 fn a_second_normalize_is_refused_in_rust_and_toml() {
     let (_dir, path) = pictures();
-    let want = "output image: op 2 of the list: Normalize takes the image's own values, but gets what op 0 has \
+    let want = "output image: op 2 of the list: Normalize takes the image's own values, but gets values that op 0 has \
                 normalized (keep one of the two)";
     let flip = RandomHorizontalFlip::new(0.5).unwrap();
     let again = Normalize::new(IMAGENET.0, IMAGENET.1).unwrap();
@@ -115,7 +115,7 @@ fn a_pipeline_file_names_the_scale_of_constants() {
 #[test]
 fn an_image_mixed_without_its_label_is_refused_in_rust_and_toml() {
     let (_dir, path) = pictures();
-    let want = "output image: MixUp mixes the images, but no label alike: put MixUp, with the same \
+    let want = "output image: MixUp mixes the images, but no label has the same ops: put MixUp, with the same \
                 parameters, last in the list of one of label, or leave these out (`without`)";
     let mixed = || {
         let mixup = || ops![MixUp::new(0.2).unwrap()];
@@ -172,8 +172,7 @@ fn a_validation_folder_of_other_classes_is_refused() {
     let differences =
         "bee is missing, eel is not expected, cow is 1, expected 2, dog is 2, expected 3";
     let want = format!(
-        "{}: its classes are not those expected: {differences}; bring both to the same classes, or \
-         number them in a `classes.json`",
+        "{}: its classes differ from the expected ones: {differences}; use the same classes in both, or number them in a `classes.json`",
         less.display()
     );
     assert_eq!(refusal(expecting(&less, &names)), want);

@@ -138,7 +138,10 @@ fn arrays_whose_axes_are_not_known_are_not_pasted_into() {
     blended(&[6, 8]).build().unwrap();
     // Pictures are not mixed without their label.
     let error = refused(with(&[6, 8, 3]).pipeline("label", ops![]));
-    assert!(error.starts_with("output x: CutMix mixes the images, but no label alike"), "{error}");
+    assert!(
+        error.starts_with("output x: CutMix mixes the images, but no label has the same ops"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -182,7 +185,7 @@ fn features_are_mixed_without_an_image() {
     first(open(fields()).without("label").pipeline("x", ops![mixup()]));
     let alike = |output: &str, other: &str| {
         format!(
-            "output {output}: MixUp mixes this output, but no other one alike: put MixUp, with the same parameters, \
+            "output {output}: MixUp mixes this output, but no other output has the same ops: put MixUp, with the same parameters, \
              last in the list of one of {other}, or leave these out (`without`)"
         )
     };
@@ -197,8 +200,7 @@ fn features_are_mixed_without_an_image() {
     let error = refused(with(ops![cutmix()], ops![cutmix()]));
     assert_eq!(
         error,
-        "output x: CutMix pastes a rectangle of a picture, but no output is one: use MixUp, or name the axes of an \
-         array of pictures with `axes`, for example \"HWC\""
+        "output x: CutMix pastes a rectangle of an image, but no output has images: use MixUp, or name the axes of an array of images with `axes`, for example \"HWC\""
     );
 }
 
@@ -241,7 +243,7 @@ fn an_op_of_a_user_mixes_no_integers_of_labels_as_floats() {
     assert_eq!(
         error,
         "output label: op 0 of the list: Halves takes floats, whose type it keeps (put Convert or OneHot before it), or \
-         one i64, of which it makes f32 [3], but gets one i64 per sample, which it leaves as it is"
+         one i64, which becomes f32 [3], but gets one i64 per sample, which stays unchanged"
     );
     for list in [
         ops![Halves(Some((DType::F64, 3)))],

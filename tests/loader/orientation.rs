@@ -190,7 +190,7 @@ fn a_conversion_keeps_the_orientation_or_is_refused() -> Result<(), BoxError> {
             for source in [dataset.coco()?, dataset.masks()?] {
                 let error = convert(&source, &to, &options).unwrap_err().to_string();
                 assert!(
-                    error.contains("the EXIF orientation is 6, which would be lost"),
+                    error.contains("the EXIF orientation is 6, which re-encoding would lose"),
                     "{error}"
                 );
             }
@@ -380,7 +380,7 @@ fn labels_of_yolo_are_of_the_upright_picture_of_every_format() -> Result<(), Box
 #[test]
 fn a_conversion_keeps_the_orientation_of_every_format_or_is_refused() -> Result<(), BoxError> {
     use fuseloop::write::{ConvertOptions, ImageOptions, WriteMode, convert};
-    let lost = "the EXIF orientation is 6, which would be lost";
+    let lost = "the EXIF orientation is 6, which re-encoding would lose";
     for format in FORMATS {
         let picture = strangers().join(format.replace('N', "6"));
         let is_jpeg = format.ends_with("jpg");

@@ -131,7 +131,7 @@ fn what_can_t_be_shown_is_an_error() {
     let none = error(PreviewOptions::default(), &without);
     assert_eq!(none.to_string(), "no output has images; the outputs are label");
     let both = PreviewOptions { each_op: true, epochs: 2, ..Default::default() };
-    assert!(error(both, &loader).to_string().contains("take one of both"));
+    assert!(error(both, &loader).to_string().contains("drop one of the two options"));
     for (samples, epochs) in [(0, 1), (1, 0), (1000, 9)] {
         let found = error(PreviewOptions { samples, epochs, ..Default::default() }, &loader);
         assert_eq!(found.kind(), ErrorKind::Parameter, "{found}");
@@ -186,7 +186,9 @@ fn a_small_file_of_many_pixels_is_refused_before_it_is_decoded() {
     let error = loader.preview(&options).unwrap_err();
     let text = error.to_string();
     assert!(
-        text.contains("has 67125249 pixels, and one that is shown has at most 67108864"),
+        text.contains(
+            "has 67125249 pixels, and the maximum for an image that is shown is 67108864"
+        ),
         "{text}"
     );
     assert_eq!((error.kind(), error.sample()), (ErrorKind::Memory, Some(SampleId(0))));

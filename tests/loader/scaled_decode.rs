@@ -229,7 +229,7 @@ fn what_needs_the_pixels_of_the_whole_image_is_refused_beside_it() {
     let refused = |builder: LoaderBuilder| builder.build().unwrap_err().to_string();
     assert_eq!(
         refused(builder(&list, true).cache(Cache::memory(1 << 20))),
-        "scaled_decode changes pixels, and a cache stores whole images: set one of them alone"
+        "scaled_decode changes pixel values, but a cache stores whole images: use only one of the two"
     );
     let exact = refused(builder(&list, true).number_rule(NumberRule::Exact));
     assert!(exact.contains("NumberRule::Exact promises those of torchvision"), "{exact}");

@@ -583,7 +583,7 @@ fn declarations_that_do_not_fit_are_refused() {
         assert!(error.contains(want), "{error}");
     }
     let twice = loader(3, ops![CenterCrop::new(20).unwrap()]).targets("image", targets());
-    assert!(build_error(twice).contains("declared by one call"));
+    assert!(build_error(twice).contains("in one call"));
     let of_mask = Scenes::new(3).loader().targets("bbox", Targets::new());
     assert!(build_error(of_mask).contains("targets follow images; this is bytes"));
     let alone = loader(3, ops![CenterCrop::new(20).unwrap()]).without("image");
@@ -828,7 +828,7 @@ fn auto_targets_are_all_that_the_dataset_knows_of_its_objects() {
     let spec: fuseloop::Spec = "targets = 'auto'".parse().unwrap();
     assert_eq!(rows(spec.apply(open())).0, boxes);
     let error = build_error(Scenes::new(3).loader().auto_targets());
-    assert!(error.contains("says of none of its fields"), "{error}");
+    assert!(error.contains("marks no field as"), "{error}");
     let error = "targets = 'all'".parse::<fuseloop::Spec>().unwrap_err().to_string();
     assert!(error.contains("a table"), "{error}");
 }

@@ -1,4 +1,5 @@
-//! The shape of the repository: its modules, its unsafe code, the crates that it depends on, and the counts of its tests.
+//! The shape of the repository: its modules, its unsafe code, the crates that it depends on, the counts of its tests,
+//! and the words of its texts.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -6,3 +7,4 @@ mod counts;
 mod dependencies;
 mod layers;
 mod thread_modes;
+mod words;

@@ -257,6 +257,6 @@ fn a_stage_that_asks_its_own_engine_for_batches_gets_an_error() {
         let batches = own.get().unwrap().start(pass(&Arc::new(stage), 20, 7)).unwrap();
         assert_eq!(batches.map(Result::unwrap).count(), 3);
         assert_eq!(said.lock().unwrap().len(), 20, "each sample asks once");
-        assert!(said.lock().unwrap()[0].contains("make another loader"));
+        assert!(said.lock().unwrap()[0].contains("use another loader"));
     }
 }

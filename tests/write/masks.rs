@@ -286,7 +286,7 @@ fn options_for_images_leave_masks_as_they_are() {
         let path = dir.path().join(format!("smaller.{end}"));
         let error = convert(&source, &path, &options(image.clone())).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Parameter);
-        assert!(error.to_string().contains("let a Resize of the loader"), "{error}");
+        assert!(error.to_string().contains("by a Resize of the loader"), "{error}");
         assert!(!path.exists());
     }
 }

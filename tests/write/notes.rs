@@ -43,7 +43,7 @@ fn a_field_that_readers_get_as_another_type_has_a_note() {
     );
     let folder = notes("x/");
     assert_eq!(folder.len(), 1, "{folder:?}");
-    assert!(folder[0].starts_with("field depth: an array is a file of its own"), "{folder:?}");
+    assert!(folder[0].starts_with("field depth: an array becomes a separate file"), "{folder:?}");
     assert!(folder[0].contains("in the column depth_file_name"), "{folder:?}");
     assert_eq!(notes("x.beton"), [""; 0]);
     assert_eq!(notes("x.tfrecord"), [""; 0]);

@@ -369,6 +369,6 @@ fn images_are_not_made_smaller_than_their_boxes() {
     let options = ConvertOptions { image, ..ConvertOptions::default() };
     for name in ["a.beton", "a.tar"] {
         let error = convert(&coco(dir.path(), MIXED), dir.path().join(name), &options).unwrap_err();
-        assert!(error.to_string().contains("but not the boxes, keypoints and masks"), "{error}");
+        assert!(error.to_string().contains("but not their boxes, keypoints and masks"), "{error}");
     }
 }

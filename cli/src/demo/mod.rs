@@ -34,20 +34,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Draw some pictures, write them as a .beton file, load it, and show what came out.
+/// Generate test images, write them to a .beton file, and load it
 ///
-/// Needs no data and takes a few seconds. Saves a contact sheet of originals and what three epochs
-/// made of them.
+/// Needs no data and takes a few seconds. Saves a contact sheet of the originals and their augmentations in
+/// three epochs.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop demo
   fuseloop demo --out sheet.png --keep demo-files
   fuseloop bench demo-files/demo.beton")]
 pub(super) struct Args {
-    /// Where the contact sheet is saved, as a .png or a .jpg.
+    /// Contact sheet to write (.png or .jpg). An existing file is replaced.
     #[arg(long, short, default_value = "fuseloop-demo.png", value_parser = output::local())]
     out: PathBuf,
-    /// Keep the pictures and the .beton file in this folder, which must be new or empty.
+    /// Keep the images and .beton file in this new or empty folder
     #[arg(long, value_name = "DIR", value_parser = output::local())]
     keep: Option<PathBuf>,
 }
@@ -72,7 +72,7 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
     let drawing = Instant::now();
     let drawn = draw_all(&images)?;
     let took = drawing.elapsed().as_secs_f64();
-    let all = counted(u64::from(PER_CLASS) * CLASSES.len() as u64, "picture");
+    let all = counted(u64::from(PER_CLASS) * CLASSES.len() as u64, "image");
     say(&format!(
         "drew    {all} of {} classes, {} of JPEG, in {took:.2} s\n",
         CLASSES.len(),
@@ -91,13 +91,13 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
     save_sheet(&file, &args.out)?;
     let out = args.out.display().to_string();
     say(&format!(
-        "saved {}: each original, and what epochs 0, 1 and 2 made of it\n",
+        "saved {}: each original and its augmentations in epochs 0, 1 and 2\n",
         Escaped(&out)
     ))?;
     if args.keep.is_some() {
         say(&format!("kept  {}\n", Escaped(&file.display().to_string())))?;
     }
-    say(&format!("all of it in {:.1} s\n", start.elapsed().as_secs_f64()))
+    say(&format!("finished in {:.1} s\n", start.elapsed().as_secs_f64()))
 }
 
 /// Creates a new folder, or accepts an empty one: a stray image in it would become part of the dataset.

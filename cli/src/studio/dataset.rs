@@ -34,7 +34,7 @@ pub(super) struct Labels {
 
 /// The samples that a call asks for.
 enum Chosen {
-    /// All samples, of which there are so many.
+    /// All samples, with their number.
     All(u64),
     Some(Vec<u64>),
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// The advice on images that are too large.
 pub(super) const TOO_LARGE: &str =
-    "use smaller sizes in the studio: a loader makes larger images, up to its own limits";
+    "use smaller sizes in the studio: a loader makes larger images, within its own limits";
 
 /// An error of a call.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ fn about(op: &str, param: &str) -> Option<String> {
     let need = match param.need {
         ParamDefault::Required(example) => format!("for example {example}"),
         ParamDefault::Default(default) => format!("default {default}"),
-        ParamDefault::Optional => "may be left out".to_owned(),
+        ParamDefault::Optional => "optional".to_owned(),
     };
     Some(format!("{} takes {} ({need}): {}", param.name, param.kind, param.doc))
 }

@@ -61,7 +61,7 @@ impl Guard {
         if !same(token, &self.token) {
             return Err(Refusal::new(
                 403,
-                "the address lacks the token: open the one that `fuseloop studio` has printed",
+                "the address has no token: open the address that `fuseloop studio` printed",
             ));
         }
         match (request.method.as_str(), path.strip_prefix("api/")) {
@@ -76,7 +76,7 @@ impl Guard {
                 }
                 Ok(Asked::Call(call))
             }
-            _ => Err(Refusal::new(405, "files are read by GET, calls are made by POST")),
+            _ => Err(Refusal::new(405, "read files with GET and make calls with POST")),
         }
     }
 

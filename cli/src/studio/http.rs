@@ -26,12 +26,12 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Returns the only value of a header: `None` if it is absent, and an error if it is there twice.
+    /// Returns the only value of a header: `None` if it is absent, and an error if it occurs twice.
     pub(super) fn header(&self, name: &str) -> Result<Option<&str>, Refusal> {
         let mut values = self.headers.iter().filter(|(known, _)| known == name);
         let value = values.next().map(|(_, value)| value.as_str());
         if values.next().is_some() {
-            return Err(Refusal::new(400, format!("the header {name} is there twice")));
+            return Err(Refusal::new(400, format!("the header {name} occurs twice")));
         }
         Ok(value)
     }
@@ -155,9 +155,10 @@ fn body_length(request: &Request) -> Result<usize, Refusal> {
     let length = length.parse::<usize>().ok().filter(|_| digits);
     match length {
         None => Err(Refusal::new(400, "the length of the body is not a number")),
-        Some(length) if length > MOST_BODY => {
-            Err(Refusal::new(413, format!("the body has {length} bytes, the most is {MOST_BODY}")))
-        }
+        Some(length) if length > MOST_BODY => Err(Refusal::new(
+            413,
+            format!("the body has {length} bytes, and the maximum is {MOST_BODY}"),
+        )),
         Some(length) => Ok(length),
     }
 }

@@ -12,7 +12,7 @@ pub(super) const MOST_PIXELS: u64 = 1 << 24;
 pub(super) const MOST_GRID: u64 = 1 << 27;
 /// The most pixels of the images after each op of a sample.
 const MOST_STEPS: u64 = 1 << 26;
-/// The most bytes that the threads of a grid hold.
+/// The maximum number of bytes that the threads of a grid hold.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// Returns the pixels of the largest image that the ops make of a sample; 0 if the stored one is as large.

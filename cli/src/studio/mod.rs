@@ -39,26 +39,26 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Show a pipeline live, on a local page: change its ops and see what they make of the samples.
+/// Edit a pipeline on a local web page, with live samples
 ///
-/// The page is served on this machine alone, at an address with a random token. It reads the dataset and the pipeline
-/// file that are named here, and writes the pipeline file when you save; no other file.
+/// The server listens only on this machine, at an address with a random token. It reads the dataset and the
+/// pipeline file, and writes only the pipeline file, when you save.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop studio photos/
   fuseloop studio train.beton --pipeline imagenet.toml
   fuseloop studio coco/annotations/instances_val2017.json --pipeline detection.toml --port 8800")]
 pub(super) struct Args {
-    /// The dataset.
+    /// Dataset to show
     dataset: PathBuf,
-    /// The pipeline file, which is read and saved; one that does not exist is made when you save.
+    /// Pipeline file to read and save (created on saving if missing)
     #[arg(long, short, value_name = "FILE.toml", value_parser = output::local())]
     pipeline: Option<PathBuf>,
-    /// The port; a free one if not given.
+    /// Port, or 0 for a free one
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// The address to serve at. Any but the loopback lets other machines see the dataset and change the pipeline file,
-    /// if they know the token, which crosses the network unencrypted.
+    /// Address to listen on. At any but a loopback address, other machines that know the token can see the
+    /// dataset and change the pipeline file, and the token crosses the network unencrypted.
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     host: IpAddr,
     #[command(flatten)]
@@ -93,11 +93,11 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     };
     if !address.ip().is_loopback() {
         note(
-            "other machines can reach this address: who knows the token sees the dataset and can change the pipeline file, and the token crosses the network unencrypted",
+            "other machines can reach this address: anyone with the token can see the dataset and change the pipeline file, and the token crosses the network unencrypted",
         );
     }
     say(&format!(
-        "studio: http://{shown}/{}/\nOpen it in a browser; Ctrl-C ends the server.\n",
+        "studio: http://{shown}/{}/\nOpen it in a browser; Ctrl-C stops the server.\n",
         guard.token()
     ))?;
     let session = Session::new(&args.dataset, dataset, source, (args.pipeline.clone(), text));

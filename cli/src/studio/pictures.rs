@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// The most bytes of decoded images.
+/// The maximum size of the decoded images in bytes.
 const MOST_BYTES: usize = 256 << 20;
 
 /// A decoded image.

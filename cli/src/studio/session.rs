@@ -46,7 +46,7 @@ const MOST_LOADERS: usize = 3;
 
 /// The most places that are tried for an op: what it can't follow stands at the end of a list.
 const MOST_PLACES: usize = 16;
-/// The most bytes of the batches of an epoch.
+/// The maximum size of the batches of an epoch in bytes.
 const MOST_BATCH_BYTES: u64 = 4 << 30;
 
 /// The limit of a loader whose samples are shown one by one, so that no batch is made.
@@ -299,7 +299,7 @@ impl Prepared {
         found.map(String::as_str).ok_or_else(|| {
             Fault::plain(
                 "no field of this dataset is read as images",
-                "`[fields]` names the ops of each field; an array of bytes becomes an image by them",
+                "`[fields]` lists the ops of each field; ops turn an array of bytes into an image",
             )
         })
     }
@@ -323,7 +323,7 @@ impl Prepared {
         }
     }
 
-    /// Returns what decides how images are decoded, beside the ops: the settings of the text.
+    /// Returns the settings of the text that decide, with the ops, how images are decoded.
     pub(super) fn decoding(&self, output: &str) -> String {
         let settings = self.spec.settings();
         format!(

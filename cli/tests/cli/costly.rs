@@ -22,14 +22,14 @@ fn costly_images_are_told_with_what_makes_them_cheaper() {
     encoder.set_color(png::ColorType::Rgb);
     encoder.write_header().unwrap().write_image_data(&[9; 27]).unwrap();
 
-    let progressive = "of 5 images looked at, 2 are progressive JPEGs, or of a rare kind, which are \
-                       decoded whole for every window: ";
+    let progressive = "2 of 5 checked images are progressive or rare JPEGs, which are decoded \
+                       completely for every window: ";
     let index = stdout_of(dir.path(), &["index", "photos"]);
     assert!(index.contains(progressive) && index.contains("`fuseloop recut`"), "{index}");
-    assert!(index.contains("of 5 images looked at, 1 are PNGs, "), "{index}");
+    assert!(index.contains("1 of 5 checked images are PNGs, "), "{index}");
     let written = stdout_of(dir.path(), &["write", "photos", "plain.beton"]);
     assert!(written.contains(progressive) && !written.contains("are PNGs"), "{written}");
     let tiled = ["write", "photos", "tiled.beton", "--write-mode", "tiled"];
     let tiled = stdout_of(dir.path(), &tiled);
-    assert!(!tiled.contains("looked at"), "{tiled}");
+    assert!(!tiled.contains("checked images"), "{tiled}");
 }

@@ -222,7 +222,10 @@ fn what_can_not_be_meant_is_refused() {
         let error = refusal(builder).to_string();
         assert!(error.contains(words) && !error.contains('\n'), "{error}");
     };
-    says(naming(&path, "cuda:0", "cuda:1"), "both cuda:0 and cuda:1 in ToDevice: a loader has one");
+    says(
+        naming(&path, "cuda:0", "cuda:1"),
+        "both cuda:0 and cuda:1 in ToDevice: a loader has only one",
+    );
     says(naming(&path, "auto", "auto").device("gpu"), "expected cpu, auto, cuda or cuda:N");
     says(naming(&path, "auto", "auto").device_batches(0), "0 batches on the device");
     let list = || ops![crop(), Normalize::imagenet()];

@@ -134,14 +134,14 @@ fn an_error_names_the_cause_and_the_next_step() {
     fs::write(path.join("head.csv"), "path,label\n").unwrap();
     fs::write(path.join("hello.txt"), "hello").unwrap();
     for (args, message, help) in [
-        (&["info", "none.beton"][..], "none.beton: No such file", "what can be opened"),
+        (&["info", "none.beton"][..], "none.beton: No such file", "lists the kinds of datasets"),
         (
             &["info", "empty"],
             "no .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif or .tiff file",
-            "what can be opened",
+            "lists the kinds of datasets",
         ),
-        (&["bench", "none-*.tar"], "none-*.tar: no file matches", "what can be opened"),
-        (&["convert", "text.tar", "x.beton"], "text.tar", "what can be opened"),
+        (&["bench", "none-*.tar"], "none-*.tar: no file matches", "lists the kinds of datasets"),
+        (&["convert", "text.tar", "x.beton"], "text.tar", "lists the kinds of datasets"),
         (
             &["bench", "text.beton"],
             "text.beton: not a .beton file: version",
@@ -158,7 +158,7 @@ fn an_error_names_the_cause_and_the_next_step() {
             "no .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif or .tiff file",
             "convert them to JPEG",
         ),
-        (&["write", "nothing", "x.beton"], "nothing", "nothing has this name"),
+        (&["write", "nothing", "x.beton"], "nothing", "no such file or folder"),
         (
             &["write", "wide.csv", "x.beton"],
             "line 2: 3 columns, expected 2 (path, label): quote",
@@ -174,21 +174,21 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["index", "text.beton"], "a .beton file and a table need none", ""),
         (&["info", "hello.txt"], "hello.txt: not a .beton file: it ends", "is it a .beton file?"),
         (&["info", "hello.txt"], "its extension is not one of .tar, .tfrecord, .csv", ""),
-        (&["convert", "photos.beton", "x.parquet"], "x.parquet\": no format has this", ""),
+        (&["convert", "photos.beton", "x.parquet"], "x.parquet\": unknown extension", ""),
         (
             &["convert", "photos.beton", "x.beton", "--max-samples", "3"],
-            "`--max-samples` is for tar and TFRecord shards, and x.beton names none",
+            "`--max-samples` is only for tar and TFRecord shards, and x.beton names none",
             "x-{000000}.tar; `fuseloop subset`",
         ),
-        (&["convert", "photos.beton", "x/", "--shards", "3"], "`--shards` is for tar", "x-{0"),
+        (&["convert", "photos.beton", "x/", "--shards", "3"], "`--shards` is only for tar", "x-{0"),
         (
             &["convert", "photos.beton", "x-{00}-of-{N}.tfrecord"],
-            "{N} needs a number of shards",
+            "{N} needs a known number of shards",
             "give `--shards`, or `--max-samples`",
         ),
         (
             &["info", "photos.beton", "--custom", "typo=24:8"],
-            "photos.beton: no field named typo, the fields are image, label",
+            "photos.beton: no field named typo; available: image, label",
             "user-defined field",
         ),
         (
@@ -210,12 +210,20 @@ fn an_error_names_the_cause_and_the_next_step() {
             "tiled",
         ),
         (&["recut", "none", "x"], "none: No such file", "check the path"),
-        (&["recut", "photos", "photos"], "which is to be re-cut", "another path"),
-        (&["recut", "photos", "photos/cat/new"], "choose a folder outside", "another path"),
-        (&["recut", "photos", "text.beton"], "text.beton\" is a file", "name a folder"),
-        (&["recut", "photos", "."], "is not empty", "`--force` replaces files of the same names"),
+        (&["recut", "photos", "photos"], "is inside the input", "inputs are never modified"),
+        (
+            &["recut", "photos", "photos/cat/new"],
+            "choose a folder outside",
+            "inputs are never modified",
+        ),
+        (&["recut", "photos", "text.beton"], "text.beton\" is a file", "choose a folder"),
+        (&["recut", "photos", "."], "is not empty", "`--force` overwrites files of the same names"),
         (&["recut", "photos.beton", "text.beton"], "already exists", "`--force` overwrites it"),
-        (&["recut", "photos.beton", "photos.beton"], "another name", "another path"),
+        (
+            &["recut", "photos.beton", "photos.beton"],
+            "is the input file",
+            "inputs are never modified",
+        ),
         (&["recut", "photos.beton", "photos"], "is a directory", "name a file"),
         (
             &["recut", "text.beton", "x.beton"],
@@ -295,7 +303,7 @@ fn an_output_that_the_command_reads_is_refused() {
     for args in cases {
         let (code, errors) = refused(path, &args);
         assert_eq!(code, 1, "{args:?}: {errors}");
-        assert!(errors.contains("choose another path for the output"), "{args:?}: {errors}");
+        assert!(errors.contains("choose a different output path"), "{args:?}: {errors}");
         assert!(read() == before, "{args:?}");
     }
     assert!(!path.join("photos/new").exists() && !path.join("photos/sheet.png").exists());
@@ -525,7 +533,7 @@ fn a_quiet_command_leaves_out_notes_and_says_what_was_asked_for() {
         assert!(output.status.success() && !output.stdout.is_empty());
         String::from_utf8(output.stderr).unwrap()
     };
-    assert!(run(&[]).contains("note: the environment names rank 3 of 8"));
+    assert!(run(&[]).contains("note: the environment sets rank 3 of 8"));
     assert_eq!(run(&["--quiet"]), "");
     assert_eq!(run(&["-q"]), "");
 }

@@ -96,7 +96,7 @@ fn a_rank_in_the_environment_is_said_not_to_be_read() {
     };
     let errors = bench(&[("RANK", "3"), ("WORLD_SIZE", "8")]);
     assert!(
-        errors.contains("note: the environment names rank 3 of 8, which is not read"),
+        errors.contains("note: the environment sets rank 3 of 8, which is ignored"),
         "{errors}"
     );
     assert!(errors.contains("`--rank 3 --world 8`") && errors.lines().count() == 1, "{errors}");
@@ -196,7 +196,7 @@ fn verify_finds_nothing_in_a_whole_file() {
         "photos.beton: 6 samples checked in ",
         " samples/s, ",
         " MB/s\n12 values, ",
-        " read, 6 pictures decoded\nno damage found\n",
+        " read, 6 images decoded\nno damage found\n",
     ] {
         assert!(text.contains(word), "{word}:\n{text}");
     }

@@ -19,7 +19,7 @@ fn explain_shows_the_plan_its_costs_and_its_code() {
         "ColorJitter",
         "predicted",
         "ends here: it stores the batch",
-        "only what RandomResizedCrop asks for: ",
+        "only the part that RandomResizedCrop needs: ",
         "mean of 2 samples: read ",
         "of decode, estimated: entropy decoding ",
         "the same windows of 2 images, stored as\n    JPEG ",
@@ -95,7 +95,7 @@ fn preview_shows_samples_by_epochs_or_by_ops() {
     for command in [&["preview", "photos.beton"][..], &["demo"]] {
         let (code, errors) = refused(path, &[command, &["-o", "a.b.Gif"]].concat());
         assert_eq!(code, 1);
-        let wanted = "a.b.Gif: pictures are not saved as .gif; available: .png, .jpg, .jpeg";
+        let wanted = "a.b.Gif: images cannot be saved as .gif; available: .png, .jpg, .jpeg";
         assert!(errors.contains(wanted), "{errors}");
     }
     let (code, errors) = refused(path, &["preview", "photos.beton", "--field", "picture"]);
@@ -239,7 +239,7 @@ fn a_smaller_scale_is_said_beside_the_stored_size() {
     assert!(text.contains("  stored 40x47, decoded rows 0..40, columns 0..47\n"), "{text}");
     let explain = ["explain", "photos.beton", "-p", "p.toml", "-n", "6"];
     let text = stdout_of(path, &explain);
-    assert!(text.contains(" % of the pixels, 33 % of the pictures at a smaller scale\n"), "{text}");
+    assert!(text.contains(" % of the pixels, 33 % of the images at a smaller scale\n"), "{text}");
     let json = stdout_of(path, &[&explain[..], &["--json"]].concat());
     let json: Value = serde_json::from_str(&json).unwrap();
     let smaller = json["images"][0]["measured"]["decoded_smaller"].as_f64().unwrap();

@@ -100,7 +100,7 @@ pub enum RunError {
     },
     /// A thread of the engine waits for a batch of it: a stage that asks for batches of its own engine.
     #[error(
-        "a function that a loader calls on its threads asks that loader for a batch, and the thread would wait for itself: make another loader for the function, or take samples from the dataset"
+        "a function that runs on a loader's threads requests a batch of the same loader, which would wait forever: use another loader in the function, or take samples from the dataset"
     )]
     OwnThread,
     /// The engine was dropped.

@@ -366,7 +366,7 @@ impl OpArgs<'_> {
         let antialias = self.if_given("antialias", Self::bool)?;
         let antialiased = antialias.map_or(interpolation, |is_so| interpolation.antialias(is_so));
         if antialias == Some(true) && interpolation != antialiased {
-            let found = "true, beside an aliased interpolation";
+            let found = "true, together with an aliased interpolation";
             let expected = "false, or the interpolation without \"-aliased\"";
             return Err(ParamError::new(self.owner, "antialias", found, expected).into());
         }

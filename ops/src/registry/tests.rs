@@ -377,7 +377,7 @@ fn sizes_are_read_as_torchvision_reads_them() {
     assert_eq!(shown("Resize", &long), format!("[{expected:?}]"));
     assert_eq!(
         message(op_of("Resize", &[("size", numbers([100, 50])), ("side", "long".into())])),
-        "Resize: side is long, expected a size of one number beside it"
+        "Resize: side is long, expected a size of one number with it"
     );
 }
 
@@ -573,6 +573,6 @@ fn interpolations_have_torchvisions_names_and_meanings() {
         assert_eq!(list(&[("interpolation", SpecValue::from(number))]), of(meant));
     }
     let error = list(&[word("bicubic-aliased"), antialias(true)]).unwrap_err();
-    assert!(error.contains("antialias is true, beside an aliased interpolation"), "{error}");
+    assert!(error.contains("antialias is true, together with an aliased interpolation"), "{error}");
     assert!(list(&[("interpolation", SpecValue::from(1))]).is_err());
 }

@@ -1,4 +1,4 @@
-"""torch, imported when it is first needed, and its element types beside those of NumPy."""
+"""torch, imported when it is first needed, and its element types besides those of NumPy."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Reader:
         page_size: The size of a page in bytes.
         field_names: The names of the fields.
         handlers: The fields by their names.
-        custom_fields: Those whose classes the loader was told.
+        custom_fields: Those whose classes were passed to the loader.
         metadata: The row of each sample, an array with one field ``f0``, ``f1``, ... for each field.
         alloc_table: The address and the size of everything that samples hold outside of their rows.
     """

@@ -41,7 +41,7 @@ class DatasetWriter:
         fname: The file. One that exists is replaced.
         fields: The fields, by their names and in their order.
         page_size: The size of a page, a power of two of 2 MiB or more; no sample can be larger.
-        num_workers: The number of processes that read samples; below 1 one a core.
+        num_workers: The number of processes that read samples; below 1 one per core.
     """
 
     def __init__(

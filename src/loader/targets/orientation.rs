@@ -84,17 +84,16 @@ mod tests {
         };
         assert_eq!(
             error(None, None),
-            "the EXIF orientation of the image is 6, and it has targets: set `exif_orientation` to true if they are of \
-             the upright picture, as most tools show it, or to false if they are of the pixels as stored"
+            "the EXIF orientation of the image is 6, and it has targets: set `exif_orientation` to true if they refer to the upright image, as most tools show it, or to false if they refer to the stored pixels"
         );
         assert_eq!(
             error(Some(UPRIGHT), Some(false)),
-            "the EXIF orientation of the image is 6, and its annotations are of the upright picture, 40x20: set \
+            "the EXIF orientation of the image is 6, and its annotations refer to the upright image, 40x20: set \
              `exif_orientation` to true"
         );
         assert_eq!(
             error(Some(STORED), Some(true)),
-            "the EXIF orientation of the image is 6, and its annotations are of the pixels as stored, 20x40: set \
+            "the EXIF orientation of the image is 6, and its annotations refer to the stored pixels, 20x40: set \
              `exif_orientation` to false, or remove the orientation from the file"
         );
     }

@@ -24,7 +24,7 @@ pub enum TargetCause {
     /// An image is not stored upright, and nothing says which picture its targets are of.
     #[error(
         "the EXIF orientation of the image is {orientation}, and it has targets: set `exif_orientation` to true if they \
-         are of the upright picture, as most tools show it, or to false if they are of the pixels as stored"
+         refer to the upright image, as most tools show it, or to false if they refer to the stored pixels"
     )]
     Orientation {
         /// The EXIF orientation, from 2 to 8.
@@ -32,8 +32,7 @@ pub enum TargetCause {
     },
     /// The annotations are of the upright picture, and the image is not turned.
     #[error(
-        "the EXIF orientation of the image is {orientation}, and its annotations are of the upright picture, \
-         {annotated}: set `exif_orientation` to true"
+        "the EXIF orientation of the image is {orientation}, and its annotations refer to the upright image, {annotated}: set `exif_orientation` to true"
     )]
     OfUpright {
         /// The EXIF orientation, from 5 to 8.
@@ -43,8 +42,7 @@ pub enum TargetCause {
     },
     /// The annotations are of the stored pixels, and the image is turned.
     #[error(
-        "the EXIF orientation of the image is {orientation}, and its annotations are of the pixels as stored, \
-         {annotated}: set `exif_orientation` to false, or remove the orientation from the file"
+        "the EXIF orientation of the image is {orientation}, and its annotations refer to the stored pixels, {annotated}: set `exif_orientation` to false, or remove the orientation from the file"
     )]
     OfStored {
         /// The EXIF orientation, from 5 to 8.

@@ -148,8 +148,7 @@ fn keypoint_values(json: &mut CocoJson) -> Option<usize> {
     let wrong: Vec<CocoObject> = wrong.collect();
     for CocoObject { id, image_id, keypoints, .. } in wrong {
         let problem = format!(
-            "annotation {} of image {}: `keypoints` has {} numbers, expected x, y and visibility of {} points, as many \
-             as other objects have",
+            "annotation {} of image {}: `keypoints` has {} numbers, expected x, y and visibility of {} points, like the other objects",
             json.texts.shown(id),
             json.texts.shown(image_id),
             keypoints.map_or(0, |range| range.len()),
@@ -292,7 +291,7 @@ impl Order {
         }
         if let Some(first) = unknown.first() {
             warn(format_args!(
-                "{}: {} of {} annotations are of no image that is listed, and are left out: {first}",
+                "{}: {} of {} annotations belong to no listed image and are skipped: {first}",
                 Escaped(&path.to_string_lossy()),
                 unknown.count(),
                 json.annotation_count,

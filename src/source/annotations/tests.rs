@@ -387,7 +387,7 @@ fn annotations_of_images_that_are_not_listed_are_left_out_with_a_warning() {
     let path = dir.path().to_string_lossy();
     let own: Vec<_> = warnings.iter().filter(|warning| warning.contains(&*path)).collect();
     assert_eq!(own.len(), 1, "{own:?}");
-    assert!(own[0].contains("2 of 4 annotations are of no image that is listed"), "{own:?}");
+    assert!(own[0].contains("2 of 4 annotations belong to no listed image"), "{own:?}");
     assert!(own[0].contains("annotation number 3: 1, expected an object"), "{own:?}");
 }
 

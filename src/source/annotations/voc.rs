@@ -203,7 +203,7 @@ impl Sample {
         let found = list(annotations, &[XML], limits)?;
         if found.is_empty() {
             let reason = "no .xml file found: expected JPEGImages and Annotations, images and annotations, or both \
-                          kinds of files beside each other";
+                          kinds of files next to each other";
             return Err(AnnotationError::damaged(annotations, reason));
         }
         let files = list(images, IMAGES, limits)?;

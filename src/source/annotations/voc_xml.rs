@@ -164,7 +164,7 @@ impl Parser {
             return Err(format!("byte {at}: <{name}>, expected one <annotation> of Pascal VOC"));
         }
         if self.open.len() == MOST_DEPTH {
-            return Err(format!("byte {at}: more than {MOST_DEPTH} elements in each other"));
+            return Err(format!("byte {at}: more than {MOST_DEPTH} nested elements"));
         }
         if element == Element::Object {
             if self.objects.len() as u64 == MOST_OBJECTS {
@@ -218,7 +218,7 @@ impl Parser {
             }
             Element::Annotation | Element::Size | Element::Box | Element::Other => true,
         };
-        if is_new { Ok(()) } else { Err(self.wrong(element, "is there twice, expected one")) }
+        if is_new { Ok(()) } else { Err(self.wrong(element, "occurs twice, expected once")) }
     }
 
     fn add(&mut self, text: &[u8]) {

@@ -185,7 +185,7 @@ impl FixedLength {
         let file_name = path.file_name().unwrap_or_default().to_string_lossy();
         let not_images = || {
             let reason = "expected a file of images, such as train-images-idx3-ubyte: its labels are read from \
-                          the file beside it";
+                          the file next to it";
             FixedLengthError::named(path, reason)
         };
         let name = IdxName::parse(&file_name).ok_or_else(not_images)?;
@@ -353,7 +353,7 @@ fn labels_beside(
     let mut paths = names.map(|(separator, end, is_packed)| path(separator, end, is_packed));
     paths.find(|path| path.is_file()).ok_or_else(|| {
         let file = images.file_name().unwrap_or_default().to_string_lossy();
-        let reason = format!("it has the labels of {file}, and belongs beside it");
+        let reason = format!("it has the labels of {file}, and belongs next to it");
         FixedLengthError::missing(path(separator, "idx1-ubyte", is_packed), reason)
     })
 }

@@ -91,7 +91,7 @@ impl ListedFiles {
             let hint =
                 reasons.find(|reason| reason.contains("a build of fuseloop") || *reason == BESIDE);
             let hint = match hint {
-                Some(BESIDE) => Some("images beside the class folders".to_owned()),
+                Some(BESIDE) => Some("images next to the class folders".to_owned()),
                 Some(hint) => Some(hint.to_owned()),
                 None => of_other_format(&self.ignored),
             };
@@ -174,7 +174,7 @@ fn flat_guess(list: &ListedFiles, table: Option<PathBuf>) -> Option<String> {
     if let Some(table) = table {
         let table = shown(&table);
         return Some(format!(
-            "a table {table} lies beside the images: open the table by its name, or {choose}"
+            "a table {table} lies next to the images: open the table by its name, or {choose}"
         ));
     }
     let classes = list.classes.len();
@@ -252,7 +252,7 @@ fn folders_guess(list: &ListedFiles, tables: &[PathBuf]) -> Option<String> {
         format!("set `label` to `none` to open the images without labels, or {as_classes}");
     match beside {
         Some(table) => Some(format!(
-            "all images are in the folder {}, and a table {} lies beside it: open the table by its name, or {choose}",
+            "all images are in the folder {}, and a table {} lies next to it: open the table by its name, or {choose}",
             names(&used),
             shown(table)
         )),

@@ -48,7 +48,7 @@ pub struct Ignored {
 }
 
 /// The reason why an image beside the class folders is left out.
-pub(super) const BESIDE: &str = "beside the class folders, not in one";
+pub(super) const BESIDE: &str = "next to the class folders, not in one";
 
 /// The most extensions that are counted, and the longest of them in bytes; others count as none.
 const MOST_EXTENSIONS: usize = 1000;
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(
             reasons,
             [
-                "beside the class folders, not in one",
+                "next to the class folders, not in one",
                 image_names::why_not(None).unwrap(),
                 "its name begins with a dot"
             ]

@@ -213,7 +213,7 @@ impl Folder {
             let (noun, verb) =
                 if ignored.beside == 1 { ("image lies", "is") } else { ("images lie", "are") };
             warn(format_args!(
-                "{name}: {} {noun} beside the class folders and {verb} not read: move them into a class folder, or set `label` to \
+                "{name}: {} {noun} next to the class folders and {verb} not read: move them into a class folder, or set `label` to \
                  `none` to open all images without labels",
                 ignored.beside
             ));

@@ -214,7 +214,7 @@ fn without_index(table: &Path, mut cells: Cells) -> Cells {
     let is_unnamed = cells.names.len() > 1 && cells.names[0].is_empty();
     if is_unnamed && cells.lines.iter().enumerate().all(is_number) {
         warn(format_args!(
-            "{}: the first column has no name and counts the lines from 0, as pandas writes its index: it is left out",
+            "{}: the first column has no name and counts the lines from 0, as pandas writes its index: it is skipped",
             table.display()
         ));
         cells.names.remove(0);

@@ -682,7 +682,7 @@ fn labels_that_would_be_a_guess_are_refused() {
     };
     for (files, words) in [
         (&["ILSVRC2012_val_1.JPEG", "ILSVRC2012_val_2.JPEG"][..], "have \"ILSVRC2012\" before `_`"),
-        (&["images/1.jpg", "images/2.jpg", "labels.csv"], "a table labels.csv lies beside it"),
+        (&["images/1.jpg", "images/2.jpg", "labels.csv"], "a table labels.csv lies next to it"),
         (&["images/1.jpg", "images/2.jpg"], "would be the only class"),
         (
             &["train/a/1.jpg", "val/a/1.jpg", "test/a/1.jpg"],
@@ -691,7 +691,7 @@ fn labels_that_would_be_a_guess_are_refused() {
         (&["train2017/1.jpg", "annotations/x.txt"], "are splits"),
         (&["train/1.jpg", "test/1.jpg", "unlabeled/1.jpg"], "are splits"),
         (&["a/1.jpg", "a/metadata.parquet", "b/2.jpg"], "a/metadata.parquet may list the images"),
-        (&["cat_1.jpg", "dog_2.jpg", "train.csv"], "a table train.csv lies beside the images"),
+        (&["cat_1.jpg", "dog_2.jpg", "train.csv"], "a table train.csv lies next to the images"),
     ] {
         let dir = tree(files);
         let message = open(dir.path()).unwrap_err().to_string();
@@ -754,7 +754,7 @@ fn pictures_that_are_not_read_are_counted_and_warned_of_once() {
         "{warnings:?}"
     );
     assert!(
-        warnings[1].contains("1 image lies beside the class folders and is not read"),
+        warnings[1].contains("1 image lies next to the class folders and is not read"),
         "{warnings:?}"
     );
     let saved = tempfile::NamedTempFile::new().unwrap();

@@ -77,7 +77,7 @@ pub(in crate::source) fn save(
     index: &ShardIndex,
 ) -> Result<u64, BoxError> {
     let path = beside(&shard.location).ok_or_else(|| {
-        format!("{}: an index can only be written beside a local file", shard.location)
+        format!("{}: an index can only be written next to a local file", shard.location)
     })?;
     let bytes = encode(shard, kind, index)?;
     let written = atomic_file::write(&path, &bytes);

@@ -38,7 +38,7 @@ pub enum ConvertCause {
     },
     /// No format has the destination's extension.
     #[error(
-        "{path:?}: no format has this extension; .beton, .tar and .tfrecord have one, and a name that ends with / is a folder"
+        "{path:?}: unknown extension: use .beton, .tar or .tfrecord, or end the name with / for a folder"
     )]
     Extension {
         /// The destination.
@@ -77,13 +77,13 @@ pub enum ConvertCause {
         reason: String,
     },
     /// The new file would replace one that is read.
-    #[error("{path:?} is an input of this command: choose another output name")]
+    #[error("{path:?} is an input of this command: choose a different output")]
     Same {
         /// The path.
         path: PathBuf,
     },
     /// The new folder would be inside a folder that is read, or contain a file that is read.
-    #[error("output {dst:?} and input {src:?} are inside one another: choose a separate output")]
+    #[error("output {dst:?} overlaps input {src:?}: choose a different output")]
     Inside {
         /// The folder or file that is read.
         src: PathBuf,

@@ -180,7 +180,7 @@ fn part(parts: &Path, unit: usize) -> PathBuf {
 }
 
 /// Why a folder is not replaced.
-const FOREIGN: &str = "no conversion wrote this file, and only a folder that one wrote is replaced: choose another folder, or delete this one first";
+const FOREIGN: &str = "this file is not from a conversion, and only folders that a conversion wrote are replaced: choose another folder, or delete this one first";
 
 /// Lists a folder: each path, and whether it is a folder itself.
 fn entries(dir: &Path) -> Result<Vec<(PathBuf, bool)>, ConvertCause> {

@@ -268,7 +268,7 @@ impl<'a> Journal<'a> {
         Some(if !is_ours {
             Err("not a conversion journal of this version".to_owned())
         } else if differs("source", &print.source) {
-            Err("an interrupted conversion is of another source, or the source has changed"
+            Err("an interrupted conversion has another source, or the source has changed"
                 .to_owned())
         } else if differs("options", &print.options) {
             let before = header["options"].as_str().unwrap_or_default();

@@ -324,8 +324,7 @@ impl<'a> DatasetConversion<'a> {
                 "several ranks need the number of shards, so that each knows its own: set shards"
             }
             _ if image.max_resolution.is_some() && self.has_positions => {
-                "max_resolution makes images smaller, but not the boxes, keypoints and masks that belong to them: leave \
-                 it out, and let a Resize of the loader make both smaller"
+                "max_resolution downscales images, but not their boxes, keypoints and masks: leave it out, and resize both by a Resize of the loader"
             }
             _ if form == OutputFormat::Folder && is_compressed(&self.dst) => {
                 "compressed shards are not written: they can't be read in any order"

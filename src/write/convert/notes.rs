@@ -34,8 +34,7 @@ fn in_tar(field: &FieldSpec, member: &str) -> Option<String> {
     let name = Escaped(&field.name);
     (field.kind == FieldKind::Float).then(|| {
         format!(
-            "field {name}: floats of 64 bits are stored as decimal text, every bit of them, in members .{member}, which \
-             readers take for text: declare the field as a float where the shards are read"
+            "field {name}: floats of 64 bits are stored exactly, as decimal text in members .{member}, which readers take for text: declare the field as a float when you read the shards"
         )
     })
 }
@@ -50,7 +49,7 @@ fn in_folder(fields: &[FieldSpec]) -> Vec<String> {
         let name = Escaped(&field.name);
         let file = |what: &str| {
             Some(format!(
-                "field {name}: {what} is a file of its own, and metadata.jsonl has its name in the column \
+                "field {name}: {what} becomes a separate file, and metadata.jsonl has its name in the column \
                  {name}_file_name: readers get the name; .beton and shards keep the type"
             ))
         };
@@ -58,7 +57,7 @@ fn in_folder(fields: &[FieldSpec]) -> Vec<String> {
             FieldKind::NdArray { .. } => file("an array"),
             FieldKind::TorchTensor { .. } => file("a tensor"),
             FieldKind::RgbImage | FieldKind::BitPlaneImage if Some(index) != first => {
-                file("an image beside the first")
+                file("an image after the first")
             }
             _ => None,
         }

@@ -481,7 +481,7 @@ fn a_link_in_a_folder_is_not_followed_out_of_it() {
     std::os::unix::fs::symlink(&other, dst.join("00001")).unwrap();
     let options = ConvertOptions { overwrite: true, ..limits(0, 0, 0) };
     let error = convert(&classes(5), &dst, &options).unwrap_err().to_string();
-    assert!(error.contains("no conversion wrote this file"), "{error}");
+    assert!(error.contains("this file is not from a conversion"), "{error}");
     assert!(files(&other).is_empty());
 }
 
@@ -985,10 +985,7 @@ fn a_destination_that_is_the_source_or_lies_one_in_the_other_is_refused() {
     let options = ConvertOptions { overwrite: true, ..limits(0, 0, 0) };
     let refused = |source: &dyn Source, dst: &str| {
         let message = convert(source, path.join(dst), &options).map(drop).unwrap_err().to_string();
-        assert!(
-            message.contains("separate") || message.contains("another output"),
-            "{dst}: {message}"
-        );
+        assert!(message.contains("choose a different output"), "{dst}: {message}");
         assert!(files(path) == before, "{dst}");
     };
     let mut same = vec!["photos", "photos/", "photos/cat/..", "photos/cat", "photos/new/x", "./"];

@@ -82,7 +82,7 @@ fn a_cursor_of_something_else_is_refused_by_name() {
     is_of(message(builder(&path).without("label")), "plan");
     assert_eq!(
         message(builder(&path).batch_size(5)),
-        "the cursor is at row 6 of the epoch, which is not between two batches of 5 rows: keep batch size times ranks as it was"
+        "the cursor is at row 6 of the epoch, which is not between two batches of 5 rows: keep the product of batch size and ranks unchanged"
     );
     assert!(message(builder(&path).batch_size(4)).contains("batches of 4 rows"));
     // The cursor is between two batches of this size too.

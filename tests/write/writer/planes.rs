@@ -114,7 +114,7 @@ fn a_file_is_unpacked_to_the_bytes_of_the_file_of_jpegs() {
     convert(&*source, &converted, &options).unwrap();
     assert!(read(&converted) == read(&plain));
     let error = unpack_beton(&planes, &planes, &UnpackOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("give the new one another name"), "{error}");
+    assert!(error.contains("choose a different output"), "{error}");
 }
 
 fn open_dataset(path: &Path) -> Arc<dyn fuseloop::source::Source> {

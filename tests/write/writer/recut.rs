@@ -281,7 +281,7 @@ fn a_file_of_every_kind_of_field_keeps_what_cannot_be_re_cut() {
 
     let error = recut_beton(&path, &path, &RecutOptions::default()).unwrap_err();
     assert!(matches!(error.cause(), Some(RecutCause::Same { .. })), "{error}");
-    assert!(error.to_string().contains("give the new one another name"), "{error}");
+    assert!(error.to_string().contains("choose a different output"), "{error}");
 }
 
 #[test]

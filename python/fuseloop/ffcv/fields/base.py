@@ -22,7 +22,7 @@ class Field(ABC):
     """How the values of a field are stored, and which decoder reads them.
 
     A subclass outside of this package is a custom field: the file has no name of its kind, so that the loader must be
-    told with ``custom_fields={"name": Class}``.
+    passed with ``custom_fields={"name": Class}``.
     """
 
     @property

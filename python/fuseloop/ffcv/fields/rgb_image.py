@@ -33,7 +33,7 @@ def encode_jpeg(numpy_image: np.ndarray, quality: int) -> np.ndarray:
 
 
 def resizer(image: np.ndarray, target_resolution: int | None) -> np.ndarray:
-    """Resizes an image so that its longer side has this many pixels; smaller ones stay as they are."""
+    """Resizes an image so that its longer side has this many pixels; smaller ones stay unchanged."""
     if target_resolution is None:
         return image
     height, width = image.shape[:2]

@@ -69,7 +69,7 @@ class Loader:
     Args:
         fname: A ``.beton`` file.
         batch_size: The number of samples of a batch.
-        num_workers: The number of threads; below 1 one a core.
+        num_workers: The number of threads; below 1 one per core.
         os_cache: If false, whole pages of the file are read into memory ahead.
         order: An ``OrderOption``, or a ``TraversalOrder``: the class or an object.
         distributed: Several processes share each epoch, as with torch's DistributedSampler.

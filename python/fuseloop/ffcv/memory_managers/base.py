@@ -20,7 +20,7 @@ class MemoryContext(AbstractContextManager):  # type: ignore[type-arg]
     @property
     @abstractmethod
     def state(self) -> Any:
-        """What the function of :meth:`MemoryManager.compile_reader` takes beside the address."""
+        """What the function of :meth:`MemoryManager.compile_reader` takes besides the address."""
         raise NotImplementedError
 
     @abstractmethod

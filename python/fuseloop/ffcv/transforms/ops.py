@@ -50,7 +50,7 @@ class ToDevice(BuiltIn):
 
     Args:
         device: A ``torch.device``, its name, or the number of a GPU.
-        non_blocking: The copy runs beside the program if it can.
+        non_blocking: The copy runs in parallel with the program if it can.
     """
 
     def __init__(self, device: Any, non_blocking: bool = True) -> None:

@@ -153,7 +153,7 @@ fn damage_is_named_by_its_element() {
         (changed("dog", "&#0;"), "object 2: `name` has &#0;, which is unknown"),
         (changed(">1<", ">no<"), "object 2 (dog): `truncated` is \"no\", expected 0 or 1"),
         (changed("</bndbox>", ""), "expected `</bndbox>`"),
-        (refusal(&xml(&deep)), "more than 64 elements in each other"),
+        (refusal(&xml(&deep)), "more than 64 nested elements"),
         (refusal("<annotation><object>"), "the file ends within an element"),
         (refusal("<annotations/>"), "<annotations>, expected one <annotation> of Pascal VOC"),
         (refusal("<annotation/><annotation/>"), "expected one <annotation>"),
