@@ -257,6 +257,8 @@ impl OutputRequest {
     ) -> Result<(), LoadCause> {
         let field_of =
             |name: &str| source.field_index(name).ok_or_else(|| no_such_field(source, name));
+        let known =
+            if self.targets.is_empty() { ObjectFields::default() } else { known_fields(source)? };
         for (image, targets) in &self.targets {
             let image = field_of(image)?;
             let refused = |field: usize, error| {
@@ -264,7 +266,7 @@ impl OutputRequest {
                 LoadCause::Targets { field, error }
             };
             let fields = targets.names().map(field_of).collect::<Result<Vec<_>, _>>()?;
-            let request = TargetRequest::new(source, image, targets, fields);
+            let request = TargetRequest::new((source, &known), image, targets, fields);
             let request = request.map_err(|(field, error)| refused(field, error))?;
             if outputs[image].targets.is_some() || outputs[image].target.is_some() {
                 return Err(refused(image, TargetsError::Own { reason: ONE_GROUP }));

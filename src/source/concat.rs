@@ -8,8 +8,8 @@
 
 use super::starts::Starts;
 use super::{
-    BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, ImageExtent, ImageStats, ObjectFields,
-    Record, RunPlan, SampleLocation, Source, Upcoming, Value,
+    BoxError, Buffer, ClassNames, Escaped, FieldSpec, Fingerprint, ImageExtent, ImageStats,
+    ObjectFields, Record, RunPlan, SampleLocation, Source, Upcoming, Value,
 };
 use crate::error::Error;
 use crate::sample::SampleId;
@@ -162,15 +162,26 @@ impl Source for Concat {
         Ok(names)
     }
 
-    /// Returns what all components say.
+    /// Returns what all components say. That a field is something else in another component is an error.
     fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        let fields = self.parts[0].object_fields()?;
+        let Some(fields) = self.parts[0].object_fields()? else { return Ok(None) };
         for part in &self.parts[1..] {
-            if part.object_fields()? != fields {
+            let Some(others) = part.object_fields()? else { return Ok(None) };
+            for (name, field) in others.iter() {
+                let known = fields.get(name);
+                if let Some(known) = known.filter(|known| *known != field) {
+                    return Err(format!(
+                        "the field {} is {known} in one part of the dataset and {field} in another: convert one of them",
+                        Escaped(name)
+                    )
+                    .into());
+                }
+            }
+            if others != fields {
                 return Ok(None);
             }
         }
-        Ok(fields)
+        Ok(Some(fields))
     }
 
     fn annotated_size(&self, sample: SampleId) -> Option<Size> {

@@ -327,6 +327,19 @@ impl ObjectFields {
     }
 }
 
+#[cfg(feature = "write")]
+impl ObjectFields {
+    /// Returns the fields and others.
+    #[must_use]
+    pub(crate) fn with<S: Into<String>>(
+        mut self,
+        others: impl IntoIterator<Item = (S, ObjectField)>,
+    ) -> Self {
+        self.fields.extend(others.into_iter().map(|(name, field)| (name.into(), field)));
+        self
+    }
+}
+
 impl<S: Into<String>> FromIterator<(S, ObjectField)> for ObjectFields {
     fn from_iter<I: IntoIterator<Item = (S, ObjectField)>>(fields: I) -> Self {
         let fields = fields.into_iter().map(|(name, field)| (name.into(), field)).collect();

@@ -455,6 +455,17 @@ impl TiffFile {
         call_decoder("tiff", || Decoder::new(patched)).map(SegmentReader)
     }
 
+    /// Warns of pages after the first, unless that has been done.
+    #[cfg(feature = "tar")]
+    pub(super) fn warn_of_pages(&self, has_warned: &AtomicBool) {
+        if self.has_more_pages && !has_warned.swap(true, Ordering::Relaxed) {
+            warn(format_args!(
+                "there are TIFFs of several pages that are read as arrays, and only the first page of each is read: save \
+                 the others as files of their own if they are needed"
+            ));
+        }
+    }
+
     /// Returns all samples of an image as an array `[height, width]`, `[height, width, samples]` or, if it has planes,
     /// `[samples, height, width]`: its type, its shape, and its elements.
     ///
@@ -466,11 +477,7 @@ impl TiffFile {
         let tiff = Self::parse(file, most)?;
         // Nothing here knows the dataset, so it is once for the process.
         static HAS_WARNED: AtomicBool = AtomicBool::new(false);
-        if tiff.has_more_pages && !HAS_WARNED.swap(true, Ordering::Relaxed) {
-            warn(format_args!(
-                "some TIFFs that are read as arrays have several pages, and only the first page of each is read: save the other pages as separate files if you need them"
-            ));
-        }
+        tiff.warn_of_pages(&HAS_WARNED);
         let kind = match tiff.kind {
             SampleKind::Unsigned => NdKind::UInt,
             SampleKind::Signed => NdKind::Int,

@@ -271,7 +271,7 @@ fn every_whole_sampling_is_near_libjpegs() {
     let samplings: Vec<_> = (0..4096).filter_map(factors).collect();
     let (mut decoder, mut compared) = (Decoder::default(), 0);
     for (n, factors) in samplings.iter().enumerate() {
-        let mut rng = random(n);
+        let mut rng = random(n as u64);
         // More than two columns of chroma: libjpeg does not interpolate fewer.
         let size = Size::new(9 + rng.next_u32() % 50, 13 + rng.next_u32() % 50);
         if factors.iter().map(|[h, v]| h * v).sum::<usize>() > 10 {

@@ -81,7 +81,7 @@ fn refused(loader: LoaderBuilder, turn: Option<bool>) -> Option<Error> {
 fn delivered(source: impl Fn() -> Result<Annotated, Error>) -> [bool; 3] {
     [None, Some(false), Some(true)].map(|turn| {
         let loader = Loader::from_source(source().unwrap());
-        let loader = loader.targets("image", Targets::new().boxes("bbox", BoxFormat::Xyxy));
+        let loader = loader.auto_targets();
         refused(loader, turn).is_none()
     })
 }

@@ -819,7 +819,7 @@ fn auto_targets_are_all_that_the_dataset_knows_of_its_objects() {
         (batch.ragged::<f32>("bbox").unwrap().values().to_vec(), columns)
     };
     let boxes = [2.0, 2.0, 6.0, 6.0, 2.0, 2.0, 6.0, 6.0];
-    assert_eq!(rows(open().auto_targets()), (boxes.to_vec(), [vec![7; 2], vec![1, 2], vec![0; 2]]));
+    assert_eq!(rows(open().auto_targets()), (boxes.to_vec(), [vec![0; 2], vec![1, 2], vec![0; 2]]));
     // What is declared as well stays as it is.
     let declared =
         Targets::new().boxes("bbox", BoundingBoxes::new(BoxFormat::Xywh).to(BoxFormat::Xyxy));

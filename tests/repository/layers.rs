@@ -78,6 +78,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "image_names",
             "webp_file",
             "tiff_file",
+            "jpeg_file",
             "image_header",
             "fetch_ahead",
             "file_pool",

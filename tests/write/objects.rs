@@ -372,3 +372,23 @@ fn images_are_not_made_smaller_than_their_boxes() {
         assert!(error.to_string().contains("but not their boxes, keypoints and masks"), "{error}");
     }
 }
+
+/// What a mirror exchanges, and where positions are counted from, goes with the keypoints.
+#[test]
+fn the_layout_of_keypoints_is_the_same_after_any_chain_of_conversions() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("pose");
+    for folder in ["images", "labels"] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    let image = jpeg_encoder::Encoder::new_file(root.join("images/1.jpg"), 90).unwrap();
+    image.encode(&[90; 16 * 8 * 3], 16, 8, jpeg_encoder::ColorType::Rgb).unwrap();
+    fs::write(root.join("labels/1.txt"), "0 0.5 0.5 0.5 0.5 0.25 0.5 2 0.75 0.5 2\n").unwrap();
+    fs::write(root.join("data.yaml"), "kpt_shape: [2, 3]\nflip_idx: [1, 0]\nnames: [a]\n").unwrap();
+    let mut source = open(&root);
+    for name in ["a.beton", "b.beton", "c.tar", "d.beton", "e.tfrecord", "f.beton"] {
+        source = converted(&*source, &dir.path().join(name));
+        let said = format!("{:?}", source.object_fields().unwrap().unwrap());
+        assert!(said.contains("{ flip_pairs: [[0, 1]], is_continuous: true }"), "{name}: {said}");
+    }
+}

@@ -3,7 +3,7 @@
 use super::{BoundingBoxes, KeyPoints, Targets};
 use crate::jit::Kernel;
 use crate::plan::{ImagePlan, TargetKinds};
-use crate::source::{Escaped, FieldKind, Source};
+use crate::source::{Escaped, FieldKind, ObjectField, ObjectFields, Source};
 use fuseloop_ops::author::{Objects, OpClass};
 use fuseloop_ops::{DType, Size};
 use std::sync::Arc;
@@ -55,6 +55,14 @@ pub enum TargetsError {
     Own {
         /// The mistake, and the cure.
         reason: &'static str,
+    },
+    /// Boxes of another format than the dataset says.
+    #[error("boxes of format {declared} are declared, and the dataset says: {known}")]
+    Contradicts {
+        /// The format that is declared.
+        declared: &'static str,
+        /// What the dataset says.
+        known: ObjectField,
     },
     /// Upright boxes that should become rotated ones, or the other way round.
     #[error("boxes of format {stored} can't become {output}: one is rotated and the other is not")]
@@ -207,7 +215,7 @@ impl KeyPoints {
 impl TargetRequest {
     /// Checks the targets of the image `image` against the dataset; `fields` are the indices of their fields.
     pub(in crate::loader) fn new(
-        source: &dyn Source,
+        (source, known): (&dyn Source, &ObjectFields),
         image: usize,
         targets: &Targets,
         fields: Vec<usize>,
@@ -227,6 +235,14 @@ impl TargetRequest {
                 return Err((field, TargetsError::Twice { target: target.word() }));
             }
             target.check(&source.fields()[field].kind).map_err(|error| (field, error))?;
+            if let Target::Boxes(boxes) = target
+                && let Some(known @ ObjectField::Boxes(format)) =
+                    known.get(&source.fields()[field].name)
+                && format != boxes.stored
+            {
+                let declared = boxes.stored.name();
+                return Err((field, TargetsError::Contradicts { declared, known }));
+            }
             own.push((field, target.clone()));
         }
         Ok(Self { fields: own })

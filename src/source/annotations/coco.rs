@@ -61,7 +61,10 @@ impl CocoOptions {
     }
 }
 
-/// Opens the images and the objects of a file. `images` chooses the folder of the images, by the path of the first.
+/// The most images by which their folder is looked for.
+const MOST_TRIED: usize = 100;
+
+/// Opens the images and the objects of a file. `images` chooses the folder of the images, by the path of one of them.
 pub(super) fn open(
     path: &Path,
     images: impl Fn(&str) -> Result<PathBuf, AnnotationError>,
@@ -71,14 +74,22 @@ pub(super) fn open(
     let classes = Classes::of(path, &mut json, options.keep_category_ids)?;
     let values = keypoint_values(&mut json);
     let mut order = Order::of(path, &mut json, &classes, options)?;
-    let first = order.images.iter().find(|image| !image.file_name.is_empty());
+    let mut named = order.images.iter().filter(|image| !image.file_name.is_empty()).peekable();
+    let first = named.peek().copied();
     let first = first.ok_or_else(|| AnnotationError::damaged(path, "no image is listed"))?;
-    let (first, is_of_url) = (first.file_name.clone(), first.is_of_url);
-    let root = match images(&first) {
+    let folder_of = |image: &CocoImage| match images(&image.file_name) {
         // The folder may be the one in the URL.
-        Err(_) if is_of_url => images(name_in(&first))?,
-        found => found?,
+        Err(_) if image.is_of_url => images(name_in(&image.file_name)),
+        found => found,
     };
+    // That the file of one image is missing is damage of its sample.
+    let mut tried = named.take(MOST_TRIED);
+    let found = tried.find_map(|image| Some((image, folder_of(image).ok()?)));
+    let (first, root) = match found {
+        Some(found) => found,
+        None => (first, folder_of(first)?),
+    };
+    let (first, is_of_url) = (first.file_name.clone(), first.is_of_url);
     if is_of_url && !root.join(&*first).is_file() && root.join(name_in(&first)).is_file() {
         for image in order.images.iter_mut().filter(|image| image.is_of_url) {
             image.file_name = name_in(&image.file_name).into();

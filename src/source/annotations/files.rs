@@ -3,6 +3,8 @@
 use super::error::AnnotationError;
 use crate::sample::Limits;
 use crate::source::folder::read_file;
+use crate::source::{Escaped, Ignored};
+use crate::warnings::warn;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,12 +46,33 @@ pub(super) fn has_pair(dir: &Path, extension: &str) -> bool {
     })
 }
 
+/// Lists the images in a folder and the folders in it, as [`list`] does. Warns of pictures of other formats.
+pub(super) fn images(root: &Path, limits: &Limits) -> Result<Vec<Box<str>>, AnnotationError> {
+    let mut ignored = Ignored::default();
+    let files =
+        walk(root, IMAGES, limits, |name| ignored.add(name.into(), "no image by its name"))?;
+    if let Some(pictures) = ignored.pictures() {
+        warn(format_args!("{}: {pictures}", Escaped(&root.to_string_lossy())));
+    }
+    Ok(files)
+}
+
 /// Lists the files with these extensions in a folder and the folders in it, by the bytes of their paths. Links to
 /// folders are not followed, and names that begin with a dot are left out.
 pub(super) fn list(
     root: &Path,
     extensions: &[&str],
     limits: &Limits,
+) -> Result<Vec<Box<str>>, AnnotationError> {
+    walk(root, extensions, limits, |_| {})
+}
+
+/// Lists files, and gives the names of the others to `other`.
+fn walk(
+    root: &Path,
+    extensions: &[&str],
+    limits: &Limits,
+    mut other: impl FnMut(&str),
 ) -> Result<Vec<Box<str>>, AnnotationError> {
     let mut dirs = vec![String::new()];
     let mut files: Vec<Box<str>> = vec![];
@@ -72,6 +95,8 @@ pub(super) fn list(
             }
             if has_extension(&name, extensions) {
                 files.push(name.into_boxed_str());
+            } else {
+                other(&name);
             }
             if files.len() as u64 > limits.max_samples {
                 let what = format!("more than {} images", limits.max_samples);

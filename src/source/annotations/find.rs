@@ -48,17 +48,6 @@ pub(in crate::source) fn is_folder(dir: &Path) -> bool {
     has_masks(dir) || !in_folder(dir).is_empty() || voc::is_folder(dir) || yolo::is_folder(dir)
 }
 
-/// Returns a JSON file of a folder, relative to it, that may be its annotations: the first by name, of `annotations/`
-/// if there is one.
-pub(in crate::source) fn likely_file(dir: &Path) -> Option<PathBuf> {
-    let first = |folder: &Path| {
-        let entries = fs::read_dir(dir.join(folder)).into_iter().flatten().flatten();
-        let files = entries.map(|entry| entry.path()).filter(|path| is_file(path));
-        files.min().and_then(|path| Some(folder.join(path.file_name()?)))
-    };
-    first(Path::new(ANNOTATIONS)).or_else(|| first(Path::new("")))
-}
-
 /// Returns whether a folder has images and a mask for each.
 fn has_masks(dir: &Path) -> bool {
     dir.join(IMAGES).is_dir() && dir.join(MASKS).is_dir()

@@ -1,11 +1,12 @@
 //! Two folders with the same names: images, and a mask for each.
 
 use super::error::AnnotationError;
-use super::files::{IMAGES, list, stem};
+use super::files::{self, list, stem};
 use super::{Annotated, Column, Parts};
 use crate::sample::Limits;
 use crate::source::image_names::{LISTED, MASK_EXTENSIONS};
-use crate::source::{ClassNames, FieldKind};
+use crate::source::{ClassNames, Escaped, FieldKind};
+use crate::warnings::warn;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -16,7 +17,7 @@ pub(super) fn open(
     masks: &Path,
     limits: &Limits,
 ) -> Result<Annotated, AnnotationError> {
-    let files = list(images, IMAGES, limits)?;
+    let files = files::images(images, limits)?;
     if files.is_empty() {
         let reason = format!("no {LISTED} file found: expected an image for each mask");
         return Err(AnnotationError::damaged(images, reason));
@@ -40,6 +41,14 @@ pub(super) fn open(
             first.display()
         );
         return Err(AnnotationError::damaged(images, reason));
+    }
+    let without = found.len() - files.len();
+    if without > 0 {
+        let name = Escaped(&name.to_string_lossy()).to_string();
+        warn(format_args!(
+            "{name}: {without} of {} masks have no image, and are not read",
+            found.len()
+        ));
     }
     let masks_of_images = files.iter().filter_map(|image| mask(image)).collect();
     let mask = Column::Mask { root: masks.to_owned(), files: masks_of_images };

@@ -31,7 +31,7 @@ mod yolo_text;
 pub use coco::CocoOptions;
 pub(super) use error::AnnotationError;
 use error::Problems;
-pub(super) use find::{is_file, is_folder, likely_file};
+pub(super) use find::{is_file, is_folder};
 pub use voc::VocOptions;
 pub use yolo::YoloOptions;
 

@@ -7,7 +7,7 @@
 //! ```
 
 use super::error::{AnnotationError, Problems, split_damaged};
-use super::files::{IMAGES, TextFiles, has_file, has_pair, list, stem};
+use super::files::{self, TextFiles, has_file, has_pair, list, stem};
 use super::voc_xml::{self, VocFile, VocObject};
 use super::xml_text;
 use super::{Annotated, Column, Parts, floats, ints};
@@ -206,7 +206,7 @@ impl Sample {
                           kinds of files next to each other";
             return Err(AnnotationError::damaged(annotations, reason));
         }
-        let files = list(images, IMAGES, limits)?;
+        let files = files::images(images, limits)?;
         let mut by_stem = BTreeMap::new();
         for file in &files {
             if let Some(other) = by_stem.insert(stem(file), file) {

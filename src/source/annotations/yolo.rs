@@ -7,7 +7,7 @@
 //! ```
 
 use super::error::{AnnotationError, Problems, split_damaged};
-use super::files::{IMAGES, TextFiles, has_file, has_pair, list, stem};
+use super::files::{self, TextFiles, has_file, has_pair, list, stem};
 use super::image_size;
 use super::yolo_data::{DataFile, KeypointShape};
 use super::yolo_text::{self, YoloObject};
@@ -158,7 +158,7 @@ pub(super) fn open(root: &Path, options: &YoloOptions) -> Result<Annotated, Anno
     }
     let texts = TextFiles::new(limits);
     let Description { names, shape, flip_pairs } = description(root, &labels, options, &texts)?;
-    let files = list(&images, IMAGES, limits)?;
+    let files = files::images(&images, limits)?;
     if files.is_empty() {
         return Err(AnnotationError::damaged(&images, format!("no {LISTED} file is in it")));
     }

@@ -93,6 +93,9 @@ impl TableColumn {
     }
 }
 
+/// The first whole number beyond those of 64 bits.
+const I64_END: f64 = 9_223_372_036_854_775_808.0;
+
 /// Cuts a text for an error.
 pub(super) fn shown(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MOST_SHOWN) {
@@ -108,6 +111,7 @@ fn is_missing(cell: &Json, is_text: bool) -> bool {
 fn int(cell: &Json, is_text: bool) -> Option<i64> {
     match cell {
         Json::String(text) if is_text => text.parse().ok(),
+        Json::Bool(value) => Some((*value).into()),
         cell => cell.as_i64(),
     }
 }
@@ -116,6 +120,21 @@ fn float(cell: &Json, is_text: bool) -> Option<f64> {
     match cell {
         Json::String(text) if is_text => text.parse().ok(),
         cell => cell.as_f64(),
+    }
+}
+
+/// Returns whether a cell is a whole number that 64 bits can't hold: as a float it would be another number.
+fn is_beyond_int(cell: &Json, is_text: bool) -> bool {
+    match cell {
+        Json::String(text) if is_text => {
+            let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+            let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            is_whole && text.parse::<i64>().is_err()
+        }
+        Json::Number(number) if !number.is_i64() => {
+            number.as_f64().is_some_and(|value| value.fract() == 0.0 && value.abs() >= I64_END)
+        }
+        _ => false,
     }
 }
 
@@ -142,16 +161,32 @@ pub(super) fn values(
         }
     };
     let is_empty = there().next().is_none();
+    let bools = there().filter(|cell| cell.is_boolean()).count();
+    let is_mixed = bools > 0 && bools < there().count();
     let has_missing = cells
         .iter()
         .enumerate()
         .any(|(index, cell)| !skip(index) && is_missing(&cell.value, is_text));
-    if !is_empty && there().all(|cell| int(cell, is_text).is_some()) && !(nan && has_missing) {
+    let beyond = |cell: &&Json| is_beyond_int(cell, is_text);
+    let is_whole = |cell: &Json| int(cell, is_text).is_some() || beyond(&cell);
+    let are_whole = !is_empty && !is_mixed && there().all(is_whole);
+    if are_whole && !there().all(|cell| beyond(&cell)) && !(nan && has_missing) {
         lose("a whole number");
+        for (index, cell) in cells.iter().enumerate() {
+            if !skip(index) && beyond(&&cell.value) {
+                let found =
+                    cell.value.as_str().map_or_else(|| cell.value.to_string(), str::to_owned);
+                let reason = format!(
+                    "the value {} is a whole number of more than 64 bits, which others of its column are not",
+                    shown(&found)
+                );
+                flaws.insert(index, Flaw { line: cell.line, reason });
+            }
+        }
         let ints = cells.iter().map(|cell| int(&cell.value, is_text).unwrap_or_default());
         return TableColumn { values: Values::Int(ints.collect()), flaws };
     }
-    if !is_empty && there().all(|cell| float(cell, is_text).is_some()) {
+    if !is_empty && there().all(|cell| float(cell, is_text).is_some() && !beyond(&cell)) {
         if !nan {
             lose("a number");
         }
@@ -209,7 +244,7 @@ enum Label {
 impl Label {
     fn of(cell: &Json, is_text: bool) -> Self {
         match cell {
-            Json::Number(_) => Self::Number,
+            Json::Number(_) | Json::Bool(_) => Self::Number,
             Json::Null => Self::Missing,
             Json::String(text) if text.trim().is_empty() => Self::Missing,
             Json::String(text) => match text.parse::<f64>() {
@@ -277,6 +312,11 @@ pub(super) fn labels(
         );
         return Err(Flaw { line: two.line, reason });
     }
+    let mut of_numbers = cells.iter().zip(&kinds).filter(|(_, kind)| **kind == Label::Number);
+    let are_whole = numbers > 0
+        && of_numbers.all(|(cell, _)| {
+            int(&cell.value, is_text).is_some() || is_beyond_int(&cell.value, is_text)
+        });
     let mut flaws = Flaws::new();
     let mut plain: Vec<Cell> = vec![];
     for (index, (cell, kind)) in cells.iter().zip(&kinds).enumerate() {
@@ -293,6 +333,10 @@ pub(super) fn labels(
             (Label::Name, false) if !are_quoted => {
                 Some(format!("label {:?} is a name, but most labels are numbers", text(cell)))
             }
+            (Label::Either, false) if are_whole && !nan => Some(format!(
+                "label {:?} is no number, but the others are whole numbers",
+                text(cell)
+            )),
             (Label::Name | Label::Either, true) => {
                 let found = cell.value.as_str().unwrap_or_default();
                 if is_text && found.contains(['\n', '\r']) {

@@ -36,7 +36,7 @@ use super::options::Labels;
 use super::walk::{self, FolderWalk, Listing, PendingDir, Rules};
 use crate::parallel;
 use crate::source::image_names::is_picture;
-use crate::source::{Escaped, Location, annotations};
+use crate::source::{Escaped, FOLDER_FILE_NAME, Location};
 use crate::warnings::warn;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -154,7 +154,7 @@ pub(super) fn of_folder(
             let (list, tables) = by_folder(root, rules, &top, walk)?;
             let list = list.refuse_empty(root)?;
             match folders_guess(&list, &tables).filter(|_| *labels == Labels::Auto) {
-                Some(reason) => Err(guess(match annotations::likely_file(root) {
+                Some(reason) => Err(guess(match likely_annotations(root) {
                     Some(file) => format!(
                         "{reason}; {} may be the annotations of its images: open it by its own path",
                         shown(&file)
@@ -262,6 +262,22 @@ fn folders_guess(list: &ListedFiles, tables: &[PathBuf]) -> Option<String> {
         )),
         None => None,
     }
+}
+
+/// Returns a JSON file of a folder, relative to it, that may be the annotations of its images: the first by name, of the
+/// folder `annotations` if there is one.
+fn likely_annotations(root: &Path) -> Option<PathBuf> {
+    let is_json = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
+            && path.file_name().is_some_and(|name| name != FOLDER_FILE_NAME)
+            && path.is_file()
+    };
+    let first = |folder: &str| {
+        let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+        let found = entries.map(|entry| entry.path()).filter(is_json).min()?;
+        Some(Path::new(folder).join(found.file_name()?))
+    };
+    first("annotations").or_else(|| first(""))
 }
 
 /// Returns whether a folder is called like a split: `train`, `Test`, `val2017`.

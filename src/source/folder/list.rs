@@ -89,7 +89,7 @@ impl Ignored {
     }
 
     /// Returns the pictures among the files that this build does not read, in words; `None` if there are none.
-    pub(super) fn pictures(&self) -> Option<String> {
+    pub(in crate::source) fn pictures(&self) -> Option<String> {
         let unread = |extension: &str| {
             image_names::is_picture(extension) && image_names::why_not(Some(extension)).is_some()
         };

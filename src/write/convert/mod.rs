@@ -53,7 +53,7 @@ use crate::cancel::CancelFlag;
 use crate::error::Error;
 use crate::order::Ranks;
 use crate::sample::SampleId;
-use crate::source::{ClassNames, FieldSpec, Fingerprint, ObjectField, ObjectFields, Source};
+use crate::source::{ClassNames, FieldSpec, Fingerprint, ObjectField, Source};
 use journal::{ConversionId, Journal, delete, folder_of, make_dirs};
 use pictures::ImageFiles;
 use rename::{changes, renamed};
@@ -258,8 +258,8 @@ impl<'a> DatasetConversion<'a> {
         let images: Vec<_> = source.fields().iter().map(image).collect();
         let has_positions = objects.iter().any(|(_, field)| field.has_positions());
         let masks = masks(source.fields().iter().zip(&images));
-        let new = masks.filter(|(name, _)| objects.get(name).is_none());
-        let objects: ObjectFields = objects.iter().chain(new).collect();
+        let new: Vec<_> = masks.filter(|(name, _)| objects.get(name).is_none()).collect();
+        let objects = objects.with(new);
         let beside = Beside { classes, objects: objects.renamed(names) };
         // `x/` and `x` are the same destination, so a trailing slash is removed: files beside it are
         // named after it.

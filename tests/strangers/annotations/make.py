@@ -106,12 +106,27 @@ def damaged():
     dataset("coco-bad-bbox", [box(1, 1), box(2, 2, [1, 2, 3])])
     dataset("coco-other-size", [box(1, 1), box(2, 2)], [SIZE, (96, 64)])
     dataset("coco-unknown-image", [box(1, 1), box(2, 2), box(3, 9)])
+    dataset("coco-first-missing", [box(1, 1), box(2, 2)])
+    (HERE / "coco-first-missing/1.png").unlink()
+    dataset("coco-other-boxes", [box(1, 1), box(2, 2)])
     folder = HERE / "yolo-bad-line"
     for name in ["images", "labels"]:
         (folder / name).mkdir(parents=True, exist_ok=True)
     for number, label in [(1, "0 0.5 0.5 0.5 0.5"), (2, "0 0.5 0.5 0.5 0.5\n0 0.5 0.5 30 20")]:
         picture.save(folder / f"images/{number}.png")
         (folder / f"labels/{number}.txt").write_text(label + "\n")
+    folder = HERE / "yolo-bmp"
+    for name in ["images", "labels"]:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for number, suffix in [(1, "png"), (2, "bmp")]:
+        picture.resize((4, 3)).save(folder / f"images/{number}.{suffix}")
+        (folder / f"labels/{number}.txt").write_text("0 0.5 0.5 0.5 0.5\n")
+    folder = HERE / "masks-bmp"
+    for name in ["images", "masks"]:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for number, suffix in [(1, "png"), (2, "bmp")]:
+        picture.resize((4, 3)).save(folder / f"images/{number}.{suffix}")
+    picture.resize((4, 3)).convert("L").save(folder / "masks/1.png")
 
 
 orientations()

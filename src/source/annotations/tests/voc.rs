@@ -146,7 +146,7 @@ fn damage_is_named_by_its_element() {
             changed("371", "1e9"),
             "`bndbox/ymax` is 1000000000, the limit of a coordinate is 1048576",
         ),
-        (changed("371</ymax>", "3</ymax><ymax>4</ymax>"), "`bndbox/ymax` is there twice"),
+        (changed("371</ymax>", "3</ymax><ymax>4</ymax>"), "`bndbox/ymax` occurs twice"),
         (changed("<name>dog</name>", ""), "object 2: `name` is missing"),
         (changed("dog", " "), "object 2: `name` is empty"),
         (changed("dog", "&dog;"), "object 2: `name` has &dog;, which is unknown"),
