@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -35,6 +36,13 @@ def write_objects(path: Path) -> None:
     sample = (pixels, boxes.tobytes(), np.array([1, 2], "<i8").tobytes(), masks)
     fields = {"image": "image", "bbox": "bytes", "category_id": "bytes", "segmentation": "json"}
     fl.write.write([sample] * 8, path, fields, image=fl.write.Image("raw"), progress=None)
+    objects = [
+        {"name": "bbox", "as": "boxes", "format": "xywh"},
+        {"name": "category_id", "as": "classes"},
+        {"name": "segmentation", "as": "segmentation"},
+    ]
+    known = {"fuseloop": "objects", "version": 1, "fields": objects}
+    path.with_name(f"{path.name}.objects.json").write_text(json.dumps(known, separators=(",", ":")))
 
 
 @pytest.mark.parametrize("page", PAGES)

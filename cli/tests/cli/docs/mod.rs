@@ -257,6 +257,12 @@ fn lay_out_objects(path: &Path) {
     });
     let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
     write_iter(rows, &fields, path, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
+    // What `convert` says of its objects.
+    let objects = r#"{"fuseloop":"objects","version":1,"fields":[
+{"name":"bbox","as":"boxes","format":"xywh"}, {"name":"category_id","as":"classes"},
+{"name":"segmentation","as":"segmentation"}
+]}"#;
+    fs::write(path.with_extension("beton.objects.json"), objects).unwrap();
 }
 
 /// Creates data with the names that the documents use.

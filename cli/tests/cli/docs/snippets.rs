@@ -335,6 +335,18 @@ Ok(())
 }
 
 #[rustfmt::skip]
+fn targets_known() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+
+let loader = Loader::open("coco.beton")?
+    .auto_targets()
+    .without("segmentation")
+    .pipeline("image", ops![RandomIoUCrop::new(), Resize::new((300, 300))?])
+    .build()?;
+Ok(())
+}
+
+#[rustfmt::skip]
 fn targets_padded(loader: fuseloop::LoaderBuilder) -> Result<(), fuseloop::source::BoxError> {
 use fuseloop::loader::Collate;
 
@@ -394,6 +406,7 @@ pub(super) fn run() -> Result<(), fuseloop::source::BoxError> {
     sources_tar()?;
     sources_parts(open("train.beton")?, open("val.beton")?)?;
     targets_first()?;
+    targets_known()?;
     targets_padded(fuseloop::Loader::open("coco.beton")?)?;
     targets_mixed()?;
     targets_presets()?;
