@@ -3,7 +3,7 @@
 //! | file              | header                                | the path                     |
 //! |-------------------|---------------------------------------|------------------------------|
 //! | `.csv`, `.tsv`    | names of columns                      | the column that is set, or that has one of [`PATHS`] as its name, else the first |
-//! | `.csv`, `.tsv`    | none: two columns, the first has a `.` | the first; the other is `label` |
+//! | `.csv`, `.tsv`    | none: two columns, the first has a `.` or `/` | the first; the other is `label` |
 //! | `.jsonl`          | the keys of the first line            | as above; all lines have the same keys |
 //!
 //! A folder with a `metadata.jsonl` or `metadata.csv` that has the column `file_name` is opened as this table, whatever
@@ -318,14 +318,16 @@ fn checked_path(found: Json, inside: Option<&InFolder>) -> Result<String, String
     Ok(path)
 }
 
+/// Returns whether a path has the ending of a picture, of any format.
+fn is_picture(path: &str) -> bool {
+    let extension = Path::new(path).extension().and_then(OsStr::to_str);
+    extension.is_some_and(image_names::is_picture)
+}
+
 /// Returns the ending that the paths of a table lack: of the first files that exist with one, if none exists without.
 fn missing_suffix<'p>(root: &Path, paths: impl Iterator<Item = &'p String>) -> String {
     let first: Vec<&String> = paths.take(MOST_TRIED).collect();
-    let has_extension = |path: &&String| {
-        let extension = Path::new(path).extension().and_then(OsStr::to_str);
-        extension.is_some_and(image_names::is_picture)
-    };
-    if first.iter().any(has_extension) {
+    if first.iter().any(|path| is_picture(path)) {
         return String::new();
     }
     let exists = |path: &str| root.join(path).is_file();
@@ -497,10 +499,12 @@ fn has_header(first: &[String], options: &FolderOptions) -> Result<bool, String>
     if is_chosen || first.iter().any(is_known) {
         return Ok(true);
     }
-    if first.first().is_some_and(|cell| cell.contains('.')) {
+    if first.first().is_some_and(|cell| cell.contains(['.', '/', '\\'])) {
         return Ok(false);
     }
-    if first.iter().any(|cell| cell.parse::<f64>().is_ok_and(f64::is_finite)) {
+    let is_value =
+        |cell: &String| cell.parse::<f64>().is_ok_and(f64::is_finite) || is_picture(cell);
+    if first.iter().any(is_value) {
         let line = column::shown(&first.join(", ")).into_owned();
         return Err(format!(
             "{line:?} is neither the names of columns nor the path of an image with its ending: write a first line such as \

@@ -44,6 +44,8 @@ text("one-bad-label.csv", "filename,label\nx/1.jpg,2\nx/2.jpg,1O\nx/3.jpg,10\nx/
 text("missing-number.csv", "filename,label,age\nx/1.jpg,0,31\nx/2.jpg,1,\nx/3.jpg,0,28\n")
 lines = [("x/1.jpg", "7"), ("x/2.jpg", "10"), ("x/3.jpg", None)]
 text("digits.jsonl", "".join(json.dumps({"file_name": path, "label": label}) + "\n" for path, label in lines))
+text("without-header.csv", "x/1,dog\nx/2,cat\n")
+text("path-last.csv", "dog,1.jpg\ncat,2.jpg\n")
 text("long-numbers.csv", "filename,label,id\nx/1.jpg,0,5\nx/2.jpg,1,10000000000000000001\nx/3.jpg,0,7\n")
 text("long-labels.csv", "filename,label\nx/1.jpg,10000000000000000001\nx/2.jpg,1\nx/3.jpg,nan\nx/4.jpg,0\n")
 lines = [("x/1.jpg", True), ("x/2.jpg", False)]
