@@ -43,6 +43,7 @@ __all__ = [
     "python_dataset",
     "recut",
     "registry",
+    "run_command",
     "split",
     "stream",
     "subset",
