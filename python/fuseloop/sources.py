@@ -57,7 +57,8 @@ def open(name: _PathLike | Sequence[_PathLike | Dataset]) -> Dataset | Stream:
     :class:`Stream`.
 
     Several files are one dataset: by braces (``"train-{000..015}.beton"``), a pattern (``"train-*.beton"``), or a list
-    of names, whose formats may differ if their fields do not.
+    of names, whose formats may differ if their fields do not. A list of shards means what their names mean with ``::``
+    between them. By the names of their classes, one number must mean one class in all files.
     """
     dataset = opened(name)
     return Stream(dataset) if dataset.is_stream else dataset
@@ -289,8 +290,18 @@ def _all_opened(datasets: Iterable[Any]) -> list[Dataset]:
 
 def concat(datasets: Iterable[_PathLike | Dataset]) -> Dataset:
     """Joins datasets with the same fields one after another. Their samples are read in any order: for streams, see
-    :meth:`Stream.concat`."""
-    parts = _all_opened(datasets)
+    :meth:`Stream.concat`. Names of tar shards or TFRecord files are one dataset, as with ``::`` between them.
+
+    By the names of their classes, one number must mean one class in all of them: open folders and tables with the same
+    ``classes``."""
+    listed = datasets if isinstance(datasets, (str, os.PathLike, Dataset)) else list(datasets)
+    if isinstance(listed, list) and len(listed) > 1 and all(isinstance(name, (str, os.PathLike)) for name in listed):
+        names = [os.fspath(name) for name in listed]
+        shards = _fuseloop.shards(names)
+        if shards is not None:
+            recipe = (concat, (names,))
+            return Dataset.__new__(Stream, shards, recipe) if shards.is_stream else Dataset(shards, recipe)
+    parts = _all_opened(listed)
     return _remade(_fuseloop.join(parts), concat, parts)
 
 
