@@ -146,8 +146,10 @@ def table(
         image: The column of the paths. By default the one that is called ``file_name``, ``path``, ``filename`` and the
             like, else the first.
         label: The column that becomes the field ``label``; None for none. Texts are names of classes, which are
-            numbered in their order. By default the column ``label``.
+            numbered in their order. By default the column ``label``, or else the only one of whole numbers, with a
+            warning unless it is called like a class.
         root: The folder that paths are relative to. By default that of the file, or the current one for a data frame.
+            One of the first files must exist.
         suffix: The ending that the paths lack, such as ``".jpg"``. By default it is looked for once.
         delimiter: The character between columns. By default a comma, in a ``.tsv`` a tab, or the only other one that the
             first line has instead.
@@ -156,8 +158,10 @@ def table(
         classes: The numbers of the classes, as for :func:`folder`. A label of another name is a damaged sample.
 
     >>> import fuseloop as fl
-    >>> frame = {"id": ["a", "b", "c"], "breed": ["dog", "cat", "dog"]}
-    >>> table = fl.sources.table(frame, image="id", label="breed", root="photos", suffix=".jpg")
+    >>> photos = example_dataset()
+    >>> ids = sorted(path.relative_to(photos).with_suffix("").as_posix() for path in photos.rglob("*.png"))[:3]
+    >>> frame = {"id": ids, "breed": ["dog", "cat", "dog"]}
+    >>> table = fl.sources.table(frame, image="id", label="breed", root=photos, suffix=".png")
     >>> table.fields, table.classes
     ({'image': 'image', 'label': 'int'}, {0: 'cat', 1: 'dog'})
     """
