@@ -298,14 +298,14 @@ def concat(datasets: Iterable[_PathLike | Dataset]) -> Dataset:
 
     By the names of their classes, one number must mean one class in all of them: open folders and tables with the same
     ``classes``."""
-    listed = datasets if isinstance(datasets, (str, os.PathLike, Dataset)) else list(datasets)
-    if isinstance(listed, list) and len(listed) > 1 and all(isinstance(name, (str, os.PathLike)) for name in listed):
-        names = [os.fspath(name) for name in listed]
-        shards = _fuseloop.shards(names)
+    if not isinstance(datasets, (str, os.PathLike, Dataset)):
+        datasets = list(datasets)
+        names = [os.fspath(name) for name in datasets if isinstance(name, (str, os.PathLike))]
+        shards = _fuseloop.shards(names) if len(names) == len(datasets) > 1 else None
         if shards is not None:
             recipe = (concat, (names,))
             return Dataset.__new__(Stream, shards, recipe) if shards.is_stream else Dataset(shards, recipe)
-    parts = _all_opened(listed)
+    parts = _all_opened(datasets)
     return _remade(_fuseloop.join(parts), concat, parts)
 
 
