@@ -464,7 +464,7 @@ pub fn folder(bytes: &[u8]) -> bool {
         if std::fs::write(&path, bytes).is_err() {
             return false;
         }
-        let Ok(folder) = Folder::open(&path, &options) else { continue };
+        let Ok(folder) = Folder::list(&path, &options) else { continue };
         is_opened = true;
         for sample in (0..folder.len()).map(SampleId) {
             assert!(folder.locate(sample, 0).is_some());

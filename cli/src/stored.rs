@@ -118,8 +118,11 @@ pub(super) fn add_reencoded(text: &mut String, reencoded: &[Reencoded]) {
             }
             (true, _) => "downscaled",
         };
-        let (from, to) = (word(*from), word(*to));
-        let _ = writeln!(text, "  {} from {from} to {to}: {lost}", super::print::count(*images));
+        let (from, to, images) = (word(*from), word(*to), super::print::count(*images));
+        let _ = match from == to {
+            true => writeln!(text, "  {images} as {to} again: {lost}"),
+            false => writeln!(text, "  {images} from {from} to {to}: {lost}"),
+        };
     }
 }
 
@@ -152,15 +155,17 @@ mod tests {
             kind(ImageMode::Png, ImageMode::Jpeg, true, 1200),
             kind(ImageMode::Png, ImageMode::Raw, false, 34),
             kind(ImageMode::Png, ImageMode::Raw, true, 2),
+            kind(ImageMode::Jpeg, ImageMode::Jpeg, true, 64),
         ];
         add_reencoded(&mut text, &all);
         assert_eq!(
             text,
-            "re-encoded 1,237 images:\n  \
+            "re-encoded 1,301 images:\n  \
              1 from JPEG to raw pixels: downscaled\n  \
              1,200 from PNG to JPEG: lossy\n  \
              34 from PNG to raw pixels: no pixel changed\n  \
-             2 from PNG to raw pixels: downscaled, or stored without alpha or with fewer bits per channel\n"
+             2 from PNG to raw pixels: downscaled, or stored without alpha or with fewer bits per channel\n  \
+             64 as JPEG again: lossy\n"
         );
     }
 }

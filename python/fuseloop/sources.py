@@ -57,7 +57,8 @@ def open(name: _PathLike | Sequence[_PathLike | Dataset]) -> Dataset | Stream:
     :class:`Stream`.
 
     Several files are one dataset: by braces (``"train-{000..015}.beton"``), a pattern (``"train-*.beton"``), or a list
-    of names, whose formats may differ if their fields do not.
+    of names, whose formats may differ if their fields do not. A list of shards means what their names mean with ``::``
+    between them. By the names of their classes, one number must mean one class in all files.
     """
     dataset = opened(name)
     return Stream(dataset) if dataset.is_stream else dataset
@@ -145,8 +146,10 @@ def table(
         image: The column of the paths. By default the one that is called ``file_name``, ``path``, ``filename`` and the
             like, else the first.
         label: The column that becomes the field ``label``; None for none. Texts are names of classes, which are
-            numbered in their order. By default the column ``label``.
+            numbered in their order. By default the column ``label``, or else the only one of whole numbers, with a
+            warning unless it is called like a class.
         root: The folder that paths are relative to. By default that of the file, or the current one for a data frame.
+            One of the first files must exist.
         suffix: The ending that the paths lack, such as ``".jpg"``. By default it is looked for once.
         delimiter: The character between columns. By default a comma, in a ``.tsv`` a tab, or the only other one that the
             first line has instead.
@@ -155,8 +158,10 @@ def table(
         classes: The numbers of the classes, as for :func:`folder`. A label of another name is a damaged sample.
 
     >>> import fuseloop as fl
-    >>> frame = {"id": ["a", "b", "c"], "breed": ["dog", "cat", "dog"]}
-    >>> table = fl.sources.table(frame, image="id", label="breed", root="photos", suffix=".jpg")
+    >>> photos = example_dataset()
+    >>> ids = sorted(path.relative_to(photos).with_suffix("").as_posix() for path in photos.rglob("*.png"))[:3]
+    >>> frame = {"id": ids, "breed": ["dog", "cat", "dog"]}
+    >>> table = fl.sources.table(frame, image="id", label="breed", root=photos, suffix=".png")
     >>> table.fields, table.classes
     ({'image': 'image', 'label': 'int'}, {0: 'cat', 1: 'dog'})
     """
@@ -289,7 +294,17 @@ def _all_opened(datasets: Iterable[Any]) -> list[Dataset]:
 
 def concat(datasets: Iterable[_PathLike | Dataset]) -> Dataset:
     """Joins datasets with the same fields one after another. Their samples are read in any order: for streams, see
-    :meth:`Stream.concat`."""
+    :meth:`Stream.concat`. Names of tar shards or TFRecord files are one dataset, as with ``::`` between them.
+
+    By the names of their classes, one number must mean one class in all of them: open folders and tables with the same
+    ``classes``."""
+    if not isinstance(datasets, (str, os.PathLike, Dataset)):
+        datasets = list(datasets)
+        names = [os.fspath(name) for name in datasets if isinstance(name, (str, os.PathLike))]
+        shards = _fuseloop.shards(names) if len(names) == len(datasets) > 1 else None
+        if shards is not None:
+            recipe = (concat, (names,))
+            return Dataset.__new__(Stream, shards, recipe) if shards.is_stream else Dataset(shards, recipe)
     parts = _all_opened(datasets)
     return _remade(_fuseloop.join(parts), concat, parts)
 

@@ -174,6 +174,9 @@ class Reencoded:
 
     def __str__(self) -> str:
         loss = "with loss" if self.is_lossy else "without loss"
+        if self.before == self.after:
+            how = "made smaller, as raw pixels" if self.after == "raw" else f"encoded again as {self.after}"
+            return f"{_count(self.images, 'image')} {how}, {loss}"
         return f"{_count(self.images, 'image')} stored as {self.after} instead of {self.before}, {loss}"
 
 

@@ -59,7 +59,7 @@ mod _fuseloop {
     #[pymodule_export]
     use super::sources::{
         generated_dataset, join, open_beton, open_columns, open_folder, open_tar, open_tfrecord,
-        python_dataset, stream,
+        python_dataset, shards, stream,
     };
     #[pymodule_export]
     use super::tensor::Tensor;

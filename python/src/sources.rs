@@ -8,7 +8,7 @@ use crate::settings::get;
 use crate::task::Task;
 use crate::write::links;
 use fuseloop::SampleId;
-use fuseloop::internals::source::{FolderOptionsExt as _, folder_of_columns};
+use fuseloop::internals::source::{FolderOptionsExt as _, folder_of_columns, open_shards};
 use fuseloop::source::stream::{Interleave, MixEnd, Stream, Streamed as _};
 use fuseloop::source::{
     self, As, BoxError, ClassNames, Concat, CustomRow, Feature, FieldSpec, FolderOptions,
@@ -167,6 +167,12 @@ pub(crate) fn open_tfrecord(
 
 fn unknown(py: Python<'_>, field: &str, kind: &str) -> PyErr {
     errors::setting(py, &format!("field {field}: no kind '{kind}'"))
+}
+
+/// Opens shards of tar or TFRecord files by a list of their names; None if these are not shards of one format.
+#[pyfunction]
+pub(crate) fn shards(py: Python<'_>, names: Vec<PathBuf>) -> PyResult<Option<Dataset>> {
+    Ok(detached(py, || open_shards(&names))?.map(Dataset::new))
 }
 
 /// Joins datasets one after another.

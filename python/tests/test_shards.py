@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import pickle
+import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fuseloop as fl
-from fuseloop import sources, write
+from fuseloop import ops, sources, write
 
 
 @pytest.fixture
@@ -54,6 +57,46 @@ def test_a_list_of_addresses_of_one_dataset_is_checked(shards: list[Path], tmp_p
         fl.Loader([])
     with pytest.raises(fl.FuseloopError, match="join several by `fuseloop concat`"):
         fl.Loader(shards, process_cache=True)
+
+
+def test_one_number_must_mean_one_class_in_all_files(tmp_path: Path) -> None:
+    for name, classes in [("a", ["cat", "dog"]), ("b", ["dog", "cat"]), ("c", ["cat", "dog", "emu"])]:
+        write.write([{"label": 0}, {"label": 1}], tmp_path / f"{name}.beton", classes=classes, progress=None)
+    a, b, c = (tmp_path / f"{name}.beton" for name in "abc")
+    words = r'class 0 is "cat" in .*a\.beton and "dog" in .*b\.beton \("dog" is class 1 in '
+    for dataset in ([a, b], tmp_path / "{a,b}.beton", f"{a}::{b}", [sources.open(a), sources.open(b)]):
+        with pytest.raises(fl.DatasetError, match=words):
+            fl.Loader(dataset)
+    streams = [sources.Stream(a), sources.Stream(b)]
+    with pytest.raises(fl.DatasetError, match=words):
+        sources.Stream.mix([(stream, 0.5) for stream in streams])
+    assert fl.Loader([a, c]).classes == {0: "cat", 1: "dog", 2: "emu"}
+
+
+def test_a_list_of_shards_is_what_colons_between_them_are(tmp_path: Path) -> None:
+    def shard(name: str, members: dict[str, bytes], mode: str) -> Path:
+        with tarfile.open(tmp_path / name, mode) as tar:  # type: ignore[call-overload]
+            for member, data in members.items():
+                info = tarfile.TarInfo(member)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+        return tmp_path / name
+
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.zeros((4, 4, 3), np.uint8)
+    picture = {end: io.BytesIO() for end in ("jpeg", "png")}
+    for end, out in picture.items():
+        image.fromarray(pixels).save(out, format=end)
+    one = {"1.jpg": picture["jpeg"].getvalue(), "1.cls": b"0"}
+    two = {"2.png": picture["png"].getvalue(), "2.cls": b"1"}
+    for end, mode in ((".tar", "w"), (".tar.gz", "w:gz")):
+        paths = [shard(f"a {{0}}{end}", one, mode), shard(f"b{end}", two, mode)]
+        for names in (paths, tuple(map(str, paths))):
+            dataset = sources.open(names)
+            assert dataset.is_stream == (end == ".tar.gz")
+            for again in (dataset, pickle.loads(pickle.dumps(dataset))):
+                assert labels(fl.Loader(again, 2, image=[ops.Resize((4, 4))])) == [0, 1]
+        assert labels(fl.Loader(paths, 2, image=[ops.Resize((4, 4))])) == [0, 1]
 
 
 def test_info_and_verify_of_several_files(shards: list[Path]) -> None:

@@ -28,6 +28,22 @@ def test_a_data_frame_is_a_table(photos):
         sources.table(frame, image="name")
 
 
+def test_a_table_of_files_that_do_not_exist_names_the_root(photos):
+    frame = {"path": ["a.jpg", "b.jpg"], "label": [0, 1]}
+    with pytest.raises(fl.DatasetNotFoundError, match=r"a\.jpg.*set as `root`"):
+        sources.table(frame, root=photos)
+    with pytest.raises(fl.DatasetNotFoundError, match="current folder: set `root`"):
+        sources.table(frame)
+
+
+def test_a_label_by_its_values_alone_is_warned_of(photos):
+    frame = {"path": ["cat/a.jpg", "dog/b.jpg"], "age": [3, 4]}
+    with pytest.warns(fl.FuseloopWarning, match="set `label` to `age` if it is the label") as warned:
+        sources.table(frame, root=photos)
+    assert len(warned) == 1
+    assert sources.table(frame, root=photos, label="age").fields == {"image": "image", "label": "int"}
+
+
 def test_classes_number_a_validation_set(photos):
     val = sources.folder(photos, classes=["ape", "cat", "cow", "dog"])
     assert [val[i]["label"] for i in range(2)] == [1, 3]

@@ -20,7 +20,7 @@ from conftest import picture, run_python
 
 import fuseloop as fl
 from fuseloop import ops
-from fuseloop.write import Array, Image, concat, convert, folder, index, recut, split, subset, unpack, write
+from fuseloop.write import Array, Image, Reencoded, concat, convert, folder, index, recut, split, subset, unpack, write
 
 Sample = collections.namedtuple("Sample", "image label")
 
@@ -501,6 +501,13 @@ def test_options_of_images(tmp_path: Path) -> None:
     jpg = Image(mode="jpg", quality=50)
     report = write(samples, tmp_path / "x.beton", images={"image2": jpg}, progress=None)
     assert [(one.before, one.after, one.images) for one in report.reencoded if one.is_lossy] == [("raw", "jpeg", 8)]
+    cases = [
+        ("raw", "jpeg", "8 images stored as jpeg instead of raw"),
+        ("jpeg", "jpeg", "8 images encoded again as jpeg"),
+        ("raw", "raw", "8 images made smaller, as raw pixels"),
+    ]
+    for before, after, words in cases:
+        assert str(Reencoded(before, after, True, 8)) == f"{words}, with loss"
     found = fl.Dataset.open(tmp_path / "x.beton")[0]
     assert isinstance(found["image"], np.ndarray) and found["image2"][:2] == b"\xff\xd8"
     write(samples, tmp_path / "small.beton", image=Image(max_resolution=16), progress=None)

@@ -10,6 +10,8 @@
 
 use super::{Escaped, Location, file_pool, remote};
 use crate::error::{Cause, Details, ErrorKind};
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io::{self, Read as _};
@@ -20,6 +22,9 @@ const MOST_RUNS: usize = 4;
 
 /// The most templates of remote shards that are asked for, by a request each.
 const MOST_ASKED: usize = 6;
+
+/// The most datasets among remote shards whose files are asked for.
+const MOST_DATASETS: usize = 4;
 
 /// A kind of files.
 pub(super) struct BesideFile {
@@ -169,6 +174,62 @@ impl BesideFile {
         Ok(None)
     }
 
+    /// Reads the files that are stored beside shards of several datasets. Each file is read once, and returned with the
+    /// name of the first shard that it belongs to; `None` stands for the shards without one. Of remote shards, those that
+    /// have a template in common are one dataset, and [`MOST_DATASETS`] are asked for.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`read`](Self::read) does.
+    #[cfg_attr(
+        not(any(feature = "tar", feature = "tfrecord")),
+        allow(dead_code, reason = "no format that this build reads has shards")
+    )]
+    pub(super) fn of_each<T>(
+        &self,
+        shards: &[&Location],
+        parse: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Result<Vec<(String, Option<T>)>, BesideFileError> {
+        let (mut read, mut lacking) = (vec![], None);
+        let mut folders = HashMap::<PathBuf, HashSet<OsString>>::new();
+        let (mut known, mut asked, mut datasets) = (HashSet::new(), HashSet::new(), 0);
+        for shard in shards {
+            let found = match shard {
+                Location::Path(path) => {
+                    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+                    let names = folders.entry(folder).or_insert_with_key(|folder| names_in(folder));
+                    let mut files =
+                        templates(path).into_iter().map(|template| self.path(&template));
+                    match files
+                        .find(|file| file.file_name().is_some_and(|name| names.contains(name)))
+                    {
+                        Some(file) if known.insert(file.clone()) => self.read(&file, &parse)?,
+                        Some(_) => continue,
+                        None => None,
+                    }
+                }
+                Location::Url(_) => {
+                    let templates = templates_of(shard);
+                    if templates.iter().any(|template| asked.contains(template)) {
+                        continue;
+                    }
+                    asked.extend(templates);
+                    datasets += 1;
+                    match datasets <= MOST_DATASETS {
+                        true => self.of_shards(std::iter::once(*shard), &parse)?,
+                        false => None,
+                    }
+                }
+            };
+            match found {
+                None => lacking = Some((shard.to_string(), None)),
+                found => read.push((shard.to_string(), found)),
+            }
+        }
+        read.extend(lacking);
+        Ok(read)
+    }
+
     /// Returns the file of other shards that readers would take for the file of these: `dataset` is their
     /// template, `first` the first of them, and `is_shard` returns true for their names.
     #[cfg(feature = "write")]
@@ -217,6 +278,32 @@ impl BesideFile {
         }
         Ok(Some(text))
     }
+}
+
+/// Returns whether one template may have named all shards.
+#[cfg_attr(
+    not(any(feature = "tar", feature = "tfrecord")),
+    allow(dead_code, reason = "no format that this build reads has shards")
+)]
+pub(super) fn have_one_template<'a>(mut shards: impl Iterator<Item = &'a Location>) -> bool {
+    let Some(first) = shards.next() else { return true };
+    let mut common = templates_of(first);
+    shards.all(|shard| {
+        let templates = templates_of(shard);
+        common.retain(|template| templates.contains(template));
+        !common.is_empty()
+    })
+}
+
+/// Returns the names in a folder; none if it can't be listed.
+#[cfg_attr(
+    not(any(feature = "tar", feature = "tfrecord")),
+    allow(dead_code, reason = "no format that this build reads has shards")
+)]
+fn names_in(folder: &Path) -> HashSet<OsString> {
+    let is_here = folder.as_os_str().is_empty();
+    let listed = fs::read_dir(if is_here { Path::new(".") } else { folder });
+    listed.into_iter().flatten().flatten().map(|entry| entry.file_name()).collect()
 }
 
 /// Returns the templates that may have named a shard: see [`template_names`].

@@ -21,9 +21,9 @@
 //! `folder` is the class's folder, if it is not called by the class's name; a class may have no name. A
 //! `classes.json` that does not begin like this belongs to another program and is ignored.
 
-use super::beside::{BesideFile, BesideFileError};
+use super::beside::{self, BesideFile, BesideFileError};
 use super::{BoxError, Escaped, Location};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Cause, Details, Error, ErrorKind};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -117,6 +117,75 @@ impl ClassNames {
         }
         Some(self)
     }
+}
+
+/// A number that means different classes in datasets that are joined.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "class {number} is {:?} in {} and {:?} in {}{}: one number must mean one class in datasets that are joined; open folders \
+     and tables with the same `classes`, write files of samples that were numbered so, or change the labels of one by a `map`",
+    Escaped(&before.0).to_string(),
+    before.1,
+    Escaped(&here.0).to_string(),
+    here.1,
+    elsewhere(here, before, *other)
+)]
+pub(crate) struct OtherClass {
+    number: i64,
+    /// The class in the dataset that comes first, and the name of that dataset.
+    before: (String, String),
+    /// The class in the other dataset, and the name of that dataset.
+    here: (String, String),
+    /// The number of the latter class in the dataset that comes first, if it has the class.
+    other: Option<i64>,
+}
+
+fn elsewhere(here: &(String, String), before: &(String, String), other: Option<i64>) -> String {
+    let Some(number) = other else { return String::new() };
+    format!(" ({:?} is class {number} in {})", Escaped(&here.0).to_string(), before.1)
+}
+
+impl Cause for OtherClass {
+    fn details(&self) -> Details<'_> {
+        Details::of(ErrorKind::Format)
+    }
+}
+
+/// Returns the class names of datasets that are joined, each with the name of the dataset; `None` if one of them has no
+/// names.
+///
+/// # Errors
+///
+/// Fails if one number means different classes in two of them.
+pub(super) fn joined(
+    datasets: impl IntoIterator<Item = (String, Option<ClassNames>)>,
+) -> Result<Option<ClassNames>, OtherClass> {
+    let (mut all, mut first) = (BTreeMap::<i64, (String, usize)>::new(), vec![]);
+    let mut is_named = true;
+    for (dataset, names) in datasets {
+        let Some(ClassNames(names)) = names else {
+            is_named = false;
+            continue;
+        };
+        for (number, class) in names {
+            match all.get(&number) {
+                Some((known, _)) if *known == class => {}
+                Some((known, of)) => {
+                    let mut of_same = all.iter().filter(|(_, (_, from))| from == of);
+                    let other = of_same.find(|(_, (name, _))| *name == class);
+                    let other = other.map(|(number, _)| *number);
+                    let before = (known.clone(), std::mem::take(&mut first[*of]));
+                    return Err(OtherClass { number, before, here: (class, dataset), other });
+                }
+                None => {
+                    all.insert(number, (class, first.len()));
+                }
+            }
+        }
+        first.push(dataset);
+    }
+    let names = || all.into_iter().map(|(number, (class, _))| (number, class)).collect();
+    Ok((is_named && !first.is_empty()).then(names))
 }
 
 impl FromIterator<(i64, String)> for ClassNames {
@@ -275,8 +344,36 @@ pub(super) fn names_beside_file(file: Option<&Location>) -> Result<Option<ClassN
 pub(super) fn names_beside_shards<'a>(
     shards: impl Iterator<Item = &'a Location>,
 ) -> Result<Option<ClassNames>, BoxError> {
-    let table = FILE.of_shards(shards, ClassTable::parse)?;
-    Ok(table.map(|table| table.names()))
+    let shards: Vec<&Location> = shards.collect();
+    let common = FILE.of_shards(shards.iter().copied(), ClassTable::parse)?;
+    if common.is_some() || shards.len() < 2 {
+        return Ok(common.map(|table| table.names()));
+    }
+    let of_each = FILE.of_each(&shards, ClassTable::parse)?.into_iter();
+    Ok(joined(of_each.map(|(shard, table)| (shard, table.map(|table| table.names()))))?)
+}
+
+/// Refuses shards beside which one number means different classes. Remote shards of one dataset are asked for nothing.
+/// Names that can't be read are an error where they are asked for.
+///
+/// # Errors
+///
+/// See [`OtherClass`].
+#[cfg_attr(
+    not(any(feature = "tar", feature = "tfrecord")),
+    allow(dead_code, reason = "no format that this build reads has shards")
+)]
+pub(super) fn check_shards<'a>(
+    shards: impl Iterator<Item = &'a Location> + Clone,
+) -> Result<(), OtherClass> {
+    let is_remote = |shard: &Location| matches!(shard, Location::Url(_));
+    if shards.clone().any(is_remote) && beside::have_one_template(shards.clone()) {
+        return Ok(());
+    }
+    match names_beside_shards(shards) {
+        Err(error) => error.downcast().map_or(Ok(()), |differ| Err(*differ)),
+        Ok(_) => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -381,12 +478,61 @@ mod tests {
     }
 
     #[test]
+    fn shards_of_two_datasets_must_mean_the_same_by_a_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| Location::Path(dir.path().join(name));
+        let write = |template: &str, classes: &[&str]| {
+            let names = (0..).zip(classes.iter().map(|name| (*name).to_owned())).collect();
+            let path = classes_beside(&dir.path().join(template));
+            fs::write(path, ClassTable::of(&names).to_bytes()).unwrap();
+        };
+        write("a.tar", &["cat", "dog"]);
+        write("b-{000}.tar", &["dog", "cat"]);
+        write("c10.tar", &["cat", "dog"]);
+        write("c100.tar", &["cat", "dog", "emu"]);
+        let joined = |shards: &[&str]| {
+            let shards: Vec<Location> = shards.iter().map(|name| at(name)).collect();
+            check_shards(shards.iter()).map_err(|error| error.to_string())?;
+            let names = names_beside_shards(shards.iter()).unwrap();
+            Ok::<_, String>(names.map(|names| names.iter().len()))
+        };
+        let error = joined(&["a.tar", "b-000.tar", "b-001.tar"]).unwrap_err();
+        assert!(
+            error.starts_with("class 0 is \"cat\" in ")
+                && error.contains("a.tar and \"dog\" in ")
+                && error.contains("b-000.tar (\"dog\" is class 1 in "),
+            "{error}"
+        );
+        assert_eq!(joined(&["a.tar", "c10.tar"]), Ok(Some(2)));
+        assert_eq!(joined(&["c10.tar", "c100.tar"]), Ok(Some(3)), "they have a template in common");
+        assert_eq!(joined(&["a.tar", "x.tar", "c10.tar"]), Ok(None));
+        assert!(joined(&["x.tar", "a.tar", "b-000.tar"]).is_err());
+        assert_eq!(joined(&["x.tar", "y.tar"]), Ok(None));
+        fs::write(classes_beside(&dir.path().join("a.tar")), BEGIN).unwrap();
+        assert!(check_shards([at("a.tar"), at("b-000.tar")].iter()).is_ok());
+    }
+
+    #[test]
     fn names_are_put_together_unless_they_differ() {
         let names = |pairs: &[(i64, &str)]| -> ClassNames {
             pairs.iter().map(|&(number, name)| (number, name.to_owned())).collect()
         };
         let (a, b) = (names(&[(0, "ape"), (1, "bee")]), names(&[(1, "bee"), (2, "cow")]));
         let both = names(&[(0, "ape"), (1, "bee"), (2, "cow")]);
+        let c = names(&[(0, "cow")]);
+        let parts = |parts: [(&str, Option<&ClassNames>); 3]| {
+            joined(parts.map(|(dataset, names)| (dataset.to_owned(), names.cloned())))
+        };
+        assert_eq!(
+            parts([("a", Some(&a)), ("b", Some(&b)), ("a", Some(&a))]),
+            Ok(Some(both.clone()))
+        );
+        assert_eq!(parts([("a", Some(&a)), ("x", None), ("b", Some(&b))]), Ok(None));
+        let error = parts([("b", Some(&b)), ("a", Some(&a)), ("c", Some(&c))]).unwrap_err();
+        assert!(
+            error.to_string().starts_with("class 0 is \"ape\" in a and \"cow\" in c: one number")
+        );
+        assert_eq!(joined([]), Ok(None));
         assert_eq!(a.clone().merged(b), Some(both));
         assert_eq!(a.merged(names(&[(1, "wasp")])), None);
     }

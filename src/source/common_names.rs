@@ -54,6 +54,19 @@ impl dyn Source {
     }
 }
 
+/// Returns the int field that is called `label`, too, though its name says nothing of a class: the only one that is not
+/// named like another number.
+pub(super) fn guessed_label(fields: &[FieldSpec]) -> Option<usize> {
+    const WORDS: [&str; 4] = [LABEL, "class", "categor", "target"];
+    let says_class = |field: &FieldSpec| {
+        let name = field.name.to_ascii_lowercase();
+        let mut words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
+        WORDS.iter().any(|word| name.contains(word))
+            || words.any(|word| matches!(word, "y" | "cls"))
+    };
+    common(fields, LABEL).filter(|index| !says_class(&fields[*index]))
+}
+
 /// Returns the field that has a common name; `None` if a field is stored under that name.
 fn common(fields: &[FieldSpec], name: &str) -> Option<usize> {
     if fields.iter().any(|field| field.name == name) {
@@ -154,6 +167,24 @@ mod tests {
         assert_eq!(found, ["label", "image/class/text", "image", "image/height"]);
         assert_eq!(names(&["*img", "#y"]), ["image", "label"]);
         assert_eq!(names(&["#y", "#id", "*img"]), ["label", "id", "image"]);
+    }
+
+    #[test]
+    fn a_label_is_guessed_if_its_name_says_nothing_of_a_class() {
+        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+        let guessed = |name: &str| {
+            let fields = [field("image", FieldKind::RgbImage), field(name, FieldKind::Int)];
+            guessed_label(&fields).is_some()
+        };
+        for name in ["age", "fold", "car", "year", "n"] {
+            assert!(guessed(name), "{name}");
+        }
+        for name in [
+            "label", "Class", "class_id", "labelId", "category", "target", "y", "true_y", "cls",
+            "id",
+        ] {
+            assert!(!guessed(name), "{name}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! 0 1 2 3 4     5 6 7      8 9 10 11     the numbers that a loader shuffles
 //! ```
 
+use super::classes;
 use super::starts::Starts;
 use super::{
     BoxError, Buffer, ClassNames, Escaped, FieldSpec, Fingerprint, ImageExtent, ImageStats,
@@ -40,7 +41,8 @@ impl Concat {
     ///
     /// # Errors
     ///
-    /// Fails if there is no source, or if the sources do not have the same fields.
+    /// Fails if there is no source, if the sources do not have the same fields, or if one number means different classes
+    /// in two of them, by the names of their classes.
     pub fn new(parts: impl IntoIterator<Item = Arc<dyn Source>>) -> Result<Self, Error> {
         let parts: Vec<Arc<dyn Source>> = parts.into_iter().collect();
         let streams: Vec<_> =
@@ -146,20 +148,10 @@ impl Source for Concat {
         part.locate(sample, field)
     }
 
-    /// Merges the names of all components, if each has names and no two differ.
+    /// Merges the names of all components, if each has names. One number has one name: [`new`](Self::new) checks this.
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        let mut names: Option<ClassNames> = None;
-        for part in &self.parts {
-            let Some(more) = part.class_names()? else { return Ok(None) };
-            names = match names {
-                None => Some(more),
-                Some(names) => match names.merged(more) {
-                    None => return Ok(None),
-                    both => both,
-                },
-            };
-        }
-        Ok(names)
+        let named = self.parts.iter().map(|part| Ok((part.name(), part.class_names()?)));
+        Ok(classes::joined(named.collect::<Result<Vec<_>, BoxError>>()?)?)
     }
 
     /// Returns what all components say. That a field is something else in another component is an error.

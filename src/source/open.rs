@@ -113,14 +113,23 @@ impl Dataset {
         })
     }
 
-    fn of_format(format: FileFormat, path: &Path, options: &FolderOptions) -> Result<Self, Error> {
+    fn of_format(
+        format: FileFormat,
+        (path, more): (&Path, &[PathBuf]),
+        options: &FolderOptions,
+    ) -> Result<Self, Error> {
         // Numbers in texts are read by arithmetic.
-        DefaultFloats::during(|| Self::read_format(format, path, options))
+        DefaultFloats::during(|| Self::read_format(format, (path, more), options))
     }
 
+    /// Opens the dataset of a name; `more` are names of other shards of it.
+    #[cfg_attr(
+        not(any(feature = "tar", feature = "tfrecord")),
+        allow(unused_variables, reason = "no format that this build reads has shards")
+    )]
     fn read_format(
         format: FileFormat,
-        path: &Path,
+        (path, more): (&Path, &[PathBuf]),
         options: &FolderOptions,
     ) -> Result<Self, Error> {
         Ok(match format {
@@ -140,11 +149,13 @@ impl Dataset {
             }
             #[cfg(feature = "tar")]
             FileFormat::Tar => {
-                Self::Source(Arc::new(Tar::open(names(path)?, &TarOptions::default())?))
+                let shards = located(path, more)?;
+                Self::Source(Arc::new(Tar::at(&shards, &TarOptions::default())?))
             }
             #[cfg(feature = "tar")]
             FileFormat::TarStream => {
-                Self::Stream(TarStream::open(names(path)?, &TarOptions::default())?.into())
+                let shards = located(path, more)?;
+                Self::Stream(TarStream::at(&shards, &TarOptions::default())?.into())
             }
             #[cfg(not(feature = "tar"))]
             FileFormat::Tar | FileFormat::TarStream => {
@@ -152,12 +163,13 @@ impl Dataset {
             }
             #[cfg(feature = "tfrecord")]
             FileFormat::TfRecords => {
-                Self::Source(Arc::new(TfRecords::open(names(path)?, &TfOptions::default())?))
+                let shards = located(path, more)?;
+                Self::Source(Arc::new(TfRecords::at(&shards, &TfOptions::default())?))
             }
             #[cfg(feature = "tfrecord")]
             FileFormat::TfRecordStream => {
-                let records = TfRecordStream::open(names(path)?, &TfOptions::default())?;
-                Self::Stream(records.into())
+                let shards = located(path, more)?;
+                Self::Stream(TfRecordStream::at(&shards, &TfOptions::default())?.into())
             }
             #[cfg(not(feature = "tfrecord"))]
             FileFormat::TfRecords | FileFormat::TfRecordStream => {
@@ -194,7 +206,30 @@ pub fn open_dataset(path: &Path, options: &FolderOptions) -> Result<Dataset, Err
         );
         return Err(Error::boxed(reason.into(), ErrorKind::Parameter));
     }
-    Dataset::of_format(format, path, options)
+    Dataset::of_format(format, (path, &[]), options)
+}
+
+/// Opens shards of tar or TFRecord files by a list of their names, each of which may stand for several: the list means what
+/// the names mean with `::` between them. Returns `None` if these are not shards of one format.
+///
+/// # Errors
+///
+/// Fails as [`Dataset::open`] does.
+pub fn open_shards(names: &[PathBuf]) -> Result<Option<Dataset>, Error> {
+    let [first, more @ ..] = names else { return Ok(None) };
+    let format = FileFormat::of(first);
+    let is_of_shards = matches!(
+        format,
+        FileFormat::Tar
+            | FileFormat::TarStream
+            | FileFormat::TfRecords
+            | FileFormat::TfRecordStream
+    );
+    if !is_of_shards || more.iter().any(|name| FileFormat::of(name) != format) {
+        return Ok(None);
+    }
+    names.iter().try_for_each(|name| check_name(name))?;
+    Dataset::of_format(format, (first, more), &FolderOptions::default()).map(Some)
 }
 
 /// Refuses names that can't be meant as they stand, unless something is called so.
@@ -250,14 +285,18 @@ pub fn has_labels_apart(path: &Path) -> bool {
     matches!(FileFormat::of(path), FileFormat::FixedLength | FileFormat::Annotated)
 }
 
-/// Returns the text that names shards.
+/// Returns the files that names of shards stand for.
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
-fn names(path: &Path) -> Result<&str, Error> {
-    let text = path.to_str();
-    text.ok_or_else(|| {
-        let reason = format!("{}: shards need names in UTF-8", path.display());
-        Error::boxed(reason.into(), ErrorKind::Parameter)
-    })
+fn located(first: &Path, more: &[PathBuf]) -> Result<Vec<Location>, Error> {
+    let mut found = vec![];
+    for name in std::iter::once(first).chain(more.iter().map(PathBuf::as_path)) {
+        let text = name.to_str().ok_or_else(|| {
+            let reason = format!("{}: shards need names in UTF-8", name.display());
+            Error::boxed(reason.into(), ErrorKind::Parameter)
+        })?;
+        found.extend(Location::parse(text)?);
+    }
+    Ok(found)
 }
 
 /// Returns the error for a dataset in a format that this build leaves out.
@@ -414,6 +453,16 @@ mod tests {
         let address = said("s3:/bucket/x.tar");
         assert!(address.contains("an address has two slashes after the colon"), "{address}");
         assert!(!said("s3x:/bucket/x.tar").contains("two slashes"));
+    }
+
+    #[test]
+    fn a_list_of_other_names_than_shards_is_none_of_shards() {
+        for names in [&["a.beton", "b.beton"][..], &["a.tar", "b.tar.gz"], &["a.tar", "b"], &[]] {
+            let names: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+            assert!(open_shards(&names).unwrap().is_none(), "{names:?}");
+        }
+        let missing = ["no/a.tar", "no/b.tar"].map(PathBuf::from);
+        assert!(open_shards(&missing).is_err());
     }
 
     #[cfg(not(all(feature = "tar", feature = "tfrecord", feature = "tables")))]

@@ -8,6 +8,8 @@
 //! | arrays, tables and checkpoints       | write the samples to a .beton file, or give them from Python |
 //! | a picture in a format that is not read | convert it                                           |
 //! | JSON that is not COCO's              | a table of JSON lines                                 |
+//! | YAML, as YOLO has beside its folders | the folder of the images                              |
+//! | XML, as of Pascal VOC                | the folder of the dataset                             |
 
 use super::image_header::format_name;
 use super::{ReadAt as _, file_pool};
@@ -93,6 +95,14 @@ fn by_name(name: &str) -> Option<(&'static str, &'static str)> {
         () if ends(&[".parquet"]) => ("a Parquet file", SAMPLES),
         () if ends(&[".h5", ".hdf5"]) => ("an HDF5 file", SAMPLES),
         () if ends(&[".mdb", ".lmdb"]) => ("a file of LMDB", SAMPLES),
+        () if ends(&[".yaml", ".yml"]) => (
+            "YAML, which describes a dataset of YOLO",
+            "open the folder of a split, which has `images` and `labels`, or `images/SPLIT` next to `labels/SPLIT`",
+        ),
+        () if ends(&[".xml"]) => (
+            "XML, such as the annotations of an image of Pascal VOC",
+            "open the folder of the dataset, which has `JPEGImages` and `Annotations`",
+        ),
         () => return None,
     })
 }
@@ -122,6 +132,16 @@ mod tests {
             ("a.json", b"{\"a\": 1}", Some("it is JSON, but no file of COCO")),
             ("a.pkl", b"\x80\x04\x95", Some("it is a pickle of Python, which is never loaded")),
             ("a.h5", b"", Some("it is an HDF5 file")),
+            (
+                "data.yaml",
+                b"train: images/train",
+                Some("it is YAML, which describes a dataset of YOLO: open the folder"),
+            ),
+            (
+                "1.xml",
+                b"<annotation>",
+                Some("it is XML, such as the annotations of an image of Pascal VOC: open"),
+            ),
             ("a.txt", b"hello", None),
         ] {
             let path = dir.path().join(name);

@@ -6,12 +6,14 @@
 //! | given                | stored as JPEG                                              | stored raw |
 //! |----------------------|-------------------------------------------------------------|------------|
 //! | a JPEG               | **its own bytes**, unless it is resized or a quality is set | decoded    |
+//! | a JPEG of CMYK       | encoded like RGB pixels: lossy                              | decoded    |
 //! | a PNG, WebP or TIFF  | encoded like RGB pixels: lossy                              | decoded    |
 //! | RGB pixels           | encoded: baseline, 4:2:0, quality 90 by default: lossy      | unchanged  |
 //! | stored in a `.beton` | unchanged                                                   | unchanged  |
 //! | bit planes           | like the JPEG that they were made of                        | decoded    |
 //!
-//! By default (`WriteMode::Lossless`) a JPEG is stored as JPEG, and other images raw.
+//! By default (`WriteMode::Lossless`) a JPEG is stored as JPEG, and other images raw, those of CMYK among them: FFCV does
+//! not read a JPEG that is neither gray nor colour.
 //! [`StoredImage::reencoded`] records each image that is not stored as given.
 //!
 //! Storing a JPEG's own bytes is lossless and costs one read; FFCV can't do it: it decodes and
@@ -109,14 +111,6 @@ pub enum ImageError {
     /// The bytes are not a JPEG, or a JPEG without a readable frame header.
     #[error(transparent)]
     Head(#[from] HeadError),
-    /// A JPEG that is neither gray nor colour can't be stored unchanged: FFCV would not read it.
-    #[error(
-        "a JPEG of {components} components, neither gray nor colour: ask for a quality to have it decoded and encoded as RGB"
-    )]
-    Components {
-        /// The number of components in the frame: 4 is CMYK.
-        components: u8,
-    },
     /// A JPEG of a mask.
     #[error("a JPEG blends the class numbers of a mask: give the mask as PNG or as raw pixels")]
     MaskJpeg,
@@ -281,11 +275,15 @@ pub(super) fn store(
         LoadedImage::Rgb { .. } => false,
     };
     let size = options.stored_size(from);
-    let as_jpeg = options.wants_jpeg(given == ImageMode::Jpeg, size, position);
+    let is_storable = match &loaded {
+        LoadedImage::Jpeg { head, .. } => head.is_gray_or_colour(),
+        LoadedImage::Other { .. } | LoadedImage::Rgb { .. } => false,
+    };
+    let as_jpeg = options.wants_jpeg(is_storable, size, position);
 
     let loaded = match loaded {
         LoadedImage::Jpeg { bytes, head }
-            if as_jpeg && size == from && options.quality.is_none() =>
+            if is_storable && as_jpeg && size == from && options.quality.is_none() =>
         {
             let jpeg = stored(ImageMode::Jpeg, size, bytes)?;
             let jpeg = StoredImage { is_given: true, path, ..jpeg };
@@ -405,9 +403,6 @@ fn check_untouched(
     limits: &Limits,
     pixels: &mut PixelReader,
 ) -> Result<(), ImageError> {
-    if !matches!(head.components, 1 | 3) {
-        return Err(ImageError::Components { components: head.components });
-    }
     if options.verify {
         check_pixels(head.size, limits)?;
         pixels.verify(bytes, head.size)?;
@@ -466,6 +461,12 @@ pub(super) fn is_exact(image: &OwnedImage) -> bool {
         ImageMode::Webp => !is_lossy_webp(&image.bytes),
         ImageMode::Raw | ImageMode::Jpeg | ImageMode::BitPlanes => false,
     }
+}
+
+/// Returns true for a JPEG that a `.beton` file can't store as it is, such as one of CMYK.
+pub(super) fn is_other_jpeg(image: &OwnedImage) -> bool {
+    image.mode == ImageMode::Jpeg
+        && JpegHeader::parse(&image.bytes).is_ok_and(|head| !head.is_gray_or_colour())
 }
 
 #[cfg(feature = "webp")]

@@ -95,6 +95,11 @@ pub(super) struct JpegHeader {
 }
 
 impl JpegHeader {
+    /// Returns true for a JPEG that FFCV reads; false for CMYK.
+    pub(super) fn is_gray_or_colour(self) -> bool {
+        matches!(self.components, 1 | 3)
+    }
+
     /// Reads the markers up to the frame header.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 //! size    longest side <= max_resolution: unchanged
 //!         else r = max_resolution / longest side, (trunc(r * width), trunc(r * height))
 //! raw     size of the raw pixels in bytes, 3 * width * height of that size
-//! JPEG    Lossless: if given as JPEG | Raw, Mask: never | Jpg: always
+//! JPEG    Lossless: if given as JPEG, gray or colour | Raw, Mask: never | Jpg: always
 //!         Smart: raw > threshold | Proportion: u < probability
 //! u       (mix(mix(mix(seed) ^ sample) ^ field) >> 11) / 2^53, mix a step of SplitMix64
 //! ```
@@ -33,8 +33,8 @@ use fuseloop_ops::Size;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum WriteMode {
-    /// A JPEG is stored byte for byte. A PNG and raw pixels are stored as raw pixels (in files that
-    /// [`convert`](super::convert()) writes: as PNG). RGB pixels have no alpha and 8 bits a sample; nothing else is lost.
+    /// A JPEG is stored byte for byte. A PNG, a JPEG of CMYK and raw pixels are stored as raw pixels (in files that
+    /// [`convert`](super::convert()) writes: unchanged, and raw pixels as PNG). RGB pixels have no alpha and 8 bits a sample; nothing else is lost.
     #[default]
     Lossless,
     /// Never: every image takes `3 * width * height` bytes, and nothing needs decoding.
@@ -45,7 +45,7 @@ pub enum WriteMode {
     /// above [`max_resolution`](ImageOptions::max_resolution) is scaled down to the nearest pixels. The dataset then
     /// knows that the field is a mask (of `x.beton`, `x.beton.objects.json` says it), so that a loader reads the classes.
     Mask,
-    /// Always. This is lossy for a PNG and for raw pixels, which are encoded.
+    /// Always. This is lossy for a PNG, a JPEG of CMYK and raw pixels, which are encoded.
     Jpg,
     /// If `3 * width * height`, after resizing, is above `threshold`; `None` is never. Like FFCV, this
     /// ignores how the image was given: it is lossy for a PNG above the threshold.

@@ -228,12 +228,14 @@ fn cells_of_a_table_are_not_followed() {
     let quoted = |text: &String| format!("\"{}\"", text.replace('"', "\"\""));
     let rows: Vec<String> =
         texts.iter().map(|text| format!("{},{}\n", quoted(text), quoted(text))).collect();
-    fs::write(trap.path("a.csv"), format!("path,note\n{}", rows.concat())).unwrap();
+    // A table none of whose first files exists is refused.
+    fs::write(trap.path("here.jpg"), "").unwrap();
+    fs::write(trap.path("a.csv"), format!("path,note\nhere.jpg,here\n{}", rows.concat())).unwrap();
     let before = trap.files();
     let Ok(dataset) = Dataset::open(trap.path("a.csv")) else { panic!("a table with any texts") };
     let source = dataset.source().unwrap();
-    assert_eq!(source.len(), texts.len() as u64);
-    for (sample, text) in (0..).map(SampleId).zip(&texts) {
+    assert_eq!(source.len(), texts.len() as u64 + 1);
+    for (sample, text) in (1..).map(SampleId).zip(&texts) {
         // A path that exists, such as `/etc/hostname`, is read, although it is not an image.
         match source.read(sample) {
             Ok(record) => assert_eq!(record[1], OwnedValue::Bytes(text.clone().into_bytes())),

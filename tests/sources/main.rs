@@ -11,6 +11,8 @@ mod common;
 mod folder;
 #[cfg(feature = "write")]
 mod generator;
+#[cfg(all(feature = "tar", feature = "tfrecord", feature = "write"))]
+mod joined;
 mod mnist_cifar;
 #[cfg(feature = "write")]
 mod own_source;

@@ -49,6 +49,16 @@ pub enum ListError {
         /// The table.
         path: PathBuf,
     },
+    /// None of the first files of a table exists.
+    #[error("{table}: the files that it lists do not exist, such as {tried:?}: {advice}")]
+    NoFiles {
+        /// The table, escaped.
+        table: String,
+        /// The first file that was looked for.
+        tried: PathBuf,
+        /// What may be set.
+        advice: String,
+    },
     /// The labels would be a guess.
     #[error("{path:?}: {reason}")]
     Guess {
@@ -152,6 +162,7 @@ impl Cause for ListError {
             | Self::Table { path, .. }
             | Self::Saved { path, .. } => format.path(path),
             Self::ClassFile(error) => error.details(),
+            Self::NoFiles { tried, .. } => Details::of(ErrorKind::NotFound).path(tried),
             Self::Cancelled => Details::of(ErrorKind::Cancelled),
             Self::Classes { .. } => format,
             Self::Limit { path, .. } | Self::Many { path } => {

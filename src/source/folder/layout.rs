@@ -20,6 +20,7 @@
 //! |--------------------------------------------------------------------|-----------------------|
 //! | class folders that are splits: two of them, or no others           | the root of a dataset |
 //! | one class folder, called `images` or the like, or beside a table   | images of a table     |
+//! | class folders called `images` and `masks_png`, or the like         | images and their masks |
 //! | splits, or a folder `images`, beside a JSON file                   | images of annotations |
 //! | a `metadata` table, or one of Parquet, in a class folder           | the same              |
 //! | a folder without sub-folders, with a table beside the images       | the same              |
@@ -50,6 +51,10 @@ const SPLITS: [&str; 10] =
 /// The names of folders of images, which are no classes.
 const CONTAINERS: [&str; 9] =
     ["images", "image", "imgs", "img", "photos", "pictures", "pics", "jpegimages", "data"];
+
+/// How the names of folders begin that belong to the images of another folder, in small letters.
+const OF_IMAGES: [&str; 8] =
+    ["label", "mask", "annotation", "segmentation", "groundtruth", "ground_truth", "gt_", "gt-"];
 
 /// Where the labels of a folder come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,12 +98,38 @@ impl ListedFiles {
             let hint = match hint {
                 Some(BESIDE) => Some("images next to the class folders".to_owned()),
                 Some(hint) => Some(hint.to_owned()),
-                None => of_other_format(&self.ignored),
+                None => of_shards(&self.ignored).or_else(|| of_other_format(&self.ignored)),
             };
             return Err(ListError::Empty { path: path.to_owned(), ignored, hint, links });
         }
         Ok(self)
     }
+}
+
+/// The endings of files that are datasets of their own.
+const SHARDS: [&str; 11] = [
+    ".tar",
+    ".tar.gz",
+    ".tgz",
+    ".tar.zst",
+    ".beton",
+    ".tfrecord",
+    ".tfrecords",
+    ".tfrec",
+    ".tfrecord.gz",
+    ".tfrecords.gz",
+    ".tfrec.gz",
+];
+
+/// Names a file that is a dataset of its own, and the pattern of those like it.
+fn of_shards(ignored: &Ignored) -> Option<String> {
+    let ending = |path: &Path| {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        SHARDS.iter().filter(|ending| name.ends_with(**ending)).max_by_key(|ending| ending.len())
+    };
+    let (first, ending) = ignored.first.iter().find_map(|(path, _)| Some((path, ending(path)?)))?;
+    let pattern = first.with_file_name(format!("*{ending}"));
+    Some(format!("{}: open such files by their pattern, '{}'", shown(first), shown(&pattern)))
 }
 
 /// Names the most frequent extension of files that may be meant as samples, and what to do with them.
@@ -245,8 +276,17 @@ fn folders_guess(list: &ListedFiles, tables: &[PathBuf]) -> Option<String> {
             shown(table)
         ));
     }
+    let is_container = |class: &str| CONTAINERS.iter().any(|name| class.eq_ignore_ascii_case(name));
+    let images = used.iter().find(|class| is_container(class));
+    if let (Some(images), Some(masks)) = (images, used.iter().find(|class| is_of_images(class))) {
+        let (images, masks) = (Escaped(images), Escaped(masks));
+        return Some(format!(
+            "its folders {images} and {masks} are probably images and their masks, not classes: call them `images` and `masks` \
+             to open each image with the mask of the same name, or {as_classes}"
+        ));
+    }
     let [only] = used[..] else { return None };
-    let is_container = CONTAINERS.iter().any(|name| only.eq_ignore_ascii_case(name));
+    let is_container = is_container(only);
     let beside = tables.iter().find(|table| table.components().count() == 1);
     let choose =
         format!("set `label` to `none` to open the images without labels, or {as_classes}");
@@ -285,6 +325,12 @@ fn is_split(name: &str) -> bool {
     let name =
         name.trim_end_matches(|last: char| last.is_ascii_digit() || last == '_' || last == '-');
     SPLITS.iter().any(|split| name.eq_ignore_ascii_case(split))
+}
+
+/// Returns whether a folder is called like one of masks or annotations: `masks_png`, `Annotations`, `gt`.
+fn is_of_images(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name == "gt" || OF_IMAGES.iter().any(|begin| name.starts_with(begin))
 }
 
 /// Shows the path of a file of a folder.

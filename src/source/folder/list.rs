@@ -137,6 +137,9 @@ pub(crate) fn open_list(path: &Path, options: &FolderOptions) -> Result<Folder, 
         None => return not_a_list("a file that is no table by its name"),
     }
     let folder = Folder::list(path, options)?;
+    if !is_dir {
+        folder.check_files(options)?;
+    }
     match &folder.columns[..] {
         [labels] => match &labels.values {
             Values::Int(_) => Ok(folder),

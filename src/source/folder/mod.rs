@@ -38,9 +38,9 @@ pub(crate) use walk::{FolderWalk, PendingDir};
 use super::error::FileError;
 use super::file_pool;
 use super::{
-    BoxError, Buffer, ClassNames, ClassTable, EncodedImage, Escaped, FOLDER_FILE_NAME, FieldKind,
-    FieldSpec, Fingerprint, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation,
-    Source, Value, atomic_file, refuse_cut,
+    BoxError, Buffer, ClassNames, ClassTable, EncodedImage, Escaped, FOLDER_FILE_NAME, FieldSpec,
+    Fingerprint, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation, Source, Value,
+    atomic_file, refuse_cut,
 };
 use crate::error::Error;
 use crate::sample::{Limits, SampleId};
@@ -57,7 +57,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use table::{InFolder, PathTable};
+use table::{InFolder, MOST_TRIED, PathTable};
 
 /// A dataset of image files and their labels.
 ///
@@ -123,10 +123,15 @@ impl Folder {
     ///
     /// Fails if the files can't be listed, if there is no image, or if a table is damaged.
     pub fn open(spec: impl AsRef<Path>, options: &FolderOptions) -> Result<Self, Error> {
-        Ok(Self::list(spec.as_ref(), options)?)
+        let folder = Self::list(spec.as_ref(), options)?;
+        if folder.scanned.is_none() && folder.origin.is_some() {
+            folder.check_files(options)?;
+        }
+        Ok(folder)
     }
 
-    fn list(path: &Path, options: &FolderOptions) -> Result<Self, ListError> {
+    /// Opens a dataset as [`open`](Self::open) does. The files of a table may be missing.
+    pub(crate) fn list(path: &Path, options: &FolderOptions) -> Result<Self, ListError> {
         if let (Some(split), options) = options.take_split() {
             let whole = path.join(split);
             if path.is_dir() && !whole.is_dir() {
@@ -275,14 +280,38 @@ impl Folder {
         let cells = table::Cells { names, is_text: false, lines };
         let table = PathTable::of(path, None, cells, options)?;
         let root = options.table.root.clone().unwrap_or_default();
-        Ok(Self::of(path, root, table, options))
+        let folder = Self::of(path, root, table, options);
+        folder.check_files(options)?;
+        Ok(folder)
+    }
+
+    /// Refuses a table none of whose first files exists: its paths are relative to another folder, or are no paths. A file
+    /// that is missing among others is damage of its sample.
+    fn check_files(&self, options: &FolderOptions) -> Result<(), ListError> {
+        let is_good = |sample: &SampleId| {
+            usize::try_from(sample.0).is_ok_and(|index| !self.flaws.contains_key(&index))
+        };
+        let files = (0..self.len()).map(SampleId).filter(is_good).filter_map(|id| self.file(id));
+        let first: Vec<PathBuf> = files.take(MOST_TRIED).collect();
+        let is_missing = |path: &PathBuf| match fs::metadata(path) {
+            Err(error) => {
+                matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+            }
+            Ok(_) => false,
+        };
+        match first.first() {
+            Some(tried) if first.iter().all(is_missing) => Err(ListError::NoFiles {
+                table: self.name.clone(),
+                tried: tried.clone(),
+                advice: table::root_advice(&self.root, tried, options),
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn of(spec: &Path, root: PathBuf, table: PathTable, options: &FolderOptions) -> Self {
+        let fields = table.fields();
         let PathTable { names, columns, classes, flaws } = table;
-        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-        let mut fields = vec![field("image", FieldKind::RgbImage)];
-        fields.extend(columns.iter().map(|(name, column)| field(name, column.kind())));
         let mut print = Fingerprint::default();
         print.text("folder");
         print.fields(&fields);

@@ -9,8 +9,8 @@
 //! A folder with a `metadata.jsonl` or `metadata.csv` that has the column `file_name` is opened as this table, whatever
 //! folders it has. Its paths must stay in the folder then.
 //!
-//! Needs the feature `tables`. Paths are relative to the table's folder, unless a root is set. The existence of the files is
-//! not checked. A column becomes a field by its values ([`column.rs`](super::column)).
+//! Needs the feature `tables`. Paths are relative to the table's folder, unless a root is set. One of the first files must
+//! exist; the others are not looked for. A column becomes a field by its values ([`column.rs`](super::column)).
 //!
 //! What one line has wrong is damage of its sample: another number of cells, an empty path, a label that is no label. What
 //! makes the other lines doubtful is an error: a quote that is not closed, a header without a known column, a path or a
@@ -23,10 +23,12 @@ use super::links::Links;
 use super::names::Names;
 use super::numbers::ClassNumbers;
 use super::options::{FolderOptions, Labels, TableOptions};
+use crate::source::common_names::guessed_label;
 #[cfg(not(feature = "tables"))]
 use crate::source::feature::NeedsFeature;
 use crate::source::file_pool;
 use crate::source::image_names;
+use crate::source::{Escaped, FieldKind, FieldSpec};
 use crate::warnings::warn;
 use serde_json::Value as Json;
 use std::collections::{BTreeSet, HashMap};
@@ -58,8 +60,8 @@ const NO_PATHS: [&str; 8] =
 /// The name of the field of labels.
 const LABEL: &str = "label";
 
-/// The most lines whose files are looked for to find the ending that paths lack.
-const MOST_TRIED: usize = 8;
+/// The most lines whose files are looked for, to find the ending that paths lack and a wrong root.
+pub(super) const MOST_TRIED: usize = 8;
 
 /// The content of a table.
 #[derive(Default)]
@@ -176,16 +178,39 @@ impl PathTable {
             read.columns.push((name, column));
         }
         if options.label == Labels::Auto && !read.columns.iter().any(|(name, _)| name == LABEL) {
-            let classes = read.columns.iter().find(|(_, column)| column.seems_to_have_classes());
-            if let Some((name, _)) = classes {
-                warn(format_args!(
-                    "{}: the column `{name}` is text that repeats itself, and is read as bytes: set `label` to `{name}` to \
-                     number its values as classes",
-                    table.display()
-                ));
-            }
+            read.warn_of_label(table);
         }
         Ok(read)
+    }
+
+    /// Returns the fields of the samples.
+    pub(super) fn fields(&self) -> Vec<FieldSpec> {
+        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+        let image = field("image", FieldKind::RgbImage);
+        let columns = self.columns.iter().map(|(name, column)| field(name, column.kind()));
+        std::iter::once(image).chain(columns).collect()
+    }
+
+    /// Warns of a column that is the label by its values alone, and of one that may be it.
+    fn warn_of_label(&self, table: &Path) {
+        let table = table.display();
+        let classes = self.columns.iter().find(|(_, column)| column.seems_to_have_classes());
+        let guessed = guessed_label(&self.fields()).and_then(|field| self.columns.get(field - 1));
+        match (guessed, classes) {
+            (Some((number, _)), Some((text, _))) => warn(format_args!(
+                "{table}: the column `{number}` is taken for the label because no other has whole numbers, but the column \
+                 `{text}` is text that repeats itself, and is read as bytes: set `label` to the one that has the labels"
+            )),
+            (Some((number, _)), None) => warn(format_args!(
+                "{table}: the column `{number}` is taken for the label because no other has whole numbers: set `label` to \
+                 `{number}` if it is the label"
+            )),
+            (None, Some((text, _))) => warn(format_args!(
+                "{table}: the column `{text}` is text that repeats itself, and is read as bytes: set `label` to `{text}` to \
+                 number its values as classes"
+            )),
+            (None, None) => {}
+        }
     }
 }
 
@@ -193,6 +218,29 @@ impl PathTable {
 pub(super) fn root_of(table: &Path, options: &FolderOptions) -> PathBuf {
     let beside = || table.parent().unwrap_or(Path::new("")).to_owned();
     options.table.root.clone().unwrap_or_else(beside)
+}
+
+/// Returns what may be set if the files of a table do not exist.
+pub(super) fn root_advice(root: &Path, tried: &Path, options: &FolderOptions) -> String {
+    let shown = |path: &Path| format!("{:?}", Escaped(&path.to_string_lossy()).to_string());
+    let mut advice = match (&options.table.root, root.as_os_str().is_empty()) {
+        (Some(_), _) => format!("paths are relative to {}, which is set as `root`", shown(root)),
+        (None, true) => {
+            "paths are relative to the current folder: set `root` to that of the images".into()
+        }
+        (None, false) => {
+            format!("paths are relative to {}: set `root` to the folder of the images", shown(root))
+        }
+    };
+    let path = tried.strip_prefix(root).unwrap_or(tried).to_string_lossy();
+    if let Some(other) = path.chars().find(|letter| matches!(letter, ',' | ';' | '\t' | '|')) {
+        advice.push_str(&format!(
+            "; the path has {other:?}, which may separate columns: set `delimiter`"
+        ));
+    } else if tried.extension().is_none() {
+        advice.push_str("; it has no ending: set `suffix` to add one");
+    }
+    advice
 }
 
 fn line_break(found: &str, what: &str) -> String {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::cancel::CancelFlag;
 use crate::error::ErrorKind;
+use crate::source::FieldKind;
 use std::collections::BTreeSet;
 
 const JPEG: &[u8] = &[0xff, 0xd8, 0xff, 0xd9];
@@ -545,13 +546,13 @@ fn classes_that_are_set_number_labels_and_folders() {
     assert_eq!(folder.class_names().unwrap(), Some(classes));
     let path = dir.path().join("t.csv");
     fs::write(&path, "path,label\na.jpg,dog\nb.jpg,dgo\n").unwrap();
-    let found = labels(&Folder::open(&path, &options).unwrap());
+    let found = labels(&Folder::list(&path, &options).unwrap());
     assert_eq!(found[0], Ok(2));
     assert!(
         found[1].clone().unwrap_err().contains("line 3: label \"dgo\" is not one of the classes")
     );
     fs::write(&path, "path,label\na.jpg,2\nb.jpg,3\n").unwrap();
-    let found = labels(&Folder::open(&path, &options).unwrap());
+    let found = labels(&Folder::list(&path, &options).unwrap());
     assert!(found[0] == Ok(2) && found[1].is_err());
     fs::create_dir(dir.path().join("emu")).unwrap();
     assert!(Folder::open(dir.path(), &options).is_ok());
@@ -582,7 +583,7 @@ fn a_missing_number_is_damage_of_its_sample_or_nan() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.jsonl");
     fs::write(&path, "{\"path\": \"a\", \"x\": 1}\n{\"path\": \"b\", \"x\": null}\n").unwrap();
-    let folder = Folder::open(&path, &FolderOptions::default().missing_as_nan(true)).unwrap();
+    let folder = Folder::list(&path, &FolderOptions::default().missing_as_nan(true)).unwrap();
     assert!(matches!(folder.column(SampleId(1), 1).unwrap(), Value::Float(x) if x.is_nan()));
     assert_eq!(folder.column(SampleId(0), 1).unwrap(), Value::Float(1.0));
 }
@@ -692,6 +693,9 @@ fn labels_that_would_be_a_guess_are_refused() {
         (&["train/1.jpg", "test/1.jpg", "unlabeled/1.jpg"], "are splits"),
         (&["a/1.jpg", "a/metadata.parquet", "b/2.jpg"], "a/metadata.parquet may list the images"),
         (&["cat_1.jpg", "dog_2.jpg", "train.csv"], "a table train.csv lies next to the images"),
+        (&["images/1.jpg", "masks_png/1.jpg"], "its folders images and masks_png are probably"),
+        (&["Imgs/1.jpg", "annotations/trimaps/1.jpg"], "Imgs and annotations are probably images"),
+        (&["JPEGImages/1.jpg", "SegmentationClass/1.jpg", "x/1.jpg"], "call them `images` and"),
     ] {
         let dir = tree(files);
         let message = open(dir.path()).unwrap_err().to_string();
@@ -708,11 +712,91 @@ fn labels_that_would_be_a_guess_are_refused() {
     assert_eq!(rows(&train), [row("a/1.jpg", 0), row("b/2.jpg", 1)]);
     let error = Folder::open(dir.path(), &FolderOptions::default().split("dev")).unwrap_err();
     assert!(error.to_string().contains("no folder \"dev\" for `split`"), "{error}");
-    // A class may be called like a split.
+    // A class may be called like a split, or like masks.
+    assert_eq!(
+        open(tree(&["hats/1.jpg", "masks/2.jpg"]).path()).unwrap().classes(),
+        ["hats", "masks"]
+    );
     assert_eq!(
         open(tree(&["bus/1.jpg", "train/2.jpg"]).path()).unwrap().classes(),
         ["bus", "train"]
     );
+}
+
+#[test]
+fn a_folder_of_shards_names_their_pattern() {
+    for (files, pattern) in [
+        (&["x-000.tar", "x-001.tar", "classes.json"][..], "*.tar"),
+        (&["a.txt", "b/x-0.TAR.gz"], "b/*.tar.gz"),
+        (&["x.beton"], "*.beton"),
+        (&["x.tfrecord"], "*.tfrecord"),
+    ] {
+        let dir = tree(files);
+        let message = open(dir.path()).unwrap_err().to_string();
+        let pattern = format!("by their pattern, '{}'", dir.path().join(pattern).display());
+        assert!(message.contains(&pattern), "{message}");
+    }
+}
+
+#[cfg(feature = "tables")]
+#[test]
+fn a_table_of_files_that_do_not_exist_names_the_first_and_the_root() {
+    let dir = tree(&["pics/b.jpg", "pics/c"]);
+    let path = dir.path().join("t.csv");
+    let plain = FolderOptions::default();
+    let message = |text: &str, options: &FolderOptions| {
+        fs::write(&path, text).unwrap();
+        let error = Folder::open(&path, options).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::NotFound);
+        error.to_string()
+    };
+    let both = "path,label\na.jpg,1\nb.jpg,2\n";
+    let found = message(both, &plain);
+    let tried = format!("such as {:?}: paths are relative to ", dir.path().join("a.jpg"));
+    assert!(
+        found.contains(&tried) && found.contains("t.csv: ") && found.contains("set `root`"),
+        "{found}"
+    );
+    let found = message(both, &plain.clone().root(dir.path().join("pics/c")));
+    assert!(found.ends_with("which is set as `root`"), "{found}");
+    let found = message("path;label\na.jpg;1\nb.jpg;2\n", &plain.clone().delimiter(','));
+    assert!(
+        found.contains("the path has ';', which may separate columns: set `delimiter`"),
+        "{found}"
+    );
+    let found = message("path,label\na,1\n", &plain);
+    assert!(found.ends_with("it has no ending: set `suffix` to add one"), "{found}");
+    // A file that is missing among others is damage of its sample.
+    fs::write(&path, both).unwrap();
+    assert!(Folder::open(&path, &plain.root(dir.path().join("pics"))).is_ok());
+}
+
+#[cfg(feature = "tables")]
+#[test]
+fn the_only_number_of_a_table_is_its_label_with_a_warning() {
+    let warnings = |text: &str, label: Labels| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        fs::write(&path, text).unwrap();
+        let options = FolderOptions::default().label(label);
+        let (folder, warnings) =
+            crate::warnings::recorded(|| Folder::list(&path, &options).unwrap());
+        let source: &dyn Source = &folder;
+        assert_eq!(source.field_index("label"), Some(folder.fields().len() - 1), "{text}");
+        let name = path.display().to_string();
+        warnings.into_iter().filter(|warning| warning.starts_with(&name)).collect::<Vec<_>>()
+    };
+    let age = "path,age\na.jpg,7\nb.jpg,8\n";
+    let found = warnings(age, Labels::Auto);
+    assert!(
+        found.len() == 1 && found[0].contains("the column `age` is taken for the label"),
+        "{found:?}"
+    );
+    assert!(found[0].contains("set `label` to `age` if it is the label"), "{found:?}");
+    assert!(warnings(age, Labels::Column("age".into())).is_empty());
+    assert!(warnings("path,class_id\na.jpg,7\nb.jpg,8\n", Labels::Auto).is_empty());
+    let found = warnings("path,breed,fold\na.jpg,lab,0\nb.jpg,lab,1\n", Labels::Auto);
+    assert!(found.len() == 1 && found[0].contains("but the column `breed` is text"), "{found:?}");
 }
 
 #[test]

@@ -95,14 +95,22 @@ impl Shards {
     ///
     /// Fails with the name of the first file that can't be opened.
     pub(in crate::source) fn open(spec: &str) -> Result<Self, Error> {
-        let locations = Location::parse(spec)?;
+        Self::at(&Location::parse(spec)?)
+    }
+
+    /// Opens all files of a list, as [`open`](Self::open) does.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the name of the first file that can't be opened.
+    pub(in crate::source) fn at(locations: &[Location]) -> Result<Self, Error> {
         let (count, most) = (locations.len(), file_pool::most_open());
         let open_one = |path: &Path| match count {
             0 | 1 => FileBytes::open(path),
             _ => FileBytes::pooled(path, count <= most),
         };
         let open = |location: &Location| Shard::open_as(location.clone(), open_one);
-        let opened = parallel::map(&locations, open)?;
+        let opened = parallel::map(locations, open)?;
         let shards: Result<Vec<Shard>, Error> = opened.into_iter().collect();
         Ok(Self::new(shards?))
     }
@@ -113,7 +121,7 @@ impl Shards {
     }
 
     /// Returns the locations of the shards.
-    pub(in crate::source) fn locations(&self) -> impl Iterator<Item = &Location> {
+    pub(in crate::source) fn locations(&self) -> impl Iterator<Item = &Location> + Clone {
         self.0.iter().map(|shard| &shard.location)
     }
 

@@ -15,7 +15,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// If there is no stream, or their fields differ.
+    /// If there is no stream, their fields differ, or one number means different classes in two of them.
     pub fn concat(streams: impl IntoIterator<Item = Self>) -> Result<Self, Error> {
         let parts: Arc<[Self]> = streams.into_iter().collect();
         check_equal("concat", &parts)?;

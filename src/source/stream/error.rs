@@ -1,8 +1,9 @@
 //! Errors of combining streams.
 
 use super::{Stream, Streamed};
-use crate::error::{Cause, Details, ErrorKind};
-use crate::source::{BoxError, Escaped, FieldSpec};
+use crate::error::{Cause, Details, Error, ErrorKind};
+use crate::parallel;
+use crate::source::{BoxError, Escaped, FieldSpec, classes};
 use crate::threads::MOST;
 use std::error::Error as StdError;
 use std::fmt;
@@ -113,22 +114,20 @@ impl Cause for StreamError {
     }
 }
 
-/// Refuses streams whose fields differ.
-pub(in crate::source) fn check_equal(
-    what: &'static str,
-    parts: &[Stream],
-) -> Result<(), StreamError> {
-    let Some(first) = parts.first() else { return Err(StreamError::None { what }) };
-    match parts.iter().enumerate().find(|(_, part)| part.fields() != first.fields()) {
-        None => Ok(()),
-        Some((index, part)) => Err(StreamError::Fields {
-            what,
-            index,
-            name: part.name(),
-            found: listed(part.fields()),
-            wanted: listed(first.fields()),
-        }),
+/// Refuses streams whose fields differ, or in which one number means different classes. Names of classes that can't be read
+/// are an error where they are asked for.
+pub(in crate::source) fn check_equal(what: &'static str, parts: &[Stream]) -> Result<(), Error> {
+    let Some(first) = parts.first() else { return Err(StreamError::None { what }.into()) };
+    let other = parts.iter().enumerate().find(|(_, part)| part.fields() != first.fields());
+    if let Some((index, part)) = other {
+        let (found, wanted) = (listed(part.fields()), listed(first.fields()));
+        return Err(StreamError::Fields { what, index, name: part.name(), found, wanted }.into());
     }
+    if parts.len() > 1 {
+        let named = |part: &Stream| (part.name(), part.class_names().ok().flatten());
+        classes::joined(parallel::map(parts, named)?)?;
+    }
+    Ok(())
 }
 
 fn listed(fields: &[FieldSpec]) -> String {

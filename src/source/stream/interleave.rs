@@ -66,7 +66,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// If there is no stream, their fields differ, a length is 0, or too many threads are asked for.
+    /// If there is no stream, their fields differ, one number means different classes in two of them, a length is 0, or
+    /// too many threads are asked for.
     pub fn interleave(
         streams: impl IntoIterator<Item = Self>,
         how: Interleave,

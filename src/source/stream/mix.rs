@@ -40,8 +40,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// If there is no stream, their fields differ, a weight is negative or not finite, or all weights
-    /// are 0.
+    /// If there is no stream, their fields differ, one number means different classes in two of them, a weight is
+    /// negative or not finite, or all weights are 0.
     pub fn mix(streams: impl IntoIterator<Item = (Self, f64)>, end: MixEnd) -> Result<Self, Error> {
         let (parts, weights): (Vec<Self>, Vec<f64>) = streams.into_iter().unzip();
         check_equal("mix", &parts)?;

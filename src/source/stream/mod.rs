@@ -63,7 +63,9 @@ pub(crate) use stream_source::{StreamEnd, StreamSource};
 
 pub use super::samples::Item;
 
-use super::{BoxError, ClassNames, FieldSpec, Fingerprint, ImageStats, ObjectFields, Source};
+use super::{
+    BoxError, ClassNames, FieldSpec, Fingerprint, ImageStats, ObjectFields, Source, classes,
+};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
 use draws::scrambled;
 use std::path::PathBuf;
@@ -275,14 +277,15 @@ pub trait Streamed: Send + Sync + 'static {
         longest.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten()
     }
 
-    /// The class names, if they are known; see [`Source::class_names`]. By default, those of the only
-    /// entry of [`components`](Self::components).
+    /// The class names, if they are known; see [`Source::class_names`]. By default, those of all
+    /// [`components`](Self::components), if each has names.
     ///
     /// # Errors
     ///
     /// See [`Source::class_names`].
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        if let [one] = self.components() { one.class_names() } else { Ok(None) }
+        let named = self.components().iter().map(|part| Ok((part.name(), part.class_names()?)));
+        Ok(classes::joined(named.collect::<Result<Vec<_>, BoxError>>()?)?)
     }
 
     /// What the fields of objects are; see [`Source`]. By default, what the only entry of

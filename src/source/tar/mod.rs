@@ -83,7 +83,8 @@ impl Tar {
     /// # Errors
     ///
     /// Fails if a shard can't be opened, is damaged or is compressed, if an index file does not match its
-    /// shard, if there is no sample, or if a field can't be read as it is declared.
+    /// shard, if there is no sample, if a field can't be read as it is declared, or if one number means different classes
+    /// in two shards, by the names of their classes.
     pub fn open(spec: &str, options: &TarOptions) -> Result<Self, Error> {
         Ok(Self::open_shards(spec, options)?)
     }
@@ -93,6 +94,18 @@ impl Tar {
         options: &TarOptions,
     ) -> Result<Self, TarError> {
         Self::of(Shards::open(spec).map_err(TarError::Open)?, options)
+    }
+
+    /// Opens the shards of a list.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub(in crate::source) fn at(
+        locations: &[Location],
+        options: &TarOptions,
+    ) -> Result<Self, Error> {
+        Ok(Self::of(Shards::at(locations)?, options)?)
     }
 
     /// Opens a shard that is in memory.
@@ -106,6 +119,7 @@ impl Tar {
 
     /// Indexes the samples of open shards.
     pub(in crate::source) fn of(shards: Shards, options: &TarOptions) -> Result<Self, TarError> {
+        classes::check_shards(shards.locations()).map_err(|error| TarError::Open(error.into()))?;
         let indexed = |shard: &Shard| indexed(shard, options.limits_of());
         let indexes = parallel::map(shards.all(), indexed)?;
         let scanned = indexes.into_iter().collect::<Result<Vec<Scanned>, TarError>>()?;

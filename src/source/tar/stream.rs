@@ -15,7 +15,7 @@ use super::{TarError, TarOptions};
 use crate::error::Error;
 use crate::source::shards::{Shards, local_paths};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed, shards_of_rank};
-use crate::source::{BoxError, ClassNames, FieldSpec, ObjectFields, classes};
+use crate::source::{BoxError, ClassNames, FieldSpec, Location, ObjectFields, classes};
 use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -61,6 +61,18 @@ impl TarStream {
         Self::of(&Shards::open(spec).map_err(TarError::Open)?, options, false)
     }
 
+    /// Opens the shards of a list.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub(in crate::source) fn at(
+        locations: &[Location],
+        options: &TarOptions,
+    ) -> Result<Self, Error> {
+        Ok(Self::of(&Shards::at(locations)?, options, false)?)
+    }
+
     /// Opens a shard that is in memory.
     #[cfg(any(
         test,
@@ -72,6 +84,7 @@ impl TarStream {
     }
 
     fn of(shards: &Shards, options: &TarOptions, is_held: bool) -> Result<Self, TarError> {
+        classes::check_shards(shards.locations()).map_err(|error| TarError::Open(error.into()))?;
         let inner = TarInner::new(shards, options, is_held)?;
         Ok(Self { inner: Arc::new(inner), is_shuffled: false, rank: 0, world: 1 })
     }

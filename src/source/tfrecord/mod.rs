@@ -111,9 +111,23 @@ impl TfRecords {
     /// # Errors
     ///
     /// Fails if a file can't be opened, is compressed or cut short, or has a damaged length, if there is no
-    /// record, or if the options list no valid fields.
+    /// record, if the options list no valid fields, or if one number means different classes in two files, by the names
+    /// of their classes.
     pub fn open(spec: &str, options: &TfOptions) -> Result<Self, Error> {
-        Self::of_shards(Shards::open(spec)?, options).map_err(Error::of_dataset)
+        Self::at(&Location::parse(spec)?, options)
+    }
+
+    /// Opens the files of a list.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub(in crate::source) fn at(
+        locations: &[Location],
+        options: &TfOptions,
+    ) -> Result<Self, Error> {
+        classes::check_shards(locations.iter())?;
+        Self::of_shards(Shards::at(locations)?, options).map_err(Error::of_dataset)
     }
 
     /// Opens a file that is in memory.

@@ -46,6 +46,8 @@ pub struct TfRecordStream {
     is_shuffled: bool,
     /// The rank, and the number of ranks.
     rank: (usize, usize),
+    /// True if this is one of the shards of another stream, which has the names of the classes.
+    is_part: bool,
 }
 
 impl TfRecordStream {
@@ -58,7 +60,20 @@ impl TfRecordStream {
     /// Fails if `spec` names no files, if the options list no valid fields, or if the first file has no
     /// record, or a damaged one.
     pub fn open(spec: &str, options: &TfOptions) -> Result<Self, Error> {
-        let shards: Arc<[Location]> = Location::parse(spec)?.into();
+        Self::at(&Location::parse(spec)?, options)
+    }
+
+    /// Opens the files of a list.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub(in crate::source) fn at(
+        locations: &[Location],
+        options: &TfOptions,
+    ) -> Result<Self, Error> {
+        classes::check_shards(locations.iter())?;
+        let shards: Arc<[Location]> = locations.into();
         let limits = options.limits;
         let features = match shards.first() {
             Some(first) if !options.asks() => features_of(first, limits),
@@ -67,7 +82,7 @@ impl TfRecordStream {
         let features = features.map_err(Error::of_dataset)?;
         let indexes = shards.iter().map(|_| OnceLock::new()).collect();
         let (features, rank) = (Arc::new(features), (0, 1));
-        Ok(Self { shards, indexes, features, limits, is_shuffled: false, rank })
+        Ok(Self { shards, indexes, features, limits, is_shuffled: false, rank, is_part: false })
     }
 
     /// Lets every pass read the shards in a random order, drawn from the loader's seed and the epoch.
@@ -109,6 +124,7 @@ impl TfRecordStream {
             indexes: Arc::new([self.indexes[shard].clone()]),
             is_shuffled: false,
             rank: (0, 1),
+            is_part: true,
             ..self.clone()
         };
         let (rank, world) = self.rank;
@@ -163,7 +179,7 @@ impl Streamed for TfRecordStream {
     }
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        classes::names_beside_shards(self.shards.iter())
+        if self.is_part { Ok(None) } else { classes::names_beside_shards(self.shards.iter()) }
     }
 
     fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {

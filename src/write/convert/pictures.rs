@@ -52,7 +52,7 @@ impl<'a> ImageFiles<'a> {
         options: &ImageOptions,
     ) -> Result<(), ImageError> {
         let is_jpeg = matches!(image.mode, ImageMode::Jpeg | ImageMode::BitPlanes);
-        if is_jpeg && options.keeps_headers() {
+        if is_jpeg && options.keeps_headers() && !image::is_other_jpeg(image) {
             return Ok(());
         }
         self.orientation(image).map_or(Ok(()), |found| Err(lost(found)))
@@ -111,6 +111,14 @@ impl<'a> ImageFiles<'a> {
         if is_mask && image::is_exact(image) && self.is_small_enough(options, &image.bytes) {
             return Ok(None);
         }
+        let keeps_jpeg = matches!(options.mode, WriteMode::Lossless | WriteMode::Jpg);
+        if keeps_jpeg
+            && options.quality.is_none()
+            && image::is_other_jpeg(image)
+            && self.is_small_enough(options, &image.bytes)
+        {
+            return self.check(image, options, field);
+        }
         let (mut change, mut original) = (None, None);
         if !options.is_untouched() || from == ImageMode::BitPlanes {
             let is_kept = match from {
@@ -144,6 +152,24 @@ impl<'a> ImageFiles<'a> {
         *image = OwnedImage::png(png);
         let lost_orientations = change.map_or(0, |change| change.lost_orientations);
         Ok(Some(Reencoded { from, to: ImageMode::Png, is_lossy, images: 1, lost_orientations }))
+    }
+
+    /// Checks an image file that stays unchanged, if `options` ask for that.
+    fn check(
+        &self,
+        image: &OwnedImage,
+        options: &ImageOptions,
+        field: impl Fn() -> String,
+    ) -> Result<Option<Reencoded>, WriteSampleError> {
+        if options.verify {
+            let verify = |pixels: &mut PixelReader| {
+                let size = pixels.size(&image.bytes)?;
+                pixels.verify(&image.bytes, size)
+            };
+            let verified = self.with_decoder(verify).map_err(ImageError::from);
+            verified.map_err(|cause| WriteSampleError::Image { field: field(), cause })?;
+        }
+        Ok(None)
     }
 
     /// Converts the image to the form that a `.beton` would store.

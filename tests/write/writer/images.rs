@@ -2,7 +2,9 @@
 
 use super::*;
 use fuseloop::internals::source::BetonExt as _;
-use fuseloop::source::OpenOptions;
+use fuseloop::recut::Tile;
+use fuseloop::source::{Dataset, Folder, FolderOptions, Labels, OpenOptions, Source};
+use fuseloop::write::{ConvertOptions, Reencoded, convert};
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::{ImageView, area};
 
@@ -22,6 +24,59 @@ fn a_jpeg_is_stored_as_it_is_unless_something_else_is_asked_for() {
         let small = store(ImageOptions { max_resolution: Some(30), ..ImageOptions::default() });
         assert_eq!((small.0, small.1, small.2), (ImageMode::Jpeg, 30, 20), "{name}");
     }
+}
+
+/// A few pictures of ImageNet are CMYK.
+#[test]
+fn a_jpeg_of_cmyk_is_stored_as_its_pixels_or_as_rgb_and_counted() {
+    let original = jpeg(30, 20, ColorType::Cmyk);
+    let fields = [field("image", FieldKind::RgbImage)];
+    let rows = [vec![FieldValue::Image(ImageInput::JpegBytes(original.clone()))]];
+    let raw = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let (.., pixels) = stored(ImageInput::JpegBytes(original.clone()), raw);
+    for (mode, tile, to, is_lossy) in [
+        (WriteMode::Lossless, None, ImageMode::Raw, false),
+        (WriteMode::Lossless, Some(Tile::default()), ImageMode::Raw, false),
+        (WriteMode::Jpg, None, ImageMode::Jpeg, true),
+    ] {
+        let image = ImageOptions { mode, tile, ..ImageOptions::default() };
+        let (bytes, report) = write_rows(&rows, &fields, &with_images(image));
+        let from = ImageMode::Jpeg;
+        let want = Reencoded { from, to, is_lossy, images: 1, lost_orientations: 0 };
+        assert_eq!((report.reencoded, report.passed_through), (vec![want], 0), "{mode:?}");
+        let beton = Beton::from_bytes(bytes, &OpenOptions::default()).unwrap();
+        let Ok(OwnedValue::Image(image)) = beton.owned(SampleId(0), 0) else { panic!("no image") };
+        assert_eq!((image.mode, image.width, image.height), (to, 30, 20), "{mode:?}");
+        assert!(image.bytes == pixels || to == ImageMode::Jpeg, "{mode:?}");
+    }
+}
+
+#[test]
+fn a_jpeg_of_cmyk_stays_in_files_and_becomes_pixels_in_a_beton() {
+    let dir = tempfile::tempdir().unwrap();
+    let original = jpeg(30, 20, ColorType::Cmyk);
+    fs::create_dir_all(dir.path().join("photos/a")).unwrap();
+    fs::write(dir.path().join("photos/a/1.jpg"), &original).unwrap();
+    let options = FolderOptions::default().label(Labels::Folder);
+    let photos: Arc<dyn Source> =
+        Arc::new(Folder::open(dir.path().join("photos"), &options).unwrap());
+    let image = |dst: &str, image: ImageOptions| {
+        let dst = dir.path().join(dst);
+        let options = ConvertOptions { image, ..ConvertOptions::default() };
+        let report = convert(&*photos, &dst, &options).unwrap();
+        let source = Dataset::open(&dst).unwrap().source().unwrap();
+        let record = source.read(SampleId(0)).unwrap();
+        let Some(OwnedValue::Image(image)) = record.into_iter().next() else { panic!("no image") };
+        (report.reencoded.len(), image.mode, image.bytes)
+    };
+    let verified = ImageOptions { verify: true, ..ImageOptions::default() };
+    assert!(image("x.tar", ImageOptions::default()) == (0, ImageMode::Jpeg, original.clone()));
+    assert!(image("y.tar", verified) == (0, ImageMode::Jpeg, original.clone()));
+    let (reencoded, mode, bytes) = image("x.beton", ImageOptions::default());
+    assert_eq!((reencoded, mode, bytes.len()), (1, ImageMode::Raw, 30 * 20 * 3));
+    let quality = ImageOptions { quality: Some(95), ..ImageOptions::default() };
+    let (reencoded, mode, bytes) = image("z.tar", quality);
+    assert!(reencoded == 1 && bytes != original, "{mode:?}");
 }
 
 #[test]
