@@ -66,7 +66,7 @@ def test_the_command_runs_as_a_module(photos, tmp_path):
     assert "samples" in done.stdout
     done = command("convert", os.fspath(photos), os.fspath(tmp_path / "photos.beton"))
     assert done.returncode == 0, done.stderr
-    assert len(fl.Dataset(tmp_path / "photos.beton")) == len(fl.Dataset(photos))
+    assert len(fl.sources.open(tmp_path / "photos.beton")) == len(fl.sources.open(photos))
     missing = command("info", os.fspath(tmp_path / "missing"))
     assert missing.returncode == 1
     assert missing.stderr.startswith("error: ")
@@ -89,7 +89,9 @@ def test_a_signal_ends_the_command_and_leaves_no_file(photos, tmp_path):
         pass
     process.send_signal(signal.SIGINT)
     assert process.wait(60) in (-signal.SIGINT, 0)
-    assert [path.name for path in (tmp_path / "out").iterdir()] in ([], ["many.beton"])
+    # The record by which the next conversion goes on may stay.
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names <= {"many.beton", "many.beton.fuseloop-convert.json"}
 
 
 def test_the_example_runs(photos, tmp_path, monkeypatch):

@@ -827,6 +827,9 @@ fn auto_targets_are_all_that_the_dataset_knows_of_its_objects() {
     assert_eq!(rows(open().targets("image", declared).auto_targets()).0, xyxy);
     let spec: fuseloop::Spec = "targets = 'auto'".parse().unwrap();
     assert_eq!(rows(spec.apply(open())).0, boxes);
+    let error = build_error(open().targets("image", Targets::new().boxes("bbox", BoxFormat::Xyxy)));
+    let expected = "boxes of format xyxy are declared, and the dataset says: boxes, xywh";
+    assert!(error.contains(expected), "{error}");
     let error = build_error(Scenes::new(3).loader().auto_targets());
     assert!(error.contains("marks no field as"), "{error}");
     let error = "targets = 'all'".parse::<fuseloop::Spec>().unwrap_err().to_string();

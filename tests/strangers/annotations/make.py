@@ -108,7 +108,6 @@ def damaged():
     dataset("coco-unknown-image", [box(1, 1), box(2, 2), box(3, 9)])
     dataset("coco-first-missing", [box(1, 1), box(2, 2)])
     (HERE / "coco-first-missing/1.png").unlink()
-    dataset("coco-other-boxes", [box(1, 1), box(2, 2)])
     folder = HERE / "yolo-bad-line"
     for name in ["images", "labels"]:
         (folder / name).mkdir(parents=True, exist_ok=True)
