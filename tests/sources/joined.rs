@@ -109,8 +109,7 @@ fn files_of_one_name_whose_numbers_mean_different_classes_are_refused() {
 fn shards_of_one_template_have_its_names() {
     let dir = tempfile::tempdir().unwrap();
     photos(&dir.path().join("a"), &["cat", "dog"]);
-    let options =
-        ConvertOptions { shards: Some(2), ..ConvertOptions::default() };
+    let options = ConvertOptions { shards: Some(2), ..ConvertOptions::default() };
     let photos = folder(&dir.path().join("a"), None);
     convert(&*photos, dir.path().join("x-{000}.tar"), &options).unwrap();
     let name = dir.path().join("x-{000..001}.tar");
