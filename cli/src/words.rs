@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Texts of messages, and what stands for them here. Longer ones come first.
-const NAMES: [(&str, &str); 36] = [
+const NAMES: [(&str, &str); 45] = [
     (
         "`to_size((height, width))`, in a pipeline file `to_size = [height, width]`",
         "`to_size = [height, width]` in the pipeline file",
@@ -52,6 +52,21 @@ const NAMES: [(&str, &str); 36] = [
     ("cut it to one (`Stream::with_epoch`, `take`), or give", "give"),
     (": list features in `TfOptions`", ""),
     ("`drop_last(false)`", "`drop_last = false` in the pipeline file"),
+    (
+        "set `auto_targets()`, or `Targets::mask` in `targets`; in a pipeline file `targets = \"auto\"`",
+        "set `targets = \"auto\"` in the pipeline file",
+    ),
+    (
+        "set `Targets::mask` in `targets`; in a pipeline file `\"mask\"` in the table of the image in `[targets]`",
+        "set it to `\"mask\"` in the table of the image in `[targets]` of the pipeline file",
+    ),
+    ("; a list of its own needs `share_draws` with the image, and the same random ops", ""),
+    ("set `split`, such as to", "set `--split`, such as to"),
+    ("set `label` to", "set `--label` to"),
+    ("set `image` to one of", "set `--image` to one of"),
+    ("set `delimiter`", "set `--delimiter`"),
+    ("set `quotes` to", "set `--quotes true` to"),
+    ("`label`, `classes` and the column options", "`--label`, `--classes` and the column options"),
 ];
 
 /// Returns a message of the library in the words of the command.
@@ -104,6 +119,19 @@ mod tests {
         text.contains(' ')
             && !text.contains("=>")
             && (paths || text.contains("`to(") || text.contains("`to_size("))
+    }
+
+    #[test]
+    fn settings_of_folders_are_named_by_their_options() {
+        let of = |text| in_command(text).into_owned();
+        let split = "photos: its folders are splits of a dataset (train, val): set `split`, such as to `train`, or";
+        assert!(of(split).contains(": set `--split`, such as to `train`, or"));
+        assert_eq!(
+            of("set `label` to `none`, or to `folder`"),
+            "set `--label` to `none`, or to `folder`"
+        );
+        assert_eq!(of("columns: set `delimiter`"), "columns: set `--delimiter`");
+        assert_eq!(of("set `quotes` to read it"), "set `--quotes true` to read it");
     }
 
     #[test]

@@ -37,6 +37,29 @@ ARGUMENTS = {
     "to_device": "ops.ToDevice('cuda:0') in the list of an output",
 }
 
+# Arguments of the functions of fuseloop.sources, which open a dataset with options, and their calls.
+SOURCES = {
+    "split": "folder(path, split='train')",
+    "label": "folder(path, label=None)",
+    "classes": "folder(path, classes=['cat', 'dog'])",
+    "links": "folder(path, links='within')",
+    "listing": "folder(path, listing='photos.index')",
+    "root": "table(path, root='images')",
+    "suffix": "table(path, suffix='.jpg')",
+    "delimiter": "table(path, delimiter=';')",
+    "quotes": "table(path, quotes=True)",
+    "missing": "table(path, missing='nan')",
+    "annotations": "coco(images, annotations='instances.json')",
+    "keep_category_ids": "coco(images, annotations, keep_category_ids=True)",
+    "skip_crowds": "coco(images, annotations, skip_crowds=True)",
+    "without_empty": "coco(images, annotations, without_empty=True)",
+    "image_set": "voc(path, image_set='train')",
+    "keep_coordinates": "voc(path, keep_coordinates=True)",
+    "keypoints": "yolo(path, keypoints=(17, 3))",
+    "features": "tfrecord(name, features={'image': 'image'})",
+    "custom_fields": "beton(path, custom_fields={'points': (24, 8)})",
+}
+
 # Names of torchvision.transforms and of others that are no ops.
 OPS = {
     "ToTensor": "batches are tensors anyway: ops.ToChannelsFirst() is its order of the axes, and ops.Normalize scales to "
@@ -119,6 +142,84 @@ def argument(name: str) -> ConfigError:
     )
     error.hint = ARGUMENTS[name]
     return error
+
+
+def source_option(name: str, value: Any) -> ConfigError:
+    """Returns the error for an argument of a function that opens datasets."""
+    call = f"fuseloop.sources.{SOURCES[name]}"
+    error = ConfigError(
+        f"{name}={_shown(value)} is no list of ops for a field {name}; an option of the dataset is given to the function "
+        f"that opens it: Loader({call}, ...)"
+    )
+    error.hint = call
+    return error
+
+
+def by_name(setting: str, value: Any, example: str, of: str = "outputs") -> dict[Any, Any]:
+    """Returns a setting that is a dict by the names of outputs or fields; empty for None."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{setting} is {_shown(value)}, expected a dict by the names of {of}: {setting}={example}")
+    return dict(value)
+
+
+def texts_by_name(setting: str, value: Any, example: str, of: str = "outputs") -> list[tuple[str, str]]:
+    """Returns a setting that is a dict of texts by the names of outputs or fields."""
+    texts = by_name(setting, value, example, of)
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise ConfigError(f"{setting}: {name} is {_shown(text)}, expected a text: {setting}={example}")
+    return list(texts.items())
+
+
+def arrays(value: Any) -> list[tuple[str, Any, list[int]]]:
+    """Returns the dtypes and shapes of fields of bytes that are arrays."""
+    example = "{'points': ('float32', (-1, 3))}"
+    found = []
+    for name, pair in by_name("arrays", value, example, "fields").items():
+        shape = pair[1] if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
+        if not isinstance(shape, Iterable) or isinstance(shape, str):
+            raise ConfigError(f"arrays: {name} is {_shown(pair)}, expected a dtype and a shape: arrays={example}")
+        sides = list(shape)
+        if not all(hasattr(side, "__index__") for side in sides):
+            raise ConfigError(f"arrays: the shape of {name} is {_shown(shape)}, expected whole numbers: arrays={example}")
+        found.append((name, pair[0], [side.__index__() for side in sides]))
+    return found
+
+
+def names(setting: str, value: Any) -> list[str]:
+    """Returns a setting that is one name or several."""
+    listed = [value] if isinstance(value, str) else value
+    if isinstance(listed, Iterable):
+        listed = list(listed)
+        if all(isinstance(name, str) for name in listed):
+            return listed
+    raise ConfigError(f"{setting} is {_shown(value)}, expected the names of fields: {setting}=['mask']")
+
+
+def where(value: Any) -> ConfigError:
+    """Returns the error for a choice of samples that is no function."""
+    return ConfigError(
+        f"where is {_shown(value)}, expected a function of the columns: where=lambda column: column['label'] < 10; "
+        "indices= takes numbers of samples, numpy.flatnonzero(mask) those of a boolean mask"
+    )
+
+
+def indices(value: Any) -> Any:
+    """Returns the numbers of samples, and refuses a boolean mask."""
+    dtype = getattr(value, "dtype", None)
+    is_mask = "bool" in str(dtype) if dtype is not None else isinstance(value, (list, tuple)) and any(
+        isinstance(number, bool) for number in value
+    )
+    if is_mask:
+        raise ConfigError(
+            "indices is a boolean mask, expected numbers of samples: indices=numpy.flatnonzero(mask); where= takes a "
+            "function that returns a mask"
+        )
+    if isinstance(value, (str, bytes)) or value is not None and not isinstance(value, Iterable):
+        raise ConfigError(f"indices is {_shown(value)}, expected numbers of samples: indices=range(1000)")
+    return value
 
 
 def missing_op(name: str) -> AttributeError:

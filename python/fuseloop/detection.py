@@ -61,12 +61,20 @@ def multiscale() -> list[Op]:
     ]
 
 
-def as_list(image: str = "image", **targets: str) -> Callable[[Mapping[str, Any]], tuple[list[Any], list[dict[str, Any]]]]:
+def as_list(
+    image: str = "image", *, first_label: int = 0, **targets: str
+) -> Callable[..., tuple[list[Any], list[dict[str, Any]]]]:
     """Returns a function that makes of a batch what detectors of torchvision take: a list of images, and a list of
     dicts of the targets of each. It is for ``after=`` of ``fuseloop.torch.Loader`` with ``as_dict=True``.
 
+    torchvision's detectors take label 0 as background, and have ``num_classes`` of one more than there are classes, so
+    their labels begin with 1. The classes of a dataset begin with 0: say ``first_label=1``, unless its numbers already
+    begin with 1, as with ``keep_category_ids`` of :func:`fuseloop.sources.coco`.
+
     Args:
         image: The output with the images: a tensor, or a list where they differ in size.
+        first_label: The label of class 0, which is added to all of ``labels``: 1 for torchvision's detectors, 0 for models
+            without a class of the background.
         **targets: The outputs by the names that the dicts have: ``boxes="bbox", labels="category_id"``. Each is ragged, a
             list, or a tensor with one row for each image.
 
@@ -74,17 +82,26 @@ def as_list(image: str = "image", **targets: str) -> Callable[[Mapping[str, Any]
     ...     "coco/train", 8, image=detection.multiscale() + [ops.Normalize.imagenet(), ops.ToChannelsFirst()],
     ...     targets={"image": {"bbox": fl.Target.boxes("xywh", to="xyxy"), "category_id": fl.Target.column()}},
     ...     collate={"image": fl.Collate.list()}, as_dict=True,
-    ...     after=detection.as_list(boxes="bbox", labels="category_id"),
+    ...     after=detection.as_list(boxes="bbox", labels="category_id", first_label=1),
     ... )  # doctest: +SKIP
     >>> for images, targets in loader:  # doctest: +SKIP
     ...     losses = model(images, targets)
     """
+    if isinstance(first_label, bool) or not isinstance(first_label, int):
+        raise ConfigError(f"as_list: first_label is {first_label!r}, expected a whole number: the label of class 0")
+    if first_label and "labels" not in targets:
+        raise ConfigError(f'as_list: first_label={first_label} without labels: name their output, labels="category_id"')
 
-    def listed(batch: Mapping[str, Any]) -> tuple[list[Any], list[dict[str, Any]]]:
+    def listed(*tensors: Any) -> tuple[list[Any], list[dict[str, Any]]]:
+        if len(tensors) != 1 or not isinstance(tensors[0], Mapping):
+            raise ConfigError("as_list takes a batch as a dict: give fuseloop.torch.Loader as_dict=True, too")
+        batch: Mapping[str, Any] = tensors[0]
         for output in (image, *targets.values()):
             if output not in batch:
                 raise ConfigError(f"as_list: the batch has no output {output}, it has {', '.join(batch)}")
         rows = {name: _rows(batch[output]) for name, output in targets.items()}
+        if first_label:
+            rows["labels"] = [row + first_label for row in rows["labels"]]
         images = _rows(batch[image])
         return images, [{name: of[k] for name, of in rows.items()} for k in range(len(images))]
 

@@ -7,6 +7,7 @@ out as it is, with a note that says where.
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -224,17 +225,43 @@ _IN_PYTHON = {
     "`WriteMode::Mask`": "`fuseloop.write.Image('mask')`",
     "`Loader::": "`Loader.",
     "`YoloOptions::keypoints`": "the format",
-    "; a program can name their folder in `Annotated::coco`": "",
+    "; a program can name their folder in `Annotated::coco`": "; `fuseloop.sources.coco(images, annotations)` takes "
+    "their folder",
+    'set `auto_targets()`, or `Targets::mask` in `targets`; in a pipeline file `targets = "auto"`': 'targets="auto", or '
+    "fuseloop.Target.mask() in targets",
+    'set `Targets::mask` in `targets`; in a pipeline file `"mask"` in the table of the image in `[targets]`': "targets="
+    "{'image': {'mask': fuseloop.Target.mask()}}, by the names of the two",
+    "`indices` and `filter` leave none of": "`indices` and `where` leave none of",
+    "set `label` to its name, or to `none`": "call fuseloop.sources.table(path, label=...) with its name, or with "
+    "label=None",
+    "set `label` to `folder` or `none`": "call fuseloop.sources.folder(path, label='folder'), or with label=None",
+    "set `image` to one of": "call fuseloop.sources.table(path, image=...) with one of",
+    "set `delimiter`": "call fuseloop.sources.table(path, delimiter=...)",
+    "set `quotes` to": "call fuseloop.sources.table(path, quotes=True) to",
     "`, `ConvertOptions::rename`": "` of the command, `rename=`",
     "`drop_last(false)`": "`drop_last=False`",
     "list features in `TfOptions`": "name them by `features=` of `fuseloop.sources.tfrecord`",
 }
 
 
+# Settings of folders and tables that messages of the library name, with a value: patterns, and what stands for them in
+# Python.
+_SETTINGS = [
+    (re.compile(r"set `split`, such as to `([^`]*)`"), r"call fuseloop.sources.folder(path, split='\1')"),
+    (re.compile(r"set `label` to `none`"), "call fuseloop.sources.folder(path, label=None)"),
+    (re.compile(r"set `label` to `(folder|file_name)`"), r"call fuseloop.sources.folder(path, label='\1')"),
+    (re.compile(r"set `label` to `([^`]*)`"), r"call fuseloop.sources.table(path, label='\1')"),
+    (re.compile(r", or to `none`"), ", or with label=None"),
+    (re.compile(r", or to `(folder|file_name)`"), r", or with label='\1'"),
+]
+
+
 def _in_python(message: str) -> str:
     """Returns a message with Python's names of things."""
     for rust, python in _IN_PYTHON.items():
         message = message.replace(rust, python)
+    for pattern, python in _SETTINGS:
+        message = pattern.sub(python, message)
     return message
 
 

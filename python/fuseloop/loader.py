@@ -608,7 +608,10 @@ class Loader(Generic[B]):
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name not in ("self", "fields", "__class__")}
         lists = _outputs(ops, fields, self._own_arguments)
-        views = {name: _with_ops(name, view, None) for name, view in (views or {}).items()}
+        views = _hints.by_name("views", views, "{'view2': fuseloop.View('image', [...])}")
+        views = {name: _with_ops(name, view, None) for name, view in views.items()}
+        if where is not None and not callable(where):
+            raise _hints.where(where)
         self._begin(dataset, {**arguments, "ops": lists, "views": views}, None)
         self._lists: dict[str, OpList] = {output: ops for output, ops in lists.items() if ops is not None}
         settings: dict[str, Any] = {
@@ -633,18 +636,18 @@ class Loader(Generic[B]):
             "device_batches": device_batches,
             "pin_memory": _pinning_gpu(pin_memory, copy),
             "recompile": recompile,
-            "indices": indices,
+            "indices": _hints.indices(indices),
             "without": [output for output, ops in lists.items() if ops is None],
-            "masks": [masks] if isinstance(masks, str) else list(masks),
-            "read_mode": list((read_mode or {}).items()),
+            "masks": _hints.names("masks", masks),
+            "read_mode": _hints.texts_by_name("read_mode", read_mode, "{'image': 'gray'}", "fields"),
             "auto_targets": targets == "auto",
             "targets": _targets(targets),
-            "axes": list((axes or {}).items()),
-            "arrays": [(field, (_plain(dtype), list(shape))) for field, (dtype, shape) in (arrays or {}).items()],
-            "share_draws": list((share_draws or {}).items()),
+            "axes": _hints.texts_by_name("axes", axes, "{'scan': 'DHW'}", "fields"),
+            "arrays": [(field, (_plain(dtype), shape)) for field, dtype, shape in _hints.arrays(arrays)],
+            "share_draws": _hints.texts_by_name("share_draws", share_draws, "{'mask': 'image'}"),
             "views": [],
-            "parts": [(part, output, Compose(ops)) for (part, output), ops in (parts or {}).items()],
-            "collate": [(output, _collated(output, how)) for output, how in (collate or {}).items()],
+            "parts": _parts(parts),
+            "collate": _collates(collate),
         }
         for name, view in views.items():
             self._lists[name] = view.ops
@@ -1026,13 +1029,17 @@ _NAMES = frozenset(Loader.__init__.__kwdefaults__ or {}) | {"batch_size"}
 def _outputs(
     ops: Mapping[str, OpList | None] | None, fields: Mapping[str, Any], own: frozenset[str]
 ) -> dict[str, OpList | None]:
-    lists = {name: None if value is None else _copied(value) for name, value in (ops or {}).items()}
+    given = _hints.by_name("ops", ops, "{'image': [fuseloop.ops.Resize((224, 224))]}")
+    lists = {name: None if value is None else _copied(value) for name, value in given.items()}
     for name, value in fields.items():
         if name in lists:
             raise ConfigError(f"the ops of {name} are given twice: in ops and as an argument of their own")
         is_list = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
-        if name in _hints.ARGUMENTS and not (isinstance(value, (list, tuple)) and all(isinstance(op, Op) for op in value)):
+        is_of_ops = isinstance(value, (list, tuple)) and all(isinstance(op, Op) for op in value)
+        if name in _hints.ARGUMENTS and not is_of_ops:
             raise _hints.argument(name)
+        if name in _hints.SOURCES and not (value is None or is_of_ops or isinstance(value, Op) or callable(value)):
+            raise _hints.source_option(name, value)
         if isinstance(value, Op):
             raise ConfigError(f"{name} is {value!r}, expected a list of ops: {name}=[{value!r}]")
         if value is not None and not callable(value) and not is_list:
@@ -1092,6 +1099,21 @@ def _targets_of(image: str, targets: Any) -> dict[str, dict[str, Any]]:
                 f"targets: {name} of {image} is {target!r}, expected a fuseloop.Target, such as Target.boxes('xyxy')"
             )
     return {name: target.options for name, target in targets.items()}
+
+
+def _parts(parts: Any) -> list[tuple[int, str, list[Op]]]:
+    example = "{(1, 'image'): [fuseloop.ops.Resize((224, 224))]}"
+    found = []
+    for key, ops in _hints.by_name("parts", parts, example, "a dataset and an output").items():
+        if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], str)):
+            raise ConfigError(f"parts: {key!r}, expected the number of a dataset and an output: parts={example}")
+        found.append((_whole("parts: a dataset", key[0]), key[1], Compose(ops)))
+    return found
+
+
+def _collates(collate: Any) -> list[tuple[str, dict[str, Any]]]:
+    given = _hints.by_name("collate", collate, "{'image': fuseloop.Collate.pad()}")
+    return [(output, _collated(output, how)) for output, how in given.items()]
 
 
 def _collated(output: str, how: Any) -> dict[str, Any]:

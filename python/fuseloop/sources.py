@@ -28,6 +28,7 @@ __all__ = [
     "Array",
     "Stream",
     "beton",
+    "coco",
     "concat",
     "folder",
     "from_generator",
@@ -36,6 +37,8 @@ __all__ = [
     "table",
     "tar",
     "tfrecord",
+    "voc",
+    "yolo",
     "zip",
 ]
 
@@ -222,6 +225,113 @@ def _cell(name: str, row: int, value: Any) -> Any:
             raise ConfigError(f"column {name}, row {row}: {value}, expected a finite number")
         return value
     raise ConfigError(f"column {name}, row {row}: {value!r}, expected a number, a text, a list or a dict")
+
+
+def coco(
+    images: _PathLike,
+    annotations: _PathLike,
+    *,
+    keep_category_ids: bool = False,
+    skip_crowds: bool = False,
+    without_empty: bool = False,
+) -> Dataset:
+    """Opens images and a JSON file of COCO's format with the boxes, classes, masks and keypoints of their objects.
+
+    A folder in COCO's layout is opened by its name, without this function: it is for images in another folder, and for
+    these options.
+
+    Args:
+        images: The folder that the paths in the file are relative to.
+        annotations: The file, such as ``"instances_train2017.json"``.
+        keep_category_ids: Classes keep the numbers of the file: COCO's 80 categories have ids from 1 to 90. By default they
+            are numbered from 0, in the order of their ids.
+        skip_crowds: Leaves out objects with ``iscrowd``, which are regions of many.
+        without_empty: Leaves out images in which no box has both sides longer than 1 pixel, as torchvision's references do
+            for training.
+
+    >>> train = fl.sources.coco("train2017", "annotations/instances_train2017.json", skip_crowds=True)  # doctest: +SKIP
+    """
+    names = {"keep_category_ids": keep_category_ids, "skip_crowds": skip_crowds, "without_empty": without_empty}
+    options = {name: bool(value) for name, value in names.items()}
+    return _annotated("coco", [_path("images", images), _path("annotations", annotations)], options)
+
+
+def voc(
+    path: _PathLike,
+    *,
+    image_set: str | None = None,
+    classes: Sequence[str] | None = None,
+    keep_coordinates: bool = False,
+) -> Dataset:
+    """Opens a folder in Pascal VOC's format: images, and an XML file of the same name for each.
+
+    Args:
+        path: The folder, with ``JPEGImages`` and ``Annotations``, with ``images`` and ``annotations``, or with both kinds of
+            files.
+        image_set: Opens the images that a file in ``ImageSets/Main`` lists, in its order: ``"train"`` is ``train.txt``. By
+            default all images that have annotations.
+        classes: The names of the classes, in the order of their numbers. By default those of the objects, in the order of
+            their names, which differ between two sets if one lacks a class.
+        keep_coordinates: Boxes have the numbers of the file, as in torchvision. By default 1 is subtracted from ``xmin``
+            and ``ymin``, as in Detectron2: the file counts pixels from 1.
+
+    >>> train = fl.sources.voc("VOCdevkit/VOC2012", image_set="train")  # doctest: +SKIP
+    """
+    if image_set is not None and not isinstance(image_set, str):
+        raise ConfigError(f"image_set is {image_set!r}, expected a name, such as 'train'")
+    options = {"image_set": image_set, "classes": _name_list(classes), "keep_coordinates": bool(keep_coordinates)}
+    return _annotated("voc", [_path("path", path)], options)
+
+
+def yolo(
+    path: _PathLike,
+    *,
+    classes: Sequence[str] | None = None,
+    keypoints: tuple[int, int] | None = None,
+    exif_orientation: bool = True,
+) -> Dataset:
+    """Opens a folder in YOLO's format, as Ultralytics and Roboflow write it: images, and a text file of the same name for
+    each.
+
+    Args:
+        path: A folder with ``images`` and ``labels``, or a folder of images below ``images``
+            (``"coco128/images/train2017"``).
+        classes: The names of the classes, in the order of their numbers. By default those of ``data.yaml`` or
+            ``classes.txt``.
+        keypoints: The number of keypoints of each object, and of the values of each: 2, or 3 with the visibility. By default
+            ``kpt_shape`` of ``data.yaml``.
+        exif_orientation: Labels are fractions of the upright picture, as for Ultralytics; False takes them as fractions of the
+            stored pixels. A loader of images that are turned needs the same ``exif_orientation``.
+
+    >>> train = fl.sources.yolo("helmets/images/train", classes=["helmet", "vest"])  # doctest: +SKIP
+    """
+    if keypoints is not None:
+        if not isinstance(keypoints, (tuple, list)) or len(keypoints) != 2:
+            raise ConfigError(f"keypoints is {keypoints!r}, expected their number and that of their values: (17, 3)")
+        keypoints = (_whole("keypoints", keypoints[0], 1), _whole("keypoints: values", keypoints[1], 1))
+    options = {"classes": _name_list(classes), "keypoints": keypoints, "exif_orientation": bool(exif_orientation)}
+    return _annotated("yolo", [_path("path", path)], options)
+
+
+def _annotated(kind: str, paths: list[str], options: dict[str, Any]) -> Dataset:
+    return _remade(_fuseloop.open_annotated(kind, paths, options), _annotated, kind, paths, options)
+
+
+def _path(name: str, path: Any) -> str:
+    if not isinstance(path, (str, os.PathLike)):
+        raise ConfigError(f"{name} is {path!r}, expected a path")
+    return os.fspath(path)
+
+
+def _name_list(classes: Any) -> list[str] | None:
+    """Returns the names of classes in the order of their numbers."""
+    if classes is None:
+        return None
+    if isinstance(classes, Mapping):
+        classes = [classes.get(number) for number in range(len(classes))]
+    if isinstance(classes, str) or not isinstance(classes, Sequence) or not all(isinstance(name, str) for name in classes):
+        raise ConfigError(f"classes is {classes!r}, expected names in the order of their numbers, from 0")
+    return list(classes)
 
 
 def tar(name: str, fields: Mapping[str, tuple[str, str]] | None = None) -> Dataset | Stream:

@@ -11,9 +11,9 @@ use fuseloop::SampleId;
 use fuseloop::internals::source::{FolderOptionsExt as _, folder_of_columns, open_shards};
 use fuseloop::source::stream::{Interleave, MixEnd, Stream, Streamed as _};
 use fuseloop::source::{
-    self, As, BoxError, ClassNames, Concat, CustomRow, Feature, FieldSpec, FolderOptions,
-    Generator, Labels, OpenOptions, OwnedValue, Record, Source, Tar, TarOptions, TarStream,
-    TfOptions, TfRecordStream, TfRecords,
+    self, Annotated, As, BoxError, ClassNames, CocoOptions, Concat, CustomRow, Feature, FieldSpec,
+    FolderOptions, Generator, Labels, OpenOptions, OwnedValue, Record, Source, Tar, TarOptions,
+    TarStream, TfOptions, TfRecordStream, TfRecords, VocOptions, YoloOptions,
 };
 use fuseloop::write::CancelFlag;
 use pyo3::prelude::*;
@@ -88,6 +88,49 @@ pub(crate) fn open_folder(
     let options = folder_options(py, options)?.cancel(cancel.clone());
     let task = Task::start(cancel, move || source::Folder::open(&path, &options))?;
     Ok(Dataset::new(source::Dataset::Folder(Arc::new(task.wait(py, || Ok(()))?))))
+}
+
+/// Opens images with annotations: of a kind, by its paths, with the options that are given by name.
+#[pyfunction]
+pub(crate) fn open_annotated(
+    py: Python<'_>,
+    kind: &str,
+    paths: Vec<PathBuf>,
+    options: &Bound<'_, PyDict>,
+) -> PyResult<Dataset> {
+    let is_set = |name: &str| Ok::<_, PyErr>(get::<bool>(options, name)?.unwrap_or_default());
+    let classes = get::<Vec<String>>(options, "classes")?;
+    let opened = match (kind, &paths[..]) {
+        ("coco", [images, annotations]) => {
+            let options = CocoOptions::default()
+                .keep_category_ids(is_set("keep_category_ids")?)
+                .skip_crowds(is_set("skip_crowds")?)
+                .without_empty(is_set("without_empty")?);
+            detached(py, || Annotated::coco(images, annotations, &options))?
+        }
+        ("voc", [path]) => {
+            let mut voc = VocOptions::default().keep_coordinates(is_set("keep_coordinates")?);
+            if let Some(name) = get::<String>(options, "image_set")? {
+                voc = voc.image_set(name);
+            }
+            if let Some(names) = classes {
+                voc = voc.class_names(names);
+            }
+            detached(py, || Annotated::voc(path, &voc))?
+        }
+        ("yolo", [path]) => {
+            let mut yolo = YoloOptions::default().exif_orientation(is_set("exif_orientation")?);
+            if let Some((points, values)) = get::<(usize, usize)>(options, "keypoints")? {
+                yolo = yolo.keypoints(points, values);
+            }
+            if let Some(names) = classes {
+                yolo = yolo.class_names(names);
+            }
+            detached(py, || Annotated::yolo(path, &yolo))?
+        }
+        _ => return Err(errors::setting(py, &format!("no annotations of kind '{kind}'"))),
+    };
+    Ok(Dataset::new(source::Dataset::Source(Arc::new(opened))))
 }
 
 /// Opens a `.beton` file, whatever it is called. `custom_fields` has the size and the alignment of the rows of

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 
+import numpy as np
 import pytest
 
 import fuseloop as fl
-from fuseloop import ops
+from fuseloop import _hints, ops
 
 
 @pytest.mark.parametrize(
@@ -159,3 +160,59 @@ def test_parameters_in_torchvisions_order_get_a_hint():
     with pytest.raises(fl.ParamError) as caught:
         ops.RandAugment(2, config="nearest")
     assert "torchvision" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(_hints.SOURCES))
+def test_options_of_datasets_belong_to_the_function_that_opens_them(same_size, name):
+    call = _hints.SOURCES[name]
+    function = getattr(fl.sources, call.partition("(")[0])
+    assert name in inspect.signature(function).parameters and f"{name}=" in call
+    for value in ("train", ["a", "b"], {0: "a"}, True):
+        with pytest.raises(fl.ConfigError, match=f"{name}=.*the function that opens it: Loader") as caught:
+            fl.Loader(same_size, **{name: value})
+        assert caught.value.hint == f"fuseloop.sources.{call}" and caught.value.hint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "right"),
+    [
+        ("ops", [], "ops={'image': "),
+        ("views", "image", "views={'view2': fuseloop.View('image'"),
+        ("share_draws", "mask", "share_draws={'mask': 'image'}"),
+        ("share_draws", {"mask": ["image"]}, "share_draws={'mask': 'image'}"),
+        ("parts", "image", "parts={(1, 'image'): "),
+        ("parts", {"image": []}, "parts={(1, 'image'): "),
+        ("collate", "pad", "collate={'image': fuseloop.Collate.pad()}"),
+        ("read_mode", "gray", "read_mode={'image': 'gray'}"),
+        ("read_mode", {"image": 1}, "read_mode={'image': 'gray'}"),
+        ("axes", "HWC", "axes={'scan': 'DHW'}"),
+        ("axes", ["HWC"], "axes={'scan': 'DHW'}"),
+        ("arrays", "float32", "arrays={'points': ('float32', (-1, 3))}"),
+        ("arrays", {"points": "float32"}, "arrays={'points': ('float32', (-1, 3))}"),
+        ("arrays", {"points": ("float32", 3)}, "arrays={'points': ('float32', (-1, 3))}"),
+        ("arrays", {"points": ("float32", ("a",))}, "arrays={'points': ('float32', (-1, 3))}"),
+        ("masks", 3, "masks=['mask']"),
+        ("masks", [0], "masks=['mask']"),
+        ("where", np.ones(3, bool), "where=lambda column: "),
+        ("where", np.ones(3, bool), "numpy.flatnonzero(mask)"),
+        ("indices", np.ones(3, bool), "indices=numpy.flatnonzero(mask)"),
+        ("indices", [True, False], "indices=numpy.flatnonzero(mask)"),
+        ("indices", 1000, "indices=range(1000)"),
+    ],
+)
+def test_settings_of_another_form_are_refused_with_the_right_one(same_size, setting, value, right):
+    with pytest.raises(fl.ConfigError, match=f"^{setting}") as caught:
+        fl.Loader(same_size, **{setting: value})
+    assert right in str(caught.value)
+
+
+def test_a_mask_may_be_named_by_a_text(tmp_path):
+    rows = [{"image": np.zeros((4, 4, 3), np.uint8), "mask": np.zeros((4, 4, 3), np.uint8)}] * 2
+    center = [ops.CenterCrop(4)]
+    loader = fl.Loader(fl.sources.from_python(rows), 2, masks="mask", image=center, mask=center)
+    assert loader.tensors[1].shape == (4, 4, 1)
+
+
+def test_no_sample_that_where_chooses(same_size):
+    with pytest.raises(fl.ConfigError, match="`indices` and `where` leave none of"):
+        fl.Loader(same_size, where=lambda column: column["label"] > 100)

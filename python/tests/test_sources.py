@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import json
 import os
 import pickle
 import threading
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import picture, run_python
+from conftest import picture, png, run_python
 
 import fuseloop as fl
 from fuseloop import ops, sources
@@ -413,3 +414,94 @@ def test_a_dataset_of_torchvision() -> None:
     batch = next(iter(loader))
     assert batch["tensor"].numpy().tolist() == data.tensors[0][:5].tolist()
     assert batch["label"].numpy().tolist() == [0, 1, 2, 3, 4]
+
+
+def write_coco(folder: Path) -> None:
+    """Writes two images, of which one has a crowd, and their annotations in another folder."""
+    (folder / "pictures").mkdir()
+    (folder / "labels").mkdir()
+    for k in (1, 2):
+        (folder / "pictures" / f"{k}.png").write_bytes(png(picture(k)))
+    box = {"bbox": [1, 2, 30, 20], "area": 600}
+    coco = {
+        "images": [{"id": k, "file_name": f"{k}.png"} for k in (1, 2)],
+        "categories": [{"id": 18, "name": "dog"}, {"id": 3, "name": "cat"}],
+        "annotations": [
+            {"id": 1, "image_id": 1, "category_id": 18, "iscrowd": 0, **box},
+            {"id": 2, "image_id": 2, "category_id": 3, "iscrowd": 1, **box},
+        ],
+    }
+    (folder / "labels" / "objects.json").write_text(json.dumps(coco))
+
+
+def classes_of(dataset: fl.Dataset) -> list[list[int]]:
+    return [np.frombuffer(dataset[k]["category_id"], np.int64).tolist() for k in range(len(dataset))]
+
+
+def test_coco_has_a_folder_of_images_and_options(tmp_path: Path) -> None:
+    write_coco(tmp_path)
+    images, annotations = tmp_path / "pictures", tmp_path / "labels" / "objects.json"
+    with pytest.raises(fl.ConfigError, match=r"the images are not found.*fuseloop\.sources\.coco\(images, annotations\)"):
+        sources.open(annotations)
+    coco = sources.coco(images, annotations)
+    assert coco.classes == {0: "cat", 1: "dog"} and classes_of(coco) == [[1], [0]]
+    ids = sources.coco(images, annotations, keep_category_ids=True)
+    assert ids.classes == {3: "cat", 18: "dog"} and classes_of(ids) == [[18], [3]]
+    assert classes_of(sources.coco(images, annotations, skip_crowds=True)) == [[1], []]
+    few = sources.coco(str(images), str(annotations), skip_crowds=True, without_empty=True)
+    assert classes_of(few) == classes_of(pickle.loads(pickle.dumps(few))) == [[1]]
+    assert sources.coco(images, annotations).fingerprint == coco.fingerprint
+    batch = next(iter(fl.Loader(few, 1, targets="auto", image=[ops.Resize((24, 32))])))
+    np.testing.assert_allclose(batch["bbox"].row(0), [[0.5, 1, 15, 10]])
+    with pytest.raises(fl.ConfigError, match="annotations is 3, expected a path"):
+        sources.coco(images, 3)  # type: ignore[arg-type]
+
+
+def test_voc_has_options(tmp_path: Path) -> None:
+    for folder in ("JPEGImages", "Annotations", "ImageSets/Main"):
+        (tmp_path / folder).mkdir(parents=True)
+    box = "<bndbox><xmin>2</xmin><ymin>3</ymin><xmax>20</xmax><ymax>30</ymax></bndbox>"
+    for k, name in enumerate(("dog", "cat")):
+        (tmp_path / "JPEGImages" / f"{k}.png").write_bytes(png(picture(k)))
+        xml = f"<annotation><object><name>{name}</name>{box}</object></annotation>"
+        (tmp_path / "Annotations" / f"{k}.xml").write_text(xml)
+    (tmp_path / "ImageSets" / "Main" / "train.txt").write_text("0\n")
+    voc = sources.voc(tmp_path)
+    assert voc.classes == {0: "cat", 1: "dog"} and classes_of(voc) == [[1], [0]]
+    train = sources.voc(tmp_path, image_set="train", classes=["dog", "cat"], keep_coordinates=True)
+    assert train.classes == {0: "dog", 1: "cat"} and classes_of(train) == [[0]]
+    assert np.frombuffer(train[0]["bbox"], np.float32).tolist() == [2, 3, 20, 30]
+    assert np.frombuffer(voc[0]["bbox"], np.float32).tolist() == [1, 2, 20, 30]
+    assert pickle.loads(pickle.dumps(train)).classes == train.classes
+    with pytest.raises(fl.ConfigError, match="classes is 'dog', expected names in the order of their numbers"):
+        sources.voc(tmp_path, classes="dog")
+
+
+def test_yolo_has_options(tmp_path: Path) -> None:
+    for folder in ("images", "labels"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "images" / "1.png").write_bytes(png(picture(1, 10, 20)))
+    (tmp_path / "labels" / "1.txt").write_text("1 0.5 0.5 0.5 0.8 0.25 0.5 2\n")
+    yolo = sources.yolo(tmp_path, classes=["cat", "dog"], keypoints=(1, 3), exif_orientation=False)
+    assert yolo.classes == {0: "cat", 1: "dog"} and classes_of(yolo) == [[1]]
+    assert np.frombuffer(yolo[0]["keypoints"], np.float32).tolist() == [5, 5, 2]
+    assert pickle.loads(pickle.dumps(yolo)).fields == yolo.fields
+    with pytest.raises(fl.ConfigError, match=r"keypoints is 17, expected their number .* \(17, 3\)"):
+        sources.yolo(tmp_path, keypoints=17)  # type: ignore[arg-type]
+
+
+def test_errors_of_folders_name_the_function_with_the_option(tmp_path: Path) -> None:
+    for split in ("train", "val"):
+        for name in ("bee", "cow"):
+            (tmp_path / "set" / split / name).mkdir(parents=True)
+            (tmp_path / "set" / split / name / "1.png").write_bytes(png(picture(1)))
+    with pytest.raises(fl.FuseloopError, match=r"call fuseloop\.sources\.folder\(path, split='train'\), or open one") as caught:
+        fl.Loader(tmp_path / "set")
+    assert "or call fuseloop.sources.folder(path, label='folder') to take the folders for classes" in str(caught.value)
+    assert len(sources.folder(tmp_path / "set", split="train")) == 2
+    flat = tmp_path / "set" / "train" / "bee"
+    with pytest.raises(fl.FuseloopError, match=r"call fuseloop\.sources\.folder\(path, label=None\) to open the images"):
+        fl.Loader(flat, label=None)
+    (tmp_path / "t.csv").write_text("a|b;label\n1|2;3\n")
+    with pytest.raises(fl.FuseloopError, match=r"call fuseloop\.sources\.table\(path, delimiter=\.\.\.\)"):
+        sources.open(tmp_path / "t.csv")

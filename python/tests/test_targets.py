@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any
 
 import numpy as np
@@ -295,6 +296,48 @@ def test_batches_of_detectors_are_lists_of_dicts(scenes: Any) -> None:
             seen += 1
     with pytest.raises(fl.ConfigError, match="no output box, it has image, bbox"):
         next(iter(fl.torch.Loader(scenes, targets={"image": TARGETS}, as_dict=True, after=detection.as_list(boxes="box"))))
+    with pytest.raises(fl.ConfigError, match="give fuseloop.torch.Loader as_dict=True"):
+        next(iter(fl.torch.Loader(scenes, targets={"image": TARGETS}, after=detection.as_list(boxes="bbox"))))
+
+
+@pytest.mark.torch
+def test_labels_of_detectors_may_begin_with_1(scenes: Any) -> None:
+    """Detectors of torchvision take label 0 as background."""
+    pytest.importorskip("torch")
+    from fuseloop import detection
+
+    seen = 0
+    after = detection.as_list(boxes="bbox", labels="label", first_label=1)
+    for _, targets in fl.torch.Loader(scenes, 6, targets={"image": TARGETS}, as_dict=True, after=after):
+        for target in targets:
+            assert target["labels"].tolist() == list(range(1, 1 + seen % 4))
+            assert str(target["labels"].dtype) == "torch.int64"
+            seen += 1
+    with pytest.raises(fl.ConfigError, match='first_label=1 without labels: name their output, labels="category_id"'):
+        detection.as_list(boxes="bbox", first_label=1)
+    with pytest.raises(fl.ConfigError, match="first_label is True, expected a whole number"):
+        detection.as_list(labels="label", first_label=True)
+
+
+def test_a_mask_is_led_to_the_targets(tmp_path: Any) -> None:
+    for folder in ("images", "masks"):
+        (tmp_path / folder).mkdir()
+        for k in range(2):
+            pixels = np.full((20 + k, 30, 3), 100, np.uint8)
+            (tmp_path / folder / f"{k}.png").write_bytes(png(pixels))
+    crop = ops.RandomResizedCrop(8)
+    with pytest.raises(fl.PipelineError, match='as its target: targets="auto", or fuseloop.Target.mask\\(\\) in targets'):
+        fl.Loader(tmp_path, 2, image=[crop])
+    fl.Loader(tmp_path, 2, image=[crop], targets="auto")
+    nearest = [ops.RandomResizedCrop(8, interpolation="nearest")]
+    with pytest.warns(fl.FuseloopWarning, match="mask is moved by its own draws") as caught:
+        fl.Loader(tmp_path, 2, image=[crop], mask=nearest)
+    [warning] = caught
+    assert 'let it follow image as its target (targets="auto", or ' in str(warning.message)
+    assert "`share_draws`" in str(warning.message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fl.Loader(tmp_path, 2, image=[crop], mask=nearest, share_draws={"mask": "image"})
 
 
 def test_auto_targets_are_what_the_dataset_knows_of(tmp_path: Any) -> None:

@@ -13,6 +13,7 @@ use super::in_memory;
 use super::outputs::{ExtraOutput, OutputRequest, check_recompile};
 use super::pipeline::Pipeline;
 use super::stage::{LoaderStage, StageShared};
+use super::target_plan::warn_of_other_draws;
 use super::targets::Targets;
 use super::{CompiledOutputs, Loader};
 use crate::decode::{DecodeOptions, ImageReadMode, UnreadParts};
@@ -988,6 +989,7 @@ impl LoaderBuilder {
         let mut kernels = mem::take(&mut self.kernels);
         let stage =
             LoaderStage::compile(&self.source, &outputs, Epoch(0), &setup, &mut kernels, &shared)?;
+        warn_of_other_draws(&*self.source, &outputs, stage.plans());
         options.max_slots = shared.device_choice.max_slots().or(options.max_slots);
         // Pages that are read ahead, and samples in a cache, are in memory themselves.
         let is_cached = pages.is_some() || shared.cache.is_some();

@@ -13,7 +13,9 @@ use super::error::LoadCause;
 use super::mix_plan::plan_mixes;
 use super::outputs::OutputSpec;
 use super::target_mixing::plan_target_mixers;
-use super::target_plan::{FollowedImage, check_followed, mark_annotated, plan_target};
+use super::target_plan::{
+    FollowedImage, as_target_instead, check_followed, mark_annotated, plan_target,
+};
 use super::targets::Target;
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::TensorSpec;
@@ -107,7 +109,8 @@ pub(super) fn plan_outputs(
     let each = outputs.iter().zip(lists).zip(staged);
     let plans = each.map(|((output, ops), staged)| {
         let followed = FollowedImage::of_target(&images, outputs, output)?;
-        plan_output(source, output, (ops.clone(), followed), *staged, setup, cache)
+        let planned = plan_output(source, output, (ops.clone(), followed), *staged, setup, cache);
+        planned.map_err(|error| as_target_instead(source, outputs, output, error))
     });
     let mut plans = plans.collect::<Result<Vec<_>, _>>()?;
     let mixes = plan_mixes(source, outputs, &plans)?;

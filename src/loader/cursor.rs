@@ -10,6 +10,7 @@
 
 use crate::error::Error;
 use crate::source::{Escaped, Fingerprint};
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -147,20 +148,32 @@ impl Cursor {
 
     /// Describes the first output or op that differs from those of `own`, which are `plan`.
     fn changed(&self, own: &Self, plan: &[PlanPrint]) -> String {
-        let mut prints = self.ops.iter().zip(own.ops);
-        match prints.position(|(cursor, own)| *cursor != own) {
-            _ if self.ops[0] == 0 => "its ops are not known".to_owned(),
-            None => format!(
-                "the number rule, the EXIF orientation or what follows the first {PRINTS} ops"
-            ),
-            Some(k) => match (plan.get(k), self.ops[k]) {
-                (Some(print), 0) => format!("it has no {}", print.name),
-                (Some(print), _) => format!("{} was another, or had other parameters", print.name),
-                (None, _) => {
-                    let last = plan.last().map_or("no output", |print| &print.name);
-                    format!("it has more after {last}")
-                }
-            },
+        let (known, own) = (known_prints(&self.ops), known_prints(&own.ops));
+        if known.is_empty() {
+            return "its ops are not known".to_owned();
+        }
+        let name = |k: usize| plan.get(k).map_or("its outputs", |print| &print.name);
+        let equal = known.iter().zip(own).take_while(|(cursor, own)| cursor == own).count();
+        let (Some(cursor_next), Some(own_next)) = (known.get(equal), own.get(equal)) else {
+            return match known.len().cmp(&own.len()) {
+                Ordering::Less => format!("it has no {}", name(equal)),
+                Ordering::Greater => format!("it has more after {}", name(equal - 1)),
+                Ordering::Equal => format!(
+                    "the number rule, the EXIF orientation or what follows the first {PRINTS} ops"
+                ),
+            };
+        };
+        // An op that was added or removed moves all after it: these are no others.
+        let in_cursor = known[equal..].iter().position(|print| print == own_next);
+        let in_own = own[equal..].iter().position(|print| print == cursor_next);
+        match (in_cursor, in_own) {
+            (Some(_), Some(_)) => format!("{} was at a later place", name(equal)),
+            (Some(more), None) if equal > 0 => {
+                format!("it has {more} more op(s) or output(s) after {}", name(equal - 1))
+            }
+            (Some(_), None) => format!("it has others before {}", name(equal)),
+            (None, Some(_)) => format!("it has no {}", name(equal)),
+            (None, None) => format!("{} was another, or had other parameters", name(equal)),
         }
     }
 
@@ -270,6 +283,12 @@ impl PlanPrint {
     }
 }
 
+/// Returns the fingerprints up to the last known one.
+fn known_prints(prints: &[u16; PRINTS]) -> &[u16] {
+    let known = prints.iter().position(|&print| print == 0);
+    &prints[..known.unwrap_or(PRINTS)]
+}
+
 /// Returns the fingerprint of a plan, given as texts; each text is hashed with its end.
 pub(super) fn fingerprint(texts: impl IntoIterator<Item = String>) -> u64 {
     let mut print = Fingerprint::default();
@@ -369,6 +388,16 @@ mod tests {
         starts(changed(&[a], &[b]), "Blur was another, or had other parameters");
         starts(changed(&[a], &[a, b]), "it has no Blur");
         starts(changed(&[a, b], &[a]), "it has more after Flip");
+        // The output after a list that was changed is the same.
+        starts(
+            changed(&[a, b, "label"], &[a, "label"]),
+            "it has 1 more op(s) or output(s) after Flip",
+        );
+        starts(changed(&[a, "label"], &["label"]), "it has others before label");
+        starts(changed(&[a, "label"], &[a, b, "label"]), "it has no Blur");
+        starts(changed(&[a, b, "label"], &[b, a, "label"]), "Blur was at a later place");
+        let other = "Crop was another, or had other parameters";
+        starts(changed(&[a, b, "label"], &[a, "Crop", "label"]), other);
         let before = many.clone();
         many[18] = "Blur";
         let rest = "the number rule, the EXIF orientation or what follows the first 16 ops";

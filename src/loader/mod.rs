@@ -182,7 +182,15 @@ impl Loader {
     fn start_at(&self, cursor: &Cursor) -> Result<Batches, LoadCause> {
         let epoch = Epoch(cursor.epoch);
         let stage = self.stage(epoch)?;
-        cursor.check(&self.begin(epoch, &stage), stage.prints())?;
+        let checked = cursor.check(&self.begin(epoch, &stage), stage.prints());
+        checked.map_err(|error| match error {
+            CursorError::Other { what: "order", .. } => {
+                let ranks = self.ranks.as_ref();
+                let (cursor, own) = self.order.names(cursor.order, ranks, self.source.len());
+                CursorError::Other { what: "order", cursor, own }
+            }
+            other => other,
+        })?;
         let order = self.order(epoch)?;
         let first = cursor.first_batch(self.global_batch(), order.global_samples())?;
         self.start_in(order, epoch, &stage, first.unwrap_or(u64::MAX))

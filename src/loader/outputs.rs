@@ -405,7 +405,7 @@ fn warn_of_stored_targets(source: &dyn Source, outputs: &[OutputSpec]) -> Result
 }
 
 /// Returns the beginning of a warning of a dataset that has a path.
-fn named(source: &dyn Source) -> String {
+pub(super) fn named(source: &dyn Source) -> String {
     let path = source.paths().next();
     path.map_or_else(String::new, |path| format!("{}: ", Escaped(&path.to_string_lossy())))
 }

@@ -247,6 +247,11 @@ impl LoaderStage {
         self.fields.iter().map(|(field, _)| *field).chain(members.map(|member| member.field))
     }
 
+    /// Returns the plans of the outputs.
+    pub(super) fn plans(&self) -> &[OutputPlan] {
+        &self.outputs
+    }
+
     /// Returns the fingerprint of the plan: the outputs, their ops and the rules they run by.
     pub(super) fn fingerprint(&self) -> u64 {
         self.fingerprint

@@ -3,12 +3,13 @@
 use super::collate::Collate;
 use super::compile_context::{CompileContext, compile_image, image_input, within_limits};
 use super::error::LoadCause;
-use super::outputs::{OutputSpec, known_fields};
+use super::outputs::{OutputSpec, known_fields, named};
 use super::targets::{PlannedTarget, Target, TargetsError};
 use super::work::{FieldPlan, OutputPlan};
 use crate::jit::KernelCache;
-use crate::plan::{ImagePlan, batch_ops};
-use crate::source::{FieldKind, ObjectField, Source};
+use crate::plan::{ImagePlan, PlanError, batch_ops};
+use crate::source::{Escaped, FieldKind, ObjectField, Source};
+use crate::warnings::warn;
 use fuseloop_ops::author::OpClass;
 use fuseloop_ops::{DType, NumberRule, Ops, Size, Squeeze};
 use std::sync::Arc;
@@ -120,6 +121,82 @@ pub(super) fn check_followed(
         }
     }
     Ok(())
+}
+
+/// Returns the error of a mask whose samples differ in size, if an image comes with it: a list of its own with the ops of
+/// the image would move it by other draws.
+pub(super) fn as_target_instead(
+    source: &dyn Source,
+    outputs: &[OutputSpec],
+    mask: &OutputSpec,
+    error: LoadCause,
+) -> LoadCause {
+    match error {
+        LoadCause::Plan { output, error: PlanError::Varies { samples, .. } }
+            if mask.is_mask
+                && mask.target.is_none()
+                && outputs.iter().any(|output| is_picture(source, output)) =>
+        {
+            let how = how_to_follow(source, mask);
+            let cure = format!(
+                "a mask gets the size of its image, and follows its draws, as its target: {how}"
+            );
+            LoadCause::Plan { output, error: PlanError::Varies { samples, cure: cure.into() } }
+        }
+        other => other,
+    }
+}
+
+/// Returns how a mask becomes a target of its image, which depends on whether the dataset knows that it is a mask.
+fn how_to_follow(source: &dyn Source, mask: &OutputSpec) -> &'static str {
+    let known = known_fields(source).unwrap_or_default();
+    match known.get(&source.fields()[mask.field].name) {
+        Some(ObjectField::Mask) => {
+            "set `auto_targets()`, or `Targets::mask` in `targets`; in a pipeline file `targets = \"auto\"`"
+        }
+        _ => {
+            "set `Targets::mask` in `targets`; in a pipeline file `\"mask\"` in the table of the image in `[targets]`"
+        }
+    }
+}
+
+/// Returns whether an output is an image that is no mask.
+fn is_picture(source: &dyn Source, output: &OutputSpec) -> bool {
+    source.fields()[output.field].kind.is_image() && !output.is_mask
+}
+
+/// Warns of masks that are moved by other draws than the images with them: such a mask no longer covers the objects of
+/// its image. A view of a mask may have its own ops, as long as these are not random.
+pub(super) fn warn_of_other_draws(
+    source: &dyn Source,
+    outputs: &[OutputSpec],
+    plans: &[OutputPlan],
+) {
+    let is_random = |plan: &OutputPlan| match &plan.work {
+        FieldPlan::Image(kernel) => kernel.plan().moves_by_draws(),
+        _ => false,
+    };
+    let all = || outputs.iter().zip(plans);
+    let pictures = || all().filter(|(output, _)| is_picture(source, output));
+    let is_mask = |(output, _): &(&OutputSpec, &OutputPlan)| {
+        output.is_mask
+            && output.target.is_none()
+            && pictures().all(|(image, _)| image.draws != output.draws)
+    };
+    let mut masks = all().filter(is_mask).peekable();
+    let Some((image, _)) = pictures().next().filter(|_| masks.peek().is_some()) else { return };
+    let is_image_random = pictures().any(|(_, plan)| is_random(plan));
+    for (mask, _) in
+        masks.filter(|(mask, plan)| is_random(plan) || (is_image_random && is_field(source, mask)))
+    {
+        let (mask_name, image) = (Escaped(&mask.name), Escaped(&image.name));
+        warn(format_args!(
+            "{}{mask_name} is moved by its own draws, so it does not fit {image}: let it follow {image} as its target \
+             ({}); a list of its own needs `share_draws` with the image, and the same random ops",
+            named(source),
+            how_to_follow(source, mask),
+        ));
+    }
 }
 
 /// Returns whether an output is a tensor of a field that can have objects.

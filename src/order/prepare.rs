@@ -54,6 +54,34 @@ pub struct PreparedOrder {
     kind: OrderKind,
     len: u64,
     fingerprint: u64,
+    order: Order,
+}
+
+/// Returns the orders that a cursor may be of: those without parameters, or with usual ones, and `own`.
+fn usual_orders(own: &Order) -> impl Iterator<Item = Order> {
+    let balanced = [true, false].map(|replacement| {
+        let field = match own {
+            Order::ClassBalanced { field, .. } => field.clone(),
+            _ => "label".to_owned(),
+        };
+        Order::ClassBalanced { field, replacement }
+    });
+    let repeated = (2..=4).map(|repeats| Order::RepeatedAugment { repeats });
+    let quasi = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+    let quasi = quasi.map(|open_pages| Order::QuasiRandom { open_pages });
+    let plain = [own.clone(), Order::Sequential, Order::Random];
+    plain.into_iter().chain(balanced).chain(repeated).chain(quasi)
+}
+
+/// Returns the name of an order over a subset of `total` samples, as errors have it.
+fn described(order: &Order, subset: &Subset, total: u64, is_shared: bool) -> String {
+    let samples = match subset {
+        Subset::All(samples) if *samples == total => format!("all {samples} samples"),
+        Subset::All(samples) => format!("the first {samples} samples"),
+        Subset::Listed(ids) => format!("{} listed samples", ids.len()),
+    };
+    let ranks = if is_shared { " that ranks share" } else { "" };
+    format!("{} of {samples}{ranks}", order.name())
 }
 
 /// How the rows of an epoch are computed.
@@ -103,7 +131,7 @@ impl Order {
             self.countable(len)?;
         }
         let (duplicates, fingerprint) = (subset.duplicates()?, fingerprint(self, &subset));
-        Ok(PreparedOrder { subset, duplicates, kind, len, fingerprint })
+        Ok(PreparedOrder { subset, duplicates, kind, len, fingerprint, order: self.clone() })
     }
 
     /// Returns `samples` as a number of rows, if that many can be held in memory.
@@ -198,6 +226,24 @@ impl PreparedOrder {
             (OrderKind::Random, Some(_)) => !self.fingerprint,
             _ => self.fingerprint,
         }
+    }
+
+    /// Returns the names of the order with a fingerprint, and of this one, for an error. The other one is found if it is
+    /// of a usual kind, and of the same samples or of all `total` samples of the dataset.
+    pub(crate) fn names(&self, other: u64, ranks: Option<&Ranks>, total: u64) -> (String, String) {
+        let subsets = [&self.subset, &Subset::All(total)];
+        let usual = || usual_orders(&self.order);
+        let found = subsets.into_iter().find_map(|subset| {
+            usual().find_map(|order| {
+                let print = fingerprint(&order, subset);
+                let is_shared = matches!(order, Order::Random) && print == !other;
+                (print == other || is_shared).then(|| described(&order, subset, total, is_shared))
+            })
+        });
+        let unknown = "one with other samples or parameters";
+        let is_shared = matches!(self.order, Order::Random) && ranks.is_some();
+        let own = described(&self.order, &self.subset, total, is_shared);
+        (found.unwrap_or_else(|| unknown.to_owned()), own)
     }
 
     /// Returns the bytes held from epoch to epoch, including the list of the subset.

@@ -15,7 +15,8 @@ use super::kind::OpKind;
 use super::mask::check_mask_op;
 use super::{Draws, ImagePlan, PlanError};
 use fuseloop_ops::author::{
-    GeometryOp, GeometryStep, ImageType, Layout, ObjectMotion, Op, OpClass, Rng, RowProducer, Type,
+    Dim, GeometryOp, GeometryStep, ImageType, Layout, ObjectMotion, Op, OpClass, Rng, RowProducer,
+    Type,
 };
 use fuseloop_ops::internals::geometry_step;
 use fuseloop_ops::internals::rows::{Resampling, RowFilter, Warp, WarpInterpolation};
@@ -110,6 +111,20 @@ impl ImagePlan {
             _ => false,
         };
         self.flat_ops.iter().any(moves)
+    }
+
+    /// Returns whether the draws of a sample decide where an op moves its pixels: an output with other draws is then
+    /// moved otherwise.
+    pub(crate) fn moves_by_draws(&self) -> bool {
+        self.flat_ops.iter().any(|leaf| match leaf.op.class() {
+            OpClass::Geometry(op) => {
+                op.object_motion() != ObjectMotion::Stay
+                    && (!leaf.guards.is_empty() || draws_differ(op, &leaf.input))
+            }
+            OpClass::Mix(_) => moves_chains(leaf),
+            OpClass::Batch(_) | OpClass::MultiImage(_) => true,
+            _ => false,
+        })
     }
 
     /// Plans a mask of one channel of `dtype` that follows images of this plan; `own` are its own ops, which come
@@ -207,6 +222,26 @@ fn moves_chains(leaf: &FlatOp) -> bool {
         _ => false,
     })
 }
+
+/// Number of samples that are drawn to find out whether the draws of an op differ.
+const PROBES: u64 = 256;
+
+/// Returns whether an op moves samples of one size differently: an op that reads no random number does not, and neither
+/// does one that always runs.
+fn draws_differ(op: &dyn GeometryOp, input: &ImageType) -> bool {
+    let side = |dim: Dim| PROBED_SIDE.clamp(dim.min, dim.max);
+    let size = Size::new(side(input.height), side(input.width));
+    let draw = |seed: u64| {
+        let (mut rng, mut steps) = (Rng::new(seed), vec![]);
+        op.draw(&mut rng, size, &mut steps);
+        (steps, rng.word() != Rng::new(seed).word())
+    };
+    let (first, is_random) = draw(0);
+    is_random && (1..PROBES).any(|seed| draw(seed).0 != first)
+}
+
+/// The side of the images whose draws are compared, where their size is not fixed.
+const PROBED_SIDE: u32 = 256;
 
 /// Returns the step that moves a mask as `step` moves its image: by the nearest pixel. torchvision's two ways to
 /// choose it are kept.

@@ -81,6 +81,7 @@ pub use size::TooManyPixels;
 use flatten::Choice;
 use fuseloop_ops::author::{Dim, ImageType, Layout, OpClass, Type};
 use fuseloop_ops::{DType, NumberRule, Ops, Size, TypeError};
+use std::borrow::Cow;
 
 /// Most ops of one pipeline.
 pub const MAX_OPS: usize = 256;
@@ -108,12 +109,12 @@ pub enum PlanError {
         error: OpError,
     },
     /// Samples of different sizes can't share a batch.
-    #[error("{samples} can't share a batch: add {cure}")]
+    #[error("{samples} can't share a batch: {cure}")]
     Varies {
         /// What the samples are, and their sizes.
         samples: String,
-        /// Ops that make one size of all, and other cures.
-        cure: &'static str,
+        /// What makes one size of all: ops, and other cures.
+        cure: Cow<'static, str>,
     },
     /// Signals have one row.
     #[error(
@@ -255,21 +256,26 @@ pub enum SampleAxes {
 }
 
 /// Returns the error of outputs that differ in size: of signals, photographs or other arrays.
-fn varies(ImagePlan { input, output, .. }: &ImagePlan) -> PlanError {
+fn varies(ImagePlan { input, output, flat_ops, .. }: &ImagePlan) -> PlanError {
+    let sized_last = flat_ops.iter().rfind(|leaf| matches!(leaf.op.class(), OpClass::Geometry(_)));
+    let is_resized = sized_last.is_some_and(|leaf| leaf.op.name() == "Resize");
     let ImageType { height, width, .. } = output;
     let (samples, cure) = if *height == Dim::fixed(1) {
         let cure =
-            "RandomCrop or CenterCrop, with a size of one row such as (1, length), to the list";
+            "add RandomCrop or CenterCrop, with a size of one row such as (1, length), to the list";
         (format!("signals of {width} elements"), cure)
+    } else if is_resized {
+        let cure = "Resize with one number sets the length of one side, and the other follows the shape of the image: give \
+                    both sides, or add CenterCrop or RandomCrop after it, or pad the images with `collate`";
+        (format!("images of {height} x {width} pixels"), cure)
     } else if input.is_levels {
-        let cure =
-            "RandomResizedCrop, Resize or CenterCrop to the list, or pad the images with `collate`";
+        let cure = "add RandomResizedCrop, Resize or CenterCrop to the list, or pad the images with `collate`";
         (format!("images of {height} x {width} pixels"), cure)
     } else {
-        let cure = "RandomCrop, CenterCrop, Resize or FixedPoints to the list";
+        let cure = "add RandomCrop, CenterCrop, Resize or FixedPoints to the list";
         (format!("arrays of {height} x {width} elements"), cure)
     };
-    PlanError::Varies { samples, cure }
+    PlanError::Varies { samples, cure: cure.into() }
 }
 
 /// How an image of more than four channels is processed: plane by plane, up to the op that selects up to four channels,

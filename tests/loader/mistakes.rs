@@ -200,6 +200,90 @@ fn segmentation(dir: &Path, mask: ImageOptions) -> Result<PathBuf, String> {
 }
 
 #[test]
+fn a_mask_without_a_size_is_led_to_the_targets() {
+    let dir = tempfile::tempdir().unwrap();
+    let (images, masks) = (dir.path().join("set/images"), dir.path().join("set/masks"));
+    for (folder, color) in [(&images, png::ColorType::Rgb), (&masks, png::ColorType::Grayscale)] {
+        fs::create_dir_all(folder).unwrap();
+        for side in [8, 12] {
+            let file = fs::File::create(folder.join(format!("{side}.png"))).unwrap();
+            let mut png = png::Encoder::new(file, side, side);
+            png.set_color(color);
+            let bytes = vec![1; (side * side) as usize * color.samples()];
+            png.write_header().unwrap().write_image_data(&bytes).unwrap();
+        }
+    }
+    let crop = || ops![RandomResizedCrop::new(4).unwrap()];
+    let open = || Loader::open(dir.path().join("set")).unwrap();
+    let error = refusal(open().pipeline("image", crop()));
+    assert!(error.starts_with("output mask: images of "), "{error}");
+    let want = "can't share a batch: a mask gets the size of its image, and follows its draws, as its target: set \
+                `auto_targets()`, or `Targets::mask` in `targets`; in a pipeline file `targets = \"auto\"`";
+    assert!(error.ends_with(want), "{error}");
+    // A mask by itself has no image to follow.
+    let error = refusal(open().without("image"));
+    assert!(error.contains("add RandomResizedCrop, Resize or CenterCrop to the list"), "{error}");
+    let short = ops![Resize::new(6).unwrap()];
+    let error = refusal(open().without("mask").pipeline("image", short));
+    assert!(error.contains("Resize with one number sets the length of one side"), "{error}");
+    assert!(error.contains("give both sides, or add CenterCrop"), "{error}");
+}
+
+/// Returns the warnings about the draws of masks while a loader of this file is built.
+fn warned_of(path: &Path, builder: LoaderBuilder) -> Vec<String> {
+    let (built, mut warnings) =
+        fuseloop::internals::recorded_warnings(|| builder.build().map(drop));
+    built.unwrap();
+    let start = format!("{}: mask is moved by its own draws", path.display());
+    warnings.retain(|warning| warning.starts_with(&start));
+    warnings
+}
+
+#[test]
+fn a_mask_that_is_moved_by_other_draws_than_its_image_is_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |mode| ImageOptions { mode, ..ImageOptions::default() };
+    let path = segmentation(dir.path(), of(WriteMode::Mask)).unwrap();
+    let crop = |interpolation| RandomResizedCrop::new(4).unwrap().interpolation(interpolation);
+    let (of_image, of_mask) = (|| crop(Interpolation::Bilinear), || crop(Interpolation::Nearest));
+    let with = |image: Ops, mask: Ops| {
+        let loader = Loader::open(&path).unwrap().mask("mask");
+        loader.pipeline("image", image).pipeline("mask", mask)
+    };
+    let warned = |builder| warned_of(&path, builder);
+    let warnings = warned(with(ops![of_image()], ops![of_mask()]));
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    let want = format!(
+        "{}: mask is moved by its own draws, so it does not fit image: let it follow image as its target (set \
+         `auto_targets()`, or `Targets::mask` in `targets`",
+        path.display()
+    );
+    assert!(warning.starts_with(&want), "{warning}");
+    assert!(
+        warning.contains("; a list of its own needs `share_draws` with the image"),
+        "{warning}"
+    );
+    // The image alone is cropped by draws.
+    let center = || CenterCrop::new(4).unwrap();
+    assert_eq!(warned(with(ops![of_image()], ops![center()])).len(), 1);
+    let coin = |op: RandomHorizontalFlip| ops![center(), op];
+    let flip = |p| RandomHorizontalFlip::new(p).unwrap();
+    assert_eq!(warned(with(ops![center()], coin(flip(0.1)))).len(), 1);
+
+    let fine = [
+        with(ops![of_image()], ops![of_mask()]).share_draws("mask", "image"),
+        with(ops![of_image()], ops![]).targets("image", Targets::new().mask("mask", 0)),
+        with(ops![center()], ops![center()]),
+        with(coin(flip(1.0)), coin(flip(1.0))),
+        with(ops![center(), RandomBrightness::new(0.4).unwrap()], ops![center()]),
+        with(ops![of_image()], ops![of_mask()]).without("image"),
+    ];
+    for builder in fine {
+        assert_eq!(warned(builder), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn ops_that_would_compute_values_of_a_mask_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let of = |mode| ImageOptions { mode, ..ImageOptions::default() };

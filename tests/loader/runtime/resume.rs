@@ -73,11 +73,20 @@ fn a_cursor_of_something_else_is_refused_by_name() {
     };
     is_of(message(builder(&other_path)), "dataset");
     is_of(message(builder(&path).seed(SEED + 1)), "seed");
-    is_of(message(builder(&path).order(Order::Sequential)), "order");
-    is_of(message(builder(&path).indices(0..11)), "order");
+    assert_eq!(
+        message(builder(&path).order(Order::Sequential)),
+        "the cursor belongs to another order: random of all 12 samples, expected sequential of all 12 samples"
+    );
+    assert_eq!(
+        message(builder(&path).indices(0..11)),
+        "the cursor belongs to another order: random of all 12 samples, expected random of the first 11 samples"
+    );
     let text = message(builder(&path).pipeline("image", crops(17)));
     assert!(text.contains("another plan: op 0 of output image, RandomResizedCrop was"), "{text}");
     is_of(text, "plan");
+    // The output after the list is the same.
+    let text = message(builder(&path).pipeline("image", [crops(16), ops![D4]].concat()));
+    assert!(text.contains("another plan: it has no op 2 of output image, D4: resume"), "{text}");
     is_of(message(builder(&path).number_rule(NumberRule::Exact)), "plan");
     is_of(message(builder(&path).without("label")), "plan");
     assert_eq!(
