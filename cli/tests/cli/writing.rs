@@ -111,7 +111,7 @@ fn a_summary_says_what_was_re_encoded_and_what_is_called_otherwise() {
     );
     assert_eq!(
         said(&["convert", "w.beton", "w", "--max-resolution", "50"]),
-        "re-encoded 7 images:\n  5 from JPEG to JPEG: lossy\n  2 from raw pixels to PNG: no pixel changed\n"
+        "re-encoded 7 images:\n  5 as JPEG again: lossy\n  2 from raw pixels to PNG: no pixel changed\n"
     );
     let (code, errors) =
         refused(path, &["convert", "a.tar", "b.beton", "--rename", "none=picture"]);

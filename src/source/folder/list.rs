@@ -310,7 +310,7 @@ mod tests {
     #[cfg(feature = "tables")]
     #[test]
     fn a_table_gives_numbers_or_names() {
-        let dir = tree(&[]);
+        let dir = tree(&["a.jpg"]);
         let read = |name: &str, text: &str| {
             let path = dir.path().join(name);
             fs::write(&path, text).unwrap();
