@@ -108,6 +108,7 @@ impl ClassNames {
     }
 
     /// Returns the names of both; `None` if one number has two different names.
+    #[cfg(any(test, feature = "write"))]
     pub(crate) fn merged(mut self, other: Self) -> Option<Self> {
         for (number, name) in other.0 {
             match self.0.get(&number) {

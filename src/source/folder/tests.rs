@@ -3,6 +3,7 @@
 use super::*;
 use crate::cancel::CancelFlag;
 use crate::error::ErrorKind;
+#[cfg(feature = "tables")]
 use crate::source::FieldKind;
 use std::collections::BTreeSet;
 
