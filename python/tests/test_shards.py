@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 import tarfile
 from pathlib import Path
@@ -61,7 +62,10 @@ def test_a_list_of_addresses_of_one_dataset_is_checked(shards: list[Path], tmp_p
 
 def test_one_number_must_mean_one_class_in_all_files(tmp_path: Path) -> None:
     for name, classes in [("a", ["cat", "dog"]), ("b", ["dog", "cat"]), ("c", ["cat", "dog", "emu"])]:
-        write.write([{"label": 0}, {"label": 1}], tmp_path / f"{name}.beton", classes=classes, progress=None)
+        write.write([{"label": 0}, {"label": 1}], tmp_path / f"{name}.beton", progress=None)
+        listed = [{"number": number, "name": name} for number, name in enumerate(classes)]
+        text = f'{{"fuseloop":"classes","version":1,"classes":{json.dumps(listed)}}}'
+        (tmp_path / f"{name}.beton.classes.json").write_text(text)
     a, b, c = (tmp_path / f"{name}.beton" for name in "abc")
     words = r'class 0 is "cat" in .*a\.beton and "dog" in .*b\.beton \("dog" is class 1 in '
     for dataset in ([a, b], tmp_path / "{a,b}.beton", f"{a}::{b}", [sources.open(a), sources.open(b)]):
@@ -69,7 +73,7 @@ def test_one_number_must_mean_one_class_in_all_files(tmp_path: Path) -> None:
             fl.Loader(dataset)
     streams = [sources.Stream(a), sources.Stream(b)]
     with pytest.raises(fl.DatasetError, match=words):
-        sources.Stream.mix([(stream, 0.5) for stream in streams])
+        sources.Stream.mix(streams, [0.5, 0.5])
     assert fl.Loader([a, c]).classes == {0: "cat", 1: "dog", 2: "emu"}
 
 

@@ -359,7 +359,7 @@ def test_auto_targets_are_what_the_dataset_knows_of(tmp_path: Any) -> None:
     np.testing.assert_array_equal(batch["category_id"].row(0), [0])
     with pytest.warns(fl.FuseloopWarning, match="bbox comes as its stored bytes.*set `targets` to `auto`"):
         stored = next(iter(fl.Loader(path, 1, image=image)))
-    assert stored["bbox"].dtype == np.uint8
+    assert stored["bbox"].dtype == "uint8"
     other = {"image": {"bbox": fl.Target.boxes("xyxy")}}
     with pytest.raises(fl.ConfigError, match="boxes of format xyxy are declared, and the dataset says: boxes, xywh"):
         fl.Loader(path, 1, targets=other, image=image)
