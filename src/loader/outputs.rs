@@ -168,9 +168,10 @@ impl OutputRequest {
     /// If a name is unknown or taken, draws are shared in a circle, or nothing is left.
     pub(super) fn resolve(mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, LoadCause> {
         self.check_fields(source)?;
-        let mut outputs = self.of_fields(source)?;
+        let known = known_fields(source)?;
+        let mut outputs = self.of_fields(source, &known);
         self.declare_known_targets(source)?;
-        self.add_targets(source, &mut outputs)?;
+        self.add_targets((source, &known), &mut outputs)?;
         let mut shares = vec![];
         for extra in std::mem::take(&mut self.extras) {
             add(&mut outputs, &mut shares, extra)?;
@@ -195,7 +196,7 @@ impl OutputRequest {
         }
         outputs.retain(|output| !self.without.iter().any(|name| output.is_called(name)));
         leave_out_unmeasured(source, &mut outputs);
-        warn_of_stored_targets(source, &outputs)?;
+        warn_of_stored_targets((source, &known), &outputs);
         if outputs.is_empty() { Err(LoadCause::NoOutputs) } else { Ok(outputs) }
     }
 
@@ -252,13 +253,11 @@ impl OutputRequest {
     /// Marks the outputs that follow an image, and the images that they follow.
     fn add_targets(
         &self,
-        source: &dyn Source,
+        (source, known): (&dyn Source, &ObjectFields),
         outputs: &mut [OutputSpec],
     ) -> Result<(), LoadCause> {
         let field_of =
             |name: &str| source.field_index(name).ok_or_else(|| no_such_field(source, name));
-        let known =
-            if self.targets.is_empty() { ObjectFields::default() } else { known_fields(source)? };
         for (image, targets) in &self.targets {
             let image = field_of(image)?;
             let refused = |field: usize, error| {
@@ -266,7 +265,7 @@ impl OutputRequest {
                 LoadCause::Targets { field, error }
             };
             let fields = targets.names().map(field_of).collect::<Result<Vec<_>, _>>()?;
-            let request = TargetRequest::new((source, &known), image, targets, fields);
+            let request = TargetRequest::new((source, known), image, targets, fields);
             let request = request.map_err(|(field, error)| refused(field, error))?;
             if outputs[image].targets.is_some() || outputs[image].target.is_some() {
                 return Err(refused(image, TargetsError::Own { reason: ONE_GROUP }));
@@ -308,9 +307,7 @@ impl OutputRequest {
         })
     }
 
-    fn of_fields(&mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, LoadCause> {
-        let may_have_masks = source.fields().iter().any(|field| field.kind.is_image());
-        let known = if may_have_masks { known_fields(source)? } else { ObjectFields::default() };
+    fn of_fields(&self, source: &dyn Source, known: &ObjectFields) -> Vec<OutputSpec> {
         let fields = source.fields().iter().enumerate();
         let outputs = fields.map(|(field, spec)| {
             let is_its_own = |name: &str| source.field_index(name) == Some(field);
@@ -344,7 +341,7 @@ impl OutputRequest {
                 is_branch: false,
             }
         });
-        Ok(outputs.collect())
+        outputs.collect()
     }
 }
 
@@ -379,13 +376,9 @@ fn leave_out_unmeasured(source: &dyn Source, outputs: &mut Vec<OutputSpec>) {
 
 /// Warns of boxes, keypoints and masks of objects of which nothing was asked: they come as they are stored, whatever
 /// the ops of their image do.
-fn warn_of_stored_targets(source: &dyn Source, outputs: &[OutputSpec]) -> Result<(), LoadCause> {
+fn warn_of_stored_targets((source, known): (&dyn Source, &ObjectFields), outputs: &[OutputSpec]) {
     let is_tensor =
         |output: &&OutputSpec| output.is_plain() && !source.fields()[output.field].kind.is_image();
-    if !outputs.iter().any(|output| is_tensor(&output)) {
-        return Ok(());
-    }
-    let known = known_fields(source)?;
     let has_positions = |output: &&OutputSpec| {
         let field = known.get(&source.fields()[output.field].name);
         field.is_some_and(ObjectField::has_positions)
@@ -401,7 +394,6 @@ fn warn_of_stored_targets(source: &dyn Source, outputs: &[OutputSpec]) -> Result
             if names.len() == 1 { "comes as its" } else { "come as their" },
         ));
     }
-    Ok(())
 }
 
 /// Returns the beginning of a warning of a dataset that has a path.

@@ -113,7 +113,7 @@ pub enum PlanError {
     Varies {
         /// What the samples are, and their sizes.
         samples: String,
-        /// What makes one size of all: ops, and other cures.
+        /// The ops and other cures that make one size of all.
         cure: Cow<'static, str>,
     },
     /// Signals have one row.

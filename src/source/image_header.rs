@@ -2,7 +2,7 @@
 
 #[cfg(not(all(feature = "tiff", feature = "webp")))]
 use super::feature::NeedsFeature;
-use super::jpeg_file::{SOS, Segment, SegmentError, Segments, be16, is_frame};
+use super::jpeg_file::{APP1, SOS, Segment, SegmentError, Segments, be16, is_frame};
 #[cfg(all(feature = "tiff", feature = "write"))]
 use super::tiff_file::Photometric;
 #[cfg(feature = "tiff")]
@@ -91,7 +91,7 @@ impl ImageHeader {
                 segments.next().map_err(|error| error.to_string())?;
             match marker {
                 SOS => break,
-                0xe1 if orientation.is_none() => {
+                APP1 if orientation.is_none() => {
                     let tiff = file[body].strip_prefix(b"Exif\0\0");
                     orientation = tiff.map(|tiff| exif::value_in(tiff).into());
                 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 pub(crate) const SOI: u8 = 0xd8;
 pub(crate) const EOI: u8 = 0xd9;
 pub(crate) const SOS: u8 = 0xda;
+pub(crate) const APP1: u8 = 0xe1;
 
 /// SOF0..SOF15, except for three markers that mean something else.
 const FRAMES: Range<u8> = 0xc0..0xd0;

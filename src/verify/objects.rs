@@ -201,7 +201,7 @@ fn outside(points: impl Iterator<Item = [f32; 3]>, each: usize, size: Size) -> V
     let mut found: Vec<Found> = vec![];
     for (at, [x, y, visibility]) in points.enumerate() {
         let (object, point) = (at / each, at % each);
-        // Whether positions are indices of pixels or continuous, an edge of the image is inside.
+        // An edge of the image is inside, for indices of pixels and for continuous positions.
         let is_inside =
             (0.0..=size.width as f32).contains(&x) && (0.0..=size.height as f32).contains(&y);
         if visibility > 0.0 && !is_inside && found.last().is_none_or(|last| last.object != object) {

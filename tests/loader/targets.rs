@@ -820,7 +820,7 @@ fn auto_targets_are_all_that_the_dataset_knows_of_its_objects() {
     };
     let boxes = [2.0, 2.0, 6.0, 6.0, 2.0, 2.0, 6.0, 6.0];
     assert_eq!(rows(open().auto_targets()), (boxes.to_vec(), [vec![0; 2], vec![1, 2], vec![0; 2]]));
-    // What is declared as well stays as it is.
+    // Declared targets take precedence.
     let declared =
         Targets::new().boxes("bbox", BoundingBoxes::new(BoxFormat::Xywh).to(BoxFormat::Xyxy));
     let xyxy = [2.0, 2.0, 8.0, 8.0, 2.0, 2.0, 8.0, 8.0];

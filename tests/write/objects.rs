@@ -373,7 +373,7 @@ fn images_are_not_made_smaller_than_their_boxes() {
     }
 }
 
-/// What a mirror exchanges, and where positions are counted from, goes with the keypoints.
+/// The pairs that a mirror exchanges and the origin of positions stay with the keypoints.
 #[test]
 fn the_layout_of_keypoints_is_the_same_after_any_chain_of_conversions() {
     let dir = tempfile::tempdir().unwrap();

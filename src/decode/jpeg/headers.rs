@@ -19,7 +19,7 @@
 use super::colours::{ColourSegments, Colours};
 use crate::decode::DecodeError;
 use crate::source::FORMAT_BYTES;
-pub(super) use crate::source::jpeg_file::{EOI, SOS, Segment, Segments, be16, is_frame};
+pub(super) use crate::source::jpeg_file::{APP1, EOI, SOS, Segment, Segments, be16, is_frame};
 use crate::source::jpeg_file::{SOI, SegmentError};
 use fuseloop_ops::Size;
 use std::ops::Range;
@@ -28,7 +28,6 @@ pub(super) const DHT: u8 = 0xc4;
 pub(super) const DQT: u8 = 0xdb;
 pub(super) const DRI: u8 = 0xdd;
 const APP0: u8 = 0xe0;
-pub(super) const APP1: u8 = 0xe1;
 pub(super) const APP14: u8 = 0xee;
 
 /// The fields of the headers.

@@ -61,7 +61,7 @@ pub enum TargetsError {
     Contradicts {
         /// The format that is declared.
         declared: &'static str,
-        /// What the dataset says.
+        /// The fact that the dataset states.
         known: ObjectField,
     },
     /// Upright boxes that should become rotated ones, or the other way round.

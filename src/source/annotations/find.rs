@@ -16,7 +16,7 @@ use super::mask_folder;
 use super::voc::{self, VocOptions};
 use super::yolo::{self, YoloOptions};
 use crate::sample::Limits;
-use crate::source::FOLDER_FILE_NAME;
+pub(in crate::source) use crate::source::folder::is_annotations as is_file;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -35,13 +35,6 @@ const MASKS: &str = "masks";
 
 /// The most files of annotations that an error lists.
 const MOST_LISTED: usize = 8;
-
-/// Returns whether this is the name of an existing file of annotations.
-pub(in crate::source) fn is_file(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
-        && path.file_name().is_some_and(|name| name != FOLDER_FILE_NAME)
-        && path.is_file()
-}
 
 /// Returns whether a folder has files of annotations beside the images that they are of.
 pub(in crate::source) fn is_folder(dir: &Path) -> bool {

@@ -56,7 +56,7 @@ pub enum ListError {
         table: String,
         /// The first file that was looked for.
         tried: PathBuf,
-        /// What may be set.
+        /// The settings that may be wrong.
         advice: String,
     },
     /// The labels would be a guess.

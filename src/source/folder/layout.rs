@@ -307,17 +307,20 @@ fn folders_guess(list: &ListedFiles, tables: &[PathBuf]) -> Option<String> {
 /// Returns a JSON file of a folder, relative to it, that may be the annotations of its images: the first by name, of the
 /// folder `annotations` if there is one.
 fn likely_annotations(root: &Path) -> Option<PathBuf> {
-    let is_json = |path: &PathBuf| {
-        path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
-            && path.file_name().is_some_and(|name| name != FOLDER_FILE_NAME)
-            && path.is_file()
-    };
     let first = |folder: &str| {
         let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
-        let found = entries.map(|entry| entry.path()).filter(is_json).min()?;
+        let files = entries.map(|entry| entry.path()).filter(|path| is_annotations(path));
+        let found = files.min()?;
         Some(Path::new(folder).join(found.file_name()?))
     };
     first("annotations").or_else(|| first(""))
+}
+
+/// Returns whether this is the name of an existing file that may have annotations.
+pub(in crate::source) fn is_annotations(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
+        && path.file_name().is_some_and(|name| name != FOLDER_FILE_NAME)
+        && path.is_file()
 }
 
 /// Returns whether a folder is called like a split: `train`, `Test`, `val2017`.

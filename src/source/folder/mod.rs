@@ -26,6 +26,7 @@ mod tests;
 mod walk;
 
 pub use error::ListError;
+pub(super) use layout::is_annotations;
 pub use links::{LinkCounts, Links};
 pub use list::Ignored;
 #[cfg(feature = "write")]

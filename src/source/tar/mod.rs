@@ -100,7 +100,7 @@ impl Tar {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Fails as [`open`](Self::open) does.
     pub(in crate::source) fn at(
         locations: &[Location],
         options: &TarOptions,

@@ -65,7 +65,7 @@ impl TarStream {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Fails as [`open`](Self::open) does.
     pub(in crate::source) fn at(
         locations: &[Location],
         options: &TarOptions,

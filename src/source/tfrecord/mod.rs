@@ -121,7 +121,7 @@ impl TfRecords {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Fails as [`open`](Self::open) does.
     pub(in crate::source) fn at(
         locations: &[Location],
         options: &TfOptions,

@@ -67,7 +67,7 @@ impl TfRecordStream {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Fails as [`open`](Self::open) does.
     pub(in crate::source) fn at(
         locations: &[Location],
         options: &TfOptions,

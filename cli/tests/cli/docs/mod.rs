@@ -257,7 +257,7 @@ fn lay_out_objects(path: &Path) {
     });
     let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
     write_iter(rows, &fields, path, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
-    // What `convert` says of its objects.
+    // `convert` stores this beside annotated datasets.
     let objects = r#"{"fuseloop":"objects","version":1,"fields":[
 {"name":"bbox","as":"boxes","format":"xywh"}, {"name":"category_id","as":"classes"},
 {"name":"segmentation","as":"segmentation"}
