@@ -66,14 +66,6 @@ echo "-- generated classes and stubs"
 "$python" "$sources/python/tools/generate.py" --check
 "$python" -m mypy.stubtest fuseloop._fuseloop
 "$python" -m mypy --config-file "$sources/python/pyproject.toml" --no-error-summary "$sources/python/fuseloop"
-echo "-- the time of an import, beside NumPy's"
-"$python" - <<'EOF'
-import subprocess, sys
-code = "import time, numpy; begin = time.perf_counter(); import fuseloop; print(time.perf_counter() - begin)"
-best = min(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(10))
-print(f"import fuseloop: {1000 * best:.0f} ms")
-sys.exit("an import takes more than 60 ms" if best > 0.06 else 0)
-EOF
 echo "-- tests"
 "$python" -m pytest -c "$sources/python/pyproject.toml" -p no:cacheprovider -q -rs "$sources/python/tests"
 echo "-- examples in docstrings"

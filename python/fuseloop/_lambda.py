@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 import types
 from collections.abc import Callable, Sequence
@@ -150,6 +149,8 @@ def _takes_ids(f: Callable[..., Any], rng: bool) -> bool:
 
 def _code(f: Any) -> str:
     """Returns a hash of a function's code, the same in every process."""
+    import hashlib  # here: importing Fuseloop does not load OpenSSL
+
     while isinstance(f, functools.partial):
         f = f.func
     f = inspect.unwrap(f)

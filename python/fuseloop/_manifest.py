@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,6 +55,8 @@ def entry(path: Path) -> dict[str, Any]:
 
 def write_manifest(folder: Path, shards: Iterable[Mapping[str, Any]]) -> Path:
     """Writes the manifest of shards, in the order of their names. It appears whole or not at all."""
+    import tempfile
+
     listed = sorted((dict(shard) for shard in shards), key=lambda shard: shard["name"])
     if not listed:
         raise ConfigError(f"{folder}: there are no samples to write")

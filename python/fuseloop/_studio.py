@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -45,6 +44,8 @@ class Studio:
         return f"Studio({self.url!r})" if self._end.alive else "Studio(closed)"
 
     def _repr_html_(self) -> str:
+        import html
+
         url = html.escape(self.url)
         style = f"width: 100%; height: {self.height}px; border: 1px solid #8884; border-radius: 8px"
         return f'<iframe src="{url}" style="{style}" allow="clipboard-write"></iframe>'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import html
 import logging
 import os
 import pickle
@@ -276,6 +275,8 @@ class Plan(str):
         return str(self)
 
     def _repr_html_(self) -> str:
+        import html
+
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
@@ -985,6 +986,8 @@ class Loader(Generic[B]):
         return f"{type(self).__name__}('{self._dataset.name}', batch_size={self.batch_size}, {outputs})"
 
     def _repr_html_(self) -> str:
+        import html
+
         core = self._core()
         rows = [("dataset", self._dataset.name), ("samples", core.samples()), ("batches", core.batches())]
         rows += [("batch size", self.batch_size), ("device", self.device)]

@@ -49,3 +49,22 @@ assert "class RandomResizedCrop" in pydoc.render_doc(fl.ops, renderer=pydoc.plai
 """
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_an_import_loads_little_beyond_numpy() -> None:
+    done = run_python(
+        """
+import sys, numpy
+before = set(sys.modules)
+import fuseloop
+loaded = {name.removeprefix("fuseloop.") for name in set(sys.modules) - before}
+late = {"detection", "ffcv", "jax", "ray", "sources", "torch", "write", "_values", "_workers"}
+assert not loaded & late, loaded & late
+slow = {"concurrent", "hashlib", "html", "multiprocessing", "subprocess", "tempfile", "torch", "typing_extensions"}
+others = {name.partition(".")[0] for name in loaded}
+assert not others & slow, others & slow
+# 17 of the standard library with Python 3.11 and NumPy 2, and 12 of the package itself.
+assert len(others) <= 36, sorted(others)
+"""
+    )
+    assert done.returncode == 0, done.stderr
