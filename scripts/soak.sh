@@ -12,8 +12,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 export CARGO_TERM_COLOR=never
-# The same as in .ci/run: without LTO, compiling takes less time.
-export CARGO_PROFILE_RELEASE_LTO=off
+# The same as in .ci/run: many units of code for each crate take less time to compile.
+export CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 all=(--release --locked --all-features)
 logs=target/soak
 results=docs/soak.md
