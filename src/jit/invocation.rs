@@ -13,15 +13,14 @@
 
 mod bytes;
 mod chunk;
+mod produced;
+mod regions;
 
 pub(super) use bytes::ByteLinks;
 pub use chunk::ChunkRun;
 pub(super) use chunk::WaitingSamples;
 
-use super::call::{
-    BodyCall, BodyRunner, LevelsState, MemoryRegion, ProducedWindow, RowFunctionKind,
-    RowFunctionState, States,
-};
+use super::call::{BodyCall, BodyRunner, LevelsState, States};
 use super::compile::CompiledBody;
 use super::frame::{self, Framed};
 use super::param_block::{HEADER, HeaderWord, ParamBlocks, PassWord};
@@ -30,9 +29,9 @@ use crate::plan::block::{Reduction, pixel_op};
 use crate::plan::compose::{AxisMap, Composed, PassMap, Rect};
 use crate::plan::{Block, Draws, FusedOp, ImagePlan, RunOpsError};
 use fuseloop_kernels::bytes::ByteMap;
-use fuseloop_ops::author::{GeometryStep, Layout, RowProducer};
-use fuseloop_ops::internals::area::{AreaRows, AreaScratch, AreaTables};
-use fuseloop_ops::internals::bilinear::{AxisPart, Taps};
+use fuseloop_ops::author::{GeometryStep, Layout};
+use fuseloop_ops::internals::area::{AreaScratch, AreaTables};
+use fuseloop_ops::internals::bilinear::Taps;
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::rows::{FloatScratch, RowScratch};
 use fuseloop_ops::internals::{
@@ -408,198 +407,6 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         Ok(base.pixels.as_ptr_range())
     }
 
-    fn run_with_produced_rows(
-        &self,
-        memory: &mut WorkerScratch,
-        stage: &PassMap,
-        motion: &GeometryStep,
-    ) -> Result<(), NoMemory> {
-        let wanted = self.composed.reads();
-        let stores_all = self.has_reductions();
-        let pixel = self.block.source_format().pixel_bytes();
-        let row_bytes = (wanted.size().width as usize).next_multiple_of(4) * pixel + SLACK;
-        let rows = if stores_all { wanted.size().height as usize } else { 1 };
-        memory::resize(
-            &mut memory.resized,
-            rows.checked_mul(row_bytes).expect(TOO_LARGE),
-            "a resized image",
-        )?;
-        let stride = if stores_all { row_bytes } else { 0 };
-        set(&mut memory.record, HeaderWord::ProducesRows, 1);
-        set(&mut memory.record, HeaderWord::Resized, memory.resized.as_mut_ptr() as u64);
-        set(&mut memory.record, HeaderWord::ResizedStride, stride as u64);
-        set(&mut memory.record, HeaderWord::ResizedRows, rows as u64);
-
-        let base = Base { pixels: &memory.resized, stride: row_bytes, rect: wanted };
-        let shown = self.composed.passes().map(|pass| (pass, wanted));
-        self.set_masks(&mut memory.record, &mut memory.masks, shown)?;
-        for (index, pass) in self.composed.passes().enumerate() {
-            if stores_all {
-                let record = &mut memory.record;
-                self.set_pass(record, index, (pass, wanted), base, row_bytes as i64);
-            } else {
-                // All rows share one buffer: the resize tables select the row instead.
-                let along =
-                    PassMap { rows: AxisMap { sign: 1, offset: wanted.top }, ..pass.clone() };
-                self.set_pass(&mut memory.record, index, (&along, wanted), base, 0);
-                let first = pass.rows.offset - wanted.top;
-                set(&mut memory.record, HeaderWord::FirstRow, first as u64);
-                set(&mut memory.record, HeaderWord::RowStep, pass.rows.sign as u64);
-            }
-        }
-        self.prepare_rows(memory, stage, motion, wanted)
-    }
-
-    /// Sets up the producer of the rows and runs the block.
-    fn prepare_rows(
-        &self,
-        memory: &mut WorkerScratch,
-        stage: &PassMap,
-        motion: &GeometryStep,
-        wanted: Rect,
-    ) -> Result<(), NoMemory> {
-        let reads = stage.reads();
-        let upright = stage.rows.sign == 1 && stage.columns.sign == 1;
-        let mut framed = std::mem::take(&mut memory.framed);
-        let view = if upright && self.shown().contains(&reads) {
-            let part = fuseloop_ops::author::Window {
-                top: (reads.top - i64::from(self.source.top)) as u32,
-                left: (reads.left - i64::from(self.source.left)) as u32,
-                height: stage.size.height,
-                width: stage.size.width,
-            };
-            self.source.view.crop(part)
-        } else {
-            self.copy_padded(&mut framed, stage.rows, stage.columns, stage.size)?;
-            ImageView::packed_format(&framed, stage.size, self.block.source_format())
-        };
-        let view = view.expect("the part was checked to lie inside the pixels");
-        match self.block.rows {
-            Some(RowProducer::Compiled) => self.resize_bilinear(memory, view, motion, wanted)?,
-            _ => self.call_row_producer(memory, view, motion, wanted)?,
-        }
-        memory.framed = framed;
-        Ok(())
-    }
-
-    fn resize_bilinear(
-        &self,
-        memory: &mut WorkerScratch,
-        view: ImageView<'_>,
-        motion: &GeometryStep,
-        wanted: Rect,
-    ) -> Result<(), NoMemory> {
-        let (from, to) = (view.size(), geometry_step::output(motion, view.size()));
-        let [down, across] = match *motion {
-            GeometryStep::ResizePart { part: [rows, columns], .. } => [
-                AxisPart { pixels: from.height, part: rows },
-                AxisPart { pixels: from.width, part: columns },
-            ],
-            _ => [from.height.into(), from.width.into()],
-        };
-        // Above 4 taps there is code for even numbers only; a source this much taller has enough rows
-        // for it.
-        let group = if to.height > 2 && from.height > 2 * to.height { 2 } else { 1 };
-        memory.rows.set(down, to.height, wanted.top..wanted.bottom, group, 1);
-        assert!(memory.rows.count() <= from.height as usize, "taps would leave the source");
-        // One channel is blended eight taps at a time, others two at a time.
-        let channels = self.block.channels;
-        let together = if channels == 1 { 8 } else { 2 };
-        let columns = wanted.left..wanted.right;
-        memory.columns.set(across, to.width, columns, together, 2 * channels as i32);
-        memory.columns.pad_to((wanted.size().width as usize).next_multiple_of(4));
-        let weights = memory.columns.weights();
-        memory.column_pairs.clear();
-        if channels == 1 {
-            memory.column_pairs.extend_from_slice(weights.as_chunks::<8>().0);
-        } else {
-            let pairs = weights.as_chunks::<2>().0.iter();
-            memory.column_pairs.extend(pairs.map(|&[a, b]| [a, b, a, b, a, b, a, b]));
-        }
-        let widest = (from.width as usize).max(memory.columns.count());
-        memory::resize(&mut memory.wide, channels * widest + SLACK, "a wide row")?;
-        let words = [
-            (HeaderWord::Source, view.data().as_ptr() as u64),
-            (HeaderWord::Stride, view.stride() as u64),
-            (HeaderWord::LastVector, channels as u64 * u64::from(from.width) - 16),
-            (HeaderWord::RowFirst, memory.rows.first().as_ptr() as u64),
-            (HeaderWord::RowWeights, memory.rows.weights().as_ptr() as u64),
-            (HeaderWord::RowTaps, memory.rows.count() as u64),
-            (HeaderWord::ColumnFirst, memory.columns.first().as_ptr() as u64),
-            (HeaderWord::ColumnWeights, memory.column_pairs.as_ptr() as u64),
-            (HeaderWord::ColumnPairs, (memory.columns.count() / together) as u64),
-            (HeaderWord::Columns, memory.columns.first().len() as u64),
-            (HeaderWord::Wide, memory.wide.as_mut_ptr() as u64),
-        ];
-        for (word, value) in words {
-            set(&mut memory.record, word, value);
-        }
-        self.call(memory, view.data().as_ptr_range(), None);
-        Ok(())
-    }
-
-    /// Runs the block with a row function that produces its rows.
-    fn call_row_producer(
-        &self,
-        memory: &mut WorkerScratch,
-        view: ImageView<'_>,
-        motion: &GeometryStep,
-        wanted: Rect,
-    ) -> Result<(), NoMemory> {
-        let to = geometry_step::output(motion, view.size());
-        let inside = |column: i64| column.clamp(0, i64::from(to.width)) as u32;
-        let columns = inside(wanted.left)..inside(wanted.right);
-        let format = self.block.source_format();
-        let lead = (i64::from(columns.start) - wanted.left) as usize * format.pixel_bytes();
-        let lead = if columns.is_empty() { 0 } else { lead };
-        let bytes = columns.len() * format.pixel_bytes();
-        let window = ProducedWindow { height: to.height, top: wanted.top, lead, bytes };
-        match geometry_step::row_filter(motion) {
-            _ if !format.is_bytes() => {
-                let mut scratch = std::mem::take(&mut memory.floats);
-                let rows = scratch.rows(motion, view, columns)?;
-                self.call_with(memory, window, RowFunctionKind::Floats(rows));
-                memory.floats = scratch;
-            }
-            Some(filter) => {
-                let mut scratch = std::mem::take(&mut memory.filter);
-                let rows = filter.rows(view, columns, &mut scratch)?;
-                self.call_with(memory, window, RowFunctionKind::Filter(rows));
-                memory.filter = scratch;
-            }
-            None => {
-                let tables = memory.area_tables.take();
-                let mut tables = tables
-                    .unwrap_or_else(|| AreaTables::new(view.size(), to).expect("no side is 0"));
-                tables.rebuild(view.size(), to).expect("no side is 0");
-                let mut scratch = std::mem::take(&mut memory.area);
-                let rows = AreaRows::new(&tables, view, columns, &mut scratch);
-                let rows = rows.expect("the tables are of this size, the columns cut to it");
-                self.call_with(memory, window, RowFunctionKind::Area(rows));
-                memory.area = scratch;
-                memory.area_tables = Some(tables);
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs the block, whose rows `maker` produces.
-    fn call_with(
-        &self,
-        memory: &mut WorkerScratch,
-        window: ProducedWindow,
-        maker: RowFunctionKind<'_>,
-    ) {
-        let mut state = RowFunctionState { maker, window, panic: None };
-        let at = std::ptr::from_mut(&mut state) as u64;
-        set(&mut memory.record, HeaderWord::Maker, at);
-        let row = (window.lead + window.bytes) as u64;
-        self.call(memory, [].as_ptr_range(), Some((at, row)));
-        if let Some(panic) = state.panic.take() {
-            resume_unwind(panic);
-        }
-    }
-
     /// Writes the masks of the pixels in view to the parameter block, if loops read them. Pixels of a pass are in view
     /// if their source is in its rectangle.
     fn set_masks<'p>(
@@ -750,39 +557,6 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
             set(&mut memory.record, HeaderWord::ByteRow, memory.byte_row.as_mut_ptr() as u64);
         }
         Ok(())
-    }
-
-    /// Returns the slices that the parameter block's addresses point into.
-    fn regions(&self, memory: &mut WorkerScratch, pixels: Range<*const u8>) -> Vec<MemoryRegion> {
-        let output = self.output_bytes() as u64;
-        let (address, end) = (pixels.start as u64, pixels.end as u64);
-        let mut regions = vec![
-            MemoryRegion { name: "pixels", address, bytes: end - address, writable: false },
-            MemoryRegion {
-                name: "output",
-                address: memory.record.get(8 * HeaderWord::Out as i32),
-                bytes: output,
-                writable: true,
-            },
-            MemoryRegion::write(chunk::RECORD, memory.record.words()),
-            MemoryRegion::read("constants", &self.compiled.constants),
-            MemoryRegion::read("shuffles", shuffles_for(self.block.source_format(), false)),
-            MemoryRegion::read("shuffles", shuffles_for(self.block.source_format(), true)),
-            MemoryRegion::read("rows' taps", memory.rows.first()),
-            MemoryRegion::read("rows' weights", memory.rows.weights()),
-            MemoryRegion::read("columns' taps", memory.columns.first()),
-            MemoryRegion::read("columns' weights", &memory.column_pairs),
-            MemoryRegion::write("wide row", &mut memory.wide),
-            MemoryRegion::write("made rows", &mut memory.resized),
-            MemoryRegion::write("row of floats", &mut memory.float_row),
-            MemoryRegion::write("row of bytes", &mut memory.byte_row),
-            MemoryRegion::read("tables", &memory.tables),
-            MemoryRegion::read("masks", &memory.masks),
-            MemoryRegion::read("levels", bytes::levels(self.block.channels)),
-        ];
-        let fixed = self.body.fixed.iter().filter(|(leaf, _)| self.body.leaves.contains(leaf));
-        regions.extend(fixed.map(|(_, table)| MemoryRegion::read("fixed table", table.as_slice())));
-        regions
     }
 }
 

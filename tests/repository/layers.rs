@@ -206,6 +206,7 @@ const UNSAFE: &[&str] = &[
     "examples/fuseloop_torch.rs",     // pointers of C
     "ops/src/default_floats.rs",      // the register of the floating-point mode
     "kernels/src/bit_planes.rs",      // vectors of coefficients
+    "kernels/src/bit_planes/x86.rs",  // the same, as the CPU has them
     "kernels/src/bytes.rs",           // vectors of rows' bytes
     "kernels/src/color.rs",           // the CPU's own multiplications
     "kernels/src/cpu.rs",             // work compiled for the CPU's features
