@@ -1,13 +1,14 @@
 //! The stage of a loader: reads a sample once, draws for each output, decodes once, and runs the
 //! compiled loops.
 
+mod facts;
 mod image_outputs;
 mod images_together;
 mod opened_image;
 mod partly_read;
+mod targets;
 
 use super::cache::{CacheLookup, CachedSample, SampleCache};
-use super::collate::Collated;
 use super::columns::Column;
 use super::compile::{CompiledEpoch, compile, fingerprint, plan_prints};
 use super::compile_context::CompileContext;
@@ -16,36 +17,32 @@ use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
 use super::device::{DeviceChoice, Upload};
 use super::error::{LoadCause, LoadSampleError, SampleCause};
 use super::outputs::OutputSpec;
-use super::target_rows::{TargetGroup, TargetMember, TargetScratch};
-use super::targets::{Target, TargetCause, check_orientation};
-use super::work::{FieldPlan, OutputPlan, open_image, tensors};
+use super::target_rows::{TargetGroup, TargetScratch};
+use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::{RowsMut, TensorSpec};
-use crate::decode::{Decoder, ImageReadMode, Opened};
+use crate::decode::{Decoder, ImageReadMode};
 use crate::device::PageLocker;
 use crate::error::Cause as _;
-use crate::jit::{DecodedPixels, Kernel, KernelCache, Scratch};
+use crate::jit::{KernelCache, Scratch};
 use crate::order::Subset;
 use crate::plan::element_steps::{RowError, StepScratch};
 use crate::plan::{Draws, OpKind};
 use crate::run::{FillError, OnFailure, Phase, Progress, Stage};
-use crate::sample::{Epoch, Limits, SampleId, SampleRef};
+use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::source::fetch_ahead::fetch_ahead;
 use crate::source::stream::StreamEnd;
 use crate::source::{Buffer, FieldKind, Source, Value};
 use fuseloop_engine::batch::pack;
 use fuseloop_ops::Size;
-use fuseloop_ops::author::Objects;
 use fuseloop_ops::internals::{BatchKey, SampleKey, stream};
 use images_together::runs_together;
 use opened_image::StoredImage;
 use partly_read::{PartialField, PartialReads};
 use std::error::Error;
-use std::fmt::Write as _;
 use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// The output whose image has targets, and what the worker keeps of them.
 type FollowedImage<'a> = Option<(usize, &'a mut TargetScratch)>;
@@ -241,98 +238,12 @@ impl LoaderStage {
         Self { source, ..self.clone() }
     }
 
-    /// Returns the fields that are read.
-    pub(super) fn fields(&self) -> impl Iterator<Item = usize> {
-        let members = self.targets.iter().flat_map(|group| &group.members);
-        self.fields.iter().map(|(field, _)| *field).chain(members.map(|member| member.field))
-    }
-
-    /// Returns the plans of the outputs.
-    pub(super) fn plans(&self) -> &[OutputPlan] {
-        &self.outputs
-    }
-
-    /// Returns the fingerprint of the plan: the outputs, their ops and the rules they run by.
-    pub(super) fn fingerprint(&self) -> u64 {
-        self.fingerprint
-    }
-
-    /// Returns the short fingerprints of the outputs and their ops.
-    pub(super) fn prints(&self) -> &[PlanPrint] {
-        &self.prints
-    }
-
     /// Returns another sample for the row of `visit`; `attempt` numbers the substitutes tried.
     fn substitute(&self, epoch: Epoch, visit: SampleRef, attempt: u32) -> Option<SampleRef> {
         let mut rng = self.visit_key(epoch, visit).op(stream("substitute", attempt as usize));
         let word = u64::from(rng.word()) << 32 | u64::from(rng.word());
         let index = word.checked_rem(self.shared.subset.len())?;
         Some(SampleRef { sample: self.shared.subset.at(index), ..visit })
-    }
-
-    /// Returns the epoch that the pipelines were built for.
-    pub(super) fn epoch(&self) -> Epoch {
-        self.epoch
-    }
-
-    pub(super) fn tensors(&self) -> &[TensorSpec] {
-        &self.tensors
-    }
-
-    /// Returns the number of loop bodies that could not be compiled.
-    pub(super) fn failed_loops(&self) -> usize {
-        let plans = self.outputs.iter().flat_map(OutputPlan::all_plans);
-        let failed = plans.map(|work| match work {
-            FieldPlan::Image(kernel) => kernel.failed_loops().0,
-            _ => 0,
-        });
-        failed.sum()
-    }
-
-    pub(super) fn compile_time(&self) -> Duration {
-        let plans = self.outputs.iter().flat_map(OutputPlan::all_plans);
-        let times = plans.map(|work| match work {
-            FieldPlan::Image(kernel) => kernel.compile_time(),
-            _ => Duration::ZERO,
-        });
-        times.sum()
-    }
-
-    /// Returns the image output of this name: its index, the index of its field, and its kernel.
-    pub(super) fn image(&self, name: &str) -> Option<(usize, usize, Arc<Kernel>)> {
-        self.outputs.iter().enumerate().find_map(|(k, output)| match &output.work {
-            FieldPlan::Image(kernel)
-                if output.name == name || output.alias.as_deref() == Some(name) =>
-            {
-                Some((k, output.field, Arc::clone(kernel)))
-            }
-            _ => None,
-        })
-    }
-
-    /// Returns what the images of output `k` are read as.
-    pub(super) fn read_mode(&self, k: usize) -> ImageReadMode {
-        self.outputs[k].read_mode
-    }
-
-    /// Returns the names of the outputs that are images.
-    pub(super) fn images(&self) -> impl Iterator<Item = &str> {
-        let images =
-            self.outputs.iter().filter(|output| matches!(output.work, FieldPlan::Image(_)));
-        images.map(|output| &*output.name)
-    }
-
-    /// Returns the names of all outputs.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.outputs.iter().map(|output| &*output.name)
-    }
-
-    /// Returns the kernel of output `k`, an image, for the samples of a component.
-    pub(super) fn kernel_of(&self, k: usize, component: usize) -> Option<Arc<Kernel>> {
-        match self.outputs[k].work_of(component) {
-            FieldPlan::Image(kernel) => Some(Arc::clone(kernel)),
-            _ => None,
-        }
     }
 
     /// Returns the component of the dataset, here `source`, that a sample belongs to; 0 if all have the
@@ -344,59 +255,6 @@ impl LoaderStage {
         buffer: &mut Buffer,
     ) -> Result<usize, SampleCause> {
         if self.has_components { Ok(source.component(sample, buffer)?) } else { Ok(0) }
-    }
-
-    /// Reads the objects that follow output `k`, an image, for an [`Inspector`](super::inspect::Inspector). There are none
-    /// if nothing was declared to follow it.
-    pub(super) fn objects(
-        &self,
-        (source, k): (&dyn Source, usize),
-        sample: SampleId,
-        buffer: &mut Buffer,
-    ) -> Result<Objects, SampleCause> {
-        let mut targets = TargetScratch::default();
-        if let Some(group) = self.targets_of(k) {
-            for member in group.read_first() {
-                member.read(source.value(sample, member.field, buffer)?, &mut targets)?;
-            }
-        }
-        Ok(targets.objects)
-    }
-
-    /// Returns the targets that follow output `k`, an image, if any were declared.
-    pub(super) fn targets_of(&self, k: usize) -> Option<&TargetGroup> {
-        self.targets.iter().find(|group| group.image == k)
-    }
-
-    /// Returns the image that output `k` follows: its output and its field; `None` if the output follows none.
-    pub(super) fn followed_by(&self, k: usize) -> Option<(usize, usize)> {
-        let follows = |group: &&TargetGroup| group.members.iter().any(|own| own.output == Some(k));
-        self.targets.iter().find(follows).map(|group| (group.image, group.field))
-    }
-
-    /// Refuses an image of these outputs that is not stored upright, if it has targets and is not known to be the picture
-    /// that they are of. `source` has the sample.
-    pub(super) fn check_orientation(
-        &self,
-        (source, sample): (&dyn Source, SampleId),
-        outputs: &[usize],
-        image: &Opened<'_>,
-    ) -> Result<(), TargetCause> {
-        let Some(turned) = image.turned() else { return Ok(()) };
-        if !outputs.iter().any(|&k| self.outputs[k].is_annotated) {
-            return Ok(());
-        }
-        check_orientation(turned, source.annotated_size(sample), self.setup.exif_orientation)
-    }
-
-    /// Returns the limits on images.
-    pub(super) fn limits(&self) -> &Limits {
-        &self.setup.decode.limits
-    }
-
-    /// Creates a decoder with the workers' options.
-    pub(super) fn decoder(&self) -> Decoder {
-        Decoder::new(self.setup.decode).warning(&self.setup.unread)
     }
 
     /// Returns the key that determines all draws of an output for a sample.
@@ -415,53 +273,6 @@ impl LoaderStage {
     /// Returns the key that determines all draws of a row.
     fn visit_key(&self, epoch: Epoch, visit: SampleRef) -> SampleKey {
         SampleKey::new(self.setup.seed, epoch.0, visit.sample.0).copy(visit.repeat)
-    }
-
-    pub(super) fn explain(&self) -> String {
-        let mut text = self.device_words();
-        if self.setup.scaled_decode {
-            text += "scaled decode: large JPEGs at 1/2, 1/4 or 1/8 of their size, where a resize comes first\n";
-        }
-        for output in self.outputs.iter() {
-            let _ = writeln!(text, "{}:", output.title);
-            if let Some(target) = self.target_words(&output.name) {
-                let end = if matches!(output.work, FieldPlan::Image(_)) { "\n" } else { ", " };
-                text += &target;
-                text += end;
-            }
-            text.push_str(&output.work.explain());
-            text.extend(output.collation.as_ref().map(Collated::explain));
-            for (component, work) in &output.by_component {
-                let _ = write!(
-                    text,
-                    "{}, samples of component {component}:\n{}",
-                    output.title,
-                    work.explain()
-                );
-            }
-        }
-        text
-    }
-
-    /// Describes the output of this name, if it is a target of an image.
-    pub(super) fn target_words(&self, name: &str) -> Option<String> {
-        let k = self.outputs.iter().position(|output| output.name == name)?;
-        let planned = self.outputs[k].target.as_ref()?;
-        let (image, _) = self.followed_by(k)?;
-        Some(planned.target.describe(&self.outputs[image].name))
-    }
-
-    /// Describes where outputs with [`ToDevice`](fuseloop_ops::ToDevice) are computed; empty if there
-    /// are none.
-    fn device_words(&self) -> String {
-        let placement = self.shared.device_choice.placement();
-        let on = self.outputs.iter().filter(|output| output.device_output.is_some());
-        let on = on.map(|output| output.name.as_str()).collect::<Vec<_>>().join(", ");
-        match (&placement.fallback, on.is_empty()) {
-            (None, true) => String::new(),
-            (Some(_), _) => format!("device: {placement}\n"),
-            (None, false) => format!("device: {placement} ({on})\n"),
-        }
     }
 
     /// Writes all outputs of one field of a sample, or gathers their values. `rows` are the rows of all outputs of
@@ -586,123 +397,6 @@ impl LoaderStage {
         self.write_sizes(k, &[height.into(), width.into()], rows);
     }
 
-    /// Reads the objects of a sample, whose image draws afterwards.
-    fn read_objects(
-        &self,
-        worker: &mut Worker,
-        lookup: &mut CacheLookup<'_>,
-        sample: SampleId,
-        group: &TargetGroup,
-    ) -> Result<(), StageError> {
-        let Worker { buffer, cached_bytes, targets, .. } = worker;
-        targets.clear();
-        for member in group.read_first() {
-            let read =
-                self.member_value(member, sample, (&mut *buffer, &mut *cached_bytes), lookup);
-            let read = read.and_then(|value| Ok(member.read(value, targets)?));
-            read.map_err(|cause| self.member_error(member, sample, cause))?;
-        }
-        Ok(())
-    }
-
-    /// Writes the targets of a sample, whose image has drawn.
-    fn fill_targets(
-        &self,
-        worker: &mut Worker,
-        lookup: &mut CacheLookup<'_>,
-        sample: SampleId,
-        group: &TargetGroup,
-        rows: &mut SampleRows<'_, '_>,
-    ) -> Result<(), StageError> {
-        for member in &group.members {
-            let Some(k) = member.output else { continue };
-            let filled = self.fill_target(worker, lookup, sample, (member, k), rows);
-            filled.map_err(|cause| self.member_error(member, sample, cause))?;
-        }
-        Ok(())
-    }
-
-    /// Writes the row of one target, output `k`.
-    fn fill_target(
-        &self,
-        worker: &mut Worker,
-        lookup: &mut CacheLookup<'_>,
-        sample: SampleId,
-        (member, k): (&TargetMember, usize),
-        rows: &mut SampleRows<'_, '_>,
-    ) -> Result<(), SampleCause> {
-        let Worker { buffer, cached_bytes, pictures, targets, .. } = worker;
-        let output = &self.outputs[k];
-        let Some(plan) = &output.target else { return Ok(()) };
-        let value = if member.is_read_last() {
-            Some(self.member_value(member, sample, (buffer, cached_bytes), lookup)?)
-        } else {
-            None
-        };
-        if let (Target::Mask { .. }, Some((_, kernel)), Some(value)) =
-            (&plan.target, output.kernel(k, 0), value)
-        {
-            self.fill_mask(pictures, targets, (output, kernel, value), rows.of(k))?;
-            self.write_image_size(k, targets.image.output, rows);
-            return Ok(());
-        }
-        let bytes = targets.rows(plan, value, &mut pictures.scratch)?;
-        let Some((_, collated)) = output.collated(k) else { return Ok(()) };
-        if collated.is_object_masks() {
-            let size = targets.image.output;
-            let sizes = collated.fill_masks(&targets.rows, size, rows.of(k))?;
-            self.write_sizes(k, &sizes, rows);
-        } else {
-            let length = collated.fill(Value::Bytes(bytes), rows.of(k))?;
-            self.write_sizes(k, &[length], rows);
-        }
-        Ok(())
-    }
-
-    /// Writes the mask of an image that has drawn.
-    fn fill_mask(
-        &self,
-        pictures: &mut ImageScratch,
-        targets: &mut TargetScratch,
-        (output, kernel, value): (&OutputPlan, &Kernel, Value<'_>),
-        row: &mut [u8],
-    ) -> Result<(), SampleCause> {
-        let ImageScratch { watch, decoder, scratch, .. } = pictures;
-        watch.phase(Phase::Decode);
-        let TargetScratch { image, mask, .. } = targets;
-        let mut opened = open_image(decoder, value, ImageReadMode::Index, None)?;
-        if let Some(turned) = opened.turned() {
-            check_orientation(turned, None, self.setup.exif_orientation)?;
-        }
-        let size = opened.size();
-        if size != image.source {
-            return Err(TargetCause::MaskSize { mask: size, image: image.source }.into());
-        }
-        kernel.plan().follow(image, mask);
-        kernel.plan().check_draws(mask, &self.setup.decode.limits)?;
-        let decoded = opened.decode(kernel.plan().needed_window(mask))?;
-        watch.phase(Phase::Kernel);
-        let (top, left) = (decoded.top, decoded.left);
-        let pixels = DecodedPixels { view: decoded.view, top, left, whole: size };
-        output.run(kernel, scratch, (pixels, mask), row)
-    }
-
-    /// Reads the value of a target, and keeps it for the cache.
-    fn member_value<'b>(
-        &'b self,
-        member: &TargetMember,
-        sample: SampleId,
-        buffers: (&'b mut Buffer, &'b mut Vec<u8>),
-        lookup: &'b mut CacheLookup<'_>,
-    ) -> Result<Value<'b>, SampleCause> {
-        let CacheLookup { found, keeper } = lookup;
-        let (value, _) = self.read_value((sample, member.field), buffers, found.as_ref())?;
-        if let Some(keeper) = keeper {
-            keeper.keep(member.field, value);
-        }
-        Ok(value)
-    }
-
     /// Reads the value of a field: the cached one, if there is one, and otherwise the source's. Returns whether it is
     /// cached.
     fn read_value<'b>(
@@ -715,16 +409,6 @@ impl LoaderStage {
             Some(value) => Ok((value, true)),
             None => Ok((self.source.value(sample, field, buffer)?, false)),
         }
-    }
-
-    fn member_error(
-        &self,
-        member: &TargetMember,
-        sample: SampleId,
-        cause: SampleCause,
-    ) -> StageError {
-        let name = &self.source.fields()[member.field].name;
-        self.error(sample, name, member.field, cause)
     }
 
     /// Creates the error of a whole sample, which is reported at its first field.

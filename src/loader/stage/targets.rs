@@ -1,0 +1,175 @@
+//! Targets of a stage: objects are read before their image draws, and written after it with the image's draws.
+
+use super::{ImageScratch, LoaderStage, SampleRows, StageError, Worker};
+use crate::decode::{ImageReadMode, Opened};
+use crate::jit::{DecodedPixels, Kernel};
+use crate::loader::cache::CacheLookup;
+use crate::loader::error::SampleCause;
+use crate::loader::target_rows::{TargetGroup, TargetMember, TargetScratch};
+use crate::loader::targets::{Target, TargetCause, check_orientation};
+use crate::loader::work::{OutputPlan, open_image};
+use crate::run::Phase;
+use crate::sample::SampleId;
+use crate::source::{Buffer, Source, Value};
+use fuseloop_ops::author::Objects;
+
+impl LoaderStage {
+    /// Reads the objects that follow output `k`, an image, for an [`Inspector`](crate::loader::inspect::Inspector). There are none
+    /// if nothing was declared to follow it.
+    pub(in crate::loader) fn objects(
+        &self,
+        (source, k): (&dyn Source, usize),
+        sample: SampleId,
+        buffer: &mut Buffer,
+    ) -> Result<Objects, SampleCause> {
+        let mut targets = TargetScratch::default();
+        if let Some(group) = self.targets_of(k) {
+            for member in group.read_first() {
+                member.read(source.value(sample, member.field, buffer)?, &mut targets)?;
+            }
+        }
+        Ok(targets.objects)
+    }
+
+    /// Refuses an image of these outputs that is not stored upright, if it has targets and is not known to be the picture
+    /// that they are of. `source` has the sample.
+    pub(in crate::loader) fn check_orientation(
+        &self,
+        (source, sample): (&dyn Source, SampleId),
+        outputs: &[usize],
+        image: &Opened<'_>,
+    ) -> Result<(), TargetCause> {
+        let Some(turned) = image.turned() else { return Ok(()) };
+        if !outputs.iter().any(|&k| self.outputs[k].is_annotated) {
+            return Ok(());
+        }
+        check_orientation(turned, source.annotated_size(sample), self.setup.exif_orientation)
+    }
+
+    /// Reads the objects of a sample, whose image draws afterwards.
+    pub(super) fn read_objects(
+        &self,
+        worker: &mut Worker,
+        lookup: &mut CacheLookup<'_>,
+        sample: SampleId,
+        group: &TargetGroup,
+    ) -> Result<(), StageError> {
+        let Worker { buffer, cached_bytes, targets, .. } = worker;
+        targets.clear();
+        for member in group.read_first() {
+            let read =
+                self.member_value(member, sample, (&mut *buffer, &mut *cached_bytes), lookup);
+            let read = read.and_then(|value| Ok(member.read(value, targets)?));
+            read.map_err(|cause| self.member_error(member, sample, cause))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the targets of a sample, whose image has drawn.
+    pub(super) fn fill_targets(
+        &self,
+        worker: &mut Worker,
+        lookup: &mut CacheLookup<'_>,
+        sample: SampleId,
+        group: &TargetGroup,
+        rows: &mut SampleRows<'_, '_>,
+    ) -> Result<(), StageError> {
+        for member in &group.members {
+            let Some(k) = member.output else { continue };
+            let filled = self.fill_target(worker, lookup, sample, (member, k), rows);
+            filled.map_err(|cause| self.member_error(member, sample, cause))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the row of one target, output `k`.
+    fn fill_target(
+        &self,
+        worker: &mut Worker,
+        lookup: &mut CacheLookup<'_>,
+        sample: SampleId,
+        (member, k): (&TargetMember, usize),
+        rows: &mut SampleRows<'_, '_>,
+    ) -> Result<(), SampleCause> {
+        let Worker { buffer, cached_bytes, pictures, targets, .. } = worker;
+        let output = &self.outputs[k];
+        let Some(plan) = &output.target else { return Ok(()) };
+        let value = if member.is_read_last() {
+            Some(self.member_value(member, sample, (buffer, cached_bytes), lookup)?)
+        } else {
+            None
+        };
+        if let (Target::Mask { .. }, Some((_, kernel)), Some(value)) =
+            (&plan.target, output.kernel(k, 0), value)
+        {
+            self.fill_mask(pictures, targets, (output, kernel, value), rows.of(k))?;
+            self.write_image_size(k, targets.image.output, rows);
+            return Ok(());
+        }
+        let bytes = targets.rows(plan, value, &mut pictures.scratch)?;
+        let Some((_, collated)) = output.collated(k) else { return Ok(()) };
+        if collated.is_object_masks() {
+            let size = targets.image.output;
+            let sizes = collated.fill_masks(&targets.rows, size, rows.of(k))?;
+            self.write_sizes(k, &sizes, rows);
+        } else {
+            let length = collated.fill(Value::Bytes(bytes), rows.of(k))?;
+            self.write_sizes(k, &[length], rows);
+        }
+        Ok(())
+    }
+
+    /// Writes the mask of an image that has drawn.
+    fn fill_mask(
+        &self,
+        pictures: &mut ImageScratch,
+        targets: &mut TargetScratch,
+        (output, kernel, value): (&OutputPlan, &Kernel, Value<'_>),
+        row: &mut [u8],
+    ) -> Result<(), SampleCause> {
+        let ImageScratch { watch, decoder, scratch, .. } = pictures;
+        watch.phase(Phase::Decode);
+        let TargetScratch { image, mask, .. } = targets;
+        let mut opened = open_image(decoder, value, ImageReadMode::Index, None)?;
+        if let Some(turned) = opened.turned() {
+            check_orientation(turned, None, self.setup.exif_orientation)?;
+        }
+        let size = opened.size();
+        if size != image.source {
+            return Err(TargetCause::MaskSize { mask: size, image: image.source }.into());
+        }
+        kernel.plan().follow(image, mask);
+        kernel.plan().check_draws(mask, &self.setup.decode.limits)?;
+        let decoded = opened.decode(kernel.plan().needed_window(mask))?;
+        watch.phase(Phase::Kernel);
+        let (top, left) = (decoded.top, decoded.left);
+        let pixels = DecodedPixels { view: decoded.view, top, left, whole: size };
+        output.run(kernel, scratch, (pixels, mask), row)
+    }
+
+    /// Reads the value of a target, and keeps it for the cache.
+    fn member_value<'b>(
+        &'b self,
+        member: &TargetMember,
+        sample: SampleId,
+        buffers: (&'b mut Buffer, &'b mut Vec<u8>),
+        lookup: &'b mut CacheLookup<'_>,
+    ) -> Result<Value<'b>, SampleCause> {
+        let CacheLookup { found, keeper } = lookup;
+        let (value, _) = self.read_value((sample, member.field), buffers, found.as_ref())?;
+        if let Some(keeper) = keeper {
+            keeper.keep(member.field, value);
+        }
+        Ok(value)
+    }
+
+    fn member_error(
+        &self,
+        member: &TargetMember,
+        sample: SampleId,
+        cause: SampleCause,
+    ) -> StageError {
+        let name = &self.source.fields()[member.field].name;
+        self.error(sample, name, member.field, cause)
+    }
+}
