@@ -7,7 +7,7 @@
 //! | a connection that its client closes | ends the work of its call |
 
 use super::http::Refusal;
-use super::session::lock;
+use super::request::lock;
 use std::io::{ErrorKind, Read as _};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};

@@ -5,7 +5,8 @@ use super::connections::Caller;
 use super::fault::Fault;
 use super::http::Response;
 use super::pictures::{Rgba, answered, rgba};
-use super::session::{Session, lock, number};
+use super::request::{lock, number};
+use super::session::{ANY_BATCH, Labels, Prepared, Session, images_of};
 use fuseloop::SampleId;
 use fuseloop::internals::jit::shown_row;
 use fuseloop::internals::loader::Inspected;
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The side of a small picture.
-pub(super) const THUMB: u32 = 112;
+const THUMB: u32 = 112;
 /// The most small pictures of one call.
 const MOST_THUMBS: u32 = 96;
 /// The most samples whose labels are read, and whose sizes are counted.
@@ -25,12 +26,6 @@ const MOST_LABELS: u64 = 4 << 20;
 const MOST_SIZES: u64 = 400;
 /// The most samples that a list of one class names.
 const MOST_CLASSES: usize = 4096;
-
-/// The class of every sample.
-pub(super) struct Labels {
-    of: Vec<Option<i64>>,
-    counts: BTreeMap<i64, u64>,
-}
 
 /// The samples that a call asks for.
 enum Chosen {
@@ -149,6 +144,39 @@ impl Session {
         let page = u64::from(number(body, "page", 0, u32::MAX)) % stride;
         let places = (0..u64::from(rows)).map(|row| row * stride + page).filter(|at| *at < all);
         Ok((places.filter_map(|at| chosen.at(at)).collect(), all))
+    }
+
+    /// Returns the loader of small pictures of the stored images.
+    pub(super) fn thumb_loader(&self) -> Result<Arc<Prepared>, Fault> {
+        let mut held = lock(&self.thumbs);
+        if let Some(held) = &*held {
+            return Ok(Arc::clone(held));
+        }
+        let mut failed =
+            Fault::plain("the dataset has no image field", "`fuseloop info` shows its fields");
+        for field in image_fields(&*self.source) {
+            match self.thumbs_of(&field) {
+                Ok(prepared) => {
+                    *held = Some(Arc::clone(&prepared));
+                    return Ok(prepared);
+                }
+                Err(fault) => failed = fault,
+            }
+        }
+        Err(failed)
+    }
+
+    fn thumbs_of(&self, field: &str) -> Result<Arc<Prepared>, Fault> {
+        let (field, side) = (Value::from(field), THUMB);
+        let text =
+            format!("[fields]\n{field} = [{{ op = \"Letterbox\", size = {side}, fill = 0 }}]\n");
+        let spec = self.checked(&text)?;
+        // Without targets, objects are not read; but a mask can't stay behind.
+        let loader = self.loader(&spec, 0, false, ANY_BATCH);
+        let loader = loader.or_else(|_| self.loader(&spec, 0, true, ANY_BATCH));
+        let loader = loader.map_err(|error| Fault::of(error, &text))?;
+        let images = images_of(&loader);
+        Ok(Arc::new(Prepared { key: (text, 0, false), spec, loader, images }))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A running epoch, on request: how many images a second, and what the workers did.
 
-use super::session::lock;
+use super::request::lock;
 use fuseloop::Loader;
 use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::run::Phase;

@@ -1,7 +1,7 @@
 //! An error as the page shows it: where it is, what was found, and what to do.
 
 use super::super::problem::Problem;
-use super::pipeline::{self, FieldOps, Found};
+use super::pipeline::{self, EditError, FieldOps, Found};
 use fuseloop::Error;
 use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::loader::LoadCause;
@@ -112,6 +112,12 @@ impl From<Problem> for Fault {
     fn from(problem: Problem) -> Self {
         let cure = problem.help().map(str::to_owned);
         Self { message: problem.to_string(), cure, position: None, found: None }
+    }
+}
+
+impl From<EditError> for Fault {
+    fn from(error: EditError) -> Self {
+        Self::plain(&error.message, error.cure)
     }
 }
 

@@ -9,7 +9,8 @@ use super::http::Response;
 use super::limits;
 use super::pictures::{Decoded, Rgba, packed, rgba};
 use super::pipeline;
-use super::session::{Prepared, Session, lock, number, text_of};
+use super::request::{lock, number, text_of};
+use super::session::{Prepared, Session};
 use fuseloop::SampleId;
 use fuseloop::internals::jit::{ShownLevels, shown_row, unsupported};
 use fuseloop::internals::loader::{

@@ -1,15 +1,16 @@
 //! `fuseloop studio`: a page that shows a pipeline live.
 //!
 //! ```text
-//! browser ──▶ http ──▶ guard ──▶ session ──▶ grid, sample, plan, dataset, epoch, export
-//!                                   │
-//!                     text ⇄ cards (pipeline), errors (fault), decoded images (pictures)
+//! browser ──▶ http ──▶ guard ──▶ calls ──▶ grid, sample, plan, dataset, epoch, export ──▶ session
+//!                                                                                          │
+//!                            text ⇄ cards (pipeline), errors (fault), decoded images (pictures)
 //! ```
 //!
 //! The page sends the text of a pipeline, or the ops of one field in place of those that the text has; the answer has
 //! the new text and the pixels, so that one request serves a change. The server holds no state of the page but caches.
 //! The page is in `page/`: plain modules of JavaScript, which the command contains.
 
+mod calls;
 mod connections;
 mod controls;
 mod dataset;
@@ -23,6 +24,7 @@ mod limits;
 mod pictures;
 mod pipeline;
 mod plan;
+mod request;
 mod sample;
 mod server;
 mod session;

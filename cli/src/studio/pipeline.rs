@@ -7,12 +7,22 @@
 //!
 //! An op that the page did not change keeps its text to the letter; one that it changed is written on one line.
 
-use super::fault::Fault;
 use fuseloop::internals::spec::MAX_BYTES;
 use fuseloop::ops::internals::registry::{self, MAX_DEPTH, MAX_OPS, ParamKind};
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 use toml_edit::{Array, Document, DocumentMut, InlineTable, Item, Table, TableLike};
+
+/// Why the ops of the page can't be written to the text, and what the user can do.
+#[derive(Debug)]
+pub(super) struct EditError {
+    pub(super) message: String,
+    pub(super) cure: &'static str,
+}
+
+fn error(message: impl Into<String>, cure: &'static str) -> EditError {
+    EditError { message: message.into(), cure }
+}
 
 /// A field and its ops, as the text has them.
 pub(super) struct FieldOps {
@@ -182,10 +192,10 @@ fn plain(op: &OpText) -> Value {
 }
 
 /// Returns the text in which the ops of a field are those of a list that the page sent.
-pub(super) fn with_ops(text: &str, field: &str, ops: &Value) -> Result<String, Fault> {
+pub(super) fn with_ops(text: &str, field: &str, ops: &Value) -> Result<String, EditError> {
     let mut document: DocumentMut = text
         .parse()
-        .map_err(|_| Fault::plain("the text is not TOML", "correct the text before the cards"))?;
+        .map_err(|_| error("the text is not TOML", "correct the text before the cards"))?;
     let old = fields(text);
     let old = old.iter().find(|known| known.field == field);
     let known = old.map_or(&[][..], |old| &old.ops);
@@ -233,7 +243,7 @@ pub(super) fn with_ops(text: &str, field: &str, ops: &Value) -> Result<String, F
     }
     let text = document.to_string();
     if text.len() > MAX_BYTES {
-        return Err(Fault::plain("the pipeline file would be longer than 1 MiB", "remove ops"));
+        return Err(error("the pipeline file would be longer than 1 MiB", "remove ops"));
     }
     Ok(text)
 }
@@ -249,8 +259,8 @@ fn comment(text: &str) -> String {
     if line.is_empty() || line.starts_with('#') { line } else { format!("# {line}") }
 }
 
-fn bad_list() -> Fault {
-    Fault::plain("a list of ops was expected", "reload the page")
+fn bad_list() -> EditError {
+    error("a list of ops was expected", "reload the page")
 }
 
 /// Returns an op as TOML: its own text where it is unchanged.
@@ -259,10 +269,10 @@ fn op_value(
     (known, text): (&[(&OpText, Value)], &str),
     left: &mut usize,
     depth: usize,
-) -> Result<toml_edit::Value, Fault> {
-    *left = left.checked_sub(1).ok_or_else(|| {
-        Fault::plain(&format!("more than {MAX_OPS} ops in one list"), "remove some ops")
-    })?;
+) -> Result<toml_edit::Value, EditError> {
+    *left = left
+        .checked_sub(1)
+        .ok_or_else(|| error(format!("more than {MAX_OPS} ops in one list"), "remove some ops"))?;
     if let Some((old, _)) = known.iter().find(|(_, old)| same(old, item))
         && let Some(Ok(value)) = text.get(old.span.clone()).map(str::parse::<toml_edit::Value>)
     {
@@ -281,7 +291,7 @@ fn op_value(
             let inner = item["ops"].as_array().ok_or_else(bad_list)?;
             let deeper = depth.checked_sub(1).ok_or_else(|| {
                 let text = format!("lists of ops nested more than {MAX_DEPTH} deep");
-                Fault::plain(&text, "move the op out of its container")
+                error(text, "move the op out of its container")
             })?;
             let inner = inner.iter().map(|op| op_value(op, (&[], text), left, deeper));
             let inner: Array = inner.collect::<Result<_, _>>()?;

@@ -5,7 +5,8 @@ use super::super::pick::spread;
 use super::connections::Caller;
 use super::fault::Fault;
 use super::limits;
-use super::session::{Session, number};
+use super::request::number;
+use super::session::Session;
 use serde_json::Value;
 
 /// The number of samples that are measured: enough to compare ops, and done in a fraction of a second.

@@ -1,27 +1,20 @@
-//! The state of the server: the dataset, the pipeline file, the loader of the last text, and decoded images.
+//! The state of the server: the dataset, the pipeline file, the loaders of the last texts, and decoded images.
 
-use super::super::output::{self, Existing};
 use super::super::problem::Problem;
-use super::connections::Caller;
-use super::controls;
-use super::dataset::{self, Labels};
 use super::epoch::EpochRun;
-use super::export;
 use super::fault::{Fault, TOO_LARGE};
-use super::grid;
-use super::http::{Refusal, Response};
 use super::limits;
 use super::pictures::Pictures;
 use super::pipeline;
-use super::plan;
-use super::sample;
+use super::request::{lock, text_of};
 use fuseloop::internals::loader::{Inspector, LoaderBuilderExt as _, LoaderExt as _};
 use fuseloop::internals::plan::PlanError;
 use fuseloop::source::{ClassNames, Dataset, Source};
 use fuseloop::{Loader, Spec};
-use serde_json::{Value, json};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Everything that calls share.
 pub(super) struct Session {
@@ -30,9 +23,9 @@ pub(super) struct Session {
     pub(super) source: Arc<dyn Source>,
     pub(super) names: ClassNames,
     /// The pipeline file, which may be new; the only file that is written.
-    file: Option<PathBuf>,
+    pub(super) file: Option<PathBuf>,
     /// The text that the page begins with.
-    text: String,
+    pub(super) text: String,
     pub(super) pictures: Mutex<Pictures>,
     pub(super) labels: Mutex<Option<Arc<Labels>>>,
     /// The loaders of the last texts, the newest last.
@@ -44,17 +37,18 @@ pub(super) struct Session {
 /// The number of texts whose loaders are held, so that undoing a change is quick.
 const MOST_LOADERS: usize = 3;
 
-/// The most places that are tried for an op: what it can't follow stands at the end of a list.
-const MOST_PLACES: usize = 16;
-/// The maximum size of the batches of an epoch in bytes.
-const MOST_BATCH_BYTES: u64 = 4 << 30;
-
 /// The limit of a loader whose samples are shown one by one, so that no batch is made.
-const ANY_BATCH: Option<u64> = Some(u64::MAX);
+pub(super) const ANY_BATCH: Option<u64> = Some(u64::MAX);
+
+/// The class of every sample.
+pub(super) struct Labels {
+    pub(super) of: Vec<Option<i64>>,
+    pub(super) counts: BTreeMap<i64, u64>,
+}
 
 /// A checked and compiled pipeline.
 pub(super) struct Prepared {
-    key: (String, u64, bool),
+    pub(super) key: (String, u64, bool),
     pub(super) spec: Spec,
     pub(super) loader: Loader,
     /// The image outputs.
@@ -84,111 +78,8 @@ impl Session {
         }
     }
 
-    /// Answers a call. An error of the pipeline or of a sample is an answer with a `fault`.
-    pub(super) fn call(
-        &self,
-        name: &str,
-        body: &Value,
-        caller: &Caller<'_>,
-    ) -> Result<Response, Refusal> {
-        if !body.is_object() {
-            return Err(Refusal::new(400, "a call is a JSON object"));
-        }
-        let answer = match name {
-            "open" => self.open(),
-            "grid" => return Ok(grid::respond(self, body, caller)),
-            "sample" => return Ok(sample::respond(self, body)),
-            "thumbs" => return Ok(dataset::respond_thumbs(self, body, caller)),
-            "plan" => plan::measure(self, body, caller),
-            "dataset" => dataset::describe(self, caller),
-            "place" => self.place(body, caller),
-            "save" => self.save(body),
-            "load" => self.load(),
-            "export" => self.export(body),
-            "epoch/start" => self.start_epoch(body),
-            "epoch/stop" => Ok(self.epoch.stop()),
-            "epoch" => Ok(self.epoch.status()),
-            _ => return Err(Refusal::new(404, "no such call")),
-        };
-        Ok(Response::json(&answer.unwrap_or_else(|fault| json!({ "fault": fault.to_json() }))))
-    }
-
-    fn open(&self) -> Result<Value, Fault> {
-        let text = self.load()?["text"].take();
-        Ok(json!({
-            "dataset": self.path.to_string_lossy(),
-            "samples": self.source.len(),
-            "file": self.file.as_ref().map(|file| file.to_string_lossy()),
-            "text": text,
-            "images": dataset::image_fields(&*self.source),
-            // Only classes that can be chosen.
-            "classes": match self.label_field() {
-                Some(_) => dataset::classes(&self.names),
-                None => json!([]),
-            },
-            "has_targets": self.source.object_fields().is_ok_and(|fields| fields.is_some()),
-            "registry": controls::all(),
-            "version": env!("CARGO_PKG_VERSION"),
-        }))
-    }
-
-    /// Returns where an op that the page adds fits into a list: the last place at which a loader takes it, or the end.
-    fn place(&self, body: &Value, caller: &Caller<'_>) -> Result<Value, Fault> {
-        let Some(ops) = body["ops"].as_array() else { return Ok(json!({ "index": Value::Null })) };
-        let field = body["field"].as_str().unwrap_or("image");
-        let fits = |index: &usize| {
-            let mut ops = ops.clone();
-            ops.insert(*index, body["op"].clone());
-            let text = pipeline::with_ops(text_of(body), field, &ops.into());
-            text.is_ok_and(|text| self.prepared(&text, body).is_ok())
-        };
-        let places = (0..=ops.len()).rev().take(MOST_PLACES).take_while(|_| !caller.is_gone());
-        Ok(json!({ "index": places.into_iter().find(fits).unwrap_or(ops.len()) }))
-    }
-
-    fn save(&self, body: &Value) -> Result<Value, Fault> {
-        let text = text_of(body);
-        let Some(file) = &self.file else {
-            let cure =
-                "start with `fuseloop studio DATASET --pipeline FILE.toml`, or copy the text";
-            return Err(Fault::plain("no pipeline file was named at the start", cure));
-        };
-        // A file that is saved can be loaded, and a loader takes it.
-        let spec = Spec::parse(text, file).map_err(|error| Fault::of(error, text))?;
-        self.loader(&spec, 0, true, None).map_err(|error| Fault::of(error, text))?;
-        output::write_bytes(file, Existing::Replace, &[text.as_bytes()])?;
-        Ok(json!({ "saved": file.to_string_lossy() }))
-    }
-
-    fn load(&self) -> Result<Value, Fault> {
-        let Some(file) = self.file.as_ref().filter(|file| file.exists()) else {
-            return Ok(json!({ "text": self.text }));
-        };
-        Ok(json!({ "text": read(file)? }))
-    }
-
-    fn export(&self, body: &Value) -> Result<Value, Fault> {
-        let text = text_of(body);
-        let spec = self.checked(text)?;
-        let dataset = self.path.to_string_lossy();
-        Ok(match body["language"].as_str() {
-            Some("python") => json!({ "code": export::python(text, &dataset, &spec) }),
-            _ => json!({ "code": export::rust(text, &dataset) }),
-        })
-    }
-
-    fn start_epoch(&self, body: &Value) -> Result<Value, Fault> {
-        let text = text_of(body);
-        let spec = self.checked(text)?;
-        let builder = spec.apply(Loader::from_dataset(self.dataset.clone())).device("cpu");
-        let most =
-            spec.settings().memory_limit.map_or(MOST_BATCH_BYTES, |own| own.min(MOST_BATCH_BYTES));
-        let builder = builder.memory_limit(most);
-        let loader = builder.build().map_err(|error| Fault::of(error, text))?;
-        Ok(self.epoch.start(loader, number(body, "epoch", 0, u32::MAX)))
-    }
-
-    fn checked(&self, text: &str) -> Result<Spec, Fault> {
+    /// Parses the text of a pipeline.
+    pub(super) fn checked(&self, text: &str) -> Result<Spec, Fault> {
         let name = self.file.as_deref().unwrap_or_else(|| Path::new("pipeline.toml"));
         Spec::parse(text, name).map_err(|error| Fault::of(error, text))
     }
@@ -217,7 +108,7 @@ impl Session {
 
     /// Builds a loader, with a limit on the bytes of its batches in place of the text's own. Fields that the dataset
     /// knows of follow their image where the text declares none and their ops allow it.
-    fn loader(
+    pub(super) fn loader(
         &self,
         spec: &Spec,
         seed: u64,
@@ -244,46 +135,13 @@ impl Session {
         builder().build()
     }
 
-    /// Returns the loader of small pictures of the stored images.
-    pub(super) fn thumb_loader(&self) -> Result<Arc<Prepared>, Fault> {
-        let mut held = lock(&self.thumbs);
-        if let Some(held) = &*held {
-            return Ok(Arc::clone(held));
-        }
-        let mut failed =
-            Fault::plain("the dataset has no image field", "`fuseloop info` shows its fields");
-        for field in dataset::image_fields(&*self.source) {
-            match self.thumbs_of(&field) {
-                Ok(prepared) => {
-                    *held = Some(Arc::clone(&prepared));
-                    return Ok(prepared);
-                }
-                Err(fault) => failed = fault,
-            }
-        }
-        Err(failed)
-    }
-
-    fn thumbs_of(&self, field: &str) -> Result<Arc<Prepared>, Fault> {
-        let (field, side) = (Value::from(field), dataset::THUMB);
-        let text =
-            format!("[fields]\n{field} = [{{ op = \"Letterbox\", size = {side}, fill = 0 }}]\n");
-        let spec = self.checked(&text)?;
-        // Without targets, objects are not read; but a mask can't stay behind.
-        let loader = self.loader(&spec, 0, false, ANY_BATCH);
-        let loader = loader.or_else(|_| self.loader(&spec, 0, true, ANY_BATCH));
-        let loader = loader.map_err(|error| Fault::of(error, &text))?;
-        let images = images_of(&loader);
-        Ok(Arc::new(Prepared { key: (text, 0, false), spec, loader, images }))
-    }
-
     /// Returns the text of a call: as the user typed it, or with the ops that the cards have.
     pub(super) fn text(&self, body: &Value) -> Result<String, Fault> {
         let text = text_of(body);
         match body["ops"].is_array() {
             true => {
                 let field = body["field"].as_str().unwrap_or("image");
-                pipeline::with_ops(text, field, &body["ops"])
+                Ok(pipeline::with_ops(text, field, &body["ops"])?)
             }
             false => Ok(text.to_owned()),
         }
@@ -337,25 +195,11 @@ impl Prepared {
     }
 }
 
-fn images_of(loader: &Loader) -> Vec<String> {
+/// Returns the names of the outputs that are images.
+pub(super) fn images_of(loader: &Loader) -> Vec<String> {
     let tensors = loader.tensors();
     let names = tensors.into_iter().map(|tensor| tensor.name);
     names.filter(|name| loader.image_output(Some(name)).is_ok()).collect()
-}
-
-pub(super) fn text_of(body: &Value) -> &str {
-    body["text"].as_str().unwrap_or_default()
-}
-
-/// Returns a number of a call, or its default, at most `most`.
-pub(super) fn number(body: &Value, name: &str, default: u32, most: u32) -> u32 {
-    let given = body[name].as_u64().map(|number| u32::try_from(number).unwrap_or(u32::MAX));
-    given.unwrap_or(default).min(most)
-}
-
-/// Locks, also after a panic of another call: what is held is replaced as a whole.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads the pipeline file, within the limit of pipeline files.
