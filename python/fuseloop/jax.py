@@ -157,7 +157,10 @@ class Loader(_loader.Loader[dict[str, Any]]):
         self._arguments["sharding"] = sharding
 
     def _converted(self, batch: Batch) -> dict[str, Any]:
-        return {name: self._array(name, tensor) for name, tensor in batch.items()}
+        arrays = {name: self._array(name, tensor) for name, tensor in batch.items()}
+        if self._marks_padding():
+            arrays["batch.mask"] = jax.numpy.asarray(batch.mask)
+        return arrays
 
     def _array(self, name: str, tensor: Any) -> Any:
         sharding = self._shardings.get(name)

@@ -110,7 +110,8 @@ class _Sampler(Protocol):
 class Ranks:
     """This process is number ``rank`` of ``world`` that share each epoch. ``uneven`` says what happens to samples
     that can't be divided evenly: ``"pad"`` repeats a few, ``"drop"`` leaves them out, ``"exact"`` repeats a few and
-    marks them in ``Batch.mask``."""
+    marks them in ``Batch.mask``, which the loaders for torch and JAX give as the last tensor of a
+    batch, ``batch.mask``."""
 
     rank: int
     world: int
@@ -957,6 +958,11 @@ class Loader(Generic[B]):
     @property
     def dataset(self) -> Dataset:
         return self._dataset
+
+    def _marks_padding(self) -> bool:
+        """Returns whether some samples may also be in another batch, which is said by the batch's mask alone."""
+        ranks = self._arguments.get("ranks")
+        return isinstance(ranks, Ranks) and ranks.uneven == "exact"
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, overload
@@ -57,7 +58,9 @@ __all__ = ["DataLoader", "Loader", "as_iterable"]
 
 
 class Loader(_loader.Loader[B]):
-    """A loader whose batches are tuples of tensors of PyTorch, in the order of the outputs.
+    """A loader whose batches are tuples of tensors of PyTorch, in the order of :attr:`fuseloop.Loader.tensors`: the
+    outputs, and then the lengths or sizes of the samples of those that are padded or ragged (``bbox.length``).
+    With ``Ranks(uneven="exact")`` the last one, ``batch.mask``, is false for samples that another batch has, too.
 
     The tensors share the memory of the batch, which is not used again while one of them, or a view of one, lives. With
     ``pin_memory`` it is also not used again before the work that is enqueued on the current stream when the next batch
@@ -303,6 +306,8 @@ class Loader(_loader.Loader[B]):
                 return _EMPTY
             if not mask.all():
                 tensors = {name: _rows(tensor, mask) for name, tensor in tensors.items()}
+        elif self._marks_padding():
+            tensors["batch.mask"] = torch.from_numpy(batch.mask)
         listed = (tensors,) if self._as_dict else tuple(tensors.values())
         if self._after is None:
             return tensors if self._as_dict else listed
@@ -516,6 +521,13 @@ class _Shards(data.IterableDataset):
         self._epochs.fill_(epoch)
 
     def __iter__(self) -> Iterator[Any]:
+        # What a DataLoader makes of its dataset, and calls this: it knows whether it makes batches of what it gets.
+        fetcher = sys._getframe(1).f_locals.get("self")
+        makes_batches = getattr(fetcher, "auto_collation", False)
+        if makes_batches and getattr(fetcher, "collate_fn", None) is data.default_collate:
+            raise ConfigError(
+                "as_iterable gives whole batches, and this DataLoader makes batches of batches: give it batch_size=None"
+            )
         info = data.get_worker_info()
         number, count = (0, 1) if info is None else (info.id, info.num_workers)
         loader = self._share(number, count)

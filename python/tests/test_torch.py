@@ -330,6 +330,33 @@ def test_as_iterable_without_workers(same_size: Path) -> None:
     assert [len(images) for images, _ in found] == [6] * 6 + [4]
 
 
+def test_batches_of_batches_are_refused(same_size: Path) -> None:
+    batches = fl.torch.as_iterable(fl.torch.Loader(same_size, 6, image=WHOLE))
+    with pytest.raises(fl.ConfigError, match="batches of batches: give it batch_size=None"):
+        list(torch.utils.data.DataLoader(batches))
+    taken = torch.utils.data.DataLoader(batches, batch_size=1, collate_fn=lambda batches: batches[0])
+    assert [len(images) for images, _ in taken] == [6] * 6 + [4]
+
+
+def test_samples_that_pad_a_rank_are_marked(same_size: Path) -> None:
+    counted = 0
+    for rank in range(3):
+        ranks = fl.Ranks(rank, 3, uneven="exact")
+        for images, labels, mask in fl.torch.Loader(same_size, 6, image=WHOLE, ranks=ranks):
+            assert mask.dtype == torch.bool and len(images) == len(labels) == len(mask)
+            counted += int(mask.sum())
+        named = next(iter(fl.torch.Loader(same_size, 6, as_dict=True, image=WHOLE, ranks=ranks)))
+        assert list(named) == ["image", "label", "batch.mask"]
+    assert counted == 40
+
+
+def test_sizes_of_a_padded_output_follow_the_outputs(same_size: Path) -> None:
+    padded = fl.torch.Loader(same_size, 4, collate={"image": fl.Collate.pad(to=(32, 32))})
+    assert [tensor.name for tensor in padded.tensors] == ["image", "label", "image.size"]
+    images, labels, sizes = next(iter(padded))
+    assert sizes.tolist() == [list(images.shape[1:3])] * 4 and len(labels) == 4
+
+
 def test_as_iterable_refuses_what_it_can_not_divide(same_size: Path) -> None:
     with pytest.raises(fl.ConfigError, match="not 'env'"):
         fl.torch.as_iterable(fl.torch.Loader(same_size, image=WHOLE, ranks="env"))

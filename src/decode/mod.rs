@@ -50,7 +50,8 @@ pub use jpeg::JpegBackend;
 pub(crate) use jpeg::resealed;
 #[cfg(feature = "write")]
 pub(crate) use jpeg::{
-    BitPlaneError, BitPlaneWriter, ByteRange, FrameHeader, JpegSegments, MAX_SCANS, ScanSegments,
+    BitPlaneError, BitPlaneWriter, ByteRange, FrameHeader, JpegSegments, MAX_SCANS,
+    STANDARD_TABLES, ScanSegments,
 };
 pub use jpeg::{append_segment_index, tile_interval};
 pub use object_mask::{ObjectMask, ObjectMaskError};

@@ -12,7 +12,8 @@
 //! | CMYK of 8 bits                | RGB by Pillow's formula, without a colour profile                   |
 //!
 //! Alpha is dropped unless it is read ([`ImageReadMode::RgbAlpha`]). [`ImageReadMode::Index`] takes the index into the
-//! palette, or the level that is not scaled; [`ImageReadMode::Gray16`] the levels of 16-bit gray. Of a file with
+//! palette, or the level that is not scaled; [`ImageReadMode::Gray16`] the levels of 16-bit gray, inverted if white is
+//! zero. Of a file with
 //! several images the first is read, which `unread.rs` warns of. Numbers that are no picture, such as floats, signed numbers and many bands, are
 //! refused: a field of arrays takes them from `.tif` members of tar shards.
 //!
@@ -62,8 +63,9 @@ impl TiffDecoder {
         check_size(image, size, limits, damaged)?;
         let file = TiffFile::parse(image.bytes, limits.max_pixels).map_err(damaged)?;
         check_picture(&file)?;
-        let is_gray16 =
-            file.bits == 16 && file.samples == 1 && file.photometric == Photometric::BlackIsZero;
+        let is_gray =
+            matches!(file.photometric, Photometric::BlackIsZero | Photometric::WhiteIsZero);
+        let is_gray16 = is_gray && file.bits == 16 && file.samples == 1;
         if mode == ImageReadMode::Gray16 && !is_gray16 {
             let fits = match (&file.photometric, file.samples) {
                 (Photometric::Palette(_), _) => "index",
@@ -280,14 +282,14 @@ impl<'a> Samples<'a> {
                 let level = if is_inverted { most - u32::from(stored) } else { stored.into() };
                 match mode {
                     ImageReadMode::Gray16 => {
-                        out.copy_from_slice(&stored.to_le_bytes());
+                        // No level has more than 16 bits.
+                        out.copy_from_slice(&(level as u16).to_le_bytes());
                         return None;
                     }
                     ImageReadMode::Index if level <= 255 => {
                         out[0] = level as u8;
                         return None;
                     }
-                    // No level has more than 16 bits.
                     ImageReadMode::Index => return Some([level as u16; RGB]),
                     _ => {}
                 }

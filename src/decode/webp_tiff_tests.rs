@@ -156,6 +156,12 @@ fn levels_of_16_bits_and_indices_are_those_stored() {
             assert!(found == cut(&want, size, 2, window), "{window:?} of {name}");
         }
     }
+    let path = "tests/strangers/formats/inverted16-tiff/a/xray.tif";
+    let inverted = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let window = Size::new(12, 16).full();
+    let found = read(&mut decoder, &inverted, ImageReadMode::Gray16, window).unwrap();
+    let levels = (0..12 * 16_u32).map(|n| u16::MAX - (n * 341 % 65536) as u16);
+    assert!(found == levels.flat_map(u16::to_le_bytes).collect::<Vec<u8>>(), "its white is zero");
     for name in ["palette", "palette_of_pillow"] {
         let (bytes, want) =
             (golden("tiff", &format!("{name}.tif")), golden("tiff", &format!("{name}.index")));

@@ -282,7 +282,8 @@ impl LoaderBuilder {
     }
 
     /// Sets the maximum number of bytes of all batches: those being filled, ready or held. Only host
-    /// memory counts, including the data staged there for a device. Work pauses at the limit. Default:
+    /// memory counts, including the data staged there for a device. Work pauses at the limit, and two batches must fit, or
+    /// one with [`batches_ahead(1)`](Self::batches_ahead). Default:
     /// as much as `batches_ahead` and the held batches take, if that is within
     /// [`Limits::max_batch_bytes`].
     #[must_use]
@@ -990,7 +991,9 @@ impl LoaderBuilder {
         let stage =
             LoaderStage::compile(&self.source, &outputs, Epoch(0), &setup, &mut kernels, &shared)?;
         warn_of_other_draws(&*self.source, &outputs, stage.plans());
+        classes::warn_of_one_hot(&*self.source, &outputs, stage.plans());
         options.max_slots = shared.device_choice.max_slots().or(options.max_slots);
+        options.check_batches(&stage, batch_size)?;
         // Pages that are read ahead, and samples in a cache, are in memory themselves.
         let is_cached = pages.is_some() || shared.cache.is_some();
         let in_memory = self.in_memory.or(is_cached.then_some(false));

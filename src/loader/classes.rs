@@ -1,7 +1,10 @@
-//! Compares the names of a dataset's classes with those expected.
+//! Compares the names of a dataset's classes with those expected, and with one-hot vectors.
 
 use super::error::LoadCause;
-use crate::source::{ClassNames, Escaped, Source};
+use super::outputs::OutputSpec;
+use super::work::{FieldPlan, OutputPlan};
+use crate::source::{ClassNames, Escaped, FieldKind, Source};
+use crate::warnings::warn;
 
 /// The most differences that an error lists.
 const MOST_LISTED: usize = 5;
@@ -27,6 +30,30 @@ pub(super) fn check(source: &dyn Source, expected: &ClassNames) -> Result<(), Lo
         return Ok(());
     }
     Err(LoadCause::OtherClasses { dataset, differences: differences(&found, expected) })
+}
+
+/// Warns of a one-hot vector without an element for a class of the dataset, if the classes are those of its only integers.
+pub(super) fn warn_of_one_hot(source: &dyn Source, outputs: &[OutputSpec], plans: &[OutputPlan]) {
+    let ints = source.fields().iter().filter(|field| field.kind == FieldKind::Int);
+    if ints.count() != 1 {
+        return;
+    }
+    for (output, plan) in outputs.iter().zip(plans) {
+        let FieldPlan::Label(label) = &plan.work else { continue };
+        let Some(elements) = label.one_hot_elements() else { continue };
+        // Names that can't be read are an error where they are asked for.
+        let Ok(Some(names)) = source.class_names() else { return };
+        let mut others = names.iter().filter(|(number, _)| !(0..elements.into()).contains(number));
+        if let Some((number, class)) = others.next() {
+            warn(format_args!(
+                "{}: output {}: OneHot makes vectors of {elements} elements, but the dataset has class {number} ({:?}): samples \
+                 of this class are damaged",
+                source.name(),
+                Escaped(&output.name),
+                Escaped(class).to_string()
+            ));
+        }
+    }
 }
 
 /// Lists classes of one side alone, and then those whose numbers differ.

@@ -3,7 +3,7 @@
 //! ```text
 //! workers      decode 71 %, kernel 22 %, read 3 %, wait for room 2 %, idle 2 % (2 workers, 0.943 ms of work a sample)
 //! consumer     waited 96 % of the time for batches
-//! bottleneck   decode is 73 % of the workers' work: smaller pictures (...) would help most
+//! bottleneck   decode is 73 % of the workers' work: JPEGs decode faster re-cut (...), ...
 //! ```
 //!
 //! The bottleneck is the first row of this table that applies:
@@ -223,8 +223,8 @@ pub fn remedy(phase: Phase) -> &'static str {
     match phase {
         Phase::Read => "a faster disk would help, or reading ahead (`process_cache`)",
         Phase::Decode => {
-            "smaller pictures (`fuseloop write --max-resolution 500 --jpeg-quality 90`) would help \
-             most"
+            "JPEGs decode faster re-cut (`fuseloop recut`), without loss, and large pictures stored smaller \
+             (`fuseloop write --max-resolution`)"
         }
         Phase::Kernel => "`fuseloop explain` shows which op costs what",
         Phase::Finish => {
@@ -397,7 +397,7 @@ mod tests {
         let text = "\
 workers      decode 70 %, kernel 20 %, read 4 %, idle 4 %, wait for room 2 % (2 workers, 1.884 ms of work a sample)
 consumer     waited 96 % of the time for batches
-bottleneck   decode is 74 % of the workers' work: smaller pictures (`fuseloop write --max-resolution 500 --jpeg-quality 90`) would help most";
+bottleneck   decode is 74 % of the workers' work: JPEGs decode faster re-cut (`fuseloop recut`), without loss, and large pictures stored smaller (`fuseloop write --max-resolution`)";
         assert_eq!(stats.to_string(), text);
         stats.cores = 8;
         assert!(stats.verdict().contains("work: more workers first (8 cores are there); smaller"));

@@ -145,6 +145,15 @@ impl LabelPlan {
         self.shape.iter().product::<usize>() * self.dtype.bytes()
     }
 
+    /// Returns the elements of the one-hot vector, if there is one and no op before it may change the label.
+    pub(crate) fn one_hot_elements(&self) -> Option<u32> {
+        let first = self.ops.iter().find_map(|op| match op.class() {
+            OpClass::Label(op) => Some(op.classes()),
+            _ => None,
+        });
+        first.flatten()
+    }
+
     /// Returns the one-hot vector that is built after [`ToDevice`](fuseloop_ops::ToDevice), if there is
     /// one with elements of at most 32 bits.
     pub(crate) fn one_hot_on_device(&self) -> Option<OneHotValues> {

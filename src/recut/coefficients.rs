@@ -12,7 +12,7 @@
 //! Such an image has the MCUs of the frame, and its components have the same blocks (T.81, A.2.3).
 
 use super::Unchanged;
-use crate::decode::{ByteRange, FrameHeader, JpegSegments, ScanSegments};
+use crate::decode::{ByteRange, FrameHeader, JpegSegments, STANDARD_TABLES, ScanSegments};
 use libjpeg_turbo_rs::{ComponentCoefficients, JpegCoefficients};
 use std::ops::RangeInclusive;
 
@@ -105,6 +105,10 @@ fn read_picture(
     scans: &[ScanSegments],
 ) -> Result<Coefficients, Unchanged> {
     let mut file = vec![0xff, 0xd8];
+    // A sequential frame may leave them out; those that it defines follow and take their place.
+    if !frame.progressive {
+        file.extend_from_slice(&STANDARD_TABLES);
+    }
     let marker = if frame.progressive { 0xc2 } else { 0xc1 };
     write_frame(&mut file, marker, frame);
     for scan in scans {

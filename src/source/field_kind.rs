@@ -98,6 +98,17 @@ impl FieldKind {
         }
     }
 
+    /// Returns the kind as an error states it: `array of <f4 of shape [2, 3]`.
+    pub(crate) fn described(&self) -> String {
+        match self {
+            Self::NdArray { dtype, shape } | Self::TorchTensor { dtype, shape } => {
+                format!("{} of {dtype} of shape {shape:?}", self.word())
+            }
+            Self::Custom { row_size, .. } => format!("{} of {row_size} bytes a row", self.word()),
+            _ => self.word().to_owned(),
+        }
+    }
+
     /// Returns whether the values are images.
     #[must_use]
     pub fn is_image(&self) -> bool {

@@ -20,7 +20,7 @@ use super::step::{StepObserver, unwatched};
 use super::{FieldValue, FileRequest, WriteOptions, WriteReport, write_jobs};
 use crate::error::Error;
 use crate::sample::{Limits, SampleId};
-use crate::source::{Beton, FieldSpec};
+use crate::source::{Beton, Escaped, FieldSpec};
 use crate::write::value::WriteSampleError;
 use std::fs;
 use std::ops::Range;
@@ -301,7 +301,12 @@ fn check_same_fields(
     }
     let differs = wanted.iter().zip(found).find(|(wanted, found)| wanted != found);
     let reason = match differs {
-        Some((wanted, found)) => format!("{found:?}, expected {wanted:?}"),
+        Some((wanted, found)) => {
+            let words = |field: &FieldSpec| {
+                format!("field {:?}, {}", Escaped(&field.name).to_string(), field.kind.described())
+            };
+            format!("{}, expected {}", words(found), words(wanted))
+        }
         None => format!("{} fields, expected {}", found.len(), wanted.len()),
     };
     Err(ConvertCause::Fields { first: first.to_owned(), path: path.to_owned(), reason })

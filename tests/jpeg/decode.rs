@@ -391,7 +391,31 @@ fn missing_scans_and_restart_markers_are_noticed() {
     let marker = bytes.windows(2).position(|pair| pair == [0xff, 0xd3]).unwrap();
     bytes.drain(marker..marker + 2);
     let error = whole(&mut decoder, &unmeasured(&bytes)).unwrap_err();
-    assert_eq!(error, DecodeError::Restarts { found: 7, expected: 8 });
+    assert!(error.to_string().ends_with("is RST4, expected RST3"), "{error}");
+}
+
+/// libjpeg leaves out as many segments as a number is ahead, and reads on where the numbers meet again: other pixels, with
+/// no more than a warning.
+#[test]
+fn restart_markers_of_other_numbers_are_damage() {
+    for name in ["440_restart.jpg", "420_progressive.jpg"] {
+        let bytes = golden(name);
+        let mut decoder = Decoder::default();
+        let first = bytes.windows(2).position(|pair| pair == [0xff, 0xd1]);
+        let Some(first) = first else {
+            // No restart interval: any marker is one too many.
+            let scan = bytes.windows(2).position(|pair| pair == [0xff, 0xda]).unwrap();
+            let at = scan + 20 + bytes[scan + 20..].iter().position(|&byte| byte < 0xff).unwrap();
+            let with_one = [&bytes[..at], &[0xff, 0xd0], &bytes[at..]].concat();
+            let error = whole(&mut decoder, &unmeasured(&with_one)).unwrap_err();
+            assert_eq!(error, DecodeError::Restarts { found: 1, expected: 0 });
+            continue;
+        };
+        let mut other = bytes;
+        other[first + 1] = 0xd3;
+        let error = whole(&mut decoder, &unmeasured(&other)).unwrap_err();
+        assert!(error.to_string().ends_with("is RST3, expected RST1"), "{error}");
+    }
 }
 
 /// An additional restart marker means that bytes were changed or inserted; but some encoders also end
@@ -404,7 +428,7 @@ fn a_restart_marker_too_many_is_noticed_unless_it_is_the_last() {
     let with_one_at = |at: usize| [&bytes[..at], &[0xff, 0xd0], &bytes[at..]].concat();
     let middle = bytes.windows(2).position(|pair| pair == [0xff, 0xd3]).unwrap() + 9;
     let error = whole(&mut decoder, &unmeasured(&with_one_at(middle))).unwrap_err();
-    assert_eq!(error, DecodeError::Restarts { found: 9, expected: 8 });
+    assert!(error.to_string().ends_with("is RST0, expected RST4"), "{error}");
     let last = with_one_at(bytes.len() - 2);
     assert!(whole(&mut decoder, &unmeasured(&last)).unwrap() == expected);
 }

@@ -140,12 +140,12 @@ const INNER: [(&str, &[&str]); 2] = [
             "outputs",
             "in_memory",
             "choose",
-            "classes",
             // Outputs as data, their planning, and the run of a sample through them.
             "device",
             "elements",
             "mixing",
             "work",
+            "classes",
             "columns",
             "component_ops",
             "compile_context",

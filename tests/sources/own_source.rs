@@ -139,7 +139,7 @@ fn a_record_that_is_not_as_the_fields_say_is_refused() {
         (|| Ok(vec![OwnedValue::Int(1), OwnedValue::Int(1)]), "the record has an int"),
         (
             || Ok(vec![OwnedValue::Image(raw(11)), OwnedValue::Float(1.0)]),
-            "is Int, the record has a float",
+            "is of the kind int, the record has a float",
         ),
     ] {
         let message = error_at_11(read);

@@ -32,7 +32,8 @@ pub struct EngineOptions {
     pub max_slots: Option<NonZeroUsize>,
     /// The maximum number of bytes of all slots of one batch shape, including those held by the user;
     /// the smaller of this and `max_slots` applies. At least two slots must fit, or one if
-    /// `batches_ahead` is 1; otherwise starting a run is [an error](RunError::Budget). Default `None`.
+    /// `batches_ahead` is 1; otherwise starting a run, and [`check_batches`](Self::check_batches), is
+    /// [an error](RunError::Budget). Default `None`.
     pub max_bytes: Option<u64>,
     /// How long a call waits while all allowed slots are held, before it returns [an
     /// error](RunError::SlotsHeld). Default 30 s.
@@ -60,6 +61,29 @@ impl EngineOptions {
     /// Refuses more workers than the maximum.
     pub fn check(&self) -> Result<(), RunError> {
         Ok(threads::check("workers", self.workers.get())?)
+    }
+
+    /// Refuses a stage whose batches don't fit into [`max_bytes`](Self::max_bytes), as starting a run does.
+    pub fn check_batches<S: Stage>(
+        &self,
+        stage: &S,
+        batch_size: NonZeroUsize,
+    ) -> Result<(), RunError> {
+        self.slots(&BatchSpec::new(stage.outputs(), batch_size)?).map(drop)
+    }
+
+    /// Returns the maximum number of slots for batches of `spec`.
+    fn slots(&self, spec: &BatchSpec) -> Result<Option<usize>, RunError> {
+        let Self { max_slots, max_bytes, batches_ahead, .. } = *self;
+        let max_slots = max_slots.map(NonZeroUsize::get);
+        let slot_bytes = spec.bytes();
+        let Some(max_bytes) = max_bytes.filter(|_| slot_bytes > 0) else { return Ok(max_slots) };
+        let (fitting, needed) = (max_bytes / slot_bytes, batches_ahead.get().min(2) as u64);
+        if fitting < needed {
+            return Err(RunError::Budget { slot_bytes, needed, max_bytes });
+        }
+        let fitting = usize::try_from(fitting).unwrap_or(usize::MAX);
+        Ok(Some(max_slots.map_or(fitting, |most| most.min(fitting))))
     }
 }
 
@@ -173,7 +197,7 @@ impl<S: Stage> Engine<S> {
 
     /// Returns the slots of the last run if they fit, otherwise an empty pool.
     fn pool(&self, spec: BatchSpec) -> Result<Arc<SlotPool>, RunError> {
-        let cap = self.cap(&spec)?;
+        let cap = self.options.slots(&spec)?;
         let mut last = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pool) = last.as_ref().filter(|pool| **pool.spec() == spec) {
             return Ok(Arc::clone(pool));
@@ -187,20 +211,6 @@ impl<S: Stage> Engine<S> {
         let keep = self.options.batches_ahead.get().saturating_add(HELD_USUALLY);
         let pool = Arc::new(SlotPool::new(Arc::new(spec), cap, keep, Box::new(returned)));
         Ok(last.insert(pool).clone())
-    }
-
-    /// Returns the maximum number of slots for batches of `spec`.
-    fn cap(&self, spec: &BatchSpec) -> Result<Option<usize>, RunError> {
-        let EngineOptions { max_slots, max_bytes, batches_ahead, .. } = self.options;
-        let max_slots = max_slots.map(NonZeroUsize::get);
-        let slot_bytes = spec.bytes();
-        let Some(max_bytes) = max_bytes.filter(|_| slot_bytes > 0) else { return Ok(max_slots) };
-        let (fitting, needed) = (max_bytes / slot_bytes, batches_ahead.get().min(2) as u64);
-        if fitting < needed {
-            return Err(RunError::Budget { slot_bytes, needed, max_bytes });
-        }
-        let fitting = usize::try_from(fitting).unwrap_or(usize::MAX);
-        Ok(Some(max_slots.map_or(fitting, |most| most.min(fitting))))
     }
 
     /// Returns the options.

@@ -29,6 +29,7 @@ mod jpeg_segments;
 mod parts;
 mod scale;
 mod scans;
+mod standard_tables;
 mod window_cut;
 
 use self::core::{Core, IndexedJpeg, Wanted, is_sampled_simply};
@@ -56,6 +57,8 @@ use scale::Scale;
 #[cfg(feature = "write")]
 pub(crate) use scans::MAX_SCANS;
 use scans::{Markers, Scans, SingleScan, max_factors};
+#[cfg(feature = "write")]
+pub(crate) use standard_tables::STANDARD_TABLES;
 use window_cut::WindowCut;
 pub use window_cut::tile_interval;
 use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};

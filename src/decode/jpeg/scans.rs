@@ -4,7 +4,9 @@
 //! `ffXX` ends them. So a truncated file is recognized by the missing marker after its pixels. The
 //! decoder itself does not notice: near the end it takes missing bits for zeros.
 
-use super::headers::{Component, EOI, Headers, SOS, Scan, Segments, cut_short};
+use super::headers::{
+    Component, DRI, EOI, Headers, SOS, Scan, Segment, Segments, be16, cut_short, short,
+};
 use super::index;
 use crate::decode::DecodeError;
 use fuseloop_ops::Size;
@@ -78,13 +80,7 @@ impl<'a> SingleScan<'a> {
     ) -> Result<Self, DecodeError> {
         // A block is a DC code and an AC code, each of one bit or more.
         check_length(size, end - start, mcus.count * mcus.blocks * 2)?;
-        let expected = mcus.segments() - 1;
-        // Some encoders end the last segment with a marker too.
-        let is_ended = restarts.last().is_some_and(|last| last + 2 == end);
-        let found = restarts.len() as u64;
-        if found != expected && !(is_ended && found == expected + 1) {
-            return Err(DecodeError::Restarts { found, expected });
-        }
+        mcus.check_restarts(restarts, end)?;
         Ok(Self { start, restarts, end, markers })
     }
 
@@ -116,6 +112,18 @@ impl ScanMcus {
             0 => 1,
             interval => self.count.div_ceil(interval.into()),
         }
+    }
+
+    /// Refuses the restart markers of a scan that ends at `end` if they are not as many as it has segments.
+    fn check_restarts(self, restarts: &[usize], end: usize) -> Result<(), DecodeError> {
+        let expected = self.segments().saturating_sub(1);
+        // Some encoders end the last segment with a marker too.
+        let is_ended = restarts.last().is_some_and(|last| last + 2 == end);
+        let found = restarts.len() as u64;
+        if found == expected || is_ended && found == expected + 1 {
+            return Ok(());
+        }
+        Err(DecodeError::Restarts { found, expected })
     }
 }
 
@@ -231,13 +239,15 @@ fn survey_progressive(
     // The DC coefficient of a block takes a bit or more.
     check_length(headers.size, bytes.len() - headers.scan.data, blocks(headers))?;
     let mut seen = [false; 4];
-    let mut scan = headers.scan.clone();
+    let (mut scan, mut interval) = (headers.scan.clone(), headers.restart_interval);
     for _ in 0..MAX_SCANS {
         for (component, seen) in components.iter().zip(&mut seen) {
             *seen |= scan.coefficients[0] == 0 && scan.ids.contains(&component.id);
         }
         let end = end_of_data(bytes, scan.data, restarts)?;
-        let Some(next) = next_scan(bytes, end)? else {
+        let mcus = ScanMcus { count: scan_mcus(headers, &scan), blocks: 1, interval };
+        mcus.check_restarts(restarts, end)?;
+        let Some(next) = next_scan(bytes, end, &mut interval)? else {
             let missing = seen[..components.len()].iter().position(|&seen| !seen);
             return missing.map_or(Ok(()), |component| Err(DecodeError::MissingScan { component }));
         };
@@ -253,18 +263,31 @@ pub(super) fn coefficient_bytes(headers: &Headers) -> usize {
 
 /// Returns the number of blocks, of all components, that hold pixels.
 fn blocks(headers: &Headers) -> u64 {
+    headers.components.iter().map(|component| blocks_of(headers, component)).sum()
+}
+
+/// Returns the number of blocks of a component that hold pixels.
+fn blocks_of(headers: &Headers, component: &Component) -> u64 {
     let (h_max, v_max) = max_factors(headers);
     let across = |side: u32, factor: u8, most: u8| {
         u64::from((side * u32::from(factor)).div_ceil(u32::from(most)).div_ceil(8))
     };
-    let of = |c: &Component| {
-        across(headers.size.width, c.h, h_max) * across(headers.size.height, c.v, v_max)
-    };
-    headers.components.iter().map(of).sum()
+    let columns = across(headers.size.width, component.h, h_max);
+    columns * across(headers.size.height, component.v, v_max)
 }
 
-/// Returns the first scan whose header is at or after `at`; `None` if the image ends before.
-fn next_scan(bytes: &[u8], at: usize) -> Result<Option<Scan>, DecodeError> {
+/// Returns the number of MCUs of a scan. A component alone has its own blocks for MCUs.
+fn scan_mcus(headers: &Headers, scan: &Scan) -> u64 {
+    let alone = match *scan.ids {
+        [id] => headers.components.iter().find(|component| component.id == id),
+        _ => None,
+    };
+    alone.map_or_else(|| Grid::of(headers).mcus(), |component| blocks_of(headers, component))
+}
+
+/// Returns the first scan whose header is at or after `at`; `None` if the image ends before. A restart interval before it
+/// replaces `interval`.
+fn next_scan(bytes: &[u8], at: usize, interval: &mut u16) -> Result<Option<Scan>, DecodeError> {
     let mut segments = Segments { bytes, at };
     loop {
         let rest = &bytes[segments.at..];
@@ -272,10 +295,11 @@ fn next_scan(bytes: &[u8], at: usize) -> Result<Option<Scan>, DecodeError> {
         if fill > 0 && rest.get(fill) == Some(&EOI) {
             return Ok(None);
         }
-        let segment = segments.next().map_err(cut_short)?;
-        if segment.marker == SOS {
-            let (at, end) = (segment.at, segment.body.end);
-            return Scan::parse(&bytes[segment.body], at, end).map(Some);
+        let Segment { marker, at, body } = segments.next().map_err(cut_short)?;
+        match marker {
+            SOS => return Scan::parse(&bytes[body.clone()], at, body.end).map(Some),
+            DRI => *interval = be16(&bytes[body], 0).ok_or(short(at))?,
+            _ => {}
         }
     }
 }
@@ -285,24 +309,38 @@ fn next_scan(bytes: &[u8], at: usize) -> Result<Option<Scan>, DecodeError> {
 ///
 /// # Errors
 ///
-/// If no marker follows.
+/// If no marker follows, or if the restart markers are not numbered from 0 to 7, again and again: segments between them are
+/// lost, or stand in another place. A marker behind the last segment, which no decoder reads, may have any number.
 pub(super) fn end_of_data(
     bytes: &[u8],
     start: usize,
     restarts: &mut Vec<usize>,
 ) -> Result<usize, DecodeError> {
     restarts.clear();
-    let mut at = start;
+    let (mut at, mut other) = (start, None);
     while let Some(found) = find_ff(bytes, at) {
         at = found + 1;
         match bytes.get(at) {
             Some(0) => at += 1,
-            Some(0xd0..=0xd7) => {
+            Some(marker @ 0xd0..=0xd7) => {
+                if usize::from(marker - 0xd0) != restarts.len() % 8 {
+                    other = other.or(Some((restarts.len(), marker - 0xd0)));
+                }
                 restarts.push(found);
                 at += 1;
             }
             Some(0xff) => {} // fill: the marker is the last of them
-            Some(_) => return Ok(found),
+            Some(_) => {
+                let Some((index, number)) = other else { return Ok(found) };
+                if index + 1 == restarts.len() && restarts[index] + 2 == found {
+                    return Ok(found);
+                }
+                let (nth, at, expected) = (index + 1, restarts[index], index % 8);
+                let reason = format!(
+                    "restart marker {nth} at byte {at} is RST{number}, expected RST{expected}"
+                );
+                return Err(DecodeError::Damaged { reason });
+            }
             None => break,
         }
     }
@@ -342,11 +380,32 @@ mod tests {
     #[test]
     fn data_end_at_the_first_marker_that_is_no_restart() {
         let bytes =
-            [1, 0xff, 0, 2, 0xff, 0xd3, 0xff, 0, 3, 0xff, 0xff, 0xd0, 4, 0xff, 0xd9, 0xff, 0xd1];
+            [1, 0xff, 0, 2, 0xff, 0xd0, 0xff, 0, 3, 0xff, 0xff, 0xd1, 4, 0xff, 0xd9, 0xff, 0xd1];
         let mut restarts = vec![7];
         assert_eq!(end_of_data(&bytes, 0, &mut restarts), Ok(13));
         assert_eq!(restarts, [4, 10]);
         let cut = end_of_data(&bytes[..14], 0, &mut restarts);
         assert_eq!(cut, Err(DecodeError::Truncated { len: 14 }));
+    }
+
+    #[test]
+    fn a_restart_marker_of_another_number_is_damage() {
+        let bytes = |numbers: &[u8]| -> Vec<u8> {
+            let markers = numbers.iter().flat_map(|number| [1, 0xff, 0xd0 + number]);
+            markers.chain([2, 0xff, EOI]).collect()
+        };
+        let mut restarts = vec![];
+        let all = [0, 1, 2, 3, 4, 5, 6, 7, 0];
+        assert_eq!(end_of_data(&bytes(&all), 0, &mut restarts), Ok(28));
+        let ended = [1, 0xff, 0xd5, 0xff, EOI];
+        assert_eq!(end_of_data(&ended, 0, &mut restarts), Ok(3), "it ends the last segment");
+        for (numbers, words) in [
+            (&[1][..], "restart marker 1 at byte 1 is RST1, expected RST0"),
+            (&[0, 3], "restart marker 2 at byte 4 is RST3, expected RST1"),
+            (&[0, 1, 1], "restart marker 3 at byte 7 is RST1, expected RST2"),
+        ] {
+            let error = end_of_data(&bytes(numbers), 0, &mut restarts).unwrap_err();
+            assert_eq!(error.to_string(), format!("damaged JPEG: {words}"));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Cuts a window out of a JPEG's coded bytes: writes the smaller file that zune-jpeg is given.
 //!
 //! ```text
-//! headers with the cut's height and width | segments | a restart marker, or ones | end marker
+//! standard tables | headers with the cut's height and width | segments | a restart marker, or ones | end marker
 //! ```
 //!
 //! Without restart markers there is one segment, and only the rows below the window are left out: the
@@ -31,6 +31,7 @@
 
 use super::headers::{EOI, Headers};
 use super::scans::{Grid, SingleScan, mcus};
+use super::standard_tables::STANDARD_TABLES;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use std::ops::Range;
@@ -45,9 +46,9 @@ use std::ops::Range;
 /// be that value's bits, and the window would have other pixels than the whole image.
 const ONES: [[u8; 2]; 12] = [[0xff, 0]; 12];
 
-/// The maximum number of bytes that the cut adds to those of the file: the ones, or a restart marker, and
+/// The maximum number of bytes that the cut adds to those of the file: the tables, the ones or a restart marker, and
 /// the end marker.
-pub(super) const MOST_ADDED: usize = 2 * ONES.len() + 2;
+pub(super) const MOST_ADDED: usize = STANDARD_TABLES.len() + 2 * ONES.len() + 2;
 
 /// The part of a JPEG that is cut out for a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,9 +124,13 @@ impl WindowCut {
         let [height, width] = [self.decoded.height, self.decoded.width]
             .map(|side| u16::try_from(side).expect("not over the header's own").to_be_bytes());
         file.clear();
-        file.extend_from_slice(&bytes[..headers.scan.data]);
-        file[headers.height_at..headers.height_at + 2].copy_from_slice(&height);
-        file[headers.height_at + 2..headers.height_at + 4].copy_from_slice(&width);
+        // The file's own tables follow and take the place of the standard's.
+        file.extend_from_slice(&bytes[..2]);
+        file.extend_from_slice(&STANDARD_TABLES);
+        file.extend_from_slice(&bytes[2..headers.scan.data]);
+        let height_at = headers.height_at + STANDARD_TABLES.len();
+        file[height_at..height_at + 2].copy_from_slice(&height);
+        file[height_at + 2..height_at + 4].copy_from_slice(&width);
         let restart = |number: usize| [0xff, 0xd0 + (number % 8) as u8];
         let (mut number, mut is_last) = (0, true);
         match self.layout {

@@ -274,16 +274,26 @@ fn description(
     let above = |dir| Path::ancestors(dir).take(1 + MOST_ABOVE);
     let dirs: Vec<&Path> = above(root).chain(above(labels)).collect();
     let data = dirs.iter().flat_map(|dir| DATA.map(|name| dir.join(name)));
-    let data = match data.into_iter().find(|path| path.is_file()) {
+    let data_path = data.into_iter().find(|path| path.is_file());
+    let data = match &data_path {
         None => DataFile::default(),
-        Some(path) => DataFile::parse(&texts.read(&path)?)
-            .map_err(|reason| AnnotationError::damaged(&path, reason))?,
+        Some(path) => DataFile::parse(&texts.read(path)?)
+            .map_err(|reason| AnnotationError::damaged(path, reason))?,
     };
     let listed =
         [root, labels].map(|dir| dir.join(CLASSES)).into_iter().find(|path| path.is_file());
     let names = match (&options.class_names, data.names, listed) {
         (Some(names), ..) => Some(names.clone()),
-        (None, Some(names), _) => Some(names),
+        (None, Some(names), _) => {
+            if let Some(count) = data.class_count.filter(|count| *count != names.len()) {
+                let found = names.len();
+                let reason = format!(
+                    "`nc` is {count}, but `names` has {found} classes: correct the one that is wrong"
+                );
+                return Err(AnnotationError::damaged(data_path.as_deref().unwrap_or(root), reason));
+            }
+            Some(names)
+        }
         (None, None, Some(path)) => {
             let text = texts.read(&path)?;
             let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -1,9 +1,9 @@
-//! `data.yaml`, the description of a dataset in YOLO's format. The names of the classes, the shape of keypoints and
-//! their order in a mirror are read, and the rest is skipped.
+//! `data.yaml`, the description of a dataset in YOLO's format. The names of the classes and their number, the shape of
+//! keypoints and their order in a mirror are read, and the rest is skipped.
 //!
 //! ```text
 //! names: [cat, dog]          names:              names:
-//!                              0: cat            - cat
+//! nc: 2                        0: cat            - cat
 //! kpt_shape: [5, 3]            1: dog            - dog
 //! flip_idx: [0, 2, 1, 4, 3]
 //! ```
@@ -38,6 +38,8 @@ impl KeypointShape {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct DataFile {
     pub names: Option<Vec<String>>,
+    /// The number of classes, which the names repeat.
+    pub class_count: Option<usize>,
     pub keypoints: Option<KeypointShape>,
     /// The keypoints that change places in a mirror.
     pub flip_pairs: Vec<[usize; 2]>,
@@ -85,6 +87,12 @@ impl DataFile {
                 Event::MappingEnd => break,
                 Event::Scalar(key, ..) if key == "names" => {
                     self.names = Some(events.items("names")?.names().map_err(place)?);
+                }
+                Event::Scalar(key, ..) if key == "nc" => {
+                    let expected = || place("`nc` is no number of classes".to_owned());
+                    let value = events.next()?;
+                    let Some((Event::Scalar(count, ..), _)) = value else { return Err(expected()) };
+                    self.class_count = Some(count.parse().map_err(|_| expected())?);
                 }
                 Event::Scalar(key, ..) if key == "kpt_shape" => {
                     self.keypoints = Some(events.items("kpt_shape")?.shape().map_err(place)?);

@@ -175,7 +175,8 @@ pub(super) enum ColumnError {
     },
     /// The array has another dtype or shape than the field.
     #[error(
-        "an array of shape {found:?} and dtype {dtype}, expected {expected:?}: declare a field whose arrays differ as bytes"
+        "an array of shape {found:?} and dtype {dtype}, expected an {}: declare a field whose arrays differ as bytes",
+        expected.described()
     )]
     Shape {
         /// The dimensions of the array.

@@ -7,6 +7,7 @@
 //! plain  = any bytes but the delimiter and line breaks           a quote inside is a character
 //! ```
 //!
+//! * A first line `sep=;`, as Excel reads and writes it, has the delimiter and no cells.
 //! * Cells that are not quoted lose the spaces around them. Lines of spaces alone are skipped.
 //! * A quote that is never closed, and text behind a closing quote, are errors with the line where the quote opens: each
 //!   means that a quote was not meant as one, and that the cells after it are other cells than they seem.
@@ -27,7 +28,7 @@ pub(super) struct TextFault {
 }
 
 /// The delimiters that are recognized where a file does not have its usual one.
-const DELIMITERS: [u8; 4] = *b",;\t|";
+pub(super) const DELIMITERS: [u8; 4] = *b",;\t|";
 
 /// Returns the text of a file.
 ///
@@ -61,6 +62,14 @@ pub(super) fn decoded(bytes: &[u8]) -> Result<Cow<'_, str>, TextFault> {
         return Err(TextFault { line, reason: reason.into() });
     }
     Ok(Cow::Borrowed(text))
+}
+
+/// Returns the delimiter that the first line of a text declares for Excel: `sep=;`, also in quotes.
+pub(super) fn declared_delimiter(text: &str) -> Option<u8> {
+    let first = text.split(['\n', '\r']).next()?;
+    let first = first.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(first);
+    let (key, &[delimiter]) = first.as_bytes().split_at_checked("sep=".len())? else { return None };
+    (key.eq_ignore_ascii_case(b"sep=") && delimiter != b'"').then_some(delimiter)
 }
 
 /// Returns the delimiter of a text: the usual one, or the only other one that its first line has instead.
@@ -282,6 +291,22 @@ mod tests {
         assert_eq!(delimiter("\"a,b\";c", b','), Ok(b';'));
         assert_eq!(delimiter("path", b','), Ok(b','));
         assert!(delimiter("a;b|c", b',').unwrap_err().reason.contains("set `delimiter`"));
+    }
+
+    #[test]
+    fn excels_line_declares_the_delimiter() {
+        for (text, expected) in [
+            ("sep=;\na;b", Some(b';')),
+            ("SEP=,\r\na,b", Some(b',')),
+            ("\"sep=\t\"\na\tb", Some(b'\t')),
+            ("sep=\na", None),
+            ("sep=;;\na", None),
+            ("sep,label\n", None),
+            ("\nsep=;", None),
+            ("", None),
+        ] {
+            assert_eq!(declared_delimiter(text), expected, "{text:?}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@
 //!
 //! | found                                                              | probably              |
 //! |--------------------------------------------------------------------|-----------------------|
-//! | class folders that are splits: two of them, or no others           | the root of a dataset |
+//! | class folders that are splits: two of them, no others, or one whose images are all in folders of its own | the root of a dataset |
 //! | one class folder, called `images` or the like, or beside a table   | images of a table     |
 //! | class folders called `images` and `masks_png`, or the like         | images and their masks |
 //! | splits, or a folder `images`, beside a JSON file                   | images of annotations |
@@ -27,7 +27,8 @@
 //! | names of files that have all the same text before `_`, or no `_`   | images without labels |
 //! | a pattern that matches files of one folder                         | the same              |
 //!
-//! Classes from the names of files are warned of, unless they are WordNet's ids (`n01440764_1.JPEG`).
+//! Classes from the names of files are warned of, unless they are WordNet's ids (`n01440764_1.JPEG`). So are images in
+//! folders inside of the class folders, unless these are called `images` or the like: their class is the outer folder.
 
 use super::error::ListError;
 use super::links::{LinkCounts, Links, NotFollowed};
@@ -192,7 +193,12 @@ pub(super) fn of_folder(
                     ),
                     None => reason,
                 })),
-                None => Ok(list),
+                None => {
+                    if *labels == Labels::Auto {
+                        warn_of_inner_folders(root, &list);
+                    }
+                    Ok(list)
+                }
             }
         }
     }
@@ -270,6 +276,17 @@ fn folders_guess(list: &ListedFiles, tables: &[PathBuf]) -> Option<String> {
             names(&splits)
         ));
     }
+    if let [split] = splits[..]
+        && !holds_images(list, split)
+    {
+        let others: Vec<&String> = used.iter().copied().filter(|class| *class != split).collect();
+        let split = Escaped(split).to_string();
+        return Some(format!(
+            "its folder {split} has folders of its own, as a split has, but lies next to class folders ({}): set `split` to \
+             `{split}` to open it alone, or {as_classes}",
+            names(&others)
+        ));
+    }
     if let Some(table) = tables.iter().find(is_nested) {
         return Some(format!(
             "{} may list the images: open the table or its folder by its name, or {as_classes}",
@@ -302,6 +319,36 @@ fn folders_guess(list: &ListedFiles, tables: &[PathBuf]) -> Option<String> {
         )),
         None => None,
     }
+}
+
+/// Returns whether images lie in a class folder itself, and not only in folders inside of it.
+fn holds_images(list: &ListedFiles, class: &str) -> bool {
+    let dirs = (0..list.names.len()).filter_map(|index| list.names.dir_and_name(index));
+    let mut paths = dirs.map(|(dir, _)| &list.names.dirs[dir].path);
+    paths.any(|path| path.as_os_str() == class)
+}
+
+/// Warns of images that lie in folders inside of the class folders: these folders may be the classes.
+fn warn_of_inner_folders(root: &Path, list: &ListedFiles) {
+    let is_container = |name: &str| CONTAINERS.iter().any(|other| name.eq_ignore_ascii_case(other));
+    let is_inner = |path: &Path| {
+        let name = path.components().nth(1).map(|part| part.as_os_str().to_string_lossy());
+        name.is_some_and(|name| !is_container(&name))
+    };
+    let are_inner: Vec<bool> = list.names.dirs.iter().map(|dir| is_inner(&dir.path)).collect();
+    let dirs = (0..list.names.len()).filter_map(|index| list.names.dir_and_name(index));
+    let mut inner = dirs.map(|(dir, _)| dir).filter(|&dir| are_inner[dir]);
+    let Some(first) = inner.next() else { return };
+    let (count, all) = (1 + inner.count(), list.names.len());
+    let first = &list.names.dirs[first].path;
+    let class = first.components().next().map(|part| Path::new(part.as_os_str()));
+    warn(format_args!(
+        "{}: {count} of {all} images are in folders inside of the class folders, such as {}, and have the class of the outer \
+         folder, {}: set `label` to `folder` if that is right, or open a folder whose own folders are the classes",
+        shown(root),
+        shown(first),
+        class.map(shown).unwrap_or_default()
+    ));
 }
 
 /// Returns a JSON file of a folder, relative to it, that may be the annotations of its images: the first by name, of the

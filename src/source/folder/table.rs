@@ -31,7 +31,7 @@ use crate::source::image_names;
 use crate::source::{Escaped, FieldKind, FieldSpec};
 use crate::warnings::warn;
 use serde_json::Value as Json;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -233,7 +233,15 @@ pub(super) fn root_advice(root: &Path, tried: &Path, options: &FolderOptions) ->
         }
     };
     let path = tried.strip_prefix(root).unwrap_or(tried).to_string_lossy();
-    if let Some(other) = path.chars().find(|letter| matches!(letter, ',' | ';' | '\t' | '|')) {
+    if path.contains('\\') {
+        let other = path.replace('\\', "/");
+        let found = if root.join(&other).exists() { ", which exists" } else { "" };
+        advice.push_str(&format!(
+            "; paths of a table use forward slashes: without backslashes this one is {}{found}",
+            shown(Path::new(&other))
+        ));
+    } else if let Some(other) = path.chars().find(|letter| matches!(letter, ',' | ';' | '\t' | '|'))
+    {
         advice.push_str(&format!(
             "; the path has {other:?}, which may separate columns: set `delimiter`"
         ));
@@ -250,19 +258,23 @@ fn line_break(found: &str, what: &str) -> String {
     )
 }
 
-/// Removes the first column if it is the index that pandas writes: a column without a name that counts the lines.
+/// Returns whether the cells of a column are those of an index: whole numbers, of which no two are equal. pandas counts from
+/// 0, R from 1, and the lines of a table may be a choice of another's.
+fn is_index<'t>(cells: impl Iterator<Item = Option<&'t str>>) -> bool {
+    let mut seen = HashSet::new();
+    let numbers = cells.map(|cell| cell.and_then(|cell| cell.parse::<u64>().ok()));
+    let mut are_new = numbers.map(|number| number.is_some_and(|number| seen.insert(number)));
+    are_new.all(|is_new| is_new)
+}
+
+/// Removes the first column if it is the index that pandas and R write: a column without a name that numbers the lines.
 fn without_index(table: &Path, mut cells: Cells) -> Cells {
-    let is_number = |(index, (_, cells)): (usize, &(u64, Result<Vec<Json>, String>))| match cells {
-        Ok(cells) => match cells.first() {
-            Some(Json::String(text)) => text.parse() == Ok(index),
-            _ => false,
-        },
-        Err(_) => true,
-    };
     let is_unnamed = cells.names.len() > 1 && cells.names[0].is_empty();
-    if is_unnamed && cells.lines.iter().enumerate().all(is_number) {
+    let of_lines = cells.lines.iter().filter_map(|(_, cells)| cells.as_ref().ok());
+    if is_unnamed && is_index(of_lines.map(|cells| cells.first().and_then(Json::as_str))) {
         warn(format_args!(
-            "{}: the first column has no name and counts the lines from 0, as pandas writes its index: it is skipped",
+            "{}: the first column has no name and another whole number in each line, as pandas and R write an index: it is \
+             skipped",
             table.display()
         ));
         cells.names.remove(0);
@@ -338,10 +350,12 @@ fn fields(heads: &[String], path: usize, label: &Labels) -> Result<Vec<(usize, S
     }
     let mut seen = BTreeSet::new();
     for (_, name) in &fields {
-        if name.is_empty() || name == "image" || !seen.insert(name) {
-            return Err(format!(
-                "column name {name:?} is empty, repeated, or reserved for the image"
-            ));
+        if name.is_empty() {
+            let reason = "a column has no name, and is no index of whole numbers that differ: name it, or remove it";
+            return Err(reason.into());
+        }
+        if name == "image" || !seen.insert(name) {
+            return Err(format!("column name {name:?} is repeated, or reserved for the image"));
         }
     }
     Ok(fields)
@@ -456,11 +470,18 @@ fn has_file_name(table: &Path) -> io::Result<bool> {
     while file.read_until(b'\n', &mut line)? > 0 && line.trim_ascii().is_empty() {
         line.clear();
     }
+    let is_jsonl = kind_of(table) == Some("jsonl");
+    let text = String::from_utf8_lossy(&line);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    if !is_jsonl && csv_text::declared_delimiter(text).is_some() {
+        line.clear();
+        file.read_until(b'\n', &mut line)?;
+    }
     let line = String::from_utf8_lossy(&line);
-    Ok(match kind_of(table) {
-        Some("jsonl") => line.contains("\"file_name\""),
-        _ => line
-            .split(',')
+    Ok(match is_jsonl {
+        true => line.contains("\"file_name\""),
+        false => line
+            .split(csv_text::DELIMITERS.map(char::from))
             .any(|name| name.trim_matches(['"', '\u{feff}', ' ', '\r', '\n']) == "file_name"),
     })
 }
@@ -496,16 +517,21 @@ fn from_csv(path: &Path, options: &FolderOptions) -> Result<Cells, ListError> {
     let bytes = read_table_bytes(path, options)?;
     let text = csv_text::decoded(&bytes).map_err(text_error(path))?;
     let is_tsv = kind_of(path) == Some("tsv");
+    let declared = csv_text::declared_delimiter(&text);
     let delimiter = match options.table.delimiter {
         Some(given) => u8::try_from(given).ok().filter(|byte| byte.is_ascii() && !b"\"\r\n".contains(byte)).ok_or_else(|| {
             let reason = format!("`delimiter` is {given:?}, expected a character of ASCII that is no quote and no line break");
             ListError::Table { path: path.to_owned(), line: 1, reason }
         })?,
-        None => csv_text::delimiter(&text, if is_tsv { b'\t' } else { b',' }).map_err(text_error(path))?,
+        None => match declared {
+            Some(declared) => declared,
+            None => csv_text::delimiter(&text, if is_tsv { b'\t' } else { b',' }).map_err(text_error(path))?,
+        },
     };
     let quotes = options.table.quotes.unwrap_or(!is_tsv);
-    let mut rows =
-        csv_text::rows(&text, delimiter, quotes).map_err(text_error(path))?.into_iter().peekable();
+    let rows = csv_text::rows(&text, delimiter, quotes).map_err(text_error(path))?;
+    // The line that declares the delimiter has no cells.
+    let mut rows = rows.into_iter().skip(usize::from(declared.is_some())).peekable();
     let bad = |line, reason| ListError::Table { path: path.to_owned(), line, reason };
     let Some((line, first)) = rows.peek() else {
         return Err(ListError::EmptyTable { path: path.to_owned() });
@@ -514,11 +540,25 @@ fn from_csv(path: &Path, options: &FolderOptions) -> Result<Cells, ListError> {
     if !quotes && first.iter().all(is_quoted) {
         return Err(bad(*line, "the names of the columns are in quotes, which a .tsv is read with: set `quotes` to read it without them".into()));
     }
-    let has_header = has_header(first, options).map_err(|reason| bad(*line, reason))?;
-    let names = match has_header {
+    let line = *line;
+    let has_header = has_header(first, options).map_err(|reason| bad(line, reason))?;
+    let mut names = match has_header {
         true => rows.next().map(|(_, names)| names).unwrap_or_default(),
         false => vec!["path".to_owned(), LABEL.to_owned()],
     };
+    let rows: Vec<csv_text::Row> = rows.collect();
+    let has_one_more = |(_, row): &csv_text::Row| row.len() == names.len() + 1;
+    if has_header && !rows.is_empty() && rows.iter().all(has_one_more) {
+        if !is_index(rows.iter().map(|(_, row)| row.first().map(String::as_str))) {
+            let (found, expected) = (names.len(), names.len() + 1);
+            let reason = format!(
+                "{found} names of columns, but each other line has {expected} cells: name all columns"
+            );
+            return Err(bad(line, reason));
+        }
+        // R's `write.table` has no name for the names of rows.
+        names.insert(0, String::new());
+    }
     let wanted = || column::shown(&names.join(", ")).into_owned();
     let line = |(line, row): csv_text::Row| {
         if row.len() != names.len() {
@@ -530,7 +570,8 @@ fn from_csv(path: &Path, options: &FolderOptions) -> Result<Cells, ListError> {
         }
         (line, Ok(row.into_iter().map(Json::String).collect()))
     };
-    Ok(Cells { lines: rows.map(line).collect(), is_text: true, names: names.clone() })
+    let lines = rows.into_iter().map(line).collect();
+    Ok(Cells { lines, is_text: true, names: names.clone() })
 }
 
 /// Returns whether the first line of a table has the names of its columns.

@@ -422,7 +422,7 @@ fn misfit(name: &str, kind: &FieldKind, value: &OwnedValue) -> String {
         OwnedValue::Json(bytes) => format!("JSON of {} bytes", bytes.len()),
         OwnedValue::Custom(bytes) => format!("{} bytes of a user's type", bytes.len()),
     };
-    format!("field {name} is {kind:?}, the record has {found}")
+    format!("field {name} is of the kind {}, the record has {found}", kind.described())
 }
 
 /// An FNV-1a hash of numbers and texts. It does not withstand deliberate collisions, but it is the same
@@ -517,7 +517,7 @@ mod tests {
         };
         assert_eq!(message(vec![]), "the record has 0 values, expected 2 (one per field)");
         let error = message(vec![OwnedValue::Int(4), OwnedValue::Int(5)]);
-        assert_eq!(error, "field b is Bytes, the record has an int");
+        assert_eq!(error, "field b is of the kind bytes, the record has an int");
     }
 
     #[test]

@@ -131,6 +131,8 @@ pub(in crate::source) fn check_equal(what: &'static str, parts: &[Stream]) -> Re
 }
 
 fn listed(fields: &[FieldSpec]) -> String {
-    let words = fields.iter().map(|FieldSpec { name, kind }| format!("{} {kind:?}", Escaped(name)));
+    let words = fields
+        .iter()
+        .map(|FieldSpec { name, kind }| format!("{}: {}", Escaped(name), kind.described()));
     format!("[{}]", words.collect::<Vec<_>>().join(", "))
 }

@@ -8,7 +8,7 @@ use crate::source::shards::Shards;
 
 /// The fields of the samples of tar shards, and the limits on what the shards may ask for.
 ///
-/// By default each extension of the first sample is a field.
+/// By default each extension of the first sample is a field, and each that it lacks and the next three samples all have.
 ///
 /// ```no_run
 /// use fuseloop::source::{As, Tar, TarOptions};

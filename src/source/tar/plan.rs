@@ -7,7 +7,7 @@
 use super::{TarError, TarOptions, error::MemberLocation};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
-use crate::source::columns::{ArrayRows, FieldColumn, FieldRequest};
+use crate::source::columns::{ArrayRows, As, FieldColumn, FieldRequest};
 use crate::source::shards::{Extents, ShardIndex, ShardMember, Shards};
 use crate::source::starts::Starts;
 use crate::source::{
@@ -178,7 +178,25 @@ fn numbers(index: &ShardIndex, columns: &[FieldColumn]) -> Vec<Vec<(u16, usize)>
     columns.iter().map(of_column).collect()
 }
 
-/// The declared fields, or those of the first sample.
+/// The number of samples after the first that are compared with it.
+pub(super) const OTHERS: usize = 3;
+
+/// Returns the extensions that become fields: those of the first of `samples`, and those that it lacks and all others have.
+/// Then the first sample is the damaged one. An image of another extension is no other field.
+pub(super) fn exts_of_fields<'a>(samples: &[Vec<&'a str>]) -> Vec<&'a str> {
+    let Some((first, others)) = samples.split_first() else { return vec![] };
+    let mut exts = first.clone();
+    let [second, rest @ ..] = others else { return exts };
+    let is_image = |ext: &str| As::of_extension(ext) == As::Image;
+    let has_other_image = first.iter().any(|ext| is_image(ext) && !second.contains(ext));
+    exts.extend(second.iter().filter(|ext| {
+        let is_in_all = !rest.is_empty() && rest.iter().all(|other| other.contains(ext));
+        is_in_all && !first.contains(ext) && !(has_other_image && is_image(ext))
+    }));
+    exts
+}
+
+/// The declared fields, or those of the first samples.
 fn columns(
     shards: &Shards,
     indexes: &[ShardIndex],
@@ -190,9 +208,12 @@ fn columns(
         return Err(refused(name, "declared twice".to_owned()));
     }
     let first = indexes.iter().find(|index| index.len() > 0);
-    let exts = first.into_iter().flat_map(|index| {
-        index.members(0).iter().map(|part| index.names()[usize::from(part.name)].as_str())
+    let samples: Vec<Vec<&str>> = first.map_or_else(Vec::new, |index| {
+        let name = |part: &ShardMember| index.names()[usize::from(part.name)].as_str();
+        let exts = |sample: usize| index.members(sample).iter().map(name).collect();
+        (0..index.len().min(1 + OTHERS)).map(exts).collect()
     });
+    let exts = exts_of_fields(&samples).into_iter();
     let column = |mut wanted: FieldRequest| {
         let name = wanted.name.clone();
         let Some((shard, part, ext)) = first_with(indexes, &wanted) else {
@@ -285,4 +306,23 @@ fn fingerprint(
         print.number(u64::from(digest));
     }
     Ok(print.value())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_extension_that_only_the_first_sample_lacks_is_a_field() {
+        let fields = |samples: &[&[&'static str]]| {
+            exts_of_fields(&samples.iter().map(|exts| exts.to_vec()).collect::<Vec<_>>()).join(" ")
+        };
+        assert_eq!(fields(&[&["jpg"], &["jpg", "cls"], &["jpg", "cls"]]), "jpg cls");
+        assert_eq!(fields(&[&["jpg"], &["jpg", "cls"]]), "jpg", "one other proves nothing");
+        assert_eq!(fields(&[&["jpg"], &["jpg", "txt"], &["jpg"]]), "jpg");
+        assert_eq!(fields(&[&["jpg"], &["png"], &["png"]]), "jpg");
+        assert_eq!(fields(&[&["jpg"], &["jpg", "seg.png"], &["jpg", "seg.png"]]), "jpg seg.png");
+        assert_eq!(fields(&[&["jpg", "cls"]]), "jpg cls");
+        assert_eq!(fields(&[]), "");
+    }
 }

@@ -1,10 +1,10 @@
 //! Turns the members of a shard into records.
 //!
-//! The fields are declared, or those of the first sample of all shards. An error in one sample becomes
+//! The fields are declared, or those of the first samples of all shards. An error in one sample becomes
 //! an item that returns the error when it is read, so the other samples are not affected.
 
-use super::error::MemberLocation;
-use super::plan::spec;
+use super::error::{LocatedDamage, MemberLocation};
+use super::plan::{OTHERS, exts_of_fields, spec};
 use super::walk::{FoundMember, FoundSample, SampleWalk};
 use super::{TarError, TarOptions};
 use crate::sample::{Limits, SampleId};
@@ -178,7 +178,7 @@ impl Source for FailedRecord {
     }
 }
 
-/// The declared fields, or those of the first sample.
+/// The declared fields, or those of the first samples.
 fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<FieldColumn>, TarError> {
     let refused =
         |field: &str, message: String| TarError::Field { field: field.to_owned(), message };
@@ -186,11 +186,13 @@ fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<FieldColumn>, Ta
         return Err(refused(name, "declared twice".to_owned()));
     }
     let limits = options.limits_of();
-    let (location, met) = first(shards, limits)?;
+    let (location, met) = first(shards, limits, if options.asks() { 0 } else { OTHERS })?;
     let column = |wanted: FieldRequest| {
         let name = wanted.name.clone();
-        let part = wanted.exts.iter().find_map(|(ext, inside)| {
-            Some((met.parts.iter().find(|part| part.ext == *ext)?, inside.clone()))
+        let part = met.iter().find_map(|sample| {
+            wanted.exts.iter().find_map(|(ext, inside)| {
+                Some((sample.parts.iter().find(|part| part.ext == *ext)?, inside.clone()))
+            })
         });
         let (bytes, inside) = match part {
             Some((part, inside)) => (part.bytes.as_deref().unwrap_or_default(), inside),
@@ -203,8 +205,11 @@ fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<FieldColumn>, Ta
         let column = wanted.column(inside.as_deref(), bytes, limits);
         column.map_err(|error| refused(&name, format!("{location}: the first sample: {error}")))
     };
-    let exts = met.parts.iter().map(|part| part.ext.as_str());
-    options.wanted(exts, shards)?.into_iter().map(column).collect()
+    let samples: Vec<Vec<&str>> = met
+        .iter()
+        .map(|sample| sample.parts.iter().map(|part| part.ext.as_str()).collect())
+        .collect();
+    options.wanted(exts_of_fields(&samples).into_iter(), shards)?.into_iter().map(column).collect()
 }
 
 /// The largest member of a compressed shard, in bytes.
@@ -212,15 +217,25 @@ fn longest(limits: &Limits) -> u64 {
     limits.max_unpacked_bytes.min(limits.max_sample_bytes)
 }
 
-/// Returns the first sample of all shards and its shard's location.
-fn first(shards: &Shards, limits: &Limits) -> Result<(String, FoundSample), TarError> {
+/// Returns the first sample of all shards and up to `others` after it, and their shard's location.
+fn first(
+    shards: &Shards,
+    limits: &Limits,
+    others: usize,
+) -> Result<(String, Vec<FoundSample>), TarError> {
     let most = limits.max_sample_bytes;
     for shard in shards.all() {
-        let walked = SampleWalk::new(shard, longest(limits))
-            .and_then(|mut walk| walk.sample(|_, size| size <= most));
-        if let Some(met) = walked.map_err(|found| found.of(&shard.location))? {
-            return Ok((shard.location.to_string(), met));
+        let failed = |found: LocatedDamage| found.of(&shard.location);
+        let mut walk = SampleWalk::new(shard, longest(limits)).map_err(failed)?;
+        let Some(met) = walk.sample(|_, size| size <= most).map_err(failed)? else { continue };
+        let mut samples = vec![met];
+        // Damage after the first sample is an error when it is read.
+        while samples.len() <= others
+            && let Ok(Some(met)) = walk.sample(|_, size| size <= most)
+        {
+            samples.push(met);
         }
+        return Ok((shard.location.to_string(), samples));
     }
     Err(TarError::NoSamples { shards: shards.name() })
 }

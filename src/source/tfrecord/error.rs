@@ -122,7 +122,7 @@ pub(crate) enum TfRecordCause {
         wanted: u64,
     },
     /// A feature that was written as an array differs from that of the first record.
-    #[error("feature {} is not {wanted}, as in the first record", Escaped(feature))]
+    #[error("feature {} is no {wanted}, as in the first record", Escaped(feature))]
     Other {
         /// The name of the feature.
         feature: String,

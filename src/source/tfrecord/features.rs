@@ -11,7 +11,8 @@
 //! | a list with a number of steps | each step as above    | NdArray `[steps]` or `[steps, len]`      |
 //! | a list of any length    | each step as above          | Bytes: the steps one after another       |
 //!
-//! If no features are requested, the first record determines the fields. The objects of TensorFlow's
+//! If no features are requested, the first record determines the fields, with the features that it lacks and all of the
+//! next ones have. The objects of TensorFlow's
 //! detection datasets become the fields that targets read: `detection.rs`. A marked feature (`marks.rs`)
 //! becomes the field that it was written from, with its type and shape. Of the others, a single value
 //! becomes an `Image` if it begins like an image file, else `Bytes`, `Int` or `Float`; several
@@ -69,7 +70,7 @@ pub enum Feature {
 }
 
 /// Lists the features to read and their types, like `features` of `tf.io.parse_example`. Without any,
-/// the features of the first record are read; a file that [`convert`](crate::write::convert()) wrote
+/// the features of the first record are read, and those that it lacks and the next three have; a file that [`convert`](crate::write::convert()) wrote
 /// then has the fields that it was written from, with their types and shapes, and one of TensorFlow's detection
 /// models the fields `bbox` (f32 `[N, 4]`: left, top, right and bottom edge in pixels), `category_id`, and others that
 /// targets read.
@@ -275,6 +276,38 @@ impl FeatureColumns {
     }
 }
 
+/// The number of records after the first that are compared with it.
+pub(super) const OTHERS: usize = 3;
+
+/// Returns the first record with the features that it lacks and all of `others` have with the same type, if these are
+/// several: the first record is the damaged one then.
+pub(super) fn completed(mut first: Example, others: &[Example]) -> Example {
+    let [second, rest @ ..] = others else { return first };
+    let Some(features) = second.context.as_ref().filter(|_| !rest.is_empty()) else { return first };
+    for (name, found) in &features.feature {
+        let kind = guess(found);
+        let of = |other: &Example| guess(other.context.as_ref()?.feature.get(name)?);
+        if kind.is_none() || rest.iter().any(|other| of(other) != kind) {
+            continue;
+        }
+        let context = first.context.get_or_insert_default();
+        if context.feature.get(name).is_none_or(is_empty) {
+            context.feature.insert(name.clone(), found.clone());
+        }
+    }
+    first
+}
+
+/// Returns whether a feature has no values.
+fn is_empty(found: &example::ExampleFeature) -> bool {
+    match &found.kind {
+        None => true,
+        Some(Kind::Bytes(list)) => list.value.is_empty(),
+        Some(Kind::Ints(list)) => list.value.is_empty(),
+        Some(Kind::Floats(list)) => list.value.is_empty(),
+    }
+}
+
 /// What the first record says of objects.
 struct FirstObjects<'a> {
     fields: Option<ObjectFields>,
@@ -369,13 +402,13 @@ fn as_written(
 ) -> Result<OwnedValue, TfRecordCause> {
     if let FieldKind::NdArray { dtype, .. } | FieldKind::TorchTensor { dtype, .. } = kind {
         if marks::marked(name, features).as_ref() != Some(kind) {
-            let (feature, wanted) = (name.to_owned(), format!("{kind:?}"));
+            let (feature, wanted) = (name.to_owned(), kind.described());
             return Err(TfRecordCause::Other { feature, wanted });
         }
         let list = features.remove(name).and_then(|found| found.kind);
         let elements = list.and_then(|list| marks::from_list(*dtype, list));
         let missing =
-            || TfRecordCause::Other { feature: name.to_owned(), wanted: format!("{kind:?}") };
+            || TfRecordCause::Other { feature: name.to_owned(), wanted: kind.described() };
         return elements.map(OwnedValue::NdArray).ok_or_else(missing);
     }
     let exact = features.get(&marks::exact_name(name)).and_then(marks::one_value);
@@ -447,10 +480,12 @@ fn field(
         (Feature::Image | Feature::Bytes | Feature::RaggedInts | Feature::RaggedFloats, _)
             if is_step =>
         {
-            let message = "steps must be Int, Float, Ints or Floats";
-            return Err(
-                format!("feature list {name:?} is declared as {feature:?}: {message}").into()
-            );
+            let message = "steps must be ints or floats, one or a fixed number";
+            return Err(format!(
+                "feature list {name:?} is declared as {}: {message}",
+                word(*feature)
+            )
+            .into());
         }
         (_, FeatureLookup::RaggedSteps) | (Feature::Bytes, _) => FieldKind::Bytes,
         (Feature::RaggedInts | Feature::RaggedFloats, _) => FieldKind::Bytes,
@@ -555,6 +590,18 @@ fn put(kind: &Kind, bytes: &mut Vec<u8>) -> usize {
             list.value.len()
         }
         Kind::Bytes(_) => 0,
+    }
+}
+
+/// Returns the name of a type that a feature list can't have.
+fn word(feature: Feature) -> &'static str {
+    match feature {
+        Feature::Image => "an image",
+        Feature::Bytes => "bytes",
+        Feature::RaggedInts => "ragged ints",
+        Feature::RaggedFloats => "ragged floats",
+        Feature::Int | Feature::Ints { .. } => "ints",
+        Feature::Float | Feature::Floats { .. } => "floats",
     }
 }
 

@@ -43,7 +43,7 @@ use super::{
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use example::Example;
-use features::FeatureColumns;
+use features::{FeatureColumns, OTHERS, completed};
 use prost::Message as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -155,8 +155,12 @@ impl TfRecords {
         let features = if options.asks() {
             FeatureColumns::asked(options)?
         } else {
+            let at = |located| example_at(&shards, located, &limits, &mut vec![]);
             let first = lies.locate(SampleId(0)).ok_or_else(|| no_records(&shards.name()))?;
-            FeatureColumns::of(&example_at(&shards, first, &limits, &mut vec![])?)?
+            let first = at(first)?;
+            // Damage of another record is an error when it is read.
+            let others = (1..=OTHERS as u64).filter_map(|n| at(lies.locate(SampleId(n))?).ok());
+            FeatureColumns::of(&completed(first, &others.collect::<Vec<_>>()))?
         };
         Ok(Self { shards, index: Arc::new(lies), features: Arc::new(features), limits })
     }

@@ -8,7 +8,7 @@
 //! GZIP and ZLIB are detected by a file's first bytes. For the shards that a rank reads, and their
 //! order, see `shards/shards_of_rank.rs`.
 
-use super::features::{FeatureColumns, TfOptions};
+use super::features::{FeatureColumns, OTHERS, TfOptions, completed};
 use super::frame::{self, Compression};
 use super::sequence::{Data, Sequence};
 use super::{TfRecordCause, TfRecordError, TfRecords, index, no_records, parse, record_location};
@@ -158,7 +158,15 @@ fn features_of(location: &Location, limits: Limits) -> Result<FeatureColumns, Bo
     let first = sequence.next()?.ok_or_else(|| no_records(&location.to_string()))?;
     let (record, at, data) = first;
     let example = parse(data?).map_err(frame::at(&shard, record, at))?;
-    FeatureColumns::of(&example)
+    let mut others = vec![];
+    // Damage of another record is an error when it is read.
+    while others.len() < OTHERS
+        && let Ok(Some((.., Ok(data)))) = sequence.next()
+        && let Ok(other) = parse(data)
+    {
+        others.push(other);
+    }
+    FeatureColumns::of(&completed(example, &others))
 }
 
 impl From<TfRecordStream> for Stream {

@@ -2,7 +2,7 @@
 
 use super::whole;
 use crate::common::jpegs::*;
-use fuseloop::internals::decode::{DecodeError, Decoder};
+use fuseloop::internals::decode::Decoder;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 
@@ -153,7 +153,7 @@ fn a_marker_that_an_index_passes_over_is_found() {
     changed[third + 8..third + 10].copy_from_slice(&[0xff, 0xd5]);
     let indexed = with(&changed, &lengths, 25);
     let refused = whole(&mut Decoder::default(), &indexed).unwrap_err();
-    assert_eq!(refused, DecodeError::Restarts { found: 25, expected: 24 });
+    assert!(refused.to_string().ends_with("is RST5, expected RST3"), "{refused}");
     // Elsewhere the image is unchanged.
     let part = Window { top: 20, left: 40, height: 30, width: 50 };
     let found = pixels(&mut Decoder::default(), &indexed, part).unwrap();

@@ -2,7 +2,7 @@
 
 use super::sources::{self, Kind, kinds};
 use super::{assert_recut, golden, goldens, index, interval, pixels, turbo, wide, window};
-use fuseloop::recut::{Recutter, Tile, Unchanged};
+use fuseloop::recut::{BitPlaneCodec, Recutter, Tile, Unchanged};
 use fuseloop::sample::Limits;
 use fuseloop_ops::author::Window;
 use jpeg_encoder::{ColorType, SamplingFactor};
@@ -155,6 +155,46 @@ fn two_components_in_one_scan_and_one_in_another_are_recut() {
     jpeg.extend([0xff, 0xd9]);
     let recut = Recutter::new(Tile::default(), Limits::SMALL).recut(&jpeg).unwrap();
     assert!(pixels(&recut).unwrap() == pixels(&sources::baseline(COLOR, size)).unwrap());
+}
+
+/// Removes the segments of Huffman tables before the first scan.
+fn without_tables(jpeg: &[u8]) -> Vec<u8> {
+    let (mut kept, mut at) = (jpeg[..2].to_vec(), 2);
+    while jpeg[at + 1] != 0xda {
+        let end = at + 2 + usize::from(u16::from_be_bytes([jpeg[at + 2], jpeg[at + 3]]));
+        if jpeg[at + 1] != 0xc4 {
+            kept.extend_from_slice(&jpeg[at..end]);
+        }
+        at = end;
+    }
+    kept.extend_from_slice(&jpeg[at..]);
+    kept
+}
+
+/// Frames of Motion-JPEG leave out the tables of T.81, annex K, which this encoder writes.
+#[test]
+fn a_frame_without_huffman_tables_has_those_of_the_standard() {
+    let mut recutter = Recutter::new(Tile::default(), Limits::SMALL);
+    let mut codec = BitPlaneCodec::new(Limits::SMALL);
+    for kind in kinds() {
+        for make in [sources::baseline, sources::restarting] {
+            let jpeg = encode_plainly(make(kind, wide(101, 45)));
+            let bare = without_tables(&jpeg);
+            let what = format!("{kind:?}");
+            assert!(bare.len() < jpeg.len(), "{what}");
+            assert!(pixels(&bare).unwrap() == pixels(&jpeg).unwrap(), "{what}");
+            assert!(recutter.recut(&bare).unwrap() == recutter.recut(&jpeg).unwrap(), "{what}");
+            if let Ok(planes) = codec.pack(&bare, Tile::default()) {
+                assert!(codec.unpack(&planes).unwrap() == bare, "{what}");
+            }
+        }
+    }
+}
+
+/// Codes an image with the tables of the standard.
+fn encode_plainly(jpeg: Vec<u8>) -> Vec<u8> {
+    libjpeg_turbo_rs::write_coefficients(&libjpeg_turbo_rs::read_coefficients(&jpeg).unwrap())
+        .unwrap()
 }
 
 #[test]

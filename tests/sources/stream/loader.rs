@@ -234,7 +234,10 @@ fn items_of_other_fields_are_refused() {
         let stream = Numbers { held, ..other.clone() }.stream();
         let loader = builder(&stream).build().unwrap();
         let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap().to_string();
-        assert!(error.contains("field label is Float, the record has an int"), "{error}");
+        assert!(
+            error.contains("field label is of the kind float, the record has an int"),
+            "{error}"
+        );
     }
 }
 

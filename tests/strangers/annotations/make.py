@@ -114,6 +114,12 @@ def damaged():
     for number, label in [(1, "0 0.5 0.5 0.5 0.5"), (2, "0 0.5 0.5 0.5 0.5\n0 0.5 0.5 30 20")]:
         picture.save(folder / f"images/{number}.png")
         (folder / f"labels/{number}.txt").write_text(label + "\n")
+    folder = HERE / "yolo-class-count"
+    for name in ["images", "labels"]:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    picture.resize((4, 3)).save(folder / "images/1.png")
+    (folder / "labels/1.txt").write_text("0 0.5 0.5 0.5 0.5\n")
+    (folder / "data.yaml").write_text("train: images\nnc: 3  # of which one has no name\nnames: [cat, dog]\n")
     folder = HERE / "yolo-bmp"
     for name in ["images", "labels"]:
         (folder / name).mkdir(parents=True, exist_ok=True)

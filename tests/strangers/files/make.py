@@ -166,6 +166,23 @@ def archives():
             subprocess.run(["tar", "-C", folder, *how, "-cf", at(f"sparse-{form}.tar"), "0.bin", "0.cls"], check=True)
 
 
+def later_labels():
+    """Shards whose first sample lacks the label that the others have."""
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w", format=tarfile.USTAR_FORMAT) as out:
+        members(out, 3)
+    whole = whole.getvalue()
+    # The first sample's label is its third and fourth block.
+    at("label-later.tar").write_bytes(whole[: 2 * 512] + whole[4 * 512 :])
+    out = b""
+    for number in range(3):
+        features = {"image/encoded": file_of(picture(6, 8, number), "PNG")}
+        if number > 0:
+            features["image/class/label"] = [number]
+        out += record(features)
+    at("label-later.tfrecord").write_bytes(out)
+
+
 # Names
 
 
@@ -231,6 +248,7 @@ def main():
     imagenet()
     tiff()
     archives()
+    later_labels()
     names()
     voc()
     coco()

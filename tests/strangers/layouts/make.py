@@ -42,6 +42,13 @@ put("masks-png/images/1.jpg", encoded(40, "JPEG"))
 put("masks-png/masks_png/1.png", encoded(50, "PNG"))
 put("pets/images/1.jpg", encoded(60, "JPEG"))
 put("pets/annotations/trimaps/1.png", encoded(70, "PNG"))
+# Folders in class folders: those of a split, those that may be the classes, and those that hold the images of a class.
+for number, path in enumerate(("train/cat/1.jpg", "train/dog/2.jpg", "cat/3.jpg", "dog/4.jpg")):
+    put(f"split-beside/{path}", encoded(10 * number, "JPEG"))
+for number, path in enumerate(("animal/cat/1.jpg", "animal/2.jpg", "thing/car/3.jpg")):
+    put(f"inner/{path}", encoded(20 * number, "JPEG"))
+for number, path in enumerate(("n01443537/images/1.jpg", "n01629819/images/2.jpg", "train/3.jpg")):
+    put(f"inner-images/{path}", encoded(30 * number, "JPEG"))
 # What lies next to the folders of YOLO and of Pascal VOC.
 put("yolo/data.yaml", b"train: images/train\nval: images/val\nnames: [cat, dog]\n")
 put("voc/1.xml", b"<annotation><filename>1.jpg</filename></annotation>\n")

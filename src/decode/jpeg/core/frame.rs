@@ -7,11 +7,13 @@
 //! ffda           all components, in the frame's order, all 64 coefficients
 //! ```
 //!
-//! Their colours are gray or YCbCr. Any other sequential file is decoded by [`sequential`](super::sequential). A damaged
+//! Tables that no segment defines are the standard's ([`standard_tables`](super::super::standard_tables)). The colours are
+//! gray or YCbCr. Any other sequential file is decoded by [`sequential`](super::sequential). A damaged
 //! one is left to the other decoder, whose verdict counts.
 
 use super::super::colours::Colours;
 use super::super::headers::{APP1, DHT, DQT, DRI, Headers, SOS, Segments};
+use super::super::standard_tables::standard_table;
 use super::entropy::Codes;
 use super::huffman::{CodeTable, TableKind};
 use fuseloop_kernels::POSITIONS;
@@ -79,6 +81,9 @@ impl Tables {
     pub(super) fn read(&mut self, bytes: &[u8], headers: &Headers) -> Option<FrameComponents> {
         let frame = self.read_steps(bytes, headers)?;
         self.define()?;
+        for component in frame.channels() {
+            self.complete([component.dc, component.ac])?;
+        }
         (0..frame.count).try_for_each(|channel| frame.codes(channel, self).map(|_| ()))?;
         Some(frame)
     }
@@ -128,6 +133,20 @@ impl Tables {
         self.dc = [const { None }; 4];
         self.ac = [const { None }; 4];
         self.steps = [None; 4];
+    }
+
+    /// Builds the standard tables for those of a DC and an AC number that are not defined.
+    pub(super) fn complete(&mut self, [dc, ac]: [usize; 2]) -> Option<()> {
+        let is_missing =
+            |table: Option<&Option<Box<CodeTable>>>| table.is_some_and(Option::is_none);
+        for (class, number, is_missing) in
+            [(0, dc, is_missing(self.dc.get(dc))), (1, ac, is_missing(self.ac.get(ac)))]
+        {
+            if let Some(table) = standard_table(class, number).filter(|_| is_missing) {
+                self.define_all(table)?;
+            }
+        }
+        Some(())
     }
 
     /// Returns the codes of a DC and an AC table.

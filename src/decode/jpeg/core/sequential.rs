@@ -7,7 +7,7 @@
 //! A scan of several components has their blocks MCU by MCU, those that fill up MCUs with them; a scan of one component
 //! has its own blocks only, row by row, and a restart interval counts them (T.81, A.2). Each component has one scan, so
 //! a block is transformed when it is read, and no coefficients are stored. All columns are decoded, and the rows down to
-//! the window's last. The tables of a scan are those defined before it (B.2.4).
+//! the window's last. The tables of a scan are those defined before it (B.2.4), or the standard's.
 
 use super::super::colours::Colours;
 use super::super::headers::{
@@ -144,11 +144,17 @@ impl SequentialDecoder {
     ) -> Result<(), DecodeError> {
         let Self { tables, planes, restarts, segment, .. } = self;
         let missing = |what| DecodeError::Header { what, at };
+        let numbers = |codes: &u8| [codes >> 4, codes & 15].map(usize::from);
+        for codes in scan.tables.iter() {
+            let completed = tables.complete(numbers(codes));
+            completed.ok_or_else(|| missing("impossible Huffman tables"))?;
+        }
+        let tables = &*tables;
         let is_alone = components.len() == 1;
         let (mut blocks, mut layouts) = (vec![], vec![]);
         for (&component, codes) in components.iter().zip(scan.tables.iter()) {
             let layout = PlaneLayout::of(headers, &headers.components[component]);
-            let codes = tables.codes([codes >> 4, codes & 15].map(usize::from));
+            let codes = tables.codes(numbers(codes));
             let codes = codes.ok_or_else(|| missing("a scan without its Huffman table"))?;
             let steps = tables.steps(layout.table);
             let steps = steps.ok_or_else(|| missing("a scan without its quantization table"))?;
