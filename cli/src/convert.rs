@@ -85,9 +85,9 @@ pub(super) struct Args {
     /// MPI or Slurm set. All ranks together write the same shards as one process, and each needs --shards.
     #[arg(long, value_name = "K/N", value_parser = ranks, requires = "shards")]
     ranks: Option<Ranks>,
-    /// Overwrite existing output, including shards with other numbers
+    /// Replace existing outputs, including shards with other numbers
     #[arg(long)]
-    force: bool,
+    overwrite: bool,
     #[command(flatten)]
     folder: InFolder,
 }
@@ -107,7 +107,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         threads: args.threads,
         damaged: args.damaged.into(),
         ranks: args.ranks,
-        overwrite: args.force,
+        overwrite: args.overwrite,
         progress: bar.progress(),
         ..ConvertOptions::default()
     };

@@ -28,9 +28,9 @@ struct How {
     /// How to handle unreadable samples
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
-    /// Overwrite existing output
+    /// Replace existing outputs
     #[arg(long)]
-    force: bool,
+    overwrite: bool,
 }
 
 impl How {
@@ -39,16 +39,9 @@ impl How {
             threads: self.threads,
             damaged: self.damaged.into(),
             progress: bar.progress(),
+            overwrite: self.overwrite,
             ..WriteOptions::default()
         }
-    }
-
-    /// Checks that a file may be written to `out`.
-    fn check(&self, out: &Path) -> Result<(), Problem> {
-        if !self.force && fs::symlink_metadata(out).is_ok() {
-            return Err(Problem::Exists { path: out.to_owned() });
-        }
-        Ok(())
     }
 }
 
@@ -58,7 +51,7 @@ impl How {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop concat a.beton b.beton both.beton
-  fuseloop concat part-*.beton whole.beton --force")]
+  fuseloop concat part-*.beton whole.beton --overwrite")]
 pub(super) struct ConcatArgs {
     /// Input .beton files, followed by the output file
     #[arg(required = true, num_args = 2.., value_name = "FILE")]
@@ -119,7 +112,6 @@ pub(super) struct SubsetArgs {
 
 pub(super) fn concat(args: &ConcatArgs) -> Result<(), Problem> {
     let Some((out, files)) = args.files.split_last() else { return Ok(()) };
-    args.how.check(out)?;
     let bar = WriteBar::new("samples");
     let report = concat_beton(files, out, &args.how.options(&bar))?;
     drop(bar);
@@ -135,14 +127,13 @@ pub(super) fn split(args: &SplitArgs) -> Result<(), Problem> {
     });
     let bar = WriteBar::new("samples");
     let options = args.how.options(&bar);
-    let parts = split_beton(&args.src, &split, template, args.how.force, &options)?;
+    let parts = split_beton(&args.src, &split, template, &options)?;
     drop(bar);
     let text: String = parts.iter().map(|(path, report)| summary(path, report)).collect();
     say(&text)
 }
 
 pub(super) fn subset(args: &SubsetArgs) -> Result<(), Problem> {
-    args.how.check(&args.out)?;
     let samples = match (&args.indices, args.every) {
         (Some(text), _) => {
             output::refuse_input(&args.out, &args.src, [PathBuf::from(text)])?;

@@ -126,7 +126,7 @@ impl Problem {
             Self::Plan(error) => plan_help(error),
             Self::Op(error) => op_help(&error.cause),
             Self::Refused { help, .. } => Some(*help),
-            Self::Exists { .. } => Some("`--force` overwrites it"),
+            Self::Exists { .. } => Some(OVERWRITE),
             Self::NotEmpty { .. } => Some("choose a new or empty folder"),
             Self::NoImages { .. } => Some(
                 "`fuseloop info FILE` lists the fields; a pipeline file can give ops to arrays of bytes",
@@ -157,6 +157,8 @@ fn damage(samples: u64) -> String {
         n => format!("{} samples are damaged", count(n)),
     }
 }
+
+const OVERWRITE: &str = "`--overwrite` replaces it";
 
 const WRITE: &str = "`fuseloop write FOLDER OUT.beton` converts a folder of JPEGs";
 
@@ -319,9 +321,8 @@ fn convert_help(error: &ConvertCause) -> Option<&'static str> {
         }
         ConvertCause::Write(error) => write_help(error),
         ConvertCause::Source(error) => source_help(error),
-        ConvertCause::Exists { .. } => Some("`--force` overwrites it"),
         ConvertCause::Journal { .. } => {
-            Some("rerun that conversion to resume it, or start over with `--force`")
+            Some("rerun that conversion to resume it, or start over with `--overwrite`")
         }
         ConvertCause::Same { .. } | ConvertCause::Inside { .. } => {
             Some("inputs are never modified")
@@ -332,6 +333,7 @@ fn convert_help(error: &ConvertCause) -> Option<&'static str> {
 
 fn target_help(error: &TargetError) -> Option<&'static str> {
     match error {
+        TargetError::Exists { .. } => Some(OVERWRITE),
         TargetError::Busy { .. } => Some("wait for that process, or end it"),
         TargetError::Directory { .. } => Some("name a file in it, such as `train.beton`"),
         TargetError::ReadOnly { .. } => Some("remove it, or choose another name"),
@@ -352,8 +354,7 @@ fn recut_help(error: &RecutCause) -> Option<&'static str> {
         RecutCause::Write(error) => write_help(error),
         RecutCause::List(ListError::Io { source, .. }) => read_help(source),
         RecutCause::Same { .. } | RecutCause::Inside { .. } => Some("inputs are never modified"),
-        RecutCause::Exists { .. } => Some("`--force` overwrites it"),
-        RecutCause::NotEmpty { .. } => Some("`--force` overwrites files of the same names"),
+        RecutCause::NotEmpty { .. } => Some("`--overwrite` replaces files of the same names"),
         RecutCause::NotAFolder { .. } => {
             Some("choose a folder for the copy; a missing folder is created")
         }

@@ -50,9 +50,9 @@ pub(super) struct Args {
     /// How to handle unreadable files or samples. Undecodable JPEGs are copied.
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
-    /// Overwrite an existing file, or files in a non-empty folder
+    /// Replace an existing file, or files in a non-empty folder
     #[arg(long)]
-    force: bool,
+    overwrite: bool,
     #[command(flatten)]
     in_folder: OnLinks,
 }
@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         damaged: args.damaged.into(),
         progress: bar.progress(),
         links: args.in_folder.links(),
-        overwrite: args.force,
+        overwrite: args.overwrite,
         ..RecutOptions::default()
     };
     let start = Instant::now();

@@ -23,7 +23,7 @@ use std::time::Instant;
 pub(super) struct Args {
     /// Input .beton file
     src: PathBuf,
-    /// Output .beton file. An existing file is replaced.
+    /// Output .beton file
     #[arg(value_parser = output::local())]
     dst: PathBuf,
     /// Number of threads [default: one per core]. Does not affect the output.
@@ -32,6 +32,9 @@ pub(super) struct Args {
     /// How to handle unreadable samples
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
+    /// Replace an existing output
+    #[arg(long)]
+    overwrite: bool,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
@@ -40,6 +43,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         threads: args.threads,
         damaged: args.damaged.into(),
         progress: bar.progress(),
+        overwrite: args.overwrite,
         ..UnpackOptions::default()
     };
     let start = Instant::now();

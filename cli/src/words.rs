@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 /// Texts of messages, and what stands for them here. Longer ones come first.
-const NAMES: [(&str, &str); 45] = [
+const NAMES: [(&str, &str); 47] = [
+    (": choose a different output, or set `overwrite: true`", ""),
+    (": choose a new folder, or set `overwrite: true`, which replaces files of the same names", ""),
     (
         "`to_size((height, width))`, in a pipeline file `to_size = [height, width]`",
         "`to_size = [height, width]` in the pipeline file",

@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Args {
     /// Folder of images, or a .csv or .tsv file of `path,label` lines
     folder: PathBuf,
-    /// Output file. Written atomically; an existing file is replaced.
+    /// Output file. Written atomically.
     #[arg(value_parser = output::local())]
     out: PathBuf,
     #[command(flatten)]
@@ -48,6 +48,9 @@ pub(super) struct Args {
     /// How to handle unreadable images
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
+    /// Replace an existing output
+    #[arg(long)]
+    overwrite: bool,
     #[command(flatten)]
     in_folder: InFolder,
 }
@@ -79,6 +82,7 @@ impl Args {
             links: self.in_folder.links(),
             folder: self.in_folder.options()?,
             image: self.stored.options()?,
+            overwrite: self.overwrite,
             ..WriteOptions::default()
         })
     }

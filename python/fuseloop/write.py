@@ -330,6 +330,7 @@ def _report(kind: type[Any], found: dict[str, Any]) -> Any:
 
 
 def _options(
+    overwrite: bool,
     threads: int | None = None,
     on_damaged: OnDamaged = "fail",
     image: Image | None = None,
@@ -338,6 +339,7 @@ def _options(
     links: str | None = None,
 ) -> dict[str, Any]:
     options: dict[str, Any] = {
+        "overwrite": bool(overwrite),
         "threads": None if threads is None else _whole("threads", threads, 1),
         "on_damaged": on_damaged,
         "links": links,
@@ -364,8 +366,8 @@ def _local(out: _PathLike) -> str:
 def _free(out: _PathLike, overwrite: bool) -> str:
     """Returns the path to write to, which is a path of this machine."""
     path = _local(out)
-    if not overwrite and os.path.lexists(path):
-        error = OutputExistsError(f"{path} exists already: give another name, or overwrite=True")
+    if not overwrite and os.path.isfile(path):
+        error = OutputExistsError(f'"{path}" already exists: choose a different output, or set `overwrite=True`')
         error.path = path
         raise error
     return path
@@ -446,7 +448,7 @@ def write(
         progress: ``"auto"`` shows a bar of tqdm, if that is installed and stderr is a terminal. A function gets the
             number of samples that are done, and of all or None.
         start_method: How processes are started; by default ``"forkserver"``, or ``"spawn"`` where there is none.
-        overwrite: Replaces a file that exists.
+        overwrite: Replaces an existing file.
     """
     if isinstance(samples, (str, os.PathLike)):
         report = folder(
@@ -470,7 +472,7 @@ def write(
     workers = _whole("workers", workers)
     if on_damaged not in ("fail", "skip"):
         raise ConfigError(f"on_damaged is {on_damaged!r}, expected 'fail' or 'skip'")
-    options = _options(threads, on_damaged, image, images, page_size)
+    options = _options(overwrite, threads, on_damaged, image, images, page_size)
     path = _free(out, overwrite)
     skip = on_damaged == "skip"
     samples, fields, classes = _adapted(samples, fields)
@@ -691,7 +693,7 @@ def folder(
     are written next to the file. ``links`` says which symbolic links are followed: all, those within the folder, none.
     The other arguments are those of :func:`write`.
     """
-    options = _options(threads, on_damaged, image, images, page_size, links)
+    options = _options(overwrite, threads, on_damaged, image, images, page_size, links)
     path = _free(out, overwrite)
     with _Shown(progress) as shown:
         return _report(FolderReport, _fuseloop.write_folder(os.fspath(dir), path, options, shown))
@@ -733,17 +735,16 @@ def convert(
         threads: Number of threads; by default one per core.
         on_damaged: ``"skip"`` leaves samples out that can't be read.
         progress: See :func:`write`.
-        overwrite: Overwrites existing output.
+        overwrite: Replaces existing outputs.
     """
     path = _local(dst)
-    options = _options(threads, on_damaged, image, None, page_size)
+    options = _options(overwrite, threads, on_damaged, image, None, page_size)
     options |= {
         "max_samples": None if max_samples is None else _whole("max_samples", max_samples, 1),
         "max_bytes": None if max_bytes is None else _bytes("max_bytes", max_bytes),
         "shards": None if shards is None else _whole("shards", shards, 1),
         "ranks": _ranks(ranks),
         "rename": list((rename or {}).items()),
-        "overwrite": bool(overwrite),
     }
     dataset = source if isinstance(source, Dataset) else Dataset.open(source)
     with _Shown(progress) as shown:
@@ -766,8 +767,8 @@ def recut(
     changes. With ``bit_planes``, JPEGs of a ``.beton`` file are stored as bit planes instead (see :class:`Image`); a
     folder is refused. A file that exists, or a folder that is not empty, is refused too; with ``overwrite``, the file,
     or files of the same names in the folder, are replaced."""
-    options = _options(threads, on_damaged, links=links)
-    options |= {"bit_planes": bool(bit_planes), "overwrite": bool(overwrite)}
+    options = _options(overwrite, threads, on_damaged, links=links)
+    options |= {"bit_planes": bool(bit_planes)}
     is_folder = os.path.isdir(src)
     path = _local(out) if is_folder else _free(out, overwrite)
     with _Shown(progress, "files" if is_folder else "samples") as shown:
@@ -787,7 +788,7 @@ def unpack(
     """Copies a ``.beton`` file and restores the JPEGs that are stored as bit planes, byte for byte."""
     path = _free(out, overwrite)
     with _Shown(progress) as shown:
-        found = _fuseloop.unpack(os.fspath(src), path, _options(threads, on_damaged), shown)
+        found = _fuseloop.unpack(os.fspath(src), path, _options(overwrite, threads, on_damaged), shown)
     return _report(WriteReport, found)
 
 
@@ -805,7 +806,7 @@ def concat(
     names = [os.fspath(part) for part in ([parts] if isinstance(parts, (str, os.PathLike)) else parts)]
     path = _free(out, overwrite)
     with _Shown(progress) as shown:
-        return _report(WriteReport, _fuseloop.concat(names, path, _options(threads, on_damaged), shown))
+        return _report(WriteReport, _fuseloop.concat(names, path, _options(overwrite, threads, on_damaged), shown))
 
 
 def split(
@@ -827,9 +828,9 @@ def split(
         threads: The number of threads.
         on_damaged: ``"skip"`` leaves samples out that can't be read.
         progress: See :func:`write`.
-        overwrite: Replaces files that exist.
+        overwrite: Replaces existing files.
     """
-    options = {**_options(threads, on_damaged), "overwrite": bool(overwrite)}
+    options = _options(overwrite, threads, on_damaged)
     name = os.fspath(src)
     if template is None:
         stem, extension = os.path.splitext(name)
@@ -857,7 +858,7 @@ def subset(
     path = _free(out, overwrite)
     samples = [_whole("indices", index) for index in indices]
     with _Shown(progress) as shown:
-        found = _fuseloop.subset(os.fspath(src), samples, path, _options(threads, on_damaged), shown)
+        found = _fuseloop.subset(os.fspath(src), samples, path, _options(overwrite, threads, on_damaged), shown)
     return _report(WriteReport, found)
 
 

@@ -350,6 +350,7 @@ fn write_options(options: &Bound<'_, PyDict>, call: &Call) -> PyResult<WriteOpti
         progress: call.done.counter(),
         cancel: call.cancel.clone(),
         links: links(options.py(), get::<String>(options, "links")?.as_deref())?,
+        overwrite: flag(options, "overwrite")?,
         ..WriteOptions::default()
     };
     if let Some(size) = get(options, "page_size")? {
@@ -481,7 +482,7 @@ pub(crate) fn convert<'py>(
             Some(given) => settings::ranks(&given)?,
             None => None,
         },
-        overwrite: flag(options, "overwrite")?,
+        overwrite: written.overwrite,
         progress: written.progress,
         cancel: written.cancel,
     };
@@ -571,6 +572,7 @@ pub(crate) fn unpack<'py>(
         damaged: damaged(options)?,
         progress: call.done.counter(),
         cancel: call.cancel.clone(),
+        overwrite: flag(options, "overwrite")?,
         ..UnpackOptions::default()
     };
     let work = move || write::unpack_beton(src, out, &options);
@@ -604,10 +606,9 @@ pub(crate) fn split<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Vec<(PathBuf, Bound<'py, PyDict>)>> {
     let call = Call::new();
-    let overwrite = flag(options, "overwrite")?;
     let options = write_options(options, &call)?;
     let how = parts.map_or(Split::At(shares), Split::Parts);
-    let work = move || split_beton(src, &how, template, overwrite, &options);
+    let work = move || split_beton(src, &how, template, &options);
     let reports = call.run(py, progress, work)?;
     reports.into_iter().map(|(path, report)| Ok((path, written(py, &report)?))).collect()
 }

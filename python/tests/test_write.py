@@ -459,7 +459,7 @@ def test_convert_recut_index(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(fl.errors.OutputExistsError, match="copy.* is not empty"):
         recut(photos, tmp_path / "copy", progress=None)
     assert recut(photos, tmp_path / "copy", progress=None, overwrite=True).copied == 24
-    with pytest.raises(fl.errors.OutputExistsError, match="tiled.beton exists already"):
+    with pytest.raises(fl.errors.OutputExistsError, match="tiled.beton\" already exists.*`overwrite=True`"):
         recut(tmp_path / "x.beton", tmp_path / "tiled.beton", 16, progress=None)
     recut(tmp_path / "x.beton", tmp_path / "tiled.beton", 16, progress=None, overwrite=True)
     assert index(tmp_path / "copy", progress=None).samples == 24

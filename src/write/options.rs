@@ -78,10 +78,12 @@ pub struct WriteOptions {
     pub links: Links,
     /// Where the labels of a folder come from, and what the columns of a table are. Links are treated as `links` says.
     pub folder: FolderOptions,
+    /// Replaces an existing file. Without it, an existing file is an error, before anything is read.
+    pub overwrite: bool,
 }
 
 impl Default for WriteOptions {
-    /// Pages of 8 MiB that grow with the samples, one thread per core, and JPEGs stored unchanged.
+    /// Pages of 8 MiB that grow with the samples, one thread per core, JPEGs stored unchanged, and nothing overwritten.
     fn default() -> Self {
         Self {
             page_size: None,
@@ -94,6 +96,7 @@ impl Default for WriteOptions {
             limits: Limits::DEFAULT,
             links: Links::default(),
             folder: FolderOptions::default(),
+            overwrite: false,
         }
     }
 }
@@ -214,7 +217,7 @@ pub struct RecutOptions {
 }
 
 impl Default for RecutOptions {
-    /// Tiles of 32 pixels, one thread per core.
+    /// Tiles of 32 pixels, one thread per core, and nothing overwritten.
     fn default() -> Self {
         Self {
             tile: Tile::default(),

@@ -30,7 +30,7 @@ fn row(sample: u64) -> Row {
 
 fn options(threads: usize) -> WriteOptions {
     let threads = NonZeroUsize::new(threads);
-    WriteOptions { page_size: Some(4096), threads, ..WriteOptions::default() }
+    WriteOptions { page_size: Some(4096), threads, overwrite: true, ..WriteOptions::default() }
 }
 
 /// The number of the writer's threads that are alive.

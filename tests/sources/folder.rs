@@ -78,10 +78,13 @@ fn a_folder_of_pngs_is_written_decoded() {
         assert!(image.bytes == pixels, "{sample}");
     }
     let raw = std::fs::read(&out).unwrap();
-    write_folder(dir.path(), &out, &WriteOptions::default()).unwrap();
+    let error = write_folder(dir.path(), &out, &WriteOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), fuseloop::ErrorKind::AlreadyExists, "{error}");
+    let replacing = WriteOptions { overwrite: true, ..WriteOptions::default() };
+    write_folder(dir.path(), &out, &replacing).unwrap();
     assert!(std::fs::read(&out).unwrap() == raw);
     let image = ImageOptions { mode: WriteMode::Jpg, ..ImageOptions::default() };
-    write_folder(dir.path(), &out, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
+    write_folder(dir.path(), &out, &WriteOptions { image, ..replacing }).unwrap();
     let beton = Beton::open(&out, &OpenOptions::default()).unwrap();
     let Value::Image(image) = beton.value(SampleId(0), 0, &mut buffer).unwrap() else { panic!() };
     assert_eq!((image.mode, &image.bytes[..2]), (ImageMode::Jpeg, &[0xff, 0xd8][..]));

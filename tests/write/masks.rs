@@ -177,7 +177,7 @@ fn a_dataset_knows_what_was_written_as_a_mask() {
     let rows = || (0..3).map(|sample| row(sample).to_vec());
     let of_mask = ImageOptions { mode: WriteMode::Mask, ..ImageOptions::default() };
     let images = [("mask".to_owned(), of_mask.clone())].into();
-    let masks = WriteOptions { images, ..WriteOptions::default() };
+    let masks = WriteOptions { images, overwrite: true, ..WriteOptions::default() };
     let read = |path: &Path| {
         let batch = Loader::open(path).unwrap().batch_size(3).build().unwrap();
         let batch = batch.epoch(0).unwrap().next().unwrap().unwrap();
@@ -194,7 +194,8 @@ fn a_dataset_knows_what_was_written_as_a_mask() {
         .pipeline("image", ops![RandomHorizontalFlip::new(0.5).unwrap()]);
     assert!(error.build().unwrap_err().to_string().contains("declare it in `targets`"));
     // The file that replaces it has no masks.
-    write_iter(rows(), &fields, &path, &WriteOptions::default()).unwrap();
+    let colours = WriteOptions { overwrite: true, ..WriteOptions::default() };
+    write_iter(rows(), &fields, &path, &colours).unwrap();
     assert_eq!(read(&path).0, 3);
 
     // A dataset of masks alone, which a conversion was told of.

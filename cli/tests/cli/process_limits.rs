@@ -166,7 +166,7 @@ fn an_image_without_memory_is_not_skipped_when_it_is_written() {
         assert_eq!(command(dir.path(), "true", &args).0, Some(0));
     }
     // A JPEG whose coefficients find no memory is not left as it is.
-    let recut = ["recut", "folder", "recut", "--force", "--damaged", "skip", "-j", "1"];
+    let recut = ["recut", "folder", "recut", "--overwrite", "--damaged", "skip", "-j", "1"];
     let write = ["write", "folder", "y.beton", "--tile", "32", "--damaged", "skip", "-j", "1"];
     for args in [&recut[..], &write] {
         let (code, said) = command(dir.path(), "ulimit -v 196608", args);

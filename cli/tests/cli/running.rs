@@ -350,9 +350,9 @@ fn a_dump_overwrites_only_by_force() {
     fs::write(&label, "mine").unwrap();
     let (code, errors) = refused(dir.path(), &dump);
     assert_eq!(code, 1);
-    assert!(errors.contains("label_0000.npy already exists\nhelp: `--force`"), "{errors}");
+    assert!(errors.contains("label_0000.npy already exists\nhelp: `--overwrite`"), "{errors}");
     assert_eq!(fs::read(&label).unwrap(), b"mine");
     assert!(!dir.path().join("dump/image_0000.npy").exists(), "nothing was written before");
-    stdout_of(dir.path(), &[&dump[..], &["--force"]].concat());
+    stdout_of(dir.path(), &[&dump[..], &["--overwrite"]].concat());
     assert_eq!(npy(&label).1, "6, ");
 }

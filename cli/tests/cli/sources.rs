@@ -512,7 +512,8 @@ fn beton_of(path: &Path, labels: &[i64]) {
         let image = ImageInput::JpegBytes(numbered(k));
         vec![FieldValue::Image(image), FieldValue::Int(label)]
     });
-    write_iter(rows, &fields, path, &WriteOptions::default()).unwrap();
+    let options = WriteOptions { overwrite: true, ..WriteOptions::default() };
+    write_iter(rows, &fields, path, &options).unwrap();
 }
 
 #[test]

@@ -137,6 +137,8 @@ impl DatasetConversion<'_> {
             cancel: options.cancel.clone(),
             image: options.image.clone(),
             images: fields.map(|(field, image)| (field.name.clone(), image.clone())).collect(),
+            // What exists was checked before the conversion began.
+            overwrite: true,
             ..WriteOptions::default()
         }
     }

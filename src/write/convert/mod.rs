@@ -40,7 +40,7 @@ pub use origin::real_path;
 pub use report::ConvertReport;
 
 use super::WriteCause;
-use super::atomic_file::check_local;
+use super::atomic_file::{TargetError, check_local};
 use super::beside::Beside;
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, masks, thread_count};
@@ -380,7 +380,7 @@ impl<'a> DatasetConversion<'a> {
         if journal.is_new() {
             if let Some(found) = if is_asked { None } else { taken().transpose() } {
                 journal.forget();
-                return Err(found.map_or_else(|error| error, |path| ConvertCause::Exists { path }));
+                return Err(found.map_or_else(|error| error, |path| TargetError::Exists { path }.into()));
             }
             journal.begin(print)?;
         }

@@ -107,7 +107,11 @@ fn a_file_is_unpacked_to_the_bytes_of_the_file_of_jpegs() {
     let report = recut_beton(&planes, &back, &options).unwrap();
     assert_eq!((report.recut, read(&back) == read(&planes)), (0, true), "bit planes are copied");
 
-    unpack_beton(&planes, &back, &UnpackOptions::default()).unwrap();
+    let error = unpack_beton(&planes, &back, &UnpackOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), fuseloop::ErrorKind::AlreadyExists);
+    assert!(error.to_string().contains("set `overwrite: true`"), "{error}");
+    let overwriting = UnpackOptions { overwrite: true, ..UnpackOptions::default() };
+    unpack_beton(&planes, &back, &overwriting).unwrap();
     assert!(read(&back) == read(&plain));
     let source = open_dataset(&planes);
     let options = ConvertOptions { page_size: Some(1 << 20), ..ConvertOptions::default() };

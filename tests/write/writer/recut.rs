@@ -468,7 +468,8 @@ fn nothing_that_exists_is_replaced_unless_it_is_asked_for() {
     write_folder(&src, &beton, &WriteOptions::default()).unwrap();
     fs::write(&copy, "mine").unwrap();
     let error = recut_beton(&beton, &copy, &RecutOptions::default()).unwrap_err();
-    assert!(matches!(error.cause(), Some(RecutCause::Exists { .. })), "{error}");
+    assert_eq!(error.kind(), fuseloop::ErrorKind::AlreadyExists);
+    assert!(error.to_string().contains("set `overwrite: true`"), "{error}");
     assert_eq!(fs::read(&copy).unwrap(), b"mine");
     recut_beton(&beton, &copy, &overwriting).unwrap();
     assert!(fs::read(&copy).unwrap() != b"mine");
