@@ -240,6 +240,7 @@ _IN_PYTHON = {
     "set `quotes` to": "call fuseloop.sources.table(path, quotes=True) to",
     "`, `ConvertOptions::rename`": "` of the command, `rename=`",
     "`drop_last(false)`": "`drop_last=False`",
+    "`on_damaged` set to skip": "`on_damaged='skip'`",
     "`overwrite: true`": "`overwrite=True`",
     "list features in `TfOptions`": "name them by `features=` of `fuseloop.sources.tfrecord`",
 }

@@ -66,15 +66,15 @@ class Image:
     """How images are stored.
 
     Args:
-        mode: ``"lossless"`` keeps JPEG files byte for byte and stores other images as pixels; ``"raw"`` stores pixels;
+        write_mode: ``"lossless"`` keeps JPEG files byte for byte and stores other images as pixels; ``"raw"`` stores pixels;
             ``"mask"`` class numbers of masks, which must be neither JPEGs nor lossy WebPs; ``"jpg"`` JPEGs;
-            ``"smart"`` JPEGs if the pixels take more than ``threshold`` bytes; ``"proportion"`` JPEGs with a
-            ``probability``.
+            ``"smart"`` JPEGs if the pixels take more than ``smart_threshold`` bytes; ``"proportion"`` JPEGs with
+            a probability of ``compress_probability``.
         max_resolution: Images with a longer side are scaled down to it.
-        quality: Encodes all JPEGs with this quality, from 1 to 100. By default JPEG files stay unchanged, and other
+        jpeg_quality: Encodes all JPEGs with this quality, from 1 to 100. By default JPEG files stay unchanged, and other
             images are encoded with 90.
-        threshold: The limit of ``"smart"``, in bytes.
-        probability: The share of ``"proportion"``, from 0 to 1.
+        smart_threshold: The limit of ``"smart"``, in bytes.
+        compress_probability: The share of ``"proportion"``, from 0 to 1.
         tile: Re-cuts JPEGs without loss, so that crops decode in less time: every N pixels, such as 32, or
             ``"row"``.
         bit_planes: Stores JPEGs as bit planes, from which crops decode in half the time of re-cut JPEGs, in tiles of
@@ -83,11 +83,11 @@ class Image:
         seed: Selects the images of ``"proportion"``.
     """
 
-    mode: Literal["lossless", "raw", "mask", "jpg", "smart", "proportion"] = "lossless"
+    write_mode: Literal["lossless", "raw", "mask", "jpg", "smart", "proportion"] = "lossless"
     max_resolution: int | None = None
-    quality: int | None = None
-    threshold: int | None = None
-    probability: float = 0.5
+    jpeg_quality: int | None = None
+    smart_threshold: int | None = None
+    compress_probability: float = 0.5
     tile: int | Literal["row"] | None = None
     bit_planes: bool = False
     verify: bool = False
@@ -103,11 +103,11 @@ class Image:
             return number
 
         return {
-            "mode": self.mode,
+            "write_mode": self.write_mode,
             "max_resolution": in_range("max_resolution", self.max_resolution, 1, 2**32 - 1),
-            "quality": in_range("quality", self.quality, 1, 100),
-            "threshold": in_range("threshold", self.threshold, 0, 2**63 - 1),
-            "probability": float(self.probability),
+            "jpeg_quality": in_range("jpeg_quality", self.jpeg_quality, 1, 100),
+            "smart_threshold": in_range("smart_threshold", self.smart_threshold, 0, 2**63 - 1),
+            "compress_probability": float(self.compress_probability),
             "tile": None if self.tile is None else str(self.tile),
             "bit_planes": bool(self.bit_planes),
             "verify": bool(self.verify),

@@ -27,7 +27,7 @@ use std::path::Path;
 /// changes.
 ///
 /// A JPEG that can't be re-cut is copied unchanged and listed in [`WriteReport::unchanged`]. A sample that
-/// can't be read is an error, or is left out: see [`RecutOptions::damaged`].
+/// can't be read is an error, or is left out: see [`RecutOptions::on_damaged`].
 ///
 /// ```no_run
 /// use fuseloop::write::{RecutOptions, recut_beton};
@@ -57,7 +57,7 @@ fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, 
     };
     let options = WriteOptions {
         threads: options.threads,
-        damaged: options.damaged,
+        on_damaged: options.on_damaged,
         progress: options.progress.clone(),
         cancel: options.cancel.clone(),
         image,
@@ -104,7 +104,7 @@ pub struct UnpackOptions {
     /// The number of threads, at most 1024; `None` is one per core. What is written does not depend on it.
     pub threads: Option<NonZeroUsize>,
     /// What to do with samples that can't be read, or whose bit planes are damaged.
-    pub damaged: OnUnreadable,
+    pub on_damaged: OnUnreadable,
     /// Receives the progress after each sample.
     pub progress: ProgressFn,
     /// Ends the copy early.
@@ -120,7 +120,7 @@ impl Default for UnpackOptions {
     fn default() -> Self {
         Self {
             threads: None,
-            damaged: OnUnreadable::default(),
+            on_damaged: OnUnreadable::default(),
             progress: ProgressFn::default(),
             cancel: CancelFlag::default(),
             limits: Limits::DEFAULT,
@@ -154,7 +154,7 @@ pub fn unpack_beton(
 fn unpack(src: &Path, out: &Path, options: &UnpackOptions) -> Result<WriteReport, RecutCause> {
     let options = WriteOptions {
         threads: options.threads,
-        damaged: options.damaged,
+        on_damaged: options.on_damaged,
         progress: options.progress.clone(),
         cancel: options.cancel.clone(),
         limits: options.limits,

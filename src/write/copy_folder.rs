@@ -277,7 +277,7 @@ impl FolderCopy<'_> {
         let (path, name) = &self.files[index];
         let done = match self.copy(index as u64, path, &self.dst.join(name), recutter) {
             Err(RecutCause::File { cause, .. })
-                if self.options.damaged == OnUnreadable::Skip && cause.is_damage() =>
+                if self.options.on_damaged == OnUnreadable::Skip && cause.is_damage() =>
             {
                 CopyOutcome::Skipped(cause)
             }

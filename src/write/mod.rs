@@ -324,8 +324,8 @@ fn write_jobs<J: Send>(
         .map_err(at_target)?;
 
     let progress = ProgressCounter::new(&options.progress, announced);
-    let (damaged, cancel) = (options.damaged, &options.cancel);
-    let engine = EncodeEngine { encoding: &encoding, threads, damaged, cancel };
+    let (on_damaged, cancel) = (options.on_damaged, &options.cancel);
+    let engine = EncodeEngine { encoding: &encoding, threads, on_damaged, cancel };
     let outcome = engine.run(jobs, held, row, builder, || progress.add(0));
     let (finished, placed) = outcome.map_err(|e| e.at(target.partial_path()))?;
     if cancel.is_cancelled() {

@@ -27,7 +27,7 @@ pub(super) const MAX_PAGE_SIZE: u32 = 1 << 31;
 /// ```no_run
 /// use fuseloop::write::{OnUnreadable, WriteOptions, write_folder};
 ///
-/// let options = WriteOptions { damaged: OnUnreadable::Skip, ..WriteOptions::default() };
+/// let options = WriteOptions { on_damaged: OnUnreadable::Skip, ..WriteOptions::default() };
 /// let report = write_folder("photos", "train.beton", &options)?;
 /// println!("{} files could not be read", report.written.skipped.count);
 /// # Ok::<(), fuseloop::Error>(())
@@ -63,7 +63,7 @@ pub struct WriteOptions {
     /// it.
     pub threads: Option<NonZeroUsize>,
     /// What to do with samples that can't be read.
-    pub damaged: OnUnreadable,
+    pub on_damaged: OnUnreadable,
     /// Receives the progress after each sample.
     pub progress: ProgressFn,
     /// Ends the write early.
@@ -88,7 +88,7 @@ impl Default for WriteOptions {
         Self {
             page_size: None,
             threads: None,
-            damaged: OnUnreadable::default(),
+            on_damaged: OnUnreadable::default(),
             progress: ProgressFn::default(),
             cancel: CancelFlag::default(),
             image: ImageOptions::default(),
@@ -165,7 +165,7 @@ pub(super) fn masks<'a>(
     fields: impl Iterator<Item = (&'a FieldSpec, &'a ImageOptions)>,
 ) -> impl Iterator<Item = (&'a str, ObjectField)> {
     fields
-        .filter(|(field, image)| field.kind.is_image() && image.mode == WriteMode::Mask)
+        .filter(|(field, image)| field.kind.is_image() && image.write_mode == WriteMode::Mask)
         .map(|(field, _)| (&*field.name, ObjectField::Mask))
 }
 
@@ -202,7 +202,7 @@ pub struct RecutOptions {
     pub threads: Option<NonZeroUsize>,
     /// What to do with samples or files that can't be read. A JPEG that can be read but not decoded does
     /// not count: it is stored unchanged.
-    pub damaged: OnUnreadable,
+    pub on_damaged: OnUnreadable,
     /// Receives the progress after each sample.
     pub progress: ProgressFn,
     /// Ends the re-cutting early.
@@ -223,7 +223,7 @@ impl Default for RecutOptions {
             tile: Tile::default(),
             bit_planes: false,
             threads: None,
-            damaged: OnUnreadable::default(),
+            on_damaged: OnUnreadable::default(),
             progress: ProgressFn::default(),
             cancel: CancelFlag::default(),
             limits: Limits::DEFAULT,

@@ -259,7 +259,7 @@ fn write_picked<'a>(
     let options = WriteOptions {
         page_size,
         threads: options.threads,
-        damaged: options.damaged,
+        on_damaged: options.on_damaged,
         progress: options.progress.clone(),
         cancel: options.cancel.clone(),
         limits: options.limits,
@@ -352,7 +352,7 @@ mod tests {
     /// Options that would change the images if they were not ignored.
     fn options() -> WriteOptions {
         let image = ImageOptions {
-            mode: WriteMode::Raw,
+            write_mode: WriteMode::Raw,
             tile: Some(Tile::default()),
             ..ImageOptions::default()
         };

@@ -242,7 +242,7 @@ fn warned_of(path: &Path, builder: LoaderBuilder) -> Vec<String> {
 #[test]
 fn a_mask_that_is_moved_by_other_draws_than_its_image_is_warned_of() {
     let dir = tempfile::tempdir().unwrap();
-    let of = |mode| ImageOptions { mode, ..ImageOptions::default() };
+    let of = |mode| ImageOptions { write_mode: mode, ..ImageOptions::default() };
     let path = segmentation(dir.path(), of(WriteMode::Mask)).unwrap();
     let crop = |interpolation| RandomResizedCrop::new(4).unwrap().interpolation(interpolation);
     let (of_image, of_mask) = (|| crop(Interpolation::Bilinear), || crop(Interpolation::Nearest));
@@ -286,7 +286,7 @@ fn a_mask_that_is_moved_by_other_draws_than_its_image_is_warned_of() {
 #[test]
 fn ops_that_would_compute_values_of_a_mask_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let of = |mode| ImageOptions { mode, ..ImageOptions::default() };
+    let of = |mode| ImageOptions { write_mode: mode, ..ImageOptions::default() };
     let path = segmentation(dir.path(), of(WriteMode::Mask)).unwrap();
     let masked = |ops: fn() -> Result<Ops, ParamError>| {
         Loader::open(&path).unwrap().mask("mask").pipeline("mask", ops().unwrap())
@@ -352,7 +352,7 @@ fn ops_that_would_compute_values_of_a_mask_are_refused() {
 #[test]
 fn a_mask_is_not_left_unmixed_beside_its_mixed_image() {
     let dir = tempfile::tempdir().unwrap();
-    let mask = ImageOptions { mode: WriteMode::Mask, ..ImageOptions::default() };
+    let mask = ImageOptions { write_mode: WriteMode::Mask, ..ImageOptions::default() };
     let path = segmentation(dir.path(), mask).unwrap();
     let masked = || Loader::open(&path).unwrap().mask("mask");
     let cutmix = || ops![CutMix::new(1.0).unwrap()];
@@ -370,7 +370,7 @@ fn a_mask_is_not_left_unmixed_beside_its_mixed_image() {
 #[test]
 fn indices_are_not_blended() {
     let dir = tempfile::tempdir().unwrap();
-    let mask = ImageOptions { mode: WriteMode::Mask, ..ImageOptions::default() };
+    let mask = ImageOptions { write_mode: WriteMode::Mask, ..ImageOptions::default() };
     let path = segmentation(dir.path(), mask).unwrap();
     let indices = || Loader::open(&path).unwrap().read_mode("mask", ImageReadMode::Index);
     let resize = |interpolation| ops![Resize::new(4).unwrap().interpolation(interpolation)];
@@ -382,7 +382,11 @@ fn indices_are_not_blended() {
 #[test]
 fn masks_are_never_jpegs() {
     let dir = tempfile::tempdir().unwrap();
-    let of = |mode| ImageOptions { mode, max_resolution: Some(4), ..ImageOptions::default() };
+    let of = |mode| ImageOptions {
+        write_mode: mode,
+        max_resolution: Some(4),
+        ..ImageOptions::default()
+    };
     let path = segmentation(dir.path(), of(WriteMode::Mask)).unwrap();
     let loader = Loader::open(path).unwrap().mask("mask").build().unwrap();
     let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();

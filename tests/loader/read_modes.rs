@@ -320,7 +320,7 @@ fn both(channels: usize, dtype: &str) -> (tempfile::TempDir, PathBuf) {
         let rgb = ImageInput::Rgb { pixels: pixels(3).collect(), width, height };
         vec![FieldValue::NdArray { dtype, bytes }, FieldValue::Image(rgb)]
     });
-    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     let options = WriteOptions { image, ..WriteOptions::default() };
     write_iter(rows, &fields, &path, &options).unwrap();
     (dir, path)

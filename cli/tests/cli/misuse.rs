@@ -162,7 +162,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (
             &["write", "wide.csv", "x.beton"],
             "line 2: 3 columns, expected 2 (path, label): quote",
-            "`--damaged skip`",
+            "`--on-damaged skip`",
         ),
         (&["info", "head.csv"], "the table lists no image", ""),
         (&["write", "head.csv", "x.beton"], "the table lists no image", ""),
@@ -217,7 +217,11 @@ fn an_error_names_the_cause_and_the_next_step() {
             "inputs are never modified",
         ),
         (&["recut", "photos", "text.beton"], "text.beton\" is a file", "choose a folder"),
-        (&["recut", "photos", "."], "is not empty", "`--overwrite` replaces files of the same names"),
+        (
+            &["recut", "photos", "."],
+            "is not empty",
+            "`--overwrite` replaces files of the same names",
+        ),
         (&["recut", "photos.beton", "text.beton"], "already exists", "`--overwrite` replaces it"),
         (&["write", "photos", "text.beton"], "already exists", "`--overwrite` replaces it"),
         (&["convert", "photos", "text.beton"], "already exists", "`--overwrite` replaces it"),

@@ -273,7 +273,7 @@ fn verify_lists_what_is_damaged_and_fails() {
     }
     assert!(!text.contains("no damage found"), "{text}");
 
-    let (text, errors) = verify(&["--json", "--jobs", "1", "--write-indices", "good.txt"]);
+    let (text, errors) = verify(&["--json", "--threads", "1", "--write-indices", "good.txt"]);
     assert!(!errors.contains("help: "), "the list is there: {errors}");
     assert_eq!(fs::read_to_string(dir.path().join("good.txt")).unwrap(), "0\n1\n3\n5\n");
     let json: Value = serde_json::from_str(&text).unwrap();

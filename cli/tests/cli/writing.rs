@@ -38,11 +38,11 @@ fn write_reports_images_classes_and_what_it_left_out() {
     fs::write(photos.join("dog/9.jpg"), b"no JPEG").unwrap();
     let (code, errors) = refused(dir.path(), &["write", "photos", "x.beton"]);
     assert_eq!(code, 1);
-    assert!(errors.contains("9.jpg") && errors.contains("help: `--damaged skip`"), "{errors}");
+    assert!(errors.contains("9.jpg") && errors.contains("help: `--on-damaged skip`"), "{errors}");
     assert!(!dir.path().join("x.beton").exists());
 
     let text =
-        stdout_of(dir.path(), &["write", "photos", "x.beton", "--damaged", "skip", "--verify"]);
+        stdout_of(dir.path(), &["write", "photos", "x.beton", "--on-damaged", "skip", "--verify"]);
     for word in ["x.beton: 6 images", "2 classes", "6 JPEGs stored byte for byte", "images/s"] {
         assert!(text.contains(word), "{word}:\n{text}");
     }

@@ -133,7 +133,7 @@ impl DatasetConversion<'_> {
         WriteOptions {
             page_size: options.page_size,
             threads: options.threads,
-            damaged: options.damaged,
+            on_damaged: options.on_damaged,
             cancel: options.cancel.clone(),
             image: options.image.clone(),
             images: fields.map(|(field, image)| (field.name.clone(), image.clone())).collect(),

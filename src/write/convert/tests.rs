@@ -584,7 +584,7 @@ fn damaged_samples_end_it_or_are_left_out() {
         let left = files(dir.path());
         let is_noted = left.contains_key(&format!("{dst}.fuseloop-convert.json"));
         assert!(is_noted || left.is_empty(), "{dst}: {:?}", left.keys());
-        let skip = ConvertOptions { damaged: OnUnreadable::Skip, ..options };
+        let skip = ConvertOptions { on_damaged: OnUnreadable::Skip, ..options };
         let report = convert(&source, &path, &skip).unwrap();
         assert_eq!((report.samples, report.skipped.count), (source.samples - 2, 2), "{dst}");
         assert_eq!(report.skipped.first[1].sample, SampleId(6));
@@ -630,7 +630,7 @@ fn a_dataset_of_damaged_samples_alone_is_an_error() {
     for (dst, source, options) in forms() {
         let samples = source.samples;
         let source = Drawn { damaged: (0..samples).collect(), ..source };
-        let options = ConvertOptions { damaged: OnUnreadable::Skip, overwrite: true, ..options };
+        let options = ConvertOptions { on_damaged: OnUnreadable::Skip, overwrite: true, ..options };
         let dir = tempfile::tempdir().unwrap();
         let dst = dir.path().join(dst);
         if dst.extension().is_some_and(|extension| extension == "beton") {
@@ -696,7 +696,7 @@ fn damaged_files_are_named() {
         let options = ConvertOptions { image: image.clone(), ..ConvertOptions::default() };
         let error = convert(&source, &dst, &options).unwrap_err().to_string();
         assert!(error.contains(&format!("{torn:?}")), "{error}");
-        let options = ConvertOptions { damaged: OnUnreadable::Skip, ..options };
+        let options = ConvertOptions { on_damaged: OnUnreadable::Skip, ..options };
         let skipped = convert(&source, &dst, &options).unwrap().skipped;
         assert_eq!(skipped.first[0].path.as_ref(), Some(&torn));
     }

@@ -140,7 +140,7 @@ fn damaged_bit_planes_are_an_error_or_left_out_when_they_are_unpacked() {
     let out = dir.path().join("out.beton");
     let error = unpack_beton(&planes, &out, &UnpackOptions::default()).unwrap_err().to_string();
     assert!(error.contains("sample 0") && error.contains("damaged bit-plane image"), "{error}");
-    let options = UnpackOptions { damaged: OnUnreadable::Skip, ..UnpackOptions::default() };
+    let options = UnpackOptions { on_damaged: OnUnreadable::Skip, ..UnpackOptions::default() };
     let report = unpack_beton(&planes, &out, &options).unwrap();
     assert_eq!((report.samples, report.skipped.count), (3, 1));
 }
