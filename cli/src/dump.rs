@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   fuseloop dump train.beton --out batches --batches 2 --seed 42
   fuseloop dump train.beton --out batches --pipeline imagenet.toml --epoch 5
-  fuseloop dump train.beton --out rank1 --rank 1 --world 4
+  fuseloop dump train.beton --out rank1 --rank 1 --world-size 4
   python3 -c 'import numpy; print(numpy.load(\"batches/image_0000.npy\").shape)'")]
 pub(super) struct Args {
     /// Dataset: any kind that `fuseloop info` shows

@@ -38,7 +38,7 @@ const NAMES: [(&str, &str); 48] = [
     ),
     ("`OnDamaged::Skip`", "on_damaged = \"skip\""),
     ("OnDamaged::Substitute", "on_damaged = \"substitute\""),
-    ("NumberRule::Exact", "rule = \"exact\""),
+    ("NumberRule::Exact", "number_rule = \"exact\""),
     (", or with `WriteMode::Mask`", ""),
     (" (`Loader::classes`)", ""),
     ("`Loader::explain` counts", "`fuseloop explain` counts"),

@@ -176,7 +176,7 @@ fn a_validation_folder_of_other_classes_is_refused() {
         less.display()
     );
     assert_eq!(refusal(expecting(&less, &names)), want);
-    let file = "classes = ['ape', 'bee', 'cow', 'dog']\nwithout = ['image']";
+    let file = "expect_classes = ['ape', 'bee', 'cow', 'dog']\nwithout = ['image']";
     assert_eq!(refusal(by_file(&less, file)), want);
     by_file(&same, file).build().unwrap();
 
@@ -247,7 +247,7 @@ fn a_mask_that_is_moved_by_other_draws_than_its_image_is_warned_of() {
     let crop = |interpolation| RandomResizedCrop::new(4).unwrap().interpolation(interpolation);
     let (of_image, of_mask) = (|| crop(Interpolation::Bilinear), || crop(Interpolation::Nearest));
     let with = |image: Ops, mask: Ops| {
-        let loader = Loader::open(&path).unwrap().mask("mask");
+        let loader = Loader::open(&path).unwrap().masks("mask");
         loader.pipeline("image", image).pipeline("mask", mask)
     };
     let warned = |builder| warned_of(&path, builder);
@@ -289,7 +289,7 @@ fn ops_that_would_compute_values_of_a_mask_are_refused() {
     let of = |mode| ImageOptions { write_mode: mode, ..ImageOptions::default() };
     let path = segmentation(dir.path(), of(WriteMode::Mask)).unwrap();
     let masked = |ops: fn() -> Result<Ops, ParamError>| {
-        Loader::open(&path).unwrap().mask("mask").pipeline("mask", ops().unwrap())
+        Loader::open(&path).unwrap().masks("mask").pipeline("mask", ops().unwrap())
     };
     let nearest = "class numbers of a mask: use Interpolation::Nearest or WarpInterpolation::Nearest \
                    (interpolation = \"nearest\"), or leave it out";
@@ -345,7 +345,7 @@ fn ops_that_would_compute_values_of_a_mask_are_refused() {
         let values = batch.tensor::<i64>("mask").unwrap();
         assert!(values.as_slice().iter().all(|value| [0, 200].contains(value)));
     }
-    let no_image = Loader::open(&path).unwrap().mask("image").mask("label");
+    let no_image = Loader::open(&path).unwrap().masks("image").masks("label");
     assert!(refusal(no_image).contains("no field named label"));
 }
 
@@ -354,7 +354,7 @@ fn a_mask_is_not_left_unmixed_beside_its_mixed_image() {
     let dir = tempfile::tempdir().unwrap();
     let mask = ImageOptions { write_mode: WriteMode::Mask, ..ImageOptions::default() };
     let path = segmentation(dir.path(), mask).unwrap();
-    let masked = || Loader::open(&path).unwrap().mask("mask");
+    let masked = || Loader::open(&path).unwrap().masks("mask");
     let cutmix = || ops![CutMix::new(1.0).unwrap()];
     let want = "output image: CutMix mixes the images, but not the class numbers of the mask mask: leave out CutMix, or \
                 the mask (`without`)";
@@ -388,14 +388,14 @@ fn masks_are_never_jpegs() {
         ..ImageOptions::default()
     };
     let path = segmentation(dir.path(), of(WriteMode::Mask)).unwrap();
-    let loader = Loader::open(path).unwrap().mask("mask").build().unwrap();
+    let loader = Loader::open(path).unwrap().masks("mask").build().unwrap();
     let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
     // Every second column of a row, which is of class 0.
     assert_eq!(batch.tensor::<u8>("mask").unwrap().shape(), [4, 4, 4, 1]);
     assert!(batch.bytes("mask").unwrap().iter().all(|&value| value == 0));
 
     let path = segmentation(dir.path(), of(WriteMode::Jpg)).unwrap();
-    let error = refusal(Loader::open(path).unwrap().mask("mask"));
+    let error = refusal(Loader::open(path).unwrap().masks("mask"));
     assert_eq!(
         error,
         "field mask: 4 of its masks are JPEGs, which blend the class numbers of neighbours: write the \

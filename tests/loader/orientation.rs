@@ -124,7 +124,7 @@ fn masks_and_boxes_that_follow_no_image_are_refused_alike() -> Result<(), BoxErr
     let masks = || Loader::from_source(dataset.masks().unwrap());
     let followed = |turn| refused(masks().targets("image", Targets::new().mask("mask", 0)), turn);
     let list = || ops![Resize::new((8, 8)).unwrap().interpolation(Interpolation::Nearest)];
-    let beside = |turn| refused(masks().mask("mask").pipeline("mask", list()), turn);
+    let beside = |turn| refused(masks().masks("mask").pipeline("mask", list()), turn);
     let collated = |turn| {
         let loader = Loader::from_source(dataset.coco().unwrap()).without("category_id");
         let loader = match turn {

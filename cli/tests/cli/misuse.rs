@@ -379,10 +379,14 @@ fn what_is_not_understood_is_2_and_lists_what_there_is() {
     for (args, expected) in [
         (&["bench", "photos.beton", "-j", "-1"][..], "expected a whole number from 0 to "),
         (&["bench", "photos.beton", "--batch-size", "-1"], "expected a whole number from 0 to "),
-        (&["bench", "photos.beton", "--rank", "-1", "--world", "2"], "-1 is not in 0..="),
+        (&["bench", "photos.beton", "--rank", "-1", "--world-size", "2"], "-1 is not in 0..="),
         (&["bench", "photos.beton", "--epochs", "-1"], "expected a whole number of at least 1"),
         (&["verify", "photos.beton", "-j", "-1"], "expected a whole number of at least 1"),
         (&["write", "photos", "x.beton", "-j", "-1"], "expected a whole number of at least 1"),
+        (&["write", "photos", "x.beton", "--force"], "a similar argument exists: '--overwrite'"),
+        (&["verify", "photos", "--jobs", "2"], "a similar argument exists: '--threads'"),
+        (&["bench", "photos", "--num-workers=2"], "a similar argument exists: '--workers'"),
+        (&["recut", "photos", "x", "--damaged", "skip"], "exists: '--on-damaged'"),
         (&["replay", "photos.beton", "--sample", "-1"], "expected a whole number from 0 to "),
     ] {
         let (code, errors) = refused(dir.path(), args);

@@ -402,7 +402,7 @@ impl<'a> DatasetConversion<'a> {
     fn journal_dst(&self) -> PathBuf {
         let Some(ranks) = self.options.ranks else { return self.dst.clone() };
         let mut name = self.dst.clone().into_os_string();
-        name.push(format!(".rank-{}-of-{}", ranks.rank(), ranks.world()));
+        name.push(format!(".rank-{}-of-{}", ranks.rank(), ranks.world_size()));
         name.into()
     }
 
@@ -443,7 +443,7 @@ impl<'a> DatasetConversion<'a> {
         );
         let source = format!("{:016x}", print.value());
         if let Some(ranks) = self.options.ranks {
-            options += &format!(", rank {} of {}", ranks.rank(), ranks.world());
+            options += &format!(", rank {} of {}", ranks.rank(), ranks.world_size());
         }
         Ok(ConversionId { source, options, samples: self.samples() })
     }
