@@ -46,7 +46,7 @@ fn main() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, mode, write: &dyn Fn(&Path, &WriteOptions)| {
         let file = dir.path().join(name);
-        let image = ImageOptions { mode, ..ImageOptions::default() };
+        let image = ImageOptions { write_mode: mode, ..ImageOptions::default() };
         write(&file, &WriteOptions { image, ..WriteOptions::default() });
         file
     };

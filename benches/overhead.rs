@@ -63,7 +63,7 @@ fn overhead(path: &Path, samples: u64) {
         let image = FieldValue::Image(ImageInput::Rgb { pixels, width: 32, height: 32 });
         vec![image, FieldValue::Int(sample as i64)]
     });
-    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     write_iter(rows, &fields, path, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
     let (image, mut out) = (vec![7u8; 3072], vec![0u8; 512 * 3072]);
     let copied = median(|| {

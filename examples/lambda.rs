@@ -54,7 +54,7 @@ fn write(file: &Path) -> Result<(), Box<dyn Error>> {
         let image = ImageInput::Rgb { pixels, width: SIDE as u32, height: SIDE as u32 };
         vec![FieldValue::Image(image)]
     });
-    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     let options = WriteOptions { image, ..WriteOptions::default() };
     write_iter(rows, &[field("image", FieldKind::RgbImage)], file, &options)?;
     Ok(())

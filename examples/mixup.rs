@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let image = ImageInput::Rgb { pixels, width: 8, height: 8 };
         vec![FieldValue::Image(image), FieldValue::Int(i64::from(k) % i64::from(CLASSES))]
     });
-    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     write_iter(rows, &fields, &file, &WriteOptions { image, ..WriteOptions::default() })?;
 
     // The mixing ops are last in both lists, so that a label is mixed as its image is.

@@ -22,9 +22,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: resume FILE.beton")?;
     // The ranks that torchrun, Slurm or MPI set in the environment; `None` for a single process.
     let ranks = Ranks::from_env()?;
-    let (rank, world) = ranks.as_ref().map_or((0, 1), |ranks| (ranks.rank(), ranks.world()));
+    let (rank, world) = ranks.as_ref().map_or((0, 1), |ranks| (ranks.rank(), ranks.world_size()));
     let loader = Loader::open(&path)?
-        .distributed(ranks)
+        .ranks(ranks)
         .batch_size(GLOBAL_BATCH / world as usize)
         .order(Order::Random)
         .seed(42)

@@ -74,7 +74,7 @@ fn gradients(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
     });
     let file = dir.join("gradients.beton");
     let fields = [FieldSpec { name: "image".into(), kind: FieldKind::RgbImage }];
-    let image = ImageOptions { mode: WriteMode::Jpg, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: WriteMode::Jpg, ..ImageOptions::default() };
     write_iter(rows, &fields, &file, &WriteOptions { image, ..WriteOptions::default() })?;
     Ok(file)
 }

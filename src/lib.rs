@@ -41,7 +41,7 @@
 //! | list augmentations | [`ops`]: each op's page has its formula, an example and a picture |
 //! | list others in each epoch | [`LoaderBuilder::pipeline_by_epoch`] |
 //! | choose an order, weights, a subset | [`LoaderBuilder::order`], [`Order`], [`LoaderBuilder::indices`], [`LoaderBuilder::filter`] |
-//! | train on several ranks | [`LoaderBuilder::distributed`], [`order::Ranks`] |
+//! | train on several ranks | [`LoaderBuilder::ranks`], [`order::Ranks`] |
 //! | read a tensor | [`Batch`]: `tensor` borrows it, `share` owns it |
 //! | resume a run | [`Batches::cursor`], [`Loader::resume`] |
 //! | get two views of an image | [`LoaderBuilder::view`], [`LoaderBuilder::branch`] |

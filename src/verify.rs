@@ -55,7 +55,7 @@ const GROUP: u64 = IntactSamples::BITS;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
     /// The number of checking threads, at most 1024; one a core by default.
-    pub jobs: Option<NonZeroUsize>,
+    pub threads: Option<NonZeroUsize>,
     /// The number of samples to check, from the first on; all by default.
     pub limit: Option<u64>,
     /// Limits on what an image may ask for.
@@ -136,7 +136,7 @@ fn check(
     let good = IntactSamples::new(samples).ok_or(VerifyError::Memory { samples })?;
     let (objects, masks) = (ObjectChecker::new(source)?, objects::mask_fields(source)?);
     let (groups, unread) = (samples.div_ceil(GROUP), UnreadParts::of(source.name()));
-    let pool = parallel::pool(thread_count(options.jobs, groups)?, "fuseloop-verify")?;
+    let pool = parallel::pool(thread_count(options.threads, groups)?, "fuseloop-verify")?;
     let check = |checker: &mut Checker<'_>, group: u64| {
         let first = group * GROUP;
         let last = samples.min(first + GROUP);

@@ -97,7 +97,7 @@ fn write_raw(file: &Path, side: u32) {
         let image = ImageInput::Rgb { pixels, width: side, height: side };
         vec![FieldValue::Image(image), FieldValue::Int(0)]
     });
-    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     let options = WriteOptions { image, ..WriteOptions::default() };
     let _ = write_iter(rows, &fields(), file, &options).unwrap();
 }

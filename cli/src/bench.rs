@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
   fuseloop bench train.beton --workload W3 --workers 2 --epochs 5
   fuseloop bench train.beton --pipeline imagenet.toml
   fuseloop bench train.beton --batches 50 --json
-  fuseloop bench train.beton --rank 0 --world 8   # the share of one rank
+  fuseloop bench train.beton --rank 0 --world-size 8   # the share of one rank
   fuseloop bench train.beton --device auto        # normalize on the GPU, if available
   fuseloop bench train.beton --batches 20 --trace trace.json   # open it in ui.perfetto.dev")]
 pub(super) struct Args {
@@ -242,7 +242,7 @@ fn as_json(args: &Args, setup: &Setup, report: &Report) -> Value {
         "batch_size": setup.batch_size,
         "seed": setup.seed,
         "rank": setup.rank().map(|(rank, _)| rank),
-        "world": setup.rank().map(|(_, world)| world),
+        "world_size": setup.rank().map(|(_, size)| size),
         "device": report.device.device.to_string(),
         "gpu": report.device.gpu,
         "device_fallback": report.device.fallback,

@@ -2,19 +2,17 @@
 
 use super::folder::{InFolder, add_folder};
 use super::number;
-use super::output;
+use super::output::{self, OutputArgs};
 use super::print::{WriteBar, bar, bytes, counted, rate, say};
 use super::problem::Problem;
 use super::recut::add_skipped;
 use super::stored::{StoredArgs, add_reencoded};
-use super::write::OnDamage;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::source::{Dataset, Source};
 use fuseloop::write::{ConvertOptions, ConvertReport, convert};
 use std::fmt::Write as _;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +30,7 @@ use std::time::{Duration, Instant};
   fuseloop convert train.beton 'shards/train-{000000}.tar' --max-bytes 1000000000
   fuseloop convert train.beton 'train-{00000}-of-{N}.tfrecord' --shards 16
   fuseloop convert train.beton train/                             # one folder per class, or metadata.jsonl
-  fuseloop convert train.beton again.beton --damaged skip
+  fuseloop convert train.beton again.beton --on-damaged skip
   fuseloop convert scans train.beton --write-mode jpg             # PNGs as JPEGs: lossy
   fuseloop convert 'train-*-of-01024' train.beton --rename image/class/label=y
   fuseloop convert 'train-{000..255}.tar.gz' train.beton          # read twice: once to count the samples
@@ -75,19 +73,12 @@ pub(super) struct Args {
     /// sample]
     #[arg(long, value_name = "BYTES")]
     page_size: Option<u32>,
-    /// Number of threads [default: one per core]. Does not affect the output.
-    #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
-    threads: Option<NonZeroUsize>,
-    /// How to handle unreadable samples
-    #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
-    damaged: OnDamage,
+    #[command(flatten)]
+    output: OutputArgs,
     /// Write only the shards of one rank: K/N, or `env`. K starts at 0; `env` reads the rank that torchrun,
     /// MPI or Slurm set. All ranks together write the same shards as one process, and each needs --shards.
     #[arg(long, value_name = "K/N", value_parser = ranks, requires = "shards")]
     ranks: Option<Ranks>,
-    /// Overwrite existing output, including shards with other numbers
-    #[arg(long)]
-    force: bool,
     #[command(flatten)]
     folder: InFolder,
 }
@@ -104,10 +95,10 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         image: args.stored.options()?,
         rename: args.rename.clone(),
         page_size: args.page_size,
-        threads: args.threads,
-        damaged: args.damaged.into(),
+        threads: args.output.threads,
+        on_damaged: args.output.on_damaged,
         ranks: args.ranks,
-        overwrite: args.force,
+        overwrite: args.output.overwrite,
         progress: bar.progress(),
         ..ConvertOptions::default()
     };

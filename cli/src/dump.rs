@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   fuseloop dump train.beton --out batches --batches 2 --seed 42
   fuseloop dump train.beton --out batches --pipeline imagenet.toml --epoch 5
-  fuseloop dump train.beton --out rank1 --rank 1 --world 4
+  fuseloop dump train.beton --out rank1 --rank 1 --world-size 4
   python3 -c 'import numpy; print(numpy.load(\"batches/image_0000.npy\").shape)'")]
 pub(super) struct Args {
     /// Dataset: any kind that `fuseloop info` shows
@@ -40,9 +40,9 @@ pub(super) struct Args {
     /// Output folder (created if missing)
     #[arg(long, short, value_parser = output::local())]
     out: PathBuf,
-    /// Overwrite existing files
+    /// Replace existing files
     #[arg(long)]
-    force: bool,
+    overwrite: bool,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let epoch = loader.epoch(args.epoch)?;
     let tensors = loader.tensors();
     let batches = args.batches.min(loader.len());
-    if !args.force {
+    if !args.overwrite {
         refuse_existing(&args.out, &tensors, batches)?;
     }
     let (mut files, mut total) = (0, 0);
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         fs::create_dir_all(&args.out).map_err(Problem::io(&args.out))?;
         for (index, spec) in tensors.iter().enumerate() {
             let path = args.out.join(file_name(index, spec, number));
-            total += write_tensor(&path, &batch, spec, args.force)?;
+            total += write_tensor(&path, &batch, spec, args.overwrite)?;
             files += 1;
         }
     }
@@ -134,7 +134,7 @@ fn write_tensor(
     path: &Path,
     batch: &Batch,
     spec: &TensorSpec,
-    force: bool,
+    overwrite: bool,
 ) -> Result<u64, Problem> {
     let elements = batch.bytes(&spec.name)?;
     let mut shape = vec![batch.len()];
@@ -147,7 +147,7 @@ fn write_tensor(
         shape[0] = elements.len() / item.max(1);
     }
     let header = npy::header(spec.dtype, &shape);
-    let existing = if force { Existing::Replace } else { Existing::Keep };
+    let existing = if overwrite { Existing::Replace } else { Existing::Keep };
     output::write_bytes(path, existing, &[&header, elements])?;
     Ok((header.len() + elements.len()) as u64)
 }

@@ -43,6 +43,7 @@ mod verify;
 mod words;
 mod write;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use problem::Problem;
 use std::ffi::OsString;
@@ -119,7 +120,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     signals::ignore_file_size();
     fuseloop::set_warning_handler(print::warning);
     // Exits with 2 and clap's own message if the arguments are not understood.
-    let matches = command().get_matches_from(arguments);
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let matches = command().try_get_matches_from(&arguments);
+    let matches = matches.unwrap_or_else(|error| with_our_option(error, &arguments).exit());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     print::set_quiet(cli.quiet);
     #[cfg(unix)]
@@ -163,6 +166,35 @@ fn command() -> clap::Command {
             arg.allow_negative_numbers(takes_value)
         })
     })
+}
+
+/// What other programs call options, and what they are called here.
+const FOREIGN: [(&str, &str); 8] = [
+    ("--force", "--overwrite"),
+    ("--jobs", "--threads"),
+    ("--num-workers", "--workers"),
+    ("--num-threads", "--threads"),
+    ("--quality", "--jpeg-quality"),
+    ("--damaged", "--on-damaged"),
+    ("--world", "--world-size"),
+    ("--mode", "--write-mode"),
+];
+
+/// Adds the option that is meant to the error about an option of another program, if the command has it.
+fn with_our_option(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let all = command();
+    let named = arguments.iter().skip(1).find_map(|word| all.find_subcommand(word));
+    let has = |option: &str| {
+        let mut known = named.into_iter().flat_map(clap::Command::get_arguments);
+        known.any(|arg| arg.get_long() == option.strip_prefix("--"))
+    };
+    if let Some((_, ours)) = FOREIGN.iter().find(|(name, ours)| given == name && has(ours)) {
+        error.insert(ContextKind::SuggestedArg, ContextValue::String((*ours).to_owned()));
+    }
+    error
 }
 
 fn exit_code(outcome: Result<(), Problem>) -> u8 {

@@ -8,17 +8,43 @@
 //! is replaced. Anything but a regular file, such as `/dev/stdout`, can't be replaced and is written to
 //! directly.
 
+use super::number;
 use super::problem::Problem;
-use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use fuseloop::internals::source::{check_destination, temporary_file};
 use fuseloop::internals::write::real_path;
+use fuseloop::write::OnUnreadable;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 /// The number of files of a dataset that are compared with an output whatever their names are. Of larger
 /// datasets only files with the output's name are compared, because each comparison asks the system.
 const COMPARED: usize = 10_000;
+
+/// The options of all commands that write a dataset.
+#[derive(clap::Args)]
+pub(super) struct OutputArgs {
+    /// Number of threads [default: one per core]. Does not affect the output.
+    #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
+    pub(super) threads: Option<NonZeroUsize>,
+    /// How to handle unreadable samples
+    #[arg(long, value_name = "ACTION", default_value = "fail", value_parser = on_damaged())]
+    pub(super) on_damaged: OnUnreadable,
+    /// Replace existing outputs
+    #[arg(long)]
+    pub(super) overwrite: bool,
+}
+
+/// Parses what is done with unreadable samples.
+fn on_damaged() -> impl TypedValueParser<Value = OnUnreadable> {
+    let words = PossibleValuesParser::new([
+        PossibleValue::new("fail").help("Stop with an error"),
+        PossibleValue::new("skip").help("Skip and report them"),
+    ]);
+    words.map(|word| if word == "skip" { OnUnreadable::Skip } else { OnUnreadable::Fail })
+}
 
 /// Parses the path of an output. An address is refused before the command does anything.
 pub(super) fn local() -> impl TypedValueParser<Value = PathBuf> {

@@ -1,11 +1,10 @@
 //! `fuseloop concat`, `split` and `subset`: concatenate, split and select from `.beton` files.
 
 use super::number;
-use super::output;
+use super::output::{self, OutputArgs};
 use super::print::{WriteBar, bytes, counted, say};
 use super::problem::Problem;
 use super::recut::add_skipped;
-use super::write::OnDamage;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::write::{Split, concat_beton, split_beton, subset_beton};
 use fuseloop::source::Source as _;
@@ -19,36 +18,14 @@ use std::{fs, io};
 /// The maximum number of samples in a range, so that a typing error does not fill the memory.
 const MOST: u64 = 1 << 32;
 
-/// The options for writing files.
-#[derive(clap::Args)]
-struct How {
-    /// Number of threads [default: one per core]. Does not affect the output.
-    #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
-    threads: Option<NonZeroUsize>,
-    /// How to handle unreadable samples
-    #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
-    damaged: OnDamage,
-    /// Overwrite existing output
-    #[arg(long)]
-    force: bool,
-}
-
-impl How {
-    fn options(&self, bar: &WriteBar) -> WriteOptions {
-        WriteOptions {
-            threads: self.threads,
-            damaged: self.damaged.into(),
-            progress: bar.progress(),
-            ..WriteOptions::default()
-        }
-    }
-
-    /// Checks that a file may be written to `out`.
-    fn check(&self, out: &Path) -> Result<(), Problem> {
-        if !self.force && fs::symlink_metadata(out).is_ok() {
-            return Err(Problem::Exists { path: out.to_owned() });
-        }
-        Ok(())
+/// Returns the options for writing files.
+fn options(output: &OutputArgs, bar: &WriteBar) -> WriteOptions {
+    WriteOptions {
+        threads: output.threads,
+        on_damaged: output.on_damaged,
+        overwrite: output.overwrite,
+        progress: bar.progress(),
+        ..WriteOptions::default()
     }
 }
 
@@ -58,13 +35,13 @@ impl How {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop concat a.beton b.beton both.beton
-  fuseloop concat part-*.beton whole.beton --force")]
+  fuseloop concat part-*.beton whole.beton --overwrite")]
 pub(super) struct ConcatArgs {
     /// Input .beton files, followed by the output file
     #[arg(required = true, num_args = 2.., value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    how: How,
+    output: OutputArgs,
 }
 
 /// Split a .beton file into parts of consecutive samples
@@ -88,7 +65,7 @@ pub(super) struct SplitArgs {
     #[arg(long, value_name = "SHARE,..", value_delimiter = ',')]
     at: Vec<f64>,
     #[command(flatten)]
-    how: How,
+    output: OutputArgs,
 }
 
 /// Copy selected samples of a .beton file, in the given order
@@ -114,14 +91,13 @@ pub(super) struct SubsetArgs {
     #[arg(long, value_name = "K", conflicts_with = "indices", value_parser = number::at_least_one::<NonZeroUsize>)]
     every: Option<NonZeroUsize>,
     #[command(flatten)]
-    how: How,
+    output: OutputArgs,
 }
 
 pub(super) fn concat(args: &ConcatArgs) -> Result<(), Problem> {
     let Some((out, files)) = args.files.split_last() else { return Ok(()) };
-    args.how.check(out)?;
     let bar = WriteBar::new("samples");
-    let report = concat_beton(files, out, &args.how.options(&bar))?;
+    let report = concat_beton(files, out, &options(&args.output, &bar))?;
     drop(bar);
     say(&summary(out, &report))
 }
@@ -134,15 +110,14 @@ pub(super) fn split(args: &SplitArgs) -> Result<(), Problem> {
         args.src.with_file_name(name)
     });
     let bar = WriteBar::new("samples");
-    let options = args.how.options(&bar);
-    let parts = split_beton(&args.src, &split, template, args.how.force, &options)?;
+    let options = options(&args.output, &bar);
+    let parts = split_beton(&args.src, &split, template, &options)?;
     drop(bar);
     let text: String = parts.iter().map(|(path, report)| summary(path, report)).collect();
     say(&text)
 }
 
 pub(super) fn subset(args: &SubsetArgs) -> Result<(), Problem> {
-    args.how.check(&args.out)?;
     let samples = match (&args.indices, args.every) {
         (Some(text), _) => {
             output::refuse_input(&args.out, &args.src, [PathBuf::from(text)])?;
@@ -154,7 +129,7 @@ pub(super) fn subset(args: &SubsetArgs) -> Result<(), Problem> {
         }
     };
     let bar = WriteBar::new("samples");
-    let report = subset_beton(&args.src, &samples, &args.out, &args.how.options(&bar))?;
+    let report = subset_beton(&args.src, &samples, &args.out, &options(&args.output, &bar))?;
     drop(bar);
     say(&summary(&args.out, &report))
 }

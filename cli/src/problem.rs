@@ -126,7 +126,7 @@ impl Problem {
             Self::Plan(error) => plan_help(error),
             Self::Op(error) => op_help(&error.cause),
             Self::Refused { help, .. } => Some(*help),
-            Self::Exists { .. } => Some("`--force` overwrites it"),
+            Self::Exists { .. } => Some(OVERWRITE),
             Self::NotEmpty { .. } => Some("choose a new or empty folder"),
             Self::NoImages { .. } => Some(
                 "`fuseloop info FILE` lists the fields; a pipeline file can give ops to arrays of bytes",
@@ -138,7 +138,7 @@ impl Problem {
             Self::InSequence { .. } => Some("unpack it first: `gzip -d`, `zstd -d`"),
             Self::Damaged { samples: 0, .. } => Some(AGAIN),
             Self::Damaged { has_list: false, .. } => Some(
-                "`--write-indices good.txt` lists the undamaged samples; `fuseloop convert` with `--verify --damaged skip` skips damaged ones",
+                "`--write-indices good.txt` lists the undamaged samples; `fuseloop convert` with `--verify --on-damaged skip` skips damaged ones",
             ),
             Self::Compile(_) => {
                 Some("this is a bug: please report it with the output of `fuseloop info`")
@@ -158,6 +158,8 @@ fn damage(samples: u64) -> String {
     }
 }
 
+const OVERWRITE: &str = "`--overwrite` replaces it";
+
 const WRITE: &str = "`fuseloop write FOLDER OUT.beton` converts a folder of JPEGs";
 
 const NAME: &str = "check the name; `fuseloop info --help` lists the kinds of datasets";
@@ -165,8 +167,7 @@ const NAME: &str = "check the name; `fuseloop info --help` lists the kinds of da
 const AGAIN: &str =
     "the file is incomplete: copy it again, or write it again with `fuseloop write`";
 
-const DAMAGED: &str =
-    "the sample is damaged: `fuseloop convert` with `--verify --damaged skip` skips such samples";
+const DAMAGED: &str = "the sample is damaged: `fuseloop convert` with `--verify --on-damaged skip` skips such samples";
 
 fn sample_help(cause: &SampleCause) -> Option<&'static str> {
     match cause {
@@ -289,7 +290,7 @@ fn write_help(error: &WriteCause) -> Option<&'static str> {
         WriteCause::Sample { cause: WriteSampleError::TooLarge { .. }, .. } => Some(
             "use a larger `--page-size`, smaller images (`--max-resolution`), or lossy PNGs (`--write-mode jpg`)",
         ),
-        WriteCause::Sample { .. } => Some("`--damaged skip` skips and reports such images"),
+        WriteCause::Sample { .. } => Some("`--on-damaged skip` skips and reports such images"),
         WriteCause::AllDamaged { .. } => Some("check that it is a dataset of images"),
         WriteCause::PageSize { .. } => Some("`--page-size 8388608` is the default"),
         WriteCause::Options { cause: OptionsError::Quality { .. }, .. } => {
@@ -315,13 +316,12 @@ fn convert_help(error: &ConvertCause) -> Option<&'static str> {
             ..
         }) => Some("use a larger `--page-size`, `--max-resolution`, or `--write-mode jpg`"),
         ConvertCause::Write(WriteCause::Sample { .. }) => {
-            Some("`--damaged skip` skips and reports such samples; complete outputs are kept")
+            Some("`--on-damaged skip` skips and reports such samples; complete outputs are kept")
         }
         ConvertCause::Write(error) => write_help(error),
         ConvertCause::Source(error) => source_help(error),
-        ConvertCause::Exists { .. } => Some("`--force` overwrites it"),
         ConvertCause::Journal { .. } => {
-            Some("rerun that conversion to resume it, or start over with `--force`")
+            Some("rerun that conversion to resume it, or start over with `--overwrite`")
         }
         ConvertCause::Same { .. } | ConvertCause::Inside { .. } => {
             Some("inputs are never modified")
@@ -332,6 +332,7 @@ fn convert_help(error: &ConvertCause) -> Option<&'static str> {
 
 fn target_help(error: &TargetError) -> Option<&'static str> {
     match error {
+        TargetError::Exists { .. } => Some(OVERWRITE),
         TargetError::Busy { .. } => Some("wait for that process, or end it"),
         TargetError::Directory { .. } => Some("name a file in it, such as `train.beton`"),
         TargetError::ReadOnly { .. } => Some("remove it, or choose another name"),
@@ -347,18 +348,17 @@ fn recut_help(error: &RecutCause) -> Option<&'static str> {
             _ => source_help(error),
         },
         RecutCause::Write(WriteCause::Sample { .. }) => {
-            Some("`--damaged skip` skips and reports such samples")
+            Some("`--on-damaged skip` skips and reports such samples")
         }
         RecutCause::Write(error) => write_help(error),
         RecutCause::List(ListError::Io { source, .. }) => read_help(source),
         RecutCause::Same { .. } | RecutCause::Inside { .. } => Some("inputs are never modified"),
-        RecutCause::Exists { .. } => Some("`--force` overwrites it"),
-        RecutCause::NotEmpty { .. } => Some("`--force` overwrites files of the same names"),
+        RecutCause::NotEmpty { .. } => Some("`--overwrite` replaces files of the same names"),
         RecutCause::NotAFolder { .. } => {
             Some("choose a folder for the copy; a missing folder is created")
         }
         RecutCause::File { cause: ImageError::Read { .. }, .. } => {
-            Some("`--damaged skip` skips and reports such files")
+            Some("`--on-damaged skip` skips and reports such files")
         }
         RecutCause::Target(error) => target_help(error),
         _ => None,

@@ -2,12 +2,10 @@
 //! shared with `fuseloop write`.
 
 use super::folder::{OnLinks, add_links};
-use super::number;
-use super::output;
+use super::output::{self, OutputArgs};
 use super::print::{WriteBar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::stored::{BIT_PLANES, RE_CUT};
-use super::write::OnDamage;
 use clap::ValueEnum;
 use fuseloop::internals::source::Escaped;
 use fuseloop::recut::Tile;
@@ -17,7 +15,6 @@ use fuseloop::write::{
 };
 use std::fmt::Write as _;
 use std::fs;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -44,15 +41,8 @@ pub(super) struct Args {
     /// Pixels between restart markers (bit planes: tile width), or `row`
     #[arg(long, value_name = "PIXELS", default_value_t)]
     tile: Tile,
-    /// Number of threads [default: one per core]. Does not affect the output.
-    #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
-    threads: Option<NonZeroUsize>,
-    /// How to handle unreadable files or samples. Undecodable JPEGs are copied.
-    #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
-    damaged: OnDamage,
-    /// Overwrite an existing file, or files in a non-empty folder
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    output: OutputArgs,
     #[command(flatten)]
     in_folder: OnLinks,
 }
@@ -76,11 +66,11 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let options = RecutOptions {
         tile: args.tile,
         bit_planes,
-        threads: args.threads,
-        damaged: args.damaged.into(),
+        threads: args.output.threads,
+        on_damaged: args.output.on_damaged,
         progress: bar.progress(),
         links: args.in_folder.links(),
-        overwrite: args.force,
+        overwrite: args.output.overwrite,
         ..RecutOptions::default()
     };
     let start = Instant::now();

@@ -51,9 +51,9 @@ pub(super) struct Args {
     /// the objects.
     #[arg(long, short, value_name = "DIR", value_parser = output::local())]
     out: Option<PathBuf>,
-    /// Overwrite existing files
+    /// Replace existing files
     #[arg(long)]
-    force: bool,
+    overwrite: bool,
 }
 
 /// One image field of the sample.
@@ -100,10 +100,10 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         let _ = writeln!(text, "stored {label}");
     }
     if let Some(out) = &args.out {
-        for (name, _) in files.iter().filter(|_| args.force) {
+        for (name, _) in files.iter().filter(|_| args.overwrite) {
             setup.check_output(&out.join(name), &args.file, &loader)?;
         }
-        save(out, &files, args.force)?;
+        save(out, &files, args.overwrite)?;
         let out = out.display().to_string();
         let _ =
             writeln!(text, "saved {} in {}", counted(files.len() as u64, "file"), Escaped(&out));
@@ -200,10 +200,10 @@ fn all_files(plan: &ImagePlan, replayed: Replayed) -> Result<Vec<(String, Conten
 }
 
 /// Saves all files, or none if one exists and may not be overwritten.
-fn save(out: &Path, files: &[(String, Content)], force: bool) -> Result<(), Problem> {
+fn save(out: &Path, files: &[(String, Content)], overwrite: bool) -> Result<(), Problem> {
     fs::create_dir_all(out).map_err(Problem::io(out))?;
     let mut paths = files.iter().map(|(name, _)| out.join(name));
-    if !force && let Some(path) = paths.find(|path| path.symlink_metadata().is_ok()) {
+    if !overwrite && let Some(path) = paths.find(|path| path.symlink_metadata().is_ok()) {
         return Err(Problem::Exists { path });
     }
     for (name, content) in files {

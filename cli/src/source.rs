@@ -60,27 +60,27 @@ pub(super) struct OnDevice {
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct OnRank {
     /// Rank to load, starting at 0
-    #[arg(long, requires = "world")]
+    #[arg(long, requires = "world_size")]
     rank: Option<u32>,
     /// Number of ranks
     #[arg(long, requires = "rank")]
-    world: Option<u32>,
+    world_size: Option<u32>,
 }
 
 impl OnRank {
     /// Returns the requested rank. A launcher's environment variables are not used, because a job's own
     /// script has some too, whatever it starts. If such variables contain a rank, a note says so.
     fn ranks(&self) -> Result<Option<Ranks>, Problem> {
-        if let (Some(rank), Some(world)) = (self.rank, self.world) {
-            let ranks = Ranks::new(rank, world, Uneven::Pad)?;
+        if let (Some(rank), Some(world_size)) = (self.rank, self.world_size) {
+            let ranks = Ranks::new(rank, world_size, Uneven::Pad)?;
             return Ok(Some(ranks));
         }
         if let Ok(Some(ranks)) = Ranks::from_env()
-            && ranks.world() > 1
+            && ranks.world_size() > 1
         {
-            let (rank, world) = (ranks.rank(), ranks.world());
+            let (rank, world) = (ranks.rank(), ranks.world_size());
             note(&format!(
-                "the environment sets rank {rank} of {world}, which is ignored: `--rank {rank} --world {world}` loads its share"
+                "the environment sets rank {rank} of {world}, which is ignored: `--rank {rank} --world-size {world}` loads its share"
             ));
         }
         Ok(None)
@@ -172,7 +172,7 @@ impl Setup {
 
     /// Returns the rank and the number of ranks, if there are several.
     pub(super) fn rank(&self) -> Option<(u32, u32)> {
-        self.ranks.map(|ranks| (ranks.rank(), ranks.world()))
+        self.ranks.map(|ranks| (ranks.rank(), ranks.world_size()))
     }
 
     /// Returns a loader builder for `path` with these ops.
@@ -192,7 +192,7 @@ impl Setup {
             }
             FieldOps::File { spec, .. } => spec.apply(self.opened(path)?),
         };
-        let builder = builder.batch_size(self.batch_size).seed(self.seed).distributed(self.ranks);
+        let builder = builder.batch_size(self.batch_size).seed(self.seed).ranks(self.ranks);
         let builder = match &self.order {
             Some(order) => builder.order(order.clone()),
             None => builder,

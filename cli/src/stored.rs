@@ -41,6 +41,8 @@ enum Mode {
     Lossless,
     /// Pixels (PNG outside .beton files)
     Raw,
+    /// Class numbers of masks: pixels in a .beton, PNG otherwise. JPEGs and lossy WebPs are errors.
+    Mask,
     /// JPEG, lossy for PNGs and pixels
     Jpg,
     /// Lossless, with JPEGs re-cut so that crops decode faster
@@ -61,22 +63,23 @@ impl StoredArgs {
     ///
     /// If JPEGs should be re-cut but none are stored.
     pub(super) fn options(&self) -> Result<ImageOptions, Problem> {
-        if self.write_mode == Mode::Raw && self.tile.is_some() {
+        if matches!(self.write_mode, Mode::Raw | Mode::Mask) && self.tile.is_some() {
             return Err(Problem::NoTiles);
         }
-        let mode = match self.write_mode {
+        let write_mode = match self.write_mode {
             Mode::Lossless | Mode::Tiled | Mode::Planes => WriteMode::Lossless,
             Mode::Raw => WriteMode::Raw,
+            Mode::Mask => WriteMode::Mask,
             Mode::Jpg => WriteMode::Jpg,
-            Mode::Smart => WriteMode::Smart { threshold: self.smart_threshold },
+            Mode::Smart => WriteMode::Smart { smart_threshold: self.smart_threshold },
             Mode::Proportion => {
                 WriteMode::Proportion { compress_probability: self.compress_probability }
             }
         };
         Ok(ImageOptions {
-            mode,
+            write_mode,
             max_resolution: self.max_resolution,
-            quality: self.jpeg_quality,
+            jpeg_quality: self.jpeg_quality,
             verify: self.verify,
             tile: self.tile(),
             bit_planes: self.write_mode == Mode::Planes,

@@ -1,15 +1,12 @@
 //! `fuseloop unpack`: copies a dataset and restores JPEGs from bit planes.
 
-use super::number;
-use super::output;
+use super::output::{self, OutputArgs};
 use super::print::{WriteBar, counted, say};
 use super::problem::Problem;
 use super::recut::{add_skipped, head};
-use super::write::OnDamage;
 use fuseloop::write::{SizeChange, UnpackOptions, unpack_beton};
 use std::fmt::Write as _;
 use std::fs;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -23,23 +20,20 @@ use std::time::Instant;
 pub(super) struct Args {
     /// Input .beton file
     src: PathBuf,
-    /// Output .beton file. An existing file is replaced.
+    /// Output .beton file
     #[arg(value_parser = output::local())]
     dst: PathBuf,
-    /// Number of threads [default: one per core]. Does not affect the output.
-    #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
-    threads: Option<NonZeroUsize>,
-    /// How to handle unreadable samples
-    #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
-    damaged: OnDamage,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let bar = WriteBar::new("samples");
     let options = UnpackOptions {
-        threads: args.threads,
-        damaged: args.damaged.into(),
+        threads: args.output.threads,
+        on_damaged: args.output.on_damaged,
         progress: bar.progress(),
+        overwrite: args.output.overwrite,
         ..UnpackOptions::default()
     };
     let start = Instant::now();

@@ -44,8 +44,8 @@ pub(super) struct Args {
     #[arg(value_name = "DATASET")]
     file: PathBuf,
     /// Number of threads [default: one per core]. Does not affect the report.
-    #[arg(long, short, value_parser = number::at_least_one::<NonZeroUsize>)]
-    jobs: Option<NonZeroUsize>,
+    #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
+    threads: Option<NonZeroUsize>,
     /// Check only the first N samples
     #[arg(long, value_name = "N", value_parser = number::at_least_one::<u64>)]
     limit: Option<u64>,
@@ -88,7 +88,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         Dataset::Beton(beton) => Some(tables(&args.file, beton)?),
         _ => None,
     };
-    let options = VerifyOptions { jobs: args.jobs, limit: args.limit, ..VerifyOptions::default() };
+    let options =
+        VerifyOptions { threads: args.threads, limit: args.limit, ..VerifyOptions::default() };
     let template = "{wide_bar} {human_pos}/{human_len} samples, {per_sec}, {eta} left";
     let bar = bar(source.len().min(args.limit.unwrap_or(u64::MAX)), template);
     let outcome = verify(&*source, &options, &|samples| bar.inc(samples));

@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 
 /// Texts of messages, and what stands for them here. Longer ones come first.
-const NAMES: [(&str, &str); 45] = [
+const NAMES: [(&str, &str); 48] = [
+    ("`on_damaged` set to skip", "`--on-damaged skip`"),
+    (": choose a different output, or set `overwrite: true`", ""),
+    (": choose a new folder, or set `overwrite: true`, which replaces files of the same names", ""),
     (
         "`to_size((height, width))`, in a pipeline file `to_size = [height, width]`",
         "`to_size = [height, width]` in the pipeline file",
@@ -35,7 +38,7 @@ const NAMES: [(&str, &str); 45] = [
     ),
     ("`OnDamaged::Skip`", "on_damaged = \"skip\""),
     ("OnDamaged::Substitute", "on_damaged = \"substitute\""),
-    ("NumberRule::Exact", "rule = \"exact\""),
+    ("NumberRule::Exact", "number_rule = \"exact\""),
     (", or with `WriteMode::Mask`", ""),
     (" (`Loader::classes`)", ""),
     ("`Loader::explain` counts", "`fuseloop explain` counts"),

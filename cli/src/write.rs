@@ -2,19 +2,16 @@
 
 use super::costly::add_costly;
 use super::folder::{InFolder, add_links};
-use super::number;
-use super::output;
+use super::output::{self, OutputArgs};
 use super::print::{WriteBar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::recut::{add_list, add_recut, add_skipped, add_unchanged};
 use super::stored::{StoredArgs, add_reencoded};
-use clap::ValueEnum;
 use fuseloop::internals::source::{Escaped, is_annotated, is_fixed_length};
 use fuseloop::internals::write::note_of_orientations;
 use fuseloop::source::Dataset;
-use fuseloop::write::{FolderReport, OnUnreadable, WriteOptions, write_folder};
+use fuseloop::write::{FolderReport, WriteOptions, write_folder};
 use std::fmt::Write as _;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -30,11 +27,11 @@ use std::time::{Duration, Instant};
   fuseloop write imagenet/train train.beton --max-resolution 500  # smaller, faster to decode
   fuseloop write photos train.beton --write-mode raw              # pixels: nothing to decode
   fuseloop write scans train.beton --write-mode jpg               # PNGs as JPEGs: lossy, and smaller
-  fuseloop write labels.csv train.beton --damaged skip --verify   # skip damaged images")]
+  fuseloop write labels.csv train.beton --on-damaged skip --verify   # skip damaged images")]
 pub(super) struct Args {
     /// Folder of images, or a .csv or .tsv file of `path,label` lines
     folder: PathBuf,
-    /// Output file. Written atomically; an existing file is replaced.
+    /// Output file. Written atomically.
     #[arg(value_parser = output::local())]
     out: PathBuf,
     #[command(flatten)]
@@ -42,43 +39,23 @@ pub(super) struct Args {
     /// Page size in bytes, a power of two [default: 8388608, or enough for the largest sample]
     #[arg(long, value_name = "BYTES")]
     page_size: Option<u32>,
-    /// Number of threads [default: one per core]. Does not affect the output.
-    #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
-    threads: Option<NonZeroUsize>,
-    /// How to handle unreadable images
-    #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
-    damaged: OnDamage,
+    #[command(flatten)]
+    output: OutputArgs,
     #[command(flatten)]
     in_folder: InFolder,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(super) enum OnDamage {
-    /// Stop with an error
-    Fail,
-    /// Skip and report them
-    Skip,
-}
-
-impl From<OnDamage> for OnUnreadable {
-    fn from(what: OnDamage) -> Self {
-        match what {
-            OnDamage::Fail => Self::Fail,
-            OnDamage::Skip => Self::Skip,
-        }
-    }
 }
 
 impl Args {
     fn options(&self, bar: &WriteBar) -> Result<WriteOptions, Problem> {
         Ok(WriteOptions {
             page_size: self.page_size,
-            threads: self.threads,
-            damaged: self.damaged.into(),
+            threads: self.output.threads,
+            on_damaged: self.output.on_damaged,
             progress: bar.progress(),
             links: self.in_folder.links(),
             folder: self.in_folder.options()?,
             image: self.stored.options()?,
+            overwrite: self.output.overwrite,
             ..WriteOptions::default()
         })
     }

@@ -34,6 +34,14 @@ ARGUMENTS = {
     "pipelines": "fuseloop.ffcv.Loader takes FFCV's pipelines; here the ops of a field stand under its name, image=[...]",
     "os_cache": "process_cache=True is FFCV's os_cache=False",
     "distributed": "ranks='env' divides the samples between the processes",
+    "rank": "ranks=fuseloop.Ranks(rank, world_size), or ranks='env'",
+    "world": "ranks=fuseloop.Ranks(rank, world_size), or ranks='env'",
+    "world_size": "ranks=fuseloop.Ranks(rank, world_size), or ranks='env'",
+    "num_replicas": "ranks=fuseloop.Ranks(rank, world_size), or ranks='env'",
+    "where": "filter= takes a function of the columns",
+    "num_threads": "workers= is the number of threads, by default one per core",
+    "threads": "workers= is the number of threads, by default one per core",
+    "prefetch": "batches_ahead= is the number of batches that are begun before they are asked for",
     "to_device": "ops.ToDevice('cuda:0') in the list of an output",
 }
 
@@ -198,10 +206,10 @@ def names(setting: str, value: Any) -> list[str]:
     raise ConfigError(f"{setting} is {_shown(value)}, expected the names of fields: {setting}=['mask']")
 
 
-def where(value: Any) -> ConfigError:
+def no_filter(value: Any) -> ConfigError:
     """Returns the error for a choice of samples that is no function."""
     return ConfigError(
-        f"where is {_shown(value)}, expected a function of the columns: where=lambda column: column['label'] < 10; "
+        f"filter is {_shown(value)}, expected a function of the columns: filter=lambda column: column['label'] < 10; "
         "indices= takes numbers of samples, numpy.flatnonzero(mask) those of a boolean mask"
     )
 
@@ -214,7 +222,7 @@ def indices(value: Any) -> Any:
     )
     if is_mask:
         raise ConfigError(
-            "indices is a boolean mask, expected numbers of samples: indices=numpy.flatnonzero(mask); where= takes a "
+            "indices is a boolean mask, expected numbers of samples: indices=numpy.flatnonzero(mask); filter= takes a "
             "function that returns a mask"
         )
     if isinstance(value, (str, bytes)) or value is not None and not isinstance(value, Iterable):

@@ -231,7 +231,6 @@ _IN_PYTHON = {
     "fuseloop.Target.mask() in targets",
     'set `Targets::mask` in `targets`; in a pipeline file `"mask"` in the table of the image in `[targets]`': "targets="
     "{'image': {'mask': fuseloop.Target.mask()}}, by the names of the two",
-    "`indices` and `filter` leave none of": "`indices` and `where` leave none of",
     "set `label` to its name, or to `none`": "call fuseloop.sources.table(path, label=...) with its name, or with "
     "label=None",
     "set `label` to `folder` or `none`": "call fuseloop.sources.folder(path, label='folder'), or with label=None",
@@ -240,6 +239,8 @@ _IN_PYTHON = {
     "set `quotes` to": "call fuseloop.sources.table(path, quotes=True) to",
     "`, `ConvertOptions::rename`": "` of the command, `rename=`",
     "`drop_last(false)`": "`drop_last=False`",
+    "`on_damaged` set to skip": "`on_damaged='skip'`",
+    "`overwrite: true`": "`overwrite=True`",
     "list features in `TfOptions`": "name them by `features=` of `fuseloop.sources.tfrecord`",
 }
 

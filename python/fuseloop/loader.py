@@ -108,13 +108,13 @@ class _Sampler(Protocol):
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process is number ``rank`` of ``world`` that share each epoch. ``uneven`` says what happens to samples
+    """This process is number ``rank`` of ``world_size`` that share each epoch. ``uneven`` says what happens to samples
     that can't be divided evenly: ``"pad"`` repeats a few, ``"drop"`` leaves them out, ``"exact"`` repeats a few and
     marks them in ``Batch.mask``, which the loaders for torch and JAX give as the last tensor of a
     batch, ``batch.mask``."""
 
     rank: int
-    world: int
+    world_size: int
     uneven: Literal["pad", "drop", "exact"] = "pad"
 
 
@@ -491,9 +491,10 @@ class Loader(Generic[B]):
         batch_size: The number of samples of a batch.
         ops: The ops of each output, by its name; None leaves the output out. ``image=[...]`` is short for
             ``ops={"image": [...]}``. A function gets the epoch and returns its list.
+        without: Fields that are left out, as those whose ops are None.
         views: More outputs of a field, by their names.
         share_draws: Outputs whose ops draw the same numbers as those of another: ``{"mask": "image"}``.
-        parts: The ops of an output for samples of one component of a mix or concatenation, by (component, output).
+        component_ops: The ops of an output for samples of one component of a mix or concatenation, by (component, output).
         collate: How samples of differing sizes become a batch, by output.
         targets: The fields that follow an image, through all of its ops:
             ``{"image": {"bbox": Target.boxes("xywh"), "category_id": Target.column()}}``. ``"auto"`` takes those
@@ -511,8 +512,8 @@ class Loader(Generic[B]):
             ``set_epoch`` if it is random.
         seed: Random orders and draws depend on it, the epoch and the sample.
         indices: Only these samples.
-        where: Only the samples for which this is true: a function that gets whole columns,
-            ``where=lambda column: column["label"] < 100``.
+        filter: Only the samples for which this is true: a function that gets whole columns,
+            ``filter=lambda column: column["label"] < 100``.
         drop_last: Leaves out a last batch with fewer samples.
         ranks: Several processes that share each epoch; ``"env"`` reads what torchrun, Slurm and MPI set.
         workers: Number of threads; by default one per core.
@@ -568,9 +569,10 @@ class Loader(Generic[B]):
         batch_size: int = 64,
         *,
         ops: Mapping[str, OpList | None] | None = None,
+        without: Iterable[str] = (),
         views: Mapping[str, View] | None = None,
         share_draws: Mapping[str, str] | None = None,
-        parts: Mapping[tuple[int, str], Iterable[Op]] | None = None,
+        component_ops: Mapping[tuple[int, str], Iterable[Op]] | None = None,
         collate: Mapping[str, Collate] | None = None,
         masks: Iterable[str] = (),
         read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
@@ -585,7 +587,7 @@ class Loader(Generic[B]):
         | _Sampler = "sequential",
         seed: int = 0,
         indices: Any = None,
-        where: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
+        filter: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
         drop_last: bool = False,
         ranks: Ranks | Literal["env"] | None = None,
         workers: int | None = None,
@@ -612,8 +614,8 @@ class Loader(Generic[B]):
         lists = _outputs(ops, fields, self._own_arguments)
         views = _hints.by_name("views", views, "{'view2': fuseloop.View('image', [...])}")
         views = {name: _with_ops(name, view, None) for name, view in views.items()}
-        if where is not None and not callable(where):
-            raise _hints.where(where)
+        if filter is not None and not callable(filter):
+            raise _hints.no_filter(filter)
         self._begin(dataset, {**arguments, "ops": lists, "views": views}, None)
         self._lists: dict[str, OpList] = {output: ops for output, ops in lists.items() if ops is not None}
         settings: dict[str, Any] = {
@@ -639,7 +641,7 @@ class Loader(Generic[B]):
             "pin_memory": _pinning_gpu(pin_memory, copy),
             "recompile": recompile,
             "indices": _hints.indices(indices),
-            "without": [output for output, ops in lists.items() if ops is None],
+            "without": [*_hints.names("without", without), *(output for output, ops in lists.items() if ops is None)],
             "masks": _hints.names("masks", masks),
             "read_mode": _hints.texts_by_name("read_mode", read_mode, "{'image': 'gray'}", "fields"),
             "auto_targets": targets == "auto",
@@ -648,15 +650,15 @@ class Loader(Generic[B]):
             "arrays": [(field, (_plain(dtype), shape)) for field, dtype, shape in _hints.arrays(arrays)],
             "share_draws": _hints.texts_by_name("share_draws", share_draws, "{'mask': 'image'}"),
             "views": [],
-            "parts": _parts(parts),
+            "component_ops": _component_ops(component_ops),
             "collate": _collates(collate),
         }
         for name, view in views.items():
             self._lists[name] = view.ops
             settings["views"].append((name, view.of, view.after, _fixed(view.ops)))
         settings["lists"] = [(output, _fixed(ops)) for output, ops in lists.items() if ops is not None]
-        if where is not None:
-            settings["indices"] = _chosen(self._dataset, where, indices)
+        if filter is not None:
+            settings["indices"] = _chosen(self._dataset, filter, indices)
         chosen = settings["indices"]
         settings["order"] = _order(order, batch_size, self._dataset, chosen)
         self._copy = copy
@@ -1110,13 +1112,13 @@ def _targets_of(image: str, targets: Any) -> dict[str, dict[str, Any]]:
     return {name: target.options for name, target in targets.items()}
 
 
-def _parts(parts: Any) -> list[tuple[int, str, list[Op]]]:
+def _component_ops(given: Any) -> list[tuple[int, str, list[Op]]]:
     example = "{(1, 'image'): [fuseloop.ops.Resize((224, 224))]}"
     found = []
-    for key, ops in _hints.by_name("parts", parts, example, "a dataset and an output").items():
+    for key, ops in _hints.by_name("component_ops", given, example, "a dataset and an output").items():
         if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], str)):
-            raise ConfigError(f"parts: {key!r}, expected the number of a dataset and an output: parts={example}")
-        found.append((_whole("parts: a dataset", key[0]), key[1], Compose(ops)))
+            raise ConfigError(f"component_ops: {key!r}, expected the number of a dataset and an output: component_ops={example}")
+        found.append((_whole("component_ops: a dataset", key[0]), key[1], Compose(ops)))
     return found
 
 
@@ -1214,8 +1216,8 @@ def _ranks(ranks: Ranks | str | None) -> str | tuple[int, int, str] | None:
     if ranks is None or ranks == "env":
         return ranks  # type: ignore[return-value]
     if not isinstance(ranks, Ranks):
-        raise ConfigError(f"ranks is {ranks!r}, expected 'env' or fuseloop.Ranks(rank, world)")
-    return _whole("rank", ranks.rank), _whole("world", ranks.world, 1), ranks.uneven
+        raise ConfigError(f"ranks is {ranks!r}, expected 'env' or fuseloop.Ranks(rank, world_size)")
+    return _whole("rank", ranks.rank), _whole("world_size", ranks.world_size, 1), ranks.uneven
 
 
 class _Columns(Mapping[str, Any]):
@@ -1234,18 +1236,18 @@ class _Columns(Mapping[str, Any]):
         return len(self._dataset.fields)
 
 
-def _chosen(dataset: Dataset, where: Callable[[Mapping[str, Any]], Any], indices: Any) -> Any:
+def _chosen(dataset: Dataset, keep: Callable[[Mapping[str, Any]], Any], indices: Any) -> Any:
     import numpy as np
 
     listed = None if indices is None else np.asarray(indices, dtype=np.int64)
     try:
-        kept = np.asarray(where(_Columns(dataset, listed)))
+        kept = np.asarray(keep(_Columns(dataset, listed)))
     except _ENDINGS as error:
         raise _not_an_end(error) from error
     count = len(dataset) if listed is None else len(listed)
     if kept.shape != (count,) or kept.dtype != np.bool_:
         raise ConfigError(
-            f"where returned an array of {kept.dtype} and shape {kept.shape}, expected bool and shape ({count},)"
+            f"filter returned an array of {kept.dtype} and shape {kept.shape}, expected bool and shape ({count},)"
         )
     return np.flatnonzero(kept) if listed is None else listed[kept]
 

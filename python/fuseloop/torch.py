@@ -99,9 +99,10 @@ class Loader(_loader.Loader[B]):
             channels_last: bool = False,
             after: None = None,
             ops: Mapping[str, OpList | None] | None = None,
+            without: Iterable[str] = (),
             views: Mapping[str, View] | None = None,
             share_draws: Mapping[str, str] | None = None,
-            parts: Mapping[tuple[int, str], Iterable[Op]] | None = None,
+            component_ops: Mapping[tuple[int, str], Iterable[Op]] | None = None,
             collate: Mapping[str, Collate] | None = None,
             masks: Iterable[str] = (),
             read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
@@ -111,7 +112,7 @@ class Loader(_loader.Loader[B]):
             order: Literal["sequential", "random", "quasi_random"] | QuasiRandom | Weighted | ClassBalanced | RepeatedAugment | _Sampler = "sequential",
             seed: int = 0,
             indices: Any = None,
-            where: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
+            filter: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
             drop_last: bool = False,
             ranks: Ranks | Literal["env"] | None = None,
             workers: int | None = None,
@@ -146,9 +147,10 @@ class Loader(_loader.Loader[B]):
             channels_last: bool = False,
             after: None = None,
             ops: Mapping[str, OpList | None] | None = None,
+            without: Iterable[str] = (),
             views: Mapping[str, View] | None = None,
             share_draws: Mapping[str, str] | None = None,
-            parts: Mapping[tuple[int, str], Iterable[Op]] | None = None,
+            component_ops: Mapping[tuple[int, str], Iterable[Op]] | None = None,
             collate: Mapping[str, Collate] | None = None,
             masks: Iterable[str] = (),
             read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
@@ -158,7 +160,7 @@ class Loader(_loader.Loader[B]):
             order: Literal["sequential", "random", "quasi_random"] | QuasiRandom | Weighted | ClassBalanced | RepeatedAugment | _Sampler = "sequential",
             seed: int = 0,
             indices: Any = None,
-            where: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
+            filter: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
             drop_last: bool = False,
             ranks: Ranks | Literal["env"] | None = None,
             workers: int | None = None,
@@ -193,9 +195,10 @@ class Loader(_loader.Loader[B]):
             channels_last: bool = False,
             after: Callable[..., B],
             ops: Mapping[str, OpList | None] | None = None,
+            without: Iterable[str] = (),
             views: Mapping[str, View] | None = None,
             share_draws: Mapping[str, str] | None = None,
-            parts: Mapping[tuple[int, str], Iterable[Op]] | None = None,
+            component_ops: Mapping[tuple[int, str], Iterable[Op]] | None = None,
             collate: Mapping[str, Collate] | None = None,
             masks: Iterable[str] = (),
             read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
@@ -205,7 +208,7 @@ class Loader(_loader.Loader[B]):
             order: Literal["sequential", "random", "quasi_random"] | QuasiRandom | Weighted | ClassBalanced | RepeatedAugment | _Sampler = "sequential",
             seed: int = 0,
             indices: Any = None,
-            where: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
+            filter: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
             drop_last: bool = False,
             ranks: Ranks | Literal["env"] | None = None,
             workers: int | None = None,
@@ -505,7 +508,7 @@ class _Shards(data.IterableDataset):
         if loader._pipeline is not None:
             raise ConfigError("a loader of a pipeline file can't be divided between processes: use it by itself")
         if loader._arguments.get("ranks") == "env":
-            raise ConfigError("as_iterable needs the ranks of the loader as fuseloop.Ranks(rank, world), not 'env'")
+            raise ConfigError("as_iterable needs the ranks of the loader as fuseloop.Ranks(rank, world_size), not 'env'")
         self._kind, self._arguments = type(loader), dict(loader._arguments)
         # Workers are often new in each epoch, and copies of the dataset: the epochs are counted in memory that they
         # share.
@@ -549,7 +552,7 @@ class _Shards(data.IterableDataset):
             arguments = dict(self._arguments)
             dataset, batch_size = arguments.pop("dataset"), arguments.pop("batch_size")
             own = arguments["ranks"] or Ranks(0, 1, "exact")
-            arguments["ranks"] = Ranks(own.rank * count + number, own.world * count, own.uneven)
+            arguments["ranks"] = Ranks(own.rank * count + number, own.world_size * count, own.uneven)
             arguments["workers"] = arguments["workers"] or max(1, len(os.sched_getaffinity(0)) // count)
             self._loader = self._kind(dataset, batch_size, **arguments)
             self._loader._drops_padding = True

@@ -66,15 +66,15 @@ class Image:
     """How images are stored.
 
     Args:
-        mode: ``"lossless"`` keeps JPEG files byte for byte and stores other images as pixels; ``"raw"`` stores pixels;
+        write_mode: ``"lossless"`` keeps JPEG files byte for byte and stores other images as pixels; ``"raw"`` stores pixels;
             ``"mask"`` class numbers of masks, which must be neither JPEGs nor lossy WebPs; ``"jpg"`` JPEGs;
-            ``"smart"`` JPEGs if the pixels take more than ``threshold`` bytes; ``"proportion"`` JPEGs with a
-            ``probability``.
+            ``"smart"`` JPEGs if the pixels take more than ``smart_threshold`` bytes; ``"proportion"`` JPEGs with
+            a probability of ``compress_probability``.
         max_resolution: Images with a longer side are scaled down to it.
-        quality: Encodes all JPEGs with this quality, from 1 to 100. By default JPEG files stay unchanged, and other
+        jpeg_quality: Encodes all JPEGs with this quality, from 1 to 100. By default JPEG files stay unchanged, and other
             images are encoded with 90.
-        threshold: The limit of ``"smart"``, in bytes.
-        probability: The share of ``"proportion"``, from 0 to 1.
+        smart_threshold: The limit of ``"smart"``, in bytes.
+        compress_probability: The share of ``"proportion"``, from 0 to 1.
         tile: Re-cuts JPEGs without loss, so that crops decode in less time: every N pixels, such as 32, or
             ``"row"``.
         bit_planes: Stores JPEGs as bit planes, from which crops decode in half the time of re-cut JPEGs, in tiles of
@@ -83,11 +83,11 @@ class Image:
         seed: Selects the images of ``"proportion"``.
     """
 
-    mode: Literal["lossless", "raw", "mask", "jpg", "smart", "proportion"] = "lossless"
+    write_mode: Literal["lossless", "raw", "mask", "jpg", "smart", "proportion"] = "lossless"
     max_resolution: int | None = None
-    quality: int | None = None
-    threshold: int | None = None
-    probability: float = 0.5
+    jpeg_quality: int | None = None
+    smart_threshold: int | None = None
+    compress_probability: float = 0.5
     tile: int | Literal["row"] | None = None
     bit_planes: bool = False
     verify: bool = False
@@ -103,11 +103,11 @@ class Image:
             return number
 
         return {
-            "mode": self.mode,
+            "write_mode": self.write_mode,
             "max_resolution": in_range("max_resolution", self.max_resolution, 1, 2**32 - 1),
-            "quality": in_range("quality", self.quality, 1, 100),
-            "threshold": in_range("threshold", self.threshold, 0, 2**63 - 1),
-            "probability": float(self.probability),
+            "jpeg_quality": in_range("jpeg_quality", self.jpeg_quality, 1, 100),
+            "smart_threshold": in_range("smart_threshold", self.smart_threshold, 0, 2**63 - 1),
+            "compress_probability": float(self.compress_probability),
             "tile": None if self.tile is None else str(self.tile),
             "bit_planes": bool(self.bit_planes),
             "verify": bool(self.verify),
@@ -330,6 +330,7 @@ def _report(kind: type[Any], found: dict[str, Any]) -> Any:
 
 
 def _options(
+    overwrite: bool,
     threads: int | None = None,
     on_damaged: OnDamaged = "fail",
     image: Image | None = None,
@@ -338,6 +339,7 @@ def _options(
     links: str | None = None,
 ) -> dict[str, Any]:
     options: dict[str, Any] = {
+        "overwrite": bool(overwrite),
         "threads": None if threads is None else _whole("threads", threads, 1),
         "on_damaged": on_damaged,
         "links": links,
@@ -364,8 +366,8 @@ def _local(out: _PathLike) -> str:
 def _free(out: _PathLike, overwrite: bool) -> str:
     """Returns the path to write to, which is a path of this machine."""
     path = _local(out)
-    if not overwrite and os.path.lexists(path):
-        error = OutputExistsError(f"{path} exists already: give another name, or overwrite=True")
+    if not overwrite and os.path.isfile(path):
+        error = OutputExistsError(f'"{path}" already exists: choose a different output, or set `overwrite=True`')
         error.path = path
         raise error
     return path
@@ -446,7 +448,7 @@ def write(
         progress: ``"auto"`` shows a bar of tqdm, if that is installed and stderr is a terminal. A function gets the
             number of samples that are done, and of all or None.
         start_method: How processes are started; by default ``"forkserver"``, or ``"spawn"`` where there is none.
-        overwrite: Replaces a file that exists.
+        overwrite: Replaces an existing file.
     """
     if isinstance(samples, (str, os.PathLike)):
         report = folder(
@@ -470,7 +472,7 @@ def write(
     workers = _whole("workers", workers)
     if on_damaged not in ("fail", "skip"):
         raise ConfigError(f"on_damaged is {on_damaged!r}, expected 'fail' or 'skip'")
-    options = _options(threads, on_damaged, image, images, page_size)
+    options = _options(overwrite, threads, on_damaged, image, images, page_size)
     path = _free(out, overwrite)
     skip = on_damaged == "skip"
     samples, fields, classes = _adapted(samples, fields)
@@ -691,7 +693,7 @@ def folder(
     are written next to the file. ``links`` says which symbolic links are followed: all, those within the folder, none.
     The other arguments are those of :func:`write`.
     """
-    options = _options(threads, on_damaged, image, images, page_size, links)
+    options = _options(overwrite, threads, on_damaged, image, images, page_size, links)
     path = _free(out, overwrite)
     with _Shown(progress) as shown:
         return _report(FolderReport, _fuseloop.write_folder(os.fspath(dir), path, options, shown))
@@ -733,17 +735,16 @@ def convert(
         threads: Number of threads; by default one per core.
         on_damaged: ``"skip"`` leaves samples out that can't be read.
         progress: See :func:`write`.
-        overwrite: Overwrites existing output.
+        overwrite: Replaces existing outputs.
     """
     path = _local(dst)
-    options = _options(threads, on_damaged, image, None, page_size)
+    options = _options(overwrite, threads, on_damaged, image, None, page_size)
     options |= {
         "max_samples": None if max_samples is None else _whole("max_samples", max_samples, 1),
         "max_bytes": None if max_bytes is None else _bytes("max_bytes", max_bytes),
         "shards": None if shards is None else _whole("shards", shards, 1),
         "ranks": _ranks(ranks),
         "rename": list((rename or {}).items()),
-        "overwrite": bool(overwrite),
     }
     dataset = source if isinstance(source, Dataset) else Dataset.open(source)
     with _Shown(progress) as shown:
@@ -766,8 +767,8 @@ def recut(
     changes. With ``bit_planes``, JPEGs of a ``.beton`` file are stored as bit planes instead (see :class:`Image`); a
     folder is refused. A file that exists, or a folder that is not empty, is refused too; with ``overwrite``, the file,
     or files of the same names in the folder, are replaced."""
-    options = _options(threads, on_damaged, links=links)
-    options |= {"bit_planes": bool(bit_planes), "overwrite": bool(overwrite)}
+    options = _options(overwrite, threads, on_damaged, links=links)
+    options |= {"bit_planes": bool(bit_planes)}
     is_folder = os.path.isdir(src)
     path = _local(out) if is_folder else _free(out, overwrite)
     with _Shown(progress, "files" if is_folder else "samples") as shown:
@@ -787,7 +788,7 @@ def unpack(
     """Copies a ``.beton`` file and restores the JPEGs that are stored as bit planes, byte for byte."""
     path = _free(out, overwrite)
     with _Shown(progress) as shown:
-        found = _fuseloop.unpack(os.fspath(src), path, _options(threads, on_damaged), shown)
+        found = _fuseloop.unpack(os.fspath(src), path, _options(overwrite, threads, on_damaged), shown)
     return _report(WriteReport, found)
 
 
@@ -805,7 +806,7 @@ def concat(
     names = [os.fspath(part) for part in ([parts] if isinstance(parts, (str, os.PathLike)) else parts)]
     path = _free(out, overwrite)
     with _Shown(progress) as shown:
-        return _report(WriteReport, _fuseloop.concat(names, path, _options(threads, on_damaged), shown))
+        return _report(WriteReport, _fuseloop.concat(names, path, _options(overwrite, threads, on_damaged), shown))
 
 
 def split(
@@ -827,9 +828,9 @@ def split(
         threads: The number of threads.
         on_damaged: ``"skip"`` leaves samples out that can't be read.
         progress: See :func:`write`.
-        overwrite: Replaces files that exist.
+        overwrite: Replaces existing files.
     """
-    options = {**_options(threads, on_damaged), "overwrite": bool(overwrite)}
+    options = _options(overwrite, threads, on_damaged)
     name = os.fspath(src)
     if template is None:
         stem, extension = os.path.splitext(name)
@@ -857,7 +858,7 @@ def subset(
     path = _free(out, overwrite)
     samples = [_whole("indices", index) for index in indices]
     with _Shown(progress) as shown:
-        found = _fuseloop.subset(os.fspath(src), samples, path, _options(threads, on_damaged), shown)
+        found = _fuseloop.subset(os.fspath(src), samples, path, _options(overwrite, threads, on_damaged), shown)
     return _report(WriteReport, found)
 
 

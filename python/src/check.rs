@@ -145,16 +145,15 @@ pub(crate) fn verify<'py>(
         let text = format!("{}: it can only be read in sequence: unpack it first", dataset.name);
         errors::setting(py, &text)
     })?;
-    let jobs = threads.map(NonZeroUsize::new);
-    let jobs =
-        jobs.map(|jobs| jobs.ok_or_else(|| errors::setting(py, "threads is 0: give 1 or more")));
-    let jobs = jobs.transpose()?;
+    let none = || errors::setting(py, "threads is 0: give 1 or more");
+    let threads = threads.map(|threads| NonZeroUsize::new(threads).ok_or_else(none)).transpose()?;
     let beton = match &*dataset.dataset {
         source::Dataset::Beton(beton) => Some(Arc::clone(beton)),
         _ => None,
     };
     let cancel = CancelFlag::new();
-    let options = VerifyOptions { jobs, limit, cancel: cancel.clone(), ..VerifyOptions::default() };
+    let options =
+        VerifyOptions { threads, limit, cancel: cancel.clone(), ..VerifyOptions::default() };
     let (all, done) = (source.len(), Arc::new(AtomicU64::new(0)));
     let total = all.min(limit.unwrap_or(u64::MAX));
     let counter = Arc::clone(&done);

@@ -245,7 +245,7 @@ pub(crate) fn apply(
         builder = builder.order(self::order(&order)?);
     }
     if let Some(given) = settings.get_item("ranks")?.filter(|ranks| !ranks.is_none()) {
-        builder = builder.distributed(ranks(&given)?);
+        builder = builder.ranks(ranks(&given)?);
     }
     for name in get::<Vec<String>>(settings, "without")?.unwrap_or_default() {
         builder = builder.without(&name);
@@ -258,7 +258,7 @@ pub(crate) fn apply(
     }
     let arrays = get::<Vec<(String, (String, Vec<i64>))>>(settings, "arrays")?;
     for (field, (name, shape)) in arrays.unwrap_or_default() {
-        builder = builder.array(&field, dtype(py, "arrays", &name)?, &shape);
+        builder = builder.arrays(&field, dtype(py, "arrays", &name)?, &shape);
     }
     if get::<bool>(settings, "auto_targets")?.unwrap_or_default() {
         builder = builder.auto_targets();
@@ -275,7 +275,7 @@ pub(crate) fn apply(
         builder = builder.expect_classes(names.into_iter().collect());
     }
     for name in get::<Vec<String>>(settings, "masks")?.unwrap_or_default() {
-        builder = builder.mask(&name);
+        builder = builder.masks(&name);
     }
     for item in items(settings, "lists")? {
         let (output, list): (String, Bound<'_, PyAny>) = item.extract()?;
@@ -290,9 +290,9 @@ pub(crate) fn apply(
             Some(after) => builder.branch(&name, &of, after, pipeline),
         };
     }
-    for item in items(settings, "parts")? {
+    for item in items(settings, "component_ops")? {
         let (component, output, list): (usize, String, Bound<'_, PyAny>) = item.extract()?;
-        builder = builder.pipeline_of(component, &output, Pipeline::from(values::ops(&list)?));
+        builder = builder.component_ops(component, &output, Pipeline::from(values::ops(&list)?));
     }
     for item in items(settings, "share_draws")? {
         let (output, with): (String, String) = item.extract()?;
@@ -349,10 +349,10 @@ pub(crate) fn ranks(given: &Bound<'_, PyAny>) -> PyResult<Option<Ranks>> {
     if given.extract::<String>().is_ok_and(|word| word == "env") {
         return Ranks::from_env().map_err(raised);
     }
-    let (rank, world, uneven): (u32, u32, String) = given.extract()?;
+    let (rank, world_size, uneven): (u32, u32, String) = given.extract()?;
     let words = [("drop", Uneven::Drop), ("pad", Uneven::Pad), ("exact", Uneven::Exact)];
     let uneven = word(py, "uneven", &uneven, &words)?;
-    Ranks::new(rank, world, uneven).map(Some).map_err(raised)
+    Ranks::new(rank, world_size, uneven).map(Some).map_err(raised)
 }
 
 /// Returns the element type of a name such as `f32`.
@@ -392,7 +392,7 @@ fn collate(how: &Bound<'_, PyDict>) -> PyResult<Collate> {
         collate = collate.to_multiple(pixels);
     }
     if let Some(fill) = get::<f64>(how, "fill")? {
-        collate = collate.with(fill);
+        collate = collate.fill(fill);
     }
     Ok(if get::<bool>(how, "truncate")? == Some(true) { collate.truncate() } else { collate })
 }

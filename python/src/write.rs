@@ -301,7 +301,7 @@ fn threads(options: &Bound<'_, PyDict>) -> PyResult<Option<NonZeroUsize>> {
     Ok(get::<usize>(options, "threads")?.and_then(NonZeroUsize::new))
 }
 
-fn damaged(options: &Bound<'_, PyDict>) -> PyResult<OnUnreadable> {
+fn on_damaged(options: &Bound<'_, PyDict>) -> PyResult<OnUnreadable> {
     let words = [("fail", OnUnreadable::Fail), ("skip", OnUnreadable::Skip)];
     match get::<String>(options, "on_damaged")? {
         Some(given) => word(options.py(), "on_damaged", &given, &words),
@@ -320,22 +320,22 @@ fn tile(py: Python<'_>, text: &str) -> PyResult<Tile> {
 
 fn image(given: &Bound<'_, PyAny>) -> PyResult<ImageOptions> {
     let (py, options) = (given.py(), given.cast::<PyDict>()?);
-    let threshold = get(options, "threshold")?;
-    let compress_probability = get(options, "probability")?.unwrap_or(0.5);
+    let smart_threshold = get(options, "smart_threshold")?;
+    let compress_probability = get(options, "compress_probability")?.unwrap_or(0.5);
     let modes = [
         ("lossless", WriteMode::Lossless),
         ("raw", WriteMode::Raw),
         ("mask", WriteMode::Mask),
         ("jpg", WriteMode::Jpg),
-        ("smart", WriteMode::Smart { threshold }),
+        ("smart", WriteMode::Smart { smart_threshold }),
         ("proportion", WriteMode::Proportion { compress_probability }),
     ];
-    let mode = get::<String>(options, "mode")?;
+    let mode = get::<String>(options, "write_mode")?;
     let cut = get::<String>(options, "tile")?;
     Ok(ImageOptions {
-        mode: mode.map_or(Ok(WriteMode::Lossless), |mode| word(py, "mode", &mode, &modes))?,
+        write_mode: mode.map_or(Ok(WriteMode::Lossless), |mode| word(py, "write_mode", &mode, &modes))?,
         max_resolution: get(options, "max_resolution")?,
-        quality: get(options, "quality")?,
+        jpeg_quality: get(options, "jpeg_quality")?,
         verify: flag(options, "verify")?,
         tile: cut.map(|text| tile(py, &text)).transpose()?,
         bit_planes: flag(options, "bit_planes")?,
@@ -346,10 +346,11 @@ fn image(given: &Bound<'_, PyAny>) -> PyResult<ImageOptions> {
 fn write_options(options: &Bound<'_, PyDict>, call: &Call) -> PyResult<WriteOptions> {
     let mut read = WriteOptions {
         threads: threads(options)?,
-        damaged: damaged(options)?,
+        on_damaged: on_damaged(options)?,
         progress: call.done.counter(),
         cancel: call.cancel.clone(),
         links: links(options.py(), get::<String>(options, "links")?.as_deref())?,
+        overwrite: flag(options, "overwrite")?,
         ..WriteOptions::default()
     };
     if let Some(size) = get(options, "page_size")? {
@@ -476,12 +477,12 @@ pub(crate) fn convert<'py>(
         rename: get(options, "rename")?.unwrap_or_default(),
         page_size: written.page_size,
         threads: written.threads,
-        damaged: written.damaged,
+        on_damaged: written.on_damaged,
         ranks: match options.get_item("ranks")?.filter(|ranks| !ranks.is_none()) {
             Some(given) => settings::ranks(&given)?,
             None => None,
         },
-        overwrite: flag(options, "overwrite")?,
+        overwrite: written.overwrite,
         progress: written.progress,
         cancel: written.cancel,
     };
@@ -526,7 +527,7 @@ pub(crate) fn recut<'py>(
     let options = RecutOptions {
         tile: tile(py, tile_width)?,
         threads: threads(options)?,
-        damaged: damaged(options)?,
+        on_damaged: on_damaged(options)?,
         progress: call.done.counter(),
         cancel: call.cancel.clone(),
         links: links(py, get::<String>(options, "links")?.as_deref())?,
@@ -568,9 +569,10 @@ pub(crate) fn unpack<'py>(
     let call = Call::new();
     let options = UnpackOptions {
         threads: threads(options)?,
-        damaged: damaged(options)?,
+        on_damaged: on_damaged(options)?,
         progress: call.done.counter(),
         cancel: call.cancel.clone(),
+        overwrite: flag(options, "overwrite")?,
         ..UnpackOptions::default()
     };
     let work = move || write::unpack_beton(src, out, &options);
@@ -604,10 +606,9 @@ pub(crate) fn split<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Vec<(PathBuf, Bound<'py, PyDict>)>> {
     let call = Call::new();
-    let overwrite = flag(options, "overwrite")?;
     let options = write_options(options, &call)?;
     let how = parts.map_or(Split::At(shares), Split::Parts);
-    let work = move || split_beton(src, &how, template, overwrite, &options);
+    let work = move || split_beton(src, &how, template, &options);
     let reports = call.run(py, progress, work)?;
     reports.into_iter().map(|(path, report)| Ok((path, written(py, &report)?))).collect()
 }

@@ -231,8 +231,8 @@ def test_orders_subsets_and_views(same_size: Path) -> None:
         return [sample for batch in fl.Loader(same_size, 8, image=WHOLE, **arguments) for sample in batch.ids.tolist()]
 
     assert ids(indices=[5, 3, 5]) == [5, 3, 5] == ids(indices=np.array([5, 3, 5], dtype=np.uint16))
-    assert ids(where=lambda column: column["label"] == 2) == list(range(20, 30))
-    assert ids(where=lambda column: column["label"] == 2, indices=[3, 21, 25]) == [21, 25]
+    assert ids(filter=lambda column: column["label"] == 2) == list(range(20, 30))
+    assert ids(filter=lambda column: column["label"] == 2, indices=[3, 21, 25]) == [21, 25]
     assert sorted(ids(order="random")) == list(range(40)) != ids(order="random")
     assert set(ids(order=fl.Weighted([0.0] * 39 + [1.0]))) == {39}
     balanced = ids(order=fl.ClassBalanced(replacement=False))

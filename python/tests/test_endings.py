@@ -178,8 +178,8 @@ def of_lambda_of_samples(error):
     batches(squares(), image=[ops.Lambda(raising(error), per_sample=True)])
 
 
-def of_where(error):
-    batches(squares(), where=raising(error))
+def of_filter(error):
+    batches(squares(), filter=raising(error))
 
 
 def of_after(error):

@@ -20,6 +20,9 @@ from fuseloop import _hints, ops
         ("sampler", range(3), "order="),
         ("batch_sampler", [[1, 2]], "order="),
         ("num_workers", 4, "workers="),
+        ("where", lambda column: column["label"] == 1, "filter="),
+        ("world_size", 8, "ranks="),
+        ("num_replicas", 8, "ranks="),
         ("transform", lambda image: image, "from_torchvision"),
         ("transforms", [1], "from_torchvision"),
         ("target_transform", lambda label: label, "label="),
@@ -180,8 +183,8 @@ def test_options_of_datasets_belong_to_the_function_that_opens_them(same_size, n
         ("views", "image", "views={'view2': fuseloop.View('image'"),
         ("share_draws", "mask", "share_draws={'mask': 'image'}"),
         ("share_draws", {"mask": ["image"]}, "share_draws={'mask': 'image'}"),
-        ("parts", "image", "parts={(1, 'image'): "),
-        ("parts", {"image": []}, "parts={(1, 'image'): "),
+        ("component_ops", "image", "component_ops={(1, 'image'): "),
+        ("component_ops", {"image": []}, "component_ops={(1, 'image'): "),
         ("collate", "pad", "collate={'image': fuseloop.Collate.pad()}"),
         ("read_mode", "gray", "read_mode={'image': 'gray'}"),
         ("read_mode", {"image": 1}, "read_mode={'image': 'gray'}"),
@@ -193,8 +196,9 @@ def test_options_of_datasets_belong_to_the_function_that_opens_them(same_size, n
         ("arrays", {"points": ("float32", ("a",))}, "arrays={'points': ('float32', (-1, 3))}"),
         ("masks", 3, "masks=['mask']"),
         ("masks", [0], "masks=['mask']"),
-        ("where", np.ones(3, bool), "where=lambda column: "),
-        ("where", np.ones(3, bool), "numpy.flatnonzero(mask)"),
+        ("without", 3, "without=['mask']"),
+        ("filter", np.ones(3, bool), "filter=lambda column: "),
+        ("filter", np.ones(3, bool), "numpy.flatnonzero(mask)"),
         ("indices", np.ones(3, bool), "indices=numpy.flatnonzero(mask)"),
         ("indices", [True, False], "indices=numpy.flatnonzero(mask)"),
         ("indices", 1000, "indices=range(1000)"),
@@ -206,6 +210,13 @@ def test_settings_of_another_form_are_refused_with_the_right_one(same_size, sett
     assert right in str(caught.value)
 
 
+def test_fields_are_left_out_by_their_names(same_size):
+    loader = fl.Loader(same_size, 4, without=["label"], image=[ops.CenterCrop(4)])
+    assert [tensor.name for tensor in loader.tensors] == ["image"]
+    with pytest.raises(fl.ConfigError, match="no field named lable"):
+        fl.Loader(same_size, 4, without="lable")
+
+
 def test_a_mask_may_be_named_by_a_text(tmp_path):
     rows = [{"image": np.zeros((4, 4, 3), np.uint8), "mask": np.zeros((4, 4, 3), np.uint8)}] * 2
     center = [ops.CenterCrop(4)]
@@ -213,6 +224,6 @@ def test_a_mask_may_be_named_by_a_text(tmp_path):
     assert loader.tensors[1].shape == (4, 4, 1)
 
 
-def test_no_sample_that_where_chooses(same_size):
-    with pytest.raises(fl.ConfigError, match="`indices` and `where` leave none of"):
-        fl.Loader(same_size, where=lambda column: column["label"] > 100)
+def test_no_sample_that_a_filter_chooses(same_size):
+    with pytest.raises(fl.ConfigError, match="`indices` and `filter` leave none of"):
+        fl.Loader(same_size, filter=lambda column: column["label"] > 100)

@@ -158,7 +158,7 @@ def test_inspect_says_what_was_drawn(photos: Path) -> None:
 
 
 def test_inspect_has_the_stored_size_of_an_image_decoded_smaller(tmp_path: Path) -> None:
-    write([picture(5, 96, 120)], tmp_path / "one.beton", image=Image(mode="jpg"), progress=None)
+    write([picture(5, 96, 120)], tmp_path / "one.beton", image=Image(write_mode="jpg"), progress=None)
     loader = fl.Loader(tmp_path / "one.beton", scaled_decode=True, batch_size=1, image=[ops.Resize((20, 24))])
     found = loader.inspect(0)
     assert found.size == (96, 120)

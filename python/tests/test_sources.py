@@ -247,7 +247,7 @@ def test_errors_of_a_dataset_that_is_read_by_number(tmp_path: Path) -> None:
     for read, note in [
         (lambda: dataset[17], "sample 17: Fails"),
         (lambda: dataset.column("n"), "sample 17: Fails (n)"),
-        (lambda: fl.Loader(dataset, where=lambda column: column["n"] < 9), "sample 17: Fails (n)"),
+        (lambda: fl.Loader(dataset, filter=lambda column: column["n"] < 9), "sample 17: Fails (n)"),
     ]:
         with pytest.raises(Own, match="of mine") as caught:
             read()

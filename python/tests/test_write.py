@@ -178,7 +178,7 @@ def test_names_of_values_without_names(tmp_path: Path) -> None:
 def test_given_fields_choose_and_type(tmp_path: Path) -> None:
     fields = {"label": float, "pixels": Array("u1", (4, 3)), "text": bytes, "path": "image"}
     photo = tmp_path / "photo.jpg"
-    write([picture(5)], tmp_path / "one.beton", image=Image(mode="jpg"), progress=None)
+    write([picture(5)], tmp_path / "one.beton", image=Image(write_mode="jpg"), progress=None)
     photo.write_bytes(fl.Dataset.open(tmp_path / "one.beton")[0]["image"])
     sample = {"label": 3, "pixels": np.ones((4, 3), np.uint8), "text": bytearray(b"abc"), "path": photo, "more": 1}
     out = tmp_path / "x.beton"
@@ -235,8 +235,8 @@ def test_bad_input_is_refused(tmp_path: Path, samples: list, fields: object, mes
         ({"workers": -1}, "workers"),
         ({"on_damaged": "leave"}, "'fail' or 'skip'"),
         ({"image": "jpg"}, "expected fuseloop.write.Image"),
-        ({"image": Image(mode="png")}, "mode is 'png'"),
-        ({"image": Image(quality=101)}, "quality"),
+        ({"image": Image(write_mode="png")}, "mode is 'png'"),
+        ({"image": Image(jpeg_quality=101)}, "quality"),
         ({"image": Image(tile=3)}, "tile"),
         ({"images": {"label": Image()}}, "label"),
         ({"start_method": "thread", "workers": 1}, "start_method"),
@@ -325,7 +325,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, what: str) -> None:
             what, out = "{what}", sys.argv[1]
             try:
                 if what == "encoding":
-                    write(large(), out, image=Image(mode="jpg"), progress=None)
+                    write(large(), out, image=Image(write_mode="jpg"), progress=None)
                 elif what == "convert":
                     ready = lambda done, total: print("ready", flush=True) if done else None
                     convert(sys.argv[2], out, max_samples=1_000_000, progress=ready)
@@ -440,7 +440,7 @@ def test_convert_recut_index(photos: Path, tmp_path: Path) -> None:
     assert (tmp_path / "x-000.tar.fidx").exists()
     with pytest.raises(FileExistsError):
         convert(photos, tmp_path / "x-{000}.tar", shards=2, progress=None)
-    convert(f"{tmp_path}/x-{{000..001}}.tar", tmp_path / "x.beton", image=Image(mode="jpg"), progress=None)
+    convert(f"{tmp_path}/x-{{000..001}}.tar", tmp_path / "x.beton", image=Image(write_mode="jpg"), progress=None)
     again = recut(tmp_path / "x.beton", tmp_path / "tiled.beton", 16, progress=None)
     assert again.samples == 24 and again.recut > 0
     names = ["x", "planes", "back"]
@@ -459,7 +459,7 @@ def test_convert_recut_index(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(fl.errors.OutputExistsError, match="copy.* is not empty"):
         recut(photos, tmp_path / "copy", progress=None)
     assert recut(photos, tmp_path / "copy", progress=None, overwrite=True).copied == 24
-    with pytest.raises(fl.errors.OutputExistsError, match="tiled.beton exists already"):
+    with pytest.raises(fl.errors.OutputExistsError, match="tiled.beton\" already exists.*`overwrite=True`"):
         recut(tmp_path / "x.beton", tmp_path / "tiled.beton", 16, progress=None)
     recut(tmp_path / "x.beton", tmp_path / "tiled.beton", 16, progress=None, overwrite=True)
     assert index(tmp_path / "copy", progress=None).samples == 24
@@ -481,7 +481,7 @@ def test_masks_of_pil(tmp_path: Path) -> None:
     bits = pil.fromarray(classes > 0)
     assert (palette.mode, bits.mode) == ("P", "1")
     path = tmp_path / "x.beton"
-    masks = {name: Image(mode="mask") for name in ("image2", "image3")}
+    masks = {name: Image(write_mode="mask") for name in ("image2", "image3")}
     write([(picture(0), palette, bits)], path, images=masks, progress=None)
     sample = fl.Dataset.open(path)[0]
     assert all((sample["image2"][..., channel] == classes).all() for channel in range(3))
@@ -493,12 +493,12 @@ def test_masks_of_pil(tmp_path: Path) -> None:
     write([(palette, 0)], path, progress=None, overwrite=True)
     assert (fl.Dataset.open(path)[0]["image"] == np.asarray(palette.convert("RGB"))).all()
     with pytest.raises(fl.errors.FuseloopError, match="has the colour"):
-        write([(palette.convert("RGB"), 0)], tmp_path / "y.beton", image=Image(mode="mask"), progress=None)
+        write([(palette.convert("RGB"), 0)], tmp_path / "y.beton", image=Image(write_mode="mask"), progress=None)
 
 
 def test_options_of_images(tmp_path: Path) -> None:
     samples = [(picture(k), picture(k), k) for k in range(8)]
-    jpg = Image(mode="jpg", quality=50)
+    jpg = Image(write_mode="jpg", jpeg_quality=50)
     report = write(samples, tmp_path / "x.beton", images={"image2": jpg}, progress=None)
     assert [(one.before, one.after, one.images) for one in report.reencoded if one.is_lossy] == [("raw", "jpeg", 8)]
     cases = [
@@ -522,7 +522,7 @@ def test_a_dataset_of_ours_is_written_with_its_fields(tmp_path: Path) -> None:
 
 def test_a_hugging_face_dataset_is_not_decoded(tmp_path: Path) -> None:
     """Its parts that matter, under their names: images are cast to their files."""
-    write([picture(3)], tmp_path / "one.beton", image=Image(mode="jpg"), progress=None)
+    write([picture(3)], tmp_path / "one.beton", image=Image(write_mode="jpg"), progress=None)
     jpeg = fl.Dataset.open(tmp_path / "one.beton")[0]["image"]
 
     class Image_:

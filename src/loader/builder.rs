@@ -261,7 +261,7 @@ impl LoaderBuilder {
     /// [`Uneven`](crate::order::Uneven) determines what happens to samples that can't be divided evenly.
     /// [`Ranks::from_env`] reads the variables set by torchrun, Slurm and MPI.
     #[must_use]
-    pub fn distributed(mut self, ranks: impl Into<Option<Ranks>>) -> Self {
+    pub fn ranks(mut self, ranks: impl Into<Option<Ranks>>) -> Self {
         self.ranks = ranks.into();
         self
     }
@@ -388,6 +388,13 @@ impl LoaderBuilder {
         self
     }
 
+    /// Sets the positions of the ops of an output in their file.
+    #[cfg(feature = "spec")]
+    pub(crate) fn positions(mut self, output: &str, positions: Vec<String>) -> Self {
+        self.positions.push((output.to_owned(), positions));
+        self
+    }
+
     /// Sets the ops of a field to a list that changes with the epoch: `ops` is called for each epoch,
     /// and its list is compiled when the epoch starts. This is [`pipeline`](Self::pipeline) with
     /// [`Pipeline::by_epoch`].
@@ -424,7 +431,7 @@ impl LoaderBuilder {
     /// let mix = Stream::mix([(photos, 0.7), (drawings, 0.3)], MixEnd::First)?.shuffle(1000);
     /// let loader = Loader::from_stream(mix)
     ///     .pipeline("image", ops![RandomResizedCrop::new(224)?.scale(0.1..=1.0)?])
-    ///     .pipeline_of(1, "image", ops![CenterCrop::new(224)?]) // drawings
+    ///     .component_ops(1, "image", ops![CenterCrop::new(224)?]) // drawings
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -433,7 +440,7 @@ impl LoaderBuilder {
     /// similar ops are only allowed in the output's own list, and mix all samples; neither list may have
     /// [`ToDevice`](fuseloop_ops::ToDevice). A branch can't have ops for a component.
     #[must_use]
-    pub fn pipeline_of(
+    pub fn component_ops(
         mut self,
         component: usize,
         output: &str,
@@ -497,7 +504,7 @@ impl LoaderBuilder {
     /// # use fuseloop::{Loader, ops::*};
     /// let crop = RandomResizedCrop::new(224)?.scale(0.5..=1.0)?;
     /// let loader = Loader::open("segmentation.beton")?
-    ///     .mask("mask")
+    ///     .masks("mask")
     ///     .pipeline("image", ops![crop, Normalize::imagenet()])
     ///     .pipeline("mask", ops![crop.interpolation(Interpolation::Nearest)])
     ///     .share_draws("mask", "image")
@@ -509,7 +516,7 @@ impl LoaderBuilder {
     /// levels of a gray PNG as they are stored, or raw pixels whose three channels are equal, as
     /// `WriteMode::Mask` stores them. [`Squeeze`](fuseloop_ops::Squeeze) drops the axis of the channel: `[batch, H, W]`.
     #[must_use]
-    pub fn mask(mut self, field: &str) -> Self {
+    pub fn masks(mut self, field: &str) -> Self {
         self.wanted.masks.push(field.to_owned());
         self
     }
@@ -621,13 +628,13 @@ impl LoaderBuilder {
     /// ```no_run
     /// # use fuseloop::{Loader, ops::*};
     /// let loader = Loader::open("speech.beton")?
-    ///     .array("wave", DType::I16, &[-1])
+    ///     .arrays("wave", DType::I16, &[-1])
     ///     .pipeline("wave", ops![RandomCrop::new((1, 16_000))?.pad_if_needed(), Gain::new(-12.0, 12.0)?])
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn array(mut self, field: &str, dtype: DType, shape: &[i64]) -> Self {
+    pub fn arrays(mut self, field: &str, dtype: DType, shape: &[i64]) -> Self {
         let request = ArrayRequest { axes: None, elements: Some((dtype, shape.to_vec())) };
         self.wanted.arrays.push((field.to_owned(), request));
         self
@@ -673,7 +680,7 @@ impl LoaderBuilder {
     /// let crop = RandomResizedCrop::new(224)?.scale(0.5..=1.0)?;
     /// let nearest = crop.interpolation(Interpolation::Nearest);
     /// let loader = Loader::open("segmentation.beton")?
-    ///     .mask("mask")
+    ///     .masks("mask")
     ///     .pipeline("image", ops![crop, RandomHorizontalFlip::new(0.5)?])
     ///     .pipeline("mask", ops![nearest, RandomHorizontalFlip::new(0.5)?])
     ///     .share_draws("mask", "image")
@@ -878,10 +885,10 @@ impl LoaderBuilder {
         let counted_batches = self.memory_limit.is_none().then(counted);
         let setup = CompileContext { counted_batches, ..self.setup.clone() };
         let Some(ranks) = &self.ranks else { return Ok(setup) };
-        if ranks.world() > 1 && self.setup.on_damaged == OnDamaged::Skip {
-            return Err(LoadCause::SkipOnRanks { world: ranks.world() });
+        if ranks.world_size() > 1 && self.setup.on_damaged == OnDamaged::Skip {
+            return Err(LoadCause::SkipOnRanks { world: ranks.world_size() });
         }
-        Ok(CompileContext { rank: ranks.rank().into(), world: ranks.world().into(), ..setup })
+        Ok(CompileContext { rank: ranks.rank().into(), world: ranks.world_size().into(), ..setup })
     }
 
     /// Returns true if the dataset can only be read in sequence; see [`Loader::from_stream`].
@@ -898,7 +905,7 @@ impl LoaderBuilder {
     /// Refuses settings that a stream can't support: those that need a sample out of sequence.
     fn check_stream(&self) -> Result<(), LoadCause> {
         let Some(stream) = &self.stream else { return Ok(()) };
-        let world = self.ranks.map_or(1, Ranks::world);
+        let world = self.ranks.map_or(1, Ranks::world_size);
         let refused = |what: String, cure| Err(LoadCause::Stream { what, cure });
         if self.order != Order::Sequential {
             let what = format!("{} order", self.order.name());
@@ -942,7 +949,8 @@ impl LoaderBuilder {
         let (dataset, batch_size) = (self.source.name(), self.setup.batch_size);
         if rows == 0 {
             let (samples, chosen) = (self.source.len(), subset.len());
-            let (order, world) = (self.order.name().to_owned(), self.ranks.map_or(1, Ranks::world));
+            let (order, world) =
+                (self.order.name().to_owned(), self.ranks.map_or(1, Ranks::world_size));
             return Err(LoadCause::NoSamples { dataset, samples, chosen, order, world });
         }
         if self.last == LastBatch::Drop && rows < batch_size as u64 {
@@ -997,7 +1005,7 @@ impl LoaderBuilder {
         // Pages that are read ahead, and samples in a cache, are in memory themselves.
         let is_cached = pages.is_some() || shared.cache.is_some();
         let in_memory = self.in_memory.or(is_cached.then_some(false));
-        let world = self.ranks.map_or(1, Ranks::world).into();
+        let world = self.ranks.map_or(1, Ranks::world_size).into();
         // After all checks, so that a mistake is told before gigabytes are read.
         let held_bytes = in_memory::hold(&*self.source, in_memory, world)?;
         jit::warn_if_refused();

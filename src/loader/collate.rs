@@ -33,7 +33,7 @@ use half::{bf16, f16};
 /// use fuseloop::loader::Collate;
 /// use fuseloop::ops::DType;
 ///
-/// let tokens = Collate::pad().of(DType::I64, &[]).to(512).truncate().with(-100.0);
+/// let tokens = Collate::pad().of(DType::I64, &[]).to(512).truncate().fill(-100.0);
 /// let boxes = Collate::ragged().of(DType::F32, &[4]);
 /// let pictures = Collate::list();
 /// ```
@@ -127,7 +127,7 @@ impl Collate {
 
     /// Sets the padding value. Default 0, which is the mean after `Normalize`: images are padded after their ops.
     #[must_use]
-    pub fn with(mut self, value: f64) -> Self {
+    pub fn fill(mut self, value: f64) -> Self {
         self.value = Some(value);
         self
     }
@@ -524,7 +524,7 @@ pub enum CollateError {
         dtype: DType,
     },
     /// A padding value was set, but nothing is padded.
-    #[error("`with` sets the padding value, but nothing is padded: use `pad`")]
+    #[error("`fill` sets the padding value, but nothing is padded: use `pad`")]
     Nothing,
     /// A multiple was set for rows that are not padded to the largest image of a batch.
     #[error(

@@ -3,8 +3,8 @@
 //! [`source::Concat`](crate::source::Concat).
 //!
 //! ```text
-//! a sample of component 0 ─▶ pipeline_of(0, "image") ─┐
-//! a sample of component 1 ─▶ pipeline_of(1, "image") ─┼─▶ rows of one shape and type: one tensor,
+//! a sample of component 0 ─▶ component_ops(0, "image") ─┐
+//! a sample of component 1 ─▶ component_ops(1, "image") ─┼─▶ rows of one shape and type: one tensor,
 //! a sample of component 2 ─▶ pipeline("image") ───────┘   mixed by the output's own list
 //! ```
 //!

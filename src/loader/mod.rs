@@ -398,7 +398,7 @@ impl Loader {
 
     /// Returns the number of rows of a batch over all ranks.
     fn global_batch(&self) -> u64 {
-        let world = self.ranks.as_ref().map_or(1, |ranks| u64::from(ranks.world()));
+        let world = self.ranks.as_ref().map_or(1, |ranks| u64::from(ranks.world_size()));
         (self.batch_size.get() as u64).saturating_mul(world)
     }
 

@@ -90,7 +90,7 @@ mod tests {
             variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         };
         let found = Ranks::from_variables(lookup).map_err(|error| error.to_string())?;
-        Ok(found.map(|ranks| (ranks.rank(), ranks.world())))
+        Ok(found.map(|ranks| (ranks.rank(), ranks.world_size())))
     }
 
     #[test]

@@ -20,14 +20,14 @@ use crate::error::Error;
 /// use fuseloop::order::{Ranks, Uneven};
 ///
 /// let ranks = Ranks::new(1, 8, Uneven::Pad)?;
-/// assert_eq!((ranks.rank(), ranks.world()), (1, 8));
+/// assert_eq!((ranks.rank(), ranks.world_size()), (1, 8));
 /// assert!(Ranks::new(8, 8, Uneven::Pad).is_err());
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ranks {
     rank: u32,
-    world: u32,
+    world_size: u32,
     uneven: Uneven,
 }
 
@@ -53,16 +53,16 @@ pub enum Uneven {
 }
 
 impl Ranks {
-    /// Creates rank `rank` of `world`, from 0.
+    /// Creates rank `rank` of `world_size`, from 0.
     ///
     /// # Errors
     ///
-    /// If `rank` is not below `world`.
-    pub fn new(rank: u32, world: u32, uneven: Uneven) -> Result<Self, Error> {
-        if rank < world {
-            Ok(Self { rank, world, uneven })
+    /// If `rank` is not below `world_size`.
+    pub fn new(rank: u32, world_size: u32, uneven: Uneven) -> Result<Self, Error> {
+        if rank < world_size {
+            Ok(Self { rank, world_size, uneven })
         } else {
-            Err(OrderError::Rank { rank, world }.into())
+            Err(OrderError::Rank { rank, world: world_size }.into())
         }
     }
 
@@ -80,22 +80,22 @@ impl Ranks {
 
     /// Returns the number of processes, at least 1.
     #[must_use]
-    pub const fn world(self) -> u32 {
-        self.world
+    pub const fn world_size(self) -> u32 {
+        self.world_size
     }
 
     /// Returns the number of rows of each rank, of `len` in total.
     pub(super) fn rows(self, len: u64) -> u64 {
         match self.uneven {
-            Uneven::Drop => len / u64::from(self.world),
-            Uneven::Pad | Uneven::Exact => len.div_ceil(u64::from(self.world)),
+            Uneven::Drop => len / u64::from(self.world_size),
+            Uneven::Pad | Uneven::Exact => len.div_ceil(u64::from(self.world_size)),
         }
     }
 
     /// Returns the position of this rank's row in the global order of `len`, and whether the row is
     /// padding.
     pub(super) fn position(self, row: u64, len: u64) -> (u64, bool) {
-        let position = row * u64::from(self.world) + u64::from(self.rank);
+        let position = row * u64::from(self.world_size) + u64::from(self.rank);
         if position < len {
             return (position, false);
         }

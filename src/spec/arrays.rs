@@ -1,5 +1,5 @@
 //! The declarations of a pipeline file about arrays: see [`LoaderBuilder::axes`](crate::LoaderBuilder::axes) and
-//! [`LoaderBuilder::array`](crate::LoaderBuilder::array).
+//! [`LoaderBuilder::arrays`](crate::LoaderBuilder::arrays).
 //!
 //! ```toml
 //! [axes]

@@ -3,7 +3,7 @@
 //! ```toml
 //! [collate]
 //! image = "pad"               # the form alone
-//! text = { as = "pad", dtype = "i64", to = 512, truncate = true, with = -100 }
+//! text = { as = "pad", dtype = "i64", to = 512, truncate = true, fill = -100 }
 //! boxes = { as = "ragged", dtype = "f32", inner = [4] }
 //! ```
 //!
@@ -15,7 +15,7 @@
 //! | `to_size` | the batch's largest | largest size of an image in pixels: a number, or `[height, width]` |
 //! | `to_multiple` | 1 | the pixels that the batch's largest size is rounded up to a multiple of |
 //! | `truncate` | false | whether larger samples are cut off |
-//! | `with` | 0 | the padding value |
+//! | `fill` | 0 | the padding value |
 
 use crate::loader::Collate;
 use fuseloop_ops::DType;
@@ -42,7 +42,7 @@ const PARAMS: &[ParamInfo] = &[
     optional("to_size", ParamKind::Size, "maximum size of an image: [height, width]"),
     optional("to_multiple", ParamKind::Whole, "round padded sizes up to a multiple of this"),
     optional("truncate", ParamKind::Bool, "cut off what is larger"),
-    optional("with", ParamKind::Number, "padding value"),
+    optional("fill", ParamKind::Number, "padding value"),
 ];
 
 /// Returns how each output of a `[collate]` table is collated.
@@ -74,8 +74,8 @@ fn of_args(args: &OpArgs<'_>) -> Result<Collate, SpecError> {
     if let Some(pixels) = args.if_given("to_multiple", OpArgs::usize)? {
         collate = collate.to_multiple(pixels);
     }
-    if let Some(value) = args.if_given("with", OpArgs::float)? {
-        collate = collate.with(value);
+    if let Some(value) = args.if_given("fill", OpArgs::float)? {
+        collate = collate.fill(value);
     }
     let cut = args.if_given("truncate", OpArgs::bool)?;
     Ok(if cut == Some(true) { collate.truncate() } else { collate })

@@ -26,22 +26,28 @@
 //! | `open_pages` | 64 | pages that a quasi-random order keeps open |
 //! | `seed` | 0 | the seed of the order and of all draws |
 //! | `drop_last` | false | whether a short last batch is left out |
-//! | `rule` | `"fused"` | or `"exact"`, `"relaxed"`: [`NumberRule`] |
+//! | `number_rule` | `"fused"` | or `"exact"`, `"relaxed"`: [`NumberRule`] |
 //! | `recompile` | lists in which a number follows the epoch | true: all lists are compiled for each epoch |
 //! | `on_damaged` | `"fail"` | or `"skip"`, `"substitute"`: [`OnDamaged`] |
 //! | `unordered` | false | whether batches are delivered in the order in which they are finished |
-//! | `memory_limit` | none | most bytes of all batches together |
+//! | `memory_limit` | none | most bytes of all batches together: a number, or a text such as `"2GiB"` |
+//! | `timeout` | none | the most seconds to wait for a batch |
+//! | `in_memory` | the loader's | whether `.beton` files are read into memory: [`LoaderBuilder::in_memory`] |
+//! | `pin_memory` | none | the GPU whose context locks the pages of batches: [`LoaderBuilder::pin_memory`] |
+//! | `indices` | all | the samples to load, by their numbers |
 //! | `device` | as in each `ToDevice` | where the ops after `ToDevice` run: `"auto"`, `"cpu"`, `"cuda:0"` |
 //! | `device_batches` | the loader's | most batches on the device at a time |
 //! | `exif_orientation` | the loader's | whether images are turned as their EXIF orientation says: [`LoaderBuilder::exif_orientation`] |
 //! | `scaled_decode` | false | whether large JPEGs are decoded at a smaller scale: [`LoaderBuilder::scaled_decode`] |
+//! | `share_draws` | none | a table: outputs whose ops draw the same numbers as those of another: [`LoaderBuilder::share_draws`] |
+//! | `views` | none | a table for each further output of a field: `{ of = "image", ops = [..] }`, with `after = 2` a branch behind two ops of `of` |
 //! | `without` | none | fields to leave out of the batches |
-//! | `masks` | none | the image fields that hold class numbers: [`LoaderBuilder::mask`] |
+//! | `masks` | none | the image fields that hold class numbers: [`LoaderBuilder::masks`] |
 //! | `read_mode` | none | a table: for image fields, `"rgb"`, `"gray"`, `"gray16"`, `"rgb_alpha"` or `"index"`: [`ImageReadMode`] |
 //! | `axes` | none | a table: for fields of arrays, one letter for each axis: [`LoaderBuilder::axes`] |
 //! | `targets` | none | `"auto"` for those that the dataset knows of ([`LoaderBuilder::auto_targets`]), or a table for each image: the masks, boxes, keypoints and columns that follow it ([`LoaderBuilder::targets`]) |
-//! | `arrays` | none | a table: for fields of bytes, the arrays they are: `{ dtype = "f32", shape = [-1, 3] }`, [`LoaderBuilder::array`] |
-//! | `classes` | none | the names of the classes, by their numbers from 0: a dataset with others is refused |
+//! | `arrays` | none | a table: for fields of bytes, the arrays they are: `{ dtype = "f32", shape = [-1, 3] }`, [`LoaderBuilder::arrays`] |
+//! | `expect_classes` | none | the names of the classes, by their numbers from 0: a dataset with others is refused |
 //! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
 //!
 //! Where a number is expected, `{ from, to, epochs, step }` stands for a number that follows the epoch.
@@ -68,6 +74,7 @@ use fuseloop_ops::{Device, NumberRule, Ops, ParamError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Most bytes of a pipeline file.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
@@ -92,6 +99,7 @@ pub(crate) const MAX_BYTES: usize = 1 << 20;
 pub struct Spec {
     settings: Settings,
     fields: BTreeMap<String, FieldOps>,
+    views: Vec<(String, ViewOps)>,
 }
 
 /// The ops of a field: as the file has them, and built, if they are the same in all epochs.
@@ -123,7 +131,7 @@ pub struct Settings {
     /// Leaves a short last batch out if true.
     pub drop_last: Option<bool>,
     /// How values are rounded between ops.
-    pub rule: Option<NumberRule>,
+    pub number_rule: Option<NumberRule>,
     /// Compiles all pipelines for each epoch if true. False is an error if a number follows the epoch.
     pub recompile: Option<bool>,
     /// The number of worker threads.
@@ -136,6 +144,16 @@ pub struct Settings {
     pub unordered: Option<bool>,
     /// Most bytes of all batches together.
     pub memory_limit: Option<u64>,
+    /// The longest wait for a batch.
+    pub timeout: Option<Duration>,
+    /// Reads `.beton` files into memory if true.
+    pub in_memory: Option<bool>,
+    /// The GPU whose context locks the pages of batches.
+    pub pin_memory: Option<u32>,
+    /// The samples to load.
+    pub indices: Option<Vec<u64>>,
+    /// Outputs that draw as others do.
+    pub share_draws: Vec<(String, String)>,
     /// Where the ops after `ToDevice` run.
     pub device: Option<Device>,
     /// Most batches on the device at a time.
@@ -159,7 +177,7 @@ pub struct Settings {
     /// The types and shapes that the bytes of fields are.
     pub arrays: Vec<(String, arrays::DeclaredArray)>,
     /// The names that the classes must have, by their numbers from 0.
-    pub classes: Vec<String>,
+    pub expect_classes: Vec<String>,
     /// How the samples of an output that differ in size become a batch.
     pub collate: Vec<(String, Collate)>,
 }
@@ -199,10 +217,16 @@ const TOP: &[ParamInfo] = &[
         "how to handle damaged samples",
     ),
     optional("unordered", ParamKind::Bool, "deliver batches as soon as they are ready"),
-    optional("memory_limit", ParamKind::Whole, "maximum size of all batches together in bytes"),
+    optional("memory_limit", ParamKind::Bytes, "maximum size of all batches together"),
+    optional("timeout", ParamKind::Number, "maximum number of seconds to wait for a batch"),
+    optional("in_memory", ParamKind::Bool, "read .beton files into memory"),
+    optional("pin_memory", ParamKind::Whole, "GPU whose context locks the pages of batches"),
+    optional("indices", ParamKind::Ids, "samples to load"),
+    optional("share_draws", ParamKind::Table, "outputs that draw the same numbers as others"),
+    optional("views", ParamKind::Table, "more outputs of fields"),
     optional("drop_last", ParamKind::Bool, "drop a short last batch"),
     optional(
-        "rule",
+        "number_rule",
         ParamKind::Word(&["fused", "exact", "relaxed"]),
         "how to round values between ops",
     ),
@@ -219,7 +243,11 @@ const TOP: &[ParamInfo] = &[
     optional("targets", ParamKind::Table, "the fields that follow an image, or `auto`"),
     optional("axes", ParamKind::Table, "the axes of a field of arrays, a letter for each"),
     optional("arrays", ParamKind::Table, "the types and shapes that bytes are read as"),
-    optional("classes", ParamKind::Words, "the names of the classes, by their numbers from 0"),
+    optional(
+        "expect_classes",
+        ParamKind::Words,
+        "the names of the classes, by their numbers from 0",
+    ),
     optional("collate", ParamKind::Table, "how samples that differ in size become a batch"),
 ];
 
@@ -252,6 +280,59 @@ fn read_modes(SpecTable(entries): SpecTable) -> Result<Vec<(String, ImageReadMod
     entries.into_iter().map(read).collect()
 }
 
+/// Returns a number of seconds.
+fn seconds(args: &OpArgs<'_>, name: &str) -> Result<Duration, SpecError> {
+    let found = args.float(name)?;
+    Duration::try_from_secs_f64(found)
+        .map_err(|_| ParamError::new("timeout", "timeout", found, "a number of seconds").into())
+}
+
+const SHARE: &[ParamInfo] =
+    &[required("with", ParamKind::Text, ParamValue::Word("image"), "the output that draws first")];
+
+/// Returns the outputs of a `[share_draws]` table, each with the one whose draws it shares.
+fn shares(SpecTable(entries): SpecTable) -> Result<Vec<(String, String)>, SpecError> {
+    let share = |SpecEntry { name, at, value }: SpecEntry| {
+        let table = SpecTable(vec![SpecEntry { name: "with".to_owned(), at, value }]);
+        let with = OpArgs::with("share_draws", SHARE, &table, at, |args| args.text("with"))?;
+        Ok((name, with))
+    };
+    entries.into_iter().map(share).collect()
+}
+
+/// A further output of a field.
+#[derive(Clone, Debug)]
+struct ViewOps {
+    of: String,
+    /// The number of ops of `of` that a branch shares.
+    after: Option<usize>,
+    ops: FieldOps,
+}
+
+const VIEW: &[ParamInfo] = &[
+    required("of", ParamKind::Text, ParamValue::Word("image"), "the field, or the output"),
+    optional("after", ParamKind::Whole, "number of ops of `of` after which it branches off"),
+    optional("ops", ParamKind::Ops, "the ops of the view"),
+];
+
+/// A view as the file has it: its name, its field, where it branches off, and its ops.
+type StoredView = (String, String, Option<usize>, SpecValue);
+
+/// Returns the views of a `[views]` table.
+fn views_of(SpecTable(entries): SpecTable) -> Result<Vec<StoredView>, SpecError> {
+    let view = |SpecEntry { name, at, value }: SpecEntry| {
+        let mut table = value.into_table("of", at);
+        let (of, after) = OpArgs::with("views", VIEW, &table, at, |args| {
+            Ok((args.text("of")?, args.if_given("after", OpArgs::usize)?))
+        })?;
+        let ops = table.0.iter().position(|entry| entry.name == "ops");
+        let none = SpecValue { datum: SpecData::List(vec![]), at };
+        let ops = ops.map_or(none, |index| table.0.swap_remove(index).value);
+        Ok((name, of, after, ops))
+    };
+    entries.into_iter().map(view).collect()
+}
+
 impl Settings {
     fn of(args: &OpArgs<'_>) -> Result<Self, SpecError> {
         let open_pages = args.if_given("open_pages", OpArgs::u32)?.unwrap_or(OPEN_PAGES);
@@ -265,9 +346,14 @@ impl Settings {
             order: order.map(|make| make(open_pages)),
             on_damaged: args.if_given("on_damaged", |args, name| args.choice(name, &DAMAGED))?,
             unordered: args.if_given("unordered", OpArgs::bool)?,
-            memory_limit: args.if_given("memory_limit", OpArgs::u64)?,
+            memory_limit: args.if_given("memory_limit", OpArgs::bytes)?,
+            timeout: args.if_given("timeout", seconds)?,
+            in_memory: args.if_given("in_memory", OpArgs::bool)?,
+            pin_memory: args.if_given("pin_memory", OpArgs::u32)?,
+            indices: args.if_given("indices", OpArgs::ids)?,
+            share_draws: shares(args.if_given("share_draws", OpArgs::table)?.unwrap_or_default())?,
             drop_last: args.if_given("drop_last", OpArgs::bool)?,
-            rule: args.if_given("rule", |args, name| args.choice(name, &RULES))?,
+            number_rule: args.if_given("number_rule", |args, name| args.choice(name, &RULES))?,
             recompile: args.if_given("recompile", OpArgs::bool)?,
             workers: args.if_given("workers", OpArgs::usize)?,
             batches_ahead: args.if_given("batches_ahead", OpArgs::usize)?,
@@ -282,7 +368,7 @@ impl Settings {
             targets: targets::of_table(targets.unwrap_or_default())?,
             axes: arrays::axes_of(args.if_given("axes", OpArgs::table)?.unwrap_or_default())?,
             arrays: arrays::of_table(args.if_given("arrays", OpArgs::table)?.unwrap_or_default())?,
-            classes: args.if_given("classes", OpArgs::texts)?.unwrap_or_default(),
+            expect_classes: args.if_given("expect_classes", OpArgs::texts)?.unwrap_or_default(),
             collate: collate::of_table(
                 args.if_given("collate", OpArgs::table)?.unwrap_or_default(),
             )?,
@@ -322,31 +408,38 @@ impl Spec {
             SpecData::List(ops) => ops.iter().map(|op| op.at).collect(),
             _ => vec![],
         };
-        let bytes = spec.fields.values().flat_map(|field| of_ops(&field.value)).flatten();
+        let views = spec.views.iter().map(|(_, view)| &view.ops);
+        let bytes =
+            spec.fields.values().chain(views).flat_map(|list| of_ops(&list.value)).flatten();
         let found = read::Positions::new(text, bytes);
-        for FieldOps { value, positions, .. } in spec.fields.values_mut() {
+        let views = spec.views.iter_mut().map(|(_, view)| &mut view.ops);
+        for FieldOps { value, positions, .. } in spec.fields.values_mut().chain(views) {
             *positions = of_ops(value).into_iter().map(|at| found.shown(at, path)).collect();
         }
         Ok(spec)
     }
 
     fn of_table(top: &SpecTable) -> Result<Self, SpecError> {
-        let (settings, fields) = OpArgs::with("a pipeline file", TOP, top, None, |args| {
-            Ok((Settings::of(args)?, args.if_given("fields", OpArgs::table)?.unwrap_or_default()))
+        let (settings, fields, views) = OpArgs::with("a pipeline file", TOP, top, None, |args| {
+            let table = |name| args.if_given(name, OpArgs::table).map(Option::unwrap_or_default);
+            Ok((Settings::of(args)?, table("fields")?, views_of(table("views")?)?))
         })?;
         let mut epochs = BTreeSet::from([0]);
         for entry in &fields.0 {
             schedule::change_epochs(&entry.value, &mut epochs)?;
         }
-        let fields = fields.0.into_iter().map(|SpecEntry { name, value, .. }| {
-            let mut lists = epochs
-                .iter()
-                .map(|epoch| build_at(&value, Epoch(*epoch)))
-                .collect::<Result<Vec<_>, _>>()?;
-            let fixed = if schedule::changes(&value) { None } else { lists.pop() };
-            Ok((name, FieldOps { value: Arc::new(value), fixed, positions: vec![] }))
+        for (.., ops) in &views {
+            schedule::change_epochs(ops, &mut epochs)?;
+        }
+        let fields = fields
+            .0
+            .into_iter()
+            .map(|SpecEntry { name, value, .. }| Ok((name, FieldOps::built(value, &epochs)?)));
+        let fields = fields.collect::<Result<_, SpecError>>()?;
+        let views = views.into_iter().map(|(name, of, after, value)| {
+            Ok((name, ViewOps { of, after, ops: FieldOps::built(value, &epochs)? }))
         });
-        Ok(Self { settings, fields: fields.collect::<Result<_, SpecError>>()? })
+        Ok(Self { settings, fields, views: views.collect::<Result<_, SpecError>>()? })
     }
 
     /// Returns the file's loader settings.
@@ -362,7 +455,8 @@ impl Spec {
 
     /// Returns whether a number follows the epoch.
     pub(crate) fn changes(&self) -> bool {
-        self.fields.values().any(|ops| ops.fixed.is_none())
+        let views = self.views.iter().map(|(_, view)| &view.ops);
+        self.fields.values().chain(views).any(|ops| ops.fixed.is_none())
     }
 
     /// Returns the ops of a field in an epoch; no ops for a field that is not in the file.
@@ -393,8 +487,12 @@ impl Spec {
         builder = set(builder, settings.on_damaged, LoaderBuilder::on_damaged);
         builder = set(builder, settings.unordered, LoaderBuilder::unordered);
         builder = set(builder, settings.memory_limit, LoaderBuilder::memory_limit);
+        builder = set(builder, settings.timeout, LoaderBuilder::timeout);
+        builder = set(builder, settings.in_memory, LoaderBuilder::in_memory);
+        builder = set(builder, settings.pin_memory, |b, gpu| b.pin_memory(gpu));
+        builder = set(builder, settings.indices.clone(), |b, indices| b.indices(indices));
         builder = set(builder, settings.drop_last, LoaderBuilder::drop_last);
-        builder = set(builder, settings.rule, LoaderBuilder::number_rule);
+        builder = set(builder, settings.number_rule, LoaderBuilder::number_rule);
         builder = set(builder, settings.workers, LoaderBuilder::workers);
         builder = set(builder, settings.batches_ahead, LoaderBuilder::batches_ahead);
         builder = set(builder, settings.exif_orientation, LoaderBuilder::exif_orientation);
@@ -405,7 +503,7 @@ impl Spec {
             builder = builder.without(field);
         }
         for field in &settings.masks {
-            builder = builder.mask(field);
+            builder = builder.masks(field);
         }
         for (field, mode) in &settings.read_mode {
             builder = builder.read_mode(field, *mode);
@@ -420,25 +518,47 @@ impl Spec {
             builder = builder.targets(image, targets.clone());
         }
         for (field, (dtype, shape)) in &settings.arrays {
-            builder = builder.array(field, *dtype, shape);
+            builder = builder.arrays(field, *dtype, shape);
         }
-        if !settings.classes.is_empty() {
-            builder = builder.expect_classes((0..).zip(settings.classes.iter().cloned()).collect());
+        if !settings.expect_classes.is_empty() {
+            let names = settings.expect_classes.iter().cloned();
+            builder = builder.expect_classes((0..).zip(names).collect());
         }
         for (output, collate) in &settings.collate {
             builder = builder.collate(output, collate.clone());
         }
-        let pipelines = self.fields.iter().map(|(field, FieldOps { value, fixed, positions })| {
-            let pipeline = match fixed {
-                Some(ops) => ops.clone().into(),
-                None => {
-                    let value = Arc::clone(value);
-                    Pipeline::by_epoch(move |epoch| build_at(&value, epoch).map_err(param_error))
-                }
+        for (output, with) in &settings.share_draws {
+            builder = builder.share_draws(output, with);
+        }
+        for (name, ViewOps { of, after, ops }) in &self.views {
+            builder = match after {
+                Some(after) => builder.branch(name, of, *after, ops.pipeline()),
+                None => builder.view(name, of, ops.pipeline()),
             };
-            (field.clone(), (pipeline, positions.clone()))
-        });
+            builder = builder.positions(name, ops.positions.clone());
+        }
+        let pipelines = self.fields.iter();
+        let pipelines =
+            pipelines.map(|(field, ops)| (field.clone(), (ops.pipeline(), ops.positions.clone())));
         builder.pipelines(pipelines.collect())
+    }
+}
+
+impl FieldOps {
+    /// Builds the ops for each of these epochs, so that errors are found at once.
+    fn built(value: SpecValue, epochs: &BTreeSet<u32>) -> Result<Self, SpecError> {
+        let lists = epochs.iter().map(|epoch| build_at(&value, Epoch(*epoch)));
+        let mut lists = lists.collect::<Result<Vec<_>, _>>()?;
+        let fixed = if schedule::changes(&value) { None } else { lists.pop() };
+        Ok(Self { value: Arc::new(value), fixed, positions: vec![] })
+    }
+
+    fn pipeline(&self) -> Pipeline {
+        if let Some(ops) = &self.fixed {
+            return ops.clone().into();
+        }
+        let value = Arc::clone(&self.value);
+        Pipeline::by_epoch(move |epoch| build_at(&value, epoch).map_err(param_error))
     }
 }
 

@@ -48,6 +48,12 @@ pub enum TargetError {
         /// The path.
         path: PathBuf,
     },
+    /// The file exists, and replacing it was not requested.
+    #[error("{path:?} already exists: choose a different output, or set `overwrite: true`")]
+    Exists {
+        /// The path.
+        path: PathBuf,
+    },
     /// The existing file has no write permission.
     #[error("{path:?} is read-only: it was not replaced")]
     ReadOnly {
@@ -84,6 +90,7 @@ impl Cause for TargetError {
     fn details(&self) -> Details<'_> {
         match self {
             Self::Address(error) => error.details(),
+            Self::Exists { path } => Details::of(ErrorKind::AlreadyExists).path(path),
             Self::Directory { path }
             | Self::NotAFile { path }
             | Self::ReadOnly { path }
@@ -100,6 +107,8 @@ pub(super) struct AtomicFile {
     path: PathBuf,
     dir: PathBuf,
     partial: NamedTempFile,
+    /// True if the path must still be free at the end.
+    is_new: bool,
 }
 
 impl AtomicFile {
@@ -130,7 +139,18 @@ impl AtomicFile {
         clean_up(&dir, &prefix, partial.path(), &path, lock, |file| fs::remove_file(file))?;
         keep_mode(partial.as_file(), &path)
             .map_err(TargetError::io("keep the mode of the file that is replaced", &path))?;
-        Ok(Self { path, dir, partial })
+        Ok(Self { path, dir, partial, is_new: false })
+    }
+
+    /// Creates an unfinished file as [`create`](Self::create) does. Unless `overwrite` is set, a file at `path` is an
+    /// error, now and when the file is complete.
+    ///
+    /// # Errors
+    ///
+    /// See [`TargetError`].
+    pub(super) fn create_new(path: &Path, overwrite: bool) -> Result<Self, TargetError> {
+        check_free(path, overwrite)?;
+        Ok(Self { is_new: !overwrite, ..Self::create(path)? })
     }
 
     /// Returns the unfinished file, open for reading and writing. To be called once: it assumes position
@@ -155,13 +175,14 @@ impl AtomicFile {
     ///
     /// If a system call fails. Only if syncing the directory fails is the new file already in place.
     pub(super) fn commit(self, watch: &impl ObserveStep) -> Result<(), TargetError> {
-        let Self { path, dir, partial } = self;
+        let Self { path, dir, partial, is_new } = self;
         watch(FileStep::Sync)
             .and_then(|()| partial.as_file().sync_all())
             .map_err(TargetError::io("sync", partial.path()))?;
         // Checked again, because writing may take hours: a directory, or a file protected in the
         // meantime, must not be replaced.
         check_replaceable(&path)?;
+        check_free(&path, !is_new)?;
         watch(FileStep::Rename)
             .and_then(|()| partial.persist(&path).map_err(|e| e.error))
             .map_err(TargetError::io("rename into place", &path))?;
@@ -174,6 +195,16 @@ impl AtomicFile {
 /// Refuses a destination that is an address.
 pub(super) fn check_local(path: &Path) -> Result<(), TargetError> {
     Ok(check_destination(path)?)
+}
+
+/// Checks, before anything is read, that a file may be written to `path`: not to an address and, unless `overwrite` is
+/// set, not to an existing file.
+pub(super) fn check_free(path: &Path, overwrite: bool) -> Result<(), TargetError> {
+    check_local(path)?;
+    if !overwrite && fs::metadata(path).is_ok_and(|found| found.is_file()) {
+        return Err(TargetError::Exists { path: path.to_owned() });
+    }
+    Ok(())
 }
 
 /// Follows a link at `path`, and checks that what is there may be replaced.

@@ -9,7 +9,7 @@
 //!
 //! Applying this to its own output produces the same bytes.
 
-use super::atomic_file::check_local;
+use super::atomic_file::check_free;
 use super::beside::Beside;
 use super::step::unwatched;
 use super::{
@@ -27,7 +27,7 @@ use std::path::Path;
 /// changes.
 ///
 /// A JPEG that can't be re-cut is copied unchanged and listed in [`WriteReport::unchanged`]. A sample that
-/// can't be read is an error, or is left out: see [`RecutOptions::damaged`].
+/// can't be read is an error, or is left out: see [`RecutOptions::on_damaged`].
 ///
 /// ```no_run
 /// use fuseloop::write::{RecutOptions, recut_beton};
@@ -55,19 +55,14 @@ fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, 
         bit_planes: options.bit_planes,
         ..ImageOptions::default()
     };
-    if !options.overwrite
-        && !is_same(src, out)
-        && fs::symlink_metadata(out).is_ok_and(|found| !found.is_dir())
-    {
-        return Err(RecutCause::Exists { path: out.to_owned() });
-    }
     let options = WriteOptions {
         threads: options.threads,
-        damaged: options.damaged,
+        on_damaged: options.on_damaged,
         progress: options.progress.clone(),
         cancel: options.cancel.clone(),
         image,
         limits: options.limits,
+        overwrite: options.overwrite,
         ..WriteOptions::default()
     };
     copy(src, out, options, <[FieldSpec]>::to_vec)
@@ -81,9 +76,10 @@ fn copy(
     options: WriteOptions,
     fields: fn(&[FieldSpec]) -> Vec<FieldSpec>,
 ) -> Result<WriteReport, RecutCause> {
-    check_local(out)?;
+    let is_same = is_same(src, out);
+    check_free(out, options.overwrite || is_same)?;
     let beton = Beton::open_file(src, &options.limits.into())?;
-    if is_same(src, out) {
+    if is_same {
         return Err(RecutCause::Same { path: out.to_owned() });
     }
     let options = WriteOptions { page_size: Some(beton.header().page_size), ..options };
@@ -108,24 +104,27 @@ pub struct UnpackOptions {
     /// The number of threads, at most 1024; `None` is one per core. What is written does not depend on it.
     pub threads: Option<NonZeroUsize>,
     /// What to do with samples that can't be read, or whose bit planes are damaged.
-    pub damaged: OnUnreadable,
+    pub on_damaged: OnUnreadable,
     /// Receives the progress after each sample.
     pub progress: ProgressFn,
     /// Ends the copy early.
     pub cancel: CancelFlag,
     /// The largest value that is read, and the largest number of pixels of an image.
     pub limits: Limits,
+    /// Replaces an existing file. Without it, an existing file is an error.
+    pub overwrite: bool,
 }
 
 impl Default for UnpackOptions {
-    /// One thread per core.
+    /// One thread per core, and nothing overwritten.
     fn default() -> Self {
         Self {
             threads: None,
-            damaged: OnUnreadable::default(),
+            on_damaged: OnUnreadable::default(),
             progress: ProgressFn::default(),
             cancel: CancelFlag::default(),
             limits: Limits::DEFAULT,
+            overwrite: false,
         }
     }
 }
@@ -142,8 +141,8 @@ impl Default for UnpackOptions {
 ///
 /// # Errors
 ///
-/// If a file can't be read or written. `out` is then unchanged, unless only its class names could not be
-/// written.
+/// If a file can't be read or written, or if `out` exists and [`UnpackOptions::overwrite`] is not set. `out` is then
+/// unchanged, unless only its class names could not be written.
 pub fn unpack_beton(
     src: impl AsRef<Path>,
     out: impl AsRef<Path>,
@@ -155,10 +154,11 @@ pub fn unpack_beton(
 fn unpack(src: &Path, out: &Path, options: &UnpackOptions) -> Result<WriteReport, RecutCause> {
     let options = WriteOptions {
         threads: options.threads,
-        damaged: options.damaged,
+        on_damaged: options.on_damaged,
         progress: options.progress.clone(),
         cancel: options.cancel.clone(),
         limits: options.limits,
+        overwrite: options.overwrite,
         ..WriteOptions::default()
     };
     copy(src, out, options, restored_fields)

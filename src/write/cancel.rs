@@ -45,10 +45,10 @@ mod tests {
     #[test]
     fn a_cancelled_write_leaves_nothing_and_is_no_damage() {
         let dir = tempfile::tempdir().unwrap();
-        for damaged in [OnUnreadable::Fail, OnUnreadable::Skip] {
+        for on_damaged in [OnUnreadable::Fail, OnUnreadable::Skip] {
             let (cancel, progress) = after_the_first();
             let flag = cancel.clone();
-            let options = WriteOptions { cancel, progress, damaged, ..WriteOptions::default() };
+            let options = WriteOptions { cancel, progress, on_damaged, ..WriteOptions::default() };
             // Without end, if the flag did nothing.
             let rows = (0..).map(|n| Ok::<_, BoxError>(vec![FieldValue::Int(n)]));
             let error =

@@ -72,15 +72,9 @@ pub enum RecutCause {
         /// A directory of the copy.
         dst: PathBuf,
     },
-    /// The new file exists.
-    #[error("{path:?} already exists: give another name, or allow it to be replaced (`overwrite`)")]
-    Exists {
-        /// The path.
-        path: PathBuf,
-    },
     /// The folder of the copy has files.
     #[error(
-        "{path:?} is not empty: choose a new folder, or allow files of the same names to be replaced (`overwrite`)"
+        "{path:?} is not empty: choose a new folder, or set `overwrite: true`, which replaces files of the same names"
     )]
     NotEmpty {
         /// The folder.
@@ -123,9 +117,7 @@ impl Cause for RecutCause {
             | Self::NotAFolder { path }
             | Self::Linked { path }
             | Self::Inside { dst: path, .. } => Details::of(ErrorKind::Parameter).path(path),
-            Self::Exists { path } | Self::NotEmpty { path } => {
-                Details::of(ErrorKind::AlreadyExists).path(path)
-            }
+            Self::NotEmpty { path } => Details::of(ErrorKind::AlreadyExists).path(path),
             Self::File { path, cause: ImageError::Read { source } } => {
                 Details::of_io(source.kind()).path(path)
             }
@@ -285,7 +277,7 @@ impl FolderCopy<'_> {
         let (path, name) = &self.files[index];
         let done = match self.copy(index as u64, path, &self.dst.join(name), recutter) {
             Err(RecutCause::File { cause, .. })
-                if self.options.damaged == OnUnreadable::Skip && cause.is_damage() =>
+                if self.options.on_damaged == OnUnreadable::Skip && cause.is_damage() =>
             {
                 CopyOutcome::Skipped(cause)
             }

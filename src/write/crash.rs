@@ -85,7 +85,12 @@ impl Case {
         watch: impl Fn(FileStep<'_>) -> io::Result<()> + Sync,
     ) -> Result<WriteReport, WriteCause> {
         let threads = NonZeroUsize::new(2);
-        let options = WriteOptions { page_size: Some(4096), threads, ..WriteOptions::default() };
+        let options = WriteOptions {
+            page_size: Some(4096),
+            threads,
+            overwrite: true,
+            ..WriteOptions::default()
+        };
         let fields = self.fields();
         let request =
             FileRequest { fields: &fields, first: 0, out, options: &options, is_part: false };

@@ -48,7 +48,7 @@ const GROUP_TIME: Duration = Duration::from_millis(50);
 pub(super) struct EncodeEngine<'a> {
     pub(super) encoding: &'a Encoding<'a>,
     pub(super) threads: usize,
-    pub(super) damaged: OnUnreadable,
+    pub(super) on_damaged: OnUnreadable,
     pub(super) cancel: &'a CancelFlag,
 }
 
@@ -204,7 +204,7 @@ impl EncodeEngine<'_> {
     }
 
     fn is_fatal(&self, cause: &WriteSampleError) -> bool {
-        self.damaged == OnUnreadable::Fail || !cause.is_damage()
+        self.on_damaged == OnUnreadable::Fail || !cause.is_damage()
     }
 
     fn pixels(&self) -> PixelReader {

@@ -228,7 +228,7 @@ pub(super) fn store(
         ImageInput::Path(path) => Some(path.clone()),
         _ => None,
     };
-    let is_mask = options.mode == WriteMode::Mask;
+    let is_mask = options.write_mode == WriteMode::Mask;
     let loaded = match input {
         ImageInput::Stored(image)
             if is_mask && matches!(image.mode, ImageMode::Jpeg | ImageMode::BitPlanes) =>
@@ -283,7 +283,7 @@ pub(super) fn store(
 
     let loaded = match loaded {
         LoadedImage::Jpeg { bytes, head }
-            if is_storable && as_jpeg && size == from && options.quality.is_none() =>
+            if is_storable && as_jpeg && size == from && options.jpeg_quality.is_none() =>
         {
             let jpeg = stored(ImageMode::Jpeg, size, bytes)?;
             let jpeg = StoredImage { is_given: true, path, ..jpeg };
@@ -346,7 +346,7 @@ fn encode(
     pixels: &mut PixelReader,
 ) -> Result<StoredImage, ImageError> {
     let (width, height) = sides(size)?;
-    let quality = options.quality.unwrap_or(QUALITY);
+    let quality = options.jpeg_quality.unwrap_or(QUALITY);
     let encode = |pixels: &mut PixelReader, is_bare| {
         with_rgb(loaded, size, limits, pixels, |rgb| {
             jpeg::encode(rgb, width, height, quality, is_bare)

@@ -83,7 +83,7 @@ use crate::source::{
     ClassNames, ClassTable, Escaped, FieldKind, FieldSpec, Folder, Source as _, classes_beside,
     open_list,
 };
-use atomic_file::{AtomicFile, check_local};
+use atomic_file::{AtomicFile, check_free};
 use beside::{Beside, put_classes};
 pub(crate) use error::WriteCause;
 
@@ -138,7 +138,8 @@ pub trait Samples: Sync {
 ///
 /// # Errors
 ///
-/// If the options are invalid, a sample can't be written, all samples are damaged, or the system can't write the file.
+/// If `out` exists and [`WriteOptions::overwrite`] is not set, the options are invalid, a sample can't be written, all
+/// samples are damaged, or the system can't write the file.
 /// `out` is then unchanged, except after a failed sync of its directory, or if only the file of class names beside it could
 /// not be written or deleted.
 pub fn write(
@@ -156,7 +157,7 @@ fn write_samples(
     out: &Path,
     options: &WriteOptions,
 ) -> Result<WriteReport, WriteCause> {
-    check_local(out)?;
+    check_free(out, options.overwrite)?;
     let count = samples.count();
     let row = |id, ()| samples.sample(id).map_err(WriteSampleError::Source);
     let jobs = (0..count).map(|_| ());
@@ -206,7 +207,7 @@ pub fn try_write_iter(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
-    check_local(out.as_ref()).map_err(WriteCause::from)?;
+    check_free(out.as_ref(), options.overwrite).map_err(WriteCause::from)?;
     let rows = rows.into_iter();
     let (least, most) = rows.size_hint();
     let announced = most.filter(|&most| most == least).map(|count| count as u64);
@@ -239,7 +240,7 @@ pub fn write_folder(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<FolderReport, Error> {
-    check_local(out.as_ref()).map_err(WriteCause::from)?;
+    check_free(out.as_ref(), options.overwrite).map_err(WriteCause::from)?;
     let folder = options.folder.clone().links(options.links).cancel(options.cancel.clone());
     let list = open_list(dir.as_ref(), &folder).map_err(WriteCause::from)?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
@@ -317,14 +318,14 @@ fn write_jobs<J: Send>(
         page_size: max_page_size,
     };
     let threads = options.thread_count()?;
-    let target = AtomicFile::create(out)?;
+    let target = AtomicFile::create_new(out, options.overwrite)?;
     let at_target = |source| WriteCause::Write { path: target.partial_path().to_owned(), source };
     let builder = BetonBuilder::new(&schema, target.file(watch), announced.unwrap_or(0))
         .map_err(at_target)?;
 
     let progress = ProgressCounter::new(&options.progress, announced);
-    let (damaged, cancel) = (options.damaged, &options.cancel);
-    let engine = EncodeEngine { encoding: &encoding, threads, damaged, cancel };
+    let (on_damaged, cancel) = (options.on_damaged, &options.cancel);
+    let engine = EncodeEngine { encoding: &encoding, threads, on_damaged, cancel };
     let outcome = engine.run(jobs, held, row, builder, || progress.add(0));
     let (finished, placed) = outcome.map_err(|e| e.at(target.partial_path()))?;
     if cancel.is_cancelled() {

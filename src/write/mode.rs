@@ -27,8 +27,8 @@ use fuseloop_ops::Size;
 /// use fuseloop::write::{ImageOptions, WriteMode};
 ///
 /// // Raw images, but JPEGs where an image has more than 100 kB.
-/// let mode = WriteMode::Smart { threshold: Some(100_000) };
-/// let options = ImageOptions { mode, quality: Some(95), ..ImageOptions::default() };
+/// let write_mode = WriteMode::Smart { smart_threshold: Some(100_000) };
+/// let options = ImageOptions { write_mode, jpeg_quality: Some(95), ..ImageOptions::default() };
 /// # let _ = options;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -47,11 +47,11 @@ pub enum WriteMode {
     Mask,
     /// Always. This is lossy for a PNG, a JPEG of CMYK and raw pixels, which are encoded.
     Jpg,
-    /// If `3 * width * height`, after resizing, is above `threshold`; `None` is never. Like FFCV, this
+    /// If `3 * width * height`, after resizing, is above `smart_threshold`; `None` is never. Like FFCV, this
     /// ignores how the image was given: it is lossy for a PNG above the threshold.
     Smart {
         /// The largest number of bytes stored as raw pixels.
-        threshold: Option<u64>,
+        smart_threshold: Option<u64>,
     },
     /// For a share of the images, chosen by ([`ImageOptions::seed`], the sample's index in the input,
     /// the field's index), not by thread or time. Like FFCV, this ignores how the image was given: it is
@@ -78,12 +78,12 @@ pub enum WriteMode {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageOptions {
     /// When an image is stored as a JPEG; it is stored raw otherwise.
-    pub mode: WriteMode,
+    pub write_mode: WriteMode,
     /// The largest allowed longer side in pixels, at least 1. Larger images are scaled down to it.
     pub max_resolution: Option<u32>,
     /// Encodes every stored JPEG with this quality, 1 to 100. `None` stores JPEGs unchanged where
     /// possible, and encodes other images with 90. Raw images are not affected.
-    pub quality: Option<u8>,
+    pub jpeg_quality: Option<u8>,
     /// Also decodes the JPEGs that are stored unchanged, so that a damaged one is found now and not
     /// during training.
     pub verify: bool,
@@ -105,9 +105,9 @@ impl Default for ImageOptions {
     /// JPEGs unchanged, other images as RGB pixels of 8 bits a sample.
     fn default() -> Self {
         Self {
-            mode: WriteMode::default(),
+            write_mode: WriteMode::default(),
             max_resolution: None,
-            quality: None,
+            jpeg_quality: None,
             verify: false,
             tile: None,
             bit_planes: false,
@@ -121,7 +121,7 @@ impl Default for ImageOptions {
 #[non_exhaustive]
 pub enum OptionsError {
     /// The quality is out of range.
-    #[error("quality {found}, expected 1 to 100")]
+    #[error("jpeg_quality {found}, expected 1 to 100")]
     Quality {
         /// The quality found.
         found: u8,
@@ -142,13 +142,13 @@ impl ImageOptions {
     ///
     /// See [`OptionsError`].
     pub(super) fn check(&self) -> Result<(), OptionsError> {
-        if let Some(found) = self.quality.filter(|quality| !(1..=100).contains(quality)) {
+        if let Some(found) = self.jpeg_quality.filter(|quality| !(1..=100).contains(quality)) {
             return Err(OptionsError::Quality { found });
         }
         if self.max_resolution == Some(0) {
             return Err(OptionsError::MaxResolution);
         }
-        match self.mode {
+        match self.write_mode {
             WriteMode::Proportion { compress_probability: found }
                 if !(0.0..=1.0).contains(&found) =>
             {
@@ -175,30 +175,33 @@ impl ImageOptions {
 
     /// Returns how the images of a mask are stored, whatever the options of other images are.
     pub(super) fn of_mask() -> Self {
-        Self { mode: WriteMode::Mask, ..Self::default() }
+        Self { write_mode: WriteMode::Mask, ..Self::default() }
     }
 
     /// Returns true if no image is changed: all are stored as given, or as raw pixels.
     pub(super) fn is_untouched(&self) -> bool {
-        let Self { mode, max_resolution, quality, verify, tile, bit_planes, seed: _ } = self;
+        let Self { write_mode, max_resolution, jpeg_quality, verify, tile, bit_planes, seed: _ } =
+            self;
         let is_asked =
-            max_resolution.is_some() || quality.is_some() || tile.is_some() || *bit_planes;
-        *mode == WriteMode::Lossless && !verify && !is_asked
+            max_resolution.is_some() || jpeg_quality.is_some() || tile.is_some() || *bit_planes;
+        *write_mode == WriteMode::Lossless && !verify && !is_asked
     }
 
     /// Returns true if a JPEG keeps its headers, and its EXIF orientation with them.
     pub(super) fn keeps_headers(&self) -> bool {
-        let is_jpeg = matches!(self.mode, WriteMode::Lossless | WriteMode::Jpg);
-        is_jpeg && self.max_resolution.is_none() && self.quality.is_none()
+        let is_jpeg = matches!(self.write_mode, WriteMode::Lossless | WriteMode::Jpg);
+        is_jpeg && self.max_resolution.is_none() && self.jpeg_quality.is_none()
     }
 
     /// Returns true if an image of stored size `size` is stored as a JPEG.
     pub(super) fn wants_jpeg(&self, is_jpeg: bool, size: Size, position: InputPosition) -> bool {
-        match self.mode {
+        match self.write_mode {
             WriteMode::Lossless => is_jpeg,
             WriteMode::Raw | WriteMode::Mask => false,
             WriteMode::Jpg => true,
-            WriteMode::Smart { threshold } => threshold.is_some_and(|t| raw_bytes(size) > t),
+            WriteMode::Smart { smart_threshold } => {
+                smart_threshold.is_some_and(|most| raw_bytes(size) > most)
+            }
             WriteMode::Proportion { compress_probability } => {
                 uniform(self.seed, position.sample, position.field) < compress_probability
             }

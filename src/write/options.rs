@@ -27,7 +27,7 @@ pub(super) const MAX_PAGE_SIZE: u32 = 1 << 31;
 /// ```no_run
 /// use fuseloop::write::{OnUnreadable, WriteOptions, write_folder};
 ///
-/// let options = WriteOptions { damaged: OnUnreadable::Skip, ..WriteOptions::default() };
+/// let options = WriteOptions { on_damaged: OnUnreadable::Skip, ..WriteOptions::default() };
 /// let report = write_folder("photos", "train.beton", &options)?;
 /// println!("{} files could not be read", report.written.skipped.count);
 /// # Ok::<(), fuseloop::Error>(())
@@ -63,7 +63,7 @@ pub struct WriteOptions {
     /// it.
     pub threads: Option<NonZeroUsize>,
     /// What to do with samples that can't be read.
-    pub damaged: OnUnreadable,
+    pub on_damaged: OnUnreadable,
     /// Receives the progress after each sample.
     pub progress: ProgressFn,
     /// Ends the write early.
@@ -78,15 +78,17 @@ pub struct WriteOptions {
     pub links: Links,
     /// Where the labels of a folder come from, and what the columns of a table are. Links are treated as `links` says.
     pub folder: FolderOptions,
+    /// Replaces an existing file. Without it, an existing file is an error, before anything is read.
+    pub overwrite: bool,
 }
 
 impl Default for WriteOptions {
-    /// Pages of 8 MiB that grow with the samples, one thread per core, and JPEGs stored unchanged.
+    /// Pages of 8 MiB that grow with the samples, one thread per core, JPEGs stored unchanged, and nothing overwritten.
     fn default() -> Self {
         Self {
             page_size: None,
             threads: None,
-            damaged: OnUnreadable::default(),
+            on_damaged: OnUnreadable::default(),
             progress: ProgressFn::default(),
             cancel: CancelFlag::default(),
             image: ImageOptions::default(),
@@ -94,6 +96,7 @@ impl Default for WriteOptions {
             limits: Limits::DEFAULT,
             links: Links::default(),
             folder: FolderOptions::default(),
+            overwrite: false,
         }
     }
 }
@@ -162,7 +165,7 @@ pub(super) fn masks<'a>(
     fields: impl Iterator<Item = (&'a FieldSpec, &'a ImageOptions)>,
 ) -> impl Iterator<Item = (&'a str, ObjectField)> {
     fields
-        .filter(|(field, image)| field.kind.is_image() && image.mode == WriteMode::Mask)
+        .filter(|(field, image)| field.kind.is_image() && image.write_mode == WriteMode::Mask)
         .map(|(field, _)| (&*field.name, ObjectField::Mask))
 }
 
@@ -199,7 +202,7 @@ pub struct RecutOptions {
     pub threads: Option<NonZeroUsize>,
     /// What to do with samples or files that can't be read. A JPEG that can be read but not decoded does
     /// not count: it is stored unchanged.
-    pub damaged: OnUnreadable,
+    pub on_damaged: OnUnreadable,
     /// Receives the progress after each sample.
     pub progress: ProgressFn,
     /// Ends the re-cutting early.
@@ -214,13 +217,13 @@ pub struct RecutOptions {
 }
 
 impl Default for RecutOptions {
-    /// Tiles of 32 pixels, one thread per core.
+    /// Tiles of 32 pixels, one thread per core, and nothing overwritten.
     fn default() -> Self {
         Self {
             tile: Tile::default(),
             bit_planes: false,
             threads: None,
-            damaged: OnUnreadable::default(),
+            on_damaged: OnUnreadable::default(),
             progress: ProgressFn::default(),
             cancel: CancelFlag::default(),
             limits: Limits::DEFAULT,

@@ -11,7 +11,7 @@
 //! one's fields and the largest page size of all. User-defined fields are refused when the file is opened,
 //! because their rows may point to offsets that have moved.
 
-use super::atomic_file::{check_local, check_replaceable};
+use super::atomic_file::{check_free, check_local, check_replaceable};
 use super::beside::Beside;
 use super::beton::stored_values;
 use super::convert::ConvertCause;
@@ -34,15 +34,16 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 ///
-/// If a file can't be read or written. `out` is then unchanged, unless only its class names could not be
-/// written.
+/// If a file can't be read or written, or if `out` exists and [`WriteOptions::overwrite`] is not set. `out` is then
+/// unchanged, unless only its class names could not be written.
 pub fn concat_beton(
     paths: &[impl AsRef<Path>],
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
-    check_local(out.as_ref()).map_err(ConvertCause::from)?;
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
+    paths.iter().try_for_each(|path| check_other(path, out.as_ref()))?;
+    check_free(out.as_ref(), options.overwrite).map_err(ConvertCause::from)?;
     let beside = beside_all(&paths, &options.limits)?;
     let report = concat(&paths, out.as_ref(), options, &unwatched)?;
     beside.put(out.as_ref(), &unwatched)?;
@@ -101,8 +102,8 @@ pub(super) fn concat(
 ///
 /// # Errors
 ///
-/// If a file can't be read or written. `out` is then unchanged, unless only its class names could not be
-/// written.
+/// If a file can't be read or written, or if `out` exists and [`WriteOptions::overwrite`] is not set. `out` is then
+/// unchanged, unless only its class names could not be written.
 pub fn subset_beton(
     src: impl AsRef<Path>,
     samples: &[u64],
@@ -118,8 +119,8 @@ fn subset(
     out: &Path,
     options: &WriteOptions,
 ) -> Result<WriteReport, ConvertCause> {
-    check_local(out)?;
     check_other(src, out)?;
+    check_free(out, options.overwrite)?;
     let file = Beton::open_file(src, &options.limits.into())?;
     if let Some(sample) = samples.iter().find(|&&sample| sample >= file.len()) {
         let reason = format!("sample {sample} does not exist: the file has {} samples", file.len());
@@ -144,27 +145,25 @@ pub enum Split {
 }
 
 /// Splits a `.beton` into several files of consecutive samples. `train-{000}.beton` is a template for
-/// their names. An existing file is an error unless `overwrite` is set. Returns the paths and reports of
-/// the files.
+/// their names. Returns the paths and reports of the files.
 ///
 /// # Errors
 ///
-/// If a file can't be read or written. Files that were complete by then stay.
+/// If a file can't be read or written, or exists and [`WriteOptions::overwrite`] is not set. Files that were complete
+/// by then stay.
 pub fn split_beton(
     src: impl AsRef<Path>,
     split: &Split,
     template: impl AsRef<Path>,
-    overwrite: bool,
     options: &WriteOptions,
 ) -> Result<Vec<(PathBuf, WriteReport)>, Error> {
-    Ok(write_parts(src.as_ref(), split, template.as_ref(), overwrite, options)?)
+    Ok(write_parts(src.as_ref(), split, template.as_ref(), options)?)
 }
 
 fn write_parts(
     src: &Path,
     split: &Split,
     template: &Path,
-    overwrite: bool,
     options: &WriteOptions,
 ) -> Result<Vec<(PathBuf, WriteReport)>, ConvertCause> {
     check_local(template)?;
@@ -180,9 +179,7 @@ fn write_parts(
     for out in &outs {
         check_other(src, out)?;
         check_replaceable(out)?;
-        if !overwrite && fs::symlink_metadata(out).is_ok() {
-            return Err(ConvertCause::Exists { path: out.clone() });
-        }
+        check_free(out, options.overwrite)?;
     }
     let page_size = Some(file.header().page_size);
     let beside = Beside::of(&file)?;
@@ -262,10 +259,11 @@ fn write_picked<'a>(
     let options = WriteOptions {
         page_size,
         threads: options.threads,
-        damaged: options.damaged,
+        on_damaged: options.on_damaged,
         progress: options.progress.clone(),
         cancel: options.cancel.clone(),
         limits: options.limits,
+        overwrite: options.overwrite,
         ..defaults
     };
     let row = |_, (file, id): (&Beton, SampleId)| row(file, id);
@@ -326,6 +324,7 @@ pub(super) const PARTS: Limits = Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
     use crate::recut::Tile;
     use crate::source::Source;
     use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue};
@@ -358,11 +357,11 @@ mod tests {
     /// Options that would change the images if they were not ignored.
     fn options() -> WriteOptions {
         let image = ImageOptions {
-            mode: WriteMode::Raw,
+            write_mode: WriteMode::Raw,
             tile: Some(Tile::default()),
             ..ImageOptions::default()
         };
-        WriteOptions { image, page_size: Some(4096), ..WriteOptions::default() }
+        WriteOptions { image, page_size: Some(4096), overwrite: true, ..WriteOptions::default() }
     }
 
     #[test]
@@ -377,15 +376,21 @@ mod tests {
             (Split::At(vec![0.3, 0.01]), vec![15, 1, 34]),
         ] {
             let template = path("part-{00}.beton");
-            let parts = split_beton(&src, &split, &template, true, &options()).unwrap();
+            let parts = split_beton(&src, &split, &template, &options()).unwrap();
             let found: Vec<u64> = parts.iter().map(|(_, report)| report.samples).collect();
             assert_eq!(found, sizes);
             let paths: Vec<PathBuf> = parts.into_iter().map(|(path, _)| path).collect();
             concat_beton(&paths, path("b.beton"), &options()).unwrap();
             assert!(fs::read(path("b.beton")).unwrap() == fs::read(&src).unwrap());
         }
-        let error = split_beton(&src, &Split::Parts(2), path("part-{00}.beton"), false, &options());
-        assert!(matches!(error.unwrap_err().cause(), Some(ConvertCause::Exists { .. })));
+        let keep = WriteOptions { overwrite: false, ..options() };
+        let error = split_beton(&src, &Split::Parts(2), path("part-{00}.beton"), &keep);
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::AlreadyExists);
+        let error = concat_beton(&[&src], path("b.beton"), &keep).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        assert!(error.to_string().contains("set `overwrite: true`"), "{error}");
+        let error = subset_beton(&src, &[0], path("b.beton"), &keep).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     }
 
     #[test]
@@ -426,7 +431,7 @@ mod tests {
         assert!(message(&[&a, &a], &a).contains("is an input of this command"));
         assert!(message(&[], &out).contains("no files"));
         assert!(!out.exists());
-        let split = |split, name| split_beton(&a, &split, dir.path().join(name), false, &options());
+        let split = |split, name| split_beton(&a, &split, dir.path().join(name), &options());
         for (how, name) in [
             (Split::Parts(0), "x-{0}"),
             (Split::Parts(4), "x-{0}"),

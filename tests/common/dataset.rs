@@ -45,7 +45,7 @@ pub fn write(
         let image = FieldValue::Image(ImageInput::Rgb { pixels, width, height });
         vec![image, FieldValue::Int(sample as i64 % 10)]
     });
-    let image = ImageOptions { mode, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: mode, ..ImageOptions::default() };
     write_iter(rows, &fields, &path, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
     (dir, path)
 }

@@ -172,7 +172,7 @@ fn axes_that_are_not_clear_are_asked_for() {
     assert!(error.contains("no field named y") || error.contains('y'), "{error}");
     let error = of_bytes(&[9]).axes("x", "HW").build().unwrap_err().to_string();
     assert_eq!(error, "field x: only arrays have axes; this is bytes");
-    let error = arrays(&[9]).array("x", DType::F32, &[9]).build().unwrap_err().to_string();
+    let error = arrays(&[9]).arrays("x", DType::F32, &[9]).build().unwrap_err().to_string();
     assert_eq!(
         error,
         "field x: only bytes can be declared to be arrays; this is array, whose type is known"
@@ -182,7 +182,7 @@ fn axes_that_are_not_clear_are_asked_for() {
 #[test]
 fn samples_of_bytes_may_differ_in_length() {
     let counts = [300, 61, 1000, 64];
-    let wave = || of_bytes(&counts).array("x", DType::F32, &[-1]);
+    let wave = || of_bytes(&counts).arrays("x", DType::F32, &[-1]);
     let crop = || ops![RandomCrop::new((1, 60)).unwrap()];
     let (shape, values) = batch(wave(), crop());
     assert_eq!(shape, [4, 60]);
@@ -195,7 +195,7 @@ fn samples_of_bytes_may_differ_in_length() {
     assert_eq!(values.chunks_exact(70).nth(1).unwrap().iter().filter(|v| **v == 0.0).count(), 9);
 
     // Points: rows of three.
-    let points = || of_bytes(&[30, 300, 33]).array("x", DType::F32, &[-1, 3]);
+    let points = || of_bytes(&[30, 300, 33]).arrays("x", DType::F32, &[-1, 3]);
     let (shape, values) = batch(points(), ops![RandomCrop::new((10, 3)).unwrap()]);
     assert_eq!(shape, [3, 10, 3]);
     for (k, rows) in values.chunks_exact(30).enumerate() {
@@ -204,7 +204,7 @@ fn samples_of_bytes_may_differ_in_length() {
         assert!(is_run(&elements(k, [30, 300, 33][k]), rows));
     }
     // Spectrograms of 10 bands, whose columns are time steps.
-    let bands = of_bytes(&[300, 200, 90]).array("x", DType::F32, &[10, -1]);
+    let bands = of_bytes(&[300, 200, 90]).arrays("x", DType::F32, &[10, -1]);
     let (shape, values) = batch(bands, ops![RandomCrop::new((10, 8)).unwrap()]);
     assert_eq!(shape, [3, 10, 8]);
     assert_eq!(values[8] - values[0], 30.0);
@@ -213,7 +213,7 @@ fn samples_of_bytes_may_differ_in_length() {
 
 #[test]
 fn bytes_that_are_not_whole_rows_are_damaged_samples() {
-    let builder = of_bytes(&[30, 31]).array("x", DType::F32, &[-1, 3]);
+    let builder = of_bytes(&[30, 31]).arrays("x", DType::F32, &[-1, 3]);
     let loader = builder.pipeline("x", ops![RandomCrop::new((9, 3)).unwrap()]).build().unwrap();
     let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap().to_string();
     assert!(
@@ -221,14 +221,14 @@ fn bytes_that_are_not_whole_rows_are_damaged_samples() {
             && error.contains("sample 1"),
         "{error}"
     );
-    let builder = of_bytes(&[30, 0]).array("x", DType::F32, &[-1, 3]);
+    let builder = of_bytes(&[30, 0]).arrays("x", DType::F32, &[-1, 3]);
     let loader = builder.pipeline("x", ops![RandomCrop::new((9, 3)).unwrap()]).build().unwrap();
     let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap().to_string();
     assert!(error.contains("0x3: it has no pixels"), "{error}");
     // All bytes are one shape.
-    let fixed = of_bytes(&[12, 12]).array("x", DType::F32, &[4, 3]);
+    let fixed = of_bytes(&[12, 12]).arrays("x", DType::F32, &[4, 3]);
     assert_eq!(batch(fixed, ops![RandomHorizontalFlip::new(1.0).unwrap()]).1[0], 1.5);
-    let fixed = of_bytes(&[12, 11]).array("x", DType::F32, &[4, 3]).build().unwrap();
+    let fixed = of_bytes(&[12, 11]).arrays("x", DType::F32, &[4, 3]).build().unwrap();
     let error = fixed.epoch(0).unwrap().find_map(Result::err).unwrap().to_string();
     assert!(error.contains("48 bytes"), "{error}");
 }
@@ -236,21 +236,21 @@ fn bytes_that_are_not_whole_rows_are_damaged_samples() {
 #[test]
 fn arrays_of_differing_lengths_need_ops_that_make_one() {
     let error =
-        refused(of_bytes(&[30, 60]).array("x", DType::F32, &[-1, 3]), ops![GaussianNoise::new()]);
+        refused(of_bytes(&[30, 60]).arrays("x", DType::F32, &[-1, 3]), ops![GaussianNoise::new()]);
     let want = "arrays of 1..=20 x 3 elements can't share a batch: add RandomCrop, CenterCrop, Resize or FixedPoints to";
     assert!(error.contains(want), "{error}");
-    let error = refused(of_bytes(&[30, 60]).array("x", DType::F32, &[-1]), ops![]);
+    let error = refused(of_bytes(&[30, 60]).arrays("x", DType::F32, &[-1]), ops![]);
     assert!(
         error.contains("signals of 1..=60 elements can't share a batch: add RandomCrop or"),
         "{error}"
     );
-    let error = of_bytes(&[8]).array("x", DType::I64, &[-1]).build().unwrap_err().to_string();
+    let error = of_bytes(&[8]).arrays("x", DType::I64, &[-1]).build().unwrap_err().to_string();
     assert!(error.contains("read it with `Collate::of`"), "{error}");
 }
 
 #[test]
 fn a_view_may_be_compiled_beside_collated_bytes() {
-    let builder = of_bytes(&[300, 66, 90]).array("x", DType::F32, &[-1]);
+    let builder = of_bytes(&[300, 66, 90]).arrays("x", DType::F32, &[-1]);
     let builder = builder.collate("x", Collate::ragged().of(DType::F32, &[])).view(
         "crop",
         "x",
@@ -320,7 +320,7 @@ fn bytes_may_be_npy_files_of_differing_lengths() {
         [10, 40].iter().enumerate().map(file).map(OwnedValue::Bytes).collect::<Vec<_>>()
     };
     let crop = || ops![CenterCrop::new((10, 3)).unwrap()];
-    let points = |descr| builder(FieldKind::Bytes, files(descr)).array("x", DType::F32, &[-1, 3]);
+    let points = |descr| builder(FieldKind::Bytes, files(descr)).arrays("x", DType::F32, &[-1, 3]);
     let (shape, values) = batch(points("<f4"), crop());
     assert_eq!((shape, values[0], values[30]), (vec![2, 10, 3], -0.5, 1044.5));
     let failed = |builder: LoaderBuilder| {
@@ -332,11 +332,11 @@ fn bytes_may_be_npy_files_of_differing_lengths() {
         error.contains("a .npy file of shape [10, 3] and dtype <i4, expected a f32 image ["),
         "{error}"
     );
-    let columns = builder(FieldKind::Bytes, files("<f4")).array("x", DType::F32, &[10, -1]);
+    let columns = builder(FieldKind::Bytes, files("<f4")).arrays("x", DType::F32, &[10, -1]);
     assert!(failed(columns).contains("a .npy file of shape [40, 3]"));
     let cut = npy("<f4", "(10, 3)", &bytes(&elements(0, 29)));
     let cut = builder(FieldKind::Bytes, vec![OwnedValue::Bytes(cut)]);
-    let error = failed(cut.array("x", DType::F32, &[-1, 3]));
+    let error = failed(cut.arrays("x", DType::F32, &[-1, 3]));
     assert!(error.contains("an array of [10, 3] of <f4 with 116 bytes"), "{error}");
 }
 

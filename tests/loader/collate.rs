@@ -211,8 +211,8 @@ fn rows_of_earlier_batches_never_shine_through() {
     let values: Vec<Vec<u8>> = long.chain((0..4).map(|length| vec![1; 8 * length])).collect();
     for (form, behind) in [
         (Collate::pad(), Some(0)),
-        (Collate::pad().with(-100.0), Some(-100)),
-        (Collate::pad().with(-1.0), Some(-1)),
+        (Collate::pad().fill(-100.0), Some(-100)),
+        (Collate::pad().fill(-1.0), Some(-1)),
         (Collate::ragged(), None),
         (Collate::list(), None),
     ] {
@@ -253,7 +253,7 @@ fn rows_have_room_for_what_is_asked_and_longer_ones_are_refused_or_cut() {
         loader.epoch(0).unwrap().next().unwrap()
     };
     let (one, two, three) = (0x0101_0101, 0x0202_0202, 0x0303_0303);
-    let batch = to(Collate::pad().truncate().with(7.0)).unwrap();
+    let batch = to(Collate::pad().truncate().fill(7.0)).unwrap();
     let text = batch.tensor::<i32>("text").unwrap();
     assert_eq!(
         (text.shape(), text.as_slice()),
@@ -297,24 +297,24 @@ fn what_can_not_be_is_told_when_the_loader_is_made() {
     let texts = || Texts::new(vec![vec![0; 8]]).loader();
     let text = |form| refused(texts().collate("text", form));
     assert_eq!(
-        text(Collate::pad().of(DType::U8, &[]).with(256.0)),
+        text(Collate::pad().of(DType::U8, &[]).fill(256.0)),
         "output text: the padding value 256 does not fit u8"
     );
     assert_eq!(
-        text(Collate::pad().of(DType::I16, &[]).with(0.5)),
+        text(Collate::pad().of(DType::I16, &[]).fill(0.5)),
         "output text: the padding value 0.5 does not fit i16"
     );
     assert_eq!(
-        text(Collate::pad().of(DType::U16, &[]).with(-1.0)),
+        text(Collate::pad().of(DType::U16, &[]).fill(-1.0)),
         "output text: the padding value -1 does not fit u16"
     );
     assert_eq!(
-        text(Collate::pad().of(DType::F16, &[]).with(1e6)),
+        text(Collate::pad().of(DType::F16, &[]).fill(1e6)),
         "output text: the padding value 1000000 does not fit f16"
     );
     assert_eq!(
-        text(Collate::list().with(1.0)),
-        "output text: `with` sets the padding value, but nothing is padded: use `pad`"
+        text(Collate::list().fill(1.0)),
+        "output text: `fill` sets the padding value, but nothing is padded: use `pad`"
     );
     assert_eq!(
         text(Collate::pad().of(DType::F32, &[2, 0])),
@@ -473,7 +473,7 @@ fn pictures_of_any_size_are_padded_or_listed() {
     for workers in [1, 2, 8] {
         for (form, pad) in [
             (Collate::pad(), Some(0)),
-            (Collate::pad().with(114.0), Some(114)),
+            (Collate::pad().fill(114.0), Some(114)),
             (Collate::list(), None),
         ] {
             let builder = Loader::open(&path).unwrap().batch_size(5).order(Order::Random);
@@ -544,8 +544,8 @@ fn levels_of_16_bits_are_padded_and_listed() {
     };
     for (form, want) in [
         (Collate::pad(), padded([4, 3], 0)),
-        (Collate::pad().with(1000.0), padded([4, 3], 1000)),
-        (Collate::pad().to_size((5, 4)).with(65_535.0), padded([5, 4], 65_535)),
+        (Collate::pad().fill(1000.0), padded([4, 3], 1000)),
+        (Collate::pad().to_size((5, 4)).fill(65_535.0), padded([5, 4], 65_535)),
     ] {
         let batch = first(form);
         assert_eq!(batch.tensor::<u16>("image").unwrap().as_slice(), want);
@@ -557,7 +557,7 @@ fn levels_of_16_bits_are_padded_and_listed() {
     let refused = refused(
         pictures(&[(1, 1)])
             .read_mode("image", ImageReadMode::Gray16)
-            .collate("image", Collate::pad().to_size(2).with(65_536.0)),
+            .collate("image", Collate::pad().to_size(2).fill(65_536.0)),
     );
     assert_eq!(refused, "output image: the padding value 65536 does not fit u16");
 }
@@ -596,7 +596,7 @@ fn pictures_of_unknown_size_have_the_room_that_is_given() {
     let batch = first(Collate::list().to_size(3).truncate()).unwrap();
     assert!(batch.list::<u8>("image").unwrap().eq((0..3).map(|sample| cut(sample, to).0)));
     assert_eq!(batch.tensor::<i64>("image.size").unwrap().as_slice(), [3, 3, 1, 1, 3, 2]);
-    let batch = first(Collate::pad().to_size(3).truncate().with(9.0)).unwrap();
+    let batch = first(Collate::pad().to_size(3).truncate().fill(9.0)).unwrap();
     for sample in 0..3 {
         let (pixels, kept) = cut(sample, to);
         let row = padded(&pixels, kept, to, 9);
@@ -691,7 +691,7 @@ fn images_of_ops_are_padded_or_listed() {
     let fixed = Size::new(most.height + 3, most.width + 1);
     for (form, pad) in [
         (Collate::pad(), Some((1, 0.0, None))),
-        (Collate::pad().to_multiple(16).with(-2.5), Some((16, -2.5, None))),
+        (Collate::pad().to_multiple(16).fill(-2.5), Some((16, -2.5, None))),
         (Collate::pad().to_size(fixed), Some((1, 0.0, Some(fixed)))),
         (Collate::list(), None),
     ] {

@@ -176,7 +176,7 @@ fn a_validation_folder_of_other_classes_is_refused() {
         less.display()
     );
     assert_eq!(refusal(expecting(&less, &names)), want);
-    let file = "classes = ['ape', 'bee', 'cow', 'dog']\nwithout = ['image']";
+    let file = "expect_classes = ['ape', 'bee', 'cow', 'dog']\nwithout = ['image']";
     assert_eq!(refusal(by_file(&less, file)), want);
     by_file(&same, file).build().unwrap();
 
@@ -242,12 +242,12 @@ fn warned_of(path: &Path, builder: LoaderBuilder) -> Vec<String> {
 #[test]
 fn a_mask_that_is_moved_by_other_draws_than_its_image_is_warned_of() {
     let dir = tempfile::tempdir().unwrap();
-    let of = |mode| ImageOptions { mode, ..ImageOptions::default() };
+    let of = |mode| ImageOptions { write_mode: mode, ..ImageOptions::default() };
     let path = segmentation(dir.path(), of(WriteMode::Mask)).unwrap();
     let crop = |interpolation| RandomResizedCrop::new(4).unwrap().interpolation(interpolation);
     let (of_image, of_mask) = (|| crop(Interpolation::Bilinear), || crop(Interpolation::Nearest));
     let with = |image: Ops, mask: Ops| {
-        let loader = Loader::open(&path).unwrap().mask("mask");
+        let loader = Loader::open(&path).unwrap().masks("mask");
         loader.pipeline("image", image).pipeline("mask", mask)
     };
     let warned = |builder| warned_of(&path, builder);
@@ -286,10 +286,10 @@ fn a_mask_that_is_moved_by_other_draws_than_its_image_is_warned_of() {
 #[test]
 fn ops_that_would_compute_values_of_a_mask_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let of = |mode| ImageOptions { mode, ..ImageOptions::default() };
+    let of = |mode| ImageOptions { write_mode: mode, ..ImageOptions::default() };
     let path = segmentation(dir.path(), of(WriteMode::Mask)).unwrap();
     let masked = |ops: fn() -> Result<Ops, ParamError>| {
-        Loader::open(&path).unwrap().mask("mask").pipeline("mask", ops().unwrap())
+        Loader::open(&path).unwrap().masks("mask").pipeline("mask", ops().unwrap())
     };
     let nearest = "class numbers of a mask: use Interpolation::Nearest or WarpInterpolation::Nearest \
                    (interpolation = \"nearest\"), or leave it out";
@@ -345,16 +345,16 @@ fn ops_that_would_compute_values_of_a_mask_are_refused() {
         let values = batch.tensor::<i64>("mask").unwrap();
         assert!(values.as_slice().iter().all(|value| [0, 200].contains(value)));
     }
-    let no_image = Loader::open(&path).unwrap().mask("image").mask("label");
+    let no_image = Loader::open(&path).unwrap().masks("image").masks("label");
     assert!(refusal(no_image).contains("no field named label"));
 }
 
 #[test]
 fn a_mask_is_not_left_unmixed_beside_its_mixed_image() {
     let dir = tempfile::tempdir().unwrap();
-    let mask = ImageOptions { mode: WriteMode::Mask, ..ImageOptions::default() };
+    let mask = ImageOptions { write_mode: WriteMode::Mask, ..ImageOptions::default() };
     let path = segmentation(dir.path(), mask).unwrap();
-    let masked = || Loader::open(&path).unwrap().mask("mask");
+    let masked = || Loader::open(&path).unwrap().masks("mask");
     let cutmix = || ops![CutMix::new(1.0).unwrap()];
     let want = "output image: CutMix mixes the images, but not the class numbers of the mask mask: leave out CutMix, or \
                 the mask (`without`)";
@@ -370,7 +370,7 @@ fn a_mask_is_not_left_unmixed_beside_its_mixed_image() {
 #[test]
 fn indices_are_not_blended() {
     let dir = tempfile::tempdir().unwrap();
-    let mask = ImageOptions { mode: WriteMode::Mask, ..ImageOptions::default() };
+    let mask = ImageOptions { write_mode: WriteMode::Mask, ..ImageOptions::default() };
     let path = segmentation(dir.path(), mask).unwrap();
     let indices = || Loader::open(&path).unwrap().read_mode("mask", ImageReadMode::Index);
     let resize = |interpolation| ops![Resize::new(4).unwrap().interpolation(interpolation)];
@@ -382,16 +382,20 @@ fn indices_are_not_blended() {
 #[test]
 fn masks_are_never_jpegs() {
     let dir = tempfile::tempdir().unwrap();
-    let of = |mode| ImageOptions { mode, max_resolution: Some(4), ..ImageOptions::default() };
+    let of = |mode| ImageOptions {
+        write_mode: mode,
+        max_resolution: Some(4),
+        ..ImageOptions::default()
+    };
     let path = segmentation(dir.path(), of(WriteMode::Mask)).unwrap();
-    let loader = Loader::open(path).unwrap().mask("mask").build().unwrap();
+    let loader = Loader::open(path).unwrap().masks("mask").build().unwrap();
     let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
     // Every second column of a row, which is of class 0.
     assert_eq!(batch.tensor::<u8>("mask").unwrap().shape(), [4, 4, 4, 1]);
     assert!(batch.bytes("mask").unwrap().iter().all(|&value| value == 0));
 
     let path = segmentation(dir.path(), of(WriteMode::Jpg)).unwrap();
-    let error = refusal(Loader::open(path).unwrap().mask("mask"));
+    let error = refusal(Loader::open(path).unwrap().masks("mask"));
     assert_eq!(
         error,
         "field mask: 4 of its masks are JPEGs, which blend the class numbers of neighbours: write the \

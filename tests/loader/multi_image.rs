@@ -526,7 +526,7 @@ fn rows_have_room_for_the_objects_or_the_cure_is_named() {
             assert_eq!(cut.objects, whole.objects[..whole.objects.len().min(5)]);
         }
     }
-    let padded = batches(with(Collate::pad().to(17).with(7.0)), 0);
+    let padded = batches(with(Collate::pad().to(17).fill(7.0)), 0);
     for (whole, padded) in whole.iter().zip(&padded) {
         let (boxes, lengths) =
             (padded.tensor::<f32>("bbox").unwrap(), padded.tensor::<i64>("bbox.length").unwrap());

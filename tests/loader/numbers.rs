@@ -79,10 +79,10 @@ fn every_row_is_that_of_its_sample() {
         let far = Lambda::label("Far", |cx, label| label * 1000 + cx.sample as i64);
         let builder = builder(workers)
             .pipeline("label", ops![Convert::to(DType::I32)])
-            .pipeline_of(1, "label", ops![far, Convert::to(DType::I32)])
+            .component_ops(1, "label", ops![far, Convert::to(DType::I32)])
             .pipeline("price", f32s())
             .pipeline("small", f32s())
-            .pipeline_of(1, "small", ops![Convert::to(DType::I16), Convert::to(DType::F32)])
+            .component_ops(1, "small", ops![Convert::to(DType::I16), Convert::to(DType::F32)])
             .pipeline("large", f32s());
         let mut seen = 0;
         for batch in builder.build().unwrap().epoch(2).unwrap() {

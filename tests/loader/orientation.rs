@@ -124,7 +124,7 @@ fn masks_and_boxes_that_follow_no_image_are_refused_alike() -> Result<(), BoxErr
     let masks = || Loader::from_source(dataset.masks().unwrap());
     let followed = |turn| refused(masks().targets("image", Targets::new().mask("mask", 0)), turn);
     let list = || ops![Resize::new((8, 8)).unwrap().interpolation(Interpolation::Nearest)];
-    let beside = |turn| refused(masks().mask("mask").pipeline("mask", list()), turn);
+    let beside = |turn| refused(masks().masks("mask").pipeline("mask", list()), turn);
     let collated = |turn| {
         let loader = Loader::from_source(dataset.coco().unwrap()).without("category_id");
         let loader = match turn {
@@ -181,8 +181,8 @@ fn the_error_names_the_file_and_the_cures_and_is_no_damage() -> Result<(), BoxEr
 fn a_conversion_keeps_the_orientation_or_is_refused() -> Result<(), BoxError> {
     use fuseloop::write::{ConvertOptions, ImageOptions, WriteMode, convert};
     let dataset = Dataset::new(6, Some(STORED))?;
-    let raw = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
-    let encoded = ImageOptions { quality: Some(80), ..ImageOptions::default() };
+    let raw = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
+    let encoded = ImageOptions { jpeg_quality: Some(80), ..ImageOptions::default() };
     for name in ["a.beton", "a-{000000}.tar"] {
         let to = dataset.path(name);
         for image in [raw.clone(), encoded.clone()] {
@@ -391,9 +391,12 @@ fn a_conversion_keeps_the_orientation_of_every_format_or_is_refused() -> Result<
             dir.path().join("coco.json"),
             &CocoOptions::default(),
         )?;
-        let raw = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
-        let jpg =
-            ImageOptions { mode: WriteMode::Jpg, quality: Some(90), ..ImageOptions::default() };
+        let raw = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
+        let jpg = ImageOptions {
+            write_mode: WriteMode::Jpg,
+            jpeg_quality: Some(90),
+            ..ImageOptions::default()
+        };
         for (name, image, is_kept) in [
             ("a.beton", ImageOptions::default(), is_jpeg),
             ("b.beton", raw.clone(), false),
@@ -404,7 +407,7 @@ fn a_conversion_keeps_the_orientation_of_every_format_or_is_refused() -> Result<
         ] {
             let options = ConvertOptions { image, ..ConvertOptions::default() };
             let done = convert(&coco, dir.path().join(name), &options);
-            assert_eq!(done.is_ok(), is_kept, "{format} {name} {:?}", options.image.mode);
+            assert_eq!(done.is_ok(), is_kept, "{format} {name} {:?}", options.image.write_mode);
             if let Err(error) = done {
                 assert!(error.to_string().contains(lost), "{error}");
             }

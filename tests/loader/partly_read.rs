@@ -34,7 +34,7 @@ fn written() -> &'static (tempfile::TempDir, [PathBuf; 3]) {
             let pixels = (0..3 * SIZE.pixels()).map(level).collect();
             vec![FieldValue::Image(ImageInput::Rgb { pixels, width, height })]
         });
-        let image = ImageOptions { mode: WriteMode::Jpg, ..ImageOptions::default() };
+        let image = ImageOptions { write_mode: WriteMode::Jpg, ..ImageOptions::default() };
         let options = WriteOptions { image, ..WriteOptions::default() };
         write_iter(rows, &fields, &all[0], &options).unwrap();
         for (path, bit_planes) in [(&all[1], false), (&all[2], true)] {

@@ -96,7 +96,7 @@ fn a_pipeline_file_says_what_images_are_read_as() {
 #[test]
 fn the_mask_of_a_palette_is_its_indices() {
     let dir = folder(&["palette4.png"]);
-    let builder = Loader::open(dir.path()).unwrap().mask("image");
+    let builder = Loader::open(dir.path()).unwrap().masks("image");
     let whole = CenterCrop::new((7, 11)).unwrap();
     let builder = builder.pipeline("image", ops![whole, Squeeze, Convert::to(DType::I64)]);
     let batch = builder.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
@@ -151,7 +151,7 @@ fn gray_of_16_bits_is_as_pillow_reads_it() {
 #[test]
 fn a_mask_may_have_numbers_of_16_bits() {
     let dir = folder(&GRAY16[..1]);
-    let builder = Loader::open(dir.path()).unwrap().mask("image");
+    let builder = Loader::open(dir.path()).unwrap().masks("image");
     let builder = builder.read_mode("image", ImageReadMode::Gray16);
     let crop = CenterCrop::new(5).unwrap();
     let loader = builder.pipeline("image", ops![crop, Squeeze]).build().unwrap();
@@ -286,7 +286,7 @@ fn channels_of_a_mask_are_selected() {
     let dir = folder(&["palette4.png"]);
     let of = |ops: Ops| {
         let list = [ops![CenterCrop::new((7, 11)).unwrap()], ops].concat();
-        bytes(Loader::open(dir.path()).unwrap().mask("image").pipeline("image", list), "image")
+        bytes(Loader::open(dir.path()).unwrap().masks("image").pipeline("image", list), "image")
     };
     let twice = of(ops![SelectChannels::new([0, 0]).unwrap()]);
     assert!(twice.chunks(2).eq(of(ops![Squeeze]).iter().map(|class| [*class; 2])));
@@ -320,7 +320,7 @@ fn both(channels: usize, dtype: &str) -> (tempfile::TempDir, PathBuf) {
         let rgb = ImageInput::Rgb { pixels: pixels(3).collect(), width, height };
         vec![FieldValue::NdArray { dtype, bytes }, FieldValue::Image(rgb)]
     });
-    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     let options = WriteOptions { image, ..WriteOptions::default() };
     write_iter(rows, &fields, &path, &options).unwrap();
     (dir, path)

@@ -7,7 +7,7 @@ use fuseloop::internals::spec::SpecExt as _;
 use fuseloop::internals::spec::{MAX_BYTES, ParseCause, ParseError, TextPosition};
 use fuseloop::internals::workload::Workload;
 use fuseloop::ops::internals::registry::{ParamDefault, SpecCause, registry};
-use fuseloop::ops::{DType, NumberRule, Size};
+use fuseloop::ops::{DType, NumberRule, RandomCrop, Size, ToChannelsFirst, ops};
 use fuseloop::spec::Spec;
 use fuseloop::write::WriteMode;
 use fuseloop::{Epoch, Error, Loader, Order};
@@ -111,11 +111,11 @@ fn every_op_is_understood_as_toml() {
 fn settings_reach_the_loader_and_what_comes_after_holds() {
     let (_dir, file) = write(10, WriteMode::Raw, |_| Size::new(8, 8));
     let text = "batch_size = 3\nseed = 7\norder = 'random'\ndrop_last = false\nworkers = 1
-                batches_ahead = 2\nrule = 'exact'\nexif_orientation = true\nscaled_decode = false\nwithout = ['label']";
+                batches_ahead = 2\nnumber_rule = 'exact'\nexif_orientation = true\nscaled_decode = false\nwithout = ['label']";
     let spec = parse(text).unwrap();
     let settings = spec.settings();
     assert_eq!((settings.seed, settings.order.clone()), (Some(7), Some(Order::Random)));
-    assert_eq!((settings.rule, settings.recompile), (Some(NumberRule::Exact), None));
+    assert_eq!((settings.number_rule, settings.recompile), (Some(NumberRule::Exact), None));
 
     let loader = spec.apply(Loader::open(&file).unwrap()).build().unwrap();
     assert_eq!((loader.len(), loader.tensors().len()), (4, 1));
@@ -126,6 +126,72 @@ fn settings_reach_the_loader_and_what_comes_after_holds() {
     }
     let after = spec.apply(Loader::open(&file).unwrap()).batch_size(5).build().unwrap();
     assert_eq!(after.len(), 2);
+}
+
+/// Each of these settings does what the method of its name does.
+#[test]
+fn views_shared_draws_indices_and_limits_are_settings() {
+    let (_dir, file) = write(10, WriteMode::Raw, |_| Size::new(8, 8));
+    let text = "indices = [7, 2, 5]\nbatch_size = 3\nmemory_limit = '1.5 MiB'\ntimeout = 60\nin_memory = true\n\
+                [share_draws]\nsecond = 'image'\n\
+                [views.second]\nof = 'image'\nops = [{ op = 'RandomCrop', size = 4 }]\n\
+                [views.third]\nof = 'image'\nafter = 1\nops = ['ToChannelsFirst']\n\
+                [fields]\nimage = [{ op = 'RandomCrop', size = 4 }]";
+    let spec = parse(text).unwrap();
+    let settings = spec.settings();
+    assert_eq!(settings.memory_limit, Some(3 << 19));
+    assert_eq!(settings.timeout, Some(std::time::Duration::from_secs(60)));
+    assert_eq!((settings.in_memory, settings.pin_memory), (Some(true), None));
+    let loader = spec.apply(Loader::open(&file).unwrap()).build().unwrap();
+    let crop = || ops![RandomCrop::new(4).unwrap()];
+    let same = Loader::open(&file).unwrap().batch_size(3).indices([7, 2, 5]);
+    let same = same.pipeline("image", crop()).view("second", "image", crop());
+    let same = same.branch("third", "image", 1, ops![ToChannelsFirst]);
+    let same = same.share_draws("second", "image").build().unwrap();
+    for (a, b) in loader.epoch(1).unwrap().zip(same.epoch(1).unwrap()) {
+        let (a, b) = (a.unwrap(), b.unwrap());
+        for name in ["image", "second", "third", "label"] {
+            assert!(a.bytes(name).unwrap() == b.bytes(name).unwrap(), "{name}");
+        }
+        assert!(a.bytes("image").unwrap() == a.bytes("second").unwrap());
+        assert_eq!(a.tensor::<u8>("third").unwrap().shape(), [3, 3, 4, 4]);
+    }
+    let by_epoch = "[views.second]\nof = 'image'\n\
+                    ops = [{ op = 'Resize', size = { from = 4, to = 8, epochs = 3 } }]";
+    assert!(parse(by_epoch).unwrap().changes());
+    let wrong = "[views.second]\nof = 'image'\nops = ['Resise']";
+    let want = "x.toml:3:8: no op named `Resise`, did you mean `Resize`?";
+    assert_eq!(refused(wrong), want);
+    assert!(
+        refused("memory_limit = '2 rooms'")
+            .contains("expected a number of bytes, such as \"2GiB\"")
+    );
+    assert!(refused("timeout = -1").contains("timeout is -1"));
+    let not_in_its_place =
+        "[views.second]\nof = 'image'\nops = ['Squeeze', { op = 'OneHot', classes = 2 }]";
+    let error = parse(not_in_its_place)
+        .unwrap()
+        .apply(Loader::open(&file).unwrap())
+        .build()
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("x.toml:3:"), "{error}");
+}
+
+/// The words of other libraries are answered with ours, where the place has such a setting.
+#[test]
+fn settings_of_other_libraries_are_answered_with_ours() {
+    for (text, meant) in [
+        ("num_workers = 2", "workers"),
+        ("shuffle = true", "order"),
+        ("prefetch_factor = 2", "batches_ahead"),
+        ("rule = 'exact'", "number_rule"),
+        ("class_names = ['a']", "expect_classes"),
+        ("[collate]\nimage = { as = 'pad', padding_value = 1 }", "fill"),
+    ] {
+        let error = refused(text);
+        assert!(error.contains(&format!("did you mean `{meant}`?")), "{text}: {error}");
+    }
 }
 
 #[test]

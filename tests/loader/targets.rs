@@ -482,7 +482,7 @@ fn boxes_come_in_another_format_padded_or_as_a_list() {
     let scenes = Scenes::new(9);
     let drawn = scenes.scenes.clone();
     let loader = scenes.loader().targets("image", targets).pipeline("image", list());
-    let loader = loader.without("mask").collate("bbox", Collate::pad().to(5).with(-1.0));
+    let loader = loader.without("mask").collate("bbox", Collate::pad().to(5).fill(-1.0));
     let loader = loader.batch_size(9).build().unwrap();
     let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
     let (boxes, lengths) =
@@ -543,7 +543,7 @@ fn lists_that_targets_can_not_follow_are_refused() {
     let lut = Lut::same(std::array::from_fn(|value| value as f32)).unwrap();
     let error = of_mask(ops![lut, RandomApply::new(ops![])]);
     assert!(error.contains("op 1 of the list: RandomApply is a container"), "{error}");
-    let of_component = loader(3, ops![flip(), size()]).pipeline_of(0, "mask", ops![Squeeze]);
+    let of_component = loader(3, ops![flip(), size()]).component_ops(0, "mask", ops![Squeeze]);
     let error = build_error(of_component);
     assert!(error.contains("a target has one list for all components"), "{error}");
     // A mirrored border is fine for masks alone.
@@ -714,7 +714,7 @@ fn targets_follow_images_of_differing_sizes() {
         .boxes("bbox", BoundingBoxes::new(BoxFormat::Xyxy).normalized())
         .instance_masks("segmentation")
         .mask("mask", 255);
-    for form in [Collate::pad().to_multiple(16).with(255.0), Collate::list()] {
+    for form in [Collate::pad().to_multiple(16).fill(255.0), Collate::list()] {
         let is_padded = form != Collate::list();
         let loader = Scenes::new(30).loader().targets("image", declared.clone());
         let loader = loader.without("points").pipeline("image", list()).collate("image", form);

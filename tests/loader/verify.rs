@@ -26,14 +26,15 @@ fn open(path: &Path) -> Beton {
 
 /// Checks with one thread and with several, whose reports must agree.
 fn check(source: &dyn Source) -> VerifyReport {
-    let run = |jobs| {
-        let jobs = NonZeroUsize::new(jobs);
+    let run = |threads| {
+        let threads = NonZeroUsize::new(threads);
         let reported = AtomicU64::new(0);
         let progress = |samples| {
             reported.fetch_add(samples, Ordering::Relaxed);
         };
         let report =
-            verify(source, &VerifyOptions { jobs, ..VerifyOptions::default() }, &progress).unwrap();
+            verify(source, &VerifyOptions { threads, ..VerifyOptions::default() }, &progress)
+                .unwrap();
         assert_eq!((reported.into_inner(), report.samples), (source.len(), source.len()));
         report
     };
@@ -234,9 +235,9 @@ fn a_limit_checks_the_first_samples() {
 #[test]
 fn a_cancelled_check_is_an_error() {
     let (_dir, path) = dataset::write(SAMPLES, WriteMode::Raw, varied);
-    for jobs in [1, 3] {
-        let (cancel, jobs) = (CancelFlag::new(), NonZeroUsize::new(jobs));
-        let options = VerifyOptions { jobs, cancel: cancel.clone(), ..VerifyOptions::default() };
+    for threads in [1, 3] {
+        let (cancel, threads) = (CancelFlag::new(), NonZeroUsize::new(threads));
+        let options = VerifyOptions { threads, cancel: cancel.clone(), ..VerifyOptions::default() };
         let checked = AtomicU64::new(0);
         let progress = |samples| {
             checked.fetch_add(samples, Ordering::Relaxed);
@@ -248,7 +249,7 @@ fn a_cancelled_check_is_an_error() {
             (ErrorKind::Cancelled, "the check was cancelled".into())
         );
         let checked = checked.into_inner();
-        assert!(checked > 0 && (jobs != NonZeroUsize::new(1) || checked == 64), "{checked}");
+        assert!(checked > 0 && (threads != NonZeroUsize::new(1) || checked == 64), "{checked}");
     }
 }
 

@@ -30,8 +30,9 @@ fn report(images: &[Vec<Value>]) -> VerifyReport {
     let path = dir.path().join("instances.json");
     fs::write(&path, text.to_string()).unwrap();
     let source = Annotated::coco(dir.path(), &path, &CocoOptions::default()).unwrap();
-    let run = |jobs| {
-        let options = VerifyOptions { jobs: NonZeroUsize::new(jobs), ..VerifyOptions::default() };
+    let run = |threads| {
+        let options =
+            VerifyOptions { threads: NonZeroUsize::new(threads), ..VerifyOptions::default() };
         verify(&source, &options, &|_| {}).unwrap()
     };
     let (one, other) = (run(1), run(3));

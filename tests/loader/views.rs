@@ -163,7 +163,7 @@ fn masked(samples: u64) -> (tempfile::TempDir, PathBuf) {
         };
         vec![picture(10), picture(200)]
     });
-    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     let options = WriteOptions { image, ..WriteOptions::default() };
     write_iter(rows, &[field("image"), field("mask")], &path, &options).unwrap();
     (dir, path)

@@ -72,7 +72,7 @@ fn writing_jpegs_of_them_is_lossy_and_said() {
     let folder = dir.path().join("images/one");
     fs::create_dir_all(&folder).unwrap();
     fs::copy(golden.join(IMAGES[1]), folder.join("a.webp")).unwrap();
-    let image = ImageOptions { mode: WriteMode::Jpg, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: WriteMode::Jpg, ..ImageOptions::default() };
     let options = WriteOptions { image, ..WriteOptions::default() };
     let out = dir.path().join("one.beton");
     let report = write_folder(dir.path().join("images"), out, &options).unwrap().written;

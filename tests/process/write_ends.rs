@@ -30,7 +30,7 @@ fn row(sample: u64) -> Row {
 
 fn options(threads: usize) -> WriteOptions {
     let threads = NonZeroUsize::new(threads);
-    WriteOptions { page_size: Some(4096), threads, ..WriteOptions::default() }
+    WriteOptions { page_size: Some(4096), threads, overwrite: true, ..WriteOptions::default() }
 }
 
 /// The number of the writer's threads that are alive.
@@ -168,7 +168,7 @@ fn a_panicking_iterator_does_not_wait_for_slow_samples() {
                 }
                 vec![FieldValue::Image(image.clone())]
             });
-            let image = ImageOptions { mode: WriteMode::Jpg, ..ImageOptions::default() };
+            let image = ImageOptions { write_mode: WriteMode::Jpg, ..ImageOptions::default() };
             let options = WriteOptions { page_size: Some(1 << 23), image, ..options(threads) };
             let write = || write_iter(rows, &[field], path, &options);
             catch_unwind(AssertUnwindSafe(write)).unwrap_err()

@@ -6,5 +6,6 @@
 mod counts;
 mod dependencies;
 mod layers;
+mod settings;
 mod thread_modes;
 mod words;

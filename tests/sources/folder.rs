@@ -62,7 +62,7 @@ fn a_folder_of_pngs_is_loaded() {
 fn a_folder_of_pngs_is_written_decoded() {
     let (dir, pixels) = pngs();
     let out = dir.path().join("x.beton");
-    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     let options = WriteOptions { image, ..WriteOptions::default() };
     let written = write_folder(dir.path(), &out, &options).unwrap().written;
     assert_eq!(written.samples, 5);
@@ -78,10 +78,13 @@ fn a_folder_of_pngs_is_written_decoded() {
         assert!(image.bytes == pixels, "{sample}");
     }
     let raw = std::fs::read(&out).unwrap();
-    write_folder(dir.path(), &out, &WriteOptions::default()).unwrap();
+    let error = write_folder(dir.path(), &out, &WriteOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), fuseloop::ErrorKind::AlreadyExists, "{error}");
+    let replacing = WriteOptions { overwrite: true, ..WriteOptions::default() };
+    write_folder(dir.path(), &out, &replacing).unwrap();
     assert!(std::fs::read(&out).unwrap() == raw);
-    let image = ImageOptions { mode: WriteMode::Jpg, ..ImageOptions::default() };
-    write_folder(dir.path(), &out, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
+    let image = ImageOptions { write_mode: WriteMode::Jpg, ..ImageOptions::default() };
+    write_folder(dir.path(), &out, &WriteOptions { image, ..replacing }).unwrap();
     let beton = Beton::open(&out, &OpenOptions::default()).unwrap();
     let Value::Image(image) = beton.value(SampleId(0), 0, &mut buffer).unwrap() else { panic!() };
     assert_eq!((image.mode, &image.bytes[..2]), (ImageMode::Jpeg, &[0xff, 0xd8][..]));
@@ -93,7 +96,7 @@ fn a_png_in_a_file_keeps_what_rgb_does_not_hold() {
     let (out, folder) = (tempfile::tempdir().unwrap(), dir.path().to_str().unwrap());
     let source = Dataset::open(folder).unwrap().source().unwrap();
     for mode in [WriteMode::Lossless, WriteMode::Raw, WriteMode::Mask] {
-        let image = ImageOptions { mode, ..ImageOptions::default() };
+        let image = ImageOptions { write_mode: mode, ..ImageOptions::default() };
         let path = out.path().join(format!("{mode:?}.tar"));
         let options = ConvertOptions { image, ..ConvertOptions::default() };
         let report = convert(&*source, &path, &options).unwrap();
@@ -158,7 +161,7 @@ fn a_mask_is_written_as_the_class_numbers_of_its_file() {
         fs::create_dir(folder.path().join("a")).unwrap();
         fs::copy(golden(&format!("{name}.png")), folder.path().join("a/1.png")).unwrap();
         let path = dir.path().join(format!("{name}.beton"));
-        let image = ImageOptions { mode: WriteMode::Mask, ..ImageOptions::default() };
+        let image = ImageOptions { write_mode: WriteMode::Mask, ..ImageOptions::default() };
         let options = WriteOptions { image, ..WriteOptions::default() };
         write_folder(folder.path(), &path, &options).map_err(|error| error.to_string())?;
         let beton = Beton::open(&path, &OpenOptions::default()).unwrap();

@@ -387,7 +387,7 @@ fn a_loader_gives_what_a_file_of_the_same_records_gives() {
         let image = ImageInput::Rgb { pixels: picture(sample, size), width, height };
         vec![FieldValue::Image(image), FieldValue::Int(sample as i64 % 10)]
     });
-    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     let options = WriteOptions { image, ..WriteOptions::default() };
     write_iter(written, &fields(), &path, &options).unwrap();
     let file = set_up(Loader::open(&path).unwrap()).build().unwrap();

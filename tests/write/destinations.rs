@@ -35,7 +35,7 @@ fn every_function_that_writes_refuses_an_address_before_it_reads() {
             ("recut_folder", recut_folder(missing, out, &RecutOptions::default()).map(drop)),
             ("unpack_beton", unpack_beton(missing, out, &UnpackOptions::default()).map(drop)),
             ("concat_beton", concat_beton(&[missing], out, &options).map(drop)),
-            ("split_beton", split_beton(missing, &Split::Parts(1), out, true, &options).map(drop)),
+            ("split_beton", split_beton(missing, &Split::Parts(1), out, &options).map(drop)),
             ("subset_beton", subset_beton(missing, &[0], out, &options).map(drop)),
         ];
         for (name, result) in calls {

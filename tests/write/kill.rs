@@ -37,7 +37,12 @@ fn try_write(path: &Path, version: i64, each: impl Fn(i64)) -> fuseloop::Result<
         vec![FieldValue::Int(version), FieldValue::Bytes(vec![sample as u8; 4000])]
     });
     let threads = NonZeroUsize::new(2);
-    let options = WriteOptions { page_size: Some(1 << 16), threads, ..WriteOptions::default() };
+    let options = WriteOptions {
+        page_size: Some(1 << 16),
+        threads,
+        overwrite: true,
+        ..WriteOptions::default()
+    };
     write_iter(rows, &fields, path, &options)
 }
 

@@ -175,9 +175,9 @@ fn a_dataset_knows_what_was_written_as_a_mask() {
             .map(|png| FieldValue::Image(ImageInput::JpegBytes(png)))
     };
     let rows = || (0..3).map(|sample| row(sample).to_vec());
-    let of_mask = ImageOptions { mode: WriteMode::Mask, ..ImageOptions::default() };
+    let of_mask = ImageOptions { write_mode: WriteMode::Mask, ..ImageOptions::default() };
     let images = [("mask".to_owned(), of_mask.clone())].into();
-    let masks = WriteOptions { images, ..WriteOptions::default() };
+    let masks = WriteOptions { images, overwrite: true, ..WriteOptions::default() };
     let read = |path: &Path| {
         let batch = Loader::open(path).unwrap().batch_size(3).build().unwrap();
         let batch = batch.epoch(0).unwrap().next().unwrap().unwrap();
@@ -194,7 +194,8 @@ fn a_dataset_knows_what_was_written_as_a_mask() {
         .pipeline("image", ops![RandomHorizontalFlip::new(0.5).unwrap()]);
     assert!(error.build().unwrap_err().to_string().contains("declare it in `targets`"));
     // The file that replaces it has no masks.
-    write_iter(rows(), &fields, &path, &WriteOptions::default()).unwrap();
+    let colours = WriteOptions { overwrite: true, ..WriteOptions::default() };
+    write_iter(rows(), &fields, &path, &colours).unwrap();
     assert_eq!(read(&path).0, 3);
 
     // A dataset of masks alone, which a conversion was told of.
@@ -265,9 +266,10 @@ fn class_numbers_are_the_same_after_any_chain_of_conversions() {
 fn options_for_images_leave_masks_as_they_are() {
     let dir = tempfile::tempdir().unwrap();
     let (source, expected) = segmentation(dir.path());
-    let of = |mode| ImageOptions { mode, quality: Some(20), ..ImageOptions::default() };
+    let of =
+        |mode| ImageOptions { write_mode: mode, jpeg_quality: Some(20), ..ImageOptions::default() };
     let planes = ImageOptions { bit_planes: true, ..of(WriteMode::Jpg) };
-    let smart = of(WriteMode::Smart { threshold: Some(0) });
+    let smart = of(WriteMode::Smart { smart_threshold: Some(0) });
     let all = [of(WriteMode::Jpg), planes, smart, of(WriteMode::Raw), of(WriteMode::Lossless)];
     for (number, image) in all.into_iter().enumerate() {
         for end in ["beton", "tar", "tfrecord"] {
@@ -342,7 +344,7 @@ fn files_of_other_formats_stay_masks() {
     ] {
         let dir = tempfile::tempdir().unwrap();
         let source = folder(dir.path(), &[(extension, golden(name))]);
-        let image = ImageOptions { quality: Some(20), ..ImageOptions::default() };
+        let image = ImageOptions { jpeg_quality: Some(20), ..ImageOptions::default() };
         let path = dir.path().join("a.tar");
         assert_eq!(convert(&source, &path, &options(image)).unwrap().reencoded, []);
         let tar = open(&path);

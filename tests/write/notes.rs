@@ -61,7 +61,7 @@ fn an_exif_orientation_that_is_lost_has_a_note() {
         let turned = jpegs::oriented(&jpeg, orientation);
         fs::write(photos.join(format!("cat/{number}.jpg")), turned).unwrap();
     }
-    let raw = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let raw = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     let source = Folder::open(&photos, &FolderOptions::default()).unwrap();
     for name in ["x.beton", "x.tar"] {
         let to = |name: &str, image: ImageOptions| {

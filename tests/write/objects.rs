@@ -312,7 +312,7 @@ fn the_file_beside_a_dataset_goes_with_it() {
     let options = WriteOptions::default();
     concat_beton(&[at("a.beton"), at("a.beton")], at("b.beton"), &options).unwrap();
     subset_beton(at("b.beton"), &[1, 5], at("c.beton"), &options).unwrap();
-    split_beton(at("b.beton"), &Split::Parts(2), at("d-{0}.beton"), false, &options).unwrap();
+    split_beton(at("b.beton"), &Split::Parts(2), at("d-{0}.beton"), &options).unwrap();
     for name in ["b.beton", "c.beton", "d-0.beton", "d-1.beton"] {
         assert_eq!(described(&*open(at(name))), described(&first), "{name}");
     }

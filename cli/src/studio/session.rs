@@ -124,7 +124,13 @@ impl Session {
             if let Some(bytes) = batch_bytes {
                 builder = builder.memory_limit(bytes);
             }
-            builder.device("cpu").in_memory(false).workers(1).distributed(None).seed(seed)
+            builder
+                .device("cpu")
+                .in_memory(false)
+                .pin_memory(None)
+                .workers(1)
+                .ranks(None)
+                .seed(seed)
         };
         if with_targets && spec.settings().targets.is_empty() {
             let with = builder().dataset_targets();

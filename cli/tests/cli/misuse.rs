@@ -162,7 +162,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (
             &["write", "wide.csv", "x.beton"],
             "line 2: 3 columns, expected 2 (path, label): quote",
-            "`--damaged skip`",
+            "`--on-damaged skip`",
         ),
         (&["info", "head.csv"], "the table lists no image", ""),
         (&["write", "head.csv", "x.beton"], "the table lists no image", ""),
@@ -217,8 +217,26 @@ fn an_error_names_the_cause_and_the_next_step() {
             "inputs are never modified",
         ),
         (&["recut", "photos", "text.beton"], "text.beton\" is a file", "choose a folder"),
-        (&["recut", "photos", "."], "is not empty", "`--force` overwrites files of the same names"),
-        (&["recut", "photos.beton", "text.beton"], "already exists", "`--force` overwrites it"),
+        (
+            &["recut", "photos", "."],
+            "is not empty",
+            "`--overwrite` replaces files of the same names",
+        ),
+        (&["recut", "photos.beton", "text.beton"], "already exists", "`--overwrite` replaces it"),
+        (&["write", "photos", "text.beton"], "already exists", "`--overwrite` replaces it"),
+        (&["convert", "photos", "text.beton"], "already exists", "`--overwrite` replaces it"),
+        (&["unpack", "photos.beton", "text.beton"], "already exists", "`--overwrite` replaces it"),
+        (&["concat", "photos.beton", "text.beton"], "already exists", "`--overwrite` replaces it"),
+        (
+            &["subset", "photos.beton", "text.beton", "--every", "2"],
+            "already exists",
+            "`--overwrite` replaces it",
+        ),
+        (
+            &["split", "photos.beton", "text.beton", "--parts", "1"],
+            "already exists",
+            "`--overwrite` replaces it",
+        ),
         (
             &["recut", "photos.beton", "photos.beton"],
             "is the input file",
@@ -290,7 +308,7 @@ fn an_output_that_the_command_reads_is_refused() {
         &["dump", "photos", "-o", "photos/cat"],
         &["dump", "photos", "-o", "photos/new/batches"],
         &["replay", "photos", "--sample", "0", "-o", "photos"],
-        &["subset", "photos.beton", "few.txt", "--indices", "few.txt", "--force"],
+        &["subset", "photos.beton", "few.txt", "--indices", "few.txt", "--overwrite"],
         &["write", "list.csv", "list.csv"],
         &["write", "photos", "photos/cat/0.jpg"],
     ]
@@ -311,7 +329,7 @@ fn an_output_that_the_command_reads_is_refused() {
     fs::write(path.join("good.txt"), "old").unwrap();
     stdout_of(path, &["verify", "photos.beton", "--write-indices", "good.txt"]);
     stdout_of(path, &["write", "photos", "photos/train.beton"]);
-    stdout_of(path, &["write", "photos", "photos/train.beton"]);
+    stdout_of(path, &["write", "photos", "photos/train.beton", "--overwrite"]);
 }
 
 /// An error about an output has the path that was given, not that of the temporary file, and nothing is
@@ -361,10 +379,14 @@ fn what_is_not_understood_is_2_and_lists_what_there_is() {
     for (args, expected) in [
         (&["bench", "photos.beton", "-j", "-1"][..], "expected a whole number from 0 to "),
         (&["bench", "photos.beton", "--batch-size", "-1"], "expected a whole number from 0 to "),
-        (&["bench", "photos.beton", "--rank", "-1", "--world", "2"], "-1 is not in 0..="),
+        (&["bench", "photos.beton", "--rank", "-1", "--world-size", "2"], "-1 is not in 0..="),
         (&["bench", "photos.beton", "--epochs", "-1"], "expected a whole number of at least 1"),
         (&["verify", "photos.beton", "-j", "-1"], "expected a whole number of at least 1"),
         (&["write", "photos", "x.beton", "-j", "-1"], "expected a whole number of at least 1"),
+        (&["write", "photos", "x.beton", "--force"], "a similar argument exists: '--overwrite'"),
+        (&["verify", "photos", "--jobs", "2"], "a similar argument exists: '--threads'"),
+        (&["bench", "photos", "--num-workers=2"], "a similar argument exists: '--workers'"),
+        (&["recut", "photos", "x", "--damaged", "skip"], "exists: '--on-damaged'"),
         (&["replay", "photos.beton", "--sample", "-1"], "expected a whole number from 0 to "),
     ] {
         let (code, errors) = refused(dir.path(), args);
@@ -465,7 +487,7 @@ fn no_control_byte_of_a_dataset_reaches_the_terminal() {
                 &["info", name],
                 &["verify", name],
                 &["explain", name, "-w", "W1"],
-                &["convert", name, "x.tar", "--force"],
+                &["convert", name, "x.tar", "--overwrite"],
                 &["bench", name, "-w", "W1", "-e", "1", "-b", "2"],
                 &["replay", name, "-w", "W1", "--sample", "0", "--out", &steps],
                 &["index", name],

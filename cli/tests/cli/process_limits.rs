@@ -159,15 +159,16 @@ fn an_image_without_memory_is_not_skipped_when_it_is_written() {
     fs::create_dir_all(dir.path().join("folder/a")).unwrap();
     fs::write(dir.path().join("folder/a/large.jpg"), &jpeg).unwrap();
     for (form, dst) in [("write", "x.beton"), ("convert", "x.tar")] {
-        let args = [form, "folder", dst, "--max-resolution", "99", "--damaged", "skip", "-j", "1"];
+        let args =
+            [form, "folder", dst, "--max-resolution", "99", "--on-damaged", "skip", "-j", "1"];
         let (code, said) = command(dir.path(), "ulimit -v 196608", &args);
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains("no memory for 243000000 bytes"), "{said}");
         assert_eq!(command(dir.path(), "true", &args).0, Some(0));
     }
     // A JPEG whose coefficients find no memory is not left as it is.
-    let recut = ["recut", "folder", "recut", "--force", "--damaged", "skip", "-j", "1"];
-    let write = ["write", "folder", "y.beton", "--tile", "32", "--damaged", "skip", "-j", "1"];
+    let recut = ["recut", "folder", "recut", "--overwrite", "--on-damaged", "skip", "-j", "1"];
+    let write = ["write", "folder", "y.beton", "--tile", "32", "--on-damaged", "skip", "-j", "1"];
     for args in [&recut[..], &write] {
         let (code, said) = command(dir.path(), "ulimit -v 196608", args);
         assert_eq!(code, Some(1), "{args:?}: {said}");
@@ -177,7 +178,7 @@ fn an_image_without_memory_is_not_skipped_when_it_is_written() {
     // Nor is a file left out that does not fit into the memory.
     let file = fs::File::create(dir.path().join("folder/a/large.jpg")).unwrap();
     file.set_len(250 << 20).unwrap();
-    for args in [&recut[..], &write, &["convert", "folder", "z.tar", "--damaged", "skip"]] {
+    for args in [&recut[..], &write, &["convert", "folder", "z.tar", "--on-damaged", "skip"]] {
         let (code, said) = command(dir.path(), "ulimit -v 196608", args);
         assert_eq!(code, Some(1), "{args:?}: {said}");
         assert!(said.contains("out of memory"), "{args:?}: {said}");
@@ -285,8 +286,11 @@ fn child_that_writes_a_large_png_in_tiles() {
     let before = peak();
     let fields = [FieldSpec { name: "image".to_owned(), kind: FieldKind::RgbImage }];
     let rows = [vec![FieldValue::Image(ImageInput::JpegBytes(file))]];
-    let image =
-        ImageOptions { mode: WriteMode::Jpg, tile: Some(Tile::default()), ..Default::default() };
+    let image = ImageOptions {
+        write_mode: WriteMode::Jpg,
+        tile: Some(Tile::default()),
+        ..Default::default()
+    };
     let to = path.with_file_name("png.beton");
     let report =
         write_iter(rows, &fields, &to, &WriteOptions { image, ..WriteOptions::default() }).unwrap();

@@ -66,21 +66,21 @@ fn each_rank_dumps_its_own_share() {
         numbers.step_by(8).collect::<Vec<u8>>()
     };
     assert_eq!(dump("all", &[]), [0, 0, 0, 1, 1, 1]);
-    assert_eq!(dump("even", &["--rank", "0", "--world", "2"]), [0, 0, 1]);
-    assert_eq!(dump("odd", &["--rank", "1", "--world", "2"]), [0, 1, 1]);
+    assert_eq!(dump("even", &["--rank", "0", "--world-size", "2"]), [0, 0, 1]);
+    assert_eq!(dump("odd", &["--rank", "1", "--world-size", "2"]), [0, 1, 1]);
 
     let json = stdout_of(
         dir.path(),
-        &["bench", "photos.beton", "-e", "1", "--rank", "1", "--world", "3", "--json"],
+        &["bench", "photos.beton", "-e", "1", "--rank", "1", "--world-size", "3", "--json"],
     );
     let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&json["rank"], &json["world"]), (&1.into(), &3.into()));
+    assert_eq!((&json["rank"], &json["world_size"]), (&1.into(), &3.into()));
     assert_eq!(json["epochs"][0]["images"], 2);
     let (code, errors) =
-        refused(dir.path(), &["bench", "photos.beton", "--rank", "3", "--world", "3"]);
+        refused(dir.path(), &["bench", "photos.beton", "--rank", "3", "--world-size", "3"]);
     assert!(code == 1 && errors.contains("rank 3"), "{errors}");
     let (code, errors) = refused(dir.path(), &["bench", "photos.beton", "--rank", "1"]);
-    assert!(code == 2 && errors.contains("--world"), "{errors}");
+    assert!(code == 2 && errors.contains("--world-size"), "{errors}");
 }
 
 #[test]
@@ -99,7 +99,10 @@ fn a_rank_in_the_environment_is_said_not_to_be_read() {
         errors.contains("note: the environment sets rank 3 of 8, which is ignored"),
         "{errors}"
     );
-    assert!(errors.contains("`--rank 3 --world 8`") && errors.lines().count() == 1, "{errors}");
+    assert!(
+        errors.contains("`--rank 3 --world-size 8`") && errors.lines().count() == 1,
+        "{errors}"
+    );
     assert_eq!(bench(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")]), "");
 }
 
@@ -273,7 +276,7 @@ fn verify_lists_what_is_damaged_and_fails() {
     }
     assert!(!text.contains("no damage found"), "{text}");
 
-    let (text, errors) = verify(&["--json", "--jobs", "1", "--write-indices", "good.txt"]);
+    let (text, errors) = verify(&["--json", "--threads", "1", "--write-indices", "good.txt"]);
     assert!(!errors.contains("help: "), "the list is there: {errors}");
     assert_eq!(fs::read_to_string(dir.path().join("good.txt")).unwrap(), "0\n1\n3\n5\n");
     let json: Value = serde_json::from_str(&text).unwrap();
@@ -350,9 +353,9 @@ fn a_dump_overwrites_only_by_force() {
     fs::write(&label, "mine").unwrap();
     let (code, errors) = refused(dir.path(), &dump);
     assert_eq!(code, 1);
-    assert!(errors.contains("label_0000.npy already exists\nhelp: `--force`"), "{errors}");
+    assert!(errors.contains("label_0000.npy already exists\nhelp: `--overwrite`"), "{errors}");
     assert_eq!(fs::read(&label).unwrap(), b"mine");
     assert!(!dir.path().join("dump/image_0000.npy").exists(), "nothing was written before");
-    stdout_of(dir.path(), &[&dump[..], &["--force"]].concat());
+    stdout_of(dir.path(), &[&dump[..], &["--overwrite"]].concat());
     assert_eq!(npy(&label).1, "6, ");
 }

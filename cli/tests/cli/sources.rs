@@ -352,7 +352,7 @@ fn a_dataset_may_have_more_shards_than_a_process_files() {
         let program = env!("CARGO_BIN_EXE_fuseloop");
         shell.args(["-c", &script, program]).current_dir(dir).output().unwrap()
     };
-    for command in ["info 's-{000..399}.tar'", "verify 's-{000..399}.tar' --jobs 4"] {
+    for command in ["info 's-{000..399}.tar'", "verify 's-{000..399}.tar' --threads 4"] {
         let output = run(command);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{command}: {errors}");
@@ -512,7 +512,8 @@ fn beton_of(path: &Path, labels: &[i64]) {
         let image = ImageInput::JpegBytes(numbered(k));
         vec![FieldValue::Image(image), FieldValue::Int(label)]
     });
-    write_iter(rows, &fields, path, &WriteOptions::default()).unwrap();
+    let options = WriteOptions { overwrite: true, ..WriteOptions::default() };
+    write_iter(rows, &fields, path, &options).unwrap();
 }
 
 #[test]

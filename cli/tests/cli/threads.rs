@@ -157,7 +157,7 @@ fn every_part_of_the_library_refuses_too_many_threads() {
         let how = Interleave { reads: count, ..Interleave::default() };
         assert_bounded(&Stream::interleave([numbers], how).err().unwrap(), count);
         let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
-        let options = VerifyOptions { jobs: Some(threads), ..VerifyOptions::default() };
+        let options = VerifyOptions { threads: Some(threads), ..VerifyOptions::default() };
         assert_bounded(&verify(&beton, &options, &|_| {}).err().unwrap(), count);
         let rows = std::iter::empty::<Vec<FieldValue>>();
         let fields = [FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
@@ -170,7 +170,7 @@ fn every_part_of_the_library_refuses_too_many_threads() {
 fn as_many_as_the_limit_are_started() {
     let (_dir, path) = dataset::write(3, WriteMode::Jpg, dataset::varied);
     let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
-    let options = VerifyOptions { jobs: NonZeroUsize::new(1024), ..VerifyOptions::default() };
+    let options = VerifyOptions { threads: NonZeroUsize::new(1024), ..VerifyOptions::default() };
     assert!(verify(&beton, &options, &|_| {}).unwrap().is_whole());
 }
 
@@ -243,7 +243,7 @@ fn a_system_that_starts_no_thread_is_an_error() {
     let dot = || ImageInput::Rgb { pixels: vec![1, 2, 3], width: 1, height: 1 };
     let rows = (0..20_000).map(|_| vec![FieldValue::Image(dot())]);
     let mut options = WriteOptions::default();
-    options.image.mode = WriteMode::Raw;
+    options.image.write_mode = WriteMode::Raw;
     write_iter(rows, &fields, dir.path().join("large.beton"), &options).unwrap();
     let output = Command::new(env::current_exe().unwrap())
         .args(["--exact", "threads::child_without_threads", "--nocapture", "--test-threads=1"])

@@ -38,11 +38,11 @@ fn write_reports_images_classes_and_what_it_left_out() {
     fs::write(photos.join("dog/9.jpg"), b"no JPEG").unwrap();
     let (code, errors) = refused(dir.path(), &["write", "photos", "x.beton"]);
     assert_eq!(code, 1);
-    assert!(errors.contains("9.jpg") && errors.contains("help: `--damaged skip`"), "{errors}");
+    assert!(errors.contains("9.jpg") && errors.contains("help: `--on-damaged skip`"), "{errors}");
     assert!(!dir.path().join("x.beton").exists());
 
     let text =
-        stdout_of(dir.path(), &["write", "photos", "x.beton", "--damaged", "skip", "--verify"]);
+        stdout_of(dir.path(), &["write", "photos", "x.beton", "--on-damaged", "skip", "--verify"]);
     for word in ["x.beton: 6 images", "2 classes", "6 JPEGs stored byte for byte", "images/s"] {
         assert!(text.contains(word), "{word}:\n{text}");
     }
@@ -55,7 +55,7 @@ fn write_stores_as_it_is_told() {
     let dir = tempfile::tempdir().unwrap();
     folder(dir.path());
     let stored = |mode: &[&str]| {
-        stdout_of(dir.path(), &[&["write", "photos", "x.beton"], mode].concat());
+        stdout_of(dir.path(), &[&["write", "photos", "x.beton", "--overwrite"], mode].concat());
         let info: Value =
             serde_json::from_str(&stdout_of(dir.path(), &["info", "x.beton", "--json"])).unwrap();
         let stats = &info["fields"][0]["stats"];
@@ -117,7 +117,7 @@ fn a_summary_says_what_was_re_encoded_and_what_is_called_otherwise() {
         refused(path, &["convert", "a.tar", "b.beton", "--rename", "none=picture"]);
     assert!(code == 1 && errors.contains("no field named"), "{errors}");
     assert_eq!(refused(path, &["convert", "a.tar", "b.beton", "--rename", "image"]).0, 2);
-    let (code, errors) = refused(path, &["convert", "photos", "photos/", "--force"]);
+    let (code, errors) = refused(path, &["convert", "photos", "photos/", "--overwrite"]);
     assert!(code == 1 && errors.contains("choose a different output"), "{errors}");
 }
 
@@ -148,8 +148,9 @@ fn write_re_cuts_jpegs_if_told_and_says_which_it_could_not() {
     let photos = folder(dir.path());
     let whole = fs::read(photos.join("dog/5.jpg")).unwrap();
     fs::write(photos.join("dog/9.jpg"), &whole[..whole.len() / 2]).unwrap();
-    let write =
-        |more: &[&str]| stdout_of(dir.path(), &[&["write", "photos", "x.beton"], more].concat());
+    let write = |more: &[&str]| {
+        stdout_of(dir.path(), &[&["write", "photos", "x.beton", "--overwrite"], more].concat())
+    };
     let text = write(&["--write-mode", "tiled"]);
     for word in ["x.beton: 7 images", "6 JPEGs re-cut: ", " %)\n", "kept unchanged 1 JPEG:\n"] {
         assert!(text.contains(word), "{word}:\n{text}");
@@ -192,7 +193,7 @@ fn recut_writes_a_folder_or_a_file_again() {
     }
     let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
     assert!(read("again.beton") == read("tiled.beton"), "two ways to the same file");
-    stdout_of(dir.path(), &["recut", "plain.beton", "again.beton", "--tile", "row", "--force"]);
+    stdout_of(dir.path(), &["recut", "plain.beton", "again.beton", "--tile", "row", "--overwrite"]);
     assert!(read("again.beton") != read("tiled.beton"), "what is there is replaced");
 }
 
@@ -234,7 +235,7 @@ fn a_killed_recut_leaves_whole_files_only() {
     let whole = dir.path().join("whole");
     for kill in 0..kills {
         let mut child = Command::new(env!("CARGO_BIN_EXE_fuseloop"))
-            .args(["recut", "photos", "killed", "--force"])
+            .args(["recut", "photos", "killed", "--overwrite"])
             .current_dir(dir.path())
             .stdout(Stdio::null())
             .spawn()
@@ -244,7 +245,7 @@ fn a_killed_recut_leaves_whole_files_only() {
         child.wait().unwrap();
         assert!(whole_files(&dir.path().join("killed"), &whole) <= 60);
     }
-    stdout_of(dir.path(), &["recut", "photos", "killed", "--force"]);
+    stdout_of(dir.path(), &["recut", "photos", "killed", "--overwrite"]);
     assert_eq!(whole_files(&dir.path().join("killed"), &whole), 60);
     assert_eq!(fs::read_dir(dir.path().join("killed")).unwrap().count(), 3, "nothing is left over");
 }
@@ -298,7 +299,8 @@ fn pixels_larger_than_a_page_of_8_mib_are_written_without_a_page_size() {
     assert_eq!(info["page_size"], 1 << 24);
     stdout_of(dir.path(), &["verify", "x.beton"]);
     stdout_of(dir.path(), &["convert", "x.beton", "y.beton"]);
-    let (code, errors) = refused(dir.path(), &[raw, &["--page-size", "8388608"]].concat());
+    let small_pages = ["--overwrite", "--page-size", "8388608"];
+    let (code, errors) = refused(dir.path(), &[raw, &small_pages].concat());
     assert_eq!(code, 1);
     assert!(errors.contains("a page size of 16777216 would do"), "{errors}");
 }
@@ -311,7 +313,7 @@ fn a_file_that_is_replaced_keeps_its_mode() {
     let mode = |name: &str| fs::metadata(dir.path().join(name)).unwrap().permissions().mode();
     let private = || fs::Permissions::from_mode(0o600);
     fs::set_permissions(dir.path().join("photos.beton"), private()).unwrap();
-    stdout_of(dir.path(), &["write", "photos", "photos.beton"]);
+    stdout_of(dir.path(), &["write", "photos", "photos.beton", "--overwrite"]);
     assert_eq!(mode("photos.beton") & 0o777, 0o600);
     fs::write(dir.path().join("good.txt"), "").unwrap();
     fs::set_permissions(dir.path().join("good.txt"), private()).unwrap();

@@ -83,6 +83,23 @@ pub struct OpArgs<'a> {
     bounds: Bounds<'a>,
 }
 
+/// What other libraries call settings, and their names here. A name that has no such setting is not suggested.
+const FOREIGN: [(&str, &str); 13] = [
+    ("num_workers", "workers"),
+    ("num_threads", "workers"),
+    ("threads", "workers"),
+    ("shuffle", "order"),
+    ("sampler", "order"),
+    ("prefetch_factor", "batches_ahead"),
+    ("prefetch", "batches_ahead"),
+    ("drop_remainder", "drop_last"),
+    ("rounding", "number_rule"),
+    ("value", "fill"),
+    ("padding_value", "fill"),
+    ("class_names", "expect_classes"),
+    ("in_order", "unordered"),
+];
+
 impl<'a> OpArgs<'a> {
     /// Checks the parameters of an op.
     pub(super) fn of_op(
@@ -135,7 +152,9 @@ impl<'a> OpArgs<'a> {
 
     fn unknown(&self, name: &str) -> SpecError {
         let known: Vec<&str> = self.params.iter().map(|param| param.name).collect();
-        let nearest = nearest(name, known.iter().copied());
+        let meant = FOREIGN.iter().find(|(foreign, _)| *foreign == name).map(|(_, ours)| *ours);
+        let meant = meant.filter(|ours| known.contains(ours));
+        let nearest = meant.or_else(|| nearest(name, known.iter().copied()));
         SpecCause::UnknownParam { owner: self.owner, name: error::short(name), nearest, known }
             .into()
     }
@@ -242,6 +261,14 @@ impl OpArgs<'_> {
     /// Returns a non-negative whole number as a `usize`.
     pub fn usize(&self, name: &str) -> Result<usize, SpecError> {
         self.read(name, |value| usize::try_from(int(value)?).ok())
+    }
+
+    /// Returns a number of bytes, from a whole number or a text with a unit.
+    pub fn bytes(&self, name: &str) -> Result<u64, SpecError> {
+        self.read(name, |value| match &value.datum {
+            SpecData::Text(text) => bytes_of(text),
+            _ => u64(value),
+        })
     }
 
     /// Returns a whole number of either sign.
@@ -441,6 +468,41 @@ fn u32(value: &SpecValue) -> Option<u32> {
 
 fn u64(value: &SpecValue) -> Option<u64> {
     u64::try_from(int(value)?).ok()
+}
+
+/// The units of numbers of bytes.
+const UNITS: [(&str, u64); 10] = [
+    ("", 1),
+    ("B", 1),
+    ("KB", 1000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KIB", 1 << 10),
+    ("MIB", 1 << 20),
+    ("GIB", 1 << 30),
+    ("TIB", 1 << 40),
+];
+
+/// Returns the number of bytes of a text such as `2GiB` or `1.5 GB`.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a size with a fraction is rounded down, and `as` saturates"
+)]
+fn bytes_of(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit = find(&unit.trim().to_ascii_uppercase(), &UNITS)?;
+    match number.parse::<u64>() {
+        Ok(number) => number.checked_mul(unit),
+        Err(_) if number.starts_with(|c: char| c.is_ascii_digit()) => {
+            number.parse::<f64>().ok().map(|number| (number * unit as f64) as u64)
+        }
+        Err(_) => None,
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "as where a whole number is written for a float")]

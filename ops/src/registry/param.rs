@@ -65,6 +65,8 @@ pub enum ParamKind {
     Number,
     /// A whole number, not negative.
     Whole,
+    /// A number of bytes: a whole number, or a text such as `"2GiB"`.
+    Bytes,
     /// A whole number of either sign.
     Integer,
     /// One number of pixels for both sides, or height and width.
@@ -121,6 +123,7 @@ impl fmt::Display for ParamKind {
             Self::Bool => "true or false",
             Self::Number => "a number",
             Self::Whole => "a whole number, 0 or more",
+            Self::Bytes => "a number of bytes, such as \"2GiB\"",
             Self::Integer => "a whole number",
             Self::Size => "pixels, or [height, width]",
             Self::Kernel => "pixels, or [width, height]",

@@ -165,10 +165,10 @@ def _image(field: RGBImageField) -> Any:
     if mode == "smart" and field.smart_threshold is None:
         mode = "raw"
     return Image(
-        mode=cast(Any, mode),
+        write_mode=cast(Any, mode),
         max_resolution=field.max_resolution,
         # Without another quality, JPEG files stay as they are.
-        quality=None if field.jpeg_quality == 90 else field.jpeg_quality,
-        threshold=field.smart_threshold if mode == "smart" else None,
-        probability=field.proportion or 0.0,
+        jpeg_quality=None if field.jpeg_quality == 90 else field.jpeg_quality,
+        smart_threshold=field.smart_threshold if mode == "smart" else None,
+        compress_probability=field.proportion or 0.0,
     )

@@ -124,7 +124,7 @@ pub trait Source: Send + Sync + 'static {
 
     /// Returns how many component datasets the source is built from; 1 if it is a single dataset. Each
     /// component can have ops of its own:
-    /// [`LoaderBuilder::pipeline_of`](crate::LoaderBuilder::pipeline_of).
+    /// [`LoaderBuilder::component_ops`](crate::LoaderBuilder::component_ops).
     fn components(&self) -> usize {
         1
     }

@@ -133,10 +133,12 @@ impl DatasetConversion<'_> {
         WriteOptions {
             page_size: options.page_size,
             threads: options.threads,
-            damaged: options.damaged,
+            on_damaged: options.on_damaged,
             cancel: options.cancel.clone(),
             image: options.image.clone(),
             images: fields.map(|(field, image)| (field.name.clone(), image.clone())).collect(),
+            // What exists was checked before the conversion began.
+            overwrite: true,
             ..WriteOptions::default()
         }
     }

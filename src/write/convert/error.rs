@@ -44,12 +44,6 @@ pub enum ConvertCause {
         /// The destination.
         path: PathBuf,
     },
-    /// The destination already exists.
-    #[error("{path:?} already exists")]
-    Exists {
-        /// The existing path.
-        path: PathBuf,
-    },
     /// The journal of an earlier attempt belongs to another conversion, or is damaged.
     #[error("{path:?}: {reason}")]
     Journal {
@@ -124,7 +118,6 @@ impl Cause for ConvertCause {
             ) => field.field(name),
             Self::Column(_) | Self::Rename { .. } => field,
             Self::Options { .. } => parameter,
-            Self::Exists { path } => Details::of(ErrorKind::AlreadyExists).path(path),
             Self::Journal { path, .. } => Details::of(ErrorKind::Format).path(path),
             Self::Fields { path, .. } => field.path(path),
             Self::Extension { path }

@@ -175,7 +175,7 @@ impl<'a> Journal<'a> {
         let mut journal =
             Self { path, file, watch, first, units, ends, is_new: true, is_done: false };
         if let Some(is_readable) = journal.take_header(&text, print) {
-            match is_readable.and_then(|()| journal.take_units(&text, print, options.damaged)) {
+            match is_readable.and_then(|()| journal.take_units(&text, print, options.on_damaged)) {
                 Ok(()) => journal.is_new = false,
                 // Overwriting is allowed, and this includes the journal of another conversion.
                 Err(_) if options.overwrite => {
@@ -284,7 +284,7 @@ impl<'a> Journal<'a> {
         &mut self,
         text: &[u8],
         print: &ConversionId,
-        damaged: OnUnreadable,
+        on_damaged: OnUnreadable,
     ) -> Result<(), String> {
         let mut at = self.ends[0] as usize;
         while let Some(len) = text[at..].iter().position(|&byte| byte == b'\n') {
@@ -295,8 +295,8 @@ impl<'a> Journal<'a> {
             }
             let follows = |unit: &OutputChunk| unit.follows(self.end(), print.samples.end);
             let Some(unit) = OutputChunk::of_line(&line).filter(follows) else { break };
-            if damaged == OnUnreadable::Fail && unit.skipped_count > 0 {
-                return Err("the interrupted conversion skipped damaged samples: resume it with `damaged` set to skip".to_owned());
+            if on_damaged == OnUnreadable::Fail && unit.skipped_count > 0 {
+                return Err("the interrupted conversion skipped damaged samples: resume it with `on_damaged` set to skip".to_owned());
             }
             self.units.push(unit);
             at += len + 1;

@@ -40,7 +40,7 @@ pub use origin::real_path;
 pub use report::ConvertReport;
 
 use super::WriteCause;
-use super::atomic_file::check_local;
+use super::atomic_file::{TargetError, check_local};
 use super::beside::Beside;
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, masks, thread_count};
@@ -101,7 +101,7 @@ pub struct ConvertOptions {
     /// does not depend on it.
     pub threads: Option<NonZeroUsize>,
     /// What to do with samples that can't be read.
-    pub damaged: OnUnreadable,
+    pub on_damaged: OnUnreadable,
     /// Writes only the shards of one rank, for several processes that convert a dataset together, on one machine
     /// or many: rank k of n writes shards `k * shards / n` to `(k + 1) * shards / n`, and
     /// [`shards`](Self::shards) must be set. All ranks together write what one process writes. Rank 0 writes
@@ -129,7 +129,7 @@ impl Default for ConvertOptions {
             rename: vec![],
             page_size: None,
             threads: None,
-            damaged: OnUnreadable::default(),
+            on_damaged: OnUnreadable::default(),
             ranks: None,
             overwrite: false,
             progress: ProgressFn::default(),
@@ -350,7 +350,7 @@ impl<'a> DatasetConversion<'a> {
         sample: SampleId,
         cause: WriteSampleError,
     ) -> Result<(u64, String), ConvertCause> {
-        if self.options.damaged == OnUnreadable::Fail || !cause.is_damage() {
+        if self.options.on_damaged == OnUnreadable::Fail || !cause.is_damage() {
             return Err(WriteCause::Sample { sample, path: None, cause }.into());
         }
         Ok((sample.0, cause.to_string()))
@@ -380,7 +380,9 @@ impl<'a> DatasetConversion<'a> {
         if journal.is_new() {
             if let Some(found) = if is_asked { None } else { taken().transpose() } {
                 journal.forget();
-                return Err(found.map_or_else(|error| error, |path| ConvertCause::Exists { path }));
+                return Err(
+                    found.map_or_else(|error| error, |path| TargetError::Exists { path }.into())
+                );
             }
             journal.begin(print)?;
         }
@@ -400,7 +402,7 @@ impl<'a> DatasetConversion<'a> {
     fn journal_dst(&self) -> PathBuf {
         let Some(ranks) = self.options.ranks else { return self.dst.clone() };
         let mut name = self.dst.clone().into_os_string();
-        name.push(format!(".rank-{}-of-{}", ranks.rank(), ranks.world()));
+        name.push(format!(".rank-{}-of-{}", ranks.rank(), ranks.world_size()));
         name.into()
     }
 
@@ -441,7 +443,7 @@ impl<'a> DatasetConversion<'a> {
         );
         let source = format!("{:016x}", print.value());
         if let Some(ranks) = self.options.ranks {
-            options += &format!(", rank {} of {}", ranks.rank(), ranks.world());
+            options += &format!(", rank {} of {}", ranks.rank(), ranks.world_size());
         }
         Ok(ConversionId { source, options, samples: self.samples() })
     }

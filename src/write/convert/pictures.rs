@@ -107,13 +107,13 @@ impl<'a> ImageFiles<'a> {
         field: impl Fn() -> String,
     ) -> Result<Option<Reencoded>, WriteSampleError> {
         let from = image.mode;
-        let is_mask = options.mode == WriteMode::Mask;
+        let is_mask = options.write_mode == WriteMode::Mask;
         if is_mask && image::is_exact(image) && self.is_small_enough(options, &image.bytes) {
             return Ok(None);
         }
-        let keeps_jpeg = matches!(options.mode, WriteMode::Lossless | WriteMode::Jpg);
+        let keeps_jpeg = matches!(options.write_mode, WriteMode::Lossless | WriteMode::Jpg);
         if keeps_jpeg
-            && options.quality.is_none()
+            && options.jpeg_quality.is_none()
             && image::is_other_jpeg(image)
             && self.is_small_enough(options, &image.bytes)
         {
@@ -124,7 +124,7 @@ impl<'a> ImageFiles<'a> {
             let is_kept = match from {
                 ImageMode::Png => true,
                 // Raw pixels are asked for, and a PNG is the file that has these.
-                ImageMode::Webp | ImageMode::Tiff => options.mode != WriteMode::Raw,
+                ImageMode::Webp | ImageMode::Tiff => options.write_mode != WriteMode::Raw,
                 ImageMode::Jpeg | ImageMode::Raw | ImageMode::BitPlanes => false,
             };
             original = is_kept.then(|| image.bytes.clone());

@@ -125,7 +125,7 @@ impl DatasetConversion<'_> {
     /// Returns the shards of `count` that this process writes.
     fn shards_of_rank(&self, count: u64) -> Range<u64> {
         let Some(ranks) = self.options.ranks else { return 0..count };
-        let (rank, world) = (u64::from(ranks.rank()), u64::from(ranks.world()));
+        let (rank, world) = (u64::from(ranks.rank()), u64::from(ranks.world_size()));
         share(rank, world, count)..share(rank + 1, world, count)
     }
 

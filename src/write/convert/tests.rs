@@ -584,7 +584,7 @@ fn damaged_samples_end_it_or_are_left_out() {
         let left = files(dir.path());
         let is_noted = left.contains_key(&format!("{dst}.fuseloop-convert.json"));
         assert!(is_noted || left.is_empty(), "{dst}: {:?}", left.keys());
-        let skip = ConvertOptions { damaged: OnUnreadable::Skip, ..options };
+        let skip = ConvertOptions { on_damaged: OnUnreadable::Skip, ..options };
         let report = convert(&source, &path, &skip).unwrap();
         assert_eq!((report.samples, report.skipped.count), (source.samples - 2, 2), "{dst}");
         assert_eq!(report.skipped.first[1].sample, SampleId(6));
@@ -630,7 +630,7 @@ fn a_dataset_of_damaged_samples_alone_is_an_error() {
     for (dst, source, options) in forms() {
         let samples = source.samples;
         let source = Drawn { damaged: (0..samples).collect(), ..source };
-        let options = ConvertOptions { damaged: OnUnreadable::Skip, overwrite: true, ..options };
+        let options = ConvertOptions { on_damaged: OnUnreadable::Skip, overwrite: true, ..options };
         let dir = tempfile::tempdir().unwrap();
         let dst = dir.path().join(dst);
         if dst.extension().is_some_and(|extension| extension == "beton") {
@@ -696,7 +696,7 @@ fn damaged_files_are_named() {
         let options = ConvertOptions { image: image.clone(), ..ConvertOptions::default() };
         let error = convert(&source, &dst, &options).unwrap_err().to_string();
         assert!(error.contains(&format!("{torn:?}")), "{error}");
-        let options = ConvertOptions { damaged: OnUnreadable::Skip, ..options };
+        let options = ConvertOptions { on_damaged: OnUnreadable::Skip, ..options };
         let skipped = convert(&source, &dst, &options).unwrap().skipped;
         assert_eq!(skipped.first[0].path.as_ref(), Some(&torn));
     }
@@ -760,7 +760,8 @@ fn notes_of_something_else_are_refused_and_replaced_when_asked() {
     assert!(!notes.exists());
 
     let error = convert(&classes(40), &path, &five).unwrap_err();
-    assert!(matches!(error.cause(), Some(ConvertCause::Exists { .. })), "{error}");
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+    assert!(error.to_string().contains("set `overwrite: true`"), "{error}");
     assert!(!notes.exists(), "notes of nothing");
 
     let seven = ConvertOptions { overwrite: true, ..limits(7, 0, 0) };
@@ -790,17 +791,14 @@ fn what_is_there_is_kept_whenever_a_conversion_dies() {
                     .unwrap();
             let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
             let error = convert(&source, &path, &options).unwrap_err();
-            assert!(
-                matches!(error.cause(), Some(ConvertCause::Exists { .. })),
-                "{dst} {step}: {error}"
-            );
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{dst} {step}: {error}");
             assert!(files(dir.path()) == there, "{dst} {step}");
         }
         // The same if the first line was not written yet.
         let notes = dir.path().join(format!("{dst}.fuseloop-convert.json"));
         fs::write(notes, "").unwrap();
         let error = convert(&source, &path, &options).unwrap_err();
-        assert!(matches!(error.cause(), Some(ConvertCause::Exists { .. })), "{dst}: {error}");
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{dst}: {error}");
         assert!(files(dir.path()) == there, "{dst}");
     }
 }

@@ -48,7 +48,7 @@ fn a_setup_without_samples_is_refused() {
     assert_eq!(refusal(builder(&path).filter("label", |_| false)), left);
     assert_eq!(refusal(builder(&path).indices([])), left);
     let ranks = Ranks::new(0, 8, Uneven::Drop).unwrap();
-    let ranks = refusal(builder(&path).distributed(ranks));
+    let ranks = refusal(builder(&path).ranks(ranks));
     let order = "the random order makes an epoch of 0 out of 5 samples on each of 8 ranks";
     assert_eq!(ranks, format!("{at}: {order}"));
 }
@@ -67,7 +67,7 @@ fn a_batch_that_the_set_can_not_fill_is_refused_only_if_it_would_be_dropped() {
     let whole = builder(&path).build().unwrap();
     assert_eq!((whole.len(), whole.samples()), (1, 5));
     let ranks = Ranks::new(1, 2, Uneven::Pad).unwrap();
-    let share = refusal(builder(&path).batch_size(4).distributed(ranks).drop_last(true));
+    let share = refusal(builder(&path).batch_size(4).ranks(ranks).drop_last(true));
     assert!(share.contains("an epoch of 3 samples has no batch of 4"), "{share}");
 }
 

@@ -10,7 +10,7 @@ const GLOBAL: usize = 24;
 
 fn on(builder: LoaderBuilder, rank: u32, world: u32, uneven: Uneven) -> LoaderBuilder {
     let ranks = Ranks::new(rank, world, uneven).unwrap();
-    builder.batch_size(GLOBAL / world as usize).distributed(ranks)
+    builder.batch_size(GLOBAL / world as usize).ranks(ranks)
 }
 
 fn orders() -> Vec<Order> {

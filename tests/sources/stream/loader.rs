@@ -127,12 +127,12 @@ fn ranks_take_turns_at_the_places() {
     {
         for rank in 0..world {
             let ranks = Ranks::new(rank, world, uneven).unwrap();
-            let loader = builder(&stream).distributed(ranks).build().unwrap();
+            let loader = builder(&stream).ranks(ranks).build().unwrap();
             let from_source = Loader::from_source(numbers(0, 22))
                 .batch_size(4)
                 .seed(3)
                 .drop_last(false)
-                .distributed(ranks)
+                .ranks(ranks)
                 .pipeline(
                     "image",
                     ops![RandomCrop::new(4).unwrap(), RandomBrightness::new(0.9).unwrap()],
@@ -253,7 +253,7 @@ fn what_asks_for_samples_out_of_turn_is_refused_with_the_cure() {
     let substitute = builder(&known).on_damaged(OnDamaged::Substitute);
     assert!(message(substitute).contains("OnDamaged::Skip"));
     let ranks = Ranks::new(0, 2, Uneven::Drop).unwrap();
-    assert!(message(builder(&unknown).distributed(ranks)).contains("with_epoch"));
+    assert!(message(builder(&unknown).ranks(ranks)).contains("with_epoch"));
 }
 
 #[test]

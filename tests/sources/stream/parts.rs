@@ -59,7 +59,7 @@ fn wanted(builder: &dyn Fn() -> LoaderBuilder, epoch: u32) -> Vec<Row> {
 }
 
 fn with_parts(builder: LoaderBuilder) -> LoaderBuilder {
-    setting(builder).pipeline("image", crop()).pipeline_of(1, "image", inverted())
+    setting(builder).pipeline("image", crop()).component_ops(1, "image", inverted())
 }
 
 /// Asserts that every row is the one its component's list produces, with any workers.
@@ -148,7 +148,7 @@ fn a_run_goes_on_from_every_cursor_of_the_same_lists_alone() {
         assert_eq!(rest, whole[(taken * 4).min(whole.len())..], "after {taken} batches");
         for other in [
             setting(Loader::from_stream(mix().shuffle(7))).pipeline("image", crop()),
-            with_parts(Loader::from_stream(mix().shuffle(7))).pipeline_of(0, "image", inverted()),
+            with_parts(Loader::from_stream(mix().shuffle(7))).component_ops(0, "image", inverted()),
         ] {
             assert!(build(other).resume(&cursor).is_err());
         }
@@ -158,7 +158,7 @@ fn a_run_goes_on_from_every_cursor_of_the_same_lists_alone() {
 #[test]
 fn the_lists_are_made_anew_with_the_others() {
     let made = |epoch: Epoch| Ok::<_, ParamError>(if epoch.0 == 0 { crop() } else { inverted() });
-    let loader = setting(Loader::from_stream(mix())).pipeline("image", crop()).pipeline_of(
+    let loader = setting(Loader::from_stream(mix())).pipeline("image", crop()).component_ops(
         1,
         "image",
         Pipeline::by_epoch(made),
@@ -182,9 +182,9 @@ fn the_lists_are_made_anew_with_the_others() {
 fn labels_views_and_an_inspector_too() {
     let loader = with_parts(Loader::from_stream(mix()))
         .view("second", "image", crop())
-        .pipeline_of(1, "second", inverted())
+        .component_ops(1, "second", inverted())
         .share_draws("second", "image")
-        .pipeline_of(1, "label", ops![ReplaceLabel::new(0..1000, 5)])
+        .component_ops(1, "label", ops![ReplaceLabel::new(0..1000, 5)])
         .build()
         .unwrap();
     let wanted = wanted(&|| Loader::from_stream(mix()), 1);
@@ -226,9 +226,9 @@ fn mixing_stays_with_the_outputs_own_list() {
     };
     let alone = images(builder().build().unwrap());
     assert!(alone.len() > 2);
-    let parted = builder().pipeline_of(1, "image", plain()).build().unwrap();
+    let parted = builder().component_ops(1, "image", plain()).build().unwrap();
     assert_eq!(images(parted), alone);
-    let error = builder().pipeline_of(1, "image", mixed()).build().err().unwrap();
+    let error = builder().component_ops(1, "image", mixed()).build().err().unwrap();
     assert!(error.to_string().contains("MixUp mixes all samples of a batch"), "{error}");
 }
 
@@ -237,7 +237,7 @@ fn what_does_not_fit_is_refused_with_words() {
     let from_mix = || with_parts(Loader::from_stream(mix()));
     let message = |builder: LoaderBuilder| builder.build().err().unwrap().to_string();
     let of = |builder: LoaderBuilder, part, ops: fn() -> Ops| {
-        message(builder.pipeline_of(part, "image", ops()))
+        message(builder.component_ops(part, "image", ops()))
     };
     assert_eq!(
         of(from_mix(), 1, || ops![RandomCrop::new((4, 5)).unwrap()]),
@@ -262,10 +262,10 @@ fn what_does_not_fit_is_refused_with_words() {
     assert!(device.contains("component ops run on the CPU only: remove ToDevice"), "{device}");
     let branch = message(from_mix().branch("more", "image", 1, ops![]));
     assert!(branch.contains("a branch and the output it branches from"), "{branch}");
-    let unknown = message(from_mix().pipeline_of(1, "picture", crop()));
+    let unknown = message(from_mix().component_ops(1, "picture", crop()));
     assert!(unknown.contains("no output named picture"), "{unknown}");
     let refused = |_| RandomInvert::new(2.0).map(|op| ops![op]);
-    let param = message(from_mix().pipeline_of(1, "image", Pipeline::by_epoch(refused)));
+    let param = message(from_mix().component_ops(1, "image", Pipeline::by_epoch(refused)));
     assert!(param.starts_with("output image of component 1: "), "{param}");
 }
 

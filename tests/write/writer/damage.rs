@@ -41,7 +41,7 @@ fn damaged_images_fail_or_are_skipped_and_listed() {
     assert!(message.starts_with(&prefix), "{message}");
 
     let image = ImageOptions { verify: true, ..ImageOptions::default() };
-    let skip = WriteOptions { damaged: OnUnreadable::Skip, image, ..options() };
+    let skip = WriteOptions { on_damaged: OnUnreadable::Skip, image, ..options() };
     let (bytes, report) = write_rows(&rows, &fields, &skip);
     let beton = Beton::from_bytes(bytes, &OpenOptions::default()).unwrap();
     assert_eq!((beton.len(), report.samples, report.skipped.count), (2, 2, 7));
@@ -93,7 +93,7 @@ fn a_file_over_the_limits_is_refused_unread() {
     let frame = bomb.windows(2).position(|m| m == [0xff, 0xc0]).unwrap();
     bomb[frame + 5..frame + 9].fill(0xff);
     let rows = [vec![FieldValue::Image(ImageInput::JpegBytes(bomb))]];
-    let raw = with_images(ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() });
+    let raw = with_images(ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() });
     let message = error_of(&rows, &fields, &raw);
     assert!(message.ends_with("65535x65535 pixels, more than the limit of 178956970"), "{message}");
 }
@@ -150,7 +150,7 @@ fn the_first_failing_sample_is_reported_for_any_number_of_threads() {
             error.cause(),
             Some(WriteCause::Sample { cause: WriteSampleError::Source(_), .. })
         ));
-        let skip = WriteOptions { damaged: OnUnreadable::Skip, ..options };
+        let skip = WriteOptions { on_damaged: OnUnreadable::Skip, ..options };
         let report =
             write(&Failing { count: 5000, how }, &[field("x", FieldKind::Int)], &path, &skip)
                 .unwrap();
@@ -168,14 +168,14 @@ fn an_iterator_may_fail_too() {
     let fields = [field("x", FieldKind::Int)];
     let error = try_write_iter(rows(), &fields, &path, &options()).unwrap_err();
     assert_eq!(error.to_string(), "sample 1: end of stream");
-    let skip = WriteOptions { damaged: OnUnreadable::Skip, ..options() };
+    let skip = WriteOptions { on_damaged: OnUnreadable::Skip, ..options() };
     assert_eq!(try_write_iter(rows(), &fields, &path, &skip).unwrap().samples, 1);
 }
 
 /// A list of another format is a dataset whose samples are all damaged: it must not replace the file.
 #[test]
 fn a_dataset_of_damaged_samples_alone_is_refused_and_replaces_nothing() {
-    let skip = WriteOptions { damaged: OnUnreadable::Skip, ..options() };
+    let skip = WriteOptions { on_damaged: OnUnreadable::Skip, ..options() };
     let fields = [field("x", FieldKind::RgbImage)];
     let text = || vec![FieldValue::Image(ImageInput::JpegBytes(b"text".to_vec()))];
     let message = error_of(&[text(), text()], &fields, &skip);

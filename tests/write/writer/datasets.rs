@@ -115,17 +115,17 @@ fn arbitrary_options(u: &mut Unstructured<'_>) -> arbitrary::Result<WriteOptions
         WriteMode::Lossless,
         WriteMode::Jpg,
         WriteMode::Raw,
-        WriteMode::Smart { threshold: Some(200) },
+        WriteMode::Smart { smart_threshold: Some(200) },
         WriteMode::Proportion { compress_probability: 0.5 },
     ];
     let mode = *u.choose(&modes)?;
-    let image = ImageOptions { mode, seed: u.arbitrary()?, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: mode, seed: u.arbitrary()?, ..ImageOptions::default() };
     // A sample has at most six values of about 1100 bytes.
     let page_size = *u.choose(&[1 << 13, 1 << 14, 1 << 17])?;
     Ok(WriteOptions {
         page_size: Some(page_size),
         image,
-        damaged: OnUnreadable::Skip,
+        on_damaged: OnUnreadable::Skip,
         ..WriteOptions::default()
     })
 }

@@ -48,8 +48,11 @@ fn photographs_are_stored_byte_for_byte_and_resized_as_asked() {
     }
     Plain::open(&path).check();
 
-    let image =
-        ImageOptions { max_resolution: Some(64), mode: WriteMode::Raw, ..ImageOptions::default() };
+    let image = ImageOptions {
+        max_resolution: Some(64),
+        write_mode: WriteMode::Raw,
+        ..ImageOptions::default()
+    };
     write_folder(&dir, &path, &WriteOptions { image, page_size: Some(1 << 20), ..options() })
         .unwrap();
     let beton = Beton::open(&path, &OpenOptions::default()).unwrap();

@@ -39,10 +39,11 @@ fn a_file_of_ffcv_written_anew_is_the_same_file() {
                 _ => None,
             });
             if spec.kind == FieldKind::RgbImage {
-                let mode = WriteMode::Smart { threshold: Some(raw.max().unwrap_or(0)) };
-                options
-                    .images
-                    .insert(spec.name.clone(), ImageOptions { mode, ..ImageOptions::default() });
+                let mode = WriteMode::Smart { smart_threshold: Some(raw.max().unwrap_or(0)) };
+                options.images.insert(
+                    spec.name.clone(),
+                    ImageOptions { write_mode: mode, ..ImageOptions::default() },
+                );
             }
         }
         let (mut got, _) = write_rows(&rows, &fields, &options);
@@ -101,8 +102,10 @@ fn again(value: Value<'_>, kind: &FieldKind) -> FieldValue {
 #[test]
 fn every_dataset_reads_back_as_it_was_written() {
     let fields = all_fields();
-    let raw =
-        ImageOptions { mode: WriteMode::Smart { threshold: Some(200) }, ..ImageOptions::default() };
+    let raw = ImageOptions {
+        write_mode: WriteMode::Smart { smart_threshold: Some(200) },
+        ..ImageOptions::default()
+    };
     arbtest::arbtest(|u| {
         let count = u.int_in_range(0..=20)?;
         let rows = (0..count).map(|_| arbitrary_row(u)).collect::<Result<Vec<_>, _>>()?;
@@ -196,7 +199,7 @@ fn a_file_does_not_depend_on_the_threads_or_on_how_samples_come() {
         rows.push(row);
     }
     let image = ImageOptions {
-        mode: WriteMode::Proportion { compress_probability: 0.5 },
+        write_mode: WriteMode::Proportion { compress_probability: 0.5 },
         max_resolution: Some(16),
         seed: 7,
         ..ImageOptions::default()
@@ -237,7 +240,7 @@ fn a_sample_as_large_as_a_page_fits_and_a_larger_one_is_refused() {
     let path = dir.path().join("big.jpg");
     fs::write(&path, jpeg(200, 100, ColorType::Rgb)).unwrap();
     let rows = [vec![FieldValue::Image(ImageInput::Path(path.clone()))]];
-    let skip = WriteOptions { damaged: OnUnreadable::Skip, ..options() };
+    let skip = WriteOptions { on_damaged: OnUnreadable::Skip, ..options() };
     let message = error_of(&rows, &[field("x", FieldKind::RgbImage)], &skip);
     assert!(message.starts_with(&format!("sample 0 ({path:?}): it takes ")), "{message}");
 }

@@ -19,7 +19,7 @@ fn a_jpeg_is_stored_as_it_is_unless_something_else_is_asked_for() {
         }
         let got = store(ImageOptions { max_resolution: Some(60), ..ImageOptions::default() });
         assert!(got.3 == original, "{name}: not larger than max_resolution");
-        let again = store(ImageOptions { quality: Some(80), ..ImageOptions::default() });
+        let again = store(ImageOptions { jpeg_quality: Some(80), ..ImageOptions::default() });
         assert!(again.0 == ImageMode::Jpeg && again.3 != original, "{name}: encoded anew");
         let small = store(ImageOptions { max_resolution: Some(30), ..ImageOptions::default() });
         assert_eq!((small.0, small.1, small.2), (ImageMode::Jpeg, 30, 20), "{name}");
@@ -32,14 +32,14 @@ fn a_jpeg_of_cmyk_is_stored_as_its_pixels_or_as_rgb_and_counted() {
     let original = jpeg(30, 20, ColorType::Cmyk);
     let fields = [field("image", FieldKind::RgbImage)];
     let rows = [vec![FieldValue::Image(ImageInput::JpegBytes(original.clone()))]];
-    let raw = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let raw = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     let (.., pixels) = stored(ImageInput::JpegBytes(original.clone()), raw);
     for (mode, tile, to, is_lossy) in [
         (WriteMode::Lossless, None, ImageMode::Raw, false),
         (WriteMode::Lossless, Some(Tile::default()), ImageMode::Raw, false),
         (WriteMode::Jpg, None, ImageMode::Jpeg, true),
     ] {
-        let image = ImageOptions { mode, tile, ..ImageOptions::default() };
+        let image = ImageOptions { write_mode: mode, tile, ..ImageOptions::default() };
         let (bytes, report) = write_rows(&rows, &fields, &with_images(image));
         let from = ImageMode::Jpeg;
         let want = Reencoded { from, to, is_lossy, images: 1, lost_orientations: 0 };
@@ -74,7 +74,7 @@ fn a_jpeg_of_cmyk_stays_in_files_and_becomes_pixels_in_a_beton() {
     assert!(image("y.tar", verified) == (0, ImageMode::Jpeg, original.clone()));
     let (reencoded, mode, bytes) = image("x.beton", ImageOptions::default());
     assert_eq!((reencoded, mode, bytes.len()), (1, ImageMode::Raw, 30 * 20 * 3));
-    let quality = ImageOptions { quality: Some(95), ..ImageOptions::default() };
+    let quality = ImageOptions { jpeg_quality: Some(95), ..ImageOptions::default() };
     let (reencoded, mode, bytes) = image("z.tar", quality);
     assert!(reencoded == 1 && bytes != original, "{mode:?}");
 }
@@ -84,8 +84,11 @@ fn raw_pixels_are_resized_by_area() {
     let (width, height) = (97, 41);
     let pixels = noise(97 * 41 * 3, 5);
     let input = ImageInput::Rgb { pixels: pixels.clone(), width, height };
-    let options =
-        |max| ImageOptions { mode: WriteMode::Raw, max_resolution: max, ..ImageOptions::default() };
+    let options = |max| ImageOptions {
+        write_mode: WriteMode::Raw,
+        max_resolution: max,
+        ..ImageOptions::default()
+    };
     assert!(stored(input.clone(), options(None)) == (ImageMode::Raw, 97, 41, pixels.clone()));
     assert!(stored(input.clone(), options(Some(97))) == (ImageMode::Raw, 97, 41, pixels.clone()));
     let source = ImageView::packed(&pixels, Size::new(height, width)).unwrap();
@@ -99,7 +102,7 @@ fn raw_pixels_are_resized_by_area() {
 #[test]
 fn smart_stores_a_jpeg_above_the_threshold() {
     let mode = |threshold| ImageOptions {
-        mode: WriteMode::Smart { threshold },
+        write_mode: WriteMode::Smart { smart_threshold: threshold },
         ..ImageOptions::default()
     };
     let raw_bytes = 20 * 10 * 3;
@@ -125,7 +128,7 @@ fn a_proportion_is_kept_and_depends_on_the_seed() {
         let (bytes, _) = write_rows(
             &rows,
             &fields,
-            &with_images(ImageOptions { mode, seed, ..ImageOptions::default() }),
+            &with_images(ImageOptions { write_mode: mode, seed, ..ImageOptions::default() }),
         );
         let beton = Beton::from_bytes(bytes, &OpenOptions::default()).unwrap();
         let is_jpeg = |id, k| matches!(beton.owned(id, k), Ok(OwnedValue::Image(image)) if image.mode == ImageMode::Jpeg);

@@ -79,7 +79,7 @@ fn assert_every_pixel(path: &Path, mode: ImageMode) {
 }
 
 fn to(src: &Path, dst: &Path, mode: WriteMode) -> ConvertReport {
-    let image = ImageOptions { mode, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: mode, ..ImageOptions::default() };
     let options = ConvertOptions { image, max_samples: None, ..ConvertOptions::default() };
     convert(&*open(src), dst, &options).unwrap()
 }
@@ -154,7 +154,7 @@ fn parts_draw_as_the_whole() {
     let mode = WriteMode::Proportion { compress_probability: 0.5 };
     let mut kinds = 0;
     for seed in 0..6 {
-        let image = ImageOptions { mode, seed, ..ImageOptions::default() };
+        let image = ImageOptions { write_mode: mode, seed, ..ImageOptions::default() };
         let options = ConvertOptions { image, overwrite: true, ..ConvertOptions::default() };
         let parts = ConvertOptions { max_samples: Some(2), ..options.clone() };
         let whole = convert(&*source, at("whole.beton"), &options).unwrap();

@@ -38,7 +38,8 @@ fn field(name: &str, kind: FieldKind) -> FieldSpec {
 }
 
 fn options() -> WriteOptions {
-    WriteOptions { page_size: Some(PAGE), threads: NonZeroUsize::new(2), ..WriteOptions::default() }
+    let threads = NonZeroUsize::new(2);
+    WriteOptions { page_size: Some(PAGE), threads, overwrite: true, ..WriteOptions::default() }
 }
 
 fn with_images(image: ImageOptions) -> WriteOptions {

@@ -107,7 +107,11 @@ fn a_file_is_unpacked_to_the_bytes_of_the_file_of_jpegs() {
     let report = recut_beton(&planes, &back, &options).unwrap();
     assert_eq!((report.recut, read(&back) == read(&planes)), (0, true), "bit planes are copied");
 
-    unpack_beton(&planes, &back, &UnpackOptions::default()).unwrap();
+    let error = unpack_beton(&planes, &back, &UnpackOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), fuseloop::ErrorKind::AlreadyExists);
+    assert!(error.to_string().contains("set `overwrite: true`"), "{error}");
+    let overwriting = UnpackOptions { overwrite: true, ..UnpackOptions::default() };
+    unpack_beton(&planes, &back, &overwriting).unwrap();
     assert!(read(&back) == read(&plain));
     let source = open_dataset(&planes);
     let options = ConvertOptions { page_size: Some(1 << 20), ..ConvertOptions::default() };
@@ -136,7 +140,7 @@ fn damaged_bit_planes_are_an_error_or_left_out_when_they_are_unpacked() {
     let out = dir.path().join("out.beton");
     let error = unpack_beton(&planes, &out, &UnpackOptions::default()).unwrap_err().to_string();
     assert!(error.contains("sample 0") && error.contains("damaged bit-plane image"), "{error}");
-    let options = UnpackOptions { damaged: OnUnreadable::Skip, ..UnpackOptions::default() };
+    let options = UnpackOptions { on_damaged: OnUnreadable::Skip, ..UnpackOptions::default() };
     let report = unpack_beton(&planes, &out, &options).unwrap();
     assert_eq!((report.samples, report.skipped.count), (3, 1));
 }

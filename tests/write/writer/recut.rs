@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// Options that store all images as JPEGs.
 fn jpegs() -> ImageOptions {
-    ImageOptions { mode: WriteMode::Jpg, ..ImageOptions::default() }
+    ImageOptions { write_mode: WriteMode::Jpg, ..ImageOptions::default() }
 }
 
 fn tiled(tile: Tile) -> ImageOptions {
@@ -127,7 +127,7 @@ fn a_damaged_jpeg_is_damage_if_verified_and_cmyk_becomes_rgb() {
     let verified = ImageOptions { verify: true, ..tiled(Tile::default()) };
     let message = error_of(&rows, &fields, &with_images(verified.clone()));
     assert!(message.starts_with("sample 3 (") && message.contains("cut.jpg"), "{message}");
-    let skip = WriteOptions { damaged: OnUnreadable::Skip, ..with_images(verified) };
+    let skip = WriteOptions { on_damaged: OnUnreadable::Skip, ..with_images(verified) };
     let (_, report) = write_rows(&rows, &fields, &skip);
     assert_eq!((report.recut, report.unchanged.count, report.skipped.count), (32, 0, 8));
 
@@ -143,13 +143,13 @@ fn the_tiled_file_is_the_same_for_any_number_of_threads() {
     let fields = [field("x", FieldKind::RgbImage)];
     let written = |threads| {
         let image = ImageOptions {
-            mode: WriteMode::Proportion { compress_probability: 0.7 },
+            write_mode: WriteMode::Proportion { compress_probability: 0.7 },
             ..tiled(Tile::Pixels(16))
         };
         // The truncated JPEG can be copied, but not be stored as pixels.
-        let damaged = OnUnreadable::Skip;
-        let options =
-            WriteOptions { threads: NonZeroUsize::new(threads), damaged, ..with_images(image) };
+        let on_damaged = OnUnreadable::Skip;
+        let threads = NonZeroUsize::new(threads);
+        let options = WriteOptions { threads, on_damaged, ..with_images(image) };
         let (bytes, report) = write_rows(&rows, &fields, &options);
         (bytes, report.recut, report.unchanged, report.skipped.count)
     };
@@ -167,11 +167,16 @@ fn each_mode_stores_the_same_pixels_with_tiles_and_without() {
     for mode in [
         WriteMode::Raw,
         WriteMode::Jpg,
-        WriteMode::Smart { threshold: Some(55 * 30 * 3) },
+        WriteMode::Smart { smart_threshold: Some(55 * 30 * 3) },
         WriteMode::Proportion { compress_probability: 0.5 },
     ] {
         for (max_resolution, quality) in [(None, None), (Some(48), None), (None, Some(70))] {
-            let plain = ImageOptions { mode, max_resolution, quality, ..ImageOptions::default() };
+            let plain = ImageOptions {
+                write_mode: mode,
+                max_resolution,
+                jpeg_quality: quality,
+                ..ImageOptions::default()
+            };
             let cut = ImageOptions { tile: Some(Tile::Pixels(16)), ..plain.clone() };
             let [plain, cut] = [plain, cut].map(|image| {
                 let (bytes, report) = write_rows(&rows, &fields, &with_images(image));
@@ -257,7 +262,7 @@ fn a_file_of_every_kind_of_field_keeps_what_cannot_be_re_cut() {
         .collect();
     let (dir, path) = temp();
     let image = ImageOptions {
-        mode: WriteMode::Smart { threshold: Some(9 * 9 * 3) },
+        write_mode: WriteMode::Smart { smart_threshold: Some(9 * 9 * 3) },
         ..ImageOptions::default()
     };
     let images = BTreeMap::from([("second".to_owned(), image)]);
@@ -302,7 +307,7 @@ fn a_value_that_cannot_be_read_ends_it_or_is_left_out() {
     let error = recut_beton(&path, &out, &RecutOptions::default()).unwrap_err().to_string();
     assert!(error.starts_with("sample 1: field \"x\": "), "{error}");
     assert!(!out.exists());
-    let skip = RecutOptions { damaged: OnUnreadable::Skip, ..RecutOptions::default() };
+    let skip = RecutOptions { on_damaged: OnUnreadable::Skip, ..RecutOptions::default() };
     let report = recut_beton(&path, &out, &skip).unwrap();
     assert_eq!((report.samples, report.recut, report.skipped.count), (2, 2, 1));
     let written = Beton::open(&out, &OpenOptions::default()).unwrap();
@@ -468,7 +473,8 @@ fn nothing_that_exists_is_replaced_unless_it_is_asked_for() {
     write_folder(&src, &beton, &WriteOptions::default()).unwrap();
     fs::write(&copy, "mine").unwrap();
     let error = recut_beton(&beton, &copy, &RecutOptions::default()).unwrap_err();
-    assert!(matches!(error.cause(), Some(RecutCause::Exists { .. })), "{error}");
+    assert_eq!(error.kind(), fuseloop::ErrorKind::AlreadyExists);
+    assert!(error.to_string().contains("set `overwrite: true`"), "{error}");
     assert_eq!(fs::read(&copy).unwrap(), b"mine");
     recut_beton(&beton, &copy, &overwriting).unwrap();
     assert!(fs::read(&copy).unwrap() != b"mine");

@@ -43,7 +43,7 @@ fn fields_that_the_format_cannot_hold_are_refused() {
 
 #[test]
 fn values_that_are_not_their_fields_are_refused_even_if_damage_is_skipped() {
-    let skip = WriteOptions { damaged: OnUnreadable::Skip, ..options() };
+    let skip = WriteOptions { on_damaged: OnUnreadable::Skip, ..options() };
     let nd = FieldKind::NdArray { dtype: dtype("<f4"), shape: vec![2] };
     let array = |name, len| FieldValue::NdArray { dtype: dtype(name), bytes: vec![0; len] };
     for (kind, row, message) in [
@@ -94,7 +94,7 @@ fn options_that_make_no_sense_are_refused() {
             "page size 0, expected a power of two from 4096 to 2147483648",
         ),
         (
-            image(ImageOptions { quality: Some(0), ..base() }),
+            image(ImageOptions { jpeg_quality: Some(0), ..base() }),
             "images of field \"x\": quality 0, expected 1 to 100",
         ),
         (
@@ -102,7 +102,7 @@ fn options_that_make_no_sense_are_refused() {
             "images of field \"x\": max_resolution 0, expected at least 1",
         ),
         (
-            image(ImageOptions { mode: probability, ..base() }),
+            image(ImageOptions { write_mode: probability, ..base() }),
             "images of field \"x\": compress_probability NaN, expected 0 to 1",
         ),
         (

@@ -215,7 +215,7 @@ fn dataset(path: &Path) {
         let masks = FieldValue::Json(masks());
         vec![FieldValue::Image(image), FieldValue::Int(class as i64), boxes, points, masks]
     });
-    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     write_iter(rows, &fields, path, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
 }
 

@@ -255,7 +255,7 @@ fn lay_out_objects(path: &Path) {
             image(1),
         ]
     });
-    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     write_iter(rows, &fields, path, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
     // `convert` stores this beside annotated datasets.
     let objects = r#"{"fuseloop":"objects","version":1,"fields":[
@@ -328,7 +328,7 @@ fn run(dir: &Path, line: &str) -> Result<(), String> {
 /// Deletes the output file of a line, which another line may have written already.
 fn clear(dir: &Path, line: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let writes = ["write", "convert", "concat", "subset"];
+    let writes = ["write", "convert", "concat", "subset", "unpack"];
     let target = match words[..] {
         ["fuseloop", command, ..] if writes.contains(&command) => {
             words[2..].iter().take_while(|word| !word.starts_with(['-', '#'])).last()

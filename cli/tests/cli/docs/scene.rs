@@ -67,7 +67,7 @@ fn dataset(path: &Path) {
     let image = ImageInput::Rgb { pixels, width: SIZE.width, height: SIZE.height };
     let [boxes, labels, points] = [boxes, labels, points].map(FieldValue::Bytes);
     let row = vec![FieldValue::Image(image), boxes, labels, points, FieldValue::Json(masks.into())];
-    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let image = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     write_iter([row], &fields, path, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
     let classes = json!([{"number": 0, "name": "balloon"}, {"number": 1, "name": "kite"}]);
     let names = format!("{{\"fuseloop\":\"classes\",\"version\":1,\"classes\":{classes}}}");

@@ -102,7 +102,7 @@ use fuseloop::order::Ranks;
 use fuseloop::prelude::*;
 
 let loader = Loader::open("train.beton")?
-    .distributed(Ranks::from_env()?)     // torchrun, Slurm, Open MPI, MPICH; one process if none is set
+    .ranks(Ranks::from_env()?)           // torchrun, Slurm, Open MPI, MPICH; one process if none is set
     .batch_size(256 / world)
     .build()?;
 Ok(())
@@ -182,7 +182,7 @@ use fuseloop::source::{Stream, stream::MixEnd};
 let mix = Stream::mix([(photos, 0.7), (drawings, 0.3)], MixEnd::First)?.shuffle(10_000);
 let loader = Loader::from_stream(mix)
     .pipeline("image", ops![RandomResizedCrop::new(224)?.scale(0.1..=1.0)?])
-    .pipeline_of(1, "image", ops![CenterCrop::new(224)?])      // of the drawings
+    .component_ops(1, "image", ops![CenterCrop::new(224)?])    // of the drawings
     .build()?;
 Ok(())
 }
@@ -284,7 +284,7 @@ use fuseloop::order::Ranks;
 use fuseloop::source::{ProcessCache, Value};
 
 let loader = Loader::open("train.beton")?
-    .distributed(Ranks::from_env()?)                 // torchrun, Slurm, MPI: the same global stream for any number of ranks
+    .ranks(Ranks::from_env()?)                       // torchrun, Slurm, MPI: the same global stream for any number of ranks
     .filter("label", |label| matches!(label, Value::Int(0..100)))
     .order(Order::QuasiRandom { open_pages: 64 })    // or Random, ClassBalanced, Weighted, RepeatedAugment, your Sampler
     .process_cache(ProcessCache::default())          // pages read ahead by threads of their own, in a bounded memory
@@ -351,8 +351,8 @@ fn targets_padded(loader: fuseloop::LoaderBuilder) -> Result<(), fuseloop::sourc
 use fuseloop::loader::Collate;
 
 let loader = loader
-    .collate("bbox", Collate::pad().to(100).with(-1.0))      // TensorFlow's models: [batch, 100, 4]
-    .collate("category_id", Collate::pad().to(100).with(-1.0));
+    .collate("bbox", Collate::pad().to(100).fill(-1.0))      // TensorFlow's models: [batch, 100, 4]
+    .collate("category_id", Collate::pad().to(100).fill(-1.0));
 Ok(())
 }
 
