@@ -46,7 +46,7 @@ pub(super) fn warn_of_one_hot(source: &dyn Source, outputs: &[OutputSpec], plans
         let mut others = names.iter().filter(|(number, _)| !(0..elements.into()).contains(number));
         if let Some((number, class)) = others.next() {
             warn(format_args!(
-                "{}: output {}: OneHot makes vectors of {elements} elements, but the dataset has class {number} ({:?}): samples \
+                "{}: output {}: OneHot makes vectors of length {elements}, but the dataset has class {number} ({:?}): samples \
                  of this class are damaged",
                 source.name(),
                 Escaped(&output.name),

@@ -495,3 +495,32 @@ fn boxes_that_are_no_targets_do_not_stay_behind_when_their_image_moves() {
     let whole = of(flip()).view("whole", "image", colours()).collate("whole", any_size());
     whole.collate("bbox", boxes()).build().unwrap();
 }
+
+#[test]
+fn a_memory_limit_below_two_batches_is_refused_before_the_first_one() {
+    let (_dir, path) = pictures();
+    let limited = |bytes| Loader::open(&path).unwrap().batch_size(2).memory_limit(bytes);
+    let error = refusal(limited(100));
+    assert!(error.contains("2 batches of") && error.contains("raise it"), "{error}");
+    assert!(limited(1 << 20).build().is_ok());
+}
+
+#[test]
+fn a_class_without_an_element_of_a_one_hot_vector_is_warned_of() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/strangers/basics/classes");
+    let warned = |ops: Ops| {
+        let builder = Loader::open(&folder).unwrap().without("image").pipeline("label", ops);
+        let ((), warnings) = fuseloop::internals::recorded_warnings(|| drop(builder.build()));
+        let ours = |text: &String| text.contains("basics/classes") && text.contains("OneHot");
+        warnings.into_iter().filter(ours).collect::<Vec<_>>()
+    };
+    let of = |classes| OneHot::new(classes).unwrap();
+    let found = warned(ops![of(1)]);
+    let [warning] = &found[..] else { panic!("{found:?}") };
+    let want = "output label: OneHot makes vectors of length 1, but the dataset has class 1 (\"bee\"): samples of this \
+                class are damaged";
+    assert!(warning.ends_with(want), "{warning}");
+    assert_eq!(warned(ops![of(2)]), [""; 0]);
+    // The labels are others then.
+    assert_eq!(warned(ops![ReplaceLabel::new([1], 0), of(1)]), [""; 0]);
+}

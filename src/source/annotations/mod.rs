@@ -421,8 +421,9 @@ impl Annotated {
         let path = self.origin(sample).unwrap_or(&self.root);
         let file = self.file(sample).unwrap_or_default();
         let reason = format!(
-            "the annotations of {file} are of an image of {annotated}, and it has {size}: correct the size, or annotate \
-             this image (boxes of another size are elsewhere in it)"
+            "the annotations of {file} are of an image of width {} and height {}, and it has width {} and height {}: correct \
+             the size, or annotate this image (boxes of another size are elsewhere in it)",
+            annotated.width, annotated.height, size.width, size.height
         );
         Err(AnnotationError::damaged(path, reason))
     }

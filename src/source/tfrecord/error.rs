@@ -181,8 +181,9 @@ pub(crate) enum TfRecordCause {
     },
     /// The features name another size than the image has.
     #[error(
-        "image/width and image/height are of an image of {annotated}, and its own is {found}: correct the features (boxes \
-         of another size are elsewhere in it)"
+        "image/width is {} and image/height is {}, but the image has width {} and height {}: correct the features (boxes of \
+         another size are elsewhere in it)",
+        annotated.width, annotated.height, found.width, found.height
     )]
     OtherSize {
         /// The size that the features name.

@@ -196,7 +196,11 @@ fn lists_that_do_not_fit_are_damage_of_their_record() {
         ("image/width", Some(I(vec![0])), "feature image/width is 0"),
         ("image/width", Some(I(vec![-4])), "feature image/width is -4"),
         ("image/width", Some(I(vec![1 << 40])), "feature image/width is 1099511627776"),
-        ("image/width", Some(I(vec![8])), "are of an image of 2x8, and its own is 2x4"),
+        (
+            "image/width",
+            Some(I(vec![8])),
+            "image/width is 8 and image/height is 2, but the image has width 4 and height 2",
+        ),
         ("image/object/mask", masks([&whole, &whole[..40]]), "mask: object 1: a damaged PNG"),
         ("image/object/mask", masks([b"", &whole]), "mask: object 0: a damaged PNG"),
         ("image/object/mask", Some(B(vec![whole.clone()])), "mask has 1 values, expected 2"),
