@@ -38,7 +38,7 @@ def test_a_table_of_files_that_do_not_exist_names_the_root(photos):
 
 def test_a_label_by_its_values_alone_is_warned_of(photos):
     frame = {"path": ["cat/a.jpg", "dog/b.jpg"], "age": [3, 4]}
-    with pytest.warns(fl.FuseloopWarning, match="set `label` to `age` if it is the label") as warned:
+    with pytest.warns(fl.FuseloopWarning, match="label='age'\\) if it is the label") as warned:
         sources.table(frame, root=photos)
     assert len(warned) == 1
     assert sources.table(frame, root=photos, label="age").fields == {"image": "image", "label": "int"}
