@@ -72,11 +72,16 @@ pub mod decode {
 
 pub trait ErrorExt {
     fn cause<C: StdError + 'static>(&self) -> Option<&C>;
+    fn next_step(&self) -> Option<&'static str>;
 }
 
 impl ErrorExt for Error {
     fn cause<C: StdError + 'static>(&self) -> Option<&C> {
         self.cause()
+    }
+
+    fn next_step(&self) -> Option<&'static str> {
+        self.next_step()
     }
 }
 

@@ -180,6 +180,9 @@ fn sample_help(cause: &SampleCause) -> Option<&'static str> {
 }
 
 fn library_help(error: &Error) -> Option<&'static str> {
+    if let Some(help) = error.next_step() {
+        return Some(help);
+    }
     if let Some(PreviewCause::Cells { .. }) = error.cause() {
         return Some("`-n 1` shows one sample; `fuseloop replay` saves one file per op");
     }

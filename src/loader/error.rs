@@ -9,7 +9,6 @@ use crate::decode::DecodeError;
 use crate::device::DeviceError;
 use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::jit::CompileError;
-use crate::order::OrderError;
 use crate::plan::label::LabelError;
 use crate::plan::{FunctionError, PlanError, RunOpsError, TooManyPixels};
 use crate::run::RunError;
@@ -483,9 +482,6 @@ pub enum LoadCause {
         /// The reason.
         error: Box<LoadSampleError>,
     },
-    /// The order could not be prepared.
-    #[error(transparent)]
-    Order(#[from] OrderError),
     /// A cursor could not be created, or can't be resumed from.
     #[error(transparent)]
     Cursor(#[from] CursorError),
@@ -863,8 +859,6 @@ impl Cause for LoadCause {
             }
             Self::InFile { error, .. } => error.details(),
             Self::Source(error) => error.details(),
-            Self::Order(OrderError::Class { sample, source }) => of_stage(source).sample(*sample),
-            Self::Order(error) => error.details(),
             Self::Device(error) => error.details(),
             Self::Threads(error) => error.details(),
             Self::Run(error) => run_details(error),

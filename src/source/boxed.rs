@@ -1,8 +1,6 @@
 //! An error of any type as an [`Error`].
 
-use super::annotations::AnnotationError;
 use super::beton::{OpenError, ReadError};
-use super::fixed_length::FixedLengthError;
 use super::folder::ListError;
 use super::stream::StreamEnd;
 #[cfg(feature = "tar")]
@@ -39,8 +37,6 @@ fn of(error: BoxError, kind: ErrorKind) -> Error {
         .or_else(typed::<SourceError>)
         .or_else(typed::<OpenError>)
         .or_else(typed::<ListError>)
-        .or_else(typed::<FixedLengthError>)
-        .or_else(typed::<AnnotationError>)
         .or_else(typed::<LocationError>)
         .or_else(typed::<BesideFileError>)
         .or_else(typed::<StreamEnd>)
