@@ -263,11 +263,11 @@ pub mod source {
     use std::path::PathBuf;
     use std::sync::Arc;
 
+    pub use crate::escape::Escaped;
     pub use crate::source::atomic_file::create as temporary_file;
     pub use crate::source::class_counts::ClassCounts;
     pub use crate::source::destination::check_destination;
-    pub use crate::source::escape::Escaped;
-    pub use crate::source::folder::{Ignored, LinkCounts, ListError};
+    pub use crate::source::folder::{Ignored, LinkCounts};
     pub use crate::source::generate::GenerateCause;
     #[cfg(any(feature = "tar", feature = "tfrecord"))]
     pub use crate::source::index_shards::index_until;

@@ -5,6 +5,7 @@
 
 mod counts;
 mod dependencies;
+mod errors;
 mod layers;
 mod thread_modes;
 mod words;

@@ -409,12 +409,15 @@ fn names_of(path: &Path, count: u8) -> Result<ClassNames, Error> {
     };
     let bytes = read().at(path)?;
     if bytes.len() as u64 > MOST_NAME_BYTES {
-        let reason =
-            format!("more than {MOST_NAME_BYTES} bytes, expected {count} names of classes");
-        return Err(fail!(Format, "{reason}").at(path).byte(MOST_NAME_BYTES));
+        return Err(fail!(
+            Format,
+            "more than {MOST_NAME_BYTES} bytes, expected {count} names of classes"
+        )
+        .at(path)
+        .byte(MOST_NAME_BYTES));
     }
     let text = std::str::from_utf8(&bytes).map_err(|error| {
-        fail!(Format, "{}", "the text is not UTF-8").at(path).byte(error.valid_up_to() as u64)
+        fail!(Format, "the text is not UTF-8").at(path).byte(error.valid_up_to() as u64)
     })?;
     let names: Vec<&str> = text.trim_end().lines().map(str::trim).collect();
     if names.len() != usize::from(count) || names.contains(&"") {
