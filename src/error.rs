@@ -275,6 +275,10 @@ impl Error {
     }
 
     /// Sets the offset that the text names already.
+    #[cfg_attr(
+        not(any(feature = "tar", feature = "tfrecord")),
+        allow(dead_code, reason = "only the errors of shards name an offset in their text")
+    )]
     pub(crate) fn named_byte(mut self, offset: u64) -> Self {
         self.0.offset.get_or_insert(offset);
         self
@@ -299,6 +303,7 @@ impl Error {
     }
 
     /// Marks an error of a system without memory: the data may be intact.
+    #[cfg(feature = "tar")]
     pub(crate) fn out_of_memory(mut self) -> Self {
         self.0.lacks_memory = true;
         self
@@ -319,6 +324,7 @@ impl Error {
     }
 
     /// Returns the error once more, without the types of its causes.
+    #[cfg(feature = "tfrecord")]
     pub(crate) fn copy(&self) -> Self {
         let inner = &*self.0;
         Self(Box::new(Inner {
