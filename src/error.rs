@@ -1,8 +1,18 @@
 //! The error of every call of this crate.
 //!
-//! The causes are private types, each beside the code that it is about. A cause implements [`Cause`], and
-//! `?` turns it into an [`Error`].
+//! An error is made where the fault is seen, with the macro [`fail!`], and callers add what they know; what a deeper call
+//! has set stays:
+//!
+//! ```ignore
+//! return Err(fail!(Format, "no allocation table: the file was not finished by its writer"));
+//! // The caller knows the file, and shows it before the text: `train.beton: byte 24: no allocation table: ...`
+//! .map_err(|error| error.at(path).byte(24))?
+//! ```
+//!
+//! The sentences of all `fail!` stand in `tests/golden/errors.txt`, where they can be read as prose. An error has a type of
+//! its own only where code reads its data. Such a type implements [`Cause`], and `?` turns it into an [`Error`].
 
+use crate::escape::Escaped;
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
 use fuseloop_ops::internals::memory::NoMemory;
@@ -10,7 +20,7 @@ use fuseloop_ops::{ParamError, TypeError};
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Any error, with its message: what closures and sources of users return.
 pub use fuseloop_ops::author::BoxError;
@@ -40,7 +50,35 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// assert_eq!(error.path(), Some("missing.beton".as_ref()));
 /// assert!(error.to_string().starts_with("missing.beton: "));
 /// ```
-pub struct Error(Box<dyn Cause>);
+pub struct Error(Box<Inner>);
+
+/// Creates an [`Error`] of a kind from a text, which is written as that of `format!`. Control characters of the text are
+/// escaped.
+macro_rules! fail {
+    ($kind:ident, $($text:tt)+) => {
+        $crate::error::Error::new($crate::error::ErrorKind::$kind, format_args!($($text)+))
+    };
+}
+pub(crate) use fail;
+
+struct Inner {
+    kind: ErrorKind,
+    text: String,
+    path: Option<PathBuf>,
+    offset: Option<u64>,
+    /// True if the text does not name the path, so that it is shown before the text.
+    shows_path: bool,
+    /// True if the text does not name the offset, so that it is shown before the text.
+    shows_offset: bool,
+    sample: Option<SampleId>,
+    field: Option<String>,
+    help: Option<&'static str>,
+    lacks_memory: bool,
+    /// The error of a user's function, if no `cause` has it.
+    custom: Option<BoxError>,
+    /// The cause, if it has a type of its own.
+    cause: Option<Box<dyn Cause>>,
+}
 
 /// The kind of an [`Error`], on which a program may branch.
 ///
@@ -177,57 +215,209 @@ impl<'a> Details<'a> {
     }
 }
 
+/// What a fault is about. Each function keeps what a deeper call has set.
+impl Error {
+    /// Creates an error; [`fail!`] is shorter.
+    pub(crate) fn new(kind: ErrorKind, text: fmt::Arguments<'_>) -> Self {
+        let text = match text.as_str() {
+            Some(text) => text.to_owned(),
+            None => Escaped(&text.to_string()).to_string(),
+        };
+        Self::of_text(kind, text)
+    }
+
+    fn of_text(kind: ErrorKind, text: String) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            text,
+            path: None,
+            offset: None,
+            shows_path: false,
+            shows_offset: false,
+            sample: None,
+            field: None,
+            help: None,
+            lacks_memory: false,
+            custom: None,
+            cause: None,
+        }))
+    }
+
+    /// Wraps an error of which only the message is known.
+    pub(crate) fn boxed(error: BoxError, kind: ErrorKind) -> Self {
+        let mut created = Self::of_text(kind, error.to_string());
+        created.0.custom = (kind == ErrorKind::Custom).then_some(error);
+        created
+    }
+
+    /// Sets the file or folder, or the address of an object. It is shown before the text.
+    pub(crate) fn at(mut self, path: impl AsRef<Path>) -> Self {
+        if self.0.path.is_none() {
+            self.0.path = Some(path.as_ref().to_owned());
+            self.0.shows_path = true;
+        }
+        self
+    }
+
+    /// Sets the offset in the file. It is shown before the text, after the path.
+    pub(crate) fn byte(mut self, offset: u64) -> Self {
+        if self.0.offset.is_none() {
+            self.0.offset = Some(offset);
+            self.0.shows_offset = true;
+        }
+        self
+    }
+
+    /// Sets the file, folder or address that the text names already.
+    pub(crate) fn named_path(mut self, path: impl AsRef<Path>) -> Self {
+        self.0.path.get_or_insert_with(|| path.as_ref().to_owned());
+        self
+    }
+
+    /// Sets the offset that the text names already.
+    #[cfg_attr(
+        not(any(feature = "tar", feature = "tfrecord")),
+        allow(dead_code, reason = "only the errors of shards name an offset in their text")
+    )]
+    pub(crate) fn named_byte(mut self, offset: u64) -> Self {
+        self.0.offset.get_or_insert(offset);
+        self
+    }
+
+    /// Sets the sample. It is not shown.
+    pub(crate) fn of_sample(mut self, sample: SampleId) -> Self {
+        self.0.sample.get_or_insert(sample);
+        self
+    }
+
+    /// Sets the field or output. It is not shown.
+    pub(crate) fn of_field(mut self, field: &str) -> Self {
+        self.0.field.get_or_insert_with(|| field.to_owned());
+        self
+    }
+
+    /// Sets what the user can do in the command line: `fuseloop` prints it after `help:`.
+    pub(crate) fn help(mut self, help: &'static str) -> Self {
+        self.0.help.get_or_insert(help);
+        self
+    }
+
+    /// Marks an error of a system without memory: the data may be intact.
+    #[cfg(feature = "tar")]
+    pub(crate) fn out_of_memory(mut self) -> Self {
+        self.0.lacks_memory = true;
+        self
+    }
+
+    /// Puts what a caller was doing, and a colon, before the message.
+    pub(crate) fn context(self, doing: fmt::Arguments<'_>) -> Self {
+        let text = format!("{}: {self}", Escaped(&doing.to_string()));
+        self.reworded(text)
+    }
+
+    /// Replaces the message, path and offset included, by one that contains them.
+    pub(crate) fn reworded(mut self, text: String) -> Self {
+        self.0.text = text;
+        self.0.shows_path = false;
+        self.0.shows_offset = false;
+        self
+    }
+
+    /// Returns the error once more, without the types of its causes.
+    #[cfg(feature = "tfrecord")]
+    pub(crate) fn copy(&self) -> Self {
+        let inner = &*self.0;
+        Self(Box::new(Inner {
+            text: inner.text.clone(),
+            path: inner.path.clone(),
+            field: inner.field.clone(),
+            custom: None,
+            cause: None,
+            ..*inner
+        }))
+    }
+
+    /// Returns the text, without the path and the offset that are shown before it.
+    pub(crate) fn text(&self) -> &str {
+        &self.0.text
+    }
+
+    /// Returns what the user can do in the command line.
+    pub(crate) fn next_step(&self) -> Option<&'static str> {
+        self.0.help
+    }
+
+    /// Returns what the error is about, for a cause that contains it.
+    pub(crate) fn details(&self) -> Details<'_> {
+        let inner = &*self.0;
+        Details {
+            kind: inner.kind,
+            path: inner.path.as_deref(),
+            sample: inner.sample,
+            field: inner.field.as_deref(),
+            offset: inner.offset,
+            custom: self.get_ref(),
+            lacks_memory: inner.lacks_memory,
+        }
+    }
+
+    /// Returns the cause, if it has this type.
+    pub(crate) fn cause<C: StdError + 'static>(&self) -> Option<&C> {
+        let cause: &dyn StdError = &**self.0.cause.as_ref()?;
+        cause.downcast_ref()
+    }
+}
+
+/// Adds a path to the error of a result.
+pub(crate) trait AtPath<T> {
+    /// Does the same as [`Error::at`].
+    fn at(self, path: impl AsRef<Path>) -> Result<T>;
+}
+
+impl<T, E: Into<Error>> AtPath<T> for Result<T, E> {
+    fn at(self, path: impl AsRef<Path>) -> Result<T> {
+        self.map_err(|error| error.into().at(path))
+    }
+}
+
 impl Error {
     /// Returns what the error is about.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
-        self.0.details().kind
+        self.0.kind
     }
 
     /// Returns the file or folder that the error is about, or the address of an object.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
-        self.0.details().path
+        self.0.path.as_deref()
     }
 
     /// Returns the sample that the error is about.
     #[must_use]
     pub fn sample(&self) -> Option<SampleId> {
-        self.0.details().sample
+        self.0.sample
     }
 
     /// Returns the field or output that the error is about.
     #[must_use]
     pub fn field(&self) -> Option<&str> {
-        self.0.details().field
+        self.0.field.as_deref()
     }
 
     /// Returns the position in the file, in bytes.
     #[must_use]
     pub fn offset(&self) -> Option<u64> {
-        self.0.details().offset
+        self.0.offset
     }
 
     /// Returns the error that a function or a source of the user returned, to downcast it.
     #[must_use]
     pub fn get_ref(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
-        self.0.details().custom
-    }
-
-    /// Returns what the error is about, for a cause that contains it.
-    pub(crate) fn details(&self) -> Details<'_> {
-        self.0.details()
-    }
-
-    /// Returns the cause, if it has this type.
-    pub(crate) fn cause<C: StdError + 'static>(&self) -> Option<&C> {
-        let cause: &dyn StdError = &*self.0;
-        cause.downcast_ref()
-    }
-
-    /// Wraps an error of which only the message is known.
-    pub(crate) fn boxed(error: BoxError, kind: ErrorKind) -> Self {
-        Self(Box::new(Boxed { error, kind }))
+        match &self.0.cause {
+            Some(cause) => cause.details().custom,
+            None => self.0.custom.as_deref(),
+        }
     }
 }
 
@@ -235,13 +425,30 @@ impl Error {
 /// [`TensorError`](crate::batch::TensorError) of batches and [`io::Error`].
 impl<C: Cause> From<C> for Error {
     fn from(cause: C) -> Self {
-        Self(Box::new(cause))
+        let mut error = Self::of_text(ErrorKind::Custom, cause.to_string());
+        let Details { kind, path, sample, field, offset, custom: _, lacks_memory } =
+            cause.details();
+        error.0.kind = kind;
+        error.0.path = path.map(Path::to_owned);
+        error.0.sample = sample;
+        error.0.field = field.map(str::to_owned);
+        error.0.offset = offset;
+        error.0.lacks_memory = lacks_memory;
+        error.0.cause = Some(Box::new(cause));
+        error
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        let Inner { text, path, offset, shows_path, shows_offset, .. } = &*self.0;
+        if let Some(path) = path.as_deref().filter(|_| *shows_path) {
+            write!(f, "{}: ", Escaped(&path.to_string_lossy()))?;
+        }
+        if let Some(offset) = offset.filter(|_| *shows_offset) {
+            write!(f, "byte {offset}: ")?;
+        }
+        f.write_str(text)
     }
 }
 
@@ -253,24 +460,7 @@ impl fmt::Debug for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.details().custom?.source()
-    }
-}
-
-/// An error of which only the message is known.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}")]
-struct Boxed {
-    error: BoxError,
-    kind: ErrorKind,
-}
-
-impl Cause for Boxed {
-    fn details(&self) -> Details<'_> {
-        match self.kind {
-            ErrorKind::Custom => Details::of_custom(&self.error),
-            kind => Details::of(kind),
-        }
+        self.get_ref()?.source()
     }
 }
 
@@ -304,5 +494,70 @@ impl Cause for ThreadsError {
 impl Cause for io::Error {
     fn details(&self) -> Details<'_> {
         Details::of_io(self.kind())
+    }
+}
+
+/// Compares the kinds and the messages.
+#[cfg(test)]
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind(), self.to_string()) == (other.kind(), other.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_deeper_call_has_set_stays() {
+        let (inner, outer) = (SampleId(1), SampleId(2));
+        let error =
+            fail!(Format, "no header").at("a.tar").byte(512).of_sample(inner).of_field("image");
+        let error =
+            error.help("unpack it").at("b").byte(0).of_sample(outer).of_field("label").help("no");
+        assert_eq!(error.to_string(), "a.tar: byte 512: no header");
+        assert_eq!(error.kind(), ErrorKind::Format);
+        assert_eq!((error.path(), error.offset()), (Some(Path::new("a.tar")), Some(512)));
+        assert_eq!((error.sample(), error.field()), (Some(inner), Some("image")));
+        assert_eq!(error.next_step(), Some("unpack it"));
+    }
+
+    #[test]
+    fn a_path_and_an_offset_are_shown_once() {
+        let error = fail!(Damaged, "9 bytes at byte 7").named_byte(7).at("a");
+        assert_eq!((error.to_string(), error.offset()), ("a: 9 bytes at byte 7".into(), Some(7)));
+        let error = fail!(Damaged, "cut short").byte(7).at("a").context(format_args!("output x"));
+        assert_eq!(error.at("b").byte(8).to_string(), "output x: a: byte 7: cut short");
+        let error = fail!(Format, "a is no folder").named_path("a").at("b");
+        assert_eq!(
+            (error.to_string(), error.path()),
+            ("a is no folder".into(), Some("a".as_ref()))
+        );
+    }
+
+    #[test]
+    fn control_characters_are_escaped() {
+        let name = "a\u{1b}[31m";
+        let error =
+            fail!(Field, "no field {name}").at("b\n").context(format_args!("output {name}"));
+        assert_eq!(error.to_string(), r"output a\u{1b}[31m: b\n: no field a\u{1b}[31m");
+    }
+
+    #[test]
+    fn the_error_of_the_system_keeps_its_kind() {
+        let error = Error::from(io::Error::from(io::ErrorKind::NotFound)).at("a");
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.to_string().starts_with("a: "), "{error}");
+        assert!(error.cause::<io::Error>().is_some());
+        let full = Error::from(io::Error::from(io::ErrorKind::OutOfMemory));
+        assert!(full.details().lacks_memory() && full.kind() == ErrorKind::Memory);
+    }
+
+    #[test]
+    fn the_error_of_a_user_can_be_downcast() {
+        let error = Error::from(BoxError::from("no row")).context(format_args!("order mine"));
+        assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::Custom, "order mine: no row"));
+        assert!(error.get_ref().is_some());
     }
 }

@@ -72,11 +72,16 @@ pub mod decode {
 
 pub trait ErrorExt {
     fn cause<C: StdError + 'static>(&self) -> Option<&C>;
+    fn next_step(&self) -> Option<&'static str>;
 }
 
 impl ErrorExt for Error {
     fn cause<C: StdError + 'static>(&self) -> Option<&C> {
         self.cause()
+    }
+
+    fn next_step(&self) -> Option<&'static str> {
+        self.next_step()
     }
 }
 
@@ -258,11 +263,11 @@ pub mod source {
     use std::path::PathBuf;
     use std::sync::Arc;
 
+    pub use crate::escape::Escaped;
     pub use crate::source::atomic_file::create as temporary_file;
     pub use crate::source::class_counts::ClassCounts;
     pub use crate::source::destination::check_destination;
-    pub use crate::source::escape::Escaped;
-    pub use crate::source::folder::{Ignored, LinkCounts, ListError};
+    pub use crate::source::folder::{Ignored, LinkCounts};
     pub use crate::source::generate::GenerateCause;
     #[cfg(any(feature = "tar", feature = "tfrecord"))]
     pub use crate::source::index_shards::index_until;

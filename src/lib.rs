@@ -87,6 +87,7 @@ mod check_ops;
 mod decode;
 pub mod device;
 mod error;
+mod escape;
 mod exif;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 #[doc(hidden)]

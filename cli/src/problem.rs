@@ -10,7 +10,6 @@ use fuseloop::internals::plan::{PlanError, RunOpsError};
 use fuseloop::internals::preview::PreviewCause;
 use fuseloop::internals::run::RunError;
 use fuseloop::internals::source::Escaped;
-use fuseloop::internals::source::ListError;
 use fuseloop::internals::source::beton::{
     FieldError, HeaderError, OpenError, ReadCause, SourceCause, SourceError,
 };
@@ -181,6 +180,9 @@ fn sample_help(cause: &SampleCause) -> Option<&'static str> {
 }
 
 fn library_help(error: &Error) -> Option<&'static str> {
+    if let Some(help) = error.next_step() {
+        return Some(help);
+    }
     if let Some(PreviewCause::Cells { .. }) = error.cause() {
         return Some("`-n 1` shows one sample; `fuseloop replay` saves one file per op");
     }
@@ -296,13 +298,7 @@ fn write_help(error: &WriteCause) -> Option<&'static str> {
         WriteCause::Options { cause: OptionsError::Quality { .. }, .. } => {
             Some("without `--jpeg-quality`, JPEGs are stored unchanged")
         }
-        WriteCause::List(ListError::NotAList { .. }) => Some(
-            "`fuseloop convert DATASET OUT.beton` reads any dataset that `fuseloop info` shows",
-        ),
-        WriteCause::List(ListError::Empty { .. }) => {
-            Some("other formats can't be stored yet: convert them to JPEG or PNG first")
-        }
-        WriteCause::List(ListError::Io { source, .. }) => read_help(source),
+        WriteCause::List(error) => list_help(error),
         WriteCause::Target(error) => target_help(error),
         WriteCause::Write { source, .. } => io_help(source),
         _ => None,
@@ -351,7 +347,7 @@ fn recut_help(error: &RecutCause) -> Option<&'static str> {
             Some("`--on-damaged skip` skips and reports such samples")
         }
         RecutCause::Write(error) => write_help(error),
-        RecutCause::List(ListError::Io { source, .. }) => read_help(source),
+        RecutCause::List(error) => list_help(error),
         RecutCause::Same { .. } | RecutCause::Inside { .. } => Some("inputs are never modified"),
         RecutCause::NotEmpty { .. } => Some("`--overwrite` replaces files of the same names"),
         RecutCause::NotAFolder { .. } => {
@@ -363,6 +359,11 @@ fn recut_help(error: &RecutCause) -> Option<&'static str> {
         RecutCause::Target(error) => target_help(error),
         _ => None,
     }
+}
+
+/// Returns a hint for a folder or a table of images.
+fn list_help(error: &Error) -> Option<&'static str> {
+    error.next_step().or_else(|| error.cause().and_then(read_help))
 }
 
 /// Returns a hint for a file or folder that can't be read.

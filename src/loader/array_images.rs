@@ -9,6 +9,7 @@
 //!
 //! The axes of an array of three or more are only guessed where there is little doubt: [`guessed`].
 
+use crate::error::{Error, fail};
 use crate::plan::SampleAxes;
 use crate::source::FieldKind;
 use fuseloop_ops::DType;
@@ -31,101 +32,36 @@ pub(super) struct ArrayImages {
     pub(super) axes: SampleAxes,
 }
 
-/// Why the axes of an array are not those of an image.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AxesError {
-    /// Axes were declared for a field that has none.
-    #[error("only arrays have axes; this is {kind}")]
-    NotAnArray {
-        /// The kind of the field.
-        kind: &'static str,
-    },
-    /// A type was declared for a field whose type is known.
-    #[error("only bytes can be declared to be arrays; this is {kind}, whose type is known")]
-    NotBytes {
-        /// The kind of the field.
-        kind: &'static str,
-    },
-    /// No guess is likely enough.
-    #[error(
-        "it is not clear which axes of {shape:?} are rows, columns and channels: declare them with `axes`, for example \"{example}\""
-    )]
-    Unclear {
-        /// The shape of a sample.
-        shape: Vec<u32>,
-        /// Axes of as many letters.
-        example: &'static str,
-    },
-    /// Letters that are no axes of images.
-    #[error(
-        "axes {axes:?}: expected one letter for each axis, ending with \"HW\" (rows, columns), or \"HWC\" (and channels)"
-    )]
-    Letters {
-        /// The letters.
-        axes: String,
-    },
-    /// More or fewer letters than axes.
-    #[error("axes {axes:?} are {} axes, but a sample has {found}", axes.len())]
-    Count {
-        /// The letters.
-        axes: String,
-        /// The number of axes of a sample.
-        found: usize,
-    },
-    /// Lengths that no array has.
-    #[error(
-        "an array of shape {shape:?}: expected lengths of 1 to 2^26, and at most one -1, for the axis whose length differs from sample to sample"
-    )]
-    Shape {
-        /// The shape that was declared.
-        shape: Vec<i64>,
-    },
-    /// The number of channels differs from sample to sample.
-    #[error(
-        "an array of shape {shape:?}: only the number of rows or columns may differ from sample to sample"
-    )]
-    Varying {
-        /// The shape that was declared.
-        shape: Vec<i64>,
-    },
-    /// Too many pictures in a sample.
-    #[error("{found} pictures in a sample; the limit is {}", u16::MAX)]
-    Pictures {
-        /// The number of pictures.
-        found: u64,
-    },
-    /// Elements that compiled ops do not read.
-    #[error(
-        "compiled ops read u8, u16, i16, f16, bf16 and f32, but the array has {dtype}: read it with `Collate::of`"
-    )]
-    DType {
-        /// The type of the elements.
-        dtype: DType,
-    },
-}
-
 impl ArrayRequest {
     /// Checks that the field has arrays, or bytes that are declared to be arrays.
-    pub(super) fn check(&self, kind: &FieldKind) -> Result<(), AxesError> {
+    pub(super) fn check(&self, kind: &FieldKind) -> Result<(), Error> {
         let is_array = matches!(kind, FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. });
         if self.elements.is_some() && *kind != FieldKind::Bytes {
-            return Err(AxesError::NotBytes { kind: kind.word() });
+            return Err(fail!(
+                Pipeline,
+                "only bytes can be declared to be arrays; this is {kind}, whose type is known",
+                kind = kind.word()
+            ));
         }
         if self.axes.is_some() && self.elements.is_none() && !is_array {
-            return Err(AxesError::NotAnArray { kind: kind.word() });
+            return Err(fail!(
+                Pipeline,
+                "only arrays have axes; this is {kind}",
+                kind = kind.word()
+            ));
         }
         Ok(())
     }
 
     /// Returns the images that the arrays of a field are, whose elements and shape are `dtype` and `shape`.
-    pub(super) fn of_shape(&self, dtype: DType, shape: &[usize]) -> Result<ArrayImages, AxesError> {
+    pub(super) fn of_shape(&self, dtype: DType, shape: &[usize]) -> Result<ArrayImages, Error> {
         let lengths = shape.iter().map(|&n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
         images(dtype, lengths, self.axes.as_deref(), 1)
     }
 
     /// Returns the images that the bytes of a field are, of which a sample has `longest` at most. Returns `None`
     /// if the bytes were not declared to be arrays.
-    pub(super) fn of_bytes(&self, longest: Option<u64>) -> Option<Result<ArrayImages, AxesError>> {
+    pub(super) fn of_bytes(&self, longest: Option<u64>) -> Option<Result<ArrayImages, Error>> {
         let (dtype, shape) = self.elements.clone()?;
         let known = shape.iter().filter(|n| **n > 0).map(|&n| n as u64);
         let unit = known.fold(dtype.bytes() as u64, u64::saturating_mul);
@@ -143,9 +79,12 @@ fn images(
     lengths: Vec<i64>,
     axes: Option<&str>,
     longest: u32,
-) -> Result<ArrayImages, AxesError> {
+) -> Result<ArrayImages, Error> {
     if !is_loaded(dtype) {
-        return Err(AxesError::DType { dtype });
+        return Err(fail!(
+            Pipeline,
+            "compiled ops read u8, u16, i16, f16, bf16 and f32, but the array has {dtype}: read it with `Collate::of`"
+        ));
     }
     let length = |&length: &i64| match length {
         -1 => Some(Dim { min: 1, max: longest }),
@@ -155,7 +94,7 @@ fn images(
     let shape: Option<Vec<Dim>> = lengths.iter().map(length).collect();
     let varying = lengths.iter().filter(|n| **n == -1).count();
     let Some(shape) = shape.filter(|_| varying <= 1) else {
-        return Err(AxesError::Shape { shape: lengths });
+        return Err(bad_lengths(&lengths));
     };
     let is_channels_last = match axes {
         Some(axes) => declared(axes, shape.len())?,
@@ -173,28 +112,54 @@ fn images(
                 if before.len() == 1 { SampleAxes::Image } else { SampleAxes::Stacked(leading) };
             (before, height, width, Layout::ChannelsFirst, axes)
         }
-        [] => return Err(AxesError::Shape { shape: lengths }),
+        [] => return Err(bad_lengths(&lengths)),
     };
     if before.iter().any(|side| side.min != side.max) {
-        return Err(AxesError::Varying { shape: lengths });
+        return Err(fail!(
+            Pipeline,
+            "an array of shape {lengths:?}: only the number of rows or columns may differ from sample to sample"
+        ));
     }
     let found = before.iter().fold(1, |product: u64, side| product.saturating_mul(side.max.into()));
-    let channels = u16::try_from(found).map_err(|_| AxesError::Pictures { found })?;
+    let channels = u16::try_from(found)
+        .map_err(|_| fail!(Pipeline, "{found} pictures in a sample; the limit is {}", u16::MAX))?;
     let image = ImageType::decoded(height, width).with_channels(channels);
     let input = ImageType { dtype, layout, is_levels: dtype == DType::U8, ..image };
     Ok(ArrayImages { input, axes: sample_axes })
 }
 
+fn bad_lengths(lengths: &[i64]) -> Error {
+    fail!(
+        Pipeline,
+        "an array of shape {lengths:?}: expected lengths of 1 to 2^26, and at most one -1, for the axis whose length differs from sample to sample"
+    )
+}
+
+/// Returns the error of axes that can't be guessed. `example` is axes of as many letters.
+pub(super) fn unclear_axes(lengths: &[u32], example: &str) -> Error {
+    fail!(
+        Pipeline,
+        "it is not clear which axes of {lengths:?} are rows, columns and channels: declare them with `axes`, for example \"{example}\""
+    )
+}
+
 /// Returns whether the letters of `count` axes say that the channels are last. Letters before `HW` may be any.
-fn declared(axes: &str, count: usize) -> Result<bool, AxesError> {
+fn declared(axes: &str, count: usize) -> Result<bool, Error> {
     let is_plain = axes.bytes().all(|letter| letter.is_ascii_uppercase());
     let before = axes.strip_suffix("HW").or((axes == "HWC").then_some(""));
     let is_signal = axes == "T" || axes == "W";
     if !is_plain || (!is_signal && before.is_none_or(|letters| letters.contains(['H', 'W']))) {
-        return Err(AxesError::Letters { axes: axes.to_owned() });
+        return Err(fail!(
+            Pipeline,
+            "axes {axes:?}: expected one letter for each axis, ending with \"HW\" (rows, columns), or \"HWC\" (and channels)"
+        ));
     }
     if axes.len() != count {
-        return Err(AxesError::Count { axes: axes.to_owned(), found: count });
+        return Err(fail!(
+            Pipeline,
+            "axes {axes:?} are {} axes, but a sample has {count}",
+            axes.len()
+        ));
     }
     Ok(axes == "HWC")
 }
@@ -202,7 +167,7 @@ fn declared(axes: &str, count: usize) -> Result<bool, AxesError> {
 /// Returns whether the channels of an array are probably in the last axis, and not before rows and columns. In an
 /// array of three axes, at most 4 elements in the last one are channels, and so is the first or last axis that is at
 /// most half as long as both others. Longer arrays end with rows and columns.
-fn guessed(shape: &[Dim]) -> Result<bool, AxesError> {
+fn guessed(shape: &[Dim]) -> Result<bool, Error> {
     let lengths: Vec<u32> = shape.iter().map(|side| side.max).collect();
     let is_short = |channels: u32, others: [u32; 2]| others.iter().all(|&n| channels <= n / 2);
     match lengths[..] {
@@ -210,9 +175,9 @@ fn guessed(shape: &[Dim]) -> Result<bool, AxesError> {
         [_, _, last] if last as usize <= MAX_CHANNELS => Ok(true),
         [first, height, width] if is_short(first, [height, width]) => Ok(false),
         [height, width, last] if is_short(last, [height, width]) => Ok(true),
-        [_, _, _] => Err(AxesError::Unclear { shape: lengths, example: "HWC" }),
+        [_, _, _] => Err(unclear_axes(&lengths, "HWC")),
         [.., last] if last as usize > MAX_CHANNELS => Ok(false),
-        _ => Err(AxesError::Unclear { shape: lengths, example: "DCHW" }),
+        _ => Err(unclear_axes(&lengths, "DCHW")),
     }
 }
 

@@ -17,6 +17,7 @@
 
 use crate::batch::{TensorRows, TensorSpec};
 use crate::decode::ImageReadMode;
+use crate::error::{Error, fail};
 use crate::plan::ImagePlan;
 use crate::plan::batch_ops;
 use crate::source::{FieldKind, Value};
@@ -139,15 +140,19 @@ impl Collate {
         kind: &FieldKind,
         mode: ImageReadMode,
         ops: &Ops,
-    ) -> Result<Collated, CollateError> {
+    ) -> Result<Collated, Error> {
         self.check(kind, ops)?;
         let stored = if kind.is_image() { mode.dtype() } else { DType::U8 };
         let (dtype, inner) = self.elements.clone().unwrap_or((stored, vec![]));
         let value = self.value.unwrap_or(0.0);
-        let pad = element(value, dtype).ok_or(CollateError::Value { value, dtype })?;
+        let pad = element(value, dtype)
+            .ok_or_else(|| fail!(Parameter, "the padding value {value} does not fit {dtype}"))?;
         let item = inner.iter().try_fold(dtype.bytes(), |bytes, &n| bytes.checked_mul(n));
         let Some(item) = item.filter(|&bytes| bytes > 0) else {
-            return Err(CollateError::Inner { inner });
+            return Err(fail!(
+                Parameter,
+                "an inner shape of {inner:?}: give 1 or more along each dimension, or &[]"
+            ));
         };
         let axes = if kind.is_image() { 2 } else { 1 };
         let is_fixed = self.most.is_some() || axes == 1;
@@ -169,15 +174,25 @@ impl Collate {
     }
 
     /// Plans the collation of images as the ops of `plan` leave them.
-    pub(super) fn plan_images(&self, plan: &ImagePlan) -> Result<Collated, CollateError> {
+    pub(super) fn plan_images(&self, plan: &ImagePlan) -> Result<Collated, Error> {
         if let Some(op) = batch_ops::steps(plan.ops()).next() {
-            return Err(CollateError::OnBatches { op: op.name() });
+            return Err(fail!(
+                Parameter,
+                "{op} works on batches of one size, but the images differ: remove it, or end the list with one size",
+                op = op.name()
+            ));
         }
         if plan.ops().iter().any(|op| matches!(op.class(), OpClass::Device(_))) {
-            return Err(CollateError::Device);
+            return Err(fail!(
+                Parameter,
+                "images of differing sizes are collated on the host: remove ToDevice, or end the list with one size"
+            ));
         }
         if self.truncate {
-            return Err(CollateError::Truncate);
+            return Err(fail!(
+                Parameter,
+                "`truncate` is for images without ops: add CenterCrop or FixedSizeCrop to the list"
+            ));
         }
         let dtype = plan.dtype();
         // Everything else about the form is the same for images as they are stored.
@@ -186,51 +201,97 @@ impl Collate {
         let unpadded = Self { value: None, ..self.clone() };
         let mut collated = unpadded.plan(&kind, ImageReadMode::Rgb, &Ops::new())?;
         let value = self.value.unwrap_or(0.0);
-        collated.pad = element(value, dtype).ok_or(CollateError::Value { value, dtype })?;
+        collated.pad = element(value, dtype)
+            .ok_or_else(|| fail!(Parameter, "the padding value {value} does not fit {dtype}"))?;
         collated.dtype = dtype;
         let largest = self.max_size().unwrap_or_else(|| plan.output_size());
         let up = |side: u32| u64::from(side).next_multiple_of(collated.multiple as u64);
         let [height, width] = [largest.height, largest.width].map(|side| u32::try_from(up(side)));
-        let too_large = |_| CollateError::Multiple { multiple: collated.multiple };
+        let too_large = |_| {
+            fail!(
+                Parameter,
+                "a multiple of {multiple} pixels, expected 1 to 65535",
+                multiple = collated.multiple
+            )
+        };
         let largest = Size::new(height.map_err(too_large)?, width.map_err(too_large)?);
         collated.shape = plan.shape_of(largest);
         collated.first = usize::from(plan.output().layout == Layout::ChannelsFirst);
         if collated.shape.len() != 2 + usize::from(plan.output().layout != Layout::Plane) {
-            return Err(CollateError::Axes);
+            return Err(fail!(
+                Parameter,
+                "collate after ops is for images [height, width, channels], [channels, height, width] or [height, width]"
+            ));
         }
         Ok(collated)
     }
 
     /// Checks everything that does not need the dataset.
-    fn check(&self, kind: &FieldKind, ops: &Ops) -> Result<(), CollateError> {
+    fn check(&self, kind: &FieldKind, ops: &Ops) -> Result<(), Error> {
         let is_image = match kind {
             FieldKind::RgbImage | FieldKind::BitPlaneImage => true,
             FieldKind::Bytes | FieldKind::Json => false,
-            _ => return Err(CollateError::Kind { kind: kind.word() }),
+            _ => {
+                return Err(fail!(
+                    Parameter,
+                    "collate is for bytes, JSON and images; this field is {kind}: its samples all have one size",
+                    kind = kind.word()
+                ));
+            }
         };
         match self.multiple {
             Some(_) if !is_image || self.form != CollateForm::Pad || self.most.is_some() => {
-                return Err(CollateError::NoMultiple);
+                return Err(fail!(
+                    Parameter,
+                    "`to_multiple` rounds up the size of the largest image of a batch: use it with `pad`, for images, and without `to_size`"
+                ));
             }
-            Some(multiple @ (0 | 65_536..)) => return Err(CollateError::Multiple { multiple }),
+            Some(multiple @ (0 | 65_536..)) => {
+                return Err(fail!(
+                    Parameter,
+                    "a multiple of {multiple} pixels, expected 1 to 65535"
+                ));
+            }
             _ => {}
         }
         if !ops.is_empty() {
             let ops = ops.iter().map(|op| op.name()).collect::<Vec<_>>().join(", ");
-            return Err(CollateError::Ops { ops });
+            return Err(fail!(
+                Parameter,
+                "collate takes ops only for images, and this field has none: remove the ops, {ops}"
+            ));
         }
         if self.elements.is_some() && *kind != FieldKind::Bytes {
-            return Err(CollateError::Elements { kind: kind.word() });
+            return Err(fail!(
+                Parameter,
+                "`of` is for bytes; this field is {kind}: its elements have a type",
+                kind = kind.word()
+            ));
         }
         if self.value.is_some() && self.form != CollateForm::Pad {
-            return Err(CollateError::Nothing);
+            return Err(fail!(
+                Parameter,
+                "`with` sets the padding value, but nothing is padded: use `pad`"
+            ));
         }
         match (self.most, is_image) {
-            (_, true) if self.form == CollateForm::Ragged => Err(CollateError::Ragged),
-            (Some(MaxSize::Length(_)), true) => Err(CollateError::Length),
-            (Some(MaxSize::Size(_)), false) => Err(CollateError::Size),
-            (Some(MaxSize::Length(0)), _) => Err(CollateError::Empty),
-            (Some(MaxSize::Size(size)), _) if size.pixels() == 0 => Err(CollateError::Empty),
+            (_, true) if self.form == CollateForm::Ragged => Err(fail!(
+                Parameter,
+                "images differ in height and width, ragged has one length: use `pad` or `list`"
+            )),
+            (Some(MaxSize::Length(_)), true) => Err(fail!(
+                Parameter,
+                "`to` is a length, but this field has images: use `to_size((height, width))`"
+            )),
+            (Some(MaxSize::Size(_)), false) => {
+                Err(fail!(Parameter, "`to_size` is for images: use `to(max)`"))
+            }
+            (Some(MaxSize::Length(0)), _) => {
+                Err(fail!(Parameter, "a limit of 0 elements, expected at least 1"))
+            }
+            (Some(MaxSize::Size(size)), _) if size.pixels() == 0 => {
+                Err(fail!(Parameter, "a limit of 0 elements, expected at least 1"))
+            }
             _ => Ok(()),
         }
     }
@@ -242,9 +303,12 @@ impl Collate {
     }
 
     /// Returns the collation of masks `[objects, height, width]` whose three sizes differ; `shape` is the largest.
-    pub(super) fn object_masks(&self, shape: [usize; 3]) -> Result<Collated, CollateError> {
+    pub(super) fn object_masks(&self, shape: [usize; 3]) -> Result<Collated, Error> {
         if self.form != CollateForm::List {
-            return Err(CollateError::MasksOfSizes);
+            return Err(fail!(
+                Parameter,
+                "instance masks differ in size like their images: use `list`, or leave out `collate`"
+            ));
         }
         let kind = FieldKind::Bytes;
         let collated = Self::list().plan(&kind, ImageReadMode::Index, &Ops::new())?;
@@ -483,120 +547,6 @@ impl Collated {
             }),
         }
     }
-}
-
-/// Why a field can't be collated as requested.
-#[derive(Clone, Debug, thiserror::Error, PartialEq)]
-#[non_exhaustive]
-pub enum CollateError {
-    /// The samples of the field all have one size.
-    #[error(
-        "collate is for bytes, JSON and images; this field is {kind}: its samples all have one size"
-    )]
-    Kind {
-        /// The kind of the field.
-        kind: &'static str,
-    },
-    /// The field has ops.
-    #[error("collate takes ops only for images, and this field has none: remove the ops, {ops}")]
-    Ops {
-        /// The ops.
-        ops: String,
-    },
-    /// An element type was set for a field other than bytes.
-    #[error("`of` is for bytes; this field is {kind}: its elements have a type")]
-    Elements {
-        /// The kind of the field.
-        kind: &'static str,
-    },
-    /// The inner shape is empty, or too large to address.
-    #[error("an inner shape of {inner:?}: give 1 or more along each dimension, or &[]")]
-    Inner {
-        /// The shape.
-        inner: Vec<usize>,
-    },
-    /// The padding value does not fit the element type.
-    #[error("the padding value {value} does not fit {dtype}")]
-    Value {
-        /// The number.
-        value: f64,
-        /// The type of the elements.
-        dtype: DType,
-    },
-    /// A padding value was set, but nothing is padded.
-    #[error("`fill` sets the padding value, but nothing is padded: use `pad`")]
-    Nothing,
-    /// A multiple was set for rows that are not padded to the largest image of a batch.
-    #[error(
-        "`to_multiple` rounds up the size of the largest image of a batch: use it with `pad`, for images, and without `to_size`"
-    )]
-    NoMultiple,
-    /// The multiple is 0 or too large.
-    #[error("a multiple of {multiple} pixels, expected 1 to 65535")]
-    Multiple {
-        /// The multiple.
-        multiple: usize,
-    },
-    /// An op on batches gets images of differing sizes.
-    #[error(
-        "{op} works on batches of one size, but the images differ: remove it, or end the list with one size"
-    )]
-    OnBatches {
-        /// The op.
-        op: &'static str,
-    },
-    /// The images are computed on a device.
-    #[error(
-        "images of differing sizes are collated on the host: remove ToDevice, or end the list with one size"
-    )]
-    Device,
-    /// The largest image that the ops may produce is over the limit.
-    #[error(
-        "the largest image may have {largest} pixels{}, which is a row of {bytes} bytes; the limit is {max}: set the largest with `to_size((height, width))`, or raise `max_row_bytes` (LoaderBuilder::limits)",
-        if *is_known { "" } else { " (the source does not report the sizes of its images)" }
-    )]
-    RowBytes {
-        /// The largest size of an output.
-        largest: Size,
-        /// Whether the sizes of the stored images are known.
-        is_known: bool,
-        /// The bytes of a row.
-        bytes: u64,
-        /// [`Limits::max_row_bytes`](crate::sample::Limits::max_row_bytes).
-        max: u64,
-    },
-    /// Images with ops are truncated.
-    #[error("`truncate` is for images without ops: add CenterCrop or FixedSizeCrop to the list")]
-    Truncate,
-    /// The samples are no images of two sides and channels.
-    #[error(
-        "collate after ops is for images [height, width, channels], [channels, height, width] or [height, width]"
-    )]
-    Axes,
-    /// Instance masks of images of differing sizes are not a list.
-    #[error("instance masks differ in size like their images: use `list`, or leave out `collate`")]
-    MasksOfSizes,
-    /// Images can't be ragged, which has one length.
-    #[error("images differ in height and width, ragged has one length: use `pad` or `list`")]
-    Ragged,
-    /// A length was set for images.
-    #[error("`to` is a length, but this field has images: use `to_size((height, width))`")]
-    Length,
-    /// An image size was set for bytes.
-    #[error("`to_size` is for images: use `to(max)`")]
-    Size,
-    /// The maximum size is 0.
-    #[error("a limit of 0 elements, expected at least 1")]
-    Empty,
-    /// The source does not know the length of its longest value.
-    #[error("the length of its longest value is unknown: use `to(max)`")]
-    NoLongest,
-    /// The source does not report the sizes of its images.
-    #[error(
-        "the source does not report the sizes of its images: use `to_size((height, width))`, in a \
-         pipeline file `to_size = [height, width]`"
-    )]
-    NoSize,
 }
 
 /// Why a sample does not fit into its row.

@@ -1,7 +1,7 @@
 //! Plans and compiles the outputs of an epoch, on the device that was chosen for them.
 
-use super::array_images::{ArrayImages, ArrayRequest, AxesError};
-use super::collate::{Collate, CollateError, Collated};
+use super::array_images::{ArrayImages, ArrayRequest};
+use super::collate::{Collate, Collated};
 use super::compile_context::{
     CompileContext, compile_image, image_input, image_type, within_limits,
 };
@@ -9,7 +9,7 @@ use super::component_ops::{check_lists, check_rows};
 use super::cursor::{self, PlanPrint};
 use super::device::{self, DeviceChoice, Upload};
 use super::elements::{Elements, TensorElements};
-use super::error::LoadCause;
+use super::error::{LoadCause, of_field, of_output};
 use super::mix_plan::plan_mixes;
 use super::outputs::OutputSpec;
 use super::target_mixing::plan_target_mixers;
@@ -21,6 +21,7 @@ use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::TensorSpec;
 use crate::decode::ImageReadMode;
 use crate::device::{DeviceImage, DeviceOneHot, DeviceOutput};
+use crate::error::{Error, fail};
 use crate::jit::KernelCache;
 use crate::plan::batch_ops::mixers;
 use crate::plan::{ArrayPlan, ImagePlan, LabelPlan, SampleAxes, TargetKinds};
@@ -202,7 +203,7 @@ fn plan_field(
     let spec = &source.fields()[output.field];
     let name = || output.name.clone();
     let plan = |error| LoadCause::Plan { output: name(), error };
-    let axes = |error: AxesError| LoadCause::Axes { field: spec.name.clone(), error };
+    let axes = |error: Error| of_field(error, &spec.name);
     let mut images =
         |input, axes| plan_image(output, ops.clone(), (input, axes), staged, setup, cache);
     Ok(match &spec.kind {
@@ -317,7 +318,7 @@ fn plan_collated(
     ops: &Ops,
     setup: &CompileContext,
 ) -> Result<FieldPlan, LoadCause> {
-    let refused = |error| LoadCause::Collate { output: output.name.clone(), error };
+    let refused = |error: Error| LoadCause::Other(of_output(error, &output.name));
     let (field, kind) = (output.field, &source.fields()[output.field].kind);
     let mut collated = collate.plan(kind, output.read_mode, ops).map_err(refused)?;
     let mut shape = match (kind, collate.max_length()) {
@@ -325,7 +326,10 @@ fn plan_collated(
             let Size { height, width } = match collate.max_size() {
                 Some(size) => size,
                 None if source.image_stats(field).is_none() => {
-                    return Err(refused(CollateError::NoSize));
+                    return Err(refused(fail!(
+                        Parameter,
+                        "the source does not report the sizes of its images: use `to_size((height, width))`, in a pipeline file `to_size = [height, width]`"
+                    )));
                 }
                 None => {
                     let image = image_type(source, field, setup)?;
@@ -336,7 +340,12 @@ fn plan_collated(
         }
         (_, Some(max)) => vec![max],
         (_, None) => {
-            let bytes = source.longest(field).ok_or_else(|| refused(CollateError::NoLongest))?;
+            let bytes = source.longest(field).ok_or_else(|| {
+                refused(fail!(
+                    Parameter,
+                    "the length of its longest value is unknown: use `to(max)`"
+                ))
+            })?;
             vec![usize::try_from(bytes).unwrap_or(usize::MAX) / collated.item]
         }
     };
@@ -353,14 +362,21 @@ fn plan_collation(
     plan: &ImagePlan,
     setup: &CompileContext,
 ) -> Result<Collated, LoadCause> {
-    let refused = |error| LoadCause::Collate { output: output.name.clone(), error };
+    let refused = |error: Error| LoadCause::Other(of_output(error, &output.name));
     let collated = collate.plan_images(plan).map_err(refused)?;
     let (bytes, max) = (collated.row_bytes() as u64, setup.decode.limits.max_row_bytes);
     if bytes <= max {
         return Ok(collated);
     }
     let (largest, is_known) = (plan.output_size(), source.image_stats(output.field).is_some());
-    Err(refused(CollateError::RowBytes { largest, is_known, bytes, max }))
+    let unknown = match is_known {
+        true => "",
+        false => " (the source does not report the sizes of its images)",
+    };
+    Err(refused(fail!(
+        Parameter,
+        "the largest image may have {largest} pixels{unknown}, which is a row of {bytes} bytes; the limit is {max}: set the largest with `to_size((height, width))`, or raise `max_row_bytes` (LoaderBuilder::limits)"
+    )))
 }
 
 /// Plans and compiles the lists of the dataset's components for an epoch.

@@ -1,15 +1,12 @@
 //! Errors of building a loader and of loading a sample.
 
-use super::array_images::AxesError;
-use super::cache::CacheError;
-use super::collate::{CollateCause, CollateError};
+use super::collate::CollateCause;
 use super::cursor::CursorError;
-use super::targets::{TargetCause, TargetsError};
+use super::targets::TargetCause;
 use crate::decode::DecodeError;
 use crate::device::DeviceError;
 use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::jit::CompileError;
-use crate::order::OrderError;
 use crate::plan::label::LabelError;
 use crate::plan::{FunctionError, PlanError, RunOpsError, TooManyPixels};
 use crate::run::RunError;
@@ -20,6 +17,16 @@ use crate::threads::ThreadsError;
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::{Device, ParamError, Size};
 use std::fmt;
+
+/// Names the output that an error is about.
+pub(super) fn of_output(error: Error, output: &str) -> Error {
+    error.context(format_args!("output {output}")).of_field(output)
+}
+
+/// Names the field that an error is about.
+pub(super) fn of_field(error: Error, field: &str) -> LoadCause {
+    LoadCause::Other(error.context(format_args!("field {field}")).of_field(field))
+}
 
 /// Why a loader could not be built, or why an epoch could not be started or ended early.
 #[derive(Debug, thiserror::Error)]
@@ -150,7 +157,7 @@ pub enum LoadCause {
         /// The ops that mix it.
         ops: String,
         /// The reason why its axes are not known.
-        error: AxesError,
+        error: Error,
     },
     /// An image is mixed, but no label is mixed by the same ops.
     #[error(
@@ -271,22 +278,6 @@ pub enum LoadCause {
         /// The field.
         field: String,
     },
-    /// The axes of a field of arrays are not those of images.
-    #[error("field {}: {error}", Escaped(field))]
-    Axes {
-        /// The field.
-        field: String,
-        /// The reason.
-        error: AxesError,
-    },
-    /// The targets of an image can't be declared like this.
-    #[error("field {}: {error}", Escaped(field))]
-    Targets {
-        /// The field.
-        field: String,
-        /// The reason.
-        error: TargetsError,
-    },
     /// Masks are stored as JPEGs.
     #[error(
         "field {}: {jpegs} of its masks are JPEGs, which blend the class numbers of neighbours: write the masks as PNG files, or with `WriteMode::Mask`",
@@ -322,14 +313,6 @@ pub enum LoadCause {
     NoLongest {
         /// The field.
         field: String,
-    },
-    /// A field can't be collated as requested.
-    #[error("output {}: {error}", Escaped(output))]
-    Collate {
-        /// The output.
-        output: String,
-        /// The reason.
-        error: CollateError,
     },
     /// The largest value of a field is too large for a batch.
     #[error("field {}: a value of {bytes} bytes is over the limit of {max}", Escaped(field))]
@@ -483,9 +466,6 @@ pub enum LoadCause {
         /// The reason.
         error: Box<LoadSampleError>,
     },
-    /// The order could not be prepared.
-    #[error(transparent)]
-    Order(#[from] OrderError),
     /// A cursor could not be created, or can't be resumed from.
     #[error(transparent)]
     Cursor(#[from] CursorError),
@@ -536,9 +516,6 @@ pub enum LoadCause {
         "the dataset marks no field as boxes, keypoints, masks or classes of objects: declare them in `targets`"
     )]
     NoKnownTargets,
-    /// The cache could not be created.
-    #[error(transparent)]
-    Cache(#[from] CacheError),
     /// The name of a device is invalid.
     #[error("device: {0}")]
     DeviceName(ParamError),
@@ -863,8 +840,6 @@ impl Cause for LoadCause {
             }
             Self::InFile { error, .. } => error.details(),
             Self::Source(error) => error.details(),
-            Self::Order(OrderError::Class { sample, source }) => of_stage(source).sample(*sample),
-            Self::Order(error) => error.details(),
             Self::Device(error) => error.details(),
             Self::Threads(error) => error.details(),
             Self::Run(error) => run_details(error),
@@ -872,14 +847,13 @@ impl Cause for LoadCause {
                 error.details().sample(*sample)
             }
             Self::Cursor(_) => Details::of(ErrorKind::Cursor),
-            Self::Cache(CacheError { folder, error }) => Details::of_io(error.kind()).path(folder),
             Self::NoSuchField { name, .. }
             | Self::OneField { first: name, .. }
             | Self::NoSuchOutput { name, .. }
             | Self::NotAnImage { name, .. }
             | Self::NameTaken { name } => field.field(name),
             Self::NoImageOutput { .. } => field,
-            Self::Recompile { output } | Self::Collate { output, .. } => parameter.field(output),
+            Self::Recompile { output } => parameter.field(output),
             Self::ByEpoch { output, error, .. } if error.is::<ParamError>() => {
                 parameter.field(output)
             }
@@ -900,8 +874,6 @@ impl Cause for LoadCause {
             | Self::NoTensor { field: output, .. }
             | Self::MaskKind { field: output }
             | Self::ReadModeKind { field: output }
-            | Self::Axes { field: output, .. }
-            | Self::Targets { field: output, .. }
             | Self::NoPipeline { field: output, .. } => pipeline.field(output),
             Self::OnDevice { output, .. } => Details::of(ErrorKind::Device).field(output),
             Self::MaskJpegs { field, .. } => Details::of(ErrorKind::Format).field(field),

@@ -9,11 +9,12 @@
 //!
 //! Without an image, features (numbers and arrays) are mixed by ops that need no size.
 
-use super::array_images::AxesError;
+use super::array_images::unclear_axes;
 use super::error::LoadCause;
 use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
 use super::work::{FieldPlan, OutputPlan};
+use crate::error::Error;
 use crate::plan::ArrayPlan;
 use crate::plan::batch_ops::mixers;
 use crate::source::{Escaped, FieldKind, Source};
@@ -64,7 +65,7 @@ fn array_pictures(
     kind: &FieldKind,
     work: &OutputPlan,
     plan: &ArrayPlan,
-) -> Result<Pictures, AxesError> {
+) -> Result<Pictures, Error> {
     let (FieldKind::NdArray { shape, .. } | FieldKind::TorchTensor { shape, .. }) = kind else {
         return Ok(None);
     };
@@ -74,7 +75,7 @@ fn array_pictures(
             // These may be pictures of one channel, or the vectors of several labels.
             2 if shape.len() == 2 => {
                 let shape = plan.shape().iter().map(|&n| u32::try_from(n).unwrap_or(u32::MAX));
-                return Err(AxesError::Unclear { shape: shape.collect(), example: "HW" });
+                return Err(unclear_axes(&shape.collect::<Vec<_>>(), "HW"));
             }
             _ => {}
         }

@@ -11,26 +11,17 @@
 
 use super::array_images::ArrayRequest;
 use super::collate::Collate;
-use super::error::LoadCause;
+use super::error::{LoadCause, of_field};
 use super::pipeline::Pipeline;
-use super::targets::{Target, TargetRequest, Targets, TargetsError};
+use super::targets::{Target, TargetRequest, Targets};
 use crate::decode::ImageReadMode;
-use crate::error::Error;
+use crate::error::{Error, fail};
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, ObjectField, ObjectFields, Source};
 use crate::warnings::warn;
 use fuseloop_ops::Ops;
 use fuseloop_ops::internals::SampleKey;
 use std::sync::Arc;
-
-const NO_VIEWS: &str = "a target follows the image of its field, and has no views or branches";
-const ONE_LIST: &str = "a target has one list for all components of the dataset";
-const NO_COMPONENTS: &str = "an image with targets has one list for all components of the dataset";
-const ONE_GROUP: &str =
-    "declare all targets of an image in one call; an image can't be a target itself";
-const AN_INDEX: &str = "a mask is read as an index, from 0 to 255: leave out its `read_mode`, or read it as an image \
-                        that is no target";
-const ONE_IMAGE: &str = "a field is a target of one image";
 
 /// The outputs that the user asked for, not yet checked against the dataset.
 #[derive(Clone, Default)]
@@ -221,9 +212,7 @@ impl OutputRequest {
         }
         for (field, request) in &self.arrays {
             let Some(index) = source.field_index(field) else { continue };
-            request
-                .check(&source.fields()[index].kind)
-                .map_err(|error| LoadCause::Axes { field: field.clone(), error })?;
+            request.check(&source.fields()[index].kind).map_err(|error| of_field(error, field))?;
         }
         for (index, (second, _)) in self.pipelines.iter().enumerate() {
             let field = source.field_index(second);
@@ -260,26 +249,41 @@ impl OutputRequest {
             |name: &str| source.field_index(name).ok_or_else(|| no_such_field(source, name));
         for (image, targets) in &self.targets {
             let image = field_of(image)?;
-            let refused = |field: usize, error| {
-                let field = source.field_name(field).to_owned();
-                LoadCause::Targets { field, error }
-            };
+            let refused = |field: usize, error| of_field(error, source.field_name(field));
             let fields = targets.names().map(field_of).collect::<Result<Vec<_>, _>>()?;
             let request = TargetRequest::new((source, known), image, targets, fields);
             let request = request.map_err(|(field, error)| refused(field, error))?;
             if outputs[image].targets.is_some() || outputs[image].target.is_some() {
-                return Err(refused(image, TargetsError::Own { reason: ONE_GROUP }));
+                return Err(refused(
+                    image,
+                    fail!(
+                        Pipeline,
+                        "declare all targets of an image in one call; an image can't be a target itself"
+                    ),
+                ));
             }
             if self.component_pipelines.iter().any(|(_, name, _)| outputs[image].is_called(name)) {
-                return Err(refused(image, TargetsError::Own { reason: NO_COMPONENTS }));
+                return Err(refused(
+                    image,
+                    fail!(
+                        Pipeline,
+                        "an image with targets has one list for all components of the dataset"
+                    ),
+                ));
             }
             for (field, target) in &request.fields {
                 let output = &mut outputs[*field];
                 if output.target.is_some() {
-                    return Err(refused(*field, TargetsError::Own { reason: ONE_IMAGE }));
+                    return Err(refused(
+                        *field,
+                        fail!(Pipeline, "a field is a target of one image"),
+                    ));
                 }
                 if self.component_pipelines.iter().any(|(_, name, _)| output.is_called(name)) {
-                    return Err(refused(*field, TargetsError::Own { reason: ONE_LIST }));
+                    return Err(refused(
+                        *field,
+                        fail!(Pipeline, "a target has one list for all components of the dataset"),
+                    ));
                 }
                 output.target = Some((image, target.clone()));
                 let is_read_otherwise = self
@@ -287,7 +291,14 @@ impl OutputRequest {
                     .iter()
                     .any(|(name, mode)| output.is_called(name) && *mode != ImageReadMode::Index);
                 if matches!(target, Target::Mask { .. }) && is_read_otherwise {
-                    return Err(refused(*field, TargetsError::Own { reason: AN_INDEX }));
+                    return Err(refused(
+                        *field,
+                        fail!(
+                            Pipeline,
+                            "a mask is read as an index, from 0 to 255: leave out its `read_mode`, or read it as an image \
+                        that is no target"
+                        ),
+                    ));
                 }
                 if let Target::Mask { .. } = target {
                     (output.is_mask, output.read_mode) = (true, ImageReadMode::Index);
@@ -456,8 +467,11 @@ fn add(
     let OutputSpec { is_mask, read_mode, ref array, .. } = outputs[parent];
     let array = array.clone();
     if outputs[parent].target.is_some() {
-        let error = TargetsError::Own { reason: NO_VIEWS };
-        return Err(LoadCause::Targets { field: of, error });
+        let error = fail!(
+            Pipeline,
+            "a target follows the image of its field, and has no views or branches"
+        );
+        return Err(of_field(error, &of));
     }
     let (title_name, title_of) = (Escaped(&name), Escaped(&of));
     let (title, steps) = match after {

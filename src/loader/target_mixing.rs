@@ -1,9 +1,10 @@
 //! Plans how the targets of images are mixed when a batch is finished.
 
-use super::error::LoadCause;
+use super::error::{LoadCause, of_field};
 use super::mixing::{MixedImage, ObjectRows, TargetMixer};
-use super::targets::{Target, TargetRequest, TargetsError};
+use super::targets::{Target, TargetRequest};
 use super::work::{FieldPlan, OutputPlan, tensors};
+use crate::error::fail;
 use crate::plan::batch_ops::{self, BatchStep};
 
 const LEFT_OUT: &str = "an op of its image works on the objects of a finished batch, for which it needs their boxes, \
@@ -93,5 +94,5 @@ fn needs(step: BatchStep<'_>, target: &Target) -> bool {
 }
 
 fn refused(output: &str, reason: &'static str) -> LoadCause {
-    LoadCause::Targets { field: output.to_owned(), error: TargetsError::Own { reason } }
+    of_field(fail!(Pipeline, "{reason}"), output)
 }

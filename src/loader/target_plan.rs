@@ -2,10 +2,11 @@
 
 use super::collate::Collate;
 use super::compile_context::{CompileContext, compile_image, image_input, within_limits};
-use super::error::LoadCause;
+use super::error::{LoadCause, of_field, of_output};
 use super::outputs::{OutputSpec, known_fields, named};
-use super::targets::{PlannedTarget, Target, TargetsError};
+use super::targets::{PlannedTarget, Target};
 use super::work::{FieldPlan, OutputPlan};
+use crate::error::{Error, fail};
 use crate::jit::KernelCache;
 use crate::plan::{ImagePlan, PlanError, batch_ops};
 use crate::source::{Escaped, FieldKind, ObjectField, Source};
@@ -74,8 +75,8 @@ impl<'a> FollowedImage<'a> {
         }
         let is_image = |other: &OutputSpec| other.field == *of && other.targets.is_some();
         let reason = if outputs.iter().any(is_image) { COLLATED } else { LEFT_OUT };
-        let error = TargetsError::Own { reason };
-        Err(LoadCause::Targets { field: output.name.clone(), error })
+        let error = fail!(Pipeline, "{reason}");
+        Err(of_field(error, &output.name))
     }
 }
 
@@ -116,8 +117,11 @@ pub(super) fn check_followed(
         };
         if let Some(field) = field.filter(|_| is_moved) {
             let (content, image) = (field.to_string(), image.name.clone());
-            let error = TargetsError::NotDeclared { content, image };
-            return Err(LoadCause::Targets { field: output.name.clone(), error });
+            let error = fail!(
+                Pipeline,
+                "it holds {content}, and does not follow the ops of {image}: declare it in `targets`, or leave it out of the batches; a view of it has the stored values"
+            );
+            return Err(of_field(error, &output.name));
         }
     }
     Ok(())
@@ -237,6 +241,13 @@ pub(super) fn mark_annotated(
 }
 
 /// Plans and compiles the output of a target, whose own ops are `ops`. `image` is the image that it follows.
+fn no_longest() -> Error {
+    fail!(
+        Pipeline,
+        "the source does not report how many objects a sample has at most: use `collate` with `to(max)`"
+    )
+}
+
 pub(super) fn plan_target(
     source: &dyn Source,
     output: &OutputSpec,
@@ -245,7 +256,7 @@ pub(super) fn plan_target(
     setup: &CompileContext,
     cache: &mut KernelCache,
 ) -> Result<(FieldPlan, PlannedTarget), LoadCause> {
-    let refused = |error| LoadCause::Targets { field: output.name.clone(), error };
+    let refused = |error| of_field(error, &output.name);
     let own = |error| LoadCause::Plan { output: output.name.clone(), error };
     let FollowedImage { output: image, plan } = image;
     let mut compiled = |mask: ImagePlan| {
@@ -255,8 +266,10 @@ pub(super) fn plan_target(
     let (mut target, mut object_masks) = (target.clone(), None);
     match &mut target {
         Target::Mask { .. } if output.collate.is_some() => {
-            let reason = "a mask has the size of its image: leave out its `collate`";
-            return Err(refused(TargetsError::Own { reason }));
+            return Err(refused(fail!(
+                Pipeline,
+                "a mask has the size of its image: leave out its `collate`"
+            )));
         }
         Target::Mask { fill } => {
             let mask = plan.for_mask(DType::U8, *fill, &ops).map_err(own)?;
@@ -271,13 +284,13 @@ pub(super) fn plan_target(
         Target::Boxes(boxes) => *boxes = boxes.after(plan).map_err(refused)?,
         Target::KeyPoints(_) | Target::Column(_) => {}
     }
-    let of_collate = |error| LoadCause::Collate { output: output.name.clone(), error };
+    let of_collate = |error| LoadCause::Other(of_output(error, &output.name));
     let most = image.targets.as_ref().and_then(|targets| targets.most_objects(source));
     let most = most.map(|most| most.saturating_mul(batch_ops::growth(plan.ops())));
     let name = &source.fields()[output.field].name;
     if image.collate.is_some() && matches!(target, Target::InstanceMasks) {
         let collate = output.collate.clone().unwrap_or_else(Collate::list);
-        let most = collate.max_length().or(most).ok_or_else(|| refused(TargetsError::NoLongest))?;
+        let most = collate.max_length().or(most).ok_or_else(|| refused(no_longest()))?;
         let Size { height, width } = plan.output_size();
         let largest = [most, height as usize, width as usize];
         let collated = collate.object_masks(largest).map_err(of_collate)?;
@@ -287,13 +300,15 @@ pub(super) fn plan_target(
     let (dtype, inner) = target.row(plan.output_size());
     let collate = output.collate.clone().unwrap_or_else(Collate::ragged);
     if collate.has_elements() {
-        let reason = "the type of a target follows from its declaration: leave the element type out of its `collate`";
-        return Err(refused(TargetsError::Own { reason }));
+        return Err(refused(fail!(
+            Pipeline,
+            "the type of a target follows from its declaration: leave the element type out of its `collate`"
+        )));
     }
     let collate = collate.of(dtype, &inner);
     let mut collated =
         collate.plan(&FieldKind::Bytes, output.read_mode, &ops).map_err(of_collate)?;
-    let most = collate.max_length().or(most).ok_or_else(|| refused(TargetsError::NoLongest))?;
+    let most = collate.max_length().or(most).ok_or_else(|| refused(no_longest()))?;
     collated.shape.insert(0, most);
     let work = within_limits(FieldPlan::Collated(collated), name, setup)?;
     Ok((work, PlannedTarget { target, object_masks }))

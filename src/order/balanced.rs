@@ -15,10 +15,10 @@
 //! Only the classes in the subset count. Without replacement, each epoch has other samples of a large
 //! class.
 
-use super::OrderError;
 use super::groups::Groups;
 use super::memory::reserved;
 use super::random::{generator, shuffle};
+use crate::error::Error;
 use crate::sample::Epoch;
 use fuseloop_ops::author::Rng;
 
@@ -33,7 +33,7 @@ pub(super) struct Balanced {
 
 impl Balanced {
     /// Groups the rows by their classes.
-    pub(super) fn new(classes: &[i64], replacement: bool) -> Result<Self, OrderError> {
+    pub(super) fn new(classes: &[i64], replacement: bool) -> Result<Self, Error> {
         Ok(Self { classes: Groups::by(classes)?, replacement })
     }
 
@@ -42,7 +42,7 @@ impl Balanced {
         if self.replacement { self.classes.rows() } else { self.smallest() * self.classes.len() }
     }
 
-    pub(super) fn rows(&self, seed: u64, epoch: Epoch) -> Result<Vec<u32>, OrderError> {
+    pub(super) fn rows(&self, seed: u64, epoch: Epoch) -> Result<Vec<u32>, Error> {
         let mut rng = generator(seed, epoch, NAME);
         if self.replacement {
             self.with_replacement(&mut rng)
@@ -68,7 +68,7 @@ impl Balanced {
             .unwrap_or(0)
     }
 
-    fn with_replacement(&self, rng: &mut Rng) -> Result<Vec<u32>, OrderError> {
+    fn with_replacement(&self, rng: &mut Rng) -> Result<Vec<u32>, Error> {
         let mut rows = reserved(u64::from(self.len()))?;
         rows.extend((0..self.len()).map(|_| {
             let indices = self.classes.indices(rng.below(self.classes.len()));
@@ -77,7 +77,7 @@ impl Balanced {
         Ok(rows)
     }
 
-    fn without_replacement(&self, rng: &mut Rng) -> Result<Vec<u32>, OrderError> {
+    fn without_replacement(&self, rng: &mut Rng) -> Result<Vec<u32>, Error> {
         let smallest = self.smallest() as usize;
         let mut rows = reserved(u64::from(self.len()))?;
         let mut class: Vec<u32> = vec![];

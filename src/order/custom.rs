@@ -1,8 +1,8 @@
 //! An order defined by the user.
 
+use super::Subset;
 use super::memory::reserved;
-use super::{OrderError, Subset};
-use crate::error::BoxError;
+use crate::error::{BoxError, Error, fail};
 use crate::sample::{Epoch, SampleId};
 use std::fmt;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub(super) struct Custom {
 }
 
 impl Custom {
-    pub(super) fn new(sampler: &Arc<dyn Sampler>, subset: &Subset) -> Result<Self, OrderError> {
+    pub(super) fn new(sampler: &Arc<dyn Sampler>, subset: &Subset) -> Result<Self, Error> {
         let by_id = match subset {
             Subset::All(_) => None,
             Subset::Listed(_) => Some(subset.rows_by_id()?),
@@ -96,23 +96,28 @@ impl Custom {
         self.samples
     }
 
-    pub(super) fn rows(
-        &self,
-        subset: &Subset,
-        seed: u64,
-        epoch: Epoch,
-    ) -> Result<Vec<u32>, OrderError> {
-        let order = || self.sampler.name().to_owned();
+    pub(super) fn rows(&self, subset: &Subset, seed: u64, epoch: Epoch) -> Result<Vec<u32>, Error> {
+        let order = self.sampler.name();
         let ids = self.sampler.order(seed, epoch, subset);
-        let ids = ids.map_err(|source| OrderError::Custom { order: order(), source })?;
+        let ids =
+            ids.map_err(|source| Error::from(source).context(format_args!("order {order}")))?;
         let (found, said) = (ids.len() as u64, self.samples);
         if found != said {
-            return Err(OrderError::CustomCount { order: order(), found, said });
+            return Err(fail!(
+                Custom,
+                "order {order}: it returned {found} samples, expected {said} as announced"
+            ));
         }
         let mut rows = reserved(found)?;
         for sample in ids {
             let row = self.row(subset, sample);
-            rows.push(row.ok_or_else(|| OrderError::Stray { order: order(), sample })?);
+            rows.push(row.ok_or_else(|| {
+                fail!(
+                    Custom,
+                    "order {order}: it returned sample {sample}, which is not in the subset"
+                )
+                .of_sample(sample)
+            })?);
         }
         Ok(rows)
     }

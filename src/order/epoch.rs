@@ -10,7 +10,8 @@
 //! times, unless all come equally often in a row.
 
 use super::memory::reserved;
-use super::{OrderError, Ranks, Subset};
+use super::{Ranks, Subset};
+use crate::error::Error;
 use crate::sample::SampleRef;
 use std::ops::Range;
 use std::sync::Arc;
@@ -109,7 +110,7 @@ pub(super) fn copies(
     rows: Option<&[u32]>,
     duplicates: Option<&[u32]>,
     subset: &Subset,
-) -> Result<Option<Vec<u32>>, OrderError> {
+) -> Result<Option<Vec<u32>>, Error> {
     let turns = rows.map_or(subset.len(), |rows| rows.len() as u64);
     let mut seen = reserved(subset.len())?;
     seen.resize(subset.len() as usize, 0u32);

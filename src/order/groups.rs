@@ -7,8 +7,8 @@
 //!
 //! Files are mostly written page by page, so their rows usually are in this order already.
 
-use super::OrderError;
 use super::memory::reserved;
+use crate::error::Error;
 use std::ops::Range;
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Groups {
 
 impl Groups {
     /// Groups rows by key, in the order of the keys. At most 2^32 - 1 rows.
-    pub(super) fn by<K: Ord + Copy>(keys: &[K]) -> Result<Self, OrderError> {
+    pub(super) fn by<K: Ord + Copy>(keys: &[K]) -> Result<Self, Error> {
         let key = |row: u32| keys[row as usize];
         let mut members = None;
         if !keys.is_sorted() {

@@ -12,8 +12,8 @@
 //! script itself. A script that Slurm runs directly, with more than one task and without `srun`, must
 //! therefore not call [`Ranks::from_env`].
 
-use super::{OrderError, Ranks, Uneven};
-use crate::error::Error;
+use super::{Ranks, Uneven};
+use crate::error::{Error, fail};
 
 /// The variables of a launcher: rank and number of ranks.
 type Pair = (&'static str, &'static str);
@@ -36,9 +36,9 @@ impl Ranks {
     /// not below the number of ranks. The error names the variable.
     pub fn from_env() -> Result<Option<Self>, Error> {
         // A value that is not Unicode is not a number either: the lossy text is only shown in the error.
-        Ok(Self::from_variables(|name| {
+        Self::from_variables(|name| {
             std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
-        })?)
+        })
     }
 
     /// Does the same as [`from_env`](Self::from_env), with variables looked up by `lookup`.
@@ -48,7 +48,7 @@ impl Ranks {
     /// See [`from_env`](Self::from_env).
     pub(crate) fn from_variables(
         lookup: impl Fn(&str) -> Option<String>,
-    ) -> Result<Option<Self>, OrderError> {
+    ) -> Result<Option<Self>, Error> {
         for pair in LAUNCHERS {
             if let Some(ranks) = of_launcher(pair, &lookup)? {
                 return Ok(Some(ranks));
@@ -61,24 +61,36 @@ impl Ranks {
 fn of_launcher(
     (rank_variable, world_variable): Pair,
     lookup: &impl Fn(&str) -> Option<String>,
-) -> Result<Option<Ranks>, OrderError> {
+) -> Result<Option<Ranks>, Error> {
     let (rank, world) = match (lookup(rank_variable), lookup(world_variable)) {
         (None, None) => return Ok(None),
         (Some(rank), Some(world)) => (number(rank_variable, rank)?, number(world_variable, world)?),
         (Some(_), None) => {
-            return Err(OrderError::HalfSet { found: rank_variable, missing: world_variable });
+            return Err(fail!(
+                Parameter,
+                "{rank_variable} is set and {world_variable} is not: set both, or neither"
+            ));
         }
         (None, Some(_)) => {
-            return Err(OrderError::HalfSet { found: world_variable, missing: rank_variable });
+            return Err(fail!(
+                Parameter,
+                "{world_variable} is set and {rank_variable} is not: set both, or neither"
+            ));
         }
     };
-    let contradiction = OrderError::Contradiction { rank_variable, rank, world_variable, world };
-    Ranks::new(rank, world, Uneven::Pad).map(Some).map_err(|_| contradiction)
+    Ranks::new(rank, world, Uneven::Pad).map(Some).map_err(|_| {
+        fail!(
+            Parameter,
+            "{rank_variable} is {rank} and {world_variable} is {world}: the rank must be below"
+        )
+    })
 }
 
-fn number(variable: &'static str, value: String) -> Result<u32, OrderError> {
+fn number(variable: &'static str, value: String) -> Result<u32, Error> {
     let parsed = value.trim().parse();
-    parsed.map_err(|_| OrderError::NotANumber { variable, value })
+    parsed.map_err(|_| {
+        fail!(Parameter, "{variable} is {value:?}: expected a whole number below 2^32")
+    })
 }
 
 #[cfg(test)]

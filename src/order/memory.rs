@@ -1,20 +1,20 @@
 //! Memory for orders, reserved fallibly: a dataset that is too large is an error, not an abort.
 
-use super::OrderError;
+use crate::error::{Error, fail};
 
 /// Returns an empty list with room for one element per sample.
-pub(super) fn reserved<T>(samples: u64) -> Result<Vec<T>, OrderError> {
-    let refused = OrderError::Memory { samples };
-    let Ok(count) = usize::try_from(samples) else { return Err(refused) };
+pub(super) fn reserved<T>(samples: u64) -> Result<Vec<T>, Error> {
+    let refused = || fail!(Memory, "no memory for an order of {samples} samples");
+    let Ok(count) = usize::try_from(samples) else { return Err(refused()) };
     let mut list = Vec::new();
     match list.try_reserve_exact(count) {
         Ok(()) => Ok(list),
-        Err(_) => Err(refused),
+        Err(_) => Err(refused()),
     }
 }
 
 /// Returns the list `0..count`.
-pub(super) fn counted(count: u32) -> Result<Vec<u32>, OrderError> {
+pub(super) fn counted(count: u32) -> Result<Vec<u32>, Error> {
     let mut rows = reserved(u64::from(count))?;
     rows.extend(0..count);
     Ok(rows)

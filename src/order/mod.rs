@@ -22,7 +22,6 @@
 mod balanced;
 mod custom;
 pub(crate) mod epoch;
-mod error;
 mod fingerprint;
 mod groups;
 mod launcher;
@@ -39,7 +38,6 @@ mod weighted;
 
 pub use custom::Sampler;
 pub(crate) use epoch::EpochOrder;
-pub(crate) use error::OrderError;
 pub(crate) use prepare::{DatasetInfo, PreparedOrder};
 pub use ranks::{Ranks, Uneven};
 pub use subset::Subset;

@@ -24,8 +24,8 @@
 //! `PCG64` and `Generator.permutation`. numpy guarantees the stream of `PCG64` forever, and that of
 //! `permutation` from version to version; the tests hold vectors of numpy 2.1.
 
-use super::OrderError;
 use super::memory::counted;
+use crate::error::Error;
 use crate::sample::Epoch;
 
 /// The multiplier of PCG's 128-bit generator.
@@ -40,7 +40,7 @@ pub(super) fn seed(seed: u64, epoch: Epoch) -> u128 {
 }
 
 /// Computes `numpy.random.default_rng(seed).permutation(count)`.
-pub(super) fn permutation(seed: u128, count: u32) -> Result<Vec<u32>, OrderError> {
+pub(super) fn permutation(seed: u128, count: u32) -> Result<Vec<u32>, Error> {
     let mut rows = counted(count)?;
     Pcg64::new(seed).shuffle(&mut rows, count);
     Ok(rows)

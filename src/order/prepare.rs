@@ -7,8 +7,8 @@ use super::fingerprint::fingerprint;
 use super::memory::reserved;
 use super::quasi::Quasi;
 use super::weighted::Weighted;
-use super::{Order, OrderError, Ranks, Subset, numpy, repeated, torch};
-use crate::error::BoxError;
+use super::{Order, Ranks, Subset, numpy, repeated, torch};
+use crate::error::{BoxError, Error, fail};
 use crate::sample::{Epoch, SampleId};
 use fuseloop_ops::internals::DefaultFloats;
 
@@ -115,11 +115,7 @@ impl Order {
     ///
     /// If the subset or the order's parameters do not fit the dataset, or there is not enough memory.
     #[doc(hidden)]
-    pub fn prepare(
-        &self,
-        facts: &dyn DatasetInfo,
-        subset: Subset,
-    ) -> Result<PreparedOrder, OrderError> {
+    pub fn prepare(&self, facts: &dyn DatasetInfo, subset: Subset) -> Result<PreparedOrder, Error> {
         let subset = subset.checked(facts.samples())?;
         let is_counted = matches!((self, &subset), (Self::Sequential, Subset::All(_)));
         if !is_counted {
@@ -135,13 +131,15 @@ impl Order {
     }
 
     /// Returns `samples` as a number of rows, if that many can be held in memory.
-    fn countable(&self, samples: u64) -> Result<u32, OrderError> {
+    fn countable(&self, samples: u64) -> Result<u32, Error> {
         let most = u64::from(u32::MAX);
-        let order = || self.name().to_owned();
-        u32::try_from(samples).map_err(|_| OrderError::TooMany { order: order(), samples, most })
+        let order = self.name();
+        u32::try_from(samples).map_err(|_| {
+            fail!(Memory, "order {order}: {samples} samples; the limit is {most}: use `sequential`")
+        })
     }
 
-    fn kind(&self, facts: &dyn DatasetInfo, subset: &Subset) -> Result<OrderKind, OrderError> {
+    fn kind(&self, facts: &dyn DatasetInfo, subset: &Subset) -> Result<OrderKind, Error> {
         Ok(match self {
             Self::Sequential => OrderKind::Sequential,
             Self::Random => OrderKind::Random,
@@ -152,7 +150,10 @@ impl Order {
             Self::Weighted { weights, samples, replacement } => {
                 let (found, samples_of) = (weights.len() as u64, facts.samples());
                 if found != samples_of {
-                    return Err(OrderError::WeightCount { weights: found, samples: samples_of });
+                    return Err(fail!(
+                        Parameter,
+                        "order weighted: {found} weights for a dataset of {samples_of} samples"
+                    ));
                 }
                 let samples = self.countable(*samples)?;
                 OrderKind::Weighted(Weighted::new(weights, subset, samples, *replacement)?)
@@ -161,7 +162,11 @@ impl Order {
                 OrderKind::Balanced(Balanced::new(&classes(facts, field, subset)?, *replacement)?)
             }
             Self::RepeatedAugment { repeats: 0 } => {
-                return Err(OrderError::Zero { order: repeated::NAME, param: "repeats" });
+                return Err(fail!(
+                    Parameter,
+                    "order {order}: repeats is 0, it must be at least 1",
+                    order = repeated::NAME
+                ));
             }
             Self::RepeatedAugment { repeats } => OrderKind::Repeated(*repeats),
             Self::Custom(sampler) => OrderKind::Custom(Custom::new(sampler, subset)?),
@@ -170,11 +175,15 @@ impl Order {
 }
 
 /// Returns the class of each row.
-fn classes(facts: &dyn DatasetInfo, field: &str, subset: &Subset) -> Result<Vec<i64>, OrderError> {
+fn classes(facts: &dyn DatasetInfo, field: &str, subset: &Subset) -> Result<Vec<i64>, Error> {
     let mut classes = reserved(subset.len())?;
     for sample in subset.iter() {
         let class = facts.class(field, sample);
-        classes.push(class.map_err(|source| OrderError::Class { sample, source })?);
+        classes.push(class.map_err(|source| {
+            Error::from(source)
+                .context(format_args!("order class_balanced: sample {sample} has no class"))
+                .of_sample(sample)
+        })?);
     }
     Ok(classes)
 }
@@ -191,7 +200,7 @@ impl PreparedOrder {
         seed: u64,
         epoch: Epoch,
         ranks: Option<&Ranks>,
-    ) -> Result<EpochOrder, OrderError> {
+    ) -> Result<EpochOrder, Error> {
         let rows = || self.kind.rows(&self.subset, seed, epoch, ranks.is_some());
         let rows = DefaultFloats::during(rows)?;
         let may_repeat = self.kind.may_repeat() || self.duplicates.is_some();
@@ -273,7 +282,7 @@ impl OrderKind {
         seed: u64,
         epoch: Epoch,
         is_distributed: bool,
-    ) -> Result<Option<Vec<u32>>, OrderError> {
+    ) -> Result<Option<Vec<u32>>, Error> {
         // Every order but the sequential one was checked to be countable when it was prepared.
         let count = subset.len() as u32;
         let rows = match self {

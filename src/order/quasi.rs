@@ -17,10 +17,10 @@
 //! first, then a sample, so pages with few samples are exhausted early. FFCV's order also depends on the
 //! number of earlier calls. This order is a function of seed and epoch, so ranks can share it.
 
-use super::OrderError;
 use super::groups::Groups;
 use super::memory::reserved;
 use super::random::{generator, shuffle};
+use crate::error::{Error, fail};
 use crate::sample::Epoch;
 
 pub(super) const NAME: &str = "quasi_random";
@@ -38,9 +38,9 @@ impl Quasi {
         pages: impl Iterator<Item = Option<u64>>,
         rows: u64,
         open_pages: u32,
-    ) -> Result<Self, OrderError> {
+    ) -> Result<Self, Error> {
         if open_pages == 0 {
-            return Err(OrderError::Zero { order: NAME, param: "open_pages" });
+            return Err(fail!(Parameter, "order {NAME}: open_pages is 0, it must be at least 1"));
         }
         let mut keys = reserved(rows)?;
         let mut last = 0;
@@ -51,7 +51,7 @@ impl Quasi {
         Ok(Self { pages: Groups::by(&keys)?, open_pages })
     }
 
-    pub(super) fn rows(&self, seed: u64, epoch: Epoch) -> Result<Vec<u32>, OrderError> {
+    pub(super) fn rows(&self, seed: u64, epoch: Epoch) -> Result<Vec<u32>, Error> {
         let mut rng = generator(seed, epoch, NAME);
         let mut pages: Vec<u32> = (0..self.pages.len()).collect();
         shuffle(&mut rng, &mut pages);

@@ -11,8 +11,7 @@
 //! every W, so step s of G samples, where each rank takes G / W, has the same samples for every W that
 //! divides G: a run may be resumed with more or fewer ranks.
 
-use super::OrderError;
-use crate::error::Error;
+use crate::error::{Error, fail};
 
 /// One process of several, and what happens to samples that can't be divided evenly.
 ///
@@ -62,7 +61,10 @@ impl Ranks {
         if rank < world_size {
             Ok(Self { rank, world_size, uneven })
         } else {
-            Err(OrderError::Rank { rank, world: world_size }.into())
+            Err(fail!(
+                Parameter,
+                "rank {rank} of {world_size} ranks: expected a rank below the number of ranks"
+            ))
         }
     }
 

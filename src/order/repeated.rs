@@ -20,7 +20,8 @@
 //! timm; below 256 samples, where a rank has too few, timm continues in the order, and `Pad` starts
 //! again from the beginning. timm's fractional repeats are not supported.
 
-use super::{OrderError, torch};
+use super::torch;
+use crate::error::Error;
 use crate::sample::Epoch;
 
 pub(super) const NAME: &str = "repeated_augment";
@@ -34,12 +35,7 @@ pub(super) fn len(samples: u64) -> u64 {
 }
 
 /// Returns the samples of an epoch, each once; [`Global`](super::epoch::Global) repeats them.
-pub(super) fn rows(
-    seed: u64,
-    epoch: Epoch,
-    samples: u32,
-    repeats: u32,
-) -> Result<Vec<u32>, OrderError> {
+pub(super) fn rows(seed: u64, epoch: Epoch, samples: u32, repeats: u32) -> Result<Vec<u32>, Error> {
     let mut rows = torch::permutation(torch::seed(seed, epoch), samples)?;
     rows.truncate(len(u64::from(samples)).div_ceil(u64::from(repeats)) as usize);
     rows.shrink_to_fit();

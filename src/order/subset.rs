@@ -3,8 +3,8 @@
 //! Orders work on *rows*: indices in the subset, `0..len`. A row is 4 bytes where a sample id may need
 //! 8, and a subset of all samples holds no memory.
 
-use super::OrderError;
 use super::memory::reserved;
+use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use std::sync::Arc;
 
@@ -55,13 +55,17 @@ impl Subset {
     }
 
     /// Checks that all samples are below `samples`, and returns the subset in its smaller form.
-    pub(super) fn checked(self, samples: u64) -> Result<Self, OrderError> {
+    pub(super) fn checked(self, samples: u64) -> Result<Self, Error> {
         let beyond = match &self {
             Self::All(count) => (*count > samples).then_some(samples),
             Self::Listed(ids) => ids.iter().copied().find(|&id| id >= samples),
         };
         if let Some(id) = beyond {
-            return Err(OrderError::Outside { sample: SampleId(id), samples });
+            return Err(fail!(
+                Parameter,
+                "the subset has sample {id}, but the dataset has {samples} samples"
+            )
+            .of_sample(SampleId(id)));
         }
         Ok(match self {
             Self::Listed(ids) if ids.iter().copied().eq(0..ids.len() as u64) => {
@@ -72,7 +76,7 @@ impl Subset {
     }
 
     /// Returns for each row the first row of the same sample; `None` if no sample is listed twice.
-    pub(super) fn duplicates(&self) -> Result<Option<Vec<u32>>, OrderError> {
+    pub(super) fn duplicates(&self) -> Result<Option<Vec<u32>>, Error> {
         let Self::Listed(ids) = self else { return Ok(None) };
         if ids.is_sorted_by(|a, b| a < b) {
             return Ok(None);
@@ -91,7 +95,7 @@ impl Subset {
     }
 
     /// Returns the rows sorted by sample id; rows of the same sample stay in order.
-    pub(super) fn rows_by_id(&self) -> Result<Vec<u32>, OrderError> {
+    pub(super) fn rows_by_id(&self) -> Result<Vec<u32>, Error> {
         let mut rows = reserved(self.len())?;
         rows.extend(0..self.len() as u32);
         if let Self::Listed(ids) = self {

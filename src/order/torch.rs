@@ -13,8 +13,8 @@
 //! Sources: ATen's `randperm` for CPUs and `CPUGeneratorImpl`; the test vectors are of torch 2.15. As in
 //! numpy's shuffle, the draws of a block are computed ahead of its swaps.
 
-use super::OrderError;
 use super::memory::counted;
+use crate::error::Error;
 use crate::sample::Epoch;
 
 /// The number of words of the generator's state, which is also the number generated per block.
@@ -31,7 +31,7 @@ pub(super) fn seed(seed: u64, epoch: Epoch) -> u64 {
 }
 
 /// Computes `torch.randperm(count, generator=torch.Generator().manual_seed(seed))`.
-pub(super) fn permutation(seed: u64, count: u32) -> Result<Vec<u32>, OrderError> {
+pub(super) fn permutation(seed: u64, count: u32) -> Result<Vec<u32>, Error> {
     let mut rows = counted(count)?;
     let mut words = Mt19937::new(seed as u32);
     if count < MANY {

@@ -17,10 +17,10 @@
 //! steps of 2^-32. Without, by Efraimidis and Spirakis (2006): the smallest of `exponential / w[i]`, in
 //! order.
 
-use super::OrderError;
 use super::memory::reserved;
 use super::random::{exponential, generator};
 use super::subset::Subset;
+use crate::error::{Error, fail};
 use crate::sample::{Epoch, SampleId};
 use fuseloop_ops::author::Rng;
 use std::sync::Arc;
@@ -56,16 +56,19 @@ impl Weighted {
         subset: &Subset,
         samples: u32,
         replacement: bool,
-    ) -> Result<Self, OrderError> {
+    ) -> Result<Self, Error> {
         if samples == 0 {
-            return Err(OrderError::Zero { order: NAME, param: "samples" });
+            return Err(fail!(Parameter, "order {NAME}: samples is 0, it must be at least 1"));
         }
         check(weights)?;
         let of_rows = || subset.iter().map(|sample| weights[sample.0 as usize]);
         let weighed = of_rows().filter(|&weight| weight > 0.0).count() as u64;
         let drawn = if replacement { 1 } else { u64::from(samples) };
         if weighed < drawn {
-            return Err(OrderError::TooFewWeights { drawn, weighed });
+            return Err(fail!(
+                Parameter,
+                "order weighted: {drawn} samples to draw, but {weighed} have a weight above 0"
+            ));
         }
         let largest = of_rows().fold(0.0, f64::max);
         let from = if replacement {
@@ -79,12 +82,7 @@ impl Weighted {
         Ok(Self { samples, from })
     }
 
-    pub(super) fn rows(
-        &self,
-        subset: &Subset,
-        seed: u64,
-        epoch: Epoch,
-    ) -> Result<Vec<u32>, OrderError> {
+    pub(super) fn rows(&self, subset: &Subset, seed: u64, epoch: Epoch) -> Result<Vec<u32>, Error> {
         let mut rng = generator(seed, epoch, NAME);
         match &self.from {
             WeightedDraw::Table(table) => with_replacement(table, self.samples, &mut rng),
@@ -121,17 +119,23 @@ impl Weighted {
     }
 }
 
-fn check(weights: &[f64]) -> Result<(), OrderError> {
+fn check(weights: &[f64]) -> Result<(), Error> {
     let is_wrong = |weight: f64| !weight.is_finite() || weight < 0.0;
     match (0..).zip(weights).find(|(_, weight)| is_wrong(**weight)) {
-        Some((sample, &weight)) => Err(OrderError::Weight { sample: SampleId(sample), weight }),
         None => Ok(()),
+        Some((sample, &weight)) => {
+            Err(fail!(
+                Parameter,
+                "order weighted: sample {sample} has the weight {weight}, it must be finite and at least 0"
+            )
+            .of_sample(SampleId(sample)))
+        }
     }
 }
 
 /// Builds Vose's table: the column of a row with less than the mean is filled up by a row with more,
 /// which keeps the rest. `shares` are in `0.0..=1.0`, and one of them is 1.
-fn alias_table(mut shares: Vec<f64>) -> Result<Vec<AliasColumn>, OrderError> {
+fn alias_table(mut shares: Vec<f64>) -> Result<Vec<AliasColumn>, Error> {
     let rows = shares.len() as u64;
     let scale = rows as f64 / shares.iter().sum::<f64>();
     shares.iter_mut().for_each(|share| *share *= scale);
@@ -168,11 +172,7 @@ fn alias_table(mut shares: Vec<f64>) -> Result<Vec<AliasColumn>, OrderError> {
     Ok(table)
 }
 
-fn with_replacement(
-    table: &[AliasColumn],
-    samples: u32,
-    rng: &mut Rng,
-) -> Result<Vec<u32>, OrderError> {
+fn with_replacement(table: &[AliasColumn], samples: u32, rng: &mut Rng) -> Result<Vec<u32>, Error> {
     let mut rows = reserved(u64::from(samples))?;
     rows.extend((0..samples).map(|_| {
         let row = rng.below(table.len() as u32);
@@ -182,11 +182,7 @@ fn with_replacement(
     Ok(rows)
 }
 
-fn without_replacement(
-    shares: &[f64],
-    samples: u32,
-    rng: &mut Rng,
-) -> Result<Vec<u32>, OrderError> {
+fn without_replacement(shares: &[f64], samples: u32, rng: &mut Rng) -> Result<Vec<u32>, Error> {
     let mut arrivals: Vec<(f64, u32)> = reserved(shares.len() as u64)?;
     for (row, &share) in (0..).zip(shares).filter(|(_, share)| **share > 0.0) {
         arrivals.push((exponential(rng) / share, row));

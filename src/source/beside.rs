@@ -8,11 +8,10 @@
 //!
 //! A file that does not begin like one of ours belongs to another program and is ignored.
 
-use super::{Escaped, Location, file_pool, remote};
-use crate::error::{Cause, Details, ErrorKind};
+use super::{Location, file_pool, remote};
+use crate::error::{Error, ErrorKind};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::fmt;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -37,48 +36,6 @@ pub(super) struct BesideFile {
     pub(super) content: &'static str,
 }
 
-/// Why a file beside a dataset could not be read.
-#[derive(Debug)]
-pub struct BesideFileError {
-    path: PathBuf,
-    /// The system's error; `InvalidData` is a damaged file.
-    error: io::Error,
-    content: &'static str,
-    /// True if the error is that of a request, whose message names the address.
-    is_request: bool,
-}
-
-impl fmt::Display for BesideFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, error, content, is_request } = self;
-        let path = path.to_string_lossy();
-        match is_request {
-            true => write!(f, "{error} (it may have {content} of the dataset)"),
-            false => write!(
-                f,
-                "{}: {error}; repair it, or delete it to use no {content}",
-                Escaped(&path)
-            ),
-        }
-    }
-}
-
-impl std::error::Error for BesideFileError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
-    }
-}
-
-impl Cause for BesideFileError {
-    fn details(&self) -> Details<'_> {
-        let details = match self.error.kind() {
-            io::ErrorKind::InvalidData => Details::of(ErrorKind::Format),
-            kind => Details::of_io(kind),
-        };
-        details.path(&self.path)
-    }
-}
-
 impl BesideFile {
     /// Reads and parses a file; `None` if there is none of ours at this path.
     ///
@@ -89,7 +46,7 @@ impl BesideFile {
         &self,
         path: &Path,
         parse: impl Fn(&[u8]) -> Result<T, String>,
-    ) -> Result<Option<T>, BesideFileError> {
+    ) -> Result<Option<T>, Error> {
         let invalid = |reason| io::Error::new(io::ErrorKind::InvalidData, reason);
         let parsed = self.text(path).and_then(|text| match text {
             None => Ok(None),
@@ -107,7 +64,7 @@ impl BesideFile {
         &self,
         dataset: &Location,
         parse: impl Fn(&[u8]) -> Result<T, String>,
-    ) -> Result<Option<T>, BesideFileError> {
+    ) -> Result<Option<T>, Error> {
         let url = match dataset {
             Location::Path(path) => return self.read(&self.path(path), parse),
             Location::Url(_) if dataset.has_query() => return Ok(None),
@@ -117,7 +74,11 @@ impl BesideFile {
         let found = remote::small(&url, self.begin.len() as u64 + self.most_bytes);
         let found = found.map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => self.failed(&path, error),
-            _ => BesideFileError { is_request: true, ..self.failed(&path, error) },
+            _ => {
+                // The message of a request names the address.
+                let text = format!("{error} (it may have {} of the dataset)", self.content);
+                Error::from(error).reworded(text).named_path(&path)
+            }
         })?;
         let ours = found.filter(|text| text.starts_with(self.begin.as_bytes()));
         let invalid = |reason| io::Error::new(io::ErrorKind::InvalidData, reason);
@@ -126,9 +87,13 @@ impl BesideFile {
         parsed.transpose()
     }
 
-    fn failed(&self, path: &Path, error: io::Error) -> BesideFileError {
-        let content = self.content;
-        BesideFileError { path: path.to_owned(), error, content, is_request: false }
+    fn failed(&self, path: &Path, error: io::Error) -> Error {
+        let text = format!("{error}; repair it, or delete it to use no {}", self.content);
+        let error = match error.kind() {
+            io::ErrorKind::InvalidData => Error::boxed(error.into(), ErrorKind::Format),
+            _ => error.into(),
+        };
+        error.reworded(text).at(path)
     }
 
     /// Returns the path of a dataset's file. The path of shards is their template, with a number in
@@ -153,7 +118,7 @@ impl BesideFile {
         &self,
         mut shards: impl Iterator<Item = &'a Location>,
         parse: impl Fn(&[u8]) -> Result<T, String>,
-    ) -> Result<Option<T>, BesideFileError> {
+    ) -> Result<Option<T>, Error> {
         let Some(first) = shards.next() else { return Ok(None) };
         let mut templates = templates_of(first);
         for other in shards {
@@ -189,7 +154,7 @@ impl BesideFile {
         &self,
         shards: &[&Location],
         parse: impl Fn(&[u8]) -> Result<T, String>,
-    ) -> Result<Vec<(String, Option<T>)>, BesideFileError> {
+    ) -> Result<Vec<(String, Option<T>)>, Error> {
         let (mut read, mut lacking) = (vec![], None);
         let mut folders = HashMap::<PathBuf, HashSet<OsString>>::new();
         let (mut known, mut asked, mut datasets) = (HashSet::new(), HashSet::new(), 0);

@@ -1,15 +1,8 @@
 //! An error of any type as an [`Error`].
 
-use super::annotations::AnnotationError;
 use super::beton::{OpenError, ReadError};
-use super::fixed_length::FixedLengthError;
-use super::folder::ListError;
 use super::stream::StreamEnd;
-#[cfg(feature = "tar")]
-use super::tar::TarError;
-#[cfg(feature = "tfrecord")]
-use super::tfrecord::error::TfRecordError;
-use super::{BesideFileError, BoxError, LocationError, ReadCause, SourceError};
+use super::{BoxError, ReadCause, SourceError};
 use crate::error::{Cause, Error, ErrorKind};
 use crate::threads::ThreadsError;
 use std::io;
@@ -38,18 +31,9 @@ fn of(error: BoxError, kind: ErrorKind) -> Error {
         .or_else(typed::<ReadError>)
         .or_else(typed::<SourceError>)
         .or_else(typed::<OpenError>)
-        .or_else(typed::<ListError>)
-        .or_else(typed::<FixedLengthError>)
-        .or_else(typed::<AnnotationError>)
-        .or_else(typed::<LocationError>)
-        .or_else(typed::<BesideFileError>)
         .or_else(typed::<StreamEnd>)
         .or_else(typed::<ThreadsError>)
         .or_else(typed::<io::Error>);
-    #[cfg(feature = "tar")]
-    let known = known.or_else(typed::<TarError>);
-    #[cfg(feature = "tfrecord")]
-    let known = known.or_else(typed::<TfRecordError>);
     known.unwrap_or_else(|error| Error::boxed(error, kind))
 }
 

@@ -21,7 +21,7 @@
 //! `folder` is the class's folder, if it is not called by the class's name; a class may have no name. A
 //! `classes.json` that does not begin like this belongs to another program and is ignored.
 
-use super::beside::{self, BesideFile, BesideFileError};
+use super::beside::{self, BesideFile};
 use super::{BoxError, Escaped, Location};
 use crate::error::{Cause, Details, Error, ErrorKind};
 use serde_json::Value;
@@ -239,7 +239,7 @@ impl ClassTable {
     /// # Errors
     ///
     /// Fails if the file can't be read or is damaged.
-    pub(crate) fn read(path: &Path) -> Result<Option<Self>, BesideFileError> {
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, Error> {
         FILE.read(path, Self::parse)
     }
 

@@ -160,22 +160,6 @@ pub enum CellError {
     },
 }
 
-/// An error of the system, with the file that it is about.
-#[derive(Debug, thiserror::Error)]
-#[error("{file}: {error}")]
-pub(crate) struct FileError {
-    /// The path or address, with control characters escaped.
-    pub(crate) file: String,
-    /// The system's error.
-    pub(crate) error: io::Error,
-}
-
-impl Cause for FileError {
-    fn details(&self) -> Details<'_> {
-        Details::of_io(self.error.kind()).path(&self.file)
-    }
-}
-
 impl Cause for ReadCause {
     fn details(&self) -> Details<'_> {
         match self {

@@ -14,7 +14,7 @@
 //! whatever special characters it contains.
 
 use super::{Escaped, remote};
-use crate::error::{Cause, Details, ErrorKind};
+use crate::error::{Error, ErrorKind, fail};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,97 +28,6 @@ pub(crate) enum Location {
     Url(String),
 }
 
-/// Why a text names no files.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LocationError {
-    /// The text asks for a program to be run.
-    #[error("{}: programs are not run: write their output to a file first", Escaped(spec))]
-    Pipe {
-        /// The text.
-        spec: String,
-    },
-    /// The scheme of the address is not supported.
-    #[error(
-        "{}: {}:// is not supported; available: s3, gs, http, https and file",
-        Escaped(spec),
-        Escaped(scheme)
-    )]
-    Scheme {
-        /// The text.
-        spec: String,
-        /// The text before `://`.
-        scheme: String,
-    },
-    /// A brace is not closed, or a range is not valid.
-    #[error("{}: {reason}", Escaped(spec))]
-    Braces {
-        /// The text.
-        spec: String,
-        /// The problem.
-        reason: &'static str,
-    },
-    /// The pattern is not valid.
-    #[error("{}: {reason}", Escaped(spec))]
-    Pattern {
-        /// The text.
-        spec: String,
-        /// The problem, and its position.
-        reason: String,
-    },
-    /// The objects of a bucket can't be listed.
-    #[error("{reason}")]
-    List {
-        /// The problem, with the pattern.
-        reason: String,
-        /// Its kind.
-        kind: io::ErrorKind,
-    },
-    /// A pattern on a web server.
-    #[error(
-        "{}: a web server has no list of its files, so `*` finds none: name them by braces, as in x-{{000..127}}.tar (a `*` in a name is written %2A)",
-        Escaped(spec)
-    )]
-    NoList {
-        /// The address without its query.
-        spec: String,
-    },
-    /// A `file://` address that names no path of this machine.
-    #[error("{}: expected three slashes, as in file:///data/x.tar", Escaped(spec))]
-    FileUrl {
-        /// The text.
-        spec: String,
-    },
-    /// No file has such a name.
-    #[error("{}: no file matches", Escaped(spec))]
-    Nothing {
-        /// The text.
-        spec: String,
-    },
-    /// The text names more than 1,048,576 files.
-    #[error("{}: more than {MOST} files", Escaped(spec))]
-    Many {
-        /// The text.
-        spec: String,
-    },
-}
-
-impl Cause for LocationError {
-    fn details(&self) -> Details<'_> {
-        match self {
-            Self::Nothing { spec } => Details::of(ErrorKind::NotFound).path(spec),
-            Self::List { kind, .. } => Details::of_io(*kind),
-            Self::Pipe { .. } | Self::Scheme { .. } | Self::NoList { .. } => {
-                Details::of(ErrorKind::Unsupported)
-            }
-            Self::Braces { .. }
-            | Self::Pattern { .. }
-            | Self::FileUrl { .. }
-            | Self::Many { .. } => Details::of(ErrorKind::Parameter),
-        }
-    }
-}
-
 /// The most files that one text may name.
 const MOST: usize = 1 << 20;
 
@@ -128,8 +37,8 @@ impl Location {
     ///
     /// # Errors
     ///
-    /// See [`LocationError`].
-    pub(crate) fn parse(spec: &str) -> Result<Vec<Self>, LocationError> {
+    /// If the text is not valid, or names no file.
+    pub(crate) fn parse(spec: &str) -> Result<Vec<Self>, Error> {
         if Path::new(spec).is_file() {
             return Ok(vec![Self::Path(spec.into())]);
         }
@@ -138,12 +47,12 @@ impl Location {
             for name in expand(part)? {
                 found.extend(of_name(&name)?);
                 if found.len() > MOST {
-                    return Err(LocationError::Many { spec: spec.to_owned() });
+                    return Err(fail!(Parameter, "more than {MOST} files").at(spec));
                 }
             }
         }
         if found.is_empty() {
-            return Err(LocationError::Nothing { spec: spec.to_owned() });
+            return Err(fail!(NotFound, "no file matches").at(spec));
         }
         Ok(found)
     }
@@ -171,6 +80,16 @@ impl Location {
                 let url = without_query(url);
                 url.rsplit('/').next().unwrap_or(url)
             }
+        }
+    }
+}
+
+/// A path, or an address without its query.
+impl AsRef<Path> for Location {
+    fn as_ref(&self) -> &Path {
+        match self {
+            Self::Path(path) => path,
+            Self::Url(url) => Path::new(without_query(url)),
         }
     }
 }
@@ -225,10 +144,10 @@ pub(super) fn is_pattern(name: &str) -> bool {
 }
 
 /// Returns the path of a `file://` address.
-fn of_file_url(name: &str, rest: &str) -> Result<PathBuf, LocationError> {
+fn of_file_url(name: &str, rest: &str) -> Result<PathBuf, Error> {
     let rest = rest.strip_prefix("localhost").unwrap_or(rest);
     if !rest.starts_with('/') {
-        return Err(LocationError::FileUrl { spec: name.to_owned() });
+        return Err(fail!(Parameter, "expected three slashes, as in file:///data/x.tar").at(name));
     }
     let path = PathBuf::from(rest);
     if !rest.contains('%') || path.exists() {
@@ -260,16 +179,18 @@ fn percent_decoded(text: &str) -> Option<String> {
 /// # Errors
 ///
 /// Fails if the address names no path of this machine.
-pub(super) fn path_of_url(name: &Path) -> Result<Option<PathBuf>, LocationError> {
+pub(super) fn path_of_url(name: &Path) -> Result<Option<PathBuf>, Error> {
     let text = name.to_str().filter(|text| text.starts_with("file://") && parts(text).count() == 1);
     text.map(|text| of_file_url(text, &text["file://".len()..])).transpose()
 }
 
 /// Returns the files of one name without braces.
-fn of_name(name: &str) -> Result<Vec<Location>, LocationError> {
+fn of_name(name: &str) -> Result<Vec<Location>, Error> {
     let spec = || name.to_owned();
     if name.starts_with("pipe:") {
-        return Err(LocationError::Pipe { spec: spec() });
+        return Err(
+            fail!(Unsupported, "programs are not run: write their output to a file first").at(name)
+        );
     }
     match name.split_once("://") {
         Some(("file", rest)) => {
@@ -281,11 +202,19 @@ fn of_name(name: &str) -> Result<Vec<Location>, LocationError> {
         }
         Some(("s3" | "gs", _)) if is_pattern(name) => listed(name),
         Some(("http" | "https", _)) if is_pattern(name) => {
-            Err(LocationError::NoList { spec: without_query(name).to_owned() })
+            Err(fail!(
+                Unsupported,
+                "a web server has no list of its files, so `*` finds none: name them by braces, as in x-{{000..127}}.tar (a `*` in a name is written %2A)"
+            )
+            .at(without_query(name)))
         }
         Some(("s3" | "gs" | "http" | "https", _)) => Ok(vec![Location::Url(spec())]),
         Some((scheme, _)) if scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
-            Err(LocationError::Scheme { spec: spec(), scheme: scheme.to_owned() })
+            Err(fail!(
+                Unsupported,
+                "{scheme}:// is not supported; available: s3, gs, http, https and file"
+            )
+            .at(name))
         }
         _ if !is_pattern(name) || Path::new(name).is_file() => {
             Ok(vec![Location::Path(name.into())])
@@ -295,21 +224,19 @@ fn of_name(name: &str) -> Result<Vec<Location>, LocationError> {
 }
 
 /// Returns the objects of a bucket that match a pattern.
-fn listed(pattern: &str) -> Result<Vec<Location>, LocationError> {
-    let found = remote::matching(pattern).map_err(|error| LocationError::List {
-        kind: error
-            .downcast_ref::<io::Error>()
-            .map_or(io::ErrorKind::InvalidInput, io::Error::kind),
-        reason: error.to_string(),
+fn listed(pattern: &str) -> Result<Vec<Location>, Error> {
+    let found = remote::matching(pattern).map_err(|error| match error.downcast::<io::Error>() {
+        Ok(error) => Error::from(*error),
+        Err(error) => Error::boxed(error, ErrorKind::Io),
     })?;
     if found.is_empty() {
-        return Err(LocationError::Nothing { spec: pattern.to_owned() });
+        return Err(fail!(NotFound, "no file matches").at(pattern));
     }
     Ok(found.into_iter().map(Location::Url).collect())
 }
 
-fn globbed(pattern: &str) -> Result<Vec<Location>, LocationError> {
-    let bad = |reason: String| LocationError::Pattern { spec: pattern.to_owned(), reason };
+fn globbed(pattern: &str) -> Result<Vec<Location>, Error> {
+    let bad = |reason: String| fail!(Parameter, "{reason}").at(pattern);
     let options = glob::MatchOptions {
         require_literal_leading_dot: true,
         require_literal_separator: true,
@@ -323,26 +250,26 @@ fn globbed(pattern: &str) -> Result<Vec<Location>, LocationError> {
             paths.push(path);
         }
         if paths.len() > MOST {
-            return Err(LocationError::Many { spec: pattern.to_owned() });
+            return Err(fail!(Parameter, "more than {MOST} files").at(pattern));
         }
     }
     paths.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
     if paths.is_empty() {
-        return Err(LocationError::Nothing { spec: pattern.to_owned() });
+        return Err(fail!(NotFound, "no file matches").at(pattern));
     }
     Ok(paths.into_iter().map(Location::Path).collect())
 }
 
 /// Expands the braces of a text; the last ones vary fastest.
-fn expand(text: &str) -> Result<Vec<String>, LocationError> {
-    let bad = |reason| LocationError::Braces { spec: text.to_owned(), reason };
+fn expand(text: &str) -> Result<Vec<String>, Error> {
+    let bad = |reason| fail!(Parameter, "{reason}").at(text);
     let mut names = vec![String::new()];
     let mut rest = text;
     while let Some((before, tail)) = rest.split_once('{') {
         let (inside, after) = tail.split_once('}').ok_or_else(|| bad("a { without its }"))?;
         let choices = choices(inside).map_err(bad)?;
         if names.len().saturating_mul(choices.len()) > MOST {
-            return Err(LocationError::Many { spec: text.to_owned() });
+            return Err(fail!(Parameter, "more than {MOST} files").at(text));
         }
         let all = names
             .iter()

@@ -16,7 +16,6 @@ mod concat;
 pub(crate) mod destination;
 mod dtype;
 pub(crate) mod error;
-pub(crate) mod escape;
 #[cfg(test)]
 #[cfg(all(feature = "tar", feature = "tfrecord"))]
 mod faults;
@@ -82,10 +81,10 @@ mod webp_file;
 mod wrapper_laws;
 
 pub use crate::error::BoxError;
+pub(crate) use crate::escape::Escaped;
 pub use annotations::{Annotated, CocoOptions, VocOptions, YoloOptions};
 #[cfg(feature = "write")]
 pub(crate) use atomic_file::{keep_mode, without_path};
-pub(crate) use beside::BesideFileError;
 #[cfg(feature = "write")]
 pub(crate) use beton::ReadError;
 pub use beton::{Beton, CustomRow, OpenOptions, ProcessCache};
@@ -102,13 +101,12 @@ pub(crate) use destination::DestinationError;
 pub(crate) use destination::check_destination;
 pub use dtype::NdType;
 pub(crate) use error::ReadCause;
-pub(crate) use escape::Escaped;
 pub use field_kind::{FieldKind, FieldSpec};
 pub use file::ReadAt;
 pub(crate) use file::refuse_cut;
 pub use folder::{Folder, FolderOptions, Ignored, Labels, LinkCounts, Links};
 #[cfg(feature = "write")]
-pub(crate) use folder::{FolderWalk, ListError, PendingDir, Rules, is_jpeg_name, open_list};
+pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name, open_list};
 pub use generate::{Generated, Generator, Queue, QueueStats};
 #[cfg(feature = "write")]
 pub(crate) use image_header::SampleFormat;
@@ -118,7 +116,7 @@ pub(crate) use image_names::IMAGE_EXTENSIONS;
 pub use image_stats::ImageStats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub use index_shards::{IndexReport, index_shards};
-pub(crate) use location::{Location, LocationError};
+pub(crate) use location::Location;
 pub(crate) use mask_runs::column_runs;
 pub(crate) use object_fields::{KeypointLayout, ObjectField, ObjectFields};
 #[cfg(feature = "write")]

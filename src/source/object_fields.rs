@@ -27,8 +27,9 @@
 //! | `mask`         | image | the number of a class for each pixel of the image     |
 
 use super::Location;
-use super::beside::{BesideFile, BesideFileError};
+use super::beside::BesideFile;
 use super::{FieldKind, FieldSpec, NdType};
+use crate::error::Error;
 use fuseloop_ops::BoxFormat;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -308,7 +309,7 @@ impl ObjectFields {
     pub(super) fn beside_file(
         file: Option<&Location>,
         fields: &[FieldSpec],
-    ) -> Result<Option<Self>, BesideFileError> {
+    ) -> Result<Option<Self>, Error> {
         let Some(file) = file else { return Ok(None) };
         let found = FILE.read_beside(file, Self::parse)?;
         Ok(found.and_then(|found| found.among(fields)))
@@ -322,7 +323,7 @@ impl ObjectFields {
     #[cfg(feature = "tar")]
     pub(super) fn beside_shards<'a>(
         shards: impl Iterator<Item = &'a Location>,
-    ) -> Result<Option<Self>, BesideFileError> {
+    ) -> Result<Option<Self>, Error> {
         FILE.of_shards(shards, Self::parse)
     }
 }

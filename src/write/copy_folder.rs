@@ -24,7 +24,7 @@ use super::{ImageError, WriteCause};
 use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::recut::{Recutter, Unchanged};
 use crate::sample::SampleId;
-use crate::source::{Ignored, LinkCounts, ListError, SourceError};
+use crate::source::{Ignored, LinkCounts, SourceError};
 use crate::threads::{self, ThreadsError};
 use std::io::Write as _;
 use std::panic::resume_unwind;
@@ -43,7 +43,7 @@ pub enum RecutCause {
     Write(#[from] WriteCause),
     /// The folder can't be listed.
     #[error(transparent)]
-    List(#[from] ListError),
+    List(#[from] Error),
     /// The new file would replace the one that is re-cut.
     #[error("{path:?} is the input file: choose a different output")]
     Same {

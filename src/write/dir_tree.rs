@@ -4,7 +4,8 @@ use super::CancelFlag;
 use super::atomic_file::{SUFFIX, TargetError};
 use super::copy_folder::RecutCause;
 use super::staging::PREFIX;
-use crate::source::{FolderWalk, Ignored, LinkCounts, Links, ListError, PendingDir, Rules};
+use crate::error::{AtPath as _, Error};
+use crate::source::{FolderWalk, Ignored, LinkCounts, Links, PendingDir, Rules};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -23,8 +24,8 @@ pub(super) struct DirTree {
 }
 
 impl DirTree {
-    pub(super) fn of(src: &Path, links: Links, cancel: &CancelFlag) -> Result<Self, ListError> {
-        let real = fs::canonicalize(src).map_err(ListError::io(src))?;
+    pub(super) fn of(src: &Path, links: Links, cancel: &CancelFlag) -> Result<Self, Error> {
+        let real = fs::canonicalize(src).at(src)?;
         let rules = Rules::new(|_| None, links, vec![real.clone()]).cancel(cancel);
         let mut walk = FolderWalk::new(&rules);
         let (mut dirs, mut files, mut reals) = (Vec::new(), Vec::new(), BTreeSet::new());
@@ -40,7 +41,7 @@ impl DirTree {
 
 /// Refuses a destination that is a file or inside the source folder, before anything is created there.
 pub(super) fn check_outside(src: &Path, dst: &Path) -> Result<(), RecutCause> {
-    let real = fs::canonicalize(src).map_err(ListError::io(src))?;
+    let real = fs::canonicalize(src).at(src)?;
     if fs::metadata(dst).is_ok_and(|found| !found.is_dir()) {
         return Err(RecutCause::NotAFolder { path: dst.to_owned() });
     }

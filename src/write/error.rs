@@ -7,7 +7,6 @@ use super::options::{MAX_PAGE_SIZE, MIN_PAGE_SIZE};
 use super::value::WriteSampleError;
 use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::sample::SampleId;
-use crate::source::ListError;
 use crate::threads::ThreadsError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,7 +40,7 @@ pub enum WriteCause {
     },
     /// The folder or table is no dataset.
     #[error(transparent)]
-    List(#[from] ListError),
+    List(Error),
     /// A file beside the source, such as that of its class names, can't be read.
     #[error(transparent)]
     Beside(Error),

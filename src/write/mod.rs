@@ -242,7 +242,7 @@ pub fn write_folder(
 ) -> Result<FolderReport, Error> {
     check_free(out.as_ref(), options.overwrite).map_err(WriteCause::from)?;
     let folder = options.folder.clone().links(options.links).cancel(options.cancel.clone());
-    let list = open_list(dir.as_ref(), &folder).map_err(WriteCause::from)?;
+    let list = open_list(dir.as_ref(), &folder).map_err(WriteCause::List)?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, &out, options)?;

@@ -3,7 +3,7 @@
 //! A module imports modules that come before it, never one that comes after:
 //!
 //! ```text
-//! sample < panicked < threads < warnings < error < cancel < parallel < exif < source < decode < order < plan < jit
+//! sample < panicked < threads < warnings < escape < error < cancel < parallel < exif < source < decode < order < plan < jit
 //!        < batch < device < run < loader     (lib, internals, fuzzing: anything)
 //!
 //! recut       source, decode
@@ -32,9 +32,9 @@ use std::path::{Path, PathBuf};
 const ENGINE: [&str; 7] = ["sync", "sample", "panicked", "threads", "work_queue", "batch", "run"];
 
 /// Modules of `src`, and those of the engine that it uses, each allowed to use those before it.
-const LAYERS: [&str; 17] = [
-    "sample", "panicked", "threads", "warnings", "error", "cancel", "parallel", "exif", "source",
-    "decode", "order", "plan", "jit", "batch", "device", "run", "loader",
+const LAYERS: [&str; 18] = [
+    "sample", "panicked", "threads", "warnings", "escape", "error", "cancel", "parallel", "exif",
+    "source", "decode", "order", "plan", "jit", "batch", "device", "run", "loader",
 ];
 
 /// Modules beside the layers, and the modules that each may use.
@@ -67,7 +67,6 @@ const INNER: [(&str, &[&str]); 2] = [
         "source",
         &[
             // Samples and values, and the files that they are read from.
-            "escape",
             "feature",
             "dtype",
             "field_kind",

@@ -5,6 +5,7 @@
 
 mod counts;
 mod dependencies;
+mod errors;
 mod layers;
 mod settings;
 mod thread_modes;

@@ -3,6 +3,11 @@
 //! Most blocks have coefficients of at most [`LEVELS`] bits, whose planes fit into one read of each stream. They are
 //! decoded without a branch, 64 coefficients of 8 bits at once; the other blocks plane by plane, in 16 bits.
 
+#![allow(
+    unsafe_code,
+    reason = "vectors as the CPU has them, and loads at positions that bits determine"
+)]
+
 use super::{MAX_AC_SIZE, MAX_DC_SIZE, POSITIONS, SLACK, difference, spread};
 use std::arch::x86_64::*;
 

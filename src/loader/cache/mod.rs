@@ -7,11 +7,11 @@ mod table;
 
 pub(super) use pending::PendingEntry;
 
+use crate::error::Error;
 use crate::sample::SampleId;
 use crate::source::{Source, Value};
 use cached_field::CachedField;
 use disk::CacheFile;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use table::{SampleState, SampleTable};
@@ -79,17 +79,6 @@ impl Cache {
     }
 }
 
-/// Why a cache could not be created.
-#[derive(Debug, thiserror::Error)]
-#[error("no cache in {}: {error}", folder.display())]
-pub struct CacheError {
-    /// The folder given.
-    pub folder: PathBuf,
-    /// The system's error.
-    #[source]
-    pub error: io::Error,
-}
-
 /// The statistics of a loader's cache, over all epochs; see
 ///
 /// ```no_run
@@ -139,10 +128,15 @@ impl SampleCache {
     /// # Errors
     ///
     /// If no file can be created in its folder.
-    pub(super) fn open(cache: Cache, source: &dyn Source) -> Result<Self, CacheError> {
-        let disk = cache
-            .folder
-            .map(|folder| CacheFile::create(&folder).map_err(|error| CacheError { folder, error }));
+    pub(super) fn open(cache: Cache, source: &dyn Source) -> Result<Self, Error> {
+        let create = |folder: PathBuf| {
+            CacheFile::create(&folder).map_err(|error| {
+                Error::from(error)
+                    .context(format_args!("no cache in {}", folder.display()))
+                    .named_path(&folder)
+            })
+        };
+        let disk = cache.folder.map(create);
         let (table, disk) = (SampleTable::new(cache.budget), disk.transpose()?);
         Ok(Self { table, disk, keeps_all: !source.is_cheap_to_read_again() })
     }

@@ -4,7 +4,7 @@ use super::{InspectedTargets, MAP_OBJECTS, StoredObject, TargetStep};
 use crate::decode::object_rows::{ObjectRowsError, floats, rows_of};
 use crate::decode::{Decoder, ImageReadMode};
 use crate::jit::evaluate_steps;
-use crate::loader::error::{LoadCause, SampleCause};
+use crate::loader::error::{LoadCause, SampleCause, of_field};
 use crate::loader::target_rows::{TargetGroup, TargetMember, TargetScratch, bytes_of, masks_of};
 use crate::loader::targets::{BoundingBoxes, Target, TargetCause};
 use crate::loader::work::open_image;
@@ -56,8 +56,8 @@ impl TargetPlans {
                 Target::InstanceMasks => Some(0),
                 Target::Boxes(declared) => {
                     let after = declared.after(plan);
-                    let field = source.field_name(member.field).to_owned();
-                    boxes = Some(after.map_err(|error| LoadCause::Targets { field, error })?);
+                    let field = source.field_name(member.field);
+                    boxes = Some(after.map_err(|error| of_field(error, field))?);
                     None
                 }
                 Target::KeyPoints(_) | Target::Column(_) => None,

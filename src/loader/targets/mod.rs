@@ -21,7 +21,7 @@ mod plan;
 mod read;
 
 pub(super) use orientation::check_orientation;
-pub(super) use plan::{PlannedTarget, Target, TargetRequest, TargetsError};
+pub(super) use plan::{PlannedTarget, Target, TargetRequest};
 pub(super) use read::{TargetCause, write_column};
 
 use fuseloop_ops::{BoxFormat, ClampingMode, DType};

@@ -1,6 +1,7 @@
 //! Checks the declared targets against the dataset.
 
 use super::{BoundingBoxes, KeyPoints, Targets};
+use crate::error::{Error, fail};
 use crate::jit::Kernel;
 use crate::plan::{ImagePlan, TargetKinds};
 use crate::source::{Escaped, FieldKind, ObjectField, ObjectFields, Source};
@@ -22,86 +23,6 @@ pub(in crate::loader) enum Target {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::loader) struct TargetRequest {
     pub(in crate::loader) fields: Vec<(usize, Target)>,
-}
-
-/// Why targets can't be declared like this.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TargetsError {
-    /// The targets of something other than an image.
-    #[error("targets follow images; this is {kind}")]
-    NotAnImage {
-        /// The kind of the field.
-        kind: &'static str,
-    },
-    /// The field has another kind than the declared target.
-    #[error("{target} are stored as {wanted}; this is {kind}")]
-    Kind {
-        /// The declared target.
-        target: &'static str,
-        /// The kind that it needs.
-        wanted: &'static str,
-        /// The kind of the field.
-        kind: &'static str,
-    },
-    /// The same field twice, or two fields of a kind of which an image has one.
-    #[error("{target} are declared twice: an image has one field of them")]
-    Twice {
-        /// The target.
-        target: &'static str,
-    },
-    /// A target with an output or ops of its own that move it.
-    #[error("{reason}")]
-    Own {
-        /// The mistake, and the cure.
-        reason: &'static str,
-    },
-    /// Boxes of another format than the dataset says.
-    #[error("boxes of format {declared} are declared, and the dataset says: {known}")]
-    Contradicts {
-        /// The format that is declared.
-        declared: &'static str,
-        /// The fact that the dataset states.
-        known: ObjectField,
-    },
-    /// Upright boxes that should become rotated ones, or the other way round.
-    #[error("boxes of format {stored} can't become {output}: one is rotated and the other is not")]
-    Formats {
-        /// The stored format.
-        stored: &'static str,
-        /// The format of a batch.
-        output: &'static str,
-    },
-    /// Rotated boxes that should be normalized.
-    #[error("boxes of format {output} can't be normalized: their angles and lengths would change")]
-    Normalized {
-        /// The format of a batch.
-        output: &'static str,
-    },
-    /// Objects without keypoints, or a pair that they don't have.
-    #[error("keypoints {pair:?} of {each}: expected 1 to 1024 keypoints, and pairs of two of them")]
-    Pair {
-        /// The indices of the pair.
-        pair: [usize; 2],
-        /// The number of keypoints of an object.
-        each: usize,
-    },
-    /// A mask or a field of objects that is no target, although the image has ops that move its pixels, or remove objects.
-    #[error(
-        "it holds {content}, and does not follow the ops of {image}: declare it in `targets`, or leave it out of the batches; a view of it has the stored values",
-        image = Escaped(image)
-    )]
-    NotDeclared {
-        /// The values of the field.
-        content: String,
-        /// The image.
-        image: String,
-    },
-    /// Columns or instance masks of an unknown number of objects.
-    #[error(
-        "the source does not report how many objects a sample has at most: use `collate` with `to(max)`"
-    )]
-    NoLongest,
 }
 
 impl Target {
@@ -159,14 +80,19 @@ impl Target {
     }
 
     /// Checks the declaration alone, and that the field has the kind that the target is stored as.
-    fn check(&self, kind: &FieldKind) -> Result<(), TargetsError> {
+    fn check(&self, kind: &FieldKind) -> Result<(), Error> {
         let (wanted, fits) = match self {
             Self::InstanceMasks => ("JSON", matches!(kind, FieldKind::Json | FieldKind::Bytes)),
             Self::Mask { .. } => ("images", kind.is_image()),
             _ => ("bytes", *kind == FieldKind::Bytes),
         };
         if !fits {
-            return Err(TargetsError::Kind { target: self.word(), wanted, kind: kind.word() });
+            return Err(fail!(
+                Pipeline,
+                "{target} are stored as {wanted}; this is {kind}",
+                target = self.word(),
+                kind = kind.word()
+            ));
         }
         match self {
             Self::Boxes(boxes) => boxes.check(),
@@ -177,19 +103,25 @@ impl Target {
 }
 
 impl BoundingBoxes {
-    fn check(&self) -> Result<(), TargetsError> {
+    fn check(&self) -> Result<(), Error> {
         let (stored, output) = (self.stored.name(), self.output.name());
         if self.stored.is_rotated() != self.output.is_rotated() {
-            return Err(TargetsError::Formats { stored, output });
+            return Err(fail!(
+                Pipeline,
+                "boxes of format {stored} can't become {output}: one is rotated and the other is not"
+            ));
         }
         if self.is_normalized && self.output.is_rotated() {
-            return Err(TargetsError::Normalized { output });
+            return Err(fail!(
+                Pipeline,
+                "boxes of format {output} can't be normalized: their angles and lengths would change"
+            ));
         }
         Ok(())
     }
 
     /// Returns the declaration with the format that the ops of an image leave boxes in.
-    pub(in crate::loader) fn after(&self, plan: &ImagePlan) -> Result<Self, TargetsError> {
+    pub(in crate::loader) fn after(&self, plan: &ImagePlan) -> Result<Self, Error> {
         let mut none = Objects::default();
         none.set_boxes([], self.output, self.clamping);
         for leaf in plan.flat_ops() {
@@ -203,12 +135,15 @@ impl BoundingBoxes {
 }
 
 impl KeyPoints {
-    fn check(&self) -> Result<(), TargetsError> {
+    fn check(&self) -> Result<(), Error> {
         let each = self.each;
         let is_pair = |&[one, other]: &[usize; 2]| one < each && other < each && one != other;
         let wrong = self.flip_pairs.iter().find(|pair| !is_pair(pair)).copied();
         let wrong = wrong.or((!(1..=1024).contains(&each)).then_some([0, each]));
-        wrong.map_or(Ok(()), |pair| Err(TargetsError::Pair { pair, each }))
+        wrong.map_or(Ok(()), |pair| Err(fail!(
+            Pipeline,
+            "keypoints {pair:?} of {each}: expected 1 to 1024 keypoints, and pairs of two of them"
+        )))
     }
 }
 
@@ -219,10 +154,13 @@ impl TargetRequest {
         image: usize,
         targets: &Targets,
         fields: Vec<usize>,
-    ) -> Result<Self, (usize, TargetsError)> {
+    ) -> Result<Self, (usize, Error)> {
         let kind = &source.fields()[image].kind;
         if !kind.is_image() {
-            return Err((image, TargetsError::NotAnImage { kind: kind.word() }));
+            return Err((
+                image,
+                fail!(Pipeline, "targets follow images; this is {kind}", kind = kind.word()),
+            ));
         }
         let mut own: Vec<(usize, Target)> = vec![];
         for (field, (_, target)) in fields.into_iter().zip(&targets.fields) {
@@ -232,7 +170,14 @@ impl TargetRequest {
                     || is_only && std::mem::discriminant(before) == std::mem::discriminant(target)
             });
             if is_twice || field == image {
-                return Err((field, TargetsError::Twice { target: target.word() }));
+                return Err((
+                    field,
+                    fail!(
+                        Pipeline,
+                        "{target} are declared twice: an image has one field of them",
+                        target = target.word()
+                    ),
+                ));
             }
             target.check(&source.fields()[field].kind).map_err(|error| (field, error))?;
             if let Target::Boxes(boxes) = target
@@ -241,7 +186,13 @@ impl TargetRequest {
                 && format != boxes.stored
             {
                 let declared = boxes.stored.name();
-                return Err((field, TargetsError::Contradicts { declared, known }));
+                return Err((
+                    field,
+                    fail!(
+                        Pipeline,
+                        "boxes of format {declared} are declared, and the dataset says: {known}"
+                    ),
+                ));
             }
             own.push((field, target.clone()));
         }

@@ -1,8 +1,9 @@
 //! Datasets in COCO's format: a folder of images, and one JSON file with the objects of all of them.
 
 use super::coco_json::{self, CocoImage, CocoJson, CocoObject, Id};
-use super::error::{AnnotationError, Problems};
+use super::problems::Problems;
 use super::{Annotated, Column, MOST_OBJECTS, Parts, Texts, floats, ints};
+use crate::error::{AtPath as _, Error, fail};
 use crate::sample::Limits;
 use crate::source::file::FileBytes;
 use crate::source::{ClassNames, Escaped, FieldKind};
@@ -67,16 +68,16 @@ const MOST_TRIED: usize = 100;
 /// Opens the images and the objects of a file. `images` chooses the folder of the images, by the path of one of them.
 pub(super) fn open(
     path: &Path,
-    images: impl Fn(&str) -> Result<PathBuf, AnnotationError>,
+    images: impl Fn(&str) -> Result<PathBuf, Error>,
     options: &CocoOptions,
-) -> Result<Annotated, AnnotationError> {
+) -> Result<Annotated, Error> {
     let mut json = coco_json::read(path, &options.limits)?;
     let classes = Classes::of(path, &mut json, options.keep_category_ids)?;
     let values = keypoint_values(&mut json);
     let mut order = Order::of(path, &mut json, &classes, options)?;
     let mut named = order.images.iter().filter(|image| !image.file_name.is_empty()).peekable();
     let first = named.peek().copied();
-    let first = first.ok_or_else(|| AnnotationError::damaged(path, "no image is listed"))?;
+    let first = first.ok_or_else(|| fail!(Format, "no image is listed").at(path))?;
     let folder_of = |image: &CocoImage| match images(&image.file_name) {
         // The folder may be the one in the URL.
         Err(_) if image.is_of_url => images(name_in(&image.file_name)),
@@ -108,7 +109,7 @@ pub(super) fn open(
         ("annotation_id", ints(order.annotation_ids(&json.annotations))),
     ];
     if has_masks {
-        let bytes = FileBytes::open(path).map_err(AnnotationError::io(path))?;
+        let bytes = FileBytes::open(path).at(path)?;
         let ranges = all().map(|object| object.segmentation.clone()).collect();
         let texts = Texts { path: path.to_owned(), bytes, ranges };
         columns.push(("segmentation", (FieldKind::Json, Column::Json(texts))));
@@ -180,20 +181,26 @@ struct Classes {
 }
 
 impl Classes {
-    fn of(path: &Path, json: &mut CocoJson, keep_ids: bool) -> Result<Self, AnnotationError> {
+    fn of(path: &Path, json: &mut CocoJson, keep_ids: bool) -> Result<Self, Error> {
         let mut categories = std::mem::take(&mut json.categories);
         categories.sort_by(|(a, _), (b, _)| json.texts.order(*a).cmp(&json.texts.order(*b)));
         if categories.array_windows().any(|[(a, _), (b, _)]| a == b) {
-            let reason = "two categories have the same id: each needs one of its own";
-            return Err(AnnotationError::damaged(path, reason));
+            return Err(fail!(
+                Format,
+                "two categories have the same id: each needs one of its own"
+            )
+            .at(path));
         }
         let id_of = |index: i64, id: Id| match id {
             Id::Number(number) => number,
             Id::Text(_) => index,
         };
         if keep_ids && categories.iter().any(|(id, _)| matches!(id, Id::Text(_))) {
-            let reason = "ids of categories are texts, which are no numbers to keep: leave out `keep_category_ids`";
-            return Err(AnnotationError::named(path, reason));
+            return Err(fail!(
+                Parameter,
+                "ids of categories are texts, which are no numbers to keep: leave out `keep_category_ids`"
+            )
+            .at(path));
         }
         let number = |index: i64, id: Id| if keep_ids { id_of(index, id) } else { index };
         let numbered = || (0..).zip(&categories);
@@ -223,7 +230,7 @@ impl Order {
         json: &mut CocoJson,
         classes: &Classes,
         options: &CocoOptions,
-    ) -> Result<Self, AnnotationError> {
+    ) -> Result<Self, Error> {
         let mut images = std::mem::take(&mut json.images);
         let texts = std::mem::take(&mut json.texts);
         images.sort_by_cached_key(|image| {
@@ -238,13 +245,14 @@ impl Order {
         for [first, second] in images.array_windows() {
             if first.id.is_some() && first.id == second.id {
                 let files = [&first.file_name, &second.file_name];
-                let reason = format!(
+                return Err(fail!(
+                    Format,
                     "image {} is listed twice, as {} and as {}",
                     first.id.map_or(String::new(), |id| texts.shown(id)),
                     files[0],
                     files[1]
-                );
-                return Err(AnnotationError::damaged(path, reason));
+                )
+                .at(path));
             }
         }
         let mut of_images: HashMap<Id, Vec<usize>> = HashMap::new();
@@ -280,8 +288,11 @@ impl Order {
             let objects = of_images.entry(*image_id).or_default();
             if objects.len() as u64 == MOST_OBJECTS {
                 let id = texts.shown(*image_id);
-                let what = format!("image {id} has more than {MOST_OBJECTS} annotations");
-                return Err(AnnotationError::limit(path, what, MOST_OBJECTS));
+                return Err(fail!(
+                    Memory,
+                    "image {id} has more than {MOST_OBJECTS} annotations, the limit is {MOST_OBJECTS}"
+                )
+                .at(path));
             }
             objects.push(index);
         }
@@ -294,11 +305,11 @@ impl Order {
         if let Some(first) = first
             && bad >= json.annotation_count
         {
-            let reason = match json.annotation_count {
+            let problem = match json.annotation_count {
                 1 => first.to_owned(),
                 count => format!("{first}: none of {count} annotations can be used"),
             };
-            return Err(AnnotationError::damaged(path, reason));
+            return Err(fail!(Format, "{problem}").at(path));
         }
         if let Some(first) = unknown.first() {
             warn(format_args!(
@@ -326,7 +337,7 @@ impl Order {
         if wrong.len() == images.len()
             && let Some(first) = wrong.values().find_map(Problems::first)
         {
-            return Err(AnnotationError::damaged(path, first));
+            return Err(fail!(Format, "{first}").at(path));
         }
         Ok(Self { images, starts, objects, damaged: wrong })
     }

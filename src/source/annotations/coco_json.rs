@@ -14,8 +14,9 @@
 //! Of a `segmentation` only the range of its bytes is kept. It is known exactly, because serde_json reads no byte
 //! beyond the end of a list or an object, and none beyond the colon before it.
 
-use super::error::{AnnotationError, Problems};
+use super::problems::Problems;
 use super::{FARTHEST, MOST_POINTS};
+use crate::error::{self, AtPath as _, fail};
 use crate::sample::Limits;
 use crate::source::ReadAt as _;
 use crate::source::file_pool;
@@ -184,18 +185,19 @@ struct Parser {
 }
 
 /// Reads a file of annotations.
-pub(super) fn read(path: &Path, limits: &Limits) -> Result<CocoJson, AnnotationError> {
-    let file = open(path).map_err(AnnotationError::io(path))?;
-    let before = file.len().map_err(AnnotationError::io(path))?;
+pub(super) fn read(path: &Path, limits: &Limits) -> error::Result<CocoJson> {
+    let file = open(path).at(path)?;
+    let before = file.len().at(path)?;
     if before > limits.max_table_bytes {
-        return Err(AnnotationError::limit(
-            path,
-            format!("{before} bytes"),
-            limits.max_table_bytes,
-        ));
+        return Err(fail!(
+            Memory,
+            "{before} bytes, the limit is {max}",
+            max = limits.max_table_bytes
+        )
+        .at(path));
     }
     let position = Rc::new(Cell::new(0));
-    let reader = Counted::new(&file, Rc::clone(&position)).map_err(AnnotationError::io(path))?;
+    let reader = Counted::new(&file, Rc::clone(&position)).at(path)?;
     let mut parser = Parser {
         found: CocoJson::default(),
         current: Current::default(),
@@ -209,10 +211,10 @@ pub(super) fn read(path: &Path, limits: &Limits) -> Result<CocoJson, AnnotationE
             json.end()
         });
     outcome.map_err(|error| match error.io_error_kind() {
-        Some(_) => AnnotationError::io(path)(error.into()),
-        None => AnnotationError::damaged(path, format!("{}{error}", parser.shown())),
+        Some(_) => error::Error::from(io::Error::from(error)).at(path),
+        None => fail!(Format, "{}{error}", parser.shown()).at(path),
     })?;
-    refuse_cut(&file, before, position.get()).map_err(AnnotationError::io(path))?;
+    refuse_cut(&file, before, position.get()).at(path)?;
     Ok(parser.found)
 }
 

@@ -1,6 +1,6 @@
 //! The files of a dataset that has a file of annotations or a mask for each image.
 
-use super::error::AnnotationError;
+use crate::error::{AtPath as _, Error, fail};
 use crate::sample::Limits;
 use crate::source::folder::read_file;
 use crate::source::{Escaped, Ignored};
@@ -47,7 +47,7 @@ pub(super) fn has_pair(dir: &Path, extension: &str) -> bool {
 }
 
 /// Lists the images in a folder and the folders in it, as [`list`] does. Warns of pictures of other formats.
-pub(super) fn images(root: &Path, limits: &Limits) -> Result<Vec<Box<str>>, AnnotationError> {
+pub(super) fn images(root: &Path, limits: &Limits) -> Result<Vec<Box<str>>, Error> {
     let mut ignored = Ignored::default();
     let files =
         walk(root, IMAGES, limits, |name| ignored.add(name.into(), "no image by its name"))?;
@@ -63,7 +63,7 @@ pub(super) fn list(
     root: &Path,
     extensions: &[&str],
     limits: &Limits,
-) -> Result<Vec<Box<str>>, AnnotationError> {
+) -> Result<Vec<Box<str>>, Error> {
     walk(root, extensions, limits, |_| {})
 }
 
@@ -73,17 +73,17 @@ fn walk(
     extensions: &[&str],
     limits: &Limits,
     mut other: impl FnMut(&str),
-) -> Result<Vec<Box<str>>, AnnotationError> {
+) -> Result<Vec<Box<str>>, Error> {
     let mut dirs = vec![String::new()];
     let mut files: Vec<Box<str>> = vec![];
     while let Some(dir) = dirs.pop() {
         let path = root.join(&dir);
-        for entry in fs::read_dir(&path).map_err(AnnotationError::io(&path))? {
-            let entry = entry.map_err(AnnotationError::io(&path))?;
-            let kind = entry.file_type().map_err(AnnotationError::io(&entry.path()))?;
+        for entry in fs::read_dir(&path).at(&path)? {
+            let entry = entry.at(&path)?;
+            let kind = entry.file_type().map_err(|error| Error::from(error).at(entry.path()))?;
             let name = entry.file_name().into_string().map_err(|name| {
-                let reason = "the name is not UTF-8, as it must be in this format";
-                AnnotationError::named(&path.join(name), reason)
+                fail!(Parameter, "the name is not UTF-8, as it must be in this format")
+                    .at(path.join(name))
             })?;
             if name.starts_with('.') {
                 continue;
@@ -99,8 +99,12 @@ fn walk(
                 other(&name);
             }
             if files.len() as u64 > limits.max_samples {
-                let what = format!("more than {} images", limits.max_samples);
-                return Err(AnnotationError::limit(root, what, limits.max_samples));
+                return Err(fail!(
+                    Memory,
+                    "more than {max} images, the limit is {max}",
+                    max = limits.max_samples
+                )
+                .at(root));
             }
         }
     }
@@ -120,27 +124,30 @@ impl<'a> TextFiles<'a> {
     }
 
     /// Reads a file of UTF-8, without the byte order mark at its beginning.
-    pub(super) fn read(&self, path: &Path) -> Result<String, AnnotationError> {
+    pub(super) fn read(&self, path: &Path) -> Result<String, Error> {
         let mut bytes = self.bytes(path)?;
         if bytes.starts_with("\u{feff}".as_bytes()) {
             bytes.drain(..3);
         }
         String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
-            AnnotationError::damaged(path, format!("byte {at}: the text is not UTF-8: save it so"))
+            fail!(Format, "byte {at}: the text is not UTF-8: save it so").at(path)
         })
     }
 
     /// Reads the bytes of a file.
-    pub(super) fn bytes(&self, path: &Path) -> Result<Vec<u8>, AnnotationError> {
+    pub(super) fn bytes(&self, path: &Path) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![];
         let read = read_file(path, self.limits.max_sample_bytes, &mut bytes);
-        read.map_err(AnnotationError::io(path))?;
+        read.at(path)?;
         let (size, max) = (bytes.len() as u64, self.limits.max_table_bytes);
         let all = self.read.fetch_add(size, Ordering::Relaxed).saturating_add(size);
         if all > max {
-            let what = format!("the annotations up to here have {all} bytes");
-            return Err(AnnotationError::limit(path, what, max));
+            return Err(fail!(
+                Memory,
+                "the annotations up to here have {all} bytes, the limit is {max}"
+            )
+            .at(path));
         }
         Ok(bytes)
     }

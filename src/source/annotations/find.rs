@@ -11,10 +11,10 @@
 
 use super::Annotated;
 use super::coco::{self, CocoOptions};
-use super::error::AnnotationError;
 use super::mask_folder;
 use super::voc::{self, VocOptions};
 use super::yolo::{self, YoloOptions};
+use crate::error::{Error, fail};
 use crate::sample::Limits;
 pub(in crate::source) use crate::source::folder::is_annotations as is_file;
 use std::fs;
@@ -86,7 +86,7 @@ fn folders(path: &Path) -> Vec<PathBuf> {
 }
 
 /// Opens a dataset by the path of its folder or its file of annotations.
-pub(super) fn open(path: &Path, limits: &Limits) -> Result<Annotated, AnnotationError> {
+pub(super) fn open(path: &Path, limits: &Limits) -> Result<Annotated, Error> {
     if path.is_dir() && in_folder(path).is_empty() {
         if has_masks(path) {
             return mask_folder::open(path, &path.join(IMAGES), &path.join(MASKS), limits);
@@ -104,28 +104,30 @@ pub(super) fn open(path: &Path, limits: &Limits) -> Result<Annotated, Annotation
         found.cloned().ok_or_else(|| {
             let tried: Vec<_> =
                 folders.iter().map(|folder| folder.join(first).display().to_string()).collect();
-            let reason = format!(
+            fail!(
+                Parameter,
                 "the images are not found: expected {}; a program can name their folder in `Annotated::coco`",
                 tried.join(" or ")
-            );
-            AnnotationError::named(&file, reason)
+            )
+            .at(&file)
         })
     };
     coco::open(&file, images, &options)
 }
 
 /// Returns the only file of annotations of a folder.
-fn only(dir: &Path) -> Result<PathBuf, AnnotationError> {
+fn only(dir: &Path) -> Result<PathBuf, Error> {
     let mut files = in_folder(dir);
     if files.len() == 1 {
         return Ok(files.remove(0));
     }
     let listed: Vec<_> =
         files.iter().take(MOST_LISTED).map(|file| file.display().to_string()).collect();
-    let reason = format!(
+    Err(fail!(
+        Parameter,
         "the folder has {} files of annotations: open one by its own path, such as {}",
         files.len(),
         listed.join(" or ")
-    );
-    Err(AnnotationError::named(dir, reason))
+    )
+    .at(dir))
 }

@@ -1,6 +1,6 @@
 //! The header of an image file, of which only the beginning is read.
 
-use super::error::AnnotationError;
+use crate::error::{AtPath as _, Error, fail};
 use crate::exif::{self, ChunkFormat};
 use crate::sample::Limits;
 use crate::source::ReadCause;
@@ -18,25 +18,25 @@ const BLOCK: u64 = 4 << 10;
 const MOST_EXIF: u64 = 64 << 10;
 
 /// Reads the header of an image file, and its orientation wherever that is.
-pub(super) fn read(path: &Path, limits: &Limits) -> Result<ImageHeader, AnnotationError> {
-    let file = FileBytes::open(path).map_err(AnnotationError::io(path))?;
+pub(super) fn read(path: &Path, limits: &Limits) -> Result<ImageHeader, Error> {
+    let file = FileBytes::open(path).at(path)?;
     let mut bytes = vec![];
     let first = file.len().min(HEADER);
-    file.append(0, first, &mut bytes).map_err(AnnotationError::read(path))?;
+    file.append(0, first, &mut bytes).at(path)?;
     let mut header = ImageHeader::parse(&bytes);
     // A long EXIF segment or colour profile can fill the first bytes.
     let rest = file.len().min(limits.max_sample_bytes).saturating_sub(first);
     if header.is_err() && rest > 0 {
-        file.append(first, rest, &mut bytes).map_err(AnnotationError::read(path))?;
+        file.append(first, rest, &mut bytes).at(path)?;
         header = ImageHeader::parse(&bytes);
     }
     let mut header = header.map_err(|reason| {
-        AnnotationError::damaged(path, format!("the size of the image can't be read: {reason}"))
+        fail!(Format, "the size of the image can't be read: {reason}").at(path)
     })?;
     if let Some(format) = ImageHeader::chunks(&bytes)
         && file.len() > bytes.len() as u64
     {
-        let orientation = orientation_after(&file, format).map_err(AnnotationError::read(path))?;
+        let orientation = orientation_after(&file, format).at(path)?;
         header.orientation = orientation.into();
     }
     Ok(header)

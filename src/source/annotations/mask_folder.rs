@@ -1,8 +1,8 @@
 //! Two folders with the same names: images, and a mask for each.
 
-use super::error::AnnotationError;
 use super::files::{self, list, stem};
 use super::{Annotated, Column, Parts};
+use crate::error::{Error, fail};
 use crate::sample::Limits;
 use crate::source::image_names::{LISTED, MASK_EXTENSIONS};
 use crate::source::{ClassNames, Escaped, FieldKind};
@@ -16,18 +16,19 @@ pub(super) fn open(
     images: &Path,
     masks: &Path,
     limits: &Limits,
-) -> Result<Annotated, AnnotationError> {
+) -> Result<Annotated, Error> {
     let files = files::images(images, limits)?;
     if files.is_empty() {
-        let reason = format!("no {LISTED} file found: expected an image for each mask");
-        return Err(AnnotationError::damaged(images, reason));
+        return Err(
+            fail!(Format, "no {LISTED} file found: expected an image for each mask").at(images)
+        );
     }
     let found = list(masks, MASK_EXTENSIONS, limits)?;
     let mut by_stem: BTreeMap<&str, &str> = BTreeMap::new();
     for mask in &found {
         if let Some(other) = by_stem.insert(stem(mask), mask) {
-            let reason = format!("{other} and {mask} have the same name: each needs its own");
-            return Err(AnnotationError::damaged(masks, reason));
+            return Err(fail!(Format, "{other} and {mask} have the same name: each needs its own")
+                .at(masks));
         }
     }
     let mask = |image: &str| by_stem.get(stem(image)).map(|mask| Box::from(*mask));
@@ -35,12 +36,13 @@ pub(super) fn open(
         files.iter().map(|image| &**image).filter(|image| mask(image).is_none()).collect();
     if let Some(first) = missing.first() {
         let (count, first) = (missing.len(), masks.join(stem(first)));
-        let reason = format!(
+        return Err(fail!(
+            Format,
             "{count} of {} images have no mask: expected {}.png, and so on",
             files.len(),
             first.display()
-        );
-        return Err(AnnotationError::damaged(images, reason));
+        )
+        .at(images));
     }
     let without = found.len() - files.len();
     if without > 0 {

@@ -14,11 +14,11 @@
 
 mod coco;
 mod coco_json;
-mod error;
 mod files;
 mod find;
 mod image_size;
 mod mask_folder;
+mod problems;
 #[cfg(test)]
 mod tests;
 mod voc;
@@ -29,9 +29,8 @@ mod yolo_data;
 mod yolo_text;
 
 pub use coco::CocoOptions;
-pub(super) use error::AnnotationError;
-use error::Problems;
 pub(super) use find::{is_file, is_folder};
+use problems::Problems;
 pub use voc::VocOptions;
 pub use yolo::YoloOptions;
 
@@ -43,7 +42,7 @@ use super::{
     ImageMode, KeypointLayout, NdType, ObjectField, ObjectFields, OwnedValue, ReadCause, Record,
     SampleLocation, Source, Value,
 };
-use crate::error::Error;
+use crate::error::{AtPath as _, Error, fail};
 use crate::sample::{Limits, SampleId};
 use fuseloop_ops::{BoxFormat, Size};
 use std::collections::BTreeMap;
@@ -401,15 +400,15 @@ impl Annotated {
     }
 
     /// Refuses a sample whose annotations are damaged.
-    fn check(&self, sample: SampleId) -> Result<(), AnnotationError> {
+    fn check(&self, sample: SampleId) -> Result<(), Error> {
         let Some(problems) = self.damaged.get(&sample.0) else { return Ok(()) };
         let path = self.origin(sample).unwrap_or(&self.root);
-        Err(AnnotationError::damaged(path, problems.to_string()))
+        Err(fail!(Format, "{problems}").at(path))
     }
 
     /// Refuses an image of another size than its annotations have. A header that can't be read is refused where the image
     /// is decoded.
-    fn check_size(&self, sample: SampleId, image: &[u8]) -> Result<(), AnnotationError> {
+    fn check_size(&self, sample: SampleId, image: &[u8]) -> Result<(), Error> {
         let Some(annotated) = self.annotated_size(sample).filter(|_| self.has_own_sizes) else {
             return Ok(());
         };
@@ -420,12 +419,16 @@ impl Annotated {
         let size = header.size;
         let path = self.origin(sample).unwrap_or(&self.root);
         let file = self.file(sample).unwrap_or_default();
-        let reason = format!(
+        Err(fail!(
+            Format,
             "the annotations of {file} are of an image of width {} and height {}, and it has width {} and height {}: correct \
              the size, or annotate this image (boxes of another size are elsewhere in it)",
-            annotated.width, annotated.height, size.width, size.height
-        );
-        Err(AnnotationError::damaged(path, reason))
+            annotated.width,
+            annotated.height,
+            size.width,
+            size.height
+        )
+        .at(path))
     }
 
     /// Returns the objects of a sample that exists.
@@ -437,7 +440,7 @@ impl Annotated {
 
 impl Texts {
     /// Writes a list of texts to `bytes`, with the final NUL that JSON has in a dataset.
-    fn list(&self, objects: Range<usize>, bytes: &mut Vec<u8>) -> Result<(), AnnotationError> {
+    fn list(&self, objects: Range<usize>, bytes: &mut Vec<u8>) -> Result<(), Error> {
         bytes.clear();
         bytes.push(b'[');
         for (index, range) in self.ranges[objects].iter().enumerate() {
@@ -450,11 +453,16 @@ impl Texts {
             }
             let start = bytes.len();
             let read = self.bytes.append(range.start, range.end - range.start, bytes);
-            read.map_err(AnnotationError::read(&self.path))?;
+            read.at(&self.path)?;
             // The text was read once, so that it can only differ if the file does.
             let text = bytes[start..].trim_ascii();
             if !matches!(text, [b'[', .., b']'] | [b'{', .., b'}']) {
-                return Err(AnnotationError::Changed { path: self.path.clone(), at: range.start });
+                return Err(fail!(
+                    Damaged,
+                    "the file has changed since it was opened: open it again"
+                )
+                .at(&self.path)
+                .byte(range.start));
             }
         }
         bytes.extend(b"]\0");
@@ -502,7 +510,7 @@ impl Source for Annotated {
         self.check(sample).map_err(Error::from)?;
         let image = |path: PathBuf, bytes: &'a mut Vec<u8>, is_annotated: bool| {
             let read = read_file(&path, self.limits.max_sample_bytes, bytes);
-            read.map_err(|error| Error::from(AnnotationError::io(&path)(error)))?;
+            read.at(&path)?;
             if is_annotated {
                 self.check_size(sample, bytes).map_err(Error::from)?;
             }

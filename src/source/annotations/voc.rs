@@ -6,11 +6,12 @@
 //! set/1.jpg                              set/1.xml
 //! ```
 
-use super::error::{AnnotationError, Problems, split_damaged};
 use super::files::{self, TextFiles, has_file, has_pair, list, stem};
+use super::problems::{Problems, split_damaged};
 use super::voc_xml::{self, VocFile, VocObject};
 use super::xml_text;
 use super::{Annotated, Column, Parts, floats, ints};
+use crate::error::{Error, ErrorKind, fail};
 use crate::parallel;
 use crate::sample::Limits;
 use crate::source::FieldKind;
@@ -91,7 +92,7 @@ fn folders(root: &Path) -> (PathBuf, PathBuf) {
 }
 
 /// Opens the images and the objects of a folder.
-pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, AnnotationError> {
+pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Error> {
     let limits = &options.limits;
     let (images, annotations) = folders(root);
     let texts = TextFiles::new(limits);
@@ -102,13 +103,15 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Annot
         }
         // What one file has wrong is not wrong with the others.
         let bytes = match texts.bytes(&sample.annotation) {
-            Err(AnnotationError::Damaged { reason, .. }) => return Ok(Err(reason.into())),
+            Err(error) if error.kind() == ErrorKind::Format => {
+                return Ok(Err(error.text().to_owned().into()));
+            }
             bytes => bytes?,
         };
         let text = xml_text::decode(bytes);
         Ok(text.and_then(|text| voc_xml::parse(&text)).map_err(Problems::from))
     };
-    let files: Result<Vec<Result<VocFile, Problems>>, AnnotationError> =
+    let files: Result<Vec<Result<VocFile, Problems>>, Error> =
         parallel::map(&samples, read)?.into_iter().collect();
     let (files, mut damaged) = split_damaged(files?, |sample| &samples[sample].annotation)?;
     let (sizes, mut objects): (Vec<Size>, Vec<Vec<VocObject>>) =
@@ -125,8 +128,9 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Annot
     };
     let numbers: BTreeMap<&str, i64> = names.iter().map(|name| &**name).zip(0..).collect();
     if numbers.len() < names.len() {
-        let reason = "two classes have the same name: each needs one of its own";
-        return Err(AnnotationError::named(root, reason));
+        return Err(
+            fail!(Parameter, "two classes have the same name: each needs one of its own").at(root)
+        );
     }
     let (mut starts, mut labels) = (vec![0], vec![]);
     for (sample, objects) in (0..).zip(&mut objects) {
@@ -151,7 +155,7 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Annot
         && damaged.len() == samples.len()
     {
         let path = &samples[sample as usize].annotation;
-        return Err(AnnotationError::damaged(path, problems.to_string()));
+        return Err(fail!(Format, "{problems}").at(path));
     }
     let first = if options.keep_coordinates { 0.0 } else { 1.0 };
     let sides = |object: &VocObject| {
@@ -198,20 +202,26 @@ impl Sample {
         [images, annotations]: [&Path; 2],
         options: &VocOptions,
         texts: &TextFiles<'_>,
-    ) -> Result<Vec<Self>, AnnotationError> {
+    ) -> Result<Vec<Self>, Error> {
         let limits = &options.limits;
         let found = list(annotations, &[XML], limits)?;
         if found.is_empty() {
-            let reason = "no .xml file found: expected JPEGImages and Annotations, images and annotations, or both \
-                          kinds of files next to each other";
-            return Err(AnnotationError::damaged(annotations, reason));
+            return Err(fail!(
+                Format,
+                "no .xml file found: expected JPEGImages and Annotations, images and annotations, or both \
+                          kinds of files next to each other"
+            )
+            .at(annotations));
         }
         let files = files::images(images, limits)?;
         let mut by_stem = BTreeMap::new();
         for file in &files {
             if let Some(other) = by_stem.insert(stem(file), file) {
-                let reason = format!("{other} and {file} have the same name: each needs its own");
-                return Err(AnnotationError::damaged(images, reason));
+                return Err(fail!(
+                    Format,
+                    "{other} and {file} have the same name: each needs its own"
+                )
+                .at(images));
             }
         }
         let found: BTreeMap<&str, &str> = found.iter().map(|file| (stem(file), &**file)).collect();
@@ -247,26 +257,31 @@ fn listed(
     set: &str,
     limits: &Limits,
     texts: &TextFiles<'_>,
-) -> Result<Vec<String>, AnnotationError> {
+) -> Result<Vec<String>, Error> {
     let path = folder.join(format!("{set}.txt"));
     let mut names = vec![];
     for (number, line) in (1..).zip(texts.read(&path)?.lines()) {
         let mut words = line.split_whitespace();
         let Some(name) = words.next() else { continue };
         if words.next().is_some() {
-            let reason = format!(
+            return Err(fail!(
+                Format,
                 "line {number}: {line:?}, expected the name of one image: a list with a second column is of one class"
-            );
-            return Err(AnnotationError::damaged(&path, reason));
+            )
+            .at(&path));
         }
         if names.len() as u64 == limits.max_samples {
-            let what = format!("more than {} images", limits.max_samples);
-            return Err(AnnotationError::limit(&path, what, limits.max_samples));
+            return Err(fail!(
+                Memory,
+                "more than {max} images, the limit is {max}",
+                max = limits.max_samples
+            )
+            .at(&path));
         }
         names.push(name.to_owned());
     }
     if names.is_empty() {
-        return Err(AnnotationError::damaged(&path, "no image is listed"));
+        return Err(fail!(Format, "no image is listed").at(&path));
     }
     Ok(names)
 }

@@ -6,12 +6,13 @@
 //! set/1.jpg                         set/1.txt                         set/classes.txt
 //! ```
 
-use super::error::{AnnotationError, Problems, split_damaged};
 use super::files::{self, TextFiles, has_file, has_pair, list, stem};
 use super::image_size;
+use super::problems::{Problems, split_damaged};
 use super::yolo_data::{DataFile, KeypointShape};
 use super::yolo_text::{self, YoloObject};
 use super::{Annotated, Column, Parts, Texts, floats, ints};
+use crate::error::{Error, ErrorKind, fail};
 use crate::exif;
 use crate::parallel;
 use crate::sample::Limits;
@@ -144,23 +145,24 @@ fn splits(root: &Path) -> Vec<PathBuf> {
 }
 
 /// Opens the images and the objects of a folder.
-pub(super) fn open(root: &Path, options: &YoloOptions) -> Result<Annotated, AnnotationError> {
+pub(super) fn open(root: &Path, options: &YoloOptions) -> Result<Annotated, Error> {
     let limits = &options.limits;
     let (images, labels) = folders(root);
     let splits = splits(root);
     if splits.len() > 1 || (images == labels && !splits.is_empty()) {
-        let reason = format!(
+        return Err(fail!(
+            Parameter,
             "the folder has {} splits: open one by its own path, such as {}",
             splits.len(),
             splits[0].display()
-        );
-        return Err(AnnotationError::named(root, reason));
+        )
+        .at(root));
     }
     let texts = TextFiles::new(limits);
     let Description { names, shape, flip_pairs } = description(root, &labels, options, &texts)?;
     let files = files::images(&images, limits)?;
     if files.is_empty() {
-        return Err(AnnotationError::damaged(&images, format!("no {LISTED} file is in it")));
+        return Err(fail!(Format, "no {LISTED} file is in it").at(&images));
     }
     let origins = label_files(&files, &images, &labels, limits)?;
     let count = names.as_ref().map(Vec::len);
@@ -170,7 +172,9 @@ pub(super) fn open(root: &Path, options: &YoloOptions) -> Result<Annotated, Anno
         let Some(path) = path else { return Ok(Ok(Objects::default())) };
         // What one file has wrong is not wrong with the others.
         let text = match texts.read(path) {
-            Err(AnnotationError::Damaged { reason, .. }) => return Ok(Err(reason.into())),
+            Err(error) if error.kind() == ErrorKind::Format => {
+                return Ok(Err(error.text().to_owned().into()));
+            }
             text => text?,
         };
         let objects = match yolo_text::objects(&text, count, shape) {
@@ -179,11 +183,11 @@ pub(super) fn open(root: &Path, options: &YoloOptions) -> Result<Annotated, Anno
             Err(problems) => return Ok(Err(problems)),
         };
         Ok(match size(&images.join(file), options) {
-            Err(error @ AnnotationError::Damaged { .. }) => Err(error.to_string().into()),
+            Err(error) if error.kind() == ErrorKind::Format => Err(error.to_string().into()),
             size => Ok(Objects { size: size?, objects }),
         })
     };
-    let read: Result<Vec<Result<Objects, Problems>>, AnnotationError> =
+    let read: Result<Vec<Result<Objects, Problems>>, Error> =
         parallel::map(&samples, read)?.into_iter().collect();
     let (objects, damaged) = split_damaged(read?, |sample| {
         let path = samples[sample].1;
@@ -227,12 +231,12 @@ fn label_files(
     images: &Path,
     labels: &Path,
     limits: &Limits,
-) -> Result<Vec<Option<PathBuf>>, AnnotationError> {
+) -> Result<Vec<Option<PathBuf>>, Error> {
     let mut stems = BTreeMap::new();
     for file in files {
         if let Some(other) = stems.insert(stem(file), file) {
-            let reason = format!("{other} and {file} have the same name: each needs its own");
-            return Err(AnnotationError::damaged(images, reason));
+            return Err(fail!(Format, "{other} and {file} have the same name: each needs its own")
+                .at(images));
         }
     }
     let found = list(labels, &[TXT], limits)?;
@@ -241,18 +245,19 @@ fn label_files(
     let paths: Vec<Option<PathBuf>> = files.iter().map(|file| path(file)).collect();
     if paths.iter().all(Option::is_none) {
         let expected = labels.join(format!("{}.txt", stem(&files[0])));
-        let reason = format!(
+        return Err(fail!(
+            Format,
             "none of {} images has a file of labels: expected {}, and so on",
             files.len(),
             expected.display()
-        );
-        return Err(AnnotationError::damaged(images, reason));
+        )
+        .at(images));
     }
     Ok(paths)
 }
 
 /// Returns the size that the labels of an image are fractions of.
-fn size(path: &Path, options: &YoloOptions) -> Result<Size, AnnotationError> {
+fn size(path: &Path, options: &YoloOptions) -> Result<Size, Error> {
     let ImageHeader { size, orientation } = image_size::read(path, &options.limits)?;
     Ok(if options.is_of_stored { size } else { exif::upright_size(orientation, size) })
 }
@@ -270,7 +275,7 @@ fn description(
     labels: &Path,
     options: &YoloOptions,
     texts: &TextFiles<'_>,
-) -> Result<Description, AnnotationError> {
+) -> Result<Description, Error> {
     let above = |dir| Path::ancestors(dir).take(1 + MOST_ABOVE);
     let dirs: Vec<&Path> = above(root).chain(above(labels)).collect();
     let data = dirs.iter().flat_map(|dir| DATA.map(|name| dir.join(name)));
@@ -278,7 +283,7 @@ fn description(
     let data = match &data_path {
         None => DataFile::default(),
         Some(path) => DataFile::parse(&texts.read(path)?)
-            .map_err(|reason| AnnotationError::damaged(path, reason))?,
+            .map_err(|reason| fail!(Format, "{reason}").at(path))?,
     };
     let listed =
         [root, labels].map(|dir| dir.join(CLASSES)).into_iter().find(|path| path.is_file());
@@ -287,10 +292,11 @@ fn description(
         (None, Some(names), _) => {
             if let Some(count) = data.class_count.filter(|count| *count != names.len()) {
                 let found = names.len();
-                let reason = format!(
+                return Err(fail!(
+                    Format,
                     "`nc` is {count}, but `names` has {found} classes: correct the one that is wrong"
-                );
-                return Err(AnnotationError::damaged(data_path.as_deref().unwrap_or(root), reason));
+                )
+                .at(data_path.as_deref().unwrap_or(root)));
             }
             Some(names)
         }
@@ -304,15 +310,18 @@ fn description(
     if let Some(names) = &names {
         let distinct: BTreeSet<&String> = names.iter().collect();
         if distinct.len() < names.len() {
-            let reason = "two classes have the same name: each needs one of its own";
-            return Err(AnnotationError::named(root, reason));
+            return Err(fail!(
+                Parameter,
+                "two classes have the same name: each needs one of its own"
+            )
+            .at(root));
         }
     }
     let shape = match options.keypoints {
         None => data.keypoints,
         Some([points, values]) => {
             let shape = KeypointShape::new(points, values);
-            Some(shape.map_err(|reason| AnnotationError::named(root, reason))?)
+            Some(shape.map_err(|reason| fail!(Parameter, "{reason}").at(root))?)
         }
     };
     let mut flip_pairs = data.flip_pairs;

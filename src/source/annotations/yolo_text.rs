@@ -6,7 +6,7 @@
 //! 0 0.67 0.617 0.645 0.726 0.519 0.381 2 0.55 0.349 0         a pose: a box, and x, y and visibility of each point
 //! ```
 
-use super::error::Problems;
+use super::problems::Problems;
 use super::yolo_data::KeypointShape;
 use super::{MOST_OBJECTS, MOST_POINTS};
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Arrays in NumPy's files: `.npy`, and `.npz`, which is a zip file of `.npy` files; and in TIFFs.
 
-use super::ColumnError;
+use crate::error::{Error, fail};
 #[cfg(feature = "tables")]
 use crate::source::Escaped;
 #[cfg(not(all(feature = "tables", feature = "tiff")))]
@@ -8,6 +8,7 @@ use crate::source::feature::NeedsFeature;
 use crate::source::npy::{self, NativeArray};
 use crate::source::{ImageMode, NdType};
 use std::borrow::Cow;
+use std::fmt;
 #[cfg(feature = "tables")]
 use std::io::{Cursor, Read};
 
@@ -21,11 +22,7 @@ pub(super) struct Array<'a> {
 impl<'a> Array<'a> {
     /// Reads the array in a `.npy`; in a `.npz` its only array, or the array called `inside`. An array
     /// in a `.npz` may unpack to `most` bytes at most.
-    pub(super) fn parse(
-        bytes: &'a [u8],
-        inside: Option<&str>,
-        most: u64,
-    ) -> Result<Self, ColumnError> {
+    pub(super) fn parse(bytes: &'a [u8], inside: Option<&str>, most: u64) -> Result<Self, Error> {
         if ImageMode::of_file(bytes) == ImageMode::Tiff {
             return tiff(bytes, most);
         }
@@ -48,30 +45,30 @@ impl<'a> Array<'a> {
 
 /// Reads the samples of a TIFF.
 #[cfg(feature = "tiff")]
-fn tiff(bytes: &[u8], most: u64) -> Result<Array<'_>, ColumnError> {
+fn tiff(bytes: &[u8], most: u64) -> Result<Array<'_>, Error> {
     let array = crate::source::TiffFile::array(bytes, most);
     let (dtype, shape, elements) = array.map_err(|reason| wrong(format!("a TIFF: {reason}")))?;
     Ok(Array { dtype, shape, elements: Cow::Owned(elements) })
 }
 
 #[cfg(not(feature = "tiff"))]
-fn tiff(_: &[u8], _: u64) -> Result<Array<'_>, ColumnError> {
+fn tiff(_: &[u8], _: u64) -> Result<Array<'_>, Error> {
     Err(wrong(NeedsFeature { what: "TIFF files", feature: "tiff" }.to_string()))
 }
 
-fn wrong(message: impl Into<Cow<'static, str>>) -> ColumnError {
-    ColumnError::Array(message.into())
+fn wrong(message: impl fmt::Display) -> Error {
+    fail!(Damaged, "{message}")
 }
 
 /// Reads the array in a `.npy` file.
-fn npy(bytes: &[u8]) -> Result<Array<'_>, ColumnError> {
+fn npy(bytes: &[u8]) -> Result<Array<'_>, Error> {
     let NativeArray { dtype, shape, elements } = npy::parse(bytes).map_err(wrong)?;
     Ok(Array { dtype, shape, elements })
 }
 
 /// Unpacks a file of a zip file, to `most` bytes at most.
 #[cfg(feature = "tables")]
-fn unpacked(bytes: &[u8], inside: Option<&str>, most: u64) -> Result<Vec<u8>, ColumnError> {
+fn unpacked(bytes: &[u8], inside: Option<&str>, most: u64) -> Result<Vec<u8>, Error> {
     let bad = |error: zip::result::ZipError| wrong(format!("a .npz file: {error}"));
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(bad)?;
     let index = match inside {
@@ -107,7 +104,7 @@ fn unpacked(bytes: &[u8], inside: Option<&str>, most: u64) -> Result<Vec<u8>, Co
 }
 
 #[cfg(not(feature = "tables"))]
-fn unpacked(_: &[u8], _: Option<&str>, _: u64) -> Result<Vec<u8>, ColumnError> {
+fn unpacked(_: &[u8], _: Option<&str>, _: u64) -> Result<Vec<u8>, Error> {
     let reason = NeedsFeature { what: "arrays in .npz files", feature: "tables" };
     Err(wrong(reason.to_string()))
 }

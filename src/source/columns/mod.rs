@@ -21,6 +21,7 @@ mod number;
 
 use super::npy::{self, NativeArray};
 use super::{EncodedImage, FieldKind, NdType, OwnedImage, OwnedValue, Value};
+use crate::error::{Error, fail};
 use crate::sample::Limits;
 use array::Array;
 use std::borrow::Cow;
@@ -98,12 +99,15 @@ impl ArrayRows {
     }
 
     /// Returns the value of a `.npy` file.
-    fn value<'a>(&self, file: &'a [u8]) -> Result<Cow<'a, [u8]>, ColumnError> {
-        let array = npy::parse(file).map_err(ColumnError::Array)?;
+    fn value<'a>(&self, file: &'a [u8]) -> Result<Cow<'a, [u8]>, Error> {
+        let array = npy::parse(file).map_err(|reason| fail!(Damaged, "{reason}"))?;
         let NativeArray { dtype, shape, .. } = array;
         if dtype != self.dtype || shape.split_first().is_none_or(|(_, row)| *row != self.row) {
             let (expected, row) = (self.dtype, self.row.clone());
-            return Err(ColumnError::Rows { found: shape, dtype, expected, row });
+            return Err(fail!(
+                Damaged,
+                "an array of shape {shape:?} and dtype {dtype}, expected {expected} and {row:?} for each object"
+            ));
         }
         Ok(match array.elements {
             elements if self.is_bare => elements,
@@ -133,59 +137,6 @@ pub(super) enum ColumnValue<'a> {
     Elements(Vec<u8>),
     /// The rows of an array, rearranged.
     Bytes(Vec<u8>),
-}
-
-/// Why bytes do not fit their field.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub(super) enum ColumnError {
-    /// The text is not a number, or the number does not fit.
-    #[error("{found} is not {expected}")]
-    Number {
-        /// The beginning of the text.
-        found: String,
-        /// The expected form.
-        expected: &'static str,
-    },
-    /// The JSON text contains a NUL, which would end it.
-    #[error("JSON with a NUL at its byte {at}")]
-    Nul {
-        /// The offset of the NUL.
-        at: usize,
-    },
-    /// The image is in a format that can't be decoded.
-    #[error("an image that is neither JPEG, PNG, WebP nor TIFF")]
-    Picture,
-    /// The bytes are not an array, or not one that a tensor can hold.
-    #[error("{0}")]
-    Array(Cow<'static, str>),
-    /// The rows have another dtype or shape than the field.
-    #[error(
-        "an array of shape {found:?} and dtype {dtype}, expected {expected} and {row:?} for each object"
-    )]
-    Rows {
-        /// The dimensions of the array.
-        found: Vec<u64>,
-        /// The type of the array's elements.
-        dtype: NdType,
-        /// The type of the field.
-        expected: NdType,
-        /// The shape of a row.
-        row: Vec<u64>,
-    },
-    /// The array has another dtype or shape than the field.
-    #[error(
-        "an array of shape {found:?} and dtype {dtype}, expected an {}: declare a field whose arrays differ as bytes",
-        expected.described()
-    )]
-    Shape {
-        /// The dimensions of the array.
-        found: Vec<u64>,
-        /// The type of the array's elements.
-        dtype: NdType,
-        /// The kind of the field.
-        expected: FieldKind,
-    },
 }
 
 impl FieldRequest {
@@ -237,7 +188,7 @@ impl FieldRequest {
         inside: Option<&str>,
         first: &[u8],
         limits: &Limits,
-    ) -> Result<FieldColumn, ColumnError> {
+    ) -> Result<FieldColumn, Error> {
         let max_bytes = limits.max_unpacked_bytes.min(limits.max_sample_bytes);
         let kind = match self.how {
             As::Image => FieldKind::RgbImage,
@@ -257,11 +208,7 @@ impl FieldRequest {
 
 impl FieldColumn {
     /// Returns the value of a member's bytes; `ext` is the index of the member's extension.
-    pub(super) fn cell<'a>(
-        &self,
-        ext: usize,
-        bytes: &'a [u8],
-    ) -> Result<ColumnValue<'a>, ColumnError> {
+    pub(super) fn cell<'a>(&self, ext: usize, bytes: &'a [u8]) -> Result<ColumnValue<'a>, Error> {
         if let Some(rows) = &self.wanted.rows {
             return Ok(match rows.value(bytes)? {
                 Cow::Borrowed(rows) => ColumnValue::Borrowed(Value::Bytes(rows)),
@@ -270,7 +217,7 @@ impl FieldColumn {
         }
         Ok(ColumnValue::Borrowed(match self.wanted.how {
             As::Image => {
-                let mode = image::mode(bytes).ok_or(ColumnError::Picture)?;
+                let mode = image::mode(bytes).ok_or_else(no_image)?;
                 Value::Image(EncodedImage { mode, width: 0, height: 0, bytes })
             }
             As::Int => Value::Int(number::int(bytes)?),
@@ -285,10 +232,10 @@ impl FieldColumn {
     }
 
     /// Returns the owned value of a member's bytes. Images and bytes take over the memory.
-    pub(super) fn owned(&self, ext: usize, bytes: Vec<u8>) -> Result<OwnedValue, ColumnError> {
+    pub(super) fn owned(&self, ext: usize, bytes: Vec<u8>) -> Result<OwnedValue, Error> {
         match self.wanted.how {
             As::Image => {
-                let mode = image::mode(&bytes).ok_or(ColumnError::Picture)?;
+                let mode = image::mode(&bytes).ok_or_else(no_image)?;
                 Ok(OwnedValue::Image(OwnedImage { mode, width: 0, height: 0, bytes }))
             }
             As::Bytes => Ok(OwnedValue::Bytes(bytes)),
@@ -301,7 +248,7 @@ impl FieldColumn {
         }
     }
 
-    fn array<'a>(&self, ext: usize, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, ColumnError> {
+    fn array<'a>(&self, ext: usize, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Error> {
         let inside = self.wanted.exts.get(ext).and_then(|(_, inside)| inside.as_deref());
         let Array { dtype, shape, elements } = Array::parse(bytes, inside, self.max_bytes)?;
         let found = FieldKind::NdArray { dtype, shape };
@@ -309,13 +256,21 @@ impl FieldColumn {
             return Ok(elements);
         }
         let FieldKind::NdArray { shape, .. } = found else { return Ok(elements) };
-        Err(ColumnError::Shape { found: shape, dtype, expected: self.kind.clone() })
+        Err(fail!(
+            Damaged,
+            "an array of shape {shape:?} and dtype {dtype}, expected an {}: declare a field whose arrays differ as bytes",
+            self.kind.described()
+        ))
     }
 }
 
-fn text(bytes: &[u8]) -> Result<ColumnValue<'_>, ColumnError> {
+fn no_image() -> Error {
+    fail!(Damaged, "an image that is neither JPEG, PNG, WebP nor TIFF")
+}
+
+fn text(bytes: &[u8]) -> Result<ColumnValue<'_>, Error> {
     match bytes.iter().position(|&byte| byte == 0) {
-        Some(at) => Err(ColumnError::Nul { at }),
+        Some(at) => Err(fail!(Damaged, "JSON with a NUL at its byte {at}")),
         None => Ok(ColumnValue::Text(bytes)),
     }
 }

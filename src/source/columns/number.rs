@@ -1,23 +1,22 @@
 //! Numbers as text, as Python's `int(text)` and `float(text)` read them, but without `_` between digits.
 
-use super::ColumnError;
-use crate::source::Escaped;
+use crate::error::{Error, fail};
 
 /// Parses a decimal number with or without a sign and spaces around it.
-pub(super) fn int(bytes: &[u8]) -> Result<i64, ColumnError> {
+pub(super) fn int(bytes: &[u8]) -> Result<i64, Error> {
     parsed(bytes, "a number of 64 bits")
 }
 
 /// Parses a decimal number, `inf` or `nan`.
-pub(super) fn float(bytes: &[u8]) -> Result<f64, ColumnError> {
+pub(super) fn float(bytes: &[u8]) -> Result<f64, Error> {
     parsed(bytes, "a number")
 }
 
-fn parsed<T: std::str::FromStr>(bytes: &[u8], expected: &'static str) -> Result<T, ColumnError> {
+fn parsed<T: std::str::FromStr>(bytes: &[u8], expected: &'static str) -> Result<T, Error> {
     let text = std::str::from_utf8(bytes).ok().map(|text| text.trim_matches(is_space));
     text.and_then(|text| text.parse().ok()).ok_or_else(|| {
         let shown: String = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).into_owned();
-        ColumnError::Number { found: format!("\"{}\"", Escaped(&shown)), expected }
+        fail!(Damaged, "\"{shown}\" is not {expected}")
     })
 }
 

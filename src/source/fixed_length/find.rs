@@ -10,7 +10,7 @@
 //!
 //! A folder whose only sub-folder is one of these stands for it: `data/` for `data/MNIST/raw/`.
 
-use super::error::FixedLengthError;
+use crate::error::{Error, fail};
 use crate::source::file_pool;
 use std::fs::{self, DirEntry};
 use std::io::Read as _;
@@ -134,7 +134,7 @@ impl Found {
     /// # Errors
     ///
     /// Fails if there are none, or those of several datasets.
-    pub(super) fn training_images(&self) -> Result<&str, FixedLengthError> {
+    pub(super) fn training_images(&self) -> Result<&str, Error> {
         let files = self.entries.files.iter();
         let names = files.filter_map(|file| Some((IdxName::parse(file)?, file)));
         let mut found: Vec<(IdxName<'_>, &String)> =
@@ -148,21 +148,22 @@ impl Found {
             let cure = other.min().map_or_else(String::new, |other| {
                 format!("; to read the test split, open {}", self.dir.join(other).display())
             });
-            let reason = format!("a folder is opened as its training split{cure}");
-            return Err(FixedLengthError::missing(
-                self.dir.join("train-images-idx3-ubyte"),
-                reason,
-            ));
+            return Err(fail!(
+                NotFound,
+                "the file is missing: a folder is opened as its training split{cure}"
+            )
+            .at(self.dir.join("train-images-idx3-ubyte")));
         };
         let mut stems: Vec<&str> = found.iter().map(|(name, _)| name.stem).collect();
         stems.dedup();
         if stems.len() > 1 {
             let stems = stems.join(", ");
-            let reason = format!(
+            return Err(fail!(
+                Parameter,
                 "the folder has several datasets ({stems}): open the file of one, such as {}",
                 self.dir.join(file).display()
-            );
-            return Err(FixedLengthError::named(&self.dir, reason));
+            )
+            .at(&self.dir));
         }
         debug_assert_eq!(stems, [first.stem]);
         Ok(file)
@@ -170,7 +171,7 @@ impl Found {
 
     /// Refuses a folder that has images beside the files of the dataset, because it could be meant as a folder
     /// of images too.
-    pub(super) fn refuse_images(&self) -> Result<(), FixedLengthError> {
+    pub(super) fn refuse_images(&self) -> Result<(), Error> {
         let mut dirs = self.entries.dirs.iter();
         let has_image = |dir: &String| {
             let files = fs::read_dir(self.dir.join(dir));
@@ -186,14 +187,15 @@ impl Found {
             Form::Cifar100 | Form::Pickles => TRAIN,
         };
         let pattern = self.dir.join("**/*.png");
-        let reason = format!(
+        Err(fail!(
+            Parameter,
             "the folder has both files of {} and images: open a file by its own path ({}), or the images by a \
              pattern ({})",
             self.form.word(),
             self.dir.join(one).display(),
             pattern.display()
-        );
-        Err(FixedLengthError::named(&self.dir, reason))
+        )
+        .at(&self.dir))
     }
 }
 

@@ -9,13 +9,11 @@
 //! A value is read at an offset that its sample's number tells. Only a `.gz` file is unpacked into memory as a
 //! whole. Images of MNIST are arrays of bytes `[28, 28]`; the planes of CIFAR's images become RGB pixels.
 
-mod error;
 mod find;
 mod idx;
 #[cfg(test)]
 mod tests;
 
-pub(super) use error::FixedLengthError;
 pub(super) use find::{is_file, is_folder};
 
 use super::file::FileBytes;
@@ -25,7 +23,7 @@ use super::{
     BoxError, Buffer, ClassNames, EncodedImage, Escaped, FieldKind, FieldSpec, Fingerprint,
     ImageMode, ImageStats, NdType, OwnedValue, ReadCause, Record, SampleLocation, Source, Value,
 };
-use crate::error::Error;
+use crate::error::{AtPath as _, Error, fail};
 use crate::sample::{Limits, SampleId};
 use find::{FINE_NAMES, Form, Found, IdxName, TRAIN, TRAIN_BATCHES};
 use fuseloop_ops::Size;
@@ -131,20 +129,26 @@ impl FixedLength {
         Ok(Self::open_any(path, limits)?)
     }
 
-    fn open_any(path: &Path, limits: &Limits) -> Result<Self, FixedLengthError> {
+    fn open_any(path: &Path, limits: &Limits) -> Result<Self, Error> {
         let text = path.to_string_lossy();
         if text.contains("://") {
-            let reason = "MNIST and CIFAR are read from local files: download the file, or convert the dataset \
-                          to .beton, tar or TFRecord";
-            return Err(FixedLengthError::unsupported(path, reason));
+            return Err(fail!(
+                Unsupported,
+                "MNIST and CIFAR are read from local files: download the file, or convert the dataset \
+                          to .beton, tar or TFRecord"
+            )
+            .at(path));
         }
         let name = Escaped(&text).to_string();
         let opened = match find::form_of_file(path).filter(|_| !path.is_dir()) {
             Some(form) => Self::of_file(path, form, limits)?,
             None => {
                 let Some(found) = find::find(path) else {
-                    let reason = "no file of MNIST or CIFAR is in the folder";
-                    return Err(FixedLengthError::missing(path.to_owned(), reason));
+                    return Err(fail!(
+                        NotFound,
+                        "the file is missing: no file of MNIST or CIFAR is in the folder"
+                    )
+                    .at(path));
                 };
                 Self::of_folder(&found, limits)?
             }
@@ -152,18 +156,20 @@ impl FixedLength {
         let opened = Self { name, ..opened };
         let (count, max) = (opened.len(), limits.max_samples);
         if count > max {
-            let what = format!("{count} images");
-            return Err(FixedLengthError::Limit { path: path.to_owned(), what, max });
+            return Err(fail!(Memory, "{count} images, the limit is {max}").at(path));
         }
         Ok(opened)
     }
 
-    fn of_folder(found: &Found, limits: &Limits) -> Result<Self, FixedLengthError> {
+    fn of_folder(found: &Found, limits: &Limits) -> Result<Self, Error> {
         let Found { dir, form, .. } = found;
         if *form == Form::Pickles {
-            let reason = "these are Python pickles, which are never loaded: download the binary version of the \
-                          dataset (cifar-10-binary.tar.gz, cifar-100-binary.tar.gz)";
-            return Err(FixedLengthError::unsupported(dir, reason));
+            return Err(fail!(
+                Unsupported,
+                "these are Python pickles, which are never loaded: download the binary version of the \
+                          dataset (cifar-10-binary.tar.gz, cifar-100-binary.tar.gz)"
+            )
+            .at(dir));
         }
         found.refuse_images()?;
         match form {
@@ -173,7 +179,7 @@ impl FixedLength {
         }
     }
 
-    fn of_file(path: &Path, form: Form, limits: &Limits) -> Result<Self, FixedLengthError> {
+    fn of_file(path: &Path, form: Form, limits: &Limits) -> Result<Self, Error> {
         match form {
             Form::Idx => Self::of_idx(path, limits),
             _ => Self::of_cifar(vec![path.to_owned()], form),
@@ -181,31 +187,36 @@ impl FixedLength {
     }
 
     /// Opens the images of an idx file, and the labels beside it.
-    fn of_idx(path: &Path, limits: &Limits) -> Result<Self, FixedLengthError> {
+    fn of_idx(path: &Path, limits: &Limits) -> Result<Self, Error> {
         let file_name = path.file_name().unwrap_or_default().to_string_lossy();
         let not_images = || {
-            let reason = "expected a file of images, such as train-images-idx3-ubyte: its labels are read from \
-                          the file next to it";
-            FixedLengthError::named(path, reason)
+            fail!(
+                Parameter,
+                "expected a file of images, such as train-images-idx3-ubyte: its labels are read from \
+                          the file next to it"
+            )
+            .at(path)
         };
         let name = IdxName::parse(&file_name).ok_or_else(not_images)?;
         let prefix = name.stem.strip_suffix("images").ok_or_else(not_images)?;
         let images = IdxFile::open(path.to_owned(), name, limits)?;
         if images.shape.len() < 2 {
-            let reason = "1 dimension, expected 3: count, height and width";
-            return Err(FixedLengthError::damaged(path, 3, reason));
+            return Err(fail!(Format, "1 dimension, expected 3: count, height and width")
+                .at(path)
+                .byte(3));
         }
         let labels = labels_beside(path, name, prefix)?;
         let labels_name = labels.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let labels_name = IdxName::parse(&labels_name).ok_or_else(not_images)?;
         let labels = IdxFile::open(labels.clone(), IdxName { dims: 1, ..labels_name }, limits)?;
         if labels.count() != images.count() {
-            let reason = format!(
+            return Err(fail!(
+                Format,
                 "{} labels, expected {}, one for each image of {file_name}: download both files again",
                 labels.count(),
                 images.count()
-            );
-            return Err(FixedLengthError::damaged(&labels.path, 4, reason));
+            )
+            .at(&labels.path).byte(4));
         }
         // Names of the four files of MNIST. With a name before them, as EMNIST's, there may be other classes.
         let is_digits = ["train-", "t10k-"].contains(&prefix);
@@ -235,7 +246,7 @@ impl FixedLength {
     }
 
     /// Opens batches of CIFAR.
-    fn of_cifar(paths: Vec<PathBuf>, form: Form) -> Result<Self, FixedLengthError> {
+    fn of_cifar(paths: Vec<PathBuf>, form: Form) -> Result<Self, Error> {
         // The labels: their names, their offsets in a record, and their numbers of classes.
         let labels: &[(&str, u64, u8)] = match form {
             Form::Cifar100 => &[("label", 1, 100), ("coarse_label", 0, 20)],
@@ -260,19 +271,23 @@ impl FixedLength {
         let open = |path: PathBuf| {
             let bytes = FileBytes::open(&path).map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => {
-                    let reason = "a folder is opened as its training split; to read one file, open it by its path";
-                    FixedLengthError::missing(path.clone(), reason)
+                    fail!(
+                        NotFound,
+                        "the file is missing: a folder is opened as its training split; to read one file, open it by its path"
+                    )
+                    .at(&path)
                 }
-                _ => FixedLengthError::io(&path)(error),
+                _ => Error::from(error).at(&path),
             })?;
             let (count, rest) = (bytes.len() / stride, bytes.len() % stride);
             if count == 0 || rest > 0 {
-                let reason = format!(
+                return Err(fail!(
+                    Format,
                     "{rest} bytes after {count} records of {stride} bytes: the file was cut or is not a file of \
                      {}, so download it again",
                     form.word()
-                );
-                return Err(FixedLengthError::damaged(&path, count * stride, reason));
+                )
+                .at(&path).byte(count * stride));
             }
             counts.push(count);
             Ok(DataFile { path, bytes, is_packed: false })
@@ -334,11 +349,7 @@ fn field(name: &str, kind: FieldKind) -> FieldSpec {
 }
 
 /// Returns the path of the labels beside a file of images.
-fn labels_beside(
-    images: &Path,
-    name: IdxName<'_>,
-    prefix: &str,
-) -> Result<PathBuf, FixedLengthError> {
+fn labels_beside(images: &Path, name: IdxName<'_>, prefix: &str) -> Result<PathBuf, Error> {
     let IdxName { separator, is_packed, .. } = name;
     let other = if separator == '-' { '.' } else { '-' };
     let path = |separator: char, end: &str, is_packed: bool| {
@@ -353,8 +364,8 @@ fn labels_beside(
     let mut paths = names.map(|(separator, end, is_packed)| path(separator, end, is_packed));
     paths.find(|path| path.is_file()).ok_or_else(|| {
         let file = images.file_name().unwrap_or_default().to_string_lossy();
-        let reason = format!("it has the labels of {file}, and belongs next to it");
-        FixedLengthError::missing(path(separator, "idx1-ubyte", is_packed), reason)
+        fail!(NotFound, "the file is missing: it has the labels of {file}, and belongs next to it")
+            .at(path(separator, "idx1-ubyte", is_packed))
     })
 }
 
@@ -376,19 +387,18 @@ impl DataFile {
     }
 
     /// Reads the file into memory, unless it is large.
-    fn in_memory(self) -> Result<Self, FixedLengthError> {
+    fn in_memory(self) -> Result<Self, Error> {
         let len = self.bytes.len();
         if len > MOST_LABELS || self.bytes.reader().is_none() {
             return Ok(self);
         }
-        let bytes = self.bytes.copy(0, len).map_err(FixedLengthError::read(&self.path))?;
+        let bytes = self.bytes.copy(0, len).at(&self.path)?;
         Ok(Self { bytes: FileBytes::InMemory(bytes.into()), ..self })
     }
 }
 
 /// Reads a file with the name of a class on each line.
-fn names_of(path: &Path, count: u8) -> Result<ClassNames, FixedLengthError> {
-    let refused = |at, reason: String| FixedLengthError::damaged(path, at, reason);
+fn names_of(path: &Path, count: u8) -> Result<ClassNames, Error> {
     let read = || -> io::Result<Vec<u8>> {
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
@@ -397,19 +407,24 @@ fn names_of(path: &Path, count: u8) -> Result<ClassNames, FixedLengthError> {
         file_pool::open(path)?.take(MOST_NAME_BYTES + 1).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let bytes = read().map_err(FixedLengthError::io(path))?;
+    let bytes = read().at(path)?;
     if bytes.len() as u64 > MOST_NAME_BYTES {
-        let reason =
-            format!("more than {MOST_NAME_BYTES} bytes, expected {count} names of classes");
-        return Err(refused(MOST_NAME_BYTES, reason));
+        return Err(fail!(
+            Format,
+            "more than {MOST_NAME_BYTES} bytes, expected {count} names of classes"
+        )
+        .at(path)
+        .byte(MOST_NAME_BYTES));
     }
-    let text = std::str::from_utf8(&bytes)
-        .map_err(|error| refused(error.valid_up_to() as u64, "the text is not UTF-8".to_owned()))?;
+    let text = std::str::from_utf8(&bytes).map_err(|error| {
+        fail!(Format, "the text is not UTF-8").at(path).byte(error.valid_up_to() as u64)
+    })?;
     let names: Vec<&str> = text.trim_end().lines().map(str::trim).collect();
     if names.len() != usize::from(count) || names.contains(&"") {
         let found = names.iter().filter(|name| !name.is_empty()).count();
-        let reason = format!("{found} names of classes, expected {count}, one on each line");
-        return Err(refused(0, reason));
+        return Err(fail!(Format, "{found} names of classes, expected {count}, one on each line")
+            .at(path)
+            .byte(0));
     }
     Ok((0..).zip(names).map(|(number, name)| (number, name.to_owned())).collect())
 }
@@ -464,7 +479,7 @@ impl Source for FixedLength {
         };
         let (file, at, column) =
             self.extent(sample, field).ok_or_else(|| Error::from(missing()))?;
-        let failed = |cause| Error::from(FixedLengthError::read(&file.path)(cause));
+        let failed = |cause| Error::from(cause).at(&file.path);
         let Buffer { bytes, check, .. } = buffer;
         match column.stored {
             Stored::Array => {
@@ -487,9 +502,9 @@ impl Source for FixedLength {
                 let label = found.map_err(failed)?[0];
                 match classes {
                     Some(classes) if label >= classes => {
-                        let path = file.path.clone();
-                        let error = FixedLengthError::Label { path, at, label, classes, cure };
-                        Err(Error::from(error).into())
+                        let last = classes - 1;
+                        let error = fail!(Damaged, "label {label}, expected 0 to {last}{cure}");
+                        Err(error.at(&file.path).byte(at).into())
                     }
                     _ => Ok(Value::Int(label.into())),
                 }

@@ -30,13 +30,14 @@
 //! Classes from the names of files are warned of, unless they are WordNet's ids (`n01440764_1.JPEG`). So are images in
 //! folders inside of the class folders, unless these are called `images` or the like: their class is the outer folder.
 
-use super::error::ListError;
 use super::links::{LinkCounts, Links, NotFollowed};
 use super::list::{BESIDE, Ignored};
 use super::names::Names;
 use super::options::Labels;
 use super::walk::{self, FolderWalk, Listing, PendingDir, Rules};
+use crate::error::{AtPath as _, Error, fail};
 use crate::parallel;
+use crate::source::image_names::LISTED;
 use crate::source::image_names::is_picture;
 use crate::source::{Escaped, FOLDER_FILE_NAME, Location};
 use crate::warnings::warn;
@@ -82,15 +83,15 @@ pub(super) struct ListedFiles {
 }
 
 impl ListedFiles {
-    fn add(&mut self, dir: usize, name: &OsString, label: i64) -> Result<(), ListError> {
+    fn add(&mut self, dir: usize, name: &OsString, label: i64) -> Result<(), Error> {
         if self.names.push(dir, name).is_none() {
-            return Err(ListError::Many { path: self.names.dirs[dir].path.clone() });
+            return Err(too_many_dirs().at(&self.names.dirs[dir].path));
         }
         self.labels.push(label);
         Ok(())
     }
 
-    fn refuse_empty(self, path: &Path) -> Result<Self, ListError> {
+    fn refuse_empty(self, path: &Path) -> Result<Self, Error> {
         if self.names.len() == 0 {
             let (ignored, links) = (self.ignored.count, self.links);
             let mut reasons = self.ignored.first.iter().map(|(_, reason)| *reason);
@@ -101,10 +102,21 @@ impl ListedFiles {
                 Some(hint) => Some(hint.to_owned()),
                 None => of_shards(&self.ignored).or_else(|| of_other_format(&self.ignored)),
             };
-            return Err(ListError::Empty { path: path.to_owned(), ignored, hint, links });
+            let hint = hint.map_or_else(String::new, |hint| format!(", such as {hint}"));
+            let links = if links.is_empty() { String::new() } else { format!("; {links}") };
+            return Err(fail!(
+                Format,
+                "no {LISTED} file found ({ignored} other names{links}{hint})"
+            )
+            .at(path)
+            .help("other formats can't be stored yet: convert them to JPEG or PNG first"));
         }
         Ok(self)
     }
+}
+
+pub(super) fn too_many_dirs() -> Error {
+    fail!(Memory, "2^32 directories were listed already, the limit")
 }
 
 /// The endings of files that are datasets of their own.
@@ -149,15 +161,10 @@ fn of_other_format(ignored: &Ignored) -> Option<String> {
 }
 
 /// Lists the images of a folder.
-pub(super) fn of_folder(
-    root: &Path,
-    rules: &Rules,
-    labels: &Labels,
-) -> Result<ListedFiles, ListError> {
+pub(super) fn of_folder(root: &Path, rules: &Rules, labels: &Labels) -> Result<ListedFiles, Error> {
     let mut walk = FolderWalk::new(rules);
-    let real = fs::canonicalize(root).map_err(ListError::io(root))?;
+    let real = fs::canonicalize(root).at(root)?;
     let dir = PendingDir::root(real);
-    let guess = |reason: String| ListError::Guess { path: root.to_owned(), reason };
     match labels {
         Labels::None => {
             let listings = walk.below(root, dir)?;
@@ -167,16 +174,18 @@ pub(super) fn of_folder(
             let listings = walk.below(root, dir)?;
             by_prefix(root, listings, walk)?.refuse_empty(root)
         }
-        Labels::Column(column) => Err(guess(format!(
+        Labels::Column(column) => Err(fail!(
+            Format,
             "`label` is the column `{column}`, but the dataset is a folder: open the table in it by its name"
-        ))),
+        )
+        .at(root)),
         Labels::Auto | Labels::Folder => {
             let mut top = walk.list(root, &dir)?;
             if top.dirs.is_empty() && *labels == Labels::Auto {
                 let table = walk.tables.first().cloned();
                 let list = by_prefix(root, vec![top], walk)?.refuse_empty(root)?;
                 return match flat_guess(&list, table) {
-                    Some(reason) => Err(guess(reason)),
+                    Some(reason) => Err(fail!(Format, "{reason}").at(root)),
                     None => Ok(list),
                 };
             }
@@ -186,13 +195,16 @@ pub(super) fn of_folder(
             let (list, tables) = by_folder(root, rules, &top, walk)?;
             let list = list.refuse_empty(root)?;
             match folders_guess(&list, &tables).filter(|_| *labels == Labels::Auto) {
-                Some(reason) => Err(guess(match likely_annotations(root) {
-                    Some(file) => format!(
-                        "{reason}; {} may be the annotations of its images: open it by its own path",
-                        shown(&file)
-                    ),
-                    None => reason,
-                })),
+                Some(reason) => {
+                    let reason = match likely_annotations(root) {
+                        Some(file) => format!(
+                            "{reason}; {} may be the annotations of its images: open it by its own path",
+                            shown(&file)
+                        ),
+                        None => reason,
+                    };
+                    Err(fail!(Format, "{reason}").at(root))
+                }
                 None => {
                     if *labels == Labels::Auto {
                         warn_of_inner_folders(root, &list);
@@ -394,12 +406,12 @@ fn by_folder(
     rules: &Rules,
     top: &Listing,
     root_walk: FolderWalk<'_>,
-) -> Result<(ListedFiles, Vec<PathBuf>), ListError> {
+) -> Result<(ListedFiles, Vec<PathBuf>), Error> {
     let read = |class: &PendingDir| {
         let mut walk = FolderWalk::new(rules);
         Ok((walk.below(root, class.clone())?, walk.ignored, walk.links, walk.tables))
     };
-    let read: Result<Vec<_>, ListError> = parallel::map(&top.dirs, read)?.into_iter().collect();
+    let read: Result<Vec<_>, Error> = parallel::map(&top.dirs, read)?.into_iter().collect();
     let FolderWalk { ignored, links, mut tables, .. } = root_walk;
     let mut list = ListedFiles { ignored, links, ..ListedFiles::default() };
     list.names.add_dir(PathBuf::new(), top.modified);
@@ -417,7 +429,7 @@ fn by_folder(
 }
 
 /// Lists images without classes, directory by directory.
-fn without_labels(listings: Vec<Listing>, walk: FolderWalk<'_>) -> Result<ListedFiles, ListError> {
+fn without_labels(listings: Vec<Listing>, walk: FolderWalk<'_>) -> Result<ListedFiles, Error> {
     let FolderWalk { ignored, links, .. } = walk;
     let labelled_by = LabelRule::None;
     let mut list = ListedFiles { ignored, links, labelled_by, ..ListedFiles::default() };
@@ -434,7 +446,7 @@ fn by_prefix(
     root: &Path,
     listings: Vec<Listing>,
     walk: FolderWalk<'_>,
-) -> Result<ListedFiles, ListError> {
+) -> Result<ListedFiles, Error> {
     let FolderWalk { ignored, links, .. } = walk;
     let (labelled_by, name) = (LabelRule::FileName, shown(root));
     let mut list = ListedFiles { ignored, links, labelled_by, name, ..ListedFiles::default() };
@@ -445,9 +457,12 @@ fn by_prefix(
             let bytes = name.as_encoded_bytes();
             let Some(end) = bytes.iter().position(|&byte| byte == b'_') else {
                 let path = root.join(&listing.path).join(name);
-                let reason = "no class: a folder without sub-folders needs names such as class_name.jpg, or a table that is \
-                              opened by its name; set `label` to `none` to open the images without labels";
-                return Err(ListError::Guess { path, reason: reason.into() });
+                return Err(fail!(
+                    Format,
+                    "no class: a folder without sub-folders needs names such as class_name.jpg, or a table that is \
+                     opened by its name; set `label` to `none` to open the images without labels"
+                )
+                .at(path));
             };
             by_class.entry(bytes[..end].to_vec()).or_default().push((dir, name));
         }
@@ -466,12 +481,13 @@ pub(super) fn of_pattern(
     links: Links,
     refuses: fn(&Path) -> Option<&'static str>,
     labels: &Labels,
-) -> Result<ListedFiles, ListError> {
-    let guess = |reason: String| ListError::Guess { path: PathBuf::from(spec), reason };
+) -> Result<ListedFiles, Error> {
     if let Labels::FileName | Labels::Column(_) = labels {
-        return Err(guess(
-            "the label of a file is its folder: set `label` to `folder` or `none`".into(),
-        ));
+        return Err(fail!(
+            Format,
+            "the label of a file is its folder: set `label` to `folder` or `none`"
+        )
+        .at(spec));
     }
     let roots = spec.split("::").filter_map(|part| fs::canonicalize(fixed(part)).ok()).collect();
     let rules = Rules::new(refuses, links, roots);
@@ -479,7 +495,10 @@ pub(super) fn of_pattern(
     let mut classes = vec![];
     for location in Location::parse(spec)? {
         let Location::Path(path) = location else {
-            return Err(ListError::Address { name: location.to_string() });
+            return Err(fail!(
+                Unsupported,
+                "{location}: folders of images can only be read from local files"
+            ));
         };
         if let Some(reason) = why_not(&path, &rules, &mut list.links) {
             list.ignored.add(path, reason);
@@ -501,12 +520,14 @@ pub(super) fn of_pattern(
         list.names.len() > 0 && classes.iter().all(|class| Some(class) == classes.first());
     let is_pattern = spec.contains(['*', '?', '[']);
     if is_single && is_pattern && *labels == Labels::Auto {
-        return Err(guess(format!(
+        return Err(fail!(
+            Format,
             "all {} files are in the folder {}, which would be the only class: set `label` to `none` to open the images \
              without labels, or to `folder`",
             list.names.len(),
             classes.first().map(|name| shown(Path::new(name))).unwrap_or_default()
-        )));
+        )
+        .at(spec));
     }
     if *labels == Labels::None || is_single && *labels == Labels::Auto {
         list.labels.clear();

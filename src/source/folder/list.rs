@@ -3,13 +3,13 @@
 #[cfg(any(test, feature = "write"))]
 use super::column::Values;
 #[cfg(any(test, feature = "write"))]
-use super::error::ListError;
-#[cfg(any(test, feature = "write"))]
 use super::options::FolderOptions;
 #[cfg(any(test, feature = "write"))]
 use super::table::{self, InFolder};
 #[cfg(any(test, feature = "write"))]
 use super::{BoxError, Folder};
+#[cfg(any(test, feature = "write"))]
+use crate::error::{AtPath as _, Error, fail};
 #[cfg(any(test, feature = "write"))]
 use crate::sample::SampleId;
 use crate::source::image_names;
@@ -122,11 +122,18 @@ impl Ignored {
 ///
 /// # Errors
 ///
-/// See [`ListError`]. Other tables are refused, since a list has no other fields.
+/// If there is no such list, or it is damaged. Other tables are refused, since a list has no other fields.
 #[cfg(any(test, feature = "write"))]
-pub(crate) fn open_list(path: &Path, options: &FolderOptions) -> Result<Folder, ListError> {
-    let not_a_list = |found| Err(ListError::NotAList { path: path.to_owned(), found });
-    let is_dir = fs::metadata(path).map_err(ListError::io(path))?.is_dir();
+pub(crate) fn open_list(path: &Path, options: &FolderOptions) -> Result<Folder, Error> {
+    let not_a_list = |found| {
+        Err(fail!(
+            Unsupported,
+            "{found}: expected a folder of images, or a .csv or .tsv table of path,label; `convert` writes datasets of any kind"
+        )
+        .at(path)
+        .help("`fuseloop convert DATASET OUT.beton` reads any dataset that `fuseloop info` shows"))
+    };
+    let is_dir = fs::metadata(path).at(path)?.is_dir();
     match table::kind_of(path) {
         _ if is_dir && InFolder::find(path, options.links)?.is_some() => {
             return not_a_list("a folder whose metadata.jsonl or metadata.csv lists the images");
@@ -178,6 +185,7 @@ pub(crate) fn is_jpeg_name(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
     use crate::source::{Links, Source as _};
 
     fn tree(files: &[&str]) -> tempfile::TempDir {
@@ -190,7 +198,7 @@ mod tests {
         dir
     }
 
-    fn opened(path: &Path) -> Result<Folder, ListError> {
+    fn opened(path: &Path) -> Result<Folder, Error> {
         open_list(path, &FolderOptions::default().links(Links::Follow))
     }
 
@@ -254,7 +262,7 @@ mod tests {
 
         let dir = tree(&["nothing.jpg"]);
         let error = opened(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("nothing.jpg\": no class"), "{error}");
+        assert!(error.contains("nothing.jpg: no class"), "{error}");
     }
 
     #[test]
@@ -263,7 +271,7 @@ mod tests {
         let error = opened(dir.path()).unwrap_err().to_string();
         let names = image_names::LISTED;
         assert!(error.ends_with(&format!("no {names} file found (2 other names, such as 1 .gif: convert the pictures to a format that is read)")), "{error}");
-        assert!(matches!(opened(&dir.path().join("no")), Err(ListError::Io { .. })));
+        assert_eq!(opened(&dir.path().join("no")).unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[cfg(unix)]
@@ -292,7 +300,9 @@ mod tests {
         let open = || opened(dir.path());
         assert_eq!(open().unwrap().classes, ["n01", "n02"]);
         fs::write(dir.path().join("metadata.jsonl"), "{\"file_name\": \"n01_a.jpg\"}\n").unwrap();
-        assert!(matches!(open(), Err(ListError::NotAList { .. })));
+        let error = open().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.text().starts_with("a folder whose metadata.jsonl"), "{error}");
     }
 
     #[test]
@@ -301,7 +311,7 @@ mod tests {
         for name in ["x.tar", "x.tfrecord", "x.beton", "x", "x.jsonl"] {
             let path = dir.path().join(name);
             let error = opened(&path).unwrap_err();
-            assert!(matches!(error, ListError::NotAList { .. }), "{error}");
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
             let error = error.to_string();
             assert!(error.contains(name) && error.contains("`convert` writes"), "{error}");
         }
@@ -330,11 +340,10 @@ mod tests {
         let error = list.labelled(SampleId(1)).unwrap_err().to_string();
         assert!(error.contains("line 2: the label is empty"), "{error}");
 
-        assert!(matches!(read("t.csv", "path,label\n"), Err(ListError::EmptyTable { .. })));
+        let error = read("t.csv", "path,label\n").unwrap_err();
+        assert!(error.text().starts_with("the table lists no image"), "{error}");
         fs::write(dir.path().join("bad.csv"), b"\xff.jpg,1\n").unwrap();
-        assert!(matches!(
-            opened(&dir.path().join("bad.csv")),
-            Err(ListError::Table { line: 1, .. })
-        ));
+        let error = opened(&dir.path().join("bad.csv")).unwrap_err();
+        assert!(error.text().starts_with("line 1: "), "{error}");
     }
 }

@@ -12,7 +12,6 @@
 
 mod column;
 mod csv_text;
-mod error;
 mod layout;
 mod links;
 mod list;
@@ -25,7 +24,6 @@ mod table;
 mod tests;
 mod walk;
 
-pub use error::ListError;
 pub(super) use layout::is_annotations;
 pub use links::{LinkCounts, Links};
 pub use list::Ignored;
@@ -36,14 +34,13 @@ pub(crate) use walk::Rules;
 #[cfg(feature = "write")]
 pub(crate) use walk::{FolderWalk, PendingDir};
 
-use super::error::FileError;
 use super::file_pool;
 use super::{
     BoxError, Buffer, ClassNames, ClassTable, EncodedImage, Escaped, FOLDER_FILE_NAME, FieldSpec,
     Fingerprint, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation, Source, Value,
     atomic_file, refuse_cut,
 };
-use crate::error::Error;
+use crate::error::{AtPath as _, Error, fail};
 use crate::sample::{Limits, SampleId};
 use crate::warnings::warn;
 use column::{Flaw, Flaws, TableColumn, Values};
@@ -132,12 +129,11 @@ impl Folder {
     }
 
     /// Opens a dataset as [`open`](Self::open) does. The files of a table may be missing.
-    pub(crate) fn list(path: &Path, options: &FolderOptions) -> Result<Self, ListError> {
+    pub(crate) fn list(path: &Path, options: &FolderOptions) -> Result<Self, Error> {
         if let (Some(split), options) = options.take_split() {
             let whole = path.join(split);
             if path.is_dir() && !whole.is_dir() {
-                let reason = format!("no folder {:?} for `split`", Escaped(split).to_string());
-                return Err(ListError::Guess { path: path.to_owned(), reason });
+                return Err(fail!(Format, "no folder \"{split}\" for `split`").at(path));
             }
             return Self::list(&whole, &options);
         }
@@ -158,15 +154,14 @@ impl Folder {
         };
         let (count, max) = (folder.len(), options.limits.max_samples);
         if count > max {
-            let what = format!("{count} images");
-            return Err(ListError::Limit { path: path.to_owned(), what, max });
+            return Err(fail!(Memory, "{count} images, the limit is {max}").at(path));
         }
         Ok(folder)
     }
 
-    fn of_folder(path: &Path, options: &FolderOptions) -> Result<Self, ListError> {
+    fn of_folder(path: &Path, options: &FolderOptions) -> Result<Self, Error> {
         let begun = walk::nanoseconds(SystemTime::now());
-        let real = fs::canonicalize(path).map_err(ListError::io(path))?;
+        let real = fs::canonicalize(path).at(path)?;
         let saved = match &options.listing {
             Some(listing) => Saved::read(listing, &options.limits)?,
             None => None,
@@ -202,7 +197,7 @@ impl Folder {
         root: PathBuf,
         list: ListedFiles,
         options: &FolderOptions,
-    ) -> Result<Self, ListError> {
+    ) -> Result<Self, Error> {
         let ListedFiles { names, mut labels, classes, ignored, links, labelled_by, .. } = list;
         let numbered = match &options.classes {
             _ if labelled_by == LabelRule::None => ClassNumbers::default(),
@@ -237,7 +232,7 @@ impl Folder {
         path: &Path,
         inside: Option<&InFolder>,
         options: &FolderOptions,
-    ) -> Result<Self, ListError> {
+    ) -> Result<Self, Error> {
         let mut table = PathTable::read(path, inside, options)?;
         let root = table::root_of(path, options);
         if table.classes.names.is_none() {
@@ -262,11 +257,8 @@ impl Folder {
         let path = Path::new(name);
         let (mut names, mut lists) = (vec![], vec![]);
         for (column, values) in columns {
-            let values: Vec<serde_json::Value> =
-                serde_json::from_str(&values).map_err(|error| {
-                    let reason = format!("column {column:?}: {error}");
-                    ListError::Table { path: path.to_owned(), line: 0, reason }
-                })?;
+            let values: Vec<serde_json::Value> = serde_json::from_str(&values)
+                .map_err(|error| fail!(Format, "line 0: column {column:?}: {error}").at(path))?;
             names.push(column);
             lists.push(values);
         }
@@ -288,7 +280,7 @@ impl Folder {
 
     /// Refuses a table none of whose first files exists: its paths are relative to another folder, or are no paths. A file
     /// that is missing among others is damage of its sample.
-    fn check_files(&self, options: &FolderOptions) -> Result<(), ListError> {
+    fn check_files(&self, options: &FolderOptions) -> Result<(), Error> {
         let is_good = |sample: &SampleId| {
             usize::try_from(sample.0).is_ok_and(|index| !self.flaws.contains_key(&index))
         };
@@ -301,11 +293,14 @@ impl Folder {
             Ok(_) => false,
         };
         match first.first() {
-            Some(tried) if first.iter().all(is_missing) => Err(ListError::NoFiles {
-                table: self.name.clone(),
-                tried: tried.clone(),
-                advice: table::root_advice(&self.root, tried, options),
-            }),
+            Some(tried) if first.iter().all(is_missing) => {
+                let (table, advice) = (&self.name, table::root_advice(&self.root, tried, options));
+                Err(fail!(
+                    NotFound,
+                    "{table}: the files that it lists do not exist, such as {tried:?}: {advice}"
+                )
+                .named_path(tried))
+            }
             _ => Ok(()),
         }
     }
@@ -378,8 +373,7 @@ impl Folder {
     /// Returns the error of a flaw in a table.
     fn flawed(&self, flaw: &Flaw) -> BoxError {
         let path = self.origin.clone().unwrap_or_else(|| PathBuf::from(&self.name));
-        let (line, reason) = (flaw.line, flaw.reason.clone());
-        Error::from(ListError::Table { path, line, reason }).into()
+        fail!(Format, "line {}: {}", flaw.line, flaw.reason).at(path).into()
     }
 
     /// # Errors
@@ -398,8 +392,7 @@ impl Folder {
     /// Fails with the system's error, and for a table, a folder with a table and a pattern, which have nothing to save.
     pub fn save_listing(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
-        let file = || Escaped(&path.to_string_lossy()).to_string();
-        Ok(self.save(path).map_err(|error| FileError { file: file(), error })?)
+        self.save(path).at(path)
     }
 
     fn save(&self, path: &Path) -> io::Result<()> {
@@ -438,8 +431,7 @@ impl Folder {
         self.check(sample)?;
         let path = self.file(sample).ok_or_else(|| format!("sample {sample} does not exist"))?;
         let read = read_file(&path, self.limits.max_sample_bytes, bytes);
-        let file = || Escaped(&path.to_string_lossy()).to_string();
-        Ok(read.map_err(|error| Error::from(FileError { file: file(), error }))?)
+        Ok(read.at(&path)?)
     }
 
     /// Returns a value of a field that is not the image.
@@ -550,11 +542,11 @@ fn is_pattern(text: &str) -> bool {
 }
 
 /// Returns the error for a path that is neither a folder nor a table.
-fn no_dataset(path: &Path) -> ListError {
+fn no_dataset(path: &Path) -> Error {
     let wanted = "neither a folder nor a .csv, .tsv or .jsonl table";
     let found = fs::metadata(path).err();
     let source = found.unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, wanted));
-    ListError::Io { path: path.to_owned(), source }
+    Error::from(source).at(path)
 }
 
 /// Reads a regular file of at most `max` bytes into `bytes`, replacing their content.

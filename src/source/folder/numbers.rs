@@ -7,7 +7,7 @@
 //!
 //! torchvision's `ImageFolder` ignores `classes.json`: there the number is always the index.
 
-use super::error::ListError;
+use crate::error::{Error, fail};
 use crate::source::{ClassNames, ClassTable, Escaped, FOLDER_FILE_NAME};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -46,18 +46,17 @@ impl ClassNumbers {
         classes: &[String],
         labels: &[i64],
         given: &ClassNames,
-    ) -> Result<Self, ListError> {
+    ) -> Result<Self, Error> {
         let by_name: BTreeMap<&str, i64> =
             given.iter().map(|(number, name)| (name, number)).collect();
         let numbers: Vec<Option<i64>> =
             classes.iter().map(|class| by_name.get(&**class).copied()).collect();
         if let Some(class) = without_number(classes, &numbers, labels) {
-            let (root, class) = (root.to_string_lossy(), Escaped(class));
-            let reason = format!(
-                "{}: class \"{class}\" has images, but is not one of the classes that are set",
-                Escaped(&root)
-            );
-            return Err(ListError::Classes { reason });
+            return Err(fail!(
+                Format,
+                "class \"{class}\" has images, but is not one of the classes that are set"
+            )
+            .at(root));
         }
         Ok(Self { numbers, ..Self::given(given) })
     }
@@ -68,7 +67,7 @@ impl ClassNumbers {
         root: &Path,
         classes: &[String],
         labels: &[i64],
-    ) -> Result<Self, ListError> {
+    ) -> Result<Self, Error> {
         let path = root.join(FOLDER_FILE_NAME);
         let table = ClassTable::read(&path)?;
         let Some(mut table) = table else { return Ok(Self::by_order(classes)) };
@@ -76,11 +75,11 @@ impl ClassNumbers {
         let numbers = classes.iter().map(|class| folders.get(&**class).copied());
         let numbers: Vec<Option<i64>> = numbers.collect();
         if let Some(class) = without_number(classes, &numbers, labels) {
-            let (path, class) = (path.to_string_lossy(), Escaped(class));
-            let message = "no number for the class folder";
-            let help = "add it there, or delete the file to number classes by their names";
-            let reason = format!("{}: {message} \"{class}\": {help}", Escaped(&path));
-            return Err(ListError::Classes { reason });
+            return Err(fail!(
+                Format,
+                "no number for the class folder \"{class}\": add it there, or delete the file to number classes by their names"
+            )
+            .at(path));
         }
         let names = table.names();
         table.0.sort_by_key(|class| class.number);

@@ -21,12 +21,12 @@
 //! time is more than two seconds before `begun`: clocks of file systems are coarse, and a change right
 //! after the search must show.
 
-use super::error::ListError;
 use super::layout::{LabelRule, ListedFiles};
 use super::links::{LinkCounts, Links};
 use super::list::Ignored;
 use super::names::{Names, PackedDir, bytes_of, name_of};
 use super::walk;
+use crate::error::{AtPath as _, Error, fail};
 use crate::parallel;
 use crate::sample::Limits;
 use crate::threads::ThreadsError;
@@ -51,25 +51,33 @@ pub(super) struct Saved {
 
 impl Saved {
     /// Reads a listing; `None` if there is no such file, or if it has another version.
-    pub(super) fn read(path: &Path, limits: &Limits) -> Result<Option<Self>, ListError> {
+    pub(super) fn read(path: &Path, limits: &Limits) -> Result<Option<Self>, Error> {
         let mut bytes = vec![];
         match super::read_file(path, limits.max_table_bytes, &mut bytes) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(ListError::io(path))?,
+            read => read.at(path)?,
         }
-        let bad = |reason| ListError::Saved { path: path.to_owned(), reason };
-        let (bytes, check) = bytes.split_last_chunk::<4>().ok_or_else(|| bad("not a listing"))?;
+        let not_a_listing = || fail!(Format, "not a listing").at(path);
+        let (bytes, check) = bytes.split_last_chunk::<4>().ok_or_else(not_a_listing)?;
         if !bytes.starts_with(ANY_VERSION) {
-            return Err(bad("not a listing"));
+            return Err(not_a_listing());
         }
         if crc32c::crc32c(bytes) != u32::from_le_bytes(*check) {
-            return Err(bad(
-                "the listing is damaged (wrong checksum): delete it, or save it again",
-            ));
+            return Err(fail!(
+                Format,
+                "the listing is damaged (wrong checksum): delete it, or save it again"
+            )
+            .at(path));
         }
         let Some(rest) = bytes.strip_prefix(MAGIC) else { return Ok(None) };
         let saved = Self::parse(rest);
-        saved.map(Some).ok_or_else(|| bad("the listing is invalid although its checksum is right: delete it, or save it again"))
+        saved.map(Some).ok_or_else(|| {
+            fail!(
+                Format,
+                "the listing is invalid although its checksum is right: delete it, or save it again"
+            )
+            .at(path)
+        })
     }
 
     fn parse(mut rest: &[u8]) -> Option<Self> {

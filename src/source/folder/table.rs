@@ -18,11 +18,11 @@
 
 use super::column::{self, Cell, Flaw, Flaws, TableColumn};
 use super::csv_text;
-use super::error::ListError;
 use super::links::Links;
 use super::names::Names;
 use super::numbers::ClassNumbers;
 use super::options::{FolderOptions, Labels, TableOptions};
+use crate::error::{AtPath as _, Error, fail};
 use crate::source::common_names::guessed_label;
 #[cfg(not(feature = "tables"))]
 use crate::source::feature::NeedsFeature;
@@ -88,7 +88,7 @@ impl PathTable {
         path: &Path,
         inside: Option<&InFolder>,
         options: &FolderOptions,
-    ) -> Result<Self, ListError> {
+    ) -> Result<Self, Error> {
         let cells = match kind_of(path) {
             Some("jsonl") => from_json_lines(path, options)?,
             _ => from_csv(path, options)?,
@@ -102,16 +102,16 @@ impl PathTable {
         inside: Option<&InFolder>,
         cells: Cells,
         options: &FolderOptions,
-    ) -> Result<Self, ListError> {
+    ) -> Result<Self, Error> {
         let max = options.limits.max_samples;
         if cells.lines.is_empty() {
-            return Err(ListError::EmptyTable { path: table.to_owned() });
+            return Err(no_lines(table));
         }
         if cells.lines.len() as u64 > max {
-            let what = format!("{} lines", cells.lines.len());
-            return Err(ListError::Limit { path: table.to_owned(), what, max });
+            let found = cells.lines.len();
+            return Err(fail!(Memory, "{found} lines, the limit is {max}").at(table));
         }
-        let bad = |line, reason: String| ListError::Table { path: table.to_owned(), line, reason };
+        let bad = |line, reason: String| bad_line(table, line, &reason);
         let cells = without_index(table, cells);
         let Cells { names: heads, is_text, lines } = cells;
         let path_column = path_column(&heads, inside.is_some(), &options.table)
@@ -158,7 +158,7 @@ impl PathTable {
             // A line without a path has no file.
             let path = path.map_or_else(String::new, |path| path + &suffix);
             add(&mut read.names, &mut dirs, &path)
-                .ok_or_else(|| ListError::Many { path: table.to_owned() })?;
+                .ok_or_else(|| super::layout::too_many_dirs().at(table))?;
         }
         let nan = options.table.missing_as_nan;
         for ((_, name), cells) in fields.into_iter().zip(columns) {
@@ -421,19 +421,18 @@ impl InFolder {
     /// # Errors
     ///
     /// Fails if there is a file of this name that can't be read, or a link that is not followed.
-    pub(super) fn find(dir: &Path, links: Links) -> Result<Option<(PathBuf, Self)>, ListError> {
+    pub(super) fn find(dir: &Path, links: Links) -> Result<Option<(PathBuf, Self)>, Error> {
         for name in ["metadata.jsonl", "metadata.csv"] {
             let path = dir.join(name);
             if !fs::metadata(&path).is_ok_and(|found| found.is_file()) {
                 continue;
             }
-            let real = fs::canonicalize(dir).map_err(ListError::io(dir))?;
+            let real = fs::canonicalize(dir).at(dir)?;
             let inside = Self { real, links };
             if let Some(reason) = inside.why_not(name) {
-                let source = io::Error::new(io::ErrorKind::InvalidInput, reason);
-                return Err(ListError::Io { path, source });
+                return Err(fail!(Io, "{reason}").at(path));
             }
-            if has_file_name(&path).map_err(ListError::io(&path))? {
+            if has_file_name(&path).at(&path)? {
                 return Ok(Some((path, inside)));
             }
         }
@@ -508,20 +507,32 @@ fn add(names: &mut Names, dirs: &mut HashMap<String, usize>, path: &str) -> Opti
 }
 
 /// Returns the error of a table of text.
-fn text_error(path: &Path) -> impl Fn(csv_text::TextFault) -> ListError {
-    |fault| ListError::Table { path: path.to_owned(), line: fault.line, reason: fault.reason }
+fn text_error(path: &Path) -> impl Fn(csv_text::TextFault) -> Error {
+    |fault| bad_line(path, fault.line, &fault.reason)
+}
+
+fn bad_line(table: &Path, line: u64, reason: &str) -> Error {
+    fail!(Format, "line {line}: {reason}").at(table)
+}
+
+fn no_lines(table: &Path) -> Error {
+    fail!(Format, "the table lists no image: expected a line such as `cat/1.jpg,cat` for each")
+        .at(table)
 }
 
 /// Reads the cells of a table whose columns are separated by commas or tabs.
-fn from_csv(path: &Path, options: &FolderOptions) -> Result<Cells, ListError> {
+fn from_csv(path: &Path, options: &FolderOptions) -> Result<Cells, Error> {
     let bytes = read_table_bytes(path, options)?;
     let text = csv_text::decoded(&bytes).map_err(text_error(path))?;
     let is_tsv = kind_of(path) == Some("tsv");
     let declared = csv_text::declared_delimiter(&text);
     let delimiter = match options.table.delimiter {
         Some(given) => u8::try_from(given).ok().filter(|byte| byte.is_ascii() && !b"\"\r\n".contains(byte)).ok_or_else(|| {
-            let reason = format!("`delimiter` is {given:?}, expected a character of ASCII that is no quote and no line break");
-            ListError::Table { path: path.to_owned(), line: 1, reason }
+            fail!(
+                Format,
+                "line 1: `delimiter` is {given:?}, expected a character of ASCII that is no quote and no line break"
+            )
+            .at(path)
         })?,
         None => match declared {
             Some(declared) => declared,
@@ -532,16 +543,19 @@ fn from_csv(path: &Path, options: &FolderOptions) -> Result<Cells, ListError> {
     let rows = csv_text::rows(&text, delimiter, quotes).map_err(text_error(path))?;
     // The line that declares the delimiter has no cells.
     let mut rows = rows.into_iter().skip(usize::from(declared.is_some())).peekable();
-    let bad = |line, reason| ListError::Table { path: path.to_owned(), line, reason };
     let Some((line, first)) = rows.peek() else {
-        return Err(ListError::EmptyTable { path: path.to_owned() });
+        return Err(no_lines(path));
     };
     let is_quoted = |cell: &String| cell.len() > 1 && cell.starts_with('"') && cell.ends_with('"');
     if !quotes && first.iter().all(is_quoted) {
-        return Err(bad(*line, "the names of the columns are in quotes, which a .tsv is read with: set `quotes` to read it without them".into()));
+        return Err(fail!(
+            Format,
+            "line {line}: the names of the columns are in quotes, which a .tsv is read with: set `quotes` to read it without them"
+        )
+        .at(path));
     }
     let line = *line;
-    let has_header = has_header(first, options).map_err(|reason| bad(line, reason))?;
+    let has_header = has_header(first, options).map_err(|reason| bad_line(path, line, &reason))?;
     let mut names = match has_header {
         true => rows.next().map(|(_, names)| names).unwrap_or_default(),
         false => vec!["path".to_owned(), LABEL.to_owned()],
@@ -554,7 +568,7 @@ fn from_csv(path: &Path, options: &FolderOptions) -> Result<Cells, ListError> {
             let reason = format!(
                 "{found} names of columns, but each other line has {expected} cells: name all columns"
             );
-            return Err(bad(line, reason));
+            return Err(bad_line(path, line, &reason));
         }
         // R's `write.table` has no name for the names of rows.
         names.insert(0, String::new());
@@ -604,7 +618,7 @@ fn has_header(first: &[String], options: &FolderOptions) -> Result<bool, String>
 }
 
 /// Reads the cells of a file of JSON objects, one on each line.
-fn from_json_lines(path: &Path, options: &FolderOptions) -> Result<Cells, ListError> {
+fn from_json_lines(path: &Path, options: &FolderOptions) -> Result<Cells, Error> {
     let bytes = read_table_bytes(path, options)?;
     let text = csv_text::decoded(&bytes).map_err(text_error(path))?;
     let (mut names, mut lines) = (Vec::<String>::new(), vec![]);
@@ -626,11 +640,7 @@ fn from_json_lines(path: &Path, options: &FolderOptions) -> Result<Cells, ListEr
         lines.push((line, cells));
     }
     if let (true, Some((line, Err(reason)))) = (names.is_empty(), lines.first()) {
-        return Err(ListError::Table {
-            path: path.to_owned(),
-            line: *line,
-            reason: reason.clone(),
-        });
+        return Err(bad_line(path, *line, reason));
     }
     Ok(Cells { names, is_text: false, lines })
 }
@@ -653,17 +663,17 @@ fn cells_of(
 
 /// Refuses a table in a build that reads none.
 #[cfg(not(feature = "tables"))]
-fn read_table_bytes(table: &Path, _: &FolderOptions) -> Result<Vec<u8>, ListError> {
+fn read_table_bytes(table: &Path, _: &FolderOptions) -> Result<Vec<u8>, Error> {
     let reason = NeedsFeature { what: "tables of images", feature: "tables" };
-    Err(ListError::LeftOut { path: table.to_owned(), reason: reason.to_string() })
+    Err(fail!(Unsupported, "{reason}").at(table))
 }
 
 /// Reads a table's bytes.
 #[cfg(feature = "tables")]
-fn read_table_bytes(table: &Path, options: &FolderOptions) -> Result<Vec<u8>, ListError> {
+fn read_table_bytes(table: &Path, options: &FolderOptions) -> Result<Vec<u8>, Error> {
     let mut bytes = vec![];
     let max = options.limits.max_table_bytes;
-    super::read_file(table, max, &mut bytes).map_err(ListError::io(table))?;
+    super::read_file(table, max, &mut bytes).at(table)?;
     Ok(bytes)
 }
 

@@ -17,10 +17,10 @@
 //! real path as one that it was reached through. Links that lead to each other can turn n directories
 //! into 2^n paths without a loop: [`MOST_LINKED`] ends such a walk.
 
-use super::error::ListError;
 use super::links::{LinkCounts, Links};
 use super::list::Ignored;
 use crate::cancel::CancelFlag;
+use crate::error::{AtPath as _, Error, fail};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
@@ -70,8 +70,12 @@ impl Rules {
     /// # Errors
     ///
     /// If the walk was cancelled.
-    fn check(&self) -> Result<(), ListError> {
-        if self.cancel.is_cancelled() { Err(ListError::Cancelled) } else { Ok(()) }
+    fn check(&self) -> Result<(), Error> {
+        if self.cancel.is_cancelled() {
+            Err(fail!(Cancelled, "the listing was cancelled"))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -150,11 +154,7 @@ impl<'r> FolderWalk<'r> {
     }
 
     /// Lists a directory of the folder `root` and all directories below it, sorted by their paths.
-    pub(crate) fn below(
-        &mut self,
-        root: &Path,
-        dir: PendingDir,
-    ) -> Result<Vec<Listing>, ListError> {
+    pub(crate) fn below(&mut self, root: &Path, dir: PendingDir) -> Result<Vec<Listing>, Error> {
         let mut found = Vec::new();
         // The stack is a list: directories may be nested deeper than a thread's stack allows.
         let mut open = vec![dir];
@@ -168,14 +168,14 @@ impl<'r> FolderWalk<'r> {
     }
 
     /// Lists the content of a directory of the folder `root`.
-    pub(crate) fn list(&mut self, root: &Path, dir: &PendingDir) -> Result<Listing, ListError> {
+    pub(crate) fn list(&mut self, root: &Path, dir: &PendingDir) -> Result<Listing, Error> {
         // Joined to an empty path, `root` would end in a slash.
         let is_root = dir.path.as_os_str().is_empty();
         let path = if is_root { root.to_owned() } else { root.join(&dir.path) };
         self.linked += u64::from(dir.chain.is_linked);
         if self.linked > self.rules.most_linked {
-            let (what, max) = ("more directories behind links".into(), self.rules.most_linked);
-            return Err(ListError::Limit { path, what, max });
+            let max = self.rules.most_linked;
+            return Err(fail!(Memory, "more directories behind links, the limit is {max}").at(path));
         }
         let mut listing = Listing {
             path: dir.path.clone(),
@@ -185,9 +185,9 @@ impl<'r> FolderWalk<'r> {
             dirs: vec![],
         };
         let mut entries = Vec::new();
-        for entry in fs::read_dir(&path).map_err(ListError::io(&path))? {
+        for entry in fs::read_dir(&path).at(&path)? {
             self.rules.check()?;
-            let entry = entry.map_err(ListError::io(&path))?;
+            let entry = entry.at(&path)?;
             entries.push((entry.file_name(), entry.file_type().ok()));
         }
         entries.sort_by(|(a, _), (b, _)| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));

@@ -14,9 +14,8 @@ pub(in crate::source) use reader::{LARGE, ShardReader};
 
 use super::file::FileBytes;
 use super::{BoxError, Location, ReadAt, ReadCause, RunPlan, remote};
-use crate::error::Error;
+use crate::error::{AtPath as _, Error};
 use crate::parallel;
-use crate::source::error::FileError;
 use crate::source::file_pool;
 use std::io;
 use std::ops::Range;
@@ -48,7 +47,7 @@ impl Shard {
             Location::Path(path) => open(path),
             Location::Url(url) => FileBytes::from_reader(remote::open(url)?),
         };
-        let bytes = bytes.map_err(|error| FileError { file: location.to_string(), error })?;
+        let bytes = bytes.at(&location)?;
         Ok(Self { location, bytes: Arc::new(bytes) })
     }
 

@@ -16,13 +16,13 @@
 //! the next item comes from any stream that has one ready, so a slow stream does not hold up the others;
 //! a pass over such a stream can't be resumed from the middle.
 
-use super::error::{StreamError, check_equal};
+use super::error::check_equal;
 use super::read_ahead::{ReadAhead, ReadAheadPass};
 use super::shards_of_rank;
 use super::{Item, Items, Pass, Stream, Streamed, count, fingerprint_of, labelled, sum};
-use crate::error::Error;
+use crate::error::{Error, fail};
 use crate::source::{BoxError, FieldSpec};
-use crate::threads;
+use crate::threads::MOST;
 use std::sync::Arc;
 
 /// The options of [`Stream::interleave`].
@@ -78,11 +78,15 @@ impl Stream {
             [("cycle_length", how.cycle_length), ("block_length", how.block_length)]
         {
             if length == 0 {
-                return Err(StreamError::Zero { what: "interleave", param }.into());
+                return Err(fail!(Parameter, "interleave: {param} is 0: give 1 or more"));
             }
         }
-        if how.reads > threads::MOST {
-            return Err(StreamError::Threads { what: "interleave", found: how.reads }.into());
+        if how.reads > MOST {
+            return Err(fail!(
+                Parameter,
+                "interleave: {found} threads that read ahead, the limit is {MOST}",
+                found = how.reads
+            ));
         }
         Ok(Self::new(Interleaved { parts, how }))
     }

@@ -8,9 +8,9 @@
 //! turn) and of the chain of combinators.
 
 use super::draws::StreamRng;
-use super::error::{StreamError, check_equal};
+use super::error::check_equal;
 use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, count, fingerprint_of, labelled, sum};
-use crate::error::Error;
+use crate::error::{Error, fail};
 use crate::source::{BoxError, FieldSpec};
 
 /// The behaviour of a mix when one of its streams ends.
@@ -47,10 +47,17 @@ impl Stream {
         check_equal("mix", &parts)?;
         let is_none = |weight: f64| !(weight.is_finite() && weight >= 0.0);
         if let Some(index) = weights.iter().position(|&weight| is_none(weight)) {
-            return Err(StreamError::Weight { index, weight: weights[index] }.into());
+            return Err(fail!(
+                Parameter,
+                "mix: stream {index} has weight {weight}: weights must be finite, at least 0 and not all 0",
+                weight = weights[index]
+            ));
         }
         if weights.iter().all(|&weight| weight == 0.0) {
-            return Err(StreamError::Weight { index: 0, weight: 0.0 }.into());
+            return Err(fail!(
+                Parameter,
+                "mix: stream 0 has weight 0: weights must be finite, at least 0 and not all 0"
+            ));
         }
         Ok(Self::new(Mix { parts, weights, end }))
     }

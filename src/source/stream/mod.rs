@@ -53,7 +53,6 @@ mod take;
 mod zip;
 
 pub(crate) use error::SharedError;
-pub(crate) use error::StreamError;
 pub(in crate::source) use error::check_equal;
 pub use interleave::Interleave;
 pub use mix::MixEnd;

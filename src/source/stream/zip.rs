@@ -4,8 +4,8 @@
 //! [a b c] [x y] ─▶ ax by              ends with the shortest, as tf.data's
 //! ```
 
-use super::{Item, Items, Pass, Stream, StreamError, Streamed, fingerprint_of};
-use crate::error::Error;
+use super::{Item, Items, Pass, Stream, Streamed, fingerprint_of};
+use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use crate::source::{
     BoxError, FieldSpec, ImageStats, ObjectFields, Record, SampleLocation, Source,
@@ -23,12 +23,17 @@ impl Stream {
     pub fn zip(streams: impl IntoIterator<Item = Self>) -> Result<Self, Error> {
         let parts: Vec<Self> = streams.into_iter().collect();
         if parts.is_empty() {
-            return Err(StreamError::None { what: "zip" }.into());
+            return Err(fail!(Parameter, "zip: no streams, expected at least 1"));
         }
         let mut fields: Vec<FieldSpec> = vec![];
         for field in parts.iter().flat_map(Self::fields) {
             if fields.iter().any(|other| other.name == field.name) {
-                return Err(StreamError::SameField { name: field.name.clone() }.into());
+                return Err(fail!(
+                    Field,
+                    "zip: two of the streams have a field {name}",
+                    name = field.name
+                )
+                .of_field(&field.name));
             }
             fields.push(field.clone());
         }

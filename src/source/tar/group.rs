@@ -13,7 +13,7 @@
 //! `^((?:.*/|)[^.]+)[.]([^/]*)$`, `__[^/]*__($|/)`. A sample with the same extension twice is an error
 //! in both. One difference: here, a member named `x.__key__` or `x.__url__` has no special meaning.
 
-use super::TarDamage;
+use crate::error::{Error, fail};
 use std::collections::HashSet;
 
 /// Assigns members to samples.
@@ -37,7 +37,7 @@ pub(super) enum MemberRole {
 
 impl Grouper {
     /// Assigns the member of this name to a sample.
-    pub(super) fn role(&mut self, name: &[u8]) -> Result<MemberRole, TarDamage> {
+    pub(super) fn role(&mut self, name: &[u8]) -> Result<MemberRole, Error> {
         let Some((key, ext)) = split(name).filter(|_| !is_meta(name)) else {
             return Ok(MemberRole::Outside);
         };
@@ -45,7 +45,7 @@ impl Grouper {
         if self.key.as_deref() == Some(key) {
             if !self.exts.insert(ext.clone()) {
                 let key = String::from_utf8_lossy(key).into_owned();
-                return Err(TarDamage::Duplicate { key, ext });
+                return Err(fail!(Format, "sample {key} has {ext} twice"));
             }
             return Ok(MemberRole::Here(ext));
         }
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(role("__meta__"), Ok(MemberRole::Outside));
         assert_eq!(role("README"), Ok(MemberRole::Outside));
         assert_eq!(role("d/1.cls"), Ok(MemberRole::Here("cls".into())));
-        let twice = TarDamage::Duplicate { key: "d/1".into(), ext: "jpg".into() };
+        let twice = fail!(Format, "sample {key} has {ext} twice", key = "d/1", ext = "jpg");
         assert_eq!(role("d/1.jpg"), Err(twice));
         assert_eq!(role("d/2.jpg"), begins("jpg", Some("d/1")));
         assert_eq!(role("d/1.jpg"), begins("jpg", Some("d/2")));

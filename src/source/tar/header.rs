@@ -12,7 +12,7 @@
 //! From POSIX.1-2017 (pax) and GNU tar's manual. The checksum may also be a sum of signed bytes, as old
 //! programs wrote it; every other reader accepts that too.
 
-use super::TarDamage;
+use crate::error::{Error, fail};
 
 /// The size of a header in bytes. Data is padded to a multiple of it.
 pub(super) const BLOCK: usize = 512;
@@ -50,13 +50,14 @@ pub(super) enum MemberKind {
 
 impl TarHeader {
     /// Parses a block.
-    pub(super) fn parse(block: &[u8; BLOCK]) -> Result<Self, TarDamage> {
+    pub(super) fn parse(block: &[u8; BLOCK]) -> Result<Self, Error> {
         if number(&block[148..156]).is_none_or(|sum| !is_sum(block, sum)) {
-            return Err(TarDamage::Checksum);
+            return Err(fail!(Format, "not a tar header: the checksum is wrong"));
         }
         let name = name(block);
         let kind = kind(block, &name);
-        let size = number(&block[124..136]).ok_or(TarDamage::Size)?;
+        let size = number(&block[124..136])
+            .ok_or_else(|| fail!(Format, "the size in a tar header is not a number below 2^64"))?;
         Ok(Self { name, size, kind })
     }
 }
@@ -149,11 +150,18 @@ mod tests {
         assert_eq!(size(b"777777777777"), Ok((1 << 36) - 1));
         assert_eq!((size(b"   17 "), size(b"")), (Ok(15), Ok(0)));
         assert_eq!(size(b"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff"), Ok(u64::MAX));
-        assert_eq!(size(b"\x80\0\0\x01\0\0\0\0\0\0\0\0"), Err(TarDamage::Size));
+        assert_eq!(
+            size(b"\x80\0\0\x01\0\0\0\0\0\0\0\0"),
+            Err(fail!(Format, "the size in a tar header is not a number below 2^64"))
+        );
         for wrong in
             [&b"18"[..], b"-1", b"1 1", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"]
         {
-            assert_eq!(size(wrong), Err(TarDamage::Size), "{wrong:?}");
+            assert_eq!(
+                size(wrong),
+                Err(fail!(Format, "the size in a tar header is not a number below 2^64")),
+                "{wrong:?}"
+            );
         }
     }
 
@@ -183,7 +191,11 @@ mod tests {
         for byte in (0..BLOCK).filter(|byte| !(148..156).contains(byte)) {
             let mut damaged = high;
             damaged[byte] ^= 0x10;
-            assert_eq!(TarHeader::parse(&damaged), Err(TarDamage::Checksum), "byte {byte}");
+            assert_eq!(
+                TarHeader::parse(&damaged),
+                Err(fail!(Format, "not a tar header: the checksum is wrong")),
+                "byte {byte}"
+            );
         }
     }
 

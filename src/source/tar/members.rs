@@ -20,7 +20,7 @@
 use super::feed::{self, Feed};
 use super::header::{BLOCK, MemberKind, TarHeader, is_zero, text};
 use super::pax::{self, Pax};
-use super::{TarDamage, error::LocatedDamage};
+use crate::error::{Error, fail};
 use crate::source::file::LINE;
 use crate::source::shards::{Shard, ShardReader};
 use std::io::{self, Read};
@@ -91,10 +91,10 @@ impl Members {
     }
 
     /// Returns the next file; `None` at the end and on every later call.
-    pub(super) fn next(&mut self) -> Result<Option<Member>, LocatedDamage> {
+    pub(super) fn next(&mut self) -> Result<Option<Member>, Error> {
         let mut next_member = NextMember::default();
         while let Some((at, header)) = self.header(&next_member)? {
-            let found = |kind| LocatedDamage { at, kind };
+            let found = |error: Error| error.byte(at);
             let size = match header.kind {
                 MemberKind::LongName
                 | MemberKind::LongLink
@@ -110,11 +110,19 @@ impl Members {
             let is_sparse = next_member.pax.as_ref().is_some_and(|pax| pax.is_sparse);
             let name = next_member.name_or(header.name).map_err(found)?;
             if header.kind == MemberKind::Empty && size > 0 {
-                return Err(found(TarDamage::HasData { size }));
+                return Err(fail!(
+                    Format,
+                    "a link, folder or device of {size} bytes: readers differ on where the next header is"
+                )
+                .byte(at));
             }
             if header.kind == MemberKind::Sparse || is_sparse {
                 let name = String::from_utf8_lossy(&name).into_owned();
-                return Err(found(TarDamage::Sparse { name }));
+                return Err(fail!(
+                    Format,
+                    "{name} is a sparse file, of which only the parts between its holes are stored: write the archive without `--sparse`"
+                )
+                .byte(at));
             }
             self.begin(at, size)?;
             if header.kind == MemberKind::File {
@@ -126,66 +134,75 @@ impl Members {
     }
 
     /// Reads the data of the member returned last.
-    pub(super) fn data(&mut self) -> Result<Vec<u8>, LocatedDamage> {
-        let (start, size) = (self.at, self.left);
+    pub(super) fn data(&mut self) -> Result<Vec<u8>, Error> {
+        let start = self.at;
+        self.rest_of_member().map_err(|error| error.byte(start))
+    }
+
+    /// Reads the data that follows. An error has no offset.
+    fn rest_of_member(&mut self) -> Result<Vec<u8>, Error> {
+        let size = self.left;
         let mut data = vec![];
         // The next header is read together with this data.
         let beyond = self.padding + BLOCK as u64;
         // All memory is reserved at once only if the file is known to have that many bytes.
         let room =
             if self.len.is_some() { size + beyond + LINE as u64 } else { size.min(RESERVED) };
-        let memory = |_| LocatedDamage {
-            at: start,
-            kind: TarDamage::Read(format!("no memory for {size} bytes")),
-        };
+        let memory = |_| fail!(Format, "no memory for {size} bytes").out_of_memory();
         data.try_reserve_exact(usize::try_from(room).unwrap_or(usize::MAX)).map_err(memory)?;
-        let found = self.feed.append(&mut data, size, beyond).map_err(|e| read(start, &e))?;
+        let found =
+            self.feed.append(&mut data, size, beyond).map_err(|error| fail!(Format, "{error}"))?;
         self.at += found;
         self.left -= found;
         if self.left > 0 {
-            return Err(LocatedDamage { at: start, kind: TarDamage::Short { size, end: self.at } });
+            return Err(fail!(
+                Format,
+                "a member of {size} bytes, and the file ends at byte {end}",
+                end = self.at
+            ));
         }
         Ok(data)
     }
 
     /// Reads the next header; returns its offset too. `None` at the end.
-    fn header(
-        &mut self,
-        next_member: &NextMember,
-    ) -> Result<Option<(u64, TarHeader)>, LocatedDamage> {
+    fn header(&mut self, next_member: &NextMember) -> Result<Option<(u64, TarHeader)>, Error> {
         self.pass_rest()?;
         if self.ended {
             return Ok(None);
         }
         let at = self.at;
-        let found = |kind| LocatedDamage { at, kind };
+        let found = |error: Error| error.byte(at);
         let (block, filled) = self.block()?;
         if filled == BLOCK && !is_zero(&block) {
             return TarHeader::parse(&block).map(|header| Some((at, header))).map_err(found);
         }
         self.ended = true;
         match filled {
-            0 if at == 0 => Err(found(TarDamage::Empty)),
-            _ if !next_member.is_nothing() => Err(found(TarDamage::Dangling)),
+            0 if at == 0 => Err(fail!(Format, "the file is empty").byte(at)),
+            _ if !next_member.is_nothing() => {
+                Err(fail!(Format, "the archive ends, but a header announced one more member")
+                    .byte(at))
+            }
             0 => {
                 self.is_open = true;
                 Ok(None)
             }
             BLOCK => self.tail(at).map(|()| None),
-            _ => Err(found(TarDamage::HalfHeader { found: filled })),
+            _ => Err(fail!(Format, "the file ends after {filled} bytes of a header").byte(at)),
         }
     }
 
     /// Checks the bytes after the end: only zeros, and not too many.
-    fn tail(&mut self, end: u64) -> Result<(), LocatedDamage> {
+    fn tail(&mut self, end: u64) -> Result<(), Error> {
         loop {
             let at = self.at;
             let rest = self.feed.at_hand().map_err(|error| read(at, &error))?;
             if let Some(offset) = rest.iter().position(|&byte| byte != 0) {
-                return Err(LocatedDamage {
-                    at: at + offset as u64,
-                    kind: TarDamage::Trailing { end },
-                });
+                return Err(fail!(
+                    Format,
+                    "the archive ended at byte {end}, and something follows: are two archives in one file?"
+                )
+                .byte(at + offset as u64));
             }
             let count = rest.len();
             if count == 0 {
@@ -194,10 +211,11 @@ impl Members {
             self.feed.consume(count);
             self.at += count as u64;
             if self.at - end > MOST_TAIL {
-                return Err(LocatedDamage {
-                    at,
-                    kind: TarDamage::LongTail { end, limit: MOST_TAIL },
-                });
+                return Err(fail!(
+                    Format,
+                    "the archive ended at byte {end}, and more than {MOST_TAIL} bytes follow"
+                )
+                .byte(at));
             }
         }
     }
@@ -208,23 +226,31 @@ impl Members {
         kind: MemberKind,
         size: u64,
         next_member: &mut NextMember,
-    ) -> Result<(), TarDamage> {
+    ) -> Result<(), Error> {
         match kind {
             MemberKind::LongName => {
                 // The name ends with a NUL.
                 let name = self.short("a name", size, MOST_NAME + 1)?;
                 let known = next_member.name.replace(text(&name).to_vec());
-                known.map_or(Ok(()), |_| Err(TarDamage::Twice))
+                known
+                    .map_or(Ok(()), |_| Err(fail!(Format, "two headers that name the same member")))
             }
             MemberKind::Pax => {
                 let pax = Pax::parse(&self.short("a PAX header", size, pax::MOST)?)?;
                 let long = pax.path.as_ref().map_or(0, Vec::len) as u64;
                 bounded("a name", long, MOST_NAME)?;
-                next_member.pax.replace(pax).map_or(Ok(()), |_| Err(TarDamage::Twice))
+                next_member
+                    .pax
+                    .replace(pax)
+                    .map_or(Ok(()), |_| Err(fail!(Format, "two headers that name the same member")))
             }
             MemberKind::PaxGlobal => {
                 let pax = Pax::parse(&self.short("a PAX header", size, pax::MOST)?)?;
-                if pax.tells() { Err(TarDamage::PaxGlobal) } else { Ok(()) }
+                if pax.tells() {
+                    Err(fail!(Format, "a global PAX header with a path or a size"))
+                } else {
+                    Ok(())
+                }
             }
             // The target of a link is not needed.
             _ => {
@@ -235,14 +261,16 @@ impl Members {
     }
 
     /// Reads the data of a header, which may have at most `limit` bytes.
-    fn short(&mut self, what: &'static str, size: u64, limit: u64) -> Result<Vec<u8>, TarDamage> {
+    fn short(&mut self, what: &'static str, size: u64, limit: u64) -> Result<Vec<u8>, Error> {
         bounded(what, size, limit)?;
-        self.data().map_err(|found| found.kind)
+        self.rest_of_member()
     }
 
     /// Checks that `size` bytes of data can follow the header at `at`, and records them as unread.
-    fn begin(&mut self, at: u64, size: u64) -> Result<(), LocatedDamage> {
-        let short = |end| LocatedDamage { at, kind: TarDamage::Short { size, end } };
+    fn begin(&mut self, at: u64, size: u64) -> Result<(), Error> {
+        let short = |end| {
+            fail!(Format, "a member of {size} bytes, and the file ends at byte {end}").byte(at)
+        };
         let padding = size.wrapping_neg() % BLOCK as u64;
         if let Some(len) = self.len {
             let end = self.at.checked_add(size).and_then(|end| end.checked_add(padding));
@@ -252,7 +280,11 @@ impl Members {
         } else {
             let (found, limit) = (size, self.longest);
             if found > limit {
-                return Err(LocatedDamage { at, kind: TarDamage::Unpacked { found, limit } });
+                return Err(fail!(
+                    Format,
+                    "a member that unpacks to {found} bytes, and the limit is {limit} (`Limits::max_unpacked_bytes`): unpack the shard, or raise the limit"
+                )
+                .byte(at));
             }
         }
         (self.left, self.padding) = (size, padding);
@@ -260,7 +292,7 @@ impl Members {
     }
 
     /// Skips the rest of a member.
-    fn pass_rest(&mut self) -> Result<(), LocatedDamage> {
+    fn pass_rest(&mut self) -> Result<(), Error> {
         let (start, size) = (self.at, self.left + self.padding);
         (self.left, self.padding) = (0, 0);
         if size == 0 {
@@ -271,11 +303,16 @@ impl Members {
         if passed == size {
             return Ok(());
         }
-        Err(LocatedDamage { at: start, kind: TarDamage::Short { size, end: self.at } })
+        Err(fail!(
+            Format,
+            "a member of {size} bytes, and the file ends at byte {end}",
+            end = self.at
+        )
+        .byte(start))
     }
 
     /// Reads the next block; fewer bytes only at the end.
-    fn block(&mut self) -> Result<([u8; BLOCK], usize), LocatedDamage> {
+    fn block(&mut self) -> Result<([u8; BLOCK], usize), Error> {
         let block = feed::block(&mut *self.feed).map_err(|error| read(self.at, &error))?;
         self.at += block.1 as u64;
         Ok(block)
@@ -288,20 +325,26 @@ impl NextMember {
     }
 
     /// The full name of a member whose header has the name `short`.
-    fn name_or(&mut self, short: Vec<u8>) -> Result<Vec<u8>, TarDamage> {
+    fn name_or(&mut self, short: Vec<u8>) -> Result<Vec<u8>, Error> {
         let path = self.pax.as_mut().and_then(|pax| pax.path.take());
         match (path, self.name.take()) {
-            (Some(path), Some(name)) if path != name => Err(TarDamage::Twice),
+            (Some(path), Some(name)) if path != name => {
+                Err(fail!(Format, "two headers that name the same member"))
+            }
             (Some(name), _) | (None, Some(name)) => Ok(name),
             (None, None) => Ok(short),
         }
     }
 }
 
-fn bounded(what: &'static str, found: u64, limit: u64) -> Result<(), TarDamage> {
-    if found > limit { Err(TarDamage::Long { what, found, limit }) } else { Ok(()) }
+fn bounded(what: &'static str, found: u64, limit: u64) -> Result<(), Error> {
+    if found > limit {
+        Err(fail!(Format, "{what} of {found} bytes, the limit is {limit}"))
+    } else {
+        Ok(())
+    }
 }
 
-fn read(at: u64, error: &io::Error) -> LocatedDamage {
-    LocatedDamage { at, kind: TarDamage::Read(error.to_string()) }
+fn read(at: u64, error: &io::Error) -> Error {
+    fail!(Format, "{error}").byte(at)
 }

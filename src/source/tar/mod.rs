@@ -11,7 +11,6 @@
 //! reads the headers of all members, several shards at a time. [`TarStream`] needs no offsets: it reads
 //! each shard from its start. Both return the same samples with the same values.
 
-mod error;
 mod feed;
 mod group;
 mod header;
@@ -29,8 +28,6 @@ mod zstd;
 mod tests;
 
 use crate::error::Error;
-use error::TarDamage;
-pub(crate) use error::TarError;
 pub use options::TarOptions;
 pub use stream::TarStream;
 
@@ -89,11 +86,8 @@ impl Tar {
         Ok(Self::open_shards(spec, options)?)
     }
 
-    pub(in crate::source) fn open_shards(
-        spec: &str,
-        options: &TarOptions,
-    ) -> Result<Self, TarError> {
-        Self::of(Shards::open(spec).map_err(TarError::Open)?, options)
+    pub(in crate::source) fn open_shards(spec: &str, options: &TarOptions) -> Result<Self, Error> {
+        Self::of(Shards::open(spec)?, options)
     }
 
     /// Opens the shards of a list.
@@ -113,16 +107,16 @@ impl Tar {
         test,
         all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
     ))]
-    pub(crate) fn from_bytes(bytes: &[u8], options: &TarOptions) -> Result<Self, TarError> {
+    pub(crate) fn from_bytes(bytes: &[u8], options: &TarOptions) -> Result<Self, Error> {
         Self::of(Shards::new(vec![Shard::held("memory.tar", bytes)]), options)
     }
 
     /// Indexes the samples of open shards.
-    pub(in crate::source) fn of(shards: Shards, options: &TarOptions) -> Result<Self, TarError> {
-        classes::check_shards(shards.locations()).map_err(|error| TarError::Open(error.into()))?;
+    pub(in crate::source) fn of(shards: Shards, options: &TarOptions) -> Result<Self, Error> {
+        classes::check_shards(shards.locations())?;
         let indexed = |shard: &Shard| indexed(shard, options.limits_of());
         let indexes = parallel::map(shards.all(), indexed)?;
-        let scanned = indexes.into_iter().collect::<Result<Vec<Scanned>, TarError>>()?;
+        let scanned = indexes.into_iter().collect::<Result<Vec<Scanned>, Error>>()?;
         let open = shards.locations().zip(&scanned).filter(|(_, scanned)| scanned.is_open);
         warn_of_open(open.map(|(location, _)| location));
         let indexes = scanned.into_iter().map(|scanned| scanned.index).collect();
@@ -136,7 +130,7 @@ impl Tar {
         located: &FieldLocation<'_>,
         buffer: &'a mut Vec<u8>,
         check: Option<&mut LengthCheck>,
-    ) -> Result<&'a [u8], TarError> {
+    ) -> Result<&'a [u8], Error> {
         self.plan.check_size(located)?;
         let (shard, part) = (&self.shards.all()[located.shard], &located.part);
         let got = shard.bytes.get_with((part.offset, part.len), buffer, check);
@@ -148,7 +142,7 @@ impl Tar {
         sample: SampleId,
         field: usize,
         buffer: &'a mut Buffer,
-    ) -> Result<Value<'a>, TarError> {
+    ) -> Result<Value<'a>, Error> {
         let located = self.plan.locate(sample, field)?;
         let Buffer { bytes, check, held, .. } = buffer;
         let bytes = self.bytes(&located, bytes, check.as_mut())?;
@@ -165,7 +159,7 @@ impl Tar {
         })
     }
 
-    fn record(&self, sample: SampleId) -> Result<Record, TarError> {
+    fn record(&self, sample: SampleId) -> Result<Record, Error> {
         let value = |field| {
             let located = self.plan.locate(sample, field)?;
             self.plan.check_size(&located)?;
@@ -180,9 +174,8 @@ impl Tar {
 }
 
 /// The offsets of a shard's samples, from its index file or from its headers.
-fn indexed(shard: &Shard, limits: &Limits) -> Result<Scanned, TarError> {
-    let index = index_file::load(shard, index_file::Kind::Tar)
-        .map_err(|error| TarError::Open(error.into()))?;
+fn indexed(shard: &Shard, limits: &Limits) -> Result<Scanned, Error> {
+    let index = index_file::load(shard, index_file::Kind::Tar)?;
     index.map_or_else(|| scan(shard, limits), |index| Ok(Scanned { index, is_open: false }))
 }
 

@@ -1,6 +1,6 @@
 //! Options for opening tar shards: the fields of their samples, and limits.
 
-use super::TarError;
+use crate::error::Error;
 use crate::sample::Limits;
 use crate::source::ObjectFields;
 use crate::source::columns::{ArrayRows, As, FieldRequest};
@@ -54,14 +54,13 @@ impl TarOptions {
         &self,
         first: impl Iterator<Item = &'a str>,
         shards: &Shards,
-    ) -> Result<Vec<FieldRequest>, TarError> {
+    ) -> Result<Vec<FieldRequest>, Error> {
         if !self.fields.is_empty() {
             return Ok(self.fields.clone());
         }
         let mut all = FieldRequest::of_sample(first);
         if all.iter().any(|wanted| wanted.how == As::NdArray) {
-            let objects = ObjectFields::beside_shards(shards.locations());
-            let objects = objects.map_err(|error| TarError::Open(error.into()))?;
+            let objects = ObjectFields::beside_shards(shards.locations())?;
             for wanted in all.iter_mut().filter(|wanted| wanted.how == As::NdArray) {
                 let row = objects.as_ref().and_then(|objects| objects.get(&wanted.name)?.row());
                 wanted.rows = row.map(|(dtype, row)| ArrayRows { dtype, row, is_bare: true });

@@ -9,7 +9,7 @@
 //! keys are skipped. If a key occurs twice the last one counts, and a key without a value is unset, as
 //! in POSIX.
 
-use super::TarDamage;
+use crate::error::{Error, fail};
 
 /// The largest size of a PAX header's data in bytes.
 pub(super) const MOST: u64 = 1 << 20;
@@ -24,16 +24,21 @@ pub(super) struct Pax {
 
 impl Pax {
     /// Parses the data of a PAX header.
-    pub(super) fn parse(data: &[u8]) -> Result<Self, TarDamage> {
+    pub(super) fn parse(data: &[u8]) -> Result<Self, Error> {
         let (mut pax, mut rest) = (Self::default(), data);
         while !rest.is_empty() {
             let at = data.len() - rest.len();
             let (key, value);
-            (key, value, rest) = record(rest).ok_or(TarDamage::PaxRecord { byte: at })?;
+            (key, value, rest) = record(rest)
+                .ok_or_else(|| fail!(Format, "no valid record at byte {at} of a PAX header"))?;
             match key {
                 b"path" => pax.path = (!value.is_empty()).then(|| value.to_vec()),
                 b"size" if value.is_empty() => pax.size = None,
-                b"size" => pax.size = Some(decimal(value).ok_or(TarDamage::PaxSize)?),
+                b"size" => {
+                    pax.size = Some(decimal(value).ok_or_else(|| {
+                        fail!(Format, "the size in a PAX header is not a number below 2^64")
+                    })?)
+                }
                 _ => pax.is_sparse |= key.starts_with(b"GNU.sparse."),
             }
         }
@@ -75,7 +80,10 @@ mod tests {
     fn path_and_size_are_taken_and_the_rest_is_passed_over() {
         let pax =
             Pax::parse(b"19 mtime=1700000000\n12 path=a.b\n10 size=7\n8 path=\n12 path=c=d\n");
-        assert_eq!(pax, Err(TarDamage::PaxRecord { byte: 0 }));
+        assert_eq!(
+            pax,
+            Err(fail!(Format, "no valid record at byte {byte} of a PAX header", byte = 0))
+        );
         let pax = Pax::parse(b"20 mtime=1700000000\n12 path=a=b\n10 size=7\n").unwrap();
         assert_eq!(pax, Pax { path: Some(b"a=b".to_vec()), size: Some(7), is_sparse: false });
         let pax = Pax::parse(b"11 path=ab\n8 path=\n10 size=7\n10 size=8\n").unwrap();
@@ -97,10 +105,17 @@ mod tests {
             b"-1 path=a\n",
             b"11 path=ab\0",
         ] {
-            assert!(matches!(Pax::parse(wrong), Err(TarDamage::PaxRecord { .. })), "{wrong:?}");
+            assert!(
+                Pax::parse(wrong).unwrap_err().to_string().starts_with("no valid record at byte "),
+                "{wrong:?}"
+            );
         }
         for wrong in [&b"11 size=-1\n"[..], b"11 size=1x\n", b"29 size=18446744073709551616\n"] {
-            assert_eq!(Pax::parse(wrong), Err(TarDamage::PaxSize), "{wrong:?}");
+            assert_eq!(
+                Pax::parse(wrong),
+                Err(fail!(Format, "the size in a PAX header is not a number below 2^64")),
+                "{wrong:?}"
+            );
         }
     }
 }

@@ -4,16 +4,16 @@
 //! columns: image = jpg;png   the first of its extensions that the sample has
 //! ```
 
-use super::{TarError, TarOptions, error::MemberLocation};
+use super::TarOptions;
+use crate::error::{Error, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::source::columns::{ArrayRows, As, FieldColumn, FieldRequest};
 use crate::source::shards::{Extents, ShardIndex, ShardMember, Shards};
 use crate::source::starts::Starts;
-use crate::source::{
-    Escaped, FieldKind, FieldSpec, Fingerprint, Location, SampleLocation, index_file,
-};
+use crate::source::{FieldKind, FieldSpec, Fingerprint, Location, SampleLocation, index_file};
 use crate::threads::ThreadsError;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -48,7 +48,7 @@ impl ShardPlan {
         shards: &Shards,
         indexes: Vec<ShardIndex>,
         options: &TarOptions,
-    ) -> Result<Self, TarError> {
+    ) -> Result<Self, Error> {
         let limits = *options.limits_of();
         let starts: Starts = indexes.iter().map(|index| index.len() as u64).collect();
         check_count(shards, starts.samples(), limits.max_samples)?;
@@ -65,8 +65,15 @@ impl ShardPlan {
     }
 
     /// Returns the shard of a sample and the sample's number in it.
-    pub(super) fn shard_and_index(&self, sample: SampleId) -> Result<(usize, usize), TarError> {
-        let none = || TarError::NoSuchSample { sample: sample.0, samples: self.len() };
+    pub(super) fn shard_and_index(&self, sample: SampleId) -> Result<(usize, usize), Error> {
+        let none = || {
+            fail!(
+                Parameter,
+                "sample {sample} does not exist: the shards have {samples} samples",
+                sample = sample.0,
+                samples = self.len()
+            )
+        };
         let (shard, sample) = self.starts.locate(sample).ok_or_else(none)?;
         Ok((shard, sample.0 as usize))
     }
@@ -88,23 +95,25 @@ impl ShardPlan {
         &self,
         sample: SampleId,
         field: usize,
-    ) -> Result<FieldLocation<'_>, TarError> {
+    ) -> Result<FieldLocation<'_>, Error> {
         let (shard, sample) = self.shard_and_index(sample)?;
         let fields = self.fields.len();
-        let column = self.columns.get(field).ok_or(TarError::NoSuchField { field, fields })?;
+        let column = self.columns.get(field).ok_or_else(|| {
+            fail!(Field, "field {field} does not exist: the shards have {fields} fields")
+        })?;
         let parts = self.indexes[shard].members(sample);
         let found = self.numbers[shard][field].iter().find_map(|&(number, ext)| {
             parts.iter().find(|part| part.name == number).map(|&part| (part, ext))
         });
         let (part, ext) = found.ok_or_else(|| {
-            let message = format!("it has no {}", Escaped(&column.wanted.text()));
-            self.sample_error(shard, sample, MemberLocation::Whole, message)
+            let (key, wanted) = (self.key(shard, sample), column.wanted.text());
+            fail!(Damaged, "sample {key}: it has no {wanted}").at(&self.locations[shard])
         })?;
         Ok(FieldLocation { shard, sample, column, ext, part })
     }
 
     /// Refuses a member that is larger than a value may be.
-    pub(super) fn check_size(&self, located: &FieldLocation<'_>) -> Result<(), TarError> {
+    pub(super) fn check_size(&self, located: &FieldLocation<'_>) -> Result<(), Error> {
         let (found, limit) = (located.part.len, self.limits.max_sample_bytes);
         if found <= limit {
             return Ok(());
@@ -113,25 +122,16 @@ impl ShardPlan {
     }
 
     /// Adds the location of a member to a message.
-    pub(super) fn error(
-        &self,
-        located: &FieldLocation<'_>,
-        message: &impl fmt::Display,
-    ) -> TarError {
-        let ext = located.column.wanted.exts[located.ext].0.clone();
-        let part = MemberLocation::Member { ext, at: located.part.offset };
-        self.sample_error(located.shard, located.sample, part, message.to_string())
+    pub(super) fn error(&self, located: &FieldLocation<'_>, message: &impl fmt::Display) -> Error {
+        let FieldLocation { shard, sample, column, ext, part } = located;
+        let (key, ext, at) = (self.key(*shard, *sample), &column.wanted.exts[*ext].0, part.offset);
+        fail!(Damaged, "sample {key}, {ext} at byte {at}: {message}")
+            .at(&self.locations[*shard])
+            .named_byte(at)
     }
 
-    fn sample_error(
-        &self,
-        shard: usize,
-        sample: usize,
-        part: MemberLocation,
-        message: String,
-    ) -> TarError {
-        let key = String::from_utf8_lossy(self.indexes[shard].key(sample)).into_owned();
-        TarError::Sample { shard: self.locations[shard].to_string(), key, part, message }
+    fn key(&self, shard: usize, sample: usize) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.indexes[shard].key(sample))
     }
 
     /// The length in bytes of a column's longest value: for JSON, including its NUL.
@@ -155,11 +155,12 @@ impl Extents for ShardPlan {
     }
 }
 
-fn check_count(shards: &Shards, found: u64, limit: u64) -> Result<(), TarError> {
+fn check_count(shards: &Shards, found: u64, limit: u64) -> Result<(), Error> {
     match found {
-        0 => Err(TarError::NoSamples { shards: shards.name() }),
+        0 => Err(fail!(Format, "{shards}: no samples found", shards = shards.name())),
         _ if found > limit => {
-            Err(TarError::Limit { shards: shards.name(), what: "samples", found, limit })
+            let shards = shards.name();
+            Err(fail!(Memory, "{shards}: {found} samples, the limit is {limit}"))
         }
         _ => Ok(()),
     }
@@ -201,11 +202,9 @@ fn columns(
     shards: &Shards,
     indexes: &[ShardIndex],
     options: &TarOptions,
-) -> Result<Vec<FieldColumn>, TarError> {
-    let refused =
-        |field: &str, message: String| TarError::Field { field: field.to_owned(), message };
+) -> Result<Vec<FieldColumn>, Error> {
     if let Some(name) = options.doubled() {
-        return Err(refused(name, "declared twice".to_owned()));
+        return Err(fail!(Field, "field {name}: declared twice").of_field(name));
     }
     let first = indexes.iter().find(|index| index.len() > 0);
     let samples: Vec<Vec<&str>> = first.map_or_else(Vec::new, |index| {
@@ -217,7 +216,8 @@ fn columns(
     let column = |mut wanted: FieldRequest| {
         let name = wanted.name.clone();
         let Some((shard, part, ext)) = first_with(indexes, &wanted) else {
-            return Err(refused(&name, format!("no sample has {}", Escaped(&wanted.text()))));
+            let text = wanted.text();
+            return Err(fail!(Field, "field {name}: no sample has {text}").of_field(&name));
         };
         let inside = wanted.exts[ext].1.clone();
         let limits = options.limits_of();
@@ -225,15 +225,15 @@ fn columns(
         let size = if wanted.is_plain() { 0 } else { part.len.min(limits.max_sample_bytes) };
         let shard = &shards.all()[shard];
         let bytes = shard.bytes.copy(part.offset, size);
-        let failed = |message: String| {
-            let location = format!("{}, byte {}", shard.location, part.offset);
-            refused(&name, format!("{location}: {message}"))
+        let failed = |message: &dyn fmt::Display| {
+            let (location, at) = (&shard.location, part.offset);
+            fail!(Field, "field {name}: {location}, byte {at}: {message}").of_field(&name)
         };
-        let bytes = bytes.map_err(|error| failed(error.to_string()))?;
+        let bytes = bytes.map_err(|error| failed(&error))?;
         if !options.asks() && !wanted.is_plain() {
             wanted.rows = rows(shards, indexes, (&wanted.exts[ext].0, &bytes), limits);
         }
-        wanted.column(inside.as_deref(), &bytes, limits).map_err(|error| failed(error.to_string()))
+        wanted.column(inside.as_deref(), &bytes, limits).map_err(|error| failed(&error))
     };
     options.wanted(exts, shards)?.into_iter().map(column).collect()
 }

@@ -3,17 +3,18 @@
 //! The fields are declared, or those of the first samples of all shards. An error in one sample becomes
 //! an item that returns the error when it is read, so the other samples are not affected.
 
-use super::error::{LocatedDamage, MemberLocation};
+use super::TarOptions;
 use super::plan::{OTHERS, exts_of_fields, spec};
 use super::walk::{FoundMember, FoundSample, SampleWalk};
-use super::{TarError, TarOptions};
+use crate::error::{Error, fail};
 use crate::sample::{Limits, SampleId};
 use crate::source::columns::{FieldColumn, FieldRequest};
 use crate::source::shards::{Shard, Shards};
 use crate::source::stream::Item;
 use crate::source::{
-    BoxError, Escaped, FieldSpec, Fingerprint, Location, OwnedValue, Record, SampleLocation, Source,
+    BoxError, FieldSpec, Fingerprint, Location, OwnedValue, Record, SampleLocation, Source,
 };
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -40,11 +41,7 @@ pub(super) struct Known {
 
 impl TarInner {
     /// Reads the fields from open shards. A pass opens each shard again when it reaches it.
-    pub(super) fn new(
-        shards: &Shards,
-        options: &TarOptions,
-        is_held: bool,
-    ) -> Result<Self, TarError> {
+    pub(super) fn new(shards: &Shards, options: &TarOptions, is_held: bool) -> Result<Self, Error> {
         let known = |shard: &Shard| Known {
             location: shard.location.clone(),
             file: shard.location.text().into(),
@@ -74,11 +71,10 @@ impl TarInner {
         print
     }
 
-    pub(super) fn walk(&self, shard: usize) -> Result<SampleWalk, TarError> {
+    pub(super) fn walk(&self, shard: usize) -> Result<SampleWalk, Error> {
         let Known { location, held, .. } = &self.shards[shard];
-        let opened = held.clone().map_or_else(|| Shard::open(location.clone()), Ok);
-        let opened = opened.map_err(TarError::Open)?;
-        SampleWalk::new(&opened, longest(&self.limits)).map_err(|found| found.of(location))
+        let opened = held.clone().map_or_else(|| Shard::open(location.clone()), Ok)?;
+        SampleWalk::new(&opened, longest(&self.limits)).map_err(|error| error.at(location))
     }
 
     /// Returns true if a member must be read: a field uses it, and it is not over the limit.
@@ -106,26 +102,25 @@ impl TarInner {
         shard: usize,
         key: &str,
         mut parts: Vec<FoundMember>,
-    ) -> Result<Record, TarError> {
-        let error = |part, message| TarError::Sample {
-            shard: self.shards[shard].location.to_string(),
-            key: key.to_owned(),
-            part,
-            message,
-        };
-        let value = |index: usize| -> Result<OwnedValue, TarError> {
+    ) -> Result<Record, Error> {
+        let location = &self.shards[shard].location;
+        let value = |index: usize| -> Result<OwnedValue, Error> {
             let column = &self.columns[index];
             let Some((ext, part)) = part_of(column, &mut parts) else {
-                let message = format!("it has no {}", Escaped(&column.wanted.text()));
-                return Err(error(MemberLocation::Whole, message));
+                let wanted = column.wanted.text();
+                return Err(fail!(Damaged, "sample {key}: it has no {wanted}").at(location));
             };
             let (is_last, limit) = (self.is_last(index, &part.ext), self.limits.max_sample_bytes);
-            let at = MemberLocation::Member { ext: part.ext.clone(), at: part.at };
+            let (ext_of_part, at, size) = (part.ext.clone(), part.at, part.size);
+            let damaged = |message: &dyn fmt::Display| {
+                fail!(Damaged, "sample {key}, {ext_of_part} at byte {at}: {message}")
+                    .at(location)
+                    .named_byte(at)
+            };
             let bytes = if is_last { part.bytes.take() } else { part.bytes.clone() };
-            let bytes = bytes.ok_or_else(|| {
-                error(at.clone(), format!("{} bytes, the limit is {limit}", part.size))
-            })?;
-            column.owned(ext, bytes).map_err(|wrong| error(at, wrong.to_string()))
+            let bytes = bytes
+                .ok_or_else(|| damaged(&format_args!("{size} bytes, the limit is {limit}")))?;
+            column.owned(ext, bytes).map_err(|wrong| damaged(&wrong))
         };
         (0..self.columns.len()).map(value).collect()
     }
@@ -179,11 +174,9 @@ impl Source for FailedRecord {
 }
 
 /// The declared fields, or those of the first samples.
-fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<FieldColumn>, TarError> {
-    let refused =
-        |field: &str, message: String| TarError::Field { field: field.to_owned(), message };
+fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<FieldColumn>, Error> {
     if let Some(name) = options.doubled() {
-        return Err(refused(name, "declared twice".to_owned()));
+        return Err(fail!(Field, "field {name}: declared twice").of_field(name));
     }
     let limits = options.limits_of();
     let (location, met) = first(shards, limits, if options.asks() { 0 } else { OTHERS })?;
@@ -199,11 +192,14 @@ fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<FieldColumn>, Ta
             None if wanted.is_plain() => (&[][..], None),
             None => {
                 let text = wanted.text();
-                return Err(refused(&name, format!("the first sample has no {}", Escaped(&text))));
+                let error = fail!(Field, "field {name}: the first sample has no {text}");
+                return Err(error.of_field(&name));
             }
         };
         let column = wanted.column(inside.as_deref(), bytes, limits);
-        column.map_err(|error| refused(&name, format!("{location}: the first sample: {error}")))
+        column.map_err(|error| {
+            fail!(Field, "field {name}: {location}: the first sample: {error}").of_field(&name)
+        })
     };
     let samples: Vec<Vec<&str>> = met
         .iter()
@@ -222,10 +218,10 @@ fn first(
     shards: &Shards,
     limits: &Limits,
     others: usize,
-) -> Result<(String, Vec<FoundSample>), TarError> {
+) -> Result<(String, Vec<FoundSample>), Error> {
     let most = limits.max_sample_bytes;
     for shard in shards.all() {
-        let failed = |found: LocatedDamage| found.of(&shard.location);
+        let failed = |error: Error| error.at(&shard.location);
         let mut walk = SampleWalk::new(shard, longest(limits)).map_err(failed)?;
         let Some(met) = walk.sample(|_, size| size <= most).map_err(failed)? else { continue };
         let mut samples = vec![met];
@@ -237,5 +233,5 @@ fn first(
         }
         return Ok((shard.location.to_string(), samples));
     }
-    Err(TarError::NoSamples { shards: shards.name() })
+    Err(fail!(Format, "{shards}: no samples found", shards = shards.name()))
 }

@@ -1,9 +1,8 @@
 //! Locates the samples of a plain shard by reading the headers of its members.
 
-use super::error::LocatedDamage;
 use super::group::{Grouper, MemberRole};
 use super::members::Members;
-use super::{TarDamage, TarError};
+use crate::error::{Error, fail};
 use crate::sample::Limits;
 use crate::source::Location;
 use crate::source::shards::{Shard, ShardIndex};
@@ -43,41 +42,52 @@ pub(in crate::source) fn warn_of_open<'a>(mut open: impl Iterator<Item = &'a Loc
 ///
 /// If the shard is damaged or compressed, or has more samples than the limits allow. The error names the
 /// offset of the damage.
-pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<Scanned, TarError> {
-    let name = || shard.location.to_string();
-    let magic = shard.bytes.copy(0, shard.bytes.len().min(4)).map_err(|error| {
-        LocatedDamage { at: 0, kind: TarDamage::Read(error.to_string()) }.of(&shard.location)
-    })?;
+pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<Scanned, Error> {
+    let magic = shard
+        .bytes
+        .copy(0, shard.bytes.len().min(4))
+        .map_err(|error| fail!(Format, "{error}").at(&shard.location).byte(0))?;
     if magic.starts_with(GZIP) || magic.starts_with(ZSTD) {
-        return Err(TarError::Compressed { shard: name() });
+        return Err(fail!(
+            Unsupported,
+            "a compressed shard is read from its beginning on: open it as a stream, or unpack it"
+        )
+        .at(&shard.location));
     }
-    let limited = |what, found, limit| Err(TarError::Limit { shards: name(), what, found, limit });
     let (mut index, mut grouper, mut table) = (ShardIndex::default(), Grouper::default(), 0);
     let mut members = Members::plain(shard);
-    while let Some(member) = members.next().map_err(|found| found.of(&shard.location))? {
-        let found = |kind| LocatedDamage { at: member.offset, kind }.of(&shard.location);
-        let ext = match grouper.role(&member.name).map_err(found)? {
+    while let Some(member) = members.next().map_err(|error| error.at(&shard.location))? {
+        let damaged = |error: Error| error.at(&shard.location).byte(member.offset);
+        let ext = match grouper.role(&member.name).map_err(damaged)? {
             MemberRole::Outside => continue,
             MemberRole::Here(ext) => ext,
             MemberRole::Begins(ext, ended) => {
-                end(&mut index, ended).ok_or_else(|| found(TarDamage::Many))?;
+                end(&mut index, ended).ok_or_else(|| damaged(too_many()))?;
                 table += member.name.len() as u64 + PART;
                 ext
             }
         };
         let bytes = member.offset..member.offset + member.size;
-        index.add(&ext, bytes).ok_or_else(|| found(TarDamage::Many))?;
+        index.add(&ext, bytes).ok_or_else(|| damaged(too_many()))?;
         table += PART;
-        if table > limits.max_table_bytes {
-            return limited("bytes of tables", table, limits.max_table_bytes);
+        let limit = limits.max_table_bytes;
+        if table > limit {
+            let error = fail!(Memory, "{table} bytes of tables, the limit is {limit}");
+            return Err(error.at(&shard.location));
         }
-        if index.len() as u64 >= limits.max_samples {
-            return limited("samples", index.len() as u64 + 1, limits.max_samples);
+        let (found, limit) = (index.len() as u64 + 1, limits.max_samples);
+        if found > limit {
+            let error = fail!(Memory, "{found} samples, the limit is {limit}");
+            return Err(error.at(&shard.location));
         }
     }
-    let many = LocatedDamage { at: shard.bytes.len(), kind: TarDamage::Many };
-    end(&mut index, grouper.end()).ok_or_else(|| many.of(&shard.location))?;
+    end(&mut index, grouper.end())
+        .ok_or_else(|| too_many().at(&shard.location).byte(shard.bytes.len()))?;
     Ok(Scanned { index, is_open: members.is_open() })
+}
+
+fn too_many() -> Error {
+    fail!(Format, "more than 65536 extensions, or 2^32 members, in one shard")
 }
 
 fn end(index: &mut ShardIndex, key: Option<Vec<u8>>) -> Option<()> {

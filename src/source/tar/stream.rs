@@ -7,12 +7,11 @@
 //! All ranks shuffle the shards in the same way and then divide them: each shard is read by exactly one
 //! rank. The ranks may have different numbers of samples.
 
-use super::error::LocatedDamage;
+use super::TarOptions;
 use super::records::TarInner;
 use super::scan::warn_of_open;
 use super::walk::{FoundSample, SampleWalk};
-use super::{TarError, TarOptions};
-use crate::error::Error;
+use crate::error::{Error, fail};
 use crate::source::shards::{Shards, local_paths};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed, shards_of_rank};
 use crate::source::{BoxError, ClassNames, FieldSpec, Location, ObjectFields, classes};
@@ -54,11 +53,8 @@ impl TarStream {
         Ok(Self::open_shards(spec, options)?)
     }
 
-    pub(in crate::source) fn open_shards(
-        spec: &str,
-        options: &TarOptions,
-    ) -> Result<Self, TarError> {
-        Self::of(&Shards::open(spec).map_err(TarError::Open)?, options, false)
+    pub(in crate::source) fn open_shards(spec: &str, options: &TarOptions) -> Result<Self, Error> {
+        Self::of(&Shards::open(spec)?, options, false)
     }
 
     /// Opens the shards of a list.
@@ -78,13 +74,13 @@ impl TarStream {
         test,
         all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
     ))]
-    pub(crate) fn from_bytes(bytes: &[u8], options: &TarOptions) -> Result<Self, TarError> {
+    pub(crate) fn from_bytes(bytes: &[u8], options: &TarOptions) -> Result<Self, Error> {
         let shard = crate::source::shards::Shard::held("memory.tar", bytes);
         Self::of(&Shards::new(vec![shard]), options, true)
     }
 
-    fn of(shards: &Shards, options: &TarOptions, is_held: bool) -> Result<Self, TarError> {
-        classes::check_shards(shards.locations()).map_err(|error| TarError::Open(error.into()))?;
+    fn of(shards: &Shards, options: &TarOptions, is_held: bool) -> Result<Self, Error> {
+        classes::check_shards(shards.locations())?;
         let inner = TarInner::new(shards, options, is_held)?;
         Ok(Self { inner: Arc::new(inner), is_shuffled: false, rank: 0, world: 1 })
     }
@@ -104,11 +100,14 @@ impl TarStream {
     /// If `rank` is not below `world`, or there are fewer shards than ranks.
     pub fn split_by_rank(self, rank: usize, world: usize) -> Result<Self, Error> {
         if rank >= world {
-            return Err(TarError::Rank { rank, world }.into());
+            return Err(fail!(Parameter, "rank {rank} of {world}: ranks are 0 to world - 1"));
         }
         let shards = self.inner.shards.len();
         if shards < world {
-            return Err(TarError::Ranks { shards, world }.into());
+            return Err(fail!(
+                Parameter,
+                "{shards} shards for {world} ranks: some would have no shard: write more shards"
+            ));
         }
         Ok(Self { rank, world, ..self })
     }
@@ -210,7 +209,7 @@ impl Walking {
     }
 
     /// Returns the next sample and its shard, with the bytes of its members if `is_wanted`.
-    fn sample(&mut self, is_wanted: bool) -> Result<Option<(usize, FoundSample)>, TarError> {
+    fn sample(&mut self, is_wanted: bool) -> Result<Option<(usize, FoundSample)>, Error> {
         loop {
             let (shard, mut walk) = match (self.walk.take(), self.left.last()) {
                 (Some(walk), _) => walk,
@@ -222,9 +221,7 @@ impl Walking {
             };
             let inner = &self.inner;
             let met = walk.sample(|ext, size| is_wanted && inner.is_wanted(ext, size));
-            if let Some(met) =
-                met.map_err(|found: LocatedDamage| found.of(&inner.shards[shard].location))?
-            {
+            if let Some(met) = met.map_err(|error| error.at(&inner.shards[shard].location))? {
                 self.walk = Some((shard, walk));
                 return Ok(Some((shard, met)));
             }

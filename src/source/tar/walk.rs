@@ -3,12 +3,11 @@
 //! The end of a sample is only known when the first member of the next one is found; that member is
 //! stored for the next call.
 
-use super::TarDamage;
-use super::error::LocatedDamage;
 use super::group::{Grouper, MemberRole};
 use super::members::{Member, Members};
 use super::scan::{GZIP, ZSTD};
 use super::zstd::ZstdReader;
+use crate::error::{Error, fail};
 use crate::source::shards::{Shard, ShardReader};
 
 /// A pass over a shard's samples.
@@ -38,10 +37,9 @@ pub(super) struct FoundMember {
 impl SampleWalk {
     /// Begins at the start of a shard. Compression is detected by the first bytes. An unpacked member
     /// may have at most `longest` bytes.
-    pub(super) fn new(shard: &Shard, longest: u64) -> Result<Self, LocatedDamage> {
-        let failed = |error: String| LocatedDamage { at: 0, kind: TarDamage::Read(error) };
+    pub(super) fn new(shard: &Shard, longest: u64) -> Result<Self, Error> {
         let magic = shard.bytes.copy(0, shard.bytes.len().min(4));
-        let magic = magic.map_err(|error| failed(error.to_string()))?;
+        let magic = magic.map_err(|error| fail!(Format, "{error}").byte(0))?;
         let packed = || ShardReader::new(shard.clone());
         let members = if magic.starts_with(GZIP) {
             Members::unpacked(Box::new(flate2::bufread::MultiGzDecoder::new(packed())), longest)
@@ -58,7 +56,7 @@ impl SampleWalk {
     pub(super) fn sample(
         &mut self,
         is_wanted: impl Fn(&str, u64) -> bool,
-    ) -> Result<Option<FoundSample>, LocatedDamage> {
+    ) -> Result<Option<FoundSample>, Error> {
         let first = match self.ahead.take() {
             Some(first) => first,
             None => match self.advance()? {
@@ -89,10 +87,10 @@ impl SampleWalk {
     }
 
     /// Returns the next member that belongs to a sample.
-    fn advance(&mut self) -> Result<Option<(MemberRole, Member)>, LocatedDamage> {
+    fn advance(&mut self) -> Result<Option<(MemberRole, Member)>, Error> {
         while let Some(member) = self.members.next()? {
             let at = member.offset;
-            match self.grouper.role(&member.name).map_err(|kind| LocatedDamage { at, kind })? {
+            match self.grouper.role(&member.name).map_err(|error| error.byte(at))? {
                 MemberRole::Outside => {}
                 role => return Ok(Some((role, member))),
             }

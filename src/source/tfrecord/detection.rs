@@ -12,9 +12,9 @@
 //! one length; a list that is missing is empty. The size of an image is in `image/width` and `image/height`,
 //! or else in the header of its file, which they may not contradict.
 
-use super::TfRecordCause;
 use super::example::{ExampleFeature, Kind};
 use super::marks::NamedFeatures;
+use crate::error::{Error, fail};
 use crate::sample::Limits;
 use crate::source::image_header::ImageHeader;
 use crate::source::{FieldKind, NdType, ObjectField, OwnedValue, column_runs};
@@ -133,25 +133,25 @@ pub(super) struct Objects<'a> {
 
 impl<'a> Objects<'a> {
     /// Counts the objects of a record, and reads the size of its image.
-    pub(super) fn of(
-        features: &'a NamedFeatures,
-        limits: &'a Limits,
-    ) -> Result<Self, TfRecordCause> {
+    pub(super) fn of(features: &'a NamedFeatures, limits: &'a Limits) -> Result<Self, Error> {
         let length = |name: &str| match features.get(name).map(|feature| &feature.kind) {
             Some(Some(Kind::Floats(list))) => list.value.len(),
             _ => 0,
         };
         let count = EDGES.map(length).into_iter().max().unwrap_or_default();
         if count > MOST_OBJECTS {
-            let feature = EDGES[0].to_owned();
-            return Err(TfRecordCause::Objects { feature, found: count, max: MOST_OBJECTS });
+            let feature = EDGES[0];
+            return Err(fail!(
+                Damaged,
+                "feature {feature} has {count} values, one for each object, and the limit is {MOST_OBJECTS}"
+            ));
         }
         let size = if count > 0 { Some(size_of(features)?) } else { None };
         Ok(Self { features, count, size, limits })
     }
 
     /// Returns the value of a field.
-    pub(super) fn value(&self, field: Detected) -> Result<OwnedValue, TfRecordCause> {
+    pub(super) fn value(&self, field: Detected) -> Result<OwnedValue, Error> {
         Ok(match field {
             Detected::Boxes => OwnedValue::Bytes(self.boxes()?),
             Detected::Classes => OwnedValue::Bytes(self.ints(LABEL)?),
@@ -171,15 +171,15 @@ impl<'a> Objects<'a> {
         self.features.get(name).and_then(|feature| feature.kind.as_ref())
     }
 
-    fn counted(&self, name: &str, found: usize) -> Result<(), TfRecordCause> {
+    fn counted(&self, name: &str, found: usize) -> Result<(), Error> {
         if found == self.count {
             return Ok(());
         }
-        let (found, wanted) = (found as u64, self.count as u64);
-        Err(TfRecordCause::Count { feature: name.to_owned(), found, wanted })
+        let wanted = self.count;
+        Err(fail!(Damaged, "feature {name} has {found} values, expected {wanted}"))
     }
 
-    fn floats(&self, name: &str) -> Result<&'a [f32], TfRecordCause> {
+    fn floats(&self, name: &str) -> Result<&'a [f32], Error> {
         let values = match self.kind(name) {
             None => &[][..],
             Some(Kind::Floats(list)) => &list.value,
@@ -189,7 +189,7 @@ impl<'a> Objects<'a> {
         Ok(values)
     }
 
-    fn ints(&self, name: &str) -> Result<Vec<u8>, TfRecordCause> {
+    fn ints(&self, name: &str) -> Result<Vec<u8>, Error> {
         let values = match self.kind(name) {
             None => &[][..],
             Some(Kind::Ints(list)) => &list.value,
@@ -200,14 +200,17 @@ impl<'a> Objects<'a> {
     }
 
     /// Returns the edges of the boxes in pixels.
-    fn boxes(&self) -> Result<Vec<u8>, TfRecordCause> {
+    fn boxes(&self) -> Result<Vec<u8>, Error> {
         let mut edges = [&[][..]; 4];
         for (name, values) in EDGES.into_iter().zip(&mut edges) {
             *values = self.floats(name)?;
             let is_inside = |value: &f32| (-OUTSIDE..=1.0 + OUTSIDE).contains(value);
             if let Some(index) = values.iter().position(|value| !is_inside(value)) {
-                let (feature, found) = (name.to_owned(), values[index].to_string());
-                return Err(TfRecordCause::Share { feature, index, found });
+                let found = values[index];
+                return Err(fail!(
+                    Damaged,
+                    "feature {name}: object {index} has the coordinate {found}, expected 0 to 1, divided by the size of the image"
+                ));
             }
         }
         let size = self.size.unwrap_or_default();
@@ -222,7 +225,7 @@ impl<'a> Objects<'a> {
     }
 
     /// Returns the masks as runs, in COCO's JSON.
-    fn masks(&self) -> Result<Vec<u8>, TfRecordCause> {
+    fn masks(&self) -> Result<Vec<u8>, Error> {
         let files = match self.kind(MASK) {
             None => &[][..],
             Some(Kind::Bytes(list)) => &list.value,
@@ -232,7 +235,9 @@ impl<'a> Objects<'a> {
         let size = self.size.unwrap_or_default();
         let mut text = String::from("[");
         for (index, file) in files.iter().enumerate() {
-            let wrong = |reason: String| TfRecordCause::Mask { index, reason };
+            let wrong = |reason: String| {
+                fail!(Damaged, "feature image/object/mask: object {index}: {reason}")
+            };
             let pixels = mask_pixels(file, size, self.limits).map_err(wrong)?;
             let runs = column_runs(&pixels, size);
             let separator = if index == 0 { "" } else { "," };
@@ -268,13 +273,13 @@ pub(crate) fn share(pixels: f64, side: u32) -> f32 {
 }
 
 /// Returns the size of a record's image: that of its features, or else of the header of its file.
-fn size_of(features: &NamedFeatures) -> Result<Size, TfRecordCause> {
+fn size_of(features: &NamedFeatures) -> Result<Size, Error> {
     let side = |name: &str| match features.get(name).map(|feature| &feature.kind) {
         Some(Some(Kind::Ints(list))) if list.value.len() == 1 => {
             let side = u32::try_from(list.value[0]).ok().filter(|&side| side > 0);
-            side.map(Some).ok_or_else(|| TfRecordCause::Side {
-                feature: name.to_owned(),
-                found: list.value[0],
+            let found = list.value[0];
+            side.map(Some).ok_or_else(|| {
+                fail!(Damaged, "feature {name} is {found}, expected the number of pixels")
             })
         }
         _ => Ok(None),
@@ -286,18 +291,30 @@ fn size_of(features: &NamedFeatures) -> Result<Size, TfRecordCause> {
         let annotated = Size { height, width };
         return match first {
             // A header that can't be read is refused where the image is decoded.
-            Some(Ok(header)) if !several && !header.is_of(annotated) => {
-                Err(TfRecordCause::OtherSize { annotated, found: header.size })
-            }
+            Some(Ok(header)) if !several && !header.is_of(annotated) => Err(fail!(
+                Damaged,
+                "image/width is {} and image/height is {}, but the image has width {} and height {}: correct the features (boxes of another size are elsewhere in it)",
+                annotated.width,
+                annotated.height,
+                header.size.width,
+                header.size.height
+            )),
             _ => Ok(annotated),
         };
     }
     match first {
         Some(Ok(header)) if !several => Ok(header.size),
-        Some(Err(reason)) if !several => Err(TfRecordCause::NoSize { reason }),
-        Some(_) => Err(TfRecordCause::NoSize { reason: "it has several images".to_owned() }),
-        None => Err(TfRecordCause::NoSize { reason: "it has no image".to_owned() }),
+        Some(Err(reason)) if !several => Err(no_size(&reason)),
+        Some(_) => Err(no_size("it has several images")),
+        None => Err(no_size("it has no image")),
     }
+}
+
+fn no_size(reason: &str) -> Error {
+    fail!(
+        Damaged,
+        "it has boxes but no image/width and image/height, and the size of its image can't be read: {reason}"
+    )
 }
 
 /// Returns the bytes of a feature that is one image.
@@ -342,11 +359,11 @@ fn mask_pixels(file: &[u8], size: Size, limits: &Limits) -> Result<Vec<u8>, Stri
     Ok(pixels.chunks_exact(sample * channels).map(is_inside).collect())
 }
 
-fn other_kind(name: &str, found: &Kind, wanted: &'static str) -> TfRecordCause {
+fn other_kind(name: &str, found: &Kind, wanted: &'static str) -> Error {
     let found = match found {
         Kind::Bytes(_) => "bytes",
         Kind::Ints(_) => "ints",
         Kind::Floats(_) => "floats",
     };
-    TfRecordCause::Kind { feature: name.to_owned(), found, wanted }
+    fail!(Damaged, "feature {name} is {found}, expected {wanted}")
 }

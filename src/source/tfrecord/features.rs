@@ -21,10 +21,10 @@
 //! order of their names, unless `fuseloop/fields` lists another order. Requested features keep the order
 //! of the requests.
 
-use super::TfRecordCause;
 use super::detection::{self, Detected, Objects};
 use super::example::{self, Example, Kind};
 use super::marks::{self, NamedFeatures};
+use crate::error::{Error, fail};
 use crate::sample::Limits;
 use crate::source::dtype::{ByteOrder, NdKind};
 use crate::source::{BoxError, FieldKind, FieldSpec, ImageMode, NdType};
@@ -227,14 +227,10 @@ impl FeatureColumns {
     }
 
     /// Reads the values of a record.
-    pub(super) fn record(
-        &self,
-        mut example: Example,
-        limits: &Limits,
-    ) -> Result<Record, TfRecordCause> {
+    pub(super) fn record(&self, mut example: Example, limits: &Limits) -> Result<Record, Error> {
         let mut detected = self.detected(&example, limits)?.into_iter();
         let value = |FeatureRequest { name, feature, lookup, written }: &FeatureRequest| {
-            let missing = || TfRecordCause::Missing { feature: name.clone() };
+            let missing = || fail!(Damaged, "it has no feature {name}");
             if let Some(kind) = written {
                 let features = example.context.as_mut().map(|context| &mut context.feature);
                 return as_written(name, kind, features.ok_or_else(missing)?);
@@ -256,11 +252,7 @@ impl FeatureColumns {
 
 impl FeatureColumns {
     /// Returns the values of the fields that are made of features of objects, in order.
-    fn detected(
-        &self,
-        example: &Example,
-        limits: &Limits,
-    ) -> Result<Vec<OwnedValue>, TfRecordCause> {
+    fn detected(&self, example: &Example, limits: &Limits) -> Result<Vec<OwnedValue>, Error> {
         let fields = self.wanted.iter().filter_map(|wanted| match wanted.lookup {
             FeatureLookup::Detected(field) => Some(field),
             _ => None,
@@ -399,21 +391,18 @@ fn as_written(
     name: &str,
     kind: &FieldKind,
     features: &mut NamedFeatures,
-) -> Result<OwnedValue, TfRecordCause> {
+) -> Result<OwnedValue, Error> {
     if let FieldKind::NdArray { dtype, .. } | FieldKind::TorchTensor { dtype, .. } = kind {
         if marks::marked(name, features).as_ref() != Some(kind) {
-            let (feature, wanted) = (name.to_owned(), kind.described());
-            return Err(TfRecordCause::Other { feature, wanted });
+            return Err(unlike_first(name, kind));
         }
         let list = features.remove(name).and_then(|found| found.kind);
         let elements = list.and_then(|list| marks::from_list(*dtype, list));
-        let missing =
-            || TfRecordCause::Other { feature: name.to_owned(), wanted: kind.described() };
-        return elements.map(OwnedValue::NdArray).ok_or_else(missing);
+        return elements.map(OwnedValue::NdArray).ok_or_else(|| unlike_first(name, kind));
     }
     let exact = features.get(&marks::exact_name(name)).and_then(marks::one_value);
     let exact = exact.and_then(|bytes| bytes.try_into().ok()).map(f64::from_le_bytes);
-    let missing = || TfRecordCause::Missing { feature: name.to_owned() };
+    let missing = || fail!(Damaged, "it has no feature {name}");
     let found = features.remove(name).ok_or_else(missing)?;
     let wanted = match kind {
         FieldKind::Float => Feature::Float,
@@ -501,14 +490,10 @@ fn field(
 }
 
 /// The value of a feature. Bytes are moved, not copied.
-fn one(
-    name: &str,
-    wanted: Feature,
-    found: example::ExampleFeature,
-) -> Result<OwnedValue, TfRecordCause> {
+fn one(name: &str, wanted: Feature, found: example::ExampleFeature) -> Result<OwnedValue, Error> {
     let counted = |found: usize, wanted: u64| match found as u64 {
         found if found == wanted => Ok(()),
-        found => Err(TfRecordCause::Count { feature: name.to_owned(), found, wanted }),
+        found => Err(fail!(Damaged, "feature {name} has {found} values, expected {wanted}")),
     };
     match (wanted, found.kind) {
         (Feature::Image | Feature::Bytes, Some(Kind::Bytes(mut list))) => {
@@ -552,12 +537,12 @@ fn steps(
     wanted: Feature,
     lookup: FeatureLookup,
     list: &example::FeatureList,
-) -> Result<OwnedValue, TfRecordCause> {
+) -> Result<OwnedValue, Error> {
     let found = list.feature.len() as u64;
     if let FeatureLookup::Steps(wanted) = lookup
         && found != wanted
     {
-        return Err(TfRecordCause::Steps { feature: name.to_owned(), found, wanted });
+        return Err(fail!(Damaged, "feature list {name} has {found} steps, expected {wanted}"));
     }
     let mut bytes = vec![];
     for step in &list.feature {
@@ -569,7 +554,7 @@ fn steps(
         };
         let found = step.kind.as_ref().map_or(0, |kind| put(kind, &mut bytes)) as u64;
         if found != len {
-            return Err(TfRecordCause::Count { feature: name.to_owned(), found, wanted: len });
+            return Err(fail!(Damaged, "feature {name} has {found} values, expected {len}"));
         }
     }
     match lookup {
@@ -605,7 +590,11 @@ fn word(feature: Feature) -> &'static str {
     }
 }
 
-fn mismatch(name: &str, wanted: Feature, found: Option<&Kind>) -> TfRecordCause {
+fn unlike_first(name: &str, wanted: &FieldKind) -> Error {
+    fail!(Damaged, "feature {name} is no {}, as in the first record", wanted.described())
+}
+
+fn mismatch(name: &str, wanted: Feature, found: Option<&Kind>) -> Error {
     let wanted = match wanted {
         Feature::Image | Feature::Bytes => "bytes",
         Feature::Int | Feature::Ints { .. } | Feature::RaggedInts => "ints",
@@ -617,5 +606,5 @@ fn mismatch(name: &str, wanted: Feature, found: Option<&Kind>) -> TfRecordCause 
         Some(Kind::Ints(_)) => "ints",
         Some(Kind::Floats(_)) => "floats",
     };
-    TfRecordCause::Kind { feature: name.to_owned(), found, wanted }
+    fail!(Damaged, "feature {name} is {found}, expected {wanted}")
 }

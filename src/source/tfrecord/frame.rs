@@ -11,10 +11,12 @@
 //! itself contains CRCs. A length is used only if its CRC is right, and only up to the file's end and
 //! the limits.
 
-use super::{TfRecordCause, TfRecordError};
+use crate::error::{Error, fail};
 use crate::sample::Limits;
+use crate::source::Location;
 use crate::source::file::LengthCheck;
 use crate::source::shards::{Shard, ShardIndex};
+use std::fmt;
 use std::ops::Range;
 
 /// The number of bytes before the data.
@@ -29,22 +31,39 @@ pub(crate) fn masked_crc32c(bytes: &[u8]) -> u32 {
 }
 
 /// Reads the length from a header and checks it.
-pub(super) fn length(header: &[u8], limits: &Limits) -> Result<u64, TfRecordCause> {
-    let cut = TfRecordCause::Header { found: header.len() as u64 };
-    let Some((length, rest)) = header.split_first_chunk::<8>() else { return Err(cut) };
-    let Some(crc) = rest.first_chunk::<4>() else { return Err(cut) };
+pub(super) fn length(header: &[u8], limits: &Limits) -> Result<u64, Error> {
+    let cut = || {
+        fail!(
+            Damaged,
+            "the file ends inside its header, which has {found} of 12 bytes",
+            found = header.len() as u64
+        )
+    };
+    let Some((length, rest)) = header.split_first_chunk::<8>() else { return Err(cut()) };
+    let Some(crc) = rest.first_chunk::<4>() else { return Err(cut()) };
     let (found, expected) = (u32::from_le_bytes(*crc), masked_crc32c(length));
     if found != expected {
-        return Err(TfRecordCause::LengthCrc { found, expected });
+        return Err(fail!(
+            Damaged,
+            "the CRC of its length is {found:#010x}, expected {expected:#010x}"
+        ));
     }
     let (len, max) = (u64::from_le_bytes(*length), limits.max_sample_bytes);
-    if len > max { Err(TfRecordCause::Long { len, max }) } else { Ok(len) }
+    if len > max {
+        Err(fail!(Memory, "its length is {len} bytes, the limit is {max}"))
+    } else {
+        Ok(len)
+    }
 }
 
 /// Checks data against the CRC behind it.
-pub(super) fn check(data: &[u8], crc: [u8; 4]) -> Result<(), TfRecordCause> {
+pub(super) fn check(data: &[u8], crc: [u8; 4]) -> Result<(), Error> {
     let (found, expected) = (u32::from_le_bytes(crc), masked_crc32c(data));
-    if found == expected { Ok(()) } else { Err(TfRecordCause::DataCrc { found, expected }) }
+    if found == expected {
+        Ok(())
+    } else {
+        Err(fail!(Damaged, "the CRC of its data is {found:#010x}, expected {expected:#010x}"))
+    }
 }
 
 /// The compression of a file.
@@ -73,7 +92,7 @@ impl Compression {
     }
 
     /// Detects the compression of an open file.
-    pub(super) fn of_shard(shard: &Shard) -> Result<Self, TfRecordError> {
+    pub(super) fn of_shard(shard: &Shard) -> Result<Self, Error> {
         let end = shard.bytes.len().min(HEADER);
         let mut buffer = vec![];
         let first = shard.bytes.get(0, end, &mut buffer);
@@ -88,9 +107,12 @@ impl Compression {
 /// # Errors
 ///
 /// If the file is compressed or cut short, or has a wrong length.
-pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<ShardIndex, TfRecordError> {
+pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<ShardIndex, Error> {
     if Compression::of_shard(shard)? != Compression::None {
-        return Err(at(shard, 0, 0)(TfRecordCause::Compressed));
+        return Err(at(shard, 0, 0)(fail!(
+            Unsupported,
+            "the file is compressed: it can only be read as a stream, from its beginning on"
+        )));
     }
     let (mut index, mut buffer) = (ShardIndex::default(), vec![]);
     // The file's length is checked once at the end: a check takes as long as a read of a 12-byte header.
@@ -98,7 +120,13 @@ pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<ShardInd
     let (end, mut start) = (shard.bytes.len(), 0);
     while start < end {
         let at = at(shard, index.len() as u64, start);
-        let many = || at(TfRecordCause::Many { max: limits.max_samples.min(u32::MAX.into()) });
+        let many = || {
+            at(fail!(
+                Memory,
+                "more records than the limit of {max}",
+                max = limits.max_samples.min(u32::MAX.into())
+            ))
+        };
         if index.len() as u64 >= limits.max_samples {
             return Err(many());
         }
@@ -109,7 +137,11 @@ pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<ShardInd
         let data = start + HEADER..start + HEADER + len;
         let left = end - data.start;
         if left < len + FOOTER {
-            return Err(at(TfRecordCause::Short { len: len + FOOTER, left }));
+            return Err(at(fail!(
+                Damaged,
+                "its length is {len} bytes, the file has {left} more",
+                len = len + FOOTER
+            )));
         }
         start = data.end + FOOTER;
         index.add("", data).and_then(|()| index.end(b"")).ok_or_else(many)?;
@@ -125,12 +157,12 @@ pub(super) fn get<'a>(
     data: &Range<u64>,
     limits: &Limits,
     buffer: &'a mut Vec<u8>,
-) -> Result<&'a [u8], TfRecordError> {
+) -> Result<&'a [u8], Error> {
     let start = data.start.saturating_sub(HEADER);
     let at = at(shard, record, start);
     let size = data.end.saturating_sub(start).saturating_add(FOOTER);
     if data.start < HEADER {
-        return Err(at(TfRecordCause::Moved));
+        return Err(at(fail!(Damaged, "it is not where the index says: was the file changed?")));
     }
     let bytes = shard.bytes.get(start, size, buffer).map_err(|error| at(read(&error)))?;
     let len = length(bytes, limits).map_err(at)?;
@@ -140,20 +172,21 @@ pub(super) fn get<'a>(
             check(data, *crc).map_err(at)?;
             Ok(data)
         }
-        _ => Err(at(TfRecordCause::Moved)),
+        _ => Err(at(fail!(Damaged, "it is not where the index says: was the file changed?"))),
     }
 }
 
-/// Turns a cause into an error with its location.
-pub(super) fn at(
-    shard: &Shard,
-    record: u64,
-    at: u64,
-) -> impl Fn(TfRecordCause) -> TfRecordError + Copy + '_ {
-    move |cause| TfRecordError { file: shard.location.to_string(), record, at, cause }
+/// Adds the location of a record to an error.
+pub(super) fn at(shard: &Shard, record: u64, at: u64) -> impl Fn(Error) -> Error + Copy + '_ {
+    move |error| located(error, &shard.location, record, at)
+}
+
+/// Does the same as [`at`], in a file of this location.
+pub(super) fn located(error: Error, file: &Location, record: u64, at: u64) -> Error {
+    error.context(format_args!("record {record} at byte {at}")).at(file).named_byte(at)
 }
 
 /// An error of the system.
-pub(super) fn read(error: &dyn ToString) -> TfRecordCause {
-    TfRecordCause::Read { message: error.to_string() }
+pub(super) fn read(error: &dyn fmt::Display) -> Error {
+    fail!(Damaged, "{error}")
 }

@@ -11,7 +11,6 @@
     allow(dead_code, reason = "half of it is for what writes such files")
 )]
 pub(crate) mod detection;
-pub(super) mod error;
 pub(crate) mod example;
 mod features;
 mod frame;
@@ -25,8 +24,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use crate::error::Error;
-use error::{TfRecordCause, TfRecordError};
+use crate::error::{Error, fail};
 pub(crate) use features::looks_like_a_picture;
 pub use features::{Feature, TfOptions};
 pub(crate) use frame::masked_crc32c;
@@ -192,7 +190,7 @@ fn example_at(
     (shard, record, data): (usize, u64, Range<u64>),
     limits: &Limits,
     buffer: &mut Vec<u8>,
-) -> Result<Example, TfRecordError> {
+) -> Result<Example, Error> {
     let shard = &shards.all()[shard];
     let bytes = frame::get(shard, record, &data, limits, buffer)?;
     parse(bytes).map_err(frame::at(shard, record, data.start - frame::HEADER))
@@ -205,8 +203,10 @@ fn record_location(file: &Location, record: u64) -> SampleLocation {
 }
 
 /// Decodes a record's message.
-fn parse(data: &[u8]) -> Result<Example, TfRecordCause> {
-    Example::decode(data).map_err(|error| TfRecordCause::Message { message: error.to_string() })
+fn parse(data: &[u8]) -> Result<Example, Error> {
+    Example::decode(data).map_err(|error| {
+        fail!(Damaged, "neither a tf.train.Example nor a SequenceExample: {error}")
+    })
 }
 
 fn no_records(name: &str) -> BoxError {

@@ -11,7 +11,7 @@
 use super::features::{FeatureColumns, OTHERS, TfOptions, completed};
 use super::frame::{self, Compression};
 use super::sequence::{Data, Sequence};
-use super::{TfRecordCause, TfRecordError, TfRecords, index, no_records, parse, record_location};
+use super::{TfRecords, index, no_records, parse, record_location};
 use crate::error::{Error, ErrorKind};
 use crate::sample::{Limits, SampleId};
 use crate::source::shards::{Shard, ShardIndex, local_paths, name_of};
@@ -274,7 +274,7 @@ impl Items for TfPass {
             ShardReader::Sequence(sequence) => {
                 let Some((record, at, data)) = sequence.next()? else { return Ok(None) };
                 let location = &stream.shards[shard];
-                let error = |cause| TfRecordError { file: location.to_string(), record, at, cause };
+                let error = |error| frame::located(error, location, record, at);
                 let at = Arc::new(record_location(location, record));
                 let item = held(stream, Arc::clone(&at), data, error);
                 Ok(Some(item.unwrap_or_else(|error| damaged(stream, error, at))))
@@ -308,15 +308,15 @@ fn held(
     stream: &TfRecordStream,
     location: Arc<SampleLocation>,
     data: Data<'_>,
-    error: impl Fn(TfRecordCause) -> TfRecordError + Copy,
-) -> Result<Item, TfRecordError> {
+    error: impl Fn(Error) -> Error + Copy,
+) -> Result<Item, Error> {
     let example = parse(data?).map_err(error)?;
     let record = stream.features.record(example, &stream.limits).map_err(error)?;
     Ok(Item::Held { record: Arc::new(record), location })
 }
 
 /// An item that returns an error when it is read.
-fn damaged(stream: &TfRecordStream, error: TfRecordError, location: Arc<SampleLocation>) -> Item {
+fn damaged(stream: &TfRecordStream, error: Error, location: Arc<SampleLocation>) -> Item {
     let source = DamagedRecord { features: Arc::clone(&stream.features), error, location };
     Item::At { source: Arc::new(source), sample: SampleId(0) }
 }
@@ -324,7 +324,7 @@ fn damaged(stream: &TfRecordStream, error: TfRecordError, location: Arc<SampleLo
 /// A record that can't be read, in a sequence that continues.
 struct DamagedRecord {
     features: Arc<FeatureColumns>,
-    error: TfRecordError,
+    error: Error,
     location: Arc<SampleLocation>,
 }
 
@@ -338,11 +338,11 @@ impl Source for DamagedRecord {
     }
 
     fn read(&self, _: SampleId) -> Result<Record, BoxError> {
-        Err(self.error.clone().into())
+        Err(self.error.copy().into())
     }
 
     fn name(&self) -> String {
-        self.error.file.clone()
+        self.location.file.as_deref().unwrap_or_default().to_owned()
     }
 
     fn locate(&self, _: SampleId, _: usize) -> Option<SampleLocation> {

@@ -276,7 +276,8 @@ fn data_yaml_has_names_in_every_form_that_is_used() {
     for text in ["kpt_shape: [17]", "kpt_shape: 17", "kpt_shape: [0, 3]", "kpt_shape: [17, 4]"] {
         assert!(shape(text).is_err(), "{text}");
     }
-    assert_eq!(DataFile::parse("nc: 3\ntrain: [a, {b: c}]"), Ok(DataFile::default()));
+    let counted = DataFile { class_count: Some(3), ..DataFile::default() };
+    assert_eq!(DataFile::parse("nc: 3\ntrain: [a, {b: c}]"), Ok(counted));
     assert_eq!(DataFile::parse("# nothing"), Ok(DataFile::default()));
     // Ultralytics' own descriptions end with a script.
     let script = "download: |\n  names: no\n  for name in names:\n    pass\nnames: [a]";

@@ -5,8 +5,8 @@
 
 use super::build::{Archive, pax};
 use super::*;
+use crate::error::Error;
 use crate::source::shards::Shard;
-use crate::source::tar::error::LocatedDamage;
 use crate::source::tar::header::text;
 use crate::source::tar::members::Members;
 use arbitrary::{Result, Unstructured};
@@ -14,7 +14,7 @@ use fuseloop_ops::internals::SampleKey;
 
 type Files = Vec<(Vec<u8>, u64, u64)>;
 
-fn ours(bytes: &[u8]) -> std::result::Result<Files, LocatedDamage> {
+fn ours(bytes: &[u8]) -> std::result::Result<Files, Error> {
     let mut members = Members::plain(&Shard::held("a.tar", bytes));
     let mut files = vec![];
     while let Some(member) = members.next()? {
@@ -117,7 +117,7 @@ for path in sys.stdin.read().split("\n"):
             files = [m for m in archive if m.isreg() and not m.issparse()]
             text = lambda name: name.encode("utf-8", "surrogateescape").decode("latin-1")
             print(json.dumps([[text(m.name), m.offset_data, m.size] for m in files]))
-    except (tarfile.TarError, ValueError, OverflowError) as error:
+    except (tarfile.Error, ValueError, OverflowError) as error:
         print("null")
 "#;
 
