@@ -333,7 +333,8 @@ fn image(given: &Bound<'_, PyAny>) -> PyResult<ImageOptions> {
     let mode = get::<String>(options, "write_mode")?;
     let cut = get::<String>(options, "tile")?;
     Ok(ImageOptions {
-        write_mode: mode.map_or(Ok(WriteMode::Lossless), |mode| word(py, "write_mode", &mode, &modes))?,
+        write_mode: mode
+            .map_or(Ok(WriteMode::Lossless), |mode| word(py, "write_mode", &mode, &modes))?,
         max_resolution: get(options, "max_resolution")?,
         jpeg_quality: get(options, "jpeg_quality")?,
         verify: flag(options, "verify")?,
