@@ -509,6 +509,12 @@ class _Shards(data.IterableDataset):
             raise ConfigError("a loader of a pipeline file can't be divided between processes: use it by itself")
         if loader._arguments.get("ranks") == "env":
             raise ConfigError("as_iterable needs the ranks of the loader as fuseloop.Ranks(rank, world_size), not 'env'")
+        ranks = loader._arguments.get("ranks")
+        if isinstance(ranks, Ranks) and ranks.uneven == "exact":
+            raise ConfigError(
+                "as_iterable leaves out the rows by which ranks with uneven='exact' have equally many batches: take "
+                "uneven='pad' or 'drop', or the loader without as_iterable"
+            )
         self._kind, self._arguments = type(loader), dict(loader._arguments)
         # Workers are often new in each epoch, and copies of the dataset: the epochs are counted in memory that they
         # share.

@@ -360,6 +360,8 @@ def test_sizes_of_a_padded_output_follow_the_outputs(same_size: Path) -> None:
 def test_as_iterable_refuses_what_it_can_not_divide(same_size: Path) -> None:
     with pytest.raises(fl.ConfigError, match="not 'env'"):
         fl.torch.as_iterable(fl.torch.Loader(same_size, image=WHOLE, ranks="env"))
+    with pytest.raises(fl.ConfigError, match="uneven='exact'"):
+        fl.torch.as_iterable(fl.torch.Loader(same_size, image=WHOLE, ranks=fl.Ranks(0, 2, uneven="exact")))
     with pytest.raises(fl.ConfigError, match=r"expected a fuseloop\.torch\.Loader"):
         fl.torch.as_iterable(fl.Loader(same_size, image=WHOLE))
 

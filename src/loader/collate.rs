@@ -271,7 +271,7 @@ impl Collate {
         if self.value.is_some() && self.form != CollateForm::Pad {
             return Err(fail!(
                 Parameter,
-                "`with` sets the padding value, but nothing is padded: use `pad`"
+                "`fill` sets the padding value, but nothing is padded: use `pad`"
             ));
         }
         match (self.most, is_image) {

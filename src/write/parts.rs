@@ -14,7 +14,7 @@
 use super::atomic_file::{check_free, check_local, check_replaceable};
 use super::beside::Beside;
 use super::beton::stored_values;
-use super::convert::ConvertCause;
+use super::convert::{ConvertCause, refuse_others};
 use super::shards::Template;
 use super::step::{StepObserver, unwatched};
 use super::{FieldValue, FileRequest, WriteOptions, WriteReport, write_jobs};
@@ -180,6 +180,9 @@ fn write_parts(
         check_other(src, out)?;
         check_replaceable(out)?;
         check_free(out, options.overwrite)?;
+    }
+    if template.has_number() {
+        refuse_others(&template, &outs)?;
     }
     let page_size = Some(file.header().page_size);
     let beside = Beside::of(&file)?;
@@ -375,7 +378,7 @@ mod tests {
             (Split::At(vec![0.5, 0.5]), vec![25, 25]),
             (Split::At(vec![0.3, 0.01]), vec![15, 1, 34]),
         ] {
-            let template = path("part-{00}.beton");
+            let template = path(&format!("part-of-{}-{{00}}.beton", sizes.len()));
             let parts = split_beton(&src, &split, &template, &options()).unwrap();
             let found: Vec<u64> = parts.iter().map(|(_, report)| report.samples).collect();
             assert_eq!(found, sizes);
@@ -384,7 +387,7 @@ mod tests {
             assert!(fs::read(path("b.beton")).unwrap() == fs::read(&src).unwrap());
         }
         let keep = WriteOptions { overwrite: false, ..options() };
-        let error = split_beton(&src, &Split::Parts(2), path("part-{00}.beton"), &keep);
+        let error = split_beton(&src, &Split::Parts(2), path("part-of-2-{00}.beton"), &keep);
         assert_eq!(error.unwrap_err().kind(), ErrorKind::AlreadyExists);
         let error = concat_beton(&[&src], path("b.beton"), &keep).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
@@ -443,5 +446,13 @@ mod tests {
         ] {
             assert!(split(how.clone(), name).is_err(), "{how:?}");
         }
+        split(Split::Parts(3), "y-{0}").unwrap();
+        let again = WriteOptions { overwrite: true, ..options() };
+        let fewer = split_beton(&a, &Split::Parts(2), dir.path().join("y-{0}"), &again);
+        let error = fewer.unwrap_err().to_string();
+        assert!(
+            error.contains("y-2\": readers would take it for another of the 2 new files"),
+            "{error}"
+        );
     }
 }

@@ -648,7 +648,7 @@ fn a_pipeline_file_says_how_a_field_is_collated() {
         (padded.rows, padded.dtype, &*padded.shape),
         (TensorRows::Even, DType::I32, &[12, 2][..])
     );
-    let cut = "text = { as = 'pad', dtype = 'i64', to = 2, truncate = true, with = -100 }";
+    let cut = "text = { as = 'pad', dtype = 'i64', to = 2, truncate = true, fill = -100 }";
     let loader = of_toml(&format!("[collate]\n{cut}")).unwrap().build().unwrap();
     let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
     let (rows, lengths) =

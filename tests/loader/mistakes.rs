@@ -194,7 +194,7 @@ fn segmentation(dir: &Path, mask: ImageOptions) -> Result<PathBuf, String> {
     let stripes = (0..64u8).flat_map(|pixel| [pixel % 2 * 200; 3]).collect::<Vec<u8>>();
     let rows = (0..4).map(|_| vec![rgb(vec![9; 192]), rgb(stripes.clone())]);
     let images = BTreeMap::from([("mask".to_owned(), mask)]);
-    let options = WriteOptions { images, ..WriteOptions::default() };
+    let options = WriteOptions { images, overwrite: true, ..WriteOptions::default() };
     let written = write_iter(rows, &[field("image"), field("mask")], &path, &options);
     written.map(|_| path).map_err(|error| error.to_string())
 }

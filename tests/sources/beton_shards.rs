@@ -91,7 +91,7 @@ fn what_does_not_fit_together_is_an_error() {
     assert!(nothing.to_string().ends_with("t-*.beton: no file matches"), "{nothing}");
     numbers(&dir.path().join("s-003.beton"), "class", 0..2);
     let fields = error("s-*.beton").to_string();
-    assert!(fields.contains("s-003.beton") && fields.contains("class Int"), "{fields}");
+    assert!(fields.contains("s-003.beton") && fields.contains("class: int"), "{fields}");
     std::fs::write(dir.path().join("s-003.beton"), "no beton file").unwrap();
     let damaged = error("s-*.beton");
     assert_eq!(damaged.kind(), ErrorKind::Format, "{damaged}");

@@ -156,7 +156,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (
             &["write", "empty", "x.beton"],
             "no .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif or .tiff file",
-            "convert them to JPEG",
+            "convert other formats to JPEG",
         ),
         (&["write", "nothing", "x.beton"], "nothing", "no such file or folder"),
         (
@@ -168,7 +168,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["write", "head.csv", "x.beton"], "the table lists no image", ""),
         (
             &["write", "text.tar", "x.beton"],
-            "text.tar\": a file that is no table by its name",
+            "text.tar: a file that is no table by its name",
             "`fuseloop convert DATASET OUT.beton`",
         ),
         (&["index", "text.beton"], "a .beton file and a table need none", ""),

@@ -168,7 +168,18 @@ fn an_image_without_memory_is_not_skipped_when_it_is_written() {
     }
     // A JPEG whose coefficients find no memory is not left as it is.
     let recut = ["recut", "folder", "recut", "--overwrite", "--on-damaged", "skip", "-j", "1"];
-    let write = ["write", "folder", "y.beton", "--tile", "32", "--on-damaged", "skip", "-j", "1"];
+    let write = [
+        "write",
+        "folder",
+        "y.beton",
+        "--overwrite",
+        "--tile",
+        "32",
+        "--on-damaged",
+        "skip",
+        "-j",
+        "1",
+    ];
     for args in [&recut[..], &write] {
         let (code, said) = command(dir.path(), "ulimit -v 196608", args);
         assert_eq!(code, Some(1), "{args:?}: {said}");

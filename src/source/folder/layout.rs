@@ -109,7 +109,7 @@ impl ListedFiles {
                 "no {LISTED} file found ({ignored} other names{links}{hint})"
             )
             .at(path)
-            .help("other formats can't be stored yet: convert them to JPEG or PNG first"));
+            .help("convert other formats to JPEG or PNG first; `fuseloop info --help` lists the kinds of datasets"));
         }
         Ok(self)
     }

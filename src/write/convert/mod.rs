@@ -57,6 +57,7 @@ use crate::source::{ClassNames, FieldSpec, Fingerprint, ObjectField, Source};
 use journal::{ConversionId, Journal, delete, folder_of, make_dirs};
 use pictures::ImageFiles;
 use rename::{changes, renamed};
+pub(super) use shard_splitter::refuse_others;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf, is_separator};

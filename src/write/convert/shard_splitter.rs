@@ -163,6 +163,12 @@ impl DatasetConversion<'_> {
                           after shards like them: choose another name, or delete this file";
             return Err(ConvertCause::Pick { path, reason: reason.to_owned() });
         }
+        if self.options.ranks.is_some() && self.options.shards.is_some() {
+            // No rank deletes them: another one may have just begun.
+            let all: Vec<PathBuf> =
+                (0..plan.count).map(|shard| template.path(shard, plan.count)).collect();
+            refuse_others(&template, &all)?;
+        }
         self.with_journal(print, taken, |journal| {
             self.write_shards(&template, &layout, plan, journal)
         })
@@ -219,6 +225,23 @@ impl DatasetConversion<'_> {
         let notes = template.note_of_order(own.start + count).into_iter().collect();
         Ok(ConvertReport { notes, ..ConvertReport::of(journal, first - samples.start) })
     }
+}
+
+/// Refuses files that readers would take for further shards of a set that is `written` under the template.
+pub(in crate::write) fn refuse_others(
+    template: &Template,
+    written: &[PathBuf],
+) -> Result<(), ConvertCause> {
+    if !template.folder().exists() {
+        return Ok(());
+    }
+    let Some(path) = other_shards(template, written)?.into_iter().min() else { return Ok(()) };
+    let reason = format!(
+        "readers would take it for another of the {} new files, because it is named like them: delete it, or choose another \
+         name",
+        written.len()
+    );
+    Err(ConvertCause::Pick { path, reason })
 }
 
 /// Returns the files whose names match the template, other than those in `known`.

@@ -379,6 +379,13 @@ fn a_rank_that_was_stopped_goes_on() {
     let report = convert(&source, dir.path().join(name), &options).unwrap();
     assert_eq!((report.samples, report.resumed > 0), (15, true));
     assert!(files(dir.path()) == whole);
+    // Two of the six shards would stay beside four.
+    for rank in 0..2 {
+        let fewer = ConvertOptions { ranks: ranks(rank), overwrite: true, ..limits(0, 0, 4) };
+        let error = convert(&source, dir.path().join(name), &fewer).unwrap_err().to_string();
+        assert!(error.contains("another of the 4 new files"), "{error}");
+        assert!(files(dir.path()) == whole);
+    }
 }
 
 #[test]

@@ -66,5 +66,5 @@ fn sources_of_other_fields_and_none_are_refused() {
     let mut other = numbers(0, 3).bad(At::Nowhere);
     other.fields.pop();
     let error = Concat::new([parts(&[3]).remove(0), Arc::new(other)]).err().unwrap().to_string();
-    assert!(error.starts_with("concat: stream 1 (numbers from 0) has [image RgbImage]"), "{error}");
+    assert!(error.starts_with("concat: stream 1 (numbers from 0) has [image: image]"), "{error}");
 }

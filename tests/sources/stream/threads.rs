@@ -194,8 +194,8 @@ fn what_does_not_fit_together_is_refused_in_words() {
     assert_eq!(message(Stream::concat([])), "concat: no streams, expected at least 1");
     assert_eq!(
         message(Stream::concat([one.clone(), other.clone()])),
-        "concat: stream 1 (numbers from 0) has [image RgbImage, label Float], stream 0 has \
-         [image RgbImage, label Int]"
+        "concat: stream 1 (numbers from 0) has [image: image, label: float], stream 0 has \
+         [image: image, label: int]"
     );
     assert_eq!(
         message(Stream::zip([one.clone(), other])),

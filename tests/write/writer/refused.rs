@@ -95,7 +95,7 @@ fn options_that_make_no_sense_are_refused() {
         ),
         (
             image(ImageOptions { jpeg_quality: Some(0), ..base() }),
-            "images of field \"x\": quality 0, expected 1 to 100",
+            "images of field \"x\": jpeg_quality 0, expected 1 to 100",
         ),
         (
             image(ImageOptions { max_resolution: Some(0), ..base() }),

@@ -105,7 +105,7 @@ fn what_is_asked_for_must_make_fields() {
     assert!(message(asked(Feature::Ints { len: 0 })).ends_with("with 0 values"));
     assert!(message(asked(Feature::Ints { len: u64::MAX })).ends_with("0 or too many values"));
     assert!(
-        message(TfOptions::default().steps("a", Feature::Image, 2)).contains("as Image: steps")
+        message(TfOptions::default().steps("a", Feature::Image, 2)).contains("as an image: steps")
     );
     assert!(message(TfOptions::default()).contains("no records, so the fields are unknown"));
     assert_eq!(of_bytes(&[], &asked(Feature::Int)).unwrap().len(), 0);
