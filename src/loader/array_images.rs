@@ -55,8 +55,9 @@ impl ArrayRequest {
 
     /// Returns the images that the arrays of a field are, whose elements and shape are `dtype` and `shape`.
     pub(super) fn of_shape(&self, dtype: DType, shape: &[usize]) -> Result<ArrayImages, Error> {
-        let lengths = shape.iter().map(|&n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
-        images(dtype, lengths, self.axes.as_deref(), 1)
+        let lengths: Vec<i64> =
+            shape.iter().map(|&n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
+        images(dtype, &lengths, self.axes.as_deref(), 1)
     }
 
     /// Returns the images that the bytes of a field are, of which a sample has `longest` at most. Returns `None`
@@ -66,7 +67,7 @@ impl ArrayRequest {
         let known = shape.iter().filter(|n| **n > 0).map(|&n| n as u64);
         let unit = known.fold(dtype.bytes() as u64, u64::saturating_mul);
         let longest = longest.map_or(MOST_LENGTH, |bytes| bytes / unit).clamp(1, MOST_LENGTH);
-        Some(images(dtype, shape, self.axes.as_deref(), longest as u32))
+        Some(images(dtype, &shape, self.axes.as_deref(), longest as u32))
     }
 }
 
@@ -76,7 +77,7 @@ const MOST_LENGTH: u64 = 1 << 26;
 /// Returns the images that arrays of `lengths` are; `longest` is the most that a length of -1 stands for.
 fn images(
     dtype: DType,
-    lengths: Vec<i64>,
+    lengths: &[i64],
     axes: Option<&str>,
     longest: u32,
 ) -> Result<ArrayImages, Error> {
@@ -94,7 +95,7 @@ fn images(
     let shape: Option<Vec<Dim>> = lengths.iter().map(length).collect();
     let varying = lengths.iter().filter(|n| **n == -1).count();
     let Some(shape) = shape.filter(|_| varying <= 1) else {
-        return Err(bad_lengths(&lengths));
+        return Err(bad_lengths(lengths));
     };
     let is_channels_last = match axes {
         Some(axes) => declared(axes, shape.len())?,
@@ -112,7 +113,7 @@ fn images(
                 if before.len() == 1 { SampleAxes::Image } else { SampleAxes::Stacked(leading) };
             (before, height, width, Layout::ChannelsFirst, axes)
         }
-        [] => return Err(bad_lengths(&lengths)),
+        [] => return Err(bad_lengths(lengths)),
     };
     if before.iter().any(|side| side.min != side.max) {
         return Err(fail!(
@@ -186,7 +187,7 @@ mod tests {
     use super::*;
 
     fn of(shape: &[i64], axes: Option<&str>) -> Result<ArrayImages, String> {
-        images(DType::F32, shape.to_vec(), axes, 500).map_err(|error| error.to_string())
+        images(DType::F32, shape, axes, 500).map_err(|error| error.to_string())
     }
 
     /// Returns height, width, channels and layout.
@@ -267,7 +268,7 @@ mod tests {
 
     #[test]
     fn elements_that_loops_do_not_read_are_refused() {
-        let error = images(DType::I64, vec![9], None, 1).unwrap_err().to_string();
+        let error = images(DType::I64, &[9], None, 1).unwrap_err().to_string();
         assert!(error.ends_with("but the array has i64: read it with `Collate::of`"), "{error}");
     }
 

@@ -64,7 +64,9 @@ fn of_launcher(
 ) -> Result<Option<Ranks>, Error> {
     let (rank, world) = match (lookup(rank_variable), lookup(world_variable)) {
         (None, None) => return Ok(None),
-        (Some(rank), Some(world)) => (number(rank_variable, rank)?, number(world_variable, world)?),
+        (Some(rank), Some(world)) => {
+            (number(rank_variable, &rank)?, number(world_variable, &world)?)
+        }
         (Some(_), None) => {
             return Err(fail!(
                 Parameter,
@@ -86,7 +88,7 @@ fn of_launcher(
     })
 }
 
-fn number(variable: &'static str, value: String) -> Result<u32, Error> {
+fn number(variable: &'static str, value: &str) -> Result<u32, Error> {
     let parsed = value.trim().parse();
     parsed.map_err(|_| {
         fail!(Parameter, "{variable} is {value:?}: expected a whole number below 2^32")

@@ -213,7 +213,7 @@ impl Annotated {
         options: &CocoOptions,
     ) -> Result<Self, Error> {
         let images = |_: &str| Ok(images.as_ref().to_owned());
-        Ok(coco::open(annotations.as_ref(), images, options)?)
+        coco::open(annotations.as_ref(), images, options)
     }
 
     /// Opens a folder in Pascal VOC's format: images in `JPEGImages`, and an XML file of the same name for each in
@@ -243,7 +243,7 @@ impl Annotated {
     /// format, that has no image or a size that contradicts it, or whose class is not one of those that `options` name, is
     /// damage of its sample: reading that fails, and the error names the file, the object and the element.
     pub fn voc(root: impl AsRef<Path>, options: &VocOptions) -> Result<Self, Error> {
-        Ok(voc::open(root.as_ref(), options)?)
+        voc::open(root.as_ref(), options)
     }
 
     /// Opens a folder in YOLO's format, as Ultralytics and Roboflow write it: images in `images`, and a text file of the
@@ -280,7 +280,7 @@ impl Annotated {
     /// not of this format, and an image without a size in its header, are damage of their sample: reading that fails, and
     /// the error names the file and the lines. A folder of several splits is refused: each is opened by its own path.
     pub fn yolo(root: impl AsRef<Path>, options: &YoloOptions) -> Result<Self, Error> {
-        Ok(yolo::open(root.as_ref(), options)?)
+        yolo::open(root.as_ref(), options)
     }
 
     /// Opens the images in a folder, and for each a PNG of the same name in another folder: `images/a/1.jpg` and
@@ -303,12 +303,12 @@ impl Annotated {
     /// Fails if a folder can't be listed, there is no image, or an image has no mask.
     pub fn masks(images: impl AsRef<Path>, masks: impl AsRef<Path>) -> Result<Self, Error> {
         let (images, masks) = (images.as_ref(), masks.as_ref());
-        Ok(mask_folder::open(images, images, masks, &Limits::DEFAULT)?)
+        mask_folder::open(images, images, masks, &Limits::DEFAULT)
     }
 
     /// Opens a dataset by the path of its folder or its file of annotations.
     pub(super) fn open(path: &Path, limits: &Limits) -> Result<Self, Error> {
-        Ok(find::open(path, limits)?)
+        find::open(path, limits)
     }
 
     fn of(parts: Parts) -> Self {
@@ -507,12 +507,12 @@ impl Source for Annotated {
         let file = self.file(sample).ok_or_else(no_sample)?;
         let objects = self.objects_of(sample);
         let bytes = &mut buffer.bytes;
-        self.check(sample).map_err(Error::from)?;
+        self.check(sample)?;
         let image = |path: PathBuf, bytes: &'a mut Vec<u8>, is_annotated: bool| {
             let read = read_file(&path, self.limits.max_sample_bytes, bytes);
             read.at(&path)?;
             if is_annotated {
-                self.check_size(sample, bytes).map_err(Error::from)?;
+                self.check_size(sample, bytes)?;
             }
             let (mode, bytes) = (ImageMode::of_file(bytes), &bytes[..]);
             Ok(Value::Image(EncodedImage { mode, width: 0, height: 0, bytes }))
@@ -531,7 +531,7 @@ impl Source for Annotated {
                 if size > max {
                     return Err(Error::from(ReadCause::Bytes { found: size, limit: max }).into());
                 }
-                texts.list(objects, bytes).map_err(Error::from)?;
+                texts.list(objects, bytes)?;
                 Ok(Value::Json(bytes))
             }
         }

@@ -250,7 +250,7 @@ fn damage(json: &Json) -> Error {
         Err(error) => return error,
     };
     let samples = (0..source.len()).map(|sample| source.check(SampleId(sample)));
-    samples.filter_map(Result::err).next().unwrap().into()
+    samples.filter_map(Result::err).next().unwrap()
 }
 
 /// What a change of the annotations makes of them.

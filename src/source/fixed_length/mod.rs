@@ -126,7 +126,7 @@ impl FixedLength {
     ///
     /// Fails if a file is missing or damaged, exceeds the limits, or if more than one dataset could be meant.
     pub(super) fn open(path: &Path, limits: &Limits) -> Result<Self, Error> {
-        Ok(Self::open_any(path, limits)?)
+        Self::open_any(path, limits)
     }
 
     fn open_any(path: &Path, limits: &Limits) -> Result<Self, Error> {
@@ -531,7 +531,7 @@ impl Source for FixedLength {
             Classes::Unknown => None,
             Classes::Digits => numbered(std::array::from_fn(|digit| digit.to_string())),
             Classes::Fashion => numbered(FASHION.map(str::to_owned)),
-            Classes::File(path, count) => Some(names_of(path, *count).map_err(Error::from)?),
+            Classes::File(path, count) => Some(names_of(path, *count)?),
         })
     }
 

@@ -83,7 +83,7 @@ impl Tar {
     /// shard, if there is no sample, if a field can't be read as it is declared, or if one number means different classes
     /// in two shards, by the names of their classes.
     pub fn open(spec: &str, options: &TarOptions) -> Result<Self, Error> {
-        Ok(Self::open_shards(spec, options)?)
+        Self::open_shards(spec, options)
     }
 
     pub(in crate::source) fn open_shards(spec: &str, options: &TarOptions) -> Result<Self, Error> {
@@ -99,7 +99,7 @@ impl Tar {
         locations: &[Location],
         options: &TarOptions,
     ) -> Result<Self, Error> {
-        Ok(Self::of(Shards::at(locations)?, options)?)
+        Self::of(Shards::at(locations)?, options)
     }
 
     /// Opens a shard that is in memory.

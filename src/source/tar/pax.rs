@@ -37,7 +37,7 @@ impl Pax {
                 b"size" => {
                     pax.size = Some(decimal(value).ok_or_else(|| {
                         fail!(Format, "the size in a PAX header is not a number below 2^64")
-                    })?)
+                    })?);
                 }
                 _ => pax.is_sparse |= key.starts_with(b"GNU.sparse."),
             }

@@ -50,7 +50,7 @@ impl TarStream {
     /// Fails if a shard can't be opened, if the first one is damaged or has no sample, or if a field can't
     /// be read as it is declared.
     pub fn open(spec: &str, options: &TarOptions) -> Result<Self, Error> {
-        Ok(Self::open_shards(spec, options)?)
+        Self::open_shards(spec, options)
     }
 
     pub(in crate::source) fn open_shards(spec: &str, options: &TarOptions) -> Result<Self, Error> {
@@ -66,7 +66,7 @@ impl TarStream {
         locations: &[Location],
         options: &TarOptions,
     ) -> Result<Self, Error> {
-        Ok(Self::of(&Shards::at(locations)?, options, false)?)
+        Self::of(&Shards::at(locations)?, options, false)
     }
 
     /// Opens a shard that is in memory.

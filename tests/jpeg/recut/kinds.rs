@@ -178,7 +178,7 @@ fn a_frame_without_huffman_tables_has_those_of_the_standard() {
     let mut codec = BitPlaneCodec::new(Limits::SMALL);
     for kind in kinds() {
         for make in [sources::baseline, sources::restarting] {
-            let jpeg = encode_plainly(make(kind, wide(101, 45)));
+            let jpeg = encode_plainly(&make(kind, wide(101, 45)));
             let bare = without_tables(&jpeg);
             let what = format!("{kind:?}");
             assert!(bare.len() < jpeg.len(), "{what}");
@@ -192,8 +192,8 @@ fn a_frame_without_huffman_tables_has_those_of_the_standard() {
 }
 
 /// Codes an image with the tables of the standard.
-fn encode_plainly(jpeg: Vec<u8>) -> Vec<u8> {
-    libjpeg_turbo_rs::write_coefficients(&libjpeg_turbo_rs::read_coefficients(&jpeg).unwrap())
+fn encode_plainly(jpeg: &[u8]) -> Vec<u8> {
+    libjpeg_turbo_rs::write_coefficients(&libjpeg_turbo_rs::read_coefficients(jpeg).unwrap())
         .unwrap()
 }
 
