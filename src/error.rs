@@ -215,7 +215,7 @@ impl<'a> Details<'a> {
     }
 }
 
-/// What a fault is about. Each function keeps what a deeper call has set.
+/// These functions say where a fault is. Each keeps what a deeper call has set.
 impl Error {
     /// Creates an error; [`fail!`] is shorter.
     pub(crate) fn new(kind: ErrorKind, text: fmt::Arguments<'_>) -> Self {

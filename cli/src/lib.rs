@@ -168,7 +168,7 @@ fn command() -> clap::Command {
     })
 }
 
-/// What other programs call options, and what they are called here.
+/// Names of options in other programs, and those that they have here.
 const FOREIGN: [(&str, &str); 8] = [
     ("--force", "--overwrite"),
     ("--jobs", "--threads"),

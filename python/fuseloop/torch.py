@@ -488,8 +488,8 @@ def as_iterable(loader: Loader) -> data.IterableDataset:
 
     Each process has a loader of its own, with its share of the cores as threads, and makes whole batches: pass
     ``batch_size=None``. Every sample comes once an epoch. The last batch of each process may have fewer samples, and
-    with ``drop_last`` each process leaves out its own. Epochs are counted over all iterations; ``set_epoch`` sets the
-    next. torchdata's StatefulDataLoader can save and resume it.
+    with ``drop_last`` each process leaves out its own. Ranks with ``uneven="exact"`` are refused. Epochs are counted
+    over all iterations; ``set_epoch`` sets the next. torchdata's StatefulDataLoader can save and resume it.
 
     A process sends its batches through shared memory, which costs a copy: use the loader itself, or
     :class:`DataLoader`, unless something else needs processes.

@@ -274,7 +274,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         let errors = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{args:?}: {errors}");
         let (error, next) = errors.split_once("\nhelp: ").unwrap_or((&errors, ""));
-        // What is only likely to be wrong is told before.
+        // A warning may stand before the error.
         let error = match error.strip_prefix("warning: ") {
             Some(warned) => warned.split_once('\n').map_or("", |(_, error)| error),
             None => error,

@@ -83,7 +83,7 @@ pub struct OpArgs<'a> {
     bounds: Bounds<'a>,
 }
 
-/// What other libraries call settings, and their names here. A name that has no such setting is not suggested.
+/// Names of settings in other libraries, and those that they have here. A place without the setting does not suggest it.
 const FOREIGN: [(&str, &str); 13] = [
     ("num_workers", "workers"),
     ("num_threads", "workers"),

@@ -1,4 +1,4 @@
-//! What the rest of the loader asks of a stage: its fields, plans, names and fingerprints, and the text of `explain`.
+//! The facts of a stage for the rest of the loader: its fields, plans, names and fingerprints, and the text of `explain`.
 
 use super::LoaderStage;
 use crate::batch::TensorSpec;

@@ -1,4 +1,4 @@
-//! What the annotations of samples have wrong.
+//! Problems in the annotations of samples.
 
 use crate::error::{Error, fail};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::path::Path;
 /// The most problems of one sample that are described.
 const MOST_DESCRIBED: usize = 8;
 
-/// What the annotations of a sample have wrong: the first problems, and the number of the others.
+/// The problems in the annotations of a sample: the first ones, and the number of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Problems {
     first: Vec<String>,

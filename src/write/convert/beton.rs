@@ -137,7 +137,7 @@ impl DatasetConversion<'_> {
             cancel: options.cancel.clone(),
             image: options.image.clone(),
             images: fields.map(|(field, image)| (field.name.clone(), image.clone())).collect(),
-            // What exists was checked before the conversion began.
+            // The conversion checked for existing outputs before it began.
             overwrite: true,
             ..WriteOptions::default()
         }
