@@ -39,6 +39,8 @@ ARGUMENTS = {
     "world_size": "ranks=fuseloop.Ranks(rank, world_size), or ranks='env'",
     "num_replicas": "ranks=fuseloop.Ranks(rank, world_size), or ranks='env'",
     "where": "filter= takes a function of the columns",
+    "exclude": "without= takes the names of fields to leave out of the batches",
+    "parts": "component_ops= takes the ops of one of several datasets: {(1, 'image'): [...]}",
     "num_threads": "workers= is the number of threads, by default one per core",
     "threads": "workers= is the number of threads, by default one per core",
     "prefetch": "batches_ahead= is the number of batches that are begun before they are asked for",

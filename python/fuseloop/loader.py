@@ -705,10 +705,10 @@ class Loader(Generic[B]):
     def _build(self) -> None:
         self._inner = _fuseloop.Loader(self._dataset, self._settings, self._lists_of(0), self._pipeline)
         self._process = os.getpid()
-        # The file may say what happens to damaged samples.
+        # The file may say what happens to damaged samples, and that batches are page-locked.
         self._may_skip = self._pipeline is not None or self._settings.get("on_damaged") != "fail"
         self._logged: set[int] = set()
-        self._pins = self._settings.get("pin_memory") is not None
+        self._pins = self._pipeline is not None or self._settings.get("pin_memory") is not None
         _live.add(self)
         reason = self._inner.fallback()
         if reason is not None:
@@ -1054,17 +1054,32 @@ def _outputs(
         if isinstance(value, Op):
             raise ConfigError(f"{name} is {value!r}, expected a list of ops: {name}=[{value!r}]")
         if value is not None and not callable(value) and not is_list:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, _NAMES | own, 1)
-            error = ConfigError(
-                f"{name} is no argument of Loader, and {value!r} is no list of ops"
-                + (f": did you mean {near[0]}?" if near else "")
-            )
-            error.hint = near[0] if near else None
-            raise error
+            raise _no_argument(name, f"{value!r} is no list of ops", own)
+        is_data = isinstance(value, (list, tuple, dict, set)) and len(value) > 0 and not any(map(_may_be_op, value))
+        if is_data and _near(name, own):
+            raise _no_argument(name, f"{value!r} has no ops", own)
         lists[name] = None if value is None else _copied(value)
     return lists
+
+
+def _near(name: str, own: frozenset[str]) -> list[str]:
+    """Returns the argument of the loader that a name is like, if there is one."""
+    from difflib import get_close_matches
+
+    return get_close_matches(name, _NAMES | own, 1)
+
+
+def _no_argument(name: str, why: str, own: frozenset[str]) -> ConfigError:
+    """Returns the error for an argument that the loader does not have."""
+    near = _near(name, own)
+    error = ConfigError(f"{name} is no argument of Loader, and {why}" + (f": did you mean {near[0]}?" if near else ""))
+    error.hint = near[0] if near else None
+    return error
+
+
+def _may_be_op(value: Any) -> bool:
+    """Returns whether something is meant as an op: an op, a list of ops, or what another library has for one."""
+    return isinstance(value, Op) or callable(value) or isinstance(value, (list, tuple, Mapping))
 
 
 def _list_of(ops: Callable[[int], Iterable[Op]], epoch: int) -> list[Op]:

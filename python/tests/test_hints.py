@@ -69,6 +69,20 @@ def test_what_is_no_op(same_size, given, cure):
             call()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "cure"),
+    [
+        ({"mask": ["image"]}, "mask is no argument of Loader.*did you mean masks"),
+        ({"read_modes": {"image": "gray"}}, "did you mean read_mode"),
+        ({"exclude": ["label"]}, "without="),
+        ({"parts": {(1, "image"): []}}, "component_ops="),
+    ],
+)
+def test_an_argument_of_another_name_that_holds_a_list(same_size, arguments, cure):
+    with pytest.raises(fl.ConfigError, match=cure):
+        fl.Loader(same_size, **arguments)
+
+
 def test_transforms_of_torchvision_are_converted(same_size):
     v2 = pytest.importorskip("torchvision.transforms.v2")
     from torchvision import transforms as v1

@@ -14,7 +14,8 @@ import fuseloop as fl
 from fuseloop import ops
 
 
-def test_without_a_gpu_it_warns_once(same_size: Path) -> None:
+def test_without_a_gpu_it_warns_once(same_size: Path, tmp_path: Path) -> None:
+    (tmp_path / "pinned.toml").write_text("batch_size = 8\npin_memory = 0\nwithout = ['image']\n")
     code = f"""
 import warnings
 import fuseloop as fl
@@ -27,11 +28,13 @@ with warnings.catch_warnings(record=True) as caught:
     for epoch in range(2):
         for one, other in zip(loader, plain):
             assert (one["image"].numpy() == other["image"].numpy()).all()
+    list(fl.Loader.from_spec({str(tmp_path / "pinned.toml")!r}, {str(same_size)!r}))
+    assert "page-locked" in str(caught[1].message)
 print(len(caught), caught[0].message)
 """
     ran = run_python(code, LD_LIBRARY_PATH="", CUDA_VISIBLE_DEVICES="")
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.startswith("1 pin_memory: batches are not page-locked: "), ran.stdout
+    assert ran.stdout.startswith("2 pin_memory: batches are not page-locked: "), ran.stdout
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -177,7 +177,7 @@ pub struct Settings {
     /// The types and shapes that the bytes of fields are.
     pub arrays: Vec<(String, arrays::DeclaredArray)>,
     /// The names that the classes must have, by their numbers from 0.
-    pub expect_classes: Vec<String>,
+    pub expect_classes: Option<Vec<String>>,
     /// How the samples of an output that differ in size become a batch.
     pub collate: Vec<(String, Collate)>,
 }
@@ -368,7 +368,7 @@ impl Settings {
             targets: targets::of_table(targets.unwrap_or_default())?,
             axes: arrays::axes_of(args.if_given("axes", OpArgs::table)?.unwrap_or_default())?,
             arrays: arrays::of_table(args.if_given("arrays", OpArgs::table)?.unwrap_or_default())?,
-            expect_classes: args.if_given("expect_classes", OpArgs::texts)?.unwrap_or_default(),
+            expect_classes: args.if_given("expect_classes", OpArgs::texts)?,
             collate: collate::of_table(
                 args.if_given("collate", OpArgs::table)?.unwrap_or_default(),
             )?,
@@ -520,9 +520,8 @@ impl Spec {
         for (field, (dtype, shape)) in &settings.arrays {
             builder = builder.arrays(field, *dtype, shape);
         }
-        if !settings.expect_classes.is_empty() {
-            let names = settings.expect_classes.iter().cloned();
-            builder = builder.expect_classes((0..).zip(names).collect());
+        if let Some(names) = &settings.expect_classes {
+            builder = builder.expect_classes((0..).zip(names.iter().cloned()).collect());
         }
         for (output, collate) in &settings.collate {
             builder = builder.collate(output, collate.clone());

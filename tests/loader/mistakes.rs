@@ -179,6 +179,8 @@ fn a_validation_folder_of_other_classes_is_refused() {
     let file = "expect_classes = ['ape', 'bee', 'cow', 'dog']\nwithout = ['image']";
     assert_eq!(refusal(by_file(&less, file)), want);
     by_file(&same, file).build().unwrap();
+    let empty = by_file(&same, "expect_classes = []\nwithout = ['image']");
+    assert!(refusal(empty).contains("`expect_classes` got no names"));
 
     let (_dir, nameless) = pictures();
     assert!(refusal(expecting(&nameless, &names)).contains("its classes are not known"));

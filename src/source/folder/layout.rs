@@ -207,6 +207,7 @@ pub(super) fn of_folder(root: &Path, rules: &Rules, labels: &Labels) -> Result<L
                 }
                 None => {
                     if *labels == Labels::Auto {
+                        warn_of_split(root, &list);
                         warn_of_inner_folders(root, &list);
                     }
                     Ok(list)
@@ -338,6 +339,18 @@ fn holds_images(list: &ListedFiles, class: &str) -> bool {
     let dirs = (0..list.names.len()).filter_map(|index| list.names.dir_and_name(index));
     let mut paths = dirs.map(|(dir, _)| &list.names.dirs[dir].path);
     paths.any(|path| path.as_os_str() == class)
+}
+
+/// Warns of a class folder that is called like a split, except for one called `train`, which may be of the vehicle.
+fn warn_of_split(root: &Path, list: &ListedFiles) {
+    let is_doubtful = |class: &&String| is_split(class) && !class.eq_ignore_ascii_case("train");
+    let Some(split) = list.classes.iter().find(is_doubtful) else { return };
+    let split = Escaped(split);
+    warn(format_args!(
+        "{}: the folder {split} is called like a split of a dataset, and is a class: set `label` to `folder` if that is right, \
+         or move it away from the class folders",
+        shown(root)
+    ));
 }
 
 /// Warns of images that lie in folders inside of the class folders: these folders may be the classes.

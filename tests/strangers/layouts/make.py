@@ -49,6 +49,8 @@ for number, path in enumerate(("animal/cat/1.jpg", "animal/2.jpg", "thing/car/3.
     put(f"inner/{path}", encoded(20 * number, "JPEG"))
 for number, path in enumerate(("n01443537/images/1.jpg", "n01629819/images/2.jpg", "train/3.jpg")):
     put(f"inner-images/{path}", encoded(30 * number, "JPEG"))
+for number, path in enumerate(("cat/1.jpg", "dog/2.jpg", "test/3.jpg")):
+    put(f"split-flat/{path}", encoded(30 * number, "JPEG"))
 # What lies next to the folders of YOLO and of Pascal VOC.
 put("yolo/data.yaml", b"train: images/train\nval: images/val\nnames: [cat, dog]\n")
 put("voc/1.xml", b"<annotation><filename>1.jpg</filename></annotation>\n")
