@@ -516,7 +516,6 @@ pub mod spec {
     pub const MAX_BYTES: usize = crate::spec::MAX_BYTES;
     pub use crate::spec::error::{ParseCause, ParseError, TextPosition};
     pub use crate::spec::schedule::Schedule;
-    pub use crate::spec::targets::of_table as targets_of_table;
 
     pub trait SpecExt {
         fn changes(&self) -> bool;

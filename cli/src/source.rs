@@ -43,6 +43,9 @@ pub(super) struct Pipeline {
     /// `true` if these refer to the upright image, `false` if to the stored pixels.
     #[arg(long, value_name = "BOOL")]
     exif_orientation: Option<bool>,
+    /// Any setting of a pipeline file, such as `number_rule=exact` (repeatable)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    set: Vec<String>,
     #[command(flatten)]
     folder: InFolder,
 }
@@ -91,6 +94,17 @@ fn device(name: &str) -> Result<Device, ParamError> {
     name.parse()
 }
 
+/// Checks the form of a setting for clap.
+fn assignment(text: &str) -> Result<String, &'static str> {
+    match text.split_once('=') {
+        None => Err("expected NAME=VALUE, such as number_rule=exact"),
+        Some((name, _)) if name.trim() == "device" => Err(
+            "the device is an option of its own: `--device`, of the commands that can use a GPU",
+        ),
+        Some(_) => Ok(text.to_owned()),
+    }
+}
+
 /// Parses a workload's name for clap.
 pub(super) fn workload(name: &str) -> Result<Workload, UnknownWorkload> {
     name.parse()
@@ -101,17 +115,16 @@ pub(super) struct Setup {
     pub(super) ops: FieldOps,
     pub(super) batch_size: usize,
     pub(super) seed: u64,
+    /// The settings of the command line.
+    settings: Settings,
     workers: Option<usize>,
-    /// The requested order.
-    order: Option<Order>,
+    substitutes: bool,
     /// The device on which op lists run; `None` if the lists decide.
     device: Option<Device>,
     /// The rank whose share is loaded, if there are several.
     ranks: Option<Ranks>,
     /// True if a workload also moves the boxes, keypoints and masks that the dataset knows of.
     moves_targets: bool,
-    /// True if the EXIF orientation of images is applied; `None` by default.
-    exif_orientation: Option<bool>,
     folder: InFolder,
 }
 
@@ -131,23 +144,32 @@ impl Pipeline {
             Some(path) => FieldOps::File { path: path.clone(), spec: Box::new(Spec::open(path)?) },
             None => FieldOps::Workload(self.workload),
         };
-        let said = match &ops {
+        let of_file = match &ops {
             FieldOps::Workload(_) => Settings::default(),
             FieldOps::File { spec, .. } => spec.settings().clone(),
         };
-        let order = self.sequential.then_some(Order::Sequential).or(said.order);
+        let options = Settings {
+            batch_size: self.batch_size,
+            seed: self.seed,
+            workers: self.workers,
+            order: self.sequential.then_some(Order::Sequential),
+            exif_orientation: self.exif_orientation,
+            ..Settings::default()
+        };
+        let settings = options.or(Settings::of_texts(&self.set)?);
+        let all = settings.clone().or(of_file);
         Ok(Setup {
             ops,
-            batch_size: self.batch_size.or(said.batch_size).unwrap_or(64),
-            seed: self.seed.or(said.seed).unwrap_or(0),
-            workers: self.workers.or(said.workers),
-            order,
+            batch_size: all.batch_size.unwrap_or(64),
+            seed: all.seed.unwrap_or(0),
+            workers: all.workers,
+            substitutes: all.on_damaged == Some(OnDamaged::Substitute),
+            settings,
             // Values that are shown or written to files are computed on the CPU, which produces the same
             // numbers.
             device: Some(Device::Cpu),
             ranks: None,
             moves_targets: false,
-            exif_orientation: self.exif_orientation,
             folder: self.folder.clone(),
         })
     }
@@ -192,21 +214,10 @@ impl Setup {
             }
             FieldOps::File { spec, .. } => spec.apply(self.opened(path)?),
         };
-        let builder = builder.batch_size(self.batch_size).seed(self.seed).ranks(self.ranks);
-        let builder = match &self.order {
-            Some(order) => builder.order(order.clone()),
-            None => builder,
-        };
-        let builder = match self.exif_orientation {
-            Some(turn) => builder.exif_orientation(turn),
-            None => builder,
-        };
-        let builder = match self.device {
+        let builder = self.settings.apply(builder.batch_size(self.batch_size).seed(self.seed));
+        let builder = builder.ranks(self.ranks);
+        Ok(match self.device {
             Some(device) => builder.device(&device.to_string()),
-            None => builder,
-        };
-        Ok(match self.workers {
-            Some(workers) => builder.workers(workers),
             None => builder,
         })
     }
@@ -231,9 +242,7 @@ impl Setup {
     pub(super) fn damaged_line(&self, dataset: &Path, loader: &Loader) -> Option<String> {
         let found = loader.quarantine();
         let first = found.samples.first()?;
-        let substitutes = matches!(&self.ops, FieldOps::File { spec, .. }
-            if spec.settings().on_damaged == Some(OnDamaged::Substitute));
-        let fate = if substitutes { "replaced by others" } else { "left out" };
+        let fate = if self.substitutes { "replaced by others" } else { "left out" };
         Some(format!(
             "{}{} found and {fate}, of them sample {}: {}; `fuseloop verify {}` lists them all",
             counted(found.samples.len() as u64, "damaged sample"),

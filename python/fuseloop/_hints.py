@@ -174,19 +174,19 @@ def by_name(setting: str, value: Any, example: str, of: str = "outputs") -> dict
     return dict(value)
 
 
-def texts_by_name(setting: str, value: Any, example: str, of: str = "outputs") -> list[tuple[str, str]]:
+def texts_by_name(setting: str, value: Any, example: str, of: str = "outputs") -> dict[str, str]:
     """Returns a setting that is a dict of texts by the names of outputs or fields."""
     texts = by_name(setting, value, example, of)
     for name, text in texts.items():
         if not isinstance(text, str):
             raise ConfigError(f"{setting}: {name} is {_shown(text)}, expected a text: {setting}={example}")
-    return list(texts.items())
+    return texts
 
 
-def arrays(value: Any) -> list[tuple[str, Any, list[int]]]:
+def arrays(value: Any) -> dict[str, dict[str, Any]]:
     """Returns the dtypes and shapes of fields of bytes that are arrays."""
     example = "{'points': ('float32', (-1, 3))}"
-    found = []
+    found = {}
     for name, pair in by_name("arrays", value, example, "fields").items():
         shape = pair[1] if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
         if not isinstance(shape, Iterable) or isinstance(shape, str):
@@ -194,7 +194,7 @@ def arrays(value: Any) -> list[tuple[str, Any, list[int]]]:
         sides = list(shape)
         if not all(hasattr(side, "__index__") for side in sides):
             raise ConfigError(f"arrays: the shape of {name} is {_shown(shape)}, expected whole numbers: arrays={example}")
-        found.append((name, pair[0], [side.__index__() for side in sides]))
+        found[name] = {"dtype": pair[0], "shape": [side.__index__() for side in sides]}
     return found
 
 

@@ -618,40 +618,42 @@ class Loader(Generic[B]):
             raise _hints.no_filter(filter)
         self._begin(dataset, {**arguments, "ops": lists, "views": views}, None)
         self._lists: dict[str, OpList] = {output: ops for output, ops in lists.items() if ops is not None}
-        settings: dict[str, Any] = {
-            "batch_size": _whole("batch_size", batch_size, 1),
-            "seed": _whole("seed", seed),
-            "drop_last": bool(drop_last),
-            "ranks": _ranks(ranks),
-            "workers": None if workers is None else _whole("workers", workers, 1),
-            "batches_ahead": _whole("batches_ahead", batches_ahead, 1),
-            "memory_limit": None if memory_limit is None else _bytes("memory_limit", memory_limit),
+        data = {
+            "batch_size": batch_size,
+            "seed": seed,
+            "drop_last": drop_last,
+            "workers": workers,
+            "batches_ahead": batches_ahead,
+            "memory_limit": memory_limit,
             "timeout": timeout,
-            "unordered": bool(unordered),
+            "unordered": unordered,
             "on_damaged": on_damaged,
-            "cache": _cache(cache),
-            "process_cache": _process_cache(process_cache),
             "in_memory": in_memory,
             "number_rule": number_rule,
-            "exif_orientation": None if exif_orientation is None else bool(exif_orientation),
-            "expect_classes": None if expect_classes is None else _class_pairs("expect_classes", expect_classes),
-            "scaled_decode": bool(scaled_decode),
+            "exif_orientation": exif_orientation,
+            "scaled_decode": scaled_decode,
             "device": device,
             "device_batches": device_batches,
             "pin_memory": _pinning_gpu(pin_memory, copy),
             "recompile": recompile,
-            "indices": _hints.indices(indices),
             "without": [*_hints.names("without", without), *(output for output, ops in lists.items() if ops is None)],
             "masks": _hints.names("masks", masks),
             "read_mode": _hints.texts_by_name("read_mode", read_mode, "{'image': 'gray'}", "fields"),
-            "auto_targets": targets == "auto",
             "targets": _targets(targets),
             "axes": _hints.texts_by_name("axes", axes, "{'scan': 'DHW'}", "fields"),
-            "arrays": [(field, (_plain(dtype), shape)) for field, dtype, shape in _hints.arrays(arrays)],
+            "arrays": _hints.arrays(arrays),
             "share_draws": _hints.texts_by_name("share_draws", share_draws, "{'mask': 'image'}"),
+            "collate": _collates(collate),
+        }
+        settings: dict[str, Any] = {
+            "data": _data(data),
+            "ranks": _ranks(ranks),
+            "cache": _cache(cache),
+            "process_cache": _process_cache(process_cache),
+            "expect_classes": None if expect_classes is None else _class_pairs("expect_classes", expect_classes),
+            "indices": _hints.indices(indices),
             "views": [],
             "component_ops": _component_ops(component_ops),
-            "collate": _collates(collate),
         }
         for name, view in views.items():
             self._lists[name] = view.ops
@@ -689,14 +691,10 @@ class Loader(Generic[B]):
         cls, pipeline: str | os.PathLike[str], dataset: str | os.PathLike[str] | Dataset, /, **changes: Any
     ) -> Self:
         """Builds the loader that a pipeline file (TOML) describes, as ``fuseloop bench --pipeline`` does. ``changes``
-        are settings that take the place of the file's: ``batch_size``, ``seed``, ``workers`` and such."""
-        known = {"batch_size", "seed", "drop_last", "workers", "batches_ahead", "timeout", "unordered", "on_damaged"}
-        for name in changes:
-            if name not in known:
-                raise ConfigError(f"from_spec can't change {name}, only {', '.join(sorted(known))}: edit the file")
+        are settings that override those of the file: ``batch_size``, ``seed``, ``order`` and such, as a file has them."""
         loader = cls.__new__(cls)
         loader._begin(dataset, dict(changes), os.fspath(pipeline))
-        loader._lists, loader._settings = {}, dict(changes)
+        loader._lists, loader._settings = {}, {"data": _data(changes)}
         loader._build()
         return loader
 
@@ -706,9 +704,10 @@ class Loader(Generic[B]):
         self._inner = _fuseloop.Loader(self._dataset, self._settings, self._lists_of(0), self._pipeline)
         self._process = os.getpid()
         # The file may say what happens to damaged samples, and that batches are page-locked.
-        self._may_skip = self._pipeline is not None or self._settings.get("on_damaged") != "fail"
+        data = self._settings["data"]
+        self._may_skip = self._pipeline is not None or data.get("on_damaged") != "fail"
         self._logged: set[int] = set()
-        self._pins = self._pipeline is not None or self._settings.get("pin_memory") is not None
+        self._pins = self._pipeline is not None or "pin_memory" in data
         _live.add(self)
         reason = self._inner.fallback()
         if reason is not None:
@@ -955,7 +954,7 @@ class Loader(Generic[B]):
 
     @property
     def drop_last(self) -> bool:
-        return bool(self._settings.get("drop_last", False))
+        return bool(self._settings["data"].get("drop_last", False))
 
     @property
     def dataset(self) -> Dataset:
@@ -1105,9 +1104,24 @@ def _with_ops(name: str, view: Any, ops: OpList | None) -> View:
     return replace(view, ops=_copied(view.ops if ops is None else ops))
 
 
-def _targets(targets: Any) -> dict[str, dict[str, Any]]:
+def _data(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings that are given, as numbers, texts, lists and tables."""
+    found = {}
+    for name, value in settings.items():
+        if isinstance(value, float | int | str | bytes) or value is None:
+            plain = value
+        elif type(value).__module__ == "torch" and type(value).__name__ == "device":
+            plain = str(value)
+        else:
+            plain = _plain(value)
+        if plain is not None and plain != {} and plain != ():
+            found[name] = plain
+    return found
+
+
+def _targets(targets: Any) -> Any:
     if targets is None or targets == "auto":
-        return {}
+        return targets
     if not isinstance(targets, Mapping):
         raise ConfigError(f'targets is {targets!r}, expected "auto", or a dict of the targets of each image')
     return {image: _targets_of(image, fields) for image, fields in targets.items()}
@@ -1137,15 +1151,18 @@ def _component_ops(given: Any) -> list[tuple[int, str, list[Op]]]:
     return found
 
 
-def _collates(collate: Any) -> list[tuple[str, dict[str, Any]]]:
+def _collates(collate: Any) -> dict[str, dict[str, Any]]:
     given = _hints.by_name("collate", collate, "{'image': fuseloop.Collate.pad()}")
-    return [(output, _collated(output, how)) for output, how in given.items()]
+    return {output: _collated(output, how) for output, how in given.items()}
 
 
 def _collated(output: str, how: Any) -> dict[str, Any]:
     if not isinstance(how, Collate):
         raise ConfigError(f"collate: {output} is {how!r}, expected a fuseloop.Collate, such as Collate.pad()")
-    return vars(how)
+    form = {"as" if name == "form" else name: value for name, value in vars(how).items() if value is not None and value != ()}
+    if isinstance(form.get("to"), (tuple, list)):
+        form["to_size"] = form.pop("to")
+    return form
 
 
 def _fixed(ops: OpList) -> list[Op] | None:

@@ -3,20 +3,19 @@
 use crate::call::{attached, numpy};
 use crate::errors;
 use crate::values;
-use fuseloop::internals::spec::targets_of_table;
-use fuseloop::loader::{Cache, Collate, OnDamaged, Pipeline};
-use fuseloop::ops::{DType, NumberRule, Ops};
+use fuseloop::loader::{Cache, Pipeline};
+use fuseloop::ops::Ops;
 use fuseloop::order::{Order, Ranks, Sampler, Subset, Uneven};
 use fuseloop::sample::Epoch;
 use fuseloop::source::{BoxError, ProcessCache};
-use fuseloop::{ImageReadMode, LoaderBuilder, SampleId};
+use fuseloop::spec::Settings;
+use fuseloop::{LoaderBuilder, SampleId};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// The lists by epoch: what Python's functions returned for the epoch that is being started.
 ///
@@ -174,15 +173,6 @@ pub(crate) fn word<T: Copy>(
     })
 }
 
-/// The words for what images are read as.
-const READ_MODES: [(&str, ImageReadMode); 5] = [
-    ("rgb", ImageReadMode::Rgb),
-    ("gray", ImageReadMode::Gray),
-    ("gray16", ImageReadMode::Gray16),
-    ("rgb_alpha", ImageReadMode::RgbAlpha),
-    ("index", ImageReadMode::Index),
-];
-
 /// Applies the settings to a builder.
 pub(crate) fn apply(
     mut builder: LoaderBuilder,
@@ -190,42 +180,14 @@ pub(crate) fn apply(
     lists: &EpochLists,
 ) -> PyResult<LoaderBuilder> {
     let py = settings.py();
-    macro_rules! set {
-        ($($name:ident: $kind:ty),*) => {$(
-            if let Some(value) = get::<$kind>(settings, stringify!($name))? {
-                builder = builder.$name(value);
-            }
-        )*};
+    if let Some(data) = settings.get_item("data")? {
+        let table = values::table_of(&data.cast_into::<PyDict>()?)?;
+        let found =
+            Settings::of_table(&table).map_err(|error| errors::of_op(py, "Loader", &error))?;
+        builder = found.apply(builder);
     }
-    set!(
-        batch_size: usize, seed: u64, drop_last: bool, workers: usize, batches_ahead: usize,
-        memory_limit: u64, unordered: bool, exif_orientation: bool, scaled_decode: bool,
-        device_batches: usize, recompile: bool, pin_memory: u32, in_memory: bool,
-        stored_elements: bool
-    );
-    if let Some(seconds) = get::<f64>(settings, "timeout")? {
-        let longest = Duration::try_from_secs_f64(seconds);
-        builder = builder
-            .timeout(longest.map_err(|error| errors::setting(py, &format!("timeout: {error}")))?);
-    }
-    if let Some(device) = get::<String>(settings, "device")? {
-        builder = builder.device(&device);
-    }
-    if let Some(rule) = get::<String>(settings, "number_rule")? {
-        let words = [
-            ("fused", NumberRule::Fused),
-            ("exact", NumberRule::Exact),
-            ("relaxed", NumberRule::Relaxed),
-        ];
-        builder = builder.number_rule(word(py, "number_rule", &rule, &words)?);
-    }
-    if let Some(what) = get::<String>(settings, "on_damaged")? {
-        let words = [
-            ("fail", OnDamaged::Fail),
-            ("skip", OnDamaged::Skip),
-            ("substitute", OnDamaged::Substitute),
-        ];
-        builder = builder.on_damaged(word(py, "on_damaged", &what, &words)?);
+    if get::<bool>(settings, "stored_elements")?.unwrap_or_default() {
+        builder = builder.stored_elements(true);
     }
     if let Some((bytes, folder)) = get::<(u64, Option<PathBuf>)>(settings, "cache")? {
         builder = builder.cache(match folder {
@@ -247,35 +209,8 @@ pub(crate) fn apply(
     if let Some(given) = settings.get_item("ranks")?.filter(|ranks| !ranks.is_none()) {
         builder = builder.ranks(ranks(&given)?);
     }
-    for name in get::<Vec<String>>(settings, "without")?.unwrap_or_default() {
-        builder = builder.without(&name);
-    }
-    for (field, mode) in get::<Vec<(String, String)>>(settings, "read_mode")?.unwrap_or_default() {
-        builder = builder.read_mode(&field, word(py, "read_mode", &mode, &READ_MODES)?);
-    }
-    for (field, axes) in get::<Vec<(String, String)>>(settings, "axes")?.unwrap_or_default() {
-        builder = builder.axes(&field, &axes);
-    }
-    let arrays = get::<Vec<(String, (String, Vec<i64>))>>(settings, "arrays")?;
-    for (field, (name, shape)) in arrays.unwrap_or_default() {
-        builder = builder.arrays(&field, dtype(py, "arrays", &name)?, &shape);
-    }
-    if get::<bool>(settings, "auto_targets")?.unwrap_or_default() {
-        builder = builder.auto_targets();
-    }
-    if let Some(given) = settings.get_item("targets")? {
-        let table = values::table_of(&given.cast_into::<PyDict>()?)?;
-        let targets =
-            targets_of_table(table).map_err(|error| errors::of_op(py, "targets", &error))?;
-        for (image, targets) in targets {
-            builder = builder.targets(&image, targets);
-        }
-    }
     if let Some(names) = get::<Vec<(i64, String)>>(settings, "expect_classes")? {
         builder = builder.expect_classes(names.into_iter().collect());
-    }
-    for name in get::<Vec<String>>(settings, "masks")?.unwrap_or_default() {
-        builder = builder.masks(&name);
     }
     for item in items(settings, "lists")? {
         let (output, list): (String, Bound<'_, PyAny>) = item.extract()?;
@@ -293,14 +228,6 @@ pub(crate) fn apply(
     for item in items(settings, "component_ops")? {
         let (component, output, list): (usize, String, Bound<'_, PyAny>) = item.extract()?;
         builder = builder.component_ops(component, &output, Pipeline::from(values::ops(&list)?));
-    }
-    for item in items(settings, "share_draws")? {
-        let (output, with): (String, String) = item.extract()?;
-        builder = builder.share_draws(&output, &with);
-    }
-    for item in items(settings, "collate")? {
-        let (output, how): (String, Bound<'_, PyDict>) = item.extract()?;
-        builder = builder.collate(&output, collate(&how)?);
     }
     Ok(builder)
 }
@@ -353,46 +280,4 @@ pub(crate) fn ranks(given: &Bound<'_, PyAny>) -> PyResult<Option<Ranks>> {
     let words = [("drop", Uneven::Drop), ("pad", Uneven::Pad), ("exact", Uneven::Exact)];
     let uneven = word(py, "uneven", &uneven, &words)?;
     Ranks::new(rank, world_size, uneven).map(Some).map_err(raised)
-}
-
-/// Returns the element type of a name such as `f32`.
-fn dtype(py: Python<'_>, what: &str, name: &str) -> PyResult<DType> {
-    let known = fuseloop::ops::internals::DTYPES.into_iter();
-    let mut named = known.filter(|dtype| dtype.to_string() == name);
-    named.next().ok_or_else(|| errors::setting(py, &format!("{what}: no element type '{name}'")))
-}
-
-fn collate(how: &Bound<'_, PyDict>) -> PyResult<Collate> {
-    let py = how.py();
-    let form: String = get(how, "form")?.unwrap_or_default();
-    let made: fn() -> Collate = word(
-        py,
-        "collate",
-        &form,
-        &[
-            ("pad", Collate::pad as fn() -> Collate),
-            ("ragged", Collate::ragged),
-            ("list", Collate::list),
-        ],
-    )?;
-    let mut collate = made();
-    if let Some(name) = get::<String>(how, "dtype")? {
-        collate = collate.of(
-            dtype(py, "collate", &name)?,
-            &get::<Vec<usize>>(how, "inner")?.unwrap_or_default(),
-        );
-    }
-    if let Some(to) = how.get_item("to")?.filter(|to| !to.is_none()) {
-        collate = match to.extract::<usize>() {
-            Ok(length) => collate.to(length),
-            Err(_) => collate.to_size(to.extract::<(u32, u32)>()?),
-        };
-    }
-    if let Some(pixels) = get::<usize>(how, "to_multiple")? {
-        collate = collate.to_multiple(pixels);
-    }
-    if let Some(fill) = get::<f64>(how, "fill")? {
-        collate = collate.fill(fill);
-    }
-    Ok(if get::<bool>(how, "truncate")? == Some(true) { collate.truncate() } else { collate })
 }

@@ -9,6 +9,7 @@
 //! points = { dtype = "f32", shape = [-1, 3] }    # bytes that are rows of three
 //! ```
 
+use super::settings::each;
 use fuseloop_ops::DType;
 use fuseloop_ops::internals::registry::{
     OpArgs, ParamInfo, ParamKind, ParamValue, SpecEntry, SpecError, SpecTable, required,
@@ -32,12 +33,8 @@ const ARRAY: &[ParamInfo] = &[
 ];
 
 /// Returns the letters that each field of an `[axes]` table has.
-pub(super) fn axes_of(SpecTable(entries): SpecTable) -> Result<Vec<(String, String)>, SpecError> {
-    let letters = |SpecEntry { name, at, value }: SpecEntry| {
-        let table = SpecTable(vec![SpecEntry { name: "axes".to_owned(), at, value }]);
-        Ok((name, OpArgs::with("axes", AXES, &table, at, |args| args.text("axes"))?))
-    };
-    entries.into_iter().map(letters).collect()
+pub(super) fn axes_of(table: SpecTable) -> Result<Vec<(String, String)>, SpecError> {
+    each("axes", AXES, table, |args| args.text("axes"))
 }
 
 /// The type and the shape of the arrays that the bytes of a field are.

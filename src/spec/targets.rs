@@ -64,11 +64,7 @@ const PARAMS: &[ParamInfo] = &[
 ];
 
 /// Returns the targets of each image of a `[targets]` table.
-///
-/// # Errors
-///
-/// If a table has another form.
-pub fn of_table(SpecTable(entries): SpecTable) -> Result<Vec<(String, Targets)>, SpecError> {
+pub(super) fn of_table(SpecTable(entries): SpecTable) -> Result<Vec<(String, Targets)>, SpecError> {
     entries.into_iter().map(of_image).collect()
 }
 

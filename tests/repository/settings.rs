@@ -89,13 +89,12 @@ fn of_python() -> BTreeSet<String> {
 }
 
 fn of_file() -> BTreeSet<String> {
-    let text = read("src/spec/mod.rs");
-    let table = between(&text, "const TOP: &[ParamInfo] = &[", "\n];");
-    let flat: String = table.split_whitespace().collect::<Vec<_>>().join(" ");
-    flat.split("optional(")
-        .skip(1)
-        .map(|entry| word(entry.trim_start_matches([' ', '"'])))
-        .collect()
+    let text = read("src/spec/settings.rs");
+    let table = between(&text, "\nsettings! {\n", "\n}\n");
+    let lines = table.lines().filter_map(|line| line.strip_prefix("    "));
+    let lines = lines.filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+    // The others stand beside the table: a part of the order, and what has ops.
+    lines.map(word).chain(["open_pages", "fields", "views"].map(str::to_owned)).collect()
 }
 
 fn of_page() -> BTreeSet<String> {

@@ -27,7 +27,7 @@ fn load(case: &Case) -> Result<Delivered, Error> {
     let spec: Spec = case.toml().parse()?;
     let builder = Loader::open(&case.path)?.batch_size(1).order(Order::Sequential);
     let fields = builder.source().fields().to_vec();
-    let modes = &spec.settings().read_mode;
+    let modes = spec.settings().read_mode.clone().unwrap_or_default();
     let is_rgb = |name: &&str| {
         modes.iter().all(|(field, mode)| field != name || *mode == ImageReadMode::Rgb)
     };

@@ -39,23 +39,19 @@ fn main() -> Result<()> {{
 /// Writes a call of `fl.Loader` with the ops of each field.
 pub(super) fn python(text: &str, dataset: &str, spec: &Spec) -> String {
     let mut code = "import fuseloop as fl\nfrom fuseloop import ops\n\n".to_owned();
-    let settings = spec.settings();
     let _ = writeln!(code, "loader = fl.Loader(\n    {},", quoted(dataset));
-    let mut set = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            let _ = writeln!(code, "    {name}={value},");
-        }
-    };
-    set("batch_size", Some(settings.batch_size.unwrap_or(64).to_string()));
-    set("seed", settings.seed.map(|seed| seed.to_string()));
-    let order = settings.order.as_ref().and_then(|order| match order {
-        fuseloop::Order::Random => Some("random"),
-        fuseloop::Order::QuasiRandom { .. } => Some("quasi_random"),
-        _ => None,
-    });
-    set("order", order.map(quoted));
-    set("workers", settings.workers.map(|workers| workers.to_string()));
-    set("drop_last", settings.drop_last.filter(|drop| *drop).map(|_| "True".to_owned()));
+    if spec.settings().batch_size.is_none() {
+        code.push_str("    batch_size=64,\n");
+    }
+    let (written, others): (Vec<_>, Vec<_>) =
+        pipeline::settings(text).into_iter().partition(is_written);
+    for (name, value) in written {
+        let value = match &value {
+            Value::Object(table) => dict(table),
+            value => python_value(value),
+        };
+        let _ = writeln!(code, "    {name}={value},");
+    }
     for field in pipeline::fields(text) {
         let by_epoch = text_changes(&field.ops);
         let start = if by_epoch { "lambda epoch: [" } else { "[" };
@@ -70,19 +66,25 @@ pub(super) fn python(text: &str, dataset: &str, spec: &Spec) -> String {
         };
     }
     code.push_str(")\n");
-    let others = others(text);
     if !others.is_empty() {
-        let _ = writeln!(code, "# The pipeline file also sets: {}.", others.join(", "));
+        let names: Vec<String> = others.into_iter().map(|(name, _)| name).collect();
+        let _ = writeln!(code, "# The pipeline file also sets: {}.", names.join(", "));
     }
     code
 }
 
-/// Returns the settings of the file that the call does not have.
-fn others(text: &str) -> Vec<String> {
-    const WRITTEN: [&str; 6] = ["batch_size", "seed", "order", "workers", "drop_last", "fields"];
-    let Ok(document) = toml_edit::Document::parse(text) else { return vec![] };
-    let names = document.iter().map(|(name, _)| name.to_owned());
-    names.filter(|name| !WRITTEN.contains(&name.as_str())).collect()
+/// Returns true for a setting whose value is the same in a file and in Python.
+fn is_written((name, value): &(String, Value)) -> bool {
+    name != "open_pages"
+        && (!value.is_object() || ["read_mode", "axes", "share_draws"].contains(&name.as_str()))
+}
+
+fn dict(table: &serde_json::Map<String, Value>) -> String {
+    let items: Vec<String> = table
+        .iter()
+        .map(|(name, value)| format!("{}: {}", quoted(name), python_value(value)))
+        .collect();
+    format!("{{{}}}", items.join(", "))
 }
 
 /// Returns true if a number of a list follows the epoch.

@@ -139,6 +139,13 @@ fn comments(between: &str) -> (String, Vec<String>) {
     (after, lines.filter_map(comment).collect())
 }
 
+/// Returns the settings of the text, in its order.
+pub(super) fn settings(text: &str) -> Vec<(String, Value)> {
+    let Ok(document) = Document::parse(text) else { return vec![] };
+    let settings = document.iter().filter(|(name, _)| *name != "fields");
+    settings.map(|(name, item)| (name.to_owned(), json_of(item))).collect()
+}
+
 fn json_of(item: &Item) -> Value {
     match item {
         Item::Value(value) => value_json(value),

@@ -132,7 +132,7 @@ impl Session {
                 .ranks(None)
                 .seed(seed)
         };
-        if with_targets && spec.settings().targets.is_empty() {
+        if with_targets && spec.settings().targets.is_none() {
             let with = builder().dataset_targets();
             if let Ok(loader) = with.and_then(|builder| builder.build()) {
                 return Ok(loader);

@@ -344,6 +344,45 @@ fn a_pipeline_file_dumps_what_the_library_loads_by_it() {
 }
 
 #[test]
+fn settings_of_the_command_line_are_those_of_a_pipeline_file() {
+    let dir = dataset();
+    let same = "seed = 5\norder = 'random'\nwithout = ['label']\n";
+    fs::write(dir.path().join("same.toml"), same).unwrap();
+    fs::write(dir.path().join("other.toml"), "seed = 6\norder = 'sequential'\n").unwrap();
+    let crop = "[[fields.image]]\nop = 'RandomResizedCrop'\nsize = 8\n";
+    for file in ["same.toml", "other.toml"] {
+        let text = fs::read_to_string(dir.path().join(file)).unwrap() + crop;
+        fs::write(dir.path().join(file), text).unwrap();
+    }
+    let dump = |file: &str, out: &str, more: &[&str]| {
+        let args = ["dump", "photos.beton", "-n", "9", "--out", out, "-p", file];
+        stdout_of(dir.path(), &[&args[..], more].concat());
+        let names = fs::read_dir(dir.path().join(out)).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.ends_with(".npy")).collect();
+        names.sort();
+        let bytes = |name: &String| fs::read(dir.path().join(out).join(name)).unwrap();
+        names.iter().map(|name| (name.clone(), bytes(name))).collect::<Vec<_>>()
+    };
+    let set = ["--set", "seed=5", "--set", "order=random", "--set", "without=['label']"];
+    let wanted = dump("same.toml", "same", &[]);
+    assert_eq!(dump("other.toml", "set", &set), wanted);
+    // An option of its own comes first.
+    assert_ne!(dump("other.toml", "seed", &[&set[..], &["--seed", "7"]].concat()), wanted);
+    for (setting, why) in [
+        ("number_rules=exact", "did you mean `number_rule`?"),
+        ("number_rule=exactly", "number_rule is \"exactly\", expected"),
+        ("views=1", "no parameter `views`"),
+        ("exact", "expected NAME=VALUE"),
+        ("device=cuda:0", "`--device`"),
+    ] {
+        let args = ["dump", "photos.beton", "-p", "other.toml", "-o", "x", "--set", setting];
+        let (_, errors) = refused(dir.path(), &args);
+        assert!(errors.contains(why), "{setting}: {errors}");
+    }
+}
+
+#[test]
 fn a_dump_overwrites_only_by_force() {
     let dir = dataset();
     let dump = ["dump", "photos.beton", "--out", "dump"];
