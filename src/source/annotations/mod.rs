@@ -14,6 +14,7 @@
 
 mod coco;
 mod coco_json;
+mod coco_values;
 mod files;
 mod find;
 mod image_size;
