@@ -123,7 +123,7 @@ impl RandomResize {
         aliases: &[],
         build: |args| {
             let op = RandomResize::new(args.u32("min_size")?, args.u32("max_size")?)?;
-            Ok(built(op.interpolation(args.antialiased_interpolation()?)))
+            Ok(built(op.interpolation(args.interpolation("interpolation")?)))
         },
         recipes: Recipes::Drawn(&[Recipe { name: "RandomResize", draw: random }]),
         golden: Golden::None("a Resize, which has goldens, to a random length"),

@@ -170,7 +170,7 @@ fn shortest_size(args: &OpArgs<'_>) -> Result<RandomShortestSize, SpecError> {
         Some(most) => op.max_size(most)?,
         None => op,
     };
-    Ok(op.interpolation(args.antialiased_interpolation()?))
+    Ok(op.interpolation(args.interpolation("interpolation")?))
 }
 
 fn random(rng: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {

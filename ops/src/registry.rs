@@ -45,6 +45,8 @@
 
 mod args;
 mod error;
+mod given;
+mod limits;
 mod nearest;
 mod param;
 pub(crate) mod recipe;
@@ -53,6 +55,7 @@ mod value;
 
 pub use args::OpArgs;
 pub use error::{SpecCause, SpecError};
+pub use limits::Limits;
 pub use nearest::nearest;
 pub use param::{ParamDefault, ParamInfo, ParamKind, ParamValue, optional, required, with_default};
 pub use recipe::{Golden, Recipe, Recipes};
@@ -60,6 +63,8 @@ pub use value::{SpecData, SpecEntry, SpecOp, SpecTable, SpecValue};
 
 pub use args::BOX_FORMAT_WORDS;
 pub(crate) use args::{INTERPOLATION_WORDS, WARP_INTERPOLATION_WORDS};
+pub(crate) use given::{Given, step};
+pub(crate) use limits::Checked;
 pub(crate) use shared::{ANTIALIAS, FILL, INTERPOLATION, P, SIZE};
 
 use crate::author::Op;

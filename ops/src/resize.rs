@@ -238,7 +238,7 @@ impl Resize {
             ),
         ],
         aliases: &[],
-        build: |args| Ok(built(resize(args)?.interpolation(args.antialiased_interpolation()?))),
+        build: |args| Ok(built(resize(args)?.interpolation(args.interpolation("interpolation")?))),
         recipes: Recipes::Drawn(&[
             Recipe {
                 name: "Resize",

@@ -159,7 +159,7 @@ impl ScaleJitter {
         build: |args| {
             let [width, height] = args.kernel("target_size")?;
             let op = ScaleJitter::new((width, height))?.scale_range(args.range("scale_range")?)?;
-            Ok(built(op.interpolation(args.antialiased_interpolation()?)))
+            Ok(built(op.interpolation(args.interpolation("interpolation")?)))
         },
         recipes: Recipes::Drawn(&[Recipe {
             name: "ScaleJitter",

@@ -169,6 +169,86 @@ fn every_constructor_has_the_defaults_of_its_entry() {
     }
 }
 
+/// Values of a parameter that its limits just accept, and values that they just refuse.
+fn around(param: &ParamInfo, limits: Limits) -> [Vec<SpecValue>; 2] {
+    let Limits { low, high, is_above, .. } = limits;
+    let is_whole = match (param.kind, param.need) {
+        (ParamKind::Whole | ParamKind::Size | ParamKind::Kernel | ParamKind::Sides, _) => true,
+        (_, ParamDefault::Default(ParamValue::Ints(_))) => param.kind == ParamKind::Range,
+        _ => false,
+    };
+    let number = |number: f64| match is_whole {
+        true => SpecValue::from(number as i64),
+        false => SpecValue::from(number),
+    };
+    let pair = |low, high| SpecValue::from(vec![number(low), number(high)]);
+    let [below, above] = match is_whole {
+        true => [low - 1.0, high + 1.0],
+        false if is_above => [low, high.next_up()],
+        false => [low.next_down(), high.next_up()],
+    };
+    let least = if is_above { low.next_up() } else { low };
+    // A number of no kind is refused before an op sees it.
+    let is_number = |number: &f64| {
+        if is_whole { (0.0..=f64::from(u32::MAX)).contains(number) } else { true }
+    };
+    // A field may be an `f32`, which holds no larger number.
+    let most = f64::from(f32::MAX);
+    let inside = [least.max(-most), high.min(most)].into_iter().filter(is_number);
+    let outside = [below, above, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+    let outside = outside.into_iter().filter(is_number);
+    match param.kind {
+        ParamKind::Range => {
+            let ends = outside.flat_map(|bad| [pair(bad, high), pair(least, bad)]);
+            let reversed = (low < high).then(|| pair(high, least));
+            [inside.map(|good| pair(good, good)).collect(), ends.chain(reversed).collect()]
+        }
+        ParamKind::Size | ParamKind::Kernel | ParamKind::Pair => {
+            let sides = outside.flat_map(|bad| [pair(bad, high), pair(least, bad)]);
+            [inside.map(|good| pair(good, good)).collect(), sides.collect()]
+        }
+        ParamKind::NumberOrRange => {
+            let ends = outside.flat_map(|bad| [number(bad), pair(bad, high), pair(least, bad)]);
+            let (good, bad): (Vec<_>, Vec<_>) =
+                (inside.map(|good| pair(good, good)).collect(), ends.collect());
+            [good, [bad, vec![pair(high, least)]].concat()]
+        }
+        _ => [inside.map(number).collect(), outside.map(number).collect()],
+    }
+}
+
+/// Each end of the declared limits is accepted, and what is beyond it by the least step is refused, as are NaN and
+/// infinity.
+#[test]
+fn every_limit_is_checked() {
+    let mut checked = 0;
+    for info in registry() {
+        for param in info.params {
+            let Some(limits) = param.limits else { continue };
+            let of = |value: &SpecValue| {
+                let mut table = example(info);
+                table.0.retain(|entry| entry.name != param.name);
+                table.0.extend(SpecTable::from_iter([(param.name, value.clone())]).0);
+                match build(table).map_err(|error| error.cause) {
+                    Err(SpecCause::Param(error)) => Some((error.op, error.expected)),
+                    Err(cause) => panic!("{} {} = {value}: {cause}", info.name, param.name),
+                    Ok(_) => None,
+                }
+            };
+            let refused = Some((info.name, limits.expected));
+            let [inside, outside] = around(param, limits);
+            for value in &inside {
+                assert_ne!(of(value), refused, "{} {} = {value}", info.name, param.name);
+            }
+            for value in &outside {
+                assert_eq!(of(value), refused, "{} {} = {value}", info.name, param.name);
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 5, "{checked}");
+}
+
 /// Every parameter of a wrong kind is refused by name, which shows that `build` reads all
 /// parameters.
 #[test]
