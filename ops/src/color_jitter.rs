@@ -1,8 +1,8 @@
 //! Colour jitter: brightness, contrast, saturation and hue, in an order drawn for each sample.
 
-use crate::author::{Op, OpClass, PixelOp, Type};
+use crate::author::{PixelOp, Type};
 use crate::factor::Factor;
-use crate::op::on_colors;
+use crate::op::{Op, class, on_colors};
 use crate::registry::{
     COLOR, Golden, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
     with_default,
@@ -85,13 +85,13 @@ fn enabled_adjustments(
 ) -> Vec<Box<dyn PixelOp>> {
     let mut enabled: Vec<Box<dyn PixelOp>> = vec![];
     if !brightness.is_one() {
-        enabled.push(Box::new(RandomBrightness::from_factor(brightness)));
+        enabled.push(Box::new(RandomBrightness::of(brightness, 1.0)));
     }
     if !contrast.is_one() {
-        enabled.push(Box::new(RandomContrast::from_factor(contrast)));
+        enabled.push(Box::new(RandomContrast::of(contrast, 1.0)));
     }
     if !saturation.is_one() {
-        enabled.push(Box::new(RandomSaturation::from_factor(saturation)));
+        enabled.push(Box::new(RandomSaturation::of(saturation, 1.0)));
     }
     if let Some(hue) = hue.filter(|hue| !hue.is_zero()) {
         enabled.push(Box::new(hue));
@@ -99,17 +99,10 @@ fn enabled_adjustments(
     enabled
 }
 
+#[class(Shuffled(&self.adjustments))]
 impl Op for ColorJitter {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_colors(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Shuffled(&self.adjustments)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {

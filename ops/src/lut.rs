@@ -1,8 +1,8 @@
 //! Look-up table: a user-defined value for each level.
 
-use crate::author::{Histogram, LevelTable, Op, OpClass, TableOp, Type};
+use crate::author::{Histogram, LevelTable, TableOp, Type};
 use crate::emit::apply_rule;
-use crate::op::{on_levels, on_rgb};
+use crate::op::{Op, class, on_levels, on_rgb};
 use crate::registry::{
     COLOR, Golden, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SpecError, built,
     required, single,
@@ -70,20 +70,13 @@ impl fmt::Debug for Lut {
     }
 }
 
+#[class(Table)]
 impl Op for Lut {
-    fn name(&self) -> &'static str {
-        "Lut"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         if self.tables.len() > 1 {
             return on_rgb(self.name(), input);
         }
         on_levels(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Table(self)
     }
 }
 

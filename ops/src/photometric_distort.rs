@@ -1,9 +1,9 @@
 //! Photometric distortion: brightness, contrast, saturation, hue and channel order, each with its own coin.
 
-use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
+use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
 use crate::error::probability;
 use crate::factor::Factor;
-use crate::op::on_colors;
+use crate::op::{Op, class, on_colors};
 use crate::registry::{
     COLOR, Golden, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
     with_default,
@@ -118,11 +118,10 @@ impl RandomPhotometricDistort {
 
     /// Builds the steps from the parameters.
     fn with_members(self) -> Self {
-        let [brightness, contrast, saturation] =
-            self.factors.map(|factor| factor.with_share(self.p));
-        let brightness = RandomBrightness::from_factor(brightness);
-        let contrast = RandomContrast::from_factor(contrast);
-        let saturation = RandomSaturation::from_factor(saturation);
+        let [brightness, contrast, saturation] = self.factors;
+        let brightness = RandomBrightness::of(brightness, self.p);
+        let contrast = RandomContrast::of(contrast, self.p);
+        let saturation = RandomSaturation::of(saturation, self.p);
         let hue = self.hue.with_share(self.p);
         let order = RandomChannelPermutation::with_share(self.p);
         let members = vec![
@@ -142,17 +141,10 @@ impl Default for RandomPhotometricDistort {
     }
 }
 
+#[class(Choice)]
 impl Op for RandomPhotometricDistort {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_colors(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 

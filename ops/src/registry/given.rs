@@ -34,6 +34,7 @@ given! {
     bool: ParamKind::Bool, |args, name| args.bool(name);
     f64: ParamKind::Number, |args, name| args.float(name);
     f32: ParamKind::Number, |args, name| args.f32(name);
+    u16: ParamKind::Whole, |args, name| Ok(u16::try_from(args.u32(name)?).unwrap_or(u16::MAX));
     u32: ParamKind::Whole, |args, name| args.u32(name);
     i32: ParamKind::Integer, |args, name| args.i32(name);
     i64: ParamKind::Integer, |args, name| args.i64(name);
@@ -45,6 +46,11 @@ given! {
     };
     NumberOrRange: ParamKind::NumberOrRange, |args, name| args.number_or_range(name);
     [u8; 3]: ParamKind::Color, |args, name| args.color(name);
+    [usize; 3]: ParamKind::Permutation, |args, name| args.permutation(name);
+    [[f64; 4]; 3]: ParamKind::Matrix, |args, name| {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = args.array(name)?;
+        Ok([[a, b, c, d], [e, f, g, h], [i, j, k, l]])
+    };
     Size: ParamKind::Size, |args, name| args.size(name);
     KernelSize: ParamKind::Kernel, |args, name| args.kernel(name).map(KernelSize::from);
     Sides: ParamKind::Sides, |args, name| args.sides(name);
