@@ -1,11 +1,11 @@
 //! Letterbox: scales an image to fit into a size, and adds borders.
 
 use crate::author::{
-    ChoiceBranch, ChoiceOp, GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type,
+    ChoiceBranch, ChoiceOp, GeometryOp, GeometryStep, OpClass, Rng, RowProducer, Type,
 };
 use crate::container;
 use crate::error::output_size;
-use crate::op::{Dim, ImageType, on_image, on_numbers};
+use crate::op::{Dim, ImageType, Op, class, on_image, on_numbers};
 use crate::registry::{
     BuiltOp, GEOMETRY, Golden, INTERPOLATION_WORDS, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
     SIZE, built, recipe, with_default,
@@ -93,17 +93,10 @@ impl Letterbox {
     }
 }
 
+#[class(Choice)]
 impl Op for Letterbox {
-    fn name(&self) -> &'static str {
-        OP
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         container::output(self.name(), self, input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pad: adds a border around an image.
 
-use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Op, OpClass, Rng, RowProducer, Type};
-use crate::op::{Dim, ImageType, on_image, on_numbers};
+use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Rng, RowProducer, Type};
+use crate::op::{Dim, ImageType, Op, class, on_image, on_numbers};
 use crate::registry::{
     FILL, GEOMETRY, Golden, OpArgs, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes,
     SpecError, built, recipe, required, with_default,
@@ -222,11 +222,8 @@ impl Pad {
     }
 }
 
+#[class(Geometry)]
 impl Op for Pad {
-    fn name(&self) -> &'static str {
-        "Pad"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         self.border.output(self.name(), input, |image| {
             let min = self.size(Size::new(image.height.min, image.width.min));
@@ -234,10 +231,6 @@ impl Op for Pad {
             let height = Dim { min: min.height, max: max.height };
             ImageType { height, width: Dim { min: min.width, max: max.width }, ..image }
         })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {

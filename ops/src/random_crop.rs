@@ -1,8 +1,8 @@
 //! Random crop: a window of fixed size at a random position.
 
-use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Op, OpClass, Rng, RowProducer, Type};
+use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Rng, RowProducer, Type};
 use crate::error::output_size;
-use crate::op::ImageType;
+use crate::op::{ImageType, Op, class};
 use crate::pad::{self, Border};
 use crate::registry::{
     FILL, GEOMETRY, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SIZE, built, recipe,
@@ -111,17 +111,10 @@ struct Axis {
     behind: u32,
 }
 
+#[class(Geometry)]
 impl Op for RandomCrop {
-    fn name(&self) -> &'static str {
-        "RandomCrop"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         self.border.output(self.name(), input, |image| image.with_size(self.size))
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 }
 

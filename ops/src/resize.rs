@@ -1,8 +1,8 @@
 //! Resize: scales an image to a size.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
 use crate::error::{LONGEST, output_size, side};
-use crate::op::{Dim, ImageType, on_numbers};
+use crate::op::{Dim, ImageType, Op, class, on_numbers};
 use crate::registry::{
     ANTIALIAS, GEOMETRY, Golden, INTERPOLATION, OpArgs, OpInfo, ParamKind, ParamValue, Recipe,
     Recipes, SpecError, built, optional, recipe, required, with_default,
@@ -177,11 +177,8 @@ fn scaled(side: u32, by: u32, of: u32) -> u32 {
     ((f64::from(side) * f64::from(by) / f64::from(of)) as u32).max(1)
 }
 
+#[class(Geometry)]
 impl Op for Resize {
-    fn name(&self) -> &'static str {
-        OP
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(self.name(), input, |image| {
             let side = match (self.to, image.size()) {
@@ -194,10 +191,6 @@ impl Op for Resize {
             };
             ImageType { height: side, width: side, ..image }
         })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 }
 

@@ -25,16 +25,19 @@ pub(crate) fn write(op_type: &Ident, op: &Arguments, fields: &[Field]) -> Result
             quote!(|args| { #op Ok(crate::registry::built(op)) })
         }
     };
+    let name = op_type.to_string();
     let recipes = match op.get("recipes") {
         Some(reason) if tokens::is_text(reason) => quote!(None(#reason)),
         Some(list) => quote!(Drawn(&#list)),
-        None => recipe(op_type, op, &params),
+        None => {
+            let draw = op.get("draw").cloned().unwrap_or_else(|| draw(op_type, op, &params));
+            quote!(Drawn(&[crate::registry::Recipe { name: #name, draw: #draw }]))
+        }
     };
     let golden = match op.get("golden") {
         Some(reason) => quote!(None(#reason)),
         None => quote!(Tested),
     };
-    let name = op_type.to_string();
     Ok(quote! {
         pub(crate) const ENTRY: crate::registry::OpInfo = crate::registry::OpInfo {
             name: #name,
@@ -144,8 +147,8 @@ fn read(param: Param<'_>) -> Option<TokenStream> {
     })
 }
 
-/// Returns the recipe that draws each parameter.
-fn recipe(op_type: &Ident, op: &Arguments, params: &[Param<'_>]) -> TokenStream {
+/// Returns the function that draws each parameter.
+fn draw(op_type: &Ident, op: &Arguments, params: &[Param<'_>]) -> TokenStream {
     let steps = construction(op_type, op, params, &drawn);
     let text = steps.to_string();
     let is_used =
@@ -157,14 +160,12 @@ fn recipe(op_type: &Ident, op: &Arguments, params: &[Param<'_>]) -> TokenStream 
         Some(path) => quote!(#path(op, before)),
         None => quote!(Ok(crate::registry::built(op))),
     };
-    let name = op_type.to_string();
     let uses = is_used("recipe").then(|| {
         quote!(
             use crate::registry::recipe;
         )
     });
-    let draw = quote!(|#rng, #before| { #uses #steps #placed });
-    quote!(Drawn(&[crate::registry::Recipe { name: #name, draw: #draw }]))
+    quote!(|#rng, #before| { #uses #steps #placed })
 }
 
 /// Returns the expression that draws a parameter; none if its default stays.

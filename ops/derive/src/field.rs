@@ -176,16 +176,14 @@ impl<'a> Param<'a> {
         if let Some(given) = self.get("given") {
             return given.clone();
         }
-        match self.field.kind_text().as_str() {
+        let kind = self.field.kind_text();
+        let kind =
+            kind.strip_prefix("Option<").and_then(|of| of.strip_suffix('>')).unwrap_or(&kind);
+        match kind {
             "f32" => quote!(f64),
             "(f64,f64)" | "(f32,f32)" | "[f32;2]" => quote!(std::ops::RangeInclusive<f64>),
             "FillValue" => quote!(f32),
-            optional => {
-                match optional.strip_prefix("Option<").and_then(|of| of.strip_suffix('>')) {
-                    Some(of) => of.parse().unwrap_or_default(),
-                    None => self.field.kind.to_token_stream(),
-                }
-            }
+            other => other.parse().unwrap_or_default(),
         }
     }
 

@@ -43,7 +43,8 @@ use syn::{Attribute, Data, DeriveInput, Error, Fields, Result};
 /// | `constructor = of` | a constructor with this name, written by hand, takes the required parameters | `new` is derived |
 /// | `build = path` | a function that builds the op from arguments | the constructor and the methods are called |
 /// | `aliases = ["A"]` | other names | none |
-/// | `recipes = [...]` | recipes written by hand, or the reason why there is none | one that draws each parameter |
+/// | `draw = path` | the function that draws an op | each parameter is drawn |
+/// | `recipes = LIST` | several recipes, or the reason why there is none | one recipe |
 /// | `placed = path` | what a drawn op is passed to, with the type of its input | it stands alone |
 /// | `golden = "reason"` | why no test compares the op with an original | a test does |
 ///

@@ -259,8 +259,10 @@ impl OpArgs<'_> {
     }
 
     /// Returns a number as the nearest `f32`.
-    pub(crate) fn f32(&self, name: &'static str) -> Result<f32, SpecError> {
-        let [value] = single(self.owner, name, [self.float(name)?])?;
+    pub(crate) fn f32(&self, name: &str) -> Result<f32, SpecError> {
+        let param = self.params.iter().find(|param| param.name == name);
+        let param = param.map_or("", |param| param.name);
+        let [value] = single(self.owner, param, [self.float(name)?])?;
         Ok(value)
     }
 

@@ -14,7 +14,7 @@ pub(crate) trait Given: Sized {
     const KIND: ParamKind;
 
     /// Reads an argument.
-    fn read(args: &OpArgs<'_>, name: &'static str) -> Result<Self, SpecError>;
+    fn read(args: &OpArgs<'_>, name: &str) -> Result<Self, SpecError>;
 }
 
 macro_rules! given {
@@ -22,8 +22,8 @@ macro_rules! given {
         impl Given for $given {
             const KIND: ParamKind = $kind;
 
-            fn read(args: &OpArgs<'_>, name: &'static str) -> Result<Self, SpecError> {
-                let read: fn(&OpArgs<'_>, &'static str) -> Result<Self, SpecError> = $read;
+            fn read(args: &OpArgs<'_>, name: &str) -> Result<Self, SpecError> {
+                let read: fn(&OpArgs<'_>, &str) -> Result<Self, SpecError> = $read;
                 read(args, name)
             }
         }
@@ -38,6 +38,7 @@ given! {
     u32: ParamKind::Whole, |args, name| args.u32(name);
     i32: ParamKind::Integer, |args, name| args.i32(name);
     i64: ParamKind::Integer, |args, name| args.i64(name);
+    (u32, u32): ParamKind::Kernel, |args, name| args.kernel(name).map(|[width, height]| (width, height));
     (f64, f64): ParamKind::Pair, |args, name| args.pair(name);
     RangeInclusive<f64>: ParamKind::Range, |args, name| args.range(name);
     RangeInclusive<u32>: ParamKind::Range, |args, name| {

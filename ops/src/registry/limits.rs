@@ -185,6 +185,19 @@ impl Checked<Self> for Size {
     }
 }
 
+/// A width and a height.
+impl Checked<Self> for (u32, u32) {
+    fn checked(
+        self,
+        op: &'static str,
+        param: &'static str,
+        limits: Limits,
+    ) -> Result<Self, ParamError> {
+        let (width, height) = self;
+        Size { height, width }.checked(op, param, limits).map(|_: Size| self)
+    }
+}
+
 impl Checked<[u32; 2]> for KernelSize {
     fn checked(
         self,
