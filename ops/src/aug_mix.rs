@@ -1,9 +1,9 @@
 //! AugMix: an image mixed with the results of a few random chains of ops.
 
-use crate::author::{Op, OpClass, Rng, Type};
+use crate::author::{Rng, Type};
 use crate::beta::{dirichlet, symmetric_beta};
 use crate::error::positive;
-use crate::op::{MixOp, Mixture, on_u8_image};
+use crate::op::{MixOp, Mixture, Op, class, on_u8_image};
 use crate::policy::{self, Pick, Sampling, Space, Strength, WarpOptions};
 use crate::registry::{
     Golden, OpArgs, OpInfo, POLICY, ParamKind, ParamValue, Recipe, Recipes, built, optional,
@@ -158,17 +158,10 @@ fn checked_count(param: &'static str, value: u32) -> Result<u32, ParamError> {
     }
 }
 
+#[class(Mix)]
 impl Op for AugMix {
-    fn name(&self) -> &'static str {
-        "AugMix"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_u8_image(self.name(), input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Mix(self)
     }
 }
 

@@ -1,8 +1,8 @@
 //! AutoAugment: one of 25 pairs of actions, which were found by search.
 
 use crate::TypeError;
-use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
-use crate::op::on_levels;
+use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
+use crate::op::{Op, class, on_levels};
 use crate::policy::{self, Action, Sampling, Space, Strength, WarpOptions};
 use crate::registry::{
     Golden, OpInfo, POLICY, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
@@ -159,17 +159,10 @@ fn outcomes_with(sub_policy: usize, position: usize) -> u128 {
     runs << (4 * sub_policy)
 }
 
+#[class(Choice)]
 impl Op for AutoAugment {
-    fn name(&self) -> &'static str {
-        "AutoAugment"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 

@@ -51,12 +51,6 @@ pub struct ElasticTransform {
 
 const OP: &str = "ElasticTransform";
 
-impl Default for ElasticTransform {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl ElasticTransform {
     /// Sets the strength along x and along y. Default 50.
     ///

@@ -48,12 +48,6 @@ pub struct Grayscale {
     num_output_channels: u16,
 }
 
-impl Default for Grayscale {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// Checks the number of channels of the output.
 fn one_or_three(op: &'static str, param: &'static str, channels: u16) -> Result<u16, ParamError> {
     match channels {

@@ -1,9 +1,9 @@
 //! Levels: states which values of an array are black and white.
 
-use crate::author::{Emit, Eval, ImageType, Op, OpClass, PixelOp, Pixels, Type, max, min};
+use crate::author::{Emit, Eval, ImageType, PixelOp, Pixels, Type, max, min};
 use crate::default_floats::DefaultFloats;
 use crate::normalize::Channel;
-use crate::op::on_numbers;
+use crate::op::{Op, class, on_numbers};
 use crate::registry::{Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, recipe};
 use crate::registry::{built, required};
 use crate::{DType, ParamError, TypeError};
@@ -73,21 +73,14 @@ impl Levels {
     }
 }
 
+#[class(Pixel)]
 impl Op for Levels {
-    fn name(&self) -> &'static str {
-        "Levels"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(self.name(), input, |image| ImageType {
             dtype: DType::F32,
             is_levels: true,
             ..image
         })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 }
 

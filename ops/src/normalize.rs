@@ -1,8 +1,8 @@
 //! Normalize: subtracts the channel's mean from every value and divides by the channel's standard deviation.
 
-use crate::author::{Emit, Eval, F32x4, ImageType, Op, OpClass, PixelOp, Pixels, Type};
+use crate::author::{Emit, Eval, F32x4, ImageType, OpClass, PixelOp, Pixels, Type};
 use crate::default_floats::DefaultFloats;
-use crate::op::on_numbers;
+use crate::op::{Op, class, on_numbers};
 use crate::registry::{
     Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, required, with_default,
 };
@@ -258,11 +258,8 @@ impl Channel {
     }
 }
 
+#[class(Pixel)]
 impl Op for Normalize {
-    fn name(&self) -> &'static str {
-        "Normalize"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         match input {
             Type::Image(image)
@@ -303,10 +300,6 @@ impl Op for Normalize {
 
     fn normalizes_values(&self) -> bool {
         true
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {

@@ -124,12 +124,6 @@ impl RandomChannelPermutation {
     }
 }
 
-impl Default for RandomChannelPermutation {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[class(Pixel)]
 impl Op for RandomChannelPermutation {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {

@@ -1,8 +1,8 @@
 //! Poison: blends a fixed image into some samples (a backdoor trigger, for robustness research).
 
-use crate::author::{BoxError, HostOp, Op, OpClass, Type};
+use crate::author::{BoxError, HostOp, Type};
 use crate::default_floats::DefaultFloats;
-use crate::op::{on_rgb, on_u8_image};
+use crate::op::{Op, class, on_rgb, on_u8_image};
 use crate::registry::{
     Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
 };
@@ -85,11 +85,8 @@ impl fmt::Debug for Poison {
     }
 }
 
+#[class(Host)]
 impl Op for Poison {
-    fn name(&self) -> &'static str {
-        "Poison"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         match input {
             Type::Image(image) if image.size() != Some(self.size) => Err(TypeError {
@@ -99,10 +96,6 @@ impl Op for Poison {
             }),
             _ => on_u8_image(self.name(), &on_rgb(self.name(), input)?, |image| image),
         }
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Host(self)
     }
 }
 

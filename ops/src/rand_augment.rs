@@ -1,8 +1,8 @@
 //! RandAugment: a few actions of one strength, drawn for each sample.
 
-use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
+use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
 use crate::container::only;
-use crate::op::on_levels;
+use crate::op::{Op, class, on_levels};
 use crate::policy::magnitude::checked_bins;
 use crate::policy::{self, Pick, Sampling, Space, Strength, WarpOptions};
 use crate::registry::{
@@ -217,17 +217,10 @@ fn checked_count(param: &'static str, count: u32) -> Result<u32, ParamError> {
     if count <= MOST_OPS { Ok(count) } else { Err(ParamError::new(OP, param, count, "0..=16")) }
 }
 
+#[class(Choice)]
 impl Op for RandAugment {
-    fn name(&self) -> &'static str {
-        "RandAugment"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 

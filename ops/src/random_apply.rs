@@ -1,9 +1,9 @@
 //! Random apply: runs a whole list of ops, or none of it.
 
-use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
+use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
 use crate::container::{self, only, output};
 use crate::error::probability;
-use crate::op::ImageType;
+use crate::op::{ImageType, Op, class};
 use crate::registry::{BuiltOp, Golden, OpInfo, P, POLICY, Recipe, Recipes, built, recipe};
 use crate::{Ops, ParamError, TypeError};
 
@@ -62,17 +62,10 @@ impl RandomApply {
 const TAILS: usize = 0;
 const HEADS: usize = 1;
 
+#[class(Choice)]
 impl Op for RandomApply {
-    fn name(&self) -> &'static str {
-        "RandomApply"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         output(self.name(), self, input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Random choice: one of several lists of ops.
 
-use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
+use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
 use crate::container::{self, alternatives, output};
-use crate::op::ImageType;
+use crate::op::{ImageType, Op, class};
 use crate::registry::{
     BuiltOp, Golden, OpArgs, OpInfo, POLICY, ParamKind, Recipe, Recipes, built, optional,
 };
@@ -80,17 +80,10 @@ impl RandomChoice {
     }
 }
 
+#[class(Choice)]
 impl Op for RandomChoice {
-    fn name(&self) -> &'static str {
-        "RandomChoice"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         output(self.name(), self, input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 

@@ -60,12 +60,6 @@ const NAME: &str = "RandomIoUCrop";
 /// How many options are drawn before an image is left as it is.
 const ROUNDS: usize = 100;
 
-impl Default for RandomIoUCrop {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl RandomIoUCrop {
     /// Sets the least IoUs of a crop and a box, one of which is drawn; 1 or more leaves the image as it is.
     ///

@@ -1,7 +1,8 @@
 //! Random order: runs all of a list of ops, in an order drawn for each sample.
 
-use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
+use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
 use crate::container::{self, output};
+use crate::op::{Op, class};
 use crate::registry::{Golden, OpInfo, POLICY, Recipe, Recipes, built};
 use crate::{Ops, ParamError, TypeError};
 
@@ -78,17 +79,10 @@ fn orders_of(count: usize) -> Vec<Vec<usize>> {
     orders
 }
 
+#[class(Choice)]
 impl Op for RandomOrder {
-    fn name(&self) -> &'static str {
-        "RandomOrder"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         output(self.name(), self, input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 

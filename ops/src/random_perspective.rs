@@ -53,12 +53,6 @@ pub struct RandomPerspective {
     fill: Option<[u8; 3]>,
 }
 
-impl Default for RandomPerspective {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl RandomPerspective {
     /// Draws the new positions of the four corners, each as `[x, y]`.
     fn ends(&self, rng: &mut Rng, size: Size) -> [[f64; 2]; 4] {

@@ -51,12 +51,6 @@ pub struct RandomZoomOut {
     p: f64,
 }
 
-impl Default for RandomZoomOut {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl RandomZoomOut {
     /// Returns the size of the canvas; `unit` is the draw for the scale, in `0.0..=1.0`.
     fn canvas(&self, size: Size, unit: f32) -> Size {

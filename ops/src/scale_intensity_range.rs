@@ -1,9 +1,9 @@
 //! Intensity scaling: maps one range of values linearly to another.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Type};
+use crate::author::{Emit, Eval, PixelOp, Pixels, Type};
 use crate::clip::{clip, emit_clip};
 use crate::default_floats::{DefaultFloats, nearest_f32};
-use crate::op::{ImageType, is_whole, on_numbers};
+use crate::op::{ImageType, Op, class, is_whole, on_numbers};
 use crate::registry::{
     Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, recipe, required,
     with_default,
@@ -126,17 +126,10 @@ fn numbers([a_min, a_max]: [f64; 2], [b_min, b_max]: [f64; 2]) -> [f32; 4] {
     [m1, s1, s0, bias]
 }
 
+#[class(Pixel)]
 impl Op for ScaleIntensityRange {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(NAME, input, |image| ImageType { dtype: DType::F32, is_levels: false, ..image })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {

@@ -1,7 +1,7 @@
 //! TrivialAugment: one action of random strength for each sample.
 
-use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
-use crate::op::on_levels;
+use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
+use crate::op::{Op, class, on_levels};
 use crate::policy::magnitude::checked_bins;
 use crate::policy::{self, Pick, Sampling, Space, Strength, WarpOptions};
 use crate::registry::{Golden, OpInfo, POLICY, Recipe, Recipes, built};
@@ -84,17 +84,10 @@ impl Default for TrivialAugmentWide {
     }
 }
 
+#[class(Choice)]
 impl Op for TrivialAugmentWide {
-    fn name(&self) -> &'static str {
-        "TrivialAugmentWide"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 

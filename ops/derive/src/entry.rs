@@ -177,7 +177,9 @@ fn drawn(param: Param<'_>) -> Option<TokenStream> {
     };
     match (range, param.given().to_string().as_str()) {
         (Some([low, high]), "u32") => Some(quote!(#low + rng.below(#high - #low + 1))),
-        (Some([low, high]), "f64") => Some(quote!(recipe::number(rng, #low, #high))),
+        (Some([low, high]), "f64" | "NumberOrRange") => {
+            Some(quote!(recipe::number(rng, #low, #high)))
+        }
         _ => draw.cloned(),
     }
 }

@@ -97,10 +97,10 @@ fn op(input: &DeriveInput) -> Result<TokenStream> {
     };
     let (fields, op) = (fields?, tokens::Arguments::read(&input.attrs, "op")?);
     let name = &input.ident;
-    let methods = methods::write(&op, &fields)?;
+    let methods = methods::write(name, &op, &fields)?;
     let entry = entry::write(name, &op, &fields)?;
     Ok(quote! {
-        impl #name { #methods }
+        #methods
         impl #name { #entry }
     })
 }

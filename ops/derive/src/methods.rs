@@ -2,16 +2,29 @@
 
 use crate::field::{Field, Param, params};
 use crate::tokens::{self, Arguments};
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 use syn::Result;
 
-pub(crate) fn write(op: &Arguments, fields: &[Field]) -> Result<TokenStream> {
+/// Returns the methods of an op, and its implementation of `Default` if its constructor takes nothing.
+pub(crate) fn write(op_type: &Ident, op: &Arguments, fields: &[Field]) -> Result<TokenStream> {
     let by_hand = op.get("constructor").is_some() || fields.is_empty();
     let constructor = if by_hand { TokenStream::new() } else { constructor(op, fields)? };
     let named = params(fields).filter(|param| !param.is_positional() && !param.has("by_hand"));
     let setters = named.map(setter);
-    Ok(quote!(#constructor #(#setters)*))
+    let default = (!by_hand && !params(fields).any(|param| param.is_positional())).then(|| {
+        quote! {
+            impl Default for #op_type {
+                fn default() -> Self {
+                    Self::new()
+                }
+            }
+        }
+    });
+    Ok(quote! {
+        impl #op_type { #constructor #(#setters)* }
+        #default
+    })
 }
 
 fn constructor(op: &Arguments, fields: &[Field]) -> Result<TokenStream> {
