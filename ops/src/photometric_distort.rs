@@ -4,10 +4,6 @@ use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
 use crate::error::probability;
 use crate::factor::Factor;
 use crate::op::{Op, class, on_colors};
-use crate::registry::{
-    COLOR, Golden, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
-    with_default,
-};
 use crate::{
     ParamError, RandomBrightness, RandomChannelPermutation, RandomContrast, RandomHue,
     RandomSaturation, TypeError, ops,
@@ -42,7 +38,13 @@ const AFTER: u128 = 2;
 /// let list = ops![RandomPhotometricDistort::new().contrast(0.8..=1.2)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Op, Clone, Debug)]
+#[op(COLOR, "changes colours in up to five ways, each in a share p of the images", constructor = new, golden = "the ops of a ColorJitter, which has goldens, each with a coin")]
+#[param(brightness: RangeInclusive<f64>, "range of the factor", default = 0.875..=1.125)]
+#[param(contrast: RangeInclusive<f64>, "range of the factor", default = 0.5..=1.5)]
+#[param(saturation: RangeInclusive<f64>, "range of the factor", default = 0.5..=1.5)]
+#[param(hue: RangeInclusive<f64>, "range of what the hue turns by, of a full turn", default = -0.05..=0.05)]
+#[param(p: f64, "share of the images, for each way", share)]
 pub struct RandomPhotometricDistort {
     /// The factors of brightness, contrast and saturation.
     factors: [Factor; 3],
@@ -162,49 +164,7 @@ impl ChoiceOp for RandomPhotometricDistort {
     }
 }
 
-impl RandomPhotometricDistort {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomPhotometricDistort",
-        class: COLOR,
-        summary: "changes colours in up to five ways, each in a share p of the images",
-        params: &[
-            distortion("brightness", &[0.875, 1.125]),
-            distortion("contrast", &[0.5, 1.5]),
-            distortion("saturation", &[0.5, 1.5]),
-            with_default(
-                "hue",
-                ParamKind::Range,
-                ParamValue::Floats(&[-0.05, 0.05]),
-                "range of what the hue turns by, of a full turn",
-            ),
-            with_default(
-                "p",
-                ParamKind::Number,
-                ParamValue::Float(0.5),
-                "share of the images, for each way",
-            ),
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = RandomPhotometricDistort::new()
-                .brightness(args.range("brightness")?)?
-                .contrast(args.range("contrast")?)?
-                .saturation(args.range("saturation")?)?
-                .hue(args.range("hue")?)?;
-            Ok(built(op.p(args.float("p")?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomPhotometricDistort",
-            draw: |rng, _| Ok(built(RandomPhotometricDistort::new().p(recipe::share(rng))?)),
-        }]),
-        golden: Golden::None("the ops of a ColorJitter, which has goldens, each with a coin"),
-    };
-}
-
 /// Returns the parameter of a factor of the distortion.
-const fn distortion(name: &'static str, range: &'static [f64]) -> ParamInfo {
-    with_default(name, ParamKind::Range, ParamValue::Floats(range), "range of the factor")
-}
 
 #[cfg(test)]
 mod tests {

@@ -50,7 +50,6 @@ mod limits;
 mod nearest;
 mod param;
 pub(crate) mod recipe;
-mod shared;
 mod value;
 
 pub use args::OpArgs;
@@ -61,11 +60,10 @@ pub use param::{ParamDefault, ParamInfo, ParamKind, ParamValue, optional, requir
 pub use recipe::{Golden, Recipe, Recipes};
 pub use value::{SpecData, SpecEntry, SpecOp, SpecTable, SpecValue};
 
+pub(crate) use args::ANTIALIAS;
 pub use args::BOX_FORMAT_WORDS;
-pub(crate) use args::{INTERPOLATION_WORDS, WARP_INTERPOLATION_WORDS};
 pub(crate) use given::{Given, step};
 pub(crate) use limits::Checked;
-pub(crate) use shared::{ANTIALIAS, FILL, INTERPOLATION, P, SIZE};
 
 use crate::author::Op;
 use crate::default_floats::nearest_f32;

@@ -3,10 +3,8 @@
 use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
 use crate::error::{LONGEST, output_size, side};
 use crate::op::{Dim, ImageType, Op, class, on_numbers};
-use crate::registry::{
-    ANTIALIAS, GEOMETRY, Golden, INTERPOLATION, OpArgs, OpInfo, ParamKind, ParamValue, Recipe,
-    Recipes, SpecError, built, optional, recipe, required, with_default,
-};
+use crate::registry::ANTIALIAS;
+use crate::registry::{OpArgs, ParamKind, Recipe, SpecError, built, recipe};
 use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 
 /// Scales an image.
@@ -39,7 +37,14 @@ use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 /// let exact = ops![Resize::new((224, 320))?]; // height and width
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(GEOMETRY, "scales an image", constructor = new, build = |args| Ok(built(resize(args)?)), recipes = RECIPES)]
+#[param(size: Size, "one number: of the side named", example = 256)]
+#[param(interpolation: Interpolation, interpolation)]
+#[param(max_size: u32, "most pixels of the long side, for a short one", optional)]
+#[param(antialias: bool, doc = ANTIALIAS.doc, optional)]
+#[param(side: u32, "which one number is for; long is torchvision's size = None with a max_size",
+    kind = ParamKind::Word(&["short", "long"]), default = "short")]
 pub struct Resize {
     to: Target,
     interpolation: Interpolation,
@@ -208,57 +213,6 @@ impl GeometryOp for Resize {
     }
 }
 
-impl Resize {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Resize",
-        class: GEOMETRY,
-        summary: "scales an image",
-        params: &[
-            required(
-                "size",
-                ParamKind::Size,
-                ParamValue::Int(256),
-                "one number: of the side named",
-            ),
-            INTERPOLATION,
-            optional("max_size", ParamKind::Whole, "most pixels of the long side, for a short one"),
-            ANTIALIAS,
-            with_default(
-                "side",
-                ParamKind::Word(&["short", "long"]),
-                ParamValue::Word("short"),
-                "which one number is for; long is torchvision's size = None with a max_size",
-            ),
-        ],
-        aliases: &[],
-        build: |args| Ok(built(resize(args)?.interpolation(args.interpolation("interpolation")?))),
-        recipes: Recipes::Drawn(&[
-            Recipe {
-                name: "Resize",
-                draw: |rng, _| {
-                    let (height, width) = recipe::size(rng);
-                    let op = match rng.coin(0.3) {
-                        true => Resize::new(height)?,
-                        false => Resize::new((height, width))?,
-                    };
-                    Ok(built(op.interpolation(recipe::interpolation(rng))))
-                },
-            },
-            Recipe {
-                name: "Resize(bounded)",
-                draw: |rng, _| {
-                    let (height, width) = recipe::size(rng);
-                    Ok(built(match rng.coin(0.5) {
-                        true => Resize::long_side(height)?,
-                        false => Resize::new(height)?.max_size(height + width)?,
-                    }))
-                },
-            },
-        ]),
-        golden: Golden::Tested,
-    };
-}
-
 /// The side that a single size sets.
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
@@ -279,11 +233,36 @@ fn resize(args: &OpArgs<'_>) -> Result<Resize, SpecError> {
         (false, Side::Short) => Resize::new(size.height)?,
         (false, Side::Long) => Resize::long_side(size.height)?,
     };
+    let op = op.interpolation(args.interpolation("interpolation")?);
     Ok(match args.if_given("max_size", OpArgs::u32)? {
         Some(most) => op.max_size(most)?,
         None => op,
     })
 }
+
+const RECIPES: [Recipe; 2] = [
+    Recipe {
+        name: "Resize",
+        draw: |rng, _| {
+            let (height, width) = recipe::size(rng);
+            let op = match rng.coin(0.3) {
+                true => Resize::new(height)?,
+                false => Resize::new((height, width))?,
+            };
+            Ok(built(op.interpolation(recipe::interpolation(rng))))
+        },
+    },
+    Recipe {
+        name: "Resize(bounded)",
+        draw: |rng, _| {
+            let (height, width) = recipe::size(rng);
+            Ok(built(match rng.coin(0.5) {
+                true => Resize::long_side(height)?,
+                false => Resize::new(height)?.max_size(height + width)?,
+            }))
+        },
+    },
+];
 
 #[cfg(test)]
 mod tests {

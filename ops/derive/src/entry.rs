@@ -94,6 +94,8 @@ fn constant(value: &TokenStream) -> TokenStream {
         (Some([low, high]), _) => quote!(Ints(&[#low, #high])),
         (None, "true" | "false") => quote!(Bool(#value)),
         (None, text) if text.starts_with('"') => quote!(Word(#value)),
+        (None, text) if text.starts_with("ParamValue") => return value.clone(),
+        (None, text) if text.starts_with("[\"") => quote!(Words(&#value)),
         (None, text) if text.starts_with('[') && fraction => quote!(Floats(&#value)),
         (None, text) if text.starts_with('[') => quote!(Ints(&#value)),
         (None, _) if !tokens::is_number(value) => quote!(Word(#value.word())),

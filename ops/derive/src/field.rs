@@ -4,7 +4,8 @@ use crate::comment;
 use crate::tokens::{self, Arguments};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
-use syn::{Attribute, Error, Result, Type};
+use syn::parse::ParseStream;
+use syn::{Attribute, Error, Result, Token, Type};
 
 /// A field of an op.
 pub(crate) struct Field {
@@ -16,6 +17,19 @@ pub(crate) struct Field {
     init: Option<TokenStream>,
     /// The parameter, if the field keeps one.
     pub(crate) param: Option<Arguments>,
+    /// False for a parameter that no field keeps.
+    pub(crate) is_own: bool,
+}
+
+/// Adds the arguments of the presets that the words name, and returns their comment.
+fn with_presets(mut arguments: Arguments) -> (Arguments, Option<&'static str>) {
+    let words: Vec<Ident> = arguments.words().collect();
+    let mut comment = None;
+    for (more, about) in words.iter().filter_map(|word| preset(&word.to_string())) {
+        arguments.add(more);
+        comment = Some(about).filter(|about| !about.is_empty());
+    }
+    (arguments, comment)
 }
 
 /// The arguments of parameters that many ops have, and the comment of the method.
@@ -78,23 +92,35 @@ enum Accepted {
 impl Field {
     pub(crate) fn read(field: &syn::Field) -> Result<Self> {
         let name = field.ident.clone().ok_or_else(|| Error::new_spanned(field, "no name"))?;
-        let is_param = |attribute: &&Attribute| attribute.path().is_ident("param");
         let init = field.attrs.iter().find(|attribute| attribute.path().is_ident("init"));
         let init = init.map(|init| init.parse_args::<TokenStream>()).transpose()?;
         let mut doc: Vec<Attribute> = comment(&field.attrs).into_iter().cloned().collect();
-        let mut param = None;
-        if field.attrs.iter().find(is_param).is_some() {
-            let mut arguments = Arguments::read(&field.attrs, "param")?;
-            let words: Vec<Ident> = arguments.words().collect();
-            for (more, comment) in words.iter().filter_map(|word| preset(&word.to_string())) {
-                arguments.add(more);
-                if doc.is_empty() && !comment.is_empty() {
-                    doc.push(syn::parse_quote!(#[doc = #comment]));
-                }
+        let param = if field.attrs.iter().any(|attribute| attribute.path().is_ident("param")) {
+            let (arguments, comment) = with_presets(Arguments::read(&field.attrs, "param")?);
+            if let (Some(comment), true) = (comment, doc.is_empty()) {
+                doc.push(syn::parse_quote!(#[doc = #comment]));
             }
-            param = Some(arguments);
-        }
-        Ok(Self { name, kind: field.ty.clone(), doc, init, param })
+            Some(arguments)
+        } else {
+            None
+        };
+        Ok(Self { name, kind: field.ty.clone(), doc, init, param, is_own: true })
+    }
+
+    /// Reads the parameters that attributes of the struct declare.
+    pub(crate) fn of_struct(attributes: &[Attribute]) -> Result<Vec<Self>> {
+        let params = attributes.iter().filter(|attribute| attribute.path().is_ident("param"));
+        let read = |input: ParseStream<'_>| {
+            let name = input.parse()?;
+            input.parse::<Token![:]>()?;
+            let kind = input.parse()?;
+            input.parse::<Token![,]>()?;
+            let mut arguments = Arguments::default();
+            arguments.add(input.parse()?);
+            let param = Some(with_presets(arguments).0);
+            Ok(Self { name, kind, doc: vec![], init: None, param, is_own: false })
+        };
+        params.map(|attribute| attribute.parse_args_with(read)).collect()
     }
 
     /// Returns the field's first value, an expression.
@@ -165,9 +191,12 @@ impl<'a> Param<'a> {
 
     /// Returns the meaning of the parameter.
     pub(crate) fn meaning(&self) -> Result<TokenStream> {
-        match self.arguments.literal() {
-            Some(meaning) => Ok(meaning.into_token_stream()),
-            None => Err(Error::new_spanned(&self.field.name, "expected the meaning, a text")),
+        match (self.get("doc"), self.arguments.literal()) {
+            (Some(meaning), _) => Ok(meaning.clone()),
+            (None, Some(meaning)) => Ok(meaning.into_token_stream()),
+            (None, None) => {
+                Err(Error::new_spanned(&self.field.name, "expected the meaning, a text"))
+            }
         }
     }
 

@@ -49,9 +49,12 @@ use syn::{Attribute, Data, DeriveInput, Error, Fields, Result};
 /// | `golden = "reason"` | why no test compares the op with an original | a test does |
 ///
 /// The attribute `param` of a field makes it a parameter of the same name. A field without it has an attribute `init`
-/// with its first value. The comment of the field is that of the method that takes the parameter; a default that the
+/// with its first value, unless the constructor is written by hand. The comment of the field is that of the method that takes the parameter; a default that the
 /// comment doesn't name, and the section on errors, are added. The attribute has the parameter's meaning on one line, a
 /// range `low..=high` of the accepted numbers, and:
+///
+/// A parameter that no field keeps is an attribute of the struct, `#[param(name: Type, ...)]`, where `Type` is what its
+/// method takes. The constructor and the methods of an op with such parameters are written by hand.
 ///
 /// | word or key | meaning |
 /// |---|---|
@@ -95,7 +98,9 @@ fn op(input: &DeriveInput) -> Result<TokenStream> {
         Fields::Unit => Ok(vec![]),
         Fields::Unnamed(fields) => Err(Error::new_spanned(fields, "the fields need names")),
     };
-    let (fields, op) = (fields?, tokens::Arguments::read(&input.attrs, "op")?);
+    let mut all = field::Field::of_struct(&input.attrs)?;
+    all.extend(fields?);
+    let (fields, op) = (all, tokens::Arguments::read(&input.attrs, "op")?);
     let name = &input.ident;
     let methods = methods::write(name, &op, &fields)?;
     let entry = entry::write(name, &op, &fields)?;

@@ -10,7 +10,9 @@ use syn::Result;
 pub(crate) fn write(op_type: &Ident, op: &Arguments, fields: &[Field]) -> Result<TokenStream> {
     let by_hand = op.get("constructor").is_some() || fields.is_empty();
     let constructor = if by_hand { TokenStream::new() } else { constructor(op, fields)? };
-    let named = params(fields).filter(|param| !param.is_positional() && !param.has("by_hand"));
+    let is_derived =
+        |param: &Param<'_>| param.field.is_own && !param.is_positional() && !param.has("by_hand");
+    let named = params(fields).filter(is_derived);
     let setters = named.map(setter);
     let default = (!by_hand && !params(fields).any(|param| param.is_positional())).then(|| {
         quote! {

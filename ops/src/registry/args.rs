@@ -4,7 +4,7 @@ use super::{
     Bounds, OpInfo, ParamDefault, ParamInfo, ParamKind, SpecCause, SpecData, SpecEntry, SpecError,
     SpecTable,
 };
-use super::{MAX_OPS, SpecValue, error, nearest, single};
+use super::{MAX_OPS, SpecValue, error, nearest, optional, single};
 use crate::shape::DTYPES;
 use crate::{
     BoxFormat, DType, Interpolation, NumberOrRange, Ops, ParamError, Sides, Size, WarpInterpolation,
@@ -35,6 +35,13 @@ const PILLOW: [(i64, &str); 3] = [(0, "nearest"), (2, "bilinear"), (3, "bicubic"
 
 /// The names of the interpolations of a resize.
 pub(crate) const INTERPOLATION_WORDS: ParamKind = ParamKind::Word(&names_of(&INTERPOLATIONS));
+
+/// The parameter for a resize without antialiasing, torchvision's.
+pub(crate) const ANTIALIAS: ParamInfo = optional(
+    "antialias",
+    ParamKind::Bool,
+    "torchvision's: false is the interpolation with \"-aliased\"; default: true",
+);
 
 /// Every interpolation of a warp, by the name a user writes.
 const WARP_INTERPOLATIONS: [(&str, WarpInterpolation); 3] = [
