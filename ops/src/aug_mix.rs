@@ -3,12 +3,12 @@
 use crate::author::ImageType;
 use crate::author::{Rng, Type};
 use crate::beta::{dirichlet, symmetric_beta};
-use crate::error::positive;
 use crate::op::{MixOp, Mixture, Op, class, on_u8_image};
 use crate::policy::{Pick, Sampling, Space, Strength, WarpOptions};
 use crate::registry::BuiltOp;
 use crate::registry::built;
 use crate::registry::recipe;
+use crate::registry::{Checked, Limits};
 use crate::rows::WarpInterpolation;
 use crate::{Ops, ParamError, TypeError};
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl AugMix {
     ///
     /// If `alpha` is not above 0, or not finite.
     pub fn alpha(self, alpha: f64) -> Result<Self, ParamError> {
-        Ok(Self { alpha: positive("AugMix", "alpha", alpha)?, ..self })
+        Ok(Self { alpha: alpha.checked("AugMix", "alpha", Limits::POSITIVE)?, ..self })
     }
 
     /// Sets whether brightness, colour, contrast and sharpness are among the actions. ImageNet-C tests

@@ -2,9 +2,9 @@
 
 use crate::author::{Emit, Eval, F32x4, PixelOp, Pixels, Rng, Type};
 use crate::emit::{max, min};
-use crate::error::range_in;
 use crate::op::{Op, class, is_gray, on_colors};
 use crate::registry::recipe;
+use crate::registry::{Checked, Limits};
 use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
@@ -61,9 +61,9 @@ fn hue_range(
     {
         return Err(ParamError::new(op, param, hue, "0.0..=0.5"));
     }
-    let (range, expected) = (hue.around_zero(), "-0.5 <= low <= high <= 0.5");
-    let [low, high] = range_in(op, param, range, -0.5..=0.5, expected)?;
-    Ok((low, high))
+    let (low, high) = hue.around_zero();
+    let limits = Limits::new(-0.5, 0.5, "-0.5 <= low <= high <= 0.5");
+    (low..=high).checked(op, param, limits)
 }
 
 /// Draws a range of hues.

@@ -1,9 +1,9 @@
 //! Photometric distortion: brightness, contrast, saturation, hue and channel order, each with its own coin.
 
 use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
-use crate::error::probability;
 use crate::factor::Factor;
 use crate::op::{Op, class, on_colors};
+use crate::registry::{Checked, Limits};
 use crate::{
     ParamError, RandomBrightness, RandomChannelPermutation, RandomContrast, RandomHue,
     RandomSaturation, TypeError, ops,
@@ -105,7 +105,7 @@ impl RandomPhotometricDistort {
     ///
     /// If `p` is not in `0.0..=1.0`.
     pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability(NAME, p)?, ..self }.with_members())
+        Ok(Self { p: p.checked(NAME, "p", Limits::SHARE)?, ..self }.with_members())
     }
 
     fn with_factor(

@@ -2,9 +2,10 @@
 
 use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
 use crate::default_floats::DefaultFloats;
-use crate::error::{positive_range, within_longest};
+use crate::error::within_longest;
 use crate::op::{Dim, ImageType, Op, class, on_numbers};
 use crate::registry::BuiltOp;
+use crate::registry::{Checked, Limits};
 use crate::registry::{built, recipe};
 use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 use std::ops::RangeInclusive;
@@ -73,7 +74,7 @@ fn factors(
     param: &'static str,
     range: RangeInclusive<f64>,
 ) -> Result<(f32, f32), ParamError> {
-    let (low, high) = positive_range(op, param, *range.start(), *range.end())?;
+    let (low, high): (f64, f64) = range.checked(op, param, Limits::POSITIVE_RANGE)?;
     Ok(DefaultFloats::during(|| (low as f32, (high - low) as f32)))
 }
 

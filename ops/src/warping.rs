@@ -3,9 +3,8 @@
 
 use crate::author::GeometryStep;
 use crate::author::Rng;
-use crate::default_floats::nearest_f32;
-use crate::error::finite_range;
 use crate::registry::recipe;
+use crate::registry::{Checked, Limits};
 use crate::rows::{Map, RowFilter, Warp, WarpInterpolation};
 use crate::{NumberOrRange, ParamError, Size};
 
@@ -27,8 +26,7 @@ pub(crate) fn degrees(
     range: NumberOrRange,
 ) -> Result<(f32, f32), ParamError> {
     let (low, high) = range.around_zero();
-    let (low, high) = finite_range(op, param, low, high)?;
-    Ok((nearest_f32(low), nearest_f32(high)))
+    (low..=high).checked(op, param, Limits::FINITE_RANGE)
 }
 
 /// The point that an image is rotated about, `[x, y]` in pixels from its top left corner; `None` is

@@ -19,6 +19,10 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Shares.
+    pub const SHARE: Self = Self::new(0.0, 1.0, "0.0..=1.0");
+    /// The sides of images, in pixels.
+    pub const SIDE: Self = Self::new(1.0, 65_535.0, "1..=65535");
     /// Finite numbers above 0.
     pub const POSITIVE: Self = Self::above(0.0, f64::MAX, "a finite number above 0");
     /// Finite numbers that are not negative.
