@@ -6,11 +6,15 @@ use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 use syn::{Error, Result};
 
+const KEYS: [&str; 8] =
+    ["aliases", "build", "constructor", "draw", "golden", "new", "placed", "recipes"];
+
 pub(crate) fn write(op_type: &Ident, op: &Arguments, fields: &[Field]) -> Result<TokenStream> {
     let params: Vec<Param<'_>> = params(fields).collect();
     let (Some(family), Some(summary)) = (op.words().next(), op.literal()) else {
         return Err(Error::new_spanned(op_type, "expected #[op(FAMILY, \"summary\")]"));
     };
+    op.check(&KEYS, &[&family.to_string()])?;
     let infos = params.iter().map(|param| info(*param)).collect::<Result<Vec<_>>>()?;
     let antialias = params
         .iter()

@@ -21,15 +21,36 @@ pub(crate) struct Field {
     pub(crate) is_own: bool,
 }
 
+const KEYS: [&str; 10] =
+    ["check", "default", "doc", "draw", "errors", "example", "given", "kind", "limits", "name"];
+
+const WORDS: [&str; 14] = [
+    "antialias",
+    "by_hand",
+    "fill",
+    "finite",
+    "flag",
+    "interpolation",
+    "new",
+    "not_negative",
+    "optional",
+    "positive",
+    "share",
+    "size",
+    "warp_fill",
+    "warp_interpolation",
+];
+
 /// Adds the arguments of the presets that the words name, and returns their comment.
-fn with_presets(mut arguments: Arguments) -> (Arguments, Option<&'static str>) {
+fn with_presets(mut arguments: Arguments) -> Result<(Arguments, Option<&'static str>)> {
+    arguments.check(&KEYS, &WORDS)?;
     let words: Vec<Ident> = arguments.words().collect();
     let mut comment = None;
     for (more, about) in words.iter().filter_map(|word| preset(&word.to_string())) {
         arguments.add(more);
         comment = Some(about).filter(|about| !about.is_empty());
     }
-    (arguments, comment)
+    Ok((arguments, comment))
 }
 
 /// The arguments of parameters that many ops have, and the comment of the method.
@@ -96,7 +117,7 @@ impl Field {
         let init = init.map(|init| init.parse_args::<TokenStream>()).transpose()?;
         let mut doc: Vec<Attribute> = comment(&field.attrs).into_iter().cloned().collect();
         let param = if field.attrs.iter().any(|attribute| attribute.path().is_ident("param")) {
-            let (arguments, comment) = with_presets(Arguments::read(&field.attrs, "param")?);
+            let (arguments, comment) = with_presets(Arguments::read(&field.attrs, "param")?)?;
             if let (Some(comment), true) = (comment, doc.is_empty()) {
                 doc.push(syn::parse_quote!(#[doc = #comment]));
             }
@@ -117,7 +138,7 @@ impl Field {
             input.parse::<Token![,]>()?;
             let mut arguments = Arguments::default();
             arguments.add(input.parse()?);
-            let param = Some(with_presets(arguments).0);
+            let param = Some(with_presets(arguments)?.0);
             Ok(Self { name, kind, doc: vec![], init: None, param, is_own: false })
         };
         params.map(|attribute| attribute.parse_args_with(read)).collect()

@@ -61,6 +61,7 @@ use syn::{Attribute, Data, DeriveInput, Error, Fields, Result};
 /// | `share`, `size`, `fill`, `interpolation`, `warp_fill`, `warp_interpolation` | what such a parameter has in all ops: see `field::preset` |
 /// | `antialias` | the op has torchvision's parameter of this name too |
 /// | `positive`, `not_negative`, `finite` | accepted numbers, in place of a range |
+/// | `doc = expression` | the meaning, in place of a text |
 /// | `default = value` | its default; a parameter with none is required, and the constructor takes it |
 /// | `example = value` | an example of a required parameter |
 /// | `new` | the constructor takes it, though there is a default |

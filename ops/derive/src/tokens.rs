@@ -42,6 +42,24 @@ impl Arguments {
         }
     }
 
+    /// Refuses keys and words that mean nothing.
+    pub(crate) fn check(&self, keys: &[&str], words: &[&str]) -> Result<()> {
+        for Argument { key, value } in &self.0 {
+            let is_known = match key {
+                Some(key) => keys.contains(&key.as_str()),
+                None => syn::parse2(value.clone())
+                    .map_or(true, |word: Ident| words.contains(&word.to_string().as_str())),
+            };
+            if !is_known {
+                let found = key.clone().unwrap_or_else(|| value.to_string());
+                let known = [keys, words].concat().join("`, `");
+                let message = format!("no argument `{found}`; known: `{known}`");
+                return Err(Error::new_spanned(value, message));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the value of a key.
     pub(crate) fn get(&self, key: &str) -> Option<&TokenStream> {
         self.0
@@ -113,7 +131,7 @@ pub(crate) fn text(tokens: &TokenStream) -> String {
 /// Returns true if an expression is a number or has one with a fraction.
 pub(crate) fn has_fraction(tokens: &TokenStream) -> bool {
     let text = text(tokens).replace("..=", " ");
-    text.contains('.') || text.contains("e")
+    text.contains(['.', 'e'])
 }
 
 /// Returns true if an expression is a number, with a sign or without.
