@@ -8,7 +8,7 @@ use crate::policy::{Pick, Sampling, Space, Strength, WarpOptions};
 use crate::registry::BuiltOp;
 use crate::registry::built;
 use crate::registry::recipe;
-use crate::registry::{Checked, Limits};
+use crate::registry::{Checked, ParamLimits};
 use crate::rows::WarpInterpolation;
 use crate::{Ops, ParamError, TypeError};
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl AugMix {
     ///
     /// If `alpha` is not above 0, or not finite.
     pub fn alpha(self, alpha: f64) -> Result<Self, ParamError> {
-        Ok(Self { alpha: alpha.checked("AugMix", "alpha", Limits::POSITIVE)?, ..self })
+        Ok(Self { alpha: alpha.checked("AugMix", "alpha", ParamLimits::POSITIVE)?, ..self })
     }
 
     /// Sets whether brightness, colour, contrast and sharpness are among the actions. ImageNet-C tests

@@ -2,7 +2,7 @@
 
 use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
 use crate::op::{ImageType, Op, class, on_image, on_numbers};
-use crate::registry::Limits;
+use crate::registry::ParamLimits;
 use crate::registry::{Recipe, built, recipe};
 use crate::shape::Window;
 use crate::{Interpolation, Size, TypeError, geometry_step};
@@ -45,7 +45,7 @@ pub struct CenterCrop {
     /// to the op's size: FFCV's `CenterCropRGBImageDecoder`. FFCV's validation uses a size of 224 and a
     /// ratio of 224/256; its interpolation is [`Interpolation::Area`].
     #[param("FFCV's form: a square of this share of the short side, scaled to `size`", optional,
-        limits = Limits::above(0.0, 1.0, "above 0, at most 1"), errors = "If `ratio` is 0 or not in `0.0..=1.0`")]
+        limits = ParamLimits::above(0.0, 1.0, "above 0, at most 1"), errors = "If `ratio` is 0 or not in `0.0..=1.0`")]
     ratio: Option<f64>,
     /// Sets how the op scales, which it only does with a [`ratio`](Self::ratio).
     #[param("how pixels are weighed where there is a `ratio`", interpolation)]

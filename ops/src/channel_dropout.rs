@@ -4,7 +4,7 @@ use crate::author::{Emit, Eval, PixelOp, Pixels, Rng, Type};
 use crate::fill_value::FillValue;
 use crate::op::on_numbers;
 use crate::op::{ImageType, Op, class};
-use crate::registry::Limits;
+use crate::registry::ParamLimits;
 use crate::shape::MAX_CHANNELS;
 use crate::{Size, TypeError};
 use std::ops::RangeInclusive;
@@ -48,7 +48,7 @@ use std::sync::Arc;
 pub struct ChannelDropout {
     /// Sets the range of the number of channels that are dropped.
     #[param("range of the number of channels", given = RangeInclusive<u32>, default = 1..=1, draw = random_range(rng, before),
-        limits = Limits::new(1.0, u32::MAX as f64, "1 <= low <= high"),
+        limits = ParamLimits::new(1.0, u32::MAX as f64, "1 <= low <= high"),
         errors = "If the range is empty, or begins below 1. A list is refused if the range contains all channels of the image: one is always kept")]
     channel_drop_range: (u32, u32),
     /// Sets the value of dropped channels, in the units of the values. Default 0.

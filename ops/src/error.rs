@@ -1,7 +1,7 @@
 //! The errors of building an op and of its input type.
 
 use crate::Size;
-use crate::registry::{Checked, Limits};
+use crate::registry::{Checked, ParamLimits};
 use std::error::Error;
 use std::fmt::Display;
 
@@ -70,7 +70,7 @@ pub struct TypeError {
 
 /// Checks that a side is in `1..=65535` pixels.
 pub(crate) fn side(op: &'static str, param: &'static str, side: u32) -> Result<u32, ParamError> {
-    side.checked(op, param, Limits::SIDE)
+    side.checked(op, param, ParamLimits::SIDE)
 }
 
 /// The longest side of an image: the limit of `.beton` files.
@@ -83,5 +83,5 @@ pub(crate) fn within_longest(side: u32) -> u32 {
 
 /// Checks that both sides of an output are in `1..=65535` pixels.
 pub(crate) fn output_size(op: &'static str, size: Size) -> Result<Size, ParamError> {
-    size.checked(op, "size", Limits::SIDE)
+    size.checked(op, "size", ParamLimits::SIDE)
 }

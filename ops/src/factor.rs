@@ -2,7 +2,7 @@
 
 use crate::author::Rng;
 use crate::default_floats::DefaultFloats;
-use crate::registry::{Checked, Limits};
+use crate::registry::{Checked, ParamLimits};
 use crate::{NumberOrRange, ParamError};
 
 /// A factor uniform in a range.
@@ -25,12 +25,12 @@ impl Factor {
     ) -> Result<Self, ParamError> {
         let ends = match value {
             NumberOrRange::Number(value) => {
-                let value: f64 = value.checked(op, param, Limits::NOT_NEGATIVE)?;
+                let value: f64 = value.checked(op, param, ParamLimits::NOT_NEGATIVE)?;
                 DefaultFloats::during(|| ((1.0 - value).max(0.0), 1.0 + value))
             }
             NumberOrRange::Range(range) => range.into_inner(),
         };
-        let (low, high) = (ends.0..=ends.1).checked(op, param, Limits::NOT_NEGATIVE_RANGE)?;
+        let (low, high) = (ends.0..=ends.1).checked(op, param, ParamLimits::NOT_NEGATIVE_RANGE)?;
         Ok(Self { low, high })
     }
 

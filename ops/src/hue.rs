@@ -4,7 +4,7 @@ use crate::author::{Emit, Eval, F32x4, PixelOp, Pixels, Rng, Type};
 use crate::emit::{max, min};
 use crate::op::{Op, class, is_gray, on_colors};
 use crate::registry::recipe;
-use crate::registry::{Checked, Limits};
+use crate::registry::{Checked, ParamLimits};
 use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
@@ -62,7 +62,7 @@ fn hue_range(
         return Err(ParamError::new(op, param, hue, "0.0..=0.5"));
     }
     let (low, high) = hue.around_zero();
-    let limits = Limits::new(-0.5, 0.5, "-0.5 <= low <= high <= 0.5");
+    let limits = ParamLimits::new(-0.5, 0.5, "-0.5 <= low <= high <= 0.5");
     (low..=high).checked(op, param, limits)
 }
 

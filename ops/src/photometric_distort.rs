@@ -3,7 +3,7 @@
 use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
 use crate::factor::Factor;
 use crate::op::{Op, class, on_colors};
-use crate::registry::{Checked, Limits};
+use crate::registry::{Checked, ParamLimits};
 use crate::{
     ParamError, RandomBrightness, RandomChannelPermutation, RandomContrast, RandomHue,
     RandomSaturation, TypeError, ops,
@@ -105,7 +105,7 @@ impl RandomPhotometricDistort {
     ///
     /// If `p` is not in `0.0..=1.0`.
     pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: p.checked(NAME, "p", Limits::SHARE)?, ..self }.with_members())
+        Ok(Self { p: p.checked(NAME, "p", ParamLimits::SHARE)?, ..self }.with_members())
     }
 
     fn with_factor(

@@ -4,7 +4,7 @@ use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
 use crate::container::{self, only, output};
 use crate::op::{ImageType, Op, class};
 use crate::registry::{BuiltOp, built, recipe};
-use crate::registry::{Checked, Limits};
+use crate::registry::{Checked, ParamLimits};
 use crate::{Ops, ParamError, TypeError};
 
 /// Runs a whole list of ops, or none of it, for a share `p` of the samples.
@@ -52,7 +52,7 @@ impl RandomApply {
     ///
     /// If `p` is not in `0.0..=1.0`.
     pub fn p(mut self, p: f64) -> Result<Self, ParamError> {
-        self.p = p.checked("RandomApply", "p", Limits::SHARE)?;
+        self.p = p.checked("RandomApply", "p", ParamLimits::SHARE)?;
         self.list[0].when = match p {
             0.0 => 0,
             1.0 => only(TAILS) | only(HEADS),

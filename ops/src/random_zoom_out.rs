@@ -5,7 +5,7 @@ use crate::default_floats::DefaultFloats;
 use crate::error::LONGEST;
 use crate::op::{Dim, ImageType, Op, class, on_image};
 use crate::registry::BuiltOp;
-use crate::registry::{Checked, Limits};
+use crate::registry::{Checked, ParamLimits};
 use crate::registry::{built, recipe};
 use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
@@ -79,7 +79,7 @@ fn scales(
     param: &'static str,
     range: RangeInclusive<f64>,
 ) -> Result<(f32, f32), ParamError> {
-    let (low, high): (f64, f64) = range.checked(op, param, Limits::POSITIVE_RANGE)?;
+    let (low, high): (f64, f64) = range.checked(op, param, ParamLimits::POSITIVE_RANGE)?;
     if low < 1.0 {
         return Err(ParamError::new(op, param, format!("{low}..={high}"), "1 or more"));
     }

@@ -48,7 +48,7 @@ mod value;
 
 pub use args::OpArgs;
 pub use error::{SpecCause, SpecError};
-pub use limits::Limits;
+pub use limits::ParamLimits;
 pub use nearest::nearest;
 pub use param::{ParamDefault, ParamInfo, ParamKind, ParamValue, optional, required, with_default};
 pub use recipe::{Golden, Recipe, Recipes};

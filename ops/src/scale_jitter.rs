@@ -5,7 +5,7 @@ use crate::default_floats::DefaultFloats;
 use crate::error::within_longest;
 use crate::op::{Dim, ImageType, Op, class, on_numbers};
 use crate::registry::BuiltOp;
-use crate::registry::{Checked, Limits};
+use crate::registry::{Checked, ParamLimits};
 use crate::registry::{built, recipe};
 use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 use std::ops::RangeInclusive;
@@ -74,7 +74,7 @@ fn factors(
     param: &'static str,
     range: RangeInclusive<f64>,
 ) -> Result<(f32, f32), ParamError> {
-    let (low, high): (f64, f64) = range.checked(op, param, Limits::POSITIVE_RANGE)?;
+    let (low, high): (f64, f64) = range.checked(op, param, ParamLimits::POSITIVE_RANGE)?;
     Ok(DefaultFloats::during(|| (low as f32, (high - low) as f32)))
 }
 

@@ -4,7 +4,7 @@
 use crate::author::GeometryStep;
 use crate::author::Rng;
 use crate::registry::recipe;
-use crate::registry::{Checked, Limits};
+use crate::registry::{Checked, ParamLimits};
 use crate::rows::{Map, RowFilter, Warp, WarpInterpolation};
 use crate::{NumberOrRange, ParamError, Size};
 
@@ -26,7 +26,7 @@ pub(crate) fn degrees(
     range: NumberOrRange,
 ) -> Result<(f32, f32), ParamError> {
     let (low, high) = range.around_zero();
-    (low..=high).checked(op, param, Limits::FINITE_RANGE)
+    (low..=high).checked(op, param, ParamLimits::FINITE_RANGE)
 }
 
 /// The point that an image is rotated about, `[x, y]` in pixels from its top left corner; `None` is

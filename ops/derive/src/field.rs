@@ -279,7 +279,7 @@ impl<'a> Param<'a> {
 
     /// Returns the expression of the accepted numbers, if not all are.
     pub(crate) fn limits(&self) -> Option<TokenStream> {
-        let limits = quote!(crate::registry::Limits);
+        let limits = quote!(crate::registry::ParamLimits);
         Some(match (self.accepted()?, self.is_range()) {
             (Accepted::Other(limits), _) => limits,
             (Accepted::Positive, false) => quote!(#limits::POSITIVE),

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 /// The numbers that a parameter accepts: each number of a value, and of a range no lower end above its upper one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct ParamLimits {
     /// The least number.
     pub low: f64,
     /// The largest number. It is finite: infinity and NaN are always refused.
@@ -18,7 +18,7 @@ pub struct Limits {
     pub expected: &'static str,
 }
 
-impl Limits {
+impl ParamLimits {
     /// Shares.
     pub const SHARE: Self = Self::new(0.0, 1.0, "0.0..=1.0");
     /// The sides of images, in pixels.
@@ -81,14 +81,14 @@ pub(crate) trait Checked<Kept> {
         self,
         op: &'static str,
         param: &'static str,
-        limits: Limits,
+        limits: ParamLimits,
     ) -> Result<Kept, ParamError>;
 }
 
 macro_rules! numbers {
     ($($number:ty),*) => {$(
         impl Checked<Self> for $number {
-            fn checked(self, op: &'static str, param: &'static str, limits: Limits) -> Result<Self, ParamError> {
+            fn checked(self, op: &'static str, param: &'static str, limits: ParamLimits) -> Result<Self, ParamError> {
                 if limits.contains(self.into()) { Ok(self) } else { Err(limits.refused(op, param, self)) }
             }
         }
@@ -102,7 +102,7 @@ impl Checked<f32> for f64 {
         self,
         op: &'static str,
         param: &'static str,
-        limits: Limits,
+        limits: ParamLimits,
     ) -> Result<f32, ParamError> {
         let single = nearest_f32(self);
         if limits.contains(self) && single.is_finite() {
@@ -118,7 +118,7 @@ impl<T: Copy + Display + Into<f64>> Checked<(T, T)> for RangeInclusive<T> {
         self,
         op: &'static str,
         param: &'static str,
-        limits: Limits,
+        limits: ParamLimits,
     ) -> Result<(T, T), ParamError> {
         limits.range(op, param, self.into_inner())
     }
@@ -129,7 +129,7 @@ impl<T: Copy + Display + Into<f64>> Checked<Self> for RangeInclusive<T> {
         self,
         op: &'static str,
         param: &'static str,
-        limits: Limits,
+        limits: ParamLimits,
     ) -> Result<Self, ParamError> {
         limits.range(op, param, self.into_inner()).map(|(low, high)| low..=high)
     }
@@ -140,7 +140,7 @@ impl Checked<(f32, f32)> for RangeInclusive<f64> {
         self,
         op: &'static str,
         param: &'static str,
-        limits: Limits,
+        limits: ParamLimits,
     ) -> Result<(f32, f32), ParamError> {
         let (low, high) = limits.range(op, param, self.into_inner())?;
         let [single_low, single_high] = [low, high].map(nearest_f32);
@@ -157,7 +157,7 @@ impl Checked<[f32; 2]> for RangeInclusive<f64> {
         self,
         op: &'static str,
         param: &'static str,
-        limits: Limits,
+        limits: ParamLimits,
     ) -> Result<[f32; 2], ParamError> {
         let (low, high) = self.checked(op, param, limits)?;
         Ok([low, high])
@@ -170,7 +170,7 @@ impl Checked<(f32, f32)> for NumberOrRange {
         self,
         op: &'static str,
         param: &'static str,
-        limits: Limits,
+        limits: ParamLimits,
     ) -> Result<(f32, f32), ParamError> {
         let (low, high) = self.ends();
         (low..=high).checked(op, param, limits)
@@ -182,7 +182,7 @@ impl Checked<Self> for Size {
         self,
         op: &'static str,
         _: &'static str,
-        limits: Limits,
+        limits: ParamLimits,
     ) -> Result<Self, ParamError> {
         let height = self.height.checked(op, "height", limits)?;
         Ok(Self { height, width: self.width.checked(op, "width", limits)? })
@@ -195,7 +195,7 @@ impl Checked<Self> for (u32, u32) {
         self,
         op: &'static str,
         param: &'static str,
-        limits: Limits,
+        limits: ParamLimits,
     ) -> Result<Self, ParamError> {
         let (width, height) = self;
         Size { height, width }.checked(op, param, limits).map(|_: Size| self)
@@ -207,7 +207,7 @@ impl Checked<[u32; 2]> for KernelSize {
         self,
         op: &'static str,
         param: &'static str,
-        limits: Limits,
+        limits: ParamLimits,
     ) -> Result<[u32; 2], ParamError> {
         let width: u32 = self.width.checked(op, param, limits)?;
         Ok([width, self.height.checked(op, param, limits)?])

@@ -1,6 +1,6 @@
 //! The parameters of ops: names, kinds, defaults and descriptions.
 
-use super::{Limits, SpecData, SpecValue};
+use super::{ParamLimits, SpecData, SpecValue};
 use crate::shape::DTYPES;
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub struct ParamInfo {
     /// The meaning of the parameter, on one line.
     pub doc: &'static str,
     /// The numbers that the parameter accepts, if not all are.
-    pub limits: Option<Limits>,
+    pub limits: Option<ParamLimits>,
 }
 
 /// What applies if a parameter is not given.

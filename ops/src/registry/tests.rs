@@ -103,8 +103,8 @@ fn every_constructor_by_hand_has_the_defaults_of_its_entry() {
 }
 
 /// Values of a parameter that its limits just accept, and values that they just refuse.
-fn around(param: &ParamInfo, limits: Limits) -> [Vec<SpecValue>; 2] {
-    let Limits { low, high, is_above, .. } = limits;
+fn around(param: &ParamInfo, limits: ParamLimits) -> [Vec<SpecValue>; 2] {
+    let ParamLimits { low, high, is_above, .. } = limits;
     let is_whole = match (param.kind, param.need) {
         (ParamKind::Whole | ParamKind::Size | ParamKind::Kernel | ParamKind::Sides, _) => true,
         (_, ParamDefault::Default(ParamValue::Ints(_))) => param.kind == ParamKind::Range,
