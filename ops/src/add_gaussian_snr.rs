@@ -1,13 +1,12 @@
 //! Gaussian noise of a drawn signal-to-noise ratio.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Statistic, Type, apply_rule};
+use crate::author::ImageType;
+use crate::author::{Emit, Eval, PixelOp, Pixels, Rng, Statistic, Type, apply_rule};
 use crate::default_floats::nearest_f32;
-use crate::error::probability;
 use crate::noise::{self, SEEDS};
-use crate::op::is_whole;
-use crate::registry::{
-    Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, SIGNALS, built, recipe, with_default,
-};
+use crate::op::{Op, class, is_whole};
+use crate::registry::{BuiltOp, OpArgs, SpecError};
+use crate::registry::{built, recipe};
 use crate::signal::{self, on_signal};
 use crate::{ParamError, Size, TypeError};
 use std::sync::Arc;
@@ -45,12 +44,18 @@ use std::sync::Arc;
 /// let list = ops![signal, AddGaussianSNR::new().max_snr_db(30.0)?.p(1.0)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(SIGNALS, "adds noise of a drawn signal-to-noise ratio to a share p of the signals", build = build, draw = random, new = "Builds noise with audiomentations' defaults: 5 to 40 decibels, for half of the signals.")]
 pub struct AddGaussianSNR {
-    low: f32,
-    high: f32,
+    #[param("the least ratio in decibels", by_hand, default = 5.0)]
+    min_snr_db: f32,
+    #[param("the largest ratio in decibels", by_hand, default = 40.0)]
+    max_snr_db: f32,
+    /// Sets the share of the signals that get noise.
+    #[param(share)]
     p: f64,
     /// True if values are those of an integer type.
+    #[init(false)]
     whole: bool,
 }
 
@@ -64,12 +69,6 @@ const FACTOR: usize = SEEDS;
 const ROOT_MEAN_SQUARE: usize = SEEDS + 1;
 
 impl AddGaussianSNR {
-    /// Builds noise with audiomentations' defaults: 5 to 40 decibels, for half of the signals.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { low: 5.0, high: 40.0, p: 0.5, whole: false }
-    }
-
     /// Sets the least ratio of signal to noise in decibels: that of the loudest noise. Default 5.
     ///
     /// # Errors
@@ -77,11 +76,11 @@ impl AddGaussianSNR {
     /// If `min_snr_db` is not in `-200.0..=200.0`, or above the largest ratio: to raise both, set
     /// [`max_snr_db`](Self::max_snr_db) first.
     pub fn min_snr_db(self, min_snr_db: f64) -> Result<Self, ParamError> {
-        if !(-MOST_DB..=f64::from(self.high)).contains(&min_snr_db) {
+        if !(-MOST_DB..=f64::from(self.max_snr_db)).contains(&min_snr_db) {
             let expected = "at least -200.0, and not above max_snr_db";
             return Err(ParamError::new(NAME, "min_snr_db", min_snr_db, expected));
         }
-        Ok(Self { low: nearest_f32(min_snr_db), ..self })
+        Ok(Self { min_snr_db: nearest_f32(min_snr_db), ..self })
     }
 
     /// Sets the largest ratio of signal to noise in decibels: that of the quietest noise. Default 40.
@@ -91,45 +90,34 @@ impl AddGaussianSNR {
     /// If `max_snr_db` is not in `-200.0..=200.0`, or below the least ratio: to lower both, set
     /// [`min_snr_db`](Self::min_snr_db) first.
     pub fn max_snr_db(self, max_snr_db: f64) -> Result<Self, ParamError> {
-        if !(f64::from(self.low)..=MOST_DB).contains(&max_snr_db) {
+        if !(f64::from(self.min_snr_db)..=MOST_DB).contains(&max_snr_db) {
             let expected = "at most 200.0, and not below min_snr_db";
             return Err(ParamError::new(NAME, "max_snr_db", max_snr_db, expected));
         }
-        Ok(Self { high: nearest_f32(max_snr_db), ..self })
-    }
-
-    /// Sets the share of the signals that get noise. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability(NAME, p)?, ..self })
+        Ok(Self { max_snr_db: nearest_f32(max_snr_db), ..self })
     }
 
     /// Sets both ratios.
     fn between(self, low: f64, high: f64) -> Result<Self, ParamError> {
-        Self { high: MOST_DB as f32, ..self }.min_snr_db(low)?.max_snr_db(high)
+        Self { max_snr_db: MOST_DB as f32, ..self }.min_snr_db(low)?.max_snr_db(high)
     }
 }
 
-impl Default for AddGaussianSNR {
-    fn default() -> Self {
-        Self::new()
-    }
+fn build(args: &OpArgs<'_>) -> Result<BuiltOp, SpecError> {
+    let [low, high] = [args.float("min_snr_db")?, args.float("max_snr_db")?];
+    Ok(built(AddGaussianSNR::new().between(low, high)?.p(args.float("p")?)?))
 }
 
+fn random(rng: &mut Rng, before: &ImageType) -> Result<BuiltOp, ParamError> {
+    let (low, high) = recipe::range(rng, -10.0, 40.0, 20.0).into_inner();
+    let op = AddGaussianSNR::new().between(low, high)?.p(recipe::share(rng))?;
+    signal::on_any(op, before)
+}
+
+#[class(Pixel)]
 impl Op for AddGaussianSNR {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_signal(NAME, input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -153,7 +141,7 @@ impl PixelOp for AddGaussianSNR {
 
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p);
-        let db = rng.uniform(self.low, self.high);
+        let db = rng.uniform(self.min_snr_db, self.max_snr_db);
         params[FACTOR] = 10f64.powf(f64::from(db) / -20.0) as f32;
         params[..SEEDS].copy_from_slice(&noise::seeds(rng));
         runs
@@ -192,47 +180,10 @@ impl PixelOp for AddGaussianSNR {
     }
 }
 
-impl AddGaussianSNR {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: SIGNALS,
-        summary: "adds noise of a drawn signal-to-noise ratio to a share p of the signals",
-        params: &[
-            with_default(
-                "min_snr_db",
-                ParamKind::Number,
-                ParamValue::Float(5.0),
-                "the least ratio in decibels",
-            ),
-            with_default(
-                "max_snr_db",
-                ParamKind::Number,
-                ParamValue::Float(40.0),
-                "the largest ratio in decibels",
-            ),
-            P,
-        ],
-        aliases: &[],
-        build: |args| {
-            let [low, high] = [args.float("min_snr_db")?, args.float("max_snr_db")?];
-            Ok(built(AddGaussianSNR::new().between(low, high)?.p(args.float("p")?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: NAME,
-            draw: |rng, before| {
-                let low = recipe::number(rng, -10.0, 40.0);
-                let high = low + recipe::number(rng, 0.0, 20.0);
-                let op = AddGaussianSNR::new().between(low, high)?.p(recipe::share(rng))?;
-                signal::on_any(op, before)
-            },
-        }]),
-        golden: Golden::Tested,
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::author::OpClass;
     use crate::emit::root_mean_square;
     use crate::op::evaluated;
     use crate::rng::SampleKey;

@@ -1,14 +1,9 @@
 //! Random sharpness: an image moved away from its blurred version, or towards it.
 
-use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Op, OpClass, Rng, RowProducer, Type};
-use crate::error::{positive_or_zero, probability};
-use crate::op::on_levels;
-use crate::registry::{
-    Golden, NEIGHBOURHOOD, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
-    required,
-};
+use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Rng, RowProducer, Type};
+use crate::op::{Op, class, on_levels};
 use crate::rows::RowFilter;
-use crate::{ParamError, Size, TypeError};
+use crate::{Size, TypeError};
 
 /// Moves an image away from its blurred version, or towards it, in a share `p` of the images.
 ///
@@ -36,56 +31,32 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![RandomAdjustSharpness::new(2.0)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(NEIGHBOURHOOD, "sharpens or blurs a share p of the images")]
 pub struct RandomAdjustSharpness {
-    factor: f64,
+    /// Builds the op from a factor (0 blurs, 1 changes nothing, 2 sharpens) that is applied to half of
+    /// the images.
+    #[param("0 blurs, 1 changes nothing, 2 sharpens", not_negative, example = 2.0, draw = 0.0..=3.0)]
+    sharpness_factor: f64,
+    #[param(share)]
     p: f64,
 }
 
-impl RandomAdjustSharpness {
-    /// Builds the op from a factor (0 blurs, 1 changes nothing, 2 sharpens) that is applied to half of
-    /// the images.
-    ///
-    /// # Errors
-    ///
-    /// If the factor is negative or not finite.
-    pub fn new(sharpness_factor: f64) -> Result<Self, ParamError> {
-        let op = "RandomAdjustSharpness";
-        Ok(Self { factor: positive_or_zero(op, "sharpness_factor", sharpness_factor)?, p: 0.5 })
-    }
-
-    /// Sets the share of the images that the op changes. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability("RandomAdjustSharpness", p)?, ..self })
-    }
-}
-
+#[class(Geometry)]
 impl Op for RandomAdjustSharpness {
-    fn name(&self) -> &'static str {
-        "RandomAdjustSharpness"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
     }
 
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
-    }
-
     fn does_nothing(&self, _: &Type) -> bool {
-        self.p == 0.0 || self.factor == 1.0
+        self.p == 0.0 || self.sharpness_factor == 1.0
     }
 }
 
 impl GeometryOp for RandomAdjustSharpness {
     fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<GeometryStep>) {
         if rng.coin(self.p) {
-            out.push(GeometryStep::Rows(RowFilter::Sharpen { factor: self.factor }));
+            out.push(GeometryStep::Rows(RowFilter::Sharpen { factor: self.sharpness_factor }));
         }
     }
 
@@ -96,36 +67,6 @@ impl GeometryOp for RandomAdjustSharpness {
     fn object_motion(&self) -> ObjectMotion {
         ObjectMotion::Stay
     }
-}
-
-impl RandomAdjustSharpness {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomAdjustSharpness",
-        class: NEIGHBOURHOOD,
-        summary: "sharpens or blurs a share p of the images",
-        params: &[
-            required(
-                "sharpness_factor",
-                ParamKind::Number,
-                ParamValue::Float(2.0),
-                "0 blurs, 1 changes nothing, 2 sharpens",
-            ),
-            P,
-        ],
-        aliases: &[],
-        build: |args| {
-            let (factor, p) = (args.float("sharpness_factor")?, args.float("p")?);
-            Ok(built(RandomAdjustSharpness::new(factor)?.p(p)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomAdjustSharpness",
-            draw: |rng, _| {
-                let op = RandomAdjustSharpness::new(recipe::number(rng, 0.0, 3.0))?;
-                Ok(built(op.p(recipe::share(rng))?))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]
@@ -148,16 +89,6 @@ mod tests {
             let sharpened =
                 sharpened.moved(&out[0], NumberRule::Exact, DType::U8).unwrap().to_u8().unwrap();
             assert_eq!(sharpened[4 * 3], middle, "{factor}");
-        }
-    }
-
-    #[test]
-    fn bad_parameters_are_refused() {
-        for (factor, p) in [(-0.1, 0.5), (f64::NAN, 0.5), (2.0, -0.5)] {
-            assert!(
-                RandomAdjustSharpness::new(factor).and_then(|op| op.p(p)).is_err(),
-                "{factor} {p}"
-            );
         }
     }
 }

@@ -1,14 +1,14 @@
 //! AugMix: an image mixed with the results of a few random chains of ops.
 
-use crate::author::{Op, OpClass, Rng, Type};
+use crate::author::ImageType;
+use crate::author::{Rng, Type};
 use crate::beta::{dirichlet, symmetric_beta};
-use crate::error::positive;
-use crate::op::{MixOp, Mixture, on_u8_image};
-use crate::policy::{self, Pick, Sampling, Space, Strength, WarpOptions};
-use crate::registry::{
-    Golden, OpArgs, OpInfo, POLICY, ParamKind, ParamValue, Recipe, Recipes, built, optional,
-    with_default,
-};
+use crate::op::{MixOp, Mixture, Op, class, on_u8_image};
+use crate::policy::{Pick, Sampling, Space, Strength, WarpOptions};
+use crate::registry::BuiltOp;
+use crate::registry::built;
+use crate::registry::recipe;
+use crate::registry::{Checked, ParamLimits};
 use crate::rows::WarpInterpolation;
 use crate::{Ops, ParamError, TypeError};
 use std::sync::Arc;
@@ -40,7 +40,15 @@ use std::sync::Arc;
 /// let list = ops![AugMix::new().severity(5)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Op, Clone, Debug)]
+#[op(POLICY, "mixes the image with the results of random chains of actions", constructor = new, draw = random)]
+#[param(severity: u32, "magnitudes are below it, of 1..=10", 1..=10, default = 3)]
+#[param(mixture_width: u32, "how many chains", 1..=16, default = 3)]
+#[param(chain_depth: u32, "steps of every chain; default: 1 to 3", 1..=16, optional)]
+#[param(alpha: f64, "of the Dirichlet distributions", positive, default = 1.0)]
+#[param(all_ops: bool, "whether colours are changed too", default = true)]
+#[param(interpolation: WarpInterpolation, "interpolation of warps; default: nearest", optional)]
+#[param(fill: [u8; 3], "fill colour outside the image; default: black", optional)]
 pub struct AugMix {
     severity: u32,
     mixture_width: u32,
@@ -113,7 +121,7 @@ impl AugMix {
     ///
     /// If `alpha` is not above 0, or not finite.
     pub fn alpha(self, alpha: f64) -> Result<Self, ParamError> {
-        Ok(Self { alpha: positive("AugMix", "alpha", alpha)?, ..self })
+        Ok(Self { alpha: alpha.checked("AugMix", "alpha", ParamLimits::POSITIVE)?, ..self })
     }
 
     /// Sets whether brightness, colour, contrast and sharpness are among the actions. ImageNet-C tests
@@ -158,17 +166,10 @@ fn checked_count(param: &'static str, value: u32) -> Result<u32, ParamError> {
     }
 }
 
+#[class(Mix)]
 impl Op for AugMix {
-    fn name(&self) -> &'static str {
-        "AugMix"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_u8_image(self.name(), input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Mix(self)
     }
 }
 
@@ -188,58 +189,11 @@ impl MixOp for AugMix {
     }
 }
 
-impl AugMix {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "AugMix",
-        class: POLICY,
-        summary: "mixes the image with the results of random chains of actions",
-        params: &[
-            with_default(
-                "severity",
-                ParamKind::Whole,
-                ParamValue::Int(3),
-                "magnitudes are below it, of 1..=10",
-            ),
-            with_default("mixture_width", ParamKind::Whole, ParamValue::Int(3), "how many chains"),
-            optional("chain_depth", ParamKind::Whole, "steps of every chain; default: 1 to 3"),
-            with_default(
-                "alpha",
-                ParamKind::Number,
-                ParamValue::Float(1.0),
-                "of the Dirichlet distributions",
-            ),
-            with_default(
-                "all_ops",
-                ParamKind::Bool,
-                ParamValue::Bool(true),
-                "whether colours are changed too",
-            ),
-            policy::INTERPOLATION,
-            policy::FILL,
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = AugMix::new()
-                .severity(args.u32("severity")?)?
-                .mixture_width(args.u32("mixture_width")?)?
-                .alpha(args.float("alpha")?)?
-                .all_ops(args.bool("all_ops")?);
-            let op = match args.if_given("chain_depth", OpArgs::u32)? {
-                Some(steps) => op.chain_depth(steps)?,
-                None => op,
-            };
-            Ok(built(policy::with_look(args, op, AugMix::interpolation, AugMix::fill)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "AugMix",
-            draw: |rng, _| {
-                let op = AugMix::new().severity(1 + rng.below(10))?.all_ops(rng.coin(0.7));
-                let op = op.mixture_width(1 + rng.below(3))?;
-                Ok(built(policy::random_look(rng, op, AugMix::interpolation, AugMix::fill)))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
+fn random(rng: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {
+    let op = AugMix::new().severity(1 + rng.below(10))?.all_ops(rng.coin(0.7));
+    let op = op.mixture_width(1 + rng.below(3))?;
+    let op = op.interpolation(recipe::warp_interpolation(rng));
+    Ok(built(if rng.coin(0.5) { op.fill(recipe::color(rng)) } else { op }))
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! AutoAugment: one of 25 pairs of actions, which were found by search.
 
 use crate::TypeError;
-use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
-use crate::op::on_levels;
-use crate::policy::{self, Action, Sampling, Space, Strength, WarpOptions};
-use crate::registry::{
-    Golden, OpInfo, POLICY, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
-};
+use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
+use crate::op::{Op, class, on_levels};
+use crate::policy::{Action, Sampling, Space, Strength, WarpOptions};
+use crate::registry::{Given, OpArgs, ParamKind, SpecError};
 use crate::rows::WarpInterpolation;
 use Action::{
     AutoContrast, Brightness, Color, Contrast, Equalize, Invert, Posterize, Rotate, Sharpness,
@@ -92,7 +90,13 @@ pub const fn sub_policies(policy: Policy) -> &'static [[(Action, f64, u32); 2]; 
 /// | AutoContrast, Equalize, Invert | no magnitude                                                |
 ///
 /// They are defined in `_apply_image_or_video_transform` of torchvision's `transforms.v2.AutoAugment`.
-#[derive(Clone, Debug)]
+#[derive(Op, Clone, Debug)]
+#[op(POLICY, "runs one of 25 pairs of actions, found by search for a data set", constructor = new)]
+#[param(policy: Policy, "whose pairs", default = Policy::ImageNet, draw = recipe::pick(rng, POLICIES).1)]
+#[param(interpolation: WarpInterpolation, "interpolation of warps; default: nearest", optional,
+    draw = Some(recipe::warp_interpolation(rng)))]
+#[param(fill: [u8; 3], "fill colour outside the image; default: black", optional,
+    draw = rng.coin(0.5).then(|| recipe::color(rng)))]
 pub struct AutoAugment {
     policy: Policy,
     look: WarpOptions,
@@ -159,17 +163,10 @@ fn outcomes_with(sub_policy: usize, position: usize) -> u128 {
     runs << (4 * sub_policy)
 }
 
+#[class(Choice)]
 impl Op for AutoAugment {
-    fn name(&self) -> &'static str {
-        "AutoAugment"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 
@@ -280,45 +277,24 @@ const SVHN: [SubPolicy; 25] = [
     [(ShearX, 0.7, 2), (Invert, 0.1, 0)],
 ];
 
-impl AutoAugment {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "AutoAugment",
-        class: POLICY,
-        summary: "runs one of 25 pairs of actions, found by search for a data set",
-        params: &[
-            with_default(
-                "policy",
-                ParamKind::Word(&["imagenet", "cifar10", "svhn"]),
-                ParamValue::Word("imagenet"),
-                "whose pairs",
-            ),
-            policy::INTERPOLATION,
-            policy::FILL,
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = AutoAugment::new().policy(args.choice("policy", &POLICIES)?);
-            Ok(built(policy::with_look(args, op, AutoAugment::interpolation, AutoAugment::fill)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "AutoAugment",
-            draw: |rng, _| {
-                let op = AutoAugment::new().policy(recipe::pick(rng, POLICIES).1);
-                Ok(built(policy::random_look(
-                    rng,
-                    op,
-                    AutoAugment::interpolation,
-                    AutoAugment::fill,
-                )))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
-}
-
 /// Every policy, by the name a user writes.
 const POLICIES: [(&str, Policy); 3] =
     [("imagenet", Policy::ImageNet), ("cifar10", Policy::Cifar10), ("svhn", Policy::Svhn)];
+
+impl Policy {
+    /// Returns the name that a user writes.
+    pub(crate) const fn word(self) -> &'static str {
+        POLICIES[self as usize].0
+    }
+}
+
+impl Given for Policy {
+    const KIND: ParamKind = ParamKind::Word(&[POLICIES[0].0, POLICIES[1].0, POLICIES[2].0]);
+
+    fn read(args: &OpArgs<'_>, name: &str) -> Result<Self, SpecError> {
+        args.choice(name, &POLICIES)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,8 @@
 //! Autocontrast: each channel stretched from its darkest and brightest value to 0 and 255.
 
-use crate::author::{Histogram, LevelTable, Op, OpClass, Rng, TableOp, Type};
-use crate::error::probability;
-use crate::op::on_levels;
-use crate::registry::{COLOR, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
-use crate::{NumberRule, ParamError, TypeError};
+use crate::author::{Histogram, LevelTable, Rng, TableOp, Type};
+use crate::op::{Op, class, on_levels};
+use crate::{NumberRule, TypeError};
 
 /// Stretches each channel from its darkest and brightest value to 0 and 255, in a share `p` of the
 /// images.
@@ -32,38 +30,25 @@ use crate::{NumberRule, ParamError, TypeError};
 /// let list = ops![RandomAutocontrast::new(0.5)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(COLOR, "stretches the channels of a share p of the images to 0..255")]
 pub struct RandomAutocontrast {
+    /// Builds the op for a share `p` of the images. torchvision's default is 0.5.
+    #[param(share, new)]
     p: f64,
 }
 
 impl RandomAutocontrast {
-    /// Builds the op for a share `p` of the images. torchvision's default is 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn new(p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability("RandomAutocontrast", p)? })
-    }
-
     /// Builds the op for all images, as a policy uses it.
     pub(crate) const fn always() -> Self {
         Self { p: 1.0 }
     }
 }
 
+#[class(Table)]
 impl Op for RandomAutocontrast {
-    fn name(&self) -> &'static str {
-        "RandomAutocontrast"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Table(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -106,22 +91,6 @@ fn stretched(rule: NumberRule, levels: &[u32; 256]) -> [f32; 256] {
         };
         v.clamp(0.0, 255.0)
     })
-}
-
-impl RandomAutocontrast {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomAutocontrast",
-        class: COLOR,
-        summary: "stretches the channels of a share p of the images to 0..255",
-        params: &[P],
-        aliases: &[],
-        build: |args| Ok(built(RandomAutocontrast::new(args.float("p")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomAutocontrast",
-            draw: |rng, _| Ok(built(RandomAutocontrast::new(recipe::share(rng))?)),
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

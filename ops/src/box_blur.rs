@@ -1,12 +1,9 @@
 //! Box blur: every pixel becomes the mean of the pixels around it.
 
-use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Op, OpClass, Rng, RowProducer, Type};
-use crate::op::on_numbers;
-use crate::registry::{
-    Golden, NEIGHBOURHOOD, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, required,
-};
+use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Rng, RowProducer, Type};
+use crate::op::{Op, class, on_numbers};
 use crate::rows::RowFilter;
-use crate::{KernelSize, ParamError, Size, TypeError};
+use crate::{KernelSize, Size, TypeError};
 
 /// Blurs an image: every pixel becomes the mean of the pixels around it.
 ///
@@ -33,45 +30,28 @@ use crate::{KernelSize, ParamError, Size, TypeError};
 /// let list = ops![BoxBlur::new(3)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(NEIGHBOURHOOD, "makes every pixel the mean of those around it")]
 pub struct BoxBlur {
-    /// The numbers of columns and rows.
-    kernel: [u32; 2],
-}
-
-impl BoxBlur {
     /// Builds the op with a kernel of `kernel_size`: pixels a side, or columns and rows.
-    ///
-    /// # Errors
-    ///
-    /// If a number is not in `1..=255`.
-    pub fn new(kernel_size: impl Into<KernelSize>) -> Result<Self, ParamError> {
-        let is_accepted = |side| (1..=255).contains(&side);
-        Ok(Self { kernel: kernel_size.into().checked("BoxBlur", is_accepted, "1..=255")? })
-    }
+    #[param("how many pixels", given = KernelSize, 1..=255, example = 3, draw = [0; 2].map(|_| 1 + rng.below(8)))]
+    kernel_size: [u32; 2],
 }
 
+#[class(Geometry)]
 impl Op for BoxBlur {
-    fn name(&self) -> &'static str {
-        "BoxBlur"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
-    }
-
     fn does_nothing(&self, _: &Type) -> bool {
-        self.kernel == [1, 1]
+        self.kernel_size == [1, 1]
     }
 }
 
 impl GeometryOp for BoxBlur {
     fn draw(&self, _: &mut Rng, _: Size, out: &mut Vec<GeometryStep>) {
-        out.push(GeometryStep::Rows(RowFilter::BoxBlur { kernel: self.kernel }));
+        out.push(GeometryStep::Rows(RowFilter::BoxBlur { kernel: self.kernel_size }));
     }
 
     fn row_producer(&self) -> Option<RowProducer> {
@@ -80,38 +60,5 @@ impl GeometryOp for BoxBlur {
 
     fn object_motion(&self) -> ObjectMotion {
         ObjectMotion::Stay
-    }
-}
-
-impl BoxBlur {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "BoxBlur",
-        class: NEIGHBOURHOOD,
-        summary: "makes every pixel the mean of those around it",
-        params: &[required(
-            "kernel_size",
-            ParamKind::Kernel,
-            ParamValue::Int(3),
-            "how many pixels",
-        )],
-        aliases: &[],
-        build: |args| Ok(built(BoxBlur::new(args.kernel("kernel_size")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "BoxBlur",
-            draw: |rng, _| Ok(built(BoxBlur::new([0; 2].map(|_| 1 + rng.below(8)))?)),
-        }]),
-        golden: Golden::Tested,
-    };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kernels_without_pixels_or_too_large_are_refused() {
-        for kernel in [[0, 3], [3, 0], [256, 1]] {
-            assert!(BoxBlur::new(kernel).is_err(), "{kernel:?}");
-        }
     }
 }

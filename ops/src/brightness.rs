@@ -1,11 +1,11 @@
 //! Brightness: every value multiplied by one factor.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
+use crate::author::{Emit, Eval, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, min};
-use crate::factor::{self, Factor};
-use crate::op::on_levels;
-use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
-use crate::{NumberOrRange, ParamError, Size, TypeError};
+use crate::factor::Factor;
+use crate::op::{Op, class, on_levels};
+use crate::registry::{Recipe, built, recipe};
+use crate::{NumberOrRange, Size, TypeError};
 
 /// Multiplies every value by one random factor, in a share `p` of the images.
 ///
@@ -30,54 +30,50 @@ use crate::{NumberOrRange, ParamError, Size, TypeError};
 /// let list = ops![RandomBrightness::new(0.4)?.p(0.8)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(COLOR, "makes a share p of the images brighter or darker", recipes = RECIPES)]
 pub struct RandomBrightness {
-    factor: Factor,
+    /// A factor in `max(0, 1 - magnitude)..1 + magnitude`, or in a range, for half of the images.
+    #[param("the factor is in max(0, 1 - magnitude)..1 + magnitude, or in low..high", example = 0.4,
+        given = NumberOrRange, check = Factor::new,
+        errors = "If `magnitude` is negative or not finite, or a range is not `0 <= low <= high < infinity`")]
+    magnitude: Factor,
+    #[param(share)]
+    p: f64,
 }
+
+const RECIPES: [Recipe; 2] = [
+    Recipe {
+        name: "RandomBrightness",
+        draw: |rng, _| {
+            let op = RandomBrightness::new(recipe::number(rng, 0.0, 1.5))?;
+            Ok(built(op.p(recipe::share(rng))?))
+        },
+    },
+    Recipe {
+        name: "RandomBrightness(range)",
+        draw: |rng, _| {
+            let op = RandomBrightness::new(recipe::range(rng, 0.0, 2.0, 1.0))?;
+            Ok(built(op.p(recipe::share(rng))?))
+        },
+    },
+];
 
 impl RandomBrightness {
-    /// A factor in `max(0, 1 - magnitude)..1 + magnitude`, or in a range, for half of the images.
-    ///
-    /// # Errors
-    ///
-    /// If `magnitude` is negative or not finite, or a range is not `0 <= low <= high < infinity`.
-    pub fn new(magnitude: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
-        Ok(Self {
-            factor: Factor::new("RandomBrightness", "magnitude", magnitude.into())?
-                .p("RandomBrightness", 0.5)?,
-        })
-    }
-
-    /// Sets the share of the images that the op changes. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { factor: self.factor.p("RandomBrightness", p)? })
-    }
-
-    /// Builds the op from a checked factor, as [`ColorJitter`](crate::ColorJitter) uses it.
-    pub(crate) const fn from_factor(factor: Factor) -> Self {
-        Self { factor }
+    /// Builds the op as a step of another, from a factor and a share that were checked before.
+    pub(crate) const fn of(magnitude: Factor, p: f64) -> Self {
+        Self { magnitude, p }
     }
 }
 
+#[class(Pixel)]
 impl Op for RandomBrightness {
-    fn name(&self) -> &'static str {
-        "RandomBrightness"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
     }
 
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
-    }
-
     fn does_nothing(&self, _: &Type) -> bool {
-        self.factor.is_one()
+        self.p == 0.0 || self.magnitude.is_one()
     }
 }
 
@@ -87,7 +83,7 @@ impl PixelOp for RandomBrightness {
     }
 
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
-        params[0] = self.factor.draw(rng);
+        params[0] = self.magnitude.draw(rng, self.p);
         true
     }
 
@@ -115,39 +111,6 @@ impl PixelOp for RandomBrightness {
             e.apply_rule(v)
         })
     }
-}
-
-impl RandomBrightness {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomBrightness",
-        class: COLOR,
-        summary: "makes a share p of the images brighter or darker",
-        params: factor::MAGNITUDE_AND_P,
-        aliases: &[],
-        build: |args| {
-            factor::by_magnitude(args, RandomBrightness::new, RandomBrightness::p).map(built)
-        },
-        recipes: Recipes::Drawn(&[
-            Recipe {
-                name: "RandomBrightness",
-                draw: |rng, _| {
-                    Ok(built(
-                        RandomBrightness::new(recipe::number(rng, 0.0, 1.5))?
-                            .p(recipe::share(rng))?,
-                    ))
-                },
-            },
-            Recipe {
-                name: "RandomBrightness(range)",
-                draw: |rng, _| {
-                    let low = recipe::number(rng, 0.0, 2.0);
-                    let high = low + recipe::number(rng, 0.0, 1.0);
-                    Ok(built(RandomBrightness::new(low..=high)?.p(recipe::share(rng))?))
-                },
-            },
-        ]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

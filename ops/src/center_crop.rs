@@ -1,14 +1,11 @@
 //! Centre crop: the middle of an image.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::error::output_size;
-use crate::op::{ImageType, on_image, on_numbers};
-use crate::registry::{
-    GEOMETRY, Golden, INTERPOLATION_WORDS, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
-    SIZE, built, optional, recipe, with_default,
-};
+use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
+use crate::op::{ImageType, Op, class, on_image, on_numbers};
+use crate::registry::ParamLimits;
+use crate::registry::{Recipe, built, recipe};
 use crate::shape::Window;
-use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
+use crate::{Interpolation, Size, TypeError, geometry_step};
 
 /// Cuts the centre out of an image.
 ///
@@ -38,44 +35,21 @@ use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 /// let ffcv = ops![CenterCrop::new(224)?.ratio(224.0 / 256.0)?]; // FFCV's
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(GEOMETRY, "cuts the middle out of an image", recipes = RECIPES)]
 pub struct CenterCrop {
-    size: Size,
-    ratio: Option<f64>,
-    interpolation: Interpolation,
-}
-
-impl CenterCrop {
     /// Cuts `size` (one number of pixels for a square, or height and width) around the centre.
-    ///
-    /// # Errors
-    ///
-    /// If a side is not in `1..=65535`.
-    pub fn new(size: impl Into<Size>) -> Result<Self, ParamError> {
-        let size = output_size("CenterCrop", size.into())?;
-        Ok(Self { size, ratio: None, interpolation: Interpolation::default() })
-    }
-
+    #[param(size)]
+    size: Size,
     /// Cuts the centre square whose side is `ratio` times the image's short side instead, and scales it
     /// to the op's size: FFCV's `CenterCropRGBImageDecoder`. FFCV's validation uses a size of 224 and a
     /// ratio of 224/256; its interpolation is [`Interpolation::Area`].
-    ///
-    /// # Errors
-    ///
-    /// If `ratio` is 0 or not in `0.0..=1.0`.
-    pub fn ratio(self, ratio: f64) -> Result<Self, ParamError> {
-        if ratio > 0.0 && ratio <= 1.0 {
-            Ok(Self { ratio: Some(ratio), ..self })
-        } else {
-            Err(ParamError::new("CenterCrop", "ratio", ratio, "above 0, at most 1"))
-        }
-    }
-
+    #[param("FFCV's form: a square of this share of the short side, scaled to `size`", optional,
+        limits = ParamLimits::above(0.0, 1.0, "above 0, at most 1"), errors = "If `ratio` is 0 or not in `0.0..=1.0`")]
+    ratio: Option<f64>,
     /// Sets how the op scales, which it only does with a [`ratio`](Self::ratio).
-    #[must_use]
-    pub fn interpolation(self, interpolation: Interpolation) -> Self {
-        Self { interpolation, ..self }
-    }
+    #[param("how pixels are weighed where there is a `ratio`", interpolation)]
+    interpolation: Interpolation,
 }
 
 /// Returns `round_half_even((input - output) / 2)`, or, if the output is larger, torchvision's padding,
@@ -99,21 +73,26 @@ fn square(size: Size, ratio: f64) -> Window {
     }
 }
 
-impl Op for CenterCrop {
-    fn name(&self) -> &'static str {
-        "CenterCrop"
-    }
+const RECIPES: [Recipe; 2] = [
+    Recipe { name: "CenterCrop", draw: |rng, _| Ok(built(CenterCrop::new(recipe::size(rng))?)) },
+    Recipe {
+        name: "CenterCrop(ratio)",
+        draw: |rng, _| {
+            let op = CenterCrop::new(recipe::size(rng))?;
+            let op = op.ratio(recipe::share(rng).max(0.05))?;
+            Ok(built(op.interpolation(recipe::interpolation(rng))))
+        },
+    },
+];
 
+#[class(Geometry)]
+impl Op for CenterCrop {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         let cut = |image: ImageType| image.with_size(self.size);
         match self.ratio {
             Some(_) => on_numbers(self.name(), input, cut),
             None => on_image(self.name(), input, cut),
         }
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 }
 
@@ -146,52 +125,6 @@ impl GeometryOp for CenterCrop {
         let smaller = input.height.min < self.size.height || input.width.min < self.size.width;
         (self.ratio.is_none() && smaller).then_some([0; 3])
     }
-}
-
-impl CenterCrop {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "CenterCrop",
-        class: GEOMETRY,
-        summary: "cuts the middle out of an image",
-        params: &[
-            SIZE,
-            optional(
-                "ratio",
-                ParamKind::Number,
-                "FFCV's form: a square of this share of the short side, scaled to `size`",
-            ),
-            with_default(
-                "interpolation",
-                INTERPOLATION_WORDS,
-                ParamValue::Word("bilinear"),
-                "how pixels are weighed where there is a `ratio`",
-            ),
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = CenterCrop::new(args.size("size")?)?;
-            let op = match args.if_given("ratio", OpArgs::float)? {
-                Some(ratio) => op.ratio(ratio)?,
-                None => op,
-            };
-            Ok(built(op.interpolation(args.interpolation("interpolation")?)))
-        },
-        recipes: Recipes::Drawn(&[
-            Recipe {
-                name: "CenterCrop",
-                draw: |rng, _| Ok(built(CenterCrop::new(recipe::size(rng))?)),
-            },
-            Recipe {
-                name: "CenterCrop(ratio)",
-                draw: |rng, _| {
-                    let op = CenterCrop::new(recipe::size(rng))?;
-                    let op = op.ratio(recipe::share(rng).max(0.05))?;
-                    Ok(built(op.interpolation(recipe::interpolation(rng))))
-                },
-            },
-        ]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

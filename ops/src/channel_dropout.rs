@@ -1,15 +1,12 @@
 //! Channel dropout: overwrites random channels.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
-use crate::error::probability;
+use crate::author::{Emit, Eval, PixelOp, Pixels, Rng, Type};
 use crate::fill_value::FillValue;
 use crate::op::on_numbers;
-use crate::registry::{
-    Golden, OVERWRITE, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, single,
-    with_default,
-};
+use crate::op::{ImageType, Op, class};
+use crate::registry::ParamLimits;
 use crate::shape::MAX_CHANNELS;
-use crate::{ParamError, Size, TypeError};
+use crate::{Size, TypeError};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -42,13 +39,27 @@ use std::sync::Arc;
 /// let list = ops![ChannelDropout::new().channel_drop_range(1..=2)?.p(0.3)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(
+    OVERWRITE,
+    "fills random channels of a share p of the images",
+    new = "Builds the op with Albumentations' defaults: it sets one channel of half of the images to 0."
+)]
 pub struct ChannelDropout {
-    low: u32,
-    high: u32,
+    /// Sets the range of the number of channels that are dropped.
+    #[param("range of the number of channels", given = RangeInclusive<u32>, default = 1..=1, draw = random_range(rng, before),
+        limits = ParamLimits::new(1.0, u32::MAX as f64, "1 <= low <= high"),
+        errors = "If the range is empty, or begins below 1. A list is refused if the range contains all channels of the image: one is always kept")]
+    channel_drop_range: (u32, u32),
+    /// Sets the value of dropped channels, in the units of the values. Default 0.
+    #[param("their value, in units of the values", check = FillValue::new, default = 0.0, errors = "If the value is not finite",
+        draw = recipe::fill(rng, before))]
+    #[init(FillValue::ZERO)]
     fill: FillValue,
+    #[param(share)]
     p: f64,
     /// Channels of the image.
+    #[init(3)]
     channels: usize,
 }
 
@@ -57,58 +68,14 @@ const NAME: &str = "ChannelDropout";
 /// The most channels of an image: each needs a parameter.
 const MOST: u16 = 4095;
 
-impl ChannelDropout {
-    /// Builds the op with Albumentations' defaults: it sets one channel of half of the images to 0.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { low: 1, high: 1, fill: FillValue::ZERO, p: 0.5, channels: 3 }
-    }
-
-    /// Sets the range of the number of channels that are dropped. Default `1..=1`.
-    ///
-    /// # Errors
-    ///
-    /// If the range is empty, or begins below 1. A list is refused if the range contains all channels of the image:
-    /// one is always kept.
-    pub fn channel_drop_range(self, range: RangeInclusive<u32>) -> Result<Self, ParamError> {
-        let (low, high) = range.into_inner();
-        if !(1 <= low && low <= high) {
-            let found = format!("{low}..={high}");
-            return Err(ParamError::new(NAME, "channel_drop_range", found, "1 <= low <= high"));
-        }
-        Ok(Self { low, high, ..self })
-    }
-
-    /// Sets the value of dropped channels, in the units of the values. Default 0.
-    ///
-    /// # Errors
-    ///
-    /// If the value is not finite.
-    pub fn fill(self, fill: f32) -> Result<Self, ParamError> {
-        Ok(Self { fill: FillValue::new(NAME, fill)?, ..self })
-    }
-
-    /// Sets the share of the images that the op changes. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability(NAME, p)?, ..self })
-    }
+fn random_range(rng: &mut Rng, before: &ImageType) -> RangeInclusive<u32> {
+    let most = u32::from(before.channels).clamp(2, 14) - 1;
+    let low = 1 + rng.below(most);
+    low..=low + rng.below(most - low + 1)
 }
 
-impl Default for ChannelDropout {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
+#[class(Pixel)]
 impl Op for ChannelDropout {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         self.fill.check(NAME, input)?;
         let refused = |expected| TypeError { op: NAME, expected, found: input.to_string() };
@@ -116,15 +83,11 @@ impl Op for ChannelDropout {
             Type::Image(image) if !(2..=MOST).contains(&image.channels) => {
                 Err(refused("an image of 2 to 4095 channels (leave it out for others)"))
             }
-            Type::Image(image) if self.high >= u32::from(image.channels) => {
+            Type::Image(image) if self.channel_drop_range.1 >= u32::from(image.channels) => {
                 Err(refused("an image of more channels than channel_drop_range drops"))
             }
             _ => on_numbers(NAME, input, |image| image),
         }
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -164,7 +127,8 @@ impl PixelOp for ChannelDropout {
 
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p);
-        let mut to_drop = self.low + rng.below(self.high - self.low + 1);
+        let mut to_drop = self.channel_drop_range.0
+            + rng.below(self.channel_drop_range.1 - self.channel_drop_range.0 + 1);
         let params = &mut params[usize::from(self.is_of_planes())..];
         // Selection sampling: of the channels that are left, `to_drop` are dropped.
         for (left, drop) in (1..=params.len() as u32).rev().zip(params) {
@@ -196,48 +160,6 @@ impl PixelOp for ChannelDropout {
             e.select(is_dropped, fill, v)
         })
     }
-}
-
-impl ChannelDropout {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: OVERWRITE,
-        summary: "fills random channels of a share p of the images",
-        params: &[
-            with_default(
-                "channel_drop_range",
-                ParamKind::Range,
-                ParamValue::Ints(&[1, 1]),
-                "range of the number of channels",
-            ),
-            with_default(
-                "fill",
-                ParamKind::Number,
-                ParamValue::Float(0.0),
-                "their value, in units of the values",
-            ),
-            P,
-        ],
-        aliases: &[],
-        build: |args| {
-            let [low, high] = args.pair_u32("channel_drop_range")?;
-            let [fill] = single(NAME, "fill", [args.float("fill")?])?;
-            let op = ChannelDropout::new().channel_drop_range(low..=high)?.fill(fill)?;
-            Ok(built(op.p(args.float("p")?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: NAME,
-            draw: |rng, before| {
-                let most = u32::from(before.channels).clamp(2, 14) - 1;
-                let low = 1 + rng.below(most);
-                let range = low..=low + rng.below(most - low + 1);
-                let op = ChannelDropout::new().channel_drop_range(range)?;
-                let fill = recipe::fill(rng, before);
-                Ok(built(op.fill(fill)?.p(recipe::share(rng))?))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]
@@ -346,12 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_parameters_are_refused() {
-        #[expect(clippy::reversed_empty_ranges, reason = "one of the mistakes")]
-        for range in [0..=1, 2..=1] {
-            assert!(ChannelDropout::new().channel_drop_range(range.clone()).is_err(), "{range:?}");
-        }
+    fn a_fill_that_is_not_finite_is_refused() {
         assert!(ChannelDropout::new().fill(f32::NAN).is_err());
-        assert!(ChannelDropout::new().p(1.5).is_err());
     }
 }

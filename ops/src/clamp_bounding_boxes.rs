@@ -1,8 +1,7 @@
 //! Clamp bounding boxes: cuts boxes at the edges of the image.
 
-use crate::author::{ObjectOp, Objects, Op, OpClass, Type};
-use crate::op::on_image;
-use crate::registry::{Golden, OpInfo, Recipe, Recipes, TARGETS, built};
+use crate::author::{ObjectOp, Objects, Type};
+use crate::op::{Op, class, on_image};
 use crate::{ClampingMode, Size, TypeError};
 
 /// Cuts bounding boxes at the edges of the image.
@@ -30,22 +29,20 @@ use crate::{ClampingMode, Size, TypeError};
 /// let list = ops![ClampBoundingBoxes, RandomHorizontalFlip::new(0.5)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(
+    TARGETS,
+    "cuts bounding boxes at the edges of the image",
+    golden = "boxes are clamped as in torchvision: tests/ops/targets.rs"
+)]
 pub struct ClampBoundingBoxes;
 
 const NAME: &str = "ClampBoundingBoxes";
 
+#[class(Objects)]
 impl Op for ClampBoundingBoxes {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_image(NAME, input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Objects(self)
     }
 }
 
@@ -57,20 +54,4 @@ impl ObjectOp for ClampBoundingBoxes {
         };
         objects.boxes_mut().iter_mut().for_each(|bounds| *bounds = bounds.clamped(size, mode));
     }
-}
-
-impl ClampBoundingBoxes {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: TARGETS,
-        summary: "cuts bounding boxes at the edges of the image",
-        params: &[],
-        aliases: &[],
-        build: |_| Ok(built(ClampBoundingBoxes)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: NAME,
-            draw: |_, _| Ok(built(ClampBoundingBoxes)),
-        }]),
-        golden: Golden::None("boxes are clamped as in torchvision: tests/ops/targets.rs"),
-    };
 }

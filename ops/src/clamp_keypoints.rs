@@ -1,8 +1,7 @@
 //! Clamp keypoints: moves points outside the image to its outermost pixels.
 
-use crate::author::{ObjectOp, Objects, Op, OpClass, Type};
-use crate::op::on_image;
-use crate::registry::{Golden, OpInfo, Recipe, Recipes, TARGETS, built};
+use crate::author::{ObjectOp, Objects, Type};
+use crate::op::{Op, class, on_image};
 use crate::{Size, TypeError};
 
 /// Moves keypoints outside the image to the middle of its outermost pixels.
@@ -27,22 +26,20 @@ use crate::{Size, TypeError};
 /// let list = ops![RandomCrop::new(224)?, ClampKeyPoints];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(
+    TARGETS,
+    "moves keypoints outside the image to its outermost pixels",
+    golden = "torchvision's points are in the unit tests of SanitizeKeyPoints"
+)]
 pub struct ClampKeyPoints;
 
 const NAME: &str = "ClampKeyPoints";
 
+#[class(Objects)]
 impl Op for ClampKeyPoints {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_image(NAME, input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Objects(self)
     }
 }
 
@@ -59,17 +56,4 @@ impl ObjectOp for ClampKeyPoints {
     fn needs_boxes(&self) -> bool {
         false
     }
-}
-
-impl ClampKeyPoints {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: TARGETS,
-        summary: "moves keypoints outside the image to its outermost pixels",
-        params: &[],
-        aliases: &[],
-        build: |_| Ok(built(ClampKeyPoints)),
-        recipes: Recipes::Drawn(&[Recipe { name: NAME, draw: |_, _| Ok(built(ClampKeyPoints)) }]),
-        golden: Golden::None("torchvision's points are in the unit tests of SanitizeKeyPoints"),
-    };
 }

@@ -1,11 +1,12 @@
 //! Clip: limits values to a range.
 
-use crate::author::{Emit, Eval, F32x4, Op, OpClass, PixelOp, Pixels, Type, max, min};
+use crate::author::ImageType;
+use crate::author::Rng;
+use crate::author::{Emit, Eval, F32x4, PixelOp, Pixels, Type, max, min};
 use crate::default_floats::nearest_f32;
-use crate::op::on_numbers;
-use crate::registry::{
-    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, recipe, required,
-};
+use crate::op::{Op, class, on_numbers};
+use crate::registry::BuiltOp;
+use crate::registry::{built, recipe};
 use crate::{DType, NumberRule, ParamError, TypeError};
 use std::sync::Arc;
 
@@ -38,9 +39,12 @@ use std::sync::Arc;
 /// let list = ops![Normalize::imagenet(), Clip::new(-2.0, 2.0)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(VALUES, "limits values to a range", constructor = new, draw = random)]
 pub struct Clip {
+    #[param("the least value", example = 16)]
     low: f32,
+    #[param("the largest value", example = 235)]
     high: f32,
     /// True if values are those of an integer type.
     whole: bool,
@@ -71,17 +75,23 @@ impl Clip {
     }
 }
 
-impl Op for Clip {
-    fn name(&self) -> &'static str {
-        "Clip"
-    }
+fn random(rng: &mut Rng, before: &ImageType) -> Result<BuiltOp, ParamError> {
+    let (least, most) = match before.dtype {
+        DType::U8 => (-50.0, 300.0),
+        _ => (-3.0, 3.0),
+    };
+    let (low, high) = recipe::range(rng, least, most, most).into_inner();
+    Ok(built(match rng.below(4) {
+        0 => Clip::new(low.round(), high.round())?,
+        1 => Clip::new(f64::NEG_INFINITY, high)?,
+        _ => Clip::new(low, high)?,
+    }))
+}
 
+#[class(Pixel)]
+impl Op for Clip {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(self.name(), input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, input: &Type) -> bool {
@@ -128,40 +138,10 @@ pub(crate) fn emit_clip(e: &mut Emit, v: F32x4, [low, high]: [F32x4; 2]) -> F32x
     e.max(low, v)
 }
 
-impl Clip {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Clip",
-        class: VALUES,
-        summary: "limits values to a range",
-        params: &[
-            required("low", ParamKind::Number, ParamValue::Int(16), "the least value"),
-            required("high", ParamKind::Number, ParamValue::Int(235), "the largest value"),
-        ],
-        aliases: &[],
-        build: |args| Ok(built(Clip::new(args.float("low")?, args.float("high")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "Clip",
-            draw: |rng, before| {
-                let (least, most) = match before.dtype {
-                    DType::U8 => (-50.0, 300.0),
-                    _ => (-3.0, 3.0),
-                };
-                let low = recipe::number(rng, least, most);
-                let high = low + recipe::number(rng, 0.0, most);
-                Ok(built(match rng.below(4) {
-                    0 => Clip::new(low.round(), high.round())?,
-                    1 => Clip::new(f64::NEG_INFINITY, high)?,
-                    _ => Clip::new(low, high)?,
-                }))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::author::OpClass;
     use crate::op::{Dim, ImageType, evaluated};
 
     fn image(dtype: DType) -> Type {

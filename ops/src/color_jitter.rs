@@ -1,12 +1,9 @@
 //! Colour jitter: brightness, contrast, saturation and hue, in an order drawn for each sample.
 
-use crate::author::{Op, OpClass, PixelOp, Type};
+use crate::author::{PixelOp, Type};
 use crate::factor::Factor;
-use crate::op::on_colors;
-use crate::registry::{
-    COLOR, Golden, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
-    with_default,
-};
+use crate::op::{Op, class, on_colors};
+use crate::registry::{Recipe, built, recipe};
 use crate::{NumberOrRange, ParamError, TypeError};
 use crate::{RandomBrightness, RandomContrast, RandomHue, RandomSaturation};
 
@@ -37,7 +34,12 @@ const NAME: &str = "ColorJitter";
 /// let list = ops![ColorJitter::new(0.4, 0.4, 0.4)?.hue(0.1)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Debug)]
+#[derive(Op, Debug)]
+#[op(COLOR, "changes brightness, contrast, saturation and hue, in random order", constructor = new, recipes = RECIPES)]
+#[param(brightness: NumberOrRange, "the factor is in max(0, 1 - value)..1 + value, or in low..high; 0 is off", new, default = 0.0)]
+#[param(contrast: NumberOrRange, "the factor is in max(0, 1 - value)..1 + value, or in low..high; 0 is off", new, default = 0.0)]
+#[param(saturation: NumberOrRange, "the factor is in max(0, 1 - value)..1 + value, or in low..high; 0 is off", new, default = 0.0)]
+#[param(hue: NumberOrRange, "the hue turns by -value..value, or by low..high, of a full turn; 0 is off", default = 0.0)]
 pub struct ColorJitter {
     /// The factors of brightness, contrast and saturation.
     factors: [Factor; 3],
@@ -85,13 +87,13 @@ fn enabled_adjustments(
 ) -> Vec<Box<dyn PixelOp>> {
     let mut enabled: Vec<Box<dyn PixelOp>> = vec![];
     if !brightness.is_one() {
-        enabled.push(Box::new(RandomBrightness::from_factor(brightness)));
+        enabled.push(Box::new(RandomBrightness::of(brightness, 1.0)));
     }
     if !contrast.is_one() {
-        enabled.push(Box::new(RandomContrast::from_factor(contrast)));
+        enabled.push(Box::new(RandomContrast::of(contrast, 1.0)));
     }
     if !saturation.is_one() {
-        enabled.push(Box::new(RandomSaturation::from_factor(saturation)));
+        enabled.push(Box::new(RandomSaturation::of(saturation, 1.0)));
     }
     if let Some(hue) = hue.filter(|hue| !hue.is_zero()) {
         enabled.push(Box::new(hue));
@@ -99,17 +101,10 @@ fn enabled_adjustments(
     enabled
 }
 
+#[class(Shuffled(&self.adjustments))]
 impl Op for ColorJitter {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_colors(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Shuffled(&self.adjustments)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -117,56 +112,22 @@ impl Op for ColorJitter {
     }
 }
 
-impl ColorJitter {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
+const RECIPES: [Recipe; 2] = [
+    Recipe {
         name: "ColorJitter",
-        class: COLOR,
-        summary: "changes brightness, contrast, saturation and hue, in random order",
-        params: &[
-            factor("brightness"),
-            factor("contrast"),
-            factor("saturation"),
-            with_default(
-                "hue",
-                ParamKind::NumberOrRange,
-                ParamValue::Float(0.0),
-                "the hue turns by -value..value, or by low..high, of a full turn; 0 is off",
-            ),
-        ],
-        aliases: &[],
-        build: |args| {
-            let [brightness, contrast, saturation] =
-                ["brightness", "contrast", "saturation"].map(|name| args.number_or_range(name));
-            let op = ColorJitter::new(brightness?, contrast?, saturation?)?;
-            Ok(built(op.hue(args.number_or_range("hue")?)?))
+        draw: |rng, _| {
+            let [b, c, s] = [0; 3].map(|_| recipe::number(rng, -0.2, 1.0).max(0.0));
+            Ok(built(ColorJitter::new(b, c, s)?))
         },
-        recipes: Recipes::Drawn(&[
-            Recipe {
-                name: "ColorJitter",
-                draw: |rng, _| {
-                    let [b, c, s] = [0; 3].map(|_| recipe::number(rng, -0.2, 1.0).max(0.0));
-                    Ok(built(ColorJitter::new(b, c, s)?))
-                },
-            },
-            Recipe {
-                name: "ColorJitter(hue)",
-                draw: |rng, _| {
-                    let [b, c, s] = [0; 3].map(|_| recipe::number(rng, -0.5, 1.0).max(0.0));
-                    Ok(built(
-                        ColorJitter::new(b, c, s)?.hue(recipe::number(rng, -0.1, 0.5).max(0.0))?,
-                    ))
-                },
-            },
-        ]),
-        golden: Golden::Tested,
-    };
-}
-
-/// Returns the parameter of a factor: off by default.
-const fn factor(name: &'static str) -> ParamInfo {
-    const DOC: &str = "the factor is in max(0, 1 - value)..1 + value, or in low..high; 0 is off";
-    with_default(name, ParamKind::NumberOrRange, ParamValue::Float(0.0), DOC)
-}
+    },
+    Recipe {
+        name: "ColorJitter(hue)",
+        draw: |rng, _| {
+            let [b, c, s] = [0; 3].map(|_| recipe::number(rng, -0.5, 1.0).max(0.0));
+            Ok(built(ColorJitter::new(b, c, s)?.hue(recipe::number(rng, -0.1, 0.5).max(0.0))?))
+        },
+    },
+];
 
 #[cfg(test)]
 mod tests {

@@ -1,12 +1,10 @@
 //! Colour matrix: each channel becomes a weighted sum of the three channels and a constant.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
+use crate::author::{Emit, Eval, PixelOp, Pixels, Rng, Type};
 use crate::default_floats::nearest_f32;
 use crate::emit::{apply_rule, clamp};
-use crate::op::on_rgb;
-use crate::registry::{
-    COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
-};
+use crate::op::{Op, class, on_rgb};
+use crate::registry::recipe;
 use crate::{ParamError, Size, TypeError};
 
 /// Multiplies every pixel by a matrix: each channel becomes a weighted sum of the three channels
@@ -37,37 +35,41 @@ use crate::{ParamError, Size, TypeError};
 /// ])?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(COLOR, "multiplies every pixel by a matrix", golden = "the user's own numbers")]
 pub struct ColorMatrix {
+    /// Builds the op from one row for each of red, green and blue: the factors of red, green and blue,
+    /// and a constant in units of 0..=255.
+    #[param("for red, then green, then blue: its shares of red, green and blue, and a constant",
+        example = [0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0], given = [[f64; 4]; 3], check = rows_within_1e6,
+        errors = "If a number is not in `-1e6..=1e6`", draw = random(rng))]
     rows: [[f32; 4]; 3],
 }
 
-impl ColorMatrix {
-    /// Builds the op from one row for each of red, green and blue: the factors of red, green and blue,
-    /// and a constant in units of 0..=255.
-    ///
-    /// # Errors
-    ///
-    /// If a number is not in `-1e6..=1e6`.
-    pub fn new(rows: [[f64; 4]; 3]) -> Result<Self, ParamError> {
-        match rows.as_flattened().iter().find(|v| !(-1e6..=1e6).contains(*v)) {
-            Some(bad) => Err(ParamError::new("ColorMatrix", "rows", bad, "numbers in -1e6..=1e6")),
-            None => Ok(Self { rows: rows.map(|row| row.map(nearest_f32)) }),
-        }
+/// Checks the numbers of a matrix.
+fn rows_within_1e6(
+    op: &'static str,
+    param: &'static str,
+    rows: [[f64; 4]; 3],
+) -> Result<[[f32; 4]; 3], ParamError> {
+    match rows.as_flattened().iter().find(|v| !(-1e6..=1e6).contains(*v)) {
+        Some(bad) => Err(ParamError::new(op, param, bad, "numbers in -1e6..=1e6")),
+        None => Ok(rows.map(|row| row.map(nearest_f32))),
     }
 }
 
-impl Op for ColorMatrix {
-    fn name(&self) -> &'static str {
-        "ColorMatrix"
-    }
+/// Draws a matrix.
+fn random(rng: &mut Rng) -> [[f64; 4]; 3] {
+    [0; 3].map(|_| {
+        let [r, g, b] = [0; 3].map(|_| recipe::number(rng, -1.0, 1.5));
+        [r, g, b, recipe::number(rng, -80.0, 80.0)]
+    })
+}
 
+#[class(Pixel)]
+impl Op for ColorMatrix {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_rgb(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 }
 
@@ -106,36 +108,6 @@ impl PixelOp for ColorMatrix {
             e.apply_rule(sum)
         })
     }
-}
-
-impl ColorMatrix {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "ColorMatrix",
-        class: COLOR,
-        summary: "multiplies every pixel by a matrix",
-        params: &[required(
-            "rows",
-            ParamKind::Matrix,
-            ParamValue::Ints(&[0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0]),
-            "for red, then green, then blue: its shares of red, green and blue, and a constant",
-        )],
-        aliases: &[],
-        build: |args| {
-            let [a, b, c, d, e, f, g, h, i, j, k, l] = args.array("rows")?;
-            Ok(built(ColorMatrix::new([[a, b, c, d], [e, f, g, h], [i, j, k, l]])?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "ColorMatrix",
-            draw: |rng, _| {
-                let row = |_| {
-                    let [r, g, b] = [0; 3].map(|_| recipe::number(rng, -1.0, 1.5));
-                    [r, g, b, recipe::number(rng, -80.0, 80.0)]
-                };
-                Ok(built(ColorMatrix::new([0; 3].map(row))?))
-            },
-        }]),
-        golden: Golden::None("the user's own numbers"),
-    };
 }
 
 #[cfg(test)]

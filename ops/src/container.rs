@@ -2,7 +2,7 @@
 
 use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
 use crate::op::ImageType;
-use crate::registry::{BuiltOp, OpInfo, ParamInfo, ParamKind, ParamValue, required};
+use crate::registry::{BuiltOp, OpInfo};
 use crate::{
     Cutout, Ops, ParamError, RandomBrightness, RandomContrast, RandomHorizontalFlip,
     RandomSaturation, RandomTranslate, RandomVerticalFlip, TypeError, random_apply, random_choice,
@@ -44,14 +44,6 @@ pub(crate) fn alternatives(lists: impl IntoIterator<Item = Ops>) -> Vec<ChoiceBr
     let lists = lists.into_iter().enumerate();
     lists.map(|(outcome, ops)| ChoiceBranch { ops, when: only(outcome) }).collect()
 }
-
-/// The parameter for the list of ops.
-pub(crate) const OPS: ParamInfo = required(
-    "ops",
-    ParamKind::Ops,
-    ParamValue::Words(&["RandomHorizontalFlip"]),
-    "the ops, in order",
-);
 
 /// Draws up to `most` ops that leave the type of an image as it is, for a container that is in
 /// `depth` others.

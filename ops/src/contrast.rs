@@ -1,11 +1,10 @@
 //! Contrast: every value moved away from the image's mean grey, or towards it.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Statistic, Type};
+use crate::author::{Emit, Eval, PixelOp, Pixels, Rng, Statistic, Type};
 use crate::emit::clamp;
-use crate::factor::{self, Factor, one_minus};
-use crate::op::on_colors;
-use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
-use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
+use crate::factor::{Factor, one_minus};
+use crate::op::{Op, class, on_colors};
+use crate::{NumberOrRange, NumberRule, Size, TypeError};
 
 /// Moves every value away from the image's mean grey, or towards it, in a share `p` of the images.
 ///
@@ -33,54 +32,33 @@ use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 /// let list = ops![RandomContrast::new(0.4)?.p(0.8)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(COLOR, "changes the contrast of a share p of the images")]
 pub struct RandomContrast {
-    factor: Factor,
+    /// A factor in `max(0, 1 - magnitude)..1 + magnitude`, or in a range, for half of the images.
+    #[param("the factor is in max(0, 1 - magnitude)..1 + magnitude, or in low..high", example = 0.4,
+        given = NumberOrRange, check = Factor::new, draw = 0.0..=1.5,
+        errors = "If `magnitude` is negative or not finite, or a range is not `0 <= low <= high < infinity`")]
+    magnitude: Factor,
+    #[param(share)]
+    p: f64,
 }
 
 impl RandomContrast {
-    /// A factor in `max(0, 1 - magnitude)..1 + magnitude`, or in a range, for half of the images.
-    ///
-    /// # Errors
-    ///
-    /// If `magnitude` is negative or not finite, or a range is not `0 <= low <= high < infinity`.
-    pub fn new(magnitude: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
-        Ok(Self {
-            factor: Factor::new("RandomContrast", "magnitude", magnitude.into())?
-                .p("RandomContrast", 0.5)?,
-        })
-    }
-
-    /// Sets the share of the images that the op changes. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { factor: self.factor.p("RandomContrast", p)? })
-    }
-
-    /// Builds the op from a checked factor, as [`ColorJitter`](crate::ColorJitter) uses it.
-    pub(crate) const fn from_factor(factor: Factor) -> Self {
-        Self { factor }
+    /// Builds the op as a step of another, from a factor and a share that were checked before.
+    pub(crate) const fn of(magnitude: Factor, p: f64) -> Self {
+        Self { magnitude, p }
     }
 }
 
+#[class(Pixel)]
 impl Op for RandomContrast {
-    fn name(&self) -> &'static str {
-        "RandomContrast"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_colors(self.name(), input)
     }
 
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
-    }
-
     fn does_nothing(&self, _: &Type) -> bool {
-        self.factor.is_one()
+        self.p == 0.0 || self.magnitude.is_one()
     }
 }
 
@@ -95,7 +73,7 @@ impl PixelOp for RandomContrast {
     }
 
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
-        params[0] = self.factor.draw(rng);
+        params[0] = self.magnitude.draw(rng, self.p);
         params[1] = one_minus(params[0]);
         true
     }
@@ -128,26 +106,6 @@ impl PixelOp for RandomContrast {
         let (rest, mean) = (e.param(1), e.param(2));
         e.blend(pixels, mean, rest)
     }
-}
-
-impl RandomContrast {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomContrast",
-        class: COLOR,
-        summary: "changes the contrast of a share p of the images",
-        params: factor::MAGNITUDE_AND_P,
-        aliases: &[],
-        build: |args| factor::by_magnitude(args, RandomContrast::new, RandomContrast::p).map(built),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomContrast",
-            draw: |rng, _| {
-                Ok(built(
-                    RandomContrast::new(recipe::number(rng, 0.0, 1.5))?.p(recipe::share(rng))?,
-                ))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

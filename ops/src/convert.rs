@@ -1,10 +1,7 @@
 //! Convert: changes the type of the elements.
 
-use crate::author::{Op, OpClass, Type};
-use crate::op::{ImageType, is_loaded};
-use crate::registry::{
-    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, recipe, required,
-};
+use crate::author::Type;
+use crate::op::{ImageType, Op, class, is_loaded};
 use crate::shape::DTYPES;
 use crate::{DType, TypeError};
 
@@ -42,8 +39,10 @@ use crate::{DType, TypeError};
 /// let list = ops![Normalize::imagenet(), Convert::to(DType::F16)];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(VALUES, "changes the type of the elements, of images and labels; values are not scaled", constructor = to)]
 pub struct Convert {
+    #[param("the type", example = "f16", draw = recipe::pick(rng, DTYPES))]
     to: DType,
 }
 
@@ -56,11 +55,8 @@ impl Convert {
     }
 }
 
+#[class(Cast(self.to))]
 impl Op for Convert {
-    fn name(&self) -> &'static str {
-        "Convert"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         match input {
             Type::Image(image) if self.takes_image_of(image.dtype) => {
@@ -75,10 +71,6 @@ impl Op for Convert {
             Type::Tensor { shape, .. } => Ok(Type::Tensor { dtype: self.to, shape: shape.clone() }),
         }
     }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Cast(self.to)
-    }
 }
 
 impl Convert {
@@ -87,22 +79,6 @@ impl Convert {
     fn takes_image_of(self, from: DType) -> bool {
         from == self.to || is_loaded(from)
     }
-}
-
-impl Convert {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Convert",
-        class: VALUES,
-        summary: "changes the type of the elements, of images and labels; values are not scaled",
-        params: &[required("to", ParamKind::DType, ParamValue::Word("f16"), "the type")],
-        aliases: &[],
-        build: |args| Ok(built(Convert::to(args.dtype("to")?))),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "Convert",
-            draw: |rng, _| Ok(built(Convert::to(recipe::pick(rng, DTYPES)))),
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

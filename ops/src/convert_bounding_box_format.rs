@@ -1,10 +1,7 @@
 //! Convert bounding box format: the format that boxes have in a batch.
 
-use crate::author::{ObjectOp, Objects, Op, OpClass, Type};
-use crate::op::on_image;
-use crate::registry::{
-    BOX_FORMAT_WORDS, Golden, OpInfo, ParamValue, Recipe, Recipes, TARGETS, built, required,
-};
+use crate::author::{ObjectOp, Objects, Type};
+use crate::op::{Op, class, on_image};
 use crate::{BoxFormat, Size, TypeError};
 
 /// Sets the format that the bounding boxes have in a batch.
@@ -31,32 +28,25 @@ use crate::{BoxFormat, Size, TypeError};
 /// let list = ops![Resize::new(300)?, ConvertBoundingBoxFormat::new(BoxFormat::Cxcywh)];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(
+    TARGETS,
+    "sets the format that bounding boxes have in a batch",
+    golden = "formats are those of torchvision: tests/ops/targets.rs"
+)]
 pub struct ConvertBoundingBoxFormat {
+    /// Makes boxes come in this format.
+    #[param("the edges, a corner and the size, the middle and the size, or a rotated format", example = "cxcywh",
+        draw = BoxFormat::Cxcywh)]
     format: BoxFormat,
 }
 
 const NAME: &str = "ConvertBoundingBoxFormat";
 
-impl ConvertBoundingBoxFormat {
-    /// Makes boxes come in this format.
-    #[must_use]
-    pub const fn new(format: BoxFormat) -> Self {
-        Self { format }
-    }
-}
-
+#[class(Objects)]
 impl Op for ConvertBoundingBoxFormat {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_image(NAME, input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Objects(self)
     }
 }
 
@@ -64,25 +54,4 @@ impl ObjectOp for ConvertBoundingBoxFormat {
     fn apply(&self, _: Size, objects: &mut Objects) {
         objects.set_format(self.format);
     }
-}
-
-impl ConvertBoundingBoxFormat {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: TARGETS,
-        summary: "sets the format that bounding boxes have in a batch",
-        params: &[required(
-            "format",
-            BOX_FORMAT_WORDS,
-            ParamValue::Word("cxcywh"),
-            "the edges, a corner and the size, the middle and the size, or a rotated format",
-        )],
-        aliases: &[],
-        build: |args| Ok(built(ConvertBoundingBoxFormat::new(args.box_format("format")?))),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: NAME,
-            draw: |_, _| Ok(built(ConvertBoundingBoxFormat::new(BoxFormat::Cxcywh))),
-        }]),
-        golden: Golden::None("formats are those of torchvision: tests/ops/targets.rs"),
-    };
 }

@@ -1,11 +1,11 @@
 //! CutMix: replaces a rectangle of each sample by that of another sample of the batch, and mixes the labels by area.
 
-use crate::author::{BatchOp, Op, OpClass, Rng, RowMix, Type};
+use crate::author::{BatchOp, Rng, RowMix, Type};
 use crate::mixing::Partner;
-use crate::mixing::{self, MixParams, label_output};
-use crate::registry::{Golden, MIXING, OpInfo, Recipes, built};
+use crate::mixing::{Mixing, label_output};
+use crate::op::{Op, class};
 use crate::shape::Window;
-use crate::{ParamError, Size, TypeError};
+use crate::{Size, TypeError};
 
 /// Copies a rectangle of another sample of the batch into each sample, and mixes the labels by
 /// area.
@@ -41,41 +41,29 @@ use crate::{ParamError, Size, TypeError};
 /// let labels = ops![OneHot::new(1000)?, CutMix::new(1.0)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(
+    MIXING,
+    "puts a rectangle of another sample of the batch into each, and mixes their labels",
+    recipes = "it mixes a whole batch: tests/compiler/mix.rs"
+)]
 pub struct CutMix {
-    params: MixParams,
-}
-
-impl CutMix {
     /// Builds the op with one rectangle per batch; the partner of a sample is the sample before it.
-    ///
-    /// # Errors
-    ///
-    /// If `alpha` is not above 0, or not finite.
-    pub fn new(alpha: f64) -> Result<Self, ParamError> {
-        Ok(Self { params: MixParams::new("CutMix", alpha)? })
-    }
-
+    #[param("shares are drawn from Beta(alpha, alpha)", new, positive, default = 1.0)]
+    alpha: f64,
+    /// Sets which sample each sample is mixed with. Default [`Partner::Previous`].
+    #[param("who is mixed with whom: the sample before, or one by a random permutation", default = Partner::Previous)]
+    partner: Partner,
     /// Draws a rectangle (and a coin) for each sample.
-    #[must_use]
-    pub fn per_sample(self) -> Self {
-        Self { params: self.params.per_sample() }
-    }
-
-    /// Sets which sample each sample is mixed with.
-    #[must_use]
-    pub fn partner(self, partner: Partner) -> Self {
-        Self { params: self.params.partner(partner) }
-    }
-
-    /// Sets the share of the batches, or of the samples, that are mixed. Default 1.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { params: self.params.p("CutMix", p)? })
-    }
+    #[param(
+        "draws for each sample in place of the batch: FFCV's same_lambda = false",
+        flag,
+        default = false
+    )]
+    per_sample: bool,
+    /// Sets the share of the batches, or of the samples, that are mixed.
+    #[param("share of the batches, or of the samples", share, default = 1.0)]
+    p: f64,
 }
 
 /// Computes one value of a pixel. This is the reference implementation.
@@ -100,26 +88,26 @@ fn cut(size: Size, share: f64, centre: (u32, u32)) -> (f64, Window) {
     (1.0 - window.size().pixels() as f64 / size.pixels() as f64, window)
 }
 
-impl Op for CutMix {
-    fn name(&self) -> &'static str {
-        "CutMix"
+impl CutMix {
+    fn mixing(&self) -> Mixing {
+        let Self { alpha, partner, per_sample, p } = *self;
+        Mixing { alpha, partner, per_sample, p }
     }
+}
 
+#[class(Batch)]
+impl Op for CutMix {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         match input {
             Type::Image(_) => Ok(input.clone()),
             Type::Tensor { .. } => label_output(self.name(), input),
         }
     }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Batch(self)
-    }
 }
 
 impl BatchOp for CutMix {
     fn draw(&self, rng: &mut Rng, rows: usize, size: Size) -> Vec<RowMix> {
-        self.params.draw(rng, rows, |rng, share| {
+        self.mixing().draw(rng, rows, |rng, share| {
             let centre = (rng.below(size.width.max(1)), rng.below(size.height.max(1)));
             let (share, window) = cut(size, share, centre);
             (share, Some(window))
@@ -129,23 +117,6 @@ impl BatchOp for CutMix {
     fn needs_size(&self) -> bool {
         true
     }
-}
-
-impl CutMix {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "CutMix",
-        class: MIXING,
-        summary: "puts a rectangle of another sample of the batch into each, and mixes their labels",
-        params: mixing::PARAMS,
-        aliases: &[],
-        build: |args| {
-            let op = CutMix::new(args.float("alpha")?)?.partner(mixing::read_partner(args)?);
-            let op = if args.bool("per_sample")? { op.per_sample() } else { op };
-            Ok(built(op.p(args.float("p")?)?))
-        },
-        recipes: Recipes::None("it mixes a whole batch: tests/compiler/mix.rs"),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

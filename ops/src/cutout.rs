@@ -1,14 +1,9 @@
 //! Cutout: paints over a random square.
 
-use crate::author::{Op, OpClass, RegionOp, Rng, Type};
-use crate::error::side;
-use crate::op::on_image;
-use crate::registry::{
-    Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
-    with_default,
-};
+use crate::author::{RegionOp, Rng, Type};
+use crate::op::{Op, class, on_image};
 use crate::shape::Window;
-use crate::{ParamError, Size, TypeError};
+use crate::{Size, TypeError};
 
 /// Paints over a random square.
 ///
@@ -37,40 +32,25 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![Cutout::new(8)?.fill([125, 122, 113])];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(
+    OVERWRITE,
+    "paints a random square over",
+    golden = "FFCV draws inside its compiled code, from a generator of its own"
+)]
 pub struct Cutout {
+    /// Builds the op with a black square of `crop_size` pixels a side.
+    #[param("pixels of the square's side", 1..=65_535, example = 8, draw = 1..=20)]
     crop_size: u32,
+    /// Sets the colour of the square. Default black.
+    #[param("its colour", fill)]
     fill: [u8; 3],
 }
 
-impl Cutout {
-    /// Builds the op with a black square of `crop_size` pixels a side.
-    ///
-    /// # Errors
-    ///
-    /// If `crop_size` is not in `1..=65535`.
-    pub fn new(crop_size: u32) -> Result<Self, ParamError> {
-        Ok(Self { crop_size: side("Cutout", "crop_size", crop_size)?, fill: [0; 3] })
-    }
-
-    /// Sets the colour of the square. Default black.
-    #[must_use]
-    pub const fn fill(self, fill: [u8; 3]) -> Self {
-        Self { fill, ..self }
-    }
-}
-
+#[class(Region)]
 impl Op for Cutout {
-    fn name(&self) -> &'static str {
-        "Cutout"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_image(self.name(), input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Region(self)
     }
 }
 
@@ -86,30 +66,6 @@ impl RegionOp for Cutout {
     fn fill(&self) -> [f32; 3] {
         self.fill.map(f32::from)
     }
-}
-
-impl Cutout {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Cutout",
-        class: OVERWRITE,
-        summary: "paints a random square over",
-        params: &[
-            required(
-                "crop_size",
-                ParamKind::Whole,
-                ParamValue::Int(8),
-                "pixels of the square's side",
-            ),
-            with_default("fill", ParamKind::Color, ParamValue::Int(0), "its colour"),
-        ],
-        aliases: &[],
-        build: |args| Ok(built(Cutout::new(args.u32("crop_size")?)?.fill(args.color("fill")?))),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "Cutout",
-            draw: |rng, _| Ok(built(Cutout::new(1 + rng.below(20))?.fill(recipe::color(rng)))),
-        }]),
-        golden: Golden::None("FFCV draws inside its compiled code, from a generator of its own"),
-    };
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! D4: one of the eight symmetries of a square.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::op::on_numbers;
-use crate::registry::{GEOMETRY, Golden, OpInfo, Recipe, Recipes, built};
+use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
+use crate::op::{Op, class, on_numbers};
 use crate::rows::RowFilter;
 use crate::transpose::either_way;
 use crate::{Size, TypeError};
@@ -31,7 +30,12 @@ use crate::{Size, TypeError};
 /// let list = ops![RandomCrop::new(224)?, D4];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(
+    GEOMETRY,
+    "turns and mirrors an image by one of the eight ways of a square",
+    golden = "pixels are moved unchanged: an image and its eight turns show everything"
+)]
 pub struct D4;
 
 /// Appends the steps of symmetry `number`, which is in `0..8`: one bit each for the transpose and the
@@ -48,17 +52,10 @@ fn symmetry(number: u32, out: &mut Vec<GeometryStep>) {
     }
 }
 
+#[class(Geometry)]
 impl Op for D4 {
-    fn name(&self) -> &'static str {
-        "D4"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(self.name(), input, either_way)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 }
 
@@ -74,21 +71,6 @@ impl GeometryOp for D4 {
     fn blends(&self) -> bool {
         false
     }
-}
-
-impl D4 {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "D4",
-        class: GEOMETRY,
-        summary: "turns and mirrors an image by one of the eight ways of a square",
-        params: &[],
-        aliases: &[],
-        build: |_| Ok(built(D4)),
-        recipes: Recipes::Drawn(&[Recipe { name: "D4", draw: |_, _| Ok(built(D4)) }]),
-        golden: Golden::None(
-            "pixels are moved unchanged: an image and its eight turns show everything",
-        ),
-    };
 }
 
 #[cfg(test)]

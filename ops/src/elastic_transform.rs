@@ -1,14 +1,11 @@
 //! Elastic transform: moves each pixel by a smooth random displacement.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
 use crate::default_floats::nearest_f32;
-use crate::op::{ImageType, check_fill, on_numbers};
-use crate::registry::{
-    BuiltOp, FILL, GEOMETRY, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
-    with_default,
-};
+use crate::op::{ImageType, Op, check_fill, class, on_numbers};
+use crate::registry::{BuiltOp, built, recipe};
 use crate::rows::{Displacement, Map, WarpInterpolation};
-use crate::warping::{self, Warping};
+use crate::warping;
 use crate::{ParamError, Size, TypeError};
 
 /// Moves each pixel by a smooth random displacement, as if the image were seen through water.
@@ -38,30 +35,23 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![ElasticTransform::new().alpha(120.0, 120.0)?.sigma(6.0, 6.0)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(GEOMETRY, "moves each pixel by a smooth random displacement", draw = random, new = "Builds the op with torchvision's defaults: `alpha` 50, `sigma` 5, bilinear, black outside the input.")]
 pub struct ElasticTransform {
-    /// Along x and along y.
+    // Numbers along x and along y.
+    #[param("strength of the displacements", by_hand, given = (f64, f64), default = [50.0, 50.0])]
     alpha: [f32; 2],
+    #[param("smoothness of the displacements, in pixels", by_hand, given = (f64, f64), default = [5.0, 5.0])]
     sigma: [f32; 2],
-    warping: Warping,
+    #[param(warp_interpolation, default = WarpInterpolation::Bilinear)]
+    interpolation: WarpInterpolation,
+    #[param(warp_fill)]
+    fill: Option<[u8; 3]>,
 }
 
 const OP: &str = "ElasticTransform";
 
-impl Default for ElasticTransform {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl ElasticTransform {
-    /// Builds the op with torchvision's defaults: `alpha` 50, `sigma` 5, bilinear, black outside the input.
-    #[must_use]
-    pub const fn new() -> Self {
-        let warping = Warping::new(WarpInterpolation::Bilinear);
-        Self { alpha: [50.0; 2], sigma: [5.0; 2], warping }
-    }
-
     /// Sets the strength along x and along y. Default 50.
     ///
     /// # Errors
@@ -79,21 +69,6 @@ impl ElasticTransform {
     pub fn sigma(self, across: f64, down: f64) -> Result<Self, ParamError> {
         Ok(Self { sigma: pair("sigma", [across, down], 100.0, "0.0..=100.0")?, ..self })
     }
-
-    /// Sets how the image is interpolated: bilinear by default.
-    #[must_use]
-    pub const fn interpolation(mut self, interpolation: WarpInterpolation) -> Self {
-        self.warping.interpolation = interpolation;
-        self
-    }
-
-    /// Sets the fill colour of the area outside the input; `None` is black without blending at the
-    /// edge.
-    #[must_use]
-    pub fn fill(mut self, fill: impl Into<Option<[u8; 3]>>) -> Self {
-        self.warping.fill = fill.into();
-        self
-    }
 }
 
 /// Checks a number for each axis.
@@ -109,18 +84,11 @@ fn pair(
     }
 }
 
+#[class(Geometry)]
 impl Op for ElasticTransform {
-    fn name(&self) -> &'static str {
-        OP
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        check_fill(self.name(), input, self.warping.fill)?;
+        check_fill(self.name(), input, self.fill)?;
         on_numbers(self.name(), input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -132,7 +100,12 @@ impl GeometryOp for ElasticTransform {
     fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
         let seed = u64::from(rng.word()) << 32 | u64::from(rng.word());
         let displacement = Displacement::new(seed, self.alpha, self.sigma, size);
-        out.push(self.warping.motion(Map::elastic(displacement, size), size));
+        out.push(warping::warp(
+            Map::elastic(displacement, size),
+            size,
+            self.interpolation,
+            self.fill,
+        ));
     }
 
     fn row_producer(&self) -> Option<RowProducer> {
@@ -140,42 +113,8 @@ impl GeometryOp for ElasticTransform {
     }
 
     fn blends(&self) -> bool {
-        self.warping.interpolation.blends()
+        self.interpolation.blends()
     }
-}
-
-impl ElasticTransform {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "ElasticTransform",
-        class: GEOMETRY,
-        summary: "moves each pixel by a smooth random displacement",
-        params: &[
-            with_default(
-                "alpha",
-                ParamKind::Pair,
-                ParamValue::Floats(&[50.0, 50.0]),
-                "strength of the displacements",
-            ),
-            with_default(
-                "sigma",
-                ParamKind::Pair,
-                ParamValue::Floats(&[5.0, 5.0]),
-                "smoothness of the displacements, in pixels",
-            ),
-            warping::interpolation("bilinear"),
-            FILL,
-        ],
-        aliases: &[],
-        build: |args| {
-            let ((alpha_x, alpha_y), (sigma_x, sigma_y)) =
-                (args.pair("alpha")?, args.pair("sigma")?);
-            let op = ElasticTransform::new().alpha(alpha_x, alpha_y)?.sigma(sigma_x, sigma_y)?;
-            let op = op.interpolation(args.warp_interpolation("interpolation")?);
-            Ok(built(op.fill(args.color("fill")?)))
-        },
-        recipes: Recipes::Drawn(&[Recipe { name: "ElasticTransform", draw: random }]),
-        golden: Golden::Tested,
-    };
 }
 
 fn random(rng: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {

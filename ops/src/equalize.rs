@@ -1,10 +1,8 @@
 //! Equalize: each channel's levels spread so that all levels are about equally frequent.
 
-use crate::author::{Histogram, LevelTable, Op, OpClass, Rng, TableOp, Type};
-use crate::error::probability;
-use crate::op::on_levels;
-use crate::registry::{COLOR, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
-use crate::{NumberRule, ParamError, TypeError};
+use crate::author::{Histogram, LevelTable, Rng, TableOp, Type};
+use crate::op::{Op, class, on_levels};
+use crate::{NumberRule, TypeError};
 
 /// Spreads each channel's levels so that all are about equally frequent, in a share `p` of the
 /// images.
@@ -32,38 +30,25 @@ use crate::{NumberRule, ParamError, TypeError};
 /// let list = ops![RandomEqualize::new(0.5)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(COLOR, "equalizes the histograms of a share p of the images")]
 pub struct RandomEqualize {
+    /// Builds the op for a share `p` of the images. torchvision's default is 0.5.
+    #[param(share, new)]
     p: f64,
 }
 
 impl RandomEqualize {
-    /// Builds the op for a share `p` of the images. torchvision's default is 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn new(p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability("RandomEqualize", p)? })
-    }
-
     /// Builds the op for all images, as a policy uses it.
     pub(crate) const fn always() -> Self {
         Self { p: 1.0 }
     }
 }
 
+#[class(Table)]
 impl Op for RandomEqualize {
-    fn name(&self) -> &'static str {
-        "RandomEqualize"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Table(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -105,22 +90,6 @@ fn spread(levels: &[u32; 256]) -> [f32; 256] {
         below += u64::from(count);
         level as f32
     })
-}
-
-impl RandomEqualize {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomEqualize",
-        class: COLOR,
-        summary: "equalizes the histograms of a share p of the images",
-        params: &[P],
-        aliases: &[],
-        build: |args| Ok(built(RandomEqualize::new(args.float("p")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomEqualize",
-            draw: |rng, _| Ok(built(RandomEqualize::new(recipe::share(rng))?)),
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

@@ -12,11 +12,15 @@ impl FillValue {
     pub(crate) const ZERO: Self = Self(0.0);
 
     /// Checks that a value is finite.
-    pub(crate) fn new(op: &'static str, value: f32) -> Result<Self, ParamError> {
+    pub(crate) fn new(
+        op: &'static str,
+        param: &'static str,
+        value: f32,
+    ) -> Result<Self, ParamError> {
         if value.is_finite() {
             Ok(Self(value))
         } else {
-            Err(ParamError::new(op, "fill", value, "a finite number"))
+            Err(ParamError::new(op, param, value, "a finite number"))
         }
     }
 
@@ -62,7 +66,7 @@ mod tests {
             (-1.0, [false, true, true]),
             (32_768.0, [false, false, true]),
         ] {
-            let fill = FillValue::new("Op", fill).unwrap();
+            let fill = FillValue::new("Op", "fill", fill).unwrap();
             let types = [DType::U8, DType::I16, DType::F32];
             let found = types.map(|dtype| {
                 let image = Type::Image(ImageType { dtype, ..image });
@@ -70,11 +74,11 @@ mod tests {
             });
             assert_eq!(found, fits, "{fill:?}");
         }
-        let fill = FillValue::new("Op", -7.75).unwrap();
+        let fill = FillValue::new("Op", "fill", -7.75).unwrap();
         assert_eq!(fill.stored_as(DType::I16).number(), -7.0);
         assert_eq!(fill.stored_as(DType::F16).number(), -7.75);
         for bad in [f32::NAN, f32::INFINITY] {
-            assert!(FillValue::new("Op", bad).is_err());
+            assert!(FillValue::new("Op", "fill", bad).is_err());
         }
     }
 }

@@ -1,14 +1,11 @@
 //! Fixed points: samples a fixed number of the rows of an array.
 
 use crate::author::{
-    Dim, GeometryOp, GeometryStep, ImageType, ObjectMotion, Op, OpClass, Rng, RowProducer, Type,
+    Dim, GeometryOp, GeometryStep, ImageType, ObjectMotion, Rng, RowProducer, Type,
 };
-use crate::op::on_numbers;
-use crate::registry::{
-    Golden, OpInfo, POINTS, ParamKind, ParamValue, Recipe, Recipes, built, required,
-};
+use crate::op::{Op, class, on_numbers};
 use crate::rows::{RowFilter, RowPermutation};
-use crate::{ParamError, Size, TypeError};
+use crate::{Size, TypeError};
 
 /// Samples `num` rows, so that point clouds of any number of points become arrays of one size.
 ///
@@ -37,42 +34,24 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![FixedPoints::new(1024)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(
+    POINTS,
+    "samples a fixed number of the rows of an array",
+    golden = "permutations of this crate's generator: their distribution is tested"
+)]
 pub struct FixedPoints {
+    /// Builds the op for outputs of `num` rows.
+    #[param("rows of the output", 1..=1_048_576, example = 1024, draw = 1..=120)]
     num: u32,
 }
 
 const NAME: &str = "FixedPoints";
 
-/// The most rows of an output: those of an image.
-const MOST: u32 = 1 << 20;
-
-impl FixedPoints {
-    /// Builds the op for outputs of `num` rows.
-    ///
-    /// # Errors
-    ///
-    /// If `num` is not in `1..=1048576`.
-    pub fn new(num: u32) -> Result<Self, ParamError> {
-        if (1..=MOST).contains(&num) {
-            Ok(Self { num })
-        } else {
-            Err(ParamError::new(NAME, "num", num, "1..=1048576"))
-        }
-    }
-}
-
+#[class(Geometry)]
 impl Op for FixedPoints {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(NAME, input, |image| ImageType { height: Dim::fixed(self.num), ..image })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 }
 
@@ -93,24 +72,6 @@ impl GeometryOp for FixedPoints {
     fn object_motion(&self) -> ObjectMotion {
         ObjectMotion::Copied
     }
-}
-
-impl FixedPoints {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: POINTS,
-        summary: "samples a fixed number of the rows of an array",
-        params: &[required("num", ParamKind::Whole, ParamValue::Int(1024), "rows of the output")],
-        aliases: &[],
-        build: |args| Ok(built(FixedPoints::new(args.u32("num")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: NAME,
-            draw: |rng, _| Ok(built(FixedPoints::new(1 + rng.below(120))?)),
-        }]),
-        golden: Golden::None(
-            "permutations of this crate's generator: their distribution is tested",
-        ),
-    };
 }
 
 #[cfg(test)]
@@ -178,12 +139,5 @@ mod tests {
         let i64s = Type::Image(ImageType { dtype: DType::I64, ..any });
         assert!(op.output(&i64s).is_err());
         assert!(!op.blends());
-    }
-
-    #[test]
-    fn bad_numbers_are_refused() {
-        assert!(FixedPoints::new(0).is_err());
-        assert!(FixedPoints::new(1 << 20).is_ok());
-        assert!(FixedPoints::new((1 << 20) + 1).is_err());
     }
 }

@@ -1,10 +1,8 @@
 //! Fixed size crop: a random window of one size, with a border where an image is smaller.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
-use crate::error::output_size;
-use crate::op::{ImageType, on_image};
-use crate::registry::{FILL, GEOMETRY, Golden, OpInfo, Recipe, Recipes, SIZE, built, recipe};
-use crate::{ParamError, Size, TypeError};
+use crate::author::{GeometryOp, GeometryStep, Rng, Type};
+use crate::op::{ImageType, Op, class, on_image};
+use crate::{Size, TypeError};
 
 /// Cuts a window of one size out of an image, and adds a border on the right and below where the image is smaller.
 ///
@@ -31,28 +29,22 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![ScaleJitter::new((640, 640))?, FixedSizeCrop::new(640)?.fill([124, 116, 104])];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(
+    GEOMETRY,
+    "cuts a random window, or adds a border on the right and below",
+    golden = "a crop and a Pad, which have goldens, at an offset that is tested"
+)]
 pub struct FixedSizeCrop {
+    /// Cuts `size` (one number of pixels for a square, or height and width); the border is black.
+    #[param(size)]
     size: Size,
+    /// Sets the colour of the border. Default black.
+    #[param(fill)]
     fill: [u8; 3],
 }
 
 impl FixedSizeCrop {
-    /// Cuts `size` (one number of pixels for a square, or height and width); the border is black.
-    ///
-    /// # Errors
-    ///
-    /// If a side is not in `1..=65535`.
-    pub fn new(size: impl Into<Size>) -> Result<Self, ParamError> {
-        Ok(Self { size: output_size("FixedSizeCrop", size.into())?, fill: [0; 3] })
-    }
-
-    /// Sets the colour of the border. Default black.
-    #[must_use]
-    pub const fn fill(self, fill: [u8; 3]) -> Self {
-        Self { fill, ..self }
-    }
-
     /// Returns the step for a draw in `0.0..1.0`.
     fn step(&self, size: Size, unit: f32) -> GeometryStep {
         let offset = |from: u32, to: u32| (from.saturating_sub(to) as f32 * unit) as i32;
@@ -65,17 +57,10 @@ impl FixedSizeCrop {
     }
 }
 
+#[class(Geometry)]
 impl Op for FixedSizeCrop {
-    fn name(&self) -> &'static str {
-        "FixedSizeCrop"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_image(self.name(), input, |image| image.with_size(self.size))
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 }
 
@@ -88,24 +73,6 @@ impl GeometryOp for FixedSizeCrop {
         let smaller = input.height.min < self.size.height || input.width.min < self.size.width;
         smaller.then_some(self.fill)
     }
-}
-
-impl FixedSizeCrop {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "FixedSizeCrop",
-        class: GEOMETRY,
-        summary: "cuts a random window, or adds a border on the right and below",
-        params: &[SIZE, FILL],
-        aliases: &[],
-        build: |args| Ok(built(FixedSizeCrop::new(args.size("size")?)?.fill(args.color("fill")?))),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "FixedSizeCrop",
-            draw: |rng, _| {
-                Ok(built(FixedSizeCrop::new(recipe::size(rng))?.fill(recipe::color(rng))))
-            },
-        }]),
-        golden: Golden::None("a crop and a Pad, which have goldens, at an offset that is tested"),
-    };
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! FrequencyMasking: overwrites a random band of rows of a spectrogram.
 
-use crate::author::{Op, OpClass, RegionOp, Rng, Type};
-use crate::axis_mask::{self, AxisMask, FILL};
-use crate::registry::{
-    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SIGNALS, built, recipe, required,
-};
+use crate::author::ImageType;
+use crate::author::{RegionOp, Rng, Type};
+use crate::axis_mask::{self, AxisMask};
+use crate::fill_value::FillValue;
+use crate::op::{Op, class};
+use crate::registry::BuiltOp;
+use crate::registry::{built, recipe};
 use crate::shape::Window;
 use crate::{ParamError, Size, TypeError};
 use std::sync::Arc;
@@ -47,95 +49,55 @@ use std::sync::Arc;
 /// ];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(SIGNALS, "overwrites a random band of rows, the frequencies of a spectrogram", draw = random)]
 pub struct FrequencyMasking {
-    mask: AxisMask,
+    /// Builds the op for masks of fewer than `freq_mask_param` rows, which become 0. With 0, the op does nothing.
+    #[param("upper bound of the number of rows, which no mask reaches", 0..=65_535, example = 27)]
+    freq_mask_param: u32,
+    /// Sets the value of the masked rows, in the units of the values. Default 0.
+    #[param("the value of the band, in units of the values", check = FillValue::new, default = 0.0,
+        errors = "If the value is not finite")]
+    #[init(FillValue::ZERO)]
+    fill: FillValue,
 }
 
-const NAME: &str = "FrequencyMasking";
+fn random(rng: &mut Rng, before: &ImageType) -> Result<BuiltOp, ParamError> {
+    let fill = recipe::fill(rng, before);
+    let most = recipe::pick(rng, [3, 40, 300]);
+    let op = FrequencyMasking::new(rng.below(most))?;
+    Ok(built(op.fill(fill)?))
+}
 
 impl FrequencyMasking {
-    /// Builds the op for masks of fewer than `freq_mask_param` rows, which become 0. With 0, the op does nothing.
-    ///
-    /// # Errors
-    ///
-    /// If `freq_mask_param` is above 65535.
-    pub fn new(freq_mask_param: u32) -> Result<Self, ParamError> {
-        Ok(Self { mask: AxisMask::new(NAME, "freq_mask_param", freq_mask_param)? })
-    }
-
-    /// Sets the value of the masked rows, in the units of the values. Default 0.
-    ///
-    /// # Errors
-    ///
-    /// If the value is not finite.
-    pub fn fill(self, fill: f32) -> Result<Self, ParamError> {
-        Ok(Self { mask: self.mask.fill(NAME, fill)? })
+    fn mask(&self) -> AxisMask {
+        AxisMask { mask_param: self.freq_mask_param, p: 1.0, fill: self.fill }
     }
 }
 
+#[class(Region)]
 impl Op for FrequencyMasking {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        self.mask.output(NAME, input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Region(self)
+        self.mask().output(self.name(), input)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
-        self.mask.is_empty()
+        self.mask().is_empty()
     }
 
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
-        Some(Arc::new(Self { mask: self.mask.for_input(input)? }))
+        Some(Arc::new(Self { fill: self.mask().for_input(input)?.fill, ..*self }))
     }
 }
 
 impl RegionOp for FrequencyMasking {
     fn draw(&self, rng: &mut Rng, size: Size) -> Window {
-        axis_mask::rows(self.mask.draw(rng, size.height), size.width)
+        axis_mask::rows(self.mask().draw(rng, size.height), size.width)
     }
 
     fn fill(&self) -> [f32; 3] {
-        [self.mask.fill.number(); 3]
+        [self.fill.number(); 3]
     }
-}
-
-impl FrequencyMasking {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: SIGNALS,
-        summary: "overwrites a random band of rows, the frequencies of a spectrogram",
-        params: &[
-            required(
-                "freq_mask_param",
-                ParamKind::Whole,
-                ParamValue::Int(27),
-                "upper bound of the number of rows, which no mask reaches",
-            ),
-            FILL,
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = FrequencyMasking::new(args.u32("freq_mask_param")?)?;
-            Ok(built(op.fill(axis_mask::fill(NAME, args)?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: NAME,
-            draw: |rng, before| {
-                let fill = recipe::fill(rng, before);
-                let most = recipe::pick(rng, [3, 40, 300]);
-                let op = FrequencyMasking::new(rng.below(most))?;
-                Ok(built(op.fill(fill)?))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]
@@ -156,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_masks_nothing_does_nothing_and_bad_parameters_are_refused() {
+    fn what_masks_nothing_does_nothing() {
         check_bounds(FrequencyMasking::new);
     }
 }

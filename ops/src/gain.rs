@@ -1,12 +1,11 @@
 //! Gain: makes signals louder or quieter.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type, apply_rule};
+use crate::author::ImageType;
+use crate::author::{Emit, Eval, PixelOp, Pixels, Rng, Type, apply_rule};
 use crate::default_floats::nearest_f32;
-use crate::error::probability;
-use crate::op::is_whole;
-use crate::registry::{
-    Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, SIGNALS, built, recipe, with_default,
-};
+use crate::op::{Op, class, is_whole};
+use crate::registry::BuiltOp;
+use crate::registry::recipe;
 use crate::signal::{self, on_signal};
 use crate::{ParamError, Size, TypeError};
 use std::sync::Arc;
@@ -38,10 +37,15 @@ use std::sync::Arc;
 /// let list = ops![ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0)?, Gain::new(-12.0, 12.0)?.p(1.0)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(SIGNALS, "makes a share p of the signals louder or quieter", constructor = new, draw = random)]
 pub struct Gain {
-    low: f32,
-    high: f32,
+    #[param("the least gain in decibels", new, default = -12.0)]
+    min_gain_db: f32,
+    #[param("the largest gain in decibels", new, default = 12.0)]
+    max_gain_db: f32,
+    /// Sets the share of the signals that the op changes.
+    #[param(share)]
     p: f64,
     /// True if values are those of an integer type.
     whole: bool,
@@ -68,38 +72,27 @@ impl Gain {
             return Err(ParamError::new(NAME, "max_gain_db", max_gain_db, expected));
         }
         Ok(Self {
-            low: nearest_f32(min_gain_db),
-            high: nearest_f32(max_gain_db),
+            min_gain_db: nearest_f32(min_gain_db),
+            max_gain_db: nearest_f32(max_gain_db),
             p: 0.5,
             whole: false,
         })
     }
-
-    /// Sets the share of the signals that the op changes. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability(NAME, p)?, ..self })
-    }
 }
 
-impl Op for Gain {
-    fn name(&self) -> &'static str {
-        NAME
-    }
+fn random(rng: &mut Rng, before: &ImageType) -> Result<BuiltOp, ParamError> {
+    let (low, high) = recipe::range(rng, -30.0, 20.0, 20.0).into_inner();
+    signal::on_any(Gain::new(low, high)?.p(recipe::share(rng))?, before)
+}
 
+#[class(Pixel)]
+impl Op for Gain {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_signal(NAME, input)
     }
 
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
-    }
-
     fn does_nothing(&self, _: &Type) -> bool {
-        self.p == 0.0 || (self.low, self.high) == (0.0, 0.0)
+        self.p == 0.0 || (self.min_gain_db, self.max_gain_db) == (0.0, 0.0)
     }
 
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
@@ -115,7 +108,7 @@ impl PixelOp for Gain {
 
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p);
-        let db = rng.uniform(self.low, self.high);
+        let db = rng.uniform(self.min_gain_db, self.max_gain_db);
         params[0] = if runs { 10f64.powf(f64::from(db) / 20.0) as f32 } else { 1.0 };
         true
     }
@@ -140,47 +133,10 @@ impl PixelOp for Gain {
     }
 }
 
-impl Gain {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: SIGNALS,
-        summary: "makes a share p of the signals louder or quieter",
-        params: &[
-            with_default(
-                "min_gain_db",
-                ParamKind::Number,
-                ParamValue::Float(-12.0),
-                "the least gain in decibels",
-            ),
-            with_default(
-                "max_gain_db",
-                ParamKind::Number,
-                ParamValue::Float(12.0),
-                "the largest gain in decibels",
-            ),
-            P,
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = Gain::new(args.float("min_gain_db")?, args.float("max_gain_db")?)?;
-            Ok(built(op.p(args.float("p")?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: NAME,
-            draw: |rng, before| {
-                let low = recipe::number(rng, -30.0, 20.0);
-                let high = low + recipe::number(rng, 0.0, 20.0);
-                let op = Gain::new(low, high)?.p(recipe::share(rng))?;
-                signal::on_any(op, before)
-            },
-        }]),
-        golden: Golden::Tested,
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::author::OpClass;
     use crate::op::evaluated;
     use crate::rng::SampleKey;
     use crate::signal::tests::image;

@@ -1,14 +1,8 @@
 //! Gamma: every value raised to a power.
 
-use crate::author::{Histogram, LevelTable, Op, OpClass, Rng, TableOp, Type};
-use crate::error::{probability, range_from_zero};
-use crate::op::on_levels;
-use crate::registry::{
-    COLOR, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
-    with_default,
-};
-use crate::{NumberRule, ParamError, TypeError};
-use std::ops::RangeInclusive;
+use crate::author::{Histogram, LevelTable, Rng, TableOp, Type};
+use crate::op::{Op, class, on_levels};
+use crate::{NumberRule, TypeError};
 
 /// Raises every value to a power.
 ///
@@ -35,45 +29,21 @@ use std::ops::RangeInclusive;
 /// let list = ops![Gamma::new(0.5)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(COLOR, "raises every value, of 0 to 1, to a power")]
 pub struct Gamma {
+    /// Builds the op with the power `gamma`, for values in `0..=1`.
+    #[param("the power; above 1 is darker", not_negative, example = 2.2, draw = 0.0..=3.0)]
     gamma: f32,
+    /// Sets a factor that the power is multiplied by.
+    #[param("a factor after it", not_negative, default = 1.0, draw = 0.5..=2.0)]
     gain: f32,
 }
 
-impl Gamma {
-    /// Builds the op with the power `gamma`, for values in `0..=1`.
-    ///
-    /// # Errors
-    ///
-    /// If `gamma` is negative or not finite.
-    pub fn new(gamma: f64) -> Result<Self, ParamError> {
-        let [gamma, _] = range_from_zero("Gamma", "gamma", (gamma, gamma))?;
-        Ok(Self { gamma, gain: 1.0 })
-    }
-
-    /// Sets a factor that the power is multiplied by. Default 1.
-    ///
-    /// # Errors
-    ///
-    /// If `gain` is negative or not finite.
-    pub fn gain(self, gain: f64) -> Result<Self, ParamError> {
-        let [gain, _] = range_from_zero("Gamma", "gain", (gain, gain))?;
-        Ok(Self { gain, ..self })
-    }
-}
-
+#[class(Table)]
 impl Op for Gamma {
-    fn name(&self) -> &'static str {
-        "Gamma"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Table(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -109,50 +79,29 @@ impl TableOp for Gamma {
 /// let list = ops![RandomGamma::new(0.8..=1.25)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(
+    COLOR,
+    "raises the values, of 0 to 1, of a share p of the images to a random power",
+    golden = "a Gamma, which has goldens, with a drawn power"
+)]
 pub struct RandomGamma {
-    low: f32,
-    high: f32,
+    /// Builds the op with a power in `gamma` for half of the images. If the bounds are equal, the power is
+    /// fixed.
+    #[param("range of the power", not_negative, example = 0.8..=1.2, draw = recipe::range(rng, 0.0, 2.0, 1.0))]
+    gamma: (f32, f32),
+    #[param(share)]
     p: f64,
 }
 
-impl RandomGamma {
-    /// Builds the op with a power in `gamma` for half of the images. If the bounds are equal, the power is
-    /// fixed.
-    ///
-    /// # Errors
-    ///
-    /// If the range is not `0 <= low <= high < infinity`.
-    pub fn new(gamma: RangeInclusive<f64>) -> Result<Self, ParamError> {
-        let [low, high] = range_from_zero("RandomGamma", "gamma", gamma.into_inner())?;
-        Ok(Self { low, high, p: 0.5 })
-    }
-
-    /// Sets the share of the images that the op changes. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability("RandomGamma", p)?, ..self })
-    }
-}
-
+#[class(Table)]
 impl Op for RandomGamma {
-    fn name(&self) -> &'static str {
-        "RandomGamma"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
     }
 
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Table(self)
-    }
-
     fn does_nothing(&self, _: &Type) -> bool {
-        self.p == 0.0 || (self.low, self.high) == (1.0, 1.0)
+        self.p == 0.0 || self.gamma == (1.0, 1.0)
     }
 }
 
@@ -164,7 +113,7 @@ impl TableOp for RandomGamma {
 
     fn draw(&self, rng: &mut Rng, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p);
-        params[0] = rng.uniform(self.low, self.high);
+        params[0] = rng.uniform(self.gamma.0, self.gamma.1);
         runs
     }
 
@@ -189,61 +138,6 @@ fn powers(rule: NumberRule, gamma: f32, gain: f32) -> [f32; 256] {
             NumberRule::Fused | NumberRule::Relaxed => v * 255.0,
         }
     })
-}
-
-impl Gamma {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Gamma",
-        class: COLOR,
-        summary: "raises every value, of 0 to 1, to a power",
-        params: &[
-            required(
-                "gamma",
-                ParamKind::Number,
-                ParamValue::Float(2.2),
-                "the power; above 1 is darker",
-            ),
-            with_default("gain", ParamKind::Number, ParamValue::Float(1.0), "a factor after it"),
-        ],
-        aliases: &[],
-        build: |args| Ok(built(Gamma::new(args.float("gamma")?)?.gain(args.float("gain")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "Gamma",
-            draw: |rng, _| {
-                let op = Gamma::new(recipe::number(rng, 0.0, 3.0))?;
-                Ok(built(op.gain(recipe::number(rng, 0.5, 2.0))?))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
-}
-
-impl RandomGamma {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomGamma",
-        class: COLOR,
-        summary: "raises the values, of 0 to 1, of a share p of the images to a random power",
-        params: &[
-            required(
-                "gamma",
-                ParamKind::Range,
-                ParamValue::Floats(&[0.8, 1.2]),
-                "range of the power",
-            ),
-            P,
-        ],
-        aliases: &[],
-        build: |args| Ok(built(RandomGamma::new(args.range("gamma")?)?.p(args.float("p")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomGamma",
-            draw: |rng, _| {
-                let low = recipe::number(rng, 0.0, 2.0);
-                let high = low + recipe::number(rng, 0.0, 1.0);
-                Ok(built(RandomGamma::new(low..=high)?.p(recipe::share(rng))?))
-            },
-        }]),
-        golden: Golden::None("a Gamma, which has goldens, with a drawn power"),
-    };
 }
 
 #[cfg(test)]

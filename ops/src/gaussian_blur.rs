@@ -1,13 +1,7 @@
 //! Gaussian blur, with a random standard deviation.
 
-use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Op, OpClass, Rng, RowProducer, Type};
-use crate::default_floats::nearest_f32;
-use crate::error::positive_range;
-use crate::op::on_numbers;
-use crate::registry::{
-    Golden, NEIGHBOURHOOD, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, required,
-    with_default,
-};
+use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Rng, RowProducer, Type};
+use crate::op::{Op, class, on_numbers};
 use crate::rows::RowFilter;
 use crate::{KernelSize, NumberOrRange, ParamError, Size, TypeError};
 
@@ -38,55 +32,40 @@ use crate::{KernelSize, NumberOrRange, ParamError, Size, TypeError};
 /// let list = ops![GaussianBlur::new(5)?, GaussianBlur::new(9)?.sigma(0.5..=1.5)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(NEIGHBOURHOOD, "blurs an image by a random amount")]
 pub struct GaussianBlur {
-    /// The numbers of columns and rows.
-    kernel: [u32; 2],
+    /// Builds the op with a kernel of `kernel_size` (pixels a side, or columns and rows), and a sigma
+    /// drawn from 0.1 to 2 pixels.
+    #[param("odd numbers", given = KernelSize, check = odd_sides, example = 5, draw = [0; 2].map(|_| 1 + 2 * rng.below(5)),
+        errors = "If a number of the kernel is even or not in `1..=1023`")]
+    kernel_size: [u32; 2],
+    /// Sets the standard deviation in pixels, or the range that it is drawn from.
+    #[param("standard deviation in pixels, or its range", given = NumberOrRange, positive, default = 0.1..=2.0)]
     sigma: (f32, f32),
 }
 
-impl GaussianBlur {
-    /// Builds the op with a kernel of `kernel_size` (pixels a side, or columns and rows), and a sigma
-    /// drawn from 0.1 to 2 pixels.
-    ///
-    /// # Errors
-    ///
-    /// If a number of the kernel is even or not in `1..=1023`.
-    pub fn new(kernel_size: impl Into<KernelSize>) -> Result<Self, ParamError> {
-        let is_accepted = |side: u32| side % 2 == 1 && side <= 1023;
-        let kernel = kernel_size.into().checked(OP, is_accepted, "an odd number in 1..=1023")?;
-        Ok(Self { kernel, sigma: (0.1, 2.0) })
-    }
-
-    /// Sets the standard deviation in pixels, or the range that it is drawn from. Default `0.1..=2.0`.
-    ///
-    /// # Errors
-    ///
-    /// If the range is empty, not finite or not above 0.
-    pub fn sigma(self, sigma: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
-        let (low, high) = sigma.into().ends();
-        let (low, high) = positive_range(OP, "sigma", low, high)?;
-        Ok(Self { sigma: (nearest_f32(low), nearest_f32(high)), ..self })
+/// Checks that the sides of a kernel are odd, and not too long.
+fn odd_sides(
+    op: &'static str,
+    param: &'static str,
+    kernel: KernelSize,
+) -> Result<[u32; 2], ParamError> {
+    let sides = [kernel.width, kernel.height];
+    match sides.into_iter().find(|side| side.is_multiple_of(2) || *side > 1023) {
+        Some(side) => Err(ParamError::new(op, param, side, "an odd number in 1..=1023")),
+        None => Ok(sides),
     }
 }
 
-const OP: &str = "GaussianBlur";
-
+#[class(Geometry)]
 impl Op for GaussianBlur {
-    fn name(&self) -> &'static str {
-        "GaussianBlur"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
-    }
-
     fn does_nothing(&self, _: &Type) -> bool {
-        self.kernel == [1, 1]
+        self.kernel_size == [1, 1]
     }
 }
 
@@ -94,7 +73,7 @@ impl GeometryOp for GaussianBlur {
     fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<GeometryStep>) {
         let sigma = rng.uniform(self.sigma.0, self.sigma.1);
         out.push(GeometryStep::Rows(RowFilter::GaussianBlur {
-            kernel: self.kernel,
+            kernel: self.kernel_size,
             sigma: [sigma; 2],
         }));
     }
@@ -106,36 +85,6 @@ impl GeometryOp for GaussianBlur {
     fn object_motion(&self) -> ObjectMotion {
         ObjectMotion::Stay
     }
-}
-
-impl GaussianBlur {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "GaussianBlur",
-        class: NEIGHBOURHOOD,
-        summary: "blurs an image by a random amount",
-        params: &[
-            required("kernel_size", ParamKind::Kernel, ParamValue::Int(5), "odd numbers"),
-            with_default(
-                "sigma",
-                ParamKind::NumberOrRange,
-                ParamValue::Floats(&[0.1, 2.0]),
-                "standard deviation in pixels, or its range",
-            ),
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = GaussianBlur::new(args.kernel("kernel_size")?)?;
-            Ok(built(op.sigma(args.number_or_range("sigma")?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "GaussianBlur",
-            draw: |rng, _| {
-                let kernel = [0; 2].map(|_| 1 + 2 * rng.below(5));
-                Ok(built(GaussianBlur::new(kernel)?))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]
@@ -163,9 +112,6 @@ mod tests {
     fn bad_parameters_are_refused() {
         for kernel in [0, 2, 1025] {
             assert!(GaussianBlur::new(kernel).is_err(), "{kernel}");
-        }
-        for sigma in [0.0..=1.0, 2.0..=1.0, f64::NAN..=1.0, 1.0..=f64::INFINITY] {
-            assert!(GaussianBlur::new(3).unwrap().sigma(sigma.clone()).is_err(), "{sigma:?}");
         }
     }
 }

@@ -1,14 +1,10 @@
 //! Gaussian noise: a normally distributed number added to every value.
 
-use crate::author::{Emit, Eval, F32x4, Op, OpClass, PixelOp, Pixels, Rng, Type};
+use crate::author::{Emit, Eval, F32x4, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, clamp};
-use crate::error::positive_or_zero;
 use crate::noise::{self, SEEDS};
-use crate::op::on_image;
-use crate::registry::{
-    Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
-};
-use crate::{ParamError, Size, TypeError};
+use crate::op::{Op, class, on_image};
+use crate::{Size, TypeError};
 use std::sync::Arc;
 
 /// Adds a normally distributed number to every value.
@@ -40,13 +36,28 @@ use std::sync::Arc;
 /// let list = ops![GaussianNoise::new().sigma(0.05)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(
+    OVERWRITE,
+    "adds normal noise to every value",
+    new = "Builds noise with torchvision's defaults: a mean of 0, a standard deviation of 0.1, clipped.",
+    golden = "noise from this crate's generator: its distribution is tested"
+)]
 pub struct GaussianNoise {
+    /// Sets the mean: a share of 255 on levels, and in the image's own units on other values.
+    #[param("of the noise: a share of 255 on u8, in units of the values on floats", -1e6..=1e6, default = 0.0,
+        draw = -0.2..=0.2)]
     mean: f64,
+    /// Sets the standard deviation, in the units of the mean.
+    #[param("its deviation, in the same units", 0.0..=1e6, default = 0.1, draw = recipe::number(rng, -0.1, 0.6).max(0.0))]
     sigma: f64,
+    /// Sets whether u8 values outside 0..=255 are clamped; if not, they wrap around.
+    #[param("whether u8 values stay in 0..255, or wrap around", default = true, draw = rng.coin(0.7))]
     clip: bool,
+    #[init(Units::Levels)]
     units: Units,
     /// True for arrays with a longer side than images have, where the hash of images would repeat.
+    #[init(false)]
     is_long: bool,
 }
 
@@ -63,66 +74,10 @@ enum Units {
 const MEAN: usize = SEEDS;
 const SIGMA: usize = SEEDS + 1;
 
-impl GaussianNoise {
-    /// Builds noise with torchvision's defaults: a mean of 0, a standard deviation of 0.1, clipped.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { mean: 0.0, sigma: 0.1, clip: true, units: Units::Levels, is_long: false }
-    }
-
-    /// Sets the mean: a share of 255 on levels, and in the image's own units on other values. Default 0.
-    ///
-    /// # Errors
-    ///
-    /// If `mean` is not in `-1e6..=1e6`.
-    pub fn mean(self, mean: f64) -> Result<Self, ParamError> {
-        Ok(Self { mean: bounded("mean", mean)?, ..self })
-    }
-
-    /// Sets the standard deviation, in the units of the mean. Default 0.1.
-    ///
-    /// # Errors
-    ///
-    /// If `sigma` is negative or above 1e6.
-    pub fn sigma(self, sigma: f64) -> Result<Self, ParamError> {
-        let sigma = positive_or_zero(OP, "sigma", bounded("sigma", sigma)?)?;
-        Ok(Self { sigma, ..self })
-    }
-
-    /// Sets whether u8 values outside 0..=255 are clamped; if not, they wrap around. Default true.
-    #[must_use]
-    pub const fn clip(self, clip: bool) -> Self {
-        Self { clip, ..self }
-    }
-}
-
-const OP: &str = "GaussianNoise";
-
-fn bounded(param: &'static str, value: f64) -> Result<f64, ParamError> {
-    if (-1e6..=1e6).contains(&value) {
-        Ok(value)
-    } else {
-        Err(ParamError::new(OP, param, value, "-1e6..=1e6"))
-    }
-}
-
-impl Default for GaussianNoise {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
+#[class(Pixel)]
 impl Op for GaussianNoise {
-    fn name(&self) -> &'static str {
-        "GaussianNoise"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_image(self.name(), input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -215,51 +170,10 @@ fn emit_wrapped(e: &mut Emit, v: F32x4) -> F32x4 {
     e.fma(turns, back, v)
 }
 
-impl GaussianNoise {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "GaussianNoise",
-        class: OVERWRITE,
-        summary: "adds normal noise to every value",
-        params: &[
-            with_default(
-                "mean",
-                ParamKind::Number,
-                ParamValue::Float(0.0),
-                "of the noise: a share of 255 on u8, in units of the values on floats",
-            ),
-            with_default(
-                "sigma",
-                ParamKind::Number,
-                ParamValue::Float(0.1),
-                "its deviation, in the same units",
-            ),
-            with_default(
-                "clip",
-                ParamKind::Bool,
-                ParamValue::Bool(true),
-                "whether u8 values stay in 0..255, or wrap around",
-            ),
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = GaussianNoise::new().mean(args.float("mean")?)?;
-            Ok(built(op.sigma(args.float("sigma")?)?.clip(args.bool("clip")?)))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "GaussianNoise",
-            draw: |rng, _| {
-                let mean = recipe::number(rng, -0.2, 0.2);
-                let sigma = recipe::number(rng, -0.1, 0.6).max(0.0);
-                Ok(built(GaussianNoise::new().mean(mean)?.sigma(sigma)?.clip(rng.coin(0.7))))
-            },
-        }]),
-        golden: Golden::None("noise from this crate's generator: its distribution is tested"),
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::author::OpClass;
     use crate::op::evaluated;
     use crate::op::{Dim, ImageType};
     use crate::rng::SampleKey;
@@ -355,14 +269,5 @@ mod tests {
         };
         assert_eq!(seeds(5), seeds(5));
         assert_ne!(seeds(5), seeds(6));
-    }
-
-    #[test]
-    fn bad_parameters_are_refused() {
-        let op = GaussianNoise::new();
-        for bad in [f64::NAN, f64::INFINITY, 2e6] {
-            assert!(op.mean(bad).is_err() && op.sigma(bad).is_err(), "{bad}");
-        }
-        assert!(op.sigma(-0.1).is_err());
     }
 }

@@ -1,12 +1,9 @@
 //! Grayscale: the grey of the pixel, in one channel or in three.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
+use crate::author::{Emit, Eval, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{GREY, apply_rule, grey};
-use crate::error::probability;
-use crate::op::{is_gray, on_colors};
-use crate::registry::{
-    COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
-};
+use crate::op::{Op, class, is_gray, on_colors};
+use crate::registry::{Recipe, built};
 use crate::{ParamError, Size, TypeError};
 use std::sync::Arc;
 
@@ -43,55 +40,41 @@ use std::sync::Arc;
 /// let three = ops![Grayscale::new().num_output_channels(3)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(COLOR, "makes every image grey, in one channel or in three", new = "Builds the op with torchvision's default: one channel.", recipes = RECIPES)]
 pub struct Grayscale {
-    channels: u16,
+    /// Sets the number of channels of the output: 1 or 3.
+    #[param("channels of the output: 1 or 3", default = 1, check = one_or_three, errors = "If the number is another one")]
+    num_output_channels: u16,
 }
 
-impl Grayscale {
-    /// Builds the op with torchvision's default: one channel.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { channels: 1 }
-    }
-
-    /// Sets the number of channels of the output: 1 or 3. Default 1.
-    ///
-    /// # Errors
-    ///
-    /// If the number is another one.
-    pub fn num_output_channels(self, channels: u16) -> Result<Self, ParamError> {
-        match channels {
-            1 | 3 => Ok(Self { channels }),
-            _ => Err(ParamError::new("Grayscale", "num_output_channels", channels, "1 or 3")),
-        }
+/// Checks the number of channels of the output.
+fn one_or_three(op: &'static str, param: &'static str, channels: u16) -> Result<u16, ParamError> {
+    match channels {
+        1 | 3 => Ok(channels),
+        _ => Err(ParamError::new(op, param, channels, "1 or 3")),
     }
 }
 
-impl Default for Grayscale {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+const RECIPES: [Recipe; 2] = [
+    Recipe { name: "Grayscale", draw: |_, _| Ok(built(Grayscale::new())) },
+    Recipe {
+        name: "Grayscale(three)",
+        draw: |_, _| Ok(built(Grayscale::new().num_output_channels(3)?)),
+    },
+];
 
+#[class(Pixel)]
 impl Op for Grayscale {
-    fn name(&self) -> &'static str {
-        "Grayscale"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         match on_colors(self.name(), input)? {
-            Type::Image(image) => Ok(Type::Image(image.with_channels(self.channels))),
+            Type::Image(image) => Ok(Type::Image(image.with_channels(self.num_output_channels))),
             other => Ok(other),
         }
     }
 
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
-    }
-
     fn does_nothing(&self, input: &Type) -> bool {
-        is_gray(input) && self.channels == 1
+        is_gray(input) && self.num_output_channels == 1
     }
 
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
@@ -102,7 +85,7 @@ impl Op for Grayscale {
 impl PixelOp for Grayscale {
     fn matrix(&self, _: &[f32]) -> Option<[[f32; 4]; 3]> {
         let [r, g, b] = GREY;
-        (self.channels == 3).then_some([[r, g, b, 0.0]; 3])
+        (self.num_output_channels == 3).then_some([[r, g, b, 0.0]; 3])
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
@@ -112,7 +95,7 @@ impl PixelOp for Grayscale {
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let grey = e.grey(pixels);
         let grey = e.apply_rule(grey);
-        if self.channels == 1 { Pixels::from([grey]) } else { pixels.filled(grey) }
+        if self.num_output_channels == 1 { Pixels::from([grey]) } else { pixels.filled(grey) }
     }
 }
 
@@ -144,7 +127,7 @@ impl PixelOp for Repeated {
     }
 
     fn emit(&self, _: &mut Emit, pixels: Pixels) -> Pixels {
-        pixels.selected(&[0; 3][..usize::from(self.0.channels)])
+        pixels.selected(&[0; 3][..usize::from(self.0.num_output_channels)])
     }
 }
 
@@ -171,33 +154,18 @@ impl PixelOp for Repeated {
 /// let list = ops![RandomGrayscale::new(0.1)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(COLOR, "makes a share p of the images grey")]
 pub struct RandomGrayscale {
+    /// Builds the op for a share `p` of the images. torchvision's default is 0.1.
+    #[param(share, new, default = 0.1)]
     p: f64,
 }
 
-impl RandomGrayscale {
-    /// Builds the op for a share `p` of the images. torchvision's default is 0.1.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn new(p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability("RandomGrayscale", p)? })
-    }
-}
-
+#[class(Pixel)]
 impl Op for RandomGrayscale {
-    fn name(&self) -> &'static str {
-        "RandomGrayscale"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_colors(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, input: &Type) -> bool {
@@ -245,55 +213,6 @@ impl PixelOp for RandomGrayscale {
             e.fma(v, keep, grey)
         })
     }
-}
-
-impl Grayscale {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Grayscale",
-        class: COLOR,
-        summary: "makes every image grey, in one channel or in three",
-        params: &[with_default(
-            "num_output_channels",
-            ParamKind::Whole,
-            ParamValue::Int(1),
-            "channels of the output: 1 or 3",
-        )],
-        aliases: &[],
-        build: |args| {
-            let channels = args.u32("num_output_channels")?;
-            let channels = u16::try_from(channels).unwrap_or(u16::MAX);
-            Ok(built(Grayscale::new().num_output_channels(channels)?))
-        },
-        recipes: Recipes::Drawn(&[
-            Recipe { name: "Grayscale", draw: |_, _| Ok(built(Grayscale::new())) },
-            Recipe {
-                name: "Grayscale(three)",
-                draw: |_, _| Ok(built(Grayscale::new().num_output_channels(3)?)),
-            },
-        ]),
-        golden: Golden::Tested,
-    };
-}
-
-impl RandomGrayscale {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomGrayscale",
-        class: COLOR,
-        summary: "makes a share p of the images grey",
-        params: &[with_default(
-            "p",
-            ParamKind::Number,
-            ParamValue::Float(0.1),
-            "share of the images",
-        )],
-        aliases: &[],
-        build: |args| Ok(built(RandomGrayscale::new(args.float("p")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomGrayscale",
-            draw: |rng, _| Ok(built(RandomGrayscale::new(recipe::share(rng))?)),
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

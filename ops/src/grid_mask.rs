@@ -1,12 +1,8 @@
 //! Grid mask: squares in a regular grid set to 0.
 
-use crate::author::{Emit, Eval, F32x4, I32x4, Mask, Op, OpClass, PixelOp, Pixels, Rng, Type};
-use crate::error::probability;
-use crate::op::on_image;
-use crate::registry::{
-    Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
-};
-use crate::{ParamError, Size, TypeError};
+use crate::author::{Emit, Eval, F32x4, I32x4, Mask, PixelOp, Pixels, Rng, Type};
+use crate::op::{Op, class, on_image};
+use crate::{Size, TypeError};
 use std::ops::RangeInclusive;
 
 /// Sets the squares of a regular grid to 0 in a share `p` of the images.
@@ -39,64 +35,26 @@ use std::ops::RangeInclusive;
 /// let list = ops![GridMask::new().ratio(0.5)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Op, Clone, Debug, PartialEq)]
+#[op(
+    OVERWRITE,
+    "sets the squares of a grid to 0, in a share p of the images",
+    new = "Builds a grid with the paper's numbers for ImageNet: a period of 96 to 224 pixels, strips of 0.6 of the period between the squares, in 0.8 of the images.",
+    golden = "a formula of its paper, with numbers from this crate's generator"
+)]
 pub struct GridMask {
+    /// Sets the range of the grid's period, in pixels.
+    #[param("range of the grid's period in pixels; defaults are the paper's for ImageNet", 2..=65_535, default = 96..=224,
+        draw = random_period(rng))]
     period: RangeInclusive<u32>,
+    /// Sets the share of a period that is unmasked between the squares.
+    #[param("share of a period that is kept between the squares", 0.0..=1.0, default = 0.6)]
     ratio: f64,
+    #[param(share, default = 0.8)]
     p: f64,
 }
 
-const OP: &str = "GridMask";
-
-impl Default for GridMask {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl GridMask {
-    /// Builds a grid with the paper's numbers for ImageNet: a period of 96 to 224 pixels, strips of 0.6 of
-    /// the period between the squares, in 0.8 of the images.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { period: 96..=224, ratio: 0.6, p: 0.8 }
-    }
-
-    /// Sets the range of the grid's period, in pixels. Default `96..=224`.
-    ///
-    /// # Errors
-    ///
-    /// If `period` is empty or not in `2..=65535`.
-    pub fn period(self, period: RangeInclusive<u32>) -> Result<Self, ParamError> {
-        let (low, high) = (*period.start(), *period.end());
-        if !(2 <= low && low <= high && high <= 65_535) {
-            let found = format!("{low}..={high}");
-            return Err(ParamError::new(OP, "period", found, "2 <= low <= high <= 65535"));
-        }
-        Ok(Self { period, ..self })
-    }
-
-    /// Sets the share of a period that is unmasked between the squares. Default 0.6.
-    ///
-    /// # Errors
-    ///
-    /// If `ratio` is not in `0.0..=1.0`.
-    pub fn ratio(self, ratio: f64) -> Result<Self, ParamError> {
-        if !(0.0..=1.0).contains(&ratio) {
-            return Err(ParamError::new(OP, "ratio", ratio, "0.0..=1.0"));
-        }
-        Ok(Self { ratio, ..self })
-    }
-
-    /// Sets the share of the images that the op changes. Default 0.8.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability(OP, p)?, ..self })
-    }
-
     /// Returns the number of unmasked pixels of a period along each axis: at least one, and fewer than
     /// the period.
     fn gap(&self, period: u32) -> u32 {
@@ -105,17 +63,15 @@ impl GridMask {
     }
 }
 
-impl Op for GridMask {
-    fn name(&self) -> &'static str {
-        "GridMask"
-    }
+fn random_period(rng: &mut Rng) -> RangeInclusive<u32> {
+    let low = 2 + rng.below(30);
+    low..=low + rng.below(20)
+}
 
+#[class(Pixel)]
+impl Op for GridMask {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_image(self.name(), input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -197,45 +153,6 @@ fn emit_in_square(e: &mut Emit, axis: usize, coordinate: I32x4) -> Mask {
     e.less(gap, rest)
 }
 
-impl GridMask {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "GridMask",
-        class: OVERWRITE,
-        summary: "sets the squares of a grid to 0, in a share p of the images",
-        params: &[
-            with_default(
-                "period",
-                ParamKind::Range,
-                ParamValue::Ints(&[96, 224]),
-                "range of the grid's period in pixels; defaults are the paper's for ImageNet",
-            ),
-            with_default(
-                "ratio",
-                ParamKind::Number,
-                ParamValue::Float(0.6),
-                "share of a period that is kept between the squares",
-            ),
-            with_default("p", ParamKind::Number, ParamValue::Float(0.8), "share of the images"),
-        ],
-        aliases: &[],
-        build: |args| {
-            let [low, high] = args.pair_u32("period")?;
-            let op = GridMask::new().period(low..=high)?.ratio(args.float("ratio")?)?;
-            Ok(built(op.p(args.float("p")?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "GridMask",
-            draw: |rng, _| {
-                let low = 2 + rng.below(30);
-                let period = low..=low + rng.below(20);
-                let op = GridMask::new().period(period)?.ratio(recipe::number(rng, 0.0, 1.0))?;
-                Ok(built(op.p(recipe::share(rng))?))
-            },
-        }]),
-        golden: Golden::None("a formula of its paper, with numbers from this crate's generator"),
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,15 +227,5 @@ mod tests {
             rows.iter().any(|row| row.contains('#'))
         });
         assert!((500..700).contains(&masked.count()));
-    }
-
-    #[test]
-    fn bad_parameters_are_refused() {
-        #[expect(clippy::reversed_empty_ranges, reason = "one of the mistakes")]
-        for period in [1..=4, 5..=4, 2..=65_536] {
-            assert!(GridMask::new().period(period.clone()).is_err(), "{period:?}");
-        }
-        assert!(GridMask::new().ratio(1.1).is_err());
-        assert!(GridMask::new().p(f64::NAN).is_err());
     }
 }

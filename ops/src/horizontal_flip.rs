@@ -1,10 +1,8 @@
 //! Horizontal flip: mirrors an image left to right.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
-use crate::error::probability;
-use crate::op::on_image;
-use crate::registry::{GEOMETRY, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
-use crate::{ParamError, Size, TypeError};
+use crate::author::{GeometryOp, GeometryStep, Rng, Type};
+use crate::op::{Op, class, on_image};
+use crate::{Size, TypeError};
 
 /// Mirrors a share `p` of the images left to right.
 ///
@@ -27,33 +25,18 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![RandomHorizontalFlip::new(0.5)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(GEOMETRY, "mirrors a share p of the images left to right")]
 pub struct RandomHorizontalFlip {
+    /// Builds a flip of a share `p` of the samples.
+    #[param(share, new)]
     p: f64,
 }
 
-impl RandomHorizontalFlip {
-    /// Builds a flip of a share `p` of the samples.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn new(p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability("RandomHorizontalFlip", p)? })
-    }
-}
-
+#[class(Geometry)]
 impl Op for RandomHorizontalFlip {
-    fn name(&self) -> &'static str {
-        "RandomHorizontalFlip"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_image(self.name(), input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -67,20 +50,4 @@ impl GeometryOp for RandomHorizontalFlip {
             out.push(GeometryStep::FlipHorizontal);
         }
     }
-}
-
-impl RandomHorizontalFlip {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomHorizontalFlip",
-        class: GEOMETRY,
-        summary: "mirrors a share p of the images left to right",
-        params: &[P],
-        aliases: &[],
-        build: |args| Ok(built(RandomHorizontalFlip::new(args.float("p")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomHorizontalFlip",
-            draw: |rng, _| Ok(built(RandomHorizontalFlip::new(recipe::share(rng))?)),
-        }]),
-        golden: Golden::Tested,
-    };
 }

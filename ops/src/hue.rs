@@ -1,13 +1,12 @@
 //! Hue: every colour rotated around the hue circle by one angle.
 
-use crate::author::{Emit, Eval, F32x4, Op, OpClass, PixelOp, Pixels, Rng, Type};
+use crate::author::{Emit, Eval, F32x4, PixelOp, Pixels, Rng, Type};
 use crate::emit::{max, min};
-use crate::error::{probability, range_in};
-use crate::op::{is_gray, on_colors};
-use crate::registry::{
-    COLOR, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
-};
+use crate::op::{Op, class, is_gray, on_colors};
+use crate::registry::recipe;
+use crate::registry::{Checked, ParamLimits};
 use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
+use std::ops::RangeInclusive;
 
 /// Rotates every colour around the hue circle by one random angle, in a share `p` of the images.
 ///
@@ -38,37 +37,45 @@ use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 /// let list = ops![RandomHue::new(0.1)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(COLOR, "turns the hues of a share p of the images")]
 pub struct RandomHue {
-    p: f64,
-    low: f32,
-    high: f32,
-}
-
-impl RandomHue {
     /// Builds the op with a hue in `-hue..hue`, or in a range, for half of the images; in shares of a full
     /// turn. If the bounds are equal, the hue is fixed. Hues of 0.5 and -0.5 both turn a colour into its
     /// opposite.
-    ///
-    /// # Errors
-    ///
-    /// If `hue` is not in `0.0..=0.5`, or a range is not `-0.5 <= low <= high <= 0.5`.
-    pub fn new(hue: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
-        Self::of("RandomHue", hue.into())?.p(0.5)
-    }
+    #[param("by -hue..hue, or by low..high, of a full turn", example = 0.1, given = NumberOrRange, check = hue_range,
+        errors = "If `hue` is not in `0.0..=0.5`, or a range is not `-0.5 <= low <= high <= 0.5`", draw = random(rng))]
+    hue: (f32, f32),
+    #[param(share)]
+    p: f64,
+}
 
-    /// Sets the share of the images that the op changes. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability("RandomHue", p)?, ..self })
+/// Checks a hue, one number or a range.
+fn hue_range(
+    op: &'static str,
+    param: &'static str,
+    hue: NumberOrRange,
+) -> Result<(f32, f32), ParamError> {
+    if let NumberOrRange::Number(hue) = hue
+        && !(0.0..=0.5).contains(&hue)
+    {
+        return Err(ParamError::new(op, param, hue, "0.0..=0.5"));
     }
+    let (low, high) = hue.around_zero();
+    let limits = ParamLimits::new(-0.5, 0.5, "-0.5 <= low <= high <= 0.5");
+    (low..=high).checked(op, param, limits)
+}
 
+/// Draws a range of hues.
+fn random(rng: &mut Rng) -> RangeInclusive<f64> {
+    let low = recipe::number(rng, -0.5, 0.5);
+    low..=(low + recipe::number(rng, 0.0, 1.0)).min(0.5)
+}
+
+impl RandomHue {
     /// Builds the hue of another op, for all images, from bounds that need no check.
     pub(crate) const fn always(low: f32, high: f32) -> Self {
-        Self { p: 1.0, low, high }
+        Self { p: 1.0, hue: (low, high) }
     }
 
     /// Sets a share that was checked before.
@@ -78,34 +85,20 @@ impl RandomHue {
 
     /// Builds the hue of another op, for all images.
     pub(crate) fn of(op: &'static str, hue: NumberOrRange) -> Result<Self, ParamError> {
-        if let NumberOrRange::Number(hue) = hue
-            && !(0.0..=0.5).contains(&hue)
-        {
-            return Err(ParamError::new(op, "hue", hue, "0.0..=0.5"));
-        }
-        let (range, expected) = (hue.around_zero(), "-0.5 <= low <= high <= 0.5");
-        let [low, high] = range_in(op, "hue", range, -0.5..=0.5, expected)?;
-        Ok(Self { p: 1.0, low, high })
+        Ok(Self { p: 1.0, hue: hue_range(op, "hue", hue)? })
     }
 
     /// Returns true if the range is only 0, in which case [`ColorJitter`](crate::ColorJitter) leaves
     /// the hue out.
     pub(crate) fn is_zero(&self) -> bool {
-        (self.low, self.high) == (0.0, 0.0)
+        self.hue == (0.0, 0.0)
     }
 }
 
+#[class(Pixel)]
 impl Op for RandomHue {
-    fn name(&self) -> &'static str {
-        "RandomHue"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_colors(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, input: &Type) -> bool {
@@ -121,7 +114,7 @@ impl PixelOp for RandomHue {
 
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p);
-        params[0] = rng.uniform(self.low, self.high);
+        params[0] = rng.uniform(self.hue.0, self.hue.1);
         runs
     }
 
@@ -316,34 +309,6 @@ fn distance(e: &mut Emit, h: F32x4, hue: f32) -> F32x4 {
     let bits = e.bits(difference);
     let bits = e.and_i32(bits, magnitude);
     e.from_bits(bits)
-}
-
-impl RandomHue {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomHue",
-        class: COLOR,
-        summary: "turns the hues of a share p of the images",
-        params: &[
-            required(
-                "hue",
-                ParamKind::NumberOrRange,
-                ParamValue::Float(0.1),
-                "by -hue..hue, or by low..high, of a full turn",
-            ),
-            P,
-        ],
-        aliases: &[],
-        build: |args| Ok(built(RandomHue::new(args.number_or_range("hue")?)?.p(args.float("p")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomHue",
-            draw: |rng, _| {
-                let low = recipe::number(rng, -0.5, 0.5);
-                let high = (low + recipe::number(rng, 0.0, 1.0)).min(0.5);
-                Ok(built(RandomHue::new(low..=high)?.p(recipe::share(rng))?))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

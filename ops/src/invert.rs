@@ -1,10 +1,8 @@
 //! Invert: the negative of an image.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
-use crate::error::probability;
-use crate::op::on_levels;
-use crate::registry::{COLOR, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
-use crate::{ParamError, Size, TypeError};
+use crate::author::{Emit, Eval, PixelOp, Pixels, Rng, Type};
+use crate::op::{Op, class, on_levels};
+use crate::{Size, TypeError};
 
 /// Turns a share `p` of the images into their negatives.
 ///
@@ -28,38 +26,25 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![RandomInvert::new(0.5)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(COLOR, "inverts a share p of the images")]
 pub struct RandomInvert {
+    /// Builds the op for a share `p` of the images. torchvision's default is 0.5.
+    #[param(share, new)]
     p: f64,
 }
 
 impl RandomInvert {
-    /// Builds the op for a share `p` of the images. torchvision's default is 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn new(p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability("RandomInvert", p)? })
-    }
-
     /// Builds the op for all images, as a policy uses it.
     pub(crate) const fn always() -> Self {
         Self { p: 1.0 }
     }
 }
 
+#[class(Pixel)]
 impl Op for RandomInvert {
-    fn name(&self) -> &'static str {
-        "RandomInvert"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -104,22 +89,6 @@ impl PixelOp for RandomInvert {
             e.fma(v, factor, add)
         })
     }
-}
-
-impl RandomInvert {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomInvert",
-        class: COLOR,
-        summary: "inverts a share p of the images",
-        params: &[P],
-        aliases: &[],
-        build: |args| Ok(built(RandomInvert::new(args.float("p")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomInvert",
-            draw: |rng, _| Ok(built(RandomInvert::new(recipe::share(rng))?)),
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

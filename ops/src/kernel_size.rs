@@ -1,7 +1,5 @@
 //! The size of the kernel of a blur.
 
-use crate::ParamError;
-
 /// The numbers of columns and rows of a kernel, in torchvision's forms: one number for both, or two.
 ///
 /// ```
@@ -27,21 +25,5 @@ impl From<u32> for KernelSize {
 impl From<[u32; 2]> for KernelSize {
     fn from([width, height]: [u32; 2]) -> Self {
         Self { width, height }
-    }
-}
-
-impl KernelSize {
-    /// Returns the columns and rows, if an op accepts both numbers.
-    pub(crate) fn checked(
-        self,
-        op: &'static str,
-        is_accepted: impl Fn(u32) -> bool,
-        expected: &'static str,
-    ) -> Result<[u32; 2], ParamError> {
-        let sides = [self.width, self.height];
-        match sides.into_iter().find(|side| !is_accepted(*side)) {
-            Some(side) => Err(ParamError::new(op, "kernel_size", side, expected)),
-            None => Ok(sides),
-        }
     }
 }

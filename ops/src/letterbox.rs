@@ -1,15 +1,12 @@
 //! Letterbox: scales an image to fit into a size, and adds borders.
 
 use crate::author::{
-    ChoiceBranch, ChoiceOp, GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type,
+    ChoiceBranch, ChoiceOp, GeometryOp, GeometryStep, OpClass, Rng, RowProducer, Type,
 };
 use crate::container;
 use crate::error::output_size;
-use crate::op::{Dim, ImageType, on_image, on_numbers};
-use crate::registry::{
-    BuiltOp, GEOMETRY, Golden, INTERPOLATION_WORDS, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
-    SIZE, built, recipe, with_default,
-};
+use crate::op::{Dim, ImageType, Op, class, on_image, on_numbers};
+use crate::registry::{BuiltOp, built, recipe};
 use crate::{Interpolation, ParamError, Size, TypeError, geometry_step, ops};
 
 /// Scales an image, with its aspect ratio, to fit into a size, and adds borders on two sides.
@@ -40,7 +37,13 @@ use crate::{Interpolation, ParamError, Size, TypeError, geometry_step, ops};
 /// let list = ops![Letterbox::new(640)?.scale_up(false)];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Op, Clone, Debug)]
+#[op(GEOMETRY, "scales an image to fit into a size, and adds borders", constructor = new, draw = random, golden = "a Resize and a Pad, which have goldens, of sizes that are tested")]
+#[param(size: Size, size)]
+#[param(scale_up: bool, "whether smaller images are enlarged", default = true)]
+#[param(center: bool, "whether the image is in the middle, or top left", default = true)]
+#[param(fill: [u8; 3], "colour of the borders", default = 114)]
+#[param(interpolation: Interpolation, "how pixels are weighed", default = Interpolation::BilinearAliased)]
 pub struct Letterbox {
     fit: Fit,
     border: Border,
@@ -93,17 +96,10 @@ impl Letterbox {
     }
 }
 
+#[class(Choice)]
 impl Op for Letterbox {
-    fn name(&self) -> &'static str {
-        OP
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         container::output(self.name(), self, input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 
@@ -216,44 +212,6 @@ impl GeometryOp for Border {
     fn fill_color(&self, input: &ImageType) -> Option<[u8; 3]> {
         (input.size() != Some(self.size)).then_some(self.fill)
     }
-}
-
-impl Letterbox {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Letterbox",
-        class: GEOMETRY,
-        summary: "scales an image to fit into a size, and adds borders",
-        params: &[
-            SIZE,
-            with_default(
-                "scale_up",
-                ParamKind::Bool,
-                ParamValue::Bool(true),
-                "whether smaller images are enlarged",
-            ),
-            with_default(
-                "center",
-                ParamKind::Bool,
-                ParamValue::Bool(true),
-                "whether the image is in the middle, or top left",
-            ),
-            with_default("fill", ParamKind::Color, ParamValue::Int(114), "colour of the borders"),
-            with_default(
-                "interpolation",
-                INTERPOLATION_WORDS,
-                ParamValue::Word("bilinear-aliased"),
-                "how pixels are weighed",
-            ),
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = Letterbox::new(args.size("size")?)?.scale_up(args.bool("scale_up")?);
-            let op = op.center(args.bool("center")?).fill(args.color("fill")?);
-            Ok(built(op.interpolation(args.interpolation("interpolation")?)))
-        },
-        recipes: Recipes::Drawn(&[Recipe { name: "Letterbox", draw: random }]),
-        golden: Golden::None("a Resize and a Pad, which have goldens, of sizes that are tested"),
-    };
 }
 
 fn random(rng: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {

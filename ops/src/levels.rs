@@ -1,11 +1,13 @@
 //! Levels: states which values of an array are black and white.
 
-use crate::author::{Emit, Eval, ImageType, Op, OpClass, PixelOp, Pixels, Type, max, min};
+use crate::author::Rng;
+use crate::author::{Emit, Eval, ImageType, PixelOp, Pixels, Type, max, min};
 use crate::default_floats::DefaultFloats;
 use crate::normalize::Channel;
-use crate::op::on_numbers;
-use crate::registry::{Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, recipe};
-use crate::registry::{built, required};
+use crate::op::{Op, class, on_numbers};
+use crate::registry::BuiltOp;
+use crate::registry::built;
+use crate::registry::recipe;
 use crate::{DType, ParamError, TypeError};
 
 /// States which values of an array are black and white, and maps these to the levels 0 and 255, as `f32`.
@@ -36,7 +38,10 @@ use crate::{DType, ParamError, TypeError};
 /// let depth = ops![Levels::of(0.0, 65535.0)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(VALUES, "maps the values of black and white to 0 and 255, for ops that change colours; gives f32", constructor = of, draw = random, golden = "no library has it; a window is NumPy's clip and a multiplication")]
+#[param(black: f64, "the value that becomes 0", example = -1000.0)]
+#[param(white: f64, "the value that becomes 255", example = 400.0)]
 pub struct Levels {
     low: f32,
     high: f32,
@@ -73,21 +78,14 @@ impl Levels {
     }
 }
 
+#[class(Pixel)]
 impl Op for Levels {
-    fn name(&self) -> &'static str {
-        "Levels"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(self.name(), input, |image| ImageType {
             dtype: DType::F32,
             is_levels: true,
             ..image
         })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 }
 
@@ -122,36 +120,9 @@ impl PixelOp for Levels {
     }
 }
 
-impl Levels {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Levels",
-        class: VALUES,
-        summary: "maps the values of black and white to 0 and 255, for ops that change colours; gives f32",
-        params: &[
-            required(
-                "black",
-                ParamKind::Number,
-                ParamValue::Float(-1000.0),
-                "the value that becomes 0",
-            ),
-            required(
-                "white",
-                ParamKind::Number,
-                ParamValue::Float(400.0),
-                "the value that becomes 255",
-            ),
-        ],
-        aliases: &[],
-        build: |args| Ok(built(Levels::of(args.float("black")?, args.float("white")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "Levels",
-            draw: |rng, _| {
-                let black = recipe::number(rng, -1000.0, 100.0);
-                Ok(built(Levels::of(black, black + recipe::number(rng, 10.0, 3000.0))?))
-            },
-        }]),
-        golden: Golden::None("no library has it; a window is NumPy's clip and a multiplication"),
-    };
+fn random(rng: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {
+    let black = recipe::number(rng, -1000.0, 100.0);
+    Ok(built(Levels::of(black, black + recipe::number(rng, 10.0, 3000.0))?))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Fuseloop's ops: what each op computes and how it is compiled.
 //!
 //! Each op has a file of its own. The documentation of its type states what the op computes, where the
-//! rule comes from and what the op costs. The file has its checked constructor, `eval` (the reference
-//! implementation, one pixel at a time), `emit` (the same computation as instructions, four pixels at a
-//! time), and its entry in the registry, with recipes for tests. The block compiler in the root crate joins
+//! rule comes from and what the op costs. The file has its parameters, of which the
+//! derive macro `Op` makes the checked constructor and the entry in the registry, `eval` (the reference
+//! implementation, one pixel at a time), and `emit` (the same computation as instructions, four pixels at a
+//! time). The block compiler in the root crate joins
 //! the code of a list of ops into one loop; the evaluator there computes the list op by op, and both must
 //! produce the same bits. This crate depends on no code generator: `emit` records instructions (`program.rs`), which
 //! the block compiler lowers.

@@ -1,13 +1,9 @@
 //! Lighting: a random step along the principal components of ImageNet's colours.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
-use crate::default_floats::nearest_f32;
+use crate::author::{Emit, Eval, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, clamp};
-use crate::op::on_rgb;
-use crate::registry::{
-    COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
-};
-use crate::{ParamError, Size, TypeError};
+use crate::op::{Op, class, on_rgb};
+use crate::{Size, TypeError};
 
 /// The eigenvalues of the covariance of ImageNet's colours: 0.2175, 0.0188 and 0.0045 of 255.
 const SPREAD: [f64; 3] = [55.46, 4.794, 1.148];
@@ -41,37 +37,23 @@ const DIRECTION: [[f64; 3]; 3] =
 /// let list = ops![Lighting::new(0.1)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(
+    COLOR,
+    "shifts the colours by a random step, as AlexNet did",
+    golden = "one sum for each channel, with numbers from this crate's generator"
+)]
 pub struct Lighting {
+    /// Builds the op with steps of standard deviation `alpha_std`. AlexNet uses 0.1.
+    #[param("standard deviation of the step; the example is AlexNet's", 0.0..=1e6, example = 0.1,
+        draw = recipe::number(rng, -0.1, 1.0).max(0.0))]
     alpha_std: f32,
 }
 
-impl Lighting {
-    /// Builds the op with steps of standard deviation `alpha_std`. AlexNet uses 0.1.
-    ///
-    /// # Errors
-    ///
-    /// If `alpha_std` is negative or above 1e6.
-    pub fn new(alpha_std: f64) -> Result<Self, ParamError> {
-        if (0.0..=1e6).contains(&alpha_std) {
-            Ok(Self { alpha_std: nearest_f32(alpha_std) })
-        } else {
-            Err(ParamError::new("Lighting", "alpha_std", alpha_std, "0.0..=1e6"))
-        }
-    }
-}
-
+#[class(Pixel)]
 impl Op for Lighting {
-    fn name(&self) -> &'static str {
-        "Lighting"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_rgb(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -125,27 +107,6 @@ fn step(alpha: [f64; 3]) -> [f32; 3] {
     DIRECTION.map(|row| (0..3).map(|j| row[j] * alpha[j] * SPREAD[j]).sum::<f64>() as f32)
 }
 
-impl Lighting {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Lighting",
-        class: COLOR,
-        summary: "shifts the colours by a random step, as AlexNet did",
-        params: &[required(
-            "alpha_std",
-            ParamKind::Number,
-            ParamValue::Float(0.1),
-            "standard deviation of the step; the example is AlexNet's",
-        )],
-        aliases: &[],
-        build: |args| Ok(built(Lighting::new(args.float("alpha_std")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "Lighting",
-            draw: |rng, _| Ok(built(Lighting::new(recipe::number(rng, -0.1, 1.0).max(0.0))?)),
-        }]),
-        golden: Golden::None("one sum for each channel, with numbers from this crate's generator"),
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,12 +128,5 @@ mod tests {
             |rule| evaluated(&op, &Eval::new(rule, &[2.5, -20.0, 30.0]), [10.0, 10.0, 250.0]);
         assert_eq!(eval(NumberRule::Fused), [12.5, 0.0, 255.0]);
         assert_eq!(eval(NumberRule::Exact), [12.0, 0.0, 255.0]);
-    }
-
-    #[test]
-    fn bad_deviations_are_refused() {
-        for bad in [-0.1, f64::NAN, f64::INFINITY] {
-            assert!(Lighting::new(bad).is_err(), "{bad}");
-        }
     }
 }

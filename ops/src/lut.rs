@@ -1,12 +1,11 @@
 //! Look-up table: a user-defined value for each level.
 
-use crate::author::{Histogram, LevelTable, Op, OpClass, TableOp, Type};
+use crate::author::{Histogram, LevelTable, TableOp, Type};
+use crate::author::{ImageType, Rng};
 use crate::emit::apply_rule;
-use crate::op::{on_levels, on_rgb};
-use crate::registry::{
-    COLOR, Golden, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SpecError, built,
-    required, single,
-};
+use crate::op::{Op, class, on_levels, on_rgb};
+use crate::registry::BuiltOp;
+use crate::registry::{OpArgs, ParamKind, ParamValue, SpecError, built, single};
 use crate::{NumberRule, ParamError, TypeError};
 use std::fmt;
 
@@ -30,7 +29,10 @@ use std::fmt;
 /// let list = ops![Lut::same(std::array::from_fn(|level| 255.0 - level as f32))?]; // inverts
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, PartialEq)]
+#[derive(Op, Clone, PartialEq)]
+#[op(COLOR, "looks every value up in a table", constructor = new, build = |args| Ok(built(lut(args)?)), draw = random, golden = "the user's own numbers")]
+#[param(table: Vec<f64>, "what each level becomes, 0 to 255: for all channels, or red's, green's and blue's",
+    kind = ParamKind::Levels, example = ParamValue::Ints(&INVERTED))]
 pub struct Lut {
     /// The table of each channel, or one for all.
     tables: Vec<LevelTable>,
@@ -70,20 +72,13 @@ impl fmt::Debug for Lut {
     }
 }
 
+#[class(Table)]
 impl Op for Lut {
-    fn name(&self) -> &'static str {
-        "Lut"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         if self.tables.len() > 1 {
             return on_rgb(self.name(), input);
         }
         on_levels(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Table(self)
     }
 }
 
@@ -93,30 +88,6 @@ impl TableOp for Lut {
             *out = table.map(|v| apply_rule(rule, v));
         }
     }
-}
-
-impl Lut {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Lut",
-        class: COLOR,
-        summary: "looks every value up in a table",
-        params: &[required(
-            "table",
-            ParamKind::Levels,
-            ParamValue::Ints(&INVERTED),
-            "what each level becomes, 0 to 255: for all channels, or red's, green's and blue's",
-        )],
-        aliases: &[],
-        build: |args| Ok(built(lut(args)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "Lut",
-            draw: |rng, _| {
-                let table = [0; 3].map(|_| [0; 256].map(|_| rng.uniform(0.0, 255.0)));
-                Ok(built(Lut::new(table)?))
-            },
-        }]),
-        golden: Golden::None("the user's own numbers"),
-    };
 }
 
 /// The example table: inverts the levels.
@@ -138,6 +109,11 @@ fn lut(args: &OpArgs<'_>) -> Result<Lut, SpecError> {
     let mut tables = [[0.0; 256]; 3];
     tables.as_flattened_mut().copy_from_slice(&all);
     Ok(Lut::new(tables)?)
+}
+
+fn random(rng: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {
+    let table = [0; 3].map(|_| [0; 256].map(|_| rng.uniform(0.0, 255.0)));
+    Ok(built(Lut::new(table)?))
 }
 
 #[cfg(test)]

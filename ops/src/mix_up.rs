@@ -1,11 +1,10 @@
 //! MixUp: each sample becomes a weighted sum of itself and another sample of the batch, and so does its label.
 
-use crate::author::{BatchOp, Op, OpClass, Rng, RowMix, Type};
+use crate::author::{BatchOp, Rng, RowMix, Type};
 use crate::mixing::Partner;
-use crate::mixing::{self, MixParams, label_output, weights};
-use crate::op::ImageType;
-use crate::registry::{Golden, MIXING, OpInfo, Recipes, built};
-use crate::{DType, ParamError, Size, TypeError};
+use crate::mixing::{Mixing, label_output, weights};
+use crate::op::{ImageType, Op, class};
+use crate::{DType, Size, TypeError};
 
 /// Makes each sample, and its label, a weighted sum of itself and another sample of the batch.
 ///
@@ -43,9 +42,25 @@ use crate::{DType, ParamError, Size, TypeError};
 /// let labels = ops![OneHot::new(1000)?, MixUp::new(0.2)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(MIXING, "mixes each sample with another one of its batch, and their labels alike", aliases = ["ImageMixup", "LabelMixup"], recipes = "it mixes a whole batch: tests/compiler/mix.rs")]
 pub struct MixUp {
-    params: MixParams,
+    /// Builds the op with one share per batch; the partner of a sample is the sample before it.
+    #[param("shares are drawn from Beta(alpha, alpha)", new, positive, default = 1.0)]
+    alpha: f64,
+    /// Sets which sample each sample is mixed with. Default [`Partner::Previous`].
+    #[param("who is mixed with whom: the sample before, or one by a random permutation", default = Partner::Previous)]
+    partner: Partner,
+    /// Draws a share (and a coin) for each sample.
+    #[param(
+        "draws for each sample in place of the batch: FFCV's same_lambda = false",
+        flag,
+        default = false
+    )]
+    per_sample: bool,
+    /// Sets the share of the batches, or of the samples, that are mixed.
+    #[param("share of the batches, or of the samples", share, default = 1.0)]
+    p: f64,
 }
 
 /// FFCV's name for [`MixUp`] on an image; its `same_lambda=False` is [`MixUp::per_sample`].
@@ -68,38 +83,6 @@ pub type ImageMixup = MixUp;
 /// ```
 pub type LabelMixup = MixUp;
 
-impl MixUp {
-    /// Builds the op with one share per batch; the partner of a sample is the sample before it.
-    ///
-    /// # Errors
-    ///
-    /// If `alpha` is not above 0, or not finite.
-    pub fn new(alpha: f64) -> Result<Self, ParamError> {
-        Ok(Self { params: MixParams::new("MixUp", alpha)? })
-    }
-
-    /// Draws a share (and a coin) for each sample.
-    #[must_use]
-    pub fn per_sample(self) -> Self {
-        Self { params: self.params.per_sample() }
-    }
-
-    /// Sets which sample each sample is mixed with.
-    #[must_use]
-    pub fn partner(self, partner: Partner) -> Self {
-        Self { params: self.params.partner(partner) }
-    }
-
-    /// Sets the share of the batches, or of the samples, that are mixed. Default 1.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { params: self.params.p("MixUp", p)? })
-    }
-}
-
 /// Computes one value of an f32, f16 or bf16 image. This is the reference implementation.
 #[must_use]
 pub fn eval(own: f32, partner: f32, share: f64) -> f32 {
@@ -119,11 +102,15 @@ pub fn eval_u8(own: u8, partner: u8, share: f64) -> u8 {
     (share * f64::from(own) + (1.0 - share) * f64::from(partner)) as u8
 }
 
-impl Op for MixUp {
-    fn name(&self) -> &'static str {
-        "MixUp"
+impl MixUp {
+    fn mixing(&self) -> Mixing {
+        let Self { alpha, partner, per_sample, p } = *self;
+        Mixing { alpha, partner, per_sample, p }
     }
+}
 
+#[class(Batch)]
+impl Op for MixUp {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         match input {
             Type::Image(ImageType {
@@ -138,37 +125,16 @@ impl Op for MixUp {
             Type::Tensor { .. } => label_output(self.name(), input),
         }
     }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Batch(self)
-    }
 }
 
 impl BatchOp for MixUp {
     fn draw(&self, rng: &mut Rng, rows: usize, _size: Size) -> Vec<RowMix> {
-        self.params.draw(rng, rows, |_, share| (share, None))
+        self.mixing().draw(rng, rows, |_, share| (share, None))
     }
 
     fn joins_objects(&self) -> bool {
         true
     }
-}
-
-impl MixUp {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "MixUp",
-        class: MIXING,
-        summary: "mixes each sample with another one of its batch, and their labels alike",
-        params: mixing::PARAMS,
-        aliases: &["ImageMixup", "LabelMixup"],
-        build: |args| {
-            let op = MixUp::new(args.float("alpha")?)?.partner(mixing::read_partner(args)?);
-            let op = if args.bool("per_sample")? { op.per_sample() } else { op };
-            Ok(built(op.p(args.float("p")?)?))
-        },
-        recipes: Recipes::None("it mixes a whole batch: tests/compiler/mix.rs"),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]
@@ -199,15 +165,6 @@ mod tests {
             MixUp::new(0.2).unwrap().per_sample().draw(&mut rng, 9, Size::default())
         };
         assert_eq!(draw(), draw());
-    }
-
-    #[test]
-    fn an_alpha_that_is_not_above_0_is_refused() {
-        for alpha in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let error = MixUp::new(alpha).unwrap_err().to_string();
-            assert!(error.starts_with("MixUp: alpha is "), "{error}");
-        }
-        assert!(MixUp::new(1.0).unwrap().p(1.1).is_err());
     }
 
     #[test]

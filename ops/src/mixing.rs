@@ -18,10 +18,9 @@
 
 use crate::author::{Rng, Type};
 use crate::beta::symmetric_beta;
-use crate::error::{positive, probability};
-use crate::registry::{OpArgs, ParamInfo, ParamKind, ParamValue, SpecError, with_default};
+use crate::registry::{Given, OpArgs, ParamKind, SpecError};
 use crate::shape::Window;
-use crate::{DType, ParamError, TypeError};
+use crate::{DType, TypeError};
 
 /// The choice of the row that each row of a batch is mixed with.
 ///
@@ -90,33 +89,16 @@ pub enum ImageMix {
     },
 }
 
-/// The parameters that all ops on whole batches share.
+/// How often, with which partner and with which share a sample is mixed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct MixParams {
-    alpha: f64,
-    p: f64,
-    per_sample: bool,
-    partner: Partner,
+pub(crate) struct Mixing {
+    pub(crate) alpha: f64,
+    pub(crate) p: f64,
+    pub(crate) per_sample: bool,
+    pub(crate) partner: Partner,
 }
 
-impl MixParams {
-    pub(crate) fn new(op: &'static str, alpha: f64) -> Result<Self, ParamError> {
-        let alpha = positive(op, "alpha", alpha)?;
-        Ok(Self { alpha, p: 1.0, per_sample: false, partner: Partner::Previous })
-    }
-
-    pub(crate) fn per_sample(self) -> Self {
-        Self { per_sample: true, ..self }
-    }
-
-    pub(crate) fn partner(self, partner: Partner) -> Self {
-        Self { partner, ..self }
-    }
-
-    pub(crate) fn p(self, op: &'static str, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability(op, p)?, ..self })
-    }
-
+impl Mixing {
     /// Draws the mixing of each of `rows` rows. `cut` turns a drawn share into a row's share and
     /// rectangle.
     pub(crate) fn draw(
@@ -197,41 +179,23 @@ pub(crate) fn label_output(op: &'static str, input: &Type) -> Result<Type, TypeE
     }
 }
 
-/// The parameters of an op that mixes batches.
-pub(crate) const PARAMS: &[ParamInfo] = &[
-    with_default(
-        "alpha",
-        ParamKind::Number,
-        ParamValue::Float(1.0),
-        "shares are drawn from Beta(alpha, alpha)",
-    ),
-    with_default(
-        "partner",
-        ParamKind::Word(&["previous", "permuted"]),
-        ParamValue::Word("previous"),
-        "who is mixed with whom: the sample before, or one by a random permutation",
-    ),
-    with_default(
-        "per_sample",
-        ParamKind::Bool,
-        ParamValue::Bool(false),
-        "draws for each sample in place of the batch: FFCV's same_lambda = false",
-    ),
-    with_default(
-        "p",
-        ParamKind::Number,
-        ParamValue::Float(1.0),
-        "share of the batches, or of the samples",
-    ),
-];
+/// The partners, by the names that users write.
+const PARTNERS: [(&str, Partner); 2] =
+    [("previous", Partner::Previous), ("permuted", Partner::Permuted)];
 
-/// The parameter for the share of the samples that an op makes of several.
-pub(crate) const P: ParamInfo =
-    with_default("p", ParamKind::Number, ParamValue::Float(1.0), "share of the samples");
+impl Partner {
+    /// Returns the name that users write.
+    pub(crate) const fn word(self) -> &'static str {
+        PARTNERS[self as usize].0
+    }
+}
 
-/// Reads the choice of partners.
-pub(crate) fn read_partner(args: &OpArgs<'_>) -> Result<Partner, SpecError> {
-    args.choice("partner", &[("previous", Partner::Previous), ("permuted", Partner::Permuted)])
+impl Given for Partner {
+    const KIND: ParamKind = ParamKind::Word(&[PARTNERS[0].0, PARTNERS[1].0]);
+
+    fn read(args: &OpArgs<'_>, name: &str) -> Result<Self, SpecError> {
+        args.choice(name, &PARTNERS)
+    }
 }
 
 #[cfg(test)]
@@ -239,18 +203,18 @@ mod tests {
     use super::*;
     use crate::rng::BatchKey;
 
-    fn draw(mixing: MixParams, batch: u64, rows: usize) -> Vec<RowMix> {
+    fn draw(mixing: Mixing, batch: u64, rows: usize) -> Vec<RowMix> {
         let mut rng = BatchKey::new(1, 0, batch).op("MixUp", 0);
         mixing.draw(&mut rng, rows, |_, share| (share, None))
     }
 
-    fn mixing() -> MixParams {
-        MixParams::new("MixUp", 0.4).unwrap()
-    }
+    const MIXING: Mixing =
+        Mixing { alpha: 0.4, p: 1.0, per_sample: false, partner: Partner::Previous };
+    const OF_ROWS: Mixing = Mixing { per_sample: true, ..MIXING };
 
     #[test]
     fn the_partner_of_a_row_is_the_one_before_it_and_of_the_first_the_last() {
-        let partners = |rows| draw(mixing(), 0, rows).iter().map(|m| m.partner).collect::<Vec<_>>();
+        let partners = |rows| draw(MIXING, 0, rows).iter().map(|m| m.partner).collect::<Vec<_>>();
         assert_eq!(partners(4), [3, 0, 1, 2]);
         assert_eq!(partners(1), [0]);
         assert!(partners(0).is_empty());
@@ -258,8 +222,8 @@ mod tests {
 
     #[test]
     fn permuted_partners_are_a_permutation_and_change_no_share() {
-        let plain = draw(mixing().per_sample(), 3, 50);
-        let permuted = draw(mixing().per_sample().partner(Partner::Permuted), 3, 50);
+        let plain = draw(OF_ROWS, 3, 50);
+        let permuted = draw(Mixing { partner: Partner::Permuted, ..OF_ROWS }, 3, 50);
         let shares = |mixed: &[RowMix]| mixed.iter().map(|m| m.share).collect::<Vec<_>>();
         assert_eq!(shares(&plain), shares(&permuted));
         let mut partners: Vec<usize> = permuted.iter().map(|m| m.partner).collect();
@@ -272,7 +236,7 @@ mod tests {
     fn every_permutation_of_three_comes_up_equally_often() {
         let mut seen = std::collections::BTreeMap::new();
         for batch in 0..6000 {
-            let partners = draw(mixing().partner(Partner::Permuted), batch, 3);
+            let partners = draw(Mixing { partner: Partner::Permuted, ..MIXING }, batch, 3);
             let partners: Vec<usize> = partners.iter().map(|m| m.partner).collect();
             *seen.entry(partners).or_insert(0) += 1;
         }
@@ -281,15 +245,15 @@ mod tests {
 
     #[test]
     fn one_share_for_the_batch_or_one_for_each_row() {
-        let of_batch = draw(mixing(), 5, 8);
+        let of_batch = draw(MIXING, 5, 8);
         assert!(of_batch.iter().all(|m| m.share == of_batch[0].share));
-        let of_rows = draw(mixing().per_sample(), 5, 8);
+        let of_rows = draw(OF_ROWS, 5, 8);
         assert!(of_rows.iter().any(|m| m.share != of_rows[0].share));
     }
 
     #[test]
     fn a_share_p_of_the_batches_is_mixed() {
-        let mixed = |p, batch| draw(mixing().p("MixUp", p).unwrap(), batch, 2)[0].share;
+        let mixed = |p, batch| draw(Mixing { p, ..MIXING }, batch, 2)[0].share;
         assert!((0..100).all(|batch| mixed(0.0, batch) == 1.0));
         assert!((0..100).all(|batch| mixed(1.0, batch) < 1.0));
         let half = (0..1000).filter(|&batch| mixed(0.5, batch) < 1.0).count();

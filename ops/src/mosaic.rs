@@ -1,14 +1,8 @@
 //! Mosaic: puts four images of the batch, and their objects, into one.
 
-use crate::author::{BoundingBox, ImageMix, MultiImageOp, Op, OpClass, Rng, Type};
-use crate::error::{positive, probability, range_in};
-use crate::mixing;
-use crate::op::on_image;
-use crate::registry::{
-    Golden, MIXING, OpInfo, ParamKind, ParamValue, Recipes, built, with_default,
-};
-use crate::{ParamError, Size, TypeError};
-use std::ops::RangeInclusive;
+use crate::author::{BoundingBox, ImageMix, MultiImageOp, Rng, Type};
+use crate::op::{Op, class, on_image};
+use crate::{Size, TypeError};
 
 /// Puts parts of four images of the batch into one, with their objects: YOLO's augmentation.
 ///
@@ -55,73 +49,37 @@ use std::ops::RangeInclusive;
 /// let list = ops![Letterbox::new(640)?, RandomHorizontalFlip::new(0.5)?, Mosaic::new()];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(
+    MIXING,
+    "puts parts of four images of a batch into one, with their objects",
+    recipes = "it mixes a whole batch: tests/loader/multi_image.rs",
+    golden = "its pixels are compared with the formula in tests/loader/multi_image.rs",
+    new = "Builds the op for every sample, with a centre in the middle half of each side, for objects whose boxes after the cut have sides of 1 pixel or more, and an area of 1 or more."
+)]
 pub struct Mosaic {
-    /// The least and the largest share of a side before the centre.
+    /// Sets the range of the centre, as shares of the height and of the width.
+    #[param("where the four images meet, as a share of each side", 0.0..=1.0, default = 0.25..=0.75)]
     center: [f32; 2],
-    /// The least sides and the least area of an object's box after the cut.
-    min_size: f64,
-    min_area: f64,
+    /// Sets the share of the samples that become a mosaic.
+    #[param("share of the samples", share, default = 1.0)]
     p: f64,
+    /// Sets the least width and height of an object after the cut, in pixels. Objects with less are removed.
+    #[param(
+        "least width and height of an object after the cut, in pixels",
+        positive,
+        default = 1.0
+    )]
+    min_size: f64,
+    /// Sets the least area of an object after the cut, in pixels. Objects with less are removed.
+    #[param("least area of an object after the cut, in pixels", positive, default = 1.0)]
+    min_area: f64,
 }
 
 /// The length that a side may miss of the least, in pixels: boxes are stored as f32.
 const TOLERANCE: f64 = 1e-3;
 
 const NAME: &str = "Mosaic";
-
-impl Default for Mosaic {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Mosaic {
-    /// Builds the op for every sample, with a centre in the middle half of each side, for objects whose boxes after the
-    /// cut have sides of 1 pixel or more, and an area of 1 or more.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { center: [0.25, 0.75], min_size: 1.0, min_area: 1.0, p: 1.0 }
-    }
-
-    /// Sets the range of the centre, as shares of the height and of the width.
-    ///
-    /// # Errors
-    ///
-    /// If the range is not in `0.0..=1.0`, or is empty.
-    pub fn center(self, range: RangeInclusive<f64>) -> Result<Self, ParamError> {
-        let range = (*range.start(), *range.end());
-        let center = range_in(NAME, "center", range, 0.0..=1.0, "0 <= low <= high <= 1")?;
-        Ok(Self { center, ..self })
-    }
-
-    /// Sets the least width and height of an object after the cut, in pixels. Objects with less are removed. Default 1.
-    ///
-    /// # Errors
-    ///
-    /// If it is not positive and finite.
-    pub fn min_size(self, pixels: f64) -> Result<Self, ParamError> {
-        Ok(Self { min_size: positive(NAME, "min_size", pixels)?, ..self })
-    }
-
-    /// Sets the least area of an object after the cut, in pixels. Objects with less are removed. Default 1.
-    ///
-    /// # Errors
-    ///
-    /// If it is not positive and finite.
-    pub fn min_area(self, pixels: f64) -> Result<Self, ParamError> {
-        Ok(Self { min_area: positive(NAME, "min_area", pixels)?, ..self })
-    }
-
-    /// Sets the share of the samples that become a mosaic. Default 1.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability(NAME, p)?, ..self })
-    }
-}
 
 /// Draws up to three rows other than `own`, without repetition; `own` takes the places of those that are missing.
 fn others(rng: &mut Rng, rows: usize, own: usize) -> [usize; 3] {
@@ -133,17 +91,10 @@ fn others(rng: &mut Rng, rows: usize, own: usize) -> [usize; 3] {
     })
 }
 
+#[class(MultiImage)]
 impl Op for Mosaic {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_image(NAME, input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::MultiImage(self)
     }
 }
 
@@ -171,45 +122,6 @@ impl MultiImageOp for Mosaic {
         // A limit below the tolerance leaves out empty boxes all the same.
         is_large && width * height >= self.min_area && bounds.area() > 0.0
     }
-}
-
-impl Mosaic {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: MIXING,
-        summary: "puts parts of four images of a batch into one, with their objects",
-        params: &[
-            with_default(
-                "center",
-                ParamKind::Range,
-                ParamValue::Floats(&[0.25, 0.75]),
-                "where the four images meet, as a share of each side",
-            ),
-            mixing::P,
-            with_default(
-                "min_size",
-                ParamKind::Number,
-                ParamValue::Float(1.0),
-                "least width and height of an object after the cut, in pixels",
-            ),
-            with_default(
-                "min_area",
-                ParamKind::Number,
-                ParamValue::Float(1.0),
-                "least area of an object after the cut, in pixels",
-            ),
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = Mosaic::new().center(args.range("center")?)?.p(args.float("p")?)?;
-            let op = op.min_size(args.float("min_size")?)?;
-            Ok(built(op.min_area(args.float("min_area")?)?))
-        },
-        recipes: Recipes::None("it mixes a whole batch: tests/loader/multi_image.rs"),
-        golden: Golden::None(
-            "its pixels are compared with the formula in tests/loader/multi_image.rs",
-        ),
-    };
 }
 
 #[cfg(test)]
@@ -279,17 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_parameters_are_refused() {
-        for range in [-0.1..=0.5, 0.5..=1.1, 0.6..=0.4, f64::NAN..=1.0] {
-            let error = Mosaic::new().center(range).unwrap_err().to_string();
-            assert!(error.starts_with("Mosaic: center is "), "{error}");
-        }
-        assert!(Mosaic::new().p(1.5).is_err());
-        for pixels in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(
-                Mosaic::new().min_size(pixels).is_err() && Mosaic::new().min_area(pixels).is_err()
-            );
-        }
+    fn labels_are_refused() {
         let label = Type::Tensor { dtype: crate::DType::I64, shape: vec![] };
         assert!(Mosaic::new().output(&label).is_err());
     }

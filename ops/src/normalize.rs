@@ -1,11 +1,11 @@
 //! Normalize: subtracts the channel's mean from every value and divides by the channel's standard deviation.
 
-use crate::author::{Emit, Eval, F32x4, ImageType, Op, OpClass, PixelOp, Pixels, Type};
+use crate::author::Rng;
+use crate::author::{Emit, Eval, F32x4, ImageType, OpClass, PixelOp, Pixels, Type};
 use crate::default_floats::DefaultFloats;
-use crate::op::on_numbers;
-use crate::registry::{
-    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, required, with_default,
-};
+use crate::op::{Op, class, on_numbers};
+use crate::registry::{BuiltOp, OpArgs, SpecError};
+use crate::registry::{ParamKind, built};
 use crate::shape::MAX_CHANNELS;
 use crate::{DType, ParamError, TypeError};
 use std::sync::Arc;
@@ -50,7 +50,15 @@ use std::sync::Arc;
 /// let constants = ops![Normalize::new([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Op, Clone, Debug, PartialEq)]
+#[op(VALUES, "subtracts a mean and divides by a standard deviation; gives f32", constructor = new, build = build, draw = random)]
+#[param(mean: Vec<f64>, "the mean of each channel, or one for all, of pixels in 0..=1; the example is ImageNet's",
+    kind = ParamKind::Channels, example = [0.485, 0.456, 0.406])]
+#[param(std: Vec<f64>, "the standard deviations of the same pixels", kind = ParamKind::Channels,
+    example = [0.229, 0.224, 0.225])]
+#[param(scale: Vec<f64>,
+    "the pixels that mean and std are of: unit is 0..=1, levels is 0..=255, values is the array's own range",
+    kind = ParamKind::Word(&["unit", "levels", "values"]), default = "unit")]
 pub struct Normalize {
     /// The constants of each channel, or one entry for all channels.
     channels: Vec<Channel>,
@@ -258,11 +266,8 @@ impl Channel {
     }
 }
 
+#[class(Pixel)]
 impl Op for Normalize {
-    fn name(&self) -> &'static str {
-        "Normalize"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         match input {
             Type::Image(image)
@@ -303,10 +308,6 @@ impl Op for Normalize {
 
     fn normalizes_values(&self) -> bool {
         true
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
@@ -394,42 +395,13 @@ type FromConstants = fn(Vec<f64>, Vec<f64>) -> Result<Normalize, ParamError>;
 const SCALES: [(&str, FromConstants); 3] =
     [("unit", Normalize::unit), ("levels", Normalize::levels), ("values", Normalize::values)];
 
-impl Normalize {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Normalize",
-        class: VALUES,
-        summary: "subtracts a mean and divides by a standard deviation; gives f32",
-        params: &[
-            required(
-                "mean",
-                ParamKind::Channels,
-                ParamValue::Floats(&[0.485, 0.456, 0.406]),
-                "the mean of each channel, or one for all, of pixels in 0..=1; the example is ImageNet's",
-            ),
-            required(
-                "std",
-                ParamKind::Channels,
-                ParamValue::Floats(&[0.229, 0.224, 0.225]),
-                "the standard deviations of the same pixels",
-            ),
-            with_default(
-                "scale",
-                ParamKind::Word(&["unit", "levels", "values"]),
-                ParamValue::Word("unit"),
-                "the pixels that mean and std are of: unit is 0..=1, levels is 0..=255, values is the array's own range",
-            ),
-        ],
-        aliases: &[],
-        build: |args| {
-            let scale = args.choice("scale", &SCALES)?;
-            Ok(built(scale(args.floats("mean")?, args.floats("std")?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "Normalize",
-            draw: |_, _| Ok(built(Normalize::imagenet())),
-        }]),
-        golden: Golden::Tested,
-    };
+fn build(args: &OpArgs<'_>) -> Result<BuiltOp, SpecError> {
+    let scale = args.choice("scale", &SCALES)?;
+    Ok(built(scale(args.floats("mean")?, args.floats("std")?)?))
+}
+
+fn random(_: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {
+    Ok(built(Normalize::imagenet()))
 }
 
 #[cfg(test)]

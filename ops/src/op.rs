@@ -45,6 +45,8 @@ pub use pixel::{Eval, NumberRule, PixelOp, Statistic};
 pub use table::{Histogram, Histograms, LevelTable, LevelTables, TableOp};
 pub use types::{Dim, ImageType, Type};
 
+pub(crate) use fuseloop_ops_derive::{Op, class};
+
 use crate::shape::Layout;
 use crate::{DType, Device, TypeError};
 use std::fmt;

@@ -1,11 +1,9 @@
 //! Pad: adds a border around an image.
 
-use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Op, OpClass, Rng, RowProducer, Type};
-use crate::op::{Dim, ImageType, on_image, on_numbers};
-use crate::registry::{
-    FILL, GEOMETRY, Golden, OpArgs, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes,
-    SpecError, built, recipe, required, with_default,
-};
+use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Rng, RowProducer, Type};
+use crate::op::{Dim, ImageType, Op, class, on_image, on_numbers};
+use crate::registry::Given;
+use crate::registry::{OpArgs, ParamKind, SpecError, recipe};
 use crate::rows::{PadMode, Padding, RowFilter};
 use crate::{ParamError, Size, TypeError};
 
@@ -185,7 +183,12 @@ impl Border {
 /// let list = ops![Pad::new(4)?.padding_mode(PaddingMode::Reflect)];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(GEOMETRY, "frames an image", constructor = new)]
+#[param(padding: Sides, "pixels on each side", example = 4, draw = random_sides(rng))]
+#[param(fill: [u8; 3], fill)]
+#[param(padding_mode: PaddingMode, "what a frame shows: `fill`, the pixels at the edge, or the mirrored image",
+    default = PaddingMode::Constant, draw = random_mode(rng))]
 pub struct Pad {
     border: Border,
 }
@@ -222,11 +225,8 @@ impl Pad {
     }
 }
 
+#[class(Geometry)]
 impl Op for Pad {
-    fn name(&self) -> &'static str {
-        "Pad"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         self.border.output(self.name(), input, |image| {
             let min = self.size(Size::new(image.height.min, image.width.min));
@@ -234,10 +234,6 @@ impl Op for Pad {
             let height = Dim { min: min.height, max: max.height };
             ImageType { height, width: Dim { min: min.width, max: max.width }, ..image }
         })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -268,40 +264,6 @@ impl GeometryOp for Pad {
     }
 }
 
-impl Pad {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Pad",
-        class: GEOMETRY,
-        summary: "frames an image",
-        params: &[
-            required("padding", ParamKind::Sides, ParamValue::Int(4), "pixels on each side"),
-            FILL,
-            PADDING_MODE,
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = Pad::new(args.sides("padding")?)?.fill(args.color("fill")?);
-            Ok(built(op.padding_mode(read_mode(args)?)))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "Pad",
-            draw: |rng, _| {
-                let op = Pad::new(random_sides(rng))?.fill(recipe::color(rng));
-                Ok(built(op.padding_mode(random_mode(rng))))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
-}
-
-/// The parameter for the contents of a border.
-pub(crate) const PADDING_MODE: ParamInfo = with_default(
-    "padding_mode",
-    ParamKind::Word(&["constant", "edge", "reflect", "symmetric"]),
-    ParamValue::Word("constant"),
-    "what a frame shows: `fill`, the pixels at the edge, or the mirrored image",
-);
-
 /// Every mode, by the name a user writes.
 const MODES: [(&str, PaddingMode); 4] = [
     ("constant", PaddingMode::Constant),
@@ -310,9 +272,19 @@ const MODES: [(&str, PaddingMode); 4] = [
     ("symmetric", PaddingMode::Symmetric),
 ];
 
-/// Reads the contents of a border.
-pub(crate) fn read_mode(args: &OpArgs<'_>) -> Result<PaddingMode, SpecError> {
-    args.choice("padding_mode", &MODES)
+impl PaddingMode {
+    /// Returns the name that a user writes.
+    pub(crate) const fn word(self) -> &'static str {
+        MODES[self as usize].0
+    }
+}
+
+impl Given for PaddingMode {
+    const KIND: ParamKind = ParamKind::Word(&[MODES[0].0, MODES[1].0, MODES[2].0, MODES[3].0]);
+
+    fn read(args: &OpArgs<'_>, name: &str) -> Result<Self, SpecError> {
+        args.choice(name, &MODES)
+    }
 }
 
 /// Draws the contents of a border.

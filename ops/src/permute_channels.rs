@@ -1,12 +1,7 @@
 //! Channel order: red, green and blue are permuted.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
-use crate::error::probability;
-use crate::op::{is_gray, on_colors, on_rgb};
-use crate::registry::{
-    COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
-    with_default,
-};
+use crate::author::{Emit, Eval, PixelOp, Pixels, Rng, Type};
+use crate::op::{Op, class, is_gray, on_colors, on_rgb};
 use crate::{ParamError, Size, TypeError};
 
 /// Puts the channels in another order: `[2, 1, 0]` converts RGB to BGR.
@@ -31,40 +26,34 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![PermuteChannels::new([2, 1, 0])?]; // RGB to BGR
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(COLOR, "puts the channels in another order")]
 pub struct PermuteChannels {
-    permutation: [usize; 3],
-}
-
-impl PermuteChannels {
     /// An op whose output channel `c` is input channel `permutation[c]`.
-    ///
-    /// # Errors
-    ///
-    /// If `permutation` is not a permutation of 0, 1 and 2.
-    pub fn new(permutation: [usize; 3]) -> Result<Self, ParamError> {
-        if PERMUTATIONS.contains(&permutation) {
-            return Ok(Self { permutation });
-        }
-        let found = format!("{permutation:?}");
-        Err(ParamError::new("PermuteChannels", "permutation", found, "0, 1 and 2 in some order"))
-    }
+    #[param("which channel each becomes; the example makes BGR of RGB", example = [2, 1, 0], check = in_some_order,
+        errors = "If `permutation` is not a permutation of 0, 1 and 2", draw = recipe::pick(rng, PERMUTATIONS))]
+    permutation: [usize; 3],
 }
 
 const PERMUTATIONS: [[usize; 3]; 6] =
     [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
-impl Op for PermuteChannels {
-    fn name(&self) -> &'static str {
-        "PermuteChannels"
+/// Checks a permutation.
+fn in_some_order(
+    op: &'static str,
+    param: &'static str,
+    permutation: [usize; 3],
+) -> Result<[usize; 3], ParamError> {
+    if PERMUTATIONS.contains(&permutation) {
+        return Ok(permutation);
     }
+    Err(ParamError::new(op, param, format!("{permutation:?}"), "0, 1 and 2 in some order"))
+}
 
+#[class(Pixel)]
+impl Op for PermuteChannels {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_rgb(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -112,8 +101,10 @@ impl PixelOp for PermuteChannels {
 /// let list = ops![RandomChannelPermutation::new().p(0.5)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(COLOR, "puts the channels of a share p of the images in a random order", new = "The op gives every image one of the six orders, RGB included.", aliases = ["ChannelShuffle"], golden = "a PermuteChannels, which has goldens, with a drawn order")]
 pub struct RandomChannelPermutation {
+    #[param(share, default = 1.0)]
     p: f64,
 }
 
@@ -127,47 +118,16 @@ pub struct RandomChannelPermutation {
 pub type ChannelShuffle = RandomChannelPermutation;
 
 impl RandomChannelPermutation {
-    /// The op gives every image one of the six orders, RGB included.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { p: 1.0 }
-    }
-
-    /// Sets the share of the images that the op changes. Default 1.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(mut self, p: f64) -> Result<Self, ParamError> {
-        self.p = probability("RandomChannelPermutation", p)?;
-        Ok(self)
-    }
-}
-
-impl RandomChannelPermutation {
     /// Builds the op as a step of another, with a share that was checked before.
     pub(crate) const fn with_share(p: f64) -> Self {
         Self { p }
     }
 }
 
-impl Default for RandomChannelPermutation {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
+#[class(Pixel)]
 impl Op for RandomChannelPermutation {
-    fn name(&self) -> &'static str {
-        "RandomChannelPermutation"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_colors(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, input: &Type) -> bool {
@@ -216,51 +176,6 @@ impl PixelOp for RandomChannelPermutation {
 /// Returns the matrix row that selects channel `from`.
 fn unit_row(from: usize) -> [f32; 4] {
     std::array::from_fn(|column| if column == from { 1.0 } else { 0.0 })
-}
-
-impl PermuteChannels {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "PermuteChannels",
-        class: COLOR,
-        summary: "puts the channels in another order",
-        params: &[required(
-            "permutation",
-            ParamKind::Permutation,
-            ParamValue::Ints(&[2, 1, 0]),
-            "which channel each becomes; the example makes BGR of RGB",
-        )],
-        aliases: &[],
-        build: |args| Ok(built(PermuteChannels::new(args.permutation("permutation")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "PermuteChannels",
-            draw: |rng, _| {
-                let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
-                Ok(built(PermuteChannels::new(recipe::pick(rng, orders))?))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
-}
-
-impl RandomChannelPermutation {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomChannelPermutation",
-        class: COLOR,
-        summary: "puts the channels of a share p of the images in a random order",
-        params: &[with_default(
-            "p",
-            ParamKind::Number,
-            ParamValue::Float(1.0),
-            "share of the images",
-        )],
-        aliases: &["ChannelShuffle"],
-        build: |args| Ok(built(RandomChannelPermutation::new().p(args.float("p")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomChannelPermutation",
-            draw: |rng, _| Ok(built(RandomChannelPermutation::new().p(recipe::share(rng))?)),
-        }]),
-        golden: Golden::None("a PermuteChannels, which has goldens, with a drawn order"),
-    };
 }
 
 #[cfg(test)]

@@ -1,13 +1,9 @@
 //! Photometric distortion: brightness, contrast, saturation, hue and channel order, each with its own coin.
 
-use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
-use crate::error::probability;
+use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
 use crate::factor::Factor;
-use crate::op::on_colors;
-use crate::registry::{
-    COLOR, Golden, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
-    with_default,
-};
+use crate::op::{Op, class, on_colors};
+use crate::registry::{Checked, ParamLimits};
 use crate::{
     ParamError, RandomBrightness, RandomChannelPermutation, RandomContrast, RandomHue,
     RandomSaturation, TypeError, ops,
@@ -42,7 +38,13 @@ const AFTER: u128 = 2;
 /// let list = ops![RandomPhotometricDistort::new().contrast(0.8..=1.2)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Op, Clone, Debug)]
+#[op(COLOR, "changes colours in up to five ways, each in a share p of the images", constructor = new, golden = "the ops of a ColorJitter, which has goldens, each with a coin")]
+#[param(brightness: RangeInclusive<f64>, "range of the factor", default = 0.875..=1.125)]
+#[param(contrast: RangeInclusive<f64>, "range of the factor", default = 0.5..=1.5)]
+#[param(saturation: RangeInclusive<f64>, "range of the factor", default = 0.5..=1.5)]
+#[param(hue: RangeInclusive<f64>, "range of what the hue turns by, of a full turn", default = -0.05..=0.05)]
+#[param(p: f64, "share of the images, for each way", share)]
 pub struct RandomPhotometricDistort {
     /// The factors of brightness, contrast and saturation.
     factors: [Factor; 3],
@@ -103,7 +105,7 @@ impl RandomPhotometricDistort {
     ///
     /// If `p` is not in `0.0..=1.0`.
     pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability(NAME, p)?, ..self }.with_members())
+        Ok(Self { p: p.checked(NAME, "p", ParamLimits::SHARE)?, ..self }.with_members())
     }
 
     fn with_factor(
@@ -118,11 +120,10 @@ impl RandomPhotometricDistort {
 
     /// Builds the steps from the parameters.
     fn with_members(self) -> Self {
-        let [brightness, contrast, saturation] =
-            self.factors.map(|factor| factor.with_share(self.p));
-        let brightness = RandomBrightness::from_factor(brightness);
-        let contrast = RandomContrast::from_factor(contrast);
-        let saturation = RandomSaturation::from_factor(saturation);
+        let [brightness, contrast, saturation] = self.factors;
+        let brightness = RandomBrightness::of(brightness, self.p);
+        let contrast = RandomContrast::of(contrast, self.p);
+        let saturation = RandomSaturation::of(saturation, self.p);
         let hue = self.hue.with_share(self.p);
         let order = RandomChannelPermutation::with_share(self.p);
         let members = vec![
@@ -142,17 +143,10 @@ impl Default for RandomPhotometricDistort {
     }
 }
 
+#[class(Choice)]
 impl Op for RandomPhotometricDistort {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_colors(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 
@@ -170,49 +164,7 @@ impl ChoiceOp for RandomPhotometricDistort {
     }
 }
 
-impl RandomPhotometricDistort {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomPhotometricDistort",
-        class: COLOR,
-        summary: "changes colours in up to five ways, each in a share p of the images",
-        params: &[
-            distortion("brightness", &[0.875, 1.125]),
-            distortion("contrast", &[0.5, 1.5]),
-            distortion("saturation", &[0.5, 1.5]),
-            with_default(
-                "hue",
-                ParamKind::Range,
-                ParamValue::Floats(&[-0.05, 0.05]),
-                "range of what the hue turns by, of a full turn",
-            ),
-            with_default(
-                "p",
-                ParamKind::Number,
-                ParamValue::Float(0.5),
-                "share of the images, for each way",
-            ),
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = RandomPhotometricDistort::new()
-                .brightness(args.range("brightness")?)?
-                .contrast(args.range("contrast")?)?
-                .saturation(args.range("saturation")?)?
-                .hue(args.range("hue")?)?;
-            Ok(built(op.p(args.float("p")?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomPhotometricDistort",
-            draw: |rng, _| Ok(built(RandomPhotometricDistort::new().p(recipe::share(rng))?)),
-        }]),
-        golden: Golden::None("the ops of a ColorJitter, which has goldens, each with a coin"),
-    };
-}
-
 /// Returns the parameter of a factor of the distortion.
-const fn distortion(name: &'static str, range: &'static [f64]) -> ParamInfo {
-    with_default(name, ParamKind::Range, ParamValue::Floats(range), "range of the factor")
-}
 
 #[cfg(test)]
 mod tests {

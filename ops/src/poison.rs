@@ -1,11 +1,11 @@
 //! Poison: blends a fixed image into some samples (a backdoor trigger, for robustness research).
 
-use crate::author::{BoxError, HostOp, Op, OpClass, Type};
+use crate::author::{BoxError, HostOp, Type};
+use crate::author::{ImageType, Rng};
 use crate::default_floats::DefaultFloats;
-use crate::op::{on_rgb, on_u8_image};
-use crate::registry::{
-    Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
-};
+use crate::op::{Op, class, on_rgb, on_u8_image};
+use crate::registry::{BuiltOp, OpArgs, SpecError};
+use crate::registry::{built, recipe};
 use crate::{HostSample, ParamError, Size, TypeError};
 use std::fmt;
 
@@ -33,7 +33,13 @@ use std::fmt;
 /// let list = ops![Poison::new((1, 2), &[255.0, 0.0, 0.0, 255.0, 0.0, 0.0], &[0.5, 0.5], [3, 7])?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, PartialEq)]
+#[derive(Op, Clone, PartialEq)]
+#[op(OVERWRITE, "blends a fixed image into some samples", constructor = new, build = build, draw = random)]
+#[param(size: Size, "of the samples and of the blended image", example = [1, 2])]
+#[param(mask: Vec<f64>, "the blended image: red, green and blue of each pixel, 0 to 255, row by row",
+    example = [255, 0, 0, 255, 0, 0])]
+#[param(alpha: Vec<f64>, "the blended image's weight in each pixel, 0 to 1", example = [0.5, 0.5])]
+#[param(indices: Vec<u64>, "the samples", example = [0, 7])]
 pub struct Poison {
     size: Size,
     /// `1 - alpha` and `mask * alpha`, for each value of the image.
@@ -85,11 +91,8 @@ impl fmt::Debug for Poison {
     }
 }
 
+#[class(Host)]
 impl Op for Poison {
-    fn name(&self) -> &'static str {
-        "Poison"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         match input {
             Type::Image(image) if image.size() != Some(self.size) => Err(TypeError {
@@ -99,10 +102,6 @@ impl Op for Poison {
             }),
             _ => on_u8_image(self.name(), &on_rgb(self.name(), input)?, |image| image),
         }
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Host(self)
     }
 }
 
@@ -121,51 +120,18 @@ impl HostOp for Poison {
     }
 }
 
-impl Poison {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Poison",
-        class: OVERWRITE,
-        summary: "blends a fixed image into some samples",
-        params: &[
-            required(
-                "size",
-                ParamKind::Size,
-                ParamValue::Ints(&[1, 2]),
-                "of the samples and of the blended image",
-            ),
-            required(
-                "mask",
-                ParamKind::Numbers,
-                ParamValue::Ints(&[255, 0, 0, 255, 0, 0]),
-                "the blended image: red, green and blue of each pixel, 0 to 255, row by row",
-            ),
-            required(
-                "alpha",
-                ParamKind::Numbers,
-                ParamValue::Floats(&[0.5, 0.5]),
-                "the blended image's weight in each pixel, 0 to 1",
-            ),
-            required("indices", ParamKind::Ids, ParamValue::Ints(&[0, 7]), "the samples"),
-        ],
-        aliases: &[],
-        build: |args| {
-            let (mask, alpha) = (args.floats("mask")?, args.floats("alpha")?);
-            Ok(built(Poison::new(args.size("size")?, &mask, &alpha, args.ids("indices")?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "Poison",
-            draw: |rng, before| {
-                let size = before.size().unwrap_or(Size::new(1, 1));
-                let mut numbers = |count: u64, high| -> Vec<f64> {
-                    (0..count).map(|_| recipe::number(rng, 0.0, high)).collect()
-                };
-                let (mask, alpha) =
-                    (numbers(3 * size.pixels(), 256.0), numbers(size.pixels(), 1.0));
-                Ok(built(Poison::new(size, &mask, &alpha, [0, 2])?))
-            },
-        }]),
-        golden: Golden::Tested,
+fn build(args: &OpArgs<'_>) -> Result<BuiltOp, SpecError> {
+    let (mask, alpha) = (args.floats("mask")?, args.floats("alpha")?);
+    Ok(built(Poison::new(args.size("size")?, &mask, &alpha, args.ids("indices")?)?))
+}
+
+fn random(rng: &mut Rng, before: &ImageType) -> Result<BuiltOp, ParamError> {
+    let size = before.size().unwrap_or(Size::new(1, 1));
+    let mut numbers = |count: u64, high| -> Vec<f64> {
+        (0..count).map(|_| recipe::number(rng, 0.0, high)).collect()
     };
+    let (mask, alpha) = (numbers(3 * size.pixels(), 256.0), numbers(size.pixels(), 1.0));
+    Ok(built(Poison::new(size, &mask, &alpha, [0, 2])?))
 }
 
 #[cfg(test)]

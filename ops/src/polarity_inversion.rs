@@ -1,10 +1,9 @@
 //! Polarity inversion: turns signals upside down.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
-use crate::error::probability;
-use crate::registry::{Golden, OpInfo, P, Recipe, Recipes, SIGNALS, built, recipe};
+use crate::author::{Emit, Eval, PixelOp, Pixels, Rng, Type};
+use crate::op::{Op, class};
 use crate::signal::{self, on_signal};
-use crate::{ParamError, Size, TypeError};
+use crate::{Size, TypeError};
 
 /// Multiplies a share `p` of the signals by -1.
 ///
@@ -33,47 +32,20 @@ use crate::{ParamError, Size, TypeError};
 /// ];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(SIGNALS, "turns a share p of the signals upside down", new = "Builds the op for half of the signals.", placed = signal::on_any)]
 pub struct PolarityInversion {
+    /// Sets the share of the signals that the op changes.
+    #[param(share)]
     p: f64,
 }
 
 const NAME: &str = "PolarityInversion";
 
-impl PolarityInversion {
-    /// Builds the op for half of the signals.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { p: 0.5 }
-    }
-
-    /// Sets the share of the signals that the op changes. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability(NAME, p)? })
-    }
-}
-
-impl Default for PolarityInversion {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
+#[class(Pixel)]
 impl Op for PolarityInversion {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_signal(NAME, input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -112,25 +84,6 @@ impl PixelOp for PolarityInversion {
             e.mul(v, factor)
         })
     }
-}
-
-impl PolarityInversion {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: SIGNALS,
-        summary: "turns a share p of the signals upside down",
-        params: &[P],
-        aliases: &[],
-        build: |args| Ok(built(PolarityInversion::new().p(args.float("p")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: NAME,
-            draw: |rng, before| {
-                let op = PolarityInversion::new().p(recipe::share(rng))?;
-                signal::on_any(op, before)
-            },
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

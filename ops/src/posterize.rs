@@ -1,12 +1,8 @@
 //! Posterize: keeps only the highest bits of each value.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
-use crate::error::probability;
-use crate::op::on_levels;
-use crate::registry::{
-    COLOR, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
-};
-use crate::{ParamError, Size, TypeError};
+use crate::author::{Emit, Eval, PixelOp, Pixels, Rng, Type};
+use crate::op::{Op, class, on_levels};
+use crate::{Size, TypeError};
 
 /// Keeps only the highest bits of each value, in a share `p` of the images.
 ///
@@ -31,51 +27,27 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![RandomPosterize::new(4)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(COLOR, "keeps the highest bits of each value, in a share p of the images")]
 pub struct RandomPosterize {
+    /// Keeps `bits` bits, in half of the images.
+    #[param("how many are kept", 0..=8, example = 4)]
     bits: u32,
+    #[param(share)]
     p: f64,
 }
 
 impl RandomPosterize {
-    /// Keeps `bits` bits, in half of the images.
-    ///
-    /// # Errors
-    ///
-    /// If `bits` is not in `0..=8`.
-    pub fn new(bits: u32) -> Result<Self, ParamError> {
-        if bits > 8 {
-            return Err(ParamError::new("RandomPosterize", "bits", bits, "0..=8"));
-        }
-        Ok(Self { bits, p: 0.5 })
-    }
-
-    /// Sets the share of the images that the op changes. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability("RandomPosterize", p)?, ..self })
-    }
-
     /// The op as an action of a policy: for all images, with `bits` at most 8.
     pub(crate) const fn always(bits: u32) -> Self {
         Self { bits, p: 1.0 }
     }
 }
 
+#[class(Pixel)]
 impl Op for RandomPosterize {
-    fn name(&self) -> &'static str {
-        "RandomPosterize"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -123,22 +95,6 @@ impl PixelOp for RandomPosterize {
     }
 }
 
-impl RandomPosterize {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomPosterize",
-        class: COLOR,
-        summary: "keeps the highest bits of each value, in a share p of the images",
-        params: &[required("bits", ParamKind::Whole, ParamValue::Int(4), "how many are kept"), P],
-        aliases: &[],
-        build: |args| Ok(built(RandomPosterize::new(args.u32("bits")?)?.p(args.float("p")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomPosterize",
-            draw: |rng, _| Ok(built(RandomPosterize::new(rng.below(9))?.p(recipe::share(rng))?)),
-        }]),
-        golden: Golden::Tested,
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,11 +125,5 @@ mod tests {
         let pixel = [0.3, 254.999, 1e-9];
         assert_eq!(posterized(3, 0.0, pixel), pixel);
         assert_eq!(posterized(8, 1.0, pixel), pixel);
-    }
-
-    #[test]
-    fn bad_parameters_are_refused() {
-        assert!(RandomPosterize::new(9).is_err());
-        assert!(RandomPosterize::new(4).unwrap().p(1.5).is_err());
     }
 }

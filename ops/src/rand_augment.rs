@@ -1,14 +1,12 @@
 //! RandAugment: a few actions of one strength, drawn for each sample.
 
-use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
+use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
 use crate::container::only;
-use crate::op::on_levels;
+use crate::op::{Op, class, on_levels};
 use crate::policy::magnitude::checked_bins;
-use crate::policy::{self, Pick, Sampling, Space, Strength, WarpOptions};
-use crate::registry::{
-    Golden, OpArgs, OpInfo, POLICY, ParamInfo, ParamKind, ParamValue, Recipe, Recipes, SpecError,
-    WARP_INTERPOLATION_WORDS, built, optional, recipe, with_default,
-};
+use crate::policy::{Pick, Sampling, Space, Strength, WarpOptions};
+use crate::registry::BuiltOp;
+use crate::registry::{OpArgs, ParamKind, Recipe, SpecError, built, recipe};
 use crate::rows::WarpInterpolation;
 use crate::timm::Config;
 use crate::{ParamError, TypeError};
@@ -44,7 +42,16 @@ const MOST_OPS: u32 = 16;
 /// let timm = ops![RandAugment::timm("rand-m9-mstd0.5-inc1")?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Op, Clone, Debug)]
+#[op(POLICY, "runs a few random actions of one strength", constructor = new, build = build, recipes = RECIPES)]
+#[param(num_ops: u32, "how many actions", 0..=16, default = 2)]
+#[param(magnitude: u32, "how strong, below the bins", default = 9)]
+#[param(num_magnitude_bins: u32, "how many magnitudes there are", default = 31)]
+#[param(config: Vec<f64>, "in place of these a string as timm has it: rand-m9-mstd0.5-inc1", kind = ParamKind::Text,
+    optional)]
+#[param(interpolation: WarpInterpolation,
+    "interpolation of warps; default: nearest, or with a config one of the others at random", optional)]
+#[param(fill: [u8; 3], "fill colour outside the image; default: black, or 128 with a config", optional)]
 pub struct RandAugment {
     settings: Settings,
     look: WarpOptions,
@@ -217,17 +224,10 @@ fn checked_count(param: &'static str, count: u32) -> Result<u32, ParamError> {
     if count <= MOST_OPS { Ok(count) } else { Err(ParamError::new(OP, param, count, "0..=16")) }
 }
 
+#[class(Choice)]
 impl Op for RandAugment {
-    fn name(&self) -> &'static str {
-        "RandAugment"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 
@@ -246,80 +246,6 @@ impl ChoiceOp for RandAugment {
     }
 }
 
-impl RandAugment {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandAugment",
-        class: POLICY,
-        summary: "runs a few random actions of one strength",
-        params: &[
-            with_default("num_ops", ParamKind::Whole, ParamValue::Int(2), "how many actions"),
-            with_default(
-                "magnitude",
-                ParamKind::Whole,
-                ParamValue::Int(9),
-                "how strong, below the bins",
-            ),
-            policy::BINS,
-            optional(
-                "config",
-                ParamKind::Text,
-                "in place of these a string as timm has it: rand-m9-mstd0.5-inc1",
-            ),
-            INTERPOLATION,
-            FILL,
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = rand_augment(args)?;
-            Ok(built(policy::with_look(args, op, RandAugment::interpolation, RandAugment::fill)?))
-        },
-        recipes: Recipes::Drawn(&[
-            Recipe {
-                name: "RandAugment",
-                draw: |rng, _| {
-                    let op = RandAugment::new().num_ops(rng.below(4))?.magnitude(rng.below(31))?;
-                    Ok(built(policy::random_look(
-                        rng,
-                        op,
-                        RandAugment::interpolation,
-                        RandAugment::fill,
-                    )))
-                },
-            },
-            Recipe {
-                name: "RandAugment(timm)",
-                draw: |rng, _| {
-                    let configs = [
-                        "rand-m9-mstd0.5-inc1",
-                        "rand-m20-mmax30-p0.9",
-                        "rand-n3-m5-mstd101",
-                        "rand-n1-p1-tweights",
-                        "rand-n2-p0.8-tweights",
-                        "rand-n2-t3a-p1-mstd3",
-                        "rand-n2-t3aw-p1",
-                        "rand-n0",
-                    ];
-                    Ok(built(RandAugment::timm(recipe::pick(rng, configs))?))
-                },
-            },
-        ]),
-        golden: Golden::Tested,
-    };
-}
-
-/// The interpolation and the fill, which have other defaults with one of timm's configurations.
-const INTERPOLATION: ParamInfo = optional(
-    "interpolation",
-    WARP_INTERPOLATION_WORDS,
-    "interpolation of warps; default: nearest, or with a config one of the others at random",
-);
-
-const FILL: ParamInfo = optional(
-    "fill",
-    ParamKind::Color,
-    "fill colour outside the image; default: black, or 128 with a config",
-);
-
 /// Builds a `RandAugment` from timm's string or from torchvision's numbers, but not both.
 fn rand_augment(args: &OpArgs<'_>) -> Result<RandAugment, SpecError> {
     let [num_ops, magnitude, bins] = ["num_ops", "magnitude", "num_magnitude_bins"];
@@ -332,4 +258,42 @@ fn rand_augment(args: &OpArgs<'_>) -> Result<RandAugment, SpecError> {
         return Err(ParamError::new(OP, "config", found, "one of the two").into());
     }
     Ok(RandAugment::timm(&config)?)
+}
+
+const RECIPES: [Recipe; 2] = [
+    Recipe {
+        name: "RandAugment",
+        draw: |rng, _| {
+            let op = RandAugment::new().num_ops(rng.below(4))?.magnitude(rng.below(31))?;
+            let op = op.interpolation(recipe::warp_interpolation(rng));
+            Ok(built(if rng.coin(0.5) { op.fill(recipe::color(rng)) } else { op }))
+        },
+    },
+    Recipe {
+        name: "RandAugment(timm)",
+        draw: |rng, _| {
+            let configs = [
+                "rand-m9-mstd0.5-inc1",
+                "rand-m20-mmax30-p0.9",
+                "rand-n3-m5-mstd101",
+                "rand-n1-p1-tweights",
+                "rand-n2-p0.8-tweights",
+                "rand-n2-t3a-p1-mstd3",
+                "rand-n2-t3aw-p1",
+                "rand-n0",
+            ];
+            Ok(built(RandAugment::timm(recipe::pick(rng, configs))?))
+        },
+    },
+];
+
+fn build(args: &OpArgs<'_>) -> Result<BuiltOp, SpecError> {
+    let mut op = rand_augment(args)?;
+    if let Some(given) = args.if_given("interpolation", OpArgs::warp_interpolation)? {
+        op = op.interpolation(given);
+    }
+    if let Some(given) = args.if_given("fill", OpArgs::color)? {
+        op = op.fill(given);
+    }
+    Ok(built(op))
 }

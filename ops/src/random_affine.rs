@@ -1,17 +1,11 @@
 //! Random affine transform: a rotation, a translation, a scale and a shear in one.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::default_floats::nearest_f32;
-use crate::error::{finite_range, positive_range};
-use crate::op::{ImageType, check_fill, on_numbers};
-use crate::registry::{
-    BuiltOp, FILL, GEOMETRY, Golden, OpArgs, OpInfo, ParamKind, Recipe, Recipes, SpecError, built,
-    optional, recipe,
-};
+use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
+use crate::op::{ImageType, Op, check_fill, class, on_numbers};
+use crate::registry::{BuiltOp, OpArgs, ParamKind, SpecError, built, recipe};
 use crate::rows::{Map, WarpInterpolation, affine_matrix};
-use crate::warping::{self, Center, Warping};
+use crate::warping::{self, Center};
 use crate::{NumberOrRange, ParamError, Size, TypeError};
-use std::ops::RangeInclusive;
 
 /// Rotates, translates, scales and shears an image at random, in one step.
 ///
@@ -48,44 +42,36 @@ use std::ops::RangeInclusive;
 /// let list = ops![RandomAffine::new(15.0)?.translate(0.1, 0.1)?.scale(0.9..=1.1)?.shear(5.0)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(GEOMETRY, "turns, shifts, scales and shears an image at random", build = |args| Ok(built(affine(args)?)), draw = random)]
 pub struct RandomAffine {
+    /// A rotation by an angle in `degrees`, clockwise, about the middle; the area outside the input
+    /// is black. One number `d` is the range `-d..=d`, and 0.0 no rotation.
+    #[param("range of the angle; a number d is -d..d", given = NumberOrRange, check = warping::degrees, example = 15,
+        errors = "If a number is negative, or the range is empty or not finite")]
     degrees: (f32, f32),
-    /// Shares of the width and the height.
+    // Shares along x and along y.
+    #[param("largest shift, as shares of width and height", optional, by_hand, given = (f64, f64))]
     translate: Option<[f64; 2]>,
+    /// Scales by a factor in a range.
+    #[param("range of the factor", optional, positive)]
     scale: Option<(f32, f32)>,
-    /// Degrees along x and along y.
+    // Ranges along x and along y.
+    #[param("degrees; a number s is -s..s along x", optional, by_hand, kind = ParamKind::Shear)]
+    #[init([None; 2])]
     shear: [Option<(f32, f32)>; 2],
-    warping: Warping,
+    #[param(warp_interpolation, default = WarpInterpolation::Nearest)]
+    interpolation: WarpInterpolation,
+    #[param(warp_fill)]
+    fill: Option<[u8; 3]>,
+    #[param("in pixels from the top left corner; default: the middle", optional, by_hand, given = (f64, f64))]
+    #[init(Center::default())]
     center: Center,
 }
 
 const OP: &str = "RandomAffine";
 
-fn degrees(param: &'static str, range: NumberOrRange) -> Result<(f32, f32), ParamError> {
-    let (low, high) = range.around_zero();
-    let (low, high) = finite_range(OP, param, low, high)?;
-    Ok((nearest_f32(low), nearest_f32(high)))
-}
-
 impl RandomAffine {
-    /// A rotation by an angle in `degrees`, clockwise, about the middle; the area outside the input
-    /// is black. One number `d` is the range `-d..=d`, and 0.0 no rotation.
-    ///
-    /// # Errors
-    ///
-    /// If a number is negative, or the range is empty or not finite.
-    pub fn new(degrees: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
-        Ok(Self {
-            degrees: self::degrees("degrees", degrees.into())?,
-            translate: None,
-            scale: None,
-            shear: [None; 2],
-            warping: Warping::new(WarpInterpolation::Nearest),
-            center: Center::default(),
-        })
-    }
-
     /// Translates by up to a share `across` of the width and `down` of the height, in both
     /// directions.
     ///
@@ -102,24 +88,13 @@ impl RandomAffine {
         }
     }
 
-    /// Scales by a factor in `range`.
-    ///
-    /// # Errors
-    ///
-    /// If the range is empty, not finite or not above 0.
-    pub fn scale(mut self, range: RangeInclusive<f64>) -> Result<Self, ParamError> {
-        let (low, high) = positive_range(OP, "scale", *range.start(), *range.end())?;
-        self.scale = Some((nearest_f32(low), nearest_f32(high)));
-        Ok(self)
-    }
-
     /// Shears along x by degrees in `x`; one number `s` is the range `-s..=s`.
     ///
     /// # Errors
     ///
     /// If a number is negative, or the range is empty or not finite.
     pub fn shear(mut self, x: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
-        self.shear = [Some(degrees("shear", x.into())?), None];
+        self.shear = [Some(warping::degrees(OP, "shear", x.into())?), None];
         Ok(self)
     }
 
@@ -133,15 +108,11 @@ impl RandomAffine {
         x: impl Into<NumberOrRange>,
         y: impl Into<NumberOrRange>,
     ) -> Result<Self, ParamError> {
-        self.shear = [Some(degrees("shear", x.into())?), Some(degrees("shear", y.into())?)];
+        self.shear = [
+            Some(warping::degrees(OP, "shear", x.into())?),
+            Some(warping::degrees(OP, "shear", y.into())?),
+        ];
         Ok(self)
-    }
-
-    /// Sets how the image is interpolated: nearest by default.
-    #[must_use]
-    pub const fn interpolation(mut self, interpolation: WarpInterpolation) -> Self {
-        self.warping.interpolation = interpolation;
-        self
     }
 
     /// Rotates, scales and shears about `(x, y)`, in pixels from the top left corner.
@@ -152,14 +123,6 @@ impl RandomAffine {
     pub fn center(mut self, x: f64, y: f64) -> Result<Self, ParamError> {
         self.center = Center::at(OP, x, y)?;
         Ok(self)
-    }
-
-    /// Sets the fill colour of the area outside the input; `None` is black without blending at the
-    /// edge, as in the automatic policies.
-    #[must_use]
-    pub fn fill(mut self, fill: impl Into<Option<[u8; 3]>>) -> Self {
-        self.warping.fill = fill.into();
-        self
     }
 
     /// Draws the inverse matrix of one sample. Returns it and the shear along y.
@@ -182,18 +145,11 @@ impl RandomAffine {
     }
 }
 
+#[class(Geometry)]
 impl Op for RandomAffine {
-    fn name(&self) -> &'static str {
-        OP
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        check_fill(self.name(), input, self.warping.fill)?;
+        check_fill(self.name(), input, self.fill)?;
         on_numbers(self.name(), input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -208,7 +164,7 @@ impl GeometryOp for RandomAffine {
     fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
         let (matrix, shear_y) = self.matrix(rng, size);
         let map = Map::affine(matrix, size, size).with_shear_y(shear_y);
-        out.push(self.warping.motion(map, size));
+        out.push(warping::warp(map, size, self.interpolation, self.fill));
     }
 
     fn row_producer(&self) -> Option<RowProducer> {
@@ -216,29 +172,8 @@ impl GeometryOp for RandomAffine {
     }
 
     fn blends(&self) -> bool {
-        self.warping.interpolation.blends()
+        self.interpolation.blends()
     }
-}
-
-impl RandomAffine {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomAffine",
-        class: GEOMETRY,
-        summary: "turns, shifts, scales and shears an image at random",
-        params: &[
-            warping::DEGREES,
-            optional("translate", ParamKind::Pair, "largest shift, as shares of width and height"),
-            optional("scale", ParamKind::Range, "range of the factor"),
-            optional("shear", ParamKind::Shear, "degrees; a number s is -s..s along x"),
-            warping::interpolation("nearest"),
-            FILL,
-            warping::CENTER,
-        ],
-        aliases: &[],
-        build: |args| Ok(built(affine(args)?)),
-        recipes: Recipes::Drawn(&[Recipe { name: "RandomAffine", draw: random }]),
-        golden: Golden::Tested,
-    };
 }
 
 fn affine(args: &OpArgs<'_>) -> Result<RandomAffine, SpecError> {

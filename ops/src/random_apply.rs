@@ -1,10 +1,10 @@
 //! Random apply: runs a whole list of ops, or none of it.
 
-use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
+use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
 use crate::container::{self, only, output};
-use crate::error::probability;
-use crate::op::ImageType;
-use crate::registry::{BuiltOp, Golden, OpInfo, P, POLICY, Recipe, Recipes, built, recipe};
+use crate::op::{ImageType, Op, class};
+use crate::registry::{BuiltOp, built, recipe};
+use crate::registry::{Checked, ParamLimits};
 use crate::{Ops, ParamError, TypeError};
 
 /// Runs a whole list of ops, or none of it, for a share `p` of the samples.
@@ -30,7 +30,10 @@ use crate::{Ops, ParamError, TypeError};
 /// let list = ops![RandomApply::new(ops![GaussianBlur::new(9)?]).p(0.1)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Op, Clone, Debug)]
+#[op(POLICY, "runs a list of ops for a share p of the images", constructor = new, draw = drawn, golden = "runs its list or not: its ops are tested themselves")]
+#[param(ops: Ops, "the ops, in order", example = ["RandomHorizontalFlip"])]
+#[param(p: f64, share)]
 pub struct RandomApply {
     p: f64,
     list: [ChoiceBranch; 1],
@@ -49,7 +52,7 @@ impl RandomApply {
     ///
     /// If `p` is not in `0.0..=1.0`.
     pub fn p(mut self, p: f64) -> Result<Self, ParamError> {
-        self.p = probability("RandomApply", p)?;
+        self.p = p.checked("RandomApply", "p", ParamLimits::SHARE)?;
         self.list[0].when = match p {
             0.0 => 0,
             1.0 => only(TAILS) | only(HEADS),
@@ -62,17 +65,10 @@ impl RandomApply {
 const TAILS: usize = 0;
 const HEADS: usize = 1;
 
+#[class(Choice)]
 impl Op for RandomApply {
-    fn name(&self) -> &'static str {
-        "RandomApply"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         output(self.name(), self, input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 
@@ -90,26 +86,14 @@ impl ChoiceOp for RandomApply {
     }
 }
 
-impl RandomApply {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomApply",
-        class: POLICY,
-        summary: "runs a list of ops for a share p of the images",
-        params: &[container::OPS, P],
-        aliases: &[],
-        build: |args| Ok(built(RandomApply::new(args.ops("ops")?).p(args.float("p")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomApply",
-            draw: |rng, before| random(rng, before, 0),
-        }]),
-        golden: Golden::None("runs its list or not: its ops are tested themselves"),
-    };
-}
-
 /// Draws a container that is in `depth` others.
 pub(crate) fn random(rng: &mut Rng, before: &ImageType, depth: u32) -> Result<BuiltOp, ParamError> {
     let list = container::random_ops(rng, before, 3, depth)?;
     Ok(built(RandomApply::new(list).p(recipe::share(rng))?))
+}
+
+fn drawn(rng: &mut Rng, before: &ImageType) -> Result<BuiltOp, ParamError> {
+    random(rng, before, 0)
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! Random choice: one of several lists of ops.
 
-use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
+use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
 use crate::container::{self, alternatives, output};
-use crate::op::ImageType;
-use crate::registry::{
-    BuiltOp, Golden, OpArgs, OpInfo, POLICY, ParamKind, Recipe, Recipes, built, optional,
-};
+use crate::op::{ImageType, Op, class};
+use crate::registry::SpecError;
+use crate::registry::{BuiltOp, OpArgs, built};
 use crate::{Ops, ParamError, TypeError};
 
 /// The maximum number of lists: the number of bits in a mask of outcomes.
@@ -33,7 +32,10 @@ const MOST: usize = 128;
 /// let list = ops![RandomChoice::new(vec![ops![RandomInvert::new(0.5)?], ops![BoxBlur::new(3)?]])?.weights(&[1.0, 2.0])?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Op, Clone, Debug)]
+#[op(POLICY, "runs one of a list of ops", constructor = new, build = build, draw = drawn, golden = "runs one of its lists: their ops are tested themselves")]
+#[param(ops: Ops, "the ops, in order", example = ["RandomHorizontalFlip"])]
+#[param(weights: Vec<f64>, "relative weight of each; default: all equal", optional)]
 pub struct RandomChoice {
     weights: Weights,
     lists: Vec<ChoiceBranch>,
@@ -80,17 +82,10 @@ impl RandomChoice {
     }
 }
 
+#[class(Choice)]
 impl Op for RandomChoice {
-    fn name(&self) -> &'static str {
-        "RandomChoice"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         output(self.name(), self, input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 
@@ -139,32 +134,6 @@ impl Weights {
     }
 }
 
-impl RandomChoice {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomChoice",
-        class: POLICY,
-        summary: "runs one of a list of ops",
-        params: &[
-            container::OPS,
-            optional("weights", ParamKind::Numbers, "relative weight of each; default: all equal"),
-        ],
-        aliases: &[],
-        build: |args| {
-            let lists = args.ops("ops")?.into_iter().map(|op| vec![op]).collect();
-            let op = RandomChoice::new(lists)?;
-            Ok(built(match args.if_given("weights", OpArgs::floats)? {
-                Some(weights) => op.weights(&weights)?,
-                None => op,
-            }))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomChoice",
-            draw: |rng, before| random(rng, before, 0),
-        }]),
-        golden: Golden::None("runs one of its lists: their ops are tested themselves"),
-    };
-}
-
 /// Draws a container that is in `depth` others.
 pub(crate) fn random(rng: &mut Rng, before: &ImageType, depth: u32) -> Result<BuiltOp, ParamError> {
     let lists = 0..1 + rng.below(4);
@@ -173,6 +142,19 @@ pub(crate) fn random(rng: &mut Rng, before: &ImageType, depth: u32) -> Result<Bu
     let mut weights: Vec<f64> = lists.iter().map(|_| f64::from(rng.below(3))).collect();
     weights[0] += 1.0;
     Ok(built(RandomChoice::new(lists)?.weights(&weights)?))
+}
+
+fn build(args: &OpArgs<'_>) -> Result<BuiltOp, SpecError> {
+    let lists = args.ops("ops")?.into_iter().map(|op| vec![op]).collect();
+    let op = RandomChoice::new(lists)?;
+    Ok(built(match args.if_given("weights", OpArgs::floats)? {
+        Some(weights) => op.weights(&weights)?,
+        None => op,
+    }))
+}
+
+fn drawn(rng: &mut Rng, before: &ImageType) -> Result<BuiltOp, ParamError> {
+    random(rng, before, 0)
 }
 
 #[cfg(test)]

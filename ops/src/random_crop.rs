@@ -1,13 +1,10 @@
 //! Random crop: a window of fixed size at a random position.
 
-use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Op, OpClass, Rng, RowProducer, Type};
+use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Rng, RowProducer, Type};
 use crate::error::output_size;
-use crate::op::ImageType;
+use crate::op::{ImageType, Op, class};
 use crate::pad::{self, Border};
-use crate::registry::{
-    FILL, GEOMETRY, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SIZE, built, recipe,
-    with_default,
-};
+use crate::registry::{Recipe, built, recipe};
 use crate::{PaddingMode, ParamError, Sides, Size, TypeError};
 
 /// Cuts a window of fixed size at a random position.
@@ -36,7 +33,14 @@ use crate::{PaddingMode, ParamError, Sides, Size, TypeError};
 /// let list = ops![RandomCrop::new(32)?.padding(4)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(GEOMETRY, "cuts a window of fixed size at a random position", constructor = new, recipes = RECIPES)]
+#[param(size: Size, size)]
+#[param(padding: Sides, "pixels first put on each side", default = 0)]
+#[param(pad_if_needed: bool, "whether an image that is too small may lie anywhere in the window", flag, default = false)]
+#[param(fill: [u8; 3], fill)]
+#[param(padding_mode: PaddingMode, "what a frame shows: `fill`, the pixels at the edge, or the mirrored image",
+    default = PaddingMode::Constant)]
 pub struct RandomCrop {
     size: Size,
     border: Border,
@@ -111,17 +115,10 @@ struct Axis {
     behind: u32,
 }
 
+#[class(Geometry)]
 impl Op for RandomCrop {
-    fn name(&self) -> &'static str {
-        "RandomCrop"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         self.border.output(self.name(), input, |image| image.with_size(self.size))
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 }
 
@@ -158,55 +155,24 @@ impl GeometryOp for RandomCrop {
     }
 }
 
-impl RandomCrop {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
+const RECIPES: [Recipe; 2] = [
+    Recipe {
         name: "RandomCrop",
-        class: GEOMETRY,
-        summary: "cuts a window of fixed size at a random position",
-        params: &[
-            SIZE,
-            with_default(
-                "padding",
-                ParamKind::Sides,
-                ParamValue::Int(0),
-                "pixels first put on each side",
-            ),
-            with_default(
-                "pad_if_needed",
-                ParamKind::Bool,
-                ParamValue::Bool(false),
-                "whether an image that is too small may lie anywhere in the window",
-            ),
-            FILL,
-            pad::PADDING_MODE,
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = RandomCrop::new(args.size("size")?)?.padding(args.sides("padding")?)?;
-            let op = op.fill(args.color("fill")?).padding_mode(pad::read_mode(args)?);
-            Ok(built(if args.bool("pad_if_needed")? { op.pad_if_needed() } else { op }))
+        draw: |rng, _| {
+            let op = RandomCrop::new(recipe::size(rng))?;
+            let padding = if rng.coin(0.5) { rng.below(6) } else { 0 };
+            Ok(built(op.padding(padding)?.fill(recipe::color(rng))))
         },
-        recipes: Recipes::Drawn(&[
-            Recipe {
-                name: "RandomCrop",
-                draw: |rng, _| {
-                    let op = RandomCrop::new(recipe::size(rng))?;
-                    let padding = if rng.coin(0.5) { rng.below(6) } else { 0 };
-                    Ok(built(op.padding(padding)?.fill(recipe::color(rng))))
-                },
-            },
-            Recipe {
-                name: "RandomCrop(framed)",
-                draw: |rng, _| {
-                    let op = RandomCrop::new(recipe::size(rng))?.padding(pad::random_sides(rng))?;
-                    let op = op.fill(recipe::color(rng)).padding_mode(pad::random_mode(rng));
-                    Ok(built(if rng.coin(0.5) { op.pad_if_needed() } else { op }))
-                },
-            },
-        ]),
-        golden: Golden::Tested,
-    };
-}
+    },
+    Recipe {
+        name: "RandomCrop(framed)",
+        draw: |rng, _| {
+            let op = RandomCrop::new(recipe::size(rng))?.padding(pad::random_sides(rng))?;
+            let op = op.fill(recipe::color(rng)).padding_mode(pad::random_mode(rng));
+            Ok(built(if rng.coin(0.5) { op.pad_if_needed() } else { op }))
+        },
+    },
+];
 
 #[cfg(test)]
 mod tests {

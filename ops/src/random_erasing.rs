@@ -1,16 +1,12 @@
 //! Random erasing: fills a random rectangle with a colour or with noise.
 
-use crate::author::{Emit, Eval, Mask, Op, OpClass, PixelOp, Pixels, RegionOp, Rng, Type};
-use crate::error::{positive_range, probability};
+use crate::author::OpClass;
+use crate::author::{Emit, Eval, Mask, PixelOp, Pixels, RegionOp, Rng, Type};
 use crate::noise::{self, SEEDS};
-use crate::op::on_image;
-use crate::registry::{
-    Golden, OVERWRITE, OpArgs, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, SpecError, built,
-    recipe, single, with_default,
-};
+use crate::op::{Op, on_image};
+use crate::registry::{OpArgs, ParamKind, Recipe, SpecError, built, recipe, single};
 use crate::shape::Window;
 use crate::{Convert, DType, Normalize, ParamError, RandomChoice, Size, TypeError, ops};
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Erases a random rectangle of a share `p` of the images: fills it with a colour or with noise.
@@ -45,11 +41,20 @@ use std::sync::Arc;
 /// let list = ops![Normalize::imagenet(), RandomErasing::new().p(0.25)?.random()]; // noise, as timm's "pixel"
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(OVERWRITE, "erases a random rectangle of a share p of the images", build = |args| Ok(built(erasing(args)?)), recipes = RECIPES, new = "Builds the op with torchvision's defaults: in half of the images, a rectangle with a share of 0.02 to 0.33 of the area and a height of 0.3 to 3.3 times its width is filled with 0.")]
 pub struct RandomErasing {
+    #[param(share)]
     p: f64,
+    /// Sets the range of the rectangle's share of the area.
+    #[param("share of the area", 0.0..=1.0, default = 0.02..=0.33)]
     scale: (f64, f64),
+    /// Sets the range of the rectangle's height over its width.
+    #[param("height over width", positive, default = 0.3..=3.3)]
     ratio: (f64, f64),
+    #[param("what is painted, in units of the values; random is noise", by_hand, name = "value", kind = ParamKind::Paint,
+        default = 0)]
+    #[init(Paint::Value([0.0; 3]))]
     paint: Paint,
 }
 
@@ -67,52 +72,7 @@ const TRIES: usize = 10;
 
 const NAME: &str = "RandomErasing";
 
-impl Default for RandomErasing {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl RandomErasing {
-    /// Builds the op with torchvision's defaults: in half of the images, a rectangle with a share of 0.02
-    /// to 0.33 of the area and a height of 0.3 to 3.3 times its width is filled with 0.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { p: 0.5, scale: (0.02, 0.33), ratio: (0.3, 3.3), paint: Paint::Value([0.0; 3]) }
-    }
-
-    /// Sets the share of the images that the op changes. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability(NAME, p)?, ..self })
-    }
-
-    /// Sets the range of the rectangle's share of the area. Default `0.02..=0.33`.
-    ///
-    /// # Errors
-    ///
-    /// If the range is empty or not in `0.0..=1.0`.
-    pub fn scale(self, scale: RangeInclusive<f64>) -> Result<Self, ParamError> {
-        let (low, high) = scale.into_inner();
-        if !(0.0 <= low && low <= high && high <= 1.0) {
-            let found = format!("{low}..={high}");
-            return Err(ParamError::new(NAME, "scale", found, "0 <= low <= high <= 1"));
-        }
-        Ok(Self { scale: (low, high), ..self })
-    }
-
-    /// Sets the range of the rectangle's height over its width. Default `0.3..=3.3`.
-    ///
-    /// # Errors
-    ///
-    /// If the range is empty, not finite or not above 0.
-    pub fn ratio(self, ratio: RangeInclusive<f64>) -> Result<Self, ParamError> {
-        Ok(Self { ratio: positive_range(NAME, "ratio", *ratio.start(), *ratio.end())?, ..self })
-    }
-
     /// Fills the rectangle with one value, in the units of the op's input image.
     ///
     /// # Errors
@@ -294,65 +254,30 @@ fn emit_inside(e: &mut Emit) -> Mask {
     e.both(in_row, in_column)
 }
 
-impl RandomErasing {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
+const RECIPES: [Recipe; 2] = [
+    Recipe {
         name: "RandomErasing",
-        class: OVERWRITE,
-        summary: "erases a random rectangle of a share p of the images",
-        params: &[
-            P,
-            with_default(
-                "scale",
-                ParamKind::Range,
-                ParamValue::Floats(&[0.02, 0.33]),
-                "share of the area",
-            ),
-            with_default(
-                "ratio",
-                ParamKind::Range,
-                ParamValue::Floats(&[0.3, 3.3]),
-                "height over width",
-            ),
-            with_default(
-                "value",
-                ParamKind::Paint,
-                ParamValue::Int(0),
-                "what is painted, in units of the values; random is noise",
-            ),
-        ],
-        aliases: &[],
-        build: |args| Ok(built(erasing(args)?)),
-        recipes: Recipes::Drawn(&[
-            Recipe {
-                name: "RandomErasing",
-                draw: |rng, before| {
-                    let value = |_| match before.dtype {
-                        DType::U8 => rng.uniform(0.0, 256.0),
-                        _ => rng.uniform(-3.0, 3.0),
-                    };
-                    let values = [0; 3].map(value);
-                    Ok(built(random(rng)?.values(values)?))
-                },
-            },
-            Recipe {
-                name: "RandomErasing(random)",
-                draw: |rng, before| {
-                    let op = random(rng)?.random();
-                    if before.dtype != DType::U8 {
-                        return Ok(built(op));
-                    }
-                    // The op takes floats: it follows an op that makes them, and bytes sometimes follow it.
-                    let mut list = ops![Normalize::imagenet(), op];
-                    if rng.coin(0.5) {
-                        list.push(built(Convert::to(DType::U8)));
-                    }
-                    Ok(built(RandomChoice::new(vec![list])?))
-                },
-            },
-        ]),
-        golden: Golden::Tested,
-    };
-}
+        draw: |rng, before| {
+            let values = [0; 3].map(|_| recipe::fill(rng, before));
+            Ok(built(random(rng)?.values(values)?))
+        },
+    },
+    Recipe {
+        name: "RandomErasing(random)",
+        draw: |rng, before| {
+            let op = random(rng)?.random();
+            if before.dtype != DType::U8 {
+                return Ok(built(op));
+            }
+            // The op takes floats: it follows an op that makes them, and bytes sometimes follow it.
+            let mut list = ops![Normalize::imagenet(), op];
+            if rng.coin(0.5) {
+                list.push(built(Convert::to(DType::U8)));
+            }
+            Ok(built(RandomChoice::new(vec![list])?))
+        },
+    },
+];
 
 fn erasing(args: &OpArgs<'_>) -> Result<RandomErasing, SpecError> {
     let (scale, ratio) = (args.range("scale")?, args.range("ratio")?);
@@ -471,12 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_parameters_are_refused() {
-        assert!(usual().p(1.5).is_err());
-        for bad in [-0.1..=0.2, 0.3..=0.2, 0.5..=1.1, f64::NAN..=0.5] {
-            assert!(usual().scale(bad.clone()).is_err(), "{bad:?}");
-        }
-        assert!(usual().ratio(0.0..=1.0).is_err());
+    fn a_value_that_is_not_finite_is_refused() {
         assert!(usual().value(f32::NAN).is_err());
     }
 }

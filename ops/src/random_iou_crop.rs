@@ -1,17 +1,12 @@
 //! Random IoU crop: SSD's crop around bounding boxes.
 
 use crate::author::{
-    BoundingBox, Dim, GeometryOp, GeometryStep, ImageType, Objects, Op, OpClass, Rng, Type, Window,
+    BoundingBox, Dim, GeometryOp, GeometryStep, ImageType, Objects, Rng, Type, Window,
 };
-use crate::error::{positive_range, range_in};
 use crate::geometry_step::crop;
-use crate::op::on_image;
-use crate::registry::{
-    BuiltOp, GEOMETRY, Golden, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SpecError,
-    built, with_default,
-};
+use crate::op::{Op, class, on_image};
+use crate::registry::{BuiltOp, OpArgs, SpecError, built};
 use crate::{ParamError, Size, TypeError};
-use std::ops::RangeInclusive;
 
 /// Crops an image so that the crop and one of its bounding boxes overlap as much as drawn: SSD's augmentation.
 ///
@@ -43,11 +38,20 @@ use std::ops::RangeInclusive;
 /// let list = ops![RandomIoUCrop::new(), Resize::new(300)?, RandomHorizontalFlip::new(0.5)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Op, Clone, Debug, PartialEq)]
+#[op(GEOMETRY, "crops so that a bounding box overlaps the crop as much as drawn", build = build, draw = random, golden = "torchvision's windows for its draws are in the unit tests", new = "torchvision's defaults: 0.3 to 1 of each side, ratios of 1/2 to 2, the options 0, 0.1, 0.3, 0.5, 0.7, 0.9 and 1, and 40 trials.")]
 pub struct RandomIoUCrop {
+    /// Sets the share of each side that a crop has.
+    #[param("share of each side", 0.0..=1.0, default = 0.3..=1.0)]
     scale: (f64, f64),
+    /// Sets the ratio of width to height.
+    #[param("width over height", positive, default = 0.5..=2.0)]
     aspect_ratio: (f64, f64),
-    options: Vec<f64>,
+    #[param("least IoUs, one of which is drawn; 1 leaves the image as it is", by_hand,
+        default = [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0])]
+    sampler_options: Vec<f64>,
+    /// Sets how many windows are tried for an option.
+    #[param("windows tried for each", 1..=1000, default = 40)]
     trials: u32,
 }
 
@@ -56,45 +60,7 @@ const NAME: &str = "RandomIoUCrop";
 /// How many options are drawn before an image is left as it is.
 const ROUNDS: usize = 100;
 
-const OPTIONS: [f64; 7] = [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0];
-
-impl Default for RandomIoUCrop {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl RandomIoUCrop {
-    /// torchvision's defaults: 0.3 to 1 of each side, ratios of 1/2 to 2, the options 0, 0.1, 0.3, 0.5, 0.7, 0.9 and 1,
-    /// and 40 trials.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { scale: (0.3, 1.0), aspect_ratio: (0.5, 2.0), options: OPTIONS.to_vec(), trials: 40 }
-    }
-
-    /// Sets the share of each side that a crop has.
-    ///
-    /// # Errors
-    ///
-    /// If the range is not in `0.0..=1.0`, or is empty.
-    pub fn scale(mut self, range: RangeInclusive<f64>) -> Result<Self, ParamError> {
-        let (low, high) = (*range.start(), *range.end());
-        range_in(NAME, "scale", (low, high), 0.0..=1.0, "0 <= low <= high <= 1")?;
-        self.scale = (low, high);
-        Ok(self)
-    }
-
-    /// Sets the ratio of width to height.
-    ///
-    /// # Errors
-    ///
-    /// If the range is empty, or a number is not positive and finite.
-    pub fn aspect_ratio(mut self, range: RangeInclusive<f64>) -> Result<Self, ParamError> {
-        let range = (*range.start(), *range.end());
-        self.aspect_ratio = positive_range(NAME, "aspect_ratio", range.0, range.1)?;
-        Ok(self)
-    }
-
     /// Sets the least IoUs of a crop and a box, one of which is drawn; 1 or more leaves the image as it is.
     ///
     /// # Errors
@@ -106,21 +72,8 @@ impl RandomIoUCrop {
         match options.iter().find(|option| !(0.0..=f64::MAX).contains(*option)) {
             Some(option) => return refused(option.to_string()),
             None if options.is_empty() => return refused("none".to_owned()),
-            None => self.options = options.to_vec(),
+            None => self.sampler_options = options.to_vec(),
         }
-        Ok(self)
-    }
-
-    /// Sets how many windows are tried for an option.
-    ///
-    /// # Errors
-    ///
-    /// If it is 0 or above 1000.
-    pub fn trials(mut self, trials: u32) -> Result<Self, ParamError> {
-        if !(1..=1000).contains(&trials) {
-            return Err(ParamError::new(NAME, "trials", trials, "1..=1000"));
-        }
-        self.trials = trials;
         Ok(self)
     }
 
@@ -131,7 +84,7 @@ impl RandomIoUCrop {
             return None;
         }
         for _ in 0..ROUNDS {
-            let least = self.options[draws.option(self.options.len())];
+            let least = self.sampler_options[draws.option(self.sampler_options.len())];
             if least >= 1.0 {
                 return None;
             }
@@ -201,11 +154,12 @@ fn overlaps(window: Window, boxes: &[BoundingBox], least: f64) -> bool {
     inside().next().is_some() && most.is_none_or(|most| most >= least)
 }
 
-impl Op for RandomIoUCrop {
-    fn name(&self) -> &'static str {
-        NAME
-    }
+fn random(_: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {
+    Ok(built(RandomIoUCrop::new()))
+}
 
+#[class(Geometry)]
+impl Op for RandomIoUCrop {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         let side = |side: Dim| Dim { min: 1, max: side.max };
         on_image(NAME, input, |image| ImageType {
@@ -213,10 +167,6 @@ impl Op for RandomIoUCrop {
             width: side(image.width),
             ..image
         })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 }
 
@@ -239,42 +189,6 @@ impl GeometryOp for RandomIoUCrop {
     fn needs_boxes(&self) -> bool {
         true
     }
-}
-
-impl RandomIoUCrop {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: GEOMETRY,
-        summary: "crops so that a bounding box overlaps the crop as much as drawn",
-        params: &[
-            with_default(
-                "scale",
-                ParamKind::Range,
-                ParamValue::Floats(&[0.3, 1.0]),
-                "share of each side",
-            ),
-            with_default(
-                "aspect_ratio",
-                ParamKind::Range,
-                ParamValue::Floats(&[0.5, 2.0]),
-                "width over height",
-            ),
-            with_default(
-                "sampler_options",
-                ParamKind::Numbers,
-                ParamValue::Floats(&OPTIONS),
-                "least IoUs, one of which is drawn; 1 leaves the image as it is",
-            ),
-            with_default("trials", ParamKind::Whole, ParamValue::Int(40), "windows tried for each"),
-        ],
-        aliases: &[],
-        build,
-        recipes: Recipes::Drawn(&[Recipe {
-            name: NAME,
-            draw: |_, _| Ok(built(RandomIoUCrop::new())),
-        }]),
-        golden: Golden::None("torchvision's windows for its draws are in the unit tests"),
-    };
 }
 
 fn build(args: &OpArgs<'_>) -> Result<BuiltOp, SpecError> {

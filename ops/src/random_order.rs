@@ -1,8 +1,8 @@
 //! Random order: runs all of a list of ops, in an order drawn for each sample.
 
-use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
+use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
 use crate::container::{self, output};
-use crate::registry::{Golden, OpInfo, POLICY, Recipe, Recipes, built};
+use crate::op::{Op, class};
 use crate::{Ops, ParamError, TypeError};
 
 /// The maximum number of ops: 6 would have 720 orders, and a choice has at most 128 outcomes.
@@ -33,7 +33,10 @@ const MOST: usize = 5;
 /// let list = ops![RandomOrder::new(ops![Cutout::new(8)?, BoxBlur::new(3)?])?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Op, Clone, Debug)]
+#[op(POLICY, "runs up to 5 ops in random order", constructor = new, golden = "runs its ops in some order: they are tested themselves")]
+#[param(ops: Ops, "the ops, in order", example = ["RandomHorizontalFlip"],
+    draw = container::random_ops(rng, before, 4, 0)?)]
 pub struct RandomOrder {
     orders: usize,
     /// For each position, each op with the orders that have the op at this position.
@@ -78,17 +81,10 @@ fn orders_of(count: usize) -> Vec<Vec<usize>> {
     orders
 }
 
+#[class(Choice)]
 impl Op for RandomOrder {
-    fn name(&self) -> &'static str {
-        "RandomOrder"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         output(self.name(), self, input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 
@@ -104,24 +100,6 @@ impl ChoiceOp for RandomOrder {
     fn draw(&self, rng: &mut Rng) -> usize {
         rng.below(self.orders as u32) as usize
     }
-}
-
-impl RandomOrder {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomOrder",
-        class: POLICY,
-        summary: "runs up to 5 ops in random order",
-        params: &[container::OPS],
-        aliases: &[],
-        build: |args| Ok(built(RandomOrder::new(args.ops("ops")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomOrder",
-            draw: |rng, before| {
-                Ok(built(RandomOrder::new(container::random_ops(rng, before, 4, 0)?)?))
-            },
-        }]),
-        golden: Golden::None("runs its ops in some order: they are tested themselves"),
-    };
 }
 
 #[cfg(test)]

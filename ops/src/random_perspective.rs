@@ -1,15 +1,10 @@
 //! Random perspective: moves the image's corners inwards at random.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::error::probability;
-use crate::op::{check_fill, on_numbers};
-use crate::registry::{
-    FILL, GEOMETRY, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
-    with_default,
-};
+use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
+use crate::op::{Op, check_fill, class, on_numbers};
 use crate::rows::{Map, WarpInterpolation, perspective_coefficients};
-use crate::warping::{self, Warping};
-use crate::{ParamError, Size, TypeError};
+use crate::warping;
+use crate::{Size, TypeError};
 
 /// Moves the corners of a share `p` of the images inwards.
 ///
@@ -40,67 +35,25 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![RandomPerspective::new().distortion_scale(0.3)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(
+    GEOMETRY,
+    "moves the corners of a share p of the images inwards",
+    new = "Builds the op with torchvision's defaults: corners move by up to half of the distance to the middle, in half of the images; the area outside the input is black."
+)]
 pub struct RandomPerspective {
+    /// Sets the largest share of the distance to the middle that a corner moves by.
+    #[param("most that corners move, in shares of the way to the middle", 0.0..=1.0, default = 0.5)]
     distortion_scale: f64,
+    #[param(share)]
     p: f64,
-    warping: Warping,
-}
-
-const OP: &str = "RandomPerspective";
-
-impl Default for RandomPerspective {
-    fn default() -> Self {
-        Self::new()
-    }
+    #[param(warp_interpolation, default = WarpInterpolation::Bilinear)]
+    interpolation: WarpInterpolation,
+    #[param(warp_fill)]
+    fill: Option<[u8; 3]>,
 }
 
 impl RandomPerspective {
-    /// Builds the op with torchvision's defaults: corners move by up to half of the distance to the
-    /// middle, in half of the images; the area outside the input is black.
-    #[must_use]
-    pub const fn new() -> Self {
-        let warping = Warping::new(WarpInterpolation::Bilinear);
-        Self { distortion_scale: 0.5, p: 0.5, warping }
-    }
-
-    /// Sets the largest share of the distance to the middle that a corner moves by. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If the share is not in `0.0..=1.0`.
-    pub fn distortion_scale(self, distortion_scale: f64) -> Result<Self, ParamError> {
-        if (0.0..=1.0).contains(&distortion_scale) {
-            Ok(Self { distortion_scale, ..self })
-        } else {
-            Err(ParamError::new(OP, "distortion_scale", distortion_scale, "0.0..=1.0"))
-        }
-    }
-
-    /// Sets the share of the images that the op changes. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability(OP, p)?, ..self })
-    }
-
-    /// Sets how the image is interpolated: bilinear by default.
-    #[must_use]
-    pub const fn interpolation(mut self, interpolation: WarpInterpolation) -> Self {
-        self.warping.interpolation = interpolation;
-        self
-    }
-
-    /// Sets the fill colour of the area outside the input; `None` is black without blending at the
-    /// edge.
-    #[must_use]
-    pub fn fill(mut self, fill: impl Into<Option<[u8; 3]>>) -> Self {
-        self.warping.fill = fill.into();
-        self
-    }
-
     /// Draws the new positions of the four corners, each as `[x, y]`.
     fn ends(&self, rng: &mut Rng, size: Size) -> [[f64; 2]; 4] {
         let bound = |side: u32| (self.distortion_scale * f64::from(side / 2)) as u32 + 1;
@@ -123,18 +76,11 @@ fn corners(size: Size) -> [[f64; 2]; 4] {
     [[0.0, 0.0], [right, 0.0], [right, bottom], [0.0, bottom]]
 }
 
+#[class(Geometry)]
 impl Op for RandomPerspective {
-    fn name(&self) -> &'static str {
-        "RandomPerspective"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        check_fill(self.name(), input, self.warping.fill)?;
+        check_fill(self.name(), input, self.fill)?;
         on_numbers(self.name(), input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -150,7 +96,7 @@ impl GeometryOp for RandomPerspective {
         let ends = self.ends(rng, size);
         if let Some(coefficients) = perspective_coefficients(corners(size), ends) {
             let map = Map::perspective(coefficients, size, size);
-            out.push(self.warping.motion(map, size));
+            out.push(warping::warp(map, size, self.interpolation, self.fill));
         }
     }
 
@@ -159,45 +105,8 @@ impl GeometryOp for RandomPerspective {
     }
 
     fn blends(&self) -> bool {
-        self.warping.interpolation.blends()
+        self.interpolation.blends()
     }
-}
-
-impl RandomPerspective {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomPerspective",
-        class: GEOMETRY,
-        summary: "moves the corners of a share p of the images inwards",
-        params: &[
-            with_default(
-                "distortion_scale",
-                ParamKind::Number,
-                ParamValue::Float(0.5),
-                "most that corners move, in shares of the way to the middle",
-            ),
-            P,
-            warping::interpolation("bilinear"),
-            FILL,
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = RandomPerspective::new().distortion_scale(args.float("distortion_scale")?)?;
-            let op = op.p(args.float("p")?)?;
-            let op = op.interpolation(args.warp_interpolation("interpolation")?);
-            Ok(built(op.fill(args.color("fill")?)))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomPerspective",
-            draw: |rng, _| {
-                let op =
-                    RandomPerspective::new().distortion_scale(recipe::number(rng, 0.0, 1.0))?;
-                let op = op.p(recipe::share(rng))?;
-                let op = op.interpolation(recipe::warp_interpolation(rng));
-                Ok(built(op.fill(warping::random_fill(rng))))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]
@@ -231,13 +140,5 @@ mod tests {
             op.draw(&mut rng, Size::new(height, width), &mut out);
         }
         assert_eq!(out, []);
-    }
-
-    #[test]
-    fn bad_parameters_are_refused() {
-        for share in [-0.1, 1.1, f64::NAN] {
-            let op = RandomPerspective::new();
-            assert!(op.distortion_scale(share).is_err() && op.p(share).is_err(), "{share}");
-        }
     }
 }

@@ -1,12 +1,9 @@
 //! Random resize: scales the short side of an image to a random length.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
 use crate::error::{LONGEST, side};
-use crate::op::{Dim, ImageType, on_numbers};
-use crate::registry::{
-    ANTIALIAS, BuiltOp, GEOMETRY, Golden, INTERPOLATION, OpInfo, ParamKind, ParamValue, Recipe,
-    Recipes, built, recipe, required,
-};
+use crate::op::{Dim, ImageType, Op, class, on_numbers};
+use crate::registry::{BuiltOp, built, recipe};
 use crate::{Interpolation, ParamError, Resize, Size, TypeError, geometry_step};
 
 /// Scales the short side of an image to a random length.
@@ -31,10 +28,14 @@ use crate::{Interpolation, ParamError, Resize, Size, TypeError, geometry_step};
 /// let list = ops![RandomResize::new(256, 481)?, CenterCrop::new(224)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(GEOMETRY, "scales the short side to a random length", constructor = new, draw = random, golden = "a Resize, which has goldens, to a random length")]
 pub struct RandomResize {
-    /// The shortest and the longest short side.
-    sides: [u32; 2],
+    #[param("shortest short side", example = 256)]
+    min_size: u32,
+    #[param("short sides are below this", example = 481)]
+    max_size: u32,
+    #[param(interpolation, antialias)]
     interpolation: Interpolation,
 }
 
@@ -51,24 +52,15 @@ impl RandomResize {
         if low >= high {
             return Err(ParamError::new(OP, "max_size", high, "more than min_size"));
         }
-        Ok(Self { sides: [low, high - 1], interpolation: Interpolation::default() })
-    }
-
-    /// Sets how pixels are weighted.
-    #[must_use]
-    pub const fn interpolation(self, interpolation: Interpolation) -> Self {
-        Self { interpolation, ..self }
+        Ok(Self { min_size, max_size, interpolation: Interpolation::default() })
     }
 }
 
+#[class(Geometry)]
 impl Op for RandomResize {
-    fn name(&self) -> &'static str {
-        OP
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(self.name(), input, |image| {
-            let [low, high] = self.sides;
+            let [low, high] = [self.min_size, self.max_size - 1];
             if let Some(size) = image.size() {
                 let [from, to] = [low, high].map(|short| Resize::short_side_of(size, short));
                 let height = Dim { min: from.height, max: to.height };
@@ -82,15 +74,11 @@ impl Op for RandomResize {
             ImageType { height: side, width: side, ..image }
         })
     }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
-    }
 }
 
 impl GeometryOp for RandomResize {
     fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
-        let [low, high] = self.sides;
+        let [low, high] = [self.min_size, self.max_size - 1];
         let size = Resize::short_side_of(size, low + rng.below(high - low + 1));
         out.push(GeometryStep::Resize { size, interpolation: self.interpolation });
     }
@@ -102,32 +90,6 @@ impl GeometryOp for RandomResize {
     fn blends(&self) -> bool {
         self.interpolation.blends()
     }
-}
-
-impl RandomResize {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomResize",
-        class: GEOMETRY,
-        summary: "scales the short side to a random length",
-        params: &[
-            required("min_size", ParamKind::Whole, ParamValue::Int(256), "shortest short side"),
-            required(
-                "max_size",
-                ParamKind::Whole,
-                ParamValue::Int(481),
-                "short sides are below this",
-            ),
-            INTERPOLATION,
-            ANTIALIAS,
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = RandomResize::new(args.u32("min_size")?, args.u32("max_size")?)?;
-            Ok(built(op.interpolation(args.antialiased_interpolation()?)))
-        },
-        recipes: Recipes::Drawn(&[Recipe { name: "RandomResize", draw: random }]),
-        golden: Golden::None("a Resize, which has goldens, to a random length"),
-    };
 }
 
 fn random(rng: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {

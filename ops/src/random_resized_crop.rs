@@ -1,15 +1,9 @@
 //! Random resized crop: a random rectangle of the image, scaled to a fixed size.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::error::{output_size, positive_range};
-use crate::op::on_numbers;
-use crate::registry::{
-    ANTIALIAS, GEOMETRY, Golden, INTERPOLATION, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
-    SIZE, built, recipe, with_default,
-};
+use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
+use crate::op::{Op, class, on_numbers};
 use crate::shape::Window;
-use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
-use std::ops::RangeInclusive;
+use crate::{Interpolation, Size, TypeError, geometry_step};
 
 /// Cuts a random rectangle and scales it to a fixed size.
 ///
@@ -40,57 +34,24 @@ use std::ops::RangeInclusive;
 /// let list = ops![RandomResizedCrop::new(224)?.scale(0.3..=1.0)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(GEOMETRY, "cuts a random rectangle and scales it to a fixed size")]
 pub struct RandomResizedCrop {
+    /// An output of `size` (one number of pixels for a square, or height and width), with torchvision's
+    /// and FFCV's ranges: a share of 0.08 to 1 of the area, aspect ratios from 3/4 to 4/3.
+    #[param(size)]
     size: Size,
+    /// Sets the range of the rectangle's share of the area.
+    #[param("share of the area", positive, default = 0.08..=1.0)]
     scale: (f64, f64),
+    /// Sets the range of the rectangle's width over its height.
+    #[param("width over height", positive, default = 3.0 / 4.0..=4.0 / 3.0, draw = 0.75..=1.33)]
     ratio: (f64, f64),
+    #[param(interpolation, antialias)]
     interpolation: Interpolation,
 }
 
-const OP: &str = "RandomResizedCrop";
-
 impl RandomResizedCrop {
-    /// An output of `size` (one number of pixels for a square, or height and width), with torchvision's
-    /// and FFCV's ranges: a share of 0.08 to 1 of the area, aspect ratios from 3/4 to 4/3.
-    ///
-    /// # Errors
-    ///
-    /// If a side is not in `1..=65535`.
-    pub fn new(size: impl Into<Size>) -> Result<Self, ParamError> {
-        Ok(Self {
-            size: output_size(OP, size.into())?,
-            scale: (0.08, 1.0),
-            ratio: (3.0 / 4.0, 4.0 / 3.0),
-            interpolation: Interpolation::default(),
-        })
-    }
-
-    /// Sets the range of the rectangle's share of the area. Default `0.08..=1.0`.
-    ///
-    /// # Errors
-    ///
-    /// If the range is empty, not finite or not above 0.
-    pub fn scale(self, scale: RangeInclusive<f64>) -> Result<Self, ParamError> {
-        Ok(Self { scale: positive_range(OP, "scale", *scale.start(), *scale.end())?, ..self })
-    }
-
-    /// Sets the range of the rectangle's width over its height. Default `3.0 / 4.0..=4.0 / 3.0`.
-    ///
-    /// # Errors
-    ///
-    /// If the range is empty, not finite or not above 0.
-    pub fn ratio(self, ratio: RangeInclusive<f64>) -> Result<Self, ParamError> {
-        Ok(Self { ratio: positive_range(OP, "ratio", *ratio.start(), *ratio.end())?, ..self })
-    }
-
-    /// Sets how pixels are weighted.
-    #[must_use]
-    pub const fn interpolation(mut self, interpolation: Interpolation) -> Self {
-        self.interpolation = interpolation;
-        self
-    }
-
     /// Draws the rectangle of one sample.
     fn window(&self, rng: &mut Rng, size: Size) -> Window {
         for _ in 0..TRIES {
@@ -136,17 +97,10 @@ impl RandomResizedCrop {
 /// The number of attempts, as in torchvision and FFCV.
 const TRIES: u32 = 10;
 
+#[class(Geometry)]
 impl Op for RandomResizedCrop {
-    fn name(&self) -> &'static str {
-        OP
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(self.name(), input, |image| image.with_size(self.size))
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 }
 
@@ -165,50 +119,12 @@ impl GeometryOp for RandomResizedCrop {
     }
 }
 
-impl RandomResizedCrop {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomResizedCrop",
-        class: GEOMETRY,
-        summary: "cuts a random rectangle and scales it to a fixed size",
-        params: &[
-            SIZE,
-            with_default(
-                "scale",
-                ParamKind::Range,
-                ParamValue::Floats(&[0.08, 1.0]),
-                "share of the area",
-            ),
-            with_default(
-                "ratio",
-                ParamKind::Range,
-                ParamValue::Floats(&[3.0 / 4.0, 4.0 / 3.0]),
-                "width over height",
-            ),
-            INTERPOLATION,
-            ANTIALIAS,
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = RandomResizedCrop::new(args.size("size")?)?;
-            let op = op.scale(args.range("scale")?)?.ratio(args.range("ratio")?)?;
-            Ok(built(op.interpolation(args.antialiased_interpolation()?)))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomResizedCrop",
-            draw: |rng, _| {
-                let op = RandomResizedCrop::new(recipe::size(rng))?.ratio(0.75..=1.33)?;
-                Ok(built(op.interpolation(recipe::interpolation(rng))))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rng::SampleKey;
     use crate::shape::is_inside;
+    use std::ops::RangeInclusive;
 
     fn usual(scale: RangeInclusive<f64>) -> RandomResizedCrop {
         RandomResizedCrop::new(224).unwrap().scale(scale).unwrap()
@@ -237,17 +153,5 @@ mod tests {
         assert_eq!(window, Window { top: 443, left: 0, height: 13, width: 10 });
         let window = usual(1.0..=1.0).window(&mut SampleKey::new(0, 0, 0).op(0), Size::new(900, 1));
         assert_eq!(window.size(), Size::new(1, 1));
-    }
-
-    #[test]
-    fn bad_ranges_are_refused() {
-        for scale in [0.0..=1.0, 0.5..=0.1, f64::NAN..=1.0, 0.1..=f64::INFINITY] {
-            let op = RandomResizedCrop::new(224).unwrap();
-            assert!(
-                op.scale(scale.clone()).is_err() && op.ratio(scale.clone()).is_err(),
-                "{scale:?}"
-            );
-        }
-        assert!(RandomResizedCrop::new(0).is_err() && RandomResizedCrop::new((1, 70_000)).is_err());
     }
 }

@@ -1,12 +1,10 @@
 //! Random quarter turns.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::error::probability;
-use crate::op::on_numbers;
-use crate::registry::{GEOMETRY, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
+use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
+use crate::op::{Op, class, on_numbers};
 use crate::rot90::turn;
 use crate::transpose::either_way;
-use crate::{ParamError, Size, TypeError};
+use crate::{Size, TypeError};
 
 /// Rotates a share `p` of the images by a random number of quarter turns.
 ///
@@ -31,33 +29,22 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![RandomRotate90::new(0.5)?, CenterCrop::new(224)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(
+    GEOMETRY,
+    "turns a share p of the images by random quarters",
+    golden = "pixels are moved unchanged: an image and its four turns show everything"
+)]
 pub struct RandomRotate90 {
+    /// Rotates a share `p` of the samples; a quarter of these get 0 turns.
+    #[param(share, new)]
     p: f64,
 }
 
-impl RandomRotate90 {
-    /// Rotates a share `p` of the samples; a quarter of these get 0 turns.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn new(p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability("RandomRotate90", p)? })
-    }
-}
-
+#[class(Geometry)]
 impl Op for RandomRotate90 {
-    fn name(&self) -> &'static str {
-        "RandomRotate90"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(self.name(), input, |image| if self.p > 0.0 { either_way(image) } else { image })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -79,24 +66,6 @@ impl GeometryOp for RandomRotate90 {
     fn blends(&self) -> bool {
         false
     }
-}
-
-impl RandomRotate90 {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomRotate90",
-        class: GEOMETRY,
-        summary: "turns a share p of the images by random quarters",
-        params: &[P],
-        aliases: &[],
-        build: |args| Ok(built(RandomRotate90::new(args.float("p")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomRotate90",
-            draw: |rng, _| Ok(built(RandomRotate90::new(recipe::share(rng))?)),
-        }]),
-        golden: Golden::None(
-            "pixels are moved unchanged: an image and its four turns show everything",
-        ),
-    };
 }
 
 #[cfg(test)]

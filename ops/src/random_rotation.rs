@@ -1,16 +1,12 @@
 //! Random rotation: rotates an image by a random angle.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::default_floats::nearest_f32;
-use crate::error::{LONGEST, finite_range};
-use crate::op::{Dim, ImageType, check_fill, on_numbers};
-use crate::registry::{
-    BuiltOp, FILL, GEOMETRY, Golden, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
-    SpecError, built, recipe, with_default,
-};
+use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
+use crate::error::LONGEST;
+use crate::op::{Dim, ImageType, Op, check_fill, class, on_numbers};
+use crate::registry::{BuiltOp, built, recipe};
 use crate::rot90::turn;
 use crate::rows::{Map, WarpInterpolation, expanded_size, rotation_matrix};
-use crate::warping::{self, Center, Warping};
+use crate::warping::{self, Center};
 use crate::{NumberOrRange, ParamError, Size, TypeError};
 
 /// Rotates an image by a random angle.
@@ -39,46 +35,31 @@ use crate::{NumberOrRange, ParamError, Size, TypeError};
 /// let list = ops![RandomRotation::new(15.0)?.interpolation(WarpInterpolation::Bilinear)];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(GEOMETRY, "turns an image by a random angle", draw = random)]
 pub struct RandomRotation {
+    /// A rotation by an angle in `degrees`, counter-clockwise, about the middle; the area outside
+    /// the input is black. One number `d` is the range `-d..=d`.
+    #[param("range of the angle; a number d is -d..d", given = NumberOrRange, check = warping::degrees, example = 15,
+        errors = "If a number is negative, or the range is empty or not finite")]
     degrees: (f32, f32),
-    warping: Warping,
+    #[param(warp_interpolation, default = WarpInterpolation::Nearest)]
+    interpolation: WarpInterpolation,
+    /// Makes the output large enough for the whole rotated image.
+    #[param(
+        "whether the output is enlarged to hold the whole turned image",
+        flag,
+        default = false
+    )]
     expand: bool,
+    #[param("in pixels from the top left corner; default: the middle", optional, by_hand, given = (f64, f64))]
+    #[init(Center::default())]
     center: Center,
+    #[param(warp_fill)]
+    fill: Option<[u8; 3]>,
 }
 
 impl RandomRotation {
-    /// A rotation by an angle in `degrees`, counter-clockwise, about the middle; the area outside
-    /// the input is black. One number `d` is the range `-d..=d`.
-    ///
-    /// # Errors
-    ///
-    /// If a number is negative, or the range is empty or not finite.
-    pub fn new(degrees: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
-        let (low, high) = degrees.into().around_zero();
-        let (low, high) = finite_range("RandomRotation", "degrees", low, high)?;
-        Ok(Self {
-            degrees: (nearest_f32(low), nearest_f32(high)),
-            warping: Warping::new(WarpInterpolation::Nearest),
-            expand: false,
-            center: Center::default(),
-        })
-    }
-
-    /// Sets how the image is interpolated: nearest by default.
-    #[must_use]
-    pub const fn interpolation(mut self, interpolation: WarpInterpolation) -> Self {
-        self.warping.interpolation = interpolation;
-        self
-    }
-
-    /// Makes the output large enough for the whole rotated image.
-    #[must_use]
-    pub const fn expand(mut self) -> Self {
-        self.expand = true;
-        self
-    }
-
     /// Rotates about `(x, y)`, in pixels from the top left corner.
     ///
     /// # Errors
@@ -87,14 +68,6 @@ impl RandomRotation {
     pub fn center(mut self, x: f64, y: f64) -> Result<Self, ParamError> {
         self.center = Center::at("RandomRotation", x, y)?;
         Ok(self)
-    }
-
-    /// Sets the fill colour of the area outside the input; `None` is black without blending at the
-    /// edge, as in the automatic policies.
-    #[must_use]
-    pub fn fill(mut self, fill: impl Into<Option<[u8; 3]>>) -> Self {
-        self.warping.fill = fill.into();
-        self
     }
 
     /// Appends the steps that rotate one sample, and returns the output size.
@@ -106,7 +79,7 @@ impl RandomRotation {
         }
         let matrix = rotation_matrix(angle, self.center.relative_to_middle(size));
         let to = if self.expand { shortened(expanded_size(matrix, size)) } else { size };
-        out.push(self.warping.motion(Map::affine(matrix, size, to), to));
+        out.push(warping::warp(Map::affine(matrix, size, to), to, self.interpolation, self.fill));
         to
     }
 
@@ -138,13 +111,10 @@ fn shortened(size: Size) -> Size {
     Size::new(size.height.min(LONGEST), size.width.min(LONGEST))
 }
 
+#[class(Geometry)]
 impl Op for RandomRotation {
-    fn name(&self) -> &'static str {
-        "RandomRotation"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        check_fill(self.name(), input, self.warping.fill)?;
+        check_fill(self.name(), input, self.fill)?;
         on_numbers(
             self.name(),
             input,
@@ -152,10 +122,6 @@ impl Op for RandomRotation {
                 if self.expand { self.expanded(image) } else { image }
             },
         )
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -174,45 +140,8 @@ impl GeometryOp for RandomRotation {
     }
 
     fn blends(&self) -> bool {
-        self.warping.interpolation.blends()
+        self.interpolation.blends()
     }
-}
-
-impl RandomRotation {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomRotation",
-        class: GEOMETRY,
-        summary: "turns an image by a random angle",
-        params: &[
-            warping::DEGREES,
-            warping::interpolation("nearest"),
-            with_default(
-                "expand",
-                ParamKind::Bool,
-                ParamValue::Bool(false),
-                "whether the output is enlarged to hold the whole turned image",
-            ),
-            warping::CENTER,
-            FILL,
-        ],
-        aliases: &[],
-        build: |args| Ok(built(rotation(args)?)),
-        recipes: Recipes::Drawn(&[Recipe { name: "RandomRotation", draw: random }]),
-        golden: Golden::Tested,
-    };
-}
-
-fn rotation(args: &OpArgs<'_>) -> Result<RandomRotation, SpecError> {
-    let mut op = RandomRotation::new(args.number_or_range("degrees")?)?
-        .interpolation(args.warp_interpolation("interpolation")?)
-        .fill(args.color("fill")?);
-    if args.bool("expand")? {
-        op = op.expand();
-    }
-    if let Some((x, y)) = args.if_given("center", OpArgs::pair)? {
-        op = op.center(x, y)?;
-    }
-    Ok(op)
 }
 
 /// Draws a rotation: sometimes by whole quarters, sometimes about a point far outside the image.

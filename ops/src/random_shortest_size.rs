@@ -1,12 +1,9 @@
 //! Random shortest size: scales an image so that its short side has one of several lengths.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
 use crate::error::{side, within_longest};
-use crate::op::{Dim, ImageType, on_numbers};
-use crate::registry::{
-    ANTIALIAS, BuiltOp, GEOMETRY, Golden, INTERPOLATION, OpArgs, OpInfo, ParamKind, ParamValue,
-    Recipe, Recipes, SpecError, built, optional, recipe, required,
-};
+use crate::op::{Dim, ImageType, Op, class, on_numbers};
+use crate::registry::{BuiltOp, OpArgs, ParamKind, SpecError, built, recipe};
 use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 
 /// Scales an image so that its short side has one of several lengths, and its long side at most another.
@@ -38,11 +35,16 @@ use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 /// ];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Debug, PartialEq, Eq)]
+#[op(GEOMETRY, "scales the short side to one of several lengths", constructor = new, build = |args| Ok(built(shortest_size(args)?)), draw = random, golden = "a Resize, which has goldens, to a size that is tested with torchvision's draws")]
 pub struct RandomShortestSize {
     /// Not empty.
+    #[param("lengths of the short side", example = [480, 512, 544], kind = ParamKind::Ids)]
     min_size: Vec<u32>,
+    /// Limits the long side: the output is smaller where the long side would be longer.
+    #[param("most pixels of the long side", optional, 1..=65_535)]
     max_size: Option<u32>,
+    #[param(interpolation, antialias)]
     interpolation: Interpolation,
 }
 
@@ -63,21 +65,6 @@ impl RandomShortestSize {
         Ok(Self { min_size, max_size: None, interpolation: Interpolation::default() })
     }
 
-    /// Limits the long side: the output is smaller where the long side would be longer.
-    ///
-    /// # Errors
-    ///
-    /// If the limit is not in `1..=65535`.
-    pub fn max_size(self, most: u32) -> Result<Self, ParamError> {
-        Ok(Self { max_size: Some(side(OP, "max_size", most)?), ..self })
-    }
-
-    /// Sets how pixels are weighted.
-    #[must_use]
-    pub fn interpolation(self, interpolation: Interpolation) -> Self {
-        Self { interpolation, ..self }
-    }
-
     /// Returns the ratio that scales a short side to `length`, if the long side allows it.
     fn ratio(&self, length: u32, [short, long]: [u32; 2]) -> f64 {
         let ratio = f64::from(length) / f64::from(short);
@@ -93,11 +80,8 @@ impl RandomShortestSize {
     }
 }
 
+#[class(Geometry)]
 impl Op for RandomShortestSize {
-    fn name(&self) -> &'static str {
-        OP
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(self.name(), input, |image| {
             let (h, w) = (image.height, image.width);
@@ -114,10 +98,6 @@ impl Op for RandomShortestSize {
             };
             ImageType { height: range(h), width: range(w), ..image }
         })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 }
 
@@ -137,31 +117,6 @@ impl GeometryOp for RandomShortestSize {
     }
 }
 
-impl RandomShortestSize {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomShortestSize",
-        class: GEOMETRY,
-        summary: "scales the short side to one of several lengths",
-        params: &[
-            required(
-                "min_size",
-                ParamKind::Ids,
-                ParamValue::Ints(&[480, 512, 544]),
-                "lengths of the short side",
-            ),
-            optional("max_size", ParamKind::Whole, "most pixels of the long side"),
-            INTERPOLATION,
-            ANTIALIAS,
-        ],
-        aliases: &[],
-        build: |args| Ok(built(shortest_size(args)?)),
-        recipes: Recipes::Drawn(&[Recipe { name: "RandomShortestSize", draw: random }]),
-        golden: Golden::None(
-            "a Resize, which has goldens, to a size that is tested with torchvision's draws",
-        ),
-    };
-}
-
 fn shortest_size(args: &OpArgs<'_>) -> Result<RandomShortestSize, SpecError> {
     // A length beyond u32 is refused like any other that is too long.
     let lengths = args.ids("min_size")?.into_iter().map(|id| u32::try_from(id).unwrap_or(u32::MAX));
@@ -170,7 +125,7 @@ fn shortest_size(args: &OpArgs<'_>) -> Result<RandomShortestSize, SpecError> {
         Some(most) => op.max_size(most)?,
         None => op,
     };
-    Ok(op.interpolation(args.antialiased_interpolation()?))
+    Ok(op.interpolation(args.interpolation("interpolation")?))
 }
 
 fn random(rng: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {

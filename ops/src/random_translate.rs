@@ -1,11 +1,8 @@
 //! Random translate: shifts an image by a few pixels.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
-use crate::op::{ImageType, on_image};
-use crate::registry::{
-    FILL, GEOMETRY, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
-};
-use crate::{ParamError, Size, TypeError};
+use crate::author::{GeometryOp, GeometryStep, Rng, Type};
+use crate::op::{ImageType, Op, class, on_image};
+use crate::{Size, TypeError};
 
 /// Shifts an image by up to `padding` pixels in each direction.
 ///
@@ -31,43 +28,24 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![RandomTranslate::new(4)?.fill([125, 122, 113])];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(
+    GEOMETRY,
+    "shifts an image by a few pixels",
+    golden = "FFCV draws inside its compiled code, from a generator of its own"
+)]
 pub struct RandomTranslate {
+    /// Shifts by `-padding..=padding` rows and columns; the area outside the image is black.
+    #[param("most pixels in each direction", 0..=65_535, example = 4, draw = 0..=11)]
     padding: u32,
+    #[param(fill)]
     fill: [u8; 3],
 }
 
-impl RandomTranslate {
-    /// Shifts by `-padding..=padding` rows and columns; the area outside the image is black.
-    ///
-    /// # Errors
-    ///
-    /// If `padding` is above 65535.
-    pub fn new(padding: u32) -> Result<Self, ParamError> {
-        if padding > 65_535 {
-            return Err(ParamError::new("RandomTranslate", "padding", padding, "0..=65535"));
-        }
-        Ok(Self { padding, fill: [0; 3] })
-    }
-
-    /// Sets the colour of the area outside the image. Default black.
-    #[must_use]
-    pub const fn fill(self, fill: [u8; 3]) -> Self {
-        Self { fill, ..self }
-    }
-}
-
+#[class(Geometry)]
 impl Op for RandomTranslate {
-    fn name(&self) -> &'static str {
-        "RandomTranslate"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_image(self.name(), input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 }
 
@@ -81,30 +59,4 @@ impl GeometryOp for RandomTranslate {
     fn fill_color(&self, _: &ImageType) -> Option<[u8; 3]> {
         (self.padding > 0).then_some(self.fill)
     }
-}
-
-impl RandomTranslate {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomTranslate",
-        class: GEOMETRY,
-        summary: "shifts an image by a few pixels",
-        params: &[
-            required(
-                "padding",
-                ParamKind::Whole,
-                ParamValue::Int(4),
-                "most pixels in each direction",
-            ),
-            FILL,
-        ],
-        aliases: &[],
-        build: |args| {
-            Ok(built(RandomTranslate::new(args.u32("padding")?)?.fill(args.color("fill")?)))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomTranslate",
-            draw: |rng, _| Ok(built(RandomTranslate::new(rng.below(12))?.fill(recipe::color(rng)))),
-        }]),
-        golden: Golden::None("FFCV draws inside its compiled code, from a generator of its own"),
-    };
 }

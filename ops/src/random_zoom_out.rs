@@ -1,13 +1,12 @@
 //! Random zoom out: puts an image at a random position on a larger canvas.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
+use crate::author::{GeometryOp, GeometryStep, Rng, Type};
 use crate::default_floats::DefaultFloats;
-use crate::error::{LONGEST, positive_range, probability};
-use crate::op::{Dim, ImageType, on_image};
-use crate::registry::{
-    FILL, GEOMETRY, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
-    with_default,
-};
+use crate::error::LONGEST;
+use crate::op::{Dim, ImageType, Op, class, on_image};
+use crate::registry::BuiltOp;
+use crate::registry::{Checked, ParamLimits};
+use crate::registry::{built, recipe};
 use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
@@ -37,61 +36,26 @@ use std::ops::RangeInclusive;
 /// let list = ops![RandomZoomOut::new().side_range(1.0..=2.0)?, Resize::new((224, 224))?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(GEOMETRY, "places a share p of the images on a larger canvas", golden = "a Pad, which has goldens, with drawn sides", draw = random, new = "Builds the op with torchvision's defaults: black canvases, 1 to 4 times as high and wide, for half of the images.")]
 pub struct RandomZoomOut {
+    /// Sets the colour of the canvas. Default black.
+    #[param(fill)]
     fill: [u8; 3],
-    /// The smallest scale, and the difference to the largest.
-    scale: (f32, f32),
+    // The field keeps the smallest scale, and the difference to the largest.
+    /// Sets how many times as high and wide as the image the canvas is.
+    #[param("how many times as high and wide it is", default = 1.0..=4.0, given = RangeInclusive<f64>, check = scales,
+        errors = "If the range is empty, not finite or begins below 1")]
+    #[init((1.0, 3.0))]
+    side_range: (f32, f32),
+    #[param(share)]
     p: f64,
 }
 
-const OP: &str = "RandomZoomOut";
-
-impl Default for RandomZoomOut {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl RandomZoomOut {
-    /// Builds the op with torchvision's defaults: black canvases, 1 to 4 times as high and wide, for half
-    /// of the images.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { fill: [0; 3], scale: (1.0, 3.0), p: 0.5 }
-    }
-
-    /// Sets the colour of the canvas. Default black.
-    #[must_use]
-    pub const fn fill(self, fill: [u8; 3]) -> Self {
-        Self { fill, ..self }
-    }
-
-    /// Sets how many times as high and wide as the image the canvas is. Default `1.0..=4.0`.
-    ///
-    /// # Errors
-    ///
-    /// If the range is empty, not finite or begins below 1.
-    pub fn side_range(self, side_range: RangeInclusive<f64>) -> Result<Self, ParamError> {
-        let (low, high) = positive_range(OP, "side_range", *side_range.start(), *side_range.end())?;
-        if low < 1.0 {
-            return Err(ParamError::new(OP, "side_range", format!("{low}..={high}"), "1 or more"));
-        }
-        Ok(Self { scale: DefaultFloats::during(|| (low as f32, (high - low) as f32)), ..self })
-    }
-
-    /// Sets the share of the images that the op changes. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability(OP, p)?, ..self })
-    }
-
     /// Returns the size of the canvas; `unit` is the draw for the scale, in `0.0..=1.0`.
     fn canvas(&self, size: Size, unit: f32) -> Size {
-        let scale = self.scale.0 + unit * self.scale.1;
+        let scale = self.side_range.0 + unit * self.side_range.1;
         let side = |side: u32| ((side as f32 * scale) as u32).min(LONGEST).max(side);
         Size::new(side(size.height), side(size.width))
     }
@@ -109,11 +73,27 @@ impl RandomZoomOut {
     }
 }
 
-impl Op for RandomZoomOut {
-    fn name(&self) -> &'static str {
-        "RandomZoomOut"
+/// Checks a range of scales, and returns the smallest and the difference to the largest.
+fn scales(
+    op: &'static str,
+    param: &'static str,
+    range: RangeInclusive<f64>,
+) -> Result<(f32, f32), ParamError> {
+    let (low, high): (f64, f64) = range.checked(op, param, ParamLimits::POSITIVE_RANGE)?;
+    if low < 1.0 {
+        return Err(ParamError::new(op, param, format!("{low}..={high}"), "1 or more"));
     }
+    Ok(DefaultFloats::during(|| (low as f32, (high - low) as f32)))
+}
 
+fn random(rng: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {
+    let sides = recipe::range(rng, 1.0, 1.5, 0.5);
+    let op = RandomZoomOut::new().side_range(sides)?.fill(recipe::color(rng));
+    Ok(built(op.p(recipe::share(rng))?))
+}
+
+#[class(Geometry)]
+impl Op for RandomZoomOut {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_image(self.name(), input, |image| {
             let least = Size::new(image.height.min, image.width.min);
@@ -124,10 +104,6 @@ impl Op for RandomZoomOut {
             let height = Dim { min: min.height, max: max.height };
             ImageType { height, width: Dim { min: min.width, max: max.width }, ..image }
         })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -145,39 +121,6 @@ impl GeometryOp for RandomZoomOut {
     fn fill_color(&self, _: &ImageType) -> Option<[u8; 3]> {
         Some(self.fill)
     }
-}
-
-impl RandomZoomOut {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomZoomOut",
-        class: GEOMETRY,
-        summary: "places a share p of the images on a larger canvas",
-        params: &[
-            FILL,
-            with_default(
-                "side_range",
-                ParamKind::Range,
-                ParamValue::Floats(&[1.0, 4.0]),
-                "how many times as high and wide it is",
-            ),
-            P,
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = RandomZoomOut::new().fill(args.color("fill")?);
-            Ok(built(op.side_range(args.range("side_range")?)?.p(args.float("p")?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomZoomOut",
-            draw: |rng, _| {
-                let low = recipe::number(rng, 1.0, 1.5);
-                let sides = low..=low + recipe::number(rng, 0.0, 0.5);
-                let op = RandomZoomOut::new().side_range(sides)?.fill(recipe::color(rng));
-                Ok(built(op.p(recipe::share(rng))?))
-            },
-        }]),
-        golden: Golden::None("a Pad, which has goldens, with drawn sides"),
-    };
 }
 
 #[cfg(test)]

@@ -2,30 +2,24 @@
 //!
 //! An entry has an op's name, a one-line summary, its parameters, a function that builds the op from
 //! them, and recipes that draw random instances for tests. Names and checks are those of the Rust
-//! constructors: an entry only converts values into their arguments. It stands in the op's own file,
-//! and `ENTRIES` in `lib.rs` lists it:
+//! constructors: an entry only converts values into their arguments. The derive macro `Op` writes it, with the
+//! constructor and the methods, from the attributes of the op's struct, and `ENTRIES` in `lib.rs` lists it:
 //!
 //! ```text
-//! impl RandomHorizontalFlip {
-//!     pub(crate) const ENTRY: OpInfo = OpInfo {
-//!         name: "RandomHorizontalFlip",                               as in Rust and torchvision
-//!         class: GEOMETRY,                                            the family, for `fuseloop ops`
-//!         summary: "mirrors a share p of the images left to right",
-//!         params: &[with_default("p", ParamKind::Number, ParamValue::Float(0.5), "share of the images")],
-//!         aliases: &[],
-//!         build: |args| Ok(built(RandomHorizontalFlip::new(args.float("p")?)?)),
-//!         recipes: Recipes::Drawn(&[Recipe {
-//!             name: "RandomHorizontalFlip",
-//!             draw: |rng, _| Ok(built(RandomHorizontalFlip::new(recipe::share(rng))?)),
-//!         }]),
-//!         golden: Golden::Tested,
-//!     };
+//! #[derive(Op, Clone, Copy, Debug, PartialEq)]
+//! #[op(GEOMETRY, "cuts a random rectangle and scales it to a fixed size")]   the family and the summary
+//! pub struct RandomResizedCrop {
+//!     /// The comment of `new`, which takes what has no default.
+//!     #[param(size)]                                                          as in all ops: see the macro
+//!     size: Size,
+//!     /// The comment of the method `scale`.
+//!     #[param("share of the area", positive, default = 0.08..=1.0)]           the meaning, the limits, the default
+//!     scale: (f64, f64),
 //! }
 //! ```
 //!
-//! Defaults are written in `params` only: `args.float("p")` returns the default if the user gave no
-//! value. A parameter without a default is declared by [`required`], with an example value from
-//! which the tests and `fuseloop ops` build the op, or by [`optional`] if it can be omitted.
+//! A parameter has a default, or it has an example from which the tests and `fuseloop ops` build the op, or it is
+//! optional. A test of all entries tries the values around the limits. `ops/derive/src/lib.rs` lists all attributes.
 //!
 //! A list of ops is a list of names and tables, `"ToChannelsFirst"` or `{ op = "Resize", size = 256 }`,
 //! with at most [`MAX_OPS`] ops in total, nested at most [`MAX_DEPTH`] deep:
@@ -45,22 +39,25 @@
 
 mod args;
 mod error;
+mod given;
+mod limits;
 mod nearest;
 mod param;
 pub(crate) mod recipe;
-mod shared;
 mod value;
 
 pub use args::OpArgs;
 pub use error::{SpecCause, SpecError};
+pub use limits::ParamLimits;
 pub use nearest::nearest;
 pub use param::{ParamDefault, ParamInfo, ParamKind, ParamValue, optional, required, with_default};
 pub use recipe::{Golden, Recipe, Recipes};
 pub use value::{SpecData, SpecEntry, SpecOp, SpecTable, SpecValue};
 
+pub(crate) use args::ANTIALIAS;
 pub use args::BOX_FORMAT_WORDS;
-pub(crate) use args::{INTERPOLATION_WORDS, WARP_INTERPOLATION_WORDS};
-pub(crate) use shared::{ANTIALIAS, FILL, INTERPOLATION, P, SIZE};
+pub(crate) use given::{Given, step};
+pub(crate) use limits::Checked;
 
 use crate::author::Op;
 use crate::default_floats::nearest_f32;

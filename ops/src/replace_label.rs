@@ -1,8 +1,7 @@
 //! Replace label: sets the label of some samples.
 
-use crate::author::{BoxError, LabelOp, Op, OpClass, Type};
-use crate::op::on_one_label;
-use crate::registry::{Golden, LABELS, OpInfo, ParamKind, ParamValue, Recipes, built, required};
+use crate::author::{BoxError, LabelOp, Type};
+use crate::op::{Op, class, on_one_label};
 use crate::{LabelSample, TypeError};
 
 /// Replaces the labels of the listed samples.
@@ -28,9 +27,12 @@ use crate::{LabelSample, TypeError};
 /// let list = ops![ReplaceLabel::new([3, 7], 0)]; // samples 3 and 7 are of class 0
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Debug, PartialEq, Eq)]
+#[op(LABELS, "gives some samples another label", constructor = new, recipes = "labels have steps of their own", golden = "one comparison, tested in its file")]
 pub struct ReplaceLabel {
+    #[param("the samples", name = "indices", example = [0, 7])]
     ids: Vec<u64>,
+    #[param("their label", example = 1)]
     new_label: i64,
 }
 
@@ -44,18 +46,11 @@ impl ReplaceLabel {
     }
 }
 
+#[class(Label)]
 impl Op for ReplaceLabel {
-    fn name(&self) -> &'static str {
-        "ReplaceLabel"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_one_label(self.name(), input)?;
         Ok(input.clone())
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Label(self)
     }
 }
 
@@ -63,22 +58,6 @@ impl LabelOp for ReplaceLabel {
     fn eval(&self, cx: LabelSample<'_>, label: i64) -> Result<i64, BoxError> {
         Ok(if self.ids.binary_search(&cx.sample).is_ok() { self.new_label } else { label })
     }
-}
-
-impl ReplaceLabel {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "ReplaceLabel",
-        class: LABELS,
-        summary: "gives some samples another label",
-        params: &[
-            required("indices", ParamKind::Ids, ParamValue::Ints(&[0, 7]), "the samples"),
-            required("new_label", ParamKind::Integer, ParamValue::Int(1), "their label"),
-        ],
-        aliases: &[],
-        build: |args| Ok(built(ReplaceLabel::new(args.ids("indices")?, args.i64("new_label")?))),
-        recipes: Recipes::None("labels have steps of their own"),
-        golden: Golden::None("one comparison, tested in its file"),
-    };
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! Resize: scales an image to a size.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
 use crate::error::{LONGEST, output_size, side};
-use crate::op::{Dim, ImageType, on_numbers};
-use crate::registry::{
-    ANTIALIAS, GEOMETRY, Golden, INTERPOLATION, OpArgs, OpInfo, ParamKind, ParamValue, Recipe,
-    Recipes, SpecError, built, optional, recipe, required, with_default,
-};
+use crate::op::{Dim, ImageType, Op, class, on_numbers};
+use crate::registry::ANTIALIAS;
+use crate::registry::{OpArgs, ParamKind, Recipe, SpecError, built, recipe};
 use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 
 /// Scales an image.
@@ -39,7 +37,14 @@ use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 /// let exact = ops![Resize::new((224, 320))?]; // height and width
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(GEOMETRY, "scales an image", constructor = new, build = |args| Ok(built(resize(args)?)), recipes = RECIPES)]
+#[param(size: Size, "one number: of the side named", example = 256)]
+#[param(interpolation: Interpolation, interpolation)]
+#[param(max_size: u32, "most pixels of the long side, for a short one", optional)]
+#[param(antialias: bool, doc = ANTIALIAS.doc, optional)]
+#[param(side: u32, "which one number is for; long is torchvision's size = None with a max_size",
+    kind = ParamKind::Word(&["short", "long"]), default = "short")]
 pub struct Resize {
     to: Target,
     interpolation: Interpolation,
@@ -177,11 +182,8 @@ fn scaled(side: u32, by: u32, of: u32) -> u32 {
     ((f64::from(side) * f64::from(by) / f64::from(of)) as u32).max(1)
 }
 
+#[class(Geometry)]
 impl Op for Resize {
-    fn name(&self) -> &'static str {
-        OP
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(self.name(), input, |image| {
             let side = match (self.to, image.size()) {
@@ -194,10 +196,6 @@ impl Op for Resize {
             };
             ImageType { height: side, width: side, ..image }
         })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 }
 
@@ -213,57 +211,6 @@ impl GeometryOp for Resize {
     fn blends(&self) -> bool {
         self.interpolation.blends()
     }
-}
-
-impl Resize {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Resize",
-        class: GEOMETRY,
-        summary: "scales an image",
-        params: &[
-            required(
-                "size",
-                ParamKind::Size,
-                ParamValue::Int(256),
-                "one number: of the side named",
-            ),
-            INTERPOLATION,
-            optional("max_size", ParamKind::Whole, "most pixels of the long side, for a short one"),
-            ANTIALIAS,
-            with_default(
-                "side",
-                ParamKind::Word(&["short", "long"]),
-                ParamValue::Word("short"),
-                "which one number is for; long is torchvision's size = None with a max_size",
-            ),
-        ],
-        aliases: &[],
-        build: |args| Ok(built(resize(args)?.interpolation(args.antialiased_interpolation()?))),
-        recipes: Recipes::Drawn(&[
-            Recipe {
-                name: "Resize",
-                draw: |rng, _| {
-                    let (height, width) = recipe::size(rng);
-                    let op = match rng.coin(0.3) {
-                        true => Resize::new(height)?,
-                        false => Resize::new((height, width))?,
-                    };
-                    Ok(built(op.interpolation(recipe::interpolation(rng))))
-                },
-            },
-            Recipe {
-                name: "Resize(bounded)",
-                draw: |rng, _| {
-                    let (height, width) = recipe::size(rng);
-                    Ok(built(match rng.coin(0.5) {
-                        true => Resize::long_side(height)?,
-                        false => Resize::new(height)?.max_size(height + width)?,
-                    }))
-                },
-            },
-        ]),
-        golden: Golden::Tested,
-    };
 }
 
 /// The side that a single size sets.
@@ -286,11 +233,36 @@ fn resize(args: &OpArgs<'_>) -> Result<Resize, SpecError> {
         (false, Side::Short) => Resize::new(size.height)?,
         (false, Side::Long) => Resize::long_side(size.height)?,
     };
+    let op = op.interpolation(args.interpolation("interpolation")?);
     Ok(match args.if_given("max_size", OpArgs::u32)? {
         Some(most) => op.max_size(most)?,
         None => op,
     })
 }
+
+const RECIPES: [Recipe; 2] = [
+    Recipe {
+        name: "Resize",
+        draw: |rng, _| {
+            let (height, width) = recipe::size(rng);
+            let op = match rng.coin(0.3) {
+                true => Resize::new(height)?,
+                false => Resize::new((height, width))?,
+            };
+            Ok(built(op.interpolation(recipe::interpolation(rng))))
+        },
+    },
+    Recipe {
+        name: "Resize(bounded)",
+        draw: |rng, _| {
+            let (height, width) = recipe::size(rng);
+            Ok(built(match rng.coin(0.5) {
+                true => Resize::long_side(height)?,
+                false => Resize::new(height)?.max_size(height + width)?,
+            }))
+        },
+    },
+];
 
 #[cfg(test)]
 mod tests {

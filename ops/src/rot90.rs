@@ -1,10 +1,7 @@
 //! Rot90: quarter turns.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::op::{on_image, on_numbers};
-use crate::registry::{
-    GEOMETRY, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
-};
+use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
+use crate::op::{Op, class, on_image, on_numbers};
 use crate::rows::RowFilter;
 use crate::transpose::transposed;
 use crate::{Size, TypeError};
@@ -35,9 +32,12 @@ use crate::{Size, TypeError};
 /// let list = ops![Rot90::new(1)]; // a quarter, counter-clockwise
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(GEOMETRY, "turns an image by quarters", constructor = new)]
 pub struct Rot90 {
-    /// The number of quarter turns, `0..=3`, counter-clockwise.
+    // The number of quarter turns, `0..=3`, counter-clockwise.
+    #[param("how many, counter-clockwise", new, name = "k", given = i32, default = 1,
+        draw = recipe::pick(rng, [0, 1, 2, 3]))]
     quarters: u32,
 }
 
@@ -66,21 +66,14 @@ pub(crate) fn turn(quarters: u32, out: &mut Vec<GeometryStep>) {
     }
 }
 
+#[class(Geometry)]
 impl Op for Rot90 {
-    fn name(&self) -> &'static str {
-        "Rot90"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         if self.is_sideways() {
             on_numbers(self.name(), input, transposed)
         } else {
             on_image(self.name(), input, |image| image)
         }
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -100,27 +93,6 @@ impl GeometryOp for Rot90 {
     fn blends(&self) -> bool {
         false
     }
-}
-
-impl Rot90 {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Rot90",
-        class: GEOMETRY,
-        summary: "turns an image by quarters",
-        params: &[with_default(
-            "k",
-            ParamKind::Integer,
-            ParamValue::Int(1),
-            "how many, counter-clockwise",
-        )],
-        aliases: &[],
-        build: |args| Ok(built(Rot90::new(args.i32("k")?))),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "Rot90",
-            draw: |rng, _| Ok(built(Rot90::new(recipe::pick(rng, [0, 1, 2, 3])))),
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

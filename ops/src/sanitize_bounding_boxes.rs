@@ -1,12 +1,8 @@
 //! Sanitize bounding boxes: removes objects whose box is too small or outside the image.
 
-use crate::author::{ObjectOp, Objects, Op, OpClass, Type};
-use crate::error::positive;
-use crate::op::on_image;
-use crate::registry::{
-    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, TARGETS, built, with_default,
-};
-use crate::{ParamError, Size, TypeError};
+use crate::author::{ObjectOp, Objects, Type};
+use crate::op::{Op, class, on_image};
+use crate::{Size, TypeError};
 
 /// Removes objects whose bounding box is too small, or not inside the image.
 ///
@@ -33,59 +29,28 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![RandomIoUCrop::new(), Resize::new(300)?, SanitizeBoundingBoxes::new()];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(
+    TARGETS,
+    "removes objects whose box is too small or outside the image",
+    new = "torchvision's defaults: sides of 1 pixel or more, and an area of 1 or more.",
+    golden = "the boxes that torchvision keeps are in the unit tests"
+)]
 pub struct SanitizeBoundingBoxes {
+    /// Sets the least width and height, in pixels.
+    #[param("least width and height, in pixels", positive, default = 1.0)]
     min_size: f64,
+    /// Sets the least area, in pixels.
+    #[param("least area, in pixels", positive, default = 1.0)]
     min_area: f64,
 }
 
 const NAME: &str = "SanitizeBoundingBoxes";
 
-impl Default for SanitizeBoundingBoxes {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl SanitizeBoundingBoxes {
-    /// torchvision's defaults: sides of 1 pixel or more, and an area of 1 or more.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { min_size: 1.0, min_area: 1.0 }
-    }
-
-    /// Sets the least width and height, in pixels.
-    ///
-    /// # Errors
-    ///
-    /// If it is not positive and finite.
-    pub fn min_size(mut self, pixels: f64) -> Result<Self, ParamError> {
-        self.min_size = positive(NAME, "min_size", pixels)?;
-        Ok(self)
-    }
-
-    /// Sets the least area, in pixels.
-    ///
-    /// # Errors
-    ///
-    /// If it is not positive and finite.
-    pub fn min_area(mut self, pixels: f64) -> Result<Self, ParamError> {
-        self.min_area = positive(NAME, "min_area", pixels)?;
-        Ok(self)
-    }
-}
-
+#[class(Objects)]
 impl Op for SanitizeBoundingBoxes {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_image(NAME, input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Objects(self)
     }
 }
 
@@ -98,38 +63,6 @@ impl ObjectOp for SanitizeBoundingBoxes {
             is_large && bounds.area() >= min_area && bounds.is_inside(size)
         });
     }
-}
-
-impl SanitizeBoundingBoxes {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: TARGETS,
-        summary: "removes objects whose box is too small or outside the image",
-        params: &[
-            with_default(
-                "min_size",
-                ParamKind::Number,
-                ParamValue::Float(1.0),
-                "least width and height, in pixels",
-            ),
-            with_default(
-                "min_area",
-                ParamKind::Number,
-                ParamValue::Float(1.0),
-                "least area, in pixels",
-            ),
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = SanitizeBoundingBoxes::new().min_size(args.float("min_size")?)?;
-            Ok(built(op.min_area(args.float("min_area")?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: NAME,
-            draw: |_, _| Ok(built(SanitizeBoundingBoxes::new())),
-        }]),
-        golden: Golden::None("the boxes that torchvision keeps are in the unit tests"),
-    };
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! Sanitize keypoints: removes objects with a keypoint outside the image.
 
-use crate::author::{ObjectOp, Objects, Op, OpClass, Type};
-use crate::op::on_image;
-use crate::registry::{Golden, OpInfo, Recipe, Recipes, TARGETS, built};
+use crate::author::{ObjectOp, Objects, Type};
+use crate::op::{Op, class, on_image};
 use crate::{Size, TypeError};
 
 /// Removes objects with a keypoint outside the image.
@@ -28,22 +27,20 @@ use crate::{Size, TypeError};
 /// let list = ops![RandomCrop::new(224)?, SanitizeKeyPoints];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(
+    TARGETS,
+    "removes objects with a keypoint outside the image",
+    golden = "the points that torchvision keeps are in the unit tests"
+)]
 pub struct SanitizeKeyPoints;
 
 const NAME: &str = "SanitizeKeyPoints";
 
+#[class(Objects)]
 impl Op for SanitizeKeyPoints {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_image(NAME, input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Objects(self)
     }
 }
 
@@ -63,22 +60,6 @@ impl ObjectOp for SanitizeKeyPoints {
     fn needs_boxes(&self) -> bool {
         false
     }
-}
-
-impl SanitizeKeyPoints {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: TARGETS,
-        summary: "removes objects with a keypoint outside the image",
-        params: &[],
-        aliases: &[],
-        build: |_| Ok(built(SanitizeKeyPoints)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: NAME,
-            draw: |_, _| Ok(built(SanitizeKeyPoints)),
-        }]),
-        golden: Golden::None("the points that torchvision keeps are in the unit tests"),
-    };
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! Saturation: moves every pixel away from, or towards, its own grey.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
+use crate::author::{Emit, Eval, PixelOp, Pixels, Rng, Type};
 use crate::emit::{GREY, clamp, grey};
-use crate::factor::{self, Factor, one_minus};
-use crate::op::{is_gray, on_colors};
-use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
-use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
+use crate::factor::{Factor, one_minus};
+use crate::op::{Op, class, is_gray, on_colors};
+use crate::{NumberOrRange, NumberRule, Size, TypeError};
 
 /// Moves every pixel away from its own grey, or towards it, in a share `p` of the images.
 ///
@@ -34,54 +33,33 @@ use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 /// let list = ops![RandomSaturation::new(0.4)?.p(0.8)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(COLOR, "changes the saturation of a share p of the images")]
 pub struct RandomSaturation {
-    factor: Factor,
+    /// A factor in `max(0, 1 - magnitude)..1 + magnitude`, or in a range, for half of the images.
+    #[param("the factor is in max(0, 1 - magnitude)..1 + magnitude, or in low..high", example = 0.4,
+        given = NumberOrRange, check = Factor::new, draw = 0.0..=1.5,
+        errors = "If `magnitude` is negative or not finite, or a range is not `0 <= low <= high < infinity`")]
+    magnitude: Factor,
+    #[param(share)]
+    p: f64,
 }
 
 impl RandomSaturation {
-    /// A factor in `max(0, 1 - magnitude)..1 + magnitude`, or in a range, for half of the images.
-    ///
-    /// # Errors
-    ///
-    /// If `magnitude` is negative or not finite, or a range is not `0 <= low <= high < infinity`.
-    pub fn new(magnitude: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
-        Ok(Self {
-            factor: Factor::new("RandomSaturation", "magnitude", magnitude.into())?
-                .p("RandomSaturation", 0.5)?,
-        })
-    }
-
-    /// Sets the share of the images that the op changes. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { factor: self.factor.p("RandomSaturation", p)? })
-    }
-
-    /// The op as a component of [`ColorJitter`](crate::ColorJitter).
-    pub(crate) const fn from_factor(factor: Factor) -> Self {
-        Self { factor }
+    /// Builds the op as a step of another, from a factor and a share that were checked before.
+    pub(crate) const fn of(magnitude: Factor, p: f64) -> Self {
+        Self { magnitude, p }
     }
 }
 
+#[class(Pixel)]
 impl Op for RandomSaturation {
-    fn name(&self) -> &'static str {
-        "RandomSaturation"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_colors(self.name(), input)
     }
 
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
-    }
-
     fn does_nothing(&self, input: &Type) -> bool {
-        self.factor.is_one() || is_gray(input)
+        self.p == 0.0 || self.magnitude.is_one() || is_gray(input)
     }
 }
 
@@ -96,7 +74,7 @@ impl PixelOp for RandomSaturation {
     }
 
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
-        params[0] = self.factor.draw(rng);
+        params[0] = self.magnitude.draw(rng, self.p);
         params[1] = one_minus(params[0]);
         true
     }
@@ -136,28 +114,6 @@ impl PixelOp for RandomSaturation {
         let rest = e.param(1);
         e.blend(pixels, grey, rest)
     }
-}
-
-impl RandomSaturation {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomSaturation",
-        class: COLOR,
-        summary: "changes the saturation of a share p of the images",
-        params: factor::MAGNITUDE_AND_P,
-        aliases: &[],
-        build: |args| {
-            factor::by_magnitude(args, RandomSaturation::new, RandomSaturation::p).map(built)
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomSaturation",
-            draw: |rng, _| {
-                Ok(built(
-                    RandomSaturation::new(recipe::number(rng, 0.0, 1.5))?.p(recipe::share(rng))?,
-                ))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! Intensity scaling: maps one range of values linearly to another.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Type};
+use crate::author::Rng;
+use crate::author::{Emit, Eval, PixelOp, Pixels, Type};
 use crate::clip::{clip, emit_clip};
 use crate::default_floats::{DefaultFloats, nearest_f32};
-use crate::op::{ImageType, is_whole, on_numbers};
-use crate::registry::{
-    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, recipe, required,
-    with_default,
-};
+use crate::op::{ImageType, Op, class, is_whole, on_numbers};
+use crate::registry::{BuiltOp, OpArgs, SpecError};
+use crate::registry::{built, recipe};
 use crate::{DType, ParamError, TypeError};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -43,7 +42,13 @@ use std::sync::Arc;
 /// let list = ops![ScaleIntensityRange::new(-160.0..=240.0, 0.0..=1.0)?.clip(true)];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(VALUES, "maps a range of values linearly to another; with clip, the window of a CT image", constructor = new, build = build, draw = random)]
+#[param(a_min: f64, "the value that becomes b_min", example = 0)]
+#[param(a_max: f64, "the value that becomes b_max", example = 255)]
+#[param(b_min: f64, "the lower bound of the results", default = 0.0)]
+#[param(b_max: f64, "the upper bound of the results", default = 1.0)]
+#[param(clip: bool, "whether results are limited to their bounds", default = false)]
 pub struct ScaleIntensityRange {
     /// `m1, s1, s0, bias`, where `d` is `in - m1`:
     ///
@@ -126,17 +131,10 @@ fn numbers([a_min, a_max]: [f64; 2], [b_min, b_max]: [f64; 2]) -> [f32; 4] {
     [m1, s1, s0, bias]
 }
 
+#[class(Pixel)]
 impl Op for ScaleIntensityRange {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(NAME, input, |image| ImageType { dtype: DType::F32, is_levels: false, ..image })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
@@ -180,62 +178,19 @@ impl PixelOp for ScaleIntensityRange {
     }
 }
 
-impl ScaleIntensityRange {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: VALUES,
-        summary: "maps a range of values linearly to another; with clip, the window of a CT image",
-        params: &[
-            required(
-                "a_min",
-                ParamKind::Number,
-                ParamValue::Int(0),
-                "the value that becomes b_min",
-            ),
-            required(
-                "a_max",
-                ParamKind::Number,
-                ParamValue::Int(255),
-                "the value that becomes b_max",
-            ),
-            with_default(
-                "b_min",
-                ParamKind::Number,
-                ParamValue::Float(0.0),
-                "the lower bound of the results",
-            ),
-            with_default(
-                "b_max",
-                ParamKind::Number,
-                ParamValue::Float(1.0),
-                "the upper bound of the results",
-            ),
-            with_default(
-                "clip",
-                ParamKind::Bool,
-                ParamValue::Bool(false),
-                "whether results are limited to their bounds",
-            ),
-        ],
-        aliases: &[],
-        build: |args| {
-            let from = args.float("a_min")?..=args.float("a_max")?;
-            let to = args.float("b_min")?..=args.float("b_max")?;
-            Ok(built(ScaleIntensityRange::new(from, to)?.clip(args.bool("clip")?)))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "ScaleIntensityRange",
-            draw: |rng, _| {
-                let from = recipe::number(rng, -100.0, 150.0);
-                let to = recipe::number(rng, -2.0, 2.0);
-                let width = if rng.coin(0.7) { 200.0 } else { 1.5 };
-                let from = from..=from + recipe::number(rng, 0.1, width);
-                let to = to..=to + recipe::number(rng, 0.1, 300.0);
-                Ok(built(ScaleIntensityRange::new(from, to)?.clip(rng.coin(0.5))))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
+fn build(args: &OpArgs<'_>) -> Result<BuiltOp, SpecError> {
+    let from = args.float("a_min")?..=args.float("a_max")?;
+    let to = args.float("b_min")?..=args.float("b_max")?;
+    Ok(built(ScaleIntensityRange::new(from, to)?.clip(args.bool("clip")?)))
+}
+
+fn random(rng: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {
+    let from = recipe::number(rng, -100.0, 150.0);
+    let to = recipe::number(rng, -2.0, 2.0);
+    let width = if rng.coin(0.7) { 200.0 } else { 1.5 };
+    let from = from..=from + recipe::number(rng, 0.1, width);
+    let to = to..=to + recipe::number(rng, 0.1, 300.0);
+    Ok(built(ScaleIntensityRange::new(from, to)?.clip(rng.coin(0.5))))
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! Scale jitter: scales an image by a random factor.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
 use crate::default_floats::DefaultFloats;
-use crate::error::{output_size, positive_range, within_longest};
-use crate::op::{Dim, ImageType, on_numbers};
-use crate::registry::{
-    ANTIALIAS, GEOMETRY, Golden, INTERPOLATION, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
-    built, recipe, required, with_default,
-};
+use crate::error::within_longest;
+use crate::op::{Dim, ImageType, Op, class, on_numbers};
+use crate::registry::BuiltOp;
+use crate::registry::{Checked, ParamLimits};
+use crate::registry::{built, recipe};
 use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 use std::ops::RangeInclusive;
 
@@ -37,55 +36,28 @@ use std::ops::RangeInclusive;
 /// let list = ops![ScaleJitter::new((1024, 1024))?, FixedSizeCrop::new(1024)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(GEOMETRY, "scales an image by a random factor", draw = random, golden = "a Resize, which has goldens, to a size that is tested with torchvision's draws")]
 pub struct ScaleJitter {
-    /// The numbers for the width and for the height.
-    target: (u32, u32),
-    /// The smallest factor, and the difference to the largest.
-    scale: (f32, f32),
+    /// Scales to 0.1 to 2 times the size that fits into `target_size`, a width and a height.
+    #[param("the size that a factor of 1 fits into", 1..=65_535, example = 1024, errors = "If a side is not in `1..=65535`")]
+    target_size: (u32, u32),
+    // The field keeps the smallest factor, and the difference to the largest.
+    /// Sets the range of the factor.
+    #[param("range of the factor", default = 0.1..=2.0, given = RangeInclusive<f64>, check = factors,
+        errors = "If the range is empty, not finite or not above 0")]
+    #[init((0.1, 2.0 - 0.1))]
+    scale_range: (f32, f32),
+    #[param(interpolation, antialias)]
     interpolation: Interpolation,
 }
 
-const OP: &str = "ScaleJitter";
-
 impl ScaleJitter {
-    /// Scales to 0.1 to 2 times the size that fits into `target_size`, a width and a height.
-    ///
-    /// # Errors
-    ///
-    /// If a side is not in `1..=65535`.
-    pub fn new(target_size: (u32, u32)) -> Result<Self, ParamError> {
-        let (width, height) = target_size;
-        output_size(OP, Size::new(height, width))?;
-        Ok(Self {
-            target: target_size,
-            scale: (0.1, 2.0 - 0.1),
-            interpolation: Interpolation::default(),
-        })
-    }
-
-    /// Sets the range of the factor. Default `0.1..=2.0`.
-    ///
-    /// # Errors
-    ///
-    /// If the range is empty, not finite or not above 0.
-    pub fn scale_range(self, scale_range: RangeInclusive<f64>) -> Result<Self, ParamError> {
-        let (low, high) =
-            positive_range(OP, "scale_range", *scale_range.start(), *scale_range.end())?;
-        Ok(Self { scale: DefaultFloats::during(|| (low as f32, (high - low) as f32)), ..self })
-    }
-
-    /// Sets how pixels are weighted.
-    #[must_use]
-    pub const fn interpolation(self, interpolation: Interpolation) -> Self {
-        Self { interpolation, ..self }
-    }
-
     /// Returns the ratio of the sides for an image of `size`; `unit` is the draw, in `0.0..=1.0`.
     fn ratio(&self, size: Size, unit: f32) -> f32 {
-        let fits = (f64::from(self.target.1) / f64::from(size.height))
-            .min(f64::from(self.target.0) / f64::from(size.width));
-        fits as f32 * (self.scale.0 + unit * self.scale.1)
+        let fits = (f64::from(self.target_size.1) / f64::from(size.height))
+            .min(f64::from(self.target_size.0) / f64::from(size.width));
+        fits as f32 * (self.scale_range.0 + unit * self.scale_range.1)
     }
 
     /// Returns the output's size for an image of `size`.
@@ -96,11 +68,25 @@ impl ScaleJitter {
     }
 }
 
-impl Op for ScaleJitter {
-    fn name(&self) -> &'static str {
-        OP
-    }
+/// Checks a range of factors, and returns the smallest and the difference to the largest.
+fn factors(
+    op: &'static str,
+    param: &'static str,
+    range: RangeInclusive<f64>,
+) -> Result<(f32, f32), ParamError> {
+    let (low, high): (f64, f64) = range.checked(op, param, ParamLimits::POSITIVE_RANGE)?;
+    Ok(DefaultFloats::during(|| (low as f32, (high - low) as f32)))
+}
 
+fn random(rng: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {
+    let (height, width) = recipe::size(rng);
+    let range = recipe::range(rng, 0.2, 1.0, 0.5);
+    let op = ScaleJitter::new((width, height))?.scale_range(range)?;
+    Ok(built(op.interpolation(recipe::interpolation(rng))))
+}
+
+#[class(Geometry)]
+impl Op for ScaleJitter {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(self.name(), input, |image| {
             let least = Size::new(image.height.min, image.width.min);
@@ -112,10 +98,6 @@ impl Op for ScaleJitter {
             };
             ImageType { height: range(image.height), width: range(image.width), ..image }
         })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 }
 
@@ -132,49 +114,6 @@ impl GeometryOp for ScaleJitter {
     fn blends(&self) -> bool {
         self.interpolation.blends()
     }
-}
-
-impl ScaleJitter {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "ScaleJitter",
-        class: GEOMETRY,
-        summary: "scales an image by a random factor",
-        params: &[
-            required(
-                "target_size",
-                ParamKind::Kernel,
-                ParamValue::Int(1024),
-                "the size that a factor of 1 fits into",
-            ),
-            with_default(
-                "scale_range",
-                ParamKind::Range,
-                ParamValue::Floats(&[0.1, 2.0]),
-                "range of the factor",
-            ),
-            INTERPOLATION,
-            ANTIALIAS,
-        ],
-        aliases: &[],
-        build: |args| {
-            let [width, height] = args.kernel("target_size")?;
-            let op = ScaleJitter::new((width, height))?.scale_range(args.range("scale_range")?)?;
-            Ok(built(op.interpolation(args.antialiased_interpolation()?)))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "ScaleJitter",
-            draw: |rng, _| {
-                let (height, width) = recipe::size(rng);
-                let low = recipe::number(rng, 0.2, 1.0);
-                let range = low..=low + recipe::number(rng, 0.0, 0.5);
-                let op = ScaleJitter::new((width, height))?.scale_range(range)?;
-                Ok(built(op.interpolation(recipe::interpolation(rng))))
-            },
-        }]),
-        golden: Golden::None(
-            "a Resize, which has goldens, to a size that is tested with torchvision's draws",
-        ),
-    };
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Channel selection: the output has the channels of the input that a list of indices names.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Type};
-use crate::op::{ImageType, on_numbers};
-use crate::registry::{
-    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, required,
-};
+use crate::author::Rng;
+use crate::author::{Emit, Eval, PixelOp, Pixels, Type};
+use crate::op::{ImageType, Op, class, on_numbers};
+use crate::registry::{BuiltOp, OpArgs, SpecError};
+use crate::registry::{ParamKind, built};
 use crate::{ParamError, TypeError};
 
 /// Takes channels by their indices, in the order given, for any values.
@@ -40,8 +40,10 @@ use crate::{ParamError, TypeError};
 /// let without_alpha = ops![SelectChannels::new([0, 1, 2])?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Debug, PartialEq, Eq)]
+#[op(VALUES, "takes channels by their indices, in the order given: bands of a satellite image, RGB of RGBA", constructor = new, build = build, draw = random)]
 pub struct SelectChannels {
+    #[param("the input's channel for each channel of the output, from 0", example = [2, 1, 0], kind = ParamKind::Ids)]
     channels: Vec<u16>,
 }
 
@@ -65,11 +67,26 @@ impl SelectChannels {
     }
 }
 
-impl Op for SelectChannels {
-    fn name(&self) -> &'static str {
-        NAME
-    }
+fn build(args: &OpArgs<'_>) -> Result<BuiltOp, SpecError> {
+    let indices = args.ids("channels")?.into_iter().map(|index| {
+        let too_large = |_| ParamError::new(NAME, "channels", index, "indices below 65535");
+        u16::try_from(index).map_err(too_large)
+    });
+    Ok(built(SelectChannels::new(indices.collect::<Result<Vec<_>, _>>()?)?))
+}
 
+fn random(rng: &mut Rng, before: &ImageType) -> Result<BuiltOp, ParamError> {
+    let all = u32::from(before.channels);
+    let count = match all {
+        5.. if rng.coin(0.3) => 1 + rng.below(all + 1),
+        _ => 1 + rng.below(4),
+    };
+    let indices = (0..count).map(|_| rng.below(all) as u16);
+    Ok(built(SelectChannels::new(indices.collect::<Vec<_>>())?))
+}
+
+#[class(Pixel)]
+impl Op for SelectChannels {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         if let Type::Image(ImageType { channels, .. }) = input
             && let Some(index) = self.channels.iter().find(|index| *index >= channels)
@@ -85,10 +102,6 @@ impl Op for SelectChannels {
         }
         let channels = self.channels.len() as u16;
         on_numbers(NAME, input, |image| image.with_channels(channels))
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, input: &Type) -> bool {
@@ -109,41 +122,6 @@ impl PixelOp for SelectChannels {
     fn emit(&self, _: &mut Emit, pixels: Pixels) -> Pixels {
         pixels.selected(&self.channels)
     }
-}
-
-impl SelectChannels {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: VALUES,
-        summary: "takes channels by their indices, in the order given: bands of a satellite image, RGB of RGBA",
-        params: &[required(
-            "channels",
-            ParamKind::Ids,
-            ParamValue::Ints(&[2, 1, 0]),
-            "the input's channel for each channel of the output, from 0",
-        )],
-        aliases: &[],
-        build: |args| {
-            let indices = args.ids("channels")?.into_iter().map(|index| {
-                let too_large = |_| ParamError::new(NAME, "channels", index, "indices below 65535");
-                u16::try_from(index).map_err(too_large)
-            });
-            Ok(built(SelectChannels::new(indices.collect::<Result<Vec<_>, _>>()?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: NAME,
-            draw: |rng, before| {
-                let all = u32::from(before.channels);
-                let count = match all {
-                    5.. if rng.coin(0.3) => 1 + rng.below(all + 1),
-                    _ => 1 + rng.below(4),
-                };
-                let indices = (0..count).map(|_| rng.below(all) as u16);
-                Ok(built(SelectChannels::new(indices.collect::<Vec<_>>())?))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

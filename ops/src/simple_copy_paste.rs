@@ -1,11 +1,8 @@
 //! Simple copy-paste: pastes objects of another sample of the batch into each sample.
 
-use crate::author::{ImageMix, MultiImageOp, Op, OpClass, Rng, Type};
-use crate::error::probability;
-use crate::mixing;
-use crate::op::on_image;
-use crate::registry::{Golden, MIXING, OpInfo, Recipes, built};
-use crate::{ParamError, Size, TypeError};
+use crate::author::{ImageMix, MultiImageOp, Rng, Type};
+use crate::op::{Op, class, on_image};
+use crate::{Size, TypeError};
 
 /// Pastes some objects of another sample of the batch into each sample, where they are.
 ///
@@ -43,47 +40,26 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![ScaleJitter::new((640, 640))?, FixedSizeCrop::new(640)?, SimpleCopyPaste::new()];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(
+    MIXING,
+    "pastes objects of another image of the batch, cut out by their masks",
+    new = "Builds the op for every sample.",
+    recipes = "it mixes a whole batch: tests/loader/multi_image.rs",
+    golden = "torchvision's results for its draws are in src/loader/mixing/targets.rs"
+)]
 pub struct SimpleCopyPaste {
+    /// Sets the share of the samples that get objects.
+    #[param("share of the samples", share, default = 1.0)]
     p: f64,
 }
 
 const NAME: &str = "SimpleCopyPaste";
 
-impl Default for SimpleCopyPaste {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl SimpleCopyPaste {
-    /// Builds the op for every sample.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { p: 1.0 }
-    }
-
-    /// Sets the share of the samples that get objects. Default 1.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability(NAME, p)? })
-    }
-}
-
+#[class(MultiImage)]
 impl Op for SimpleCopyPaste {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_image(NAME, input, |image| image)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::MultiImage(self)
     }
 }
 
@@ -113,21 +89,6 @@ impl MultiImageOp for SimpleCopyPaste {
     fn needs_instance_masks(&self) -> bool {
         true
     }
-}
-
-impl SimpleCopyPaste {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: MIXING,
-        summary: "pastes objects of another image of the batch, cut out by their masks",
-        params: &[mixing::P],
-        aliases: &[],
-        build: |args| Ok(built(SimpleCopyPaste::new().p(args.float("p")?)?)),
-        recipes: Recipes::None("it mixes a whole batch: tests/loader/multi_image.rs"),
-        golden: Golden::None(
-            "torchvision's results for its draws are in src/loader/mixing/targets.rs",
-        ),
-    };
 }
 
 #[cfg(test)]

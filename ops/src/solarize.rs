@@ -1,12 +1,8 @@
 //! Solarize: inverts the values at or above a threshold.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
-use crate::error::{probability, range_in};
-use crate::op::on_levels;
-use crate::registry::{
-    COLOR, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
-};
-use crate::{ParamError, Size, TypeError};
+use crate::author::{Emit, Eval, PixelOp, Pixels, Rng, Type};
+use crate::op::{Op, class, on_levels};
+use crate::{Size, TypeError};
 
 /// Inverts the values at or above a threshold, in a share `p` of the images.
 ///
@@ -31,52 +27,28 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![RandomSolarize::new(128.0)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(COLOR, "inverts what is bright, in a share p of the images")]
 pub struct RandomSolarize {
+    /// Inverts values at or above `threshold`, in half of the images. No value is above 255, so 256
+    /// changes nothing, as in Pillow; torchvision's largest threshold is 255.
+    #[param("values from it on are inverted", 0.0..=256.0, example = 128)]
     threshold: f32,
+    #[param(share)]
     p: f64,
 }
 
 impl RandomSolarize {
-    /// Inverts values at or above `threshold`, in half of the images. No value is above 255, so 256
-    /// changes nothing, as in Pillow; torchvision's largest threshold is 255.
-    ///
-    /// # Errors
-    ///
-    /// If `threshold` is not in `0.0..=256.0`.
-    pub fn new(threshold: f64) -> Result<Self, ParamError> {
-        let both = (threshold, threshold);
-        let [threshold, _] =
-            range_in("RandomSolarize", "threshold", both, 0.0..=256.0, "0.0..=256.0")?;
-        Ok(Self { threshold, p: 0.5 })
-    }
-
-    /// Sets the share of the images that the op changes. Default 0.5.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability("RandomSolarize", p)?, ..self })
-    }
-
     /// The op as an action of a policy: for all images.
     pub(crate) const fn always(threshold: f32) -> Self {
         Self { threshold, p: 1.0 }
     }
 }
 
+#[class(Pixel)]
 impl Op for RandomSolarize {
-    fn name(&self) -> &'static str {
-        "RandomSolarize"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -115,36 +87,6 @@ impl PixelOp for RandomSolarize {
     }
 }
 
-impl RandomSolarize {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "RandomSolarize",
-        class: COLOR,
-        summary: "inverts what is bright, in a share p of the images",
-        params: &[
-            required(
-                "threshold",
-                ParamKind::Number,
-                ParamValue::Int(128),
-                "values from it on are inverted",
-            ),
-            P,
-        ],
-        aliases: &[],
-        build: |args| {
-            Ok(built(RandomSolarize::new(args.float("threshold")?)?.p(args.float("p")?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "RandomSolarize",
-            draw: |rng, _| {
-                Ok(built(
-                    RandomSolarize::new(recipe::number(rng, 0.0, 256.0))?.p(recipe::share(rng))?,
-                ))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,13 +107,5 @@ mod tests {
         assert_eq!(solarized(128.0, 1.0, [128.0, 127.0, 0.0]), [127.0, 127.0, 0.0]);
         assert_eq!(solarized(77.25, 1.0, [77.0, 78.0, 255.0]), [77.0, 177.0, 0.0]);
         assert_eq!(solarized(0.0, 0.0, [77.0, 78.0, 255.0]), [77.0, 78.0, 255.0]);
-    }
-
-    #[test]
-    fn bad_parameters_are_refused() {
-        for threshold in [-1.0, 256.5, f64::NAN] {
-            assert!(RandomSolarize::new(threshold).is_err(), "{threshold}");
-        }
-        assert!(RandomSolarize::new(128.0).and_then(|op| op.p(-0.5)).is_err());
     }
 }

@@ -1,14 +1,9 @@
 //! Solarize-add: adds a constant to values below a threshold.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
+use crate::author::{Emit, Eval, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, min};
-use crate::error::range_in;
-use crate::op::on_levels;
-use crate::registry::{
-    COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
-    with_default,
-};
-use crate::{ParamError, Size, TypeError};
+use crate::op::{Op, class, on_levels};
+use crate::{Size, TypeError};
 
 /// Adds a constant to the values below a threshold.
 ///
@@ -33,52 +28,28 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![SolarizeAdd::new(110.0)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(COLOR, "brightens what is dark")]
 pub struct SolarizeAdd {
+    /// Adds `add` to values below 128.
+    #[param("what is added", 0.0..=255.0, example = 64)]
     add: f32,
+    /// Sets the threshold below which values change.
+    #[param("values below it are changed", 0.0..=256.0, default = 128)]
     threshold: f32,
 }
 
 impl SolarizeAdd {
-    /// Adds `add` to values below 128.
-    ///
-    /// # Errors
-    ///
-    /// If `add` is not in `0.0..=255.0`.
-    pub fn new(add: f64) -> Result<Self, ParamError> {
-        let [add, _] = range_in("SolarizeAdd", "add", (add, add), 0.0..=255.0, "0.0..=255.0")?;
-        Ok(Self { add, threshold: 128.0 })
-    }
-
-    /// Sets the threshold below which values change. Default 128.
-    ///
-    /// # Errors
-    ///
-    /// If `threshold` is not in `0.0..=256.0`.
-    pub fn threshold(self, threshold: f64) -> Result<Self, ParamError> {
-        let both = (threshold, threshold);
-        let [threshold, _] =
-            range_in("SolarizeAdd", "threshold", both, 0.0..=256.0, "0.0..=256.0")?;
-        Ok(Self { threshold, ..self })
-    }
-
     /// The op as an action of a policy, with timm's threshold.
     pub(crate) const fn below_128(add: f32) -> Self {
         Self { add, threshold: 128.0 }
     }
 }
 
+#[class(Pixel)]
 impl Op for SolarizeAdd {
-    fn name(&self) -> &'static str {
-        "SolarizeAdd"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -125,36 +96,6 @@ impl PixelOp for SolarizeAdd {
     }
 }
 
-impl SolarizeAdd {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "SolarizeAdd",
-        class: COLOR,
-        summary: "brightens what is dark",
-        params: &[
-            required("add", ParamKind::Number, ParamValue::Int(64), "what is added"),
-            with_default(
-                "threshold",
-                ParamKind::Number,
-                ParamValue::Int(128),
-                "values below it are changed",
-            ),
-        ],
-        aliases: &[],
-        build: |args| {
-            Ok(built(SolarizeAdd::new(args.float("add")?)?.threshold(args.float("threshold")?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "SolarizeAdd",
-            draw: |rng, _| {
-                let (add, threshold) =
-                    (recipe::number(rng, 0.0, 255.0), recipe::number(rng, 0.0, 256.0));
-                Ok(built(SolarizeAdd::new(add)?.threshold(threshold)?))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,13 +109,5 @@ mod tests {
         assert_eq!(evaluated(&op, &cx, [0.0, 127.0, 128.0]), [99.0, 226.0, 128.0]);
         let cx = Eval::new(NumberRule::Exact, &[200.0, 128.0]);
         assert_eq!(evaluated(&op, &cx, [0.0, 127.0, 128.0]), [200.0, 255.0, 128.0]);
-    }
-
-    #[test]
-    fn bad_parameters_are_refused() {
-        for bad in [-1.0, 257.0, f64::NAN] {
-            assert!(SolarizeAdd::new(bad).is_err(), "{bad}");
-            assert!(SolarizeAdd::new(1.0).and_then(|op| op.threshold(bad)).is_err(), "{bad}");
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! Squeeze: drops the axes of length 1.
 
 use crate::TypeError;
-use crate::author::{ImageType, LabelOp, Layout, Op, OpClass, Type};
-use crate::registry::{Golden, LABELS, OpInfo, Recipes, built};
+use crate::author::{ImageType, LabelOp, Layout, OpClass, Type};
+use crate::op::{Op, class};
 use std::sync::Arc;
 
 /// Drops the axes of length 1.
@@ -28,14 +28,17 @@ use std::sync::Arc;
 /// let list = ops![Squeeze];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(
+    LABELS,
+    "drops the axes of length 1",
+    recipes = "labels have steps of their own",
+    golden = "the values stay unchanged"
+)]
 pub struct Squeeze;
 
+#[class(Label)]
 impl Op for Squeeze {
-    fn name(&self) -> &'static str {
-        "Squeeze"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         match input {
             Type::Tensor { dtype, shape } => Ok(Type::Tensor {
@@ -51,10 +54,6 @@ impl Op for Squeeze {
                 found: image.to_string(),
             }),
         }
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Label(self)
     }
 
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
@@ -84,17 +83,4 @@ impl LabelOp for Squeeze {
     fn keeps_elements(&self) -> bool {
         true
     }
-}
-
-impl Squeeze {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Squeeze",
-        class: LABELS,
-        summary: "drops the axes of length 1",
-        params: &[],
-        aliases: &[],
-        build: |_| Ok(built(Squeeze)),
-        recipes: Recipes::None("labels have steps of their own"),
-        golden: Golden::None("the values stay unchanged"),
-    };
 }

@@ -1,12 +1,12 @@
 //! TimeMasking: overwrites a random band of columns of a spectrogram.
 
-use crate::author::{Op, OpClass, RegionOp, Rng, Type};
-use crate::axis_mask::{self, AxisMask, FILL};
-use crate::error::probability;
-use crate::registry::{
-    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SIGNALS, built, recipe, required,
-    with_default,
-};
+use crate::author::ImageType;
+use crate::author::{RegionOp, Rng, Type};
+use crate::axis_mask::{self, AxisMask};
+use crate::fill_value::FillValue;
+use crate::op::{Op, class};
+use crate::registry::BuiltOp;
+use crate::registry::{built, recipe};
 use crate::shape::Window;
 use crate::{ParamError, Size, TypeError};
 use std::sync::Arc;
@@ -50,112 +50,59 @@ use std::sync::Arc;
 /// ];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(SIGNALS, "overwrites a random band of columns, the time steps of a spectrogram", draw = random)]
 pub struct TimeMasking {
-    mask: AxisMask,
+    /// Builds the op for masks of fewer than `time_mask_param` columns, which become 0. With 0, the op does nothing.
+    #[param("upper bound of the number of columns, which no mask reaches", 0..=65_535, example = 100)]
+    time_mask_param: u32,
+    /// Bounds the share of the columns that a mask covers: it then has fewer than `p` times their number.
+    #[param("upper bound of the share of the columns that a mask covers", share, default = 1.0)]
+    p: f64,
+    /// Sets the value of the masked columns, in the units of the values. Default 0.
+    #[param("the value of the band, in units of the values", check = FillValue::new, default = 0.0,
+        errors = "If the value is not finite")]
+    #[init(FillValue::ZERO)]
+    fill: FillValue,
 }
 
-const NAME: &str = "TimeMasking";
+fn random(rng: &mut Rng, before: &ImageType) -> Result<BuiltOp, ParamError> {
+    let fill = recipe::fill(rng, before);
+    let most = recipe::pick(rng, [3, 40, 300]);
+    let op = TimeMasking::new(rng.below(most))?;
+    let op = op.p(recipe::share(rng))?;
+    Ok(built(op.fill(fill)?))
+}
 
 impl TimeMasking {
-    /// Builds the op for masks of fewer than `time_mask_param` columns, which become 0. With 0, the op does nothing.
-    ///
-    /// # Errors
-    ///
-    /// If `time_mask_param` is above 65535.
-    pub fn new(time_mask_param: u32) -> Result<Self, ParamError> {
-        Ok(Self { mask: AxisMask::new(NAME, "time_mask_param", time_mask_param)? })
-    }
-
-    /// Bounds the share of the columns that a mask covers: it then has fewer than `p` times their number. Default 1.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn p(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { mask: AxisMask { p: probability(NAME, p)?, ..self.mask } })
-    }
-
-    /// Sets the value of the masked columns, in the units of the values. Default 0.
-    ///
-    /// # Errors
-    ///
-    /// If the value is not finite.
-    pub fn fill(self, fill: f32) -> Result<Self, ParamError> {
-        Ok(Self { mask: self.mask.fill(NAME, fill)? })
+    fn mask(&self) -> AxisMask {
+        AxisMask { mask_param: self.time_mask_param, p: self.p, fill: self.fill }
     }
 }
 
+#[class(Region)]
 impl Op for TimeMasking {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        self.mask.output(NAME, input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Region(self)
+        self.mask().output(self.name(), input)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
-        self.mask.is_empty()
+        self.mask().is_empty()
     }
 
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
-        Some(Arc::new(Self { mask: self.mask.for_input(input)? }))
+        Some(Arc::new(Self { fill: self.mask().for_input(input)?.fill, ..*self }))
     }
 }
 
 impl RegionOp for TimeMasking {
     fn draw(&self, rng: &mut Rng, size: Size) -> Window {
-        axis_mask::columns(self.mask.draw(rng, size.width), size.height)
+        axis_mask::columns(self.mask().draw(rng, size.width), size.height)
     }
 
     fn fill(&self) -> [f32; 3] {
-        [self.mask.fill.number(); 3]
+        [self.fill.number(); 3]
     }
-}
-
-impl TimeMasking {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: SIGNALS,
-        summary: "overwrites a random band of columns, the time steps of a spectrogram",
-        params: &[
-            required(
-                "time_mask_param",
-                ParamKind::Whole,
-                ParamValue::Int(100),
-                "upper bound of the number of columns, which no mask reaches",
-            ),
-            with_default(
-                "p",
-                ParamKind::Number,
-                ParamValue::Float(1.0),
-                "upper bound of the share of the columns that a mask covers",
-            ),
-            FILL,
-        ],
-        aliases: &[],
-        build: |args| {
-            let op = TimeMasking::new(args.u32("time_mask_param")?)?;
-            let op = op.p(args.float("p")?)?;
-            Ok(built(op.fill(axis_mask::fill(NAME, args)?)?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: NAME,
-            draw: |rng, before| {
-                let fill = recipe::fill(rng, before);
-                let most = recipe::pick(rng, [3, 40, 300]);
-                let op = TimeMasking::new(rng.below(most))?;
-                let op = op.p(recipe::share(rng))?;
-                Ok(built(op.fill(fill)?))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]
@@ -177,10 +124,9 @@ mod tests {
     }
 
     #[test]
-    fn what_masks_nothing_does_nothing_and_bad_parameters_are_refused() {
+    fn what_masks_nothing_does_nothing() {
         check_bounds(TimeMasking::new);
         let image = Type::Image(ImageType::decoded(Dim::fixed(4), Dim::fixed(4)));
         assert!(TimeMasking::new(9).unwrap().p(0.0).unwrap().does_nothing(&image));
-        assert!(TimeMasking::new(9).unwrap().p(1.1).is_err());
     }
 }

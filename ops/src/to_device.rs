@@ -1,9 +1,10 @@
 //! ToDevice: the ops after it are computed on a device, with one kernel for a whole batch.
 
-use crate::author::{Op, OpClass, Type};
-use crate::registry::{
-    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, required,
-};
+use crate::author::Type;
+use crate::author::{ImageType, Rng};
+use crate::op::{Op, class};
+use crate::registry::BuiltOp;
+use crate::registry::{ParamKind, built};
 use crate::{Device, ParamError, TypeError};
 
 /// Computes the ops after it on a device, with one kernel for a whole batch.
@@ -30,8 +31,10 @@ use crate::{Device, ParamError, TypeError};
 /// let list = ops![RandomResizedCrop::new(224)?, ToDevice::new("auto")?, Normalize::imagenet()];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(VALUES, "runs the ops after it, on images and labels, on a device", constructor = new, golden = "the same values, rounded where the list changes devices", build = |args| Ok(built(ToDevice::new(&args.text("device")?)?)), draw = random)]
 pub struct ToDevice {
+    #[param("auto takes the first GPU if there is one, and the CPU if not", example = "auto", kind = ParamKind::Word(DEVICES))]
     device: Device,
 }
 
@@ -53,39 +56,15 @@ impl ToDevice {
     }
 }
 
-impl Op for ToDevice {
-    fn name(&self) -> &'static str {
-        "ToDevice"
-    }
+fn random(_: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {
+    Ok(built(ToDevice::to(Device::Auto)))
+}
 
+#[class(Device(self.device))]
+impl Op for ToDevice {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         Ok(input.clone())
     }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Device(self.device)
-    }
-}
-
-impl ToDevice {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "ToDevice",
-        class: VALUES,
-        summary: "runs the ops after it, on images and labels, on a device",
-        params: &[required(
-            "device",
-            ParamKind::Word(DEVICES),
-            ParamValue::Word("auto"),
-            "auto takes the first GPU if there is one, and the CPU if not",
-        )],
-        aliases: &[],
-        build: |args| Ok(built(ToDevice::new(&args.text("device")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "ToDevice",
-            draw: |_, _| Ok(built(ToDevice::to(Device::Auto))),
-        }]),
-        golden: Golden::None("the same values, rounded where the list changes devices"),
-    };
 }
 
 /// The devices that a list can name; a loader accepts any other as well.
@@ -98,6 +77,7 @@ const DEVICES: &[&str] = &[
 mod tests {
     use super::*;
     use crate::DType;
+    use crate::author::OpClass;
 
     #[test]
     fn it_changes_no_type() {

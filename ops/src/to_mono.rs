@@ -1,9 +1,9 @@
 //! To mono: the mean of the channels of audio.
 
 use crate::author::{
-    Dim, GeometryOp, GeometryStep, ImageType, ObjectMotion, Op, OpClass, Rng, RowProducer, Type,
+    Dim, GeometryOp, GeometryStep, ImageType, ObjectMotion, Rng, RowProducer, Type,
 };
-use crate::registry::{Golden, OpInfo, Recipe, Recipes, SIGNALS, built};
+use crate::op::{Op, class};
 use crate::rows::RowFilter;
 use crate::signal::{self, on_signal};
 use crate::{Size, TypeError};
@@ -32,25 +32,19 @@ use crate::{Size, TypeError};
 /// let list = ops![signal, ToMono];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(SIGNALS, "makes one channel of the channels of audio: their mean", placed = signal::on_any)]
 pub struct ToMono;
 
 const NAME: &str = "ToMono";
 
+#[class(Geometry)]
 impl Op for ToMono {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_signal(NAME, input).map(|signal| match signal {
             Type::Image(image) => Type::Image(ImageType { height: Dim::fixed(1), ..image }),
             tensor @ Type::Tensor { .. } => tensor,
         })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, input: &Type) -> bool {
@@ -70,22 +64,6 @@ impl GeometryOp for ToMono {
     fn object_motion(&self) -> ObjectMotion {
         ObjectMotion::Copied
     }
-}
-
-impl ToMono {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: NAME,
-        class: SIGNALS,
-        summary: "makes one channel of the channels of audio: their mean",
-        params: &[],
-        aliases: &[],
-        build: |_| Ok(built(ToMono)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: NAME,
-            draw: |_, before| signal::on_any(ToMono, before),
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

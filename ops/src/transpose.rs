@@ -1,11 +1,9 @@
 //! Transpose: swaps rows and columns.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::error::probability;
-use crate::op::{Dim, ImageType, on_numbers};
-use crate::registry::{GEOMETRY, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
+use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
+use crate::op::{Dim, ImageType, Op, class, on_numbers};
 use crate::rows::RowFilter;
-use crate::{ParamError, Size, TypeError};
+use crate::{Size, TypeError};
 
 /// Swaps rows and columns of a share `p` of the images.
 ///
@@ -30,20 +28,12 @@ use crate::{ParamError, Size, TypeError};
 /// let list = ops![Transpose::new(0.5)?, CenterCrop::new(224)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq)]
+#[op(GEOMETRY, "swaps rows and columns of a share p of the images")]
 pub struct Transpose {
-    p: f64,
-}
-
-impl Transpose {
     /// A transpose of a share `p` of the samples.
-    ///
-    /// # Errors
-    ///
-    /// If `p` is not in `0.0..=1.0`.
-    pub fn new(p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability("Transpose", p)? })
-    }
+    #[param(share, new)]
+    p: f64,
 }
 
 /// Returns the type of a transposed image.
@@ -58,11 +48,8 @@ pub(crate) fn either_way(image: ImageType) -> ImageType {
     ImageType { height: side, width: side, ..image }
 }
 
+#[class(Geometry)]
 impl Op for Transpose {
-    fn name(&self) -> &'static str {
-        "Transpose"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_numbers(self.name(), input, |image| {
             if self.p == 0.0 {
@@ -73,10 +60,6 @@ impl Op for Transpose {
                 either_way(image)
             }
         })
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -98,22 +81,6 @@ impl GeometryOp for Transpose {
     fn blends(&self) -> bool {
         false
     }
-}
-
-impl Transpose {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "Transpose",
-        class: GEOMETRY,
-        summary: "swaps rows and columns of a share p of the images",
-        params: &[P],
-        aliases: &[],
-        build: |args| Ok(built(Transpose::new(args.float("p")?)?)),
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "Transpose",
-            draw: |rng, _| Ok(built(Transpose::new(recipe::share(rng))?)),
-        }]),
-        golden: Golden::Tested,
-    };
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! TrivialAugment: one action of random strength for each sample.
 
-use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
-use crate::op::on_levels;
+use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
+use crate::op::{Op, class, on_levels};
 use crate::policy::magnitude::checked_bins;
-use crate::policy::{self, Pick, Sampling, Space, Strength, WarpOptions};
-use crate::registry::{Golden, OpInfo, POLICY, Recipe, Recipes, built};
+use crate::policy::{Pick, Sampling, Space, Strength, WarpOptions};
 use crate::rows::WarpInterpolation;
 use crate::{ParamError, TypeError};
 
@@ -33,7 +32,13 @@ use crate::{ParamError, TypeError};
 /// let list = ops![TrivialAugmentWide::new()];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Op, Clone, Debug)]
+#[op(POLICY, "runs one random action of random strength", constructor = new)]
+#[param(num_magnitude_bins: u32, "how many magnitudes there are", default = 31, draw = 2..=31)]
+#[param(interpolation: WarpInterpolation, "interpolation of warps; default: nearest", optional,
+    draw = Some(recipe::warp_interpolation(rng)))]
+#[param(fill: [u8; 3], "fill colour outside the image; default: black", optional,
+    draw = rng.coin(0.5).then(|| recipe::color(rng)))]
 pub struct TrivialAugmentWide {
     bins: u32,
     look: WarpOptions,
@@ -84,17 +89,10 @@ impl Default for TrivialAugmentWide {
     }
 }
 
+#[class(Choice)]
 impl Op for TrivialAugmentWide {
-    fn name(&self) -> &'static str {
-        "TrivialAugmentWide"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         on_levels(self.name(), input)
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Choice(self)
     }
 }
 
@@ -110,34 +108,4 @@ impl ChoiceOp for TrivialAugmentWide {
     fn draw(&self, rng: &mut Rng) -> usize {
         self.pick.draw(rng)
     }
-}
-
-impl TrivialAugmentWide {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "TrivialAugmentWide",
-        class: POLICY,
-        summary: "runs one random action of random strength",
-        params: &[policy::BINS, policy::INTERPOLATION, policy::FILL],
-        aliases: &[],
-        build: |args| {
-            let op = TrivialAugmentWide::new();
-            let op = op.num_magnitude_bins(args.u32("num_magnitude_bins")?)?;
-            Ok(built(policy::with_look(
-                args,
-                op,
-                TrivialAugmentWide::interpolation,
-                TrivialAugmentWide::fill,
-            )?))
-        },
-        recipes: Recipes::Drawn(&[Recipe {
-            name: "TrivialAugmentWide",
-            draw: |rng, _| {
-                let op = TrivialAugmentWide::new().num_magnitude_bins(2 + rng.below(30))?;
-                let (interpolation, fill) =
-                    (TrivialAugmentWide::interpolation, TrivialAugmentWide::fill);
-                Ok(built(policy::random_look(rng, op, interpolation, fill)))
-            },
-        }]),
-        golden: Golden::Tested,
-    };
 }

@@ -1,8 +1,7 @@
 //! View: reads the same bits as another element type.
 
-use crate::author::{Op, OpClass, Type};
-use crate::op::ImageType;
-use crate::registry::{Golden, OpInfo, ParamKind, ParamValue, Recipes, VALUES, built, required};
+use crate::author::Type;
+use crate::op::{ImageType, Op, class};
 use crate::{DType, TypeError};
 
 /// Reads the same bits as another element type of the same size.
@@ -32,18 +31,20 @@ use crate::{DType, TypeError};
 /// let list = ops![Normalize::imagenet(), Convert::to(DType::Bf16), View::new(DType::I16)];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Op, Clone, Copy, Debug, PartialEq, Eq)]
+#[op(
+    VALUES,
+    "reads the elements, of images and labels, as another type of as many bytes",
+    recipes = "every fifth random list has one near its end",
+    golden = "the bytes stay unchanged"
+)]
 pub struct View {
+    /// Views elements as `dtype`. The pipeline builder checks that the sizes are equal.
+    #[param("the type", name = "to", example = "i16")]
     dtype: DType,
 }
 
 impl View {
-    /// Views elements as `dtype`. The pipeline builder checks that the sizes are equal.
-    #[must_use]
-    pub const fn new(dtype: DType) -> Self {
-        Self { dtype }
-    }
-
     /// Returns the expected input, for messages.
     fn expected(self) -> &'static str {
         match self.dtype.bytes() {
@@ -55,11 +56,8 @@ impl View {
     }
 }
 
+#[class(View(self.dtype))]
 impl Op for View {
-    fn name(&self) -> &'static str {
-        "View"
-    }
-
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         let (from, output) = match input {
             Type::Image(image) => {
@@ -75,23 +73,6 @@ impl Op for View {
         let (expected, found) = (self.expected(), input.to_string());
         Err(TypeError { op: self.name(), expected, found })
     }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::View(self.dtype)
-    }
-}
-
-impl View {
-    pub(crate) const ENTRY: OpInfo = OpInfo {
-        name: "View",
-        class: VALUES,
-        summary: "reads the elements, of images and labels, as another type of as many bytes",
-        params: &[required("to", ParamKind::DType, ParamValue::Word("i16"), "the type")],
-        aliases: &[],
-        build: |args| Ok(built(View::new(args.dtype("to")?))),
-        recipes: Recipes::None("every fifth random list has one near its end"),
-        golden: Golden::None("the bytes stay unchanged"),
-    };
 }
 
 #[cfg(test)]

@@ -3,34 +3,30 @@
 
 use crate::author::GeometryStep;
 use crate::author::Rng;
-use crate::registry::{
-    ParamInfo, ParamKind, ParamValue, WARP_INTERPOLATION_WORDS, optional, recipe, required,
-    with_default,
-};
+use crate::registry::recipe;
+use crate::registry::{Checked, ParamLimits};
 use crate::rows::{Map, RowFilter, Warp, WarpInterpolation};
-use crate::{ParamError, Size};
+use crate::{NumberOrRange, ParamError, Size};
 
-/// The options of a warp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Warping {
-    /// How the image is interpolated between pixels.
-    pub(crate) interpolation: WarpInterpolation,
-    /// The colour outside the image. `None` is black without blending at the edge: torchvision's
-    /// `fill=None`.
-    pub(crate) fill: Option<[u8; 3]>,
+/// Returns the step that warps by `map`, which must be built for an output of `size`. A `fill` of `None` is black
+/// without blending at the edge: torchvision's `fill=None`.
+pub(crate) const fn warp(
+    map: Map,
+    size: Size,
+    interpolation: WarpInterpolation,
+    fill: Option<[u8; 3]>,
+) -> GeometryStep {
+    GeometryStep::Rows(RowFilter::Warp(Warp { size, map, interpolation, fill }))
 }
 
-impl Warping {
-    /// Options with torchvision's default fill, black.
-    pub(crate) const fn new(interpolation: WarpInterpolation) -> Self {
-        Self { interpolation, fill: Some([0; 3]) }
-    }
-
-    /// Returns the step that warps by `map`, which must be built for an output of `size`.
-    pub(crate) const fn motion(self, map: Map, size: Size) -> GeometryStep {
-        let Self { interpolation, fill } = self;
-        GeometryStep::Rows(RowFilter::Warp(Warp { size, map, interpolation, fill }))
-    }
+/// Checks angles in degrees: one number stands for a range around 0.
+pub(crate) fn degrees(
+    op: &'static str,
+    param: &'static str,
+    range: NumberOrRange,
+) -> Result<(f32, f32), ParamError> {
+    let (low, high) = range.around_zero();
+    (low..=high).checked(op, param, ParamLimits::FINITE_RANGE)
 }
 
 /// The point that an image is rotated about, `[x, y]` in pixels from its top left corner; `None` is
@@ -61,24 +57,6 @@ impl Center {
         }
     }
 }
-
-/// Returns the parameter for the interpolation.
-pub(crate) const fn interpolation(default: &'static str) -> ParamInfo {
-    const DOC: &str = "interpolation between pixels";
-    with_default("interpolation", WARP_INTERPOLATION_WORDS, ParamValue::Word(default), DOC)
-}
-
-/// The parameter for the point that an image is rotated about.
-pub(crate) const CENTER: ParamInfo =
-    optional("center", ParamKind::Pair, "in pixels from the top left corner; default: the middle");
-
-/// The parameter for the angle.
-pub(crate) const DEGREES: ParamInfo = required(
-    "degrees",
-    ParamKind::NumberOrRange,
-    ParamValue::Int(15),
-    "range of the angle; a number d is -d..d",
-);
 
 /// Draws a colour outside the image, or none.
 pub(crate) fn random_fill(rng: &mut Rng) -> Option<[u8; 3]> {

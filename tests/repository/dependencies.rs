@@ -65,7 +65,7 @@ struct Locked<'a> {
 }
 
 /// The crates of this repository.
-const OURS: [&str; 13] = [
+const OURS: [&str; 14] = [
     "fuseloop",
     "fuseloop-burn",
     "fuseloop-candle",
@@ -78,6 +78,7 @@ const OURS: [&str; 13] = [
     "fuseloop-interleavings",
     "fuseloop-kernels",
     "fuseloop-ops",
+    "fuseloop-ops-derive",
     "fuseloop-python",
 ];
 

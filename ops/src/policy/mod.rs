@@ -16,12 +16,6 @@ pub(crate) use pick::Pick;
 pub use warp::{Sampling, WarpOptions};
 
 use crate::Ops;
-use crate::author::Rng;
-use crate::registry::{
-    OpArgs, ParamInfo, ParamKind, ParamValue, SpecError, WARP_INTERPOLATION_WORDS, optional,
-    recipe, with_default,
-};
-use crate::rows::WarpInterpolation;
 use std::fmt;
 use std::sync::Arc;
 
@@ -132,48 +126,4 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// The parameter for the interpolation of warps.
-pub(crate) const INTERPOLATION: ParamInfo =
-    optional("interpolation", WARP_INTERPOLATION_WORDS, "interpolation of warps; default: nearest");
-
-/// The parameter for the colour outside the image.
-pub(crate) const FILL: ParamInfo =
-    optional("fill", ParamKind::Color, "fill colour outside the image; default: black");
-
-/// The parameter for the number of magnitudes.
-pub(crate) const BINS: ParamInfo = with_default(
-    "num_magnitude_bins",
-    ParamKind::Whole,
-    ParamValue::Int(31),
-    "how many magnitudes there are",
-);
-
-/// Sets the interpolation and the fill of an op, if they were given.
-pub(crate) fn with_look<T>(
-    args: &OpArgs<'_>,
-    mut op: T,
-    interpolation: fn(T, WarpInterpolation) -> T,
-    fill: fn(T, [u8; 3]) -> T,
-) -> Result<T, SpecError> {
-    let given = args.if_given("interpolation", OpArgs::warp_interpolation)?;
-    if let Some(given) = given {
-        op = interpolation(op, given);
-    }
-    if let Some(given) = args.if_given("fill", OpArgs::color)? {
-        op = fill(op, given);
-    }
-    Ok(op)
-}
-
-/// Sets a random interpolation, and sometimes a random fill.
-pub(crate) fn random_look<T>(
-    rng: &mut Rng,
-    op: T,
-    interpolation: fn(T, WarpInterpolation) -> T,
-    fill: fn(T, [u8; 3]) -> T,
-) -> T {
-    let op = interpolation(op, recipe::warp_interpolation(rng));
-    if rng.coin(0.5) { fill(op, recipe::color(rng)) } else { op }
 }

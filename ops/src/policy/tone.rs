@@ -34,9 +34,9 @@ pub(super) struct Tone {
 impl Tone {
     pub(super) fn new(name: &'static str, kind: ToneKind, argument: Arc<dyn Argument>) -> Self {
         let op: Box<dyn PixelOp> = match kind {
-            ToneKind::Brightness => Box::new(RandomBrightness::from_factor(Factor::ONE)),
-            ToneKind::Saturation => Box::new(RandomSaturation::from_factor(Factor::ONE)),
-            ToneKind::Contrast => Box::new(RandomContrast::from_factor(Factor::ONE)),
+            ToneKind::Brightness => Box::new(RandomBrightness::of(Factor::ONE, 1.0)),
+            ToneKind::Saturation => Box::new(RandomSaturation::of(Factor::ONE, 1.0)),
+            ToneKind::Contrast => Box::new(RandomContrast::of(Factor::ONE, 1.0)),
             ToneKind::Posterize => Box::new(RandomPosterize::always(8)),
             ToneKind::Solarize => Box::new(RandomSolarize::always(256.0)),
             ToneKind::SolarizeAdd => Box::new(SolarizeAdd::below_128(0.0)),

@@ -4,7 +4,7 @@ use super::{
     Bounds, OpInfo, ParamDefault, ParamInfo, ParamKind, SpecCause, SpecData, SpecEntry, SpecError,
     SpecTable,
 };
-use super::{MAX_OPS, SpecValue, error, nearest};
+use super::{MAX_OPS, SpecValue, error, nearest, optional, single};
 use crate::shape::DTYPES;
 use crate::{
     BoxFormat, DType, Interpolation, NumberOrRange, Ops, ParamError, Sides, Size, WarpInterpolation,
@@ -36,6 +36,13 @@ const PILLOW: [(i64, &str); 3] = [(0, "nearest"), (2, "bilinear"), (3, "bicubic"
 /// The names of the interpolations of a resize.
 pub(crate) const INTERPOLATION_WORDS: ParamKind = ParamKind::Word(&names_of(&INTERPOLATIONS));
 
+/// The parameter for a resize without antialiasing, torchvision's.
+pub(crate) const ANTIALIAS: ParamInfo = optional(
+    "antialias",
+    ParamKind::Bool,
+    "torchvision's: false is the interpolation with \"-aliased\"; default: true",
+);
+
 /// Every interpolation of a warp, by the name a user writes.
 const WARP_INTERPOLATIONS: [(&str, WarpInterpolation); 3] = [
     ("nearest", WarpInterpolation::Nearest),
@@ -60,6 +67,24 @@ const BOX_FORMATS: [(&str, BoxFormat); BoxFormat::ALL.len()] = {
 
 /// The kind of a parameter that is a format of bounding boxes.
 pub const BOX_FORMAT_WORDS: ParamKind = ParamKind::Word(&names_of(&BOX_FORMATS));
+
+impl Interpolation {
+    /// Returns the name that a user writes.
+    pub(crate) const fn word(self) -> &'static str {
+        let mut index = 0;
+        while INTERPOLATIONS[index].1 as u8 != self as u8 {
+            index += 1;
+        }
+        INTERPOLATIONS[index].0
+    }
+}
+
+impl WarpInterpolation {
+    /// Returns the name that a user writes.
+    pub(crate) const fn word(self) -> &'static str {
+        WARP_INTERPOLATIONS[self as usize].0
+    }
+}
 
 const fn names_of<T, const N: usize>(words: &[(&'static str, T); N]) -> [&'static str; N] {
     let (mut names, mut i) = ([""; N], 0);
@@ -240,6 +265,14 @@ impl OpArgs<'_> {
         self.read(name, float)
     }
 
+    /// Returns a number as the nearest `f32`.
+    pub(crate) fn f32(&self, name: &str) -> Result<f32, SpecError> {
+        let param = self.params.iter().find(|param| param.name == name);
+        let param = param.map_or("", |param| param.name);
+        let [value] = single(self.owner, param, [self.float(name)?])?;
+        Ok(value)
+    }
+
     /// Returns `true` or `false`.
     pub fn bool(&self, name: &str) -> Result<bool, SpecError> {
         self.read(name, |value| match value.datum {
@@ -379,17 +412,13 @@ impl OpArgs<'_> {
         })
     }
 
-    /// Returns the interpolation of a resize, by its word or by Pillow's number.
+    /// Returns the interpolation of a resize, by its word or by Pillow's number, as the parameter `antialias`
+    /// changes it where an op has one.
     pub fn interpolation(&self, name: &str) -> Result<Interpolation, SpecError> {
-        self.read(name, |value| {
+        let interpolation = self.read(name, |value| {
             let word = interpolation_word(value)?;
             find(word, &INTERPOLATIONS).or_else(|| find(word, &EARLIER))
-        })
-    }
-
-    /// Returns the interpolation of a resize whose op has the parameter `antialias` too.
-    pub fn antialiased_interpolation(&self) -> Result<Interpolation, SpecError> {
-        let interpolation = self.interpolation("interpolation")?;
+        })?;
         let antialias = self.if_given("antialias", Self::bool)?;
         let antialiased = antialias.map_or(interpolation, |is_so| interpolation.antialias(is_so));
         if antialias == Some(true) && interpolation != antialiased {

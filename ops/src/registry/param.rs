@@ -1,6 +1,6 @@
 //! The parameters of ops: names, kinds, defaults and descriptions.
 
-use super::{SpecData, SpecValue};
+use super::{ParamLimits, SpecData, SpecValue};
 use crate::shape::DTYPES;
 use std::fmt;
 
@@ -15,6 +15,8 @@ pub struct ParamInfo {
     pub need: ParamDefault,
     /// The meaning of the parameter, on one line.
     pub doc: &'static str,
+    /// The numbers that the parameter accepts, if not all are.
+    pub limits: Option<ParamLimits>,
 }
 
 /// What applies if a parameter is not given.
@@ -36,7 +38,7 @@ pub const fn required(
     example: ParamValue,
     doc: &'static str,
 ) -> ParamInfo {
-    ParamInfo { name, kind, need: ParamDefault::Required(example), doc }
+    ParamInfo { name, kind, need: ParamDefault::Required(example), doc, limits: None }
 }
 
 /// Returns a parameter with a default.
@@ -47,13 +49,13 @@ pub const fn with_default(
     default: ParamValue,
     doc: &'static str,
 ) -> ParamInfo {
-    ParamInfo { name, kind, need: ParamDefault::Default(default), doc }
+    ParamInfo { name, kind, need: ParamDefault::Default(default), doc, limits: None }
 }
 
 /// Returns a parameter that can be omitted and has no default.
 #[must_use]
 pub const fn optional(name: &'static str, kind: ParamKind, doc: &'static str) -> ParamInfo {
-    ParamInfo { name, kind, need: ParamDefault::Optional, doc }
+    ParamInfo { name, kind, need: ParamDefault::Optional, doc, limits: None }
 }
 
 /// The kind of values that a parameter accepts.

@@ -7,6 +7,7 @@ use super::BuiltOp;
 use crate::author::Rng;
 use crate::op::ImageType;
 use crate::{DType, Interpolation, ParamError, WarpInterpolation};
+use std::ops::RangeInclusive;
 
 /// Draws a random instance of an op for images of a type.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +55,12 @@ pub(crate) fn pick<T: Copy, const N: usize>(rng: &mut Rng, items: [T; N]) -> T {
 /// Draws a number in `low..high`.
 pub(crate) fn number(rng: &mut Rng, low: f32, high: f32) -> f64 {
     f64::from(rng.uniform(low, high))
+}
+
+/// Draws a range that begins in `low..high` and is at most `width` wide.
+pub(crate) fn range(rng: &mut Rng, low: f32, high: f32, width: f32) -> RangeInclusive<f64> {
+    let low = number(rng, low, high);
+    low..=low + number(rng, 0.0, width)
 }
 
 /// Draws a share of the samples: often 0 or 1, which plans treat differently from other shares.

@@ -49,86 +49,34 @@ fn every_default_may_also_be_written() {
     }
 }
 
-/// A constructor in Rust and an entry in a list without optional parameters build the same op.
+/// A constructor that is written by hand and an entry in a list without optional parameters build the same op, as do
+/// constructors with other first values than the declared defaults. The others follow from the declared defaults.
 #[test]
-fn every_constructor_has_the_defaults_of_its_entry() {
+fn every_constructor_by_hand_has_the_defaults_of_its_entry() {
     let flip = || ops![RandomHorizontalFlip::new(0.5).unwrap()];
     let inverted = std::array::from_fn(|level| 255.0 - level as f32);
-    let to_bgr = [[0.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]];
     let by_constructor = [
         ops![
-            RandomResizedCrop::new(224).unwrap(),
             Resize::new(256).unwrap(),
-            CenterCrop::new(224).unwrap(),
             RandomCrop::new(224).unwrap(),
-            RandomIoUCrop::new(),
             Pad::new(4).unwrap(),
             RandomZoomOut::new(),
             RandomResize::new(256, 481).unwrap(),
             RandomShortestSize::new([480, 512, 544]).unwrap(),
             ScaleJitter::new((1024, 1024)).unwrap(),
-            FixedSizeCrop::new(224).unwrap(),
             Letterbox::new(224).unwrap(),
-            RandomTranslate::new(4).unwrap(),
-            RandomHorizontalFlip::new(0.5).unwrap(),
-            RandomVerticalFlip::new(0.5).unwrap(),
             Rot90::new(1),
-            RandomRotate90::new(0.5).unwrap(),
-            Transpose::new(0.5).unwrap(),
-            D4,
             RandomAffine::new(15.0).unwrap(),
-            RandomPerspective::new(),
             RandomRotation::new(15.0).unwrap(),
-            ElasticTransform::new(),
-        ],
-        ops![
-            SanitizeBoundingBoxes::new(),
-            ClampBoundingBoxes,
-            ConvertBoundingBoxFormat::new(BoxFormat::Cxcywh),
-            SanitizeKeyPoints,
-            ClampKeyPoints,
-        ],
-        ops![
             ColorJitter::new(0.0, 0.0, 0.0).unwrap(),
-            ColorMatrix::new(to_bgr).unwrap(),
-            Gamma::new(2.2).unwrap(),
-            Grayscale::new(),
-            Lighting::new(0.1).unwrap(),
             Lut::same(inverted).unwrap(),
-            PermuteChannels::new([2, 1, 0]).unwrap(),
-            RandomAutocontrast::new(0.5).unwrap(),
-            RandomBrightness::new(0.4).unwrap(),
-            RandomChannelPermutation::new(),
-            RandomContrast::new(0.4).unwrap(),
-            RandomEqualize::new(0.5).unwrap(),
-            RandomGamma::new(0.8..=1.2).unwrap(),
-            RandomGrayscale::new(0.1).unwrap(),
-            RandomHue::new(0.1).unwrap(),
-            RandomInvert::new(0.5).unwrap(),
             RandomPhotometricDistort::new(),
-            RandomPosterize::new(4).unwrap(),
-            RandomSaturation::new(0.4).unwrap(),
-            RandomSolarize::new(128.0).unwrap(),
-            SolarizeAdd::new(64.0).unwrap(),
-        ],
-        ops![
-            GaussianBlur::new(5).unwrap(),
-            BoxBlur::new(3).unwrap(),
-            RandomAdjustSharpness::new(2.0).unwrap(),
-            Cutout::new(8).unwrap(),
             RandomErasing::new(),
-            GridMask::new(),
             ChannelDropout::new(),
-            GaussianNoise::new(),
             Poison::new((1, 2), &[255.0, 0.0, 0.0, 255.0, 0.0, 0.0], &[0.5; 2], [0, 7]).unwrap(),
             FrequencyMasking::new(27).unwrap(),
             TimeMasking::new(100).unwrap(),
             Gain::new(-12.0, 12.0).unwrap(),
-            PolarityInversion::new(),
-            AddGaussianSNR::new(),
-            ToMono,
-            FixedPoints::new(1024).unwrap(),
-            RandomJitter::new(0.01).unwrap(),
         ],
         ops![
             AugMix::new(),
@@ -138,35 +86,100 @@ fn every_constructor_has_the_defaults_of_its_entry() {
             RandomChoice::new(vec![flip()]).unwrap(),
             RandomOrder::new(flip()).unwrap(),
             TrivialAugmentWide::new(),
-            MixUp::new(1.0).unwrap(),
-            CutMix::new(1.0).unwrap(),
-            Mosaic::new(),
-            SimpleCopyPaste::new(),
-        ],
-        ops![
             Normalize::imagenet(),
             Levels::of(-1000.0, 400.0).unwrap(),
             ScaleIntensityRange::new(0.0..=255.0, 0.0..=1.0).unwrap(),
             Clip::new(16.0, 235.0).unwrap(),
             Convert::to(DType::F16),
             SelectChannels::new([2, 1, 0]).unwrap(),
-            View::new(DType::I16),
-            ToChannelsFirst,
-            ToChannelsLast,
             ToDevice::new("auto").unwrap(),
-            OneHot::new(1000).unwrap(),
-            LabelSmoothing::new(0.1).unwrap(),
             ReplaceLabel::new([0, 7], 1),
-            Squeeze,
         ],
-    ]
-    .concat();
-    let names: Vec<&str> = by_constructor.iter().map(|op| op.name()).collect();
-    assert_eq!(names, registry().iter().map(|info| info.name).collect::<Vec<_>>());
-    for (op, info) in by_constructor.iter().zip(registry()) {
-        let entry = build(example(info)).unwrap();
+    ];
+    for op in by_constructor.concat() {
+        let entry = build(example(find(op.name()).unwrap())).unwrap();
         assert_eq!(format!("{op:?}"), format!("{:?}", entry[0]));
     }
+}
+
+/// Values of a parameter that its limits just accept, and values that they just refuse.
+fn around(param: &ParamInfo, limits: ParamLimits) -> [Vec<SpecValue>; 2] {
+    let ParamLimits { low, high, is_above, .. } = limits;
+    let is_whole = match (param.kind, param.need) {
+        (ParamKind::Whole | ParamKind::Size | ParamKind::Kernel | ParamKind::Sides, _) => true,
+        (_, ParamDefault::Default(ParamValue::Ints(_))) => param.kind == ParamKind::Range,
+        _ => false,
+    };
+    let number = |number: f64| match is_whole {
+        true => SpecValue::from(number as i64),
+        false => SpecValue::from(number),
+    };
+    let pair = |low, high| SpecValue::from(vec![number(low), number(high)]);
+    let [below, above] = match is_whole {
+        true => [low - 1.0, high + 1.0],
+        false if is_above => [low, high.next_up()],
+        false => [low.next_down(), high.next_up()],
+    };
+    let least = if is_above { low.next_up() } else { low };
+    // A number of no kind is refused before an op sees it.
+    let is_number = |number: &f64| {
+        if is_whole { (0.0..=f64::from(u32::MAX)).contains(number) } else { true }
+    };
+    // A field may be an `f32`, which holds no larger number.
+    let most = f64::from(f32::MAX);
+    let inside = [least.max(-most), high.min(most)].into_iter().filter(is_number);
+    let outside = [below, above, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+    let outside = outside.into_iter().filter(is_number);
+    match param.kind {
+        ParamKind::Range => {
+            let ends = outside.flat_map(|bad| [pair(bad, high), pair(least, bad)]);
+            let reversed = (low < high).then(|| pair(high, least));
+            [inside.map(|good| pair(good, good)).collect(), ends.chain(reversed).collect()]
+        }
+        ParamKind::Size | ParamKind::Kernel | ParamKind::Pair => {
+            let sides = outside.flat_map(|bad| [pair(bad, high), pair(least, bad)]);
+            [inside.map(|good| pair(good, good)).collect(), sides.collect()]
+        }
+        ParamKind::NumberOrRange => {
+            let ends = outside.flat_map(|bad| [number(bad), pair(bad, high), pair(least, bad)]);
+            let (good, bad): (Vec<_>, Vec<_>) =
+                (inside.map(|good| pair(good, good)).collect(), ends.collect());
+            [good, [bad, vec![pair(high, least)]].concat()]
+        }
+        _ => [inside.map(number).collect(), outside.map(number).collect()],
+    }
+}
+
+/// Each end of the declared limits is accepted, and what is beyond it by the least step is refused, as are NaN and
+/// infinity.
+#[test]
+fn every_limit_is_checked() {
+    let mut checked = 0;
+    for info in registry() {
+        for param in info.params {
+            let Some(limits) = param.limits else { continue };
+            let of = |value: &SpecValue| {
+                let mut table = example(info);
+                table.0.retain(|entry| entry.name != param.name);
+                table.0.extend(SpecTable::from_iter([(param.name, value.clone())]).0);
+                match build(table).map_err(|error| error.cause) {
+                    Err(SpecCause::Param(error)) => Some((error.op, error.expected)),
+                    Err(cause) => panic!("{} {} = {value}: {cause}", info.name, param.name),
+                    Ok(_) => None,
+                }
+            };
+            let refused = Some((info.name, limits.expected));
+            let [inside, outside] = around(param, limits);
+            for value in &inside {
+                assert_ne!(of(value), refused, "{} {} = {value}", info.name, param.name);
+            }
+            for value in &outside {
+                assert_eq!(of(value), refused, "{} {} = {value}", info.name, param.name);
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 60, "only {checked} parameters have limits");
 }
 
 /// Every parameter of a wrong kind is refused by name, which shows that `build` reads all
