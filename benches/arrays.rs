@@ -27,8 +27,7 @@ use fuseloop::ImageReadMode;
 use fuseloop::internals::decode::{DecodeOptions, Decoder};
 use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch, evaluate};
 use fuseloop::internals::plan::element_steps::StepScratch;
-use fuseloop::internals::plan::label::Scalar;
-use fuseloop::internals::plan::{ArrayPlan, Draws, ImagePlan, LabelPlan};
+use fuseloop::internals::plan::{Draws, ElementPlan, ImagePlan};
 use fuseloop::source::{BoxError, Buffer, EncodedImage, FieldKind, FieldSpec, ImageMode};
 use fuseloop::source::{Record, Source, Value};
 use fuseloop::{Loader, SampleId};
@@ -400,7 +399,8 @@ impl Source for Labels {
 
 fn labels(c: &mut Criterion) {
     for (name, list) in LABEL_LISTS {
-        let plan = LabelPlan::new(list().expect("fixed parameters"), DType::I64).expect("a plan");
+        let plan =
+            ElementPlan::of_label(list().expect("fixed parameters"), DType::I64).expect("a plan");
         let bytes = plan.sample_bytes();
         let mut out = Bytes::new(bytes * LABELS as usize);
         let group = format!("arrays/labels/{name}");
@@ -419,13 +419,14 @@ fn labels(c: &mut Criterion) {
                 for label in 0..LABELS as i64 {
                     stored.extend_from_slice(&black_box(label).to_le_bytes());
                 }
-                plan.run(&[], &stored, &mut scratch, out.get()).expect("classes");
+                plan.run((LABELS as usize, &[]), &stored, &mut scratch, out.get())
+                    .expect("classes");
             }),
             Contender::new("sample by sample, op by op", || {
                 for (label, row) in (0..LABELS).zip(by_sample.get().chunks_exact_mut(bytes)) {
                     let key = SampleKey::new(1, 0, label).field(1);
-                    let label = Scalar::Int(black_box(label as i64));
-                    plan.evaluate(key, label, row).expect("a class");
+                    let label = black_box(label as i64).to_le_bytes();
+                    plan.evaluate(key, &label, row).expect("a class");
                 }
             }),
         ];
@@ -465,7 +466,7 @@ fn embeddings(c: &mut Criterion) {
         ("f32 to i16", DType::F32, DType::I16),
     ];
     for (name, from, to) in lists {
-        let plan = ArrayPlan::new(ops![Convert::to(to)], from, vec![512]).expect("a plan");
+        let plan = ElementPlan::of_array(ops![Convert::to(to)], from, vec![512]).expect("a plan");
         let stored = vec![1u8; 512 * from.bytes()];
         let mut rows = [0; 2].map(|_| Bytes::new(512 * to.bytes()));
         let [out, by_element] = &mut rows;

@@ -529,27 +529,11 @@ pub mod spec {
 }
 
 pub mod verify {
-    use crate::verify::{DamageKind, DegenerateKind};
+    pub use crate::verify::layout::{layout, verify_with_tables};
+    pub use crate::verify::words::report_json;
+}
 
-    pub use crate::verify::layout::{Finding, LayoutReport, layout};
-
-    pub trait DamageKindExt {
-        fn word(self) -> &'static str;
-    }
-
-    impl DamageKindExt for DamageKind {
-        fn word(self) -> &'static str {
-            self.word()
-        }
-    }
-
-    pub trait DegenerateKindExt {
-        fn word(self) -> &'static str;
-    }
-
-    impl DegenerateKindExt for DegenerateKind {
-        fn word(self) -> &'static str {
-            self.word()
-        }
-    }
+pub mod info {
+    pub use crate::amounts::{bytes, count, counted};
+    pub use crate::info::{DatasetInfo, folder_text};
 }

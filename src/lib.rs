@@ -81,6 +81,7 @@
 //! help to read. Nor does [`mod@verify`], which only reads. A dataset in a format that a build leaves out is
 //! an error that names the feature.
 
+mod amounts;
 pub mod batch;
 mod cancel;
 mod check_ops;
@@ -92,6 +93,7 @@ mod exif;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod info;
 #[doc(hidden)]
 pub mod internals;
 mod jit;

@@ -20,6 +20,7 @@ pub(crate) mod layout;
 mod objects;
 mod report;
 mod value;
+pub(crate) mod words;
 
 pub use report::{DamageKind, DamagedValue, DegenerateKind, DegenerateObject, VerifyReport};
 
@@ -160,7 +161,7 @@ fn check(
     if options.cancel.is_cancelled() {
         return Err(VerifyError::Cancelled);
     }
-    Ok(VerifyReport::new(samples, tally, good))
+    Ok(VerifyReport::new(samples, source.len(), tally, good))
 }
 
 /// Returns the number of threads asked for, or one a core, but no more than there are groups.

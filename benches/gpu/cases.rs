@@ -2,7 +2,7 @@
 
 use crate::Size;
 use fuseloop::device::check::CheckBatch;
-use fuseloop::internals::plan::{ImagePlan, LabelPlan};
+use fuseloop::internals::plan::{ElementPlan, ImagePlan};
 use fuseloop_ops::author::{Dim, ImageType, Layout};
 use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::*;
@@ -36,7 +36,7 @@ impl Case {
             ImageType::decoded(Dim::fixed(side), Dim::fixed(side)),
         );
         let plan = ImagePlan::on_device(self.ops.clone(), input, NumberRule::Fused).unwrap();
-        let label = self.label.clone().map(|ops| LabelPlan::new(ops, DType::I64).unwrap());
+        let label = self.label.clone().map(|ops| ElementPlan::of_label(ops, DType::I64).unwrap());
         let noise = |row| (pictures_of, noise(side, row));
         let pictures: Vec<_> = (0..size.rows as u64).map(noise).collect();
         CheckBatch::new(plan, label.as_ref(), &pictures, 3).unwrap()

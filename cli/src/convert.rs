@@ -1,12 +1,13 @@
 //! `fuseloop convert`: converts a dataset to another format.
 
-use super::folder::{InFolder, add_folder};
+use super::folder::InFolder;
 use super::number;
 use super::output::{self, OutputArgs};
 use super::print::{WriteBar, bar, bytes, counted, rate, say};
 use super::problem::Problem;
 use super::recut::add_skipped;
 use super::stored::{StoredArgs, add_reencoded};
+use fuseloop::internals::info::folder_text;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::order::{Ranks, Uneven};
@@ -178,7 +179,7 @@ fn open(spec: &str, folder: &InFolder) -> Result<(Arc<dyn Source>, String), Prob
     let source: Arc<dyn Source> = match folder.open(spec)? {
         Dataset::Beton(beton) => beton,
         Dataset::Folder(folder) => {
-            add_folder(&mut said, &folder.links(), folder.ignored());
+            said += &folder_text(&folder.links(), folder.ignored());
             folder
         }
         Dataset::Source(source) => source,

@@ -1,10 +1,9 @@
 //! Shared by the commands that open a folder: the option for links, and the report on them.
 
-use super::print::count;
 use super::problem::Problem;
 use clap::ValueEnum;
-use fuseloop::internals::source::{Escaped, open_dataset};
-use fuseloop::source::{ClassNames, Dataset, FolderOptions, Ignored, LinkCounts, Links};
+use fuseloop::internals::source::open_dataset;
+use fuseloop::source::{ClassNames, Dataset, FolderOptions, LinkCounts, Links};
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -121,29 +120,5 @@ impl InFolder {
 pub(super) fn add_links(text: &mut String, links: &LinkCounts) {
     if *links != LinkCounts::default() {
         let _ = writeln!(text, "{links}");
-    }
-}
-
-/// The most extensions of ignored files that are listed.
-const MOST_EXTENSIONS: usize = 8;
-
-/// Adds how links were treated, and the number of files that are no samples, by their extensions.
-pub(super) fn add_folder(text: &mut String, links: &LinkCounts, ignored: &Ignored) {
-    add_links(text, links);
-    if ignored.count > 0 {
-        let noun = if ignored.count == 1 { "other name" } else { "other names" };
-        let _ = write!(text, "{} {noun} ignored", count(ignored.count));
-        let named = ignored.extensions.iter().filter(|(extension, _)| !extension.is_empty());
-        let mut named: Vec<String> = named
-            .map(|(extension, files)| format!("{} .{}", count(*files), Escaped(extension)))
-            .collect();
-        if named.len() > MOST_EXTENSIONS {
-            named.truncate(MOST_EXTENSIONS);
-            named.push("...".to_owned());
-        }
-        if !named.is_empty() {
-            let _ = write!(text, " ({})", named.join(", "));
-        }
-        text.push('\n');
     }
 }

@@ -2,9 +2,10 @@
 //! only that.
 
 use super::costly::add_costly;
-use super::folder::{InFolder, add_folder};
+use super::folder::InFolder;
 use super::print::{bar, bytes, counted, say};
 use super::problem::Problem;
+use fuseloop::internals::info::folder_text;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::internals::source::{is_annotated, is_fixed_length, saved_listing};
@@ -73,6 +74,6 @@ fn index_folder(dir: &Path, folder: &InFolder) -> Result<String, Problem> {
     let mut text =
         format!("{} of {classes}, listed in {}\n", counted(images, "image"), Escaped(&path));
     add_costly(&mut text, &folder);
-    add_folder(&mut text, &folder.links(), folder.ignored());
+    text += &folder_text(&folder.links(), folder.ignored());
     Ok(text)
 }

@@ -2,6 +2,7 @@
 
 use super::problem::Problem;
 use super::words::in_command;
+pub(super) use fuseloop::internals::info::{bytes, count, counted};
 use fuseloop::internals::source::Escaped;
 use fuseloop::loader::Placement;
 use fuseloop::write::ProgressFn;
@@ -132,41 +133,6 @@ impl Drop for WriteBar {
     }
 }
 
-/// Formats `1_234_567` as `1,234,567`.
-pub(super) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Formats a count and its noun: `1 image`, `2 images`.
-pub(super) fn counted(n: u64, noun: &str) -> String {
-    let plural = if n == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", count(n))
-}
-
-/// Formats bytes in the largest unit that is not above the value: `22.9 MB`, with 1 MB = 10^6 bytes.
-#[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
-pub(super) fn bytes(n: u64) -> String {
-    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
-    if n < 1000 {
-        return counted(n, "byte");
-    }
-    let mut value = n as f64 / 1e3;
-    let mut unit = 0;
-    while value >= 999.95 && unit + 1 < UNITS.len() {
-        value /= 1e3;
-        unit += 1;
-    }
-    format!("{value:.1} {}", UNITS[unit])
-}
-
 /// Formats milliseconds with as many decimals as are significant.
 pub(super) fn millis(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1e3;
@@ -215,9 +181,6 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([counted(1, "image"), counted(0, "image")], ["1 image", "0 images"]);
-        assert_eq!([999, 1000, 999_999].map(bytes), ["999 bytes", "1.0 kB", "1.0 MB"]);
         assert_eq!(
             [0.123, 12.34, 123.4].map(|ms| millis(Duration::from_secs_f64(ms / 1e3))),
             ["0.12 ms", "12.3 ms", "123 ms"]

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 /// Texts of messages, and what stands for them here. Longer ones come first.
-const NAMES: [(&str, &str); 48] = [
+const NAMES: [(&str, &str); 49] = [
+    ("`VerifyReport` lists", "`--json` lists"),
     ("`on_damaged` set to skip", "`--on-damaged skip`"),
     (": choose a different output, or set `overwrite: true`", ""),
     (": choose a new folder, or set `overwrite: true`, which replaces files of the same names", ""),

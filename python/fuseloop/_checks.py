@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassInfo", "DamagedValue", "DatasetInfo", "DegenerateObject", "FieldInfo", "VerifyReport"]
 
-# The most classes and damaged values that are listed in words.
-_MOST_CLASSES = 12
-_MOST_DAMAGED = 50
-
 
 @dataclasses.dataclass(frozen=True)
 class FieldInfo:
@@ -28,10 +25,8 @@ class FieldInfo:
     kind: str
     stats: Mapping[str, Any] | None
     """Of numbers ``min`` and ``max``, of bytes and JSON ``min_bytes`` and ``max_bytes``, of images ``jpeg``, ``raw``,
-    ``bit_planes``, ``unreadable``, ``min_size`` and ``max_size``. None if nothing is known without reading all."""
-
-    def __str__(self) -> str:
-        return f"{self.name:<16} {self.kind:<10} {_stats(self.stats or {})}".rstrip()
+    ``bit_planes``, ``unreadable``, ``min_size``, ``max_size`` and ``max_pixels``. None if nothing is known without
+    reading all."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,30 +67,10 @@ class DatasetInfo:
     ignored: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """The number of files of a folder that are no images by their names, by extension: ``{"heic": 12}``. Files without
     an extension are under ``""``."""
+    _text: str = dataclasses.field(default="", repr=False, compare=False)
 
     def __str__(self) -> str:
-        unknown = "sequential, number of samples unknown"
-        head = f"{self.name}: {unknown if self.samples is None else _count(self.samples, 'sample')}"
-        if self.bytes is not None and self.page_size is not None:
-            head += f", {_size(self.bytes)}, pages of {_size(self.page_size)}"
-        lines = [head, _count(len(self.fields), "field"), *(f"  {field}" for field in self.fields)]
-        if self.ignored:
-            named = ", ".join(f"{count:,} .{extension}" for extension, count in self.ignored.items() if extension)
-            names = _count(sum(self.ignored.values()), "other name")
-            lines.insert(1, f"{names} ignored{f' ({named})' if named else ''}")
-        if self.objects:
-            lines.extend(["objects", *(f"  {name}: {what}" for name, what in self.objects.items())])
-        if self.classes:
-            classes = "1 class" if len(self.classes) == 1 else f"{len(self.classes):,} classes"
-            counts = [one.objects for one in self.classes if one.objects is not None]
-            lines.append(f"{classes}, {_count(sum(counts), 'object')}" if counts else classes)
-        for one in self.classes[:_MOST_CLASSES]:
-            count, what = (one.samples, "sample") if one.objects is None else (one.objects, "object")
-            samples = "" if count is None else _count(count, what)
-            lines.append(f"  {one.number:<4} {one.name:<24} {samples}".rstrip())
-        if len(self.classes) > _MOST_CLASSES:
-            lines.append(f"  and {len(self.classes) - _MOST_CLASSES:,} more")
-        return "\n".join(lines)
+        return self._text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,8 +131,11 @@ class VerifyReport:
     """The number of samples that were checked, from the first on."""
     of_samples: int
     """The number of samples of the dataset."""
+    is_whole: bool
+    """True if nothing is damaged."""
     values: int
     images: int
+    pixels: int
     bytes: int
     damaged_samples: int
     damaged_values: int
@@ -169,17 +147,12 @@ class VerifyReport:
     """The number of degenerate objects of each kind, such as boxes without an area. They are no damage."""
     degenerate: tuple[DegenerateObject, ...]
     """The first thousand degenerate objects."""
-    tables: Mapping[str, tuple[int, int, str]] | None
-    """Where the tables of a ``.beton`` file contradict each other: how often, about how many bytes, and where first.
-    Only ``"overlapping"`` and ``"outside"`` are damage. None for other formats."""
+    tables: Mapping[str, Any] | None
+    """What comparing the tables of a ``.beton`` file found, such as ``"overlapping"`` and ``"outside"``: of each the
+    ``count``, the ``bytes`` and the ``first``. Only these two are damage. None for other formats."""
     good: np.ndarray = dataclasses.field(repr=False)
     """The samples without damage, as ``int64``."""
-    _kinds: Mapping[str, str] = dataclasses.field(repr=False)
-
-    @property
-    def is_whole(self) -> bool:
-        """True if nothing is damaged."""
-        return not self.damaged_values and not any(name in (self.tables or {}) for name in _TABLE_DAMAGE)
+    _text: str = dataclasses.field(repr=False)
 
     def __repr__(self) -> str:
         damage = _count(self.damaged_samples, "damaged sample") if self.damaged_values else "damaged tables"
@@ -187,39 +160,7 @@ class VerifyReport:
         return f"VerifyReport({_count(self.samples, 'sample')} checked, {found})"
 
     def __str__(self) -> str:
-        part = "" if self.samples == self.of_samples else f" of {self.of_samples:,}"
-        lines = [f"{_count(self.samples, 'sample')} checked{part}"]
-        images = _count(self.images, "image")
-        lines.append(f"{_count(self.values, 'value')}, {_size(self.bytes)} read, {images} decoded")
-        if self.is_whole:
-            lines.append("no damage found")
-        if self.damaged_values:
-            damaged = _count(self.damaged_values, "damaged value")
-            lines.append(f"{_count(self.damaged_samples, 'damaged sample')}, {damaged}:")
-            lines += [f"  {self._kinds[kind]}: {count:,}" for kind, count in self.kinds.items()]
-            lines += [f"  {value}" for value in self.damaged[:_MOST_DAMAGED]]
-            if self.damaged_values > _MOST_DAMAGED:
-                lines.append(f"  and {self.damaged_values - _MOST_DAMAGED:,} more")
-        lines += [f"note: {self._kinds[kind]}: {count:,}" for kind, count in self.degenerate_kinds.items()]
-        lines += [f"  {one}" for one in self.degenerate[:_MOST_DAMAGED]]
-        more = sum(self.degenerate_kinds.values()) - _MOST_DAMAGED
-        if more > 0:
-            lines.append(f"  and {more:,} more")
-        for name, (count, size, first) in (self.tables or {}).items():
-            lines.append(f"{_TABLE_WORDS[name]}: {count:,}, {_size(size)}, the first {first}")
-        return "\n".join(lines)
-
-
-_TABLE_DAMAGE = ("overlapping", "outside")
-_TABLE_WORDS = {
-    "overlapping": "damaged: overlapping records of the allocation table",
-    "outside": "damaged: records of the allocation table outside the data",
-    "no_sample": "note: records of missing samples",
-    "across_pages": "note: values in two pages, which FFCV can't read with `os_cache=False`",
-    "several_pages": "note: samples in several pages, which FFCV can't read with `os_cache=False`",
-    "shared": "note: values shared by several samples",
-    "unreferenced": "note: records that no sample refers to",
-}
+        return self._text
 
 
 def samples(dataset: Dataset) -> Iterator[dict[str, Any]]:
@@ -230,10 +171,20 @@ def samples(dataset: Dataset) -> Iterator[dict[str, Any]]:
 
 def info(dataset: Dataset) -> DatasetInfo:
     """Tells what a dataset holds."""
-    found = _fuseloop.dataset_info(dataset)
-    fields = tuple(FieldInfo(*field) for field in found.pop("fields"))
-    classes = tuple(ClassInfo(*one) for one in found.pop("classes"))
-    return DatasetInfo(fields=fields, classes=classes, **found)
+    text, as_json = _fuseloop.dataset_info(dataset)
+    found = json.loads(as_json)
+    kinds = dataset.fields
+    return DatasetInfo(
+        name=found["name"],
+        samples=found["samples"],
+        fields=tuple(FieldInfo(one["name"], kinds[one["name"]], _stats(one["stats"])) for one in found["fields"]),
+        classes=tuple(ClassInfo(**one) for one in found["classes"]),
+        bytes=found.get("bytes"),
+        page_size=found.get("page_size"),
+        objects=found.get("objects", {}),
+        ignored=found.get("ignored", {}),
+        _text=text.rstrip("\n"),
+    )
 
 
 def verify(
@@ -246,38 +197,21 @@ def verify(
     limit = None if limit is None else _whole("limit", limit)
     threads = None if threads is None else _whole("threads", threads, 1)
     with _Shown(progress) as shown:
-        found = _fuseloop.verify(dataset, limit, threads, shown)
-    kinds, degenerate = found.pop("kinds"), found.pop("degenerate_kinds")
-    return VerifyReport(
-        kinds={word: count for word, _, count in kinds},
-        damaged=tuple(DamagedValue(**_in_python_words(value)) for value in found.pop("damaged")),
-        degenerate_kinds={word: count for word, _, count in degenerate},
-        degenerate=tuple(DegenerateObject(**one) for one in found.pop("degenerate")),
-        _kinds={word: words for word, words, _ in [*kinds, *degenerate]},
-        **found,
-    )
+        text, as_json, good = _fuseloop.verify(dataset, limit, threads, shown)
+    found = json.loads(as_json)
+    damaged = tuple(DamagedValue(**_in_python_words(value)) for value in found.pop("damaged"))
+    degenerate = tuple(DegenerateObject(**one) for one in found.pop("degenerate"))
+    text = _in_python(text).rstrip("\n")
+    return VerifyReport(**found, damaged=damaged, degenerate=degenerate, good=good, _text=text)
 
 
 def _in_python_words(value: dict[str, Any]) -> dict[str, Any]:
     return {**value, "error": _in_python(value["error"]), "text": _in_python(value["text"])}
 
 
-def _stats(stats: Mapping[str, Any]) -> str:
-    if "jpeg" in stats:
-        words = {"jpeg": "as JPEG", "raw": "raw", "bit_planes": "as bit planes", "unreadable": "unreadable"}
-        parts = [f"{stats[name]:,} {word}" for name, word in words.items() if stats[name]]
-        low, high = stats["min_size"], stats["max_size"]
-        if low is not None:
-            same = low == high
-            parts.append(
-                f"all {low[1]} x {low[0]} pixels" if same else f"{low[1]} to {high[1]} wide, {low[0]} to {high[0]} high"
-            )
-        return ", ".join(parts)
-    if stats.get("min") is not None:
-        return f"{stats['min']} to {stats['max']}"
-    if stats.get("min_bytes") is not None:
-        return f"{_size(stats['min_bytes'])} to {_size(stats['max_bytes'])}"
-    return ""
+def _stats(stats: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Returns the statistics of a field with sizes as tuples."""
+    return stats and {name: tuple(value) if isinstance(value, list) else value for name, value in stats.items()}
 
 
 def _count(number: int, what: str) -> str:

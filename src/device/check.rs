@@ -8,7 +8,7 @@ use super::{Addresses, DeviceError, DeviceImage, DeviceOneHot, DeviceOutput, Dev
 use crate::jit::evaluate;
 use crate::plan::batch_ops::draw_each;
 use crate::plan::label::Scalar;
-use crate::plan::{Draws, ImagePlan, LabelPlan};
+use crate::plan::{Draws, ElementPlan, ImagePlan};
 use fuseloop_ops::author::{ImageType, Layout, RowMix};
 use fuseloop_ops::internals::{BatchKey, ImageView, PixelFormat, SampleKey, mix_up, mixed_label};
 use fuseloop_ops::{DType, Size};
@@ -125,7 +125,7 @@ impl CheckBatch {
     /// If the plan leaves no op to a device, or an image does not have its declared size.
     pub fn new(
         plan: ImagePlan,
-        label: Option<&LabelPlan>,
+        label: Option<&ElementPlan>,
         pictures: &[(Size, Vec<u8>)],
         seed: u64,
     ) -> Result<Self, DeviceError> {
@@ -324,7 +324,7 @@ fn blended(
 
 /// Stages the labels of a batch and computes their expected vectors.
 fn labels(
-    plan: &LabelPlan,
+    plan: &ElementPlan,
     batch: BatchKey,
     rows: usize,
     size: Size,
@@ -339,7 +339,7 @@ fn labels(
         let key = SampleKey::new(0, 0, row as u64);
         part.fill(plan, key, value, to).ok()?;
         let mut label = vec![0; plan.sample_bytes()];
-        plan.evaluate(key, value, &mut label).ok()?;
+        plan.evaluate(key, &value.to_bytes(), &mut label).ok()?;
         want.push(label);
     }
     draw_each(plan.ops(), batch, rows, size, |mixer, mixed| {

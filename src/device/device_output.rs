@@ -11,7 +11,7 @@ use super::codegen::{image, one_hot};
 use super::record::{DeviceRecordLayout, Needed, Words, needed};
 use super::{DeviceError, codegen};
 use crate::plan::label::{LabelError, OneHotValues, Scalar};
-use crate::plan::{Block, Draws, FlatOp, ImagePlan, LabelPlan, batch_ops};
+use crate::plan::{Block, Draws, ElementPlan, FlatOp, ImagePlan, batch_ops};
 use fuseloop_ops::author::RowMix;
 use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::{DType, Size};
@@ -162,7 +162,7 @@ fn write_mix(rows: &mut [u8], record: usize, at: usize, mixed: &[RowMix]) {
 impl DeviceOneHot {
     /// Creates the device's share of a label plan; `None` if the plan produces no one-hot vector after
     /// [`ToDevice`](fuseloop_ops::ToDevice), of a type that kernels store.
-    pub(crate) fn new(plan: &LabelPlan) -> Option<Self> {
+    pub(crate) fn new(plan: &ElementPlan) -> Option<Self> {
         let values = plan.one_hot_on_device()?;
         let mixers = batch_ops::mixers(plan.ops()).count();
         let fits = image::element(values.dtype).is_some() && values.dtype != DType::U8;
@@ -181,7 +181,7 @@ impl DeviceOneHot {
     /// If the vector has no such class.
     pub(crate) fn fill(
         &self,
-        plan: &LabelPlan,
+        plan: &ElementPlan,
         key: SampleKey,
         value: Scalar,
         row: &mut [u8],

@@ -4,7 +4,7 @@
 //! MixUp and CutMix have the same text: these few kernels serve what most training runs do on a device.
 
 use super::{DeviceImage, DeviceOneHot, DeviceOutput, DeviceProgram};
-use crate::plan::{ImagePlan, LabelPlan};
+use crate::plan::{ElementPlan, ImagePlan};
 use fuseloop_ops::author::{Dim, ImageType, Layout};
 use fuseloop_ops::*;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ fn source(dtype: DType, layout: Layout, mixed: bool, with_label: bool) -> String
     let image = DeviceImage::new(&Arc::new(plan)).expect("a device runs the usual");
     let mut parts = vec![DeviceOutput::Image(image)];
     if with_label {
-        let plan = LabelPlan::new(labels, DType::I64).expect("a plan of the usual");
+        let plan = ElementPlan::of_label(labels, DType::I64).expect("a plan of the usual");
         parts.extend(DeviceOneHot::new(&plan).map(DeviceOutput::OneHot));
     }
     let parts: Vec<&DeviceOutput> = parts.iter().collect();

@@ -9,8 +9,8 @@
 
 use super::work::{FieldPlan, OutputPlan};
 use crate::device::DeviceOutput;
+use crate::plan::ElementPlan;
 use crate::plan::element_steps::{RowError, StepScratch};
-use crate::plan::{ArrayPlan, ElementRows, LabelPlan};
 use crate::source::Value;
 use fuseloop_ops::internals::SampleKey;
 
@@ -31,34 +31,17 @@ pub(super) struct Column {
     keys: Vec<SampleKey>,
 }
 
-/// A plan that works on the values of many samples at once.
-pub(super) enum ColumnPlan<'a> {
-    Label(&'a LabelPlan),
-    Array(&'a ArrayPlan),
-}
-
 impl OutputPlan {
     /// Returns the plan for the samples of a component if their values are gathered.
-    pub(super) fn column_plan(&self, component: usize) -> Option<ColumnPlan<'_>> {
+    pub(super) fn column_plan(&self, component: usize) -> Option<&ElementPlan> {
         match self.work_of(component) {
             // The host only writes the class.
             FieldPlan::Label(_) if matches!(self.device_output, Some(DeviceOutput::OneHot(_))) => {
                 None
             }
-            FieldPlan::Label(plan) => Some(ColumnPlan::Label(plan)),
-            FieldPlan::Array(plan) if plan.rows().stored_bytes() <= GATHERED_BYTES => {
-                Some(ColumnPlan::Array(plan))
-            }
+            FieldPlan::Label(plan) => Some(plan),
+            FieldPlan::Array(plan) if plan.rows().stored_bytes() <= GATHERED_BYTES => Some(plan),
             _ => None,
-        }
-    }
-}
-
-impl ColumnPlan<'_> {
-    fn rows(&self) -> &ElementRows {
-        match self {
-            Self::Label(plan) => plan.rows(),
-            Self::Array(plan) => plan.rows(),
         }
     }
 }
@@ -76,7 +59,7 @@ impl Column {
     /// If the value does not have the bytes that the plan expects.
     pub(super) fn add(
         &mut self,
-        plan: &ColumnPlan<'_>,
+        plan: &ElementPlan,
         (row, component): (usize, usize),
         key: impl FnOnce() -> SampleKey,
         value: Value<'_>,
@@ -111,8 +94,7 @@ impl Column {
     ) -> Result<(), RowError> {
         let Self { stored, keys, .. } = self;
         let written = match output.column_plan(self.component) {
-            Some(ColumnPlan::Label(plan)) => plan.run(keys, stored, scratch, rows),
-            Some(ColumnPlan::Array(plan)) => plan.run((self.rows, keys), stored, scratch, rows),
+            Some(plan) => plan.run((self.rows, keys), stored, scratch, rows),
             None => Ok(()),
         };
         self.clear();

@@ -24,7 +24,7 @@ use crate::device::{DeviceImage, DeviceOneHot, DeviceOutput};
 use crate::error::{Error, fail};
 use crate::jit::KernelCache;
 use crate::plan::batch_ops::mixers;
-use crate::plan::{ArrayPlan, ImagePlan, LabelPlan, SampleAxes, TargetKinds};
+use crate::plan::{ElementPlan, ImagePlan, SampleAxes, TargetKinds};
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, FieldSpec, Source};
 use fuseloop_ops::author::{ImageType, Op, OpClass};
@@ -223,14 +223,14 @@ fn plan_field(
             let ArrayImages { input, axes } = declared.map_err(axes)?;
             images(input, axes)?
         }
-        FieldKind::Int => FieldPlan::Label(LabelPlan::new(ops, DType::I64).map_err(plan)?),
-        FieldKind::Float => FieldPlan::Label(LabelPlan::new(ops, DType::F64).map_err(plan)?),
+        FieldKind::Int => FieldPlan::Label(ElementPlan::of_label(ops, DType::I64).map_err(plan)?),
+        FieldKind::Float => FieldPlan::Label(ElementPlan::of_label(ops, DType::F64).map_err(plan)?),
         kind => match plan_copy(source, output.field, kind, setup)? {
             plain if device::only_moves(&ops) => plain,
             FieldPlan::Copied { dtype, shape, .. } if is_array(kind) => {
                 let is_label = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Label(op) if !op.keeps_elements());
                 let is_image = is_loaded(dtype) && !shape.is_empty() && !ops.iter().any(is_label);
-                match ArrayPlan::new(ops.clone(), dtype, shape.clone()) {
+                match ElementPlan::of_array(ops.clone(), dtype, shape.clone()) {
                     Err(_)
                         if is_image
                             && (output.array.axes.is_some() || !is_mixed_vector(&ops, &shape)) =>

@@ -15,7 +15,7 @@ use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
 use super::work::{FieldPlan, OutputPlan};
 use crate::error::Error;
-use crate::plan::ArrayPlan;
+use crate::plan::ElementPlan;
 use crate::plan::batch_ops::mixers;
 use crate::source::{Escaped, FieldKind, Source};
 use fuseloop_ops::author::ImageType;
@@ -64,7 +64,7 @@ fn pictures(source: &dyn Source, work: &OutputPlan) -> Result<Pictures, LoadCaus
 fn array_pictures(
     kind: &FieldKind,
     work: &OutputPlan,
-    plan: &ArrayPlan,
+    plan: &ElementPlan,
 ) -> Result<Pictures, Error> {
     let (FieldKind::NdArray { shape, .. } | FieldKind::TorchTensor { shape, .. }) = kind else {
         return Ok(None);

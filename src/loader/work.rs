@@ -14,7 +14,7 @@ use crate::jit::{DecodedPixels, Kernel, Scratch};
 use crate::plan::batch_ops::{self, BatchStep, Mixer};
 use crate::plan::element_steps::StepScratch;
 use crate::plan::label::Scalar;
-use crate::plan::{ArrayPlan, Draws, FunctionError, LabelPlan, RunOpsError};
+use crate::plan::{Draws, ElementPlan, FunctionError, RunOpsError};
 use crate::sample::Epoch;
 use crate::source::Value;
 use crate::source::npy::{self, NpyArray, NpyError};
@@ -30,9 +30,9 @@ pub(super) enum FieldPlan {
     /// An image, decoded and run through a kernel.
     Image(Arc<Kernel>),
     /// A number, through the steps of its plan.
-    Label(LabelPlan),
+    Label(ElementPlan),
     /// An array, through the steps of its plan.
-    Array(ArrayPlan),
+    Array(ElementPlan),
     /// Copied, padded with zeros to the longest.
     Copied { dtype: DType, shape: Vec<usize>, elements: Elements },
     /// Samples of different sizes, collated.
@@ -43,8 +43,7 @@ impl FieldPlan {
     pub(super) fn dtype(&self) -> DType {
         match self {
             Self::Image(kernel) => kernel.plan().dtype(),
-            Self::Label(plan) => plan.dtype(),
-            Self::Array(plan) => plan.dtype(),
+            Self::Label(plan) | Self::Array(plan) => plan.dtype(),
             Self::Copied { dtype, .. } => *dtype,
             Self::Collated(collated) => collated.dtype,
         }
@@ -53,8 +52,7 @@ impl FieldPlan {
     pub(super) fn shape(&self) -> Vec<usize> {
         match self {
             Self::Image(kernel) => kernel.plan().shape(),
-            Self::Label(plan) => plan.shape().to_vec(),
-            Self::Array(plan) => plan.shape().to_vec(),
+            Self::Label(plan) | Self::Array(plan) => plan.shape().to_vec(),
             Self::Copied { shape, .. } => shape.clone(),
             Self::Collated(collated) => collated.shape.clone(),
         }
@@ -282,7 +280,7 @@ impl OutputPlan {
                 let key = self.draws.key(key);
                 match &self.device_output {
                     Some(DeviceOutput::OneHot(label)) => label.fill(plan, key, value, row)?,
-                    _ => plan.evaluate(key, value, row)?,
+                    _ => plan.evaluate(key, &value.to_bytes(), row)?,
                 }
             }
             (FieldPlan::Array(plan), Value::NdArray(stored)) => {

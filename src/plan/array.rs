@@ -1,43 +1,21 @@
 //! The plan of a field of arrays: other element types, dropped axes, and mixing.
 //!
-//! ```text
-//! stored elements ──Convert, View, each for itself──▶ a row of the batch        (Squeeze moves nothing)
-//! ```
-//!
-//! [`run`](ArrayPlan::run) takes many samples through the steps of [`element_steps`](super::element_steps);
-//! [`evaluate`](ArrayPlan::evaluate) takes one sample through the list op by op, and is the definition.
-//!
 //! An op that [takes vectors](fuseloop_ops::author::LabelOp::takes_vector) gets all elements. Other ops are
 //! refused: an op on labels works on one number, and an image has its own plan.
 
-use super::element_rows::ElementRows;
-use super::element_steps::{ElementForm, RowError, StepScratch};
-use super::label::{Elements, LabelError, streams};
+use super::element_plan::ElementPlan;
+use super::element_steps::ElementForm;
 use super::{MAX_OPS, PlanError, batch_ops};
 use fuseloop_ops::author::{OpClass, Type};
-use fuseloop_ops::internals::DefaultFloats;
-use fuseloop_ops::internals::{ElementValue, SampleKey};
 use fuseloop_ops::{DType, Ops, TypeError};
 
-/// A checked list of ops on an array.
-#[derive(Debug)]
-pub struct ArrayPlan {
-    ops: Ops,
-    /// The stream of random numbers of each op.
-    streams: Vec<u64>,
-    input: DType,
-    dtype: DType,
-    shape: Vec<usize>,
-    rows: ElementRows,
-}
-
-impl ArrayPlan {
+impl ElementPlan {
     /// Checks `ops` for a field of arrays of `shape`.
     ///
     /// # Errors
     ///
     /// See [`PlanError`].
-    pub fn new(ops: Ops, input: DType, shape: Vec<usize>) -> Result<Self, PlanError> {
+    pub fn of_array(ops: Ops, input: DType, shape: Vec<usize>) -> Result<Self, PlanError> {
         if ops.len() > MAX_OPS {
             return Err(PlanError::TooLong { found: ops.len() });
         }
@@ -55,91 +33,11 @@ impl ArrayPlan {
         }
         match current {
             Type::Tensor { dtype, shape } => {
-                let streams = streams(&ops);
-                let output = (dtype, shape.iter().product());
-                let form = ElementForm::Vector(input, stored);
-                let rows = ElementRows::new((&ops, &streams), form, None, output);
-                Ok(Self { ops, streams, input, dtype, shape, rows })
+                let stored = ElementForm::Vector(input, stored);
+                Ok(Self::of_checked(ops, stored, (dtype, shape), false))
             }
             Type::Image(_) => unreachable!("no op makes an image of an array"),
         }
-    }
-
-    /// Returns the number of elements along each axis of one sample.
-    #[must_use]
-    pub fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    /// Returns the type of an element.
-    #[must_use]
-    pub fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    /// Returns the ops, in order.
-    #[must_use]
-    pub fn ops(&self) -> &Ops {
-        &self.ops
-    }
-
-    /// Returns how rows are written.
-    pub(crate) fn rows(&self) -> &ElementRows {
-        &self.rows
-    }
-
-    /// Writes the arrays of `samples`, their number and their keys, to `rows`, one after the other, from their
-    /// stored elements. They are those that [`evaluate`](Self::evaluate) writes. The keys may be empty if no op
-    /// draws.
-    ///
-    /// # Errors
-    ///
-    /// If an op returns an error. The rows are then not complete.
-    ///
-    /// # Panics
-    ///
-    /// If `stored` and `rows` do not have the bytes of all samples, or there are too few keys.
-    pub fn run(
-        &self,
-        samples: (usize, &[SampleKey]),
-        stored: &[u8],
-        scratch: &mut StepScratch,
-        rows: &mut [u8],
-    ) -> Result<(), RowError> {
-        let evaluate = |key, stored: &[u8], out: &mut [u8]| self.evaluate(key, stored, out);
-        DefaultFloats::during(|| self.rows.write(samples, stored, scratch, rows, evaluate))
-    }
-
-    /// Writes the array of the sample of `key`, whose stored elements are `stored`, to `out`.
-    ///
-    /// This is the definition of an array, op by op.
-    ///
-    /// # Errors
-    ///
-    /// If an op returns an error.
-    pub fn evaluate(
-        &self,
-        key: SampleKey,
-        stored: &[u8],
-        out: &mut [u8],
-    ) -> Result<(), LabelError> {
-        DefaultFloats::during(|| self.evaluate_ops(key, stored, out))
-    }
-
-    fn evaluate_ops(
-        &self,
-        key: SampleKey,
-        stored: &[u8],
-        out: &mut [u8],
-    ) -> Result<(), LabelError> {
-        let elements = stored.chunks_exact(self.input.bytes());
-        let elements = elements.map(|bytes| ElementValue::from_bytes(self.input, bytes)).collect();
-        let mut ops = self.ops.iter().zip(&self.streams);
-        let changed = ops.try_fold(Elements::Vector(elements), |elements, (op, &stream)| {
-            elements.after(&**op, (key, stream))
-        })?;
-        changed.store(out);
-        Ok(())
     }
 }
 
@@ -161,14 +59,16 @@ fn not_taken(op: &'static str, found: &Type) -> TypeError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::element_steps::StepScratch;
+    use fuseloop_ops::internals::SampleKey;
     use fuseloop_ops::{Convert, LabelSmoothing, Lambda, MixUp, Normalize, OneHot, Squeeze, ops};
 
-    fn plan(ops: Ops, dtype: DType, shape: &[usize]) -> Result<ArrayPlan, PlanError> {
-        ArrayPlan::new(ops, dtype, shape.to_vec())
+    fn plan(ops: Ops, dtype: DType, shape: &[usize]) -> Result<ElementPlan, PlanError> {
+        ElementPlan::of_array(ops, dtype, shape.to_vec())
     }
 
     /// Runs the plan for a sample, which must be as it is evaluated.
-    fn run(plan: &ArrayPlan, key: SampleKey, stored: &[u8], out: &mut [u8]) {
+    fn run(plan: &ElementPlan, key: SampleKey, stored: &[u8], out: &mut [u8]) {
         plan.run((1, &[key]), stored, &mut StepScratch::default(), out).unwrap();
         let mut want = vec![0xBB; out.len()];
         plan.evaluate(key, stored, &mut want).unwrap();

@@ -461,8 +461,7 @@ impl fmt::Display for ElementSteps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::label::Scalar;
-    use crate::plan::{ArrayPlan, LabelPlan};
+    use crate::plan::ElementPlan;
     use fuseloop_ops::author::{Rng, Type};
     use fuseloop_ops::internals::DTYPES;
     use fuseloop_ops::{
@@ -552,26 +551,22 @@ mod tests {
         for list in 0..3000 {
             let rng = &mut SampleKey::new(3, 0, list).op(0);
             let input = if rng.coin(0.7) { DType::I64 } else { DType::F64 };
-            let ops = any_ops(rng, |ops| LabelPlan::new(ops.clone(), input).is_ok());
+            let ops = any_ops(rng, |ops| ElementPlan::of_label(ops.clone(), input).is_ok());
             let name = format!("{input} {ops:?}");
-            let plan = LabelPlan::new(ops, input).unwrap();
+            let plan = ElementPlan::of_label(ops, input).unwrap();
             planned += usize::from(plan.rows().to_string() != "op by op");
             let count = rng.below(9) as usize;
             let keys: Vec<_> = (0..count).map(|k| SampleKey::new(7, 2, k as u64 % 6)).collect();
             let words: Vec<u64> = (0..count).map(|_| any_word(rng)).collect();
             let want = keys.iter().zip(&words).map(|(key, word)| {
-                let value = match input {
-                    DType::I64 => Scalar::Int(*word as i64),
-                    _ => Scalar::Float(f64::from_bits(*word)),
-                };
                 let mut out = vec![0xAA; plan.sample_bytes()];
-                (plan.evaluate(*key, value, &mut out), out)
+                (plan.evaluate(*key, &word.to_le_bytes(), &mut out), out)
             });
             let want: Vec<_> = want.collect();
             let stored: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             let mut found = vec![0xBB; count * plan.sample_bytes()];
             let keys = if plan.rows().draws() { &keys[..] } else { &[] };
-            let done = plan.run(keys, &stored, &mut scratch, &mut found);
+            let done = plan.run((count, keys), &stored, &mut scratch, &mut found);
             refused += usize::from(done.is_err());
             assert_as_evaluated(&name, &done, &found, &want);
         }
@@ -588,9 +583,11 @@ mod tests {
             let shape = [vec![3], vec![1], vec![2, 1, 2], vec![300], vec![0]]
                 [rng.below(5) as usize]
                 .clone();
-            let ops = any_ops(rng, |ops| ArrayPlan::new(ops.clone(), input, shape.clone()).is_ok());
+            let ops = any_ops(rng, |ops| {
+                ElementPlan::of_array(ops.clone(), input, shape.clone()).is_ok()
+            });
             let name = format!("{input} {shape:?} {ops:?}");
-            let plan = ArrayPlan::new(ops, input, shape).unwrap();
+            let plan = ElementPlan::of_array(ops, input, shape).unwrap();
             assert_ne!(plan.rows().to_string(), "op by op", "{name}");
             let count = 1 + rng.below(4) as usize;
             let keys: Vec<_> = (0..count).map(|k| SampleKey::new(7, 2, k as u64)).collect();
@@ -634,17 +631,17 @@ mod tests {
 
     #[test]
     fn an_op_that_contradicts_its_types_is_evaluated() {
-        let plan = LabelPlan::new(ops![Untrue], DType::I64).unwrap();
+        let plan = ElementPlan::of_label(ops![Untrue], DType::I64).unwrap();
         assert_eq!(plan.rows().to_string(), "op by op");
         let (mut scratch, mut rows) = (StepScratch::default(), [0; 32]);
         let stored = [5i64, 6].map(i64::to_le_bytes).concat();
-        plan.run(&[SampleKey::default(); 2], &stored, &mut scratch, &mut rows).unwrap();
+        plan.run((2, &[SampleKey::default(); 2]), &stored, &mut scratch, &mut rows).unwrap();
         assert_eq!(rows.to_vec(), [5i64, 5, 6, 6].map(i64::to_le_bytes).concat());
     }
 
     #[test]
     fn steps_are_said_in_words() {
-        let said = |ops, input| LabelPlan::new(ops, input).unwrap().rows().to_string();
+        let said = |ops, input| ElementPlan::of_label(ops, input).unwrap().rows().to_string();
         assert_eq!(said(ops![Squeeze], DType::I64), "copied");
         assert_eq!(said(ops![Convert::to(DType::F32)], DType::F64), "f64 to f32");
         let hot = ops![OneHot::new(9).unwrap(), LabelSmoothing::new(0.1).unwrap()];

@@ -1,29 +1,14 @@
 //! The plan of a field with one number a sample: labels, targets.
 //!
-//! [`run`](LabelPlan::run) takes many samples through the steps of [`element_steps`](super::element_steps);
-//! [`evaluate`](LabelPlan::evaluate) takes one sample through the list op by op, and is the definition.
+//! `Elements` is the value of a sample between two ops: the definition of what ops do to labels and arrays.
 
-use super::element_rows::ElementRows;
-use super::element_steps::{ElementForm, RowError, StepScratch};
+use super::element_plan::ElementPlan;
+use super::element_steps::ElementForm;
 use super::{FunctionError, MAX_OPS, PlanError, batch_ops};
 use fuseloop_ops::author::{Op, OpClass, Type};
-use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::{ElementValue, SampleKey, stream};
 use fuseloop_ops::{DType, LabelSample, Ops, TypeError};
 use std::collections::BTreeMap;
-
-/// A checked list of ops on a label.
-#[derive(Debug)]
-pub struct LabelPlan {
-    ops: Ops,
-    /// The stream of random numbers of each op.
-    streams: Vec<u64>,
-    input: DType,
-    dtype: DType,
-    shape: Vec<usize>,
-    mixes_classes: bool,
-    rows: ElementRows,
-}
 
 /// Why the ops of a label did not run to the end.
 #[derive(Debug, thiserror::Error)]
@@ -66,13 +51,24 @@ pub enum Scalar {
     Float(f64),
 }
 
-impl LabelPlan {
+impl Scalar {
+    /// Returns the value as it is stored: lowest byte first.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 8] {
+        match self {
+            Self::Int(label) => label.to_le_bytes(),
+            Self::Float(number) => number.to_le_bytes(),
+        }
+    }
+}
+
+impl ElementPlan {
     /// Checks `ops` for a field of one number of type `input` a sample: `i64` or `f64`.
     ///
     /// # Errors
     ///
     /// See [`PlanError`].
-    pub fn new(ops: Ops, input: DType) -> Result<Self, PlanError> {
+    pub fn of_label(ops: Ops, input: DType) -> Result<Self, PlanError> {
         if ops.len() > MAX_OPS {
             return Err(PlanError::TooLong { found: ops.len() });
         }
@@ -97,52 +93,11 @@ impl LabelPlan {
         }
         match current {
             Type::Tensor { dtype, shape } => {
-                let streams = streams(&ops);
-                let output = (dtype, shape.iter().product());
-                let mixes = mixes_classes.then_some(dtype);
-                let form = ElementForm::One(input);
-                let rows = ElementRows::new((&ops, &streams), form, mixes, output);
-                Ok(Self { ops, streams, input, dtype, shape, mixes_classes, rows })
+                let stored = ElementForm::One(input);
+                Ok(Self::of_checked(ops, stored, (dtype, shape), mixes_classes))
             }
             Type::Image(_) => unreachable!("no op makes an image of a label"),
         }
-    }
-
-    /// Returns whether an op on whole batches turns the label into `[class, class of the partner,
-    /// share]`, instead of mixing floats.
-    #[must_use]
-    pub fn mixes_classes(&self) -> bool {
-        self.mixes_classes
-    }
-
-    /// Returns the number of elements along each axis of one sample.
-    #[must_use]
-    pub fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    /// Returns the type of an element.
-    #[must_use]
-    pub fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    /// Returns the type of the field.
-    #[must_use]
-    pub fn input(&self) -> DType {
-        self.input
-    }
-
-    /// Returns the ops, in order.
-    #[must_use]
-    pub fn ops(&self) -> &Ops {
-        &self.ops
-    }
-
-    /// Returns the bytes of one sample's output.
-    #[must_use]
-    pub fn sample_bytes(&self) -> usize {
-        self.shape.iter().product::<usize>() * self.dtype.bytes()
     }
 
     /// Returns the elements of the one-hot vector, if there is one and no op before it may change the label.
@@ -195,83 +150,6 @@ impl LabelPlan {
         }
         Ok(0)
     }
-
-    /// Returns how rows are written.
-    pub(crate) fn rows(&self) -> &ElementRows {
-        &self.rows
-    }
-
-    /// Writes the labels of many samples to `rows`, one after the other, from the stored numbers: the bytes of
-    /// i64 or f64, lowest first. They are those that [`evaluate`](Self::evaluate) writes. `keys` may be empty
-    /// if no op draws.
-    ///
-    /// # Errors
-    ///
-    /// If a one-hot vector has no such class, or an op returns an error. The rows are then not complete.
-    ///
-    /// # Panics
-    ///
-    /// If `rows` does not have the bytes of all samples, or there are too few keys.
-    pub fn run(
-        &self,
-        keys: &[SampleKey],
-        stored: &[u8],
-        scratch: &mut StepScratch,
-        rows: &mut [u8],
-    ) -> Result<(), RowError> {
-        let samples = (stored.len() / self.rows.stored_bytes(), keys);
-        let evaluate = |key, number: &[u8], out: &mut [u8]| {
-            let number = ElementValue::from_bytes(self.input, number);
-            let integer = || Scalar::Int(number.as_i64().unwrap_or_default());
-            self.evaluate(key, number.as_float().map_or_else(integer, Scalar::Float), out)
-        };
-        DefaultFloats::during(|| self.rows.write(samples, stored, scratch, rows, evaluate))
-    }
-
-    /// Writes the label of the sample of `key` after its own ops, before a batch is mixed. Where
-    /// [`mixes_classes`](Self::mixes_classes), these are the class twice and a share of 1.
-    ///
-    /// This is the definition of a label, op by op.
-    ///
-    /// # Errors
-    ///
-    /// If a one-hot vector has no such class, or an op returns an error.
-    ///
-    /// # Panics
-    ///
-    /// If `out` does not have [`sample_bytes`](Self::sample_bytes) bytes.
-    pub fn evaluate(
-        &self,
-        key: SampleKey,
-        value: Scalar,
-        out: &mut [u8],
-    ) -> Result<(), LabelError> {
-        assert_eq!(out.len(), self.sample_bytes(), "bytes of a label");
-        DefaultFloats::during(|| self.evaluate_ops(key, value, out))
-    }
-
-    fn evaluate_ops(
-        &self,
-        key: SampleKey,
-        value: Scalar,
-        out: &mut [u8],
-    ) -> Result<(), LabelError> {
-        let mut elements = Elements::of(value);
-        for (op, &stream) in self.ops.iter().zip(&self.streams) {
-            elements = elements.after(&**op, (key, stream))?;
-        }
-        match elements {
-            // The label, its partner's label (the same until the batch is mixed), and the label's share.
-            Elements::One(label) if self.mixes_classes => {
-                let label = label.converted(self.dtype);
-                let all = [label, label, ElementValue::from(1.0f64).converted(self.dtype)];
-                let width = self.dtype.bytes();
-                all.into_iter().zip(out.chunks_exact_mut(width)).for_each(|(e, to)| write(e, to));
-            }
-            elements => elements.store(out),
-        }
-        Ok(())
-    }
 }
 
 fn mixed_twice(op: &'static str) -> TypeError {
@@ -313,6 +191,19 @@ pub(super) enum Elements {
 }
 
 impl Elements {
+    /// Returns the stored elements of a sample.
+    pub(super) fn of_stored(form: ElementForm, stored: &[u8]) -> Self {
+        match form {
+            ElementForm::One(dtype) => Self::One(ElementValue::from_bytes(dtype, stored)),
+            ElementForm::Vector(dtype, _) => {
+                let elements = stored.chunks_exact(dtype.bytes());
+                let elements = elements.map(|bytes| ElementValue::from_bytes(dtype, bytes));
+                Self::Vector(elements.collect())
+            }
+            ElementForm::Hot(..) => unreachable!("no sample is stored as a one-hot vector"),
+        }
+    }
+
     fn of(value: Scalar) -> Self {
         Self::One(match value {
             Scalar::Int(label) => label.into(),
@@ -435,6 +326,7 @@ pub(super) fn class_index(label: i64, classes: u32) -> Result<usize, LabelError>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::element_steps::{RowError, StepScratch};
     use fuseloop_ops::{
         Convert, CutMix, Device, LabelSmoothing, Lambda, MixUp, OneHot, ReplaceLabel, Squeeze,
         ToDevice, View, ops,
@@ -442,7 +334,7 @@ mod tests {
     use half::f16;
 
     fn run(ops: Ops, input: DType, value: Scalar) -> Vec<u8> {
-        let plan = LabelPlan::new(ops, input).unwrap();
+        let plan = ElementPlan::of_label(ops, input).unwrap();
         let mut out = vec![0xAA; plan.sample_bytes()];
         let key = SampleKey::new(0, 0, 3);
         let done = run_checked(&plan, &[(key, value)], &mut out);
@@ -452,21 +344,17 @@ mod tests {
 
     /// Runs the plan for many samples; each must be as it is evaluated.
     fn run_checked(
-        plan: &LabelPlan,
+        plan: &ElementPlan,
         samples: &[(SampleKey, Scalar)],
         rows: &mut [u8],
     ) -> Result<(), RowError> {
         let keys: Vec<SampleKey> = samples.iter().map(|(key, _)| *key).collect();
-        let bytes = samples.iter().flat_map(|(_, value)| match value {
-            Scalar::Int(label) => label.to_le_bytes(),
-            Scalar::Float(number) => number.to_le_bytes(),
-        });
-        let stored: Vec<u8> = bytes.collect();
-        let done = plan.run(&keys, &stored, &mut StepScratch::default(), rows);
+        let stored: Vec<u8> = samples.iter().flat_map(|(_, value)| value.to_bytes()).collect();
+        let done = plan.run((keys.len(), &keys), &stored, &mut StepScratch::default(), rows);
         let bytes = plan.sample_bytes();
         let mut want = vec![0xBB; bytes];
         for (row, (key, value)) in samples.iter().enumerate() {
-            match (plan.evaluate(*key, *value, &mut want), &done) {
+            match (plan.evaluate(*key, &value.to_bytes(), &mut want), &done) {
                 (Ok(()), Ok(())) => assert_eq!(rows[row * bytes..][..bytes], want, "{plan:?}"),
                 (Err(error), Err(found)) if found.row == row => {
                     assert_eq!(found.error.to_string(), error.to_string());
@@ -483,7 +371,7 @@ mod tests {
     fn labels_are_converted_and_squeezed() {
         assert_eq!(run(ops![], DType::I64, Scalar::Int(-7)), (-7i64).to_le_bytes());
         for ops in [ops![], ops![Squeeze], ops![Convert::to(DType::I32)]] {
-            assert_eq!(LabelPlan::new(ops, DType::I64).unwrap().shape(), [0usize; 0]);
+            assert_eq!(ElementPlan::of_label(ops, DType::I64).unwrap().shape(), [0usize; 0]);
         }
         let f32s = run(ops![Convert::to(DType::F32), Squeeze], DType::F64, Scalar::Float(0.1));
         assert_eq!(f32s, 0.1f32.to_le_bytes());
@@ -515,19 +403,19 @@ mod tests {
 
     #[test]
     fn a_class_waits_for_its_partner() {
-        let plan = LabelPlan::new(ops![MixUp::new(1.0).unwrap()], DType::I64).unwrap();
+        let plan = ElementPlan::of_label(ops![MixUp::new(1.0).unwrap()], DType::I64).unwrap();
         assert!(plan.mixes_classes() && plan.shape() == [3]);
         let mut out = vec![0; 12];
         run_checked(&plan, &[(SampleKey::default(), Scalar::Int(7))], &mut out).unwrap();
         assert_eq!(floats(&out), [7.0, 7.0, 1.0]);
         let vector = ops![OneHot::new(9).unwrap(), MixUp::new(1.0).unwrap()];
-        assert!(!LabelPlan::new(vector, DType::I64).unwrap().mixes_classes());
+        assert!(!ElementPlan::of_label(vector, DType::I64).unwrap().mixes_classes());
     }
 
     #[test]
     fn a_list_that_mixes_ends_there() {
         let (mixup, cutmix) = (|| MixUp::new(1.0).unwrap(), || CutMix::new(1.0).unwrap());
-        let refused = |ops| LabelPlan::new(ops, DType::I64).unwrap_err().to_string();
+        let refused = |ops| ElementPlan::of_label(ops, DType::I64).unwrap_err().to_string();
         assert_eq!(
             refused(ops![mixup(), Squeeze]),
             "op 1 of the list: Squeeze takes one sample at a time (put it before the ops that mix samples: only ops on \
@@ -539,7 +427,8 @@ mod tests {
              that mixes), but gets two classes and a share"
         );
         assert!(
-            LabelPlan::new(ops![OneHot::new(4).unwrap(), mixup(), cutmix()], DType::I64).is_ok()
+            ElementPlan::of_label(ops![OneHot::new(4).unwrap(), mixup(), cutmix()], DType::I64)
+                .is_ok()
         );
     }
 
@@ -560,7 +449,7 @@ mod tests {
 
     #[test]
     fn a_label_beyond_the_classes_is_an_error() {
-        let plan = LabelPlan::new(ops![OneHot::new(4).unwrap()], DType::I64).unwrap();
+        let plan = ElementPlan::of_label(ops![OneHot::new(4).unwrap()], DType::I64).unwrap();
         let samples = [3, 4].map(|label| (SampleKey::default(), Scalar::Int(label)));
         let RowError { row, error } = run_checked(&plan, &samples, &mut [0; 32]).unwrap_err();
         assert_eq!(row, 1);
@@ -576,7 +465,7 @@ mod tests {
             1_000 * cx.sample as i64 + 100 * i64::from(cx.epoch) + i64::from(cx.rng.below(100))
         };
         let draws = || ops![Lambda::label("Mine", move |mut cx, label| label + seen(&mut cx))];
-        let plan = LabelPlan::new(draws(), DType::I64).unwrap();
+        let plan = ElementPlan::of_label(draws(), DType::I64).unwrap();
         let value = |key| {
             let mut out = [0; 8];
             run_checked(&plan, &[(key, Scalar::Int(0))], &mut out).unwrap();
@@ -587,7 +476,7 @@ mod tests {
         let others = (0..50).map(|seed| value(SampleKey::new(seed, 2, 3)));
         assert!(others.collect::<std::collections::BTreeSet<_>>().len() > 20);
         let twice: Ops = [draws(), draws()].concat();
-        let plan = LabelPlan::new(twice, DType::I64).unwrap();
+        let plan = ElementPlan::of_label(twice, DType::I64).unwrap();
         let mut out = [0; 8];
         run_checked(&plan, &[(SampleKey::new(5, 2, 3), Scalar::Int(0))], &mut out).unwrap();
         assert_ne!(i64::from_le_bytes(out), 2 * found, "the second op draws other numbers");
@@ -607,7 +496,7 @@ mod tests {
         assert_eq!(row, halves.map(f16::to_le_bytes).concat());
         let on_device = |op: Ops| {
             let device = ops![ToDevice::to(Device::Cuda(0)), OneHot::new(4).unwrap()];
-            LabelPlan::new([device, op].concat(), DType::I64).unwrap().one_hot_on_device()
+            ElementPlan::of_label([device, op].concat(), DType::I64).unwrap().one_hot_on_device()
         };
         assert!(on_device(ops![smoothing()]).is_some() && on_device(ops![reverse()]).is_none());
     }
@@ -615,7 +504,7 @@ mod tests {
     #[test]
     fn an_image_op_on_a_label_is_refused() {
         let ops = ops![fuseloop_ops::Normalize::imagenet()];
-        let error = LabelPlan::new(ops, DType::I64).unwrap_err().to_string();
+        let error = ElementPlan::of_label(ops, DType::I64).unwrap_err().to_string();
         assert!(error.contains("Normalize takes an image"), "{error}");
     }
 }

@@ -51,6 +51,7 @@ pub(crate) mod compose;
 pub mod describe;
 pub mod drawn;
 pub mod draws;
+mod element_plan;
 mod element_rows;
 pub mod element_steps;
 pub mod flatten;
@@ -64,18 +65,16 @@ mod scaled;
 mod size;
 mod variants;
 
-pub use array::ArrayPlan;
 pub use block::{Block, BlockTarget, FusedOp, PaintedRect};
 pub use describe::Description;
 pub use drawn::{DrawnOp, OpOutcome};
 pub use draws::Draws;
-pub(crate) use element_rows::ElementRows;
+pub use element_plan::ElementPlan;
 pub use flatten::FlatOp;
 pub(crate) use follow::TargetKinds;
 pub use function::{FunctionError, RunOpsError};
 use fuseloop_ops::internals::DefaultFloats;
 pub use kind::{OpError, OpKind, PixelKind};
-pub use label::LabelPlan;
 pub use size::TooManyPixels;
 
 use flatten::Choice;

@@ -14,9 +14,11 @@
 //! Pages are counted from the start of the file, as FFCV counts them. The two rules about pages come
 //! from FFCV's memory manager, which reads whole pages: all of a sample must be in one page.
 
+use super::{VerifyOptions, VerifyReport, verify};
+use crate::error::Error;
 use crate::sample::SampleId;
-use crate::source::beton::Allocation;
-use crate::source::{Beton, ReadCause, Source};
+use crate::source::beton::{Allocation, OpenError};
+use crate::source::{Beton, Dataset, ReadCause, Source, SourceError};
 use std::ops::Range;
 
 /// The number of times a finding occurred, and its first occurrence.
@@ -75,6 +77,29 @@ impl LayoutReport {
     pub fn is_whole(&self) -> bool {
         self.overlapping.count == 0 && self.outside.count == 0
     }
+}
+
+/// Checks a dataset as [`verify`] does and, if it is a `.beton` file, first its tables. `source` is the dataset's.
+///
+/// # Errors
+///
+/// If the allocation table can't be read, or the check fails.
+pub fn verify_with_tables(
+    dataset: &Dataset,
+    source: &dyn Source,
+    options: &VerifyOptions,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<VerifyReport, Error> {
+    let tables = match dataset {
+        Dataset::Beton(beton) => Some(layout(beton).map_err(|cause| {
+            let (path, kind) = (beton.name().into(), OpenError::from(cause).into());
+            SourceError { path, kind }
+        })?),
+        _ => None,
+    };
+    let mut report = verify(source, options, progress)?;
+    report.tables = tables;
+    Ok(report)
 }
 
 /// The bytes of one value.

@@ -1,5 +1,6 @@
 //! The result of a check: counts, the first damaged values, and which samples are intact.
 
+use super::layout::LayoutReport;
 use crate::decode::object_rows::ObjectRowsError;
 use crate::decode::{DecodeError, ObjectMaskError};
 use crate::sample::SampleId;
@@ -462,6 +463,8 @@ impl IntactSamples {
 pub struct VerifyReport {
     /// How many samples were checked, from the first on.
     pub samples: u64,
+    /// How many samples the dataset has.
+    pub of_samples: u64,
     /// How many values were checked.
     pub values: u64,
     /// How many images were decoded.
@@ -480,6 +483,8 @@ pub struct VerifyReport {
     pub degenerate: BTreeMap<DegenerateKind, u64>,
     /// The first thousand degenerate objects, by sample.
     pub first_degenerate: Vec<DegenerateObject>,
+    /// The comparison of a `.beton` file's tables, if it was made.
+    pub(super) tables: Option<LayoutReport>,
     good: IntactSamples,
 }
 
@@ -487,11 +492,12 @@ impl VerifyReport {
     /// Most damaged values in a report. All damaged values are counted.
     pub(super) const MAX_LISTED: usize = 1000;
 
-    pub(super) fn new(samples: u64, tally: Tally, good: IntactSamples) -> Self {
+    pub(super) fn new(samples: u64, of_samples: u64, tally: Tally, good: IntactSamples) -> Self {
         let Tally { values, pictures, pixels, bytes, damaged_samples, .. } = tally;
         let Tally { troubles, first, degenerate, first_degenerate, .. } = tally;
         Self {
             samples,
+            of_samples,
             values,
             pictures,
             pixels,
@@ -501,6 +507,7 @@ impl VerifyReport {
             first,
             degenerate,
             first_degenerate,
+            tables: None,
             good,
         }
     }
@@ -508,7 +515,7 @@ impl VerifyReport {
     /// Returns whether no damage was found.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.damaged_samples == 0
+        self.damaged_samples == 0 && self.tables.as_ref().is_none_or(LayoutReport::is_whole)
     }
 
     /// Returns the number of damaged values.

@@ -2,7 +2,7 @@
 
 use super::lists::{List, noise};
 use fuseloop::device::check::CheckBatch;
-use fuseloop::internals::plan::{ImagePlan, LabelPlan};
+use fuseloop::internals::plan::{ElementPlan, ImagePlan};
 use fuseloop_ops::Partner;
 use fuseloop_ops::author::{Dim, ImageType, Op, Rng};
 use fuseloop_ops::internals::SampleKey;
@@ -43,7 +43,7 @@ pub fn random(number: u64) -> (String, CheckBatch) {
         if plan.staged().is_none() {
             continue;
         }
-        let label = LabelPlan::new(label, DType::I64).unwrap();
+        let label = ElementPlan::of_label(label, DType::I64).unwrap();
         let pictures = pictures(&mut rng, input, 5);
         let Ok(trial) = CheckBatch::new(plan, Some(&label), &pictures, number) else { continue };
         let names: Vec<_> = ops.iter().map(|op| format!("{op:?}")).collect();
@@ -121,7 +121,7 @@ fn usual_trial(dtype: DType, first: bool, mixed: bool, size: Size, count: usize)
     }
     let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
     let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
-    let label = mixed.then(|| LabelPlan::new(label, DType::I64).unwrap());
+    let label = mixed.then(|| ElementPlan::of_label(label, DType::I64).unwrap());
     let mut rng = SampleKey::new(6, size.height, size.width.into()).op(0);
     CheckBatch::new(plan, label.as_ref(), &pictures(&mut rng, size, count), 12).unwrap()
 }

@@ -3,8 +3,7 @@
 //! `BLESS=1 cargo test --test compiler plans::` accepts changes: look at the diff first.
 
 use fuseloop::internals::jit::{self, Kernel, KernelCache};
-use fuseloop::internals::plan::label::Scalar;
-use fuseloop::internals::plan::{Draws, ImagePlan, LabelPlan, MAX_OPS, PlanError};
+use fuseloop::internals::plan::{Draws, ElementPlan, ImagePlan, MAX_OPS, PlanError};
 use fuseloop_ops::author::{Dim, ImageType, Op, Type};
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
@@ -225,11 +224,12 @@ fn every_refused_list_says_why() {
         ("a label viewed as f32", DType::I64, ops![View::new(DType::F32)]),
     ];
     for (name, input, ops) in labels {
-        let error = LabelPlan::new(ops, input).expect_err(name);
+        let error = ElementPlan::of_label(ops, input).expect_err(name);
         writeln!(text, "# {name}\n{error}\n").unwrap();
     }
-    let plan = LabelPlan::new(ops![one_hot()], DType::I64).unwrap();
-    let error = plan.evaluate(SampleKey::default(), Scalar::Int(-1), &mut [0; 40]).unwrap_err();
+    let plan = ElementPlan::of_label(ops![one_hot()], DType::I64).unwrap();
+    let error =
+        plan.evaluate(SampleKey::default(), &(-1i64).to_le_bytes(), &mut [0; 40]).unwrap_err();
     writeln!(text, "# a label that is no class\n{error}").unwrap();
     assert_golden("refused.txt", &text);
 }

@@ -3,12 +3,13 @@
 //! A module imports modules that come before it, never one that comes after:
 //!
 //! ```text
-//! sample < panicked < threads < warnings < escape < error < cancel < parallel < exif < source < decode < order < plan < jit
-//!        < batch < device < run < loader     (lib, internals, fuzzing: anything)
+//! sample < panicked < threads < warnings < escape < amounts < error < cancel < parallel < exif < source < decode < order
+//!        < plan < jit < batch < device < run < loader     (lib, internals, fuzzing: anything)
 //!
 //! recut       source, decode
 //! write       source, decode, order, recut
 //! verify      source, decode
+//! info        source, decode
 //! check_ops   plan, jit
 //! spec        decode, order, loader
 //! preview     plan, jit, loader
@@ -32,13 +33,14 @@ use std::path::{Path, PathBuf};
 const ENGINE: [&str; 7] = ["sync", "sample", "panicked", "threads", "work_queue", "batch", "run"];
 
 /// Modules of `src`, and those of the engine that it uses, each allowed to use those before it.
-const LAYERS: [&str; 18] = [
-    "sample", "panicked", "threads", "warnings", "escape", "error", "cancel", "parallel", "exif",
-    "source", "decode", "order", "plan", "jit", "batch", "device", "run", "loader",
+const LAYERS: [&str; 19] = [
+    "sample", "panicked", "threads", "warnings", "escape", "amounts", "error", "cancel",
+    "parallel", "exif", "source", "decode", "order", "plan", "jit", "batch", "device", "run",
+    "loader",
 ];
 
 /// Modules beside the layers, and the modules that each may use.
-const BESIDE: [(&str, &[&str]); 7] = [
+const BESIDE: [(&str, &[&str]); 8] = [
     ("preview", &["sample", "warnings", "error", "cancel", "plan", "jit", "loader"]),
     ("check_ops", &["sample", "error", "plan", "jit"]),
     ("recut", &["sample", "panicked", "warnings", "error", "source", "decode"]),
@@ -52,10 +54,11 @@ const BESIDE: [(&str, &[&str]); 7] = [
     (
         "verify",
         &[
-            "sample", "panicked", "threads", "warnings", "error", "cancel", "parallel", "source",
-            "decode",
+            "sample", "panicked", "threads", "warnings", "escape", "amounts", "error", "cancel",
+            "parallel", "source", "decode",
         ],
     ),
+    ("info", &["sample", "escape", "amounts", "source", "decode"]),
     ("workload", &["sample"]),
     ("spec", &["sample", "error", "decode", "order", "loader"]),
 ];

@@ -281,9 +281,9 @@ fn verify_lists_what_is_damaged_and_fails() {
     assert_eq!(fs::read_to_string(dir.path().join("good.txt")).unwrap(), "0\n1\n3\n5\n");
     let json: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&json["is_whole"], &json["damaged_samples"]), (&false.into(), &2.into()));
-    assert_eq!(json["troubles"], serde_json::json!({ "cell": 1, "picture_damaged": 1 }));
+    assert_eq!(json["kinds"], serde_json::json!({ "cell": 1, "picture_damaged": 1 }));
     assert_eq!(json["damaged"][0]["offset"], picture.start);
-    assert_eq!(json["damaged"][1]["trouble"], "cell");
+    assert_eq!(json["damaged"][1]["kind"], "cell");
     assert_eq!(json["tables"]["unreferenced"]["count"], 1);
 
     let (code, errors) =

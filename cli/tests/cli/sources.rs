@@ -226,7 +226,7 @@ fn a_damaged_image_is_named_by_its_file_everywhere() {
         let json = fuseloop(dir, &["verify", name, "--json"]).stdout;
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         let damaged = &json["damaged"][0];
-        assert!(location.contains(damaged["file"].as_str().unwrap()), "{name}: {damaged}");
+        assert!(location.contains(damaged["path"].as_str().unwrap()), "{name}: {damaged}");
         assert!(damaged["key"].is_string(), "{name}: {damaged}");
     }
     let both = Concat::new(

@@ -53,7 +53,7 @@ fn wrong(case: &Case, dir: &std::path::Path) -> Result<(), String> {
         .iter()
         .map(|one| {
             let text = |key: &str| one[key].as_str().unwrap_or("").to_owned();
-            format!("{}: {} ({}): {}", text("file"), text("key"), text("field"), text("error"))
+            format!("{}: {} ({}): {}", text("path"), text("key"), text("field"), text("error"))
         })
         .collect();
     case.check_damaged(&damaged)

@@ -59,8 +59,8 @@ fn write_stores_as_it_is_told() {
         let info: Value =
             serde_json::from_str(&stdout_of(dir.path(), &["info", "x.beton", "--json"])).unwrap();
         let stats = &info["fields"][0]["stats"];
-        let number = |name: &str| stats[name].as_u64().unwrap();
-        (number("jpeg"), number("raw"), number("max_width"))
+        let number = |value: &Value| value.as_u64().unwrap();
+        (number(&stats["jpeg"]), number(&stats["raw"]), number(&stats["max_size"][1]))
     };
     assert_eq!(stored(&["--write-mode", "raw"]), (0, 6, 97));
     assert_eq!(stored(&["--write-mode", "smart", "--smart-threshold", "10000"]), (4, 2, 97));

@@ -12,7 +12,7 @@ mod common;
 
 use common::nvrtc::Nvrtc;
 use fuseloop::device::check::{CheckBatch, Launch};
-use fuseloop::internals::plan::{ImagePlan, LabelPlan};
+use fuseloop::internals::plan::{ElementPlan, ImagePlan};
 use fuseloop_counts::rounds;
 use fuseloop_fakecuda::ptx::{Grid, Memory, Program};
 use fuseloop_kernels::shipped_ptx;
@@ -71,7 +71,7 @@ fn usual(dtype: DType, first: bool, mixed: bool, size: Size, side: Size) -> Chec
     }
     let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
     let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
-    let label = LabelPlan::new(label, DType::I64).unwrap();
+    let label = ElementPlan::of_label(label, DType::I64).unwrap();
     let mut rng = SampleKey::new(4, size.height, size.width.into()).op(0);
     let label = mixed.then_some(&label);
     CheckBatch::new(plan, label, &pictures(&mut rng, size, 3), 6).unwrap()

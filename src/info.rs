@@ -1,0 +1,374 @@
+//! A dataset's fields, classes, numbers and sizes, from its tables alone: as text for people, and as JSON.
+
+use crate::amounts::{bytes, count, counted};
+use crate::decode::bit_plane_form;
+use crate::escape::Escaped;
+use crate::sample::{SampleId, UNKNOWN};
+use crate::source::beton::{BetonHead, FieldStats, Header};
+use crate::source::class_counts::ClassCounts;
+use crate::source::open::has_labels_apart;
+use crate::source::stream::Streamed as _;
+use crate::source::{
+    Beton, BoxError, ClassNames, Dataset, FieldKind, FieldSpec, Ignored, ImageStats, LinkCounts,
+    ObjectFields, Source,
+};
+use serde_json::{Value, json};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The most classes that are listed in text.
+const MOST_CLASSES: usize = 12;
+
+/// The contents of a dataset. Its text is for people.
+#[derive(Debug)]
+pub struct DatasetInfo {
+    name: String,
+    /// `None` if the number is unknown.
+    samples: Option<u64>,
+    /// The keys of the first and the last sample.
+    keys: Option<[Arc<str>; 2]>,
+    fields: Vec<FieldInfo>,
+    classes: Vec<ClassInfo>,
+    /// The fields of objects, and a description of each.
+    objects: Vec<(String, String)>,
+    folder: Option<(LinkCounts, Ignored)>,
+    file: Option<FileInfo>,
+}
+
+/// A field of a dataset. A user-defined field of unknown size has no kind.
+#[derive(Debug)]
+struct FieldInfo {
+    name: String,
+    kind: Option<FieldKind>,
+    stats: Option<FieldStats>,
+}
+
+/// A class with a name. The number of its samples, or of its objects, is known if the labels are in a table or a file
+/// of their own.
+#[derive(Debug)]
+struct ClassInfo {
+    number: i64,
+    name: String,
+    samples: Option<u64>,
+    objects: Option<u64>,
+}
+
+/// The sizes of a `.beton` file.
+#[derive(Debug)]
+struct FileInfo {
+    bytes: u64,
+    page_size: u32,
+    /// `None` if the size of a field is unknown.
+    row_bytes: Option<usize>,
+    stored_values: u64,
+}
+
+impl DatasetInfo {
+    /// Reads the tables of a dataset; of labels in a table or a file of their own, all labels.
+    ///
+    /// # Errors
+    ///
+    /// If the names of the classes, or the description of the fields of objects, are damaged.
+    pub fn of(dataset: &Dataset) -> Result<Self, BoxError> {
+        match dataset {
+            Dataset::Beton(beton) => Self::of_beton(beton),
+            Dataset::Folder(folder) => {
+                let found = Some((folder.links(), folder.ignored().clone()));
+                Ok(Self { folder: found, ..Self::of_source(&**folder, true)? })
+            }
+            Dataset::Source(source) => {
+                Self::of_source(&**source, has_labels_apart(source.name().as_ref()))
+            }
+            Dataset::Stream(stream) => {
+                let (names, objects) = (stream.class_names()?, stream.object_fields()?);
+                Ok(Self {
+                    samples: stream.known_len(),
+                    fields: stream.fields().iter().map(FieldInfo::of).collect(),
+                    classes: classes(names, None),
+                    objects: described(objects),
+                    ..Self::named(stream.name())
+                })
+            }
+        }
+    }
+
+    /// Describes a file with user-defined fields whose size is unknown.
+    #[must_use]
+    pub fn of_head(path: &Path, head: &BetonHead) -> Self {
+        let fields = head.fields.iter().cloned();
+        Self {
+            samples: Some(head.header.num_samples),
+            fields: fields.map(|(name, kind)| FieldInfo { name, kind, stats: None }).collect(),
+            file: Some(FileInfo::new(&head.header, head.file_bytes, None, head.stored_values())),
+            ..Self::named(path.to_string_lossy().into_owned())
+        }
+    }
+
+    fn named(name: String) -> Self {
+        let (keys, folder, file) = (None, None, None);
+        let (fields, classes, objects) = (vec![], vec![], vec![]);
+        Self { name, samples: None, keys, fields, classes, objects, folder, file }
+    }
+
+    fn of_beton(beton: &Beton) -> Result<Self, BoxError> {
+        let mut info = Self::of_source(beton, true)?;
+        for (index, field) in info.fields.iter_mut().enumerate() {
+            field.stats = beton.field_stats(index);
+        }
+        let (row_bytes, values) = (Some(beton.row_bytes()), beton.stored_values());
+        info.file = Some(FileInfo::new(beton.header(), beton.file_bytes(), row_bytes, values));
+        Ok(info)
+    }
+
+    fn of_source(source: &dyn Source, is_counted: bool) -> Result<Self, BoxError> {
+        let samples = Some(source.len()).filter(|&samples| samples != UNKNOWN);
+        let key = |sample| source.locate(SampleId(sample), 0)?.key;
+        let ends = samples.and_then(|samples| Some([key(0)?, key(samples.checked_sub(1)?)?]));
+        let (names, objects) = (source.class_names()?, source.object_fields()?);
+        let is_counted = is_counted && names.iter().any(|names| names.iter().next().is_some());
+        let counts = if is_counted { ClassCounts::new(source)? } else { None };
+        Ok(Self {
+            samples,
+            keys: ends,
+            fields: source.fields().iter().map(FieldInfo::of).collect(),
+            classes: classes(names, counts.as_ref()),
+            objects: described(objects),
+            ..Self::named(source.name())
+        })
+    }
+
+    /// Returns the same as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut json = json!({ "name": self.name, "samples": self.samples });
+        if let Some(FileInfo { bytes, page_size, row_bytes, stored_values }) = self.file {
+            json["bytes"] = bytes.into();
+            json["page_size"] = page_size.into();
+            json["row_bytes"] = row_bytes.into();
+            json["stored_values"] = stored_values.into();
+        }
+        json["fields"] = self.fields.iter().map(FieldInfo::to_json).collect();
+        if !self.objects.is_empty() {
+            json["objects"] = self.objects.iter().cloned().collect();
+        }
+        if let Some((_, ignored)) = &self.folder {
+            // Files without an extension are under "".
+            json["ignored"] = ignored.extensions.clone().into_iter().collect();
+        }
+        json["classes"] = self.classes.iter().map(ClassInfo::to_json).collect();
+        json
+    }
+}
+
+impl FieldInfo {
+    fn of(field: &FieldSpec) -> Self {
+        Self { name: field.name.clone(), kind: Some(field.kind.clone()), stats: None }
+    }
+
+    fn to_json(&self) -> Value {
+        let array = match &self.kind {
+            Some(FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape }) => {
+                Some((dtype.to_string(), shape))
+            }
+            _ => None,
+        };
+        let (dtype, shape) = array.unzip();
+        json!({
+            "name": self.name,
+            "type": self.kind.as_ref().map_or("custom", FieldKind::word),
+            "dtype": dtype,
+            "shape": shape,
+            "stats": self.stats.as_ref().map(stats_json),
+        })
+    }
+}
+
+impl ClassInfo {
+    fn to_json(&self) -> Value {
+        let Self { number, name, samples, objects } = self;
+        json!({ "number": number, "name": name, "samples": samples, "objects": objects })
+    }
+}
+
+impl FileInfo {
+    fn new(header: &Header, bytes: u64, row_bytes: Option<usize>, stored_values: u64) -> Self {
+        Self { bytes, page_size: header.page_size, row_bytes, stored_values }
+    }
+}
+
+fn described(fields: Option<ObjectFields>) -> Vec<(String, String)> {
+    let fields = fields.unwrap_or_default();
+    fields.iter().map(|(name, field)| (name.to_owned(), field.to_string())).collect()
+}
+
+fn classes(names: Option<ClassNames>, counts: Option<&ClassCounts>) -> Vec<ClassInfo> {
+    let class = |(number, name): (i64, &str)| ClassInfo {
+        number,
+        name: name.to_owned(),
+        samples: counts.and_then(|counts| counts.samples(number)),
+        objects: counts.and_then(|counts| counts.objects(number)),
+    };
+    names.unwrap_or_default().iter().map(class).collect()
+}
+
+impl fmt::Display for DatasetInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unknown = || "sequential, number of samples unknown".to_owned();
+        let samples = self.samples.map_or_else(unknown, |samples| counted(samples, "sample"));
+        write!(f, "{}: {samples}", Escaped(&self.name))?;
+        let fields = counted(self.fields.len() as u64, "field");
+        if let Some(file) = &self.file {
+            let (size, values) = (bytes(file.bytes), counted(file.stored_values, "stored value"));
+            writeln!(f, ", {size}\n{fields}, {values}, pages of {}", bytes(file.page_size.into()))?;
+        } else {
+            writeln!(f)?;
+            if let Some([first, last]) = &self.keys {
+                writeln!(f, "from {} to {}", Escaped(first), Escaped(last))?;
+            }
+            if let Some((links, ignored)) = &self.folder {
+                write!(f, "{}", folder_text(links, ignored))?;
+            }
+            writeln!(f, "{fields}")?;
+        }
+        self.fields.iter().try_for_each(|field| writeln!(f, "  {field}"))?;
+        for field in self.fields.iter().filter(|field| field.kind.is_none()) {
+            let name = Escaped(&field.name);
+            writeln!(
+                f,
+                "field {name} is user-defined: give the size and alignment of its NumPy type \
+                 (`--custom {name}=BYTES:ALIGN`) to see the ranges of the other fields"
+            )?;
+        }
+        if !self.objects.is_empty() {
+            writeln!(f, "objects")?;
+        }
+        for (name, what) in &self.objects {
+            writeln!(f, "  {}: {what}", Escaped(name))?;
+        }
+        write_classes(f, &self.classes)
+    }
+}
+
+/// Describes the treatment of the links in a folder, and counts the files that are no samples by their extensions;
+/// empty if there is neither.
+#[must_use]
+pub fn folder_text(links: &LinkCounts, ignored: &Ignored) -> String {
+    /// The most extensions of ignored files that are listed.
+    const MOST_EXTENSIONS: usize = 8;
+    let mut text = if links.is_empty() { String::new() } else { format!("{links}\n") };
+    if ignored.count > 0 {
+        text += &format!("{} ignored", counted(ignored.count, "other name"));
+        let named = ignored.extensions.iter().filter(|(extension, _)| !extension.is_empty());
+        let mut named: Vec<String> = named
+            .map(|(extension, files)| format!("{} .{}", count(*files), Escaped(extension)))
+            .collect();
+        if named.len() > MOST_EXTENSIONS {
+            named.truncate(MOST_EXTENSIONS);
+            named.push("...".to_owned());
+        }
+        if !named.is_empty() {
+            text += &format!(" ({})", named.join(", "));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn write_classes(f: &mut fmt::Formatter<'_>, classes: &[ClassInfo]) -> fmt::Result {
+    match classes.len() {
+        0 => return Ok(()),
+        1 => write!(f, "1 class")?,
+        several => write!(f, "{} classes", count(several as u64))?,
+    }
+    if let Some(objects) = classes.iter().map(|class| class.objects).sum::<Option<u64>>() {
+        write!(f, ", {}", counted(objects, "object"))?;
+    }
+    writeln!(f)?;
+    for ClassInfo { number, name, samples, objects } in classes.iter().take(MOST_CLASSES) {
+        let samples = match (samples, objects) {
+            (Some(samples), _) => counted(*samples, "sample"),
+            (None, Some(objects)) => counted(*objects, "object"),
+            (None, None) => String::new(),
+        };
+        let line = format!("  {number:<4} {:<24} {samples}", Escaped(name).to_string());
+        writeln!(f, "{}", line.trim_end())?;
+    }
+    if classes.len() > MOST_CLASSES {
+        writeln!(f, "  and {} more", count((classes.len() - MOST_CLASSES) as u64))?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for FieldInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Escaped(&self.name).to_string();
+        let kind = self.kind.as_ref().map_or_else(|| "custom".to_owned(), kind_text);
+        let stats = self.stats.as_ref().map_or_else(String::new, stats_text);
+        f.write_str(format!("{name:<16} {kind:<10} {stats}").trim_end())
+    }
+}
+
+fn kind_text(kind: &FieldKind) -> String {
+    match kind {
+        FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {
+            format!("{} {dtype} {shape:?}", kind.word())
+        }
+        FieldKind::Custom { row_size, .. } => format!("{} of {row_size} bytes", kind.word()),
+        _ => kind.word().to_owned(),
+    }
+}
+
+fn stats_text(stats: &FieldStats) -> String {
+    match stats {
+        FieldStats::Image(stats) => image_text(stats),
+        FieldStats::Int { min: Some(min), max: Some(max) } => format!("{min} to {max}"),
+        FieldStats::Float { min: Some(min), max: Some(max) } => format!("{min} to {max}"),
+        FieldStats::Bytes { min: Some(min), max: Some(max) } => {
+            format!("{} to {}", bytes(*min), bytes(*max))
+        }
+        _ => String::new(),
+    }
+}
+
+fn image_text(stats: &ImageStats) -> String {
+    let bit_planes = format!("as bit planes (decoded with {})", bit_plane_form());
+    let stored = [
+        (stats.jpeg, "as JPEG"),
+        (stats.raw, "raw"),
+        (stats.bit_planes, &bit_planes),
+        (stats.unreadable, "unreadable"),
+    ];
+    let stored = stored.into_iter().filter(|(images, _)| *images > 0);
+    let mut parts: Vec<_> =
+        stored.map(|(images, what)| format!("{} {what}", count(images))).collect();
+    if let (Some(min), Some(max)) = (stats.min, stats.max) {
+        parts.push(match stats.uniform() {
+            Some(size) => format!("all {} x {} pixels", size.width, size.height),
+            None => format!(
+                "{} to {} wide, {} to {} high",
+                min.width, max.width, min.height, max.height
+            ),
+        });
+    }
+    parts.join(", ")
+}
+
+/// Returns the JSON of statistics. A float that is not finite is null, since JSON has none.
+fn stats_json(stats: &FieldStats) -> Value {
+    match stats {
+        FieldStats::Image(stats) => json!({
+            "jpeg": stats.jpeg,
+            "raw": stats.raw,
+            "bit_planes": stats.bit_planes,
+            "unreadable": stats.unreadable,
+            "min_size": stats.min.map(|size| [size.height, size.width]),
+            "max_size": stats.max.map(|size| [size.height, size.width]),
+            "max_pixels": stats.max_pixels,
+        }),
+        FieldStats::Int { min, max } => json!({ "min": min, "max": max }),
+        FieldStats::Float { min, max } => json!({ "min": min, "max": max }),
+        FieldStats::Bytes { min, max } => json!({ "min_bytes": min, "max_bytes": max }),
+        FieldStats::Fixed => Value::Null,
+    }
+}
