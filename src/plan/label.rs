@@ -79,7 +79,7 @@ impl LabelPlan {
         let mut current = Type::Tensor { dtype: input, shape: vec![] };
         let mut mixes_classes = false;
         for (op_index, op) in ops.iter().enumerate() {
-            batch_ops::check_last(&ops, op_index)?;
+            batch_ops::check_order(&ops, op_index, false)?;
             let refused = |error| PlanError::Type { op_index, error };
             let mixes = matches!(op.class(), OpClass::Batch(_));
             if mixes_classes && mixes {

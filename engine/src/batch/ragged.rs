@@ -12,7 +12,7 @@
 //! While a batch is filled, all three layouts are the same: every sample has its own range, as long as
 //! the longest sample may be, so that workers write independently. A second tensor, an ordinary one of
 //! i64, holds the size of each sample. A ragged or padded tensor is then packed in place, which moves
-//! each sample once, towards the front.
+//! each sample once, towards the front. So is a tensor whose rows had [more room](TensorSpec::room) than they need.
 //!
 //! A tensor therefore takes the batch size times the longest sample of *address space*. Memory pages
 //! that no sample reached are never written, and the system allocates no memory for them.
@@ -140,7 +140,7 @@ pub(super) fn check(tensors: &[TensorSpec]) -> Result<(), SlotError> {
     }
 }
 
-/// Packs the ragged and the padded tensors of a finished batch.
+/// Packs the ragged and the padded tensors of a finished batch, and those whose rows had more room than they need.
 pub fn pack(rows: &mut RowsMut<'_>, tensors: &[TensorSpec]) {
     for (k, spec) in tensors.iter().enumerate() {
         match spec.rows {
@@ -161,7 +161,14 @@ pub fn pack(rows: &mut RowsMut<'_>, tensors: &[TensorSpec]) {
                 let sizes: Vec<_> = shapes.map(|shape| [shape[axis], shape[axis + 1]]).collect();
                 padding.pad_together(rows.output(k), &sizes, to);
             }
-            TensorRows::Even | TensorRows::List { .. } | TensorRows::Device { .. } => {}
+            TensorRows::Even | TensorRows::List { .. } => {
+                let bytes = spec.shape_bytes().unwrap_or(usize::MAX);
+                if spec.room > bytes {
+                    let lengths = vec![bytes; rows.len()];
+                    move_together(rows.output(k), &lengths);
+                }
+            }
+            TensorRows::Device { .. } => {}
         }
     }
 }
