@@ -135,12 +135,16 @@ pub(crate) fn why_later(ops: &Ops, pass: usize) -> String {
     let own = each.iter().position(is_own).unwrap_or(0);
     let is_mixer =
         |step: &&BatchStep<'_>| matches!(step, BatchStep::Mix(_) | BatchStep::MultiImage(_));
-    let names = |step: Option<&BatchStep<'_>>| step.map_or_else(String::new, BatchStep::names);
-    let mixer = names(each[..own].iter().rfind(is_mixer));
+    let Some(mixer) = each[..own].iter().rfind(is_mixer) else {
+        return format!(
+            "pass {} over the memory of the batch, as over that of its image",
+            pass + 1
+        );
+    };
     format!(
         "pass {} over the memory of the batch: {} mixes finished samples, so the ops after it read them once more",
         pass + 1,
-        mixer
+        mixer.names()
     )
 }
 

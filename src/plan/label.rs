@@ -530,8 +530,8 @@ mod tests {
         let refused = |ops| LabelPlan::new(ops, DType::I64).unwrap_err().to_string();
         assert_eq!(
             refused(ops![mixup(), Squeeze]),
-            "op 1 of the list: Squeeze takes one sample at a time (put it before the ops that mix samples: only ops on \
-             objects, such as SanitizeBoundingBoxes, may follow them), but gets a mixed batch"
+            "op 1 of the list: Squeeze takes one sample at a time (put it before the ops that mix samples), \
+             but gets a mixed batch"
         );
         assert_eq!(
             refused(ops![mixup(), cutmix()]),

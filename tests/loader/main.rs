@@ -19,6 +19,8 @@ mod float_modes;
 mod functions;
 #[cfg(feature = "write")]
 mod in_memory;
+#[cfg(feature = "write")]
+mod later_passes;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod mistakes;
 mod mixed_arrays;

@@ -530,6 +530,36 @@ mod tests {
         assert_eq!(image.as_slice()[..8], [1, 1, 1, 9, 9, 9, 9, 9]);
     }
 
+    /// Rows that need more room while a batch is filled than their shape has are side by side in the batch.
+    #[test]
+    fn rows_with_more_room_are_moved_together() {
+        let image = TensorSpec { room: 64, ..TensorSpec::new("image", DType::U8, [2, 3]) };
+        let sizes = TensorSpec::new("masks.length", DType::I64, []);
+        let rows = TensorRows::Ragged { sizes: 1 };
+        let masks = TensorSpec { room: 128, rows, ..TensorSpec::new("masks", DType::U8, [4, 5]) };
+        let specs = [image, sizes, masks];
+        let spec = BatchSpec::new(&specs, NonZeroUsize::new(3).unwrap()).unwrap();
+        assert_eq!(spec.row_bytes(), [64, 8, 128]);
+        let pool = Arc::new(SlotPool::new(Arc::new(spec), None, 1, Box::new(|| {})));
+        let mut slot = pool.redeem(pool.take().unwrap()).unwrap();
+        slot.visits_mut().extend((0..3).map(|id| SampleRef::once(SampleId(id))));
+        let mut rows = slot.rows_mut();
+        for (row, length) in [2_i64, 0, 1].into_iter().enumerate() {
+            let value = row as u8 + 1;
+            rows.output(0)[64 * row..][..6].fill(value);
+            rows.output(1)[8 * row..][..8].copy_from_slice(&length.to_ne_bytes());
+            rows.output(2)[128 * row..][..5 * length as usize].fill(value);
+        }
+        pack(&mut rows, &specs);
+        let batch = HostBatch::new(slot, &pool, Epoch(0), 0);
+        let wanted = [[1; 6], [2; 6], [3; 6]].concat();
+        assert_eq!(batch.bytes("image").unwrap(), wanted);
+        assert_eq!(batch.tensor::<u8>("image").unwrap().as_slice(), wanted);
+        assert_eq!(batch.share_memory("image").unwrap().as_slice(), wanted);
+        let masks = batch.ragged::<u8>("masks").unwrap();
+        assert_eq!(masks.values(), [[1; 10].as_slice(), &[3; 5]].concat());
+    }
+
     #[test]
     fn a_list_gives_the_same_samples_packed_or_not() {
         for rows in [list, ragged] {

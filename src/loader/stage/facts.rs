@@ -17,10 +17,8 @@ use std::time::Duration;
 /// Says what later pass number `pass` over the finished batches of an output is for.
 fn pass_words(output: &OutputPlan, pass: usize) -> String {
     match output.work {
-        FieldPlan::Image(_) if output.target.is_none() => {
-            format!("{}\n", batch_ops::why_later(output.work.ops(), pass))
-        }
-        _ => format!("after pass {} over the finished batch: ", pass + 1),
+        FieldPlan::Image(_) => format!("{}\n", batch_ops::why_later(output.work.ops(), pass)),
+        _ => format!("after pass {} over the memory of the batch: ", pass + 1),
     }
 }
 
