@@ -19,11 +19,11 @@ mod float_modes;
 mod functions;
 #[cfg(feature = "write")]
 mod in_memory;
-#[cfg(feature = "write")]
-mod later_passes;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod mistakes;
 mod mixed_arrays;
+#[cfg(feature = "write")]
+mod mixed_targets;
 mod multi_image;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 mod no_code;

@@ -115,7 +115,7 @@ pub const COUNTS: &[Count] = &[
         "random lists of ops, for each set of code generation settings"),
     count("FUSELOOP_STEP_FAULTS", [8, 1_000, 1_000], 20, ("lib", "convert::tests::the_nth_step"),
         "steps of a conversion that fail"),
-    count("FUSELOOP_TARGET_LISTS", [40, 1_000, 10_000], 1, ("loader", "random_lists"),
+    count("FUSELOOP_TARGET_LISTS", [40, 1_000, 10_000], 1, ("loader", "targets::"),
         "random lists of ops whose images have targets"),
     count("FUSELOOP_THREADS", [0, 16, 16], 1, ("run", "order::the_stream"),
         "threads, at most, that give the same stream; 0: 1, 2 and 7 threads"),
