@@ -426,6 +426,7 @@ pub(super) fn run() -> Result<(), fuseloop::source::BoxError> {
     targets_first()?;
     targets_known()?;
     targets_padded(fuseloop::Loader::open("coco.beton")?)?;
+    targets_warped()?;
     targets_mixed()?;
     targets_presets()?;
     Ok(())
