@@ -262,8 +262,37 @@ fn as_json(
 pub(super) fn field_json(report: &FieldReport) -> Value {
     let FieldReport { name, target, plan, stored, code: (bodies, time, bytes), measured, storage } =
         report;
+    let later = plan.later.iter().map(|(why, plan)| {
+        json!({
+            "why": why,
+            "blocks": blocks_json(plan, None),
+        })
+    });
+    json!({
+        "name": name,
+        "target": target,
+        "stored": { "jpeg": stored[0], "raw": stored[1], "bit_planes": stored[2] },
+        "decoded": image_json(plan.input),
+        "pushed_into_decode": plan.pushed_into_decode,
+        "blocks": blocks_json(plan, measured.as_ref()),
+        "left_out": plan.left_out,
+        "output": image_json(plan.output),
+        "output_bytes": plan.output_bytes,
+        "later_passes": later.collect::<Vec<_>>(),
+        "code": {
+            "loop_bodies": bodies,
+            "bytes": bytes,
+            "compile_ms": time.as_secs_f64() * 1e3,
+        },
+        "measured": measured.as_ref().map(|measured| measured_json(report, measured)),
+        "storage": storage.as_ref().map(StorageCosts::to_json),
+        "bottleneck": measured.as_ref().map(|measured| tree::bottleneck(plan, measured)),
+    })
+}
+
+/// Returns the blocks of a plan as JSON.
+fn blocks_json(plan: &Description, measured: Option<&Measured>) -> Vec<Value> {
     let blocks = plan.blocks.iter().enumerate().map(|(index, block)| {
-        let measured = measured.as_ref();
         let predicted = measured.and_then(|measured| measured.predicted.get(index));
         let costs = measured.and_then(|measured| measured.costs.as_ref()?.blocks.get(index));
         let op = |op: &fuseloop::internals::plan::describe::OpDescription| {
@@ -295,25 +324,7 @@ pub(super) fn field_json(report: &FieldReport) -> Value {
             "bytes_stored": costs.map(|costs| costs.bytes_out),
         })
     });
-    json!({
-        "name": name,
-        "target": target,
-        "stored": { "jpeg": stored[0], "raw": stored[1], "bit_planes": stored[2] },
-        "decoded": image_json(plan.input),
-        "pushed_into_decode": plan.pushed_into_decode,
-        "blocks": blocks.collect::<Vec<_>>(),
-        "left_out": plan.left_out,
-        "output": image_json(plan.output),
-        "output_bytes": plan.output_bytes,
-        "code": {
-            "loop_bodies": bodies,
-            "bytes": bytes,
-            "compile_ms": time.as_secs_f64() * 1e3,
-        },
-        "measured": measured.as_ref().map(|measured| measured_json(report, measured)),
-        "storage": storage.as_ref().map(StorageCosts::to_json),
-        "bottleneck": measured.as_ref().map(|measured| tree::bottleneck(plan, measured)),
-    })
+    blocks.collect()
 }
 
 fn measured_json(report: &FieldReport, measured: &Measured) -> Value {

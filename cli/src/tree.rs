@@ -49,6 +49,12 @@ fn add_field(text: &mut String, report: &FieldReport) {
     if !plan.left_out.is_empty() {
         let _ = writeln!(text, "  left out because they do nothing: {}", plan.left_out.join(", "));
     }
+    for (why, plan) in &plan.later {
+        let _ = writeln!(text, "  {why}");
+        for (index, block) in plan.blocks.iter().enumerate() {
+            add_block(text, index, block, None, None);
+        }
+    }
     add_code(text, report);
     if let Some(measured) = measured {
         add_moved(text, plan, measured);

@@ -22,8 +22,9 @@ use crate::{Size, TypeError};
 /// So the four images touch with their corners at the centre, and the output has their size. This is KerasCV's
 /// `Mosaic` with its default `offset`, and the middle of the canvas of Ultralytics' `Mosaic`: a canvas of twice the size,
 /// whose centre is `U(1/2, 3/2)` times the size, has that centre at `U(0, 1)` once a quarter of the canvas is cut off on
-/// each side. Use `center(0.0..=1.0)` for it. Ultralytics then warps the canvas before it is cut; put
-/// [`RandomAffine`](crate::RandomAffine) before this op to warp each of the images.
+/// each side. Use `center(0.0..=1.0)` for it. Ultralytics then warps the canvas before it is cut: put
+/// [`RandomAffine`](crate::RandomAffine) or [`RandomPerspective`](crate::RandomPerspective) after this op to warp the
+/// mosaic, or before it to warp each of the images.
 ///
 /// Boxes move with their images and are cut at the parts that are shown, and so are masks. An object of a mosaic stays if
 ///
@@ -41,7 +42,7 @@ use crate::{Size, TypeError};
 /// | input  | image of any element type and layout, with targets                          |
 /// | output | as the input, with the objects of four samples                              |
 /// | random | for each sample: a coin, a centre and three other samples                   |
-/// | where  | at the end of its list: it mixes a finished batch. Ops on objects may follow |
+/// | where  | anywhere: it mixes a finished batch, which ops after it read once more      |
 /// | cost   | the batch is copied twice                                                   |
 ///
 /// ```

@@ -110,8 +110,8 @@ pub const SIGNALS: &str = "signals";
 pub const POINTS: &str = "points";
 /// The family of ops that consist of other ops.
 pub const POLICY: &str = "containers and policies";
-/// The family of ops that mix the samples of a batch: they come last in the lists of the images, and those
-/// that mix labels in the lists of the labels, too.
+/// The family of ops that mix the samples of a batch: they are in the lists of the images, and those that mix labels
+/// come last in the lists of the labels, too.
 pub const MIXING: &str = "mixing";
 /// The family of ops that decide how values are stored: their scale, type, layout and device.
 pub const VALUES: &str = "values";

@@ -94,8 +94,10 @@ def test_objects_that_a_mosaic_cuts_to_less_are_removed_and_ops_on_objects_may_f
         for expected, *found in zip(whole, one, other, strict=True):
             assert all(np.array_equal(expected[keeps], part) for part in found)
     assert removed > 3
-    with pytest.raises(fl.ConfigError, match="only ops on objects, such as SanitizeBoundingBoxes, may follow"):
-        boxes(ops.Mosaic(), ops.RandomHorizontalFlip(0.5))
+    flipped = boxes(ops.Mosaic(min_size=0.01, min_area=0.001), ops.RandomHorizontalFlip(1.0))
+    for (edges, labels, masks), (other, same, moved) in zip(every, flipped, strict=True):
+        assert np.array_equal(np.stack([48 - edges[:, 2], edges[:, 1], 48 - edges[:, 0], edges[:, 3]], 1), other)
+        assert np.array_equal(labels, same) and np.array_equal(masks[..., ::-1], moved)
 
 
 def test_targets_follow_their_image(scenes: Any) -> None:

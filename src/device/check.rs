@@ -154,12 +154,18 @@ impl CheckBatch {
             want.push(evaluate(&plan, &view, &draws));
         }
         let (size, ops) = (plan.output_size(), plan.ops().clone());
-        draw_each(&ops, batch, rows, size, |mixer, mixed| {
-            image.mix(mixer, mixed, staged.of_mut());
-            let blend =
-                |own: &[u8], partner: &[u8], m: &RowMix| mixed_picture(&plan, own, partner, m);
-            want = mixed_rows(&want, mixed, blend);
-        });
+        draw_each(
+            &ops,
+            batch,
+            rows,
+            |_| size,
+            |mixer, mixed| {
+                image.mix(mixer, mixed, staged.of_mut());
+                let blend =
+                    |own: &[u8], partner: &[u8], m: &RowMix| mixed_picture(&plan, own, partner, m);
+                want = mixed_rows(&want, mixed, blend);
+            },
+        );
         let (mut parts, mut all, mut wants) =
             (vec![DeviceOutput::Image(image)], vec![staged], vec![want.concat()]);
         if let Some((part, staged, want)) = label.and_then(|label| labels(label, batch, rows, size))
@@ -342,14 +348,20 @@ fn labels(
         plan.evaluate(key, &value.to_bytes(), &mut label).ok()?;
         want.push(label);
     }
-    draw_each(plan.ops(), batch, rows, size, |mixer, mixed| {
-        part.mix(mixer, mixed, staged.of_mut());
-        want = mixed_rows(&want, mixed, |own, partner, m| {
-            let width = plan.dtype().bytes();
-            let elements = own.chunks(width).zip(partner.chunks(width));
-            let blend = |a, b| mixed_label(a, b, m.share);
-            elements.flat_map(|(a, b)| blended(plan.dtype(), a, b, blend, m.share)).collect()
-        });
-    });
+    draw_each(
+        plan.ops(),
+        batch,
+        rows,
+        |_| size,
+        |mixer, mixed| {
+            part.mix(mixer, mixed, staged.of_mut());
+            want = mixed_rows(&want, mixed, |own, partner, m| {
+                let width = plan.dtype().bytes();
+                let elements = own.chunks(width).zip(partner.chunks(width));
+                let blend = |a, b| mixed_label(a, b, m.share);
+                elements.flat_map(|(a, b)| blended(plan.dtype(), a, b, blend, m.share)).collect()
+            });
+        },
+    );
     Some((part, staged, want.concat()))
 }

@@ -179,7 +179,7 @@ impl Collate {
             return Err(fail!(
                 Parameter,
                 "{op} works on batches of one size, but the images differ: remove it, or end the list with one size",
-                op = op.name()
+                op = op.names()
             ));
         }
         if plan.ops().iter().any(|op| matches!(op.class(), OpClass::Device(_))) {

@@ -3,7 +3,7 @@
 use super::array_images::{ArrayImages, ArrayRequest};
 use super::collate::{Collate, Collated};
 use super::compile_context::{
-    CompileContext, compile_image, image_input, image_type, within_limits,
+    CompileContext, compile_image, compile_plan, image_input, image_type, within_limits,
 };
 use super::component_ops::{check_lists, check_rows};
 use super::cursor::{self, PlanPrint};
@@ -12,7 +12,7 @@ use super::elements::{Elements, TensorElements};
 use super::error::{LoadCause, of_field, of_output};
 use super::mix_plan::plan_mixes;
 use super::outputs::OutputSpec;
-use super::target_mixing::plan_target_mixers;
+use super::target_mixing::{plan_later_passes, plan_target_mixers};
 use super::target_plan::{
     FollowedImage, as_target_instead, check_followed, mark_annotated, plan_target,
 };
@@ -114,6 +114,8 @@ pub(super) fn plan_outputs(
         planned.map_err(|error| as_target_instead(source, outputs, output, error))
     });
     let mut plans = plans.collect::<Result<Vec<_>, _>>()?;
+    let later = plan_later_passes(&plans);
+    plans.iter_mut().zip(later).for_each(|(work, passes)| work.passes = passes);
     let mixes = plan_mixes(source, outputs, &plans)?;
     check_followed(source, outputs, &plans)?;
     mark_annotated(source, outputs, &mut plans)?;
@@ -143,16 +145,21 @@ fn plan_output(
     setup: &CompileContext,
     cache: &mut KernelCache,
 ) -> Result<OutputPlan, LoadCause> {
-    let (work, target) = match (&output.target, followed) {
+    let (work, target, mut later) = match (&output.target, followed) {
         (Some((_, target)), Some(image)) => {
             if output.is_mask {
                 check_mask_files(source, output.field)?;
             }
-            let (work, target) = plan_target(source, output, (target, ops), image, setup, cache)?;
-            (work, Some(target))
+            let planned = plan_target(source, output, (target, ops), image, setup, cache)?;
+            (planned.work, Some(planned.target), planned.later)
         }
-        _ => (plan_field(source, output, ops, staged, setup, cache)?, None),
+        _ => (plan_field(source, output, ops, staged, setup, cache)?, None, vec![]),
     };
+    if let FieldPlan::Image(kernel) = &work {
+        for pass in kernel.plan().later() {
+            later.push(FieldPlan::Image(compile_plan(Arc::clone(pass), &output.name, cache)?));
+        }
+    }
     let collate = match (&output.target, followed) {
         (Some((_, Target::Mask { fill })), Some(image)) => {
             image.collate_of_mask(*fill, work.ops(), setup.rule)
@@ -180,10 +187,12 @@ fn plan_output(
         array,
         title,
         work,
+        later,
         collation,
         by_component,
         mix: None,
-        mix_targets: None,
+        mix_targets: vec![],
+        passes: vec![],
         device_output,
         target,
         targets: output.targets.clone(),

@@ -44,7 +44,16 @@ pub(super) fn compile_image(
     setup: &CompileContext,
     cache: &mut KernelCache,
 ) -> Result<Arc<Kernel>, LoadCause> {
-    let kernel = cache.compile(image.named(output).for_batches_of(setup.batch_size));
+    compile_plan(image.named(output).for_batches_of(setup.batch_size), output, cache)
+}
+
+/// Compiles a plan of an output.
+pub(super) fn compile_plan(
+    plan: impl Into<Arc<ImagePlan>>,
+    output: &str,
+    cache: &mut KernelCache,
+) -> Result<Arc<Kernel>, LoadCause> {
+    let kernel = cache.compile(plan);
     let kernel = kernel.map_err(|error| LoadCause::Compile { output: output.to_owned(), error })?;
     Ok(Arc::new(kernel))
 }

@@ -791,6 +791,9 @@ pub(super) enum FinishCause {
     /// An op in plain Rust returned an error, or there is no memory.
     #[error(transparent)]
     Ops(#[from] RunOpsError),
+    /// An op that follows those that mix produces too large an image.
+    #[error(transparent)]
+    Pixels(#[from] TooManyPixels),
     /// An image of several has more objects than its rows have room for.
     #[error(
         "a mixed image has {found} objects, the rows of its targets have room for {max}: raise `to` in their `collate`, or use `truncate`"
@@ -813,6 +816,7 @@ impl Cause for FinishError {
     fn details(&self) -> Details<'_> {
         let details = match &self.cause {
             FinishCause::Ops(error) => error.details(),
+            FinishCause::Pixels(_) => Details::of(ErrorKind::Memory),
             FinishCause::Objects { .. } => Details::of(ErrorKind::Damaged),
         };
         details.field(&self.output)

@@ -15,14 +15,14 @@ use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
 use super::work::{FieldPlan, OutputPlan};
 use crate::error::Error;
-use crate::plan::ElementPlan;
-use crate::plan::batch_ops::mixers;
+use crate::plan::batch_ops::{self, BatchStep, mixers};
+use crate::plan::{ElementPlan, ImagePlan};
 use crate::source::{Escaped, FieldKind, Source};
 use fuseloop_ops::author::ImageType;
 use fuseloop_ops::{DType, Ops, Size};
 
-/// The pictures of an output: their type and their size.
-type Pictures = Option<(ImageType, Size)>;
+/// The pictures of an output: their type and their size, for each op that mixes batches.
+type Pictures = Option<Vec<(ImageType, Size)>>;
 
 /// Returns for each output how it is mixed; `None` if it is not.
 ///
@@ -48,7 +48,7 @@ pub(super) fn plan_mixes(
 /// Returns the pictures of an output: the images, and the arrays that an op pastes rectangles into.
 fn pictures(source: &dyn Source, work: &OutputPlan) -> Result<Pictures, LoadCause> {
     match &work.work {
-        FieldPlan::Image(kernel) => Ok(Some((kernel.plan().output(), kernel.plan().output_size()))),
+        FieldPlan::Image(kernel) => Ok(Some(mixed_pictures(kernel.plan()))),
         FieldPlan::Array(plan) if needs_size(plan.ops()) => {
             let kind = &source.fields()[work.field].kind;
             array_pictures(kind, work, plan).map_err(|error| {
@@ -58,6 +58,19 @@ fn pictures(source: &dyn Source, work: &OutputPlan) -> Result<Pictures, LoadCaus
         }
         _ => Ok(None),
     }
+}
+
+/// Returns the pictures that each op of a list mixes: those after the ops on samples before it.
+fn mixed_pictures(plan: &ImagePlan) -> Vec<(ImageType, Size)> {
+    let (mut pass, mut pictures) = (plan, vec![]);
+    for step in batch_ops::steps(plan.ops()) {
+        match step {
+            BatchStep::Samples { pass: number, .. } => pass = &plan.later()[number - 1],
+            BatchStep::Mix(_) => pictures.push((pass.output(), pass.output_size())),
+            _ => {}
+        }
+    }
+    pictures
 }
 
 /// Returns the pictures that arrays are; `None` if they have one axis, as labels have, which is not declared.
@@ -84,7 +97,8 @@ fn array_pictures(
     // A rectangle is copied, whatever the type of the elements is.
     let image = work.array.of_shape(DType::F32, &shape)?.input;
     let size = Size::new(image.height.max, image.width.max);
-    Ok(Some((ImageType { dtype: plan.dtype(), ..image }, size)))
+    let picture = (ImageType { dtype: plan.dtype(), ..image }, size);
+    Ok(Some(vec![picture; mixers(plan.ops()).count()]))
 }
 
 /// The outputs, and the pictures of each.
@@ -101,34 +115,43 @@ impl Mixing<'_> {
         if !is_mixed(work) {
             return Ok(None);
         }
-        let rows = match (&work.work, self.pictures[index]) {
-            (FieldPlan::Image(_), Some((image, size))) => MixRows::Image(image, size),
-            (FieldPlan::Array(_), Some((image, size))) => MixRows::ArrayImage(image, size),
-            (FieldPlan::Label(plan), _) if plan.mixes_classes() => MixRows::Classes,
-            (FieldPlan::Label(_) | FieldPlan::Array(_), _) => MixRows::Floats(work.work.dtype()),
+        if let Some(pictures) = &self.pictures[index] {
+            let rows: fn(ImageType, Size) -> MixRows = match work.work {
+                FieldPlan::Image(_) => MixRows::Image,
+                _ => MixRows::ArrayImage,
+            };
+            let each = pictures.iter().map(|(image, size)| (rows(*image, *size), *size));
+            return Ok(Some(OutputMixer { each: each.collect() }));
+        }
+        let rows = match &work.work {
+            FieldPlan::Label(plan) if plan.mixes_classes() => MixRows::Classes,
+            FieldPlan::Label(_) | FieldPlan::Array(_) => MixRows::Floats(work.work.dtype()),
             _ => return Ok(None),
         };
-        let size = match self.pictures[index] {
-            Some((_, size)) => size,
-            None => self.size_for_label(index)?,
-        };
-        Ok(Some(OutputMixer { rows, size }))
+        let sizes = self.sizes_for_label(index)?.into_iter();
+        Ok(Some(OutputMixer { each: sizes.map(|size| (rows, size)).collect() }))
     }
 
-    /// Returns the size of the pictures that are mixed by the same ops as a label, or any size for features that are
-    /// mixed without an image.
-    fn size_for_label(&self, index: usize) -> Result<Size, LoadCause> {
+    /// Returns for each op that mixes a label the size of the pictures that are mixed by the same ops, or any size for
+    /// features that are mixed without an image.
+    fn sizes_for_label(&self, index: usize) -> Result<Vec<Size>, LoadCause> {
         let (label, ops) = (&self.plans[index], self.plans[index].work.ops());
         let (own, output) = (mixer_chain(ops), label.name.clone());
         let each = self.plans.iter().zip(&self.pictures);
         let alike = each.filter(|(work, _)| mixer_chain(work.work.ops()) == own);
-        let mut sizes = alike.filter_map(|(_, pictures)| Some(pictures.as_ref()?.1));
-        let Some(size) = sizes.next() else { return self.size_without_image(index) };
-        match sizes.find(|other| *other != size) {
-            Some(other) if needs_size(ops) => {
-                Err(LoadCause::MixedSizes { output, ops: mixer_names(ops), sizes: [size, other] })
+        let mut sizes = alike.filter_map(|(_, pictures)| {
+            Some(pictures.as_ref()?.iter().map(|(_, size)| *size).collect::<Vec<_>>())
+        });
+        let Some(first) = sizes.next() else {
+            return Ok(vec![self.size_without_image(index)?; own.len()]);
+        };
+        let differ = |others: Vec<Size>| first.iter().copied().zip(others).find(|(a, b)| a != b);
+        match sizes.find_map(differ) {
+            Some((one, other)) if needs_size(ops) => {
+                let ops = mixer_names(ops);
+                Err(LoadCause::MixedSizes { output, ops, sizes: [one, other] })
             }
-            _ => Ok(size),
+            _ => Ok(first),
         }
     }
 

@@ -16,6 +16,7 @@ use super::cursor::PlanPrint;
 use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
 use super::device::{DeviceChoice, Upload};
 use super::error::{LoadCause, LoadSampleError, SampleCause};
+use super::mixing::BatchScratch;
 use super::outputs::OutputSpec;
 use super::target_rows::{TargetGroup, TargetScratch};
 use super::work::{FieldPlan, OutputPlan, tensors};
@@ -129,8 +130,8 @@ pub(super) struct Worker {
     elements: StepScratch,
     /// For each field that is read, whether the outputs of all samples of the chunk are written.
     is_written: Vec<bool>,
-    /// Scratch memory for one row of a batch that is mixed.
-    spare: Vec<u8>,
+    /// The memory for changing finished batches.
+    batch: BatchScratch,
 }
 
 /// The scratch state for decoding and running images.
@@ -500,7 +501,7 @@ impl Stage for LoaderStage {
             targets: TargetScratch::default(),
             elements: StepScratch::default(),
             is_written: vec![],
-            spare: vec![],
+            batch: BatchScratch::default(),
         }
     }
 
@@ -608,9 +609,16 @@ impl Stage for LoaderStage {
         let key = BatchKey::new(self.setup.seed, epoch.0, batch);
         // Targets are mixed with their images, before functions of the user change them.
         let (first, others): (Vec<_>, Vec<_>) =
-            self.outputs.iter().enumerate().partition(|(_, output)| output.mix_targets.is_some());
+            self.outputs.iter().enumerate().partition(|(_, output)| !output.mix_targets.is_empty());
+        let (limits, mut keys) = (self.limits(), vec![]);
         for (k, output) in first.into_iter().chain(others) {
-            output.finish_batch(k, (key, epoch), rows, &mut worker.spare)?;
+            keys.clear();
+            if !output.passes.is_empty() {
+                let key = |visit: &SampleRef| output.draws.key(self.visit_key(epoch, *visit));
+                keys.extend(rows.visits().iter().map(key));
+            }
+            let scratch = (&mut worker.pictures.scratch, &mut worker.batch);
+            output.finish_batch(k, (key, epoch, &keys), rows, limits, scratch)?;
         }
         pack(rows, &self.tensors);
         if let Some(upload) = &self.upload {

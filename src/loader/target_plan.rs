@@ -1,7 +1,9 @@
 //! Plans and compiles the outputs that follow an image.
 
 use super::collate::Collate;
-use super::compile_context::{CompileContext, compile_image, image_input, within_limits};
+use super::compile_context::{
+    CompileContext, compile_image, compile_plan, image_input, within_limits,
+};
 use super::error::{LoadCause, of_field, of_output};
 use super::outputs::{OutputSpec, known_fields, named};
 use super::targets::{PlannedTarget, Target};
@@ -240,7 +242,6 @@ pub(super) fn mark_annotated(
     Ok(())
 }
 
-/// Plans and compiles the output of a target, whose own ops are `ops`. `image` is the image that it follows.
 fn no_longest() -> Error {
     fail!(
         Pipeline,
@@ -248,6 +249,15 @@ fn no_longest() -> Error {
     )
 }
 
+/// The plan of the output of a target.
+pub(super) struct TargetWork {
+    pub(super) work: FieldPlan,
+    pub(super) target: PlannedTarget,
+    /// The rows after each later pass over the finished batch, if they are no longer those of `work`.
+    pub(super) later: Vec<FieldPlan>,
+}
+
+/// Plans and compiles the output of a target, whose own ops are `ops`. `image` is the image that it follows.
 pub(super) fn plan_target(
     source: &dyn Source,
     output: &OutputSpec,
@@ -255,7 +265,7 @@ pub(super) fn plan_target(
     image: &FollowedImage<'_>,
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<(FieldPlan, PlannedTarget), LoadCause> {
+) -> Result<TargetWork, LoadCause> {
     let refused = |error| of_field(error, &output.name);
     let own = |error| LoadCause::Plan { output: output.name.clone(), error };
     let FollowedImage { output: image, plan } = image;
@@ -264,6 +274,7 @@ pub(super) fn plan_target(
         compile_image(mask, &output.name, setup, cache)
     };
     let (mut target, mut object_masks) = (target.clone(), None);
+    let mut later_object_masks = vec![];
     match &mut target {
         Target::Mask { .. } if output.collate.is_some() => {
             return Err(refused(fail!(
@@ -274,12 +285,17 @@ pub(super) fn plan_target(
         Target::Mask { fill } => {
             let mask = plan.for_mask(DType::U8, *fill, &ops).map_err(own)?;
             let work = FieldPlan::Image(compiled(mask)?);
-            return Ok((work, PlannedTarget { target, object_masks }));
+            let target = PlannedTarget { target, object_masks, later_object_masks };
+            return Ok(TargetWork { work, target, later: vec![] });
         }
         Target::InstanceMasks => {
             let squeeze: Ops = vec![Arc::new(Squeeze)];
             let mask = plan.for_mask(DType::U8, 0, &squeeze).map_err(own)?;
-            object_masks = Some(compiled(mask)?);
+            let kernel = compiled(mask)?;
+            for pass in kernel.plan().later() {
+                later_object_masks.push(compile_plan(Arc::clone(pass), &output.name, cache)?);
+            }
+            object_masks = Some(kernel);
         }
         Target::Boxes(boxes) => *boxes = boxes.after(plan).map_err(refused)?,
         Target::KeyPoints(_) | Target::Column(_) => {}
@@ -295,9 +311,9 @@ pub(super) fn plan_target(
         let largest = [most, height as usize, width as usize];
         let collated = collate.object_masks(largest).map_err(of_collate)?;
         let work = within_limits(FieldPlan::Collated(collated), name, setup)?;
-        return Ok((work, PlannedTarget { target, object_masks }));
+        let target = PlannedTarget { target, object_masks, later_object_masks };
+        return Ok(TargetWork { work, target, later: vec![] });
     }
-    let (dtype, inner) = target.row(plan.output_size());
     let collate = output.collate.clone().unwrap_or_else(Collate::ragged);
     if collate.has_elements() {
         return Err(refused(fail!(
@@ -305,11 +321,23 @@ pub(super) fn plan_target(
             "the type of a target follows from its declaration: leave the element type out of its `collate`"
         )));
     }
-    let collate = collate.of(dtype, &inner);
-    let mut collated =
-        collate.plan(&FieldKind::Bytes, output.read_mode, &ops).map_err(of_collate)?;
     let most = collate.max_length().or(most).ok_or_else(|| refused(no_longest()))?;
-    collated.shape.insert(0, most);
-    let work = within_limits(FieldPlan::Collated(collated), name, setup)?;
-    Ok((work, PlannedTarget { target, object_masks }))
+    let rows = |pass: &ImagePlan| {
+        let (dtype, inner) = target.row(pass.output_size());
+        let collate = collate.clone().of(dtype, &inner);
+        let mut collated =
+            collate.plan(&FieldKind::Bytes, output.read_mode, &ops).map_err(of_collate)?;
+        collated.shape.insert(0, most);
+        within_limits(FieldPlan::Collated(collated), name, setup)
+    };
+    let work = rows(plan)?;
+    // All other rows have the same bytes in each pass.
+    let has_masks = matches!(target, Target::InstanceMasks);
+    let passes = plan.later().iter().filter(|_| has_masks);
+    let later = passes.map(|pass| rows(pass)).collect::<Result<_, _>>()?;
+    Ok(TargetWork {
+        work,
+        target: PlannedTarget { target, object_masks, later_object_masks },
+        later,
+    })
 }

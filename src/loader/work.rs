@@ -4,7 +4,7 @@ use super::array_images::ArrayRequest;
 use super::collate::Collated;
 use super::elements::Elements;
 use super::error::{FinishCause, FinishError, SampleCause};
-use super::mixing::{OutputMixer, TargetMixer};
+use super::mixing::{BatchScratch, LaterPass, OutputMixer, PassRows, TargetMixer};
 use super::outputs::DrawsOf;
 use super::targets::{PlannedTarget, TargetRequest};
 use crate::batch::{RowsMut, TensorRows, TensorSpec};
@@ -15,7 +15,7 @@ use crate::plan::batch_ops::{self, BatchStep, Mixer};
 use crate::plan::element_steps::StepScratch;
 use crate::plan::label::Scalar;
 use crate::plan::{Draws, ElementPlan, FunctionError, RunOpsError};
-use crate::sample::Epoch;
+use crate::sample::{Epoch, Limits};
 use crate::source::Value;
 use crate::source::npy::{self, NpyArray, NpyError};
 use fuseloop_ops::author::{Dim, ImageType, Layout, OpClass, Type};
@@ -110,14 +110,19 @@ pub(super) struct OutputPlan {
     pub(super) array: ArrayRequest,
     pub(super) title: String,
     pub(super) work: FieldPlan,
+    /// The plans of the later passes over the finished batch; none if the rows stay as `work` has planned them.
+    pub(super) later: Vec<FieldPlan>,
     /// How the images are collated, if they have ops and differ in size.
     pub(super) collation: Option<Collated>,
     /// The plans for the samples of some components of the dataset, instead of `work`.
     pub(super) by_component: BTreeMap<usize, FieldPlan>,
     /// How finished batches are mixed, if the output is mixed.
     pub(super) mix: Option<OutputMixer>,
-    /// How the targets of the output are mixed with it, if it is an image that has them.
-    pub(super) mix_targets: Option<TargetMixer>,
+    /// How the targets of the output are mixed with it, before the first later pass and after each, if it is an image that
+    /// has them.
+    pub(super) mix_targets: Vec<TargetMixer>,
+    /// The later passes over the finished batch, of the output and its targets.
+    pub(super) passes: Vec<LaterPass>,
     /// The device's share of the output, if the output is on a device.
     pub(super) device_output: Option<DeviceOutput>,
     /// How the rows are computed, if the output is a target of an image.
@@ -134,9 +139,31 @@ impl OutputPlan {
         self.by_component.get(&component).unwrap_or(&self.work)
     }
 
-    /// Returns the plans for all components.
+    /// Returns the plans for all components, and those of later passes.
     pub(super) fn all_plans(&self) -> impl Iterator<Item = &FieldPlan> {
-        std::iter::once(&self.work).chain(self.by_component.values())
+        std::iter::once(&self.work).chain(self.by_component.values()).chain(&self.later)
+    }
+
+    /// Returns the plan of the rows after later pass number `pass`, or before all of them if it is 0.
+    pub(super) fn pass(&self, pass: usize) -> &FieldPlan {
+        pass.checked_sub(1).and_then(|index| self.later.get(index)).unwrap_or(&self.work)
+    }
+
+    /// Returns the plan of the rows as they are in a batch.
+    pub(super) fn last(&self) -> &FieldPlan {
+        self.later.last().unwrap_or(&self.work)
+    }
+
+    /// Returns the bytes that a row needs while its batch is filled and changed: those of the largest pass, rounded up so
+    /// that the elements of each are aligned; 0 if there is one pass.
+    fn room(&self) -> usize {
+        /// A cache line, at which every tensor begins.
+        const ALIGNED: usize = 64;
+        let largest = self.later.iter().map(FieldPlan::row_bytes).max();
+        largest.map_or(0, |later| {
+            let largest = later.max(self.work.row_bytes());
+            largest.checked_next_multiple_of(ALIGNED).unwrap_or(usize::MAX)
+        })
     }
 
     /// Returns the kernel for the samples of a component, together with the output's index `k`, if the
@@ -164,13 +191,14 @@ impl OutputPlan {
         };
         let shape = match &self.collation {
             Some(collated) => collated.shape.clone(),
-            None => self.work.shape(),
+            None => self.last().shape(),
         };
-        let spec = TensorSpec::new(&*self.name, self.work.dtype(), shape);
-        TensorSpec { rows, alias: self.alias.clone(), ..spec }
+        let spec = TensorSpec::new(&*self.name, self.last().dtype(), shape);
+        TensorSpec { rows, alias: self.alias.clone(), room: self.room(), ..spec }
     }
 
-    /// Runs the ops on batches on the rows of a finished one. `k` is the index of the output.
+    /// Runs the ops on batches, and those that follow them, on the rows of a finished batch. `k` is the index of the
+    /// output, and `keys` are those of the samples.
     ///
     /// # Errors
     ///
@@ -178,12 +206,14 @@ impl OutputPlan {
     pub(super) fn finish_batch(
         &self,
         k: usize,
-        (key, epoch): (BatchKey, Epoch),
+        (key, epoch, keys): (BatchKey, Epoch, &[SampleKey]),
         rows: &mut RowsMut<'_>,
-        spare: &mut Vec<u8>,
+        limits: &Limits,
+        (kernels, scratch): (&mut Scratch, &mut BatchScratch),
     ) -> Result<(), FinishError> {
         let ops = self.work.ops();
         let (visits, count) = (rows.visits(), rows.len());
+        let (mut passes, mut mixers) = (0, 0..);
         if let (Some(mix), Some(on_device)) = (&self.mix, &self.device_output)
             && mix.record(ops, on_device, key, (count, rows.output(k)))
         {
@@ -191,21 +221,37 @@ impl OutputPlan {
         }
         for step in batch_ops::steps(ops) {
             let done: Result<(), FinishCause> = match step {
-                BatchStep::Mix(mixer) => self.mix_rows(mixer, (k, key), rows, spare),
-                BatchStep::MultiImage(mixer) => match &self.mix_targets {
-                    Some(targets) => targets.mix(mixer, key, rows, spare),
+                BatchStep::Mix(mixer) => {
+                    let numbered = (mixers.next().unwrap_or(0), mixer);
+                    self.mix_rows(numbered, passes, (k, key), rows, &mut scratch.spare)
+                }
+                BatchStep::MultiImage(mixer) => match self.mix_targets.get(passes) {
+                    Some(targets) => targets.mix(mixer, key, rows, &mut scratch.spare),
                     None => Ok(()),
                 },
-                BatchStep::Objects { op, .. } => match &self.mix_targets {
-                    Some(targets) => targets.change_objects(op, rows, spare),
+                BatchStep::Objects { op, .. } => match self.mix_targets.get(passes) {
+                    Some(targets) => targets.change_objects(op, rows, &mut scratch.spare),
                     None => Ok(()),
                 },
+                BatchStep::Samples { pass, .. } => {
+                    passes = pass;
+                    let targets = match &self.mix_targets[..] {
+                        [] => None,
+                        each => Some([&each[pass - 1], &each[pass]]),
+                    };
+                    let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
+                    let rows = PassRows { image: k, keys, outputs: &mut outputs };
+                    self.passes[pass - 1].run(targets, rows, limits, (kernels, scratch))
+                }
                 BatchStep::Host { op, host_op, occurrence } => {
                     let samples: Vec<u64> = visits.iter().map(|visit| visit.sample.0).collect();
-                    let (shape, rng) = (self.work.shape(), &mut key.op(op.name(), occurrence));
-                    let (epoch, dtype) = (epoch.index(), self.work.dtype());
+                    let work = self.pass(passes);
+                    let (shape, rng) = (work.shape(), &mut key.op(op.name(), occurrence));
+                    let (epoch, dtype) = (epoch.index(), work.dtype());
                     let host = HostRows { samples: &samples, epoch, dtype, shape: &shape, rng };
-                    let done = host_op.apply(host, rows.output(k));
+                    let done = without_gaps(rows.output(k), (count, work.row_bytes()), |bytes| {
+                        host_op.apply(host, bytes)
+                    });
                     let of_op = FunctionError::of(op, epoch);
                     done.map_err(|error| RunOpsError::from(of_op(error)).into())
                 }
@@ -236,16 +282,18 @@ impl OutputPlan {
     /// Mixes the rows of a finished batch by one op, and joins the objects of those that are mixed.
     fn mix_rows(
         &self,
-        mixer: Mixer<'_>,
+        (number, mixer): (usize, Mixer<'_>),
+        pass: usize,
         (k, key): (usize, BatchKey),
         rows: &mut RowsMut<'_>,
         spare: &mut Vec<u8>,
     ) -> Result<(), FinishCause> {
         let Some(mix) = &self.mix else { return Ok(()) };
         let count = rows.len();
-        mix.mix(mixer, key, (count, rows.output(k)), spare)?;
-        match &self.mix_targets {
-            Some(targets) => targets.join(&mixer.draw(key, count, mix.size), rows, spare),
+        let len = self.pass(pass).row_bytes();
+        mix.mix((number, mixer), key, (count, len, rows.output(k)), spare)?;
+        match self.mix_targets.get(pass) {
+            Some(targets) => targets.join(&mixer.draw(key, count, mix.each[number].1), rows, spare),
             None => Ok(()),
         }
     }
@@ -299,6 +347,22 @@ impl OutputPlan {
         }
         Ok(1)
     }
+}
+
+/// Calls `change` with the first `len` bytes of each of `count` rows, one after the other.
+fn without_gaps<E>(
+    bytes: &mut [u8],
+    (count, len): (usize, usize),
+    change: impl FnOnce(&mut [u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let room = bytes.len() / count.max(1);
+    if room == len {
+        return change(bytes);
+    }
+    (1..count).for_each(|row| bytes.copy_within(row * room..row * room + len, row * len));
+    let done = change(&mut bytes[..count * len]);
+    (1..count).rev().for_each(|row| bytes.copy_within(row * len..(row + 1) * len, row * room));
+    done
 }
 
 /// Opens a value whose pixels ops work on: an image, or an array of the type `input`.
@@ -401,7 +465,7 @@ fn array_size(len: usize, input: ImageType) -> Result<Size, DecodeError> {
 pub(super) fn tensors(outputs: &[OutputPlan]) -> (Vec<TensorSpec>, Vec<Option<usize>>) {
     let mut tensors: Vec<TensorSpec> = outputs.iter().map(OutputPlan::tensor).collect();
     let sizes = outputs.iter().enumerate().map(|(k, output)| {
-        let collated = match &output.work {
+        let collated = match output.last() {
             FieldPlan::Collated(collated) => collated,
             _ => output.collation.as_ref()?,
         };

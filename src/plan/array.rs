@@ -22,7 +22,7 @@ impl ElementPlan {
         let stored = shape.iter().product();
         let mut current = Type::Tensor { dtype: input, shape };
         for (op_index, op) in ops.iter().enumerate() {
-            batch_ops::check_last(&ops, op_index)?;
+            batch_ops::check_order(&ops, op_index, false)?;
             let refused = |error| PlanError::Type { op_index, error };
             let after = op.output(&current).map_err(refused)?;
             if !is_taken(op.class(), &current, &after) {

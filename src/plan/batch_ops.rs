@@ -1,8 +1,15 @@
-//! The ops on whole batches at the end of a list.
+//! The ops on whole batches of a list, and the ops that follow them.
 //!
-//! They do not belong to a sample's own plan: the ops before them produce the sample's row, and then the
-//! finished batch is mixed row by row, or changed by a function of the user. So no op that works on
-//! the pixels of one sample may follow. Ops on objects may follow those that mix: they change the rows of the batch.
+//! ```text
+//! [flip, Mosaic, Sanitize, affine, Normalize, MixUp]
+//!  pass 0              │   pass 1             │
+//!  flip ──▶ batch ──▶ Mosaic, Sanitize ──▶ batch ──▶ affine, Normalize ──▶ batch ──▶ MixUp
+//! ```
+//!
+//! Ops on batches do not belong to a sample's own plan: the ops before them produce the sample's row, and then the
+//! finished batch is mixed row by row, or changed by a function of the user. Ops on the samples of an image may follow
+//! those that mix: each row of the batch is then the source of another plan, a *later pass*, which draws with the key of
+//! the row's sample as every plan does. Ops on objects that directly follow ops that mix change the rows of the batch.
 
 use super::PlanError;
 use fuseloop_ops::author::{
@@ -10,6 +17,7 @@ use fuseloop_ops::author::{
 };
 use fuseloop_ops::internals::BatchKey;
 use fuseloop_ops::{DType, Ops, Size, TypeError};
+use std::sync::Arc;
 
 /// An op that mixes batches, with the name and number that its draws depend on.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +48,8 @@ pub(crate) enum BatchStep<'a> {
     MultiImage(MultiImageMixer<'a>),
     /// It changes or removes the objects of mixed images.
     Objects { op: &'a dyn ObjectOp, name: &'static str },
+    /// These ops change each sample of the batch: later pass number `pass`, from 1.
+    Samples { pass: usize, ops: &'a [Arc<dyn Op>] },
     /// It changes them in plain Rust.
     Host {
         op: &'a dyn Op,
@@ -50,20 +60,46 @@ pub(crate) enum BatchStep<'a> {
 }
 
 impl BatchStep<'_> {
-    /// Returns the name of the op.
-    pub(crate) fn name(&self) -> &'static str {
+    /// Returns the names of the ops.
+    pub(crate) fn names(&self) -> String {
         match self {
-            Self::Mix(mixer) => mixer.name,
-            Self::MultiImage(mixer) => mixer.name,
-            Self::Objects { name, .. } => name,
-            Self::Host { op, .. } => op.name(),
+            Self::Mix(mixer) => mixer.name.to_owned(),
+            Self::MultiImage(mixer) => mixer.name.to_owned(),
+            Self::Objects { name, .. } => (*name).to_owned(),
+            Self::Samples { ops, .. } => {
+                ops.iter().map(|op| op.name()).collect::<Vec<_>>().join(", ")
+            }
+            Self::Host { op, .. } => op.name().to_owned(),
         }
     }
 }
 
-/// Returns the ops on whole batches of a list, in order.
+/// Returns the index of the first op of each later pass.
+pub(crate) fn later_passes(ops: &[Arc<dyn Op>]) -> Vec<usize> {
+    let (mut starts, mut is_mixed) = (vec![], false);
+    for (op_index, op) in ops.iter().enumerate() {
+        if is_on_batches(&**op) {
+            is_mixed = true;
+        } else if is_mixed && !matches!(op.class(), OpClass::Objects(_)) {
+            is_mixed = false;
+            starts.push(op_index);
+        }
+    }
+    starts
+}
+
+/// Returns the ops of a later pass, which begins with those given, and is followed by ops on batches or nothing.
+fn samples_of(ops: &[Arc<dyn Op>]) -> &[Arc<dyn Op>] {
+    let end = ops.iter().position(|op| is_on_batches(&**op));
+    &ops[..end.unwrap_or(ops.len())]
+}
+
+/// Returns the steps that change a finished batch, in order.
 pub(crate) fn steps(ops: &Ops) -> impl Iterator<Item = BatchStep<'_>> {
-    ops.iter().enumerate().filter_map(|(op_index, op)| {
+    let passes = later_passes(ops);
+    ops.iter().enumerate().filter_map(move |(op_index, op)| {
+        let pass = passes.partition_point(|start| *start <= op_index);
+        let own = &ops[pass.checked_sub(1).map_or(0, |index| passes[index])..op_index];
         let before = ops[..op_index].iter();
         let occurrence = || before.clone().filter(|before| before.name() == op.name()).count();
         match op.class() {
@@ -77,7 +113,10 @@ pub(crate) fn steps(ops: &Ops) -> impl Iterator<Item = BatchStep<'_>> {
                 name: op.name(),
                 occurrence: occurrence(),
             })),
-            OpClass::Objects(object_op) if before.clone().any(|op| is_mixer(&**op)) => {
+            _ if own.is_empty() && pass > 0 => {
+                Some(BatchStep::Samples { pass, ops: samples_of(&ops[op_index..]) })
+            }
+            OpClass::Objects(object_op) if own.iter().any(|op| is_mixer(&**op)) => {
                 Some(BatchStep::Objects { op: object_op, name: op.name() })
             }
             OpClass::HostBatch(host_op) => {
@@ -88,11 +127,35 @@ pub(crate) fn steps(ops: &Ops) -> impl Iterator<Item = BatchStep<'_>> {
     })
 }
 
+/// Says why there is later pass number `pass` over the finished batch of a list.
+pub(crate) fn why_later(ops: &Ops, pass: usize) -> String {
+    let each: Vec<BatchStep<'_>> = steps(ops).collect();
+    let is_own =
+        |step: &BatchStep<'_>| matches!(step, BatchStep::Samples { pass: own, .. } if *own == pass);
+    let own = each.iter().position(is_own).unwrap_or(0);
+    let is_mixer =
+        |step: &&BatchStep<'_>| matches!(step, BatchStep::Mix(_) | BatchStep::MultiImage(_));
+    let Some(mixer) = each[..own].iter().rfind(is_mixer) else {
+        return format!(
+            "pass {} over the memory of the batch, as over that of its image",
+            pass + 1
+        );
+    };
+    format!(
+        "pass {} over the memory of the batch: {} mixes finished samples, so the ops after it read them once more",
+        pass + 1,
+        mixer.names()
+    )
+}
+
 /// Returns the ops that mix batches of a list, in order.
 pub fn mixers(ops: &Ops) -> impl Iterator<Item = Mixer<'_>> {
     steps(ops).filter_map(|step| match step {
         BatchStep::Mix(mixer) => Some(mixer),
-        BatchStep::MultiImage(_) | BatchStep::Objects { .. } | BatchStep::Host { .. } => None,
+        BatchStep::MultiImage(_)
+        | BatchStep::Objects { .. }
+        | BatchStep::Samples { .. }
+        | BatchStep::Host { .. } => None,
     })
 }
 
@@ -101,7 +164,10 @@ pub(crate) fn growth(ops: &Ops) -> usize {
     let each = steps(ops).map(|step| match step {
         BatchStep::Mix(mixer) if mixer.op.joins_objects() => 2,
         BatchStep::MultiImage(mixer) => mixer.op.growth(),
-        BatchStep::Mix(_) | BatchStep::Objects { .. } | BatchStep::Host { .. } => 1,
+        BatchStep::Mix(_)
+        | BatchStep::Objects { .. }
+        | BatchStep::Samples { .. }
+        | BatchStep::Host { .. } => 1,
     });
     each.fold(1, usize::saturating_mul)
 }
@@ -145,17 +211,17 @@ impl MultiImageMixer<'_> {
     }
 }
 
-/// Draws for every op that mixes batches of a list, in order, for `rows` samples with images of `size`;
-/// calls `each` with the op's number and its draws.
+/// Draws for every op that mixes batches of a list, in order, for `rows` samples with images of the size that `size`
+/// returns for the op's number; calls `each` with this number and its draws.
 pub(crate) fn draw_each(
     ops: &Ops,
     key: BatchKey,
     rows: usize,
-    size: Size,
+    size: impl Fn(usize) -> Size,
     mut each: impl FnMut(usize, &[RowMix]),
 ) {
     for (number, mixer) in mixers(ops).enumerate() {
-        each(number, &mixer.draw(key, rows, size));
+        each(number, &mixer.draw(key, rows, size(number)));
     }
 }
 
@@ -206,29 +272,30 @@ pub(super) fn check_mixed(op: &dyn Op, before: &Type, after: &Type) -> Result<()
     Err(TypeError { op: op.name(), expected, found })
 }
 
-/// Refuses the op at `op_index` if it works on one sample, other than on its objects, and an op before it on batches, or
-/// if it changes batches on the host that are on a device.
-pub(super) fn check_last(ops: &Ops, op_index: usize) -> Result<(), PlanError> {
+/// Refuses the op at `op_index` if it works on one sample and can't follow an op before it that works on batches, or if
+/// it changes batches on the host that are on a device. Ops on samples may follow ops that mix images.
+pub(super) fn check_order(ops: &Ops, op_index: usize, are_images: bool) -> Result<(), PlanError> {
     let (own, before) = (&*ops[op_index], &ops[..op_index]);
     let refused = |expected, found: &str| {
         let error = TypeError { op: own.name(), expected, found: found.to_owned() };
         Err(PlanError::Type { op_index, error })
     };
-    let mut device = before.iter().filter(|op| matches!(op.class(), OpClass::Device(_)));
-    if matches!(own.class(), OpClass::HostBatch(_)) && device.next().is_some() {
+    let is_device = |op: &dyn Op| matches!(op.class(), OpClass::Device(_));
+    let is_on_device = before.iter().any(|op| is_device(&**op));
+    if matches!(own.class(), OpClass::HostBatch(_)) && is_on_device {
         let expected = "batches in the memory of the host (leave ToDevice out of its list)";
         return refused(expected, "a batch on a device");
     }
     match before.iter().rev().find(|op| is_on_batches(&***op)).map(|before| before.class()) {
         _ if is_on_batches(own) => Ok(()),
-        Some(OpClass::Batch(_) | OpClass::MultiImage(_))
-            if matches!(own.class(), OpClass::Objects(_)) =>
-        {
-            Ok(())
-        }
+        Some(OpClass::Batch(_) | OpClass::MultiImage(_)) if are_images && is_on_device => refused(
+            "a sample in the memory of the host (put it before the ops that mix samples, or leave ToDevice out of the \
+             list)",
+            "a mixed batch on a device",
+        ),
+        Some(OpClass::Batch(_) | OpClass::MultiImage(_)) if are_images && !is_device(own) => Ok(()),
         Some(OpClass::Batch(_) | OpClass::MultiImage(_)) => refused(
-            "one sample at a time (put it before the ops that mix samples: only ops on objects, such as \
-             SanitizeBoundingBoxes, may follow them)",
+            "one sample at a time (put it before the ops that mix samples)",
             "a mixed batch",
         ),
         Some(OpClass::HostBatch(_)) => refused(
@@ -245,7 +312,10 @@ mod tests {
     use super::*;
     use crate::plan::ImagePlan;
     use fuseloop_ops::author::{Dim, ImageType, Op, Rng};
-    use fuseloop_ops::{CutMix, MixUp, Normalize, NumberRule, RandomHorizontalFlip, ops};
+    use fuseloop_ops::{
+        CenterCrop, Convert, CutMix, Device, MixUp, Normalize, NumberRule, RandomHorizontalFlip,
+        ToChannelsFirst, ToDevice, ops,
+    };
 
     #[test]
     fn mixers_are_found_with_their_occurrence() {
@@ -285,7 +355,8 @@ mod tests {
         for partner in [0, 4, usize::MAX] {
             let draw = || {
                 let key = BatchKey::new(1, 2, 3);
-                draw_each(&ops![FixedPartner(partner)], key, 4, Size::new(8, 8), |_, _| {});
+                let ops = ops![FixedPartner(partner)];
+                draw_each(&ops, key, 4, |_| Size::new(8, 8), |_, _| {});
             };
             let panic = std::panic::catch_unwind(draw).unwrap_err();
             let said = panic.downcast_ref::<String>().map(String::as_str);
@@ -300,12 +371,49 @@ mod tests {
         let cutmix = || CutMix::new(1.0).unwrap();
         let last = plan(ops![Normalize::imagenet(), cutmix()]).unwrap();
         assert!(last.explain().contains("on the finished batch, in place"));
-        let error = plan(ops![cutmix(), RandomHorizontalFlip::new(0.5).unwrap()]).unwrap_err();
+        let error = plan(ops![cutmix(), ToDevice::to(Device::Auto)]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "op 1 of the list: RandomHorizontalFlip takes one sample at a time (put it before \
-             the ops that mix samples: only ops on objects, such as SanitizeBoundingBoxes, may follow them), but gets a \
+            "op 1 of the list: ToDevice takes one sample at a time (put it before the ops that mix samples), but gets a \
              mixed batch"
         );
+    }
+
+    #[test]
+    fn ops_after_those_that_mix_are_later_passes_with_draws_of_their_own() {
+        let input = ImageType::decoded(Dim::fixed(8), Dim::fixed(8));
+        let (cutmix, flip) =
+            (|| CutMix::new(1.0).unwrap(), || RandomHorizontalFlip::new(0.5).unwrap());
+        let crop = CenterCrop::new(4).unwrap();
+        let ops = ops![flip(), cutmix(), flip(), crop, cutmix(), Normalize::imagenet()];
+        let names = |step: BatchStep<'_>| step.names();
+        let found: Vec<_> = steps(&ops).map(names).collect();
+        assert_eq!(found, ["CutMix", "RandomHorizontalFlip, CenterCrop", "CutMix", "Normalize"]);
+        let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap();
+        let passes: Vec<&ImagePlan> = plan.passes().collect();
+        let outputs: Vec<_> =
+            passes.iter().map(|plan| (plan.output_size().height, plan.dtype())).collect();
+        assert_eq!(outputs, [(8, DType::U8), (4, DType::U8), (4, DType::F32)]);
+        let streams = |pass: usize| passes[pass].flat_ops()[0].stream;
+        assert_ne!(streams(0), streams(1));
+        assert_eq!(passes[1].flat_ops()[0].op_index, 2);
+    }
+
+    #[test]
+    fn a_later_pass_reads_what_loops_can_read() {
+        let error = |ops: Ops, side: Dim| {
+            let input = ImageType::decoded(side, side);
+            ImagePlan::new(ops, input, NumberRule::Fused).unwrap_err().to_string()
+        };
+        let flip = || RandomHorizontalFlip::new(0.5).unwrap();
+        let mixup = || MixUp::new(1.0).unwrap();
+        let floats = || ops![Normalize::imagenet(), Convert::to(DType::F64), mixup(), flip()];
+        for list in [ops![ToChannelsFirst, mixup(), flip()], floats()] {
+            let error = error(list, Dim::fixed(8));
+            assert!(error.contains("after the ops that mix samples"), "{error}");
+        }
+        let any = Dim { min: 4, max: 8 };
+        let error = error(ops![mixup(), CenterCrop::new(4).unwrap()], any);
+        assert!(error.contains("before MixUp"), "{error}");
     }
 }

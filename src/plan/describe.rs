@@ -5,6 +5,7 @@
 //!               ops, what became of each, why the block ends
 //! ```
 
+use super::batch_ops;
 use super::block::{Block, BlockEnd, BlockTarget, FusedOp, reduction};
 use super::flatten::{FlatOp, Guard};
 use super::kind::{OpKind, has_planes};
@@ -30,6 +31,8 @@ pub struct Description {
     pub blocks: Vec<BlockDescription>,
     /// Ops that were left out, since they do nothing.
     pub left_out: Vec<&'static str>,
+    /// The later passes over the finished batch, each with the reason for it.
+    pub later: Vec<(String, Self)>,
 }
 
 /// A block as data.
@@ -75,15 +78,20 @@ impl ImagePlan {
     pub fn describe(&self) -> Description {
         let (blocks, narrowing) = (self.blocks().iter().enumerate(), self.narrows_decode());
         let name = |leaf: &usize| self.flat_ops()[*leaf].op.name();
+        let last = self.later().last().map_or(self, |pass| &**pass);
         Description {
             input: self.input(),
-            output: self.output(),
-            output_bytes: self.sample_bytes(),
+            output: last.output(),
+            output_bytes: last.sample_bytes(),
             pushed_into_decode: narrowing.iter().map(name).collect(),
             blocks: blocks
                 .map(|(index, block)| self.describe_block(index, block, &narrowing))
                 .collect(),
             left_out: self.removed.iter().map(|(_, name)| *name).collect(),
+            later: (1..)
+                .zip(self.later())
+                .map(|(pass, plan)| (batch_ops::why_later(self.ops(), pass), plan.describe()))
+                .collect(),
         }
     }
 

@@ -13,7 +13,7 @@
 use super::kind::{OpError, OpKind, has_planes, together};
 use super::{ImagePlan, PlanError, batch_ops};
 use fuseloop_ops::author::{ChoiceOp, ImageType, Layout, Op, OpClass, Type};
-use fuseloop_ops::internals::{RGB, stream};
+use fuseloop_ops::internals::{RGB, is_loaded, stream};
 use fuseloop_ops::{DType, NumberRule, Ops, TypeError};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -118,6 +118,23 @@ pub(super) struct FlatList {
 }
 
 impl FlatList {
+    /// Moves the ops from index `op_index` of the user's list on into a list of their own.
+    pub(super) fn split_off(&mut self, op_index: usize) -> Self {
+        let first = self.flat_ops.partition_point(|leaf| leaf.op_index < op_index);
+        let choice = self.choices.partition_point(|choice| choice.op_index < op_index);
+        let removed = self.removed.partition_point(|(index, _)| *index < op_index);
+        let mut last = Self {
+            flat_ops: self.flat_ops.split_off(first),
+            choices: self.choices.split_off(choice),
+            removed: self.removed.split_off(removed),
+            types: self.types.split_off(op_index),
+        };
+        let of_choices = last.choices.iter_mut().map(|choice| &mut choice.guards);
+        let guards = of_choices.chain(last.flat_ops.iter_mut().map(|leaf| &mut leaf.guards));
+        guards.flatten().for_each(|guard| guard.choice -= choice);
+        last
+    }
+
     /// Returns the index of `ToDevice`, if the list has one. The ops after it run on the device.
     pub(super) fn to_device(&self) -> Option<usize> {
         self.flat_ops.iter().position(|leaf| leaf.kind == OpKind::Device)
@@ -181,9 +198,14 @@ pub(super) fn flatten(
         is_mixed: false,
     };
     let mut current = input;
+    let passes = batch_ops::later_passes(ops);
     for (op_index, op) in ops.iter().enumerate() {
         walk.op_index = op_index;
-        batch_ops::check_last(ops, op_index)?;
+        batch_ops::check_order(ops, op_index, true)?;
+        if passes.contains(&op_index) {
+            walk.check_pass(op.as_ref(), current)?;
+            walk.is_mixed = false;
+        }
         current = walk.add_op(op, &[], current, 0)?;
         walk.is_mixed |= batch_ops::is_mixer(&**op);
         walk.flat.types.push(current);
@@ -202,7 +224,7 @@ struct Flattening {
     rule: NumberRule,
     /// True once a `View` has changed the element type.
     viewed: bool,
-    /// True once an op has mixed the samples of a batch: ops on objects then change the batch.
+    /// True once an op of this pass has mixed the samples of a batch: ops on objects then change the batch.
     is_mixed: bool,
 }
 
@@ -292,6 +314,20 @@ impl Flattening {
             step,
         });
         Ok(after)
+    }
+
+    /// Refuses the first op after ops that mix if loops can't read the batch.
+    fn check_pass(&self, op: &dyn Op, input: ImageType) -> Result<(), PlanError> {
+        let is_read =
+            is_loaded(input.dtype) && input.layout == Layout::ChannelsLast && !has_planes(&input);
+        match is_read {
+            true => Ok(()),
+            false => {
+                let expected = "a mixed image of at most 4 channels, channels last, of a type that loops read: u8, u16, \
+                    i16, f16, bf16 or f32 (put ToChannelsFirst, Squeeze and Convert after the ops that mix samples)";
+                Err(self.refuse(op, expected, input))
+            }
+        }
     }
 
     /// Refuses an op that normalizes what another one has normalized: its constants are those of the image's own

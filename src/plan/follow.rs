@@ -98,7 +98,7 @@ impl ImagePlan {
             let (op_index, op) = (leaf.op_index, leaf.op.name());
             Err(PlanError::Targets { op_index, op, reason })
         };
-        self.flat_ops.iter().try_for_each(check)
+        self.passes().flat_map(Self::flat_ops).try_for_each(check)
     }
 
     /// Returns whether an op moves pixels or cuts others in: objects that don't follow the image are then wrong.
@@ -110,13 +110,13 @@ impl ImagePlan {
             OpClass::Batch(_) | OpClass::MultiImage(_) => true,
             _ => false,
         };
-        self.flat_ops.iter().any(moves)
+        self.passes().flat_map(Self::flat_ops).any(moves)
     }
 
     /// Returns whether the draws of a sample decide where an op moves its pixels: an output with other draws is then
     /// moved otherwise.
     pub(crate) fn moves_by_draws(&self) -> bool {
-        self.flat_ops.iter().any(|leaf| match leaf.op.class() {
+        self.passes().flat_map(Self::flat_ops).any(|leaf| match leaf.op.class() {
             OpClass::Geometry(op) => {
                 op.object_motion() != ObjectMotion::Stay
                     && (!leaf.guards.is_empty() || draws_differ(op, &leaf.input))
@@ -134,6 +134,18 @@ impl ImagePlan {
     ///
     /// If an op can't be followed, or the mask's own ops move it or don't take its type.
     pub(crate) fn for_mask(&self, dtype: DType, fill: u8, own: &Ops) -> Result<Self, PlanError> {
+        let (last, none) = (self.later().len(), Ops::new());
+        let passes = self.passes().enumerate();
+        let of_pass = |(pass, plan): (usize, &Self)| {
+            plan.pass_for_mask(dtype, fill, if pass == last { own } else { &none })
+        };
+        let mut passes = passes.map(of_pass).collect::<Result<Vec<_>, _>>()?;
+        let later = passes.drain(1..).map(Arc::new).collect();
+        Ok(passes.remove(0).followed_by(later))
+    }
+
+    /// Plans one pass of a mask.
+    fn pass_for_mask(&self, dtype: DType, fill: u8, own: &Ops) -> Result<Self, PlanError> {
         let of_mask = |image: ImageType| ImageType {
             channels: 1,
             dtype,
@@ -180,6 +192,11 @@ impl ImagePlan {
         list.choices = self.choices.clone();
         let plan = Self::of_flat(ops, [of_mask(self.input), output], list, self.rule, None)?;
         Ok(Self { followed: Some(followed), ..plan })
+    }
+
+    /// Returns the plan with these plans of later passes.
+    fn followed_by(self, later: Vec<Arc<Self>>) -> Self {
+        Self { later, ..self }
     }
 
     /// Returns the type of an image whose size is that of the output.

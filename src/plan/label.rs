@@ -75,7 +75,7 @@ impl ElementPlan {
         let mut current = Type::Tensor { dtype: input, shape: vec![] };
         let mut mixes_classes = false;
         for (op_index, op) in ops.iter().enumerate() {
-            batch_ops::check_last(&ops, op_index)?;
+            batch_ops::check_order(&ops, op_index, false)?;
             let refused = |error| PlanError::Type { op_index, error };
             let mixes = matches!(op.class(), OpClass::Batch(_));
             if mixes_classes && mixes {
@@ -418,8 +418,8 @@ mod tests {
         let refused = |ops| ElementPlan::of_label(ops, DType::I64).unwrap_err().to_string();
         assert_eq!(
             refused(ops![mixup(), Squeeze]),
-            "op 1 of the list: Squeeze takes one sample at a time (put it before the ops that mix samples: only ops on \
-             objects, such as SanitizeBoundingBoxes, may follow them), but gets a mixed batch"
+            "op 1 of the list: Squeeze takes one sample at a time (put it before the ops that mix samples), \
+             but gets a mixed batch"
         );
         assert_eq!(
             refused(ops![mixup(), cutmix()]),

@@ -16,7 +16,7 @@ const NO_MIXING: &str = "mixes samples, whose class numbers can't be mixed: leav
 impl ImagePlan {
     /// Refuses ops that compute new values, for the plan of a mask.
     pub(crate) fn check_mask(&self) -> Result<(), PlanError> {
-        self.flat_ops().iter().try_for_each(check_mask_op)
+        self.passes().flat_map(Self::flat_ops).try_for_each(check_mask_op)
     }
 }
 

@@ -78,9 +78,10 @@ pub use kind::{OpError, OpKind, PixelKind};
 pub use size::TooManyPixels;
 
 use flatten::Choice;
-use fuseloop_ops::author::{Dim, ImageType, Layout, OpClass, Type};
+use fuseloop_ops::author::{Dim, ImageType, Layout, Op, OpClass, Type};
 use fuseloop_ops::{DType, NumberRule, Ops, Size, TypeError};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Most ops of one pipeline.
 pub const MAX_OPS: usize = 256;
@@ -277,6 +278,18 @@ fn varies(ImagePlan { input, output, flat_ops, .. }: &ImagePlan) -> PlanError {
     PlanError::Varies { samples, cure: cure.into() }
 }
 
+/// Returns the error of images that differ in size where the last of `ops` mixes them.
+fn varies_when_mixed(image: ImageType, ops: &[Arc<dyn Op>]) -> PlanError {
+    let mixer = ops.iter().rfind(|op| batch_ops::is_mixer(&***op)).map_or("the op", |op| op.name());
+    PlanError::Varies {
+        samples: format!("images of {} x {} pixels", image.height, image.width),
+        cure: format!(
+            "add RandomResizedCrop, Resize, Letterbox or CenterCrop to the list before {mixer}, which mixes them"
+        )
+        .into(),
+    }
+}
+
 /// How an image of more than four channels is processed: plane by plane, up to the op that selects up to four channels,
 /// if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -321,6 +334,8 @@ pub struct ImagePlan {
     /// Why each of the blocks ends.
     ends: Vec<block::BlockEnd>,
     planes: Option<PlaneWalk>,
+    /// The plans of the ops that follow ops that mix batches: each reads the rows that the one before has left.
+    later: Vec<Arc<ImagePlan>>,
     /// The image's plan that this plan of a mask follows.
     followed: Option<follow::Followed>,
     param_count: usize,
@@ -351,8 +366,9 @@ impl ImagePlan {
 
     /// Returns the plan if its outputs share a size.
     fn sized(plan: Self) -> Result<Self, PlanError> {
-        if plan.output.size().is_none() {
-            return Err(varies(&plan));
+        let last = plan.passes().last().unwrap_or(&plan);
+        if last.output.size().is_none() {
+            return Err(varies(last));
         }
         Ok(plan)
     }
@@ -389,12 +405,26 @@ impl ImagePlan {
         rule: NumberRule,
         on_device: bool,
     ) -> Result<Self, PlanError> {
-        let flat = flatten::flatten(&ops, input, rule)?;
+        let mut flat = flatten::flatten(&ops, input, rule)?;
+        let types = flat.types.clone();
+        let mut later = vec![];
+        let mut end = ops.len();
+        for &start in batch_ops::later_passes(&ops).iter().rev() {
+            let own = flat.split_off(start);
+            let ends = [types[start - 1], types[end - 1]];
+            if ends[0].size().is_none() {
+                return Err(varies_when_mixed(ends[0], &ops[..start]));
+            }
+            let pass = Self::of_flat(ops[start..end].to_vec(), ends, own, rule, None)?;
+            later.insert(0, Arc::new(pass));
+            end = start;
+        }
         let device = flat
             .to_device()
             .filter(|at| on_device && flatten::has_sample_ops(&flat.flat_ops[at + 1..]));
         let output = flat.types.last().copied().unwrap_or(input);
-        Self::of_flat(ops, [input, output], flat, rule, device)
+        let first = Self::of_flat(ops, [input, output], flat, rule, device)?;
+        Ok(Self { later, ..first })
     }
 
     /// Splits a flattened list into blocks.
@@ -423,6 +453,7 @@ impl ImagePlan {
             blocks,
             ends,
             planes,
+            later: vec![],
             followed: None,
             param_count,
             largest,
@@ -433,6 +464,11 @@ impl ImagePlan {
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
+        for (pass, plan) in (1..).zip(&mut self.later) {
+            if let Some(plan) = Arc::get_mut(plan) {
+                plan.name = format!("{name}.pass{pass}");
+            }
+        }
         self
     }
 
@@ -447,11 +483,15 @@ impl ImagePlan {
     /// # Errors
     ///
     /// If the ops make several rows of a signal.
-    pub(crate) fn with_axes(self, axes: SampleAxes) -> Result<Self, PlanError> {
-        match (&axes, self.output_size().height) {
-            (SampleAxes::Signal, rows) if rows != 1 => Err(PlanError::SignalRows { rows }),
-            _ => Ok(Self { axes, ..self }),
+    pub(crate) fn with_axes(mut self, axes: SampleAxes) -> Result<Self, PlanError> {
+        let rows = self.passes().map(|pass| pass.output_size().height).find(|rows| *rows != 1);
+        if let (SampleAxes::Signal, Some(rows)) = (&axes, rows) {
+            return Err(PlanError::SignalRows { rows });
         }
+        for pass in self.later.iter_mut().filter_map(Arc::get_mut) {
+            pass.axes = axes.clone();
+        }
+        Ok(Self { axes, ..self })
     }
 
     /// Adapts the plan to batches of `samples` samples: stores around the caches if batches are far
@@ -459,7 +499,7 @@ impl ImagePlan {
     /// so little that it waits for memory.
     #[must_use]
     pub fn for_batches_of(self, samples: usize) -> Self {
-        if self.staged().is_some() {
+        if self.staged().is_some() || !self.later.is_empty() {
             return self;
         }
         const LARGE: usize = 16 << 20;
@@ -486,7 +526,17 @@ impl ImagePlan {
         self
     }
 
-    /// Returns the ops, in order.
+    /// Returns the plans of the ops that follow ops that mix batches, in order.
+    pub(crate) fn later(&self) -> &[Arc<ImagePlan>] {
+        &self.later
+    }
+
+    /// Returns this plan, and those of the later passes over the finished batch.
+    pub(crate) fn passes(&self) -> impl Iterator<Item = &ImagePlan> {
+        std::iter::once(self).chain(self.later.iter().map(|pass| &**pass))
+    }
+
+    /// Returns the ops, in order, with those of later passes over the finished batch.
     #[must_use]
     pub fn ops(&self) -> &Ops {
         &self.ops

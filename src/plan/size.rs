@@ -40,11 +40,13 @@ impl ImagePlan {
     ///
     /// The error names the first op whose smallest image is over the limits, or the bytes of a row.
     pub(crate) fn check_size(&self, limits: &Limits) -> Result<(), PlanError> {
-        self.check_pixels(limits)?;
-        let Some(_) = self.output().size() else { return Ok(()) };
-        let (bytes, max) = (self.sample_bytes() as u64, limits.max_row_bytes);
-        if bytes > max {
-            return Err(PlanError::RowBytes { output: self.output(), bytes, max });
+        for pass in self.passes() {
+            pass.check_pixels(limits)?;
+            let Some(_) = pass.output().size() else { return Ok(()) };
+            let (bytes, max) = (pass.sample_bytes() as u64, limits.max_row_bytes);
+            if bytes > max {
+                return Err(PlanError::RowBytes { output: pass.output(), bytes, max });
+            }
         }
         Ok(())
     }

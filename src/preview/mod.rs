@@ -230,6 +230,15 @@ impl Loader {
             let drawn = rows.iter_mut().zip(&unmixed).zip(&mixed);
             for ((row, (_, draws)), mixed) in drawn {
                 let Some(mixed) = mixed else { continue };
+                let mut last = Draws::default();
+                let (plan, draws) = match plan.later().last() {
+                    Some(pass) => {
+                        let size = pass.input().size().unwrap_or_default();
+                        pass.draw(draws.key, size, &mut last);
+                        (&**pass, &last)
+                    }
+                    None => (plan, draws),
+                };
                 let shown = shown_row(plan, draws, mixed, bands)?;
                 let before = if *each_op { None } else { row.pop() };
                 let mut captions = before.map_or_else(Vec::new, |before| before.captions);
@@ -245,7 +254,7 @@ impl Loader {
     /// with a function of the user's on batches.
     fn mixing_ops(&self, plan: &ImagePlan) -> Option<String> {
         let is_function = |step| matches!(step, BatchStep::Host { .. });
-        let names: Vec<_> = batch_ops::steps(plan.ops()).map(|step| step.name()).collect();
+        let names: Vec<_> = batch_ops::steps(plan.ops()).map(|step| step.names()).collect();
         let can_show = !names.is_empty() && !self.is_stream() && plan.staged().is_none();
         let can_show = can_show && !batch_ops::steps(plan.ops()).any(is_function);
         can_show.then(|| names.join(", "))

@@ -312,9 +312,9 @@ fn a_label_that_follows_no_image_is_refused() {
     );
     let error = refused(builder(&path).pipeline(
         "image",
-        ops![Resize::new((8, 8)).unwrap(), MixUp::new(1.0).unwrap(), ToChannelsFirst],
+        ops![Resize::new((8, 8)).unwrap(), MixUp::new(1.0).unwrap(), ToDevice::to(Device::Auto)],
     ));
-    assert!(error.contains("op 2 of the list: ToChannelsFirst takes one sample"), "{error}");
+    assert!(error.contains("op 2 of the list: ToDevice takes one sample"), "{error}");
 }
 
 /// Images of one size, each with four targets in f64.

@@ -22,6 +22,8 @@ mod in_memory;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod mistakes;
 mod mixed_arrays;
+#[cfg(feature = "write")]
+mod mixed_targets;
 mod multi_image;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 mod no_code;

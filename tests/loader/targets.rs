@@ -32,7 +32,7 @@ pub(super) struct Scene {
     mask: Option<Size>,
 }
 
-const FIELDS: [(&str, FieldKind); 7] = [
+pub(super) const FIELDS: [(&str, FieldKind); 7] = [
     ("image", FieldKind::RgbImage),
     ("mask", FieldKind::RgbImage),
     ("bbox", FieldKind::Bytes),
@@ -42,7 +42,7 @@ const FIELDS: [(&str, FieldKind); 7] = [
     ("index", FieldKind::Int),
 ];
 
-fn rng(seed: u64) -> Rng {
+pub(super) fn rng(seed: u64) -> Rng {
     SampleKey::new(seed, 0, 0).op(1)
 }
 
@@ -172,7 +172,7 @@ pub(super) fn targets() -> Targets {
 }
 
 /// One to four geometry ops by the nearest pixel, and a crop or pad to one size.
-fn random_list(rng: &mut Rng, with_warps: bool) -> Result<Ops, ParamError> {
+pub(super) fn random_list(rng: &mut Rng, with_warps: bool) -> Result<Ops, ParamError> {
     let mut list = ops![];
     for _ in 0..1 + rng.below(4) {
         let kinds = if with_warps { 14 } else { 10 };

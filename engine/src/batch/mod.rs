@@ -57,22 +57,32 @@ pub struct TensorSpec {
     /// A second name of the tensor: the name that its field is stored under.
     #[doc(hidden)]
     pub alias: Option<String>,
+    /// The bytes of host memory that a sample needs while its batch is filled, if they are more than those of its shape:
+    /// [`pack`] closes the gaps.
+    #[doc(hidden)]
+    pub room: usize,
 }
 
 impl TensorSpec {
     /// Describes a tensor whose samples all have one size.
     #[doc(hidden)]
     pub fn new(name: impl Into<String>, dtype: DType, shape: impl Into<Vec<usize>>) -> Self {
-        Self { name: name.into(), dtype, shape: shape.into(), rows: TensorRows::Even, alias: None }
+        let (name, shape, rows) = (name.into(), shape.into(), TensorRows::Even);
+        Self { name, dtype, shape, rows, alias: None, room: 0 }
     }
 
-    /// Returns the bytes of one sample in the batch's host memory; `None` if the product overflows.
+    /// Returns the bytes of one sample in the batch's host memory while it is filled; `None` if the product overflows.
     #[must_use]
     #[doc(hidden)]
     pub fn row_bytes(&self) -> Option<usize> {
         if let TensorRows::Device { staged } = self.rows {
             return Some(staged);
         }
+        Some(self.shape_bytes()?.max(self.room))
+    }
+
+    /// Returns the bytes of a sample of the tensor's shape; `None` if the product overflows.
+    fn shape_bytes(&self) -> Option<usize> {
         self.shape.iter().try_fold(self.dtype.bytes(), |bytes, &n| bytes.checked_mul(n))
     }
 }
@@ -267,8 +277,7 @@ impl HostBatch {
         let k = self.spec().find(name)?;
         let spec = &self.spec().tensors[k];
         match spec.rows {
-            TensorRows::Even => Ok(self.slot().bytes(k)),
-            TensorRows::Padded { .. } => {
+            TensorRows::Even | TensorRows::Padded { .. } => {
                 let of_sample: usize = self.sample_shape(k).into_iter().flatten().product();
                 Ok(&self.slot().bytes(k)[..self.len() * of_sample * spec.dtype.bytes()])
             }

@@ -12,7 +12,7 @@
 //! While a batch is filled, all three layouts are the same: every sample has its own range, as long as
 //! the longest sample may be, so that workers write independently. A second tensor, an ordinary one of
 //! i64, holds the size of each sample. A ragged or padded tensor is then packed in place, which moves
-//! each sample once, towards the front.
+//! each sample once, towards the front. So is a tensor whose rows had [more room](TensorSpec::room) than they need.
 //!
 //! A tensor therefore takes the batch size times the longest sample of *address space*. Memory pages
 //! that no sample reached are never written, and the system allocates no memory for them.
@@ -140,7 +140,7 @@ pub(super) fn check(tensors: &[TensorSpec]) -> Result<(), SlotError> {
     }
 }
 
-/// Packs the ragged and the padded tensors of a finished batch.
+/// Packs the ragged and the padded tensors of a finished batch, and those whose rows had more room than they need.
 pub fn pack(rows: &mut RowsMut<'_>, tensors: &[TensorSpec]) {
     for (k, spec) in tensors.iter().enumerate() {
         match spec.rows {
@@ -161,7 +161,14 @@ pub fn pack(rows: &mut RowsMut<'_>, tensors: &[TensorSpec]) {
                 let sizes: Vec<_> = shapes.map(|shape| [shape[axis], shape[axis + 1]]).collect();
                 padding.pad_together(rows.output(k), &sizes, to);
             }
-            TensorRows::Even | TensorRows::List { .. } | TensorRows::Device { .. } => {}
+            TensorRows::Even | TensorRows::List { .. } => {
+                let bytes = spec.shape_bytes().unwrap_or(usize::MAX);
+                if spec.room > bytes {
+                    let lengths = vec![bytes; rows.len()];
+                    move_together(rows.output(k), &lengths);
+                }
+            }
+            TensorRows::Device { .. } => {}
         }
     }
 }
@@ -521,6 +528,36 @@ mod tests {
         let count = |value: u8| image.as_slice().iter().filter(|&&found| found == value).count();
         assert_eq!([1, 2, 9].map(count), [6, 20, 102]);
         assert_eq!(image.as_slice()[..8], [1, 1, 1, 9, 9, 9, 9, 9]);
+    }
+
+    /// Rows that need more room while a batch is filled than their shape has are side by side in the batch.
+    #[test]
+    fn rows_with_more_room_are_moved_together() {
+        let image = TensorSpec { room: 64, ..TensorSpec::new("image", DType::U8, [2, 3]) };
+        let sizes = TensorSpec::new("masks.length", DType::I64, []);
+        let rows = TensorRows::Ragged { sizes: 1 };
+        let masks = TensorSpec { room: 128, rows, ..TensorSpec::new("masks", DType::U8, [4, 5]) };
+        let specs = [image, sizes, masks];
+        let spec = BatchSpec::new(&specs, NonZeroUsize::new(3).unwrap()).unwrap();
+        assert_eq!(spec.row_bytes(), [64, 8, 128]);
+        let pool = Arc::new(SlotPool::new(Arc::new(spec), None, 1, Box::new(|| {})));
+        let mut slot = pool.redeem(pool.take().unwrap()).unwrap();
+        slot.visits_mut().extend((0..3).map(|id| SampleRef::once(SampleId(id))));
+        let mut rows = slot.rows_mut();
+        for (row, length) in [2_i64, 0, 1].into_iter().enumerate() {
+            let value = row as u8 + 1;
+            rows.output(0)[64 * row..][..6].fill(value);
+            rows.output(1)[8 * row..][..8].copy_from_slice(&length.to_ne_bytes());
+            rows.output(2)[128 * row..][..5 * length as usize].fill(value);
+        }
+        pack(&mut rows, &specs);
+        let batch = HostBatch::new(slot, &pool, Epoch(0), 0);
+        let wanted = [[1; 6], [2; 6], [3; 6]].concat();
+        assert_eq!(batch.bytes("image").unwrap(), wanted);
+        assert_eq!(batch.tensor::<u8>("image").unwrap().as_slice(), wanted);
+        assert_eq!(batch.share_memory("image").unwrap().as_slice(), wanted);
+        let masks = batch.ragged::<u8>("masks").unwrap();
+        assert_eq!(masks.values(), [[1; 10].as_slice(), &[3; 5]].concat());
     }
 
     #[test]

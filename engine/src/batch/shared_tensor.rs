@@ -197,7 +197,12 @@ impl HostBatch {
         if let TensorRows::Device { .. } = self.specs()[tensor].rows {
             return Err(TensorError::OnDevice { name: name.to_owned() });
         }
-        let len = self.slot().bytes(tensor).len();
+        let spec = &self.specs()[tensor];
+        let has_room = spec.room > 0 && !matches!(spec.rows, TensorRows::Ragged { .. });
+        let len = match spec.shape_bytes().filter(|_| has_room) {
+            Some(bytes) => bytes * self.len(),
+            None => self.slot().bytes(tensor).len(),
+        };
         Ok(SharedBytes { lease: Arc::clone(&self.lease), tensor, len })
     }
 

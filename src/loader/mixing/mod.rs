@@ -13,10 +13,13 @@
 //! that finishes it, while others fill the next. The draws are a function of the seed, the epoch and the number of the
 //! batch, which counts the batches of all ranks, and not of the output: so the lists of an image and of its label draw
 //! the same. `targets` mixes the image, its masks and the rows of its objects by one draw, before ragged rows are
-//! packed.
+//! packed. `passes` runs the ops on samples that follow: they may change the size of an image and its type, so a row has
+//! room for the largest that it becomes, and its bytes begin at the same place all the time.
 
+mod passes;
 mod targets;
 
+pub(super) use passes::{BatchScratch, LaterPass, ObjectMaskPass, PassRows};
 pub(super) use targets::{MixedImage, ObjectRows, TargetMixer};
 
 use crate::device::DeviceOutput;
@@ -43,9 +46,8 @@ pub(super) enum MixRows {
 /// Mixes the batches of one output.
 #[derive(Debug)]
 pub(super) struct OutputMixer {
-    pub(super) rows: MixRows,
-    /// The size of the images that the draws are for.
-    pub(super) size: Size,
+    /// For each op that mixes, the kind of the rows, and the size of the images that the draws are for.
+    pub(super) each: Vec<(MixRows, Size)>,
 }
 
 impl OutputMixer {
@@ -58,14 +60,15 @@ impl OutputMixer {
         key: BatchKey,
         (count, bytes): (usize, &mut [u8]),
     ) -> bool {
+        let size = |mixer: usize| self.each[mixer].1;
         match on_device {
             DeviceOutput::Image(image) => {
-                draw_each(ops, key, count, self.size, |mixer, mixed| {
+                draw_each(ops, key, count, size, |mixer, mixed| {
                     image.mix(mixer, mixed, bytes);
                 });
             }
             DeviceOutput::OneHot(label) => {
-                draw_each(ops, key, count, self.size, |mixer, mixed| {
+                draw_each(ops, key, count, size, |mixer, mixed| {
                     label.mix(mixer, mixed, bytes);
                 });
             }
@@ -74,59 +77,60 @@ impl OutputMixer {
         true
     }
 
-    /// Mixes the `count` rows of a finished batch by one op. `spare` holds one row.
+    /// Mixes the `count` rows of a finished batch, of `len` bytes each, by op number `number`. `spare` holds one row.
     ///
     /// # Errors
     ///
     /// If there is not enough memory for one additional row.
     pub(super) fn mix(
         &self,
-        mixer: Mixer<'_>,
+        (number, mixer): (usize, Mixer<'_>),
         key: BatchKey,
-        (count, bytes): (usize, &mut [u8]),
+        (count, len, bytes): (usize, usize, &mut [u8]),
         spare: &mut Vec<u8>,
     ) -> Result<(), NoMemory> {
-        memory::resize(spare, bytes.len() / count.max(1), "a row of a mixed batch")?;
-        let mixed = mixer.draw(key, count, self.size);
+        memory::resize(spare, len, "a row of a mixed batch")?;
+        let (rows, size) = self.each[number];
+        let mixed = mixer.draw(key, count, size);
         along_cycles(bytes, &mixed, spare, |row, own, partner| {
             let RowMix { share, window, .. } = mixed[row];
             let is_kept = share == 1.0 || mixed[row].partner == row;
-            self.row(own, partner, share, window, is_kept);
+            mix_row(rows, own, partner, share, window, is_kept);
         });
         Ok(())
     }
+}
 
-    /// Mixes one row with its unmixed partner. If the row is kept, only its share is written.
-    fn row(
-        &self,
-        own: &mut [u8],
-        partner: &[u8],
-        share: f64,
-        window: Option<Window>,
-        is_kept: bool,
-    ) {
-        match (self.rows, window) {
-            (MixRows::Classes, _) => mix_classes(own, partner, share),
-            _ if is_kept => {}
-            (MixRows::Floats(dtype), _) => mix_floats(own, partner, share, dtype),
-            (MixRows::ArrayImage(image, _), None) => mix_floats(own, partner, share, image.dtype),
-            (MixRows::Image(image, size) | MixRows::ArrayImage(image, size), Some(window)) => {
-                paste(own, partner, image, size, window);
-            }
-            (MixRows::Image(image, _), None) => match image.dtype {
-                DType::U8 => blend_u8(own, partner, share),
-                DType::F16 => blend_f16(own, partner, share),
-                DType::Bf16 => blend_bf16(own, partner, share),
-                DType::F64 => blend_f64(own, partner, share),
-                DType::F32 => blend_f32(own, partner, share),
-                integers => blend_integers(own, partner, share, integers),
-            },
+/// Mixes one row with its unmixed partner. If the row is kept, only its share is written.
+fn mix_row(
+    rows: MixRows,
+    own: &mut [u8],
+    partner: &[u8],
+    share: f64,
+    window: Option<Window>,
+    is_kept: bool,
+) {
+    match (rows, window) {
+        (MixRows::Classes, _) => mix_classes(own, partner, share),
+        _ if is_kept => {}
+        (MixRows::Floats(dtype), _) => mix_floats(own, partner, share, dtype),
+        (MixRows::ArrayImage(image, _), None) => mix_floats(own, partner, share, image.dtype),
+        (MixRows::Image(image, size) | MixRows::ArrayImage(image, size), Some(window)) => {
+            paste(own, partner, image, size, window);
         }
+        (MixRows::Image(image, _), None) => match image.dtype {
+            DType::U8 => blend_u8(own, partner, share),
+            DType::F16 => blend_f16(own, partner, share),
+            DType::Bf16 => blend_bf16(own, partner, share),
+            DType::F64 => blend_f64(own, partner, share),
+            DType::F32 => blend_f32(own, partner, share),
+            integers => blend_integers(own, partner, share, integers),
+        },
     }
 }
 
 /// Calls `mix` for every row, with its partner before any mixing; a row that is its own partner gets a
-/// copy of itself. `spare` is as long as a row.
+/// copy of itself. `spare` is as long as what is mixed of a row: its first bytes.
 ///
 /// # Panics
 ///
@@ -137,24 +141,24 @@ fn along_cycles(
     spare: &mut [u8],
     mix: impl Fn(usize, &mut [u8], &[u8]),
 ) {
-    let len = bytes.len() / mixed.len().max(1);
+    let (room, len) = (bytes.len() / mixed.len().max(1), spare.len());
     let mut done = vec![false; mixed.len()];
     for first in (0..mixed.len()).rev() {
         if done[first] {
             continue;
         }
-        spare.copy_from_slice(&bytes[first * len..][..len]);
+        spare.copy_from_slice(&bytes[first * room..][..len]);
         let mut row = first;
         while mixed[row].partner != first {
             done[row] = true;
             let partner = mixed[row].partner;
             assert!(!done[partner], "two rows with the partner {partner}");
-            let (own, other) = two_rows(bytes, len, row, partner);
-            mix(row, own, other);
+            let (own, other) = two_rows(bytes, room, row, partner);
+            mix(row, &mut own[..len], &other[..len]);
             row = partner;
         }
         done[row] = true;
-        mix(row, &mut bytes[row * len..][..len], spare);
+        mix(row, &mut bytes[row * room..][..len], spare);
     }
 }
 

@@ -160,7 +160,11 @@ impl TargetMixer {
     }
 
     /// Returns the objects of a row, of which there are `count`.
-    fn objects_of(&self, (row, count): (usize, usize), outputs: &[&mut [u8]]) -> Objects {
+    pub(super) fn objects_of(
+        &self,
+        (row, count): (usize, usize),
+        outputs: &[&mut [u8]],
+    ) -> Objects {
         let rows = self.row_count(outputs);
         let mut objects = Objects::default();
         objects.reset(count);
@@ -206,7 +210,7 @@ impl TargetMixer {
     }
 
     /// Returns the number of objects of each of `count` rows.
-    fn counts(&self, count: usize, outputs: &[&mut [u8]]) -> Vec<usize> {
+    pub(super) fn counts(&self, count: usize, outputs: &[&mut [u8]]) -> Vec<usize> {
         let Some(rows) = self.objects.first() else { return vec![0; count] };
         let lengths = outputs[rows.lengths].as_chunks().0;
         let lengths = lengths.iter().map(|length| i64::from_ne_bytes(*length));
@@ -332,12 +336,13 @@ impl TargetMixer {
             return Ok(());
         }
         let bytes = &mut *outputs[*output];
+        let (room, len) = (bytes.len() / new.len(), image_bytes(*image, self.size));
         spare.clear();
-        memory::reserve(spare, bytes.len(), "a copy of the images of a batch")?;
-        spare.extend_from_slice(bytes);
-        let len = bytes.len() / new.len();
+        memory::reserve(spare, len * new.len(), "a copy of the images of a batch")?;
+        bytes.chunks_exact(room).for_each(|row| spare.extend_from_slice(&row[..len]));
         let unmixed = |row: usize| &spare[row * len..][..len];
-        for (to, new) in bytes.chunks_exact_mut(len).zip(new) {
+        for (to, new) in bytes.chunks_exact_mut(room).zip(new) {
+            let to = &mut to[..len];
             match new.as_ref().map(|new| &new.pixels) {
                 None | Some(NewPixels::Blended | NewPixels::Same(_)) => {}
                 Some(NewPixels::Pasted { partner, alpha }) => {
@@ -378,6 +383,11 @@ impl TargetMixer {
 
 fn unchanged(row: usize, object: usize) -> PlacedObject {
     PlacedObject { row, object, placement: Placement::Unchanged }
+}
+
+/// Returns the bytes of an image.
+pub(super) fn image_bytes(image: ImageType, size: Size) -> usize {
+    size.pixels() as usize * usize::from(image.channels) * image.dtype.bytes()
 }
 
 /// Returns the mode by which a box is cut to find out whether some of it is shown.
@@ -563,7 +573,7 @@ impl ObjectRows {
                 let from = &spare[starts[placed.row] + placed.object * item..][..item];
                 self.write_object(from, to, (placed.placement, pixels), size);
             }
-            self.collated.pad(rest);
+            self.collated.pad(&mut rest[..self.collated.row_bytes() - objects.len() * item]);
         }
         let lengths = outputs[self.lengths].as_chunks_mut().0.iter_mut();
         for (length, new) in lengths.zip(new) {

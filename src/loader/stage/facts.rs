@@ -8,10 +8,19 @@ use crate::loader::collate::Collated;
 use crate::loader::cursor::PlanPrint;
 use crate::loader::target_rows::TargetGroup;
 use crate::loader::work::{FieldPlan, OutputPlan};
+use crate::plan::batch_ops;
 use crate::sample::{Epoch, Limits};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Says what later pass number `pass` over the finished batches of an output is for.
+fn pass_words(output: &OutputPlan, pass: usize) -> String {
+    match output.work {
+        FieldPlan::Image(_) => format!("{}\n", batch_ops::why_later(output.work.ops(), pass)),
+        _ => format!("after pass {} over the memory of the batch: ", pass + 1),
+    }
+}
 
 impl LoaderStage {
     /// Returns the fields that are read.
@@ -134,6 +143,10 @@ impl LoaderStage {
                 text += end;
             }
             text.push_str(&output.work.explain());
+            for (pass, later) in (1..).zip(&output.later) {
+                text += &pass_words(output, pass);
+                text += &later.explain();
+            }
             text.extend(output.collation.as_ref().map(Collated::explain));
             for (component, work) in &output.by_component {
                 let _ = write!(

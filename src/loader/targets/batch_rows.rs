@@ -1,7 +1,7 @@
 //! Objects as they are stored in the rows of a batch, for ops that change a finished batch.
 
 use super::{BoundingBoxes, KeyPoints};
-use fuseloop_ops::author::{BoundingBox, Keypoint};
+use fuseloop_ops::author::{BoundingBox, Keypoint, Objects};
 use fuseloop_ops::{ClampingMode, Size};
 
 impl BoundingBoxes {
@@ -62,6 +62,14 @@ impl KeyPoints {
         for (point, to) in points.iter().zip(row.chunks_exact_mut(4 * self.columns())) {
             let visibility = if self.has_visibility { point.visibility } else { 2.0 };
             write(&self.values(Keypoint { visibility, ..*point })[..self.columns()], to);
+        }
+    }
+
+    /// Writes the keypoints of an object that its image's ops have moved to its row of a batch.
+    pub(in crate::loader) fn write_object(&self, objects: &Objects, object: usize, row: &mut [u8]) {
+        let first = object * self.each;
+        for (index, to) in (first..).zip(row.chunks_exact_mut(4 * self.columns())) {
+            write(&self.numbers(objects, index)[..self.columns()], to);
         }
     }
 

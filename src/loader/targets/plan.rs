@@ -124,7 +124,7 @@ impl BoundingBoxes {
     pub(in crate::loader) fn after(&self, plan: &ImagePlan) -> Result<Self, Error> {
         let mut none = Objects::default();
         none.set_boxes([], self.output, self.clamping);
-        for leaf in plan.flat_ops() {
+        for leaf in plan.passes().flat_map(ImagePlan::flat_ops) {
             if let OpClass::Objects(op) = leaf.op.class() {
                 op.apply(Size::default(), &mut none);
             }
@@ -241,4 +241,6 @@ pub(in crate::loader) struct PlannedTarget {
     pub(in crate::loader) target: Target,
     /// The kernel that runs once for each object, if the target is instance masks.
     pub(in crate::loader) object_masks: Option<Arc<Kernel>>,
+    /// Those of the later passes over the finished batch.
+    pub(in crate::loader) later_object_masks: Vec<Arc<Kernel>>,
 }

@@ -120,15 +120,20 @@ impl KeyPoints {
 
     /// Writes the keypoints of objects to `out`. Those that were moved out of the image are not visible.
     pub(in crate::loader) fn write(&self, objects: &Objects, out: &mut Vec<u8>) {
-        for (index, point) in objects.keypoints().iter().enumerate() {
-            let mut values = self.values(*point);
-            if objects.is_moved_out(index) && !self.keeps_visibility {
-                values[2] = 0.0;
-            }
-            values[..self.columns()]
+        for index in 0..objects.keypoints().len() {
+            self.numbers(objects, index)[..self.columns()]
                 .iter()
                 .for_each(|value| out.extend_from_slice(&value.to_ne_bytes()));
         }
+    }
+
+    /// Returns the three numbers of a keypoint of objects that an image's ops have moved.
+    pub(super) fn numbers(&self, objects: &Objects, index: usize) -> [f32; 3] {
+        let mut values = self.values(objects.keypoints()[index]);
+        if objects.is_moved_out(index) && !self.keeps_visibility {
+            values[2] = 0.0;
+        }
+        values
     }
 
     /// Returns the point that three stored numbers stand for.

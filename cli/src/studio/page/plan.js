@@ -51,6 +51,7 @@ export class Plan {
         ...block.ops.map((op) => meter(op.name, op.measured_ns ?? op.predicted_ns, longest, [op.became, ...(op.chosen_by.length ? [`if ${op.chosen_by.join(' and ')} chooses it`] : [])].join(', '))),
         el('div', { class: 'why' }, `${block.bytes_loaded ? `Loads ${bytes(block.bytes_loaded)} and stores ${bytes(block.bytes_stored)} a sample. ` : ''}Ends here: ${block.ends}.`),
       )),
+      ...plan.later_passes.map((pass) => el('p', { class: 'why' }, `${pass.why}: ${pass.blocks.flatMap((block) => block.ops.map((op) => op.name)).join(', ')}.`)),
       ...(plan.left_out.length ? [el('p', { class: 'why' }, `Left out, since it does nothing: ${plan.left_out.join(', ')}.`)] : []),
       el('h2', {}, 'Output'),
       facts([

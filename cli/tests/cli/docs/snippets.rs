@@ -357,6 +357,24 @@ Ok(())
 }
 
 #[rustfmt::skip]
+fn targets_warped() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+
+let list = ops![
+    Letterbox::new(640)?,                                    // the images of a batch have one size where they are mixed
+    Mosaic::new().center(0.0..=1.0)?,
+    RandomAffine::new(0.0)?.translate(0.1, 0.1)?.scale(0.5..=1.5)?,
+    RandomPerspective::new().distortion_scale(0.1)?,
+    SanitizeBoundingBoxes::new(),                            // without what the warps have moved out
+    RandomHorizontalFlip::new(0.5)?,
+    ColorJitter::new(0.4, 0.4, 0.4)?,
+    Normalize::imagenet(),
+    ToChannelsFirst,
+];
+Ok(())
+}
+
+#[rustfmt::skip]
 fn targets_mixed() -> Result<(), fuseloop::source::BoxError> {
 use fuseloop::prelude::*;
 
@@ -408,6 +426,7 @@ pub(super) fn run() -> Result<(), fuseloop::source::BoxError> {
     targets_first()?;
     targets_known()?;
     targets_padded(fuseloop::Loader::open("coco.beton")?)?;
+    targets_warped()?;
     targets_mixed()?;
     targets_presets()?;
     Ok(())
