@@ -4,7 +4,8 @@
 //! Addresses are in this process's memory, so a kernel's host build and an interpreter can read and
 //! write them. Guard bytes around every tensor are checked afterwards.
 
-use super::{Addresses, DeviceError, DeviceImage, DeviceOneHot, DeviceOutput, DeviceProgram};
+use super::{Addresses, DeviceImage, DeviceOneHot, DeviceOutput, DeviceProgram};
+use crate::error::Error;
 use crate::jit::evaluate;
 use crate::plan::batch_ops::draw_each;
 use crate::plan::label::Scalar;
@@ -128,7 +129,7 @@ impl CheckBatch {
         label: Option<&LabelPlan>,
         pictures: &[(Size, Vec<u8>)],
         seed: u64,
-    ) -> Result<Self, DeviceError> {
+    ) -> Result<Self, Error> {
         let plan = Arc::new(plan);
         let image = DeviceImage::new(&plan)?;
         let rows = pictures.len();

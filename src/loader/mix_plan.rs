@@ -10,11 +10,10 @@
 //! Without an image, features (numbers and arrays) are mixed by ops that need no size.
 
 use super::array_images::unclear_axes;
-use super::error::LoadCause;
 use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
 use super::work::{FieldPlan, OutputPlan};
-use crate::error::Error;
+use crate::error::{Error, fail};
 use crate::plan::ArrayPlan;
 use crate::plan::batch_ops::mixers;
 use crate::source::{Escaped, FieldKind, Source};
@@ -35,7 +34,7 @@ pub(super) fn plan_mixes(
     source: &dyn Source,
     outputs: &[OutputSpec],
     plans: &[OutputPlan],
-) -> Result<Vec<Option<OutputMixer>>, LoadCause> {
+) -> Result<Vec<Option<OutputMixer>>, Error> {
     let pictures =
         plans.iter().map(|work| pictures(source, work)).collect::<Result<Vec<_>, _>>()?;
     let mixing = Mixing { source, plans, pictures };
@@ -46,14 +45,14 @@ pub(super) fn plan_mixes(
 }
 
 /// Returns the pictures of an output: the images, and the arrays that an op pastes rectangles into.
-fn pictures(source: &dyn Source, work: &OutputPlan) -> Result<Pictures, LoadCause> {
+fn pictures(source: &dyn Source, work: &OutputPlan) -> Result<Pictures, Error> {
     match &work.work {
         FieldPlan::Image(kernel) => Ok(Some((kernel.plan().output(), kernel.plan().output_size()))),
         FieldPlan::Array(plan) if needs_size(plan.ops()) => {
             let kind = &source.fields()[work.field].kind;
             array_pictures(kind, work, plan).map_err(|error| {
                 let (output, ops) = (work.name.clone(), mixer_names(plan.ops()));
-                LoadCause::PastedArray { output, ops, error }
+                fail!(Pipeline, "output {output}: {ops} pastes a rectangle into arrays of several axes: {error}; an array that is a label has one axis").of_field(&output)
             })
         }
         _ => Ok(None),
@@ -96,7 +95,7 @@ struct Mixing<'a> {
 
 impl Mixing<'_> {
     /// Returns how an output is mixed; `None` if it is not.
-    fn mixer(&self, index: usize) -> Result<Option<OutputMixer>, LoadCause> {
+    fn mixer(&self, index: usize) -> Result<Option<OutputMixer>, Error> {
         let work = &self.plans[index];
         if !is_mixed(work) {
             return Ok(None);
@@ -117,7 +116,7 @@ impl Mixing<'_> {
 
     /// Returns the size of the pictures that are mixed by the same ops as a label, or any size for features that are
     /// mixed without an image.
-    fn size_for_label(&self, index: usize) -> Result<Size, LoadCause> {
+    fn size_for_label(&self, index: usize) -> Result<Size, Error> {
         let (label, ops) = (&self.plans[index], self.plans[index].work.ops());
         let (own, output) = (mixer_chain(ops), label.name.clone());
         let each = self.plans.iter().zip(&self.pictures);
@@ -126,24 +125,24 @@ impl Mixing<'_> {
         let Some(size) = sizes.next() else { return self.size_without_image(index) };
         match sizes.find(|other| *other != size) {
             Some(other) if needs_size(ops) => {
-                Err(LoadCause::MixedSizes { output, ops: mixer_names(ops), sizes: [size, other] })
+                Err(fail!(Pipeline, "output {output}: the mixing share of {} depends on the image size, but the mixed images have two sizes, {size} and {other}", mixer_names(ops)).of_field(&output))
             }
             _ => Ok(size),
         }
     }
 
     /// Returns any size for features that are mixed without an image, and not without their labels.
-    fn size_without_image(&self, index: usize) -> Result<Size, LoadCause> {
+    fn size_without_image(&self, index: usize) -> Result<Size, Error> {
         let own = self.plans[index].work.ops();
         let (output, ops) = (self.plans[index].name.clone(), mixer_names(own));
         let is_image = |(work, pictures): (&OutputPlan, &Pictures)| {
             pictures.is_some() || self.source.fields()[work.field].kind.is_image()
         };
         if self.plans.iter().zip(&self.pictures).any(is_image) {
-            return Err(LoadCause::MixedAlone { output, ops });
+            return Err(fail!(Pipeline, "output {output}: no image has the same mixing ops as this label: put {ops}, with the same parameters, last in an image's list").of_field(&output));
         }
         if needs_size(own) {
-            return Err(LoadCause::NothingToPaste { output, ops });
+            return Err(fail!(Pipeline, "output {output}: {ops} pastes a rectangle of an image, but no output has images: use MixUp, or name the axes of an array of images with `axes`, for example \"HWC\"").of_field(&output));
         }
         // Views of the features are no labels of them.
         let field = self.plans[index].field;
@@ -156,8 +155,8 @@ impl Mixing<'_> {
             matches!(&self.plans[index].work, FieldPlan::Label(plan) if plan.mixes_classes());
         match are_mixed || (labels.is_empty() && !is_class) {
             true => Ok(Size::new(1, 1)),
-            false if labels.is_empty() => Err(LoadCause::MixedAlone { output, ops }),
-            false => Err(LoadCause::UnmixedOthers { output, ops, others: labels.join(", ") }),
+            false if labels.is_empty() => Err(fail!(Pipeline, "output {output}: no image has the same mixing ops as this label: put {ops}, with the same parameters, last in an image's list").of_field(&output)),
+            false => Err(fail!(Pipeline, "output {output}: {ops} mixes this output, but no other output has the same ops: put {ops}, with the same parameters, last in the list of one of {others}, or leave these out (`without`)", others = labels.join(", ")).of_field(&output)),
         }
     }
 
@@ -171,7 +170,7 @@ impl Mixing<'_> {
 
     /// Refuses pictures that are mixed without any of the labels beside them. Without labels, they may be, and so may
     /// an image with targets, which are its labels.
-    fn check_labels(&self) -> Result<(), LoadCause> {
+    fn check_labels(&self) -> Result<(), Error> {
         let labels = (0..self.plans.len()).filter(|&k| self.is_label(k)).map(|k| &self.plans[k]);
         let labels: Vec<&OutputPlan> = labels.collect();
         let each = self.plans.iter().zip(&self.pictures);
@@ -184,7 +183,7 @@ impl Mixing<'_> {
                 let names = labels.iter().map(|label| Escaped(&label.name).to_string());
                 let labels = names.collect::<Vec<_>>().join(", ");
                 let (output, ops) = (image.name.clone(), mixer_names(image.work.ops()));
-                return Err(LoadCause::UnmixedLabel { output, ops, labels });
+                return Err(fail!(Pipeline, "output {output}: {ops} mixes the images, but no label has the same ops: put {ops}, with the same parameters, last in the list of one of {labels}, or leave these out (`without`)").of_field(&output));
             }
         }
         Ok(())
@@ -193,7 +192,7 @@ impl Mixing<'_> {
 
 /// Refuses images that are all mixed beside a mask, whose class numbers can't be. Masks that are targets are refused
 /// where they are planned.
-fn check_masks(outputs: &[OutputSpec], plans: &[OutputPlan]) -> Result<(), LoadCause> {
+fn check_masks(outputs: &[OutputSpec], plans: &[OutputPlan]) -> Result<(), Error> {
     let images = outputs.iter().zip(plans).filter(|(output, work)| {
         let has_targets = output.target.is_some() || work.targets.is_some();
         matches!(work.work, FieldPlan::Image(_)) && !has_targets
@@ -206,7 +205,7 @@ fn check_masks(outputs: &[OutputSpec], plans: &[OutputPlan]) -> Result<(), LoadC
         return Ok(());
     }
     let (output, mask) = (image.name.clone(), mask.name.clone());
-    Err(LoadCause::UnmixedMask { output, ops: mixer_names(image.work.ops()), mask })
+    Err(fail!(Pipeline, "output {output}: {ops} mixes the images, but not the class numbers of the mask {mask}: leave out {ops}, or the mask (`without`)", ops = mixer_names(image.work.ops())).of_field(&output))
 }
 
 /// Returns true if an op mixes the batches of an output.

@@ -11,7 +11,7 @@
 
 use super::array_images::ArrayRequest;
 use super::collate::Collate;
-use super::error::{LoadCause, of_field};
+use super::error::of_field;
 use super::pipeline::Pipeline;
 use super::targets::{Target, TargetRequest, Targets};
 use crate::decode::ImageReadMode;
@@ -121,12 +121,16 @@ impl OutputSpec {
     }
 
     /// Returns the ops for an epoch.
-    pub(super) fn ops(&self, epoch: Epoch) -> Result<Ops, LoadCause> {
+    pub(super) fn ops(&self, epoch: Epoch) -> Result<Ops, Error> {
         let mut ops: Ops = vec![];
         for step in &self.steps {
             if step.keep > ops.len() {
                 let (output, keep, found) = (self.name.clone(), step.keep, ops.len());
-                return Err(LoadCause::Branch { output, keep, found });
+                return Err(fail!(
+                    Pipeline,
+                    "output {output}: it branches after {keep} ops, but the list has {found}"
+                )
+                .of_field(&output));
             }
             ops.truncate(step.keep);
             ops.extend(step.pipeline.ops(epoch, &self.name)?);
@@ -157,7 +161,7 @@ impl OutputRequest {
     /// # Errors
     ///
     /// If a name is unknown or taken, draws are shared in a circle, or nothing is left.
-    pub(super) fn resolve(mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, LoadCause> {
+    pub(super) fn resolve(mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, Error> {
         self.check_fields(source)?;
         let known = known_fields(source)?;
         let mut outputs = self.of_fields(source, &known);
@@ -188,10 +192,14 @@ impl OutputRequest {
         outputs.retain(|output| !self.without.iter().any(|name| output.is_called(name)));
         leave_out_unmeasured(source, &mut outputs);
         warn_of_stored_targets((source, &known), &outputs);
-        if outputs.is_empty() { Err(LoadCause::NoOutputs) } else { Ok(outputs) }
+        if outputs.is_empty() {
+            Err(fail!(Parameter, "no field is left to load"))
+        } else {
+            Ok(outputs)
+        }
     }
 
-    fn check_fields(&self, source: &dyn Source) -> Result<(), LoadCause> {
+    fn check_fields(&self, source: &dyn Source) -> Result<(), Error> {
         let named = self.pipelines.iter().map(|(name, _)| name);
         let modes = self.read_modes.iter().map(|(name, _)| name);
         let arrays = self.arrays.iter().map(|(name, _)| name);
@@ -204,11 +212,13 @@ impl OutputRequest {
             field.is_some_and(|field| source.fields()[field].kind.is_image())
         };
         if let Some(field) = self.masks.iter().find(|name| !is_image(name)) {
-            return Err(LoadCause::MaskKind { field: field.clone() });
+            return Err(fail!(Pipeline, "field {field}: only a field of images can be a mask")
+                .of_field(&field));
         }
         let mut modes = self.read_modes.iter();
         if let Some((field, _)) = modes.find(|(name, _)| !is_image(name)) {
-            return Err(LoadCause::ReadModeKind { field: field.clone() });
+            return Err(fail!(Pipeline, "field {field}: only a field of images has a read mode")
+                .of_field(&field));
         }
         for (field, request) in &self.arrays {
             let Some(index) = source.field_index(field) else { continue };
@@ -219,19 +229,19 @@ impl OutputRequest {
             let mut before = self.pipelines[..index].iter();
             if let Some((first, _)) = before.find(|(first, _)| source.field_index(first) == field) {
                 let (first, second) = (first.clone(), second.clone());
-                return Err(LoadCause::OneField { first, second });
+                return Err(fail!(Field, "pipelines for {first} and {second}, which are names of one field: keep one of them").of_field(&first));
             }
         }
         Ok(())
     }
 
     /// Declares the targets that the dataset knows of, if that was asked for.
-    fn declare_known_targets(&mut self, source: &dyn Source) -> Result<(), LoadCause> {
+    fn declare_known_targets(&mut self, source: &dyn Source) -> Result<(), Error> {
         if !self.auto_targets {
             return Ok(());
         }
         let known = Targets::of_dataset(source).map_err(Error::from)?;
-        let (image, known) = known.ok_or(LoadCause::NoKnownTargets)?;
+        let (image, known) = known.ok_or_else(|| fail!(Parameter, "the dataset marks no field as boxes, keypoints, masks or classes of objects: declare them in `targets`"))?;
         match self.targets.iter_mut().find(|(name, _)| *name == image) {
             Some((_, declared)) => declared.add_missing(known),
             None => self.targets.push((image, known)),
@@ -244,7 +254,7 @@ impl OutputRequest {
         &self,
         (source, known): (&dyn Source, &ObjectFields),
         outputs: &mut [OutputSpec],
-    ) -> Result<(), LoadCause> {
+    ) -> Result<(), Error> {
         let field_of =
             |name: &str| source.field_index(name).ok_or_else(|| no_such_field(source, name));
         for (image, targets) in &self.targets {
@@ -414,7 +424,7 @@ pub(super) fn named(source: &dyn Source) -> String {
 }
 
 /// Returns what the dataset says of its fields.
-pub(super) fn known_fields(source: &dyn Source) -> Result<ObjectFields, LoadCause> {
+pub(super) fn known_fields(source: &dyn Source) -> Result<ObjectFields, Error> {
     Ok(source.object_fields().map_err(Error::from)?.unwrap_or_default())
 }
 
@@ -422,10 +432,10 @@ pub(super) fn known_fields(source: &dyn Source) -> Result<ObjectFields, LoadCaus
 pub(super) fn check_recompile(
     outputs: &[OutputSpec],
     recompile: Option<bool>,
-) -> Result<(), LoadCause> {
+) -> Result<(), Error> {
     let by_epoch = || outputs.iter().find(|output| output.is_by_epoch());
     match by_epoch().filter(|_| recompile == Some(false)) {
-        Some(output) => Err(LoadCause::Recompile { output: output.name.clone() }),
+        Some(output) => Err(fail!(Parameter, "output {output}: its list is by epoch, but `recompile` is false: remove that setting, or give one fixed list", output = output.name).of_field(&output.name)),
         None => Ok(()),
     }
 }
@@ -435,7 +445,7 @@ pub(super) fn replaced(
     outputs: &[OutputSpec],
     name: &str,
     pipeline: Pipeline,
-) -> Result<Vec<OutputSpec>, LoadCause> {
+) -> Result<Vec<OutputSpec>, Error> {
     let index = find(outputs, name)?;
     let mut outputs = outputs.to_vec();
     let own = outputs[index].own;
@@ -457,10 +467,12 @@ fn add(
     outputs: &mut Vec<OutputSpec>,
     shares: &mut Vec<(usize, usize)>,
     extra: ExtraOutput,
-) -> Result<(), LoadCause> {
+) -> Result<(), Error> {
     let ExtraOutput { name, of, after, pipeline } = extra;
     if outputs.iter().any(|output| output.is_called(&name)) {
-        return Err(LoadCause::NameTaken { name });
+        return Err(
+            fail!(Field, "output {name}: a field or another output has this name").of_field(&name)
+        );
     }
     let parent = find(outputs, &of)?;
     let (field, own) = (outputs[parent].field, outputs.len());
@@ -517,7 +529,7 @@ fn set_component_ops(
     component: usize,
     output: &str,
     pipeline: Pipeline,
-) -> Result<(), LoadCause> {
+) -> Result<(), Error> {
     let index = find(outputs, output)?;
     let own = outputs[index].own;
     let is_branched = outputs.iter().any(|output| {
@@ -533,25 +545,28 @@ fn set_component_ops(
         outputs[index].component_ops.push((component, pipeline));
         return Ok(());
     };
-    Err(LoadCause::Component { output: output.to_owned(), component, reason })
+    Err(fail!(Pipeline, "output {output}: ops of component {component}: {reason}")
+        .of_field(&output))
 }
 
-fn find(outputs: &[OutputSpec], name: &str) -> Result<usize, LoadCause> {
+fn find(outputs: &[OutputSpec], name: &str) -> Result<usize, Error> {
     outputs.iter().position(|output| output.is_called(name)).ok_or_else(|| {
         let known = listed(outputs.iter().map(|output| output.name.as_str()));
-        LoadCause::NoSuchOutput { name: name.to_owned(), known }
+        fail!(Field, "no output named {name}; available: {known}").of_field(&name)
     })
 }
 
 /// Returns the error for an unknown field, with all field names and the names they are stored under.
-pub(super) fn no_such_field(source: &dyn Source, name: &str) -> LoadCause {
+pub(super) fn no_such_field(source: &dyn Source, name: &str) -> Error {
     let known =
         source.fields().iter().enumerate().map(|(field, stored)| match source.field_name(field) {
             name if name == stored.name => Escaped(name).to_string(),
             name => format!("{name} (stored as {})", Escaped(&stored.name)),
         });
     let known = known.collect::<Vec<_>>().join(", ");
-    LoadCause::NoSuchField { name: name.to_owned(), known }
+    fail!(Field, "no field named {name}; available: {known}")
+        .of_field(&name)
+        .help("`fuseloop info FILE` shows the file's fields")
 }
 
 /// Returns names separated by commas.
@@ -560,7 +575,7 @@ pub(super) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Sets the draws of each sharing output to those of the output at the end of its chain.
-fn share_draws(outputs: &mut [OutputSpec], shares: &[(usize, usize)]) -> Result<(), LoadCause> {
+fn share_draws(outputs: &mut [OutputSpec], shares: &[(usize, usize)]) -> Result<(), Error> {
     let own: Vec<DrawsOf> = outputs.iter().map(|output| output.draws).collect();
     let with =
         |output| shares.iter().find(|(sharing, _)| *sharing == output).map(|&(_, with)| with);
@@ -577,7 +592,7 @@ fn share_draws(outputs: &mut [OutputSpec], shares: &[(usize, usize)]) -> Result<
     Ok(())
 }
 
-fn shared(outputs: &[OutputSpec], output: usize, with: usize, reason: &'static str) -> LoadCause {
-    let name = |index: usize| outputs[index].name.clone();
-    LoadCause::SharedDraws { output: name(output), with: name(with), reason }
+fn shared(outputs: &[OutputSpec], output: usize, with: usize, reason: &'static str) -> Error {
+    let (output, with) = (&outputs[output].name, &outputs[with].name);
+    fail!(Pipeline, "output {output} can't share the draws of {with}: {reason}").of_field(output)
 }

@@ -1,10 +1,10 @@
 //! Plans how the targets of images are mixed when a batch is finished.
 
-use super::error::{LoadCause, of_field};
+use super::error::of_field;
 use super::mixing::{MixedImage, ObjectRows, TargetMixer};
 use super::targets::{Target, TargetRequest};
 use super::work::{FieldPlan, OutputPlan, tensors};
-use crate::error::fail;
+use crate::error::{Error, fail};
 use crate::plan::batch_ops::{self, BatchStep};
 
 const LEFT_OUT: &str = "an op of its image works on the objects of a finished batch, for which it needs their boxes, \
@@ -19,9 +19,7 @@ const DEVICE: &str =
 /// # Errors
 ///
 /// If a target that the ops need is left out of the batches, is on a device, or has less room than another one.
-pub(super) fn plan_target_mixers(
-    plans: &[OutputPlan],
-) -> Result<Vec<Option<TargetMixer>>, LoadCause> {
+pub(super) fn plan_target_mixers(plans: &[OutputPlan]) -> Result<Vec<Option<TargetMixer>>, Error> {
     let (_, lengths) = tensors(plans);
     let one = |(index, output): (usize, &OutputPlan)| match (&output.targets, &output.work) {
         (Some(request), FieldPlan::Image(_)) if mixes(output) => {
@@ -43,7 +41,7 @@ fn plan_mixer(
     request: &TargetRequest,
     plans: &[OutputPlan],
     lengths: &[Option<usize>],
-) -> Result<Option<TargetMixer>, LoadCause> {
+) -> Result<Option<TargetMixer>, Error> {
     let FieldPlan::Image(kernel) = &output.work else { return Ok(None) };
     let mut mixer = TargetMixer {
         size: kernel.plan().output_size(),
@@ -93,6 +91,6 @@ fn needs(step: BatchStep<'_>, target: &Target) -> bool {
     }
 }
 
-fn refused(output: &str, reason: &'static str) -> LoadCause {
+fn refused(output: &str, reason: &'static str) -> Error {
     of_field(fail!(Pipeline, "{reason}"), output)
 }

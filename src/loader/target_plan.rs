@@ -2,13 +2,13 @@
 
 use super::collate::Collate;
 use super::compile_context::{CompileContext, compile_image, image_input, within_limits};
-use super::error::{LoadCause, of_field, of_output};
+use super::error::{of_field, of_output};
 use super::outputs::{OutputSpec, known_fields, named};
 use super::targets::{PlannedTarget, Target};
 use super::work::{FieldPlan, OutputPlan};
 use crate::error::{Error, fail};
 use crate::jit::KernelCache;
-use crate::plan::{ImagePlan, PlanError, batch_ops};
+use crate::plan::{ImagePlan, VaryingSizes, batch_ops};
 use crate::source::{Escaped, FieldKind, ObjectField, Source};
 use crate::warnings::warn;
 use fuseloop_ops::author::OpClass;
@@ -31,13 +31,13 @@ impl<'a> FollowedImage<'a> {
         outputs: &'a [OutputSpec],
         lists: &[Ops],
         setup: &CompileContext,
-    ) -> Result<Vec<Self>, LoadCause> {
+    ) -> Result<Vec<Self>, Error> {
         let images = outputs.iter().zip(lists);
         let images = images.filter(|(output, ops)| {
             output.targets.is_some() && (output.collate.is_none() || !ops.is_empty())
         });
         let planned = images.map(|(output, ops)| {
-            let refused = |error| LoadCause::Plan { output: output.name.clone(), error };
+            let refused = |error| of_output(error, &output.name);
             let input = image_input(source, output, setup)?;
             let new = match output.collate {
                 Some(_) => ImagePlan::of_any_size,
@@ -68,7 +68,7 @@ impl<'a> FollowedImage<'a> {
         images: &'b [Self],
         outputs: &[OutputSpec],
         output: &OutputSpec,
-    ) -> Result<Option<&'b Self>, LoadCause> {
+    ) -> Result<Option<&'b Self>, Error> {
         let Some((of, _)) = &output.target else { return Ok(None) };
         if let Some(image) = images.iter().find(|image| image.output.field == *of) {
             return Ok(Some(image));
@@ -87,7 +87,7 @@ pub(super) fn check_followed(
     source: &dyn Source,
     outputs: &[OutputSpec],
     plans: &[OutputPlan],
-) -> Result<(), LoadCause> {
+) -> Result<(), Error> {
     let all = || outputs.iter().zip(plans).filter(|(output, _)| output.target.is_none());
     let kind = |output: &OutputSpec| &source.fields()[output.field].kind;
     let mut images = all().filter(|(output, _)| kind(output).is_image() && !output.is_mask);
@@ -133,21 +133,20 @@ pub(super) fn as_target_instead(
     source: &dyn Source,
     outputs: &[OutputSpec],
     mask: &OutputSpec,
-    error: LoadCause,
-) -> LoadCause {
-    match error {
-        LoadCause::Plan { output, error: PlanError::Varies { samples, .. } }
-            if mask.is_mask
-                && mask.target.is_none()
-                && outputs.iter().any(|output| is_picture(source, output)) =>
-        {
-            let how = how_to_follow(source, mask);
+    error: Error,
+) -> Error {
+    let is_alone = mask.is_mask
+        && mask.target.is_none()
+        && outputs.iter().any(|output| is_picture(source, output));
+    match error.cause() {
+        Some(VaryingSizes { samples, .. }) if is_alone => {
+            let (samples, how) = (samples.clone(), how_to_follow(source, mask));
             let cure = format!(
                 "a mask gets the size of its image, and follows its draws, as its target: {how}"
             );
-            LoadCause::Plan { output, error: PlanError::Varies { samples, cure: cure.into() } }
+            of_output(VaryingSizes { samples, cure: cure.into() }.into(), &mask.name)
         }
-        other => other,
+        _ => error,
     }
 }
 
@@ -221,7 +220,7 @@ pub(super) fn mark_annotated(
     source: &dyn Source,
     outputs: &[OutputSpec],
     plans: &mut [OutputPlan],
-) -> Result<(), LoadCause> {
+) -> Result<(), Error> {
     let all = || outputs.iter().zip(&*plans).filter(|(output, _)| output.target.is_none());
     let mut tensors = all().filter(|pair| may_be_objects(source, *pair)).peekable();
     let mut has_annotations = all().any(|(output, _)| output.is_mask);
@@ -255,9 +254,9 @@ pub(super) fn plan_target(
     image: &FollowedImage<'_>,
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<(FieldPlan, PlannedTarget), LoadCause> {
+) -> Result<(FieldPlan, PlannedTarget), Error> {
     let refused = |error| of_field(error, &output.name);
-    let own = |error| LoadCause::Plan { output: output.name.clone(), error };
+    let own = |error| of_output(error, &output.name);
     let FollowedImage { output: image, plan } = image;
     let mut compiled = |mask: ImagePlan| {
         mask.check_size(&setup.decode.limits).map_err(own)?;
@@ -284,7 +283,7 @@ pub(super) fn plan_target(
         Target::Boxes(boxes) => *boxes = boxes.after(plan).map_err(refused)?,
         Target::KeyPoints(_) | Target::Column(_) => {}
     }
-    let of_collate = |error| LoadCause::Other(of_output(error, &output.name));
+    let of_collate = |error| of_output(error, &output.name);
     let most = image.targets.as_ref().and_then(|targets| targets.most_objects(source));
     let most = most.map(|most| most.saturating_mul(batch_ops::growth(plan.ops())));
     let name = &source.fields()[output.field].name;

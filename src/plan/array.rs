@@ -12,8 +12,9 @@
 
 use super::element_rows::ElementRows;
 use super::element_steps::{ElementForm, RowError, StepScratch};
-use super::label::{Elements, LabelError, streams};
-use super::{MAX_OPS, PlanError, batch_ops};
+use super::label::{Elements, streams};
+use super::{batch_ops, check_length, of_type};
+use crate::error::Error;
 use fuseloop_ops::author::{OpClass, Type};
 use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::{ElementValue, SampleKey};
@@ -36,16 +37,14 @@ impl ArrayPlan {
     ///
     /// # Errors
     ///
-    /// See [`PlanError`].
-    pub fn new(ops: Ops, input: DType, shape: Vec<usize>) -> Result<Self, PlanError> {
-        if ops.len() > MAX_OPS {
-            return Err(PlanError::TooLong { found: ops.len() });
-        }
+    /// If the ops do not fit the array.
+    pub fn new(ops: Ops, input: DType, shape: Vec<usize>) -> Result<Self, Error> {
+        check_length(&ops)?;
         let stored = shape.iter().product();
         let mut current = Type::Tensor { dtype: input, shape };
         for (op_index, op) in ops.iter().enumerate() {
             batch_ops::check_last(&ops, op_index)?;
-            let refused = |error| PlanError::Type { op_index, error };
+            let refused = |error| of_type(op_index, error);
             let after = op.output(&current).map_err(refused)?;
             if !is_taken(op.class(), &current, &after) {
                 return Err(refused(not_taken(op.name(), &current)));
@@ -117,21 +116,11 @@ impl ArrayPlan {
     /// # Errors
     ///
     /// If an op returns an error.
-    pub fn evaluate(
-        &self,
-        key: SampleKey,
-        stored: &[u8],
-        out: &mut [u8],
-    ) -> Result<(), LabelError> {
+    pub fn evaluate(&self, key: SampleKey, stored: &[u8], out: &mut [u8]) -> Result<(), Error> {
         DefaultFloats::during(|| self.evaluate_ops(key, stored, out))
     }
 
-    fn evaluate_ops(
-        &self,
-        key: SampleKey,
-        stored: &[u8],
-        out: &mut [u8],
-    ) -> Result<(), LabelError> {
+    fn evaluate_ops(&self, key: SampleKey, stored: &[u8], out: &mut [u8]) -> Result<(), Error> {
         let elements = stored.chunks_exact(self.input.bytes());
         let elements = elements.map(|bytes| ElementValue::from_bytes(self.input, bytes)).collect();
         let mut ops = self.ops.iter().zip(&self.streams);
@@ -163,7 +152,7 @@ mod tests {
     use super::*;
     use fuseloop_ops::{Convert, LabelSmoothing, Lambda, MixUp, Normalize, OneHot, Squeeze, ops};
 
-    fn plan(ops: Ops, dtype: DType, shape: &[usize]) -> Result<ArrayPlan, PlanError> {
+    fn plan(ops: Ops, dtype: DType, shape: &[usize]) -> Result<ArrayPlan, Error> {
         ArrayPlan::new(ops, dtype, shape.to_vec())
     }
 

@@ -4,7 +4,6 @@
 //! finished batch is mixed row by row, or changed by a function of the user. So no op that works on
 //! the pixels of one sample may follow. Ops on objects may follow those that mix: they change the rows of the batch.
 
-use super::PlanError;
 use fuseloop_ops::author::{
     BatchOp, HostBatchOp, ImageMix, MultiImageOp, ObjectOp, Op, OpClass, Rng, RowMix, Type,
 };
@@ -208,11 +207,11 @@ pub(super) fn check_mixed(op: &dyn Op, before: &Type, after: &Type) -> Result<()
 
 /// Refuses the op at `op_index` if it works on one sample, other than on its objects, and an op before it on batches, or
 /// if it changes batches on the host that are on a device.
-pub(super) fn check_last(ops: &Ops, op_index: usize) -> Result<(), PlanError> {
+pub(super) fn check_last(ops: &Ops, op_index: usize) -> Result<(), crate::error::Error> {
     let (own, before) = (&*ops[op_index], &ops[..op_index]);
     let refused = |expected, found: &str| {
         let error = TypeError { op: own.name(), expected, found: found.to_owned() };
-        Err(PlanError::Type { op_index, error })
+        Err(super::of_type(op_index, error))
     };
     let mut device = before.iter().filter(|op| matches!(op.class(), OpClass::Device(_)));
     if matches!(own.class(), OpClass::HostBatch(_)) && device.next().is_some() {

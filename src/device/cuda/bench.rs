@@ -12,6 +12,8 @@
 
 #![allow(unsafe_code, reason = "copies and kernels that run later")]
 
+use crate::device::error::no_memory;
+use crate::error::Error;
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -29,7 +31,7 @@ use super::uploader::Uploader;
 use crate::batch::{Batch, TensorRows, TensorSpec};
 use crate::device::check::{CheckBatch, CheckFailure};
 use crate::device::program::{Addresses, DeviceProgram, Tensor};
-use crate::device::{DeviceError, DeviceStats, DeviceStream, GpuInfo};
+use crate::device::{DeviceStats, DeviceStream, GpuInfo};
 use crate::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_engine::batch::{BatchSpec, HostBatch, SlotPool};
 
@@ -78,7 +80,7 @@ impl Bench {
     /// # Errors
     ///
     /// See [`Gpu::open`].
-    pub fn open(ordinal: u32) -> Result<Self, DeviceError> {
+    pub fn open(ordinal: u32) -> Result<Self, Error> {
         let gpu = Gpu::open(ordinal)?;
         let (queue, clock) = (OwnedStream::new(&gpu.context)?, Clock::new(&gpu.context)?);
         Ok(Self { gpu, queue, clock })
@@ -95,7 +97,7 @@ impl Bench {
     /// # Errors
     ///
     /// If the driver fails.
-    pub fn upload(&self, pages: HostPages, bytes: usize, times: usize) -> Result<f64, DeviceError> {
+    pub fn upload(&self, pages: HostPages, bytes: usize, times: usize) -> Result<f64, Error> {
         let context = &self.gpu.context;
         let to = DeviceMemory::new(context, bytes, "a copy")?;
         let copy = |from: &[u8]| {
@@ -106,7 +108,7 @@ impl Bench {
         if pages == HostPages::Allocated {
             return copy(HostMemory::new(context, bytes)?.bytes());
         }
-        let none = |_| DeviceError::NoMemory { bytes: bytes as u64, what: "pages of the host" };
+        let none = |_| no_memory(bytes as u64, "pages of the host");
         let mut memory = MmapMut::map_anon(bytes).map_err(none)?;
         memory.fill(1); // Maps the pages.
         let locked = (pages == HostPages::Registered)
@@ -123,7 +125,7 @@ impl Bench {
     /// # Errors
     ///
     /// If the driver fails.
-    pub fn copy(&self, bytes: usize, times: usize) -> Result<f64, DeviceError> {
+    pub fn copy(&self, bytes: usize, times: usize) -> Result<f64, Error> {
         let new = || DeviceMemory::new(&self.gpu.context, bytes, "a copy");
         let (from, to) = (new()?, new()?);
         self.queue.zero(&from, 0, bytes)?;
@@ -135,8 +137,8 @@ impl Bench {
     fn timed(
         &self,
         times: usize,
-        mut each: impl FnMut(usize) -> Result<(), DeviceError>,
-    ) -> Result<f64, DeviceError> {
+        mut each: impl FnMut(usize) -> Result<(), Error>,
+    ) -> Result<f64, Error> {
         let times = times.max(1);
         let asked = each(0).and_then(|()| {
             self.clock.begin(&self.queue)?;
@@ -154,7 +156,7 @@ impl Bench {
     /// # Errors
     ///
     /// If the driver rejects the code.
-    pub fn loads(&self, trial: &CheckBatch) -> Result<Loads, DeviceError> {
+    pub fn loads(&self, trial: &CheckBatch) -> Result<Loads, Error> {
         let (source, mut loads) = (&trial.program().source, Loads::default());
         if let Ok(nvrtc) = Nvrtc::get(self.info().driver.0) {
             let target = nvrtc.target(self.info().capability);
@@ -169,7 +171,7 @@ impl Bench {
         Ok(loads)
     }
 
-    fn load(&self, image: &[u8]) -> Result<f64, DeviceError> {
+    fn load(&self, image: &[u8]) -> Result<f64, Error> {
         let began = Instant::now();
         Module::load(&self.gpu.context, image)?;
         Ok(millis(began))
@@ -291,11 +293,7 @@ impl<'a> Resident<'a> {
     /// # Errors
     ///
     /// If the device has not enough memory, or there is no code for the kernels.
-    pub fn new(
-        bench: &'a Bench,
-        trial: &'a CheckBatch,
-        copies: usize,
-    ) -> Result<Self, DeviceError> {
+    pub fn new(bench: &'a Bench, trial: &'a CheckBatch, copies: usize) -> Result<Self, Error> {
         let scratch = (trial.program().scratch * trial.rows()).max(1);
         Ok(Self {
             kernels: kernels::load(&bench.gpu, trial.program())?,
@@ -334,12 +332,12 @@ impl<'a> Resident<'a> {
     /// # Errors
     ///
     /// If the driver fails.
-    pub fn time(&self, times: usize) -> Result<f64, DeviceError> {
+    pub fn time(&self, times: usize) -> Result<f64, Error> {
         self.bench.timed(times, |turn| self.run(turn))
     }
 
     /// Enqueues the kernels of one batch.
-    fn run(&self, turn: usize) -> Result<(), DeviceError> {
+    fn run(&self, turn: usize) -> Result<(), Error> {
         let (queue, program, rows) = (&self.bench.queue, self.trial.program(), self.trial.rows());
         if program.scratch > 0 {
             queue.zero(&self.scratch, 0, program.scratch * rows)?;
@@ -362,13 +360,13 @@ impl<'a> Resident<'a> {
 }
 
 impl BufferSet {
-    fn new(bench: &Bench, trial: &CheckBatch) -> Result<Self, DeviceError> {
+    fn new(bench: &Bench, trial: &CheckBatch) -> Result<Self, Error> {
         let context = &bench.gpu.context;
         let staged = trial.staged().map(|bytes| {
             let memory = DeviceMemory::new(context, bytes.len() + AROUND, "staged rows")?;
             put(&bench.queue, bytes, &memory, 0)?;
             bench.queue.zero(&memory, bytes.len(), AROUND)?;
-            Ok(memory)
+            Ok::<_, Error>(memory)
         });
         let outputs = trial.program().tensors.iter().map(|tensor| {
             DeviceMemory::new(context, trial.rows() * tensor.row_bytes() + 2 * AROUND, "a tensor")
@@ -382,7 +380,7 @@ impl BufferSet {
     }
 
     /// Fills the tensors with poison bytes, and the memory around them with guard bytes.
-    fn poison(&self, queue: &OwnedStream) -> Result<(), DeviceError> {
+    fn poison(&self, queue: &OwnedStream) -> Result<(), Error> {
         for output in &self.outputs {
             let mut bytes = vec![GUARD; output.bytes()];
             bytes[AROUND..output.bytes() - AROUND].fill(POISON);
@@ -393,7 +391,7 @@ impl BufferSet {
 }
 
 /// Copies `bytes` to the device, and waits for the copy.
-fn put(queue: &OwnedStream, bytes: &[u8], to: &DeviceMemory, at: usize) -> Result<(), DeviceError> {
+fn put(queue: &OwnedStream, bytes: &[u8], to: &DeviceMemory, at: usize) -> Result<(), Error> {
     // SAFETY: `bytes` is borrowed until the copy is done: the next call waits for it.
     let copied = unsafe { queue.upload(bytes, to, at) };
     queue.synchronize()?;
