@@ -104,7 +104,7 @@ pub mod loader {
     use crate::source::beton::PageStats;
     use std::time::Duration;
 
-    pub use crate::loader::error::{InFile, of_number};
+    pub use crate::loader::error::{InFile, no_image_output, of_number};
     pub use crate::loader::inspect::{DrawnRow, Inspected, Inspector, Phases};
     pub use crate::loader::inspected_targets::{InspectedTargets, TargetStep};
     pub use crate::loader::stats::remedy;

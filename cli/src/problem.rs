@@ -192,12 +192,8 @@ fn source_help(error: &SourceError) -> Option<&'static str> {
 
 fn parse_help(error: &ParseError) -> Option<&'static str> {
     match &error.cause {
-        ParseCause::Io(error) => read_help(error),
+        ParseCause::Text(error) => list_help(error),
         ParseCause::Spec(cause) => op_help(cause),
-        ParseCause::Toml(_) | ParseCause::TooLong | ParseCause::NotAFile => {
-            Some("a pipeline file is TOML: `fuseloop ops NAME` shows an example of each op")
-        }
-        _ => None,
     }
 }
 
@@ -292,7 +288,7 @@ fn recut_help(error: &RecutCause) -> Option<&'static str> {
     }
 }
 
-/// Returns a hint for a folder or a table of images.
+/// Returns a hint for a folder, a table of images or a pipeline file.
 fn list_help(error: &Error) -> Option<&'static str> {
     error.next_step().or_else(|| error.cause().and_then(read_help))
 }

@@ -301,8 +301,9 @@ mod tests {
 
     #[test]
     fn what_it_is_of_is_compared_by_name() {
-        let message = |other| CURSOR.check(&other, &[]).unwrap_err().to_string();
-        assert_eq!(CURSOR.check(&Cursor { epoch: 0, position: 0, ..CURSOR }, &[]), Ok(()));
+        let orders = || ("exact".to_owned(), "quasi-random".to_owned());
+        let message = |other| CURSOR.check(&other, &[], orders).unwrap_err().to_string();
+        assert!(CURSOR.check(&Cursor { epoch: 0, position: 0, ..CURSOR }, &[], orders).is_ok());
         assert_eq!(
             message(Cursor { dataset: 255, ..CURSOR }),
             "the cursor belongs to another dataset: 0000000000000001, expected 00000000000000ff"
@@ -311,7 +312,10 @@ mod tests {
             message(Cursor { seed: 7, ..CURSOR }),
             "the cursor belongs to another seed: 42, expected 7"
         );
-        assert!(message(Cursor { order: 9, ..CURSOR }).contains("another order"));
+        assert_eq!(
+            message(Cursor { order: 9, ..CURSOR }),
+            "the cursor belongs to another order: exact, expected quasi-random"
+        );
         assert!(message(Cursor { plan: 9, ..CURSOR }).contains("its ops are not known"));
     }
 
@@ -331,7 +335,7 @@ mod tests {
         let changed = |cursor: &[&str], own: &[&str]| {
             let (plan, own) = planned(own);
             let cursor: Cursor = planned(cursor).1.to_string().parse().unwrap();
-            cursor.check(&own, &plan).unwrap_err().to_string()
+            cursor.check(&own, &plan, Default::default).unwrap_err().to_string()
         };
         let starts = |text: String, changed: &str| {
             let expected = format!("the cursor belongs to another plan: {changed}: resume with");

@@ -63,6 +63,12 @@ pub(super) fn all_skipped(epoch: Epoch, skipped: u64, first: &str) -> Error {
     )
 }
 
+/// Returns the error of a loader of which no output has images.
+#[must_use]
+pub fn no_image_output(known: &str) -> Error {
+    fail!(Field, "no output has images; the outputs are {known}")
+}
+
 /// Adds the number of a sample that was asked for by it.
 #[must_use]
 pub fn of_number(sample: u64, error: Error) -> Error {
