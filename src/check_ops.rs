@@ -59,8 +59,8 @@ fn check(ops: &Ops, image: ImageType, samples: u64) -> Result<(), Error> {
                 let value = byte / plan.dtype().bytes();
                 let error = fail!(
                     Pipeline,
-                    "sample {sample}: value {value} of the output is different where `emit` is compiled and where `eval` \
-                     computes it, under the number rule {rule:?}. Both must do the same steps in the same order"
+                    "sample {sample}: value {value} of the output is different where `emit` is compiled and where \
+                     `eval` computes it, under the number rule {rule:?}. Both must do the same steps in the same order"
                 );
                 return Err(error.of_sample(SampleId(sample)));
             }

@@ -117,8 +117,8 @@ pub(crate) fn no_index(row: u32, column: u32, pixel: [u16; 3]) -> Error {
     } else {
         fail!(
             Damaged,
-            "the pixel in row {row}, column {column} has the colour [{red}, {green}, {blue}]: an index is one number, so \
-             red, green and blue must be equal"
+            "the pixel in row {row}, column {column} has the colour [{red}, {green}, {blue}]: an index is one number, \
+             so red, green and blue must be equal"
         )
     };
     error.damage(Damage::Unsupported)

@@ -470,10 +470,14 @@ impl Decoder {
 /// Refuses what the pixels of a JPEG can't be read as.
 fn check_jpeg_mode(mode: ImageReadMode) -> Result<(), Error> {
     match mode {
-        ImageReadMode::Index => Err(fail!(Damaged, "a JPEG holds no exact numbers, so it can't be read as an index: store masks as PNG or raw pixels").damage(Damage::Unsupported)),
-        ImageReadMode::Gray16 => {
-            Err(not_gray16("a JPEG", "gray"))
+        ImageReadMode::Index => {
+            let error = fail!(
+                Damaged,
+                "a JPEG holds no exact numbers, so it can't be read as an index: store masks as PNG or raw pixels"
+            );
+            Err(error.damage(Damage::Unsupported))
         }
+        ImageReadMode::Gray16 => Err(not_gray16("a JPEG", "gray")),
         _ => Ok(()),
     }
 }

@@ -121,7 +121,7 @@ fn check_sides(row: usize, values: &[f32], format: BoxFormat) -> Result<(), Erro
     let (side, format) = (["width", "height"][side], format.name());
     Err(fail!(
         Damaged,
-        "the box of object {row} is {values:?}, whose {side} is negative: is its format {format}? Else repair it before it \
-         is stored"
+        "the box of object {row} is {values:?}, whose {side} is negative: is its format {format}? Else repair it \
+         before it is stored"
     ))
 }

@@ -185,7 +185,8 @@ fn check_picture(file: &TiffFile) -> Result<(), Error> {
     };
     Err(fail!(
         Damaged,
-        "a TIFF that can't be decoded: {samples} {kind} samples of {bits} bits a pixel are no picture: read it as an array, from a `.tif` member of a tar shard whose field is declared as `As::NdArray`"
+        "a TIFF that can't be decoded: {samples} {kind} samples of {bits} bits a pixel are no picture: read it as an \
+         array, from a `.tif` member of a tar shard whose field is declared as `As::NdArray`"
     ))
 }
 

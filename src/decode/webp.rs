@@ -65,10 +65,15 @@ impl WebpDecoder {
         check_bytes(image, &self.options.limits)?;
         check_size(image, header.size, &self.options.limits, damaged)?;
         match mode {
-            ImageReadMode::Gray16 => {
-                Err(not_gray16("a WebP", "gray"))
+            ImageReadMode::Gray16 => Err(not_gray16("a WebP", "gray")),
+            ImageReadMode::Index if header.is_lossy => {
+                let error = fail!(
+                    Damaged,
+                    "a lossy WebP holds no exact numbers, so it can't be read as an index: store masks as PNG or lossless \
+                     WebP"
+                );
+                Err(error.damage(Damage::Unsupported))
             }
-            ImageReadMode::Index if header.is_lossy => Err(fail!(Damaged, "a lossy WebP holds no exact numbers, so it can't be read as an index: store masks as PNG or lossless WebP").damage(Damage::Unsupported)),
             _ => Ok(header.size),
         }
     }

@@ -6,7 +6,8 @@ use crate::error::{Error, fail};
 pub(super) fn not_built(ordinal: u32) -> Error {
     fail!(
         Device,
-        "cuda:{ordinal} was requested, but this build lacks CUDA: build with the feature `cuda`, or use the device \"cpu\""
+        "cuda:{ordinal} was requested, but this build lacks CUDA: build with the feature `cuda`, or use the device \
+         \"cpu\""
     )
 }
 
@@ -14,8 +15,8 @@ pub(super) fn not_built(ordinal: u32) -> Error {
 pub(super) fn forked() -> Error {
     fail!(
         Device,
-        "this process was forked after its parent used the GPU, which CUDA does not support: start workers by spawn, or \
-         open the loader after the fork"
+        "this process was forked after its parent used the GPU, which CUDA does not support: start workers by spawn, \
+         or open the loader after the fork"
     )
 }
 

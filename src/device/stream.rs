@@ -90,8 +90,8 @@ impl DeviceStream {
                 Ok(handle @ 3..) => Ok(Self::Handle(unsafe { StreamHandle::new(handle) })),
                 _ => Err(fail!(
                     Parameter,
-                    "stream {stream} is not a DLPack stream: expected 1 (legacy), 2 (per thread), -1 (no synchronization) \
-                     or a handle above 2"
+                    "stream {stream} is not a DLPack stream: expected 1 (legacy), 2 (per thread), -1 (no \
+                     synchronization) or a handle above 2"
                 )),
             },
         }

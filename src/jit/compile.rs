@@ -45,8 +45,8 @@ impl From<ModuleError> for Error {
         if refuses_pages() {
             return fail!(
                 Pipeline,
-                "the system no longer grants executable memory: set FUSELOOP_NO_JIT=1, or build loaders before the process \
-                 gives up that right"
+                "the system no longer grants executable memory: set FUSELOOP_NO_JIT=1, or build loaders before the \
+                 process gives up that right"
             );
         }
         fail!(Pipeline, "the code generator refused a block (please report this): {error}")

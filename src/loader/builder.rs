@@ -861,7 +861,11 @@ impl LoaderBuilder {
         options.check()?;
         let beton = self.beton.as_ref().ok_or_else(|| {
             let dataset = self.source.name();
-            fail!(Unsupported, "{dataset}: only a single .beton file has pages for a process cache: join several by `fuseloop concat`, or remove `process_cache`")
+            fail!(
+                Unsupported,
+                "{dataset}: only a single .beton file has pages for a process cache: join several by `fuseloop concat`, or \
+                 remove `process_cache`"
+            )
         })?;
         Ok(Some(Arc::new(PagedBeton::new(Arc::clone(beton), options))))
     }
@@ -889,7 +893,8 @@ impl LoaderBuilder {
         if ranks.world_size() > 1 && self.setup.on_damaged == OnDamaged::Skip {
             return Err(fail!(
                 Parameter,
-                "damaged samples can't be skipped on {world} ranks, whose batches would differ in length: take OnDamaged::Substitute",
+                "damaged samples can't be skipped on {world} ranks, whose batches would differ in length: take \
+                 OnDamaged::Substitute",
                 world = ranks.world_size()
             ));
         }
@@ -978,7 +983,8 @@ impl LoaderBuilder {
         if self.last == LastBatch::Drop && rows < batch_size as u64 {
             return Err(fail!(
                 Parameter,
-                "{dataset}: an epoch of {rows} samples has no batch of {batch_size}, and `drop_last` drops the short one: take a smaller batch size, or `drop_last(false)`"
+                "{dataset}: an epoch of {rows} samples has no batch of {batch_size}, and `drop_last` drops the short \
+                 one: take a smaller batch size, or `drop_last(false)`"
             ));
         }
         Ok(())

@@ -23,13 +23,15 @@ pub(super) fn check(source: &dyn Source, expected: &ClassNames) -> Result<(), Er
     if expected.iter().len() == 0 {
         return Err(fail!(
             Parameter,
-            "{dataset}: `expect_classes` got no names: the dataset that they were taken from has none (`Loader::classes`)"
+            "{dataset}: `expect_classes` got no names: the dataset that they were taken from has none \
+             (`Loader::classes`)"
         ));
     }
     if found.iter().len() == 0 {
         return Err(fail!(
             Format,
-            "{dataset}: the names of its classes are not known, so they can't be compared: put `{dataset}.classes.json` next to it, or convert it again"
+            "{dataset}: the names of its classes are not known, so they can't be compared: put \
+             `{dataset}.classes.json` next to it, or convert it again"
         ));
     }
     if found == *expected {
@@ -37,7 +39,8 @@ pub(super) fn check(source: &dyn Source, expected: &ClassNames) -> Result<(), Er
     }
     Err(fail!(
         Format,
-        "{dataset}: its classes differ from the expected ones: {differences}; use the same classes in both, or number them in a `classes.json`",
+        "{dataset}: its classes differ from the expected ones: {differences}; use the same classes in both, or number \
+         them in a `classes.json`",
         differences = differences(&found, expected)
     ))
 }
@@ -74,12 +77,12 @@ fn differences(found: &ClassNames, expected: &ClassNames) -> String {
     let mut listed = vec![];
     let expected_here = expected.iter().map(|(_, name)| (name, number(found, name)));
     let missing = expected_here.filter(|(_, here)| here.is_none());
-    listed.extend(missing.map(|(name, _)| format!("{} is missing", Escaped(name))));
+    listed.extend(missing.map(|(name, _)| format!("{name} is missing")));
     let others = found.iter().filter(|(_, name)| number(expected, name).is_none());
-    listed.extend(others.map(|(_, name)| format!("{} is not expected", Escaped(name))));
+    listed.extend(others.map(|(_, name)| format!("{name} is not expected")));
     for (here, name) in found.iter() {
         if let Some(there) = number(expected, name).filter(|there| *there != here) {
-            listed.push(format!("{} is {here}, expected {there}", Escaped(name)));
+            listed.push(format!("{name} is {here}, expected {there}"));
         }
     }
     let rest = listed.len().saturating_sub(MOST_LISTED);

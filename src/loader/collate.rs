@@ -220,7 +220,8 @@ impl Collate {
         if collated.shape.len() != 2 + usize::from(plan.output().layout != Layout::Plane) {
             return Err(fail!(
                 Parameter,
-                "collate after ops is for images [height, width, channels], [channels, height, width] or [height, width]"
+                "collate after ops is for images [height, width, channels], [channels, height, width] or [height, \
+                 width]"
             ));
         }
         Ok(collated)
@@ -243,7 +244,8 @@ impl Collate {
             Some(_) if !is_image || self.form != CollateForm::Pad || self.most.is_some() => {
                 return Err(fail!(
                     Parameter,
-                    "`to_multiple` rounds up the size of the largest image of a batch: use it with `pad`, for images, and without `to_size`"
+                    "`to_multiple` rounds up the size of the largest image of a batch: use it with `pad`, for images, \
+                     and without `to_size`"
                 ));
             }
             Some(multiple @ (0 | 65_536..)) => {

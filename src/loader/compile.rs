@@ -11,7 +11,7 @@ use super::device::{self, DeviceChoice, Upload};
 use super::elements::{Elements, TensorElements};
 use super::error::{of_field, of_output};
 use super::mix_plan::plan_mixes;
-use super::outputs::OutputSpec;
+use super::outputs::{OutputSpec, name_taken, of_component};
 use super::target_mixing::plan_target_mixers;
 use super::target_plan::{
     FollowedImage, as_target_instead, check_followed, mark_annotated, plan_target,
@@ -93,7 +93,8 @@ fn check_batches(tensors: &[TensorSpec], setup: &CompileContext) -> Result<(), E
     if bytes > max {
         return Err(fail!(
             Memory,
-            "{batches} batches of {batch_size} samples take {bytes} bytes, {row_bytes} a sample; the limit is {max}: use smaller batches, fewer batches ahead or smaller images, or set `memory_limit`"
+            "{batches} batches of {batch_size} samples take {bytes} bytes, {row_bytes} a sample; the limit is {max}: \
+             use smaller batches, fewer batches ahead or smaller images, or set `memory_limit`"
         ));
     }
     Ok(())
@@ -133,12 +134,7 @@ fn check_names(plans: &[OutputPlan]) -> Result<(), Error> {
     let (outputs, sizes) = tensors.split_at(plans.len());
     match sizes.iter().find(|sizes| outputs.iter().any(|output| output.name == sizes.name)) {
         None => Ok(()),
-        Some(taken) => Err(fail!(
-            Field,
-            "output {name}: a field or another output has this name",
-            name = taken.name
-        )
-        .of_field(&taken.name)),
+        Some(taken) => Err(name_taken(&taken.name)),
     }
 }
 
@@ -296,13 +292,19 @@ fn plan_image(
 
 /// Returns the error for a field that takes no ops.
 fn no_pipeline(spec: &FieldSpec) -> Error {
-    let field = spec.name.clone();
-    match spec.kind {
-        FieldKind::NdArray { dtype, .. } | FieldKind::TorchTensor { dtype, .. } => {
-            fail!(Pipeline, "field {field}: its elements are {dtype}, but ops take |u1, |b1, <u2, <i2, <i4, <i8, <f2, <f4 and <f8: store it as one of these, or remove its ops to get its values").of_field(&field)
-        }
-        _ => fail!(Pipeline, "field {field} is {kind}: only images, ints, floats and arrays take ops", kind = spec.kind.word()).of_field(&field),
-    }
+    let (field, kind) = (&spec.name, spec.kind.word());
+    let error = match spec.kind {
+        FieldKind::NdArray { dtype, .. } | FieldKind::TorchTensor { dtype, .. } => fail!(
+            Pipeline,
+            "field {field}: its elements are {dtype}, but ops take |u1, |b1, <u2, <i2, <i4, <i8, <f2, <f4 and <f8: store \
+             it as one of these, or remove its ops to get its values"
+        ),
+        _ => fail!(
+            Pipeline,
+            "field {field} is {kind}: only images, ints, floats and arrays take ops"
+        ),
+    };
+    error.of_field(field)
 }
 
 /// Refuses masks that are known to be JPEGs.
@@ -311,7 +313,12 @@ fn check_mask_files(source: &dyn Source, field: usize) -> Result<(), Error> {
         0 => Ok(()),
         jpegs => {
             let field = source.fields()[field].name.clone();
-            Err(fail!(Format, "field {field}: {jpegs} of its masks are JPEGs, which blend the class numbers of neighbours: write the masks as PNG files, or with `WriteMode::Mask`").of_field(&field))
+            let error = fail!(
+                Format,
+                "field {field}: {jpegs} of its masks are JPEGs, which blend the class numbers of neighbours: write the \
+                 masks as PNG files, or with `WriteMode::Mask`"
+            );
+            Err(error.of_field(&field))
         }
     }
 }
@@ -334,7 +341,8 @@ fn plan_collated(
                 None if source.image_stats(field).is_none() => {
                     return Err(refused(fail!(
                         Parameter,
-                        "the source does not report the sizes of its images: use `to_size((height, width))`, in a pipeline file `to_size = [height, width]`"
+                        "the source does not report the sizes of its images: use `to_size((height, width))`, in a \
+                         pipeline file `to_size = [height, width]`"
                     )));
                 }
                 None => {
@@ -381,7 +389,8 @@ fn plan_collation(
     };
     Err(refused(fail!(
         Parameter,
-        "the largest image may have {largest} pixels{unknown}, which is a row of {bytes} bytes; the limit is {max}: set the largest with `to_size((height, width))`, or raise `max_row_bytes` (LoaderBuilder::limits)"
+        "the largest image may have {largest} pixels{unknown}, which is a row of {bytes} bytes; the limit is {max}: \
+         set the largest with `to_size((height, width))`, or raise `max_row_bytes` (LoaderBuilder::limits)"
     )))
 }
 
@@ -400,15 +409,7 @@ fn add_components(
 ) -> Result<(), Error> {
     for (output, work) in outputs.iter().zip(plans) {
         for (component, pipeline) in &output.component_ops {
-            let refused = |reason| {
-                fail!(
-                    Pipeline,
-                    "output {output}: ops of component {component}: {reason}",
-                    output = output.name,
-                    component = *component
-                )
-                .of_field(&output.name)
-            };
+            let refused = |error| of_component(error, &output.name, *component);
             let titled = output.named(format!("{} of component {component}", output.name));
             let ops = pipeline.ops(epoch, &titled.name)?;
             check_lists(&ops, &work.work).map_err(refused)?;
@@ -440,7 +441,7 @@ fn plan_copy(
     kind: &FieldKind,
     setup: &CompileContext,
 ) -> Result<FieldPlan, Error> {
-    let name = || source.fields()[field].name.clone();
+    let name = &source.fields()[field].name;
     let work = match kind {
         FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {
             let mut shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
@@ -449,7 +450,14 @@ fn plan_copy(
                 TensorElements { dtype: DType::U8, is_pair: false, elements: Elements::Stored }
             } else {
                 let found = TensorElements::of(*dtype);
-                found.ok_or_else(|| fail!(Pipeline, "field {field}: its elements are {dtype}, which no tensor can hold: store it as another type, or leave the field out of the batches (`without`; in Python `{field}=None`)", field = name(), dtype = *dtype).of_field(&name()))?
+                found.ok_or_else(|| {
+                    let error = fail!(
+                        Pipeline,
+                        "field {name}: its elements are {dtype}, which no tensor can hold: store it as another type, or \
+                         leave the field out of the batches (`without`; in Python `{name}=None`)"
+                    );
+                    error.of_field(name)
+                })?
             };
             if found.is_pair {
                 shape.push(2);
@@ -462,13 +470,18 @@ fn plan_copy(
         }
         _ => {
             let Some(longest) = source.longest(field) else {
-                return Err(fail!(Unsupported, "field {field}: the length of its longest value is unknown: leave the field out (`without`), or set its `collate`, such as `ragged`, with the largest length (`to`)", field = name()).of_field(&name()));
+                let error = fail!(
+                    Unsupported,
+                    "the length of its longest value is unknown: leave the field out (`without`), or set its `collate`, \
+                     such as `ragged`, with the largest length (`to`)"
+                );
+                return Err(of_field(error, name));
             };
             let longest = usize::try_from(longest).unwrap_or(usize::MAX);
             FieldPlan::Copied { dtype: DType::U8, shape: vec![longest], elements: Elements::Stored }
         }
     };
-    within_limits(work, &source.fields()[field].name, setup)
+    within_limits(work, name, setup)
 }
 
 /// Returns true if ops take the elements of a field as they are stored.

@@ -142,8 +142,8 @@ impl Cursor {
             Some(0) => Ok(Some(position / rows)),
             _ => Err(fail!(
                 Cursor,
-                "the cursor is at row {position} of the epoch, which is not between two batches of {rows} rows: keep the \
-                 product of batch size and ranks unchanged"
+                "the cursor is at row {position} of the epoch, which is not between two batches of {rows} rows: keep \
+                 the product of batch size and ranks unchanged"
             )),
         }
     }

@@ -243,7 +243,8 @@ impl RunPosition {
         if !self.is_exact {
             return Err(fail!(
                 Cursor,
-                "the stream delivers items as they become ready (`deterministic: false`), so its epochs can't be resumed"
+                "the stream delivers items as they become ready (`deterministic: false`), so its epochs can't be \
+                 resumed"
             ));
         }
         let position = match self.next_batch() {

@@ -57,8 +57,8 @@ pub(super) fn no_rows() -> Error {
 pub(super) fn all_skipped(epoch: Epoch, skipped: u64, first: &str) -> Error {
     fail!(
         Damaged,
-        "epoch {}: all {skipped} samples that were read are damaged and were skipped, so there is no batch. The first of \
-         them: {first}",
+        "epoch {}: all {skipped} samples that were read are damaged and were skipped, so there is no batch. The first \
+         of them: {first}",
         epoch.0
     )
 }

@@ -5,7 +5,7 @@
 
 use super::Loader;
 use super::classes;
-use super::error::of_sample;
+use super::error::{no_image_output, of_sample};
 use super::inspected_targets::{InspectedTargets, TargetPlans, TargetReader};
 use super::outputs::listed;
 use super::stage::LoaderStage;
@@ -211,18 +211,16 @@ impl Loader {
     pub(crate) fn image_output(&self, asked: Option<&str>) -> Result<String, Error> {
         let stage = Arc::clone(&self.compiled().stage);
         let Some(name) = asked else {
-            let known = || listed(stage.names());
             let first = stage.images().next().map(str::to_owned);
-            return first
-                .ok_or_else(|| fail!(Field, "no output has images; the outputs are {}", known()));
+            return first.ok_or_else(|| no_image_output(&listed(stage.names())));
         };
         if stage.image(name).is_some() {
             return Ok(name.to_owned());
         }
-        let (name, known) = (name.to_owned(), listed(stage.images()));
+        let known = listed(stage.images());
         Err(match stage.names().any(|other| *other == *name) {
-            true => fail!(Field, "output {name} has no images; available: {known}").of_field(&name),
-            false => fail!(Field, "no output named {name}; available: {known}").of_field(&name),
+            true => fail!(Field, "output {name} has no images; available: {known}").of_field(name),
+            false => fail!(Field, "no output named {name}; available: {known}").of_field(name),
         })
     }
 

@@ -10,13 +10,14 @@
 //! Without an image, features (numbers and arrays) are mixed by ops that need no size.
 
 use super::array_images::unclear_axes;
+use super::error::of_output;
 use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
 use super::work::{FieldPlan, OutputPlan};
 use crate::error::{Error, fail};
 use crate::plan::ArrayPlan;
 use crate::plan::batch_ops::mixers;
-use crate::source::{Escaped, FieldKind, Source};
+use crate::source::{FieldKind, Source};
 use fuseloop_ops::author::ImageType;
 use fuseloop_ops::{DType, Ops, Size};
 
@@ -51,8 +52,12 @@ fn pictures(source: &dyn Source, work: &OutputPlan) -> Result<Pictures, Error> {
         FieldPlan::Array(plan) if needs_size(plan.ops()) => {
             let kind = &source.fields()[work.field].kind;
             array_pictures(kind, work, plan).map_err(|error| {
-                let (output, ops) = (work.name.clone(), mixer_names(plan.ops()));
-                fail!(Pipeline, "output {output}: {ops} pastes a rectangle into arrays of several axes: {error}; an array that is a label has one axis").of_field(&output)
+                let ops = mixer_names(plan.ops());
+                let error = fail!(
+                    Pipeline,
+                    "{ops} pastes a rectangle into arrays of several axes: {error}; an array that is a label has one axis"
+                );
+                of_output(error, &work.name)
             })
         }
         _ => Ok(None),
@@ -118,14 +123,20 @@ impl Mixing<'_> {
     /// mixed without an image.
     fn size_for_label(&self, index: usize) -> Result<Size, Error> {
         let (label, ops) = (&self.plans[index], self.plans[index].work.ops());
-        let (own, output) = (mixer_chain(ops), label.name.clone());
+        let own = mixer_chain(ops);
         let each = self.plans.iter().zip(&self.pictures);
         let alike = each.filter(|(work, _)| mixer_chain(work.work.ops()) == own);
         let mut sizes = alike.filter_map(|(_, pictures)| Some(pictures.as_ref()?.1));
         let Some(size) = sizes.next() else { return self.size_without_image(index) };
         match sizes.find(|other| *other != size) {
             Some(other) if needs_size(ops) => {
-                Err(fail!(Pipeline, "output {output}: the mixing share of {} depends on the image size, but the mixed images have two sizes, {size} and {other}", mixer_names(ops)).of_field(&output))
+                let error = fail!(
+                    Pipeline,
+                    "the mixing share of {} depends on the image size, but the mixed images have two sizes, {size} and \
+                     {other}",
+                    mixer_names(ops)
+                );
+                Err(of_output(error, &label.name))
             }
             _ => Ok(size),
         }
@@ -134,15 +145,28 @@ impl Mixing<'_> {
     /// Returns any size for features that are mixed without an image, and not without their labels.
     fn size_without_image(&self, index: usize) -> Result<Size, Error> {
         let own = self.plans[index].work.ops();
-        let (output, ops) = (self.plans[index].name.clone(), mixer_names(own));
+        let (output, ops) = (&self.plans[index].name, mixer_names(own));
+        let unmixed_image = || {
+            let error = fail!(
+                Pipeline,
+                "no image has the same mixing ops as this label: put {ops}, with the same parameters, last in an image's \
+                 list"
+            );
+            of_output(error, output)
+        };
         let is_image = |(work, pictures): (&OutputPlan, &Pictures)| {
             pictures.is_some() || self.source.fields()[work.field].kind.is_image()
         };
         if self.plans.iter().zip(&self.pictures).any(is_image) {
-            return Err(fail!(Pipeline, "output {output}: no image has the same mixing ops as this label: put {ops}, with the same parameters, last in an image's list").of_field(&output));
+            return Err(unmixed_image());
         }
         if needs_size(own) {
-            return Err(fail!(Pipeline, "output {output}: {ops} pastes a rectangle of an image, but no output has images: use MixUp, or name the axes of an array of images with `axes`, for example \"HWC\"").of_field(&output));
+            let error = fail!(
+                Pipeline,
+                "{ops} pastes a rectangle of an image, but no output has images: use MixUp, or name the axes of an array \
+                 of images with `axes`, for example \"HWC\""
+            );
+            return Err(of_output(error, output));
         }
         // Views of the features are no labels of them.
         let field = self.plans[index].field;
@@ -150,13 +174,21 @@ impl Mixing<'_> {
         let chain = mixer_chain(own);
         let are_mixed = others().any(|(_, other)| mixer_chain(other.work.ops()) == chain);
         let labels = others().filter(|(k, _)| self.is_label(*k)).map(|(_, other)| other);
-        let labels = labels.map(|label| Escaped(&label.name).to_string()).collect::<Vec<_>>();
+        let labels: Vec<&str> = labels.map(|label| label.name.as_str()).collect();
         let is_class =
             matches!(&self.plans[index].work, FieldPlan::Label(plan) if plan.mixes_classes());
         match are_mixed || (labels.is_empty() && !is_class) {
             true => Ok(Size::new(1, 1)),
-            false if labels.is_empty() => Err(fail!(Pipeline, "output {output}: no image has the same mixing ops as this label: put {ops}, with the same parameters, last in an image's list").of_field(&output)),
-            false => Err(fail!(Pipeline, "output {output}: {ops} mixes this output, but no other output has the same ops: put {ops}, with the same parameters, last in the list of one of {others}, or leave these out (`without`)", others = labels.join(", ")).of_field(&output)),
+            false if labels.is_empty() => Err(unmixed_image()),
+            false => {
+                let error = fail!(
+                    Pipeline,
+                    "{ops} mixes this output, but no other output has the same ops: put {ops}, with the same parameters, \
+                     last in the list of one of {}, or leave these out (`without`)",
+                    labels.join(", ")
+                );
+                Err(of_output(error, output))
+            }
         }
     }
 
@@ -180,10 +212,15 @@ impl Mixing<'_> {
             let own = mixer_chain(image.work.ops());
             let are_mixed = labels.iter().any(|label| mixer_chain(label.work.ops()) == own);
             if !own.is_empty() && !labels.is_empty() && !are_mixed {
-                let names = labels.iter().map(|label| Escaped(&label.name).to_string());
-                let labels = names.collect::<Vec<_>>().join(", ");
-                let (output, ops) = (image.name.clone(), mixer_names(image.work.ops()));
-                return Err(fail!(Pipeline, "output {output}: {ops} mixes the images, but no label has the same ops: put {ops}, with the same parameters, last in the list of one of {labels}, or leave these out (`without`)").of_field(&output));
+                let labels: Vec<&str> = labels.iter().map(|label| label.name.as_str()).collect();
+                let labels = labels.join(", ");
+                let ops = mixer_names(image.work.ops());
+                let error = fail!(
+                    Pipeline,
+                    "{ops} mixes the images, but no label has the same ops: put {ops}, with the same parameters, last in \
+                     the list of one of {labels}, or leave these out (`without`)"
+                );
+                return Err(of_output(error, &image.name));
             }
         }
         Ok(())
@@ -204,8 +241,12 @@ fn check_masks(outputs: &[OutputSpec], plans: &[OutputPlan]) -> Result<(), Error
     if !images.iter().all(|(_, image)| is_mixed(image)) {
         return Ok(());
     }
-    let (output, mask) = (image.name.clone(), mask.name.clone());
-    Err(fail!(Pipeline, "output {output}: {ops} mixes the images, but not the class numbers of the mask {mask}: leave out {ops}, or the mask (`without`)", ops = mixer_names(image.work.ops())).of_field(&output))
+    let (mask, ops) = (&mask.name, mixer_names(image.work.ops()));
+    let error = fail!(
+        Pipeline,
+        "{ops} mixes the images, but not the class numbers of the mask {mask}: leave out {ops}, or the mask (`without`)"
+    );
+    Err(of_output(error, &image.name))
 }
 
 /// Returns true if an op mixes the batches of an output.

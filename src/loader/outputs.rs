@@ -11,7 +11,7 @@
 
 use super::array_images::ArrayRequest;
 use super::collate::Collate;
-use super::error::of_field;
+use super::error::{of_field, of_output};
 use super::pipeline::Pipeline;
 use super::targets::{Target, TargetRequest, Targets};
 use crate::decode::ImageReadMode;
@@ -125,12 +125,10 @@ impl OutputSpec {
         let mut ops: Ops = vec![];
         for step in &self.steps {
             if step.keep > ops.len() {
-                let (output, keep, found) = (self.name.clone(), step.keep, ops.len());
-                return Err(fail!(
-                    Pipeline,
-                    "output {output}: it branches after {keep} ops, but the list has {found}"
-                )
-                .of_field(&output));
+                let (keep, found) = (step.keep, ops.len());
+                let error =
+                    fail!(Pipeline, "it branches after {keep} ops, but the list has {found}");
+                return Err(of_output(error, &self.name));
             }
             ops.truncate(step.keep);
             ops.extend(step.pipeline.ops(epoch, &self.name)?);
@@ -212,13 +210,12 @@ impl OutputRequest {
             field.is_some_and(|field| source.fields()[field].kind.is_image())
         };
         if let Some(field) = self.masks.iter().find(|name| !is_image(name)) {
-            return Err(fail!(Pipeline, "field {field}: only a field of images can be a mask")
-                .of_field(&field));
+            return Err(of_field(fail!(Pipeline, "only a field of images can be a mask"), field));
         }
         let mut modes = self.read_modes.iter();
         if let Some((field, _)) = modes.find(|(name, _)| !is_image(name)) {
-            return Err(fail!(Pipeline, "field {field}: only a field of images has a read mode")
-                .of_field(&field));
+            let error = fail!(Pipeline, "only a field of images has a read mode");
+            return Err(of_field(error, field));
         }
         for (field, request) in &self.arrays {
             let Some(index) = source.field_index(field) else { continue };
@@ -228,8 +225,11 @@ impl OutputRequest {
             let field = source.field_index(second);
             let mut before = self.pipelines[..index].iter();
             if let Some((first, _)) = before.find(|(first, _)| source.field_index(first) == field) {
-                let (first, second) = (first.clone(), second.clone());
-                return Err(fail!(Field, "pipelines for {first} and {second}, which are names of one field: keep one of them").of_field(&first));
+                let error = fail!(
+                    Field,
+                    "pipelines for {first} and {second}, which are names of one field: keep one of them"
+                );
+                return Err(error.of_field(first));
             }
         }
         Ok(())
@@ -241,7 +241,12 @@ impl OutputRequest {
             return Ok(());
         }
         let known = Targets::of_dataset(source).map_err(Error::from)?;
-        let (image, known) = known.ok_or_else(|| fail!(Parameter, "the dataset marks no field as boxes, keypoints, masks or classes of objects: declare them in `targets`"))?;
+        let (image, known) = known.ok_or_else(|| {
+            fail!(
+                Parameter,
+                "the dataset marks no field as boxes, keypoints, masks or classes of objects: declare them in `targets`"
+            )
+        })?;
         match self.targets.iter_mut().find(|(name, _)| *name == image) {
             Some((_, declared)) => declared.add_missing(known),
             None => self.targets.push((image, known)),
@@ -305,8 +310,8 @@ impl OutputRequest {
                         *field,
                         fail!(
                             Pipeline,
-                            "a mask is read as an index, from 0 to 255: leave out its `read_mode`, or read it as an image \
-                        that is no target"
+                            "a mask is read as an index, from 0 to 255: leave out its `read_mode`, or read it as an \
+                             image that is no target"
                         ),
                     ));
                 }
@@ -435,7 +440,13 @@ pub(super) fn check_recompile(
 ) -> Result<(), Error> {
     let by_epoch = || outputs.iter().find(|output| output.is_by_epoch());
     match by_epoch().filter(|_| recompile == Some(false)) {
-        Some(output) => Err(fail!(Parameter, "output {output}: its list is by epoch, but `recompile` is false: remove that setting, or give one fixed list", output = output.name).of_field(&output.name)),
+        Some(output) => {
+            let error = fail!(
+                Parameter,
+                "its list is by epoch, but `recompile` is false: remove that setting, or give one fixed list"
+            );
+            Err(of_output(error, &output.name))
+        }
         None => Ok(()),
     }
 }
@@ -462,6 +473,11 @@ pub(super) fn replaced(
     Ok(outputs)
 }
 
+/// Returns the error of two outputs of one name.
+pub(super) fn name_taken(name: &str) -> Error {
+    of_output(fail!(Field, "a field or another output has this name"), name)
+}
+
 /// Adds a view or a branch.
 fn add(
     outputs: &mut Vec<OutputSpec>,
@@ -470,9 +486,7 @@ fn add(
 ) -> Result<(), Error> {
     let ExtraOutput { name, of, after, pipeline } = extra;
     if outputs.iter().any(|output| output.is_called(&name)) {
-        return Err(
-            fail!(Field, "output {name}: a field or another output has this name").of_field(&name)
-        );
+        return Err(name_taken(&name));
     }
     let parent = find(outputs, &of)?;
     let (field, own) = (outputs[parent].field, outputs.len());
@@ -535,24 +549,28 @@ fn set_component_ops(
     let is_branched = outputs.iter().any(|output| {
         output.is_branch && output.own != own && output.steps.iter().any(|step| step.of == own)
     });
-    let reason = if count < 2 {
-        "the dataset has no components: they come from mix, concat or interleave".to_owned()
+    let error = if count < 2 {
+        fail!(Pipeline, "the dataset has no components: they come from mix, concat or interleave")
     } else if component >= count {
-        format!("the dataset has {count} components, numbered from 0")
+        fail!(Pipeline, "the dataset has {count} components, numbered from 0")
     } else if outputs[index].is_branch || is_branched {
-        "a branch and the output it branches from need one list for all components".to_owned()
+        fail!(Pipeline, "a branch and the output it branches from need one list for all components")
     } else {
         outputs[index].component_ops.push((component, pipeline));
         return Ok(());
     };
-    Err(fail!(Pipeline, "output {output}: ops of component {component}: {reason}")
-        .of_field(&output))
+    Err(of_component(error, output, component))
+}
+
+/// Returns the error of the ops of a component that don't fit those of the output.
+pub(super) fn of_component(error: Error, output: &str, component: usize) -> Error {
+    of_output(error.context(format_args!("ops of component {component}")), output)
 }
 
 fn find(outputs: &[OutputSpec], name: &str) -> Result<usize, Error> {
     outputs.iter().position(|output| output.is_called(name)).ok_or_else(|| {
         let known = listed(outputs.iter().map(|output| output.name.as_str()));
-        fail!(Field, "no output named {name}; available: {known}").of_field(&name)
+        fail!(Field, "no output named {name}; available: {known}").of_field(name)
     })
 }
 
@@ -560,18 +578,18 @@ fn find(outputs: &[OutputSpec], name: &str) -> Result<usize, Error> {
 pub(super) fn no_such_field(source: &dyn Source, name: &str) -> Error {
     let known =
         source.fields().iter().enumerate().map(|(field, stored)| match source.field_name(field) {
-            name if name == stored.name => Escaped(name).to_string(),
-            name => format!("{name} (stored as {})", Escaped(&stored.name)),
+            name if name == stored.name => name.to_owned(),
+            name => format!("{name} (stored as {})", stored.name),
         });
     let known = known.collect::<Vec<_>>().join(", ");
     fail!(Field, "no field named {name}; available: {known}")
-        .of_field(&name)
+        .of_field(name)
         .help("`fuseloop info FILE` shows the file's fields")
 }
 
 /// Returns names separated by commas.
 pub(super) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    names.map(|name| Escaped(name).to_string()).collect::<Vec<_>>().join(", ")
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Sets the draws of each sharing output to those of the output at the end of its chain.

@@ -7,13 +7,6 @@ use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::error::{Error, fail};
 use crate::plan::batch_ops::{self, BatchStep};
 
-const LEFT_OUT: &str = "an op of its image works on the objects of a finished batch, for which it needs their boxes, \
-    masks or keypoints in the batch: don't leave this field out (`without`), or don't declare it";
-const ROOM: &str = "an op of its image mixes samples, and all its boxes, keypoints, columns and instance masks must have room \
-    for the same number of objects: give them the same `to` and `truncate` in their `collate`";
-const DEVICE: &str =
-    "an op of its image mixes samples, which is done on the host: leave ToDevice out of its list";
-
 /// Returns for each output how the targets of its batches are mixed; `None` if there are none, or they are not.
 ///
 /// # Errors
@@ -54,12 +47,21 @@ fn plan_mixer(
         });
         let Some((member, plan, planned)) = own else {
             if batch_ops::steps(output.work.ops()).any(|step| needs(step, declared)) {
-                return Err(refused(&output.name, LEFT_OUT));
+                let error = fail!(
+                    Pipeline,
+                    "an op of its image works on the objects of a finished batch, for which it needs their boxes, masks \
+                     or keypoints in the batch: don't leave this field out (`without`), or don't declare it"
+                );
+                return Err(of_field(error, &output.name));
             }
             continue;
         };
         if plan.device_output.is_some() {
-            return Err(refused(&plan.name, DEVICE));
+            let error = fail!(
+                Pipeline,
+                "an op of its image mixes samples, which is done on the host: leave ToDevice out of its list"
+            );
+            return Err(of_field(error, &plan.name));
         }
         match (&plan.work, lengths[member]) {
             (FieldPlan::Image(mask), _) => {
@@ -76,7 +78,12 @@ fn plan_mixer(
     if let [first, others @ ..] = &mixer.objects[..]
         && let Some(other) = others.iter().find(|other| room(other) != room(first))
     {
-        return Err(refused(&plans[other.output].name, ROOM));
+        let error = fail!(
+            Pipeline,
+            "an op of its image mixes samples, and all its boxes, keypoints, columns and instance masks must have room \
+             for the same number of objects: give them the same `to` and `truncate` in their `collate`"
+        );
+        return Err(of_field(error, &plans[other.output].name));
     }
     Ok(Some(mixer))
 }
@@ -89,8 +96,4 @@ fn needs(step: BatchStep<'_>, target: &Target) -> bool {
         BatchStep::Objects { .. } => matches!(target, Target::KeyPoints(_)),
         BatchStep::Mix(_) | BatchStep::Host { .. } => false,
     }
-}
-
-fn refused(output: &str, reason: &'static str) -> Error {
-    of_field(fail!(Pipeline, "{reason}"), output)
 }

@@ -15,9 +15,6 @@ use fuseloop_ops::author::OpClass;
 use fuseloop_ops::{DType, NumberRule, Ops, Size, Squeeze};
 use std::sync::Arc;
 
-const COLLATED: &str = "its image is collated as it is stored: give the image a list of ops";
-const LEFT_OUT: &str = "its image is left out of the batches: leave this field out as well";
-
 /// An image that has targets, planned once for all of them.
 pub(super) struct FollowedImage<'a> {
     output: &'a OutputSpec,
@@ -74,8 +71,11 @@ impl<'a> FollowedImage<'a> {
             return Ok(Some(image));
         }
         let is_image = |other: &OutputSpec| other.field == *of && other.targets.is_some();
-        let reason = if outputs.iter().any(is_image) { COLLATED } else { LEFT_OUT };
-        let error = fail!(Pipeline, "{reason}");
+        let error = if outputs.iter().any(is_image) {
+            fail!(Pipeline, "its image is collated as it is stored: give the image a list of ops")
+        } else {
+            fail!(Pipeline, "its image is left out of the batches: leave this field out as well")
+        };
         Err(of_field(error, &output.name))
     }
 }
@@ -119,7 +119,8 @@ pub(super) fn check_followed(
             let (content, image) = (field.to_string(), image.name.clone());
             let error = fail!(
                 Pipeline,
-                "it holds {content}, and does not follow the ops of {image}: declare it in `targets`, or leave it out of the batches; a view of it has the stored values"
+                "it holds {content}, and does not follow the ops of {image}: declare it in `targets`, or leave it out \
+                 of the batches; a view of it has the stored values"
             );
             return Err(of_field(error, &output.name));
         }

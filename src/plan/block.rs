@@ -288,8 +288,8 @@ impl Block {
             let (first, last) = (op_index(self.ops.start), op_index(self.ops.end - 1));
             return Err(fail!(
                 Pipeline,
-                "ops {first}..={last} of the list may need {found} loop bodies, one for each order and choice of ops; at \
-                 most {most} are compiled. Put a Resize between them, or list the ops themselves"
+                "ops {first}..={last} of the list may need {found} loop bodies, one for each order and choice of ops; \
+                 at most {most} are compiled. Put a Resize between them, or list the ops themselves"
             ));
         }
         Ok(self)

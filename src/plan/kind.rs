@@ -133,7 +133,8 @@ impl OpKind {
                 if parts.iter().any(|part| part.uses_position) {
                     return Err(fail!(
                         Pipeline,
-                        "an op inside it uses the pixel position, which only a separate op can: put that op into the list itself"
+                        "an op inside it uses the pixel position, which only a separate op can: put that op into the \
+                         list itself"
                     ));
                 }
                 Self::Shuffled(parts)
@@ -238,7 +239,8 @@ impl PixelKind {
             if found != usize::from(outputs) || highest >= channels {
                 return Err(fail!(
                     Pipeline,
-                    "its `selected_channels` returns {found} indices up to {highest}, but it makes {outputs} channel(s) of {channels}"
+                    "its `selected_channels` returns {found} indices up to {highest}, but it makes {outputs} \
+                     channel(s) of {channels}"
                 ));
             }
         }

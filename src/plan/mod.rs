@@ -326,8 +326,8 @@ impl ImagePlan {
         match (&axes, self.output_size().height) {
             (SampleAxes::Signal, rows) if rows != 1 => Err(fail!(
                 Pipeline,
-                "a signal has one row, but these ops make {rows}: give sizes of one row, such as \
-                 RandomCrop::new((1, length))"
+                "a signal has one row, but these ops make {rows}: give sizes of one row, such as RandomCrop::new((1, \
+                 length))"
             )),
             _ => Ok(Self { axes, ..self }),
         }

@@ -53,8 +53,8 @@ impl ImagePlan {
         if bytes > max {
             return Err(fail!(
                 Pipeline,
-                "a sample takes {bytes} bytes as {}, the limit is {max}: produce smaller images, or raise `max_row_bytes` \
-                 (LoaderBuilder::limits)",
+                "a sample takes {bytes} bytes as {}, the limit is {max}: produce smaller images, or raise \
+                 `max_row_bytes` (LoaderBuilder::limits)",
                 Type::Image(self.output())
             ));
         }

@@ -434,7 +434,12 @@ fn check_sampling(headers: &Headers) -> Result<(), Error> {
             ));
         }
         if h_max % h != 0 || v_max % v != 0 {
-            return Err(fail!(Damaged, "JPEG component {component} has {h}x{v} samples where the finest has {h_max}x{v_max}: only whole ratios can be decoded, by libjpeg too").damage(Damage::Unsupported));
+            let error = fail!(
+                Damaged,
+                "JPEG component {component} has {h}x{v} samples where the finest has {h_max}x{v_max}: only whole \
+                 ratios can be decoded, by libjpeg too"
+            );
+            return Err(error.damage(Damage::Unsupported));
         }
         let is_known = [h, v].iter().all(|factor| *factor != 3);
         let is_finest = component > 0 || (h, v) == (h_max, v_max);

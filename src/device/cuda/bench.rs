@@ -13,8 +13,9 @@
 #![allow(unsafe_code, reason = "copies and kernels that run later")]
 
 use crate::device::error::no_memory;
-use crate::error::Error;
+use crate::error::{Error, fail};
 use std::collections::VecDeque;
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,7 +30,7 @@ use super::module::Module;
 use super::nvrtc::Nvrtc;
 use super::uploader::Uploader;
 use crate::batch::{Batch, TensorRows, TensorSpec};
-use crate::device::check::{CheckBatch, CheckFailure};
+use crate::device::check::{CheckBatch, written_outside};
 use crate::device::program::{Addresses, DeviceProgram, Tensor};
 use crate::device::{DeviceStats, DeviceStream, GpuInfo};
 use crate::sample::{Epoch, SampleId, SampleRef};
@@ -184,26 +185,22 @@ impl Bench {
     /// # Errors
     ///
     /// If the driver fails, or a tensor has wrong bytes.
-    pub fn pipelined(
-        &self,
-        trial: &CheckBatch,
-        batches: u32,
-    ) -> Result<(f64, DeviceStats), CheckFailure> {
+    pub fn pipelined(&self, trial: &CheckBatch, batches: u32) -> Result<(f64, DeviceStats), Error> {
         let port = Port::new(&self.gpu, trial)?;
         let mut held = VecDeque::new();
         for number in 0..2 * IN_FLIGHT as u32 {
             port.turn(number, Some(trial), &mut held)?;
         }
-        self.gpu.context.synchronize().map_err(failed)?;
+        self.gpu.context.synchronize()?;
         let began = Instant::now();
         for number in 0..batches {
             port.turn(number, None, &mut held)?;
         }
-        self.gpu.context.synchronize().map_err(failed)?;
+        self.gpu.context.synchronize()?;
         let each = millis(began) / f64::from(batches.max(1));
         let last = held.back().ok_or_else(|| failed("no batch"))?;
         for (tensor, name) in port.names.iter().enumerate() {
-            trial.compare(tensor, &last.to_host(name).map_err(failed)?)?;
+            trial.compare(tensor, &last.to_host(name)?)?;
         }
         Ok((each, port.lane.stats()))
     }
@@ -214,8 +211,8 @@ fn millis(began: Instant) -> f64 {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "what `map_err` gives it")]
-fn failed(error: impl ToString) -> CheckFailure {
-    CheckFailure::Launch(error.to_string())
+fn failed(error: impl fmt::Display) -> Error {
+    fail!(Device, "{error}")
 }
 
 /// An uploader, and the host's slots that it reads.
@@ -227,7 +224,7 @@ struct Port {
 }
 
 impl Port {
-    fn new(gpu: &Arc<Gpu>, trial: &CheckBatch) -> Result<Self, CheckFailure> {
+    fn new(gpu: &Arc<Gpu>, trial: &CheckBatch) -> Result<Self, Error> {
         let (program, rows) = (trial.program().clone(), trial.rows());
         let names: Vec<_> = (0..program.tensors.len()).map(|k| k.to_string()).collect();
         let tensor = |(tensor, name): (&Tensor, &String)| TensorSpec {
@@ -237,7 +234,7 @@ impl Port {
         let tensors: Vec<_> = program.tensors.iter().zip(&names).map(tensor).collect();
         let most = NonZeroUsize::new(rows).ok_or_else(|| failed("no rows"))?;
         let spec = Arc::new(BatchSpec::new(&tensors, most).map_err(failed)?);
-        let lane = Uploader::new(gpu, program, rows, IN_FLIGHT + 1).map_err(failed)?;
+        let lane = Uploader::new(gpu, program, rows, IN_FLIGHT + 1)?;
         let pool = Arc::new(SlotPool::new(spec, None, IN_FLIGHT + 1, Box::new(|| {})));
         Ok(Self { lane, pool, names, rows })
     }
@@ -249,7 +246,7 @@ impl Port {
         number: u32,
         filled: Option<&CheckBatch>,
         held: &mut VecDeque<Batch>,
-    ) -> Result<(), CheckFailure> {
+    ) -> Result<(), Error> {
         if held.len() == IN_FLIGHT {
             held.pop_front();
         }
@@ -263,9 +260,9 @@ impl Port {
         let outputs: Vec<usize> = (0..self.names.len()).collect();
         let sent = self.lane.submit(&mut rows, &outputs);
         let batch = Batch::from(HostBatch::new(slot, &self.pool, Epoch(0), number.into()));
-        sent.map_err(failed)?;
+        sent?;
         for name in &self.names {
-            batch.device_ptr(name, DeviceStream::Legacy).map_err(failed)?;
+            batch.device_ptr(name, DeviceStream::Legacy)?;
         }
         held.push_back(batch);
         Ok(())
@@ -310,17 +307,17 @@ impl<'a> Resident<'a> {
     ///
     /// # Errors
     ///
-    /// See [`CheckFailure`].
-    pub fn check(&self) -> Result<(), CheckFailure> {
-        self.sets[0].poison(&self.bench.queue).map_err(failed)?;
-        self.run(0).map_err(failed)?;
+    /// If a kernel fails, computes other bytes than the oracle, or writes around a tensor.
+    pub fn check(&self) -> Result<(), Error> {
+        self.sets[0].poison(&self.bench.queue)?;
+        self.run(0)?;
         for (tensor, output) in self.sets[0].outputs.iter().enumerate() {
             let mut bytes = vec![0; output.bytes()];
-            self.bench.queue.download(output, 0, &mut bytes).map_err(failed)?;
+            self.bench.queue.download(output, 0, &mut bytes)?;
             let (before, rest) = bytes.split_at(AROUND);
             let (own, after) = rest.split_at(rest.len() - AROUND);
             if before.iter().chain(after).any(|byte| *byte != GUARD) {
-                return Err(CheckFailure::Outside(tensor));
+                return Err(written_outside(tensor));
             }
             self.trial.compare(tensor, own)?;
         }

@@ -158,8 +158,8 @@ impl Driver {
         let library = library.ok_or_else(|| {
             fail!(
                 Device,
-                "a GPU was requested, but the NVIDIA driver's library (libcuda.so.1) is not on this machine: install the \
-                 driver, or use the device \"cpu\" or \"auto\""
+                "a GPU was requested, but the NVIDIA driver's library (libcuda.so.1) is not on this machine: install \
+                 the driver, or use the device \"cpu\" or \"auto\""
             )
         })?;
         Self::find(Box::leak(Box::new(library)))
@@ -178,7 +178,8 @@ impl Driver {
         if version < OLDEST {
             return Err(fail!(
                 Device,
-                "the NVIDIA driver supports CUDA {major}.{minor}, and 12.0 or newer is needed: update it to 525 or newer"
+                "the NVIDIA driver supports CUDA {major}.{minor}, and 12.0 or newer is needed: update it to 525 or \
+                 newer"
             ));
         }
         // SAFETY: takes flags, of which there are none.

@@ -110,8 +110,8 @@ impl Nvrtc {
             let names = candidates.iter().map(|path| path.display().to_string());
             fail!(
                 Device,
-                "this pipeline's kernel has to be compiled, and NVRTC was not found: `pip install nvidia-cuda-nvrtc-cu12`, \
-                 or name the library in FUSELOOP_NVRTC (tried {})",
+                "this pipeline's kernel has to be compiled, and NVRTC was not found: `pip install \
+                 nvidia-cuda-nvrtc-cu12`, or name the library in FUSELOOP_NVRTC (tried {})",
                 names.collect::<Vec<_>>().join(", ")
             )
         };

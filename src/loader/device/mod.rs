@@ -177,7 +177,8 @@ impl DeviceChoice {
             {
                 Err(fail!(
                     Parameter,
-                    "{device} was asked for, but no list of ops has ToDevice: put it into the image's list, before Normalize"
+                    "{device} was asked for, but no list of ops has ToDevice: put it into the image's list, before \
+                     Normalize"
                 ))
             }
             _ => Ok(()),

@@ -33,7 +33,7 @@ pub(in crate::loader) fn check_orientation(
         (Some(annotated), Some(true)) if annotated == stored => Err(fail!(
             Damaged,
             "the EXIF orientation of the image is {orientation}, and its annotations refer to the stored pixels, \
-                 {annotated}: set `exif_orientation` to false, or remove the orientation from the file"
+             {annotated}: set `exif_orientation` to false, or remove the orientation from the file"
         )),
         (Some(annotated), _) if annotated == stored => Ok(()),
         (Some(annotated), None | Some(false)) if annotated == upright => {
@@ -47,8 +47,9 @@ pub(in crate::loader) fn check_orientation(
         (_, None) => {
             let error = fail!(
                 Parameter,
-                "the EXIF orientation of the image is {orientation}, and it has targets: set `exif_orientation` to true if \
-                 they refer to the upright image, as most tools show it, or to false if they refer to the stored pixels"
+                "the EXIF orientation of the image is {orientation}, and it has targets: set `exif_orientation` to \
+                 true if they refer to the upright image, as most tools show it, or to false if they refer to the \
+                 stored pixels"
             );
             Err(error.not_damage())
         }
