@@ -79,7 +79,7 @@ fn bytes(len: usize) -> Result<Vec<u8>, NoMemory> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ErrorKind;
+    use crate::error::ErrorKind;
     use fuseloop_ops::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Type};
     use fuseloop_ops::{OneHot, RandomHorizontalFlip, TypeError, ops};
 

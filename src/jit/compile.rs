@@ -55,7 +55,7 @@ impl From<ModuleError> for Error {
 }
 
 /// Returns the error of code that can trap, or calls a function that it may not call: a bug.
-fn is_unsafe(what: &str) -> Error {
+pub(super) fn is_unsafe(what: &str) -> Error {
     fail!(Pipeline, "a compiled block {what} (please report this)").help(BUG)
 }
 

@@ -318,7 +318,7 @@ impl Kernel {
     #[cfg(test)]
     pub(crate) fn fail_a_loop(&self) {
         let links = vec![FusedOp::Paint { region: usize::MAX }];
-        let error = |_: &[FusedOp], _| Err(Error::from(std::io::Error::other("can trap")));
+        let error = |_: &[FusedOp], _| Err(compile::is_unsafe("can trap"));
         assert!(self.blocks[0].get(&links, error).is_none());
     }
 

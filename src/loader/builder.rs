@@ -916,30 +916,37 @@ impl LoaderBuilder {
     fn check_stream(&self) -> Result<(), Error> {
         let Some(stream) = &self.stream else { return Ok(()) };
         let world = self.ranks.map_or(1, Ranks::world_size);
-        let refused =
-            |what: String, cure| Err(fail!(Unsupported, "a stream has no {what}: {cure}"));
         if self.order != Order::Sequential {
-            let what = format!("{} order", self.order.name());
-            return refused(
-                what,
-                "shuffle the stream itself (`Stream::shuffle`), or open it by an index",
-            );
+            let order = self.order.name();
+            return Err(fail!(
+                Unsupported,
+                "a stream has no {order} order: shuffle the stream itself (`Stream::shuffle`), or open it by an index"
+            ));
         }
         if self.indices.is_some() || !self.filters.is_empty() {
-            let cure = "take `Stream::filter`, `take` or `skip`, or open it by an index";
-            return refused("indices or filters".to_owned(), cure);
+            return Err(fail!(
+                Unsupported,
+                "a stream has no indices or filters: take `Stream::filter`, `take` or `skip`, or open it by an index"
+            ));
         }
         if self.cache.is_some() {
-            let cure = "use `Stream::cache_in_memory` before the shuffle";
-            return refused("cache of samples by their numbers".to_owned(), cure);
+            return Err(fail!(
+                Unsupported,
+                "a stream has no cache of samples by their numbers: use `Stream::cache_in_memory` before the shuffle"
+            ));
         }
         if self.setup.on_damaged == OnDamaged::Substitute {
-            return refused("other samples to substitute".to_owned(), "take `OnDamaged::Skip`");
+            return Err(fail!(
+                Unsupported,
+                "a stream has no other samples to substitute: take `OnDamaged::Skip`"
+            ));
         }
         if world > 1 && stream.known_len().is_none() {
-            let cure =
-                "cut it to one (`Stream::with_epoch`, `take`), or give each rank shards of its own";
-            return refused(format!("known length for {world} ranks to share"), cure);
+            return Err(fail!(
+                Unsupported,
+                "a stream has no known length for {world} ranks to share: cut it to one (`Stream::with_epoch`, `take`), or \
+                 give each rank shards of its own"
+            ));
         }
         Ok(())
     }

@@ -193,7 +193,7 @@ mod tests {
             let error = JpegSegments::find(&SEPARATE[..len]).unwrap_err();
             assert!(
                 error.damage_of_image() == Some(crate::error::Damage::Cut)
-                    && error.kind() == crate::ErrorKind::Damaged
+                    && error.kind() == crate::error::ErrorKind::Damaged
             );
             let expected = format!("the JPEG is cut short: {len} bytes and no end marker");
             assert_eq!(error.to_string(), expected);

@@ -136,7 +136,7 @@ mod tests {
     fn without_a_driver_there_is_an_error_and_no_panic() {
         let Err(error) = Driver::get().map(|_| ()) else { return };
         if error.to_string().contains("(libcuda.so.1) is not on this machine") {
-            assert_eq!(error.kind(), crate::ErrorKind::Device);
+            assert_eq!(error.kind(), crate::error::ErrorKind::Device);
             assert_eq!(Gpu::open(0).err(), Some(error.copy()));
             assert_eq!(Gpu::all().err(), Some(error));
         }

@@ -288,7 +288,7 @@ mod tests {
         let missing = dir.path().join("missing.so");
         let error = Nvrtc::find(&[no_library.clone(), missing.clone()]).err().unwrap();
         let tried = format!("{}, {}", no_library.display(), missing.display());
-        assert_eq!(error.kind(), crate::ErrorKind::Device);
+        assert_eq!(error.kind(), crate::error::ErrorKind::Device);
         assert!(
             error.to_string().ends_with(&format!("in FUSELOOP_NVRTC (tried {tried})")),
             "{error}"
