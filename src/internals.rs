@@ -130,7 +130,7 @@ pub mod loader {
         }
 
         fn image_output(&self, asked: Option<&str>) -> Result<String, Error> {
-            Ok(self.image_output(asked)?)
+            self.image_output(asked)
         }
 
         fn labels(&self, sample: u64) -> Vec<String> {

@@ -90,7 +90,7 @@ impl Batches {
     ///
     /// If batches are delivered unordered.
     pub fn cursor(&self) -> Result<Cursor, Error> {
-        Ok(self.position.cursor()?)
+        self.position.cursor()
     }
 
     /// Moves the position back to the beginning of `batch`, the last that was taken:
@@ -145,7 +145,7 @@ impl Batches {
             Some(Err(_)) => self.position.failed(),
             None => self.position.ended(),
         }
-        next.map(|batch| batch.map_err(Error::from))
+        next.map(|batch| Ok(batch?))
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn hold(
     match wanted {
         Some(false) => Ok(None),
         Some(true) => {
-            source.hold_in_memory().map_err(Error::from)?;
+            source.hold_in_memory()?;
             Ok(Some(bytes))
         }
         None => {

@@ -160,7 +160,7 @@ impl Loader {
     pub fn epoch_from(&self, epoch: u32, first: u64) -> Result<Batches, Error> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
-        Ok(self.start(epoch, &stage, first)?)
+        self.start(epoch, &stage, first)
     }
 
     /// Returns the rest of an epoch: bit for bit the batches that [`epoch`](Self::epoch) would have
@@ -176,10 +176,6 @@ impl Loader {
     /// no batch is left then. For a stream of unknown length, a cursor beyond the end is reported by the
     /// first batch.
     pub fn resume(&self, cursor: &Cursor) -> Result<Batches, Error> {
-        self.start_at(cursor)
-    }
-
-    fn start_at(&self, cursor: &Cursor) -> Result<Batches, Error> {
         let epoch = Epoch(cursor.epoch);
         let stage = self.stage(epoch)?;
         let orders = || self.order.names(cursor.order, self.ranks.as_ref(), self.source.len());
@@ -209,10 +205,7 @@ impl Loader {
     /// If there is no such sample, or none is asked for; if the dataset is a stream; and those of a batch and
     /// of [`epoch`](Self::epoch).
     pub fn get(&self, samples: &[u64], epoch: u32) -> Result<Batch, Error> {
-        self.samples_at(samples, Epoch(epoch))
-    }
-
-    fn samples_at(&self, samples: &[u64], epoch: Epoch) -> Result<Batch, Error> {
+        let epoch = Epoch(epoch);
         if self.stream.is_some() {
             return Err(fail!(
                 Unsupported,
@@ -317,7 +310,7 @@ impl Loader {
         let (epoch, first) = (batches.epoch(), batches.next_batch());
         drop(batches);
         let stage = self.stage(epoch)?;
-        Ok(self.start(epoch, &stage, first)?)
+        self.start(epoch, &stage, first)
     }
 
     fn start(
@@ -382,7 +375,7 @@ impl Loader {
     }
 
     fn order(&self, epoch: Epoch) -> Result<EpochOrder, Error> {
-        Ok(self.order.epoch(self.setup.seed, epoch, self.ranks.as_ref())?)
+        self.order.epoch(self.setup.seed, epoch, self.ranks.as_ref())
     }
 
     /// Returns the cursor of the beginning of an epoch.
@@ -540,7 +533,7 @@ impl Loader {
     ///
     /// If the file with the names is damaged.
     pub fn classes(&self) -> Result<ClassNames, Error> {
-        Ok(classes::names(&*self.source)?)
+        classes::names(&*self.source)
     }
 
     /// Returns the dataset.

@@ -240,7 +240,7 @@ impl OutputRequest {
         if !self.auto_targets {
             return Ok(());
         }
-        let known = Targets::of_dataset(source).map_err(Error::from)?;
+        let known = Targets::of_dataset(source)?;
         let (image, known) = known.ok_or_else(|| {
             fail!(
                 Parameter,
@@ -430,7 +430,7 @@ pub(super) fn named(source: &dyn Source) -> String {
 
 /// Returns what the dataset says of its fields.
 pub(super) fn known_fields(source: &dyn Source) -> Result<ObjectFields, Error> {
-    Ok(source.object_fields().map_err(Error::from)?.unwrap_or_default())
+    Ok(source.object_fields()?.unwrap_or_default())
 }
 
 /// Refuses lists by epoch that would not be compiled for each epoch.

@@ -100,6 +100,6 @@ impl LoaderStage {
         plan.draw(key, image.size(), draws);
         plan.check_draws(draws, self.limits())?;
         let row = &mut row[..plan.drawn_bytes(draws)];
-        Ok(run.add(DecodedPixels::whole(image), draws, row)?)
+        run.add(DecodedPixels::whole(image), draws, row)
     }
 }

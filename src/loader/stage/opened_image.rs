@@ -46,7 +46,7 @@ impl OpenedImage<'_> {
     /// Decodes at least `wanted`, or reads its rows.
     pub(super) fn decode(&mut self, wanted: Window) -> Result<Decoded<'_>, Error> {
         match self {
-            Self::Value(opened) => Ok(opened.decode(wanted)?),
+            Self::Value(opened) => opened.decode(wanted),
             Self::Rows(rows) => rows.read(wanted),
         }
     }
