@@ -1,8 +1,8 @@
 //! Compares the compiled code of a list of ops with its definition, for authors of ops.
 
-use crate::error::{Cause, Details, Error, ErrorKind};
-use crate::jit::{CompileError, DecodedPixels, Kernel, Scratch, evaluate};
-use crate::plan::{Draws, ImagePlan, PlanError, RunOpsError};
+use crate::error::{Error, fail};
+use crate::jit::{DecodedPixels, Kernel, Scratch, evaluate};
+use crate::plan::{Draws, ImagePlan};
 use crate::sample::SampleId;
 use fuseloop_ops::author::ImageType;
 use fuseloop_ops::internals::DefaultFloats;
@@ -34,10 +34,10 @@ const PIXELS: u64 = u64::MAX;
 /// no memory for the images, or if the compiled loop returns other bits for one of the samples.
 pub fn check_ops(ops: &Ops, input: impl Into<ImageType>, samples: u64) -> Result<(), Error> {
     let input = input.into();
-    Ok(DefaultFloats::during(|| check(ops, input, samples))?)
+    DefaultFloats::during(|| check(ops, input, samples))
 }
 
-fn check(ops: &Ops, image: ImageType, samples: u64) -> Result<(), CheckOpsError> {
+fn check(ops: &Ops, image: ImageType, samples: u64) -> Result<(), Error> {
     let (size, channels) = (Size::new(image.height.max, image.width.max), image.channels.into());
     let count = usize::try_from(size.pixels()).ok().and_then(|pixels| pixels.checked_mul(channels));
     for rule in [NumberRule::Fused, NumberRule::Exact] {
@@ -57,7 +57,12 @@ fn check(ops: &Ops, image: ImageType, samples: u64) -> Result<(), CheckOpsError>
             let defined = evaluate(plan, &view, &draws);
             if let Some(byte) = compiled.iter().zip(&defined).position(|(a, b)| a != b) {
                 let value = byte / plan.dtype().bytes();
-                return Err(CheckOpsError::Different { sample, value, rule });
+                let error = fail!(
+                    Pipeline,
+                    "sample {sample}: value {value} of the output is different where `emit` is compiled and where \
+                     `eval` computes it, under the number rule {rule:?}. Both must do the same steps in the same order"
+                );
+                return Err(error.of_sample(SampleId(sample)));
             }
         }
     }
@@ -71,52 +76,10 @@ fn bytes(len: usize) -> Result<Vec<u8>, NoMemory> {
     Ok(bytes)
 }
 
-/// Why [`check_ops`] failed: the list is not valid or does not compile, or its code returned other bits.
-#[derive(Debug, thiserror::Error)]
-enum CheckOpsError {
-    /// The list is not valid.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// The list does not compile.
-    #[error(transparent)]
-    Compile(#[from] CompileError),
-    /// The system has no memory for the images.
-    #[error(transparent)]
-    NoMemory(#[from] NoMemory),
-    /// An op returned an error.
-    #[error(transparent)]
-    Run(#[from] RunOpsError),
-    /// `emit` and `eval` of an op are not the same computation.
-    #[error(
-        "sample {sample}: value {value} of the output is different where `emit` is compiled and where \
-         `eval` computes it, under the number rule {rule:?}. Both must do the same steps in the same order"
-    )]
-    Different {
-        /// The number of the sample.
-        sample: u64,
-        /// The index of the first such value in the output.
-        value: usize,
-        /// The rule under which they differ.
-        rule: NumberRule,
-    },
-}
-
-impl Cause for CheckOpsError {
-    fn details(&self) -> Details<'_> {
-        match self {
-            Self::NoMemory(error) => error.details(),
-            Self::Run(error) => error.details(),
-            Self::Different { sample, .. } => {
-                Details::of(ErrorKind::Pipeline).sample(SampleId(*sample))
-            }
-            Self::Plan(_) | Self::Compile(_) => Details::of(ErrorKind::Pipeline),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
     use fuseloop_ops::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Type};
     use fuseloop_ops::{OneHot, RandomHorizontalFlip, TypeError, ops};
 
@@ -151,12 +114,16 @@ mod tests {
     fn an_op_whose_code_is_not_its_definition_is_found() {
         let list = ops![RandomHorizontalFlip::new(0.5).unwrap(), Differs];
         let error = check_ops(&list, Size::new(8, 16), 50).unwrap_err();
-        assert!(matches!(error.cause(), Some(CheckOpsError::Different { .. })), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Pipeline);
+        let text =
+            " of the output is different where `emit` is compiled and where `eval` computes it";
+        assert!(error.sample().is_some() && error.to_string().contains(text), "{error}");
     }
 
     #[test]
     fn a_list_that_is_not_valid_is_refused() {
         let error = check_ops(&ops![OneHot::new(3).unwrap()], Size::new(8, 16), 1).unwrap_err();
-        assert!(matches!(error.cause(), Some(CheckOpsError::Plan(_))), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Pipeline);
+        assert!(error.to_string().starts_with("op 0 of the list: OneHot "), "{error}");
     }
 }

@@ -73,7 +73,11 @@ struct Inner {
     sample: Option<SampleId>,
     field: Option<String>,
     help: Option<&'static str>,
+    /// The index of an op in its list.
+    op: Option<usize>,
     lacks_memory: bool,
+    damage: Option<Damage>,
+    is_not_damage: bool,
     /// The error of a user's function, if no `cause` has it.
     custom: Option<BoxError>,
     /// The cause, if it has a type of its own.
@@ -129,6 +133,19 @@ pub enum ErrorKind {
     Custom,
 }
 
+/// What is wrong with an image, as far as reports of damage distinguish it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// The bytes end too soon.
+    Cut,
+    /// It has more pixels or bytes than the limits allow.
+    OverLimit,
+    /// It is intact, but of a kind that is not decoded, or not in this mode.
+    Unsupported,
+    /// It has another format, or none.
+    OtherFormat,
+}
+
 /// The cause of an [`Error`]. Its message includes those of the causes in it.
 pub(crate) trait Cause: StdError + Send + Sync + 'static {
     /// Returns what the cause is about.
@@ -142,6 +159,7 @@ pub(crate) struct Details<'a> {
     sample: Option<SampleId>,
     field: Option<&'a str>,
     offset: Option<u64>,
+    help: Option<&'static str>,
     custom: Option<&'a (dyn StdError + Send + Sync + 'static)>,
     /// True if the system has no memory: the data may be intact.
     lacks_memory: bool,
@@ -155,6 +173,7 @@ impl<'a> Details<'a> {
             sample: None,
             field: None,
             offset: None,
+            help: None,
             custom: None,
             lacks_memory: false,
         }
@@ -209,6 +228,11 @@ impl<'a> Details<'a> {
         Self { field: Some(field), ..self }
     }
 
+    /// Sets what the user can do in the command line.
+    pub(crate) fn help(self, help: &'static str) -> Self {
+        Self { help: self.help.or(Some(help)), ..self }
+    }
+
     /// Sets the offset, unless a cause further inside knows one.
     pub(crate) fn offset(self, offset: u64) -> Self {
         Self { offset: self.offset.or(Some(offset)), ..self }
@@ -237,7 +261,10 @@ impl Error {
             sample: None,
             field: None,
             help: None,
+            op: None,
             lacks_memory: false,
+            damage: None,
+            is_not_damage: false,
             custom: None,
             cause: None,
         }))
@@ -248,6 +275,14 @@ impl Error {
         let mut created = Self::of_text(kind, error.to_string());
         created.0.custom = (kind == ErrorKind::Custom).then_some(error);
         created
+    }
+
+    /// Wraps the error that a function of the user returned.
+    pub(crate) fn of_user(error: BoxError) -> Self {
+        match error.downcast::<Self>() {
+            Ok(error) => *error,
+            Err(error) => Self::boxed(error, ErrorKind::Custom),
+        }
     }
 
     /// Sets the file or folder, or the address of an object. It is shown before the text.
@@ -302,6 +337,30 @@ impl Error {
         self
     }
 
+    /// Sets the index of the op in its list, from 0. It is not shown.
+    pub(crate) fn of_op(mut self, index: usize) -> Self {
+        self.0.op.get_or_insert(index);
+        self
+    }
+
+    /// Replaces the kind: a caller knows better what an error means for the user.
+    pub(crate) fn of_kind(mut self, kind: ErrorKind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
+    /// Sets what is wrong with an image.
+    pub(crate) fn damage(mut self, damage: Damage) -> Self {
+        self.0.damage = Some(damage);
+        self
+    }
+
+    /// Marks an error that no other sample avoids: of a function of the user, or of a setting.
+    pub(crate) fn not_damage(mut self) -> Self {
+        self.0.is_not_damage = true;
+        self
+    }
+
     /// Marks an error of a system without memory: the data may be intact.
     #[cfg(feature = "tar")]
     pub(crate) fn out_of_memory(mut self) -> Self {
@@ -324,7 +383,6 @@ impl Error {
     }
 
     /// Returns the error once more, without the types of its causes.
-    #[cfg(feature = "tfrecord")]
     pub(crate) fn copy(&self) -> Self {
         let inner = &*self.0;
         Self(Box::new(Inner {
@@ -342,6 +400,26 @@ impl Error {
         &self.0.text
     }
 
+    /// Returns what is wrong with an image.
+    pub(crate) fn damage_of_image(&self) -> Option<Damage> {
+        self.0.damage
+    }
+
+    /// Returns true for errors that no other sample avoids, such as those of functions of the user.
+    pub(crate) fn is_not_damage(&self) -> bool {
+        self.0.is_not_damage
+    }
+
+    /// Returns true if the system has no memory: the data may be intact.
+    pub(crate) fn lacks_memory(&self) -> bool {
+        self.0.lacks_memory
+    }
+
+    /// Returns the index of the op in its list.
+    pub(crate) fn op(&self) -> Option<usize> {
+        self.0.op
+    }
+
     /// Returns what the user can do in the command line.
     pub(crate) fn next_step(&self) -> Option<&'static str> {
         self.0.help
@@ -356,6 +434,7 @@ impl Error {
             sample: inner.sample,
             field: inner.field.as_deref(),
             offset: inner.offset,
+            help: inner.help,
             custom: self.get_ref(),
             lacks_memory: inner.lacks_memory,
         }
@@ -426,13 +505,14 @@ impl Error {
 impl<C: Cause> From<C> for Error {
     fn from(cause: C) -> Self {
         let mut error = Self::of_text(ErrorKind::Custom, cause.to_string());
-        let Details { kind, path, sample, field, offset, custom: _, lacks_memory } =
+        let Details { kind, path, sample, field, offset, help, custom: _, lacks_memory } =
             cause.details();
         error.0.kind = kind;
         error.0.path = path.map(Path::to_owned);
         error.0.sample = sample;
         error.0.field = field.map(str::to_owned);
         error.0.offset = offset;
+        error.0.help = help;
         error.0.lacks_memory = lacks_memory;
         error.0.cause = Some(Box::new(cause));
         error

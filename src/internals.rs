@@ -73,6 +73,7 @@ pub mod decode {
 pub trait ErrorExt {
     fn cause<C: StdError + 'static>(&self) -> Option<&C>;
     fn next_step(&self) -> Option<&'static str>;
+    fn op(&self) -> Option<usize>;
 }
 
 impl ErrorExt for Error {
@@ -82,6 +83,10 @@ impl ErrorExt for Error {
 
     fn next_step(&self) -> Option<&'static str> {
         self.next_step()
+    }
+
+    fn op(&self) -> Option<usize> {
+        self.op()
     }
 }
 
@@ -99,7 +104,7 @@ pub mod loader {
     use crate::source::beton::PageStats;
     use std::time::Duration;
 
-    pub use crate::loader::error::{LoadCause, LoadSampleError, SampleCause};
+    pub use crate::loader::error::{InFile, no_image_output, of_number};
     pub use crate::loader::inspect::{DrawnRow, Inspected, Inspector, Phases};
     pub use crate::loader::inspected_targets::{InspectedTargets, TargetStep};
     pub use crate::loader::stats::remedy;
@@ -125,7 +130,7 @@ pub mod loader {
         }
 
         fn image_output(&self, asked: Option<&str>) -> Result<String, Error> {
-            Ok(self.image_output(asked)?)
+            self.image_output(asked)
         }
 
         fn labels(&self, sample: u64) -> Vec<String> {
@@ -233,7 +238,6 @@ pub mod plan {
 
 pub mod preview {
     pub use crate::preview::canvas::Canvas;
-    pub use crate::preview::error::PreviewCause;
     pub use crate::preview::plot::{color_map, is_signal, waveforms};
     pub use crate::preview::targets::over as draw_targets;
 
@@ -505,7 +509,6 @@ pub mod write {
 
 pub mod device {
     pub use crate::device::cuda::Gpu;
-    pub use crate::device::error::DeviceError;
     pub use crate::device::info::{Compiler, GpuInfo};
 }
 

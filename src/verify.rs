@@ -26,7 +26,7 @@ pub use report::{DamageKind, DamagedValue, DegenerateKind, DegenerateObject, Ver
 
 use crate::cancel::CancelFlag;
 use crate::decode::UnreadParts;
-use crate::error::{Cause, Details, Error, ErrorKind};
+use crate::error::{Error, ErrorKind, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::source::{BoxError, Source};
@@ -65,35 +65,9 @@ pub struct VerifyOptions {
     pub cancel: CancelFlag,
 }
 
-/// Why a dataset could not be checked: for lack of threads or of memory, or because the check was cancelled.
-#[derive(Debug, thiserror::Error)]
-enum VerifyError {
-    /// Too many threads were asked for, or the system starts none.
-    #[error(transparent)]
-    Threads(#[from] ThreadsError),
-    /// There is no memory to record the intact samples.
-    #[error("no memory for a bit for each of {samples} samples")]
-    Memory {
-        /// The number of samples.
-        samples: u64,
-    },
-    /// The dataset can't say what its fields of objects are.
-    #[error("{0}")]
-    ObjectFields(BoxError),
-    /// Another thread has cancelled the check.
-    #[error("the check was cancelled")]
-    Cancelled,
-}
-
-impl Cause for VerifyError {
-    fn details(&self) -> Details<'_> {
-        match self {
-            Self::Threads(error) => error.details(),
-            Self::Memory { .. } => Details::of(ErrorKind::Memory),
-            Self::ObjectFields(_) => Details::of(ErrorKind::Format),
-            Self::Cancelled => Details::of(ErrorKind::Cancelled),
-        }
-    }
+/// Converts the error of a source that can't say what its fields of objects are.
+fn of_fields(error: BoxError) -> Error {
+    Error::from(error).of_kind(ErrorKind::Format)
 }
 
 /// Checks every value of every sample. `progress` is called from several threads, each time with the
@@ -125,16 +99,9 @@ pub fn verify(
     options: &VerifyOptions,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<VerifyReport, Error> {
-    Ok(check(source, options, progress)?)
-}
-
-fn check(
-    source: &dyn Source,
-    options: &VerifyOptions,
-    progress: &(dyn Fn(u64) + Sync),
-) -> Result<VerifyReport, VerifyError> {
     let samples = source.len().min(options.limit.unwrap_or(u64::MAX));
-    let good = IntactSamples::new(samples).ok_or(VerifyError::Memory { samples })?;
+    let good = IntactSamples::new(samples)
+        .ok_or_else(|| fail!(Memory, "no memory for a bit for each of {samples} samples"))?;
     let (objects, masks) = (ObjectChecker::new(source)?, objects::mask_fields(source)?);
     let (groups, unread) = (samples.div_ceil(GROUP), UnreadParts::of(source.name()));
     let pool = parallel::pool(thread_count(options.threads, groups)?, "fuseloop-verify")?;
@@ -159,7 +126,7 @@ fn check(
         tallies.reduce(Tally::default, Tally::followed_by)
     });
     if options.cancel.is_cancelled() {
-        return Err(VerifyError::Cancelled);
+        return Err(fail!(Cancelled, "the check was cancelled"));
     }
     Ok(VerifyReport::new(samples, source.len(), tally, good))
 }

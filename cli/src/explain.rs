@@ -8,11 +8,9 @@ use super::problem::Problem;
 use super::source::{OnDevice, Pipeline, Setup};
 use super::storage::{self, StorageCosts};
 use super::tree;
-use fuseloop::internals::jit::{
-    BlockCosts, CompileError, Costs, KernelTimer, predict, unsupported,
-};
+use fuseloop::internals::jit::{BlockCosts, Costs, KernelTimer, predict, unsupported};
 use fuseloop::internals::loader::LoaderExt as _;
-use fuseloop::internals::loader::{Inspector, LoadCause, Phases};
+use fuseloop::internals::loader::{Inspector, Phases, of_number};
 use fuseloop::internals::plan::Description;
 use fuseloop::loader::Placement;
 use fuseloop::ops::author::{ImageType, Layout, Type};
@@ -180,7 +178,7 @@ pub(super) fn report(
 fn measure(inspector: &mut Inspector, samples: &[u64]) -> Result<Measured, Problem> {
     let kernel = inspector.kernel().clone();
     let (plan, mut meter) = (kernel.plan(), KernelTimer::new(&kernel));
-    let (mut phases, mut predicted, mut failed) = (vec![], vec![], None::<CompileError>);
+    let (mut phases, mut predicted, mut failed) = (vec![], vec![], None::<Error>);
     for &sample in samples {
         let timed = inspector.time(sample, ROUNDS, |source, draws| {
             predicted.push(predict(plan, source, draws));
@@ -188,7 +186,7 @@ fn measure(inspector: &mut Inspector, samples: &[u64]) -> Result<Measured, Probl
                 failed = meter.sample(source, draws).err().or(failed.take());
             }
         });
-        phases.push(timed.map_err(|error| Error::from(LoadCause::sample(sample, error)))?);
+        phases.push(timed.map_err(|error| of_number(sample, error))?);
     }
     if let Some(error) = failed {
         return Err(error.into());

@@ -11,15 +11,16 @@
 
 use super::print::{bytes, say, say_json};
 use super::problem::Problem;
-use fuseloop::internals::device::{Compiler, DeviceError, Gpu, GpuInfo};
+use fuseloop::Error;
+use fuseloop::internals::device::{Compiler, Gpu, GpuInfo};
 use fuseloop::internals::source::Escaped;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// The complete report.
 struct Report {
-    gpus: Result<Vec<GpuInfo>, DeviceError>,
-    compiler: Result<Compiler, DeviceError>,
+    gpus: Result<Vec<GpuInfo>, Error>,
+    compiler: Result<Compiler, Error>,
     kernels: Option<(PathBuf, u64)>,
 }
 
@@ -50,7 +51,7 @@ impl Report {
     }
 
     fn json(&self) -> Value {
-        let reason = |error: &DeviceError| error.to_string();
+        let reason = |error: &Error| error.to_string();
         let gpus = self.gpus.as_deref().unwrap_or_default();
         json!({
             "gpus": gpus.iter().map(gpu_json).collect::<Vec<_>>(),
@@ -79,18 +80,22 @@ fn gpu_json(gpu: &GpuInfo) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
 
     #[test]
     fn what_is_missing_is_told_with_its_reason() {
         let none = Report {
-            gpus: Err(DeviceError::NoDriver),
-            compiler: Err(DeviceError::NoCompiler { tried: "libnvrtc.so.12".to_owned() }),
+            gpus: Err(io::Error::other("a GPU was requested, but there is no driver").into()),
+            compiler: Err(io::Error::other("NVRTC was not found (tried libnvrtc.so.12)").into()),
             kernels: None,
         };
         let text = none.words();
-        assert!(text.starts_with("no GPU: a GPU was requested, but the NVIDIA driver's"), "{text}");
+        assert!(
+            text.starts_with("no GPU: a GPU was requested, but there is no driver\n"),
+            "{text}"
+        );
         assert!(text.contains("no compiler: ") && text.contains("tried libnvrtc.so.12"), "{text}");
         assert_eq!(none.json()["gpus"], json!([]));
-        assert_eq!(none.json()["no_gpu"], DeviceError::NoDriver.to_string());
+        assert_eq!(none.json()["no_gpu"], "a GPU was requested, but there is no driver");
     }
 }

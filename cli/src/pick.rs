@@ -2,7 +2,7 @@
 
 use super::problem::Problem;
 use fuseloop::Loader;
-use fuseloop::internals::loader::{LoadCause, LoaderExt as _};
+use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::source::Escaped;
 use std::path::Path;
 
@@ -44,9 +44,8 @@ pub(super) fn image_field(
     if let Some(asked) = asked.filter(|asked| fields.iter().any(|field| field == asked)) {
         return Ok(asked.to_owned());
     }
-    let name = name.to_owned();
-    let error = LoadCause::NoSuchField { name, known: fields.join(", ") };
-    Err(fuseloop::Error::from(error).into())
+    let message = format!("no field named {name}; available: {}", fields.join(", "));
+    Err(Problem::Refused { message, help: "`fuseloop info FILE` shows the file's fields" })
 }
 
 fn known(loader: &Loader) -> String {

@@ -4,14 +4,9 @@ use super::print::count;
 use super::words::in_command;
 use fuseloop::batch::TensorError;
 use fuseloop::internals::ErrorExt as _;
-use fuseloop::internals::jit::CompileError;
-use fuseloop::internals::loader::{LoadCause, LoadSampleError, SampleCause};
-use fuseloop::internals::plan::{PlanError, RunOpsError};
-use fuseloop::internals::preview::PreviewCause;
-use fuseloop::internals::run::RunError;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::beton::{
-    FieldError, HeaderError, OpenError, ReadCause, SourceCause, SourceError,
+    FieldError, HeaderError, OpenError, SourceCause, SourceError,
 };
 use fuseloop::internals::spec::{ParseCause, ParseError};
 use fuseloop::internals::write::{
@@ -29,8 +24,6 @@ pub(super) enum Problem {
     #[error(transparent)]
     Library(#[from] Error),
     #[error(transparent)]
-    Sample(#[from] LoadSampleError),
-    #[error(transparent)]
     Memory(#[from] fuseloop::ops::internals::memory::NoMemory),
     #[error("{}: line {line} is not a sample number", .path.display())]
     NotANumber { path: PathBuf, line: usize },
@@ -40,12 +33,6 @@ pub(super) enum Problem {
     NoTiles,
     #[error("{}: a folder cannot hold bit planes, only .beton files and tar shards can", Escaped(&path.to_string_lossy()))]
     FolderOfPlanes { path: PathBuf },
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    #[error(transparent)]
-    Run(#[from] RunOpsError),
-    #[error(transparent)]
-    Compile(#[from] CompileError),
     #[error(transparent)]
     Param(#[from] ParamError),
     #[error(transparent)]
@@ -117,12 +104,10 @@ impl Problem {
     pub(super) fn help(&self) -> Option<&'static str> {
         match self {
             Self::Library(error) => library_help(error),
-            Self::Sample(error) => sample_help(&error.cause),
             Self::NoTiles => Some("`--write-mode tiled` stores JPEGs that are fast to crop"),
             Self::FolderOfPlanes { .. } => Some(
                 "`fuseloop write FOLDER FILE.beton --write-mode planes` writes such a file from a folder",
             ),
-            Self::Plan(error) => plan_help(error),
             Self::Op(error) => op_help(&error.cause),
             Self::Refused { help, .. } => Some(*help),
             Self::Exists { .. } => Some(OVERWRITE),
@@ -139,9 +124,6 @@ impl Problem {
             Self::Damaged { has_list: false, .. } => Some(
                 "`--write-indices good.txt` lists the undamaged samples; `fuseloop convert` with `--verify --on-damaged skip` skips damaged ones",
             ),
-            Self::Compile(_) => {
-                Some("this is a bug: please report it with the output of `fuseloop info`")
-            }
             Self::Io { error, .. } => io_help(error),
             _ => None,
         }
@@ -166,51 +148,24 @@ const NAME: &str = "check the name; `fuseloop info --help` lists the kinds of da
 const AGAIN: &str =
     "the file is incomplete: copy it again, or write it again with `fuseloop write`";
 
-const DAMAGED: &str = "the sample is damaged: `fuseloop convert` with `--verify --on-damaged skip` skips such samples";
-
-fn sample_help(cause: &SampleCause) -> Option<&'static str> {
-    match cause {
-        SampleCause::Read(ReadCause::NoSuchSample { .. }) => {
-            Some("samples are numbered from 0; `fuseloop info FILE` shows how many there are")
-        }
-        SampleCause::Shown { .. } => None,
-        SampleCause::Label(_) => Some("set `classes` of `OneHot` to the largest label plus 1"),
-        _ => Some(DAMAGED),
-    }
-}
-
 fn library_help(error: &Error) -> Option<&'static str> {
     if let Some(help) = error.next_step() {
         return Some(help);
     }
-    if let Some(PreviewCause::Cells { .. }) = error.cause() {
-        return Some("`-n 1` shows one sample; `fuseloop replay` saves one file per op");
-    }
-    let library = error.cause().map(load_help);
-    let opened = library.or_else(|| error.cause().map(source_help));
+    let opened = error.cause().map(source_help);
     let written = opened.or_else(|| error.cause().map(write_help));
     let converted = written.or_else(|| error.cause().map(convert_help));
     let recut = converted.or_else(|| error.cause().map(recut_help));
     let parsed = recut.or_else(|| error.cause().map(parse_help));
     parsed.unwrap_or_else(|| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::Format | ErrorKind::Unsupported => Some(NAME),
+        ErrorKind::NotFound => Some(NAME),
+        // Without a path, it is not the dataset that is wrong, but what is asked of it.
+        ErrorKind::Format | ErrorKind::Unsupported => error.path().map(|_| NAME),
+        ErrorKind::Device if error.op().is_none() => {
+            Some("`fuseloop info --gpu` shows the available devices")
+        }
         _ => None,
     })
-}
-
-fn load_help(error: &LoadCause) -> Option<&'static str> {
-    match error {
-        LoadCause::Other(error) => library_help(error),
-        LoadCause::Source(error) => source_help(error),
-        LoadCause::Plan { error, .. } => plan_help(error),
-        LoadCause::Sample { error, .. } => sample_help(&error.cause),
-        LoadCause::BatchSize => Some("`--batch-size 64` is the default"),
-        LoadCause::NoSuchField { .. } => Some("`fuseloop info FILE` shows the file's fields"),
-        LoadCause::Workers => Some("without `--workers`, there is one worker per core"),
-        LoadCause::Device(_) => Some("`fuseloop info --gpu` shows the available devices"),
-        LoadCause::Run(error) => run_help(error),
-        _ => None,
-    }
 }
 
 fn source_help(error: &SourceError) -> Option<&'static str> {
@@ -235,26 +190,10 @@ fn source_help(error: &SourceError) -> Option<&'static str> {
     }
 }
 
-fn plan_help(error: &PlanError) -> Option<&'static str> {
-    match error {
-        PlanError::Varies { .. } => Some(
-            "these images vary in size: `--workload W1`, W2, W3 and W5 resize them to one size",
-        ),
-        PlanError::Type { .. } => Some(
-            "`fuseloop info FILE` shows the sizes of the images; `--workload W1` takes any size",
-        ),
-        _ => None,
-    }
-}
-
 fn parse_help(error: &ParseError) -> Option<&'static str> {
     match &error.cause {
-        ParseCause::Io(error) => read_help(error),
+        ParseCause::Text(error) => list_help(error),
         ParseCause::Spec(cause) => op_help(cause),
-        ParseCause::Toml(_) | ParseCause::TooLong | ParseCause::NotAFile => {
-            Some("a pipeline file is TOML: `fuseloop ops NAME` shows an example of each op")
-        }
-        _ => None,
     }
 }
 
@@ -272,18 +211,6 @@ fn op_help(cause: &SpecCause) -> Option<&'static str> {
             Some("`fuseloop ops` lists all ops")
         }
         _ => Some("`fuseloop ops NAME` shows the parameters of an op, with an example"),
-    }
-}
-
-fn run_help(error: &RunError) -> Option<&'static str> {
-    match error {
-        RunError::Fill { source, .. } => {
-            let error = source.downcast_ref::<LoadSampleError>();
-            error.map_or(Some(DAMAGED), |error| sample_help(&error.cause))
-        }
-        RunError::Panicked { .. } => Some("this is a bug: please report it with the sample"),
-        RunError::Slot(_) => Some("a smaller `--batch-size` takes less memory"),
-        _ => None,
     }
 }
 
@@ -361,7 +288,7 @@ fn recut_help(error: &RecutCause) -> Option<&'static str> {
     }
 }
 
-/// Returns a hint for a folder or a table of images.
+/// Returns a hint for a folder, a table of images or a pipeline file.
 fn list_help(error: &Error) -> Option<&'static str> {
     error.next_step().or_else(|| error.cause().and_then(read_help))
 }

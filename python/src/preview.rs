@@ -4,7 +4,7 @@ use crate::call::detached;
 use crate::loader::Loader;
 use crate::task::Task;
 use fuseloop::internals::jit::unsupported;
-use fuseloop::internals::loader::{Inspected, LoadCause, LoaderExt as _};
+use fuseloop::internals::loader::{Inspected, LoaderExt as _, no_image_output, of_number};
 use fuseloop::internals::plan::{DrawnOp, OpOutcome};
 use fuseloop::ops::author::Type;
 use fuseloop::preview as library;
@@ -126,9 +126,9 @@ fn found(
 ) -> Result<Found, Error> {
     let output = loader.image_output(output)?;
     let Some(mut inspector) = loader.inspect(&output, epoch)? else {
-        return Err(LoadCause::NoImageOutput { known: output }.into());
+        return Err(no_image_output(&output));
     };
-    let failed = |error| LoadCause::sample(sample, error);
+    let failed = |error| of_number(sample, error);
     let inspected = inspector.sample(sample).map_err(failed)?;
     let plan = inspected.kernel.plan();
     let ops = inspected.draws.describe(plan);

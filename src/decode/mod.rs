@@ -21,7 +21,7 @@
 //! profile. The IDCT is the accurate one, so pixels differ from FFCV's by up to 3 levels: FFCV decodes with
 //! libjpeg's fast, biased IDCT.
 //!
-//! Any bytes yield an image or a [`DecodeError`]. Sizes are checked against [`Limits`] and against the
+//! Any bytes yield an image or an [`Error`]. Sizes are checked against [`Limits`] and against the
 //! number of stored bytes before memory is allocated.
 
 mod buffer;
@@ -42,7 +42,11 @@ mod webp;
 #[cfg(all(test, feature = "tiff", feature = "webp"))]
 mod webp_tiff_tests;
 
-pub use error::DecodeError;
+use crate::error::{Damage, Error, fail};
+pub(crate) use error::outside;
+#[cfg(feature = "write")]
+pub(crate) use error::{UnsupportedJpeg, no_index};
+use error::{no_memory, no_pixels, not_gray16};
 use fuseloop_ops::internals::DefaultFloats;
 #[doc(hidden)]
 pub use jpeg::JpegBackend;
@@ -244,7 +248,7 @@ impl Decoder {
     /// # Errors
     ///
     /// If the headers are damaged, or the size is over the limits or not the table's.
-    pub fn open<'a>(&'a mut self, image: &EncodedImage<'a>) -> Result<Opened<'a>, DecodeError> {
+    pub fn open<'a>(&'a mut self, image: &EncodedImage<'a>) -> Result<Opened<'a>, Error> {
         self.open_as(image, ImageReadMode::Rgb)
     }
 
@@ -258,7 +262,7 @@ impl Decoder {
         &'a mut self,
         image: &EncodedImage<'a>,
         mode: ImageReadMode,
-    ) -> Result<Opened<'a>, DecodeError> {
+    ) -> Result<Opened<'a>, Error> {
         let headers = self.headers(image, mode)?;
         Ok(Opened::new(self, image.bytes, headers, mode))
     }
@@ -289,14 +293,17 @@ impl Decoder {
         size: Size,
         format: PixelFormat,
         layout: Layout,
-    ) -> Result<Opened<'a>, DecodeError> {
+    ) -> Result<Opened<'a>, Error> {
         let expected = size.pixels().saturating_mul(format.pixel_bytes() as u64);
         let found = bytes.len() as u64;
         if size.pixels() == 0 {
-            return Err(DecodeError::Empty { size });
+            return Err(no_pixels(size));
         }
         if found != expected {
-            return Err(DecodeError::RawLength { size, expected, found });
+            return Err(fail!(
+                Damaged,
+                "a raw image of {size} needs {expected} bytes, {found} are stored"
+            ));
         }
         let is_planar = layout == Layout::ChannelsFirst && format.channels > 1;
         let headers = ImageHeaders::Array { size, format, is_planar };
@@ -308,7 +315,7 @@ impl Decoder {
     /// # Errors
     ///
     /// See [`open`](Self::open).
-    pub fn size(&mut self, image: &EncodedImage<'_>) -> Result<Size, DecodeError> {
+    pub fn size(&mut self, image: &EncodedImage<'_>) -> Result<Size, Error> {
         Ok(self.headers(image, ImageReadMode::Rgb)?.size())
     }
 
@@ -322,7 +329,7 @@ impl Decoder {
         &'a mut self,
         image: &EncodedImage<'a>,
         wanted: Window,
-    ) -> Result<Decoded<'a>, DecodeError> {
+    ) -> Result<Decoded<'a>, Error> {
         let headers = self.headers(image, ImageReadMode::Rgb)?;
         self.decode_opened(image.bytes, &headers, ImageReadMode::Rgb, wanted)
     }
@@ -331,7 +338,7 @@ impl Decoder {
         &self,
         image: &EncodedImage<'_>,
         mode: ImageReadMode,
-    ) -> Result<ImageHeaders, DecodeError> {
+    ) -> Result<ImageHeaders, Error> {
         if matches!(image.mode, ImageMode::Jpeg | ImageMode::BitPlanes) {
             check_jpeg_mode(mode)?;
         }
@@ -351,7 +358,11 @@ impl Decoder {
             }
             #[cfg(not(feature = "webp"))]
             ImageMode::Webp => {
-                return Err(DecodeError::LeftOut { format: "WebP", feature: "webp" });
+                return Err(fail!(
+                    Damaged,
+                    "this build can't read WebP images: build fuseloop with the feature `webp`"
+                )
+                .damage(Damage::Unsupported));
             }
             #[cfg(feature = "tiff")]
             ImageMode::Tiff => {
@@ -364,7 +375,11 @@ impl Decoder {
             }
             #[cfg(not(feature = "tiff"))]
             ImageMode::Tiff => {
-                return Err(DecodeError::LeftOut { format: "TIFF", feature: "tiff" });
+                return Err(fail!(
+                    Damaged,
+                    "this build can't read TIFF images: build fuseloop with the feature `tiff`"
+                )
+                .damage(Damage::Unsupported));
             }
             ImageMode::Raw => {
                 let (size, format) = self.raw.size(image, mode)?;
@@ -384,7 +399,7 @@ impl Decoder {
         headers: &ImageHeaders,
         mode: ImageReadMode,
         wanted: Window,
-    ) -> Result<Decoded<'a>, DecodeError> {
+    ) -> Result<Decoded<'a>, Error> {
         check_window(wanted, headers.size())?;
         DefaultFloats::during(move || {
             let turned = headers.file().map(|file| (file.size, file.orientation()));
@@ -416,7 +431,7 @@ impl Decoder {
         headers: &ImageHeaders,
         mode: ImageReadMode,
         wanted: Window,
-    ) -> Result<Decoded<'a>, DecodeError> {
+    ) -> Result<Decoded<'a>, Error> {
         let decoded = match headers {
             ImageHeaders::Jpeg(headers) => {
                 self.jpeg.decode(bytes, headers, mode == ImageReadMode::Gray, wanted)?
@@ -437,7 +452,7 @@ impl Decoder {
                     return Ok(Decoded { view, top: 0, left: 0 });
                 }
                 let joined = planes::joined(&view, &mut self.converted);
-                let view = joined.map_err(|error| DecodeError::Memory { bytes: error.bytes })?;
+                let view = joined.map_err(|error| no_memory(error.bytes))?;
                 return Ok(Decoded { view, top: 0, left: 0 });
             }
         };
@@ -453,20 +468,24 @@ impl Decoder {
 }
 
 /// Refuses what the pixels of a JPEG can't be read as.
-fn check_jpeg_mode(mode: ImageReadMode) -> Result<(), DecodeError> {
+fn check_jpeg_mode(mode: ImageReadMode) -> Result<(), Error> {
     match mode {
-        ImageReadMode::Index => Err(DecodeError::JpegIndex),
-        ImageReadMode::Gray16 => {
-            Err(DecodeError::NotGray16 { found: "a JPEG".into(), fits: "gray" })
+        ImageReadMode::Index => {
+            let error = fail!(
+                Damaged,
+                "a JPEG holds no exact numbers, so it can't be read as an index: store masks as PNG or raw pixels"
+            );
+            Err(error.damage(Damage::Unsupported))
         }
+        ImageReadMode::Gray16 => Err(not_gray16("a JPEG", "gray")),
         _ => Ok(()),
     }
 }
 
 /// Refuses a window that has no pixels or lies partly outside the image.
-fn check_window(wanted: Window, size: Size) -> Result<(), DecodeError> {
+fn check_window(wanted: Window, size: Size) -> Result<(), Error> {
     if wanted.size().pixels() == 0 || !is_inside(wanted, size) {
-        return Err(DecodeError::Window { wanted, size });
+        return Err(outside(wanted, size));
     }
     Ok(())
 }

@@ -2,9 +2,10 @@
 
 use super::jpeg::JpegParts;
 use super::{
-    DecodeError, Decoded, Decoder, ImageHeaders, ImageReadMode, ScaledImage, check_jpeg_mode,
-    check_window,
+    Decoded, Decoder, ImageHeaders, ImageReadMode, ScaledImage, check_jpeg_mode, check_window,
+    outside,
 };
+use crate::error::Error;
 use crate::exif;
 use crate::source::{BoxError, EncodedImage, ImageMode, PartialImage};
 use fuseloop_ops::Size;
@@ -59,7 +60,7 @@ impl Decoder {
         &'a mut self,
         PartlyRead { image, parts }: PartlyRead<'a>,
         mode: ImageReadMode,
-    ) -> Result<Opened<'a>, DecodeError> {
+    ) -> Result<Opened<'a>, Error> {
         check_jpeg_mode(mode)?;
         let Size { height, width } = image.extent().size;
         let encoded = EncodedImage { mode: ImageMode::Jpeg, width, height, bytes: image.bytes() };
@@ -162,12 +163,12 @@ impl<'a> Opened<'a> {
     ///
     /// If the window is empty or outside the image, or if the pixels are damaged or cut short. Another
     /// window can be decoded after any error.
-    pub fn decode(&mut self, wanted: Window) -> Result<Decoded<'_>, DecodeError> {
+    pub fn decode(&mut self, wanted: Window) -> Result<Decoded<'_>, Error> {
         let bytes = match &self.bytes {
             ImageBytes::Whole(bytes) => bytes,
             ImageBytes::Parts(image, Some(read)) if *read == wanted => image.bytes(),
             ImageBytes::Parts(..) => {
-                return Err(DecodeError::Window { wanted, size: self.size() });
+                return Err(outside(wanted, self.size()));
             }
         };
         self.decoder.decode_opened(bytes, &self.headers, self.mode, wanted)

@@ -1,6 +1,8 @@
 //! Raw images: the file's own bytes are the pixels, and nothing is copied.
 
-use super::{DecodeError, Decoded, ImageReadMode};
+use super::error::{no_pixels, not_gray16, too_many_pixels};
+use super::{Decoded, ImageReadMode};
+use crate::error::{Error, fail};
 use crate::sample::Limits;
 use crate::source::EncodedImage;
 use fuseloop_ops::Size;
@@ -23,13 +25,13 @@ impl RawDecoder {
         &self,
         image: &EncodedImage<'_>,
         mode: ImageReadMode,
-    ) -> Result<(Size, PixelFormat), DecodeError> {
+    ) -> Result<(Size, PixelFormat), Error> {
         let size = Size::new(image.height, image.width);
         if size.pixels() == 0 {
-            return Err(DecodeError::Empty { size });
+            return Err(no_pixels(size));
         }
         if size.pixels() > self.limits.max_pixels {
-            return Err(DecodeError::Pixels { size, max: self.limits.max_pixels });
+            return Err(too_many_pixels(size, self.limits.max_pixels));
         }
         let found = image.bytes.len() as u64;
         let bytes = |format: PixelFormat| size.pixels().checked_mul(format.pixel_bytes() as u64);
@@ -37,12 +39,15 @@ impl RawDecoder {
         let mut known = [rgb, mode.format()].into_iter();
         match known.find(|format| bytes(*format) == Some(found)) {
             Some(format) if format == rgb && mode == ImageReadMode::Gray16 => {
-                Err(DecodeError::NotGray16 { found: "an image of RGB pixels".into(), fits: "rgb" })
+                Err(not_gray16("an image of RGB pixels", "rgb"))
             }
             Some(format) => Ok((size, format)),
             None => {
                 let expected = bytes(rgb).unwrap_or(u64::MAX);
-                Err(DecodeError::RawLength { size, expected, found })
+                Err(fail!(
+                    Damaged,
+                    "a raw image of {size} needs {expected} bytes, {found} are stored"
+                ))
             }
         }
     }

@@ -1,7 +1,8 @@
 //! What the pixels of an image are read as: colours, gray, colours with alpha, or numbers of classes.
 
-use super::DecodeError;
 use super::buffer::{image_bytes, room};
+use super::error::no_index;
+use crate::error::Error;
 use fuseloop_kernels::{CpuWork, for_cpu};
 use fuseloop_ops::internals::{ImageView, PixelFormat, RGB};
 use fuseloop_ops::{DType, Size};
@@ -86,7 +87,7 @@ impl ImageReadMode {
     }
 
     /// Writes what an image of RGB pixels is read as to `out`, packed.
-    pub(super) fn convert(self, rgb: &ImageView<'_>, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+    pub(super) fn convert(self, rgb: &ImageView<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         let (size, channels) = (rgb.size(), usize::from(self.channels()));
         let out = room(out, image_bytes(size, channels)?)?;
         let rows = out.chunks_exact_mut((size.width as usize * channels).max(1));
@@ -98,7 +99,7 @@ impl ImageReadMode {
             for (x, (pixel, out)) in pixels.iter().zip(row.chunks_exact_mut(channels)).enumerate() {
                 if !self.read(*pixel, out) {
                     let pixel = pixel.map(u16::from);
-                    return Err(DecodeError::NoIndex { row: y, column: x as u32, pixel });
+                    return Err(no_index(y, x as u32, pixel));
                 }
             }
         }
@@ -155,7 +156,7 @@ mod tests {
         ImageReadMode::Index.convert(&view(&[7, 7, 7, 0, 0, 0]), &mut out).unwrap();
         assert_eq!(out, [7, 0]);
         let refused = ImageReadMode::Index.convert(&view(&[7, 7, 7, 7, 7, 8]), &mut out);
-        assert_eq!(refused, Err(DecodeError::NoIndex { row: 0, column: 1, pixel: [7, 7, 8] }));
+        assert_eq!(refused, Err(no_index(0, 1, [7, 7, 8])));
     }
 
     /// Rows longer than vectors: whichever byte differs, its pixel is named.
@@ -172,7 +173,7 @@ mod tests {
             pixels[at] ^= 1;
             let x = at / RGB;
             let pixel = [0, 1, 2].map(|channel| u16::from(pixels[x * RGB + channel]));
-            let refused = DecodeError::NoIndex { row: 0, column: x as u32, pixel };
+            let refused = no_index(0, x as u32, pixel);
             assert_eq!(read(&pixels), Err(refused));
             pixels[at] ^= 1;
         }

@@ -24,11 +24,14 @@
 //! memory is allocated (`source/tiff_file.rs`).
 
 use super::buffer::{check_bytes, check_size, image_bytes, room};
-use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
+use super::error::{no_index, no_memory, not_gray16};
+use super::{DecodeOptions, Decoded, ImageReadMode};
+use crate::error::{Error, fail};
 use crate::source::{EncodedImage, Photometric, SampleKind, TiffFile};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::RGB;
+use std::fmt;
 use std::ops::Range;
 
 /// Decodes TIFFs. Each worker has its own decoder, which reuses its buffers.
@@ -42,8 +45,8 @@ pub(super) struct TiffDecoder {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "`map_err` passes errors by value")]
-fn damaged(reason: impl ToString) -> DecodeError {
-    DecodeError::Tiff { reason: reason.to_string() }
+fn damaged(reason: impl fmt::Display) -> Error {
+    fail!(Damaged, "a TIFF that can't be decoded: {reason}")
 }
 
 impl TiffDecoder {
@@ -56,7 +59,7 @@ impl TiffDecoder {
         &self,
         image: &EncodedImage<'_>,
         mode: ImageReadMode,
-    ) -> Result<TiffFile, DecodeError> {
+    ) -> Result<TiffFile, Error> {
         let limits = &self.options.limits;
         let size = TiffFile::size_of(image.bytes).map_err(damaged)?;
         check_bytes(image, limits)?;
@@ -73,7 +76,7 @@ impl TiffDecoder {
                 _ => "rgb",
             };
             let found = format!("a TIFF of {} samples of {} bits", file.samples, file.bits);
-            return Err(DecodeError::NotGray16 { found, fits });
+            return Err(not_gray16(found, fits));
         }
         Ok(file)
     }
@@ -85,7 +88,7 @@ impl TiffDecoder {
         file: &TiffFile,
         mode: ImageReadMode,
         wanted: Window,
-    ) -> Result<Decoded<'_>, DecodeError> {
+    ) -> Result<Decoded<'_>, Error> {
         let format = mode.format();
         let out_pixel = format.pixel_bytes();
         let out_bytes = image_bytes(wanted.size(), out_pixel)?;
@@ -100,10 +103,10 @@ impl TiffDecoder {
                 let row_bytes = file.row_bytes(read.width);
                 let plane_bytes = row_bytes
                     .checked_mul(read.height as usize)
-                    .ok_or(DecodeError::Memory { bytes: usize::MAX })?;
+                    .ok_or_else(|| no_memory(usize::MAX))?;
                 let all = plane_bytes
                     .checked_mul(planes as usize)
-                    .ok_or(DecodeError::Memory { bytes: usize::MAX })?;
+                    .ok_or_else(|| no_memory(usize::MAX))?;
                 let segment = room(&mut self.segment, all)?;
                 for (plane, out) in (0..planes).zip(segment.chunks_exact_mut(plane_bytes)) {
                     let index = (plane * down + row) * across + column;
@@ -131,20 +134,20 @@ impl TiffDecoder {
                     }
                     for (x, out) in columns.clone().zip(out.chunks_exact_mut(out_pixel)) {
                         if let Some(pixel) = samples.pixel(y - top, x - left, mode, out) {
-                            return Err(DecodeError::NoIndex { row: y, column: x, pixel });
+                            return Err(no_index(y, x, pixel));
                         }
                     }
                 }
             }
         }
         let view = mode.view(pixels, wanted.size());
-        let view = view.ok_or(DecodeError::Memory { bytes: out_bytes })?;
+        let view = view.ok_or_else(|| no_memory(out_bytes))?;
         Ok(Decoded { view, top: wanted.top, left: wanted.left })
     }
 }
 
 /// Refuses samples that are no picture.
-fn check_picture(file: &TiffFile) -> Result<(), DecodeError> {
+fn check_picture(file: &TiffFile) -> Result<(), Error> {
     let TiffFile { samples, bits, kind, photometric, extra, .. } = file;
     let first_extra = extra.first().copied();
     let is_known = match photometric {
@@ -166,9 +169,10 @@ fn check_picture(file: &TiffFile) -> Result<(), DecodeError> {
         Photometric::Palette(_) => *samples == 1 && *bits <= 8,
         Photometric::Cmyk => *samples == 4 && *bits == 8,
         Photometric::Other(name) => {
-            return Err(damaged(format!(
-                "its photometric interpretation is {name}, which is not decoded"
-            )));
+            return Err(fail!(
+                Damaged,
+                "a TIFF that can't be decoded: its photometric interpretation is {name}, which is not decoded"
+            ));
         }
     };
     if is_known && *kind == SampleKind::Unsigned {
@@ -179,9 +183,11 @@ fn check_picture(file: &TiffFile) -> Result<(), DecodeError> {
         SampleKind::Signed => "signed",
         SampleKind::Float => "floating-point",
     };
-    Err(damaged(format!(
-        "{samples} {kind} samples of {bits} bits a pixel are no picture: read it as an array, from a `.tif` member of a tar shard whose field is declared as `As::NdArray`"
-    )))
+    Err(fail!(
+        Damaged,
+        "a TIFF that can't be decoded: {samples} {kind} samples of {bits} bits a pixel are no picture: read it as an \
+         array, from a `.tif` member of a tar shard whose field is declared as `As::NdArray`"
+    ))
 }
 
 /// The samples of a strip or tile.

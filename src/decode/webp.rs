@@ -20,13 +20,16 @@
 //! complete (its issue 118); here a panic of it is an error as any other damage.
 
 use super::buffer::{check_bytes, check_size, image_bytes, room};
-use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
+use super::error::{no_index, no_memory, not_gray16};
+use super::{DecodeOptions, Decoded, ImageReadMode};
+use crate::error::{Damage, Error, fail};
 use crate::panicked::call_decoder;
 use crate::source::{EncodedImage, WebpHeader};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::RGB;
 use image_webp::WebPDecoder;
+use std::fmt;
 use std::io::Cursor;
 
 /// The crate that decodes WebPs.
@@ -43,8 +46,8 @@ pub(super) struct WebpDecoder {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "`map_err` passes errors by value")]
-fn damaged(reason: impl ToString) -> DecodeError {
-    DecodeError::Webp { reason: reason.to_string() }
+fn damaged(reason: impl fmt::Display) -> Error {
+    fail!(Damaged, "a WebP that can't be decoded: {reason}")
 }
 
 impl WebpDecoder {
@@ -57,15 +60,20 @@ impl WebpDecoder {
         &self,
         image: &EncodedImage<'_>,
         mode: ImageReadMode,
-    ) -> Result<Size, DecodeError> {
+    ) -> Result<Size, Error> {
         let header = WebpHeader::parse(image.bytes).map_err(damaged)?;
         check_bytes(image, &self.options.limits)?;
         check_size(image, header.size, &self.options.limits, damaged)?;
         match mode {
-            ImageReadMode::Gray16 => {
-                Err(DecodeError::NotGray16 { found: "a WebP".into(), fits: "gray" })
+            ImageReadMode::Gray16 => Err(not_gray16("a WebP", "gray")),
+            ImageReadMode::Index if header.is_lossy => {
+                let error = fail!(
+                    Damaged,
+                    "a lossy WebP holds no exact numbers, so it can't be read as an index: store masks as PNG or lossless \
+                     WebP"
+                );
+                Err(error.damage(Damage::Unsupported))
             }
-            ImageReadMode::Index if header.is_lossy => Err(DecodeError::WebpIndex),
             _ => Ok(header.size),
         }
     }
@@ -77,12 +85,15 @@ impl WebpDecoder {
         size: Size,
         mode: ImageReadMode,
         wanted: Window,
-    ) -> Result<Decoded<'_>, DecodeError> {
+    ) -> Result<Decoded<'_>, Error> {
         let opened = call_decoder(CRATE, || WebPDecoder::new(Cursor::new(bytes)));
         let mut decoder = opened.map_err(damaged)?;
         let (width, height) = decoder.dimensions();
         if Size::new(height, width) != size {
-            return Err(damaged("two decoders read different sizes from its headers"));
+            return Err(fail!(
+                Damaged,
+                "a WebP that can't be decoded: two decoders read different sizes from its headers"
+            ));
         }
         let has_alpha = decoder.has_alpha();
         let channels = if has_alpha { RGB + 1 } else { RGB };
@@ -95,7 +106,7 @@ impl WebpDecoder {
         };
         if is_stored {
             let bytes = stored.len();
-            let view = mode.view(stored, size).ok_or(DecodeError::Memory { bytes })?;
+            let view = mode.view(stored, size).ok_or_else(|| no_memory(bytes))?;
             return Ok(Decoded { view, top: 0, left: 0 });
         }
         let out_channels = usize::from(mode.channels());
@@ -111,11 +122,11 @@ impl WebpDecoder {
                 let rgb = [pixel[0], pixel[1], pixel[2]];
                 if !mode.read(rgb, out) {
                     let pixel = rgb.map(u16::from);
-                    return Err(DecodeError::NoIndex { row: y, column: x, pixel });
+                    return Err(no_index(y, x, pixel));
                 }
             }
         }
-        let view = mode.view(pixels, wanted.size()).ok_or(DecodeError::Memory { bytes })?;
+        let view = mode.view(pixels, wanted.size()).ok_or_else(|| no_memory(bytes))?;
         Ok(Decoded { view, top: wanted.top, left: wanted.left })
     }
 }

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use super::{DecodeError, DecodeOptions, Decoder, ImageReadMode};
+use super::{DecodeOptions, Decoder, ImageReadMode};
+use crate::error::{Damage, Error};
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
 use fuseloop_ops::Size;
@@ -39,7 +40,7 @@ fn read(
     bytes: &[u8],
     mode: ImageReadMode,
     window: Window,
-) -> Result<Vec<u8>, DecodeError> {
+) -> Result<Vec<u8>, Error> {
     let mut opened = decoder.open_as(&image(bytes), mode)?;
     let view = opened.decode(window)?.window(window).unwrap();
     assert_eq!(view.format(), mode.format());
@@ -177,7 +178,10 @@ fn levels_of_16_bits_and_indices_are_those_stored() {
     assert_eq!(index, want, "a lossless WebP is a mask");
     let lossy = golden("webp", "lossy.webp");
     let refused = read(&mut decoder, &lossy, ImageReadMode::Index, size.full());
-    assert_eq!(refused, Err(DecodeError::WebpIndex));
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.damage_of_image(), Some(Damage::Unsupported));
+    let text = "a lossy WebP holds no exact numbers, so it can't be read as an index: store masks as PNG or lossless WebP";
+    assert_eq!(refused.to_string(), text);
     for (kind, name, fits) in [
         ("webp", "lossy.webp", "gray"),
         ("tiff", "gray.tif", "gray"),

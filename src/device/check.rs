@@ -4,7 +4,8 @@
 //! Addresses are in this process's memory, so a kernel's host build and an interpreter can read and
 //! write them. Guard bytes around every tensor are checked afterwards.
 
-use super::{Addresses, DeviceError, DeviceImage, DeviceOneHot, DeviceOutput, DeviceProgram};
+use super::{Addresses, DeviceImage, DeviceOneHot, DeviceOutput, DeviceProgram};
+use crate::error::{Error, fail};
 use crate::jit::evaluate;
 use crate::plan::batch_ops::draw_each;
 use crate::plan::label::Scalar;
@@ -43,33 +44,9 @@ pub struct Launch<'a> {
     pub writes: Vec<&'a mut [u8]>,
 }
 
-/// The reason why a check failed.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckFailure {
-    /// The kernels could not be run.
-    #[error("{0}")]
-    Launch(String),
-    /// A tensor has wrong bytes.
-    #[error(
-        "tensor {tensor}, row {row}, byte {byte}: {found:#04x} in place of {want:#04x}; {differ} bytes differ"
-    )]
-    Differs {
-        /// The index of the tensor.
-        tensor: usize,
-        /// The row.
-        row: usize,
-        /// The byte within the row.
-        byte: usize,
-        /// The byte that was found.
-        found: u8,
-        /// The expected byte.
-        want: u8,
-        /// The number of bytes that differ.
-        differ: usize,
-    },
-    /// Guard bytes around a tensor were overwritten.
-    #[error("bytes around tensor {0} were written")]
-    Outside(usize),
+/// Returns the error of guard bytes around a tensor that were overwritten.
+pub(super) fn written_outside(tensor: usize) -> Error {
+    fail!(Device, "bytes around tensor {tensor} were written")
 }
 
 /// Bytes that start at a multiple of 256, with guard bytes of another value around them.
@@ -128,7 +105,7 @@ impl CheckBatch {
         label: Option<&ElementPlan>,
         pictures: &[(Size, Vec<u8>)],
         seed: u64,
-    ) -> Result<Self, DeviceError> {
+    ) -> Result<Self, Error> {
         let plan = Arc::new(plan);
         let image = DeviceImage::new(&plan)?;
         let rows = pictures.len();
@@ -193,11 +170,11 @@ impl CheckBatch {
     ///
     /// # Errors
     ///
-    /// See [`CheckFailure`].
+    /// If a kernel could not be run, wrote other bytes than the oracle, or wrote around a tensor.
     pub fn run(
         &self,
         mut launch: impl FnMut(Launch<'_>) -> Result<(), String>,
-    ) -> Result<(), CheckFailure> {
+    ) -> Result<(), Error> {
         let rows = self.rows;
         let outs = self.program.tensors.iter().map(|t| Aligned::new(rows * t.row_bytes(), 0xAA));
         let mut outs: Vec<Aligned> = outs.collect();
@@ -214,11 +191,11 @@ impl CheckBatch {
             let arguments = &self.program.arguments(&at);
             let (entry, parts) = (&*kernel.entry, kernel.parts);
             launch(Launch { entry, rows, parts, threads, arguments, reads, writes })
-                .map_err(CheckFailure::Launch)?;
+                .map_err(|reason| fail!(Device, "{reason}"))?;
         }
         for (tensor, (out, want)) in outs.iter().zip(&self.want).enumerate() {
             if !out.is_alone() {
-                return Err(CheckFailure::Outside(tensor));
+                return Err(written_outside(tensor));
             }
             compare(tensor, out.of(), want, rows)?;
         }
@@ -244,23 +221,20 @@ impl CheckBatch {
     }
 
     /// Compares tensor number `tensor`, computed elsewhere, with the oracle.
-    pub(crate) fn compare(&self, tensor: usize, found: &[u8]) -> Result<(), CheckFailure> {
+    pub(crate) fn compare(&self, tensor: usize, found: &[u8]) -> Result<(), Error> {
         compare(tensor, found, &self.want[tensor], self.rows)
     }
 }
 
-fn compare(tensor: usize, found: &[u8], want: &[u8], rows: usize) -> Result<(), CheckFailure> {
+fn compare(tensor: usize, found: &[u8], want: &[u8], rows: usize) -> Result<(), Error> {
     let bytes = (want.len() / rows.max(1)).max(1);
     let different = || found.iter().zip(want).enumerate().filter(|(_, (a, b))| a != b);
     let Some((at, (found, want))) = different().next() else { return Ok(()) };
-    Err(CheckFailure::Differs {
-        tensor,
-        row: at / bytes,
-        byte: at % bytes,
-        found: *found,
-        want: *want,
-        differ: different().count(),
-    })
+    let (row, byte, differ) = (at / bytes, at % bytes, different().count());
+    Err(fail!(
+        Device,
+        "tensor {tensor}, row {row}, byte {byte}: {found:#04x} in place of {want:#04x}; {differ} bytes differ"
+    ))
 }
 
 fn mixed_rows(

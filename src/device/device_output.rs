@@ -7,10 +7,12 @@
 //! | one-hot | its class, and how it is mixed | the vector, smoothed, converted, mixed |
 //! | copied | the tensor's own bytes | the same bytes |
 
+use super::codegen;
 use super::codegen::{image, one_hot};
 use super::record::{DeviceRecordLayout, Needed, Words, needed};
-use super::{DeviceError, codegen};
-use crate::plan::label::{LabelError, OneHotValues, Scalar};
+use crate::device::error::cannot_run;
+use crate::error::Error;
+use crate::plan::label::{OneHotValues, Scalar};
 use crate::plan::{Block, Draws, ElementPlan, FlatOp, ImagePlan, batch_ops};
 use fuseloop_ops::author::RowMix;
 use fuseloop_ops::internals::SampleKey;
@@ -62,30 +64,28 @@ impl DeviceImage {
     /// # Errors
     ///
     /// If a device can't run one of those ops.
-    pub(crate) fn new(plan: &Arc<ImagePlan>) -> Result<Self, DeviceError> {
+    pub(crate) fn new(plan: &Arc<ImagePlan>) -> Result<Self, Error> {
         let block = plan.host_blocks();
         let staged = plan.staged().and_then(|image| image.size()).unwrap_or_default();
         let of_device = &plan.blocks()[block..];
-        let refuse = |leaf: &FlatOp, reason: String| {
-            let (op_index, op) = (leaf.op_index, leaf.op.name());
-            Err(DeviceError::CannotRun { op_index, op, reason })
-        };
+        let refuse =
+            |leaf: &FlatOp, reason: &str| Err(cannot_run(leaf.op_index, leaf.op.name(), reason));
         let leaves = plan.flat_ops();
         if let Some(refused) = of_device.iter().find_map(|block| image::refused(plan, block)) {
-            return refuse(&leaves[refused.leaf], refused.reason);
+            return refuse(&leaves[refused.leaf], &refused.reason);
         }
         let [own] = of_device else {
             let leaf = of_device.get(1).map_or(0, |block| block.ops.start.min(leaves.len() - 1));
             return refuse(
                 &leaves[leaf],
-                "it needs the image before it in memory: put it before ToDevice".into(),
+                "it needs the image before it in memory: put it before ToDevice",
             );
         };
         let means = needed(plan, own).unwrap_or_default(); // `refused` rejected ops that need more than means
         let mixers = batch_ops::mixers(plan.ops()).count();
         if mixers > MAX_MIXERS {
             let reason = format!("at most {MAX_MIXERS} ops that mix batches run on a device");
-            return refuse(&leaves[leaves.len() - 1], reason);
+            return refuse(&leaves[leaves.len() - 1], &reason);
         }
         let layout = DeviceRecordLayout::new(own, means.len(), mixers);
         Ok(Self { plan: Arc::clone(plan), block, staged, layout, means, mixers })
@@ -185,7 +185,7 @@ impl DeviceOneHot {
         key: SampleKey,
         value: Scalar,
         row: &mut [u8],
-    ) -> Result<(), LabelError> {
+    ) -> Result<(), Error> {
         let class = plan.class(key, value)?;
         row.fill(0);
         row[..4].copy_from_slice(&class.to_le_bytes());

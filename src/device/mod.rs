@@ -36,7 +36,6 @@ pub(crate) use device_output::{DeviceImage, DeviceOneHot, DeviceOutput};
 pub use dlpack::{
     DlpackCapsule, DlpackDevice, DlpackTensor, ElementType, ManagedTensor, ManagedTensorVersioned,
 };
-pub(crate) use error::DeviceError;
 pub(crate) use info::{Compiler, GpuInfo};
 pub use info::{DeviceStats, KernelOrigin};
 #[doc(hidden)]

@@ -1,7 +1,9 @@
 //! Replaces `cuda` in a build without that feature: no GPU can be opened.
 
-use super::{Compiler, DeviceError, DeviceProgram, DeviceStats, DeviceStream, GpuInfo};
+use super::{Compiler, DeviceProgram, DeviceStats, DeviceStream, GpuInfo};
 use crate::batch::RowsMut;
+use crate::device::error::not_built;
+use crate::error::Error;
 use fuseloop_engine::batch::SlotExtension;
 use fuseloop_ops::DType;
 use std::path::PathBuf;
@@ -16,27 +18,27 @@ impl Gpu {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::NotBuilt`].
-    pub fn open(ordinal: u32) -> Result<Arc<Self>, DeviceError> {
-        Err(DeviceError::NotBuilt { ordinal })
+    /// Always: this build lacks CUDA.
+    pub fn open(ordinal: u32) -> Result<Arc<Self>, Error> {
+        Err(not_built(ordinal))
     }
 
     /// Lists the GPUs; always fails in this build.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::NotBuilt`].
-    pub fn all() -> Result<Vec<GpuInfo>, DeviceError> {
-        Err(DeviceError::NotBuilt { ordinal: 0 })
+    /// Always: this build lacks CUDA.
+    pub fn all() -> Result<Vec<GpuInfo>, Error> {
+        Err(not_built(0))
     }
 
     /// Returns the compiler of kernels; always fails in this build.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::NotBuilt`].
-    pub fn compiler() -> Result<Compiler, DeviceError> {
-        Err(DeviceError::NotBuilt { ordinal: 0 })
+    /// Always: this build lacks CUDA.
+    pub fn compiler() -> Result<Compiler, Error> {
+        Err(not_built(0))
     }
 
     /// Returns the folder of compiled kernels; this build has none.
@@ -62,7 +64,7 @@ impl Uploader {
         _: DeviceProgram,
         _: usize,
         _: usize,
-    ) -> Result<Arc<Self>, DeviceError> {
+    ) -> Result<Arc<Self>, Error> {
         match **gpu {}
     }
 
@@ -70,7 +72,7 @@ impl Uploader {
         self: &Arc<Self>,
         rows: &mut RowsMut<'_>,
         _: &[usize],
-    ) -> Result<(), DeviceError> {
+    ) -> Result<(), Error> {
         let _ = rows.extension();
         match **self {}
     }
@@ -103,7 +105,7 @@ impl PageLocker {
     pub(crate) fn lock(&self, _: &mut RowsMut<'_>, _: usize) {}
 
     pub(crate) fn failure(&self) -> Option<String> {
-        Some(DeviceError::NotBuilt { ordinal: self.0 }.to_string())
+        Some(not_built(self.0).to_string())
     }
 }
 
@@ -123,15 +125,15 @@ impl PinnedSlot {
         match *self {}
     }
 
-    pub(crate) fn make_ready_on(&self, _: DeviceStream) -> Result<(), DeviceError> {
+    pub(crate) fn make_ready_on(&self, _: DeviceStream) -> Result<(), Error> {
         match *self {}
     }
 
-    pub(crate) fn guard_for(&self, _: DeviceStream) -> Option<Result<ReaderGuard, DeviceError>> {
+    pub(crate) fn guard_for(&self, _: DeviceStream) -> Option<Result<ReaderGuard, Error>> {
         match *self {}
     }
 
-    pub(crate) fn read(&self, _: &LocatedTensor) -> Result<Vec<u8>, DeviceError> {
+    pub(crate) fn read(&self, _: &LocatedTensor) -> Result<Vec<u8>, Error> {
         match *self {}
     }
 }

@@ -9,9 +9,10 @@
 //! All kernels of a program take one struct by value, the program's [`arguments`](DeviceProgram::arguments),
 //! and run in order, each with a grid of `(rows, parts)` blocks of [`THREADS`](DeviceProgram::THREADS).
 
-use super::DeviceError;
 use super::codegen::{self, Piece, Untranslatable};
 use super::device_output::DeviceOutput;
+use crate::device::error::cannot_run;
+use crate::error::Error;
 use fuseloop_ops::DType;
 
 /// The work of a device for batches of one kind.
@@ -95,7 +96,7 @@ impl DeviceProgram {
     /// # Errors
     ///
     /// If an output needs an op that no kernel implements.
-    pub(crate) fn new(parts: &[&DeviceOutput]) -> Result<Self, DeviceError> {
+    pub(crate) fn new(parts: &[&DeviceOutput]) -> Result<Self, Error> {
         let computed = computed(parts);
         let pieces: Vec<Piece<'_>> = computed.iter().filter_map(|&k| piece(parts[k])).collect();
         let refused = |(tensor, Untranslatable { leaf, reason }): (usize, Untranslatable)| {
@@ -105,7 +106,7 @@ impl DeviceProgram {
                 }
                 DeviceOutput::OneHot(_) | DeviceOutput::Copied { .. } => (0, "ToDevice"),
             };
-            DeviceError::CannotRun { op_index, op, reason }
+            cannot_run(op_index, op, &reason)
         };
         let written = codegen::write(&pieces).map_err(refused)?;
         let most = parts.iter().map(|part| groups(part)).max().unwrap_or(0);

@@ -10,8 +10,8 @@
 
 #![allow(unsafe_code, reason = "a handle is believed")]
 
-use super::DeviceError;
 use crate::error::Error;
+use crate::error::fail;
 
 /// The stream on which a batch is read.
 ///
@@ -88,7 +88,11 @@ impl DeviceStream {
             Some(stream) => match usize::try_from(stream) {
                 // SAFETY: the caller's promise.
                 Ok(handle @ 3..) => Ok(Self::Handle(unsafe { StreamHandle::new(handle) })),
-                _ => Err(DeviceError::BadStream { stream }.into()),
+                _ => Err(fail!(
+                    Parameter,
+                    "stream {stream} is not a DLPack stream: expected 1 (legacy), 2 (per thread), -1 (no \
+                     synchronization) or a handle above 2"
+                )),
             },
         }
     }

@@ -125,7 +125,7 @@ impl Batch {
     /// See [`device_tensor`](Self::device_tensor).
     pub fn to_host(&self, name: &str) -> Result<Vec<u8>, Error> {
         let (pinned, found) = self.find_on_device(name)?;
-        Ok(pinned.read(&found)?)
+        pinned.read(&found)
     }
 
     fn find_on_device(&self, name: &str) -> Result<(&PinnedSlot, LocatedTensor), TensorError> {

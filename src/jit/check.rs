@@ -17,8 +17,9 @@ use super::call::{self, BodyCall, BodyRunner, States};
 use super::compile::{self, COUNT, MAKE, TABLE};
 use super::emit::{BodySpec, Constants};
 pub use super::vector_bits::VectorBits;
-use super::{CompileError, DecodedPixels, Kernel, Scratch, avx, spec, vector_bits};
-use crate::plan::{Draws, ImagePlan, RunOpsError};
+use super::{DecodedPixels, Kernel, Scratch, avx, spec, vector_bits};
+use crate::error::Error;
+use crate::plan::{Draws, ImagePlan};
 use cranelift_codegen::ir::Function;
 use fuseloop_kernels::{Numbers, RowFunction};
 use fuseloop_ops::DType;
@@ -226,7 +227,7 @@ pub fn run_with(
     draws: &Draws,
     out: &mut [u8],
     hook: &mut dyn FnMut(&mut BlockRun),
-) -> Result<(), RunOpsError> {
+) -> Result<(), Error> {
     kernel.run_by(&Hooked(RefCell::new(hook)), &mut Scratch::default(), source, draws, out)
 }
 
@@ -244,7 +245,7 @@ pub fn run_chunk_with<'a>(
     kernel: &Kernel,
     samples: impl Iterator<Item = (&'a Draws, DecodedPixels<'a>, &'a mut [u8])>,
     hook: &mut dyn FnMut(&mut BlockRun),
-) -> Result<(), RunOpsError> {
+) -> Result<(), Error> {
     let (hooked, mut scratch) = (Hooked(RefCell::new(hook)), Scratch::default());
     let mut run = kernel.run_chunk(&mut scratch);
     for (draws, source, out) in samples {
@@ -277,7 +278,7 @@ pub fn row_functions() -> Vec<&'static str> {
 /// # Errors
 ///
 /// If `name` is not one of [`row_functions`].
-pub fn declare(name: &str) -> Result<(), CompileError> {
+pub fn declare(name: &str) -> Result<(), Error> {
     compile::declare(name)
 }
 

@@ -9,6 +9,7 @@ use super::emit::{self, BodySpec, CALLED_ROW, Constants, Imports, ROW_LOOP, STOR
 use super::invocation::ByteLinks;
 use super::vector_bits::{self, Fallback, VectorBits};
 use super::{call, check, param_block, perf};
+use crate::error::{Error, fail};
 use crate::plan::block::Reduction;
 use crate::plan::{Block, FusedOp};
 use crate::warnings::warn;
@@ -25,7 +26,7 @@ use cranelift_module::{Linkage, Module, ModuleError};
 use fuseloop_kernels::ROW_FUNCTIONS;
 use fuseloop_ops::author::RowProducer;
 use memmap2::MmapMut;
-use std::io::ErrorKind;
+use std::io;
 use std::sync::OnceLock;
 
 /// True if the host has the x86-64 instructions that the emitter can do without.
@@ -34,37 +35,28 @@ const X86: bool = cfg!(target_arch = "x86_64");
 /// The maximum bytes of code of one block.
 const MAX_CODE: usize = 4 << 20;
 
-/// The reason why a block could not be compiled: always a bug or a limit of the machine, never a user's
-/// mistake.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CompileError {
-    /// Cranelift rejected the emitted IR: a bug.
-    #[error("the code generator refused a block (please report this): {0}")]
-    Module(Box<ModuleError>),
-    /// The code can trap, or calls a function that it may not call: a bug.
-    #[error("a compiled block {0} (please report this)")]
-    Unsafe(&'static str),
-    /// The system refuses executable pages, which it granted when the first block was compiled.
-    #[error(
-        "the system no longer grants executable memory: set FUSELOOP_NO_JIT=1, or build loaders before the process gives up that right"
-    )]
-    Pages,
-    /// The environment asks for vectors that the CPU does not have, or for what is no width.
-    #[error("{0}")]
-    Vectors(String),
-    /// The code is larger than any sensible pipeline needs.
-    #[error("a block compiled to {bytes} bytes of code; the limit is {MAX_CODE}")]
-    TooLarge {
-        /// The bytes of the compiled code.
-        bytes: usize,
-    },
+/// What the user can do about an error of the compiler.
+const BUG: &str = "this is a bug: please report it with the output of `fuseloop info`";
+
+/// Converts the error of IR that Cranelift rejected: a bug, unless the system refuses executable pages, which it granted when
+/// the first block was compiled.
+impl From<ModuleError> for Error {
+    fn from(error: ModuleError) -> Self {
+        if refuses_pages() {
+            return fail!(
+                Pipeline,
+                "the system no longer grants executable memory: set FUSELOOP_NO_JIT=1, or build loaders before the \
+                 process gives up that right"
+            );
+        }
+        fail!(Pipeline, "the code generator refused a block (please report this): {error}")
+            .help(BUG)
+    }
 }
 
-impl From<ModuleError> for CompileError {
-    fn from(error: ModuleError) -> Self {
-        if refuses_pages() { Self::Pages } else { Self::Module(Box::new(error)) }
-    }
+/// Returns the error of code that can trap, or calls a function that it may not call: a bug.
+pub(super) fn is_unsafe(what: &str) -> Error {
+    fail!(Pipeline, "a compiled block {what} (please report this)").help(BUG)
 }
 
 /// The code of one list of fused ops of a block.
@@ -124,7 +116,7 @@ const NO_PAGES: &str = "the system refuses executable memory";
 /// such as no memory, are found when code is compiled.
 fn refuses_pages() -> bool {
     let page = MmapMut::map_anon(1).and_then(MmapMut::make_exec);
-    page.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+    page.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// Warns that nothing is compiled although the machine could: the user may not know of the policy that is the reason.
@@ -144,7 +136,7 @@ fn find_reason() -> Option<&'static str> {
 }
 
 /// Compiles one list of fused ops. `perf` shows the code under `name`.
-pub(crate) fn compile(spec: BodySpec<'_>, name: &str) -> Result<CompiledBody, CompileError> {
+pub(crate) fn compile(spec: BodySpec<'_>, name: &str) -> Result<CompiledBody, Error> {
     let mut module = new_module();
     let mut constants = Constants::default();
     let row_loops = avx::row_loops(spec, &mut constants);
@@ -253,12 +245,12 @@ fn define(
     spec: BodySpec<'_>,
     row_loops: &[Result<Option<RowLoop>, Fallback>],
     constants: &mut Constants,
-) -> Result<Defined, CompileError> {
+) -> Result<Defined, Error> {
     let mut context = module.make_context();
     context.func.signature.params = vec![AbiParam::new(I64); 3];
     let id = module.declare_function("block", Linkage::Export, &context.func.signature)?;
     let [store, maker, count, table] = imported(spec);
-    let mut import = |row: Imported| -> Result<Option<FuncRef>, CompileError> {
+    let mut import = |row: Imported| -> Result<Option<FuncRef>, Error> {
         row.map(|(name, words)| import(module, &mut context.func, name, words)).transpose()
     };
     let mut allowed = imported(spec).iter().flatten().count();
@@ -308,9 +300,9 @@ fn import(
     function: &mut Function,
     name: &str,
     words: &[Type],
-) -> Result<FuncRef, CompileError> {
+) -> Result<FuncRef, Error> {
     if !row_functions().any(|(known, _)| known == name) {
-        return Err(CompileError::Unsafe("calls an undeclared function"));
+        return Err(is_unsafe("calls an undeclared function"));
     }
     let mut signature = module.make_signature();
     signature.params = words.iter().copied().map(AbiParam::new).collect();
@@ -320,7 +312,7 @@ fn import(
 
 /// Checks that compiled code may call `name`, by declaring the function in a module that is then
 /// dropped.
-pub(super) fn declare(name: &str) -> Result<(), CompileError> {
+pub(super) fn declare(name: &str) -> Result<(), Error> {
     let mut module = new_module();
     let declared = import(&mut module, &mut Function::new(), name, &CALLED_ROW);
     drop(CodeModule::new(module, std::ptr::null(), 0));
@@ -329,11 +321,11 @@ pub(super) fn declare(name: &str) -> Result<(), CompileError> {
 
 /// Checks that a block's code can't trap and calls only the functions that it declared. Returns the
 /// bytes of the code.
-fn check_code(context: &cranelift_codegen::Context, allowed: usize) -> Result<usize, CompileError> {
-    let compiled = context.compiled_code().ok_or(CompileError::Unsafe("has no code"))?;
+fn check_code(context: &cranelift_codegen::Context, allowed: usize) -> Result<usize, Error> {
+    let compiled = context.compiled_code().ok_or_else(|| is_unsafe("has no code"))?;
     let buffer = &compiled.buffer;
     if !buffer.traps().is_empty() {
-        return Err(CompileError::Unsafe("can trap"));
+        return Err(is_unsafe("can trap"));
     }
     // For an instruction that the CPU lacks, Cranelift would call the C library, whose name is not a
     // `User` name.
@@ -342,17 +334,22 @@ fn check_code(context: &cranelift_codegen::Context, allowed: usize) -> Result<us
     };
     let calls_others = !buffer.relocs().iter().all(is_declared);
     if calls_others || context.func.dfg.ext_funcs.len() > allowed {
-        return Err(CompileError::Unsafe("calls an undeclared function"));
+        return Err(is_unsafe("calls an undeclared function"));
     }
     let bytes = compiled.code_buffer().len();
-    if bytes > MAX_CODE { Err(CompileError::TooLarge { bytes }) } else { Ok(bytes) }
+    if bytes > MAX_CODE {
+        let error =
+            fail!(Pipeline, "a block compiled to {bytes} bytes of code; the limit is {MAX_CODE}");
+        return Err(error.help(BUG));
+    }
+    Ok(bytes)
 }
 
 /// Returns the widest vectors that loops may have, or an error if the environment asks for others.
-pub(super) fn vector_bits() -> Result<VectorBits, CompileError> {
+pub(super) fn vector_bits() -> Result<VectorBits, Error> {
     match check::settings().bits {
         Some(bits) => Ok(bits),
-        None => vector_bits::vector_bits().map_err(CompileError::Vectors),
+        None => vector_bits::vector_bits(),
     }
 }
 
@@ -363,7 +360,7 @@ pub(crate) fn ir_text(spec: BodySpec<'_>) -> String {
 
 /// Returns the native code of a block as text: instructions and registers as Cranelift lists them right
 /// before it encodes them, without the pseudo-instructions that emit no bytes.
-pub(crate) fn asm_text(spec: BodySpec<'_>) -> Result<String, CompileError> {
+pub(crate) fn asm_text(spec: BodySpec<'_>) -> Result<String, Error> {
     let mut context = cranelift_codegen::Context::for_function(ir(spec, X86));
     context.set_disasm(true);
     let compiled = context.compile(isa().as_ref(), &mut Default::default());

@@ -25,9 +25,10 @@ use super::compile::CompiledBody;
 use super::frame::{self, Framed};
 use super::param_block::{HEADER, HeaderWord, ParamBlocks, PassWord};
 use super::shuffle_tables::shuffles_for;
+use crate::error::Error;
 use crate::plan::block::{Reduction, pixel_op};
 use crate::plan::compose::{AxisMap, Composed, PassMap, Rect};
-use crate::plan::{Block, Draws, FusedOp, ImagePlan, RunOpsError};
+use crate::plan::{Block, Draws, FusedOp, ImagePlan};
 use fuseloop_kernels::bytes::ByteMap;
 use fuseloop_ops::author::{GeometryStep, Layout};
 use fuseloop_ops::internals::area::{AreaScratch, AreaTables};
@@ -139,10 +140,10 @@ pub(super) enum NotRun {
     /// instead.
     Evaluate,
     /// An op failed, or the system has no memory for an intermediate image.
-    Failed(RunOpsError),
+    Failed(Error),
 }
 
-impl<E: Into<RunOpsError>> From<E> for NotRun {
+impl<E: Into<Error>> From<E> for NotRun {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }

@@ -16,7 +16,8 @@
 use super::call::Native;
 use super::compile::{self, CompiledBody};
 use super::invocation::{DecodedPixels, Invocation, LoopBody, WorkerScratch};
-use super::{CompileError, Kernel, spec, unsupported};
+use super::{Kernel, spec, unsupported};
+use crate::error::Error;
 use crate::plan::compose::Composed;
 use crate::plan::{Block, Draws, FusedOp};
 use fuseloop_ops::Size;
@@ -138,7 +139,7 @@ impl<'a> KernelTimer<'a> {
     /// # Errors
     ///
     /// If a partial version can't be compiled.
-    pub fn sample(&mut self, source: DecodedPixels<'_>, draws: &Draws) -> Result<(), CompileError> {
+    pub fn sample(&mut self, source: DecodedPixels<'_>, draws: &Draws) -> Result<(), Error> {
         let (kernel, last) = (self.kernel, self.kernel.blocks.len() - 1);
         let mut sums = self.sums.clone();
         let (mut stored, mut size): (Vec<u8>, Option<Size>) = (vec![], None);
@@ -182,7 +183,7 @@ impl<'a> KernelTimer<'a> {
         &mut self,
         input: BlockInput<'_>,
         sums: &mut BlockCosts,
-    ) -> Result<Option<(Vec<u8>, Size)>, CompileError> {
+    ) -> Result<Option<(Vec<u8>, Size)>, Error> {
         self.compile_partials(input)?;
         let block = &self.kernel.plan.blocks()[input.index];
         let produced = ProducedRows::of(block, input.draws, input.source.whole);
@@ -229,7 +230,7 @@ impl<'a> KernelTimer<'a> {
         Ok(Some((out, output)))
     }
 
-    fn compile_partials(&mut self, input: BlockInput<'_>) -> Result<(), CompileError> {
+    fn compile_partials(&mut self, input: BlockInput<'_>) -> Result<(), Error> {
         for count in 0..=input.links.len() {
             let key = (input.index, input.links[..count].to_vec());
             if !self.partials.contains_key(&key) {

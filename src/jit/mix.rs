@@ -2,7 +2,8 @@
 //!
 //! The chains' steps are run by separate kernels or by the oracle; the sum is the same code.
 
-use crate::plan::{Draws, ImagePlan, RunOpsError};
+use crate::error::Error;
+use crate::plan::{Draws, ImagePlan};
 use fuseloop_ops::NumberRule;
 use fuseloop_ops::internals::{memory, to_u8};
 
@@ -26,8 +27,8 @@ pub(super) fn mix(
     draws: &Draws,
     pixels: &mut [u8],
     buffers: &mut MixBuffers,
-    mut step: impl FnMut(&ImagePlan, &Draws, &[u8], &mut Vec<u8>) -> Result<(), RunOpsError>,
-) -> Result<(), RunOpsError> {
+    mut step: impl FnMut(&ImagePlan, &Draws, &[u8], &mut Vec<u8>) -> Result<(), Error>,
+) -> Result<(), Error> {
     let mixed = draws.mixes.iter().find(|(of, _)| *of == leaf);
     let (Some((_, mixed)), Some(step_plan)) = (mixed, &plan.flat_ops()[leaf].step) else {
         return Ok(());

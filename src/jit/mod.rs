@@ -48,8 +48,9 @@ mod shuffle_tables;
 mod variants;
 mod vector_bits;
 
+use crate::error::Error;
+pub use compile::unsupported;
 pub(crate) use compile::warn_if_refused;
-pub use compile::{CompileError, unsupported};
 pub(crate) use emit::{BlockCode, Constants, lower, multiply};
 use fuseloop_ops::internals::DefaultFloats;
 pub use invocation::{ChunkRun, DecodedPixels};
@@ -59,7 +60,7 @@ pub(crate) use oracle::{shown, try_evaluate_host};
 pub use predict::predict;
 
 use crate::plan::compose::Composed;
-use crate::plan::{Draws, FusedOp, ImagePlan, OpKind, PlaneWalk, RunOpsError};
+use crate::plan::{Draws, FusedOp, ImagePlan, OpKind, PlaneWalk};
 use call::{BodyRunner, Native};
 use emit::BodySpec;
 use fuseloop_kernels::planes::{join, join_plane, joined};
@@ -124,13 +125,13 @@ impl KernelCache {
     ///
     /// # Errors
     ///
-    /// See [`CompileError`]. A machine that can't run compiled code is not an error.
-    pub fn compile(&mut self, plan: impl Into<Arc<ImagePlan>>) -> Result<Kernel, CompileError> {
+    /// If a block can't be compiled: a bug, or a limit of the machine. A machine that can't run compiled code is not an error.
+    pub fn compile(&mut self, plan: impl Into<Arc<ImagePlan>>) -> Result<Kernel, Error> {
         let plan = plan.into();
         DefaultFloats::during(|| self.compile_plan(plan))
     }
 
-    fn compile_plan(&mut self, plan: Arc<ImagePlan>) -> Result<Kernel, CompileError> {
+    fn compile_plan(&mut self, plan: Arc<ImagePlan>) -> Result<Kernel, Error> {
         let blocks = if unsupported().is_some() { vec![] } else { self.blocks(&plan)? };
         let mut steps = vec![];
         for (leaf, step) in plan.flat_ops().iter().enumerate() {
@@ -142,7 +143,7 @@ impl KernelCache {
         Ok(Kernel { plan, blocks, steps, fixed })
     }
 
-    fn blocks(&mut self, plan: &ImagePlan) -> Result<Blocks, CompileError> {
+    fn blocks(&mut self, plan: &ImagePlan) -> Result<Blocks, Error> {
         let key = format!("{:?} {}", compile::vector_bits()?, plan.code_key());
         if let Some((_, blocks)) = self.entries.iter().find(|(known, _)| *known == key) {
             return Ok(blocks.clone());
@@ -165,8 +166,8 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// See [`CompileError`]. A machine that can't run compiled code is not an error.
-    pub fn compile(plan: impl Into<Arc<ImagePlan>>) -> Result<Self, CompileError> {
+    /// If a block can't be compiled: a bug, or a limit of the machine. A machine that can't run compiled code is not an error.
+    pub fn compile(plan: impl Into<Arc<ImagePlan>>) -> Result<Self, Error> {
         KernelCache::default().compile(plan)
     }
 
@@ -317,7 +318,7 @@ impl Kernel {
     #[cfg(test)]
     pub(crate) fn fail_a_loop(&self) {
         let links = vec![FusedOp::Paint { region: usize::MAX }];
-        let error = |_: &[FusedOp], _| Err(CompileError::Unsafe("can trap"));
+        let error = |_: &[FusedOp], _| Err(compile::is_unsafe("can trap"));
         assert!(self.blocks[0].get(&links, error).is_none());
     }
 
@@ -355,7 +356,7 @@ impl Kernel {
         source: DecodedPixels<'_>,
         draws: &Draws,
         out: &mut [u8],
-    ) -> Result<(), RunOpsError> {
+    ) -> Result<(), Error> {
         DefaultFloats::during(|| self.run_by(&Native, scratch, source, draws, out))
     }
 
@@ -367,7 +368,7 @@ impl Kernel {
         source: DecodedPixels<'_>,
         draws: &Draws,
         out: &mut [u8],
-    ) -> Result<(), RunOpsError> {
+    ) -> Result<(), Error> {
         self.check_length(draws, out);
         let ran = match self.plan.planes() {
             None => self.run_compiled(runner, scratch, 0, source, draws, out),
@@ -387,7 +388,7 @@ impl Kernel {
         source: DecodedPixels<'_>,
         draws: &Draws,
         out: &mut [u8],
-    ) -> Result<(), RunOpsError> {
+    ) -> Result<(), Error> {
         match ran {
             Ok(()) => Ok(()),
             Err(NotRun::Failed(error)) => Err(error),
@@ -581,7 +582,7 @@ impl Kernel {
         draws: &Draws,
         size: Size,
         pixels: &mut [u8],
-    ) -> Result<(), RunOpsError> {
+    ) -> Result<(), Error> {
         let Some((_, kernel)) = self.steps.iter().find(|(of, _)| *of == leaf) else {
             return Ok(());
         };
@@ -633,7 +634,7 @@ fn compile_body(
     block: usize,
     links: &[FusedOp],
     body: usize,
-) -> Result<compile::CompiledBody, CompileError> {
+) -> Result<compile::CompiledBody, Error> {
     let bits = compile::vector_bits()?;
     compile::compile(spec(plan, block, links, bits), &body_name(plan, block, body))
 }
@@ -686,7 +687,7 @@ fn evaluate_part(
     plan: &ImagePlan,
     source: DecodedPixels<'_>,
     draws: &Draws,
-) -> Result<Vec<u8>, RunOpsError> {
+) -> Result<Vec<u8>, Error> {
     if source.view.size() == source.whole {
         return try_evaluate_host(plan, &source.view, draws);
     }

@@ -4,8 +4,9 @@
 //! where code can't be compiled or an image is too narrow for vectors.
 
 use super::mix;
+use crate::error::Error;
 use crate::plan::block::nth_order;
-use crate::plan::{DrawnOp, Draws, FlatOp, FusedOp, ImagePlan, OpKind, PixelKind, RunOpsError};
+use crate::plan::{DrawnOp, Draws, FlatOp, FusedOp, ImagePlan, OpKind, PixelKind};
 use fuseloop_ops::author::{Eval, Layout, OpClass, PixelOp, Statistic, TableOp, clamp};
 use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::emit::{grey_mean, root_mean_square};
@@ -33,7 +34,7 @@ pub fn try_evaluate(
     plan: &ImagePlan,
     source: &ImageView<'_>,
     draws: &Draws,
-) -> Result<Vec<u8>, RunOpsError> {
+) -> Result<Vec<u8>, Error> {
     DefaultFloats::during(|| {
         let picture = walk(plan, plan.flat_ops().len(), source, draws, |_, _| Ok(()))?;
         Ok(store(&picture, plan.stored_dtype(), plan.output().layout)?)
@@ -49,7 +50,7 @@ pub(crate) fn try_evaluate_host(
     plan: &ImagePlan,
     source: &ImageView<'_>,
     draws: &Draws,
-) -> Result<Vec<u8>, RunOpsError> {
+) -> Result<Vec<u8>, Error> {
     if plan.staged().is_none() {
         return try_evaluate(plan, source, draws);
     }
@@ -253,7 +254,7 @@ pub fn evaluate_steps(
     plan: &ImagePlan,
     source: &ImageView<'_>,
     draws: &Draws,
-) -> Result<Vec<EvaluatedStep>, RunOpsError> {
+) -> Result<Vec<EvaluatedStep>, Error> {
     let is_levels = plan.input().is_levels;
     let (mut steps, mut scale) = (vec![], if is_levels { Scale::LEVELS } else { Scale::Stretch });
     let mut drawn = draws.describe(plan).into_iter();
@@ -278,7 +279,7 @@ fn walk(
     source: &ImageView<'_>,
     draws: &Draws,
     mut each: impl FnMut(usize, &FloatImage) -> Result<(), NoMemory>,
-) -> Result<FloatImage, RunOpsError> {
+) -> Result<FloatImage, Error> {
     let mut picture = FloatImage::from_view(source)?;
     // Blocks pass images of their source's type to each other.
     let begins = |index| {
@@ -313,7 +314,7 @@ fn after(
     leaf: &FlatOp,
     draws: &Draws,
     mut picture: FloatImage,
-) -> Result<FloatImage, RunOpsError> {
+) -> Result<FloatImage, Error> {
     match leaf.op.class() {
         OpClass::Geometry(_) => {
             for (_, motion) in draws.geometry.iter().filter(|(of, _)| *of == index) {

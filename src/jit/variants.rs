@@ -7,8 +7,9 @@
 //! A body that does not compile is a bug of ours. Its samples are evaluated op by op: the bits are the
 //! same, but the samples are slow. So it is counted, and reported by a warning once per process.
 
-use super::compile::{CompileError, CompiledBody};
+use super::compile::CompiledBody;
 use super::vector_bits::{Fallback, VectorBits};
+use crate::error::Error;
 use crate::plan::FusedOp;
 use crate::warnings::warn;
 use std::collections::HashMap;
@@ -36,8 +37,8 @@ impl Variants {
     /// Compiles the first loop body.
     pub(crate) fn new(
         links: Vec<FusedOp>,
-        compile: impl FnOnce(&[FusedOp]) -> Result<CompiledBody, CompileError>,
-    ) -> Result<Self, CompileError> {
+        compile: impl FnOnce(&[FusedOp]) -> Result<CompiledBody, Error>,
+    ) -> Result<Self, Error> {
         let start = Instant::now();
         let compiled = Arc::new(compile(&links)?);
         let others = Others { time: start.elapsed(), ..Others::default() };
@@ -49,7 +50,7 @@ impl Variants {
     pub(crate) fn get(
         &self,
         links: &[FusedOp],
-        compile: impl FnOnce(&[FusedOp], usize) -> Result<CompiledBody, CompileError>,
+        compile: impl FnOnce(&[FusedOp], usize) -> Result<CompiledBody, Error>,
     ) -> Option<Arc<CompiledBody>> {
         if self.first.0 == links {
             return Some(Arc::clone(&self.first.1));
@@ -121,7 +122,7 @@ impl Variants {
 }
 
 /// Reports a loop body that could not be compiled, once per process.
-fn report(error: &CompileError) {
+fn report(error: &Error) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         warn(format_args!(

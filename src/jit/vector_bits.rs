@@ -1,5 +1,6 @@
 //! The width of the vectors of compiled loops: what the CPU has, what the environment asks for, and why a pass has less.
 
+use crate::error::{Error, fail};
 use std::sync::OnceLock;
 
 /// The width of the vectors of compiled loops.
@@ -42,24 +43,25 @@ pub(super) enum Fallback {
 const VARIABLE: &str = "FUSELOOP_ISA";
 
 /// Returns the width of vectors that this process compiles for, or what is wrong with the environment variable.
-pub(super) fn vector_bits() -> Result<VectorBits, String> {
-    static BITS: OnceLock<Result<VectorBits, String>> = OnceLock::new();
+pub(super) fn vector_bits() -> Result<VectorBits, Error> {
+    static BITS: OnceLock<Result<VectorBits, Error>> = OnceLock::new();
     let find = || match std::env::var_os(VARIABLE) {
         None => Ok(widest()),
         Some(asked) => asked_bits(asked.to_str().unwrap_or_default()),
     };
-    BITS.get_or_init(find).clone()
+    BITS.get_or_init(find).as_ref().copied().map_err(Error::copy)
 }
 
-fn asked_bits(asked: &str) -> Result<VectorBits, String> {
+fn asked_bits(asked: &str) -> Result<VectorBits, Error> {
     let bits = match asked {
         "128" => VectorBits::V128,
         "256" => VectorBits::V256,
         "512" => VectorBits::V512,
-        _ => return Err(format!("{VARIABLE} is {asked:?}, but must be 128, 256 or 512")),
+        _ => return Err(fail!(Pipeline, "{VARIABLE} is {asked:?}, but must be 128, 256 or 512")),
     };
     if bits.count() > widest().count() {
-        return Err(format!(
+        return Err(fail!(
+            Pipeline,
             "{VARIABLE} is {asked}, but this CPU has vectors of at most {} bits; unset it",
             widest().count()
         ));
@@ -97,13 +99,15 @@ mod tests {
     fn the_environment_sets_a_width_that_the_cpu_has() {
         assert_eq!(asked_bits("128"), Ok(VectorBits::V128));
         let wrong = asked_bits("avx2");
-        assert_eq!(wrong, Err("FUSELOOP_ISA is \"avx2\", but must be 128, 256 or 512".to_owned()));
+        let text = "FUSELOOP_ISA is \"avx2\", but must be 128, 256 or 512";
+        assert_eq!(wrong, Err(fail!(Pipeline, "{text}")));
         for (asked, bits) in [("256", VectorBits::V256), ("512", VectorBits::V512)] {
             match asked_bits(asked) {
                 Ok(found) => assert_eq!(found, bits),
                 Err(error) => {
                     assert!(widest().count() < bits.count());
-                    assert!(error.contains("vectors of at most") && error.ends_with("unset it"));
+                    let text = error.to_string();
+                    assert!(text.contains("vectors of at most") && text.ends_with("unset it"));
                 }
             }
         }

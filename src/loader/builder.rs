@@ -8,7 +8,7 @@ use super::collate::Collate;
 use super::compile_context::CompileContext;
 use super::damaged::OnDamaged;
 use super::device::DeviceRequest;
-use super::error::LoadCause;
+use super::error::{in_file, no_rows};
 use super::in_memory;
 use super::outputs::{ExtraOutput, OutputRequest, check_recompile};
 use super::pipeline::Pipeline;
@@ -18,7 +18,7 @@ use super::targets::Targets;
 use super::{CompiledOutputs, Loader};
 use crate::decode::{DecodeOptions, ImageReadMode, UnreadParts};
 use crate::device::PageLocker;
-use crate::error::Error;
+use crate::error::{Error, fail};
 use crate::jit::{self, KernelCache};
 use crate::order::{Order, Ranks, Subset};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
@@ -856,21 +856,26 @@ impl LoaderBuilder {
     }
 
     /// Returns the file as a paged source, if a process cache is set.
-    fn pages(&self) -> Result<Option<Arc<PagedBeton>>, LoadCause> {
+    fn pages(&self) -> Result<Option<Arc<PagedBeton>>, Error> {
         let Some(options) = self.process_cache else { return Ok(None) };
         options.check()?;
         let beton = self.beton.as_ref().ok_or_else(|| {
             let dataset = self.source.name();
-            LoadCause::NoPages { dataset }
+            fail!(
+                Unsupported,
+                "{dataset}: only a single .beton file has pages for a process cache: join several by `fuseloop concat`, or \
+                 remove `process_cache`"
+            )
         })?;
         Ok(Some(Arc::new(PagedBeton::new(Arc::clone(beton), options))))
     }
 
-    fn engine_options(&self) -> Result<EngineOptions, LoadCause> {
+    fn engine_options(&self) -> Result<EngineOptions, Error> {
         let defaults = EngineOptions::default();
         let workers = self.workers.map_or(Some(defaults.workers), NonZeroUsize::new);
         let (Some(workers), Some(ahead)) = (workers, NonZeroUsize::new(self.batches_ahead)) else {
-            return Err(LoadCause::Workers);
+            return Err(fail!(Parameter, "0 workers or 0 batches ahead: give 1 or more")
+                .help("without `--workers`, there is one worker per core"));
         };
         let (max_bytes, stall_timeout) = (self.memory_limit, self.timeout);
         let options =
@@ -880,13 +885,18 @@ impl LoaderBuilder {
     }
 
     /// Returns the context for compiling the outputs on this rank.
-    fn setup_on_ranks(&self) -> Result<CompileContext, LoadCause> {
+    fn setup_on_ranks(&self) -> Result<CompileContext, Error> {
         let counted = || (self.batches_ahead as u64).saturating_add(1); // and the one in use
         let counted_batches = self.memory_limit.is_none().then(counted);
         let setup = CompileContext { counted_batches, ..self.setup.clone() };
         let Some(ranks) = &self.ranks else { return Ok(setup) };
         if ranks.world_size() > 1 && self.setup.on_damaged == OnDamaged::Skip {
-            return Err(LoadCause::SkipOnRanks { world: ranks.world_size() });
+            return Err(fail!(
+                Parameter,
+                "damaged samples can't be skipped on {world} ranks, whose batches would differ in length: take \
+                 OnDamaged::Substitute",
+                world = ranks.world_size()
+            ));
         }
         Ok(CompileContext { rank: ranks.rank().into(), world: ranks.world_size().into(), ..setup })
     }
@@ -903,58 +913,86 @@ impl LoaderBuilder {
     }
 
     /// Refuses settings that a stream can't support: those that need a sample out of sequence.
-    fn check_stream(&self) -> Result<(), LoadCause> {
+    fn check_stream(&self) -> Result<(), Error> {
         let Some(stream) = &self.stream else { return Ok(()) };
         let world = self.ranks.map_or(1, Ranks::world_size);
-        let refused = |what: String, cure| Err(LoadCause::Stream { what, cure });
         if self.order != Order::Sequential {
-            let what = format!("{} order", self.order.name());
-            return refused(
-                what,
-                "shuffle the stream itself (`Stream::shuffle`), or open it by an index",
-            );
+            let order = self.order.name();
+            return Err(fail!(
+                Unsupported,
+                "a stream has no {order} order: shuffle the stream itself (`Stream::shuffle`), or open it by an index"
+            ));
         }
         if self.indices.is_some() || !self.filters.is_empty() {
-            let cure = "take `Stream::filter`, `take` or `skip`, or open it by an index";
-            return refused("indices or filters".to_owned(), cure);
+            return Err(fail!(
+                Unsupported,
+                "a stream has no indices or filters: take `Stream::filter`, `take` or `skip`, or open it by an index"
+            ));
         }
         if self.cache.is_some() {
-            let cure = "use `Stream::cache_in_memory` before the shuffle";
-            return refused("cache of samples by their numbers".to_owned(), cure);
+            return Err(fail!(
+                Unsupported,
+                "a stream has no cache of samples by their numbers: use `Stream::cache_in_memory` before the shuffle"
+            ));
         }
         if self.setup.on_damaged == OnDamaged::Substitute {
-            return refused("other samples to substitute".to_owned(), "take `OnDamaged::Skip`");
+            return Err(fail!(
+                Unsupported,
+                "a stream has no other samples to substitute: take `OnDamaged::Skip`"
+            ));
         }
         if world > 1 && stream.known_len().is_none() {
-            let cure =
-                "cut it to one (`Stream::with_epoch`, `take`), or give each rank shards of its own";
-            return refused(format!("known length for {world} ranks to share"), cure);
+            return Err(fail!(
+                Unsupported,
+                "a stream has no known length for {world} ranks to share: cut it to one (`Stream::with_epoch`, `take`), or \
+                 give each rank shards of its own"
+            ));
         }
         Ok(())
     }
 
     /// Refuses to decode at a smaller scale beside a setting that needs the images' own pixels.
-    fn check_scaled_decode(&self) -> Result<(), LoadCause> {
+    fn check_scaled_decode(&self) -> Result<(), Error> {
         let with = match (&self.cache, self.setup.rule) {
             _ if !self.setup.scaled_decode => return Ok(()),
             (Some(_), _) => "a cache stores whole images",
             (None, NumberRule::Exact) => "NumberRule::Exact promises those of torchvision",
             (None, _) => return Ok(()),
         };
-        Err(LoadCause::ScaledDecode { with })
+        Err(fail!(
+            Parameter,
+            "scaled_decode changes pixel values, but {with}: use only one of the two"
+        ))
     }
 
     /// Refuses a setup whose epochs have no batch: `rows` of the samples chosen are this rank's.
-    fn check_count(&self, subset: &Subset, rows: u64) -> Result<(), LoadCause> {
+    fn check_count(&self, subset: &Subset, rows: u64) -> Result<(), Error> {
         let (dataset, batch_size) = (self.source.name(), self.setup.batch_size);
         if rows == 0 {
             let (samples, chosen) = (self.source.len(), subset.len());
-            let (order, world) =
-                (self.order.name().to_owned(), self.ranks.map_or(1, Ranks::world_size));
-            return Err(LoadCause::NoSamples { dataset, samples, chosen, order, world });
+            if samples == 0 {
+                return Err(fail!(Parameter, "{dataset}: the dataset has no samples"));
+            }
+            if chosen == 0 {
+                return Err(fail!(
+                    Parameter,
+                    "{dataset}: `indices` and `filter` leave none of {samples} samples"
+                ));
+            }
+            let (order, world) = (self.order.name(), self.ranks.map_or(1, Ranks::world_size));
+            let ranks =
+                if world > 1 { format!(" on each of {world} ranks") } else { String::new() };
+            return Err(fail!(
+                Parameter,
+                "{dataset}: the {order} order makes an epoch of 0 out of {chosen} samples{ranks}"
+            ));
         }
         if self.last == LastBatch::Drop && rows < batch_size as u64 {
-            return Err(LoadCause::NoWholeBatch { dataset, rows, batch_size });
+            return Err(fail!(
+                Parameter,
+                "{dataset}: an epoch of {rows} samples has no batch of {batch_size}, and `drop_last` drops the short \
+                 one: take a smaller batch size, or `drop_last(false)`"
+            ));
         }
         Ok(())
     }
@@ -968,11 +1006,11 @@ impl LoaderBuilder {
     pub fn build(mut self) -> Result<Loader, Error> {
         let positions = mem::take(&mut self.positions);
         let built = DefaultFloats::during(|| self.build_loader());
-        Ok(built.map_err(|error| error.in_file(&positions))?)
+        built.map_err(|error| in_file(error, &positions))
     }
 
-    fn build_loader(mut self) -> Result<Loader, LoadCause> {
-        let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or(LoadCause::BatchSize)?;
+    fn build_loader(mut self) -> Result<Loader, Error> {
+        let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or_else(no_rows)?;
         let mut options = self.engine_options()?;
         let device_choice =
             self.device_request.choice(self.setup.batch_size, self.batches_ahead)?;

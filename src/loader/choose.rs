@@ -1,7 +1,8 @@
 //! The samples that a loader uses: `indices`, then filters; and the dataset information for orders.
 
-use super::error::{LoadCause, LoadSampleError};
+use super::error::of_sample;
 use super::outputs::no_such_field;
+use crate::error::{Error, fail};
 use crate::order::{DatasetInfo, Subset};
 use crate::parallel;
 use crate::sample::SampleId;
@@ -23,10 +24,10 @@ pub(super) fn subset(
     source: &dyn Source,
     indices: Option<Vec<u64>>,
     filters: &[(String, KeepFn)],
-) -> Result<Subset, LoadCause> {
+) -> Result<Subset, Error> {
     let samples = source.len();
     if let Some(&index) = indices.iter().flatten().find(|&&index| index >= samples) {
-        return Err(LoadCause::Index { index, samples });
+        return Err(fail!(Parameter, "index {index}: the dataset has {samples} samples"));
     }
     if filters.is_empty() {
         return Ok(indices.map_or(Subset::All(samples), |ids| Subset::Listed(ids.into())));
@@ -47,20 +48,15 @@ fn filtered(
     (field, index): (&str, usize),
     ids: &[u64],
     keep: &KeepFn,
-) -> Result<Vec<u64>, LoadCause> {
+) -> Result<Vec<u64>, Error> {
     let mut buffer = Buffer::default();
     let mut accepted = Vec::with_capacity(ids.len());
     for &id in ids {
         buffer.forget();
         let value = source.value(SampleId(id), index, &mut buffer);
-        let value = value.map_err(|error| LoadCause::Filter {
-            sample: SampleId(id),
-            error: Box::new(LoadSampleError::of(
-                source,
-                SampleId(id),
-                (field, index),
-                error.into(),
-            )),
+        let value = value.map_err(|error| {
+            let error = of_sample(source, SampleId(id), (field, index), error.into());
+            error.context(format_args!("filter: sample {id}")).of_sample(SampleId(id))
         })?;
         if keep(value) {
             accepted.push(id);

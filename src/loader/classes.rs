@@ -1,8 +1,8 @@
 //! Compares the names of a dataset's classes with those expected, and with one-hot vectors.
 
-use super::error::LoadCause;
 use super::outputs::OutputSpec;
 use super::work::{FieldPlan, OutputPlan};
+use crate::error::{Error, fail};
 use crate::source::{ClassNames, Escaped, FieldKind, Source};
 use crate::warnings::warn;
 
@@ -10,26 +10,39 @@ use crate::warnings::warn;
 const MOST_LISTED: usize = 5;
 
 /// Returns the names of a dataset's classes, none if they are not known.
-pub(super) fn names(source: &dyn Source) -> Result<ClassNames, LoadCause> {
+pub(super) fn names(source: &dyn Source) -> Result<ClassNames, Error> {
     let names = source.class_names();
-    let names = names
-        .map_err(|error| LoadCause::Classes { dataset: source.name(), error: error.into() })?;
+    let names =
+        names.map_err(|error| Error::from(error).context(format_args!("{}", source.name())))?;
     Ok(names.unwrap_or_default())
 }
 
 /// Refuses a dataset whose classes have other names or numbers than expected.
-pub(super) fn check(source: &dyn Source, expected: &ClassNames) -> Result<(), LoadCause> {
+pub(super) fn check(source: &dyn Source, expected: &ClassNames) -> Result<(), Error> {
     let (found, dataset) = (names(source)?, source.name());
     if expected.iter().len() == 0 {
-        return Err(LoadCause::NoClassesExpected { dataset });
+        return Err(fail!(
+            Parameter,
+            "{dataset}: `expect_classes` got no names: the dataset that they were taken from has none \
+             (`Loader::classes`)"
+        ));
     }
     if found.iter().len() == 0 {
-        return Err(LoadCause::NoClasses { dataset });
+        return Err(fail!(
+            Format,
+            "{dataset}: the names of its classes are not known, so they can't be compared: put \
+             `{dataset}.classes.json` next to it, or convert it again"
+        ));
     }
     if found == *expected {
         return Ok(());
     }
-    Err(LoadCause::OtherClasses { dataset, differences: differences(&found, expected) })
+    Err(fail!(
+        Format,
+        "{dataset}: its classes differ from the expected ones: {differences}; use the same classes in both, or number \
+         them in a `classes.json`",
+        differences = differences(&found, expected)
+    ))
 }
 
 /// Warns of a one-hot vector without an element for a class of the dataset, if the classes are those of its only integers.
@@ -64,12 +77,12 @@ fn differences(found: &ClassNames, expected: &ClassNames) -> String {
     let mut listed = vec![];
     let expected_here = expected.iter().map(|(_, name)| (name, number(found, name)));
     let missing = expected_here.filter(|(_, here)| here.is_none());
-    listed.extend(missing.map(|(name, _)| format!("{} is missing", Escaped(name))));
+    listed.extend(missing.map(|(name, _)| format!("{name} is missing")));
     let others = found.iter().filter(|(_, name)| number(expected, name).is_none());
-    listed.extend(others.map(|(_, name)| format!("{} is not expected", Escaped(name))));
+    listed.extend(others.map(|(_, name)| format!("{name} is not expected")));
     for (here, name) in found.iter() {
         if let Some(there) = number(expected, name).filter(|there| *there != here) {
-            listed.push(format!("{} is {here}, expected {there}", Escaped(name)));
+            listed.push(format!("{name} is {here}, expected {there}"));
         }
     }
     let rest = listed.len().saturating_sub(MOST_LISTED);

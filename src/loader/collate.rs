@@ -220,7 +220,8 @@ impl Collate {
         if collated.shape.len() != 2 + usize::from(plan.output().layout != Layout::Plane) {
             return Err(fail!(
                 Parameter,
-                "collate after ops is for images [height, width, channels], [channels, height, width] or [height, width]"
+                "collate after ops is for images [height, width, channels], [channels, height, width] or [height, \
+                 width]"
             ));
         }
         Ok(collated)
@@ -243,7 +244,8 @@ impl Collate {
             Some(_) if !is_image || self.form != CollateForm::Pad || self.most.is_some() => {
                 return Err(fail!(
                     Parameter,
-                    "`to_multiple` rounds up the size of the largest image of a batch: use it with `pad`, for images, and without `to_size`"
+                    "`to_multiple` rounds up the size of the largest image of a batch: use it with `pad`, for images, \
+                     and without `to_size`"
                 ));
             }
             Some(multiple @ (0 | 65_536..)) => {
@@ -437,7 +439,7 @@ impl Collated {
     }
 
     /// Copies a sample, except for the final NUL of a JSON text. Returns the length of the sample.
-    pub(super) fn fill(&self, value: Value<'_>, row: &mut [u8]) -> Result<i64, CollateCause> {
+    pub(super) fn fill(&self, value: Value<'_>, row: &mut [u8]) -> Result<i64, Error> {
         let bytes = match value {
             Value::Json(text) => text.strip_suffix(&[0]).unwrap_or(text),
             Value::Bytes(bytes) => bytes,
@@ -445,10 +447,14 @@ impl Collated {
         };
         let (found, max) = (bytes.len() / self.item, self.shape[0]);
         if !bytes.len().is_multiple_of(self.item) {
-            return Err(CollateCause::NotWhole { bytes: bytes.len(), item: self.item });
+            let (bytes, item) = (bytes.len(), self.item);
+            return Err(fail!(
+                Damaged,
+                "{bytes} bytes are not a whole number of items of {item} bytes"
+            ));
         }
         if found > max && !self.truncate {
-            return Err(CollateCause::TooLong { found, max });
+            return Err(too_long(found, max));
         }
         let len = found.min(max);
         let (head, tail) = row.split_at_mut(len * self.item);
@@ -459,14 +465,10 @@ impl Collated {
 
     /// Returns the window of an image of this size that is copied: all of the image, unless it may be
     /// truncated.
-    pub(super) fn window(&self, size: Size) -> Result<Window, CollateCause> {
+    pub(super) fn window(&self, size: Size) -> Result<Window, Error> {
         let most = self.size();
         let shown = Size::new(size.height.min(most.height), size.width.min(most.width));
-        if shown == size || self.truncate {
-            Ok(shown.full())
-        } else {
-            Err(CollateCause::TooLarge { found: size, max: most })
-        }
+        if shown == size || self.truncate { Ok(shown.full()) } else { Err(too_large(size, most)) }
     }
 
     /// Returns the size of the largest image.
@@ -497,11 +499,11 @@ impl Collated {
         masks: &[u8],
         size: Size,
         row: &mut [u8],
-    ) -> Result<[i64; 3], CollateCause> {
+    ) -> Result<[i64; 3], Error> {
         let each = (size.pixels() as usize).max(1);
         let (found, max) = (masks.len() / each, self.shape[0]);
         let Some(row) = row.get_mut(..masks.len()).filter(|_| found <= max) else {
-            return Err(CollateCause::TooLong { found, max });
+            return Err(too_long(found, max));
         };
         row.copy_from_slice(masks);
         Ok([found as i64, size.height.into(), size.width.into()])
@@ -513,10 +515,10 @@ impl Collated {
     }
 
     /// Refuses an image that is larger than rows are.
-    pub(super) fn check_fits(&self, size: Size) -> Result<(), CollateCause> {
+    pub(super) fn check_fits(&self, size: Size) -> Result<(), Error> {
         let max = self.size();
         let fits = size.height <= max.height && size.width <= max.width;
-        if fits { Ok(()) } else { Err(CollateCause::TooLarge { found: size, max }) }
+        if fits { Ok(()) } else { Err(too_large(size, max)) }
     }
 
     /// Pads an image of `size`, which [fits](Self::check_fits) and is stored at the start of its row, if rows are
@@ -549,32 +551,15 @@ impl Collated {
     }
 }
 
-/// Why a sample does not fit into its row.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CollateCause {
-    /// The bytes are not a whole number of items.
-    #[error("{bytes} bytes are not a whole number of items of {item} bytes")]
-    NotWhole {
-        /// The bytes of the sample.
-        bytes: usize,
-        /// The bytes of one item.
-        item: usize,
-    },
-    /// The sample is longer than the rows.
-    #[error("a length of {found}, rows have room for {max}: raise `to`, or use `truncate`")]
-    TooLong {
-        /// The number of items of the sample.
-        found: usize,
-        /// The maximum number of items.
-        max: usize,
-    },
-    /// The image is larger than the rows.
-    #[error("an image of {found}, rows have room for {max}: raise `to_size`, or use `truncate`")]
-    TooLarge {
-        /// The size of the image.
-        found: Size,
-        /// The maximum size.
-        max: Size,
-    },
+/// Returns the error of a sample of more items than the rows have room for.
+fn too_long(found: usize, max: usize) -> Error {
+    fail!(Damaged, "a length of {found}, rows have room for {max}: raise `to`, or use `truncate`")
+}
+
+/// Returns the error of an image that is larger than the rows.
+fn too_large(found: Size, max: Size) -> Error {
+    fail!(
+        Damaged,
+        "an image of {found}, rows have room for {max}: raise `to_size`, or use `truncate`"
+    )
 }

@@ -9,9 +9,9 @@ use super::component_ops::{check_lists, check_rows};
 use super::cursor::{self, PlanPrint};
 use super::device::{self, DeviceChoice, Upload};
 use super::elements::{Elements, TensorElements};
-use super::error::{LoadCause, of_field, of_output};
+use super::error::{of_field, of_output};
 use super::mix_plan::plan_mixes;
-use super::outputs::OutputSpec;
+use super::outputs::{OutputSpec, name_taken, of_component};
 use super::target_mixing::{plan_later_passes, plan_target_mixers};
 use super::target_plan::{
     FollowedImage, as_target_instead, check_followed, mark_annotated, plan_target,
@@ -44,7 +44,7 @@ pub(super) fn compile(
     setup: &CompileContext,
     cache: &mut KernelCache,
     choice: &DeviceChoice,
-) -> Result<CompiledEpoch, LoadCause> {
+) -> Result<CompiledEpoch, Error> {
     let lists = outputs.iter().map(|output| output.ops(epoch)).collect::<Result<Vec<_>, _>>()?;
     let (mut plans, upload) = plan_on_device(source, outputs, &lists, setup, cache, choice)?;
     add_components(source, outputs, &mut plans, epoch, setup, cache)?;
@@ -61,7 +61,7 @@ fn plan_on_device(
     setup: &CompileContext,
     cache: &mut KernelCache,
     choice: &DeviceChoice,
-) -> Result<CompiledEpoch, LoadCause> {
+) -> Result<CompiledEpoch, Error> {
     if let Some(decision) = choice.decide(lists)? {
         let planned = plan_outputs(source, outputs, lists, &decision.staged, setup, cache);
         let planned = planned.and_then(|plans| {
@@ -82,7 +82,7 @@ fn plan_on_device(
 
 /// Refuses batches that would take more memory than the limits allow. Tensors whose samples differ in
 /// size do not count: the system only allocates the memory that samples reach.
-fn check_batches(tensors: &[TensorSpec], setup: &CompileContext) -> Result<(), LoadCause> {
+fn check_batches(tensors: &[TensorSpec], setup: &CompileContext) -> Result<(), Error> {
     let Some(batches) = setup.counted_batches else { return Ok(()) };
     let counted = tensors.iter().filter(|tensor| tensor.rows.sizes().is_none());
     let row_bytes = counted.fold(0, |sum: u64, tensor| {
@@ -91,7 +91,11 @@ fn check_batches(tensors: &[TensorSpec], setup: &CompileContext) -> Result<(), L
     let (batch_size, max) = (setup.batch_size, setup.decode.limits.max_batch_bytes);
     let bytes = row_bytes.saturating_mul(batch_size as u64).saturating_mul(batches);
     if bytes > max {
-        return Err(LoadCause::BatchBytes { bytes, batches, batch_size, row_bytes, max });
+        return Err(fail!(
+            Memory,
+            "{batches} batches of {batch_size} samples take {bytes} bytes, {row_bytes} a sample; the limit is {max}: \
+             use smaller batches, fewer batches ahead or smaller images, or set `memory_limit`"
+        ));
     }
     Ok(())
 }
@@ -105,7 +109,7 @@ pub(super) fn plan_outputs(
     staged: &[bool],
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<Vec<OutputPlan>, LoadCause> {
+) -> Result<Vec<OutputPlan>, Error> {
     let images = FollowedImage::of_outputs(source, outputs, lists, setup)?;
     let each = outputs.iter().zip(lists).zip(staged);
     let plans = each.map(|((output, ops), staged)| {
@@ -127,12 +131,12 @@ pub(super) fn plan_outputs(
 }
 
 /// Refuses size tensors that would have the name of an output.
-fn check_names(plans: &[OutputPlan]) -> Result<(), LoadCause> {
+fn check_names(plans: &[OutputPlan]) -> Result<(), Error> {
     let (tensors, _) = tensors(plans);
     let (outputs, sizes) = tensors.split_at(plans.len());
     match sizes.iter().find(|sizes| outputs.iter().any(|output| output.name == sizes.name)) {
         None => Ok(()),
-        Some(taken) => Err(LoadCause::NameTaken { name: taken.name.clone() }),
+        Some(taken) => Err(name_taken(&taken.name)),
     }
 }
 
@@ -144,7 +148,7 @@ fn plan_output(
     staged: bool,
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<OutputPlan, LoadCause> {
+) -> Result<OutputPlan, Error> {
     let (work, target, mut later) = match (&output.target, followed) {
         (Some((_, target)), Some(image)) => {
             if output.is_mask {
@@ -208,10 +212,9 @@ fn plan_field(
     staged: bool,
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<FieldPlan, LoadCause> {
+) -> Result<FieldPlan, Error> {
     let spec = &source.fields()[output.field];
-    let name = || output.name.clone();
-    let plan = |error| LoadCause::Plan { output: name(), error };
+    let plan = |error: Error| of_output(error, &output.name);
     let axes = |error: Error| of_field(error, &spec.name);
     let mut images =
         |input, axes| plan_image(output, ops.clone(), (input, axes), staged, setup, cache);
@@ -278,9 +281,8 @@ fn plan_image(
     staged: bool,
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<FieldPlan, LoadCause> {
-    let name = || output.name.clone();
-    let plan = |error| LoadCause::Plan { output: name(), error };
+) -> Result<FieldPlan, Error> {
+    let plan = |error: Error| of_output(error, &output.name);
     let new = match &output.collate {
         Some(_) => ImagePlan::of_any_size,
         None if staged => ImagePlan::on_device,
@@ -298,23 +300,34 @@ fn plan_image(
 }
 
 /// Returns the error for a field that takes no ops.
-fn no_pipeline(spec: &FieldSpec) -> LoadCause {
-    let field = spec.name.clone();
-    match spec.kind {
-        FieldKind::NdArray { dtype, .. } | FieldKind::TorchTensor { dtype, .. } => {
-            LoadCause::NoElementType { field, dtype }
-        }
-        _ => LoadCause::NoPipeline { field, kind: spec.kind.word() },
-    }
+fn no_pipeline(spec: &FieldSpec) -> Error {
+    let (field, kind) = (&spec.name, spec.kind.word());
+    let error = match spec.kind {
+        FieldKind::NdArray { dtype, .. } | FieldKind::TorchTensor { dtype, .. } => fail!(
+            Pipeline,
+            "field {field}: its elements are {dtype}, but ops take |u1, |b1, <u2, <i2, <i4, <i8, <f2, <f4 and <f8: store \
+             it as one of these, or remove its ops to get its values"
+        ),
+        _ => fail!(
+            Pipeline,
+            "field {field} is {kind}: only images, ints, floats and arrays take ops"
+        ),
+    };
+    error.of_field(field)
 }
 
 /// Refuses masks that are known to be JPEGs.
-fn check_mask_files(source: &dyn Source, field: usize) -> Result<(), LoadCause> {
+fn check_mask_files(source: &dyn Source, field: usize) -> Result<(), Error> {
     match source.image_stats(field).map_or(0, |stats| stats.jpegs()) {
         0 => Ok(()),
         jpegs => {
             let field = source.fields()[field].name.clone();
-            Err(LoadCause::MaskJpegs { field, jpegs })
+            let error = fail!(
+                Format,
+                "field {field}: {jpegs} of its masks are JPEGs, which blend the class numbers of neighbours: write the \
+                 masks as PNG files, or with `WriteMode::Mask`"
+            );
+            Err(error.of_field(&field))
         }
     }
 }
@@ -326,8 +339,8 @@ fn plan_collated(
     collate: &Collate,
     ops: &Ops,
     setup: &CompileContext,
-) -> Result<FieldPlan, LoadCause> {
-    let refused = |error: Error| LoadCause::Other(of_output(error, &output.name));
+) -> Result<FieldPlan, Error> {
+    let refused = |error: Error| of_output(error, &output.name);
     let (field, kind) = (output.field, &source.fields()[output.field].kind);
     let mut collated = collate.plan(kind, output.read_mode, ops).map_err(refused)?;
     let mut shape = match (kind, collate.max_length()) {
@@ -337,7 +350,8 @@ fn plan_collated(
                 None if source.image_stats(field).is_none() => {
                     return Err(refused(fail!(
                         Parameter,
-                        "the source does not report the sizes of its images: use `to_size((height, width))`, in a pipeline file `to_size = [height, width]`"
+                        "the source does not report the sizes of its images: use `to_size((height, width))`, in a \
+                         pipeline file `to_size = [height, width]`"
                     )));
                 }
                 None => {
@@ -370,8 +384,8 @@ fn plan_collation(
     collate: &Collate,
     plan: &ImagePlan,
     setup: &CompileContext,
-) -> Result<Collated, LoadCause> {
-    let refused = |error: Error| LoadCause::Other(of_output(error, &output.name));
+) -> Result<Collated, Error> {
+    let refused = |error: Error| of_output(error, &output.name);
     let collated = collate.plan_images(plan).map_err(refused)?;
     let (bytes, max) = (collated.row_bytes() as u64, setup.decode.limits.max_row_bytes);
     if bytes <= max {
@@ -384,7 +398,8 @@ fn plan_collation(
     };
     Err(refused(fail!(
         Parameter,
-        "the largest image may have {largest} pixels{unknown}, which is a row of {bytes} bytes; the limit is {max}: set the largest with `to_size((height, width))`, or raise `max_row_bytes` (LoaderBuilder::limits)"
+        "the largest image may have {largest} pixels{unknown}, which is a row of {bytes} bytes; the limit is {max}: \
+         set the largest with `to_size((height, width))`, or raise `max_row_bytes` (LoaderBuilder::limits)"
     )))
 }
 
@@ -400,14 +415,10 @@ fn add_components(
     epoch: Epoch,
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<(), LoadCause> {
+) -> Result<(), Error> {
     for (output, work) in outputs.iter().zip(plans) {
         for (component, pipeline) in &output.component_ops {
-            let refused = |reason| LoadCause::Component {
-                output: output.name.clone(),
-                component: *component,
-                reason,
-            };
+            let refused = |error| of_component(error, &output.name, *component);
             let titled = output.named(format!("{} of component {component}", output.name));
             let ops = pipeline.ops(epoch, &titled.name)?;
             check_lists(&ops, &work.work).map_err(refused)?;
@@ -420,8 +431,8 @@ fn add_components(
 }
 
 /// Returns the device's share of an output: a copy of the host's row, or the ops that are left.
-fn device_output(work: &FieldPlan, output: &str) -> Result<DeviceOutput, LoadCause> {
-    let refused = |error| LoadCause::OnDevice { output: output.to_owned(), error };
+fn device_output(work: &FieldPlan, output: &str) -> Result<DeviceOutput, Error> {
+    let refused = |error| of_output(error, output);
     let left = match work {
         FieldPlan::Image(kernel) if kernel.plan().staged().is_some() => {
             Some(DeviceOutput::Image(DeviceImage::new(kernel.shared_plan()).map_err(refused)?))
@@ -438,8 +449,8 @@ fn plan_copy(
     field: usize,
     kind: &FieldKind,
     setup: &CompileContext,
-) -> Result<FieldPlan, LoadCause> {
-    let name = || source.fields()[field].name.clone();
+) -> Result<FieldPlan, Error> {
+    let name = &source.fields()[field].name;
     let work = match kind {
         FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {
             let mut shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
@@ -448,7 +459,14 @@ fn plan_copy(
                 TensorElements { dtype: DType::U8, is_pair: false, elements: Elements::Stored }
             } else {
                 let found = TensorElements::of(*dtype);
-                found.ok_or_else(|| LoadCause::NoTensor { field: name(), dtype: *dtype })?
+                found.ok_or_else(|| {
+                    let error = fail!(
+                        Pipeline,
+                        "field {name}: its elements are {dtype}, which no tensor can hold: store it as another type, or \
+                         leave the field out of the batches (`without`; in Python `{name}=None`)"
+                    );
+                    error.of_field(name)
+                })?
             };
             if found.is_pair {
                 shape.push(2);
@@ -461,13 +479,18 @@ fn plan_copy(
         }
         _ => {
             let Some(longest) = source.longest(field) else {
-                return Err(LoadCause::NoLongest { field: name() });
+                let error = fail!(
+                    Unsupported,
+                    "the length of its longest value is unknown: leave the field out (`without`), or set its `collate`, \
+                     such as `ragged`, with the largest length (`to`)"
+                );
+                return Err(of_field(error, name));
             };
             let longest = usize::try_from(longest).unwrap_or(usize::MAX);
             FieldPlan::Copied { dtype: DType::U8, shape: vec![longest], elements: Elements::Stored }
         }
     };
-    within_limits(work, &source.fields()[field].name, setup)
+    within_limits(work, name, setup)
 }
 
 /// Returns true if ops take the elements of a field as they are stored.

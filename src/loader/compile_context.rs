@@ -1,10 +1,11 @@
 //! The settings that all outputs are compiled with, and the images that their ops get, as known before one is read.
 
 use super::damaged::OnDamaged;
-use super::error::LoadCause;
+use super::error::of_output;
 use super::outputs::OutputSpec;
 use super::work::FieldPlan;
 use crate::decode::{DecodeOptions, UnreadParts};
+use crate::error::{Error, fail};
 use crate::jit::{Kernel, KernelCache};
 use crate::plan::ImagePlan;
 use crate::source::Source;
@@ -43,7 +44,7 @@ pub(super) fn compile_image(
     output: &str,
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<Arc<Kernel>, LoadCause> {
+) -> Result<Arc<Kernel>, Error> {
     compile_plan(image.named(output).for_batches_of(setup.batch_size), output, cache)
 }
 
@@ -52,9 +53,8 @@ pub(super) fn compile_plan(
     plan: impl Into<Arc<ImagePlan>>,
     output: &str,
     cache: &mut KernelCache,
-) -> Result<Arc<Kernel>, LoadCause> {
-    let kernel = cache.compile(plan);
-    let kernel = kernel.map_err(|error| LoadCause::Compile { output: output.to_owned(), error })?;
+) -> Result<Arc<Kernel>, Error> {
+    let kernel = cache.compile(plan).map_err(|error| of_output(error, output))?;
     Ok(Arc::new(kernel))
 }
 
@@ -63,10 +63,14 @@ pub(super) fn within_limits(
     work: FieldPlan,
     field: &str,
     setup: &CompileContext,
-) -> Result<FieldPlan, LoadCause> {
+) -> Result<FieldPlan, Error> {
     let (bytes, max) = (work.row_bytes() as u64, setup.decode.limits.max_sample_bytes);
-    let field = || field.to_owned();
-    if bytes > max { Err(LoadCause::TooLarge { field: field(), bytes, max }) } else { Ok(work) }
+    if bytes > max {
+        let error =
+            fail!(Memory, "field {field}: a value of {bytes} bytes is over the limit of {max}");
+        return Err(error.of_field(field));
+    }
+    Ok(work)
 }
 
 /// The largest side of an image of unknown size: JPEG's own limit.
@@ -77,7 +81,7 @@ pub(super) fn image_input(
     source: &dyn Source,
     output: &OutputSpec,
     setup: &CompileContext,
-) -> Result<ImageType, LoadCause> {
+) -> Result<ImageType, Error> {
     let input = image_type(source, output.field, setup)?;
     let (channels, dtype) = (output.read_mode.channels(), output.read_mode.dtype());
     Ok(ImageType { dtype, is_levels: dtype == DType::U8, ..input.with_channels(channels) })
@@ -88,14 +92,19 @@ pub(super) fn image_type(
     source: &dyn Source,
     field: usize,
     setup: &CompileContext,
-) -> Result<ImageType, LoadCause> {
+) -> Result<ImageType, Error> {
     let name = || source.fields()[field].name.clone();
     let Some(stats) = source.image_stats(field) else {
         let any = Dim { min: 1, max: LARGEST_SIDE };
         return Ok(ImageType::decoded(any, any));
     };
     let Some((min, max)) = stats.min.zip(stats.max) else {
-        return Err(LoadCause::NoPictures { field: name() });
+        return Err(fail!(
+            Damaged,
+            "field {field} has no readable image, so its size is unknown",
+            field = name()
+        )
+        .of_field(&name()));
     };
     if setup.decode.exif_orientation && stats.jpegs() > 0 {
         // Any image may be rotated by 90 degrees.

@@ -13,39 +13,41 @@
 //! only that list produces.
 
 use super::work::FieldPlan;
+use crate::error::{Error, fail};
 use crate::plan::batch_ops::is_on_batches;
 use fuseloop_ops::Ops;
 use fuseloop_ops::author::{Layout, Op, OpClass};
 use std::sync::Arc;
 
 /// Refuses ops that are only allowed in the output's own list.
-pub(super) fn check_lists(ops: &Ops, main: &FieldPlan) -> Result<(), String> {
+pub(super) fn check_lists(ops: &Ops, main: &FieldPlan) -> Result<(), Error> {
     let is_device = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Device(_));
     let is_mixer =
         |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Batch(_) | OpClass::MultiImage(_));
     if matches!(main, FieldPlan::Collated(_)) {
-        return Err("a collated output takes no ops".to_owned());
+        return Err(fail!(Pipeline, "a collated output takes no ops"));
     }
     if let Some(op) = ops.iter().chain(main.ops()).find(|op| is_device(op)) {
         let name = op.name();
-        return Err(format!("component ops run on the CPU only: remove {name}"));
+        return Err(fail!(Pipeline, "component ops run on the CPU only: remove {name}"));
     }
     if let Some(op) = ops.iter().find(|op| is_on_batches(&***op)) {
         let name = op.name();
         let does = if is_mixer(op) { "mixes" } else { "changes" };
-        return Err(format!(
+        return Err(fail!(
+            Pipeline,
             "{name} {does} all samples of a batch: put it in the output's own list"
         ));
     }
     let is_image = matches!(main, FieldPlan::Image(_));
     match main.ops().iter().find(|op| is_mixer(op)).filter(|_| !is_image) {
-        Some(op) => Err(format!("{} mixes this output, which is not an image", op.name())),
+        Some(op) => Err(fail!(Pipeline, "{} mixes this output, which is not an image", op.name())),
         None => Ok(()),
     }
 }
 
 /// Refuses rows that differ from the output's own.
-pub(super) fn check_rows(found: &FieldPlan, wanted: &FieldPlan) -> Result<(), String> {
+pub(super) fn check_rows(found: &FieldPlan, wanted: &FieldPlan) -> Result<(), Error> {
     let rows = |work: &FieldPlan| (work.dtype(), work.shape(), layout(work));
     if rows(found) == rows(wanted) {
         return Ok(());
@@ -55,7 +57,7 @@ pub(super) fn check_rows(found: &FieldPlan, wanted: &FieldPlan) -> Result<(), St
         None => format!("{:?} {:?}", work.dtype(), work.shape()),
     };
     let (found, wanted) = (words(found), words(wanted));
-    Err(format!("the rows are {found}, expected {wanted} as in the output's own list"))
+    Err(fail!(Pipeline, "the rows are {found}, expected {wanted} as in the output's own list"))
 }
 
 /// Returns the layout of an image's channels, which mixing a batch depends on.

@@ -8,8 +8,8 @@
 //! sufficient: no generator state and no queue is stored. The cursor is the same for any number of
 //! workers, and for any number of ranks with the same global batch (batch size times ranks).
 
-use crate::error::Error;
-use crate::source::{Escaped, Fingerprint};
+use crate::error::{Error, fail};
+use crate::source::Fingerprint;
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
@@ -58,81 +58,19 @@ pub struct Cursor {
     pub position: u64,
 }
 
-/// Why a cursor was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CursorError {
-    /// The text is not a cursor.
-    #[error("not a cursor: {reason}")]
-    Text {
-        /// The reason.
-        reason: String,
-    },
-    /// The cursor has another version.
-    #[error("cursor format {found}, this release reads format {VERSION}")]
-    Version {
-        /// The version of the cursor.
-        found: u64,
-    },
-    /// The cursor belongs to another plan.
-    #[error(
-        "the cursor belongs to another plan: {changed}: resume with the same pipelines, or start the epoch again"
-    )]
-    Plan {
-        /// The first output or op that differs.
-        changed: String,
-    },
-    /// The cursor belongs to another dataset, order or seed.
-    #[error("the cursor belongs to another {what}: {cursor}, expected {own}")]
-    Other {
-        /// The one that differs: `dataset`, `order` or `seed`.
-        what: &'static str,
-        /// The value in the cursor.
-        cursor: String,
-        /// The value of this loader.
-        own: String,
-    },
-    /// The position is inside a batch, for the current batch size and number of ranks.
-    #[error(
-        "the cursor is at row {position} of the epoch, which is not between two batches of {rows} rows: keep the product of batch size and ranks unchanged"
-    )]
-    InsideBatch {
-        /// The number of rows delivered.
-        position: u64,
-        /// Batch size times ranks.
-        rows: u64,
-    },
-    /// The position is beyond the last row of the epoch.
-    #[error(
-        "the cursor is at row {position} of an epoch of {rows} rows: it belongs to another dataset or is damaged; start the epoch again"
-    )]
-    Beyond {
-        /// The number of rows delivered.
-        position: u64,
-        /// The number of rows of the epoch, over all ranks.
-        rows: u64,
-    },
-    /// Batches are delivered unordered, so at no position all earlier rows were delivered.
-    #[error("batches are delivered unordered: a cursor needs them in order")]
-    Unordered,
-    /// Items of the stream come in the order in which they are ready, so every pass differs.
-    #[error(
-        "the stream delivers items as they become ready (`deterministic: false`), so its epochs can't be resumed"
-    )]
-    Inexact,
-    /// No epoch was started.
-    #[error("no epoch was started: call `epoch` first")]
-    NotBegun,
-}
-
 impl Cursor {
     /// Refuses a cursor of another dataset, order, seed or plan than that of `own`, whose outputs and ops
-    /// are `plan`. The positions may differ.
+    /// are `plan`. The positions may differ. `orders` names the two orders.
     ///
     /// # Errors
     ///
     /// The first of these that differs.
-    pub(super) fn check(&self, own: &Self, plan: &[PlanPrint]) -> Result<(), CursorError> {
+    pub(super) fn check(
+        &self,
+        own: &Self,
+        plan: &[PlanPrint],
+        orders: impl FnOnce() -> (String, String),
+    ) -> Result<(), Error> {
         let word = |word: u64| format!("{word:016x}");
         let compared = [
             ("dataset", word(self.dataset), word(own.dataset)),
@@ -141,8 +79,15 @@ impl Cursor {
         ];
         match compared.into_iter().find(|(_, cursor, own)| cursor != own) {
             None if self.plan == own.plan => Ok(()),
-            None => Err(CursorError::Plan { changed: self.changed(own, plan) }),
-            Some((what, cursor, own)) => Err(CursorError::Other { what, cursor, own }),
+            None => Err(fail!(
+                Cursor,
+                "the cursor belongs to another plan: {}: resume with the same pipelines, or start the epoch again",
+                self.changed(own, plan)
+            )),
+            Some((what, cursor, own)) => {
+                let (cursor, own) = if what == "order" { orders() } else { (cursor, own) };
+                Err(fail!(Cursor, "the cursor belongs to another {what}: {cursor}, expected {own}"))
+            }
         }
     }
 
@@ -183,15 +128,23 @@ impl Cursor {
     /// # Errors
     ///
     /// If the position is inside a batch, or beyond the end of the epoch.
-    pub(super) fn first_batch(&self, rows: u64, total: u64) -> Result<Option<u64>, CursorError> {
+    pub(super) fn first_batch(&self, rows: u64, total: u64) -> Result<Option<u64>, Error> {
         let position = self.position;
         if position > total {
-            return Err(CursorError::Beyond { position, rows: total });
+            return Err(fail!(
+                Cursor,
+                "the cursor is at row {position} of an epoch of {total} rows: it belongs to another dataset or is \
+                 damaged; start the epoch again"
+            ));
         }
         match position.checked_rem(rows) {
             _ if position == total => Ok(None),
             Some(0) => Ok(Some(position / rows)),
-            _ => Err(CursorError::InsideBatch { position, rows }),
+            _ => Err(fail!(
+                Cursor,
+                "the cursor is at row {position} of the epoch, which is not between two batches of {rows} rows: keep \
+                 the product of batch size and ranks unchanged"
+            )),
         }
     }
 }
@@ -218,31 +171,30 @@ impl FromStr for Cursor {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        Ok(Self::parse(text)?)
-    }
-}
-
-impl Cursor {
-    fn parse(text: &str) -> Result<Self, CursorError> {
-        let no = |reason: String| CursorError::Text { reason };
         if text.len() > MAX_TEXT {
-            return Err(no(format!("{} bytes, at most {MAX_TEXT} are read", text.len())));
+            let bytes = text.len();
+            return Err(fail!(Cursor, "not a cursor: {bytes} bytes, at most {MAX_TEXT} are read"));
         }
         let value: serde_json::Value =
-            serde_json::from_str(text).map_err(|error| no(error.to_string()))?;
+            serde_json::from_str(text).map_err(|error| fail!(Cursor, "not a cursor: {error}"))?;
         let number = |name: &str| {
             let found = value.get(name).and_then(serde_json::Value::as_u64);
-            found.ok_or_else(|| no(format!("the number {} is missing", Escaped(name))))
+            found.ok_or_else(|| fail!(Cursor, "not a cursor: the number {name} is missing"))
         };
         let word = |name: &str| {
             let found = value.get(name).and_then(|word| word.as_str());
             let found = found.filter(|word| word.len() == 16);
             let word = found.and_then(|word| u64::from_str_radix(word, 16).ok());
-            word.ok_or_else(|| no(format!("{} is missing or not 16 hex digits", Escaped(name))))
+            word.ok_or_else(|| {
+                fail!(Cursor, "not a cursor: {name} is missing or not 16 hex digits")
+            })
         };
         let found = number("fuseloop")?;
         if found != VERSION {
-            return Err(CursorError::Version { found });
+            return Err(fail!(
+                Cursor,
+                "cursor format {found}, this release reads format {VERSION}"
+            ));
         }
         let epoch = number("epoch")?;
         let mut ops = [0; PRINTS];
@@ -250,7 +202,7 @@ impl Cursor {
         for (print, digits) in ops.iter_mut().zip(prints.as_bytes().chunks(4)) {
             let digits = std::str::from_utf8(digits).ok();
             let parsed = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
-            *print = parsed.ok_or_else(|| no("ops are not hex digits".to_owned()))?;
+            *print = parsed.ok_or_else(|| fail!(Cursor, "not a cursor: ops are not hex digits"))?;
         }
         Ok(Self {
             ops,
@@ -258,7 +210,8 @@ impl Cursor {
             order: word("order")?,
             plan: word("plan")?,
             seed: number("seed")?,
-            epoch: u32::try_from(epoch).map_err(|_| no(format!("epoch {epoch} is too large")))?,
+            epoch: u32::try_from(epoch)
+                .map_err(|_| fail!(Cursor, "not a cursor: epoch {epoch} is too large"))?,
             position: number("position")?,
         })
     }
@@ -348,8 +301,9 @@ mod tests {
 
     #[test]
     fn what_it_is_of_is_compared_by_name() {
-        let message = |other| CURSOR.check(&other, &[]).unwrap_err().to_string();
-        assert_eq!(CURSOR.check(&Cursor { epoch: 0, position: 0, ..CURSOR }, &[]), Ok(()));
+        let orders = || ("exact".to_owned(), "quasi-random".to_owned());
+        let message = |other| CURSOR.check(&other, &[], orders).unwrap_err().to_string();
+        assert!(CURSOR.check(&Cursor { epoch: 0, position: 0, ..CURSOR }, &[], orders).is_ok());
         assert_eq!(
             message(Cursor { dataset: 255, ..CURSOR }),
             "the cursor belongs to another dataset: 0000000000000001, expected 00000000000000ff"
@@ -358,7 +312,10 @@ mod tests {
             message(Cursor { seed: 7, ..CURSOR }),
             "the cursor belongs to another seed: 42, expected 7"
         );
-        assert!(message(Cursor { order: 9, ..CURSOR }).contains("another order"));
+        assert_eq!(
+            message(Cursor { order: 9, ..CURSOR }),
+            "the cursor belongs to another order: exact, expected quasi-random"
+        );
         assert!(message(Cursor { plan: 9, ..CURSOR }).contains("its ops are not known"));
     }
 
@@ -378,7 +335,7 @@ mod tests {
         let changed = |cursor: &[&str], own: &[&str]| {
             let (plan, own) = planned(own);
             let cursor: Cursor = planned(cursor).1.to_string().parse().unwrap();
-            cursor.check(&own, &plan).unwrap_err().to_string()
+            cursor.check(&own, &plan, Default::default).unwrap_err().to_string()
         };
         let starts = |text: String, changed: &str| {
             let expected = format!("the cursor belongs to another plan: {changed}: resume with");

@@ -1,11 +1,11 @@
 //! One run over an epoch: its batches and its position.
 
-use super::cursor::{Cursor, CursorError};
+use super::cursor::Cursor;
 use super::damaged::DamageLog;
-use super::error::LoadCause;
+use super::error::all_skipped;
 use super::stage::LoaderStage;
 use crate::batch::Batch;
-use crate::error::Error;
+use crate::error::{Error, fail};
 use crate::order::EpochOrder;
 use crate::run::{Delivery, Engine, EpochRun, RunError, RunOrder};
 use crate::sample::{Epoch, SampleId, SampleRef, UNKNOWN};
@@ -90,7 +90,7 @@ impl Batches {
     ///
     /// If batches are delivered unordered.
     pub fn cursor(&self) -> Result<Cursor, Error> {
-        Ok(self.position.cursor()?)
+        self.position.cursor()
     }
 
     /// Moves the position back to the beginning of `batch`, the last that was taken:
@@ -129,19 +129,23 @@ impl Batches {
             None if self.position.is_without_batches() && self.run.skipped() == 0 => {
                 self.position.failed();
                 let (epoch, rows) = (self.epoch(), self.position.rows);
-                return Some(Err(LoadCause::NoBatch { epoch, rows }.into()));
+                return Some(Err(fail!(
+                    Parameter,
+                    "epoch {} has no batch: the stream has no samples, or with `drop_last` fewer than {rows}",
+                    epoch.0
+                )));
             }
             None if self.position.is_at_start() && self.run.skipped() > 0 => {
                 self.position.failed();
                 let (epoch, skipped) = (self.epoch(), self.run.skipped());
                 let first = self.damage.first_error();
-                return Some(Err(LoadCause::AllSkipped { epoch, skipped, first }.into()));
+                return Some(Err(all_skipped(epoch, skipped, &first)));
             }
             Some(Ok(batch)) => self.position.delivered(batch.index() + 1),
             Some(Err(_)) => self.position.failed(),
             None => self.position.ended(),
         }
-        next.map(|batch| batch.map_err(|error| LoadCause::Run(error).into()))
+        next.map(|batch| Ok(batch?))
     }
 }
 
@@ -229,12 +233,19 @@ impl RunPosition {
         self.batches.load(Ordering::Relaxed) & !FAILED
     }
 
-    pub(super) fn cursor(&self) -> Result<Cursor, LoadCause> {
+    pub(super) fn cursor(&self) -> Result<Cursor, Error> {
         if self.delivery == Delivery::Unordered {
-            return Err(CursorError::Unordered.into());
+            return Err(fail!(
+                Cursor,
+                "batches are delivered unordered: a cursor needs them in order"
+            ));
         }
         if !self.is_exact {
-            return Err(CursorError::Inexact.into());
+            return Err(fail!(
+                Cursor,
+                "the stream delivers items as they become ready (`deterministic: false`), so its epochs can't be \
+                 resumed"
+            ));
         }
         let position = match self.next_batch() {
             // Also correct if the total is not known.

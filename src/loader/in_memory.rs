@@ -3,8 +3,7 @@
 //! A system call for a sample of 3 KB takes as long as the work on it. Larger samples gain nothing: the system holds
 //! what was read lately, and a large value that lies in memory is waited for as well.
 
-use super::error::LoadCause;
-use crate::error::Error;
+use crate::error::{Error, fail};
 use crate::source::Source;
 use std::fs;
 
@@ -23,15 +22,22 @@ pub(super) fn hold(
     source: &dyn Source,
     wanted: Option<bool>,
     world: u64,
-) -> Result<Option<u64>, LoadCause> {
+) -> Result<Option<u64>, Error> {
     let Some(bytes) = source.stored_bytes() else {
         let dataset = source.name();
-        return if wanted == Some(true) { Err(LoadCause::NotHeld { dataset }) } else { Ok(None) };
+        return if wanted == Some(true) {
+            Err(fail!(
+                Unsupported,
+                "{dataset} can't be read into memory, which only .beton files can: remove `in_memory`"
+            ))
+        } else {
+            Ok(None)
+        };
     };
     match wanted {
         Some(false) => Ok(None),
         Some(true) => {
-            source.hold_in_memory().map_err(Error::from)?;
+            source.hold_in_memory()?;
             Ok(Some(bytes))
         }
         None => {

@@ -5,19 +5,19 @@
 
 use super::Loader;
 use super::classes;
-use super::error::{LoadCause, LoadSampleError, SampleCause};
+use super::error::{no_image_output, of_sample};
 use super::inspected_targets::{InspectedTargets, TargetPlans, TargetReader};
 use super::outputs::listed;
 use super::stage::LoaderStage;
-use super::targets::TargetCause;
+use super::targets::other_size;
 use super::work::open_image;
 use crate::decode::{Decoder, ImageReadMode};
-use crate::error::Error;
+use crate::error::{Error, fail};
 use crate::jit::{
     self, DecodedPixels, EvaluatedStep, Kernel, Scratch, ShownLevels, evaluate_steps, try_evaluate,
 };
 use crate::order::Subset;
-use crate::plan::{Draws, ImagePlan, PlanError};
+use crate::plan::{Draws, ImagePlan};
 use crate::sample::{Epoch, Limits, SampleId, UNKNOWN};
 use crate::source::{Buffer, Escaped, Source, Upcoming, Value};
 use fuseloop_kernels::planes;
@@ -176,7 +176,7 @@ impl Loader {
         let targets = stage.targets_of(output).map(|group| {
             let (source, names) = (&*self.source, classes::names(&*self.source)?);
             let plans = TargetPlans::new(source, name, group, kernel.plan(), names)?;
-            Ok::<_, LoadCause>(Arc::new(plans))
+            Ok::<_, Error>(Arc::new(plans))
         });
         let targets = targets.transpose()?;
         let pass = if self.stream.is_some() {
@@ -208,20 +208,19 @@ impl Loader {
     /// # Errors
     ///
     /// If there is no such output, or it has no images.
-    pub(crate) fn image_output(&self, asked: Option<&str>) -> Result<String, LoadCause> {
+    pub(crate) fn image_output(&self, asked: Option<&str>) -> Result<String, Error> {
         let stage = Arc::clone(&self.compiled().stage);
         let Some(name) = asked else {
-            let known = || listed(stage.names());
             let first = stage.images().next().map(str::to_owned);
-            return first.ok_or_else(|| LoadCause::NoImageOutput { known: known() });
+            return first.ok_or_else(|| no_image_output(&listed(stage.names())));
         };
         if stage.image(name).is_some() {
             return Ok(name.to_owned());
         }
-        let (name, known) = (name.to_owned(), listed(stage.images()));
+        let known = listed(stage.images());
         Err(match stage.names().any(|other| *other == *name) {
-            true => LoadCause::NotAnImage { name, known },
-            false => LoadCause::NoSuchOutput { name, known },
+            true => fail!(Field, "output {name} has no images; available: {known}").of_field(name),
+            false => fail!(Field, "no output named {name}; available: {known}").of_field(name),
         })
     }
 
@@ -267,7 +266,7 @@ impl Inspector {
     /// # Errors
     ///
     /// If an op produces a larger image for every sample.
-    pub fn limit_pixels(&mut self, most: u64) -> Result<(), PlanError> {
+    pub fn limit_pixels(&mut self, most: u64) -> Result<(), Error> {
         self.most_made = most;
         let ImageType { height, width, .. } = self.kernel.plan().input();
         let smallest = Size::new(height.min, width.min);
@@ -279,7 +278,7 @@ impl Inspector {
     /// # Errors
     ///
     /// If there is no such sample, or the sample is damaged.
-    pub fn sample(&mut self, sample: u64) -> Result<Inspected, LoadSampleError> {
+    pub fn sample(&mut self, sample: u64) -> Result<Inspected, Error> {
         let inspected = DefaultFloats::during(|| self.open(SampleId(sample)));
         inspected.map_err(|cause| self.error(sample, cause))
     }
@@ -295,7 +294,7 @@ impl Inspector {
     /// # Errors
     ///
     /// If there is no such sample, or its headers or objects are damaged.
-    pub fn stored_window(&mut self, sample: u64) -> Result<Window, LoadSampleError> {
+    pub fn stored_window(&mut self, sample: u64) -> Result<Window, Error> {
         let sample = SampleId(sample);
         let size = self.read_size(sample);
         let drawn = size.and_then(|size| self.draw_for(sample, size));
@@ -310,11 +309,7 @@ impl Inspector {
     /// # Errors
     ///
     /// If the sample's objects are damaged, or an op returns an error.
-    pub fn row_of(
-        &mut self,
-        sample: u64,
-        whole: &ImageView<'_>,
-    ) -> Result<DrawnRow, LoadSampleError> {
+    pub fn row_of(&mut self, sample: u64, whole: &ImageView<'_>) -> Result<DrawnRow, Error> {
         let row = DefaultFloats::during(|| self.draw_row(SampleId(sample), whole));
         row.map_err(|cause| self.error(sample, cause))
     }
@@ -324,7 +319,7 @@ impl Inspector {
     /// # Errors
     ///
     /// If there is no such sample, or its headers are damaged.
-    pub fn stored_size(&mut self, sample: u64) -> Result<Size, LoadSampleError> {
+    pub fn stored_size(&mut self, sample: u64) -> Result<Size, Error> {
         self.read_size(SampleId(sample)).map_err(|cause| self.error(sample, cause))
     }
 
@@ -333,7 +328,7 @@ impl Inspector {
     /// # Errors
     ///
     /// If an op returns an error, or the system has no memory for the images.
-    pub fn steps(&self, inspected: &Inspected) -> Result<Vec<EvaluatedStep>, LoadSampleError> {
+    pub fn steps(&self, inspected: &Inspected) -> Result<Vec<EvaluatedStep>, Error> {
         let plan = inspected.kernel.plan();
         let steps = evaluate_steps(plan, &inspected.picture(), inspected.run_draws());
         let mut steps = steps.map_err(|error| self.error(inspected.sample.0, error.into()))?;
@@ -351,10 +346,7 @@ impl Inspector {
     /// # Errors
     ///
     /// If a target is damaged, or the system has no memory for the masks.
-    pub fn targets(
-        &mut self,
-        inspected: &Inspected,
-    ) -> Result<Option<InspectedTargets>, LoadSampleError> {
+    pub fn targets(&mut self, inspected: &Inspected) -> Result<Option<InspectedTargets>, Error> {
         let Some(plans) = self.targets.clone() else { return Ok(None) };
         let source = Arc::clone(&self.source);
         let (sample, plan) = (inspected.sample, inspected.kernel.plan());
@@ -367,7 +359,7 @@ impl Inspector {
         let found = DefaultFloats::during(|| plans.read(reader, plan, &inspected.draws));
         let found = found.map_err(|(field, cause)| {
             let name = source.fields()[field].name.as_str();
-            LoadSampleError::of(&*source, sample, (name, field), cause)
+            of_sample(&*source, sample, (name, field), cause)
         });
         found.map(Some)
     }
@@ -377,7 +369,7 @@ impl Inspector {
     /// # Errors
     ///
     /// See [`steps`](Self::steps).
-    pub fn agrees(&self, inspected: &Inspected) -> Result<bool, LoadSampleError> {
+    pub fn agrees(&self, inspected: &Inspected) -> Result<bool, Error> {
         let plan = inspected.kernel.plan();
         match try_evaluate(plan, &inspected.picture(), inspected.run_draws()) {
             Ok(row) => Ok(row == inspected.row),
@@ -396,13 +388,13 @@ impl Inspector {
         sample: u64,
         rounds: usize,
         each: impl FnOnce(DecodedPixels<'_>, &Draws),
-    ) -> Result<Phases, LoadSampleError> {
+    ) -> Result<Phases, Error> {
         self.phases(SampleId(sample), rounds, each).map_err(|cause| self.error(sample, cause))
     }
 
-    fn error(&self, sample: u64, cause: SampleCause) -> LoadSampleError {
+    fn error(&self, sample: u64, cause: Error) -> Error {
         let name = self.source.fields()[self.field].name.as_str();
-        LoadSampleError::of(&*self.source, SampleId(sample), (name, self.field), cause)
+        of_sample(&*self.source, SampleId(sample), (name, self.field), cause)
     }
 
     fn key(&self, sample: SampleId) -> SampleKey {
@@ -410,7 +402,7 @@ impl Inspector {
     }
 
     /// Returns the kernel for the sample, and clears the buffer so that the sample is read again.
-    fn kernel_of(&mut self, sample: SampleId) -> Result<Arc<Kernel>, SampleCause> {
+    fn kernel_of(&mut self, sample: SampleId) -> Result<Arc<Kernel>, Error> {
         self.buffer.forget();
         let component = self.stage.component(&*self.source, sample, &mut self.buffer)?;
         let own = self.stage.kernel_of(self.output, component);
@@ -418,7 +410,7 @@ impl Inspector {
     }
 
     /// Reads the objects of a sample, or draws for the image that the output follows.
-    fn drawn_before(&mut self, sample: SampleId) -> Result<DrawnBefore, SampleCause> {
+    fn drawn_before(&mut self, sample: SampleId) -> Result<DrawnBefore, Error> {
         let source = Arc::clone(&self.source);
         let followed = self.stage.followed_by(self.output);
         let image = followed.map_or(self.output, |(image, _)| image);
@@ -439,7 +431,7 @@ impl Inspector {
         Ok(DrawnBefore::Image(Box::new(draws)))
     }
 
-    fn open(&mut self, sample: SampleId) -> Result<Inspected, SampleCause> {
+    fn open(&mut self, sample: SampleId) -> Result<Inspected, Error> {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let kernel = self.kernel_of(sample)?;
         let start = self.drawn_before(sample)?;
@@ -449,7 +441,13 @@ impl Inspector {
         self.stage.check_orientation((&*source, sample), &[self.output], &opened)?;
         let size = opened.size();
         if size.pixels() > MOST_SHOWN {
-            return Err(SampleCause::Shown { size, max: MOST_SHOWN });
+            let error = fail!(
+                Memory,
+                "an image of {size} has {} pixels, and the maximum for an image that is shown is {MOST_SHOWN}, because \
+                 every step keeps a copy: scale the stored image down, or cut it into tiles",
+                size.pixels()
+            );
+            return Err(error.not_damage());
         }
         let plan = kernel.plan();
         let mut draws = Draws::default();
@@ -481,7 +479,7 @@ impl Inspector {
         Ok(Inspected { sample, draws, scaled, wanted, pixels, format, row, kernel })
     }
 
-    fn read_size(&mut self, sample: SampleId) -> Result<Size, SampleCause> {
+    fn read_size(&mut self, sample: SampleId) -> Result<Size, Error> {
         self.buffer.forget();
         let source = Arc::clone(&self.source);
         let image = source.value(sample, self.field, &mut self.buffer)?;
@@ -492,11 +490,7 @@ impl Inspector {
     }
 
     /// Draws for a sample whose image has this size.
-    fn draw_for(
-        &mut self,
-        sample: SampleId,
-        size: Size,
-    ) -> Result<(Arc<Kernel>, Draws), SampleCause> {
+    fn draw_for(&mut self, sample: SampleId, size: Size) -> Result<(Arc<Kernel>, Draws), Error> {
         let kernel = self.kernel_of(sample)?;
         let start = self.drawn_before(sample)?;
         let mut draws = Draws::default();
@@ -505,11 +499,7 @@ impl Inspector {
         Ok((kernel, draws))
     }
 
-    fn draw_row(
-        &mut self,
-        sample: SampleId,
-        whole: &ImageView<'_>,
-    ) -> Result<DrawnRow, SampleCause> {
+    fn draw_row(&mut self, sample: SampleId, whole: &ImageView<'_>) -> Result<DrawnRow, Error> {
         let size = whole.size();
         let (kernel, draws) = self.draw_for(sample, size)?;
         let plan = kernel.plan();
@@ -530,7 +520,7 @@ impl Inspector {
         sample: SampleId,
         rounds: usize,
         each: impl FnOnce(DecodedPixels<'_>, &Draws),
-    ) -> Result<Phases, SampleCause> {
+    ) -> Result<Phases, Error> {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let start = Instant::now();
         let kernel = self.kernel_of(sample)?;
@@ -613,7 +603,7 @@ fn draw(
     before: &DrawnBefore,
     (key, size): (SampleKey, Size),
     draws: &mut Draws,
-) -> Result<(), TargetCause> {
+) -> Result<(), Error> {
     match before {
         DrawnBefore::Objects(objects) => {
             draws.objects.clone_from(objects);
@@ -621,7 +611,7 @@ fn draw(
         }
         DrawnBefore::Image(image) if image.source == size => plan.follow(image, draws),
         DrawnBefore::Image(image) => {
-            return Err(TargetCause::MaskSize { mask: size, image: image.source });
+            return Err(other_size(size, image.source));
         }
     }
     Ok(())

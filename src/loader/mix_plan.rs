@@ -10,14 +10,14 @@
 //! Without an image, features (numbers and arrays) are mixed by ops that need no size.
 
 use super::array_images::unclear_axes;
-use super::error::LoadCause;
+use super::error::of_output;
 use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
 use super::work::{FieldPlan, OutputPlan};
-use crate::error::Error;
+use crate::error::{Error, fail};
 use crate::plan::batch_ops::{self, BatchStep, mixers};
 use crate::plan::{ElementPlan, ImagePlan};
-use crate::source::{Escaped, FieldKind, Source};
+use crate::source::{FieldKind, Source};
 use fuseloop_ops::author::ImageType;
 use fuseloop_ops::{DType, Ops, Size};
 
@@ -35,7 +35,7 @@ pub(super) fn plan_mixes(
     source: &dyn Source,
     outputs: &[OutputSpec],
     plans: &[OutputPlan],
-) -> Result<Vec<Option<OutputMixer>>, LoadCause> {
+) -> Result<Vec<Option<OutputMixer>>, Error> {
     let pictures =
         plans.iter().map(|work| pictures(source, work)).collect::<Result<Vec<_>, _>>()?;
     let mixing = Mixing { source, plans, pictures };
@@ -46,14 +46,18 @@ pub(super) fn plan_mixes(
 }
 
 /// Returns the pictures of an output: the images, and the arrays that an op pastes rectangles into.
-fn pictures(source: &dyn Source, work: &OutputPlan) -> Result<Pictures, LoadCause> {
+fn pictures(source: &dyn Source, work: &OutputPlan) -> Result<Pictures, Error> {
     match &work.work {
         FieldPlan::Image(kernel) => Ok(Some(mixed_pictures(kernel.plan()))),
         FieldPlan::Array(plan) if needs_size(plan.ops()) => {
             let kind = &source.fields()[work.field].kind;
             array_pictures(kind, work, plan).map_err(|error| {
-                let (output, ops) = (work.name.clone(), mixer_names(plan.ops()));
-                LoadCause::PastedArray { output, ops, error }
+                let ops = mixer_names(plan.ops());
+                let error = fail!(
+                    Pipeline,
+                    "{ops} pastes a rectangle into arrays of several axes: {error}; an array that is a label has one axis"
+                );
+                of_output(error, &work.name)
             })
         }
         _ => Ok(None),
@@ -110,7 +114,7 @@ struct Mixing<'a> {
 
 impl Mixing<'_> {
     /// Returns how an output is mixed; `None` if it is not.
-    fn mixer(&self, index: usize) -> Result<Option<OutputMixer>, LoadCause> {
+    fn mixer(&self, index: usize) -> Result<Option<OutputMixer>, Error> {
         let work = &self.plans[index];
         if !is_mixed(work) {
             return Ok(None);
@@ -134,9 +138,9 @@ impl Mixing<'_> {
 
     /// Returns for each op that mixes a label the size of the pictures that are mixed by the same ops, or any size for
     /// features that are mixed without an image.
-    fn sizes_for_label(&self, index: usize) -> Result<Vec<Size>, LoadCause> {
+    fn sizes_for_label(&self, index: usize) -> Result<Vec<Size>, Error> {
         let (label, ops) = (&self.plans[index], self.plans[index].work.ops());
-        let (own, output) = (mixer_chain(ops), label.name.clone());
+        let own = mixer_chain(ops);
         let each = self.plans.iter().zip(&self.pictures);
         let alike = each.filter(|(work, _)| mixer_chain(work.work.ops()) == own);
         let mut sizes = alike.filter_map(|(_, pictures)| {
@@ -148,25 +152,43 @@ impl Mixing<'_> {
         let differ = |others: Vec<Size>| first.iter().copied().zip(others).find(|(a, b)| a != b);
         match sizes.find_map(differ) {
             Some((one, other)) if needs_size(ops) => {
-                let ops = mixer_names(ops);
-                Err(LoadCause::MixedSizes { output, ops, sizes: [one, other] })
+                let error = fail!(
+                    Pipeline,
+                    "the mixing share of {} depends on the image size, but the mixed images have two sizes, {one} and \
+                     {other}",
+                    mixer_names(ops)
+                );
+                Err(of_output(error, &label.name))
             }
             _ => Ok(first),
         }
     }
 
     /// Returns any size for features that are mixed without an image, and not without their labels.
-    fn size_without_image(&self, index: usize) -> Result<Size, LoadCause> {
+    fn size_without_image(&self, index: usize) -> Result<Size, Error> {
         let own = self.plans[index].work.ops();
-        let (output, ops) = (self.plans[index].name.clone(), mixer_names(own));
+        let (output, ops) = (&self.plans[index].name, mixer_names(own));
+        let unmixed_image = || {
+            let error = fail!(
+                Pipeline,
+                "no image has the same mixing ops as this label: put {ops}, with the same parameters, last in an image's \
+                 list"
+            );
+            of_output(error, output)
+        };
         let is_image = |(work, pictures): (&OutputPlan, &Pictures)| {
             pictures.is_some() || self.source.fields()[work.field].kind.is_image()
         };
         if self.plans.iter().zip(&self.pictures).any(is_image) {
-            return Err(LoadCause::MixedAlone { output, ops });
+            return Err(unmixed_image());
         }
         if needs_size(own) {
-            return Err(LoadCause::NothingToPaste { output, ops });
+            let error = fail!(
+                Pipeline,
+                "{ops} pastes a rectangle of an image, but no output has images: use MixUp, or name the axes of an array \
+                 of images with `axes`, for example \"HWC\""
+            );
+            return Err(of_output(error, output));
         }
         // Views of the features are no labels of them.
         let field = self.plans[index].field;
@@ -174,13 +196,21 @@ impl Mixing<'_> {
         let chain = mixer_chain(own);
         let are_mixed = others().any(|(_, other)| mixer_chain(other.work.ops()) == chain);
         let labels = others().filter(|(k, _)| self.is_label(*k)).map(|(_, other)| other);
-        let labels = labels.map(|label| Escaped(&label.name).to_string()).collect::<Vec<_>>();
+        let labels: Vec<&str> = labels.map(|label| label.name.as_str()).collect();
         let is_class =
             matches!(&self.plans[index].work, FieldPlan::Label(plan) if plan.mixes_classes());
         match are_mixed || (labels.is_empty() && !is_class) {
             true => Ok(Size::new(1, 1)),
-            false if labels.is_empty() => Err(LoadCause::MixedAlone { output, ops }),
-            false => Err(LoadCause::UnmixedOthers { output, ops, others: labels.join(", ") }),
+            false if labels.is_empty() => Err(unmixed_image()),
+            false => {
+                let error = fail!(
+                    Pipeline,
+                    "{ops} mixes this output, but no other output has the same ops: put {ops}, with the same parameters, \
+                     last in the list of one of {}, or leave these out (`without`)",
+                    labels.join(", ")
+                );
+                Err(of_output(error, output))
+            }
         }
     }
 
@@ -194,7 +224,7 @@ impl Mixing<'_> {
 
     /// Refuses pictures that are mixed without any of the labels beside them. Without labels, they may be, and so may
     /// an image with targets, which are its labels.
-    fn check_labels(&self) -> Result<(), LoadCause> {
+    fn check_labels(&self) -> Result<(), Error> {
         let labels = (0..self.plans.len()).filter(|&k| self.is_label(k)).map(|k| &self.plans[k]);
         let labels: Vec<&OutputPlan> = labels.collect();
         let each = self.plans.iter().zip(&self.pictures);
@@ -204,10 +234,15 @@ impl Mixing<'_> {
             let own = mixer_chain(image.work.ops());
             let are_mixed = labels.iter().any(|label| mixer_chain(label.work.ops()) == own);
             if !own.is_empty() && !labels.is_empty() && !are_mixed {
-                let names = labels.iter().map(|label| Escaped(&label.name).to_string());
-                let labels = names.collect::<Vec<_>>().join(", ");
-                let (output, ops) = (image.name.clone(), mixer_names(image.work.ops()));
-                return Err(LoadCause::UnmixedLabel { output, ops, labels });
+                let labels: Vec<&str> = labels.iter().map(|label| label.name.as_str()).collect();
+                let labels = labels.join(", ");
+                let ops = mixer_names(image.work.ops());
+                let error = fail!(
+                    Pipeline,
+                    "{ops} mixes the images, but no label has the same ops: put {ops}, with the same parameters, last in \
+                     the list of one of {labels}, or leave these out (`without`)"
+                );
+                return Err(of_output(error, &image.name));
             }
         }
         Ok(())
@@ -216,7 +251,7 @@ impl Mixing<'_> {
 
 /// Refuses images that are all mixed beside a mask, whose class numbers can't be. Masks that are targets are refused
 /// where they are planned.
-fn check_masks(outputs: &[OutputSpec], plans: &[OutputPlan]) -> Result<(), LoadCause> {
+fn check_masks(outputs: &[OutputSpec], plans: &[OutputPlan]) -> Result<(), Error> {
     let images = outputs.iter().zip(plans).filter(|(output, work)| {
         let has_targets = output.target.is_some() || work.targets.is_some();
         matches!(work.work, FieldPlan::Image(_)) && !has_targets
@@ -228,8 +263,12 @@ fn check_masks(outputs: &[OutputSpec], plans: &[OutputPlan]) -> Result<(), LoadC
     if !images.iter().all(|(_, image)| is_mixed(image)) {
         return Ok(());
     }
-    let (output, mask) = (image.name.clone(), mask.name.clone());
-    Err(LoadCause::UnmixedMask { output, ops: mixer_names(image.work.ops()), mask })
+    let (mask, ops) = (&mask.name, mixer_names(image.work.ops()));
+    let error = fail!(
+        Pipeline,
+        "{ops} mixes the images, but not the class numbers of the mask {mask}: leave out {ops}, or the mask (`without`)"
+    );
+    Err(of_output(error, &image.name))
 }
 
 /// Returns true if an op mixes the batches of an output.

@@ -47,18 +47,18 @@ mod target_rows;
 mod targets;
 mod work;
 
-use crate::error::Error;
+use crate::error::{Error, fail};
 #[doc(inline)]
 pub use crate::run::Phase;
 pub use builder::LoaderBuilder;
 pub use cache::{Cache, CacheStats};
 pub use collate::Collate;
 pub use cursor::Cursor;
-use cursor::{CursorError, PlanPrint};
+use cursor::PlanPrint;
 pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use device::Placement;
 pub use epoch::Batches;
-use error::LoadCause;
+use error::{all_skipped, no_rows};
 use fuseloop_ops::internals::DefaultFloats;
 pub use pipeline::Pipeline;
 pub use stats::{Bottleneck, Stats};
@@ -160,7 +160,7 @@ impl Loader {
     pub fn epoch_from(&self, epoch: u32, first: u64) -> Result<Batches, Error> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
-        Ok(self.start(epoch, &stage, first)?)
+        self.start(epoch, &stage, first)
     }
 
     /// Returns the rest of an epoch: bit for bit the batches that [`epoch`](Self::epoch) would have
@@ -176,21 +176,10 @@ impl Loader {
     /// no batch is left then. For a stream of unknown length, a cursor beyond the end is reported by the
     /// first batch.
     pub fn resume(&self, cursor: &Cursor) -> Result<Batches, Error> {
-        Ok(self.start_at(cursor)?)
-    }
-
-    fn start_at(&self, cursor: &Cursor) -> Result<Batches, LoadCause> {
         let epoch = Epoch(cursor.epoch);
         let stage = self.stage(epoch)?;
-        let checked = cursor.check(&self.begin(epoch, &stage), stage.prints());
-        checked.map_err(|error| match error {
-            CursorError::Other { what: "order", .. } => {
-                let ranks = self.ranks.as_ref();
-                let (cursor, own) = self.order.names(cursor.order, ranks, self.source.len());
-                CursorError::Other { what: "order", cursor, own }
-            }
-            other => other,
-        })?;
+        let orders = || self.order.names(cursor.order, self.ranks.as_ref(), self.source.len());
+        cursor.check(&self.begin(epoch, &stage), stage.prints(), orders)?;
         let order = self.order(epoch)?;
         let first = cursor.first_batch(self.global_batch(), order.global_samples())?;
         self.start_in(order, epoch, &stage, first.unwrap_or(u64::MAX))
@@ -216,28 +205,27 @@ impl Loader {
     /// If there is no such sample, or none is asked for; if the dataset is a stream; and those of a batch and
     /// of [`epoch`](Self::epoch).
     pub fn get(&self, samples: &[u64], epoch: u32) -> Result<Batch, Error> {
-        Ok(self.samples_at(samples, Epoch(epoch))?)
-    }
-
-    fn samples_at(&self, samples: &[u64], epoch: Epoch) -> Result<Batch, LoadCause> {
+        let epoch = Epoch(epoch);
         if self.stream.is_some() {
-            let cure = "iterate over an epoch, or open it by an index";
-            return Err(LoadCause::Stream { what: "samples by their number".to_owned(), cure });
+            return Err(fail!(
+                Unsupported,
+                "a stream has no samples by their number: iterate over an epoch, or open it by an index"
+            ));
         }
         let known = self.source.len();
         if let Some(&index) = samples.iter().find(|&&index| index >= known) {
-            return Err(LoadCause::Index { index, samples: known });
+            return Err(fail!(Parameter, "index {index}: the dataset has {known} samples"));
         }
-        let rows = NonZeroUsize::new(samples.len()).ok_or(LoadCause::BatchSize)?;
+        let rows = NonZeroUsize::new(samples.len()).ok_or_else(no_rows)?;
         let stage = self.stage(epoch)?;
         let listed = ListedOrder(samples.iter().map(|&id| SampleId(id)).collect());
         let mut run = self.engine.start(RunRequest::new(stage, epoch, Box::new(listed), rows))?;
         match run.next() {
-            Some(batch) => Ok(batch.map_err(LoadCause::Run)?.into()),
+            Some(batch) => Ok(batch?.into()),
             // All rows were skipped.
             None => {
                 let (skipped, first) = (rows.get() as u64, self.shared.damage_log.first_error());
-                Err(LoadCause::AllSkipped { epoch, skipped, first })
+                Err(all_skipped(epoch, skipped, &first))
             }
         }
     }
@@ -250,8 +238,10 @@ impl Loader {
     /// If no epoch was started, or batches are delivered unordered.
     pub fn cursor(&self) -> Result<Cursor, Error> {
         let position = self.position.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = position.as_ref().ok_or(LoadCause::Cursor(CursorError::NotBegun))?;
-        Ok(position.cursor()?)
+        let position = position
+            .as_ref()
+            .ok_or_else(|| fail!(Cursor, "no epoch was started: call `epoch` first"))?;
+        position.cursor()
     }
 
     /// Replaces the ops of an output for all epochs started or resumed after this call, and for the rest
@@ -297,7 +287,7 @@ impl Loader {
         &self,
         pipelines: impl IntoIterator<Item = (&'a str, P)>,
     ) -> Result<(), Error> {
-        self.engine.check_process().map_err(LoadCause::from)?;
+        self.engine.check_process()?;
         let mut compiled = self.compiled();
         let epoch = compiled.stage.epoch();
         let mut outputs = compiled.outputs.clone();
@@ -320,7 +310,7 @@ impl Loader {
         let (epoch, first) = (batches.epoch(), batches.next_batch());
         drop(batches);
         let stage = self.stage(epoch)?;
-        Ok(self.start(epoch, &stage, first)?)
+        self.start(epoch, &stage, first)
     }
 
     fn start(
@@ -328,7 +318,7 @@ impl Loader {
         epoch: Epoch,
         stage: &Arc<LoaderStage>,
         first_batch: u64,
-    ) -> Result<Batches, LoadCause> {
+    ) -> Result<Batches, Error> {
         self.start_in(self.order(epoch)?, epoch, stage, first_batch)
     }
 
@@ -338,7 +328,7 @@ impl Loader {
         epoch: Epoch,
         stage: &Arc<LoaderStage>,
         first_batch: u64,
-    ) -> Result<Batches, LoadCause> {
+    ) -> Result<Batches, Error> {
         let (rows, total) = (self.global_batch(), order.global_samples());
         let begin = self.begin(epoch, stage);
         let first = first_batch.saturating_mul(self.batch_size.get() as u64);
@@ -371,7 +361,7 @@ impl Loader {
         stage: &LoaderStage,
         epoch: Epoch,
         upcoming: Arc<dyn Upcoming>,
-    ) -> Result<Option<Arc<dyn Source>>, LoadCause> {
+    ) -> Result<Option<Arc<dyn Source>>, Error> {
         let run = RunPlan {
             seed: self.setup.seed,
             epoch,
@@ -381,11 +371,11 @@ impl Loader {
             fields: stage.fields().collect(),
         };
         let begun = Arc::clone(&self.source).begin(&run);
-        begun.map_err(|error| LoadCause::Begin { dataset: self.source.name(), error: error.into() })
+        begun.map_err(|error| Error::from(error).context(format_args!("{}", self.source.name())))
     }
 
-    fn order(&self, epoch: Epoch) -> Result<EpochOrder, LoadCause> {
-        Ok(self.order.epoch(self.setup.seed, epoch, self.ranks.as_ref())?)
+    fn order(&self, epoch: Epoch) -> Result<EpochOrder, Error> {
+        self.order.epoch(self.setup.seed, epoch, self.ranks.as_ref())
     }
 
     /// Returns the cursor of the beginning of an epoch.
@@ -403,7 +393,7 @@ impl Loader {
     }
 
     /// Returns the stage of an epoch: the last epoch's, unless a list is compiled for each epoch.
-    fn stage(&self, epoch: Epoch) -> Result<Arc<LoaderStage>, LoadCause> {
+    fn stage(&self, epoch: Epoch) -> Result<Arc<LoaderStage>, Error> {
         self.engine.check_process()?;
         let mut compiled = self.compiled();
         let recompile = || {
@@ -422,7 +412,7 @@ impl Loader {
         outputs: &[OutputSpec],
         epoch: Epoch,
         cache: &mut KernelCache,
-    ) -> Result<Arc<LoaderStage>, LoadCause> {
+    ) -> Result<Arc<LoaderStage>, Error> {
         let (source, setup, shared) = (&self.source, &self.setup, &self.shared);
         let compile = || LoaderStage::compile(source, outputs, epoch, setup, cache, shared);
         Ok(Arc::new(DefaultFloats::during(compile)?))
@@ -543,7 +533,7 @@ impl Loader {
     ///
     /// If the file with the names is damaged.
     pub fn classes(&self) -> Result<ClassNames, Error> {
-        Ok(classes::names(&*self.source)?)
+        classes::names(&*self.source)
     }
 
     /// Returns the dataset.

@@ -11,7 +11,7 @@
 
 use super::array_images::ArrayRequest;
 use super::collate::Collate;
-use super::error::{LoadCause, of_field};
+use super::error::{of_field, of_output};
 use super::pipeline::Pipeline;
 use super::targets::{Target, TargetRequest, Targets};
 use crate::decode::ImageReadMode;
@@ -121,12 +121,14 @@ impl OutputSpec {
     }
 
     /// Returns the ops for an epoch.
-    pub(super) fn ops(&self, epoch: Epoch) -> Result<Ops, LoadCause> {
+    pub(super) fn ops(&self, epoch: Epoch) -> Result<Ops, Error> {
         let mut ops: Ops = vec![];
         for step in &self.steps {
             if step.keep > ops.len() {
-                let (output, keep, found) = (self.name.clone(), step.keep, ops.len());
-                return Err(LoadCause::Branch { output, keep, found });
+                let (keep, found) = (step.keep, ops.len());
+                let error =
+                    fail!(Pipeline, "it branches after {keep} ops, but the list has {found}");
+                return Err(of_output(error, &self.name));
             }
             ops.truncate(step.keep);
             ops.extend(step.pipeline.ops(epoch, &self.name)?);
@@ -157,7 +159,7 @@ impl OutputRequest {
     /// # Errors
     ///
     /// If a name is unknown or taken, draws are shared in a circle, or nothing is left.
-    pub(super) fn resolve(mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, LoadCause> {
+    pub(super) fn resolve(mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, Error> {
         self.check_fields(source)?;
         let known = known_fields(source)?;
         let mut outputs = self.of_fields(source, &known);
@@ -188,10 +190,14 @@ impl OutputRequest {
         outputs.retain(|output| !self.without.iter().any(|name| output.is_called(name)));
         leave_out_unmeasured(source, &mut outputs);
         warn_of_stored_targets((source, &known), &outputs);
-        if outputs.is_empty() { Err(LoadCause::NoOutputs) } else { Ok(outputs) }
+        if outputs.is_empty() {
+            Err(fail!(Parameter, "no field is left to load"))
+        } else {
+            Ok(outputs)
+        }
     }
 
-    fn check_fields(&self, source: &dyn Source) -> Result<(), LoadCause> {
+    fn check_fields(&self, source: &dyn Source) -> Result<(), Error> {
         let named = self.pipelines.iter().map(|(name, _)| name);
         let modes = self.read_modes.iter().map(|(name, _)| name);
         let arrays = self.arrays.iter().map(|(name, _)| name);
@@ -204,11 +210,12 @@ impl OutputRequest {
             field.is_some_and(|field| source.fields()[field].kind.is_image())
         };
         if let Some(field) = self.masks.iter().find(|name| !is_image(name)) {
-            return Err(LoadCause::MaskKind { field: field.clone() });
+            return Err(of_field(fail!(Pipeline, "only a field of images can be a mask"), field));
         }
         let mut modes = self.read_modes.iter();
         if let Some((field, _)) = modes.find(|(name, _)| !is_image(name)) {
-            return Err(LoadCause::ReadModeKind { field: field.clone() });
+            let error = fail!(Pipeline, "only a field of images has a read mode");
+            return Err(of_field(error, field));
         }
         for (field, request) in &self.arrays {
             let Some(index) = source.field_index(field) else { continue };
@@ -218,20 +225,28 @@ impl OutputRequest {
             let field = source.field_index(second);
             let mut before = self.pipelines[..index].iter();
             if let Some((first, _)) = before.find(|(first, _)| source.field_index(first) == field) {
-                let (first, second) = (first.clone(), second.clone());
-                return Err(LoadCause::OneField { first, second });
+                let error = fail!(
+                    Field,
+                    "pipelines for {first} and {second}, which are names of one field: keep one of them"
+                );
+                return Err(error.of_field(first));
             }
         }
         Ok(())
     }
 
     /// Declares the targets that the dataset knows of, if that was asked for.
-    fn declare_known_targets(&mut self, source: &dyn Source) -> Result<(), LoadCause> {
+    fn declare_known_targets(&mut self, source: &dyn Source) -> Result<(), Error> {
         if !self.auto_targets {
             return Ok(());
         }
-        let known = Targets::of_dataset(source).map_err(Error::from)?;
-        let (image, known) = known.ok_or(LoadCause::NoKnownTargets)?;
+        let known = Targets::of_dataset(source)?;
+        let (image, known) = known.ok_or_else(|| {
+            fail!(
+                Parameter,
+                "the dataset marks no field as boxes, keypoints, masks or classes of objects: declare them in `targets`"
+            )
+        })?;
         match self.targets.iter_mut().find(|(name, _)| *name == image) {
             Some((_, declared)) => declared.add_missing(known),
             None => self.targets.push((image, known)),
@@ -244,7 +259,7 @@ impl OutputRequest {
         &self,
         (source, known): (&dyn Source, &ObjectFields),
         outputs: &mut [OutputSpec],
-    ) -> Result<(), LoadCause> {
+    ) -> Result<(), Error> {
         let field_of =
             |name: &str| source.field_index(name).ok_or_else(|| no_such_field(source, name));
         for (image, targets) in &self.targets {
@@ -295,8 +310,8 @@ impl OutputRequest {
                         *field,
                         fail!(
                             Pipeline,
-                            "a mask is read as an index, from 0 to 255: leave out its `read_mode`, or read it as an image \
-                        that is no target"
+                            "a mask is read as an index, from 0 to 255: leave out its `read_mode`, or read it as an \
+                             image that is no target"
                         ),
                     ));
                 }
@@ -414,18 +429,24 @@ pub(super) fn named(source: &dyn Source) -> String {
 }
 
 /// Returns what the dataset says of its fields.
-pub(super) fn known_fields(source: &dyn Source) -> Result<ObjectFields, LoadCause> {
-    Ok(source.object_fields().map_err(Error::from)?.unwrap_or_default())
+pub(super) fn known_fields(source: &dyn Source) -> Result<ObjectFields, Error> {
+    Ok(source.object_fields()?.unwrap_or_default())
 }
 
 /// Refuses lists by epoch that would not be compiled for each epoch.
 pub(super) fn check_recompile(
     outputs: &[OutputSpec],
     recompile: Option<bool>,
-) -> Result<(), LoadCause> {
+) -> Result<(), Error> {
     let by_epoch = || outputs.iter().find(|output| output.is_by_epoch());
     match by_epoch().filter(|_| recompile == Some(false)) {
-        Some(output) => Err(LoadCause::Recompile { output: output.name.clone() }),
+        Some(output) => {
+            let error = fail!(
+                Parameter,
+                "its list is by epoch, but `recompile` is false: remove that setting, or give one fixed list"
+            );
+            Err(of_output(error, &output.name))
+        }
         None => Ok(()),
     }
 }
@@ -435,7 +456,7 @@ pub(super) fn replaced(
     outputs: &[OutputSpec],
     name: &str,
     pipeline: Pipeline,
-) -> Result<Vec<OutputSpec>, LoadCause> {
+) -> Result<Vec<OutputSpec>, Error> {
     let index = find(outputs, name)?;
     let mut outputs = outputs.to_vec();
     let own = outputs[index].own;
@@ -452,15 +473,20 @@ pub(super) fn replaced(
     Ok(outputs)
 }
 
+/// Returns the error of two outputs of one name.
+pub(super) fn name_taken(name: &str) -> Error {
+    of_output(fail!(Field, "a field or another output has this name"), name)
+}
+
 /// Adds a view or a branch.
 fn add(
     outputs: &mut Vec<OutputSpec>,
     shares: &mut Vec<(usize, usize)>,
     extra: ExtraOutput,
-) -> Result<(), LoadCause> {
+) -> Result<(), Error> {
     let ExtraOutput { name, of, after, pipeline } = extra;
     if outputs.iter().any(|output| output.is_called(&name)) {
-        return Err(LoadCause::NameTaken { name });
+        return Err(name_taken(&name));
     }
     let parent = find(outputs, &of)?;
     let (field, own) = (outputs[parent].field, outputs.len());
@@ -517,50 +543,57 @@ fn set_component_ops(
     component: usize,
     output: &str,
     pipeline: Pipeline,
-) -> Result<(), LoadCause> {
+) -> Result<(), Error> {
     let index = find(outputs, output)?;
     let own = outputs[index].own;
     let is_branched = outputs.iter().any(|output| {
         output.is_branch && output.own != own && output.steps.iter().any(|step| step.of == own)
     });
-    let reason = if count < 2 {
-        "the dataset has no components: they come from mix, concat or interleave".to_owned()
+    let error = if count < 2 {
+        fail!(Pipeline, "the dataset has no components: they come from mix, concat or interleave")
     } else if component >= count {
-        format!("the dataset has {count} components, numbered from 0")
+        fail!(Pipeline, "the dataset has {count} components, numbered from 0")
     } else if outputs[index].is_branch || is_branched {
-        "a branch and the output it branches from need one list for all components".to_owned()
+        fail!(Pipeline, "a branch and the output it branches from need one list for all components")
     } else {
         outputs[index].component_ops.push((component, pipeline));
         return Ok(());
     };
-    Err(LoadCause::Component { output: output.to_owned(), component, reason })
+    Err(of_component(error, output, component))
 }
 
-fn find(outputs: &[OutputSpec], name: &str) -> Result<usize, LoadCause> {
+/// Returns the error of the ops of a component that don't fit those of the output.
+pub(super) fn of_component(error: Error, output: &str, component: usize) -> Error {
+    of_output(error.context(format_args!("ops of component {component}")), output)
+}
+
+fn find(outputs: &[OutputSpec], name: &str) -> Result<usize, Error> {
     outputs.iter().position(|output| output.is_called(name)).ok_or_else(|| {
         let known = listed(outputs.iter().map(|output| output.name.as_str()));
-        LoadCause::NoSuchOutput { name: name.to_owned(), known }
+        fail!(Field, "no output named {name}; available: {known}").of_field(name)
     })
 }
 
 /// Returns the error for an unknown field, with all field names and the names they are stored under.
-pub(super) fn no_such_field(source: &dyn Source, name: &str) -> LoadCause {
+pub(super) fn no_such_field(source: &dyn Source, name: &str) -> Error {
     let known =
         source.fields().iter().enumerate().map(|(field, stored)| match source.field_name(field) {
-            name if name == stored.name => Escaped(name).to_string(),
-            name => format!("{name} (stored as {})", Escaped(&stored.name)),
+            name if name == stored.name => name.to_owned(),
+            name => format!("{name} (stored as {})", stored.name),
         });
     let known = known.collect::<Vec<_>>().join(", ");
-    LoadCause::NoSuchField { name: name.to_owned(), known }
+    fail!(Field, "no field named {name}; available: {known}")
+        .of_field(name)
+        .help("`fuseloop info FILE` shows the file's fields")
 }
 
 /// Returns names separated by commas.
 pub(super) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    names.map(|name| Escaped(name).to_string()).collect::<Vec<_>>().join(", ")
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Sets the draws of each sharing output to those of the output at the end of its chain.
-fn share_draws(outputs: &mut [OutputSpec], shares: &[(usize, usize)]) -> Result<(), LoadCause> {
+fn share_draws(outputs: &mut [OutputSpec], shares: &[(usize, usize)]) -> Result<(), Error> {
     let own: Vec<DrawsOf> = outputs.iter().map(|output| output.draws).collect();
     let with =
         |output| shares.iter().find(|(sharing, _)| *sharing == output).map(|&(_, with)| with);
@@ -577,7 +610,7 @@ fn share_draws(outputs: &mut [OutputSpec], shares: &[(usize, usize)]) -> Result<
     Ok(())
 }
 
-fn shared(outputs: &[OutputSpec], output: usize, with: usize, reason: &'static str) -> LoadCause {
-    let name = |index: usize| outputs[index].name.clone();
-    LoadCause::SharedDraws { output: name(output), with: name(with), reason }
+fn shared(outputs: &[OutputSpec], output: usize, with: usize, reason: &'static str) -> Error {
+    let (output, with) = (&outputs[output].name, &outputs[with].name);
+    fail!(Pipeline, "output {output} can't share the draws of {with}: {reason}").of_field(output)
 }

@@ -1,9 +1,10 @@
 //! The ops of an output: one list for all epochs, or a list by epoch.
 
-use super::error::LoadCause;
+use crate::error::{Error, ErrorKind};
 use crate::sample::Epoch;
 use crate::source::BoxError;
 use fuseloop_ops::Ops;
+use fuseloop_ops::ParamError;
 use std::fmt;
 use std::sync::Arc;
 
@@ -52,13 +53,14 @@ impl Pipeline {
     }
 
     /// Returns the ops of `output` in an epoch.
-    pub(super) fn ops(&self, epoch: Epoch, output: &str) -> Result<Ops, LoadCause> {
+    pub(super) fn ops(&self, epoch: Epoch, output: &str) -> Result<Ops, Error> {
         match &self.0 {
             Kind::Fixed(ops) => Ok(ops.clone()),
-            Kind::ByEpoch(ops) => ops(epoch).map_err(|error| LoadCause::ByEpoch {
-                output: output.to_owned(),
-                epoch,
-                error,
+            Kind::ByEpoch(ops) => ops(epoch).map_err(|error| {
+                let is_param = error.is::<ParamError>();
+                let list = format_args!("output {output}: its list for epoch {}", epoch.index());
+                let error = Error::of_user(error).context(list).of_field(output);
+                if is_param { error.of_kind(ErrorKind::Parameter) } else { error }
             }),
         }
     }

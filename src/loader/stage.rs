@@ -15,7 +15,7 @@ use super::compile_context::CompileContext;
 use super::cursor::PlanPrint;
 use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
 use super::device::{DeviceChoice, Upload};
-use super::error::{LoadCause, LoadSampleError, SampleCause};
+use super::error::of_sample;
 use super::mixing::BatchScratch;
 use super::outputs::OutputSpec;
 use super::target_rows::{TargetGroup, TargetScratch};
@@ -23,7 +23,7 @@ use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::{RowsMut, TensorSpec};
 use crate::decode::{Decoder, ImageReadMode};
 use crate::device::PageLocker;
-use crate::error::Cause as _;
+use crate::error::Error;
 use crate::jit::{KernelCache, Scratch};
 use crate::order::Subset;
 use crate::plan::element_steps::{RowError, StepScratch};
@@ -32,14 +32,13 @@ use crate::run::{FillError, OnFailure, Phase, Progress, Stage};
 use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::source::fetch_ahead::fetch_ahead;
 use crate::source::stream::StreamEnd;
-use crate::source::{Buffer, FieldKind, Source, Value};
+use crate::source::{BoxError, Buffer, FieldKind, Source, Value};
 use fuseloop_engine::batch::pack;
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::{BatchKey, SampleKey, stream};
 use images_together::runs_together;
 use opened_image::StoredImage;
 use partly_read::{PartialField, PartialReads};
-use std::error::Error;
 use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -49,7 +48,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 type FollowedImage<'a> = Option<(usize, &'a mut TargetScratch)>;
 
 /// A sample that could not be loaded.
-type StageError = FillError<LoadSampleError>;
+type StageError = FillError<Error>;
 
 /// Fills the rows of batches from a source.
 #[derive(Clone)]
@@ -167,7 +166,7 @@ impl LoaderStage {
         setup: &CompileContext,
         cache: &mut KernelCache,
         shared: &StageShared,
-    ) -> Result<Self, LoadCause> {
+    ) -> Result<Self, Error> {
         let choice = &shared.device_choice;
         let compiled = compile(&**source, outputs, epoch, setup, cache, choice)?;
         Ok(Self::new(Arc::clone(source), compiled, epoch, setup, shared.clone()))
@@ -254,7 +253,7 @@ impl LoaderStage {
         source: &dyn Source,
         sample: SampleId,
         buffer: &mut Buffer,
-    ) -> Result<usize, SampleCause> {
+    ) -> Result<usize, Error> {
         if self.has_components { Ok(source.component(sample, buffer)?) } else { Ok(0) }
     }
 
@@ -306,7 +305,7 @@ impl LoaderStage {
             let followed = group.map(|group| (group.image, &mut *targets));
             let filled = self.fill_images(pictures, (None, followed), key, image, outputs, rows);
             pictures.decoded += u64::from(filled.is_ok());
-            if !(is_coded && filled.as_ref().is_err_and(SampleCause::is_of_bytes)) {
+            if !(is_coded && filled.as_ref().is_err_and(|error| !error.is_not_damage())) {
                 filled.map_err(of_field)?;
                 return group.map_or(Ok(()), |group| {
                     self.fill_targets(worker, lookup, sample, group, rows)
@@ -371,7 +370,7 @@ impl LoaderStage {
         let to = rows.range(k, first, column.rows);
         column.write(output, scratch, to).map_err(|RowError { row, error }| {
             let sample = rows.visits[first + row].sample;
-            self.error(sample, &output.name, output.field, error.into())
+            self.error(sample, &output.name, output.field, error)
         })
     }
 
@@ -405,7 +404,7 @@ impl LoaderStage {
         (sample, field): (SampleId, usize),
         (buffer, cached_bytes): (&'b mut Buffer, &'b mut Vec<u8>),
         cached: Option<&'b CachedSample<'_>>,
-    ) -> Result<(Value<'b>, bool), SampleCause> {
+    ) -> Result<(Value<'b>, bool), Error> {
         match cached.and_then(|cached| cached.value(field, cached_bytes)) {
             Some(value) => Ok((value, true)),
             None => Ok((self.source.value(sample, field, buffer)?, false)),
@@ -413,13 +412,13 @@ impl LoaderStage {
     }
 
     /// Creates the error of a whole sample, which is reported at its first field.
-    fn sample_error(&self, sample: SampleId, cause: SampleCause) -> StageError {
+    fn sample_error(&self, sample: SampleId, cause: Error) -> StageError {
         let field = self.fields().next().unwrap_or(0);
         self.error(sample, &self.source.fields()[field].name, field, cause)
     }
 
-    fn error(&self, sample: SampleId, name: &str, field: usize, cause: SampleCause) -> StageError {
-        let error = LoadSampleError::of(&*self.source, sample, (name, field), cause);
+    fn error(&self, sample: SampleId, name: &str, field: usize, cause: Error) -> StageError {
+        let error = of_sample(&*self.source, sample, (name, field), cause);
         StageError { sample, source: error }
     }
 }
@@ -474,7 +473,7 @@ impl SampleRows<'_, '_> {
 
 impl Stage for LoaderStage {
     type Worker = Worker;
-    type Error = LoadSampleError;
+    type Error = Error;
 
     fn outputs(&self) -> &[TensorSpec] {
         &self.tensors
@@ -574,7 +573,7 @@ impl Stage for LoaderStage {
         error: &StageError,
     ) -> OnFailure {
         let substitute = match self.setup.on_damaged {
-            _ if let SampleCause::Halt(halt) = &error.source.cause => {
+            _ if let Some(halt) = error.source.cause::<StreamEnd>() => {
                 // The end of a stream is not a damaged sample: no sample follows.
                 return if matches!(halt, StreamEnd::End { .. }) {
                     OnFailure::End
@@ -582,10 +581,8 @@ impl Stage for LoaderStage {
                     OnFailure::Fail
                 };
             }
-            // Functions of the user are not data: their errors are no damage.
-            _ if matches!(error.source.cause, SampleCause::Function(_)) => return OnFailure::Fail,
-            // Nor is a lack of memory, or a wrong setting.
-            _ if error.source.details().lacks_memory() || error.source.cause.is_of_setting() => {
+            // A lack of memory, a wrong setting and the error of a function of the user are no damage.
+            _ if error.source.lacks_memory() || error.source.is_not_damage() => {
                 return OnFailure::Fail;
             }
             OnDamaged::Fail => return OnFailure::Fail,
@@ -603,7 +600,7 @@ impl Stage for LoaderStage {
         epoch: Epoch,
         batch: u64,
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+    ) -> Result<(), BoxError> {
         // Each rank mixes with its own shares; a single process mixes as if there were no ranks.
         let batch = batch * self.setup.world + self.setup.rank;
         let key = BatchKey::new(self.setup.seed, epoch.0, batch);

@@ -1,19 +1,12 @@
 //! Plans how the targets of images are mixed when a batch is finished.
 
-use super::error::{LoadCause, of_field};
+use super::error::of_field;
 use super::mixing::{LaterPass, MixedImage, ObjectMaskPass, ObjectRows, TargetMixer};
 use super::targets::{Target, TargetRequest};
 use super::work::{FieldPlan, OutputPlan, tensors};
-use crate::error::fail;
+use crate::error::{Error, fail};
 use crate::plan::batch_ops::{self, BatchStep};
 use std::sync::Arc;
-
-const LEFT_OUT: &str = "an op of its image works on the objects of a finished batch, for which it needs their boxes, \
-    masks or keypoints in the batch: don't leave this field out (`without`), or don't declare it";
-const ROOM: &str = "an op of its image mixes samples, and all its boxes, keypoints, columns and instance masks must have room \
-    for the same number of objects: give them the same `to` and `truncate` in their `collate`";
-const DEVICE: &str =
-    "an op of its image mixes samples, which is done on the host: leave ToDevice out of its list";
 
 /// Returns for each output how the targets of its batches are mixed, before its first later pass and after each; nothing
 /// if there are none, or they are not.
@@ -21,7 +14,7 @@ const DEVICE: &str =
 /// # Errors
 ///
 /// If a target that the ops need is left out of the batches, is on a device, or has less room than another one.
-pub(super) fn plan_target_mixers(plans: &[OutputPlan]) -> Result<Vec<Vec<TargetMixer>>, LoadCause> {
+pub(super) fn plan_target_mixers(plans: &[OutputPlan]) -> Result<Vec<Vec<TargetMixer>>, Error> {
     let (_, lengths) = tensors(plans);
     let one = |(index, output): (usize, &OutputPlan)| match (&output.targets, &output.work) {
         (Some(request), FieldPlan::Image(_)) if mixes(output) => {
@@ -75,7 +68,7 @@ fn plan_mixer(
     request: &TargetRequest,
     plans: &[OutputPlan],
     lengths: &[Option<usize>],
-) -> Result<Option<TargetMixer>, LoadCause> {
+) -> Result<Option<TargetMixer>, Error> {
     let FieldPlan::Image(kernel) = output.pass(pass) else { return Ok(None) };
     let mut mixer = TargetMixer {
         size: kernel.plan().output_size(),
@@ -88,12 +81,21 @@ fn plan_mixer(
         });
         let Some((member, plan, planned)) = own else {
             if batch_ops::steps(output.work.ops()).any(|step| needs(step, declared)) {
-                return Err(refused(&output.name, LEFT_OUT));
+                let error = fail!(
+                    Pipeline,
+                    "an op of its image works on the objects of a finished batch, for which it needs their boxes, masks \
+                     or keypoints in the batch: don't leave this field out (`without`), or don't declare it"
+                );
+                return Err(of_field(error, &output.name));
             }
             continue;
         };
         if plan.device_output.is_some() {
-            return Err(refused(&plan.name, DEVICE));
+            let error = fail!(
+                Pipeline,
+                "an op of its image mixes samples, which is done on the host: leave ToDevice out of its list"
+            );
+            return Err(of_field(error, &plan.name));
         }
         match (plan.pass(pass), lengths[member]) {
             (FieldPlan::Image(mask), _) => {
@@ -110,7 +112,12 @@ fn plan_mixer(
     if let [first, others @ ..] = &mixer.objects[..]
         && let Some(other) = others.iter().find(|other| room(other) != room(first))
     {
-        return Err(refused(&plans[other.output].name, ROOM));
+        let error = fail!(
+            Pipeline,
+            "an op of its image mixes samples, and all its boxes, keypoints, columns and instance masks must have room \
+             for the same number of objects: give them the same `to` and `truncate` in their `collate`"
+        );
+        return Err(of_field(error, &plans[other.output].name));
     }
     Ok(Some(mixer))
 }
@@ -125,8 +132,4 @@ fn needs(step: BatchStep<'_>, target: &Target) -> bool {
         BatchStep::Samples { .. } => matches!(target, Target::Boxes(_) | Target::KeyPoints(_)),
         BatchStep::Mix(_) | BatchStep::Host { .. } => false,
     }
-}
-
-fn refused(output: &str, reason: &'static str) -> LoadCause {
-    of_field(fail!(Pipeline, "{reason}"), output)
 }

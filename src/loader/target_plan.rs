@@ -4,21 +4,18 @@ use super::collate::Collate;
 use super::compile_context::{
     CompileContext, compile_image, compile_plan, image_input, within_limits,
 };
-use super::error::{LoadCause, of_field, of_output};
+use super::error::{of_field, of_output};
 use super::outputs::{OutputSpec, known_fields, named};
 use super::targets::{PlannedTarget, Target};
 use super::work::{FieldPlan, OutputPlan};
 use crate::error::{Error, fail};
 use crate::jit::KernelCache;
-use crate::plan::{ImagePlan, PlanError, batch_ops};
+use crate::plan::{ImagePlan, VaryingSizes, batch_ops};
 use crate::source::{Escaped, FieldKind, ObjectField, Source};
 use crate::warnings::warn;
 use fuseloop_ops::author::OpClass;
 use fuseloop_ops::{DType, NumberRule, Ops, Size, Squeeze};
 use std::sync::Arc;
-
-const COLLATED: &str = "its image is collated as it is stored: give the image a list of ops";
-const LEFT_OUT: &str = "its image is left out of the batches: leave this field out as well";
 
 /// An image that has targets, planned once for all of them.
 pub(super) struct FollowedImage<'a> {
@@ -33,13 +30,13 @@ impl<'a> FollowedImage<'a> {
         outputs: &'a [OutputSpec],
         lists: &[Ops],
         setup: &CompileContext,
-    ) -> Result<Vec<Self>, LoadCause> {
+    ) -> Result<Vec<Self>, Error> {
         let images = outputs.iter().zip(lists);
         let images = images.filter(|(output, ops)| {
             output.targets.is_some() && (output.collate.is_none() || !ops.is_empty())
         });
         let planned = images.map(|(output, ops)| {
-            let refused = |error| LoadCause::Plan { output: output.name.clone(), error };
+            let refused = |error| of_output(error, &output.name);
             let input = image_input(source, output, setup)?;
             let new = match output.collate {
                 Some(_) => ImagePlan::of_any_size,
@@ -70,14 +67,17 @@ impl<'a> FollowedImage<'a> {
         images: &'b [Self],
         outputs: &[OutputSpec],
         output: &OutputSpec,
-    ) -> Result<Option<&'b Self>, LoadCause> {
+    ) -> Result<Option<&'b Self>, Error> {
         let Some((of, _)) = &output.target else { return Ok(None) };
         if let Some(image) = images.iter().find(|image| image.output.field == *of) {
             return Ok(Some(image));
         }
         let is_image = |other: &OutputSpec| other.field == *of && other.targets.is_some();
-        let reason = if outputs.iter().any(is_image) { COLLATED } else { LEFT_OUT };
-        let error = fail!(Pipeline, "{reason}");
+        let error = if outputs.iter().any(is_image) {
+            fail!(Pipeline, "its image is collated as it is stored: give the image a list of ops")
+        } else {
+            fail!(Pipeline, "its image is left out of the batches: leave this field out as well")
+        };
         Err(of_field(error, &output.name))
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn check_followed(
     source: &dyn Source,
     outputs: &[OutputSpec],
     plans: &[OutputPlan],
-) -> Result<(), LoadCause> {
+) -> Result<(), Error> {
     let all = || outputs.iter().zip(plans).filter(|(output, _)| output.target.is_none());
     let kind = |output: &OutputSpec| &source.fields()[output.field].kind;
     let mut images = all().filter(|(output, _)| kind(output).is_image() && !output.is_mask);
@@ -121,7 +121,8 @@ pub(super) fn check_followed(
             let (content, image) = (field.to_string(), image.name.clone());
             let error = fail!(
                 Pipeline,
-                "it holds {content}, and does not follow the ops of {image}: declare it in `targets`, or leave it out of the batches; a view of it has the stored values"
+                "it holds {content}, and does not follow the ops of {image}: declare it in `targets`, or leave it out \
+                 of the batches; a view of it has the stored values"
             );
             return Err(of_field(error, &output.name));
         }
@@ -135,21 +136,20 @@ pub(super) fn as_target_instead(
     source: &dyn Source,
     outputs: &[OutputSpec],
     mask: &OutputSpec,
-    error: LoadCause,
-) -> LoadCause {
-    match error {
-        LoadCause::Plan { output, error: PlanError::Varies { samples, .. } }
-            if mask.is_mask
-                && mask.target.is_none()
-                && outputs.iter().any(|output| is_picture(source, output)) =>
-        {
-            let how = how_to_follow(source, mask);
+    error: Error,
+) -> Error {
+    let is_alone = mask.is_mask
+        && mask.target.is_none()
+        && outputs.iter().any(|output| is_picture(source, output));
+    match error.cause() {
+        Some(VaryingSizes { samples, .. }) if is_alone => {
+            let (samples, how) = (samples.clone(), how_to_follow(source, mask));
             let cure = format!(
                 "a mask gets the size of its image, and follows its draws, as its target: {how}"
             );
-            LoadCause::Plan { output, error: PlanError::Varies { samples, cure: cure.into() } }
+            of_output(VaryingSizes { samples, cure: cure.into() }.into(), &mask.name)
         }
-        other => other,
+        _ => error,
     }
 }
 
@@ -223,7 +223,7 @@ pub(super) fn mark_annotated(
     source: &dyn Source,
     outputs: &[OutputSpec],
     plans: &mut [OutputPlan],
-) -> Result<(), LoadCause> {
+) -> Result<(), Error> {
     let all = || outputs.iter().zip(&*plans).filter(|(output, _)| output.target.is_none());
     let mut tensors = all().filter(|pair| may_be_objects(source, *pair)).peekable();
     let mut has_annotations = all().any(|(output, _)| output.is_mask);
@@ -265,9 +265,9 @@ pub(super) fn plan_target(
     image: &FollowedImage<'_>,
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<TargetWork, LoadCause> {
+) -> Result<TargetWork, Error> {
     let refused = |error| of_field(error, &output.name);
-    let own = |error| LoadCause::Plan { output: output.name.clone(), error };
+    let own = |error| of_output(error, &output.name);
     let FollowedImage { output: image, plan } = image;
     let mut compiled = |mask: ImagePlan| {
         mask.check_size(&setup.decode.limits).map_err(own)?;
@@ -300,7 +300,7 @@ pub(super) fn plan_target(
         Target::Boxes(boxes) => *boxes = boxes.after(plan).map_err(refused)?,
         Target::KeyPoints(_) | Target::Column(_) => {}
     }
-    let of_collate = |error| LoadCause::Other(of_output(error, &output.name));
+    let of_collate = |error| of_output(error, &output.name);
     let most = image.targets.as_ref().and_then(|targets| targets.most_objects(source));
     let most = most.map(|most| most.saturating_mul(batch_ops::growth(plan.ops())));
     let name = &source.fields()[output.field].name;

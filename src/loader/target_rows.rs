@@ -1,10 +1,10 @@
 //! The targets of one sample: read before the image draws, and written after it.
 
-use super::error::SampleCause;
-use super::targets::{PlannedTarget, Target, TargetCause, write_column};
+use super::targets::{PlannedTarget, Target, of_mask, write_column};
 use super::work::OutputPlan;
 use crate::decode::ObjectMask;
-use crate::decode::object_rows::{ObjectRowsError, rows_of};
+use crate::decode::object_rows::{other_count, rows_of};
+use crate::error::{Error, fail};
 use crate::jit::{DecodedPixels, Kernel, Scratch};
 use crate::plan::Draws;
 use crate::source::Value;
@@ -94,11 +94,7 @@ impl TargetMember {
     }
 
     /// Reads the objects, before the image draws.
-    pub(super) fn read(
-        &self,
-        value: Value<'_>,
-        scratch: &mut TargetScratch,
-    ) -> Result<(), TargetCause> {
+    pub(super) fn read(&self, value: Value<'_>, scratch: &mut TargetScratch) -> Result<(), Error> {
         let bytes = bytes_of(value);
         let TargetScratch { objects, stored, .. } = scratch;
         match &self.target {
@@ -129,7 +125,7 @@ impl TargetScratch {
         plan: &PlannedTarget,
         value: Option<Value<'_>>,
         kernels: &mut Scratch,
-    ) -> Result<&[u8], SampleCause> {
+    ) -> Result<&[u8], Error> {
         self.rows.clear();
         let (objects, bytes) = (&self.image.objects, value.map(bytes_of).unwrap_or_default());
         match (&plan.target, &plan.object_masks) {
@@ -152,12 +148,12 @@ impl TargetScratch {
         kernel: &Kernel,
         bytes: &[u8],
         kernels: &mut Scratch,
-    ) -> Result<(), SampleCause> {
+    ) -> Result<(), Error> {
         let Self { image, mask, rows, pixels, stored, .. } = self;
         let masks = masks_of(bytes)?;
         if masks.len() != *stored {
             let (found, expected) = (masks.len(), *stored);
-            return Err(TargetCause::from(ObjectRowsError::Count { found, expected }).into());
+            return Err(other_count(found, expected));
         }
         kernel.plan().follow(image, mask);
         let (whole, each) = (image.source, kernel.plan().drawn_bytes(mask));
@@ -165,9 +161,7 @@ impl TargetScratch {
         memory::resize(rows, each * image.objects.len(), "the masks of the objects")?;
         for (&row, out) in image.objects.rows().iter().zip(rows.chunks_exact_mut(each.max(1))) {
             match &masks[row] {
-                Some(object) => object
-                    .fill(whole, pixels)
-                    .map_err(|error| TargetCause::ObjectMask { row, error })?,
+                Some(object) => object.fill(whole, pixels).map_err(|error| of_mask(row, &error))?,
                 None => pixels.fill(0),
             }
             let format = PixelFormat { channels: 1, dtype: DType::U8 };
@@ -188,6 +182,7 @@ pub(super) fn bytes_of(value: Value<'_>) -> &[u8] {
     }
 }
 
-pub(super) fn masks_of(bytes: &[u8]) -> Result<Vec<Option<ObjectMask>>, TargetCause> {
-    ObjectMask::parse_list(bytes).map_err(|error| TargetCause::Masks { error })
+pub(super) fn masks_of(bytes: &[u8]) -> Result<Vec<Option<ObjectMask>>, Error> {
+    ObjectMask::parse_list(bytes)
+        .map_err(|error| fail!(Damaged, "the masks of the objects: {error}"))
 }

@@ -3,18 +3,18 @@
 use super::array_images::ArrayRequest;
 use super::collate::Collated;
 use super::elements::Elements;
-use super::error::{FinishCause, FinishError, SampleCause};
 use super::mixing::{BatchScratch, LaterPass, OutputMixer, PassRows, TargetMixer};
 use super::outputs::DrawsOf;
 use super::targets::{PlannedTarget, TargetRequest};
 use crate::batch::{RowsMut, TensorRows, TensorSpec};
-use crate::decode::{DecodeError, Decoder, ImageReadMode, Opened};
+use crate::decode::{Decoder, ImageReadMode, Opened};
 use crate::device::DeviceOutput;
+use crate::error::{Error, fail};
 use crate::jit::{DecodedPixels, Kernel, Scratch};
 use crate::plan::batch_ops::{self, BatchStep, Mixer};
 use crate::plan::element_steps::StepScratch;
 use crate::plan::label::Scalar;
-use crate::plan::{Draws, ElementPlan, FunctionError, RunOpsError};
+use crate::plan::{Draws, ElementPlan, function};
 use crate::sample::{Epoch, Limits};
 use crate::source::Value;
 use crate::source::npy::{self, NpyArray, NpyError};
@@ -210,7 +210,7 @@ impl OutputPlan {
         rows: &mut RowsMut<'_>,
         limits: &Limits,
         (kernels, scratch): (&mut Scratch, &mut BatchScratch),
-    ) -> Result<(), FinishError> {
+    ) -> Result<(), Error> {
         let ops = self.work.ops();
         let (visits, count) = (rows.visits(), rows.len());
         let (mut passes, mut mixers) = (0, 0..);
@@ -220,7 +220,7 @@ impl OutputPlan {
             return Ok(());
         }
         for step in batch_ops::steps(ops) {
-            let done: Result<(), FinishCause> = match step {
+            let done: Result<(), Error> = match step {
                 BatchStep::Mix(mixer) => {
                     let numbered = (mixers.next().unwrap_or(0), mixer);
                     self.mix_rows(numbered, passes, (k, key), rows, &mut scratch.spare)
@@ -252,11 +252,12 @@ impl OutputPlan {
                     let done = without_gaps(rows.output(k), (count, work.row_bytes()), |bytes| {
                         host_op.apply(host, bytes)
                     });
-                    let of_op = FunctionError::of(op, epoch);
-                    done.map_err(|error| RunOpsError::from(of_op(error)).into())
+                    done.map_err(function::failed(op, epoch))
                 }
             };
-            done.map_err(|cause| FinishError { output: self.name.as_str().into(), cause })?;
+            done.map_err(|error| {
+                error.context(format_args!("{}", self.name)).of_field(&self.name)
+            })?;
         }
         Ok(())
     }
@@ -268,7 +269,7 @@ impl OutputPlan {
         scratch: &mut Scratch,
         (source, draws): (DecodedPixels<'_>, &Draws),
         row: &mut [u8],
-    ) -> Result<(), SampleCause> {
+    ) -> Result<(), Error> {
         if let Some(collated) = &self.collation {
             collated.check_fits(draws.output)?;
         }
@@ -287,7 +288,7 @@ impl OutputPlan {
         (k, key): (usize, BatchKey),
         rows: &mut RowsMut<'_>,
         spare: &mut Vec<u8>,
-    ) -> Result<(), FinishCause> {
+    ) -> Result<(), Error> {
         let Some(mix) = &self.mix else { return Ok(()) };
         let count = rows.len();
         let len = self.pass(pass).row_bytes();
@@ -316,9 +317,9 @@ impl OutputPlan {
         value: Value<'_>,
         scratch: &mut StepScratch,
         row: &mut [u8],
-    ) -> Result<i64, SampleCause> {
+    ) -> Result<i64, Error> {
         match (self.work_of(component), value) {
-            (FieldPlan::Collated(collated), value) => return Ok(collated.fill(value, row)?),
+            (FieldPlan::Collated(collated), value) => return collated.fill(value, row),
             (FieldPlan::Label(plan), value) => {
                 let value = match value {
                     Value::Int(label) => Scalar::Int(label),
@@ -340,7 +341,13 @@ impl OutputPlan {
                 Value::Bytes(b) | Value::Json(b) | Value::NdArray(b) | Value::Custom(b),
             ) => {
                 if !elements.fill(b, row) {
-                    return Err(SampleCause::TooLong { found: b.len(), longest: row.len() });
+                    return Err(fail!(
+                        Custom,
+                        "a value of {} bytes is longer than the longest that the source reported, {}: fix \
+                         `Source::longest`",
+                        b.len(),
+                        row.len()
+                    ));
                 }
             }
             (work, value) => unreachable!("a field's kind does not change: {work:?}, {value:?}"),
@@ -371,7 +378,7 @@ pub(super) fn open_image<'a>(
     value: Value<'a>,
     mode: ImageReadMode,
     input: Option<ImageType>,
-) -> Result<Opened<'a>, DecodeError> {
+) -> Result<Opened<'a>, Error> {
     match (value, input) {
         (Value::Image(image), _) => decoder.open_as(&image, mode),
         (Value::NdArray(bytes) | Value::Bytes(bytes), Some(input)) => {
@@ -410,16 +417,18 @@ pub(super) fn stored_pixels<'a>(
 /// # Errors
 ///
 /// If a `.npy` file is damaged, or has another type or shape than was declared.
-fn elements_of(bytes: &[u8], input: ImageType) -> Result<&[u8], DecodeError> {
+fn elements_of(bytes: &[u8], input: ImageType) -> Result<&[u8], Error> {
     if !npy::is_npy(bytes) {
         return Ok(bytes);
     }
-    let refused = |reason: NpyError| DecodeError::Npy { reason: reason.into() };
+    let refused = |error: NpyError| fail!(Damaged, "{}", String::from(error));
     let NpyArray { dtype, shape, elements } = npy::parse_stored(bytes).map_err(refused)?;
     if dtype.element_type() != Some(input.dtype) || !is_shape_of(&shape, input) {
-        let wanted = Type::Image(input);
-        let reason = format!("a .npy file of shape {shape:?} and dtype {dtype}, expected {wanted}");
-        return Err(DecodeError::Npy { reason });
+        return Err(fail!(
+            Damaged,
+            "a .npy file of shape {shape:?} and dtype {dtype}, expected {}",
+            Type::Image(input)
+        ));
     }
     Ok(elements)
 }
@@ -443,7 +452,7 @@ fn is_shape_of(shape: &[u64], input: ImageType) -> bool {
 }
 
 /// Returns the size of an array of `len` bytes, of whose sides one may differ from sample to sample.
-fn array_size(len: usize, input: ImageType) -> Result<Size, DecodeError> {
+fn array_size(len: usize, input: ImageType) -> Result<Size, Error> {
     let pixel = usize::from(input.channels) * input.dtype.bytes();
     let [height, width] = [input.height, input.width];
     let (side, other) = if height.min != height.max { (height, width) } else { (width, height) };
@@ -454,7 +463,11 @@ fn array_size(len: usize, input: ImageType) -> Result<Size, DecodeError> {
     let length =
         u32::try_from(len / unit).ok().filter(|n| len.is_multiple_of(unit) && *n <= side.max);
     let Some(length) = length else {
-        return Err(DecodeError::ArrayLength { found: len, unit, max: side.max });
+        return Err(fail!(
+            Damaged,
+            "an array of {len} bytes: its shape needs a multiple of {unit} bytes, at most {} times as many",
+            side.max
+        ));
     };
     let is_height = height.min != height.max;
     Ok(if is_height { Size::new(length, width.max) } else { Size::new(height.max, length) })

@@ -5,7 +5,8 @@
 
 use super::element_plan::ElementPlan;
 use super::element_steps::ElementForm;
-use super::{MAX_OPS, PlanError, batch_ops};
+use super::{batch_ops, check_length, of_type};
+use crate::error::Error;
 use fuseloop_ops::author::{OpClass, Type};
 use fuseloop_ops::{DType, Ops, TypeError};
 
@@ -14,16 +15,14 @@ impl ElementPlan {
     ///
     /// # Errors
     ///
-    /// See [`PlanError`].
-    pub fn of_array(ops: Ops, input: DType, shape: Vec<usize>) -> Result<Self, PlanError> {
-        if ops.len() > MAX_OPS {
-            return Err(PlanError::TooLong { found: ops.len() });
-        }
+    /// If the ops do not fit the array.
+    pub fn of_array(ops: Ops, input: DType, shape: Vec<usize>) -> Result<Self, Error> {
+        check_length(&ops)?;
         let stored = shape.iter().product();
         let mut current = Type::Tensor { dtype: input, shape };
         for (op_index, op) in ops.iter().enumerate() {
             batch_ops::check_order(&ops, op_index, false)?;
-            let refused = |error| PlanError::Type { op_index, error };
+            let refused = |error| of_type(op_index, error);
             let after = op.output(&current).map_err(refused)?;
             if !is_taken(op.class(), &current, &after) {
                 return Err(refused(not_taken(op.name(), &current)));
@@ -63,7 +62,7 @@ mod tests {
     use fuseloop_ops::internals::SampleKey;
     use fuseloop_ops::{Convert, LabelSmoothing, Lambda, MixUp, Normalize, OneHot, Squeeze, ops};
 
-    fn plan(ops: Ops, dtype: DType, shape: &[usize]) -> Result<ElementPlan, PlanError> {
+    fn plan(ops: Ops, dtype: DType, shape: &[usize]) -> Result<ElementPlan, Error> {
         ElementPlan::of_array(ops, dtype, shape.to_vec())
     }
 

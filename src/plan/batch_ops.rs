@@ -11,7 +11,6 @@
 //! those that mix: each row of the batch is then the source of another plan, a *later pass*, which draws with the key of
 //! the row's sample as every plan does. Ops on objects that directly follow ops that mix change the rows of the batch.
 
-use super::PlanError;
 use fuseloop_ops::author::{
     BatchOp, HostBatchOp, ImageMix, MultiImageOp, ObjectOp, Op, OpClass, Rng, RowMix, Type,
 };
@@ -274,11 +273,15 @@ pub(super) fn check_mixed(op: &dyn Op, before: &Type, after: &Type) -> Result<()
 
 /// Refuses the op at `op_index` if it works on one sample and can't follow an op before it that works on batches, or if
 /// it changes batches on the host that are on a device. Ops on samples may follow ops that mix images.
-pub(super) fn check_order(ops: &Ops, op_index: usize, are_images: bool) -> Result<(), PlanError> {
+pub(super) fn check_order(
+    ops: &Ops,
+    op_index: usize,
+    are_images: bool,
+) -> Result<(), crate::error::Error> {
     let (own, before) = (&*ops[op_index], &ops[..op_index]);
     let refused = |expected, found: &str| {
         let error = TypeError { op: own.name(), expected, found: found.to_owned() };
-        Err(PlanError::Type { op_index, error })
+        Err(super::of_type(op_index, error))
     };
     let is_device = |op: &dyn Op| matches!(op.class(), OpClass::Device(_));
     let is_on_device = before.iter().any(|op| is_device(&**op));

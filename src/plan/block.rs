@@ -24,8 +24,9 @@
 //! selected planes as one image; if nothing but moves comes before, the first block reads the selected channels.
 
 use super::flatten::FlatOp;
+use super::fold;
 use super::kind::{OpKind, PixelKind, has_planes, together};
-use super::{PlanError, fold};
+use crate::error::{Error, fail};
 use fuseloop_ops::author::{ImageType, Layout, OpClass, PixelOp, RowProducer, Statistic};
 use fuseloop_ops::internals::{PixelFormat, is_loaded};
 use fuseloop_ops::{DType, NumberRule};
@@ -264,7 +265,7 @@ impl Block {
     }
 
     /// Folds the block's ops and returns the block if it is small enough to be compiled.
-    fn finished(mut self, leaves: &[FlatOp], rule: NumberRule) -> Result<Self, PlanError> {
+    fn finished(mut self, leaves: &[FlatOp], rule: NumberRule) -> Result<Self, Error> {
         fold::matrices(&mut self, leaves, rule);
         if self.device == BlockTarget::Device {
             // A table would have to be copied with every sample, and one loop body serves all samples.
@@ -275,12 +276,21 @@ impl Block {
         let (found, most) = (self.code_steps(leaves), MAX_STEPS);
         if found > most {
             let (first, last) = (op_index(self.ops.start), op_index(self.ops.end - 1));
-            return Err(PlanError::TooManySteps { first, last, found, most });
+            return Err(fail!(
+                Pipeline,
+                "ops {first}..={last} of the list would need {found} steps of code in one block, at most {most} are \
+                 compiled: each contrast repeats what comes before it, for each order of shuffled ops. Put a Resize \
+                 between them, or use fewer ops"
+            ));
         }
         let (found, most) = (self.variants(leaves), MAX_VARIANTS);
         if found > most {
             let (first, last) = (op_index(self.ops.start), op_index(self.ops.end - 1));
-            return Err(PlanError::TooManyVariants { first, last, found, most });
+            return Err(fail!(
+                Pipeline,
+                "ops {first}..={last} of the list may need {found} loop bodies, one for each order and choice of ops; \
+                 at most {most} are compiled. Put a Resize between them, or list the ops themselves"
+            ));
         }
         Ok(self)
     }
@@ -434,7 +444,7 @@ pub(super) fn split(
     [input, output]: [ImageType; 2],
     rule: NumberRule,
     device: Option<usize>,
-) -> Result<(Vec<Block>, Vec<BlockEnd>, usize), PlanError> {
+) -> Result<(Vec<Block>, Vec<BlockEnd>, usize), Error> {
     let (mut blocks, mut ends, mut makers) = (vec![], vec![], vec![]);
     let joined_from = joined_from(leaves);
     let formats = formats(leaves, joined_from);

@@ -9,8 +9,9 @@ use super::ImagePlan;
 use super::block::{Block, FusedOp, OpGroup, nth_order, orders, pixel_op, reduction};
 use super::compose::AxisMap;
 use super::flatten::{FlatOp, Guard};
-use super::function::{FunctionError, RunOpsError};
+use super::function;
 use super::kind::{OpKind, PixelKind};
+use crate::error::Error;
 use fuseloop_ops::author::{
     Eval, GeometryStep, Histogram, LevelTable, Objects, OpClass, RowProducer, Window,
 };
@@ -214,14 +215,14 @@ impl ImagePlan {
         draws: &Draws,
         size: Size,
         pixels: &mut Vec<u8>,
-    ) -> Result<Size, RunOpsError> {
+    ) -> Result<Size, Error> {
         let FlatOp { op, kind, stream, input, .. } = &self.flat_ops()[leaf];
         let OpClass::Host(host_op) = op.class() else { return Ok(size) };
         let rng = &mut draws.key.op(*stream);
         let (sample, epoch) = (draws.key.sample(), draws.key.epoch());
         let channels = usize::from(input.channels);
         let host = HostSample { sample, epoch, size, channels, rng };
-        let failed = FunctionError::of(&**op, epoch);
+        let failed = function::failed(&**op, epoch);
         let Some(to) = kind.host_size() else {
             host_op.apply(host, pixels).map_err(failed)?;
             return Ok(size);

@@ -9,7 +9,8 @@
 
 use super::element_rows::ElementRows;
 use super::element_steps::{ElementForm, RowError, StepScratch};
-use super::label::{Elements, LabelError, streams, write};
+use super::label::{Elements, streams, write};
+use crate::error::Error;
 use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::{ElementValue, SampleKey};
 use fuseloop_ops::{DType, Ops};
@@ -112,22 +113,12 @@ impl ElementPlan {
     /// # Panics
     ///
     /// If `out` does not have [`sample_bytes`](Self::sample_bytes) bytes.
-    pub fn evaluate(
-        &self,
-        key: SampleKey,
-        stored: &[u8],
-        out: &mut [u8],
-    ) -> Result<(), LabelError> {
+    pub fn evaluate(&self, key: SampleKey, stored: &[u8], out: &mut [u8]) -> Result<(), Error> {
         assert_eq!(out.len(), self.sample_bytes(), "bytes of a sample");
         DefaultFloats::during(|| self.evaluate_ops(key, stored, out))
     }
 
-    fn evaluate_ops(
-        &self,
-        key: SampleKey,
-        stored: &[u8],
-        out: &mut [u8],
-    ) -> Result<(), LabelError> {
+    fn evaluate_ops(&self, key: SampleKey, stored: &[u8], out: &mut [u8]) -> Result<(), Error> {
         let mut elements = Elements::of_stored(self.stored, stored);
         for (op, &stream) in self.ops.iter().zip(&self.streams) {
             elements = elements.after(&**op, (key, stream))?;

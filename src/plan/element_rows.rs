@@ -2,7 +2,7 @@
 //! [`element_steps`](super::element_steps), or sample by sample if an op does something else than its types say.
 
 use super::element_steps::{ElementForm, ElementSteps, RowError, StepScratch};
-use super::label::LabelError;
+use crate::error::Error;
 use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::{DType, Ops};
 use std::fmt;
@@ -55,7 +55,7 @@ impl ElementRows {
         stored: &[u8],
         scratch: &mut StepScratch,
         rows: &mut [u8],
-        evaluate: impl Fn(SampleKey, &[u8], &mut [u8]) -> Result<(), LabelError>,
+        evaluate: impl Fn(SampleKey, &[u8], &mut [u8]) -> Result<(), Error>,
     ) -> Result<(), RowError> {
         assert_eq!(stored.len(), count * self.stored_bytes, "stored numbers of the samples");
         if let Some(steps) = &self.steps {

@@ -15,8 +15,9 @@
 //! A step writes to a buffer or changes one in place; the last one that writes, writes to the rows. The
 //! definition of the results is `Elements`, which takes one sample through the list op by op.
 
-use super::FunctionError;
-use super::label::{LabelError, class_index};
+use super::function;
+use super::label::class_index;
+use crate::error::Error;
 use fuseloop_kernels::convert::{Conversion, conversion};
 use fuseloop_ops::author::{BoxError, LabelOp, Op, OpClass};
 use fuseloop_ops::internals::{ElementValue, SampleKey};
@@ -70,7 +71,7 @@ pub struct RowError {
     /// The index of the row, from 0.
     pub row: usize,
     /// The reason.
-    pub error: LabelError,
+    pub error: Error,
 }
 
 #[derive(Debug)]
@@ -427,7 +428,7 @@ impl Change {
             let rng = &mut key.op(self.stream);
             let cx = LabelSample { sample: key.sample(), epoch: key.epoch(), rng };
             change(row, cx).map_err(|error| {
-                let error = FunctionError::of(&*self.op, key.epoch())(error).into();
+                let error = function::failed(&*self.op, key.epoch())(error);
                 RowError { row, error }
             })?;
         }
@@ -528,7 +529,7 @@ mod tests {
         name: &str,
         done: &Result<(), RowError>,
         found: &[u8],
-        want: &[(Result<(), LabelError>, Vec<u8>)],
+        want: &[(Result<(), Error>, Vec<u8>)],
     ) {
         match done {
             Ok(()) => {

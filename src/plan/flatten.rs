@@ -10,8 +10,9 @@
 //! table or a parameter. Flattening also checks every op against the type it gets, and leaves out ops
 //! that do nothing.
 
-use super::kind::{OpError, OpKind, has_planes, together};
-use super::{ImagePlan, PlanError, batch_ops};
+use super::kind::{OpKind, has_planes, together};
+use super::{ImagePlan, batch_ops, of_op, of_type};
+use crate::error::{Error, fail};
 use fuseloop_ops::author::{ChoiceOp, ImageType, Layout, Op, OpClass, Type};
 use fuseloop_ops::internals::{RGB, is_loaded, stream};
 use fuseloop_ops::{DType, NumberRule, Ops, TypeError};
@@ -141,7 +142,7 @@ impl FlatList {
     }
 
     /// Checks that no op changes the number of channels on a device, whose kernels process three.
-    fn check_channels_on_device(&self, to_device: usize) -> Result<(), PlanError> {
+    fn check_channels_on_device(&self, to_device: usize) -> Result<(), Error> {
         let mut after = self.flat_ops[to_device + 1..].iter();
         let Some(flat) = after.find(|flat| flat.changes_channels()) else { return Ok(()) };
         let error = TypeError {
@@ -149,11 +150,11 @@ impl FlatList {
             expected: "an image before ToDevice, since it changes the number of channels",
             found: Type::Image(flat.input).to_string(),
         };
-        Err(PlanError::Type { op_index: flat.op_index, error })
+        Err(of_type(flat.op_index, error))
     }
 
     /// Checks that a device gets what it can process: u8 images of three channels, all of one size.
-    fn check_device(&self) -> Result<(), PlanError> {
+    fn check_device(&self) -> Result<(), Error> {
         let Some(at) = self.to_device().filter(|at| has_sample_ops(&self.flat_ops[at + 1..]))
         else {
             return Ok(());
@@ -171,10 +172,7 @@ impl FlatList {
             return self.check_channels_on_device(at);
         };
         let found = Type::Image(*input).to_string();
-        Err(PlanError::Type {
-            op_index: *op_index,
-            error: TypeError { op: op.name(), expected, found },
-        })
+        Err(of_type(*op_index, TypeError { op: op.name(), expected, found }))
     }
 }
 
@@ -184,11 +182,7 @@ pub(super) fn has_sample_ops(leaves: &[FlatOp]) -> bool {
 }
 
 /// Flattens `ops`, for images of type `input`.
-pub(super) fn flatten(
-    ops: &Ops,
-    input: ImageType,
-    rule: NumberRule,
-) -> Result<FlatList, PlanError> {
+pub(super) fn flatten(ops: &Ops, input: ImageType, rule: NumberRule) -> Result<FlatList, Error> {
     let mut walk = Flattening {
         flat: FlatList::default(),
         op_index: 0,
@@ -236,7 +230,7 @@ impl Flattening {
         guards: &[Guard],
         input: ImageType,
         depth: usize,
-    ) -> Result<ImageType, PlanError> {
+    ) -> Result<ImageType, Error> {
         let stream = self.stream(op.name());
         let replaced = op.for_input(&Type::Image(input));
         let op = replaced.as_ref().unwrap_or(op);
@@ -277,7 +271,7 @@ impl Flattening {
         self.check_normalized(op.as_ref(), guards)?;
         let before = Type::Image(input);
         let op_index = self.op_index;
-        let after = op.output(&before).map_err(|error| PlanError::Type { op_index, error })?;
+        let after = op.output(&before).map_err(|error| of_type(op_index, error))?;
         let Type::Image(after) = after else {
             return Err(self.refuse(op.as_ref(), "a label or an array", input));
         };
@@ -286,17 +280,23 @@ impl Flattening {
             return Ok(after);
         }
         if self.flat.flat_ops.len() == MAX_FLAT_OPS {
-            return Err(PlanError::TooManyFlatOps { op_index, op: op.name(), most: MAX_FLAT_OPS });
+            let error = fail!(
+                Pipeline,
+                "op {op_index} of the list ({}): with the ops in containers, the list has more than {MAX_FLAT_OPS} ops",
+                op.name()
+            );
+            return Err(error.of_op(op_index));
         }
         let op = Arc::clone(op);
         let kind = OpKind::of(op.class(), [&input, &after], self.rule);
         let kind = kind.and_then(|kind| match kind.host_size() {
             Some(size) if after.size() != Some(size) => {
-                Err(OpError::HostSize { size, output: Type::Image(after).to_string() })
+                let output = Type::Image(after);
+                Err(fail!(Pipeline, "its images have the size {size}, but its output is {output}"))
             }
             _ => Ok(kind),
         });
-        let kind = kind.map_err(|error| PlanError::Op { op_index, op: op.name(), error })?;
+        let kind = kind.map_err(|error| of_op(op_index, op.as_ref(), error))?;
         let is_on_batch = self.is_mixed && matches!(op.class(), OpClass::Objects(_));
         let kind = if is_on_batch { OpKind::Batch } else { kind };
         let guards = guards.to_vec();
@@ -317,7 +317,7 @@ impl Flattening {
     }
 
     /// Refuses the first op after ops that mix if loops can't read the batch.
-    fn check_pass(&self, op: &dyn Op, input: ImageType) -> Result<(), PlanError> {
+    fn check_pass(&self, op: &dyn Op, input: ImageType) -> Result<(), Error> {
         let is_read =
             is_loaded(input.dtype) && input.layout == Layout::ChannelsLast && !has_planes(&input);
         match is_read {
@@ -332,7 +332,7 @@ impl Flattening {
 
     /// Refuses an op that normalizes what another one has normalized: its constants are those of the image's own
     /// values. Levels that an op between them returns are values of the image again.
-    fn check_normalized(&self, op: &dyn Op, guards: &[Guard]) -> Result<(), PlanError> {
+    fn check_normalized(&self, op: &dyn Op, guards: &[Guard]) -> Result<(), Error> {
         if !op.normalizes_values() {
             return Ok(());
         }
@@ -343,7 +343,7 @@ impl Flattening {
         let found =
             format!("values that op {} has normalized (keep one of the two)", first.op_index);
         let error = TypeError { op: op.name(), expected: "the image's own values", found };
-        Err(PlanError::Type { op_index: self.op_index, error })
+        Err(of_type(self.op_index, error))
     }
 
     /// Adds the branches of a choice. The type after the choice must be the same for every outcome.
@@ -355,7 +355,7 @@ impl Flattening {
         guards: &[Guard],
         input: ImageType,
         depth: usize,
-    ) -> Result<ImageType, PlanError> {
+    ) -> Result<ImageType, Error> {
         let outcomes = choice.outcomes();
         if !(1..=MAX_OUTCOMES).contains(&outcomes) {
             return Err(self.refuse(op.as_ref(), "at most 128 outcomes of a choice", input));
@@ -403,7 +403,7 @@ impl Flattening {
         &self,
         op: &dyn Op,
         input: ImageType,
-    ) -> Result<Option<Arc<ImagePlan>>, PlanError> {
+    ) -> Result<Option<Arc<ImagePlan>>, Error> {
         let OpClass::Mix(mix) = op.class() else { return Ok(None) };
         let plan = ImagePlan::of_any_size(mix.step().clone(), input, self.rule)?;
         if plan.output() != input {
@@ -418,13 +418,18 @@ impl Flattening {
         stream(name, *occurrence - 1)
     }
 
-    fn refuse(&self, op: &dyn Op, expected: &'static str, input: ImageType) -> PlanError {
+    fn refuse(&self, op: &dyn Op, expected: &'static str, input: ImageType) -> Error {
         let error = TypeError { op: op.name(), expected, found: Type::Image(input).to_string() };
-        PlanError::Type { op_index: self.op_index, error }
+        of_type(self.op_index, error)
     }
 
-    fn uneven(&self, op: &dyn Op, a: ImageType, b: ImageType) -> PlanError {
+    fn uneven(&self, op: &dyn Op, a: ImageType, b: ImageType) -> Error {
         let [one, other] = [a, b].map(|t| Type::Image(t).to_string());
-        PlanError::Uneven { op_index: self.op_index, op: op.name(), one, other }
+        let (op_index, op) = (self.op_index, op.name());
+        let error = fail!(
+            Pipeline,
+            "op {op_index} of the list: {op} produces {one} or {other}, depending on its draw; both must be equal"
+        );
+        error.of_op(op_index)
     }
 }

@@ -13,7 +13,8 @@
 use super::flatten::{Choice, FlatOp, flatten};
 use super::kind::OpKind;
 use super::mask::check_mask_op;
-use super::{Draws, ImagePlan, PlanError};
+use super::{Draws, ImagePlan, of_op, refused};
+use crate::error::Error;
 use fuseloop_ops::author::{
     Dim, GeometryOp, GeometryStep, ImageType, Layout, ObjectMotion, Op, OpClass, Rng, RowProducer,
     Type,
@@ -71,7 +72,7 @@ pub(crate) struct TargetKinds {
 
 impl ImagePlan {
     /// Refuses ops that the targets of an image can't follow, and ops on targets that the image does not have.
-    pub(crate) fn check_targets(&self, kinds: TargetKinds) -> Result<(), PlanError> {
+    pub(crate) fn check_targets(&self, kinds: TargetKinds) -> Result<(), Error> {
         let is_on_device = self.ops().iter().any(|op| matches!(op.class(), OpClass::Device(_)));
         let check = |leaf: &FlatOp| {
             let reason = match leaf.op.class() {
@@ -95,8 +96,7 @@ impl ImagePlan {
                 OpClass::Batch(_) | OpClass::MultiImage(_) if kinds.any && is_on_device => DEVICE,
                 _ => return Ok(()),
             };
-            let (op_index, op) = (leaf.op_index, leaf.op.name());
-            Err(PlanError::Targets { op_index, op, reason })
+            Err(refused(leaf.op_index, &*leaf.op, reason))
         };
         self.passes().flat_map(Self::flat_ops).try_for_each(check)
     }
@@ -133,7 +133,7 @@ impl ImagePlan {
     /// # Errors
     ///
     /// If an op can't be followed, or the mask's own ops move it or don't take its type.
-    pub(crate) fn for_mask(&self, dtype: DType, fill: u8, own: &Ops) -> Result<Self, PlanError> {
+    pub(crate) fn for_mask(&self, dtype: DType, fill: u8, own: &Ops) -> Result<Self, Error> {
         let (last, none) = (self.later().len(), Ops::new());
         let passes = self.passes().enumerate();
         let of_pass = |(pass, plan): (usize, &Self)| {
@@ -145,7 +145,7 @@ impl ImagePlan {
     }
 
     /// Plans one pass of a mask.
-    fn pass_for_mask(&self, dtype: DType, fill: u8, own: &Ops) -> Result<Self, PlanError> {
+    fn pass_for_mask(&self, dtype: DType, fill: u8, own: &Ops) -> Result<Self, Error> {
         let of_mask = |image: ImageType| ImageType {
             channels: 1,
             dtype,
@@ -164,8 +164,7 @@ impl ImagePlan {
             let op: Arc<dyn Op> = Arc::new(MaskGeometry { op: Arc::clone(&leaf.op), fill, output });
             let kind = OpKind::of(op.class(), [&input, &output], self.rule);
             let op_index = leaf.op_index;
-            let kind =
-                kind.map_err(|error| PlanError::Op { op_index, op: leaf.op.name(), error })?;
+            let kind = kind.map_err(|error| of_op(op_index, &*leaf.op, error))?;
             ops.push(Arc::clone(&op));
             followed.flat_ops.push(index);
             flat_ops.push(FlatOp { op, kind, input, output, step: None, ..leaf.clone() });
@@ -175,14 +174,12 @@ impl ImagePlan {
         let before = ImageType { is_levels, ..of_mask(self.sized_output()) };
         let mut list = flatten(own, before, self.rule)?;
         if let Some(Choice { op, op_index, .. }) = list.choices.first() {
-            let (op_index, op) = (*op_index, op.name());
-            return Err(PlanError::Targets { op_index, op, reason: CONTAINER });
+            return Err(refused(*op_index, &**op, CONTAINER));
         }
         if let Some(leaf) =
             list.flat_ops.iter().find(|leaf| matches!(leaf.op.class(), OpClass::Geometry(_)))
         {
-            let (op_index, op) = (leaf.op_index, leaf.op.name());
-            return Err(PlanError::Targets { op_index, op, reason: OWN });
+            return Err(refused(leaf.op_index, &*leaf.op, OWN));
         }
         list.flat_ops.iter().try_for_each(check_mask_op)?;
         flat_ops.append(&mut list.flat_ops);

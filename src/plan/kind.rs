@@ -5,6 +5,7 @@
 //! the list is planned, and its result is stored here. The code of a pixel op is one of these results,
 //! as a checked [`Program`]: its `emit` is not called again.
 
+use crate::error::{Error, fail};
 use fuseloop_ops::author::{Emit, ImageType, OpClass, PixelOp, Pixels, RowProducer, Statistic};
 use fuseloop_ops::internals::program::{Grant, Program, ProgramError};
 use fuseloop_ops::internals::{MAX_CHANNELS, RGB};
@@ -99,98 +100,22 @@ pub(super) struct PixelCode<'a> {
     program: &'a Program,
 }
 
-/// Why an op can't be compiled, whatever ops are around it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpError {
-    /// More parameters than a parameter block has room for.
-    #[error("it needs {found} parameters; the limit is {MAX_PARAMS}")]
-    TooManyParams {
-        /// The number of parameters.
-        found: usize,
-    },
-    /// The op has no parameter to store a statistic in.
-    #[error(
-        "it needs a statistic of the image, which is stored in its last parameter, but it declares no parameter"
-    )]
-    NoParamForStatistic,
-    /// A part of a shuffled op uses a pixel's position.
-    #[error(
-        "an op inside it uses the pixel position, which only a separate op can: put that op into the list itself"
-    )]
-    PlacedPart,
-    /// An op in plain Rust whose images have another size than its output.
-    #[error("its images have the size {size}, but its output is {output}")]
-    HostSize {
-        /// The size of its images.
-        size: Size,
-        /// The output that it declares.
-        output: String,
-    },
-    /// A colour of three numbers for an image that is not RGB.
-    #[error(
-        "it fills with the colour {color}, but the image has {channels} channel(s): use one number for all channels"
-    )]
-    Color {
-        /// The colour.
-        color: String,
-        /// The channels of the image.
-        channels: u16,
-    },
-    /// An op that is not the same for each channel, for an image of more channels than are processed together.
-    #[error(
-        "it does not treat all channels alike, so it takes images of 1 to 4 channels; this image has {channels}: \
-         put SelectChannels before it to take up to 4 of them"
-    )]
-    Channels {
-        /// The channels of the image.
-        channels: u16,
-    },
-    /// An op whose output has another number of channels than its input, which the op can't have.
-    #[error("it makes an image of {found} channel(s) of one of {channels}: {reason}")]
-    OutputChannels {
-        /// The channels of the input.
-        channels: u16,
-        /// The channels of the output.
-        found: u16,
-        /// The reason why the op can't do so.
-        reason: &'static str,
-    },
-    /// An op that copies channels that its input or its output does not have.
-    #[error(
-        "its `selected_channels` returns {found} indices up to {highest}, but it makes {outputs} channel(s) of {channels}"
-    )]
-    SelectedChannels {
-        /// The number of indices.
-        found: usize,
-        /// The highest index.
-        highest: u16,
-        /// The channels of the output.
-        outputs: u16,
-        /// The channels of the input.
-        channels: u16,
-    },
-    /// Its code is refused.
-    #[error("{0}")]
-    Program(#[from] ProgramError),
-}
-
 impl OpKind {
     /// Queries an op of `class` that makes images of type `output` of images of type `input`.
     ///
     /// # Errors
     ///
-    /// See [`OpError`].
+    /// If the op can't be compiled, whatever ops are around it. The error lacks the op.
     pub(super) fn of(
         class: OpClass<'_>,
         [input, output]: [&ImageType; 2],
         rule: NumberRule,
-    ) -> Result<Self, OpError> {
+    ) -> Result<Self, Error> {
         check_output_channels(class, [input.channels, output.channels])?;
         if has_planes(input)
             && matches!(class, OpClass::Shuffled(_) | OpClass::Host(_) | OpClass::Mix(_))
         {
-            return Err(OpError::Channels { channels: input.channels });
+            return Err(unlike_channels(input.channels));
         }
         Ok(match class {
             OpClass::Geometry(op) => {
@@ -206,7 +131,11 @@ impl OpKind {
                 let parts = parts.iter().map(|part| PixelKind::of(&**part, rule, channels));
                 let parts: Vec<PixelKind> = parts.collect::<Result<_, _>>()?;
                 if parts.iter().any(|part| part.uses_position) {
-                    return Err(OpError::PlacedPart);
+                    return Err(fail!(
+                        Pipeline,
+                        "an op inside it uses the pixel position, which only a separate op can: put that op into the \
+                         list itself"
+                    ));
                 }
                 Self::Shuffled(parts)
             }
@@ -295,17 +224,24 @@ impl PixelKind {
         op: &dyn PixelOp,
         rule: NumberRule,
         [channels, outputs]: [u16; 2],
-    ) -> Result<Self, OpError> {
+    ) -> Result<Self, Error> {
         let (param_count, statistic) = (granted(op.param_count())?, op.statistic());
         if statistic.is_some() && param_count == 0 {
-            return Err(OpError::NoParamForStatistic);
+            return Err(fail!(
+                Pipeline,
+                "it needs a statistic of the image, which is stored in its last parameter, but it declares no parameter"
+            ));
         }
         let uses_position = op.uses_position();
         let selected = op.selected_channels().map(<[u16]>::to_vec);
         if let Some(selected) = &selected {
             let (found, highest) = (selected.len(), selected.iter().copied().max().unwrap_or(0));
             if found != usize::from(outputs) || highest >= channels {
-                return Err(OpError::SelectedChannels { found, highest, outputs, channels });
+                return Err(fail!(
+                    Pipeline,
+                    "its `selected_channels` returns {found} indices up to {highest}, but it makes {outputs} \
+                     channel(s) of {channels}"
+                ));
             }
         }
         let all = channels;
@@ -318,12 +254,14 @@ impl PixelKind {
         if is_of_planes {
             outputs = channels;
             let grant = Grant { rule, param_count, uses_position, channels: 2, outputs: 2 };
-            if statistic.is_some() || !Program::record(grant, emit)?.treats_channels_alike() {
-                return Err(OpError::Channels { channels: all });
+            if statistic.is_some()
+                || !Program::record(grant, emit).map_err(of_program)?.treats_channels_alike()
+            {
+                return Err(unlike_channels(all));
             }
         }
         let grant = Grant { rule, param_count, uses_position, channels, outputs };
-        let program = Program::record(grant, emit)?;
+        let program = Program::record(grant, emit).map_err(of_program)?;
         Ok(Self {
             param_count,
             statistic,
@@ -348,7 +286,7 @@ impl PixelKind {
 
 /// Refuses an op that changes the number of channels, unless it is a pixel op that can do so: of an image of up to
 /// four channels it makes another one of up to four, and a selection takes some channels of an image of more.
-fn check_output_channels(class: OpClass<'_>, [channels, found]: [u16; 2]) -> Result<(), OpError> {
+fn check_output_channels(class: OpClass<'_>, [channels, found]: [u16; 2]) -> Result<(), Error> {
     if channels == found {
         return Ok(());
     }
@@ -366,7 +304,7 @@ fn check_output_channels(class: OpClass<'_>, [channels, found]: [u16; 2]) -> Res
         OpClass::Pixel(_) => return Ok(()),
         _ => "only pixel ops change the number of channels",
     };
-    Err(OpError::OutputChannels { channels, found, reason })
+    Err(fail!(Pipeline, "it makes an image of {found} channel(s) of one of {channels}: {reason}"))
 }
 
 /// Returns whether an image has more channels than are processed together.
@@ -394,14 +332,36 @@ fn for_channels(numbers: Vec<[f32; 4]>, channels: usize) -> Option<Vec<[f32; 4]>
 fn check_color<T: PartialEq + fmt::Debug>(
     color: &[T; RGB],
     input: &ImageType,
-) -> Result<(), OpError> {
+) -> Result<(), Error> {
     let channels = input.channels;
     if usize::from(channels) == RGB || color.iter().all(|number| *number == color[0]) {
         return Ok(());
     }
-    Err(OpError::Color { color: format!("{color:?}"), channels })
+    Err(fail!(
+        Pipeline,
+        "it fills with the colour {color:?}, but the image has {channels} channel(s): use one number for all channels"
+    ))
 }
 
-fn granted(count: usize) -> Result<usize, OpError> {
-    if count > MAX_PARAMS { Err(OpError::TooManyParams { found: count }) } else { Ok(count) }
+/// Returns the error of an op that is not the same for each channel, for an image of more channels than are processed
+/// together.
+fn unlike_channels(channels: u16) -> Error {
+    fail!(
+        Pipeline,
+        "it does not treat all channels alike, so it takes images of 1 to 4 channels; this image has {channels}: put \
+         SelectChannels before it to take up to 4 of them"
+    )
+}
+
+/// Returns the error of an op whose code is refused.
+fn of_program(error: ProgramError) -> Error {
+    fail!(Pipeline, "{error}")
+}
+
+fn granted(count: usize) -> Result<usize, Error> {
+    if count > MAX_PARAMS {
+        Err(fail!(Pipeline, "it needs {count} parameters; the limit is {MAX_PARAMS}"))
+    } else {
+        Ok(count)
+    }
 }

@@ -4,30 +4,12 @@
 
 use super::element_plan::ElementPlan;
 use super::element_steps::ElementForm;
-use super::{FunctionError, MAX_OPS, PlanError, batch_ops};
+use super::{batch_ops, check_length, function, of_type};
+use crate::error::{Error, fail};
 use fuseloop_ops::author::{Op, OpClass, Type};
 use fuseloop_ops::internals::{ElementValue, SampleKey, stream};
 use fuseloop_ops::{DType, LabelSample, Ops, TypeError};
 use std::collections::BTreeMap;
-
-/// Why the ops of a label did not run to the end.
-#[derive(Debug, thiserror::Error)]
-pub enum LabelError {
-    /// A label outside the classes of a one-hot vector.
-    #[error(
-        "label {label} is none of the {classes} classes of OneHot, which are 0 to {}: give OneHot more classes, or correct the label",
-        classes - 1
-    )]
-    Class {
-        /// The label.
-        label: i64,
-        /// The number of classes.
-        classes: u32,
-    },
-    /// An op in plain Rust returned an error.
-    #[error(transparent)]
-    Function(#[from] FunctionError),
-}
 
 /// A one-hot vector of any class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,16 +49,14 @@ impl ElementPlan {
     ///
     /// # Errors
     ///
-    /// See [`PlanError`].
-    pub fn of_label(ops: Ops, input: DType) -> Result<Self, PlanError> {
-        if ops.len() > MAX_OPS {
-            return Err(PlanError::TooLong { found: ops.len() });
-        }
+    /// If the ops do not fit the number.
+    pub fn of_label(ops: Ops, input: DType) -> Result<Self, Error> {
+        check_length(&ops)?;
         let mut current = Type::Tensor { dtype: input, shape: vec![] };
         let mut mixes_classes = false;
         for (op_index, op) in ops.iter().enumerate() {
             batch_ops::check_order(&ops, op_index, false)?;
-            let refused = |error| PlanError::Type { op_index, error };
+            let refused = |error| of_type(op_index, error);
             let mixes = matches!(op.class(), OpClass::Batch(_));
             if mixes_classes && mixes {
                 return Err(refused(mixed_twice(op.name())));
@@ -140,7 +120,7 @@ impl ElementPlan {
     /// # Errors
     ///
     /// If the vector has no such class.
-    pub(crate) fn class(&self, key: SampleKey, value: Scalar) -> Result<u32, LabelError> {
+    pub(crate) fn class(&self, key: SampleKey, value: Scalar) -> Result<u32, Error> {
         let mut elements = Elements::of(value);
         for (op, &stream) in self.ops.iter().zip(&self.streams) {
             elements = elements.after(&**op, (key, stream))?;
@@ -212,12 +192,8 @@ impl Elements {
     }
 
     /// Returns the value after an op, which draws from the stream of the key.
-    pub(super) fn after(
-        self,
-        op: &dyn Op,
-        (key, stream): (SampleKey, u64),
-    ) -> Result<Self, LabelError> {
-        let failed = FunctionError::of(op, key.epoch());
+    pub(super) fn after(self, op: &dyn Op, (key, stream): (SampleKey, u64)) -> Result<Self, Error> {
+        let failed = function::failed(op, key.epoch());
         let op = match op.class() {
             OpClass::Cast(to) => return Ok(self.each(|element| element.converted(to))),
             OpClass::View(to) => return Ok(self.each(|element| element.viewed(to))),
@@ -310,15 +286,21 @@ pub(super) fn write(element: ElementValue, to: &mut [u8]) {
     to.iter_mut().zip(element.bytes()).for_each(|(to, byte)| *to = byte);
 }
 
-fn one_hot(label: i64, classes: u32) -> Result<Elements, LabelError> {
+fn one_hot(label: i64, classes: u32) -> Result<Elements, Error> {
     let class = class_index(label, classes)?;
     Ok(Elements::Hot([0.0f32.into(), 1.0f32.into()], class, classes))
 }
 
 /// Returns the index of a label's class.
-pub(super) fn class_index(label: i64, classes: u32) -> Result<usize, LabelError> {
+pub(super) fn class_index(label: i64, classes: u32) -> Result<usize, Error> {
     if !(0..i64::from(classes)).contains(&label) {
-        return Err(LabelError::Class { label, classes });
+        let error = fail!(
+            Damaged,
+            "label {label} is none of the {classes} classes of OneHot, which are 0 to {}: give OneHot more classes, or \
+             correct the label",
+            classes - 1
+        );
+        return Err(error.help("set `classes` of `OneHot` to the largest label plus 1"));
     }
     Ok(label as usize)
 }

@@ -4,7 +4,8 @@
 //! another type, its channels may be selected, and its values may be looked up in a [`Lut`](fuseloop_ops::Lut).
 //! Colour ops, blurs and interpolation would compute values that stand for other classes, or for none.
 
-use super::{FlatOp, ImagePlan, PlanError};
+use super::{FlatOp, ImagePlan, refused};
+use crate::error::Error;
 use fuseloop_ops::author::OpClass;
 
 const NEAREST: &str = "would blend the class numbers of a mask: use Interpolation::Nearest or \
@@ -15,13 +16,13 @@ const NO_MIXING: &str = "mixes samples, whose class numbers can't be mixed: leav
 
 impl ImagePlan {
     /// Refuses ops that compute new values, for the plan of a mask.
-    pub(crate) fn check_mask(&self) -> Result<(), PlanError> {
+    pub(crate) fn check_mask(&self) -> Result<(), Error> {
         self.passes().flat_map(Self::flat_ops).try_for_each(check_mask_op)
     }
 }
 
 /// Refuses an op that computes new values.
-pub(super) fn check_mask_op(FlatOp { op, kind, op_index, .. }: &FlatOp) -> Result<(), PlanError> {
+pub(super) fn check_mask_op(FlatOp { op, kind, op_index, .. }: &FlatOp) -> Result<(), Error> {
     let reason = match op.class() {
         OpClass::Geometry(geometry) if geometry.blends() => NEAREST,
         OpClass::Table(_) if op.name() == "Lut" => return Ok(()),
@@ -30,5 +31,5 @@ pub(super) fn check_mask_op(FlatOp { op, kind, op_index, .. }: &FlatOp) -> Resul
         OpClass::Batch(_) | OpClass::MultiImage(_) => NO_MIXING,
         _ => return Ok(()),
     };
-    Err(PlanError::Mask { op_index: *op_index, op: op.name(), reason })
+    Err(refused(*op_index, &**op, reason))
 }

@@ -57,7 +57,7 @@ pub mod element_steps;
 pub mod flatten;
 mod fold;
 mod follow;
-pub mod function;
+pub(crate) mod function;
 pub mod kind;
 pub mod label;
 mod mask;
@@ -72,13 +72,13 @@ pub use draws::Draws;
 pub use element_plan::ElementPlan;
 pub use flatten::FlatOp;
 pub(crate) use follow::TargetKinds;
-pub use function::{FunctionError, RunOpsError};
 use fuseloop_ops::internals::DefaultFloats;
-pub use kind::{OpError, OpKind, PixelKind};
+pub use kind::{OpKind, PixelKind};
 pub use size::TooManyPixels;
 
+use crate::error::{Cause, Details, Error, ErrorKind, fail};
 use flatten::Choice;
-use fuseloop_ops::author::{Dim, ImageType, Layout, Op, OpClass, Type};
+use fuseloop_ops::author::{Dim, ImageType, Layout, Op, OpClass};
 use fuseloop_ops::{DType, NumberRule, Ops, Size, TypeError};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -86,160 +86,45 @@ use std::sync::Arc;
 /// Most ops of one pipeline.
 pub const MAX_OPS: usize = 256;
 
-/// Why a list of ops can't be a pipeline.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PlanError {
-    /// An op does not accept the type that it gets.
-    #[error("op {op_index} of the list: {error}")]
-    Type {
-        /// The op's index in the list, from 0.
-        op_index: usize,
-        /// The type that the op takes and the type that it gets.
-        error: TypeError,
-    },
-    /// An op can't be compiled, whatever ops are around it.
-    #[error("op {op_index} of the list ({op}): {error}")]
-    Op {
-        /// The op's index in the list, from 0.
-        op_index: usize,
-        /// The op.
-        op: &'static str,
-        /// The reason.
-        error: OpError,
-    },
-    /// Samples of different sizes can't share a batch.
-    #[error("{samples} can't share a batch: {cure}")]
-    Varies {
-        /// What the samples are, and their sizes.
-        samples: String,
-        /// The ops and other cures that make one size of all.
-        cure: Cow<'static, str>,
-    },
-    /// Signals have one row.
-    #[error(
-        "a signal has one row, but these ops make {rows}: give sizes of one row, such as RandomCrop::new((1, length))"
-    )]
-    SignalRows {
-        /// The number of rows.
-        rows: u32,
-    },
-    /// Too many ops.
-    #[error("{found} ops in one list; the limit is {MAX_OPS}")]
-    TooLong {
-        /// The number of ops.
-        found: usize,
-    },
-    /// Images that are too large for every sample.
-    #[error("op {op_index} of the list: {error}")]
-    Pixels {
-        /// The op's index in the list, from 0.
-        op_index: usize,
-        /// The size of the image that the op produces.
-        error: TooManyPixels,
-    },
-    /// A sample's row has too many bytes.
-    #[error(
-        "a sample takes {bytes} bytes as {}, the limit is {max}: produce smaller images, or raise `max_row_bytes` (LoaderBuilder::limits)",
-        Type::Image(*output)
-    )]
-    RowBytes {
-        /// The type of a sample's output.
-        output: ImageType,
-        /// The bytes that a sample takes.
-        bytes: u64,
-        /// [`Limits::max_row_bytes`](crate::sample::Limits::max_row_bytes).
-        max: u64,
-    },
-    /// Too many ops, counting those in containers.
-    #[error(
-        "op {op_index} of the list ({op}): with the ops in containers, the list has more than {most} ops"
-    )]
-    TooManyFlatOps {
-        /// The op's index in the list, from 0.
-        op_index: usize,
-        /// The op.
-        op: &'static str,
-        /// The limit.
-        most: usize,
-    },
-    /// Alternatives of different types, which can't share a batch.
-    #[error(
-        "op {op_index} of the list: {op} produces {one} or {other}, depending on its draw; both must be equal"
-    )]
-    Uneven {
-        /// The op's index in the list, from 0.
-        op_index: usize,
-        /// The container.
-        op: &'static str,
-        /// The type after one outcome.
-        one: String,
-        /// The type after another outcome.
-        other: String,
-    },
-    /// An op computes values that a mask can't have.
-    #[error("op {op_index} of the list: {op} {reason}")]
-    Mask {
-        /// The op's index in the list, from 0.
-        op_index: usize,
-        /// The op.
-        op: &'static str,
-        /// The effect that the op would have, and what to do instead.
-        reason: &'static str,
-    },
-    /// The targets of an image can't follow an op, or an op works on targets that the image does not have.
-    #[error("op {op_index} of the list: {op} {reason}")]
-    Targets {
-        /// The op's index in the list, from 0.
-        op_index: usize,
-        /// The op.
-        op: &'static str,
-        /// The reason, and what to do instead.
-        reason: &'static str,
-    },
-    /// A block needs too many loop bodies.
-    #[error(
-        "ops {first}..={last} of the list may need {found} loop bodies, one for each order and choice of ops; at most {most} are compiled. Put a Resize between them, or list the ops themselves"
-    )]
-    TooManyVariants {
-        /// The index of the block's first op, from 0.
-        first: usize,
-        /// The index of its last op.
-        last: usize,
-        /// Loop bodies needed.
-        found: usize,
-        /// The limit.
-        most: usize,
-    },
-    /// A block has too much code to compile quickly.
-    #[error(
-        "ops {first}..={last} of the list would need {found} steps of code in one block, at most {most} are compiled: each contrast repeats what comes before it, for each order of shuffled ops. Put a Resize between them, or use fewer ops"
-    )]
-    TooManySteps {
-        /// The index of the block's first op, from 0.
-        first: usize,
-        /// The index of its last op.
-        last: usize,
-        /// Steps needed.
-        found: usize,
-        /// The limit.
-        most: usize,
-    },
+/// Samples of different sizes, which can't share a batch: a mask has another cure than its image.
+#[derive(Debug, thiserror::Error)]
+#[error("{samples} can't share a batch: {cure}")]
+pub(crate) struct VaryingSizes {
+    /// What the samples are, and their sizes.
+    pub(crate) samples: String,
+    /// The ops and other cures that make one size of all.
+    pub(crate) cure: Cow<'static, str>,
 }
 
-impl PlanError {
-    /// Returns the index in the list of the op that the error is about.
-    pub(crate) fn op_index(&self) -> Option<usize> {
-        match self {
-            Self::Type { op_index, .. }
-            | Self::Op { op_index, .. }
-            | Self::Pixels { op_index, .. }
-            | Self::TooManyFlatOps { op_index, .. }
-            | Self::Uneven { op_index, .. }
-            | Self::Mask { op_index, .. }
-            | Self::Targets { op_index, .. } => Some(*op_index),
-            _ => None,
-        }
+impl Cause for VaryingSizes {
+    fn details(&self) -> Details<'_> {
+        Details::of(ErrorKind::Pipeline).help(
+            "these images vary in size: `--workload W1`, W2, W3 and W5 resize them to one size",
+        )
+    }
+}
+
+/// Returns the error of the op of an index, from 0, that does not accept the type that it gets.
+fn of_type(op_index: usize, error: TypeError) -> Error {
+    let error = fail!(Pipeline, "op {op_index} of the list: {error}").of_op(op_index);
+    error.help("`fuseloop info FILE` shows the sizes of the images; `--workload W1` takes any size")
+}
+
+/// Names the op that an error is about.
+fn of_op(op_index: usize, op: &dyn Op, error: Error) -> Error {
+    error.context(format_args!("op {op_index} of the list ({})", op.name())).of_op(op_index)
+}
+
+/// Returns the error of an op that masks or targets can't follow.
+fn refused(op_index: usize, op: &dyn Op, reason: &str) -> Error {
+    fail!(Pipeline, "op {op_index} of the list: {} {reason}", op.name()).of_op(op_index)
+}
+
+/// Refuses a list of too many ops.
+fn check_length(ops: &Ops) -> Result<(), Error> {
+    match ops.len() {
+        0..=MAX_OPS => Ok(()),
+        found => Err(fail!(Pipeline, "{found} ops in one list; the limit is {MAX_OPS}")),
     }
 }
 
@@ -256,7 +141,7 @@ pub enum SampleAxes {
 }
 
 /// Returns the error of outputs that differ in size: of signals, photographs or other arrays.
-fn varies(ImagePlan { input, output, flat_ops, .. }: &ImagePlan) -> PlanError {
+fn varies(ImagePlan { input, output, flat_ops, .. }: &ImagePlan) -> Error {
     let sized_last = flat_ops.iter().rfind(|leaf| matches!(leaf.op.class(), OpClass::Geometry(_)));
     let is_resized = sized_last.is_some_and(|leaf| leaf.op.name() == "Resize");
     let ImageType { height, width, .. } = output;
@@ -275,19 +160,20 @@ fn varies(ImagePlan { input, output, flat_ops, .. }: &ImagePlan) -> PlanError {
         let cure = "add RandomCrop, CenterCrop, Resize or FixedPoints to the list";
         (format!("arrays of {height} x {width} elements"), cure)
     };
-    PlanError::Varies { samples, cure: cure.into() }
+    VaryingSizes { samples, cure: cure.into() }.into()
 }
 
 /// Returns the error of images that differ in size where the last of `ops` mixes them.
-fn varies_when_mixed(image: ImageType, ops: &[Arc<dyn Op>]) -> PlanError {
+fn varies_when_mixed(image: ImageType, ops: &[Arc<dyn Op>]) -> Error {
     let mixer = ops.iter().rfind(|op| batch_ops::is_mixer(&***op)).map_or("the op", |op| op.name());
-    PlanError::Varies {
+    VaryingSizes {
         samples: format!("images of {} x {} pixels", image.height, image.width),
         cure: format!(
             "add RandomResizedCrop, Resize, Letterbox or CenterCrop to the list before {mixer}, which mixes them"
         )
         .into(),
     }
+    .into()
 }
 
 /// How an image of more than four channels is processed: plane by plane, up to the op that selects up to four channels,
@@ -348,8 +234,8 @@ impl ImagePlan {
     ///
     /// # Errors
     ///
-    /// See [`PlanError`].
-    pub fn new(ops: Ops, input: ImageType, rule: NumberRule) -> Result<Self, PlanError> {
+    /// If the list can't be a pipeline.
+    pub fn new(ops: Ops, input: ImageType, rule: NumberRule) -> Result<Self, Error> {
         Self::sized(Self::of_any_size(ops, input, rule)?)
     }
 
@@ -359,13 +245,13 @@ impl ImagePlan {
     ///
     /// # Errors
     ///
-    /// See [`PlanError`].
-    pub fn on_device(ops: Ops, input: ImageType, rule: NumberRule) -> Result<Self, PlanError> {
+    /// If the list can't be a pipeline.
+    pub fn on_device(ops: Ops, input: ImageType, rule: NumberRule) -> Result<Self, Error> {
         Self::sized(Self::split(ops, input, rule, true)?)
     }
 
     /// Returns the plan if its outputs share a size.
-    fn sized(plan: Self) -> Result<Self, PlanError> {
+    fn sized(plan: Self) -> Result<Self, Error> {
         let last = plan.passes().last().unwrap_or(&plan);
         if last.output.size().is_none() {
             return Err(varies(last));
@@ -377,24 +263,13 @@ impl ImagePlan {
     ///
     /// # Errors
     ///
-    /// See [`PlanError`].
-    pub(crate) fn of_any_size(
-        ops: Ops,
-        input: ImageType,
-        rule: NumberRule,
-    ) -> Result<Self, PlanError> {
+    /// If the list can't be a pipeline.
+    pub(crate) fn of_any_size(ops: Ops, input: ImageType, rule: NumberRule) -> Result<Self, Error> {
         Self::split(ops, input, rule, false)
     }
 
-    fn split(
-        ops: Ops,
-        input: ImageType,
-        rule: NumberRule,
-        on_device: bool,
-    ) -> Result<Self, PlanError> {
-        if ops.len() > MAX_OPS {
-            return Err(PlanError::TooLong { found: ops.len() });
-        }
+    fn split(ops: Ops, input: ImageType, rule: NumberRule, on_device: bool) -> Result<Self, Error> {
+        check_length(&ops)?;
         DefaultFloats::during(|| Self::split_checked(ops, input, rule, on_device))
     }
 
@@ -404,7 +279,7 @@ impl ImagePlan {
         input: ImageType,
         rule: NumberRule,
         on_device: bool,
-    ) -> Result<Self, PlanError> {
+    ) -> Result<Self, Error> {
         let mut flat = flatten::flatten(&ops, input, rule)?;
         let types = flat.types.clone();
         let mut later = vec![];
@@ -434,7 +309,7 @@ impl ImagePlan {
         flat: flatten::FlatList,
         rule: NumberRule,
         device: Option<usize>,
-    ) -> Result<Self, PlanError> {
+    ) -> Result<Self, Error> {
         let flatten::FlatList { mut flat_ops, choices, removed, .. } = flat;
         let (blocks, ends, param_count) =
             block::split(&mut flat_ops, [input, output], rule, device)?;
@@ -483,10 +358,14 @@ impl ImagePlan {
     /// # Errors
     ///
     /// If the ops make several rows of a signal.
-    pub(crate) fn with_axes(mut self, axes: SampleAxes) -> Result<Self, PlanError> {
+    pub(crate) fn with_axes(mut self, axes: SampleAxes) -> Result<Self, Error> {
         let rows = self.passes().map(|pass| pass.output_size().height).find(|rows| *rows != 1);
         if let (SampleAxes::Signal, Some(rows)) = (&axes, rows) {
-            return Err(PlanError::SignalRows { rows });
+            return Err(fail!(
+                Pipeline,
+                "a signal has one row, but these ops make {rows}: give sizes of one row, such as RandomCrop::new((1, \
+                 length))"
+            ));
         }
         for pass in self.later.iter_mut().filter_map(Arc::get_mut) {
             pass.axes = axes.clone();

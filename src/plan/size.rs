@@ -9,10 +9,11 @@
 //! them, but nothing here depends on which ops share a loop. The limits are those of [`Limits`]; in
 //! addition a side has at most [`MOST_SIDE`] pixels, so that the working memory of a row is small.
 
-use super::{Draws, FlatOp, ImagePlan, PlanError};
+use super::{Draws, FlatOp, ImagePlan};
+use crate::error::{Cause, Details, Error, ErrorKind, fail};
 use crate::sample::Limits;
 use fuseloop_ops::Size;
-use fuseloop_ops::author::GeometryStep;
+use fuseloop_ops::author::{GeometryStep, Type};
 use fuseloop_ops::internals::geometry_step;
 
 /// Most pixels of a side.
@@ -33,19 +34,30 @@ pub struct TooManyPixels {
     pub max: u64,
 }
 
+impl Cause for TooManyPixels {
+    fn details(&self) -> Details<'_> {
+        Details::of(ErrorKind::Memory)
+    }
+}
+
 impl ImagePlan {
     /// Refuses a plan that is too large for every sample.
     ///
     /// # Errors
     ///
     /// The error names the first op whose smallest image is over the limits, or the bytes of a row.
-    pub(crate) fn check_size(&self, limits: &Limits) -> Result<(), PlanError> {
+    pub(crate) fn check_size(&self, limits: &Limits) -> Result<(), Error> {
         for pass in self.passes() {
             pass.check_pixels(limits)?;
             let Some(_) = pass.output().size() else { return Ok(()) };
             let (bytes, max) = (pass.sample_bytes() as u64, limits.max_row_bytes);
             if bytes > max {
-                return Err(PlanError::RowBytes { output: pass.output(), bytes, max });
+                return Err(fail!(
+                    Pipeline,
+                    "a sample takes {bytes} bytes as {}, the limit is {max}: produce smaller images, or raise \
+                     `max_row_bytes` (LoaderBuilder::limits)",
+                    Type::Image(pass.output())
+                ));
             }
         }
         Ok(())
@@ -56,9 +68,12 @@ impl ImagePlan {
     /// # Errors
     ///
     /// The error names the first such op.
-    pub(crate) fn check_pixels(&self, limits: &Limits) -> Result<(), PlanError> {
+    pub(crate) fn check_pixels(&self, limits: &Limits) -> Result<(), Error> {
         let checked = self.check_smallest(limits);
-        checked.map_err(|(op_index, error)| PlanError::Pixels { op_index, error })
+        checked.map_err(|(op_index, error)| {
+            let error = Error::from(error).context(format_args!("op {op_index} of the list"));
+            error.of_kind(ErrorKind::Pipeline).of_op(op_index)
+        })
     }
 
     /// Returns the pixels of the largest image that an op produces in the sample of `draws`.

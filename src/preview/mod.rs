@@ -24,22 +24,20 @@
 
 pub(crate) mod canvas;
 pub(crate) mod encode;
-pub(crate) mod error;
 pub(crate) mod font;
 pub(crate) mod plot;
 pub(crate) mod targets;
 
 use crate::cancel::CancelFlag;
-use crate::error::Error;
+use crate::error::{Error, fail};
 use crate::jit::{EvaluatedStep, ShownLevels, shown_row};
 use crate::loader::Loader;
-use crate::loader::error::LoadCause;
+use crate::loader::error::{is_end, of_number};
 use crate::loader::inspect::{Inspected, Inspector};
 use crate::loader::inspected_targets::InspectedTargets;
 use crate::plan::batch_ops::{self, BatchStep};
 use crate::plan::{DrawnOp, Draws, ImagePlan, OpKind, OpOutcome};
 use canvas::{Canvas, Colour, LINE, fitted, wrapped};
-use error::PreviewCause;
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::memory::NoMemory;
@@ -138,7 +136,8 @@ impl Sheet {
     /// If the encoder returns one.
     pub fn png(&self) -> Result<Vec<u8>, Error> {
         let mut file = vec![];
-        encode::png(&mut file, self.rgb(), self.0.size()).map_err(PreviewCause::Png)?;
+        encode::png(&mut file, self.rgb(), self.0.size())
+            .map_err(|error| fail!(Io, "the sheet as a PNG: {error}"))?;
         Ok(file)
     }
 
@@ -151,9 +150,13 @@ impl Sheet {
     pub fn jpeg(&self) -> Result<Vec<u8>, Error> {
         let (mut file, Size { height, width }) = (vec![], self.0.size());
         if height.max(width) > u32::from(u16::MAX) {
-            return Err(PreviewCause::JpegSize { height, width }.into());
+            return Err(fail!(
+                Parameter,
+                "a sheet of {height} x {width} pixels, a JPEG has at most 65535 a side: save it as a PNG"
+            ));
         }
-        encode::jpeg(&mut file, self.rgb(), self.0.size()).map_err(PreviewCause::Jpeg)?;
+        encode::jpeg(&mut file, self.rgb(), self.0.size())
+            .map_err(|error| fail!(Io, "the sheet as a JPEG: {error}"))?;
         Ok(file)
     }
 }
@@ -183,13 +186,20 @@ impl Loader {
         let PreviewOptions { samples, epoch: first, epochs, each_op, output, bands, cancel } =
             options;
         if *samples == 0 || *epochs == 0 {
-            return Err(PreviewCause::Nothing.into());
+            return Err(fail!(Parameter, "0 samples or 0 epochs: give 1 or more"));
         }
         if *each_op && *epochs > 1 {
-            return Err(PreviewCause::EachOp { epochs: *epochs }.into());
+            return Err(fail!(
+                Parameter,
+                "`each_op` shows a single epoch, got {epochs}: drop one of the two options"
+            ));
         }
         if !matches!(bands.len(), 0 | 1 | 3) {
-            return Err(PreviewCause::Bands { found: bands.len() }.into());
+            return Err(fail!(
+                Parameter,
+                "{} bands: give one (shown as gray) or three (red, green and blue)",
+                bands.len()
+            ));
         }
         check_cells(*samples, *epochs as usize + 1)?;
         let output = self.image_output(output.as_deref())?;
@@ -202,18 +212,21 @@ impl Loader {
             let mut unmixed = vec![];
             for (index, &sample) in samples.iter().enumerate() {
                 if cancel.is_cancelled() {
-                    return Err(PreviewCause::Cancelled.into());
+                    return Err(fail!(Cancelled, "the preview was cancelled"));
                 }
                 let opened = match inspector.sample(sample) {
-                    Err(error) if index > 0 && error.is_end() => break,
-                    opened => opened.map_err(|error| LoadCause::sample(sample, error))?,
+                    Err(error) if index > 0 && is_end(&error) => break,
+                    opened => opened.map_err(|error| of_number(sample, error))?,
                 };
                 let channels = opened.format.channels;
                 if let Some(&band) = bands.iter().find(|band| **band >= channels) {
-                    return Err(PreviewCause::Band { band, channels }.into());
+                    return Err(fail!(
+                        Parameter,
+                        "there is no band {band}: the images have {channels} channels, numbered from 0"
+                    ));
                 }
                 let targets = inspector.targets(&opened);
-                let targets = targets.map_err(|error| LoadCause::sample(sample, error))?;
+                let targets = targets.map_err(|error| of_number(sample, error))?;
                 let targets = targets.as_ref();
                 if rows.len() == index {
                     rows.push(vec![self.stored(sample, &opened, bands)?.with(targets, 0)?]);
@@ -305,9 +318,13 @@ fn positions(count: u64, all: u64) -> impl Iterator<Item = u64> {
     (0..count).map(move |k| k * (all / count) + k * (all % count) / count)
 }
 
-fn check_cells(rows: usize, columns: usize) -> Result<(), PreviewCause> {
+fn check_cells(rows: usize, columns: usize) -> Result<(), Error> {
     let cells = rows.saturating_mul(columns);
-    if cells > MOST_CELLS { Err(PreviewCause::Cells { cells, most: MOST_CELLS }) } else { Ok(()) }
+    if cells > MOST_CELLS {
+        let error = fail!(Parameter, "a sheet of {cells} images, the limit is {MOST_CELLS}");
+        return Err(error.help("`-n 1` shows one sample; `fuseloop replay` saves one file per op"));
+    }
+    Ok(())
 }
 
 /// An image and the text under it, one paragraph per entry.
@@ -337,7 +354,7 @@ fn cells(
     (opened, targets): (&Inspected, Option<&InspectedTargets>),
     epoch: u32,
 ) -> Result<Vec<Cell>, Error> {
-    let steps = inspector.steps(opened).map_err(|error| LoadCause::sample(sample, error))?;
+    let steps = inspector.steps(opened).map_err(|error| of_number(sample, error))?;
     if each_op {
         let steps = steps.iter().filter(|step| step.drawn.outcome != OpOutcome::NotChosen);
         // Ops on the batch are shown together, after all others.

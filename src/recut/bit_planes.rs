@@ -8,8 +8,8 @@
 //! | windows | in 0.5 of the time of a re-cut JPEG's with AVX-512, 0.6 with AVX2 |
 
 use super::{Tile, Unchanged};
-use crate::decode::{BitPlaneWriter, DecodeError};
-use crate::error::{Cause, Details, Error, ErrorKind};
+use crate::decode::BitPlaneWriter;
+use crate::error::Error;
 use crate::sample::Limits;
 
 /// Converts JPEGs to bit-plane images and back. Each thread has its own, which reuses its buffers.
@@ -28,17 +28,6 @@ use crate::sample::Limits;
 pub struct BitPlaneCodec {
     writer: BitPlaneWriter,
     limits: Limits,
-}
-
-/// Why a JPEG can't be restored.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-struct UnpackError(DecodeError);
-
-impl Cause for UnpackError {
-    fn details(&self) -> Details<'_> {
-        Details::of(ErrorKind::Damaged)
-    }
 }
 
 /// The longest image after which the buffers stay allocated: they take about ten times as many bytes.
@@ -68,11 +57,6 @@ impl BitPlaneCodec {
     ///
     /// If the image is damaged, or over the limits. Never panics, whatever the bytes.
     pub fn unpack(&mut self, planes: &[u8]) -> Result<Vec<u8>, Error> {
-        Ok(self.restore(planes).map_err(UnpackError)?)
-    }
-
-    /// Does the same as [`unpack`](Self::unpack).
-    pub(crate) fn restore(&mut self, planes: &[u8]) -> Result<Vec<u8>, DecodeError> {
         let jpeg = self.writer.restore(planes);
         self.free_large(planes.len());
         jpeg

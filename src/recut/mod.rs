@@ -36,9 +36,10 @@ mod tile;
 mod unchanged;
 
 use crate::decode::{
-    DecodeError, DecodeOptions, Decoder, FrameHeader, JpegBackend, JpegSegments,
+    DecodeOptions, Decoder, FrameHeader, JpegBackend, JpegSegments, UnsupportedJpeg,
     append_segment_index,
 };
+use crate::error::Error;
 use crate::panicked::caught;
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
@@ -163,8 +164,8 @@ impl Recutter {
         let size = Size::new(parts.frame.height.into(), parts.frame.width.into());
         match self.after.decode(&image(jpeg, size), size.full()) {
             // Re-cut, the loader decodes it.
-            Ok(_) | Err(DecodeError::ProgressiveSampling { .. }) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) if !is_progressive_sampling(&error) => return Err(error.into()),
+            _ => {}
         }
         self.after.decode(&image(recut, size), size.full()).map_err(Unchanged::undecodable)?;
         Ok(())
@@ -188,7 +189,7 @@ impl Recutter {
         self.after.size(&image(recut, size)).map_err(Unchanged::undecodable)?;
         let before = match self.before.decode(&image(jpeg, size), size.full()) {
             Ok(before) => before,
-            Err(error @ DecodeError::Memory { .. }) => return Err(error.into()),
+            Err(error) if error.lacks_memory() => return Err(error.into()),
             Err(_) => return Ok(None),
         };
         let band = (BAND / size.width).max(64);
@@ -221,6 +222,11 @@ impl Recutter {
         }
         Ok(Some(true))
     }
+}
+
+/// Returns true for a JPEG that is only refused because of the sampling of a progressive image.
+fn is_progressive_sampling(error: &Error) -> bool {
+    matches!(error.cause(), Some(UnsupportedJpeg::ProgressiveSampling { .. }))
 }
 
 /// Most pixels of an image whose buffers are reused for the next one: 48 MB.

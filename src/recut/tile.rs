@@ -1,7 +1,7 @@
 //! The width of a tile: the distance from one restart marker to the next.
 
 use crate::decode::tile_interval;
-use crate::error::{Cause, Details, Error, ErrorKind};
+use crate::error::{Error, fail};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -22,21 +22,6 @@ pub enum Tile {
     Pixels(u16),
     /// One row of MCUs.
     Row,
-}
-
-/// The error for text that is no tile.
-#[derive(Debug, thiserror::Error)]
-#[error("a tile of `{found}`: expected `row`, or pixels from {} to {}",
-    Tile::PIXELS.start(), Tile::PIXELS.end())]
-struct ParseTileError {
-    /// The text.
-    found: String,
-}
-
-impl Cause for ParseTileError {
-    fn details(&self) -> Details<'_> {
-        Details::of(ErrorKind::Parameter)
-    }
 }
 
 impl Tile {
@@ -77,7 +62,13 @@ impl FromStr for Tile {
             return Ok(Self::Row);
         }
         let pixels = words.parse().ok().filter(|pixels| Self::PIXELS.contains(pixels));
-        pixels.map(Self::Pixels).ok_or_else(|| ParseTileError { found: words.to_owned() }.into())
+        pixels.map(Self::Pixels).ok_or_else(|| {
+            let (least, most) = (Self::PIXELS.start(), Self::PIXELS.end());
+            fail!(
+                Parameter,
+                "a tile of `{words}`: expected `row`, or pixels from {least} to {most}"
+            )
+        })
     }
 }
 

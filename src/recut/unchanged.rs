@@ -1,11 +1,8 @@
 //! Why a JPEG is left unchanged.
 
-use crate::decode::{BitPlaneError, DecodeError};
-use crate::error::{Cause, Details, ErrorKind};
+use crate::decode::{BitPlaneError, UnsupportedJpeg};
+use crate::error::{Cause, Damage, Details, Error, ErrorKind};
 use fuseloop_ops::internals::memory::NoMemory;
-
-/// The purpose of a decoder's memory, as errors state it.
-const PIXELS: &str = "the pixels of a JPEG";
 
 /// Why a JPEG is left unchanged.
 ///
@@ -109,8 +106,11 @@ pub enum Unchanged {
         reason: String,
     },
     /// The re-cut file can't be decoded: files of its kind are not supported at all.
-    #[error("it can't be decoded: {0}")]
-    Undecodable(DecodeError),
+    #[error("it can't be decoded: {reason}")]
+    Undecodable {
+        /// The decoder's message.
+        reason: String,
+    },
     /// The re-cut file decodes to other pixels.
     #[error("the re-cut file's pixels differ")]
     Differs,
@@ -147,7 +147,7 @@ impl Unchanged {
             Self::Tile { .. } => "long tile",
             Self::Restored => "not restored",
             Self::Damaged { .. } => "damaged",
-            Self::Undecodable(_) => "not decodable",
+            Self::Undecodable { .. } => "not decodable",
             Self::Differs => "pixels differ",
             Self::Memory(_) => "no memory",
             Self::Panicked { .. } => "panic",
@@ -155,10 +155,10 @@ impl Unchanged {
     }
 
     /// Wraps the error of decoding a file that was re-cut.
-    pub(super) fn undecodable(error: DecodeError) -> Self {
-        match error {
-            DecodeError::Memory { bytes } => NoMemory { bytes, what: PIXELS }.into(),
-            error => Self::Undecodable(error),
+    pub(super) fn undecodable(error: Error) -> Self {
+        match error.cause::<NoMemory>() {
+            Some(error) => (*error).into(),
+            None => Self::Undecodable { reason: error.to_string() },
         }
     }
 
@@ -168,19 +168,23 @@ impl Unchanged {
     }
 }
 
-impl From<DecodeError> for Unchanged {
-    fn from(error: DecodeError) -> Self {
-        match error {
-            DecodeError::NotJpeg { .. } => Self::NotJpeg,
-            DecodeError::Process { marker: 0xc9 | 0xca | 0xcb | 0xcd | 0xce | 0xcf } => {
+/// Converts the error of a decoder.
+impl From<Error> for Unchanged {
+    fn from(error: Error) -> Self {
+        use UnsupportedJpeg as E;
+        if let Some(error) = error.cause::<NoMemory>() {
+            return (*error).into();
+        }
+        match error.cause() {
+            _ if error.damage_of_image() == Some(Damage::OtherFormat) => Self::NotJpeg,
+            Some(E::Process { marker: 0xc9 | 0xca | 0xcb | 0xcd | 0xce | 0xcf }) => {
                 Self::Arithmetic
             }
-            DecodeError::Process { marker } => Self::Process { marker },
-            DecodeError::Depth { bits } => Self::Depth { bits },
-            DecodeError::Components { found } => Self::Components { found },
-            DecodeError::OpenHeight => Self::OpenHeight,
-            DecodeError::Memory { bytes } => NoMemory { bytes, what: PIXELS }.into(),
-            error => Self::damaged(&error),
+            Some(&E::Process { marker }) => Self::Process { marker },
+            Some(&E::Depth { bits }) => Self::Depth { bits },
+            Some(&E::Components { found }) => Self::Components { found },
+            Some(E::OpenHeight) => Self::OpenHeight,
+            Some(E::ProgressiveSampling { .. }) | None => Self::damaged(&error),
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Why a text is not a pipeline file, and where.
 
 use super::MAX_BYTES;
-use crate::error::{Cause, Details, ErrorKind};
+use crate::error::{Cause, Details, Error, ErrorKind, fail};
 use fuseloop_ops::internals::registry::SpecCause;
-use std::io;
 use std::path::Path;
 
 /// Why a file is not a pipeline file.
@@ -21,34 +20,32 @@ pub struct ParseError {
 /// The reason why a file is not a pipeline file.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseCause {
-    /// The file can't be read.
-    #[error("{0}")]
-    Io(#[source] io::Error),
-    /// The file is a folder, a FIFO or a device.
-    #[error("not a regular file")]
-    NotAFile,
-    /// The file is too long.
-    #[error("more than {MAX_BYTES} bytes")]
-    TooLong,
-    /// The file is not TOML.
-    #[error("not TOML: {0}")]
-    Toml(String),
-    /// A value is neither number, text, list nor table.
-    #[error("{found}: dates are not supported; expected a number, text, list or table")]
-    Date {
-        /// The text of the value.
-        found: String,
-    },
-    /// A number is too large.
-    #[error("{found} is too large a number")]
-    Number {
-        /// The text of the number.
-        found: String,
-    },
+    /// The file can't be read, or is not TOML that can be a pipeline.
+    #[error(transparent)]
+    Text(#[from] Error),
     /// An op, a parameter or a setting is wrong.
     #[error(transparent)]
     Spec(SpecCause),
 }
+
+/// Returns the error of a file that is not TOML.
+pub(super) fn not_toml(reason: &str) -> Error {
+    fail!(Format, "not TOML: {reason}").help(TOML)
+}
+
+/// Returns the error of a file that is too long.
+pub(super) fn too_long() -> Error {
+    fail!(Format, "more than {MAX_BYTES} bytes").help(TOML)
+}
+
+/// Returns the error of a number that is too large.
+pub(super) fn too_large(found: &str) -> Error {
+    fail!(Format, "{found} is too large a number")
+}
+
+/// What the user can do about a text that is not TOML.
+pub(super) const TOML: &str =
+    "a pipeline file is TOML: `fuseloop ops NAME` shows an example of each op";
 
 /// A position in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,9 +67,8 @@ pub(super) fn suffix(position: &Option<TextPosition>) -> String {
 impl Cause for ParseError {
     fn details(&self) -> Details<'_> {
         let details = match &self.cause {
-            ParseCause::Io(error) => Details::of_io(error.kind()),
+            ParseCause::Text(error) => error.details(),
             ParseCause::Spec(_) => Details::of(ErrorKind::Parameter),
-            _ => Details::of(ErrorKind::Format),
         };
         let details = details.path(&self.path);
         self.position.iter().fold(details, |details, at| details.offset(at.offset as u64))

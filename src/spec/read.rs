@@ -1,8 +1,10 @@
 //! Parses TOML text to values, with the position of each value.
 
 use super::MAX_BYTES;
-use super::error::{ParseCause, ParseError, TextPosition, suffix};
-use crate::error::Error;
+use super::error::{
+    ParseCause, ParseError, TOML, TextPosition, not_toml, suffix, too_large, too_long,
+};
+use crate::error::{Error, fail};
 use fuseloop_ops::internals::registry::{SpecData, SpecEntry, SpecError, SpecTable, SpecValue};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -24,6 +26,10 @@ impl From<SpecError> for SpecFault {
 }
 
 impl SpecFault {
+    fn new(at: Option<usize>, error: Error) -> Self {
+        Self { at, cause: error.into() }
+    }
+
     /// Returns the error that a user sees.
     pub(super) fn in_text(self, text: &str, path: &Path) -> ParseError {
         let position = self.at.map(|at| position(text, at));
@@ -75,33 +81,32 @@ fn position(text: &str, at: usize) -> TextPosition {
 /// Reads the text of a regular file, if it is not too long. Opening a FIFO would wait for its writer,
 /// and `/dev/zero` has no end.
 pub(super) fn text(path: &Path) -> Result<String, Error> {
-    Ok(bounded(path).map_err(|cause| SpecFault { at: None, cause }.in_text("", path))?)
+    bounded(path).map_err(|error| SpecFault::new(None, error).in_text("", path).into())
 }
 
-fn bounded(path: &Path) -> Result<String, ParseCause> {
-    let found = fs::metadata(path).map_err(ParseCause::Io)?;
+fn bounded(path: &Path) -> Result<String, Error> {
+    let found = fs::metadata(path)?;
     if !found.is_file() {
-        return Err(ParseCause::NotAFile);
+        return Err(fail!(Format, "not a regular file").help(TOML));
     }
     if found.len() > MAX_BYTES as u64 {
-        return Err(ParseCause::TooLong);
+        return Err(too_long());
     }
-    let (file, mut bytes) = (File::open(path).map_err(ParseCause::Io)?, vec![]);
-    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(ParseCause::Io)?;
+    let (file, mut bytes) = (File::open(path)?, vec![]);
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > MAX_BYTES {
-        return Err(ParseCause::TooLong);
+        return Err(too_long());
     }
-    String::from_utf8(bytes).map_err(|_| ParseCause::Toml("it is not UTF-8".to_owned()))
+    String::from_utf8(bytes).map_err(|_| not_toml("it is not UTF-8"))
 }
 
 /// Parses the top-level table of a text.
 pub(super) fn table(text: &str) -> Result<SpecTable, SpecFault> {
     if text.len() > MAX_BYTES {
-        return Err(SpecFault { at: None, cause: ParseCause::TooLong });
+        return Err(SpecFault::new(None, too_long()));
     }
-    let top = DeTable::parse(text).map_err(|error| SpecFault {
-        at: error.span().map(|span| span.start),
-        cause: ParseCause::Toml(error.message().to_owned()),
+    let top = DeTable::parse(text).map_err(|error| {
+        SpecFault::new(error.span().map(|span| span.start), not_toml(error.message()))
     })?;
     entries(top.into_inner())
 }
@@ -123,15 +128,19 @@ fn value(spanned: Spanned<DeValue<'_>>) -> Result<SpecValue, SpecFault> {
         DeValue::String(text) => SpecData::Text(text.into_owned()),
         DeValue::Boolean(value) => SpecData::Bool(value),
         DeValue::Integer(number) => {
-            SpecData::Int(integer(&number).map_err(|cause| SpecFault { at, cause })?)
+            SpecData::Int(integer(&number).map_err(|error| SpecFault::new(at, error))?)
         }
         DeValue::Float(number) => {
-            let large = || ParseCause::Number { found: number.as_str().to_owned() };
-            let parsed = number.as_str().parse().map_err(|_| SpecFault { at, cause: large() })?;
-            SpecData::Float(parsed)
+            let parsed = number.as_str().parse();
+            let large = |_| SpecFault::new(at, too_large(number.as_str()));
+            SpecData::Float(parsed.map_err(large)?)
         }
         DeValue::Datetime(date) => {
-            return Err(SpecFault { at, cause: ParseCause::Date { found: date.to_string() } });
+            let error = fail!(
+                Format,
+                "{date}: dates are not supported; expected a number, text, list or table"
+            );
+            return Err(SpecFault::new(at, error));
         }
         DeValue::Array(values) => {
             SpecData::List(values.into_iter().map(value).collect::<Result<_, SpecFault>>()?)
@@ -141,10 +150,10 @@ fn value(spanned: Spanned<DeValue<'_>>) -> Result<SpecValue, SpecFault> {
     Ok(SpecValue { datum, at })
 }
 
-fn integer(number: &DeInteger<'_>) -> Result<i64, ParseCause> {
+fn integer(number: &DeInteger<'_>) -> Result<i64, Error> {
     i64::from_str_radix(number.as_str(), number.radix()).map_err(|_| {
         let found: String = number.to_string().chars().take(40).collect();
-        ParseCause::Number { found }
+        too_large(&found)
     })
 }
 

@@ -12,10 +12,11 @@
 //! Checked are the fields of which the dataset knows what they are: those of annotations, and those that were converted
 //! from them.
 
-use super::VerifyError;
+use super::of_fields;
 use super::report::{DegenerateKind, DegenerateObject, ValueError};
 use crate::decode::ObjectMask;
-use crate::decode::object_rows::{self, ObjectRowsError, integers, rows_of};
+use crate::decode::object_rows::{self, integers, other_count, rows_of};
+use crate::error::Error;
 use crate::sample::SampleId;
 use crate::source::{Buffer, ClassNames, FieldSpec, ObjectField, ObjectFields, Source, Value};
 use fuseloop_ops::author::BoundingBox;
@@ -47,8 +48,8 @@ struct Found {
 
 impl ObjectChecker {
     /// Asks a dataset what its fields are; returns `None` if it knows of no objects, or not of which image they are.
-    pub(super) fn new(source: &dyn Source) -> Result<Option<Self>, VerifyError> {
-        let Some(known) = source.object_fields().map_err(VerifyError::ObjectFields)? else {
+    pub(super) fn new(source: &dyn Source) -> Result<Option<Self>, Error> {
+        let Some(known) = source.object_fields().map_err(of_fields)? else {
             return Ok(None);
         };
         let images = source.fields().iter().enumerate();
@@ -59,7 +60,7 @@ impl ObjectChecker {
             _ => source.field_index("image"),
         };
         let Some(image) = image else { return Ok(None) };
-        let class_names = source.class_names().map_err(VerifyError::ObjectFields)?;
+        let class_names = source.class_names().map_err(of_fields)?;
         Ok(Some(Self {
             image,
             fields: indexed(source, &known),
@@ -88,8 +89,7 @@ impl ObjectChecker {
             let (count, found) = self.field(is, value.map_err(damaged)?, size).map_err(damaged)?;
             let expected = *objects.get_or_insert(count);
             if count != expected {
-                let error = ObjectRowsError::Count { found: count, expected };
-                return Err(damaged(error.into()));
+                return Err(damaged(ValueError::Objects(other_count(count, expected))));
             }
             degenerate.extend(found.into_iter().map(|found| (field, found)));
         }
@@ -149,8 +149,8 @@ impl ObjectChecker {
 }
 
 /// Returns which of the fields of a dataset are masks of images.
-pub(super) fn mask_fields(source: &dyn Source) -> Result<Vec<bool>, VerifyError> {
-    let known = source.object_fields().map_err(VerifyError::ObjectFields)?.unwrap_or_default();
+pub(super) fn mask_fields(source: &dyn Source) -> Result<Vec<bool>, Error> {
+    let known = source.object_fields().map_err(of_fields)?.unwrap_or_default();
     let is_mask = |field: &FieldSpec| known.get(&field.name) == Some(ObjectField::Mask);
     Ok(source.fields().iter().map(is_mask).collect())
 }

@@ -1,8 +1,8 @@
 //! The result of a check: counts, the first damaged values, and which samples are intact.
 
 use super::layout::LayoutReport;
-use crate::decode::object_rows::ObjectRowsError;
-use crate::decode::{DecodeError, ObjectMaskError};
+use crate::decode::ObjectMaskError;
+use crate::error::{Damage, Error};
 use crate::sample::SampleId;
 use crate::source::{BoxError, Escaped, ReadCause, SampleLocation, SourceError};
 use fuseloop_ops::Size;
@@ -89,14 +89,15 @@ impl fmt::Display for DamageKind {
 }
 
 /// The error of one damaged value.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
+#[cfg_attr(test, derive(PartialEq))]
 pub(super) enum ValueError {
     /// The value can't be read from its file.
     #[error(transparent)]
     Read(#[from] ReadCause),
     /// The value is an image that can't be decoded.
     #[error(transparent)]
-    Picture(#[from] DecodeError),
+    Picture(Error),
     /// The value is not JSON.
     #[error("not JSON: {what} at byte {at} of {len}")]
     Json {
@@ -109,7 +110,7 @@ pub(super) enum ValueError {
     },
     /// The rows of the objects can't be read.
     #[error(transparent)]
-    Objects(#[from] ObjectRowsError),
+    Objects(#[from] Error),
     /// The class of an object is not one of the dataset's.
     #[error("object {object} has class {class}, which the names of the classes do not list")]
     Class {
@@ -202,24 +203,13 @@ fn of_read(kind: &ReadCause) -> DamageKind {
     }
 }
 
-fn of_decode(error: &DecodeError) -> DamageKind {
-    use DecodeError as E;
-    match error {
-        E::HeaderTruncated { .. } | E::Truncated { .. } | E::TooShort { .. } => {
-            DamageKind::PictureCut
-        }
-        E::Pixels { .. } | E::Bytes { .. } => DamageKind::OverLimit,
-        E::Process { .. }
-        | E::Depth { .. }
-        | E::Components { .. }
-        | E::OpenHeight
-        | E::NoIndex { .. }
-        | E::WebpIndex
-        | E::JpegIndex
-        | E::Sampling { .. }
-        | E::ProgressiveSampling { .. } => DamageKind::PictureUnsupported,
-        E::Memory { .. } => DamageKind::Unreadable,
-        _ => DamageKind::PictureDamaged,
+fn of_decode(error: &Error) -> DamageKind {
+    match error.damage_of_image() {
+        _ if error.lacks_memory() => DamageKind::Unreadable,
+        Some(Damage::Cut) => DamageKind::PictureCut,
+        Some(Damage::OverLimit) => DamageKind::OverLimit,
+        Some(Damage::Unsupported) => DamageKind::PictureUnsupported,
+        Some(Damage::OtherFormat) | None => DamageKind::PictureDamaged,
     }
 }
 
@@ -565,7 +555,10 @@ mod tests {
 
     #[test]
     fn a_damaged_value_says_what_where_and_why() {
-        let error = ValueError::from(DecodeError::Truncated { len: 99 });
+        let error = ValueError::Picture(
+            crate::error::fail!(Damaged, "the JPEG is cut short: 99 bytes and no end marker")
+                .damage(Damage::Cut),
+        );
         let field = "image\n".to_owned();
         let (sample, location, offset) = (SampleId(17), None, Some(8112));
         let (kind, error) = (error.damage_kind(), error.to_string());

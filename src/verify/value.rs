@@ -167,9 +167,9 @@ fn decode(
     image: &EncodedImage<'_>,
     mode: ImageReadMode,
 ) -> Result<IntactValue, ValueError> {
-    let mut opened = decoder.open_as(image, mode)?;
+    let mut opened = decoder.open_as(image, mode).map_err(ValueError::Picture)?;
     let (size, upright) = (opened.size(), opened.upright_size());
-    opened.decode(size.full())?;
+    opened.decode(size.full()).map_err(ValueError::Picture)?;
     let bytes = image.bytes.len() as u64;
     Ok(IntactValue { bytes, image: Some(size), upright: Some(upright) })
 }

@@ -28,7 +28,7 @@ use super::jpeg::{self, HeadError, JpegHeader};
 use super::mode::{ImageOptions, WriteMode, raw_bytes};
 use super::pixels::{PixelReader, PixelsError};
 use super::report::Reencoded;
-use crate::decode::DecodeError;
+use crate::decode::no_index;
 use crate::sample::{Limits, SampleId};
 use crate::source::{EncodedImage, ImageMode, OwnedImage, ReadAt, SampleFormat, refuse_cut};
 use fuseloop_ops::Size;
@@ -183,8 +183,8 @@ impl ImageError {
     pub(super) fn lacks_memory(&self) -> bool {
         match self {
             Self::Read { source } => source.kind() == io::ErrorKind::OutOfMemory,
-            Self::Pixels(PixelsError::Decode(DecodeError::Memory { .. }))
-            | Self::Pixels(PixelsError::Memory(_)) => true,
+            Self::Pixels(PixelsError::Decode(error)) => error.lacks_memory(),
+            Self::Pixels(PixelsError::Memory(_)) => true,
             _ => false,
         }
     }
@@ -442,7 +442,7 @@ fn class_numbers(
                 Some(index) => {
                     let [row, column] = [index as u32 / size.width, index as u32 % size.width];
                     let pixel = rgb.as_chunks::<3>().0[index].map(u16::from);
-                    Err(PixelsError::from(DecodeError::NoIndex { row, column, pixel }).into())
+                    Err(PixelsError::from(no_index(row, column, pixel)).into())
                 }
             }
         }

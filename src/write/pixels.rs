@@ -1,6 +1,6 @@
 //! Decodes, resizes and re-cuts images, with the working memory of one thread.
 
-use crate::decode::{DecodeError, DecodeOptions, Decoder, ImageReadMode, UnreadParts};
+use crate::decode::{DecodeOptions, Decoder, ImageReadMode, UnreadParts};
 use crate::recut::{BitPlaneCodec, Recutter, Tile, Unchanged};
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub enum PixelsError {
     /// The JPEG or PNG is damaged, or of an unsupported kind.
     #[error(transparent)]
-    Decode(#[from] DecodeError),
+    Decode(#[from] crate::error::Error),
     /// The image can't be resized.
     #[error(transparent)]
     Resize(#[from] AreaError),
@@ -89,7 +89,7 @@ impl PixelReader {
 
     /// Returns the JPEG of which `image` has the bit planes.
     pub(super) fn restore(&mut self, image: &[u8]) -> Result<Vec<u8>, PixelsError> {
-        Ok(self.bit_planes.restore(image)?)
+        Ok(self.bit_planes.unpack(image)?)
     }
 
     /// Decodes a whole JPEG only to find errors.

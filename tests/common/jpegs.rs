@@ -1,6 +1,7 @@
 //! JPEGs of all kinds, the windows to test on them, and plain decoding to compare with.
 
-use fuseloop::internals::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
+use fuseloop::Error;
+use fuseloop::internals::decode::{DecodeOptions, Decoder, JpegBackend};
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
@@ -15,7 +16,7 @@ pub fn unmeasured(bytes: &[u8]) -> EncodedImage<'_> {
 }
 
 /// The pixels of `window`, packed.
-pub fn pixels(decoder: &mut Decoder, bytes: &[u8], window: Window) -> Result<Vec<u8>, DecodeError> {
+pub fn pixels(decoder: &mut Decoder, bytes: &[u8], window: Window) -> Result<Vec<u8>, Error> {
     let decoded = decoder.decode(&unmeasured(bytes), window)?;
     Ok(packed(decoded.window(window).expect("at least the window")))
 }

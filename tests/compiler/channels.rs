@@ -3,7 +3,7 @@
 use crate::common::lists::{first_difference, noise, view};
 use fuseloop::check_ops;
 use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch, evaluate};
-use fuseloop::internals::plan::{Draws, ImagePlan, PlanError};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_ops::author::*;
 use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::*;
@@ -35,7 +35,7 @@ fn inverted() -> Lambda {
     Lambda::new("Inverted", |_, pixels: &mut [u8]| pixels.iter_mut().for_each(|v| *v = !*v))
 }
 
-fn plan(ops: Ops, input: ImageType) -> Result<ImagePlan, PlanError> {
+fn plan(ops: Ops, input: ImageType) -> Result<ImagePlan, fuseloop::Error> {
     ImagePlan::new(ops, input, NumberRule::Fused)
 }
 

@@ -1,7 +1,7 @@
 //! The limits on a list's demands on the compiler, and on the process functions that its code may call.
 
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch, check};
-use fuseloop::internals::plan::{Draws, ImagePlan, PlanError};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_ops::author::{Dim, ImageType, Op};
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
@@ -11,7 +11,7 @@ use std::time::Instant;
 const MOST: usize = 256;
 
 /// A list of colour ops, which all join one loop.
-fn list(count: usize) -> Result<ImagePlan, PlanError> {
+fn list(count: usize) -> Result<ImagePlan, fuseloop::Error> {
     let ops = (0..count).map(|index| -> std::sync::Arc<dyn Op> {
         match index % 3 {
             0 => std::sync::Arc::new(RandomBrightness::new(0.3).unwrap().p(1.0).unwrap()),
@@ -40,7 +40,8 @@ fn the_longest_list_compiles_to_less_than_a_megabyte() {
 #[test]
 fn one_op_more_is_refused() {
     let error = list(MOST + 1).unwrap_err();
-    assert!(matches!(error, PlanError::TooLong { found } if found == MOST + 1), "{error}");
+    assert_eq!(error.kind(), fuseloop::ErrorKind::Pipeline);
+    assert_eq!(error.to_string(), format!("{} ops in one list; the limit is {MOST}", MOST + 1));
 }
 
 /// `getpid` is a function of the process, which a linker would find.

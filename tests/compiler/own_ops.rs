@@ -7,7 +7,7 @@
 use crate::common::random_ops::{Function, Maths};
 use crate::common::{lists, random_ops};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, KernelCache, Scratch};
-use fuseloop::internals::plan::{Draws, ImagePlan, PlanError};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_ops::author::{
     ChoiceBranch, ChoiceOp, Dim, Emit, Eval, GeometryOp, GeometryStep, ImageType, Op, OpClass,
     PixelOp, Pixels, RegionOp, Rng, Statistic, Type, Window, clamp,
@@ -47,7 +47,7 @@ fn input() -> ImageType {
     ImageType::decoded(Dim::fixed(SIZE.height), Dim::fixed(SIZE.width))
 }
 
-fn plan(ops: Ops) -> Result<ImagePlan, PlanError> {
+fn plan(ops: Ops) -> Result<ImagePlan, fuseloop::Error> {
     ImagePlan::new(ops, input(), NumberRule::Fused)
 }
 

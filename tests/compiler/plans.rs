@@ -3,7 +3,7 @@
 //! `BLESS=1 cargo test --test compiler plans::` accepts changes: look at the diff first.
 
 use fuseloop::internals::jit::{self, Kernel, KernelCache};
-use fuseloop::internals::plan::{Draws, ElementPlan, ImagePlan, MAX_OPS, PlanError};
+use fuseloop::internals::plan::{Draws, ElementPlan, ImagePlan, MAX_OPS};
 use fuseloop_ops::author::{Dim, ImageType, Op, Type};
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
@@ -33,7 +33,7 @@ fn images(height: u32, width: u32) -> ImageType {
     ImageType::decoded(Dim::fixed(height), Dim::fixed(width))
 }
 
-fn plan(ops: Ops, input: ImageType) -> Result<ImagePlan, PlanError> {
+fn plan(ops: Ops, input: ImageType) -> Result<ImagePlan, fuseloop::Error> {
     ImagePlan::new(ops, input, NumberRule::Fused)
 }
 
@@ -298,7 +298,8 @@ fn a_list_of_256_ops_compiles_and_one_more_is_refused() {
     let kernel = compile(list(MAX_OPS), images(32, 32));
     assert!(kernel.code_bytes() < 1 << 20, "{} bytes of code", kernel.code_bytes());
     let refused = plan(list(MAX_OPS + 1), images(32, 32)).unwrap_err();
-    assert_eq!(refused, PlanError::TooLong { found: 257 });
+    assert_eq!(refused.kind(), fuseloop::ErrorKind::Pipeline);
+    assert_eq!(refused.to_string(), "257 ops in one list; the limit is 256");
 }
 
 /// The compiler accepts every plan that the planner accepts: the compiler's own bound is for bugs.

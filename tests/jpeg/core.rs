@@ -6,10 +6,9 @@
 use crate::SAMPLINGS;
 use crate::common::jpegs::Edges;
 use crate::common::photographs::photographs;
+use fuseloop::Error;
 use fuseloop::ImageReadMode;
-use fuseloop::internals::decode::{
-    DecodeError, DecodeOptions, Decoder, JpegBackend, tile_interval,
-};
+use fuseloop::internals::decode::{DecodeOptions, Decoder, JpegBackend, tile_interval};
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_counts::rounds;
 use fuseloop_ops::Size;
@@ -59,7 +58,7 @@ impl Both {
         }
     }
 
-    fn size(&mut self, jpeg: &[u8]) -> Result<Size, DecodeError> {
+    fn size(&mut self, jpeg: &[u8]) -> Result<Size, Error> {
         self.core.size(&image(jpeg))
     }
 
@@ -111,7 +110,7 @@ fn image(bytes: &[u8]) -> EncodedImage<'_> {
     EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes }
 }
 
-fn pixels(decoder: &mut Decoder, jpeg: &[u8], window: Window) -> Result<Vec<u8>, DecodeError> {
+fn pixels(decoder: &mut Decoder, jpeg: &[u8], window: Window) -> Result<Vec<u8>, Error> {
     read(decoder, jpeg, ImageReadMode::Rgb, window)
 }
 
@@ -120,7 +119,7 @@ fn read(
     jpeg: &[u8],
     mode: ImageReadMode,
     window: Window,
-) -> Result<Vec<u8>, DecodeError> {
+) -> Result<Vec<u8>, Error> {
     let image = image(jpeg);
     let mut opened = decoder.open_as(&image, mode)?;
     let view = opened.decode(window)?.window(window).expect("at least the window");

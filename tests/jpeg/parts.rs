@@ -5,8 +5,9 @@
 
 use crate::SAMPLINGS;
 use crate::common::jpegs::{below, random, random_window};
+use fuseloop::Error;
 use fuseloop::ImageReadMode;
-use fuseloop::internals::decode::{DecodeError, DecodeOptions, Decoder, window_of_parts};
+use fuseloop::internals::decode::{DecodeOptions, Decoder, window_of_parts};
 use fuseloop::recut::{BitPlaneCodec, Recutter, Tile};
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{
@@ -114,7 +115,7 @@ fn whole(
     (mode, bytes): (ImageMode, &[u8]),
     (read, factor): (ImageReadMode, u32),
     wanted: Window,
-) -> Result<Vec<u8>, DecodeError> {
+) -> Result<Vec<u8>, Error> {
     let mut opened = decoder.open_as(&EncodedImage { mode, width: 0, height: 0, bytes }, read)?;
     if let Some(scaled) = opened.scaled(factor) {
         opened.set_scale(&scaled);

@@ -6,8 +6,9 @@
 use crate::SAMPLINGS;
 use crate::common::jpegs::{below, random, random_window};
 use crate::common::photographs::photographs;
+use fuseloop::Error;
 use fuseloop::ImageReadMode;
-use fuseloop::internals::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
+use fuseloop::internals::decode::{DecodeOptions, Decoder, JpegBackend};
 use fuseloop::recut::{BitPlaneCodec, Tile, Unchanged};
 use fuseloop::sample::Limits;
 use fuseloop::source::{EncodedImage, ImageMode};
@@ -34,7 +35,7 @@ fn pixels(
     (mode, bytes): (ImageMode, &[u8]),
     read: ImageReadMode,
     window: Window,
-) -> Result<Vec<u8>, DecodeError> {
+) -> Result<Vec<u8>, Error> {
     let image = EncodedImage { mode, width: 0, height: 0, bytes };
     let mut opened = decoder.open_as(&image, read)?;
     let view = opened.decode(window)?.window(window).expect("at least the window");

@@ -4,7 +4,7 @@ use super::super::problem::Problem;
 use super::pipeline::{self, EditError, FieldOps, Found};
 use fuseloop::Error;
 use fuseloop::internals::ErrorExt as _;
-use fuseloop::internals::loader::LoadCause;
+use fuseloop::internals::loader::InFile;
 use fuseloop::internals::plan::TooManyPixels;
 use fuseloop::internals::spec::{ParseCause, ParseError};
 use fuseloop::ops::internals::registry::{self, ParamDefault, SpecCause};
@@ -81,7 +81,7 @@ impl Fault {
             let position = position.map(|at| (at.line, at.column));
             return Self { message, cure, position, found: found.map(Box::new) };
         }
-        if let Some(LoadCause::InFile { position, error: inner }) = error.cause::<LoadCause>() {
+        if let Some(InFile { position, error: inner }) = error.cause() {
             let position = line_and_column(position);
             let found = position.and_then(|at| pipeline::find(&fields, offset(text, at)?));
             let message = inner.to_string();

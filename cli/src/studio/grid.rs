@@ -11,11 +11,11 @@ use super::pictures::{Decoded, Rgba, packed, rgba};
 use super::pipeline;
 use super::request::{lock, number, text_of};
 use super::session::{Prepared, Session};
+use fuseloop::Error;
 use fuseloop::SampleId;
+use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::jit::{ShownLevels, shown_row, unsupported};
-use fuseloop::internals::loader::{
-    DrawnRow, Inspected, Inspector, LoadSampleError, LoaderExt as _, SampleCause,
-};
+use fuseloop::internals::loader::{DrawnRow, Inspected, Inspector, LoaderExt as _};
 use fuseloop::internals::plan::OpOutcome;
 use fuseloop::internals::preview::draw_targets;
 use fuseloop::internals::threads::builder;
@@ -35,15 +35,6 @@ const MOST_DRAWS: u32 = 16;
 const MOST_CELLS: u32 = 128;
 /// The largest side of a picture in the grid.
 const MOST_SIDE: u32 = 512;
-
-/// Why a sample has no picture.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum PictureError {
-    #[error(transparent)]
-    Sample(#[from] LoadSampleError),
-    #[error(transparent)]
-    Memory(#[from] NoMemory),
-}
 
 /// A cell that is done.
 struct Cell {
@@ -240,14 +231,15 @@ impl Work<'_> {
                 json["words"] = json!(words);
                 Ok(Cell { picture: Some(picture), json })
             }
-            Err(PictureError::Sample(LoadSampleError {
-                cause: SampleCause::Pixels(error),
-                ..
-            })) => Err(Fault::too_large(&error, (self.output, None), self.prepared.text())),
-            Err(error) => {
-                json["damaged"] = json!(error.to_string());
-                Ok(Cell { picture: None, json })
-            }
+            Err(error) => match error.cause() {
+                Some(large) => {
+                    Err(Fault::too_large(large, (self.output, None), self.prepared.text()))
+                }
+                None => {
+                    json["damaged"] = json!(error.to_string());
+                    Ok(Cell { picture: None, json })
+                }
+            },
         }
     }
 
@@ -255,7 +247,7 @@ impl Work<'_> {
         &self,
         inspector: &mut Inspector,
         sample: u64,
-    ) -> Result<(Rgba, Vec<String>), PictureError> {
+    ) -> Result<(Rgba, Vec<String>), Error> {
         let key = (Arc::clone(&self.decoding), sample);
         let is_whole = inspector.decodes_whole();
         let held = lock(&self.session.pictures).get(&key).filter(|_| is_whole);

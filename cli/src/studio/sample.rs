@@ -1,13 +1,14 @@
 //! One sample: the stored image and the image after every op, with what was drawn.
 
 use super::fault::Fault;
-use super::grid::{PictureError, bands, over};
+use super::grid::{bands, over};
 use super::http::Response;
 use super::limits;
 use super::pictures::{Rgba, answered, rgba};
 use super::request::number;
 use super::session::Session;
-use fuseloop::internals::loader::{LoadSampleError, SampleCause};
+use fuseloop::Error;
+use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::plan::OpOutcome;
 use fuseloop::ops::Size;
 use fuseloop::ops::author::Type;
@@ -28,24 +29,22 @@ fn steps(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgba
     let sample = body["sample"].as_u64().unwrap_or(0);
     let epoch = number(body, "epoch", 0, u32::MAX);
     let mut inspector = prepared.inspector(output, epoch)?;
-    let failed = |error: PictureError| {
-        if let PictureError::Sample(LoadSampleError { cause: SampleCause::Pixels(error), .. }) =
-            &error
-        {
-            return Fault::too_large(error, (output, None), &text);
+    let failed = |error: Error| {
+        if let Some(large) = error.cause() {
+            return Fault::too_large(large, (output, None), &text);
         }
         let cure = "`fuseloop verify` lists all damaged samples of the dataset";
         Fault::plain(&error.to_string(), cure)
     };
-    let inspected = inspector.sample(sample).map_err(|error| failed(error.into()))?;
+    let inspected = inspector.sample(sample).map_err(|error| failed(error))?;
     limits::check_steps(inspected.kernel.plan(), &inspected.draws)?;
-    let steps = inspector.steps(&inspected).map_err(|error| failed(error.into()))?;
+    let steps = inspector.steps(&inspected).map_err(|error| failed(error))?;
     let targets = match body["targets"].as_bool() {
-        Some(true) => inspector.targets(&inspected).map_err(|error| failed(error.into()))?,
+        Some(true) => inspector.targets(&inspected).map_err(|error| failed(error))?,
         _ => None,
     };
     let mut pictures = vec![];
-    let mut add = |shown: Result<_, _>, size: Size, step: usize| -> Result<Value, PictureError> {
+    let mut add = |shown: Result<_, _>, size: Size, step: usize| -> Result<Value, Error> {
         let mut shown: fuseloop::internals::jit::ShownLevels = shown?;
         let channels = shown.channels;
         if let Some(targets) = &targets
@@ -92,7 +91,7 @@ fn steps(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgba
     header["stored"] = json!(prepared.stored_words(sample));
     header["window"] = json!([window.top, window.left, window.height, window.width]);
     header["source"] = json!([source.height, source.width]);
-    header["agrees"] = json!(inspector.agrees(&inspected).map_err(|error| failed(error.into()))?);
+    header["agrees"] = json!(inspector.agrees(&inspected).map_err(|error| failed(error))?);
     header["output"] = json!(Type::Image(inspected.kernel.plan().output()).to_string());
     header["objects"] = targets.iter().flat_map(|targets| targets.describe()).collect();
     header["steps"] = all.into();

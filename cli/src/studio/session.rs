@@ -7,8 +7,8 @@ use super::limits;
 use super::pictures::Pictures;
 use super::pipeline;
 use super::request::{lock, text_of};
+use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::loader::{Inspector, LoaderBuilderExt as _, LoaderExt as _};
-use fuseloop::internals::plan::PlanError;
 use fuseloop::source::{ClassNames, Dataset, Source};
 use fuseloop::{Loader, Spec};
 use serde_json::Value;
@@ -179,10 +179,10 @@ impl Prepared {
         let mut inspector = inspector
             .ok_or_else(|| Fault::plain("no such image output", "choose another field"))?;
         match inspector.limit_pixels(limits::MOST_PIXELS) {
-            Err(PlanError::Pixels { op_index, error }) => {
-                Err(Fault::too_large(&error, (output, Some(op_index)), &self.key.0))
-            }
-            Err(error) => Err(Fault::plain(&error.to_string(), TOO_LARGE)),
+            Err(error) => Err(match error.cause() {
+                Some(large) => Fault::too_large(large, (output, error.op()), &self.key.0),
+                None => Fault::plain(&error.to_string(), TOO_LARGE),
+            }),
             Ok(()) => Ok(inspector),
         }
     }

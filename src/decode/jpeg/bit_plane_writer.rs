@@ -13,7 +13,8 @@ use super::core::{Blocks, IndexedJpeg, ScanCoder};
 use super::headers::Headers;
 use super::index;
 use super::scans::{Grid, Markers, Scans, segment_count};
-use crate::decode::DecodeError;
+use crate::decode::error::{too_many_bytes, too_many_pixels};
+use crate::error::{Error, fail};
 use crate::sample::Limits;
 use crate::source::BIT_PLANES_MAGIC;
 use fuseloop_kernels::bit_planes::{BitWriter, encode};
@@ -30,10 +31,10 @@ pub(crate) struct BitPlaneWriter {
 }
 
 /// Why a JPEG is not stored as bit planes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum BitPlaneError {
     /// The JPEG is damaged, over the limits, or not supported at all.
-    Decode(DecodeError),
+    Decode(Error),
     /// The coefficients are in several scans.
     Scans,
     /// A kind of JPEG that is left to zune-jpeg.
@@ -49,8 +50,8 @@ pub(crate) enum BitPlaneError {
     Differs,
 }
 
-impl From<DecodeError> for BitPlaneError {
-    fn from(error: DecodeError) -> Self {
+impl From<Error> for BitPlaneError {
+    fn from(error: Error) -> Self {
         Self::Decode(error)
     }
 }
@@ -88,8 +89,8 @@ impl BitPlaneWriter {
             return Err(BitPlaneError::Rare);
         }
         let source = IndexedJpeg { bytes: jpeg, headers: &headers, scan: &scan };
-        let damaged = DecodeError::Damaged { reason: "its coded data are no coefficients".into() };
-        self.coder.read(source, &mut self.blocks).ok_or(damaged)?;
+        let damaged = || fail!(Damaged, "damaged JPEG: its coded data are no coefficients");
+        self.coder.read(source, &mut self.blocks).ok_or_else(damaged)?;
         let coded = headers.scan.data..scan.segment(segment_count(&headers) as usize - 1).end;
 
         let side = |side: u32| u16::try_from(side).expect("a JPEG's side has 16 bits");
@@ -107,13 +108,13 @@ impl BitPlaneWriter {
     }
 
     /// Refuses an image of more bytes or pixels than the limits allow.
-    fn check(&self, bytes: &[u8], headers: &Headers) -> Result<(), DecodeError> {
+    fn check(&self, bytes: &[u8], headers: &Headers) -> Result<(), Error> {
         let (len, max) = (bytes.len() as u64, self.limits.max_sample_bytes);
         if len > max {
-            return Err(DecodeError::Bytes { len, max });
+            return Err(too_many_bytes(len, max));
         }
         let (size, max) = (headers.size, self.limits.max_pixels);
-        if size.pixels() > max { Err(DecodeError::Pixels { size, max }) } else { Ok(()) }
+        if size.pixels() > max { Err(too_many_pixels(size, max)) } else { Ok(()) }
     }
 
     /// Writes both streams, and returns the checksums of rows and the index.
@@ -165,7 +166,7 @@ impl BitPlaneWriter {
         for part in [head, main, side, tail] {
             let len = part.len() as u64;
             let max = u64::from(u32::MAX);
-            let len = u32::try_from(len).map_err(|_| DecodeError::Bytes { len, max })?;
+            let len = u32::try_from(len).map_err(|_| too_many_bytes(len, max))?;
             image.extend_from_slice(&len.to_le_bytes());
         }
         image.extend_from_slice(&tile.to_le_bytes());
@@ -185,11 +186,11 @@ impl BitPlaneWriter {
     /// # Errors
     ///
     /// If the image is damaged anywhere, or over the limits.
-    pub(crate) fn restore(&mut self, image: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    pub(crate) fn restore(&mut self, image: &[u8]) -> Result<Vec<u8>, Error> {
         let (layout, headers) = BitPlaneLayout::parse(image)?;
         self.check(image, &headers)?;
         let planes = layout.image(image);
-        let damaged = |what| DecodeError::BitPlanes { what };
+        let damaged = |what| fail!(Damaged, "damaged bit-plane image: {what}");
         let Self { coder, blocks, .. } = self;
         coder
             .read_planes(&planes, &headers, blocks)

@@ -30,7 +30,8 @@
 use super::headers::Headers;
 use super::index;
 use super::scans::Grid;
-use crate::decode::DecodeError;
+use crate::decode::error::too_short;
+use crate::error::{Error, fail};
 use crate::source::BIT_PLANES_MAGIC;
 use fuseloop_kernels::bit_planes::SLACK;
 use std::ops::Range;
@@ -113,10 +114,11 @@ struct FixedHeader {
 }
 
 impl FixedHeader {
-    fn parse(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let damaged = |what| DecodeError::BitPlanes { what };
-        let fixed =
-            bytes.first_chunk::<FIXED>().ok_or(damaged("it ends inside its first 32 bytes"))?;
+    fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        let damaged = |what| fail!(Damaged, "damaged bit-plane image: {what}");
+        let fixed = bytes
+            .first_chunk::<FIXED>()
+            .ok_or_else(|| damaged("it ends inside its first 32 bytes"))?;
         if fixed[..8] != BIT_PLANES_MAGIC {
             return Err(damaged("it does not begin with FPLANES and version 1"));
         }
@@ -129,12 +131,13 @@ impl FixedHeader {
     }
 
     /// Returns where the JPEG's head ends, and where the index ends, in an image of `len` bytes.
-    fn ends(&self, len: usize) -> Result<[usize; 2], DecodeError> {
+    fn ends(&self, len: usize) -> Result<[usize; 2], Error> {
         let Self { head, main, side, tail, .. } = *self;
         let streams = (len as u64).checked_sub(u64::from(main) + u64::from(side) + u64::from(tail));
         let after_head = FIXED as u64 + u64::from(head);
         let streams = streams.filter(|&at| at >= after_head);
-        let streams = streams.ok_or(DecodeError::BitPlanes { what: "it is cut short" })?;
+        let streams =
+            streams.ok_or_else(|| fail!(Damaged, "damaged bit-plane image: it is cut short"))?;
         Ok([after_head as usize, streams as usize])
     }
 }
@@ -145,7 +148,7 @@ impl FixedHeader {
 /// # Errors
 ///
 /// If the image is damaged in its first bytes.
-pub(super) fn header_bytes(bytes: &[u8], len: usize) -> Result<usize, DecodeError> {
+pub(super) fn header_bytes(bytes: &[u8], len: usize) -> Result<usize, Error> {
     FixedHeader::parse(bytes)?.ends(len).map(|[_, streams]| streams)
 }
 
@@ -155,8 +158,8 @@ impl BitPlaneLayout {
     /// # Errors
     ///
     /// If the bytes are no bit-plane image, or a damaged one.
-    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, Headers), DecodeError> {
-        let damaged = |what| DecodeError::BitPlanes { what };
+    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, Headers), Error> {
+        let damaged = |what| fail!(Damaged, "damaged bit-plane image: {what}");
         let fixed = FixedHeader::parse(bytes)?;
         let FixedHeader { checksum, main, side, tile, fill, reserved, .. } = fixed;
         let [after_head, streams] = fixed.ends(bytes.len())?;
@@ -181,7 +184,7 @@ impl BitPlaneLayout {
         if 8 * u64::from(main) < 6 * blocks || 8 * u64::from(side) < 4 * blocks {
             let found = u64::from(main) + u64::from(side);
             let least = (10 * blocks).div_ceil(8);
-            return Err(DecodeError::TooShort { size: headers.size, found, least });
+            return Err(too_short(headers.size, found, least));
         }
         let after_main = streams + main as usize;
         let layout = Self {

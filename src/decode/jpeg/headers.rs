@@ -17,7 +17,8 @@
 //! is known.
 
 use super::colours::{ColourSegments, Colours};
-use crate::decode::DecodeError;
+use crate::decode::error::{UnsupportedJpeg, begins_with, no_pixels};
+use crate::error::{Damage, Error, fail};
 use crate::source::FORMAT_BYTES;
 pub(super) use crate::source::jpeg_file::{APP1, EOI, SOS, Segment, Segments, be16, is_frame};
 use crate::source::jpeg_file::{SOI, SegmentError};
@@ -105,29 +106,40 @@ impl Headers {
     /// # Errors
     ///
     /// If the bytes are no JPEG, end early, or are of a kind that is not supported.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        Self::parse_start(bytes)?.ok_or_else(|| {
+            fail!(Damaged, "the JPEG ends at byte {}, inside its headers", bytes.len())
+                .damage(Damage::Cut)
+        })
+    }
+
+    /// Does the same as [`parse`](Self::parse) for the first bytes of a JPEG; `None` if they end inside the headers.
+    pub(super) fn parse_start(bytes: &[u8]) -> Result<Option<Self>, Error> {
         #[cfg(test)]
         tests::PARSED.set(tests::PARSED.get() + 1);
         if !bytes.starts_with(&[0xff, SOI]) {
-            return Err(DecodeError::NotJpeg {
-                found: bytes.iter().copied().take(FORMAT_BYTES).collect(),
-            });
+            let found = begins_with(&bytes[..bytes.len().min(FORMAT_BYTES)], 2, "[ff, d8]");
+            return Err(fail!(Damaged, "not a JPEG: {found}").damage(Damage::OtherFormat));
         }
         let mut segments = Segments { bytes, at: 2 };
         let (mut frame, mut restart_interval, mut exif) = (None, 0, None);
         let mut colours = ColourSegments::default();
         loop {
-            let Segment { marker, at, body } = segments.next()?;
+            let Segment { marker, at, body } = match segments.next() {
+                Err(SegmentError::Cut { .. }) => return Ok(None),
+                segment => segment?,
+            };
             let payload = &bytes[body.clone()];
             match marker {
                 SOS => {
-                    let frame: Frame =
-                        frame.ok_or(DecodeError::Header { what: "a scan before any frame", at })?;
+                    let frame: Frame = frame.ok_or_else(|| {
+                        fail!(Damaged, "damaged JPEG header: a scan before any frame at byte {at}")
+                    })?;
                     let scan = Scan::parse(payload, at, body.end)?;
                     let Frame { size, progressive, components, height_at } = frame;
                     let ids: Vec4<u8> = Vec4::collect(components.iter().map(|c| c.id));
                     let colours = colours.colours(&ids);
-                    return Ok(Self {
+                    return Ok(Some(Self {
                         size,
                         progressive,
                         components,
@@ -136,17 +148,20 @@ impl Headers {
                         scan,
                         restart_interval,
                         exif,
-                    });
+                    }));
                 }
                 APP0 => colours.see_app0(payload),
                 APP14 => colours.see_app14(payload),
-                DRI => restart_interval = be16(payload, 0).ok_or(short(at))?,
+                DRI => restart_interval = be16(payload, 0).ok_or_else(|| short(at))?,
                 APP1 if payload.starts_with(b"Exif\0\0") && exif.is_none() => {
                     exif = Some(body.start + 6..body.end);
                 }
                 marker if is_frame(marker) => {
                     if frame.is_some() {
-                        return Err(DecodeError::Header { what: "a second frame", at });
+                        return Err(fail!(
+                            Damaged,
+                            "damaged JPEG header: a second frame at byte {at}"
+                        ));
                     }
                     frame = Some(Frame::parse(marker, payload, at)?);
                 }
@@ -165,25 +180,27 @@ struct Frame {
 }
 
 impl Frame {
-    fn parse(marker: u8, payload: &[u8], at: usize) -> Result<Self, DecodeError> {
+    fn parse(marker: u8, payload: &[u8], at: usize) -> Result<Self, Error> {
         if marker > 0xc2 {
-            return Err(DecodeError::Process { marker });
+            return Err(UnsupportedJpeg::Process { marker }.error());
         }
-        let [bits, .., count] = *payload.first_chunk::<6>().ok_or(short(at))?;
-        let (height, width) =
-            (be16(payload, 1).ok_or(short(at))?, be16(payload, 3).ok_or(short(at))?);
+        let [bits, .., count] = *payload.first_chunk::<6>().ok_or_else(|| short(at))?;
+        let (height, width) = (
+            be16(payload, 1).ok_or_else(|| short(at))?,
+            be16(payload, 3).ok_or_else(|| short(at))?,
+        );
         let size = Size::new(height.into(), width.into());
         let parts = payload[6..].as_chunks::<3>().0;
         match (bits, count) {
             (8, 1 | 3 | 4) => {}
-            (8, _) => return Err(DecodeError::Components { found: count }),
-            _ => return Err(DecodeError::Depth { bits }),
+            (8, _) => return Err(UnsupportedJpeg::Components { found: count }.error()),
+            _ => return Err(UnsupportedJpeg::Depth { bits }.error()),
         }
         if height == 0 {
-            return Err(DecodeError::OpenHeight);
+            return Err(UnsupportedJpeg::OpenHeight.error());
         }
         if width == 0 {
-            return Err(DecodeError::Empty { size });
+            return Err(no_pixels(size));
         }
         if payload.len() != 6 + 3 * usize::from(count) {
             return Err(short(at));
@@ -205,8 +222,8 @@ impl Frame {
 
 impl Scan {
     /// Reads the header whose length is at `at` and whose data begin at `data`.
-    pub(super) fn parse(payload: &[u8], at: usize, data: usize) -> Result<Self, DecodeError> {
-        let (&count, rest) = payload.split_first().ok_or(short(at))?;
+    pub(super) fn parse(payload: &[u8], at: usize, data: usize) -> Result<Self, Error> {
+        let (&count, rest) = payload.split_first().ok_or_else(|| short(at))?;
         let parts = rest.as_chunks::<2>().0;
         let count = usize::from(count);
         if !(1..=4).contains(&count) || rest.len() != 2 * count + 3 {
@@ -220,23 +237,29 @@ impl Scan {
 }
 
 /// Returns the error for a segment whose length is at `at`.
-pub(super) fn short(at: usize) -> DecodeError {
+pub(super) fn short(at: usize) -> Error {
     SegmentError::Length { at }.into()
 }
 
 /// Returns the error for a segment after the first scan: the bytes end in the image, not in the headers.
-pub(super) fn cut_short(error: SegmentError) -> DecodeError {
+pub(super) fn cut_short(error: SegmentError) -> Error {
     match error {
-        SegmentError::Cut { len } => DecodeError::Truncated { len },
+        SegmentError::Cut { len } => {
+            fail!(Damaged, "the JPEG is cut short: {len} bytes and no end marker")
+                .damage(Damage::Cut)
+        }
         error => error.into(),
     }
 }
 
-impl From<SegmentError> for DecodeError {
+impl From<SegmentError> for Error {
     fn from(error: SegmentError) -> Self {
-        let header = |what, at| Self::Header { what, at };
+        let header = |what, at| fail!(Damaged, "damaged JPEG header: {what} at byte {at}");
         match error {
-            SegmentError::Cut { len } => Self::HeaderTruncated { len },
+            SegmentError::Cut { len } => {
+                fail!(Damaged, "the JPEG ends at byte {len}, inside its headers")
+                    .damage(Damage::Cut)
+            }
             SegmentError::NoMarker { at } => header("no marker", at),
             SegmentError::End { at } => header("the end of the image", at),
             SegmentError::Marker { at } => header("an unexpected marker", at),
@@ -311,7 +334,7 @@ pub(super) mod tests {
         start.into_iter().chain(ids).chain([0, 63, 0]).collect()
     }
 
-    fn parse(parts: &[&[u8]]) -> Result<Headers, DecodeError> {
+    fn parse(parts: &[&[u8]]) -> Result<Headers, Error> {
         Headers::parse(&[&[0xff, SOI], parts.concat().as_slice()].concat())
     }
 
@@ -333,23 +356,24 @@ pub(super) mod tests {
 
     #[test]
     fn what_a_header_may_not_say_is_an_error() {
-        let header = |what, at| DecodeError::Header { what, at };
+        let header = |what, at| fail!(Damaged, "damaged JPEG header: {what} at byte {at}");
+        let cut = |len| fail!(Damaged, "the JPEG ends at byte {len}, inside its headers");
         let gray = frame(0xc0, 8, 1);
         for (parts, expected) in [
-            (vec![frame(0xc0, 12, 3)], DecodeError::Depth { bits: 12 }),
-            (vec![frame(0xc1, 8, 2)], DecodeError::Components { found: 2 }),
-            (vec![frame(0xc3, 8, 3)], DecodeError::Process { marker: 0xc3 }),
+            (vec![frame(0xc0, 12, 3)], UnsupportedJpeg::Depth { bits: 12 }.error()),
+            (vec![frame(0xc1, 8, 2)], UnsupportedJpeg::Components { found: 2 }.error()),
+            (vec![frame(0xc3, 8, 3)], UnsupportedJpeg::Process { marker: 0xc3 }.error()),
             (vec![gray.clone(), gray.clone()], header("a second frame", 17)),
             (vec![scan(1)], header("a scan before any frame", 4)),
             (vec![vec![0xff, 0xfe, 0, 1]], header("a segment of a wrong length", 4)),
             (vec![gray[..12].to_vec(), scan(1)], header("no marker", 15)),
             (vec![vec![0xff, EOI]], header("the end of the image", 4)),
             (vec![vec![0xff, 0xd0]], header("an unexpected marker", 4)),
-            (vec![vec![0xff, 0xff, 0xff]], DecodeError::HeaderTruncated { len: 5 }),
-            (vec![gray.clone()], DecodeError::HeaderTruncated { len: 15 }),
+            (vec![vec![0xff, 0xff, 0xff]], cut(5)),
+            (vec![gray.clone()], cut(15)),
         ] {
             let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-            assert_eq!(parse(&parts), Err(expected), "{parts:02x?}");
+            assert_eq!(parse(&parts).unwrap_err(), expected, "{parts:02x?}");
         }
     }
 

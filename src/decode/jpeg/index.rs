@@ -18,7 +18,7 @@
 
 use super::headers::Headers;
 use super::scans::{Markers, Scans, segment_count};
-use crate::decode::DecodeError;
+use crate::error::Error;
 
 /// The last bytes of a file with an index.
 const MAGIC: [u8; 8] = *b"FSEGIDX\x01";
@@ -35,7 +35,7 @@ pub(super) const LONG: u8 = 0xff;
 /// # Errors
 ///
 /// If the bytes are not a JPEG, or a damaged one.
-pub fn append_segment_index(jpeg: &mut Vec<u8>) -> Result<(), DecodeError> {
+pub fn append_segment_index(jpeg: &mut Vec<u8>) -> Result<(), Error> {
     let headers = Headers::parse(jpeg)?;
     let count = segment_count(&headers);
     let mut restarts = Vec::new();

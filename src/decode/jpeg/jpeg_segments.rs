@@ -10,7 +10,7 @@
 
 use super::headers::{DHT, DQT, DRI, EOI, Headers, SOS, Scan, Segment, Segments, cut_short};
 use super::scans::end_of_data;
-use crate::decode::DecodeError;
+use crate::error::{Error, fail};
 use std::ops::Range;
 
 const COM: u8 = 0xfe;
@@ -73,7 +73,7 @@ impl JpegSegments {
     /// # Errors
     ///
     /// If the file is no JPEG, of a kind that is not supported, damaged in a header, or cut short.
-    pub(crate) fn find(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub(crate) fn find(bytes: &[u8]) -> Result<Self, Error> {
         let frame = FrameHeader::of(bytes, &Headers::parse(bytes)?);
         let mut parts =
             Self { frame, preserved: vec![], wide_tables: false, scans: vec![], misplaced: None };
@@ -117,14 +117,16 @@ impl JpegSegments {
         segment: &Segment,
         header: ByteRange,
         tables: Vec<ByteRange>,
-    ) -> Result<ScanSegments, DecodeError> {
+    ) -> Result<ScanSegments, Error> {
         let (at, end) = (segment.at, segment.body.end);
         let scan = Scan::parse(&bytes[segment.body.clone()], at, end)?;
-        let unknown = DecodeError::Header { what: "a scan of an undeclared component", at };
+        let unknown = || {
+            fail!(Damaged, "damaged JPEG header: a scan of an undeclared component at byte {at}")
+        };
         let index_of =
             |id: &u8| self.frame.components.iter().position(|component| component[0] == *id);
         let components: Option<Vec<usize>> = scan.ids.iter().map(index_of).collect();
-        let components = components.ok_or(unknown)?;
+        let components = components.ok_or_else(unknown)?;
         Ok(ScanSegments { tables, header, components, data: end..end })
     }
 }
@@ -188,7 +190,13 @@ mod tests {
     #[test]
     fn a_file_without_its_end_is_refused() {
         for len in [SEPARATE.len() - 1, SEPARATE.len() - 2] {
-            assert_eq!(JpegSegments::find(&SEPARATE[..len]), Err(DecodeError::Truncated { len }));
+            let error = JpegSegments::find(&SEPARATE[..len]).unwrap_err();
+            assert!(
+                error.damage_of_image() == Some(crate::error::Damage::Cut)
+                    && error.kind() == crate::error::ErrorKind::Damaged
+            );
+            let expected = format!("the JPEG is cut short: {len} bytes and no end marker");
+            assert_eq!(error.to_string(), expected);
         }
     }
 }

@@ -34,8 +34,10 @@ mod window_cut;
 
 use self::core::{Core, IndexedJpeg, Wanted, is_sampled_simply};
 use super::buffer::{check_bytes, image_bytes, room};
+use super::error::{UnsupportedJpeg, no_memory, too_many_pixels};
 use super::orientation::{Orientation, StoredSize};
-use super::{DecodeError, DecodeOptions, Decoded, ScaledImage};
+use super::{DecodeOptions, Decoded, ScaledImage};
+use crate::error::{Damage, Error, fail};
 use crate::exif;
 use crate::panicked::call_decoder;
 use crate::source::{BoxError, EncodedImage, PartialImage};
@@ -168,16 +170,13 @@ impl JpegDecoder {
     }
 
     /// Reads the headers and checks them against the limits, the sample table and what is supported.
-    pub(super) fn headers(&self, image: &EncodedImage<'_>) -> Result<JpegHeaders, DecodeError> {
+    pub(super) fn headers(&self, image: &EncodedImage<'_>) -> Result<JpegHeaders, Error> {
         check_bytes(image, &self.options.limits)?;
         self.checked(image, Headers::parse(image.bytes)?, None)
     }
 
     /// Does the same as [`headers`](Self::headers) for a bit-plane image.
-    pub(super) fn headers_of_planes(
-        &self,
-        image: &EncodedImage<'_>,
-    ) -> Result<JpegHeaders, DecodeError> {
+    pub(super) fn headers_of_planes(&self, image: &EncodedImage<'_>) -> Result<JpegHeaders, Error> {
         check_bytes(image, &self.options.limits)?;
         let (layout, headers) = BitPlaneLayout::parse(image.bytes)?;
         self.checked(image, headers, Some(layout))
@@ -188,7 +187,7 @@ impl JpegDecoder {
         &self,
         image: &EncodedImage<'_>,
         parts: JpegParts,
-    ) -> Result<JpegHeaders, DecodeError> {
+    ) -> Result<JpegHeaders, Error> {
         check_bytes(image, &self.options.limits)?;
         let headers = self.checked(image, parts.headers, parts.planes)?;
         Ok(JpegHeaders { is_partial: true, ..headers })
@@ -217,14 +216,17 @@ impl JpegDecoder {
         image: &EncodedImage<'_>,
         headers: Headers,
         planes: Option<BitPlaneLayout>,
-    ) -> Result<JpegHeaders, DecodeError> {
+    ) -> Result<JpegHeaders, Error> {
         let (header, table) = (headers.size, Size::new(image.height, image.width));
         if header != table && table != Size::new(0, 0) {
-            return Err(DecodeError::SizeMismatch { header, table });
+            return Err(fail!(
+                Damaged,
+                "the JPEG's header says {header}, the sample table {table}"
+            ));
         }
         let max = self.options.limits.max_pixels;
         if header.pixels() > max {
-            return Err(DecodeError::Pixels { size: header, max });
+            return Err(too_many_pixels(header, max));
         }
         check_sampling(&headers)?;
         let jpeg = planes.as_ref().map_or(image.bytes, |layout| layout.head(image.bytes));
@@ -248,7 +250,7 @@ impl JpegDecoder {
         headers: &JpegHeaders,
         gray: bool,
         wanted: Window,
-    ) -> Result<Decoded<'_>, DecodeError> {
+    ) -> Result<Decoded<'_>, Error> {
         let orientation = headers.orientation();
         let stored = orientation.stored(wanted, headers.stored_size());
         let channels = if gray { 1 } else { RGB };
@@ -277,7 +279,7 @@ impl JpegDecoder {
         headers: &JpegHeaders,
         channels: usize,
         wanted: Window,
-    ) -> Result<Decoded<'_>, DecodeError> {
+    ) -> Result<Decoded<'_>, Error> {
         let JpegHeaders { stored: headers, planes, is_partial, scan_end, scale, .. } = headers;
         let as_wanted = Wanted { window: wanted, scale: *scale, gray: channels == 1 };
         if let Some(layout) = planes {
@@ -285,7 +287,7 @@ impl JpegDecoder {
             let image = layout.image(bytes);
             let done = self.core.decode_planes(&image, headers, as_wanted, out);
             let what = "its streams are no coefficients, or a checksum differs";
-            done.ok_or(DecodeError::BitPlanes { what })?;
+            done.ok_or_else(|| fail!(Damaged, "damaged bit-plane image: {what}"))?;
             let view = ImageView::packed_channels(&self.pixels, wanted.size(), channels);
             let view = view.expect("the buffer was made for this window");
             return Ok(Decoded { view, top: wanted.top, left: wanted.left });
@@ -311,7 +313,7 @@ impl JpegDecoder {
             Some(shown) => shown,
             None if *is_partial => return Err(partly_read()),
             None if *backend == JpegBackend::Core && (is_usual || headers.progressive) => {
-                return Err(DecodeError::Damaged { reason: "left to zune-jpeg".into() });
+                return Err(fail!(Damaged, "damaged JPEG: left to zune-jpeg"));
             }
             None => {
                 let whole = scale.in_full(wanted, headers.size);
@@ -349,8 +351,8 @@ impl JpegDecoder {
 }
 
 /// Returns the error for an image that can't be decoded from the parts of it that were read.
-fn partly_read() -> DecodeError {
-    DecodeError::Damaged { reason: "only parts of it were read".into() }
+fn partly_read() -> Error {
+    fail!(Damaged, "damaged JPEG: only parts of it were read")
 }
 
 /// The pixels that a backend decoded.
@@ -379,12 +381,10 @@ fn decode_with_zune(
     wanted: Window,
     file: &mut Vec<u8>,
     pixels: &mut Vec<u8>,
-) -> Result<DecodedWindow, DecodeError> {
+) -> Result<DecodedWindow, Error> {
     let Scans::Single(scan) = scans else {
         if !headers.progressive {
-            return Err(DecodeError::Damaged {
-                reason: "zune-jpeg does not decode its scans".into(),
-            });
+            return Err(fail!(Damaged, "damaged JPEG: zune-jpeg does not decode its scans"));
         }
         let size = headers.size;
         reserve(&mut Vec::<u8>::new(), scans::coefficient_bytes(headers))?; // zune-jpeg stores all of them
@@ -405,7 +405,7 @@ fn decode_with_zune(
 
 /// Copies a JPEG without the Adobe segments before its first scan: the colours that they name are known, and zune-jpeg
 /// refuses some of them.
-fn write_without_adobe(bytes: &[u8], file: &mut Vec<u8>) -> Result<(), DecodeError> {
+fn write_without_adobe(bytes: &[u8], file: &mut Vec<u8>) -> Result<(), Error> {
     let mut segments = Segments { bytes, at: 2 };
     file.extend_from_slice(&bytes[..2]);
     loop {
@@ -423,28 +423,36 @@ fn write_without_adobe(bytes: &[u8], file: &mut Vec<u8>) -> Result<(), DecodeErr
 
 /// Refuses samplings that libjpeg refuses: factors that do not divide the largest ones. Of a progressive image, also those
 /// that zune-jpeg decodes to wrong pixels: factors other than 1, 2 and 4, and components finer than the first.
-fn check_sampling(headers: &Headers) -> Result<(), DecodeError> {
+fn check_sampling(headers: &Headers) -> Result<(), Error> {
     let (h_max, v_max) = max_factors(headers);
     for (component, &headers::Component { h, v, .. }) in headers.components.iter().enumerate() {
         if ![h, v].iter().all(|factor| (1..=4).contains(factor)) {
             let at = headers.height_at - 3;
-            return Err(DecodeError::Header { what: "a sampling factor other than 1 to 4", at });
+            return Err(fail!(
+                Damaged,
+                "damaged JPEG header: a sampling factor other than 1 to 4 at byte {at}"
+            ));
         }
         if h_max % h != 0 || v_max % v != 0 {
-            return Err(DecodeError::Sampling { component, h, v, h_max, v_max });
+            let error = fail!(
+                Damaged,
+                "JPEG component {component} has {h}x{v} samples where the finest has {h_max}x{v_max}: only whole \
+                 ratios can be decoded, by libjpeg too"
+            );
+            return Err(error.damage(Damage::Unsupported));
         }
         let is_known = [h, v].iter().all(|factor| *factor != 3);
         let is_finest = component > 0 || (h, v) == (h_max, v_max);
         if headers.progressive && !(is_known && is_finest) {
-            return Err(DecodeError::ProgressiveSampling { component, h, v });
+            return Err(UnsupportedJpeg::ProgressiveSampling { component, h, v }.error());
         }
     }
     Ok(())
 }
 
 /// Reserves memory for `bytes` more bytes.
-fn reserve(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), DecodeError> {
-    buffer.try_reserve_exact(bytes).map_err(|_| DecodeError::Memory { bytes })
+fn reserve(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), Error> {
+    buffer.try_reserve_exact(bytes).map_err(|_| no_memory(bytes))
 }
 
 /// Returns a buffer for an image of `size`. It holds pixels of an earlier image unless `cleared` is set:
@@ -454,7 +462,7 @@ fn buffer(
     size: Size,
     channels: usize,
     cleared: bool,
-) -> Result<&mut [u8], DecodeError> {
+) -> Result<&mut [u8], Error> {
     let pixels = room(pixels, image_bytes(size, channels)?)?;
     if cleared {
         pixels.fill(0);
@@ -466,13 +474,8 @@ fn buffer(
 const CRATE: &str = "zune-jpeg";
 
 /// Decodes an image whose size is known to be `size`: to RGB, or to gray if there is one byte a pixel.
-fn decode_into(
-    file: &[u8],
-    headers: &Headers,
-    size: Size,
-    pixels: &mut [u8],
-) -> Result<(), DecodeError> {
-    let damaged = |reason: String| DecodeError::Damaged { reason };
+fn decode_into(file: &[u8], headers: &Headers, size: Size, pixels: &mut [u8]) -> Result<(), Error> {
+    let damaged = |reason: String| fail!(Damaged, "damaged JPEG: {reason}");
     // Without strict mode zune-jpeg decodes a truncated file without an error, to gray pixels.
     let options = DecoderOptions::new_fast()
         .set_strict_mode(true)

@@ -11,12 +11,13 @@
 //! checked. Whatever is found wrong, the caller reads the whole image, so errors and files that zune-jpeg must decode are
 //! those of a whole image.
 
+use super::JpegHeaders;
 use super::bit_planes::{self, BitPlaneLayout};
 use super::core::{Wanted, is_sampled_simply, needed_mcus};
 use super::headers::Headers;
 use super::index::{self, FOOTER};
 use super::scans::{Markers, SingleScan};
-use super::{DecodeError, JpegHeaders};
+use crate::error::fail;
 use crate::source::{BoxError, ImageMode, PartialImage};
 
 /// The share of an image, and the limits in bytes, of what is read first at its beginning and at its end: usually all
@@ -79,9 +80,8 @@ fn read_headers(
     mut read: usize,
 ) -> Result<Option<Headers>, BoxError> {
     loop {
-        match Headers::parse(&image.bytes()[..read]) {
-            Err(DecodeError::HeaderTruncated { .. }) => {}
-            parsed => return Ok(Some(parsed?)),
+        if let Some(headers) = Headers::parse_start(&image.bytes()[..read])? {
+            return Ok(Some(headers));
         }
         let more = 2 * read;
         if more > image.bytes().len() / 2 {
@@ -104,7 +104,7 @@ pub(super) fn read_window(
     wanted: Wanted,
     restarts: &mut Vec<usize>,
 ) -> Result<(), BoxError> {
-    let damaged = || DecodeError::Damaged { reason: "the index is not that of the image".into() };
+    let damaged = || fail!(Damaged, "damaged JPEG: the index is not that of the image");
     let (grid, [rows, columns]) = needed_mcus(wanted, &headers.stored);
     if let Some(layout) = &headers.planes {
         let parts = layout.bytes_of_rows(image.bytes(), grid, rows);

@@ -8,7 +8,8 @@ use super::headers::{
     Component, DRI, EOI, Headers, SOS, Scan, Segment, Segments, be16, cut_short, short,
 };
 use super::index;
-use crate::decode::DecodeError;
+use crate::decode::error::too_short;
+use crate::error::{Damage, Error, fail};
 use fuseloop_ops::Size;
 use std::ops::Range;
 
@@ -59,7 +60,7 @@ impl<'a> SingleScan<'a> {
         restarts: &'a [usize],
         end: usize,
         markers: Markers,
-    ) -> Result<Self, DecodeError> {
+    ) -> Result<Self, Error> {
         let grid = Grid::of(headers);
         let mcus = ScanMcus {
             count: grid.mcus(),
@@ -77,7 +78,7 @@ impl<'a> SingleScan<'a> {
         restarts: &'a [usize],
         Range { start, end }: Range<usize>,
         markers: Markers,
-    ) -> Result<Self, DecodeError> {
+    ) -> Result<Self, Error> {
         // A block is a DC code and an AC code, each of one bit or more.
         check_length(size, end - start, mcus.count * mcus.blocks * 2)?;
         mcus.check_restarts(restarts, end)?;
@@ -115,7 +116,7 @@ impl ScanMcus {
     }
 
     /// Refuses the restart markers of a scan that ends at `end` if they are not as many as it has segments.
-    fn check_restarts(self, restarts: &[usize], end: usize) -> Result<(), DecodeError> {
+    fn check_restarts(self, restarts: &[usize], end: usize) -> Result<(), Error> {
         let expected = self.segments().saturating_sub(1);
         // Some encoders end the last segment with a marker too.
         let is_ended = restarts.last().is_some_and(|last| last + 2 == end);
@@ -123,7 +124,10 @@ impl ScanMcus {
         if found == expected || is_ended && found == expected + 1 {
             return Ok(());
         }
-        Err(DecodeError::Restarts { found, expected })
+        Err(fail!(
+            Damaged,
+            "the JPEG has {found} restart markers, but its restart interval requires {expected}"
+        ))
     }
 }
 
@@ -144,7 +148,7 @@ impl<'a> Scans<'a> {
         headers: &Headers,
         markers: Markers,
         restarts: &'a mut Vec<usize>,
-    ) -> Result<Self, DecodeError> {
+    ) -> Result<Self, Error> {
         if headers.progressive {
             survey_progressive(bytes, headers, restarts)?;
             return Ok(Self::Several);
@@ -221,10 +225,10 @@ pub(super) fn max_factors(headers: &Headers) -> (u8, u8) {
     components.fold((1, 1), |(h, v), component| (h.max(component.h), v.max(component.v)))
 }
 
-pub(super) fn check_length(size: Size, bytes: usize, least_bits: u64) -> Result<(), DecodeError> {
+pub(super) fn check_length(size: Size, bytes: usize, least_bits: u64) -> Result<(), Error> {
     let (found, least) = (bytes as u64, least_bits.div_ceil(8));
     if found < least {
-        return Err(DecodeError::TooShort { size, found, least });
+        return Err(too_short(size, found, least));
     }
     Ok(())
 }
@@ -234,7 +238,7 @@ fn survey_progressive(
     bytes: &[u8],
     headers: &Headers,
     restarts: &mut Vec<usize>,
-) -> Result<(), DecodeError> {
+) -> Result<(), Error> {
     let components = &*headers.components;
     // The DC coefficient of a block takes a bit or more.
     check_length(headers.size, bytes.len() - headers.scan.data, blocks(headers))?;
@@ -249,11 +253,13 @@ fn survey_progressive(
         mcus.check_restarts(restarts, end)?;
         let Some(next) = next_scan(bytes, end, &mut interval)? else {
             let missing = seen[..components.len()].iter().position(|&seen| !seen);
-            return missing.map_or(Ok(()), |component| Err(DecodeError::MissingScan { component }));
+            return missing.map_or(Ok(()), |component| {
+                Err(fail!(Damaged, "JPEG component {component} has no scan"))
+            });
         };
         scan = next;
     }
-    Err(DecodeError::Scans { max: MAX_SCANS })
+    Err(fail!(Damaged, "a JPEG of over {MAX_SCANS} scans"))
 }
 
 /// Returns the bytes of the coefficients of all blocks that hold pixels.
@@ -287,7 +293,7 @@ fn scan_mcus(headers: &Headers, scan: &Scan) -> u64 {
 
 /// Returns the first scan whose header is at or after `at`; `None` if the image ends before. A restart interval before it
 /// replaces `interval`.
-fn next_scan(bytes: &[u8], at: usize, interval: &mut u16) -> Result<Option<Scan>, DecodeError> {
+fn next_scan(bytes: &[u8], at: usize, interval: &mut u16) -> Result<Option<Scan>, Error> {
     let mut segments = Segments { bytes, at };
     loop {
         let rest = &bytes[segments.at..];
@@ -298,7 +304,7 @@ fn next_scan(bytes: &[u8], at: usize, interval: &mut u16) -> Result<Option<Scan>
         let Segment { marker, at, body } = segments.next().map_err(cut_short)?;
         match marker {
             SOS => return Scan::parse(&bytes[body.clone()], at, body.end).map(Some),
-            DRI => *interval = be16(&bytes[body], 0).ok_or(short(at))?,
+            DRI => *interval = be16(&bytes[body], 0).ok_or_else(|| short(at))?,
             _ => {}
         }
     }
@@ -315,7 +321,7 @@ pub(super) fn end_of_data(
     bytes: &[u8],
     start: usize,
     restarts: &mut Vec<usize>,
-) -> Result<usize, DecodeError> {
+) -> Result<usize, Error> {
     restarts.clear();
     let (mut at, mut other) = (start, None);
     while let Some(found) = find_ff(bytes, at) {
@@ -336,15 +342,16 @@ pub(super) fn end_of_data(
                     return Ok(found);
                 }
                 let (nth, at, expected) = (index + 1, restarts[index], index % 8);
-                let reason = format!(
-                    "restart marker {nth} at byte {at} is RST{number}, expected RST{expected}"
-                );
-                return Err(DecodeError::Damaged { reason });
+                return Err(fail!(
+                    Damaged,
+                    "damaged JPEG: restart marker {nth} at byte {at} is RST{number}, expected RST{expected}"
+                ));
             }
             None => break,
         }
     }
-    Err(DecodeError::Truncated { len: bytes.len() })
+    Err(fail!(Damaged, "the JPEG is cut short: {} bytes and no end marker", bytes.len())
+        .damage(Damage::Cut))
 }
 
 /// Returns the index of the next `ff`.
@@ -385,7 +392,7 @@ mod tests {
         assert_eq!(end_of_data(&bytes, 0, &mut restarts), Ok(13));
         assert_eq!(restarts, [4, 10]);
         let cut = end_of_data(&bytes[..14], 0, &mut restarts);
-        assert_eq!(cut, Err(DecodeError::Truncated { len: 14 }));
+        assert_eq!(cut, Err(fail!(Damaged, "the JPEG is cut short: 14 bytes and no end marker")));
     }
 
     #[test]

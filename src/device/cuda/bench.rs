@@ -12,7 +12,10 @@
 
 #![allow(unsafe_code, reason = "copies and kernels that run later")]
 
+use crate::device::error::no_memory;
+use crate::error::{Error, fail};
 use std::collections::VecDeque;
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,9 +30,9 @@ use super::module::Module;
 use super::nvrtc::Nvrtc;
 use super::uploader::Uploader;
 use crate::batch::{Batch, TensorRows, TensorSpec};
-use crate::device::check::{CheckBatch, CheckFailure};
+use crate::device::check::{CheckBatch, written_outside};
 use crate::device::program::{Addresses, DeviceProgram, Tensor};
-use crate::device::{DeviceError, DeviceStats, DeviceStream, GpuInfo};
+use crate::device::{DeviceStats, DeviceStream, GpuInfo};
 use crate::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_engine::batch::{BatchSpec, HostBatch, SlotPool};
 
@@ -78,7 +81,7 @@ impl Bench {
     /// # Errors
     ///
     /// See [`Gpu::open`].
-    pub fn open(ordinal: u32) -> Result<Self, DeviceError> {
+    pub fn open(ordinal: u32) -> Result<Self, Error> {
         let gpu = Gpu::open(ordinal)?;
         let (queue, clock) = (OwnedStream::new(&gpu.context)?, Clock::new(&gpu.context)?);
         Ok(Self { gpu, queue, clock })
@@ -95,7 +98,7 @@ impl Bench {
     /// # Errors
     ///
     /// If the driver fails.
-    pub fn upload(&self, pages: HostPages, bytes: usize, times: usize) -> Result<f64, DeviceError> {
+    pub fn upload(&self, pages: HostPages, bytes: usize, times: usize) -> Result<f64, Error> {
         let context = &self.gpu.context;
         let to = DeviceMemory::new(context, bytes, "a copy")?;
         let copy = |from: &[u8]| {
@@ -106,7 +109,7 @@ impl Bench {
         if pages == HostPages::Allocated {
             return copy(HostMemory::new(context, bytes)?.bytes());
         }
-        let none = |_| DeviceError::NoMemory { bytes: bytes as u64, what: "pages of the host" };
+        let none = |_| no_memory(bytes as u64, "pages of the host");
         let mut memory = MmapMut::map_anon(bytes).map_err(none)?;
         memory.fill(1); // Maps the pages.
         let locked = (pages == HostPages::Registered)
@@ -123,7 +126,7 @@ impl Bench {
     /// # Errors
     ///
     /// If the driver fails.
-    pub fn copy(&self, bytes: usize, times: usize) -> Result<f64, DeviceError> {
+    pub fn copy(&self, bytes: usize, times: usize) -> Result<f64, Error> {
         let new = || DeviceMemory::new(&self.gpu.context, bytes, "a copy");
         let (from, to) = (new()?, new()?);
         self.queue.zero(&from, 0, bytes)?;
@@ -135,8 +138,8 @@ impl Bench {
     fn timed(
         &self,
         times: usize,
-        mut each: impl FnMut(usize) -> Result<(), DeviceError>,
-    ) -> Result<f64, DeviceError> {
+        mut each: impl FnMut(usize) -> Result<(), Error>,
+    ) -> Result<f64, Error> {
         let times = times.max(1);
         let asked = each(0).and_then(|()| {
             self.clock.begin(&self.queue)?;
@@ -154,7 +157,7 @@ impl Bench {
     /// # Errors
     ///
     /// If the driver rejects the code.
-    pub fn loads(&self, trial: &CheckBatch) -> Result<Loads, DeviceError> {
+    pub fn loads(&self, trial: &CheckBatch) -> Result<Loads, Error> {
         let (source, mut loads) = (&trial.program().source, Loads::default());
         if let Ok(nvrtc) = Nvrtc::get(self.info().driver.0) {
             let target = nvrtc.target(self.info().capability);
@@ -169,7 +172,7 @@ impl Bench {
         Ok(loads)
     }
 
-    fn load(&self, image: &[u8]) -> Result<f64, DeviceError> {
+    fn load(&self, image: &[u8]) -> Result<f64, Error> {
         let began = Instant::now();
         Module::load(&self.gpu.context, image)?;
         Ok(millis(began))
@@ -182,26 +185,22 @@ impl Bench {
     /// # Errors
     ///
     /// If the driver fails, or a tensor has wrong bytes.
-    pub fn pipelined(
-        &self,
-        trial: &CheckBatch,
-        batches: u32,
-    ) -> Result<(f64, DeviceStats), CheckFailure> {
+    pub fn pipelined(&self, trial: &CheckBatch, batches: u32) -> Result<(f64, DeviceStats), Error> {
         let port = Port::new(&self.gpu, trial)?;
         let mut held = VecDeque::new();
         for number in 0..2 * IN_FLIGHT as u32 {
             port.turn(number, Some(trial), &mut held)?;
         }
-        self.gpu.context.synchronize().map_err(failed)?;
+        self.gpu.context.synchronize()?;
         let began = Instant::now();
         for number in 0..batches {
             port.turn(number, None, &mut held)?;
         }
-        self.gpu.context.synchronize().map_err(failed)?;
+        self.gpu.context.synchronize()?;
         let each = millis(began) / f64::from(batches.max(1));
         let last = held.back().ok_or_else(|| failed("no batch"))?;
         for (tensor, name) in port.names.iter().enumerate() {
-            trial.compare(tensor, &last.to_host(name).map_err(failed)?)?;
+            trial.compare(tensor, &last.to_host(name)?)?;
         }
         Ok((each, port.lane.stats()))
     }
@@ -212,8 +211,8 @@ fn millis(began: Instant) -> f64 {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "what `map_err` gives it")]
-fn failed(error: impl ToString) -> CheckFailure {
-    CheckFailure::Launch(error.to_string())
+fn failed(error: impl fmt::Display) -> Error {
+    fail!(Device, "{error}")
 }
 
 /// An uploader, and the host's slots that it reads.
@@ -225,7 +224,7 @@ struct Port {
 }
 
 impl Port {
-    fn new(gpu: &Arc<Gpu>, trial: &CheckBatch) -> Result<Self, CheckFailure> {
+    fn new(gpu: &Arc<Gpu>, trial: &CheckBatch) -> Result<Self, Error> {
         let (program, rows) = (trial.program().clone(), trial.rows());
         let names: Vec<_> = (0..program.tensors.len()).map(|k| k.to_string()).collect();
         let tensor = |(tensor, name): (&Tensor, &String)| TensorSpec {
@@ -235,7 +234,7 @@ impl Port {
         let tensors: Vec<_> = program.tensors.iter().zip(&names).map(tensor).collect();
         let most = NonZeroUsize::new(rows).ok_or_else(|| failed("no rows"))?;
         let spec = Arc::new(BatchSpec::new(&tensors, most).map_err(failed)?);
-        let lane = Uploader::new(gpu, program, rows, IN_FLIGHT + 1).map_err(failed)?;
+        let lane = Uploader::new(gpu, program, rows, IN_FLIGHT + 1)?;
         let pool = Arc::new(SlotPool::new(spec, None, IN_FLIGHT + 1, Box::new(|| {})));
         Ok(Self { lane, pool, names, rows })
     }
@@ -247,7 +246,7 @@ impl Port {
         number: u32,
         filled: Option<&CheckBatch>,
         held: &mut VecDeque<Batch>,
-    ) -> Result<(), CheckFailure> {
+    ) -> Result<(), Error> {
         if held.len() == IN_FLIGHT {
             held.pop_front();
         }
@@ -261,9 +260,9 @@ impl Port {
         let outputs: Vec<usize> = (0..self.names.len()).collect();
         let sent = self.lane.submit(&mut rows, &outputs);
         let batch = Batch::from(HostBatch::new(slot, &self.pool, Epoch(0), number.into()));
-        sent.map_err(failed)?;
+        sent?;
         for name in &self.names {
-            batch.device_ptr(name, DeviceStream::Legacy).map_err(failed)?;
+            batch.device_ptr(name, DeviceStream::Legacy)?;
         }
         held.push_back(batch);
         Ok(())
@@ -291,11 +290,7 @@ impl<'a> Resident<'a> {
     /// # Errors
     ///
     /// If the device has not enough memory, or there is no code for the kernels.
-    pub fn new(
-        bench: &'a Bench,
-        trial: &'a CheckBatch,
-        copies: usize,
-    ) -> Result<Self, DeviceError> {
+    pub fn new(bench: &'a Bench, trial: &'a CheckBatch, copies: usize) -> Result<Self, Error> {
         let scratch = (trial.program().scratch * trial.rows()).max(1);
         Ok(Self {
             kernels: kernels::load(&bench.gpu, trial.program())?,
@@ -312,17 +307,17 @@ impl<'a> Resident<'a> {
     ///
     /// # Errors
     ///
-    /// See [`CheckFailure`].
-    pub fn check(&self) -> Result<(), CheckFailure> {
-        self.sets[0].poison(&self.bench.queue).map_err(failed)?;
-        self.run(0).map_err(failed)?;
+    /// If a kernel fails, computes other bytes than the oracle, or writes around a tensor.
+    pub fn check(&self) -> Result<(), Error> {
+        self.sets[0].poison(&self.bench.queue)?;
+        self.run(0)?;
         for (tensor, output) in self.sets[0].outputs.iter().enumerate() {
             let mut bytes = vec![0; output.bytes()];
-            self.bench.queue.download(output, 0, &mut bytes).map_err(failed)?;
+            self.bench.queue.download(output, 0, &mut bytes)?;
             let (before, rest) = bytes.split_at(AROUND);
             let (own, after) = rest.split_at(rest.len() - AROUND);
             if before.iter().chain(after).any(|byte| *byte != GUARD) {
-                return Err(CheckFailure::Outside(tensor));
+                return Err(written_outside(tensor));
             }
             self.trial.compare(tensor, own)?;
         }
@@ -334,12 +329,12 @@ impl<'a> Resident<'a> {
     /// # Errors
     ///
     /// If the driver fails.
-    pub fn time(&self, times: usize) -> Result<f64, DeviceError> {
+    pub fn time(&self, times: usize) -> Result<f64, Error> {
         self.bench.timed(times, |turn| self.run(turn))
     }
 
     /// Enqueues the kernels of one batch.
-    fn run(&self, turn: usize) -> Result<(), DeviceError> {
+    fn run(&self, turn: usize) -> Result<(), Error> {
         let (queue, program, rows) = (&self.bench.queue, self.trial.program(), self.trial.rows());
         if program.scratch > 0 {
             queue.zero(&self.scratch, 0, program.scratch * rows)?;
@@ -362,13 +357,13 @@ impl<'a> Resident<'a> {
 }
 
 impl BufferSet {
-    fn new(bench: &Bench, trial: &CheckBatch) -> Result<Self, DeviceError> {
+    fn new(bench: &Bench, trial: &CheckBatch) -> Result<Self, Error> {
         let context = &bench.gpu.context;
         let staged = trial.staged().map(|bytes| {
             let memory = DeviceMemory::new(context, bytes.len() + AROUND, "staged rows")?;
             put(&bench.queue, bytes, &memory, 0)?;
             bench.queue.zero(&memory, bytes.len(), AROUND)?;
-            Ok(memory)
+            Ok::<_, Error>(memory)
         });
         let outputs = trial.program().tensors.iter().map(|tensor| {
             DeviceMemory::new(context, trial.rows() * tensor.row_bytes() + 2 * AROUND, "a tensor")
@@ -382,7 +377,7 @@ impl BufferSet {
     }
 
     /// Fills the tensors with poison bytes, and the memory around them with guard bytes.
-    fn poison(&self, queue: &OwnedStream) -> Result<(), DeviceError> {
+    fn poison(&self, queue: &OwnedStream) -> Result<(), Error> {
         for output in &self.outputs {
             let mut bytes = vec![GUARD; output.bytes()];
             bytes[AROUND..output.bytes() - AROUND].fill(POISON);
@@ -393,7 +388,7 @@ impl BufferSet {
 }
 
 /// Copies `bytes` to the device, and waits for the copy.
-fn put(queue: &OwnedStream, bytes: &[u8], to: &DeviceMemory, at: usize) -> Result<(), DeviceError> {
+fn put(queue: &OwnedStream, bytes: &[u8], to: &DeviceMemory, at: usize) -> Result<(), Error> {
     // SAFETY: `bytes` is borrowed until the copy is done: the next call waits for it.
     let copied = unsafe { queue.upload(bytes, to, at) };
     queue.synchronize()?;

@@ -7,6 +7,8 @@
 
 #![allow(unsafe_code, reason = "the driver's calls")]
 
+use crate::device::error::no_memory;
+use crate::error::Error;
 use std::ffi::c_uint;
 use std::ptr;
 use std::slice;
@@ -15,7 +17,6 @@ use std::sync::Arc;
 use super::context::Context;
 use super::driver::call;
 use super::handles::{DeviceMemory, OwnedStream};
-use crate::device::DeviceError;
 
 /// The flag of events whose waiters sleep, and which record timestamps.
 const BLOCKING_SYNC: c_uint = 1;
@@ -30,7 +31,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub(super) fn new(context: &Arc<Context>) -> Result<Self, DeviceError> {
+    pub(super) fn new(context: &Arc<Context>) -> Result<Self, Error> {
         let mut clock = Self { context: Arc::clone(context), begun: 0, ended: 0 };
         let _scope = context.enter()?;
         for handle in [&mut clock.begun, &mut clock.ended] {
@@ -42,22 +43,22 @@ impl Clock {
         Ok(clock)
     }
 
-    pub(super) fn begin(&self, queue: &OwnedStream) -> Result<(), DeviceError> {
+    pub(super) fn begin(&self, queue: &OwnedStream) -> Result<(), Error> {
         self.record(self.begun, queue)
     }
 
-    pub(super) fn end(&self, queue: &OwnedStream) -> Result<(), DeviceError> {
+    pub(super) fn end(&self, queue: &OwnedStream) -> Result<(), Error> {
         self.record(self.ended, queue)
     }
 
-    fn record(&self, event: usize, queue: &OwnedStream) -> Result<(), DeviceError> {
+    fn record(&self, event: usize, queue: &OwnedStream) -> Result<(), Error> {
         let _scope = self.context.enter()?;
         // SAFETY: the event is ours, and the stream lives as long as `queue`.
         unsafe { call!(self.context.driver, cuEventRecord(event as _, queue.handle as _)) }
     }
 
     /// Waits for the second point and returns the milliseconds between the two.
-    pub(super) fn millis(&self) -> Result<f64, DeviceError> {
+    pub(super) fn millis(&self) -> Result<f64, Error> {
         let (driver, mut millis) = (self.context.driver, 0.0);
         let _scope = self.context.enter()?;
         // SAFETY: the events are ours; writes one float.
@@ -86,7 +87,7 @@ pub(super) fn copy_across(
     from: &DeviceMemory,
     to: &DeviceMemory,
     len: usize,
-) -> Result<(), DeviceError> {
+) -> Result<(), Error> {
     let (source, target) = (from.span(0, len), to.span(0, len));
     let _scope = queue.context.enter()?;
     // SAFETY: `span` checked both; they are freed only after this is done.
@@ -104,13 +105,13 @@ pub(super) struct HostMemory {
 }
 
 impl HostMemory {
-    pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, DeviceError> {
+    pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, Error> {
         let mut start = ptr::null_mut();
         let _scope = context.enter()?;
         // SAFETY: writes one pointer.
         unsafe { call!(context.driver, cuMemHostAlloc(&raw mut start, bytes, PORTABLE)) }?;
-        let none = DeviceError::NoMemory { bytes: bytes as u64, what: "page-locked memory" };
-        let start = ptr::NonNull::new(start.cast::<u8>()).ok_or(none)?;
+        let none = || no_memory(bytes as u64, "page-locked memory");
+        let start = ptr::NonNull::new(start.cast::<u8>()).ok_or_else(none)?;
         // SAFETY: `bytes` bytes were just allocated.
         unsafe { start.write_bytes(0, bytes) };
         Ok(Self { context: Arc::clone(context), start, bytes })

@@ -10,12 +10,13 @@
 
 #![allow(unsafe_code, reason = "the driver's calls")]
 
+use crate::device::error::forked;
+use crate::error::Error;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::process;
 
 use super::driver::{Driver, call};
-use crate::device::DeviceError;
 
 /// A context, retained until this is dropped.
 pub(super) struct Context {
@@ -34,7 +35,7 @@ pub(super) struct Scope<'a> {
 
 impl Context {
     /// Retains the context of a GPU, creating it if the process has none yet.
-    pub(super) fn retain(driver: &'static Driver, device: c_int) -> Result<Self, DeviceError> {
+    pub(super) fn retain(driver: &'static Driver, device: c_int) -> Result<Self, Error> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: writes one pointer. What is retained here is released in `drop`.
         unsafe { call!(driver, cuDevicePrimaryCtxRetain(&raw mut handle, device)) }?;
@@ -46,9 +47,9 @@ impl Context {
     /// # Errors
     ///
     /// In a fork of the process that opened the context, or if the driver is shutting down.
-    pub(super) fn enter(&self) -> Result<Scope<'_>, DeviceError> {
+    pub(super) fn enter(&self) -> Result<Scope<'_>, Error> {
         if process::id() != self.process {
-            return Err(DeviceError::Forked);
+            return Err(forked());
         }
         // SAFETY: the context is retained for as long as `self` lives.
         unsafe { call!(self.driver, cuCtxPushCurrent_v2(self.handle as _)) }?;
@@ -56,7 +57,7 @@ impl Context {
     }
 
     /// Waits for all work that any code enqueued on the GPU through this context.
-    pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
+    pub(super) fn synchronize(&self) -> Result<(), Error> {
         let _scope = self.enter()?;
         // SAFETY: the context is current.
         unsafe { call!(self.driver, cuCtxSynchronize()) }

@@ -17,13 +17,14 @@
 
 #![allow(unsafe_code, reason = "streams of others")]
 
+use crate::error::{Error, fail};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, ThreadId};
 
 use super::context::Context;
 use super::handles::{CudaEvent, DeviceMemory, OwnedStream};
-use crate::device::{DeviceError, DeviceStream};
+use crate::device::DeviceStream;
 
 /// The memory of all batches of one uploader.
 pub(super) struct BufferPool {
@@ -94,21 +95,25 @@ impl BufferPool {
     /// # Errors
     ///
     /// If all memory is in use, or the device has no more.
-    pub(super) fn take(self: &Arc<Self>) -> Result<Arc<SharedBuffer>, DeviceError> {
+    pub(super) fn take(self: &Arc<Self>) -> Result<Arc<SharedBuffer>, Error> {
         let buffer = Some(self.unused_buffer()?);
         let held = SharedBuffer { buffer, buffers: Arc::downgrade(self) };
         held.buffer().wait_for_unknown(&self.context)?;
         Ok(Arc::new(held))
     }
 
-    fn unused_buffer(&self) -> Result<DeviceBuffer, DeviceError> {
+    fn unused_buffer(&self) -> Result<DeviceBuffer, Error> {
         let mut state = lock(&self.state);
         let known = state.free.iter().position(|buffer| !lock(&buffer.users).unknown);
         if let Some(buffer) = state.free.remove(known.unwrap_or(0)) {
             return Ok(buffer);
         }
         if state.allocated >= self.limit {
-            return Err(DeviceError::AllHeld { limit: self.limit });
+            return Err(fail!(
+                Device,
+                "all {} device buffers are in use: drop or copy the batches you hold, or raise `device_batches`",
+                self.limit
+            ));
         }
         let buffer = DeviceBuffer::new(&self.context, self.bytes)?;
         state.allocated += 1;
@@ -122,13 +127,13 @@ impl BufferPool {
 }
 
 impl DeviceBuffer {
-    fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, DeviceError> {
+    fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, Error> {
         let memory = DeviceMemory::new(context, bytes, "a batch")?;
         Ok(Self { memory, ready: CudaEvent::new(context)?, users: Mutex::default() })
     }
 
     /// Makes `queue` wait for all readers.
-    pub(super) fn wait_for_users(&self, queue: &OwnedStream) -> Result<(), DeviceError> {
+    pub(super) fn wait_for_users(&self, queue: &OwnedStream) -> Result<(), Error> {
         lock(&self.users).released.iter().try_for_each(|(_, event)| queue.wait(event))
     }
 
@@ -138,7 +143,7 @@ impl DeviceBuffer {
         users.spare.extend(users.released.drain(..).map(|(_, event)| event));
     }
 
-    fn wait_for_unknown(&self, context: &Context) -> Result<(), DeviceError> {
+    fn wait_for_unknown(&self, context: &Context) -> Result<(), Error> {
         if lock(&self.users).unknown {
             context.synchronize()?;
             lock(&self.users).unknown = false;
@@ -147,7 +152,7 @@ impl DeviceBuffer {
     }
 
     /// Records the work enqueued on `reader` up to now.
-    fn record_reader(&self, reader: StreamReader) -> Result<(), DeviceError> {
+    fn record_reader(&self, reader: StreamReader) -> Result<(), Error> {
         let users = &mut *lock(&self.users);
         let known = users.released.iter().position(|(known, _)| *known == reader);
         let index = match known {
@@ -220,10 +225,7 @@ impl ReaderGuard {
     /// # Errors
     ///
     /// If `stream` is not a stream of this device.
-    pub(super) fn begin(
-        held: &Arc<SharedBuffer>,
-        stream: DeviceStream,
-    ) -> Result<Self, DeviceError> {
+    pub(super) fn begin(held: &Arc<SharedBuffer>, stream: DeviceStream) -> Result<Self, Error> {
         let thread = thread::current().id();
         if let Some(reader) = StreamReader::of(stream, thread) {
             // SAFETY: see `DeviceBuffer::record_reader`.

@@ -16,13 +16,14 @@
 
 #![allow(unsafe_code, reason = "functions of a C library")]
 
+use crate::device::error::forked;
+use crate::error::{Error, fail};
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 use std::sync::OnceLock;
 
 use libloading::Library;
 
 use super::sys;
-use crate::device::DeviceError;
 
 /// The code of no error.
 const SUCCESS: c_int = 0;
@@ -51,7 +52,7 @@ macro_rules! functions {
         $(#[cfg(test)] const _: unsafe fn($($argument),*) -> sys::CUresult = sys::$name;)*
 
         impl Driver {
-            fn find(library: &'static Library) -> Result<Self, DeviceError> {
+            fn find(library: &'static Library) -> Result<Self, Error> {
                 // SAFETY: the arguments are those of cudarc's bindings, compared above in tests, except for
                 // an enum that is passed as its number. The return type is a C enum, an int.
                 unsafe {
@@ -126,14 +127,14 @@ pub(super) use call;
 /// # Safety
 ///
 /// `T` is the type of a pointer to the function.
-unsafe fn symbol<T: Copy>(library: &'static Library, name: &'static str) -> Result<T, DeviceError> {
+unsafe fn symbol<T: Copy>(library: &'static Library, name: &'static str) -> Result<T, Error> {
     // SAFETY: the caller's promise. The library is never unloaded, so the pointer stays valid.
     match unsafe { library.get::<T>(name) } {
         Ok(found) => Ok(*found),
-        Err(_) => Err(DeviceError::Driver {
-            call: name,
-            reason: "the driver's library has no such function: update the driver".to_owned(),
-        }),
+        Err(_) => Err(fail!(
+            Device,
+            "CUDA: {name}: the driver's library has no such function: update the driver"
+        )),
     }
 }
 
@@ -143,18 +144,25 @@ impl Driver {
     /// # Errors
     ///
     /// If there is no driver, or it lacks a function.
-    pub(super) fn get() -> Result<&'static Self, DeviceError> {
-        static DRIVER: OnceLock<Result<Driver, DeviceError>> = OnceLock::new();
-        DRIVER.get_or_init(Self::load).as_ref().map_err(Clone::clone)
+    pub(super) fn get() -> Result<&'static Self, Error> {
+        static DRIVER: OnceLock<Result<Driver, Error>> = OnceLock::new();
+        DRIVER.get_or_init(Self::load).as_ref().map_err(Error::copy)
     }
 
-    fn load() -> Result<Self, DeviceError> {
+    fn load() -> Result<Self, Error> {
         let names: &[&str] =
             if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
         // SAFETY: loads libcuda, whose initialisation may run in any process.
         let library = names.iter().find_map(|name| unsafe { Library::new(*name) }.ok());
         // Leaked, because the library is never unloaded.
-        Self::find(Box::leak(Box::new(library.ok_or(DeviceError::NoDriver)?)))
+        let library = library.ok_or_else(|| {
+            fail!(
+                Device,
+                "a GPU was requested, but the NVIDIA driver's library (libcuda.so.1) is not on this machine: install \
+                 the driver, or use the device \"cpu\" or \"auto\""
+            )
+        })?;
+        Self::find(Box::leak(Box::new(library)))
     }
 
     /// Initializes the driver and returns the CUDA version that it supports.
@@ -162,25 +170,33 @@ impl Driver {
     /// # Errors
     ///
     /// If the driver is too old, a stub, or sees no GPU.
-    pub(super) fn begin(&self) -> Result<(u32, u32), DeviceError> {
+    pub(super) fn begin(&self) -> Result<(u32, u32), Error> {
         let mut version = 0;
         // SAFETY: writes one int.
         unsafe { call!(self, cuDriverGetVersion(&raw mut version)) }?;
         let (major, minor) = ((version / 1000) as u32, (version % 1000 / 10) as u32);
         if version < OLDEST {
-            return Err(DeviceError::DriverTooOld { found_major: major, found_minor: minor });
+            return Err(fail!(
+                Device,
+                "the NVIDIA driver supports CUDA {major}.{minor}, and 12.0 or newer is needed: update it to 525 or \
+                 newer"
+            ));
         }
         // SAFETY: takes flags, of which there are none.
         let code = unsafe { (self.cuInit)(0) };
-        match self.check("cuInit", code) {
-            Err(_) if code == NOT_INITIALIZED => Err(DeviceError::Forked),
-            Err(DeviceError::Driver { reason, .. }) => Err(DeviceError::NoDevice { reason }),
-            other => other.map(|()| (major, minor)),
+        match code {
+            SUCCESS | STUB_LIBRARY => self.check("cuInit", code).map(|()| (major, minor)),
+            NOT_INITIALIZED => Err(forked()),
+            code => Err(fail!(
+                Device,
+                "the NVIDIA driver offers no usable GPU ({}): look at CUDA_VISIBLE_DEVICES and nvidia-smi",
+                self.reason(code)
+            )),
         }
     }
 
     /// Returns the number of GPUs.
-    pub(super) fn count(&self) -> Result<u32, DeviceError> {
+    pub(super) fn count(&self) -> Result<u32, Error> {
         let mut count = 0;
         // SAFETY: writes one int.
         unsafe { call!(self, cuDeviceGetCount(&raw mut count)) }?;
@@ -188,7 +204,7 @@ impl Driver {
     }
 
     /// Returns the driver's number of GPU `ordinal`.
-    pub(super) fn device(&self, ordinal: u32) -> Result<c_int, DeviceError> {
+    pub(super) fn device(&self, ordinal: u32) -> Result<c_int, Error> {
         let mut device = 0;
         let ordinal = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
         // SAFETY: writes one int.
@@ -201,7 +217,7 @@ impl Driver {
         &self,
         device: c_int,
         attribute: sys::CUdevice_attribute,
-    ) -> Result<u32, DeviceError> {
+    ) -> Result<u32, Error> {
         let mut value = 0;
         // SAFETY: writes one int.
         unsafe { call!(self, cuDeviceGetAttribute(&raw mut value, attribute, device)) }?;
@@ -209,7 +225,7 @@ impl Driver {
     }
 
     /// Returns the bytes of a GPU's memory.
-    pub(super) fn memory(&self, device: c_int) -> Result<u64, DeviceError> {
+    pub(super) fn memory(&self, device: c_int) -> Result<u64, Error> {
         let mut bytes = 0;
         // SAFETY: writes one size.
         unsafe { call!(self, cuDeviceTotalMem_v2(&raw mut bytes, device)) }?;
@@ -217,28 +233,31 @@ impl Driver {
     }
 
     /// Returns a GPU's product name.
-    pub(super) fn name(&self, device: c_int) -> Result<String, DeviceError> {
+    pub(super) fn name(&self, device: c_int) -> Result<String, Error> {
         // SAFETY: writes at most `room` bytes.
         text(|to, room| unsafe { call!(self, cuDeviceGetName(to, room, device)) })
     }
 
     /// Returns a GPU's PCI bus address.
-    pub(super) fn pci_bus_id(&self, device: c_int) -> Result<String, DeviceError> {
+    pub(super) fn pci_bus_id(&self, device: c_int) -> Result<String, Error> {
         // SAFETY: writes at most `room` bytes.
         text(|to, room| unsafe { call!(self, cuDeviceGetPCIBusId(to, room, device)) })
     }
 
     /// Converts what `call` returned to an error, if it is one.
-    pub(super) fn check(&self, call: &'static str, code: c_int) -> Result<(), DeviceError> {
+    pub(super) fn check(&self, call: &'static str, code: c_int) -> Result<(), Error> {
         match code {
             SUCCESS => Ok(()),
-            STUB_LIBRARY => Err(DeviceError::StubDriver),
-            code => Err(DeviceError::Driver { call, reason: self.reason(code) }),
+            STUB_LIBRARY => Err(fail!(
+                Device,
+                "libcuda.so is the CUDA toolkit's stub, not a driver: remove its `stubs` folder from LD_LIBRARY_PATH"
+            )),
+            code => Err(fail!(Device, "CUDA: {call}: {}", self.reason(code))),
         }
     }
 
     /// Returns an error's name and description.
-    fn reason(&self, code: c_int) -> String {
+    pub(super) fn reason(&self, code: c_int) -> String {
         let words = |describe: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int| {
             let mut text = std::ptr::null();
             // SAFETY: writes one pointer, to text inside the library, or null.
@@ -256,9 +275,7 @@ impl Driver {
 }
 
 /// Returns the text that `write` writes to a buffer.
-fn text(
-    write: impl FnOnce(*mut c_char, c_int) -> Result<(), DeviceError>,
-) -> Result<String, DeviceError> {
+fn text(write: impl FnOnce(*mut c_char, c_int) -> Result<(), Error>) -> Result<String, Error> {
     let mut buffer = [0u8; 256];
     // One byte less than the buffer has: the last byte stays 0.
     write(buffer.as_mut_ptr().cast(), 255)?;

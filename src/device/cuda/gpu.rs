@@ -1,5 +1,7 @@
 //! Lists and opens GPUs.
 
+use crate::device::error::forked;
+use crate::error::{Error, fail};
 use std::fmt;
 use std::path::PathBuf;
 use std::process;
@@ -15,7 +17,7 @@ use super::sys::CUdevice_attribute::{
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as MULTIPROCESSORS,
 };
-use crate::device::{Compiler, DeviceError, GpuInfo};
+use crate::device::{Compiler, GpuInfo};
 
 /// An open GPU. Its primary context is shared with PyTorch and other users in the process.
 pub struct Gpu {
@@ -32,11 +34,14 @@ impl Gpu {
     /// # Errors
     ///
     /// If there is no driver, no such GPU, or the process is the fork of one that used GPUs.
-    pub fn open(ordinal: u32) -> Result<Arc<Self>, DeviceError> {
+    pub fn open(ordinal: u32) -> Result<Arc<Self>, Error> {
         let (driver, version) = initialized_driver()?;
         let have = driver.count()?;
         if ordinal >= have {
-            return Err(DeviceError::NoSuchDevice { asked: ordinal, have });
+            return Err(fail!(
+                Device,
+                "cuda:{ordinal} was requested, but this process sees {have} GPU(s): CUDA_VISIBLE_DEVICES decides which"
+            ));
         }
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|(_, gpu)| gpu.strong_count() > 0);
@@ -57,7 +62,7 @@ impl Gpu {
     /// # Errors
     ///
     /// If there is no driver, or no GPU.
-    pub fn all() -> Result<Vec<GpuInfo>, DeviceError> {
+    pub fn all() -> Result<Vec<GpuInfo>, Error> {
         let (driver, version) = initialized_driver()?;
         (0..driver.count()?).map(|ordinal| describe(driver, ordinal, version)).collect()
     }
@@ -67,7 +72,7 @@ impl Gpu {
     /// # Errors
     ///
     /// If there is none: then only [prebuilt](crate::device::KernelOrigin) kernels can run.
-    pub fn compiler() -> Result<Compiler, DeviceError> {
+    pub fn compiler() -> Result<Compiler, Error> {
         let version = initialized_driver().map_or(OLDEST, |(_, version)| version.0);
         Nvrtc::get(version).map(Nvrtc::describe)
     }
@@ -96,19 +101,19 @@ impl fmt::Debug for Gpu {
 const OLDEST: u32 = 12;
 
 /// Returns the driver, initialized in this process and not in a process that it was forked from.
-fn initialized_driver() -> Result<(&'static Driver, (u32, u32)), DeviceError> {
+fn initialized_driver() -> Result<(&'static Driver, (u32, u32)), Error> {
     static PROCESS: AtomicU32 = AtomicU32::new(0);
     let driver = Driver::get()?;
     let (here, there) = (process::id(), PROCESS.load(Ordering::Relaxed));
     if there != 0 && there != here {
-        return Err(DeviceError::Forked);
+        return Err(forked());
     }
     let version = driver.begin()?;
     PROCESS.store(here, Ordering::Relaxed);
     Ok((driver, version))
 }
 
-fn describe(driver: &Driver, ordinal: u32, version: (u32, u32)) -> Result<GpuInfo, DeviceError> {
+fn describe(driver: &Driver, ordinal: u32, version: (u32, u32)) -> Result<GpuInfo, Error> {
     let device = driver.device(ordinal)?;
     let number = |attribute| driver.attribute(device, attribute);
     Ok(GpuInfo {
@@ -129,9 +134,11 @@ mod tests {
     /// Other tests cover machines with a driver, a fake or a real one.
     #[test]
     fn without_a_driver_there_is_an_error_and_no_panic() {
-        if let Err(DeviceError::NoDriver) = Driver::get().map(|_| ()) {
-            assert_eq!(Gpu::open(0).err(), Some(DeviceError::NoDriver));
-            assert_eq!(Gpu::all().err(), Some(DeviceError::NoDriver));
+        let Err(error) = Driver::get().map(|_| ()) else { return };
+        if error.to_string().contains("(libcuda.so.1) is not on this machine") {
+            assert_eq!(error.kind(), crate::error::ErrorKind::Device);
+            assert_eq!(Gpu::open(0).err(), Some(error.copy()));
+            assert_eq!(Gpu::all().err(), Some(error));
         }
     }
 }

@@ -12,6 +12,8 @@
 
 #![allow(unsafe_code, reason = "the driver's calls")]
 
+use crate::device::error::no_memory;
+use crate::error::Error;
 use std::ffi::{c_uint, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -19,7 +21,6 @@ use std::sync::Arc;
 use super::context::Context;
 use super::driver::{OUT_OF_MEMORY, call};
 use super::module::KernelFunction;
-use crate::device::DeviceError;
 
 /// The flag of streams that are not ordered with the default stream.
 const NON_BLOCKING: c_uint = 1;
@@ -38,7 +39,7 @@ pub(super) struct CudaEvent {
 }
 
 impl CudaEvent {
-    pub(super) fn new(context: &Arc<Context>) -> Result<Self, DeviceError> {
+    pub(super) fn new(context: &Arc<Context>) -> Result<Self, Error> {
         let _scope = context.enter()?;
         let mut handle = ptr::null_mut();
         let flags = BLOCKING_SYNC | DISABLE_TIMING;
@@ -48,7 +49,7 @@ impl CudaEvent {
     }
 
     /// Records the work enqueued on `queue` up to now.
-    pub(super) fn record(&self, queue: &OwnedStream) -> Result<(), DeviceError> {
+    pub(super) fn record(&self, queue: &OwnedStream) -> Result<(), Error> {
         // SAFETY: the stream lives as long as `queue`.
         unsafe { self.record_on(queue.handle) }
     }
@@ -58,7 +59,7 @@ impl CudaEvent {
     /// # Safety
     ///
     /// `stream` is the handle of a live stream, or one of CUDA's own numbers.
-    pub(super) unsafe fn record_on(&self, stream: usize) -> Result<(), DeviceError> {
+    pub(super) unsafe fn record_on(&self, stream: usize) -> Result<(), Error> {
         let _scope = self.context.enter()?;
         // SAFETY: the event is ours, the stream is valid by the caller's promise.
         unsafe { call!(self.context.driver, cuEventRecord(self.handle as _, stream as _)) }
@@ -69,14 +70,14 @@ impl CudaEvent {
     /// # Safety
     ///
     /// See [`record_on`](Self::record_on).
-    pub(super) unsafe fn make_wait(&self, stream: usize) -> Result<(), DeviceError> {
+    pub(super) unsafe fn make_wait(&self, stream: usize) -> Result<(), Error> {
         let _scope = self.context.enter()?;
         // SAFETY: the event is ours, the stream is valid by the caller's promise.
         unsafe { call!(self.context.driver, cuStreamWaitEvent(stream as _, self.handle as _, 0)) }
     }
 
     /// Blocks this thread until the event.
-    pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
+    pub(super) fn synchronize(&self) -> Result<(), Error> {
         let _scope = self.context.enter()?;
         // SAFETY: the event is ours.
         unsafe { call!(self.context.driver, cuEventSynchronize(self.handle as _)) }
@@ -99,7 +100,7 @@ pub(super) struct OwnedStream {
 }
 
 impl OwnedStream {
-    pub(super) fn new(context: &Arc<Context>) -> Result<Self, DeviceError> {
+    pub(super) fn new(context: &Arc<Context>) -> Result<Self, Error> {
         let _scope = context.enter()?;
         let mut handle = ptr::null_mut();
         // SAFETY: writes one pointer.
@@ -108,13 +109,13 @@ impl OwnedStream {
     }
 
     /// Makes later work on this stream wait for `event`.
-    pub(super) fn wait(&self, event: &CudaEvent) -> Result<(), DeviceError> {
+    pub(super) fn wait(&self, event: &CudaEvent) -> Result<(), Error> {
         // SAFETY: the stream lives as long as `self`.
         unsafe { event.make_wait(self.handle) }
     }
 
     /// Blocks this thread until all enqueued work is done.
-    pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
+    pub(super) fn synchronize(&self) -> Result<(), Error> {
         let _scope = self.context.enter()?;
         // SAFETY: the stream is ours.
         unsafe { call!(self.context.driver, cuStreamSynchronize(self.handle as _)) }
@@ -130,7 +131,7 @@ impl OwnedStream {
         from: &[u8],
         to: &DeviceMemory,
         at: usize,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<(), Error> {
         let (target, source) = (to.span(at, from.len()), from.as_ptr().cast());
         let _scope = self.context.enter()?;
         // SAFETY: `span` checked the target; it is freed only after this is done. The source is valid by
@@ -147,7 +148,7 @@ impl OwnedStream {
         from: &DeviceMemory,
         at: usize,
         to: &mut [u8],
-    ) -> Result<(), DeviceError> {
+    ) -> Result<(), Error> {
         let (source, target) = (from.span(at, to.len()), to.as_mut_ptr().cast());
         let _scope = self.context.enter()?;
         // SAFETY: `span` checked the source. `to` is borrowed until the copy is done: the next
@@ -160,12 +161,7 @@ impl OwnedStream {
     }
 
     /// Enqueues zeroing `len` bytes from byte `at` of `memory` on.
-    pub(super) fn zero(
-        &self,
-        memory: &DeviceMemory,
-        at: usize,
-        len: usize,
-    ) -> Result<(), DeviceError> {
+    pub(super) fn zero(&self, memory: &DeviceMemory, at: usize, len: usize) -> Result<(), Error> {
         let target = memory.span(at, len);
         let _scope = self.context.enter()?;
         // SAFETY: `span` checked the target; it is freed only after this is done.
@@ -183,7 +179,7 @@ impl OwnedStream {
         grid: (u32, u32),
         threads: u32,
         arguments: &[u8],
-    ) -> Result<(), DeviceError> {
+    ) -> Result<(), Error> {
         // The driver copies the struct before it returns, and only reads it.
         let mut parameters = [arguments.as_ptr().cast_mut().cast::<c_void>()];
         let parameters = parameters.as_mut_ptr();
@@ -225,14 +221,14 @@ impl DeviceMemory {
         context: &Arc<Context>,
         bytes: usize,
         what: &'static str,
-    ) -> Result<Self, DeviceError> {
+    ) -> Result<Self, Error> {
         let (driver, bytes) = (context.driver, bytes.max(1));
         let _scope = context.enter()?;
         let mut address = 0;
         // SAFETY: writes one address.
         let code = unsafe { (driver.cuMemAlloc_v2)(&raw mut address, bytes) };
         if code == OUT_OF_MEMORY {
-            return Err(DeviceError::NoMemory { bytes: bytes as u64, what });
+            return Err(no_memory(bytes as u64, what));
         }
         driver.check("cuMemAlloc_v2", code)?;
         Ok(Self { context: Arc::clone(context), address, bytes })
@@ -292,7 +288,7 @@ impl PageLock {
     /// # Safety
     ///
     /// `memory` starts at a page of a mapping, and is mapped until this is dropped.
-    pub(super) unsafe fn new(context: &Arc<Context>, memory: &[u8]) -> Result<Self, DeviceError> {
+    pub(super) unsafe fn new(context: &Arc<Context>, memory: &[u8]) -> Result<Self, Error> {
         let (start, bytes) = (memory.as_ptr(), memory.len().next_multiple_of(Self::PAGE));
         let _scope = context.enter()?;
         // SAFETY: the pages are mapped, by the caller's promise: a mapping has whole pages.

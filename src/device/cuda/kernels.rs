@@ -7,6 +7,7 @@
 //! The code is a CUBIN for exactly the GPU's architecture, so that the driver need not compile it and
 //! can't be too old for it; or PTX, if NVRTC is older than the GPU, and for prebuilt kernels.
 
+use crate::error::Error;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,8 +16,8 @@ use super::cache::{CubinCache, CubinKey};
 use super::gpu::Gpu;
 use super::module::{KernelFunction, Module};
 use super::nvrtc::{CompileTarget, Nvrtc};
+use crate::device::KernelOrigin;
 use crate::device::program::DeviceProgram;
-use crate::device::{DeviceError, KernelOrigin};
 
 /// A program's kernels.
 pub(super) struct Kernels {
@@ -34,7 +35,7 @@ static COMPILED: Mutex<Option<HashMap<CubinKey, Arc<[u8]>>>> = Mutex::new(None);
 /// # Errors
 ///
 /// If the kernels can't be compiled and are not prebuilt, or the driver rejects them.
-pub(super) fn load(gpu: &Gpu, program: &DeviceProgram) -> Result<Kernels, DeviceError> {
+pub(super) fn load(gpu: &Gpu, program: &DeviceProgram) -> Result<Kernels, Error> {
     let began = Instant::now();
     if program.kernels.is_empty() {
         return Ok(Kernels { functions: vec![], origin: None, took: Duration::ZERO });
@@ -44,13 +45,13 @@ pub(super) fn load(gpu: &Gpu, program: &DeviceProgram) -> Result<Kernels, Device
         let function = module.function(&kernel.entry)?;
         Ok((function, kernel.parts))
     });
-    let functions = functions.collect::<Result<_, DeviceError>>()?;
+    let functions = functions.collect::<Result<_, Error>>()?;
     Ok(Kernels { functions, origin: Some(origin), took: began.elapsed() })
 }
 
 /// Loads the code of `source` and returns its origin. Prebuilt code replaces a compiler that is missing,
 /// or one that is newer than the driver, which rejects what it emits.
-fn module(gpu: &Gpu, source: &str) -> Result<(Arc<Module>, KernelOrigin), DeviceError> {
+fn module(gpu: &Gpu, source: &str) -> Result<(Arc<Module>, KernelOrigin), Error> {
     let info = gpu.info();
     let compiled = Nvrtc::get(info.driver.0)
         .and_then(|nvrtc| compile(nvrtc, nvrtc.target(info.capability), source))
@@ -65,7 +66,7 @@ fn compile(
     nvrtc: &Nvrtc,
     target: CompileTarget,
     source: &str,
-) -> Result<(Arc<[u8]>, KernelOrigin), DeviceError> {
+) -> Result<(Arc<[u8]>, KernelOrigin), Error> {
     let options = target.options();
     let key = CubinKey::of(source, &options, nvrtc.version());
     if let Some(image) = remembered(&key) {

@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code, reason = "the driver's calls")]
 
+use crate::error::{Error, fail};
 use std::ffi::{CString, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -12,7 +13,6 @@ use std::sync::Arc;
 use super::context::Context;
 use super::driver::call;
 use super::sys;
-use crate::device::DeviceError;
 
 /// Code loaded to a device.
 pub(super) struct Module {
@@ -29,7 +29,7 @@ impl Module {
     /// # Errors
     ///
     /// If the driver rejects the code, with the driver's log.
-    pub(super) fn load(context: &Arc<Context>, image: &[u8]) -> Result<Arc<Self>, DeviceError> {
+    pub(super) fn load(context: &Arc<Context>, image: &[u8]) -> Result<Arc<Self>, Error> {
         // PTX must end in a zero byte; a CUBIN contains its own length.
         let image: Vec<u8> = image.iter().copied().chain([0]).collect();
         let mut log = vec![0u8; Self::LOG];
@@ -44,18 +44,20 @@ impl Module {
         let _scope = context.enter()?;
         // SAFETY: writes one pointer, and at most `room` bytes to the log; both options have a value.
         // The image is a whole CUBIN, or text that ends in a zero byte.
-        let loaded = unsafe {
+        let code = unsafe {
             let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
             let image = image.as_ptr().cast();
-            call!(driver, cuModuleLoadDataEx(&raw mut handle, image, 2, options, values))
+            (driver.cuModuleLoadDataEx)(&raw mut handle, image, 2, options, values)
         };
-        loaded.map_err(|error| refused(error, &log))?;
+        if code != 0 {
+            return Err(refused(&with_log(driver.reason(code), &log)));
+        }
         Ok(Arc::new(Self { context: Arc::clone(context), handle: handle as usize }))
     }
 
     /// Returns the kernel called `name`.
-    pub(super) fn function(self: &Arc<Self>, name: &str) -> Result<KernelFunction, DeviceError> {
-        let none = || DeviceError::Module { log: format!("it has no function '{name}'") };
+    pub(super) fn function(self: &Arc<Self>, name: &str) -> Result<KernelFunction, Error> {
+        let none = || refused(&format!("it has no function '{name}'"));
         let text = CString::new(name).map_err(|_| none())?;
         let mut handle = ptr::null_mut();
         let _scope = self.context.enter()?;
@@ -78,16 +80,20 @@ impl Drop for Module {
     }
 }
 
-/// Returns the driver's error for an image, together with the driver's log.
-fn refused(error: DeviceError, log: &[u8]) -> DeviceError {
-    let DeviceError::Driver { reason, .. } = error else { return error };
+/// Returns the reason of the driver's error, together with the driver's log.
+fn with_log(reason: String, log: &[u8]) -> String {
     let text = log.split(|&byte| byte == 0).next().unwrap_or_default();
-    let text = String::from_utf8_lossy(text);
-    let log = match text.trim() {
+    match String::from_utf8_lossy(text).trim() {
         "" => reason,
         said => format!("{reason}: {said}"),
-    };
-    DeviceError::Module { log }
+    }
+}
+
+fn refused(log: &str) -> Error {
+    fail!(
+        Device,
+        "the driver refused a kernel ({log}): update the driver, or name an NVRTC no newer than it in FUSELOOP_NVRTC"
+    )
 }
 
 /// A kernel.

@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code, reason = "functions of a C library")]
 
+use crate::error::{Error, fail};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -13,7 +14,7 @@ use std::sync::OnceLock;
 use libloading::Library;
 
 use super::search::{Search, entries, starts};
-use crate::device::{Compiler, DeviceError};
+use crate::device::Compiler;
 
 type Program = *mut c_void;
 
@@ -98,16 +99,21 @@ impl Nvrtc {
     /// # Errors
     ///
     /// If no compiler is found.
-    pub(super) fn get(driver: u32) -> Result<&'static Self, DeviceError> {
-        static NVRTC: OnceLock<Result<Nvrtc, DeviceError>> = OnceLock::new();
+    pub(super) fn get(driver: u32) -> Result<&'static Self, Error> {
+        static NVRTC: OnceLock<Result<Nvrtc, Error>> = OnceLock::new();
         let found = NVRTC.get_or_init(|| Self::find(&Search::of_environment(driver).candidates()));
-        found.as_ref().map_err(Clone::clone)
+        found.as_ref().map_err(Error::copy)
     }
 
-    fn find(candidates: &[PathBuf]) -> Result<Self, DeviceError> {
+    fn find(candidates: &[PathBuf]) -> Result<Self, Error> {
         let tried = || {
             let names = candidates.iter().map(|path| path.display().to_string());
-            DeviceError::NoCompiler { tried: names.collect::<Vec<_>>().join(", ") }
+            fail!(
+                Device,
+                "this pipeline's kernel has to be compiled, and NVRTC was not found: `pip install \
+                 nvidia-cuda-nvrtc-cu12`, or name the library in FUSELOOP_NVRTC (tried {})",
+                names.collect::<Vec<_>>().join(", ")
+            )
         };
         candidates.iter().find_map(|path| Self::load(path)).ok_or_else(tried)
     }
@@ -166,12 +172,9 @@ impl Nvrtc {
         source: &str,
         options: &[String],
         target: CompileTarget,
-    ) -> Result<Vec<u8>, DeviceError> {
-        let text = |text: &str| {
-            CString::new(text).map_err(|_| DeviceError::Compile {
-                log: "the source contains a zero byte".to_owned(),
-            })
-        };
+    ) -> Result<Vec<u8>, Error> {
+        let text =
+            |text: &str| CString::new(text).map_err(|_| refused("the source contains a zero byte"));
         let options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>, _>>()?;
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let work = CompileJob::new(&self.functions, &text(source)?)?;
@@ -194,7 +197,7 @@ impl Nvrtc {
         };
         match image {
             Some(image) if code == 0 && !image.is_empty() => Ok(image),
-            _ => Err(DeviceError::Compile { log: work.log(code) }),
+            _ => Err(refused(&work.log(code))),
         }
     }
 }
@@ -206,7 +209,7 @@ struct CompileJob<'a> {
 }
 
 impl<'a> CompileJob<'a> {
-    fn new(functions: &'a Functions, source: &CStr) -> Result<Self, DeviceError> {
+    fn new(functions: &'a Functions, source: &CStr) -> Result<Self, Error> {
         let (mut program, none) = (ptr::null_mut(), ptr::null());
         // SAFETY: writes one pointer; copies the text, which ends in a zero byte. There are no headers.
         let code = unsafe {
@@ -216,7 +219,7 @@ impl<'a> CompileJob<'a> {
         if code == 0 {
             return Ok(Self { functions, program });
         }
-        Err(DeviceError::Compile { log: format!("error {code}") })
+        Err(refused(&format!("error {code}")))
     }
 
     /// Returns a result, whose size `size` returns and whose bytes `bytes` writes.
@@ -268,6 +271,10 @@ fn load_builtins(path: &Path) {
     }
 }
 
+fn refused(log: &str) -> Error {
+    fail!(Device, "NVRTC refused a kernel ({log}): please report it, with the list of ops")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,7 +288,11 @@ mod tests {
         let missing = dir.path().join("missing.so");
         let error = Nvrtc::find(&[no_library.clone(), missing.clone()]).err().unwrap();
         let tried = format!("{}, {}", no_library.display(), missing.display());
-        assert_eq!(error, DeviceError::NoCompiler { tried });
+        assert_eq!(error.kind(), crate::error::ErrorKind::Device);
+        assert!(
+            error.to_string().ends_with(&format!("in FUSELOOP_NVRTC (tried {tried})")),
+            "{error}"
+        );
     }
 
     #[test]

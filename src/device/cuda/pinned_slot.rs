@@ -11,6 +11,7 @@
 
 #![allow(unsafe_code, reason = "pages of memory that others write to")]
 
+use crate::error::Error;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -22,7 +23,7 @@ use super::device_buffer::{ReaderGuard, SharedBuffer};
 use super::gpu::Gpu;
 use super::handles::{CudaEvent, OwnedStream, PageLock};
 use crate::batch::RowsMut;
-use crate::device::{DeviceError, DeviceStream};
+use crate::device::DeviceStream;
 use fuseloop_engine::batch::SlotExtension;
 
 /// The device's data of a slot.
@@ -88,7 +89,7 @@ impl SlotExtension for LockedSlot {
 /// Locks the pages of batches that stay on the host. The GPU's context is opened for the first batch.
 pub(crate) struct PageLocker {
     ordinal: u32,
-    gpu: OnceLock<Result<Arc<Gpu>, DeviceError>>,
+    gpu: OnceLock<Result<Arc<Gpu>, Error>>,
     refused: AtomicBool,
 }
 
@@ -184,7 +185,7 @@ impl PinnedSlot {
     /// The minimum bytes for which locked pages are faster: the driver copies less through its own.
     const WORTH_LOCKING: usize = 64 << 10;
 
-    pub(super) fn new(context: &Arc<Context>, ordinal: u32) -> Result<Self, DeviceError> {
+    pub(super) fn new(context: &Arc<Context>, ordinal: u32) -> Result<Self, Error> {
         Ok(Self {
             context: Arc::clone(context),
             ordinal,
@@ -220,7 +221,7 @@ impl PinnedSlot {
     }
 
     /// Notes that all copies were enqueued on `queue`.
-    pub(super) fn end_copies(&self, queue: &OwnedStream) -> Result<(), DeviceError> {
+    pub(super) fn end_copies(&self, queue: &OwnedStream) -> Result<(), Error> {
         self.copied.record(queue)
     }
 
@@ -257,7 +258,7 @@ impl PinnedSlot {
     }
 
     /// Makes `stream` wait for the batch. Until the batch is dropped, `stream` counts as a reader of it.
-    pub(crate) fn make_ready_on(&self, stream: DeviceStream) -> Result<(), DeviceError> {
+    pub(crate) fn make_ready_on(&self, stream: DeviceStream) -> Result<(), Error> {
         let Some(batch) = &self.batch else { return Ok(()) };
         let mut uses = batch.uses.lock().unwrap_or_else(PoisonError::into_inner);
         if !uses.iter().any(|begun| begun.is_of(stream)) {
@@ -267,15 +268,12 @@ impl PinnedSlot {
     }
 
     /// Does the same until the returned guard is dropped; `None` if nothing is on the device.
-    pub(crate) fn guard_for(
-        &self,
-        stream: DeviceStream,
-    ) -> Option<Result<ReaderGuard, DeviceError>> {
+    pub(crate) fn guard_for(&self, stream: DeviceStream) -> Option<Result<ReaderGuard, Error>> {
         self.batch.as_ref().map(|batch| ReaderGuard::begin(&batch.held, stream))
     }
 
     /// Reads the bytes of a tensor; waits for the device.
-    pub(crate) fn read(&self, found: &LocatedTensor) -> Result<Vec<u8>, DeviceError> {
+    pub(crate) fn read(&self, found: &LocatedTensor) -> Result<Vec<u8>, Error> {
         let Some(batch) = &self.batch else { return Ok(Vec::new()) };
         let mut bytes = vec![0; found.bytes];
         let queue = OwnedStream::new(&self.context)?;

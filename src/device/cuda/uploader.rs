@@ -19,6 +19,8 @@
 
 #![allow(unsafe_code, reason = "copies and kernels that run later")]
 
+use crate::device::error::no_memory;
+use crate::error::Error;
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,8 +35,8 @@ use super::handles::{CudaEvent, DeviceMemory, OwnedStream};
 use super::kernels::{self, Kernels};
 use super::pinned_slot::{DeviceBatch, PinnedSlot, TensorRange};
 use crate::batch::RowsMut;
+use crate::device::DeviceStats;
 use crate::device::program::{Addresses, DeviceProgram, TensorOrigin};
-use crate::device::{DeviceError, DeviceStats};
 
 /// The number of batches whose staged bytes are on the device at a time.
 const RING: usize = 3;
@@ -99,9 +101,9 @@ impl Uploader {
         program: DeviceProgram,
         rows: usize,
         device_batches: usize,
-    ) -> Result<Arc<Self>, DeviceError> {
+    ) -> Result<Arc<Self>, Error> {
         let context = &gpu.context;
-        let none = |what| DeviceError::NoMemory { bytes: u64::MAX, what };
+        let none = |what| no_memory(u64::MAX, what);
         let computed = |origin| if origin == TensorOrigin::Computed { rows } else { 0 };
         let tensors = &program.tensors;
         let staged = tensors.iter().map(|t| t.staged.checked_mul(computed(t.origin)));
@@ -138,7 +140,7 @@ impl Uploader {
         self: &Arc<Self>,
         rows: &mut RowsMut<'_>,
         outputs: &[usize],
-    ) -> Result<(), DeviceError> {
+    ) -> Result<(), Error> {
         self.check(rows, outputs);
         let mut pinned = self.pinned_slot(rows)?;
         for &output in outputs {
@@ -169,7 +171,7 @@ impl Uploader {
 
     /// Takes the slot's device data, with no copy in flight; creates it if the slot has none for this
     /// device.
-    fn pinned_slot(&self, rows: &mut RowsMut<'_>) -> Result<Box<PinnedSlot>, DeviceError> {
+    fn pinned_slot(&self, rows: &mut RowsMut<'_>) -> Result<Box<PinnedSlot>, Error> {
         let context = &self.gpu.context;
         let last = rows.extension().and_then(Option::take);
         let last = last.and_then(|last| (last as Box<dyn Any>).downcast::<PinnedSlot>().ok());
@@ -186,7 +188,7 @@ impl Uploader {
         pinned: &mut PinnedSlot,
         rows: &mut RowsMut<'_>,
         outputs: &[usize],
-    ) -> Result<(), DeviceError> {
+    ) -> Result<(), Error> {
         let held = self.buffers.take()?;
         let mut turn = self.next_entry.lock().unwrap_or_else(PoisonError::into_inner);
         let (stage, buffer) = (&self.ring[*turn], held.buffer());
@@ -219,7 +221,7 @@ impl Uploader {
         outputs: &[usize],
         stage: &RingEntry,
         buffer: &DeviceBuffer,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<(), Error> {
         self.copy.wait(&stage.drained)?;
         pinned.begin_copies();
         // First the tensors that need not wait for readers.
@@ -241,7 +243,7 @@ impl Uploader {
         origin: TensorOrigin,
         to: &DeviceMemory,
         at: impl Fn(usize) -> usize,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<(), Error> {
         for (k, tensor) in self.program.tensors.iter().enumerate() {
             if tensor.origin == origin {
                 let from = rows.output(outputs[k]);
@@ -261,7 +263,7 @@ impl Uploader {
         rows: usize,
         stage: &RingEntry,
         buffer: &DeviceBuffer,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<(), Error> {
         self.compute.wait(pinned.copied())?;
         buffer.wait_for_users(&self.compute)?;
         if self.program.scratch > 0 {
@@ -329,7 +331,7 @@ fn ranges(program: &DeviceProgram, offsets: &[usize]) -> Arc<[TensorRange]> {
 }
 
 impl RingEntry {
-    fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, DeviceError> {
+    fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, Error> {
         let memory = DeviceMemory::new(context, bytes, "staged batches")?;
         Ok(Self { memory, drained: CudaEvent::new(context)? })
     }

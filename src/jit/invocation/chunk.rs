@@ -10,11 +10,12 @@
 //! needs memory that the next sample uses again, such as the rows of a resize, or if it needs no loop.
 
 use super::{DecodedPixels, Invocation, LoopBody, NotRun, WorkerScratch};
+use crate::error::Error;
 use crate::jit::call::{BodyCall, BodyRunner, MemoryRegion, Native, States};
 use crate::jit::compile::CompiledBody;
 use crate::jit::param_block::ParamBlocks;
 use crate::jit::{Kernel, Scratch, compile_body};
-use crate::plan::{Draws, FusedOp, ImagePlan, RunOpsError};
+use crate::plan::{Draws, FusedOp, ImagePlan};
 use std::marker::PhantomData;
 use std::mem;
 use std::sync::Arc;
@@ -158,7 +159,7 @@ impl<'r> ChunkRun<'r> {
         source: DecodedPixels<'r>,
         draws: &Draws,
         out: &'r mut [u8],
-    ) -> Result<(), RunOpsError> {
+    ) -> Result<(), Error> {
         self.add_by(&Native, source, draws, out)
     }
 
@@ -169,7 +170,7 @@ impl<'r> ChunkRun<'r> {
         source: DecodedPixels<'r>,
         draws: &Draws,
         out: &'r mut [u8],
-    ) -> Result<(), RunOpsError> {
+    ) -> Result<(), Error> {
         let kernel = self.kernel;
         if kernel.blocks.len() != 1 || kernel.plan.planes().is_some() {
             return kernel.run_by(runner, self.scratch, source, draws, out);

@@ -5,7 +5,8 @@ use super::SampleCache;
 use super::cached_field::CachedField;
 use super::disk::CacheFile;
 use super::table::{SAMPLE, VALUE, allocated};
-use crate::decode::{DecodeError, Decoded, Opened};
+use crate::decode::{Decoded, Opened};
+use crate::error::Error;
 use crate::sample::SampleId;
 use crate::source::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};
 use fuseloop_ops::Size;
@@ -44,7 +45,7 @@ impl<'a> PendingEntry<'a> {
         image: &'b mut Opened<'_>,
         is_coded: bool,
         wanted: Window,
-    ) -> Result<Decoded<'b>, DecodeError> {
+    ) -> Result<Decoded<'b>, Error> {
         let size = image.size();
         if !self.keep_picture(field, image, is_coded) {
             return image.decode(wanted);

@@ -15,11 +15,9 @@
 #[cfg(test)]
 mod tests;
 
-use super::error::LoadCause;
 use crate::batch::RowsMut;
-use crate::device::{
-    DeviceError, DeviceOutput, DeviceProgram, DeviceStats, Gpu, GpuInfo, Uploader,
-};
+use crate::device::{DeviceOutput, DeviceProgram, DeviceStats, Gpu, GpuInfo, Uploader};
+use crate::error::{Error, ErrorKind, fail};
 use fuseloop_ops::author::{Op, OpClass};
 use fuseloop_ops::{Device, Ops, ParamError, ToDevice};
 use std::fmt;
@@ -84,10 +82,13 @@ const HELD: usize = 4;
 
 impl DeviceRequest {
     /// Creates the device choice for batches of `rows` rows, `ahead` of which are started ahead.
-    pub(super) fn choice(&self, rows: usize, ahead: usize) -> Result<DeviceChoice, LoadCause> {
-        let asked = self.device.clone().transpose().map_err(LoadCause::DeviceName)?;
+    pub(super) fn choice(&self, rows: usize, ahead: usize) -> Result<DeviceChoice, Error> {
+        let asked = self.device.clone().transpose();
+        let asked = asked.map_err(|error| fail!(Parameter, "device: {error}"))?;
         let batches = self.batches.unwrap_or(ahead.saturating_add(HELD));
-        let batches = NonZeroUsize::new(batches).ok_or(LoadCause::DeviceBatches)?;
+        let batches = NonZeroUsize::new(batches).ok_or_else(|| {
+            fail!(Parameter, "0 batches on the device: give 1 or more (`device_batches`)")
+        })?;
         Ok(DeviceChoice { asked, rows, batches, decided: Mutex::new(None) })
     }
 }
@@ -129,7 +130,7 @@ pub(super) struct Upload {
 
 impl Upload {
     /// Starts the upload of a finished batch.
-    pub(super) fn submit(&self, rows: &mut RowsMut<'_>) -> Result<(), DeviceError> {
+    pub(super) fn submit(&self, rows: &mut RowsMut<'_>) -> Result<(), Error> {
         self.lane.submit(rows, &self.outputs)
     }
 }
@@ -169,12 +170,16 @@ impl DeviceChoice {
     }
 
     /// Refuses a GPU requested by number if no list has anything for it to do.
-    fn check_asked(&self, lists: &[Ops]) -> Result<(), LoadCause> {
+    fn check_asked(&self, lists: &[Ops]) -> Result<(), Error> {
         match self.asked {
             Some(device @ Device::Cuda(_))
                 if lists.iter().all(|ops| devices(ops).next().is_none()) =>
             {
-                Err(LoadCause::NothingForDevice { device })
+                Err(fail!(
+                    Parameter,
+                    "{device} was asked for, but no list of ops has ToDevice: put it into the image's list, before \
+                     Normalize"
+                ))
             }
             _ => Ok(()),
         }
@@ -191,7 +196,7 @@ impl DeviceChoice {
     /// # Errors
     ///
     /// If lists name several devices, or a GPU requested by number is not available.
-    pub(super) fn decide(&self, lists: &[Ops]) -> Result<Option<DeviceDecision>, LoadCause> {
+    pub(super) fn decide(&self, lists: &[Ops]) -> Result<Option<DeviceDecision>, Error> {
         self.check_asked(lists)?;
         let Some(asked) = self.one_device(lists)? else { return Ok(None) };
         let staged = lists.iter().map(|ops| self.leaves_host(ops)).collect();
@@ -201,7 +206,7 @@ impl DeviceChoice {
             return Ok(Some(DeviceDecision { staged, asked, gpu, is_final: true }));
         }
         let number = if let Device::Cuda(number) = asked { number } else { 0 };
-        match Gpu::open(number).map_err(LoadCause::Device) {
+        match Gpu::open(number) {
             Ok(gpu) => Ok(Some(DeviceDecision { staged, asked, gpu, is_final: false })),
             Err(error) => self.use_cpu(asked, error).map(|()| None),
         }
@@ -209,16 +214,12 @@ impl DeviceChoice {
 
     /// Replaces the GPU by the CPU, because of this error. Returns the error if the GPU was requested by
     /// number or is in use, or if the error is not the GPU's.
-    pub(super) fn fall_back(
-        &self,
-        decision: &DeviceDecision,
-        error: LoadCause,
-    ) -> Result<(), LoadCause> {
+    pub(super) fn fall_back(&self, decision: &DeviceDecision, error: Error) -> Result<(), Error> {
         if decision.is_final { Err(error) } else { self.use_cpu(decision.asked, error) }
     }
 
-    fn use_cpu(&self, asked: Device, error: LoadCause) -> Result<(), LoadCause> {
-        if asked != Device::Auto || !error.is_of_device() {
+    fn use_cpu(&self, asked: Device, error: Error) -> Result<(), Error> {
+        if asked != Device::Auto || error.kind() != ErrorKind::Device {
             return Err(error);
         }
         let on = ChosenDevice::Host(error.to_string());
@@ -232,7 +233,7 @@ impl DeviceChoice {
         &self,
         decision: &DeviceDecision,
         outputs: &[(usize, &DeviceOutput)],
-    ) -> Result<Upload, LoadCause> {
+    ) -> Result<Upload, Error> {
         let DeviceDecision { asked, gpu, .. } = decision;
         let program =
             DeviceProgram::new(&outputs.iter().map(|(_, output)| *output).collect::<Vec<_>>())?;
@@ -257,12 +258,15 @@ impl DeviceChoice {
     }
 
     /// Returns the common device of all lists that use one.
-    fn one_device(&self, lists: &[Ops]) -> Result<Option<Device>, LoadCause> {
+    fn one_device(&self, lists: &[Ops]) -> Result<Option<Device>, Error> {
         let named = lists.iter().flat_map(devices).map(|own| self.asked.unwrap_or(own));
         let mut named = named.filter(|device| *device != Device::Cpu);
         let Some(first) = named.next() else { return Ok(None) };
         match named.find(|other| *other != first) {
-            Some(other) => Err(LoadCause::TwoDevices { devices: [first, other] }),
+            Some(other) => Err(fail!(
+                Parameter,
+                "lists name both {first} and {other} in ToDevice: a loader has only one device: set it with `device`"
+            )),
             None => Ok(Some(first)),
         }
     }

@@ -1,12 +1,13 @@
 //! Reads the targets of a sample, and moves its masks.
 
 use super::{InspectedTargets, MAP_OBJECTS, StoredObject, TargetStep};
-use crate::decode::object_rows::{ObjectRowsError, floats, rows_of};
+use crate::decode::object_rows::{floats, other_count, rows_of};
 use crate::decode::{Decoder, ImageReadMode};
+use crate::error::Error;
 use crate::jit::evaluate_steps;
-use crate::loader::error::{LoadCause, SampleCause, of_field};
+use crate::loader::error::{of_field, of_output};
 use crate::loader::target_rows::{TargetGroup, TargetMember, TargetScratch, bytes_of, masks_of};
-use crate::loader::targets::{BoundingBoxes, Target, TargetCause};
+use crate::loader::targets::{BoundingBoxes, Target, of_mask, other_size};
 use crate::loader::work::open_image;
 use crate::plan::{Draws, ImagePlan};
 use crate::sample::SampleId;
@@ -47,8 +48,8 @@ impl TargetPlans {
         group: &TargetGroup,
         plan: &ImagePlan,
         class_names: ClassNames,
-    ) -> Result<Self, LoadCause> {
-        let refused = |error| LoadCause::Plan { output: output.to_owned(), error };
+    ) -> Result<Self, Error> {
+        let refused = |error| of_output(error, output);
         let (mut masks, mut boxes) = (vec![], None);
         for member in &group.members {
             let fill = match &member.target {
@@ -79,11 +80,11 @@ impl TargetPlans {
         mut reader: TargetReader<'_>,
         plan: &ImagePlan,
         draws: &Draws,
-    ) -> Result<InspectedTargets, (usize, SampleCause)> {
+    ) -> Result<InspectedTargets, (usize, Error)> {
         let mut scratch = TargetScratch::default();
         for member in self.group.read_first() {
             let value = reader.value(member)?;
-            member.read(value, &mut scratch).map_err(|cause| (member.field, cause.into()))?;
+            member.read(value, &mut scratch).map_err(|cause| (member.field, cause))?;
         }
         let objects = scratch.objects;
         let count = objects.len();
@@ -121,7 +122,7 @@ impl TargetPlans {
         (member, mask): (&TargetMember, Option<&ImagePlan>),
         reader: &mut TargetReader<'_>,
         draws: &Draws,
-    ) -> Result<(), SampleCause> {
+    ) -> Result<(), Error> {
         let value = reader.source.value(reader.sample, member.field, reader.buffer)?;
         match (&member.target, mask) {
             (Target::Boxes(boxes), _) => {
@@ -155,7 +156,7 @@ impl TargetPlans {
                 let mut opened = open_image(reader.decoder, value, ImageReadMode::Index, None)?;
                 let size = opened.size();
                 if size != draws.source {
-                    return Err(TargetCause::MaskSize { mask: size, image: draws.source }.into());
+                    return Err(other_size(size, draws.source));
                 }
                 let decoded = opened.decode(size.full())?;
                 let masks = moved(plan, &decoded.view, draws, found.ops.len())?;
@@ -170,12 +171,12 @@ impl TargetPlans {
 }
 
 /// Returns the rows of `width` numbers that a target stores for the objects.
-fn rows(value: Value<'_>, dtype: DType, width: usize) -> Result<&[u8], TargetCause> {
-    Ok(rows_of(bytes_of(value), dtype, width)?)
+fn rows(value: Value<'_>, dtype: DType, width: usize) -> Result<&[u8], Error> {
+    rows_of(bytes_of(value), dtype, width)
 }
 
 impl TargetReader<'_> {
-    fn value(&mut self, member: &TargetMember) -> Result<Value<'_>, (usize, SampleCause)> {
+    fn value(&mut self, member: &TargetMember) -> Result<Value<'_>, (usize, Error)> {
         let value = self.source.value(self.sample, member.field, self.buffer);
         value.map_err(|error| (member.field, error.into()))
     }
@@ -188,13 +189,13 @@ impl InspectedTargets {
         bytes: &[u8],
         plan: &ImagePlan,
         draws: &Draws,
-    ) -> Result<(), SampleCause> {
+    ) -> Result<(), Error> {
         let (size, masks) = (draws.source, masks_of(bytes)?);
         check_count(masks.len(), self.stored.len())?;
         let mut order = vec![];
         for (row, mask) in masks.iter().enumerate() {
             let Some(mask) = mask else { continue };
-            let area = mask.area(size).map_err(|error| TargetCause::ObjectMask { row, error })?;
+            let area = mask.area(size).map_err(|error| of_mask(row, &error))?;
             // An object that goes is under those that stay, which are seen whole then.
             order.push((self.stored[row].removed_by.unwrap_or(usize::MAX), Reverse(area), row));
         }
@@ -208,7 +209,7 @@ impl InspectedTargets {
             for (&row, number) in rows.iter().zip(1..) {
                 let Some(mask) = &masks[row] else { continue };
                 let filled = mask.fill(size, &mut own);
-                filled.map_err(|error| TargetCause::ObjectMask { row, error })?;
+                filled.map_err(|error| of_mask(row, &error))?;
                 for (pixel, own) in map.iter_mut().zip(&own) {
                     *pixel = if *own == 0 { *pixel } else { number };
                 }
@@ -251,8 +252,8 @@ fn class_number(dtype: DType, bytes: &[u8]) -> Option<i64> {
     class.as_i64().filter(|_| is_whole)
 }
 
-fn check_count(found: usize, expected: usize) -> Result<(), TargetCause> {
-    if found == expected { Ok(()) } else { Err(ObjectRowsError::Count { found, expected }.into()) }
+fn check_count(found: usize, expected: usize) -> Result<(), Error> {
+    if found == expected { Ok(()) } else { Err(other_count(found, expected)) }
 }
 
 /// Returns a mask before the ops of an image and after each of its `ops` flat ops. `plan` is the plan of the mask, and
@@ -262,7 +263,7 @@ fn moved(
     mask: &ImageView<'_>,
     draws: &Draws,
     ops: usize,
-) -> Result<Vec<Arc<[u8]>>, SampleCause> {
+) -> Result<Vec<Arc<[u8]>>, Error> {
     let mut own = Draws::default();
     plan.follow(draws, &mut own);
     let mut stored = vec![];

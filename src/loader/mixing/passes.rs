@@ -11,8 +11,8 @@
 
 use super::TargetMixer;
 use super::targets::image_bytes;
+use crate::error::Error;
 use crate::jit::{DecodedPixels, Kernel, Scratch};
-use crate::loader::error::FinishCause;
 use crate::loader::targets::Target;
 use crate::plan::{Draws, ImagePlan};
 use crate::sample::Limits;
@@ -67,7 +67,7 @@ impl LaterPass {
         rows: PassRows<'_, '_>,
         limits: &Limits,
         (kernels, scratch): (&mut Scratch, &mut BatchScratch),
-    ) -> Result<(), FinishCause> {
+    ) -> Result<(), Error> {
         let PassRows { image, keys, outputs } = rows;
         let BatchScratch { spare, draws, mask } = scratch;
         let counts =
@@ -128,7 +128,7 @@ fn run_in_place(
     draws: &Draws,
     row: &mut [u8],
     (kernels, spare): (&mut Scratch, &mut Vec<u8>),
-) -> Result<(), FinishCause> {
+) -> Result<(), Error> {
     let plan = kernel.plan();
     copy(&row[..source_bytes(plan)], spare, "a copy of an image of a batch")?;
     let to = &mut row[..plan.drawn_bytes(draws)];
@@ -142,7 +142,7 @@ fn move_masks(
     (count, rows): (usize, &[usize]),
     row: &mut [u8],
     (kernels, spare): (&mut Scratch, &mut Vec<u8>),
-) -> Result<(), FinishCause> {
+) -> Result<(), Error> {
     let plan = kernel.plan();
     let (from, to) = (source_bytes(plan), plan.drawn_bytes(draws));
     copy(&row[..count * from], spare, "a copy of the masks of the objects")?;
@@ -161,7 +161,7 @@ fn write_objects(
     (row, count): (usize, usize),
     outputs: &mut [&mut [u8]],
     spare: &mut Vec<u8>,
-) -> Result<(), FinishCause> {
+) -> Result<(), Error> {
     let objects = &draws.objects;
     for own in &after.objects {
         let (item, bytes) = (own.collated.item, own.collated.row_bytes());
@@ -193,7 +193,7 @@ fn write_objects(
 }
 
 /// Copies bytes to `spare`.
-fn copy(bytes: &[u8], spare: &mut Vec<u8>, what: &'static str) -> Result<(), FinishCause> {
+fn copy(bytes: &[u8], spare: &mut Vec<u8>, what: &'static str) -> Result<(), Error> {
     spare.clear();
     memory::reserve(spare, bytes.len(), what)?;
     spare.extend_from_slice(bytes);

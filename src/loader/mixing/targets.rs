@@ -11,8 +11,8 @@
 
 use super::{copy_window, plane_and_pixel};
 use crate::batch::RowsMut;
+use crate::error::{Error, fail};
 use crate::loader::collate::Collated;
-use crate::loader::error::FinishCause;
 use crate::loader::targets::{BoundingBoxes, KeyPoints, Target};
 use crate::plan::batch_ops::MultiImageMixer;
 use fuseloop_ops::author::{
@@ -108,7 +108,7 @@ impl TargetMixer {
         key: BatchKey,
         rows: &mut RowsMut<'_>,
         spare: &mut Vec<u8>,
-    ) -> Result<(), FinishCause> {
+    ) -> Result<(), Error> {
         let count = rows.len();
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
         let outputs = &mut *outputs;
@@ -124,7 +124,7 @@ impl TargetMixer {
         counts: &[usize],
         outputs: &mut [&mut [u8]],
         spare: &mut Vec<u8>,
-    ) -> Result<(), FinishCause> {
+    ) -> Result<(), Error> {
         let drawn = mixes.into_iter().enumerate();
         let new = drawn.map(|(row, mix)| self.new_row(op, (row, mix), counts, outputs));
         let new = new.collect::<Result<Vec<_>, _>>()?;
@@ -144,7 +144,7 @@ impl TargetMixer {
         op: &dyn ObjectOp,
         rows: &mut RowsMut<'_>,
         spare: &mut Vec<u8>,
-    ) -> Result<(), FinishCause> {
+    ) -> Result<(), Error> {
         let count = rows.len();
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
         let outputs = &mut *outputs;
@@ -195,7 +195,7 @@ impl TargetMixer {
         mixed: &[RowMix],
         rows: &mut RowsMut<'_>,
         spare: &mut Vec<u8>,
-    ) -> Result<(), FinishCause> {
+    ) -> Result<(), Error> {
         let count = rows.len();
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
         let outputs = &mut *outputs;
@@ -237,7 +237,7 @@ impl TargetMixer {
         (row, mix): (usize, ImageMix),
         counts: &[usize],
         outputs: &[&mut [u8]],
-    ) -> Result<Option<NewRow>, FinishCause> {
+    ) -> Result<Option<NewRow>, Error> {
         match mix {
             ImageMix::Unchanged => Ok(None),
             ImageMix::Paste { partner, objects } => {
@@ -267,7 +267,7 @@ impl TargetMixer {
         (row, (partner, chosen)): (usize, (usize, &[usize])),
         counts: &[usize],
         outputs: &[&mut [u8]],
-    ) -> Result<NewRow, FinishCause> {
+    ) -> Result<NewRow, Error> {
         let masks = self.instance_masks().expect("checked when the loader was built");
         let mut alpha = vec![];
         memory::resize(&mut alpha, self.size.pixels() as usize, "a mask of pasted objects")?;
@@ -331,7 +331,7 @@ impl TargetMixer {
         new: &[Option<NewRow>],
         outputs: &mut [&mut [u8]],
         spare: &mut Vec<u8>,
-    ) -> Result<(), FinishCause> {
+    ) -> Result<(), Error> {
         if new.iter().all(Option::is_none) {
             return Ok(());
         }
@@ -365,12 +365,17 @@ impl TargetMixer {
         counts: &[usize],
         outputs: &mut [&mut [u8]],
         spare: &mut Vec<u8>,
-    ) -> Result<(), FinishCause> {
+    ) -> Result<(), Error> {
         let Some(first) = self.objects.first() else { return Ok(()) };
         let (max, truncate) = (first.room(), first.collated.truncate);
         for NewRow { objects, .. } in new.iter_mut().flatten() {
             if objects.len() > max && !truncate {
-                return Err(FinishCause::Objects { found: objects.len(), max });
+                return Err(fail!(
+                    Damaged,
+                    "a mixed image has {} objects, the rows of its targets have room for {max}: raise `to` in their \
+                     `collate`, or use `truncate`",
+                    objects.len()
+                ));
             }
             objects.truncate(max);
         }
@@ -551,7 +556,7 @@ impl ObjectRows {
         size: Size,
         outputs: &mut [&mut [u8]],
         spare: &mut Vec<u8>,
-    ) -> Result<(), FinishCause> {
+    ) -> Result<(), Error> {
         let item = self.collated.item;
         let bytes = &mut *outputs[self.output];
         let len = bytes.len() / counts.len();

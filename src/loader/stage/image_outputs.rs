@@ -10,9 +10,9 @@ use super::opened_image::{OpenedImage, StoredImage};
 use super::{FollowedImage, ImageScratch, LoaderStage, SampleRows};
 use crate::decode::{ImageReadMode, Opened, ScaledImage};
 use crate::device::DeviceOutput;
+use crate::error::Error;
 use crate::jit::DecodedPixels;
 use crate::loader::cache::PendingEntry;
-use crate::loader::error::SampleCause;
 use crate::loader::work::open_image;
 use crate::plan::{Draws, ImagePlan};
 use crate::run::Phase;
@@ -32,7 +32,7 @@ impl LoaderStage {
         image: StoredImage<'_>,
         outputs: &[usize],
         rows: &mut SampleRows<'_, '_>,
-    ) -> Result<(), SampleCause> {
+    ) -> Result<(), Error> {
         let ImageScratch { watch, decoder, scratch, draws, scaled, .. } = image_scratch;
         let is_coded = match &image {
             StoredImage::Value(Value::Image(image)) => image.mode.is_coded(),
@@ -91,7 +91,7 @@ impl LoaderStage {
             });
         let wanted = collated_images().try_fold(wanted, |wanted, (_, collated)| {
             let own = collated.window(size)?;
-            Ok::<_, SampleCause>(Some(wanted.map_or(own, |wanted| around(wanted, own))))
+            Ok::<_, Error>(Some(wanted.map_or(own, |wanted| around(wanted, own))))
         })?;
         let Some(wanted) = wanted else { return Ok(()) };
         if let OpenedImage::Value(opened) = &mut opened

@@ -9,8 +9,8 @@
 
 use super::{ImageScratch, LoaderStage, SAMPLES_AHEAD, StageError};
 use crate::decode::Decoder;
+use crate::error::Error;
 use crate::jit::{ChunkRun, DecodedPixels, Kernel};
-use crate::loader::error::SampleCause;
 use crate::loader::work::{FieldPlan, OutputPlan, stored_pixels};
 use crate::plan::Draws;
 use crate::run::Phase;
@@ -95,11 +95,11 @@ impl LoaderStage {
         image: ImageView<'r>,
         draws: &mut Draws,
         row: &'r mut [u8],
-    ) -> Result<(), SampleCause> {
+    ) -> Result<(), Error> {
         let plan = kernel.plan();
         plan.draw(key, image.size(), draws);
         plan.check_draws(draws, self.limits())?;
         let row = &mut row[..plan.drawn_bytes(draws)];
-        Ok(run.add(DecodedPixels::whole(image), draws, row)?)
+        run.add(DecodedPixels::whole(image), draws, row)
     }
 }

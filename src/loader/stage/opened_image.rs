@@ -1,7 +1,7 @@
 //! An image before it is decoded: opened by the decoder, or a raw image of which only some rows are read.
 
-use crate::decode::{DecodeError, Decoded, Opened, PartlyRead};
-use crate::loader::error::SampleCause;
+use crate::decode::{Decoded, Opened, PartlyRead, outside};
+use crate::error::Error;
 use crate::sample::SampleId;
 use crate::source::{Buffer, ImageExtent, Source, Value, read_image_part};
 use fuseloop_ops::Size;
@@ -44,27 +44,27 @@ impl OpenedImage<'_> {
     }
 
     /// Decodes at least `wanted`, or reads its rows.
-    pub(super) fn decode(&mut self, wanted: Window) -> Result<Decoded<'_>, SampleCause> {
+    pub(super) fn decode(&mut self, wanted: Window) -> Result<Decoded<'_>, Error> {
         match self {
-            Self::Value(opened) => Ok(opened.decode(wanted)?),
+            Self::Value(opened) => opened.decode(wanted),
             Self::Rows(rows) => rows.read(wanted),
         }
     }
 }
 
 impl RawRows<'_> {
-    fn read(&mut self, wanted: Window) -> Result<Decoded<'_>, SampleCause> {
+    fn read(&mut self, wanted: Window) -> Result<Decoded<'_>, Error> {
         let Self { source, sample, field, extent, buffer } = self;
         let (size, Window { top, height, .. }) = (extent.size, wanted);
-        let refused = DecodeError::Window { wanted, size };
         if top.checked_add(height).is_none_or(|end| end > size.height) {
-            return Err(refused.into());
+            return Err(outside(wanted, size).into());
         }
         let [first, rows] =
             [top, height].map(|rows| Size { height: rows, ..size }.pixels() * RGB as u64);
         let sample = (*sample, *field);
         let bytes = read_image_part(*source, sample, extent, first..first + rows, buffer)?;
-        let view = ImageView::packed(bytes, Size { height, ..size }).ok_or(refused)?;
+        let view = ImageView::packed(bytes, Size { height, ..size })
+            .ok_or_else(|| outside(wanted, size))?;
         Ok(Decoded { view, top, left: 0 })
     }
 }

@@ -2,11 +2,11 @@
 
 use super::{ImageScratch, LoaderStage, SampleRows, StageError, Worker};
 use crate::decode::{ImageReadMode, Opened};
+use crate::error::Error;
 use crate::jit::{DecodedPixels, Kernel};
 use crate::loader::cache::CacheLookup;
-use crate::loader::error::SampleCause;
 use crate::loader::target_rows::{TargetGroup, TargetMember, TargetScratch};
-use crate::loader::targets::{Target, TargetCause, check_orientation};
+use crate::loader::targets::{Target, check_orientation, other_size};
 use crate::loader::work::{OutputPlan, open_image};
 use crate::run::Phase;
 use crate::sample::SampleId;
@@ -21,7 +21,7 @@ impl LoaderStage {
         (source, k): (&dyn Source, usize),
         sample: SampleId,
         buffer: &mut Buffer,
-    ) -> Result<Objects, SampleCause> {
+    ) -> Result<Objects, Error> {
         let mut targets = TargetScratch::default();
         if let Some(group) = self.targets_of(k) {
             for member in group.read_first() {
@@ -38,7 +38,7 @@ impl LoaderStage {
         (source, sample): (&dyn Source, SampleId),
         outputs: &[usize],
         image: &Opened<'_>,
-    ) -> Result<(), TargetCause> {
+    ) -> Result<(), Error> {
         let Some(turned) = image.turned() else { return Ok(()) };
         if !outputs.iter().any(|&k| self.outputs[k].is_annotated) {
             return Ok(());
@@ -59,7 +59,7 @@ impl LoaderStage {
         for member in group.read_first() {
             let read =
                 self.member_value(member, sample, (&mut *buffer, &mut *cached_bytes), lookup);
-            let read = read.and_then(|value| Ok(member.read(value, targets)?));
+            let read = read.and_then(|value| member.read(value, targets));
             read.map_err(|cause| self.member_error(member, sample, cause))?;
         }
         Ok(())
@@ -90,7 +90,7 @@ impl LoaderStage {
         sample: SampleId,
         (member, k): (&TargetMember, usize),
         rows: &mut SampleRows<'_, '_>,
-    ) -> Result<(), SampleCause> {
+    ) -> Result<(), Error> {
         let Worker { buffer, cached_bytes, pictures, targets, .. } = worker;
         let output = &self.outputs[k];
         let Some(plan) = &output.target else { return Ok(()) };
@@ -126,7 +126,7 @@ impl LoaderStage {
         targets: &mut TargetScratch,
         (output, kernel, value): (&OutputPlan, &Kernel, Value<'_>),
         row: &mut [u8],
-    ) -> Result<(), SampleCause> {
+    ) -> Result<(), Error> {
         let ImageScratch { watch, decoder, scratch, .. } = pictures;
         watch.phase(Phase::Decode);
         let TargetScratch { image, mask, .. } = targets;
@@ -136,7 +136,7 @@ impl LoaderStage {
         }
         let size = opened.size();
         if size != image.source {
-            return Err(TargetCause::MaskSize { mask: size, image: image.source }.into());
+            return Err(other_size(size, image.source));
         }
         kernel.plan().follow(image, mask);
         kernel.plan().check_draws(mask, &self.setup.decode.limits)?;
@@ -154,7 +154,7 @@ impl LoaderStage {
         sample: SampleId,
         buffers: (&'b mut Buffer, &'b mut Vec<u8>),
         lookup: &'b mut CacheLookup<'_>,
-    ) -> Result<Value<'b>, SampleCause> {
+    ) -> Result<Value<'b>, Error> {
         let CacheLookup { found, keeper } = lookup;
         let (value, _) = self.read_value((sample, member.field), buffers, found.as_ref())?;
         if let Some(keeper) = keeper {
@@ -163,12 +163,7 @@ impl LoaderStage {
         Ok(value)
     }
 
-    fn member_error(
-        &self,
-        member: &TargetMember,
-        sample: SampleId,
-        cause: SampleCause,
-    ) -> StageError {
+    fn member_error(&self, member: &TargetMember, sample: SampleId, cause: Error) -> StageError {
         let name = &self.source.fields()[member.field].name;
         self.error(sample, name, member.field, cause)
     }

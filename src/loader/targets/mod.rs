@@ -22,7 +22,7 @@ mod read;
 
 pub(super) use orientation::check_orientation;
 pub(super) use plan::{PlannedTarget, Target, TargetRequest};
-pub(super) use read::{TargetCause, write_column};
+pub(super) use read::{of_mask, other_size, write_column};
 
 use fuseloop_ops::{BoxFormat, ClampingMode, DType};
 

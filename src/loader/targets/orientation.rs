@@ -10,7 +10,7 @@
 //! Annotations that have a size say which picture they are of if the orientation exchanges rows and columns (5 to 8) and
 //! the image is no square.
 
-use super::TargetCause;
+use crate::error::{Error, fail};
 use crate::exif;
 use fuseloop_ops::Size;
 
@@ -27,17 +27,32 @@ pub(in crate::loader) fn check_orientation(
     (orientation, stored): (u32, Size),
     annotated: Option<Size>,
     turns: Option<bool>,
-) -> Result<(), TargetCause> {
+) -> Result<(), Error> {
     let upright = exif::upright_size(orientation, stored);
     match (annotated.filter(|_| upright != stored), turns) {
-        (Some(annotated), Some(true)) if annotated == stored => {
-            Err(TargetCause::OfStored { orientation, annotated })
-        }
+        (Some(annotated), Some(true)) if annotated == stored => Err(fail!(
+            Damaged,
+            "the EXIF orientation of the image is {orientation}, and its annotations refer to the stored pixels, \
+             {annotated}: set `exif_orientation` to false, or remove the orientation from the file"
+        )),
         (Some(annotated), _) if annotated == stored => Ok(()),
         (Some(annotated), None | Some(false)) if annotated == upright => {
-            Err(TargetCause::OfUpright { orientation, annotated })
+            let error = fail!(
+                Parameter,
+                "the EXIF orientation of the image is {orientation}, and its annotations refer to the upright image, \
+                 {annotated}: set `exif_orientation` to true"
+            );
+            Err(error.not_damage())
         }
-        (_, None) => Err(TargetCause::Orientation { orientation }),
+        (_, None) => {
+            let error = fail!(
+                Parameter,
+                "the EXIF orientation of the image is {orientation}, and it has targets: set `exif_orientation` to \
+                 true if they refer to the upright image, as most tools show it, or to false if they refer to the \
+                 stored pixels"
+            );
+            Err(error.not_damage())
+        }
         (_, Some(_)) => Ok(()),
     }
 }

@@ -2,84 +2,24 @@
 
 use super::{BoundingBoxes, KeyPoints};
 use crate::decode::ObjectMaskError;
-use crate::decode::object_rows::{self, ObjectRowsError, rows_of};
+use crate::decode::object_rows::{self, other_count, rows_of};
+use crate::error::{Error, fail};
 use fuseloop_ops::author::{BoundingBox, Keypoint, Objects};
 use fuseloop_ops::{DType, Size};
 
-/// Why the targets of a sample are refused.
-#[derive(Clone, Debug, thiserror::Error, PartialEq)]
-#[non_exhaustive]
-pub enum TargetCause {
-    /// The bytes of a field are not the rows of its objects.
-    #[error(transparent)]
-    Rows(#[from] ObjectRowsError),
-    /// A mask has another size than its image.
-    #[error("a mask of {mask} for an image of {image}: both must have one size")]
-    MaskSize {
-        /// The size of the mask.
-        mask: Size,
-        /// The size of the image.
-        image: Size,
-    },
-    /// An image is not stored upright, and nothing says which picture its targets are of.
-    #[error(
-        "the EXIF orientation of the image is {orientation}, and it has targets: set `exif_orientation` to true if they \
-         refer to the upright image, as most tools show it, or to false if they refer to the stored pixels"
-    )]
-    Orientation {
-        /// The EXIF orientation, from 2 to 8.
-        orientation: u32,
-    },
-    /// The annotations are of the upright picture, and the image is not turned.
-    #[error(
-        "the EXIF orientation of the image is {orientation}, and its annotations refer to the upright image, {annotated}: set `exif_orientation` to true"
-    )]
-    OfUpright {
-        /// The EXIF orientation, from 5 to 8.
-        orientation: u32,
-        /// The size that the annotations have.
-        annotated: Size,
-    },
-    /// The annotations are of the stored pixels, and the image is turned.
-    #[error(
-        "the EXIF orientation of the image is {orientation}, and its annotations refer to the stored pixels, {annotated}: set `exif_orientation` to false, or remove the orientation from the file"
-    )]
-    OfStored {
-        /// The EXIF orientation, from 5 to 8.
-        orientation: u32,
-        /// The size that the annotations have.
-        annotated: Size,
-    },
-    /// The mask of an object is damaged.
-    #[error("the mask of object {row}: {error}")]
-    ObjectMask {
-        /// The index of the object.
-        row: usize,
-        /// The reason.
-        error: ObjectMaskError,
-    },
-    /// The masks of the objects are damaged.
-    #[error("the masks of the objects: {error}")]
-    Masks {
-        /// The reason.
-        error: ObjectMaskError,
-    },
+/// Returns the error of a mask of another size than its image.
+pub(in crate::loader) fn other_size(mask: Size, image: Size) -> Error {
+    fail!(Damaged, "a mask of {mask} for an image of {image}: both must have one size")
 }
 
-impl TargetCause {
-    /// Returns true if a setting is missing or wrong, and the sample is not damaged.
-    pub(in crate::loader) fn is_of_setting(&self) -> bool {
-        matches!(self, Self::Orientation { .. } | Self::OfUpright { .. })
-    }
+/// Returns the error of the mask of an object.
+pub(in crate::loader) fn of_mask(row: usize, error: &ObjectMaskError) -> Error {
+    fail!(Damaged, "the mask of object {row}: {error}")
 }
 
 impl BoundingBoxes {
     /// Reads the boxes of a sample as its objects.
-    pub(in crate::loader) fn read(
-        &self,
-        bytes: &[u8],
-        objects: &mut Objects,
-    ) -> Result<(), TargetCause> {
+    pub(in crate::loader) fn read(&self, bytes: &[u8], objects: &mut Objects) -> Result<(), Error> {
         let (stored, columns) = (self.stored, self.stored.columns());
         let boxes = object_rows::boxes(bytes, stored)?;
         objects.reset(boxes.len());
@@ -100,18 +40,14 @@ impl BoundingBoxes {
 
 impl KeyPoints {
     /// Reads the keypoints of a sample: those of the boxes that it has. Without boxes, they are objects of their own.
-    pub(in crate::loader) fn read(
-        &self,
-        bytes: &[u8],
-        objects: &mut Objects,
-    ) -> Result<(), TargetCause> {
+    pub(in crate::loader) fn read(&self, bytes: &[u8], objects: &mut Objects) -> Result<(), Error> {
         let points = object_rows::keypoints(bytes, self.each, self.columns())?;
         let count = points.len() / self.each;
         if !objects.has_boxes() {
             objects.reset(count);
         }
         if count != objects.len() {
-            return Err(ObjectRowsError::Count { found: count, expected: objects.len() }.into());
+            return Err(other_count(count, objects.len()));
         }
         let points = points.map(|values| self.point(values));
         objects.set_keypoints(points, self.each, &self.flip_pairs);
@@ -169,11 +105,11 @@ pub(in crate::loader) fn write_column(
     dtype: DType,
     (objects, stored): (&Objects, usize),
     out: &mut Vec<u8>,
-) -> Result<(), TargetCause> {
+) -> Result<(), Error> {
     let rows = rows_of(bytes, dtype, 1)?;
     let (width, found) = (dtype.bytes(), rows.len() / dtype.bytes());
     if found != stored {
-        return Err(ObjectRowsError::Count { found, expected: stored }.into());
+        return Err(other_count(found, stored));
     }
     objects.rows().iter().for_each(|&row| out.extend_from_slice(&rows[row * width..][..width]));
     Ok(())

@@ -268,10 +268,13 @@ mod tests {
     #[test]
     fn a_folder_without_images_is_refused() {
         let dir = tree(&["a/1.gif", "a/2.txt"]);
-        let error = opened(dir.path()).unwrap_err().to_string();
-        let names = image_names::LISTED;
+        let error = opened(dir.path()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Format);
+        let (error, names) = (error.to_string(), image_names::LISTED);
         assert!(error.ends_with(&format!("no {names} file found (2 other names, such as 1 .gif: convert the pictures to a format that is read)")), "{error}");
-        assert_eq!(opened(&dir.path().join("no")).unwrap_err().kind(), ErrorKind::NotFound);
+        let missing = opened(&dir.path().join("no")).unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        assert!(missing.to_string().contains("no: No such file"), "{missing}");
     }
 
     #[cfg(unix)]
@@ -341,9 +344,11 @@ mod tests {
         assert!(error.contains("line 2: the label is empty"), "{error}");
 
         let error = read("t.csv", "path,label\n").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Format);
         assert!(error.text().starts_with("the table lists no image"), "{error}");
         fs::write(dir.path().join("bad.csv"), b"\xff.jpg,1\n").unwrap();
         let error = opened(&dir.path().join("bad.csv")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Format);
         assert!(error.text().starts_with("line 1: "), "{error}");
     }
 }

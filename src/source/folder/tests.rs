@@ -748,7 +748,7 @@ fn a_table_of_files_that_do_not_exist_names_the_first_and_the_root() {
     let message = |text: &str, options: &FolderOptions| {
         fs::write(&path, text).unwrap();
         let error = Folder::open(&path, options).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
         error.to_string()
     };
     let both = "path,label\na.jpg,1\nb.jpg,2\n";

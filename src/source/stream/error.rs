@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// An error that every later read of a stream returns.
 #[derive(Clone, Debug)]
-pub struct SharedError(pub(super) Arc<BoxError>);
+pub(crate) struct SharedError(pub(super) Arc<BoxError>);
 
 impl From<BoxError> for SharedError {
     fn from(error: BoxError) -> Self {

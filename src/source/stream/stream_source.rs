@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The reason why a stream has no item at a position, nor at any later one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum StreamEnd {
+pub(crate) enum StreamEnd {
     /// The stream has ended.
     #[error("the stream has ended after {items} items")]
     End {

@@ -43,7 +43,7 @@ fn assert_of_no_account(what: &str, jpeg: &[u8], indexed: &[u8]) {
     let part = Window { top: 20, left: 40, height: 30, width: 50 };
     for window in [SIZE.full(), part] {
         let (without, with) = (pixels(&mut a, jpeg, window), pixels(&mut b, indexed, window));
-        assert!(with.is_err() || with == without, "{what}: {window:?}");
+        assert!(with.is_err() || with.ok() == without.ok(), "{what}: {window:?}");
     }
 }
 
@@ -139,8 +139,9 @@ fn a_cut_picture_with_an_index_is_refused_or_right() {
     for cut in 1..200 {
         let bytes = with(&jpeg[..jpeg.len() - cut], &lengths, 25);
         let window = random_window(SIZE, &mut rng);
-        let found = pixels(&mut decoder, &bytes, window);
-        assert!(found.is_err() || found == Ok(plain.crop(window)), "{cut} bytes, {window:?}");
+        let found = pixels(&mut decoder, &bytes, window).ok();
+        let is_right = found.is_none_or(|found| found == plain.crop(window));
+        assert!(is_right, "{cut} bytes, {window:?}");
     }
 }
 

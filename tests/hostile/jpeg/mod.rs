@@ -8,10 +8,11 @@ mod indexes;
 mod loader;
 
 use crate::common::jpegs::{pixels, unmeasured};
-use fuseloop::internals::decode::{DecodeError, Decoder};
+use fuseloop::Error;
+use fuseloop::internals::decode::Decoder;
 
 /// All pixels, or the error.
-fn whole(decoder: &mut Decoder, bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
+fn whole(decoder: &mut Decoder, bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let size = decoder.size(&unmeasured(bytes))?;
     pixels(decoder, bytes, size.full())
 }

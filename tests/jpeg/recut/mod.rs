@@ -8,7 +8,8 @@ mod photographs;
 mod sources;
 
 use crate::common::jpegs::Edges;
-use fuseloop::internals::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
+use fuseloop::Error;
+use fuseloop::internals::decode::{DecodeOptions, Decoder, JpegBackend};
 use fuseloop::recut::Recutter;
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::Size;
@@ -31,12 +32,12 @@ fn goldens() -> Vec<(String, Vec<u8>)> {
 }
 
 /// The loader's pixels, or the error.
-fn pixels(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
+fn pixels(bytes: &[u8]) -> Result<Vec<u8>, Error> {
     window(bytes, None)
 }
 
 /// The loader's pixels of a window, or of the whole image.
-fn window(bytes: &[u8], window: Option<Window>) -> Result<Vec<u8>, DecodeError> {
+fn window(bytes: &[u8], window: Option<Window>) -> Result<Vec<u8>, Error> {
     let mut decoder = Decoder::default();
     let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes };
     let window = window.unwrap_or(decoder.size(&image)?.full());

@@ -42,7 +42,7 @@ use super::bit_planes::BitPlaneImage;
 use super::headers::Headers;
 use super::scale::Scale;
 use super::scans::{Grid, SingleScan, mcus};
-use crate::decode::DecodeError;
+use crate::error::Error;
 pub(super) use frame::is_sampled_simply;
 use frame::{FrameComponents, Tables};
 use fuseloop_kernels::{CpuWork, for_cpu};
@@ -105,7 +105,7 @@ impl Core {
         headers: &Headers,
         (window, gray): (Window, bool),
         pixels: &mut [u8],
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), Error> {
         self.sequential.decode(bytes, headers, (window, gray), pixels)
     }
 

@@ -12,7 +12,8 @@ use super::super::headers::{Component, Headers};
 use super::super::scale::BLOCK;
 use super::super::scans::{Grid, max_factors};
 use super::upsample;
-use crate::decode::DecodeError;
+use crate::decode::error::no_memory;
+use crate::error::Error;
 use fuseloop_ops::Size;
 use std::ops::Range;
 
@@ -82,11 +83,7 @@ pub(super) struct SamplePlane {
 
 impl SamplePlane {
     /// Makes room for rows of blocks.
-    pub(super) fn begin(
-        &mut self,
-        layout: PlaneLayout,
-        rows: Range<u64>,
-    ) -> Result<(), DecodeError> {
+    pub(super) fn begin(&mut self, layout: PlaneLayout, rows: Range<u64>) -> Result<(), Error> {
         let block_rows = (rows.end - rows.start) as usize;
         let bytes = (block_rows * layout.padded[1]).saturating_mul((BLOCK * BLOCK) as usize);
         let width = layout.padded[1] * BLOCK as usize;
@@ -96,7 +93,7 @@ impl SamplePlane {
             (&mut self.wide, layout.ratio[1] * width),
         ] {
             buffer.clear();
-            buffer.try_reserve_exact(bytes).map_err(|_| DecodeError::Memory { bytes })?;
+            buffer.try_reserve_exact(bytes).map_err(|_| no_memory(bytes))?;
             buffer.resize(bytes, 0);
         }
         (self.layout, self.rows) = (layout, rows);

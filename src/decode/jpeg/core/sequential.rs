@@ -18,7 +18,7 @@ use super::bits::{BitPosition, Bits, unstuff};
 use super::entropy::Codes;
 use super::frame::Tables;
 use super::sample_plane::{PlaneLayout, SamplePlane};
-use crate::decode::DecodeError;
+use crate::error::{Error, fail};
 use fuseloop_kernels::{CpuWork, for_cpu, idct, idct_flat};
 use fuseloop_ops::author::Window;
 use std::ops::Range;
@@ -57,7 +57,7 @@ impl SequentialDecoder {
         headers: &Headers,
         (window, gray): (Window, bool),
         pixels: &mut [u8],
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), Error> {
         let grid = Grid::of(headers);
         let rows = mcus(window.top, window.height, headers.size.height, grid.mcu_height, 1);
         self.read_scans(bytes, headers, &rows)?;
@@ -84,14 +84,14 @@ impl SequentialDecoder {
         bytes: &[u8],
         headers: &Headers,
         rows: &Range<u64>,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), Error> {
         self.tables.clear();
         let mut seen = [false; 4];
         let seen = &mut seen[..headers.components.len()];
         let (mut segments, mut interval, mut scans) = (Segments { bytes, at: 2 }, 0, 0);
         while let Some(Segment { marker, at, body }) = next_segment(&mut segments, scans > 0)? {
             let payload = &bytes[body.clone()];
-            let table = |what| DecodeError::Header { what, at };
+            let table = |what| fail!(Damaged, "damaged JPEG header: {what} at byte {at}");
             match marker {
                 DHT => {
                     let defined = self.tables.define_all(payload);
@@ -101,7 +101,7 @@ impl SequentialDecoder {
                     let defined = self.tables.quantise_wide(payload);
                     defined.ok_or_else(|| table("quantization tables of a wrong length"))?;
                 }
-                DRI => interval = be16(payload, 0).ok_or(short(at))?,
+                DRI => interval = be16(payload, 0).ok_or_else(|| short(at))?,
                 SOS => {
                     let scan = Scan::parse(payload, at, body.end)?;
                     let components = components(headers, &scan, at)?;
@@ -130,7 +130,9 @@ impl SequentialDecoder {
             }
         }
         let missing = seen.iter().position(|&seen| !seen);
-        missing.map_or(Ok(()), |component| Err(DecodeError::MissingScan { component }))
+        missing.map_or(Ok(()), |component| {
+            Err(fail!(Damaged, "JPEG component {component} has no scan"))
+        })
     }
 
     /// Reads the samples in some rows of MCUs of a scan.
@@ -141,9 +143,9 @@ impl SequentialDecoder {
         (scan, components, at): (&Scan, &[usize], usize),
         data: Range<usize>,
         (interval, rows): (u16, &Range<u64>),
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), Error> {
         let Self { tables, planes, restarts, segment, .. } = self;
-        let missing = |what| DecodeError::Header { what, at };
+        let missing = |what| fail!(Damaged, "damaged JPEG header: {what} at byte {at}");
         let numbers = |codes: &u8| [codes >> 4, codes & 15].map(usize::from);
         for codes in scan.tables.iter() {
             let completed = tables.complete(numbers(codes));
@@ -196,11 +198,13 @@ impl SequentialDecoder {
                 segment,
                 planes,
             };
-            for_cpu(read).ok_or_else(|| DecodeError::Damaged {
-                reason: format!(
-                    "the coded data of bytes {}..{} are no blocks, or end early",
-                    coded.start, coded.end
-                ),
+            for_cpu(read).ok_or_else(|| {
+                fail!(
+                    Damaged,
+                    "damaged JPEG: the coded data of bytes {}..{} are no blocks, or end early",
+                    coded.start,
+                    coded.end
+                )
             })?;
             start = end;
         }
@@ -255,7 +259,7 @@ impl CpuWork for ScanRead<'_> {
 fn next_segment(
     segments: &mut Segments<'_>,
     is_after_scan: bool,
-) -> Result<Option<Segment>, DecodeError> {
+) -> Result<Option<Segment>, Error> {
     if !is_after_scan {
         return Ok(Some(segments.next()?));
     }
@@ -268,15 +272,17 @@ fn next_segment(
 }
 
 /// Returns the indices of a scan's components: of several with the same id, the first that the scan has not named yet.
-fn components(headers: &Headers, scan: &Scan, at: usize) -> Result<Vec<usize>, DecodeError> {
+fn components(headers: &Headers, scan: &Scan, at: usize) -> Result<Vec<usize>, Error> {
     let mut found = vec![];
     for &id in scan.ids.iter() {
         let named = |(index, component): (usize, &super::super::headers::Component)| {
             (component.id == id && !found.contains(&index)).then_some(index)
         };
         let index = headers.components.iter().enumerate().find_map(named);
-        let unknown = DecodeError::Header { what: "a scan of an undeclared component", at };
-        found.push(index.ok_or(unknown)?);
+        let unknown = || {
+            fail!(Damaged, "damaged JPEG header: a scan of an undeclared component at byte {at}")
+        };
+        found.push(index.ok_or_else(unknown)?);
     }
     Ok(found)
 }
