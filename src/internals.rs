@@ -57,7 +57,10 @@ pub mod decode {
         wanted: Window,
     ) -> Result<Option<Vec<u8>>, BoxError> {
         let mut buffer = Buffer::default();
-        let extent = source.image_extent(sample, field).ok_or("it has no extent")?;
+        let extent = source
+            .stored()
+            .and_then(|stored| stored.image_extent(sample, field))
+            .ok_or("it has no extent")?;
         let image = PartialImage::new(source, (sample, field), extent, &mut buffer)?;
         let Some(image) = PartlyRead::begin(image)? else { return Ok(None) };
         let mut opened = decoder.open_partly(image, mode)?;

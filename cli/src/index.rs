@@ -8,7 +8,7 @@ use super::problem::Problem;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::internals::source::{is_annotated, is_fixed_length, saved_listing};
-use fuseloop::source::{Dataset, Folder, IndexReport, Source as _, index_shards};
+use fuseloop::source::{Dataset, Folder, IndexReport, index_shards};
 use std::path::{Path, PathBuf};
 
 /// Index tar or TFRecord shards, or list a folder, so that opening is faster
@@ -64,7 +64,7 @@ fn index_folder(dir: &Path, folder: &InFolder) -> Result<String, Problem> {
     let folder = Folder::open(dir, &folder.options()?)?;
     let path = saved_listing(dir);
     folder.save_listing(&path)?;
-    let (images, classes) = (folder.len(), folder.classes().len() as u64);
+    let (images, classes) = (folder.facts().samples, folder.classes().len() as u64);
     let classes = match classes {
         1 => "1 class".to_owned(),
         _ => format!("{classes} classes"),

@@ -13,7 +13,6 @@ use fuseloop::internals::source::FolderExt as _;
 use fuseloop::internals::source::beton::{BetonHead, FieldStats};
 use fuseloop::internals::source::beton::{FieldError, OpenError, SourceCause, SourceError};
 use fuseloop::internals::source::{ClassCounts, Escaped, ObjectFields, has_labels_apart};
-use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
     Beton, BoxError, ClassNames, CustomRow, Dataset, FieldKind, FieldSpec, Folder, Ignored,
     ImageStats, OpenOptions, Source, Stream,
@@ -90,7 +89,9 @@ fn check_custom(
     opened: &Result<Dataset, BetonHead>,
 ) -> Result<(), Problem> {
     let known: Vec<&str> = match opened {
-        Ok(Dataset::Beton(beton)) => beton.fields().iter().map(|field| &*field.name).collect(),
+        Ok(Dataset::Beton(beton)) => {
+            beton.facts().fields.iter().map(|field| &*field.name).collect()
+        }
         Err(head) => head.fields.iter().map(|(name, _)| &**name).collect(),
         _ => return Ok(()),
     };
@@ -129,7 +130,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
             folder_words(&folder) + &class_words(&counted_classes(&*folder)?)
         }
         (Dataset::Folder(folder), true) => {
-            let mut json = any_json(&folder.name(), Some(folder.len()), folder.fields());
+            let mut json =
+                any_json(&folder.facts().name, Some(folder.facts().samples), folder.facts().fields);
             json["ignored"] = ignored_json(folder.ignored());
             with_classes(json, &counted_classes(&*folder)?)
         }
@@ -144,15 +146,15 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
             with_classes(json, &classes_of(file, &*source)?)
         }
         (Dataset::Stream(stream), false) => {
-            let objects = described(stream.object_fields())?;
+            let objects = described(stream.facts().object_fields())?;
             stream_words(&stream)
                 + &object_words(&objects)
-                + &class_words(&uncounted(stream.class_names())?)
+                + &class_words(&uncounted(stream.facts().class_names())?)
         }
         (Dataset::Stream(stream), true) => {
-            let json = any_json(&stream.name(), stream.known_len(), stream.fields());
-            let json = with_objects(json, &described(stream.object_fields())?);
-            with_classes(json, &uncounted(stream.class_names())?)
+            let json = any_json(&stream.facts().name, stream.known_len(), stream.fields());
+            let json = with_objects(json, &described(stream.facts().object_fields())?);
+            with_classes(json, &uncounted(stream.facts().class_names())?)
         }
     };
     say(&text)
@@ -283,7 +285,7 @@ fn ignored_json(ignored: &Ignored) -> Value {
 fn folder_words(folder: &Folder) -> String {
     let mut text = head_words(folder);
     add_folder(&mut text, &folder.links(), folder.ignored());
-    text + &field_words(folder.fields())
+    text + &field_words(folder.facts().fields)
 }
 
 fn source_words(source: &dyn Source) -> String {
@@ -308,7 +310,7 @@ fn stream_words(stream: &Stream) -> String {
         None => "sequential, number of samples unknown".to_owned(),
     };
     let fields = field_words(stream.fields());
-    format!("{}: {samples}\n{fields}", stream.name())
+    format!("{}: {samples}\n{fields}", stream.facts().name)
 }
 
 fn field_words(fields: &[FieldSpec]) -> String {
@@ -320,17 +322,17 @@ fn field_words(fields: &[FieldSpec]) -> String {
 }
 
 fn in_words(beton: &Beton) -> String {
-    let path = beton.name();
+    let path = beton.facts().name;
     let mut text = format!(
         "{}: {}, {}\n{}, {}, pages of {}\n",
         Escaped(&path),
-        counted(beton.len(), "sample"),
+        counted(beton.facts().samples, "sample"),
         bytes(beton.file_bytes()),
-        counted(beton.fields().len() as u64, "field"),
+        counted(beton.facts().fields.len() as u64, "field"),
         counted(beton.stored_values(), "stored value"),
         bytes(beton.header().page_size.into()),
     );
-    for (index, field) in beton.fields().iter().enumerate() {
+    for (index, field) in beton.facts().fields.iter().enumerate() {
         let stats = beton.field_stats(index).map_or_else(String::new, |stats| words(&stats));
         let kind = kind_words(&field.kind);
         let _ = writeln!(text, "  {:<16} {kind:<10} {stats}", Escaped(&field.name).to_string());
@@ -433,7 +435,7 @@ fn image_words(stats: &ImageStats) -> String {
 }
 
 fn as_json(beton: &Beton) -> Value {
-    let fields = beton.fields().iter().enumerate();
+    let fields = beton.facts().fields.iter().enumerate();
     let fields: Vec<Value> = fields
         .map(|(index, field)| {
             let stats = beton.field_stats(index).map_or(Value::Null, |stats| stats_json(&stats));
@@ -443,8 +445,8 @@ fn as_json(beton: &Beton) -> Value {
         })
         .collect();
     json!({
-        "path": beton.name(),
-        "samples": beton.len(),
+        "path": beton.facts().name,
+        "samples": beton.facts().samples,
         "bytes": beton.file_bytes(),
         "page_size": beton.header().page_size,
         "row_bytes": beton.row_bytes(),

@@ -23,7 +23,7 @@ use crate::jit::{self, KernelCache};
 use crate::order::{Order, Ranks, Subset};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, Limits};
-use crate::source::stream::{StreamSource, Streamed};
+use crate::source::stream::StreamSource;
 use crate::source::{
     Beton, BoxError, ClassNames, Dataset, PagedBeton, ProcessCache, Source, Stream, Value,
 };
@@ -860,7 +860,7 @@ impl LoaderBuilder {
         let Some(options) = self.process_cache else { return Ok(None) };
         options.check()?;
         let beton = self.beton.as_ref().ok_or_else(|| {
-            let dataset = self.source.name();
+            let dataset = self.source.name().to_owned();
             LoadCause::NoPages { dataset }
         })?;
         Ok(Some(Arc::new(PagedBeton::new(Arc::clone(beton), options))))
@@ -946,7 +946,7 @@ impl LoaderBuilder {
 
     /// Refuses a setup whose epochs have no batch: `rows` of the samples chosen are this rank's.
     fn check_count(&self, subset: &Subset, rows: u64) -> Result<(), LoadCause> {
-        let (dataset, batch_size) = (self.source.name(), self.setup.batch_size);
+        let (dataset, batch_size) = (self.source.name().to_owned(), self.setup.batch_size);
         if rows == 0 {
             let (samples, chosen) = (self.source.len(), subset.len());
             let (order, world) =

@@ -12,14 +12,16 @@ const MOST_LISTED: usize = 5;
 /// Returns the names of a dataset's classes, none if they are not known.
 pub(super) fn names(source: &dyn Source) -> Result<ClassNames, LoadCause> {
     let names = source.class_names();
-    let names = names
-        .map_err(|error| LoadCause::Classes { dataset: source.name(), error: error.into() })?;
+    let names = names.map_err(|error| LoadCause::Classes {
+        dataset: source.name().to_owned(),
+        error: error.into(),
+    })?;
     Ok(names.unwrap_or_default())
 }
 
 /// Refuses a dataset whose classes have other names or numbers than expected.
 pub(super) fn check(source: &dyn Source, expected: &ClassNames) -> Result<(), LoadCause> {
-    let (found, dataset) = (names(source)?, source.name());
+    let (found, dataset) = (names(source)?, source.name().to_owned());
     if expected.iter().len() == 0 {
         return Err(LoadCause::NoClassesExpected { dataset });
     }

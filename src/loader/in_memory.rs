@@ -24,14 +24,14 @@ pub(super) fn hold(
     wanted: Option<bool>,
     world: u64,
 ) -> Result<Option<u64>, LoadCause> {
-    let Some(bytes) = source.stored_bytes() else {
-        let dataset = source.name();
+    let (Some(bytes), Some(stored)) = (source.stored_bytes(), source.stored()) else {
+        let dataset = source.name().to_owned();
         return if wanted == Some(true) { Err(LoadCause::NotHeld { dataset }) } else { Ok(None) };
     };
     match wanted {
         Some(false) => Ok(None),
         Some(true) => {
-            source.hold_in_memory().map_err(Error::from)?;
+            stored.hold_in_memory().map_err(Error::from)?;
             Ok(Some(bytes))
         }
         None => {
@@ -39,7 +39,7 @@ pub(super) fn hold(
             let is_small = bytes.checked_div(source.len()).is_some_and(|mean| mean <= SMALL);
             let fits = is_local && is_small && bytes <= budget(free(), world);
             // A file that can't be read whole may still have samples that can be read.
-            Ok(Some(bytes).filter(|_| fits && source.hold_in_memory().is_ok()))
+            Ok(Some(bytes).filter(|_| fits && stored.hold_in_memory().is_ok()))
         }
     }
 }

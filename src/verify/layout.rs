@@ -16,7 +16,7 @@
 
 use crate::sample::SampleId;
 use crate::source::beton::Allocation;
-use crate::source::{Beton, ReadCause, Source};
+use crate::source::{Beton, ReadCause};
 use std::ops::Range;
 
 /// The number of times a finding occurred, and its first occurrence.
@@ -142,8 +142,8 @@ fn check_records(records: &[Allocation], file: &Beton, layout: &mut LayoutReport
 /// Returns the byte ranges of the values of all samples; counts samples with values in several pages.
 fn extents(file: &Beton, layout: &mut LayoutReport) -> Vec<Extent> {
     let mut all = vec![];
-    let fields = Source::fields(file).len();
-    for sample in (0..Source::len(file)).map(SampleId) {
+    let fields = file.fields().len();
+    for sample in (0..file.len()).map(SampleId) {
         let first = all.len();
         for field in 0..fields {
             if let Some(Range { start, end }) = file.stored_at(sample, field) {

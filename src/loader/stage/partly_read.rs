@@ -65,7 +65,8 @@ impl PartialReads {
         if !of.rows && !of.coded {
             return None;
         }
-        let extent @ ImageExtent { mode, size, bytes, .. } = source.image_extent(sample, field)?;
+        let extent = source.stored()?.image_extent(sample, field)?;
+        let ImageExtent { mode, size, bytes, .. } = extent;
         if mode == Some(ImageMode::Raw) {
             let is_read = of.rows && size.pixels() <= limits.max_pixels;
             let rows = RawRows { source, sample, field, extent, buffer };

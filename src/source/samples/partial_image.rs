@@ -121,7 +121,10 @@ fn read_to(
     buffer: &mut Buffer,
 ) -> Result<(), BoxError> {
     let mut bytes = mem::take(&mut buffer.bytes);
-    let read = source.image_part(sample, field, (at, &mut bytes[to]), buffer);
+    let read = match source.stored() {
+        Some(stored) => stored.image_part(sample, field, (at, &mut bytes[to]), buffer),
+        None => Err("the source reads no images in parts".into()),
+    };
     buffer.bytes = bytes;
     read
 }

@@ -7,12 +7,13 @@ use super::TarOptions;
 use super::plan::{OTHERS, exts_of_fields, spec};
 use super::walk::{FoundMember, FoundSample, SampleWalk};
 use crate::error::{Error, fail};
-use crate::sample::{Limits, SampleId};
+use crate::sample::{Limits, UNKNOWN};
 use crate::source::columns::{FieldColumn, FieldRequest};
-use crate::source::shards::{Shard, Shards};
+use crate::source::shards::{Shard, Shards, facts_of};
 use crate::source::stream::Item;
 use crate::source::{
-    BoxError, FieldSpec, Fingerprint, Location, OwnedValue, Record, SampleLocation, Source,
+    BoxError, Facts, FieldSpec, Fingerprint, LazyRecord, Location, OwnedValue, Record,
+    SampleLocation,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use std::sync::atomic::AtomicBool;
 pub(super) struct TarInner {
     pub(super) shards: Vec<Known>,
     columns: Vec<FieldColumn>,
-    pub(super) fields: Vec<FieldSpec>,
+    pub(super) fields: Arc<[FieldSpec]>,
     limits: Limits,
     pub(super) name: String,
     /// True if it was told that a shard may have been cut short.
@@ -59,6 +60,15 @@ impl TarInner {
         })
     }
 
+    pub(super) fn locations(&self) -> impl Iterator<Item = Location> {
+        self.shards.iter().map(|shard| shard.location.clone())
+    }
+
+    /// Returns the facts of a stream of these files.
+    pub(super) fn facts(&self, files: Arc<[Location]>) -> Facts {
+        facts_of(files, Arc::clone(&self.fields), UNKNOWN)
+    }
+
     pub(super) fn fingerprint(&self) -> Fingerprint {
         let mut print = Fingerprint::default();
         print.text("tar stream");
@@ -92,7 +102,7 @@ impl TarInner {
             Err(error) => {
                 let message = error.to_string();
                 let failed = FailedRecord { inner: Arc::clone(self), message, location };
-                Item::At { source: Arc::new(failed), sample: SampleId(0) }
+                Item::Lazy(Arc::new(failed))
             }
         }
     }
@@ -151,16 +161,12 @@ struct FailedRecord {
     location: Arc<SampleLocation>,
 }
 
-impl Source for FailedRecord {
+impl LazyRecord for FailedRecord {
     fn fields(&self) -> &[FieldSpec] {
         &self.inner.fields
     }
 
-    fn len(&self) -> u64 {
-        1
-    }
-
-    fn read(&self, _: SampleId) -> Result<Record, BoxError> {
+    fn read(&self) -> Result<Record, BoxError> {
         Err(self.message.clone().into())
     }
 
@@ -168,7 +174,7 @@ impl Source for FailedRecord {
         self.inner.name.clone()
     }
 
-    fn locate(&self, _: SampleId, _: usize) -> Option<SampleLocation> {
+    fn locate(&self, _: usize) -> Option<SampleLocation> {
         Some((*self.location).clone())
     }
 }
