@@ -29,7 +29,7 @@ use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch, evaluate};
 use fuseloop::internals::plan::element_steps::StepScratch;
 use fuseloop::internals::plan::label::Scalar;
 use fuseloop::internals::plan::{ArrayPlan, Draws, ImagePlan, LabelPlan};
-use fuseloop::source::{BoxError, Buffer, EncodedImage, FieldKind, FieldSpec, ImageMode};
+use fuseloop::source::{BoxError, Buffer, EncodedImage, Facts, FieldKind, ImageMode};
 use fuseloop::source::{Record, Source, Value};
 use fuseloop::{Loader, SampleId};
 use fuseloop_ops::author::{ImageType, Layout};
@@ -246,7 +246,7 @@ fn points(c: &mut Criterion) {
 
 /// Small pictures in memory, as a source.
 struct SmallPictures {
-    fields: Vec<FieldSpec>,
+    facts: Facts,
     pixels: Vec<u8>,
 }
 
@@ -259,17 +259,13 @@ impl SmallPictures {
         let pixels = (0..bytes).map(|at| ((at * 2_654_435_761) >> 13) as u8).collect();
         let dtype = "|u1".parse().expect("a type of NumPy");
         let kind = FieldKind::NdArray { dtype, shape };
-        Self { fields: vec![FieldSpec { name: "image".to_owned(), kind }], pixels }
+        Self { facts: Facts::new([("image", kind)], Self::COUNT as u64), pixels }
     }
 }
 
 impl Source for SmallPictures {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        Self::COUNT as u64
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -367,21 +363,17 @@ const LABEL_LISTS: [List; 4] = [
 ];
 
 /// Labels in memory, as a source.
-struct Labels(Vec<FieldSpec>);
+struct Labels(Facts);
 
 impl Labels {
     fn new() -> Self {
-        Self(vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }])
+        Self(Facts::new([("label", FieldKind::Int)], LABELS * 2_000))
     }
 }
 
 impl Source for Labels {
-    fn fields(&self) -> &[FieldSpec] {
+    fn facts(&self) -> &Facts {
         &self.0
-    }
-
-    fn len(&self) -> u64 {
-        LABELS * 2_000
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -447,7 +439,7 @@ fn labels_loaded(c: &mut Criterion) {
             }
         };
         let group = format!("arrays/labels loaded/{name}");
-        let samples = Labels::new().len();
+        let samples = LABELS * 2_000;
         let work = Work { group: &group, what: "one worker", samples, bytes: 8, cold: false };
         let mut contenders = [
             Contender::new("batches of 2048", || run(&large)),

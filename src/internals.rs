@@ -267,6 +267,7 @@ pub mod source {
     use std::sync::Arc;
 
     pub use crate::escape::Escaped;
+    pub use crate::source::StoredValues;
     pub use crate::source::atomic_file::create as temporary_file;
     pub use crate::source::class_counts::ClassCounts;
     pub use crate::source::destination::check_destination;
@@ -314,11 +315,16 @@ pub mod source {
 
     pub trait StreamExt: Sized {
         fn counted_until(self, cancel: &CancelFlag) -> Result<SequentialSource, Error>;
+        fn is_exact(&self) -> bool;
     }
 
     impl StreamExt for Stream {
         fn counted_until(self, cancel: &CancelFlag) -> Result<SequentialSource, Error> {
             self.counted_until(cancel, |_| ())
+        }
+
+        fn is_exact(&self) -> bool {
+            self.facts().is_exact
         }
     }
 

@@ -8,7 +8,7 @@ use super::problem::Problem;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::internals::source::{is_annotated, is_fixed_length, saved_listing};
-use fuseloop::source::{Dataset, Folder, IndexReport, index_shards};
+use fuseloop::source::{Dataset, Folder, IndexReport, Source as _, index_shards};
 use std::path::{Path, PathBuf};
 
 /// Index tar or TFRecord shards, or list a folder, so that opening is faster

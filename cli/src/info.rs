@@ -130,8 +130,11 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
             folder_words(&folder) + &class_words(&counted_classes(&*folder)?)
         }
         (Dataset::Folder(folder), true) => {
-            let mut json =
-                any_json(&folder.facts().name, Some(folder.facts().samples), folder.facts().fields);
+            let mut json = any_json(
+                &folder.facts().name,
+                Some(folder.facts().samples),
+                &folder.facts().fields,
+            );
             json["ignored"] = ignored_json(folder.ignored());
             with_classes(json, &counted_classes(&*folder)?)
         }
@@ -285,7 +288,7 @@ fn ignored_json(ignored: &Ignored) -> Value {
 fn folder_words(folder: &Folder) -> String {
     let mut text = head_words(folder);
     add_folder(&mut text, &folder.links(), folder.ignored());
-    text + &field_words(folder.facts().fields)
+    text + &field_words(&folder.facts().fields)
 }
 
 fn source_words(source: &dyn Source) -> String {
@@ -322,7 +325,7 @@ fn field_words(fields: &[FieldSpec]) -> String {
 }
 
 fn in_words(beton: &Beton) -> String {
-    let path = beton.facts().name;
+    let path = &beton.facts().name;
     let mut text = format!(
         "{}: {}, {}\n{}, {}, pages of {}\n",
         Escaped(&path),

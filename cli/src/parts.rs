@@ -7,7 +7,7 @@ use super::problem::Problem;
 use super::recut::add_skipped;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::write::{Split, concat_beton, split_beton, subset_beton};
-use fuseloop::source::{Beton, OpenOptions};
+use fuseloop::source::{Beton, OpenOptions, Source as _};
 use fuseloop::write::{WriteOptions, WriteReport};
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;

@@ -11,7 +11,6 @@ use fuseloop::internals::verify::{
     DamageKindExt as _, DegenerateKindExt as _, Finding, LayoutReport, layout,
 };
 use fuseloop::sample::UNKNOWN;
-use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{self, Beton, BoxError, ClassNames, Source};
 use fuseloop::verify::{
     DamagedValue, DegenerateObject, VerifyOptions, VerifyReport, verify as check,
@@ -42,7 +41,7 @@ pub(crate) fn dataset_info<'py>(
     let opened = source::Dataset::clone(&dataset.dataset);
     let (names, objects, samples) = match &opened {
         source::Dataset::Stream(stream) => {
-            (stream.class_names(), stream.object_fields(), stream.known_len())
+            (stream.facts().class_names(), stream.facts().object_fields(), stream.known_len())
         }
         _ => {
             let source = dataset.source(py)?;
@@ -84,7 +83,7 @@ fn info(dataset: &source::Dataset, names: &ClassNames) -> Info {
     let is_named = names.iter().next().is_some();
     let (stats, counts) = match dataset {
         source::Dataset::Beton(beton) => {
-            let stats = (0..beton.fields().len()).map(|field| beton.field_stats(field)).collect();
+            let stats = (0..beton.facts().fields.len()).map(|field| beton.field_stats(field)).collect();
             (stats, is_named.then(|| counted(&**beton)).flatten())
         }
         source::Dataset::Folder(folder) => (vec![], is_named.then(|| counted(&**folder)).flatten()),
@@ -176,7 +175,7 @@ pub(crate) fn verify<'py>(
 /// Checks the tables of a file against each other.
 fn tables(beton: &Beton) -> Result<LayoutReport, Error> {
     layout(beton).map_err(|kind| {
-        let path = beton.name().into();
+        let path = beton.facts().name.as_str().into();
         SourceError { path, kind: OpenError::from(kind).into() }.into()
     })
 }

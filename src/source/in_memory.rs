@@ -2,12 +2,13 @@
 
 use super::samples::address;
 use super::{
-    BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint, ImageMode,
-    ImageStats, NdType, OwnedImage, OwnedValue, Record, Source, StoredValues, Value,
+    BoxError, Buffer, ClassNames, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint,
+    ImageMode, ImageStats, NdType, OwnedImage, OwnedValue, Record, Source, StoredValues, Value,
 };
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use fuseloop_ops::Size;
+use fuseloop_ops::internals::RGB;
 use std::fmt;
 
 /// A dataset of columns in memory, or of a function that returns records.
@@ -58,6 +59,7 @@ enum Values {
     Ints(Vec<i64>),
     Floats(Vec<f64>),
     Images(Vec<OwnedImage>),
+    Pixels { size: Size, bytes: Vec<u8> },
     Bytes(Vec<Vec<u8>>),
     Arrays { kind: FieldKind, bytes: Vec<u8> },
 }
@@ -81,6 +83,13 @@ impl Column {
         Self(Values::Images(images))
     }
 
+    /// Returns a column of RGB images of one size, whose `height * width * 3` bytes lie one after another. One number as
+    /// the size is a square.
+    #[must_use]
+    pub fn rgb(size: impl Into<Size>, pixels: Vec<u8>) -> Self {
+        Self(Values::Pixels { size: size.into(), bytes: pixels })
+    }
+
     /// Returns a column of bytes of any length.
     #[must_use]
     pub fn bytes(values: Vec<Vec<u8>>) -> Self {
@@ -98,7 +107,7 @@ impl Column {
         match &self.0 {
             Values::Ints(_) => FieldKind::Int,
             Values::Floats(_) => FieldKind::Float,
-            Values::Images(_) => FieldKind::RgbImage,
+            Values::Images(_) | Values::Pixels { .. } => FieldKind::RgbImage,
             Values::Bytes(_) => FieldKind::Bytes,
             Values::Arrays { kind, .. } => kind.clone(),
         }
@@ -106,18 +115,22 @@ impl Column {
 
     /// Returns the number of values.
     fn len(&self, name: &str) -> Result<usize, Error> {
-        let (kind, bytes) = match &self.0 {
+        let (each, bytes) = match &self.0 {
             Values::Ints(values) => return Ok(values.len()),
             Values::Floats(values) => return Ok(values.len()),
             Values::Images(images) => return Ok(images.len()),
             Values::Bytes(values) => return Ok(values.len()),
-            Values::Arrays { kind, bytes } => (kind, bytes.len() as u64),
+            Values::Pixels { size, bytes } => (size.pixels().checked_mul(RGB as u64), bytes.len()),
+            Values::Arrays { kind, bytes } => (kind.array_bytes(), bytes.len()),
         };
-        let each = kind.array_bytes().filter(|&each| each > 0 && bytes.is_multiple_of(each));
+        let bytes = bytes as u64;
+        let each = each.filter(|&each| each > 0 && bytes.is_multiple_of(each));
         let each = each.ok_or_else(|| {
+            let what = if self.kind().is_image() { "images of this size" } else { "arrays" };
+            let kind = self.kind();
             fail!(
                 Parameter,
-                "column {name}: {bytes} bytes are not a whole number of arrays of the kind {}",
+                "column {name}: {bytes} bytes are not a whole number of {what} of the kind {}",
                 kind.described()
             )
             .of_field(name)
@@ -134,28 +147,36 @@ impl Column {
                 let OwnedImage { mode, width, height, bytes } = images.get(index)?;
                 Value::Image(EncodedImage { mode: *mode, width: *width, height: *height, bytes })
             }
+            Values::Pixels { size, bytes } => {
+                let bytes = nth(bytes, index, size.pixels() * RGB as u64)?;
+                let (mode, Size { height, width }) = (ImageMode::Raw, *size);
+                Value::Image(EncodedImage { mode, width, height, bytes })
+            }
             Values::Arrays { kind, bytes } => {
-                let each = kind.array_bytes()? as usize;
-                Value::NdArray(bytes.get(index * each..(index + 1) * each)?)
+                Value::NdArray(nth(bytes, index, kind.array_bytes()?)?)
             }
         })
     }
 
     /// Returns the sizes of the images, if all are raw: the size of a file is in its header.
-    fn image_stats(&self) -> Option<ImageStats> {
-        let Values::Images(images) = &self.0 else { return None };
-        let of = |image: &OwnedImage| {
-            let size = Size::new(image.height, image.width);
-            let stats = ImageStats {
-                raw: 1,
-                min: Some(size),
-                max: Some(size),
-                max_pixels: size.pixels(),
-                ..ImageStats::default()
-            };
-            (image.mode == ImageMode::Raw).then_some(stats)
+    fn image_stats(&self, samples: usize) -> Option<ImageStats> {
+        let of = |size: Size, raw: u64| ImageStats {
+            raw,
+            min: Some(size),
+            max: Some(size),
+            max_pixels: size.pixels(),
+            ..ImageStats::default()
         };
-        images.iter().try_fold(ImageStats::default(), |all, image| Some(all.merged(&of(image)?)))
+        match &self.0 {
+            Values::Pixels { size, .. } => Some(of(*size, samples as u64)),
+            Values::Images(images) => {
+                images.iter().try_fold(ImageStats::default(), |all, image| {
+                    let one = of(Size::new(image.height, image.width), 1);
+                    (image.mode == ImageMode::Raw).then(|| all.merged(&one))
+                })
+            }
+            _ => None,
+        }
     }
 
     fn longest(&self) -> Option<u64> {
@@ -203,7 +224,7 @@ impl InMemory {
                 value => print.number(crc32c::crc32c(value.bytes()).into()),
             }
         }
-        let images: Vec<_> = all.iter().map(Column::image_stats).collect();
+        let images: Vec<_> = all.iter().map(|column| column.image_stats(samples)).collect();
         let longest: Vec<_> = all.iter().map(Column::longest).collect();
         let facts = Facts {
             name: "the columns".to_owned(),
@@ -235,6 +256,12 @@ impl InMemory {
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {
         Self { facts: self.facts.named(name), ..self }
+    }
+
+    /// Sets the names of the classes.
+    #[must_use]
+    pub fn with_class_names(self, names: ClassNames) -> Self {
+        Self { facts: self.facts.with_class_names(move || Ok(Some(names.clone()))), ..self }
     }
 }
 
@@ -287,6 +314,12 @@ impl StoredValues for InMemory {
     }
 }
 
+/// Returns the value at an index among values of `each` bytes.
+fn nth(bytes: &[u8], index: usize, each: u64) -> Option<&[u8]> {
+    let each = each as usize;
+    bytes.get(index.checked_mul(each)?..)?.get(..each)
+}
+
 fn no_such_field(field: usize) -> BoxError {
     format!("field {field} does not exist").into()
 }
@@ -307,6 +340,7 @@ mod tests {
         let image = |level| OwnedImage::rgb((1, 2), vec![level; 6]);
         let source = InMemory::new([
             ("image", Column::images(vec![image(1), image(2)])),
+            ("rgb", Column::rgb((1, 2), [[1; 6], [2; 6]].concat())),
             ("n", Column::ints([7, 8])),
             ("x", Column::floats([0.5, 1.5])),
             ("text", Column::bytes(vec![b"a".to_vec(), b"bcd".to_vec()])),
@@ -314,6 +348,7 @@ mod tests {
         ]);
         let source = source.unwrap();
         let record = vec![
+            OwnedValue::Image(image(2)),
             OwnedValue::Image(image(2)),
             OwnedValue::Int(8),
             OwnedValue::Float(1.5),
@@ -328,10 +363,11 @@ mod tests {
         }
         let facts = source.facts();
         assert_eq!(facts.image_stats(0).unwrap().uniform(), Some(Size::new(1, 2)));
-        assert_eq!((facts.longest(3), facts.longest(4), facts.samples), (Some(3), None, 2));
+        assert_eq!(facts.image_stats(0), facts.image_stats(1));
+        assert_eq!((facts.longest(4), facts.longest(5), facts.samples), (Some(3), None, 2));
         let error = source.read(SampleId(2)).unwrap_err().to_string();
         assert_eq!(error, "sample 2 does not exist: the columns have 2 values");
-        assert!(source.value(SampleId(0), 5, &mut buffer).is_err());
+        assert!(source.value(SampleId(0), 6, &mut buffer).is_err());
     }
 
     #[test]
@@ -347,6 +383,11 @@ mod tests {
         let arrays = |shape| message(vec![("a", Column::arrays(NdType::F32, shape, vec![0; 9]))]);
         assert!(arrays(&[3]).starts_with("column a: 9 bytes are not a whole number of arrays"));
         assert!(arrays(&[0]).starts_with("column a: 9 bytes are not a whole number of arrays"));
+        let error = message(vec![("a", Column::rgb(2, vec![0; 13]))]);
+        assert!(
+            error.starts_with("column a: 13 bytes are not a whole number of images"),
+            "{error}"
+        );
     }
 
     #[test]

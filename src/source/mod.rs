@@ -127,10 +127,9 @@ pub use open::Dataset;
 pub use run_plan::{RunPlan, Upcoming};
 pub use sample_location::SampleLocation;
 pub(crate) use samples::Fingerprint;
-pub(crate) use samples::StoredValues;
 pub use samples::{Buffer, Facts, Record, Run, Source};
 #[doc(hidden)]
-pub use samples::{ImageExtent, LazyRecord};
+pub use samples::{ImageExtent, LazyRecord, StoredValues};
 pub(crate) use samples::{PartialImage, read_image_part};
 pub use stream::Stream;
 #[cfg(feature = "tar")]

@@ -124,7 +124,7 @@ fn answers(
         "image_extent",
         each(&mut |field| format!("{:?}", stored.and_then(|s| s.image_extent(sample, field)))),
     );
-    let mut part = |field| {
+    let part = |field| {
         let mut bytes = [0; 2];
         let read = stored?.image_part(sample, field, (3, &mut bytes), &mut Buffer::default());
         read.ok().map(|()| bytes)

@@ -8,8 +8,7 @@
 use fuseloop::ops::internals::registry::registry;
 use fuseloop::source::OpenOptions;
 use fuseloop::source::{
-    BoxError, Dataset, FieldKind, FieldSpec, OwnedValue, Record, Source, Tar, TarOptions,
-    TfOptions, TfRecords,
+    Dataset, Facts, FieldKind, InMemory, OwnedValue, Source, Tar, TarOptions, TfOptions, TfRecords,
 };
 use fuseloop::spec::Spec;
 use fuseloop::write::{ConvertOptions, convert};
@@ -204,7 +203,7 @@ fn a_pickle_in_a_tar_file_is_bytes() {
     tar_file(&path, &members);
     let before = trap.files();
     let tar = Tar::open(path.to_str().unwrap(), &TarOptions::default()).unwrap();
-    assert_eq!(tar.fields().len(), members.len());
+    assert_eq!(tar.facts().fields.len(), members.len());
     for (value, (name, data)) in tar.read(SampleId(0)).unwrap().iter().zip(&members) {
         assert_eq!(*value, OwnedValue::Bytes(data.to_vec()), "{name}");
     }
@@ -275,8 +274,8 @@ fn values_of_a_beton_and_of_records_are_given_as_they_are() {
             "a.tar" => Box::new(Tar::open(path.to_str().unwrap(), &TarOptions::default()).unwrap()),
             _ => Box::new(TfRecords::open(path.to_str().unwrap(), &TfOptions::default()).unwrap()),
         };
-        for sample in (0..made.len()).map(SampleId) {
-            let text = OwnedValue::Bytes(texts[sample.0 as usize].clone());
+        for (sample, text) in (0..).map(SampleId).zip(&texts) {
+            let text = OwnedValue::Bytes(text.clone());
             let record = source.read(sample).unwrap();
             assert!(record.contains(&text), "{name}: {record:?}");
         }

@@ -3,10 +3,7 @@
 use crate::common::dataset::{self, varied};
 use fuseloop::internals::preview::Canvas;
 use fuseloop::preview::{PreviewOptions, Sheet};
-use fuseloop::source::{
-    Beton, BoxError, Dataset, FieldKind, FieldSpec, OpenOptions, OwnedImage, OwnedValue, Record,
-    Source, Stream,
-};
+use fuseloop::source::{Beton, Column, Dataset, InMemory, OpenOptions, OwnedImage, Stream};
 use fuseloop::write::WriteMode;
 use fuseloop::{CancelFlag, ErrorKind, Loader, LoaderBuilder, SampleId, ops::*};
 use std::path::Path;
@@ -146,8 +143,7 @@ fn what_can_t_be_shown_is_an_error() {
     assert_eq!(error(PreviewOptions::default(), &loader).kind(), ErrorKind::Damaged);
 }
 
-/// One PNG of a number of pixels that no preview shows, in some kilobytes.
-/// Returns a PNG of one color.
+/// Returns a PNG of a number of pixels that no preview shows, in some kilobytes.
 fn huge(side: u32) -> Vec<u8> {
     let mut file = vec![];
     let mut encoder = png::Encoder::new(&mut file, side, side);

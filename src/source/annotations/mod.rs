@@ -569,7 +569,7 @@ impl StoredValues for Annotated {
 impl Annotated {
     fn found_facts(&self) -> Facts {
         let longest: Vec<Option<u64>> =
-            self.columns.iter().map(|column| self.longest(column)).collect();
+            self.columns.iter().map(|column| self.longest_of(column)).collect();
         let names = Some(&self.class_names).filter(|names| names.iter().len() > 0).cloned();
         let fields = self.fields.iter().zip(&self.columns).filter_map(|(spec, column)| {
             Some((&*spec.name, self.object_field(&spec.name, column)?))
@@ -606,7 +606,7 @@ impl Annotated {
     }
 
     /// Returns the size of a column's longest value.
-    fn longest(&self, column: &Column) -> Option<u64> {
+    fn longest_of(&self, column: &Column) -> Option<u64> {
         let samples = (0..self.files.len() as u64).map(|sample| self.objects_of(SampleId(sample)));
         match column {
             Column::Image | Column::Mask { .. } | Column::Ints(_) => None,

@@ -365,11 +365,6 @@ impl Beton {
         size().map_err(|kind| self.read_error(sample, field, kind))
     }
 
-    /// Returns the size in bytes of the longest readable value of a Bytes or JSON field; 0 if there is none.
-    pub(crate) fn longest(&self, field: usize) -> u64 {
-        self.table.longest(field)
-    }
-
     /// Returns the statistics of a field's images, from the rows; `None` if the field is not an image.
     pub(crate) fn image_stats(&self, field: usize) -> Option<&ImageStats> {
         self.table.image_stats(field)

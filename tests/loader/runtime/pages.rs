@@ -2,8 +2,8 @@
 
 use super::{SEED, all, builder, pictures};
 use fuseloop::internals::loader::LoaderExt as _;
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, ProcessCache, Record, Source};
-use fuseloop::{Loader, Order, SampleId};
+use fuseloop::source::{Facts, FieldKind, InMemory, OwnedValue, ProcessCache};
+use fuseloop::{Loader, Order};
 
 fn cache(budget_bytes: u64) -> ProcessCache {
     ProcessCache { budget_bytes, ..ProcessCache::default() }
