@@ -272,7 +272,6 @@ pub mod source {
     pub use crate::source::class_counts::ClassCounts;
     pub use crate::source::destination::check_destination;
     pub use crate::source::folder::{Ignored, LinkCounts};
-    pub use crate::source::generate::GenerateCause;
     #[cfg(any(feature = "tar", feature = "tfrecord"))]
     pub use crate::source::index_shards::index_until;
     pub use crate::source::object_fields::{KeypointLayout, ObjectField, ObjectFields};

@@ -302,6 +302,14 @@ fn pages_answer_as_their_file() {
         }
     }
     assert!(Source::locate(&*file, SampleId(file.len()), 0).is_none(), "there is no such sample");
+    for stream in [Stream::of(paged), Stream::of(file)] {
+        let mapped = stream.clone().map(vec![], |_| Ok(vec![]));
+        for stream in [stream.clone(), stream.take(1), mapped] {
+            let source = StreamSource::new(stream);
+            assert_eq!(source.facts().paths().collect::<Vec<_>>(), [&*path]);
+            assert_eq!(source.facts().path, None, "it is read in sequence");
+        }
+    }
 }
 
 #[test]

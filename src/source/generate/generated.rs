@@ -9,7 +9,6 @@
 //! upcoming samples in their order.
 
 use super::Generator;
-use super::error::GenerateCause;
 use super::lookahead::Lookahead;
 use super::producers::{ProducerTask, Producers};
 use crate::error::Error;
@@ -59,8 +58,9 @@ impl Generated {
     }
 
     fn begin_run(self: Arc<Self>, plan: &RunPlan) -> Result<GeneratedRun, Error> {
-        let queue = || self.generator.name.clone();
-        self.process.check().map_err(|error| GenerateCause::Threads { queue: queue(), error })?;
+        let queue = &self.generator.name;
+        let checked = self.process.check();
+        checked.map_err(|error| Error::from(error).context(format_args!("queue {queue}")))?;
         let (function, epoch) = (Arc::clone(&self.function), plan.epoch);
         let make = Arc::new(move |job: ProducerTask| function(epoch, job.ticket).map(Some));
         let books = Lookahead::new(plan, self.generator.bound());

@@ -20,15 +20,15 @@ impl Stream {
         fields: Vec<FieldSpec>,
         function: impl Fn(Record) -> Result<Record, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        let own = self.facts();
+        let own = self.facts().clone();
         let facts = Facts {
             name: own.name.clone(),
             components: own.components,
             is_exact: own.is_exact,
-            paths: own.paths.clone(),
             fingerprint: fingerprint_of("map", &[], slice::from_ref(&self)),
             ..Facts::new(fields, own.samples)
         };
+        let facts = facts.with_paths(move || own.paths());
         Self::new(MapStream { facts, from: self, function: Arc::new(function) })
     }
 }

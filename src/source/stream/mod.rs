@@ -256,14 +256,15 @@ impl Stream {
         print.text("whole");
         print.number(source.fingerprint());
         // A stream is read in sequence, and a step back begins the pass again.
+        let own = source.facts().clone();
         let facts = Facts {
             path: None,
             rereads_cheaply: false,
             stored_bytes: None,
             fingerprint: print.value(),
-            ..source.facts().clone()
+            ..own.clone()
         };
-        Self::new(WholeSource { source, facts })
+        Self::new(WholeSource { source, facts: facts.with_paths(move || own.paths()) })
     }
 
     /// Returns what is known without reading an item; see [`Streamed::facts`].

@@ -255,7 +255,7 @@ mod tests {
 
     fn numbers(lens: [u64; 2]) -> (Stream, Arc<AtomicU64>) {
         let passes = Arc::new(AtomicU64::new(0));
-        let facts = Facts::new([("n", FieldKind::Int)], 0);
+        let facts = Facts::new([("n", FieldKind::Int)], 0).named("the stream");
         (Stream::new(SampleNumbers { facts, lens, passes: Arc::clone(&passes) }), passes)
     }
 
