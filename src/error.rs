@@ -324,7 +324,7 @@ impl Error {
     }
 
     /// Returns the error once more, without the types of its causes.
-    #[cfg(feature = "tfrecord")]
+    #[cfg(any(feature = "tar", feature = "tfrecord"))]
     pub(crate) fn copy(&self) -> Self {
         let inner = &*self.0;
         Self(Box::new(Inner {

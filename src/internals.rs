@@ -57,11 +57,9 @@ pub mod decode {
         wanted: Window,
     ) -> Result<Option<Vec<u8>>, BoxError> {
         let mut buffer = Buffer::default();
-        let extent = source
-            .stored()
-            .and_then(|stored| stored.image_extent(sample, field))
-            .ok_or("it has no extent")?;
-        let image = PartialImage::new(source, (sample, field), extent, &mut buffer)?;
+        let stored = source.stored().ok_or("it has no extent")?;
+        let extent = stored.image_extent(sample, field).ok_or("it has no extent")?;
+        let image = PartialImage::new(stored, (sample, field), extent, &mut buffer)?;
         let Some(image) = PartlyRead::begin(image)? else { return Ok(None) };
         let mut opened = decoder.open_partly(image, mode)?;
         if let Some(scaled) = opened.scaled(factor) {

@@ -83,7 +83,8 @@ fn info(dataset: &source::Dataset, names: &ClassNames) -> Info {
     let is_named = names.iter().next().is_some();
     let (stats, counts) = match dataset {
         source::Dataset::Beton(beton) => {
-            let stats = (0..beton.facts().fields.len()).map(|field| beton.field_stats(field)).collect();
+            let stats =
+                (0..beton.facts().fields.len()).map(|field| beton.field_stats(field)).collect();
             (stats, is_named.then(|| counted(&**beton)).flatten())
         }
         source::Dataset::Folder(folder) => (vec![], is_named.then(|| counted(&**folder)).flatten()),

@@ -35,7 +35,9 @@ pub(crate) struct Dataset {
 impl Dataset {
     pub(crate) fn new(dataset: source::Dataset) -> Self {
         let (name, fields) = match (&dataset, dataset.source()) {
-            (source::Dataset::Stream(stream), _) => (stream.facts().name.clone(), stream.fields().to_vec()),
+            (source::Dataset::Stream(stream), _) => {
+                (stream.facts().name.clone(), stream.fields().to_vec())
+            }
             (_, Some(source)) => (source.name().to_owned(), source.fields().to_vec()),
             (_, None) => (String::new(), vec![]),
         };

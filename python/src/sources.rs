@@ -7,14 +7,13 @@ use crate::rows;
 use crate::settings::get;
 use crate::task::Task;
 use crate::write::links;
-use fuseloop::SampleId;
 use fuseloop::internals::source::{FolderOptionsExt as _, folder_of_columns, open_shards};
 use fuseloop::ops::Size;
 use fuseloop::source::stream::{Interleave, MixEnd, Stream};
 use fuseloop::source::{
-    self, Annotated, As, BoxError, ClassNames, CocoOptions, Column, Concat, CustomRow, Facts, Feature,
-    FieldSpec, FolderOptions, Generator, InMemory, Labels, OpenOptions, OwnedValue, Record, Tar, TarOptions,
-    TarStream, TfOptions, TfRecordStream, TfRecords, VocOptions, YoloOptions,
+    self, Annotated, As, ClassNames, CocoOptions, Column, Concat, CustomRow, Facts, Feature,
+    FieldSpec, FolderOptions, Generator, InMemory, Labels, OpenOptions, OwnedValue, Tar,
+    TarOptions, TarStream, TfOptions, TfRecordStream, TfRecords, VocOptions, YoloOptions,
 };
 use fuseloop::write::CancelFlag;
 use pyo3::buffer::PyBuffer;
@@ -384,15 +383,18 @@ pub(crate) fn arrays_dataset(
 ) -> PyResult<Dataset> {
     let column = |(name, dtype, shape, bytes): (String, String, Vec<u64>, PyBuffer<u8>)| {
         let bytes = bytes.to_vec(py)?;
-        let column = match (dtype.as_str(), &shape[1..]) {
+        let column = match (dtype.as_str(), shape.get(1..).unwrap_or_default()) {
             ("<i8", []) => Column::ints(bytes.as_chunks().0.iter().map(|n| i64::from_le_bytes(*n))),
-            ("<f8", []) => Column::floats(bytes.as_chunks().0.iter().map(|n| f64::from_le_bytes(*n))),
+            ("<f8", []) => {
+                Column::floats(bytes.as_chunks().0.iter().map(|n| f64::from_le_bytes(*n)))
+            }
             ("|u1", &[height, width, 3]) => {
                 let side = |side: u64| u32::try_from(side).unwrap_or(u32::MAX);
                 Column::rgb(Size::new(side(height), side(width)), bytes)
             }
             (dtype, shape) => {
-                let dtype = dtype.parse().map_err(|error| errors::raised(py, &error))?;
+                let dtype = dtype.parse::<source::NdType>();
+                let dtype = dtype.map_err(|error| errors::raised(py, &error))?;
                 Column::arrays(dtype, shape, bytes)
             }
         };

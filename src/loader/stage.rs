@@ -282,7 +282,7 @@ impl LoaderStage {
         worker: &mut Worker,
         lookup: &mut CacheLookup<'_>,
         key: SampleKey,
-        place: usize,
+        (place, stored): (usize, Option<&dyn StoredValues>),
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), StageError> {
         let (field, outputs) = &self.fields[place];
@@ -300,7 +300,7 @@ impl LoaderStage {
         }
         let (reads, limits) = (&mut *partial_reads, self.limits());
         let part = self.partial_fields[place];
-        if let Some(image) = reads.begin(part, &*self.source, (sample, *field), limits, buffer) {
+        if let Some(image) = reads.begin(part, stored, (sample, *field), limits, buffer) {
             let is_coded = matches!(image, StoredImage::Parts(_));
             let followed = group.map(|group| (group.image, &mut *targets));
             let filled = self.fill_images(pictures, (None, followed), key, image, outputs, rows);
@@ -555,7 +555,7 @@ impl Stage for LoaderStage {
             let cache = self.shared.cache.as_ref();
             let mut lookup = cache.map_or(CacheLookup::EMPTY, |cache| cache.look(visit.sample));
             for place in (0..self.fields.len()).filter(|place| !is_written[*place]) {
-                self.fill_field(worker, &mut lookup, key, place, &mut rows)?;
+                self.fill_field(worker, &mut lookup, key, (place, stored), &mut rows)?;
             }
             lookup.end();
         }

@@ -65,6 +65,35 @@ pub trait LazyRecord: Send + Sync {
     fn locate(&self, field: usize) -> Option<SampleLocation>;
 }
 
+/// A record that can't be read, in a stream that goes on: reading it returns the error.
+#[cfg(any(feature = "tar", feature = "tfrecord"))]
+pub(in crate::source) struct UnreadableRecord {
+    pub(in crate::source) fields: Arc<[FieldSpec]>,
+    /// The name of the stream, or of the file.
+    pub(in crate::source) name: String,
+    pub(in crate::source) location: Arc<SampleLocation>,
+    pub(in crate::source) error: crate::error::Error,
+}
+
+#[cfg(any(feature = "tar", feature = "tfrecord"))]
+impl LazyRecord for UnreadableRecord {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn read(&self) -> Result<Record, BoxError> {
+        Err(self.error.copy().into())
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn locate(&self, _: usize) -> Option<SampleLocation> {
+        Some((*self.location).clone())
+    }
+}
+
 /// An error of one item, together with the item's name.
 #[derive(Debug)]
 struct ItemError {

@@ -10,6 +10,8 @@ mod item;
 mod partial_image;
 
 pub use facts::Facts;
+#[cfg(any(feature = "tar", feature = "tfrecord"))]
+pub(super) use item::UnreadableRecord;
 pub use item::{Item, LazyRecord};
 pub use partial_image::ImageExtent;
 pub(crate) use partial_image::{PartialImage, read_image_part};
@@ -216,7 +218,7 @@ impl fmt::Debug for Run {
 
 /// What only the files that this crate reads can do. Other crates can't name this trait.
 #[doc(hidden)]
-pub trait StoredValues {
+pub trait StoredValues: Send + Sync {
     /// Returns the size of the picture that the annotations of a sample are of, if they have one.
     fn annotated_size(&self, sample: SampleId) -> Option<Size> {
         let _ = sample;

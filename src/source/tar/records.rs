@@ -9,12 +9,10 @@ use super::walk::{FoundMember, FoundSample, SampleWalk};
 use crate::error::{Error, fail};
 use crate::sample::{Limits, UNKNOWN};
 use crate::source::columns::{FieldColumn, FieldRequest};
+use crate::source::samples::UnreadableRecord;
 use crate::source::shards::{Shard, Shards, facts_of};
 use crate::source::stream::Item;
-use crate::source::{
-    BoxError, Facts, FieldSpec, Fingerprint, LazyRecord, Location, OwnedValue, Record,
-    SampleLocation,
-};
+use crate::source::{Facts, FieldSpec, Fingerprint, Location, OwnedValue, Record, SampleLocation};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -93,16 +91,15 @@ impl TarInner {
             && self.columns.iter().any(|column| column.wanted.exts.iter().any(|(e, _)| e == ext))
     }
 
-    pub(super) fn item(self: &Arc<Self>, shard: usize, met: FoundSample) -> Item {
+    pub(super) fn item(&self, shard: usize, met: FoundSample) -> Item {
         let key: Arc<str> = String::from_utf8_lossy(&met.key).into();
         let file = Arc::clone(&self.shards[shard].file);
         let location = Arc::new(SampleLocation::in_file(file, Some(Arc::clone(&key))));
         match self.record(shard, &key, met.parts) {
             Ok(record) => Item::Held { record: Arc::new(record), location },
             Err(error) => {
-                let message = error.to_string();
-                let failed = FailedRecord { inner: Arc::clone(self), message, location };
-                Item::Lazy(Arc::new(failed))
+                let (fields, name) = (Arc::clone(&self.fields), self.name.clone());
+                Item::Lazy(Arc::new(UnreadableRecord { fields, name, location, error }))
             }
         }
     }
@@ -152,31 +149,6 @@ fn part_of<'a>(
         Some((index, parts.iter().position(|part| part.ext == *ext)?))
     })?;
     Some((ext, &mut parts[index]))
-}
-
-/// A sample that can't be read: reading it returns the error.
-struct FailedRecord {
-    inner: Arc<TarInner>,
-    message: String,
-    location: Arc<SampleLocation>,
-}
-
-impl LazyRecord for FailedRecord {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.inner.fields
-    }
-
-    fn read(&self) -> Result<Record, BoxError> {
-        Err(self.message.clone().into())
-    }
-
-    fn name(&self) -> String {
-        self.inner.name.clone()
-    }
-
-    fn locate(&self, _: usize) -> Option<SampleLocation> {
-        Some((*self.location).clone())
-    }
 }
 
 /// The declared fields, or those of the first samples.

@@ -14,12 +14,10 @@ use super::sequence::{Data, Sequence};
 use super::{TfRecords, index, no_records, parse, record_location};
 use crate::error::{Error, ErrorKind};
 use crate::sample::{Limits, SampleId, UNKNOWN};
+use crate::source::samples::UnreadableRecord;
 use crate::source::shards::{Shard, ShardIndex, facts_of};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed, shards_of_rank};
-use crate::source::{
-    BoxError, Facts, FieldSpec, Fingerprint, LazyRecord, Location, Record, SampleLocation, Source,
-    classes,
-};
+use crate::source::{BoxError, Facts, Fingerprint, Location, SampleLocation, Source, classes};
 use std::sync::{Arc, OnceLock};
 
 /// The records of TFRecord files in sequence: plain, GZIP or ZLIB.
@@ -313,31 +311,7 @@ fn held(
 
 /// An item that returns an error when it is read.
 fn damaged(stream: &TfRecordStream, error: Error, location: Arc<SampleLocation>) -> Item {
-    let source = DamagedRecord { features: Arc::clone(&stream.features), error, location };
-    Item::Lazy(Arc::new(source))
-}
-
-/// A record that can't be read, in a sequence that continues.
-struct DamagedRecord {
-    features: Arc<FeatureColumns>,
-    error: Error,
-    location: Arc<SampleLocation>,
-}
-
-impl LazyRecord for DamagedRecord {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.features.fields
-    }
-
-    fn read(&self) -> Result<Record, BoxError> {
-        Err(self.error.copy().into())
-    }
-
-    fn name(&self) -> String {
-        self.location.file.as_deref().unwrap_or_default().to_owned()
-    }
-
-    fn locate(&self, _: usize) -> Option<SampleLocation> {
-        Some((*self.location).clone())
-    }
+    let fields = Arc::clone(&stream.features.fields);
+    let name = location.file.as_deref().unwrap_or_default().to_owned();
+    Item::Lazy(Arc::new(UnreadableRecord { fields, name, location, error }))
 }
