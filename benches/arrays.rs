@@ -28,7 +28,7 @@ use fuseloop::internals::decode::{DecodeOptions, Decoder};
 use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch, evaluate};
 use fuseloop::internals::plan::element_steps::StepScratch;
 use fuseloop::internals::plan::{Draws, ElementPlan, ImagePlan};
-use fuseloop::source::{BoxError, Buffer, EncodedImage, FieldKind, FieldSpec, ImageMode};
+use fuseloop::source::{BoxError, Buffer, EncodedImage, Facts, FieldKind, ImageMode};
 use fuseloop::source::{Record, Source, Value};
 use fuseloop::{Loader, SampleId};
 use fuseloop_ops::author::{ImageType, Layout};
@@ -245,7 +245,7 @@ fn points(c: &mut Criterion) {
 
 /// Small pictures in memory, as a source.
 struct SmallPictures {
-    fields: Vec<FieldSpec>,
+    facts: Facts,
     pixels: Vec<u8>,
 }
 
@@ -258,17 +258,13 @@ impl SmallPictures {
         let pixels = (0..bytes).map(|at| ((at * 2_654_435_761) >> 13) as u8).collect();
         let dtype = "|u1".parse().expect("a type of NumPy");
         let kind = FieldKind::NdArray { dtype, shape };
-        Self { fields: vec![FieldSpec { name: "image".to_owned(), kind }], pixels }
+        Self { facts: Facts::new([("image", kind)], Self::COUNT as u64), pixels }
     }
 }
 
 impl Source for SmallPictures {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        Self::COUNT as u64
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -366,21 +362,17 @@ const LABEL_LISTS: [List; 4] = [
 ];
 
 /// Labels in memory, as a source.
-struct Labels(Vec<FieldSpec>);
+struct Labels(Facts);
 
 impl Labels {
     fn new() -> Self {
-        Self(vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }])
+        Self(Facts::new([("label", FieldKind::Int)], LABELS * 2_000))
     }
 }
 
 impl Source for Labels {
-    fn fields(&self) -> &[FieldSpec] {
+    fn facts(&self) -> &Facts {
         &self.0
-    }
-
-    fn len(&self) -> u64 {
-        LABELS * 2_000
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -448,7 +440,7 @@ fn labels_loaded(c: &mut Criterion) {
             }
         };
         let group = format!("arrays/labels loaded/{name}");
-        let samples = Labels::new().len();
+        let samples = LABELS * 2_000;
         let work = Work { group: &group, what: "one worker", samples, bytes: 8, cold: false };
         let mut contenders = [
             Contender::new("batches of 2048", || run(&large)),

@@ -96,7 +96,7 @@ impl Made {
         let beton = dir.join("photos.beton");
         write_folder(&folder, &beton, &WriteOptions::default()).unwrap();
         let listed = Folder::open(&folder, &FolderOptions::default()).unwrap();
-        let paths = (0..listed.len())
+        let paths = (0..listed.facts().samples)
             .map(|k| folder.join(&*listed.locate(SampleId(k), 0).unwrap().key.unwrap()));
         let files: Vec<PathBuf> = paths.chain(tars).chain([beton.clone()]).collect();
         files.iter().for_each(|file| File::open(file).unwrap().sync_all().unwrap());

@@ -17,10 +17,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
-use fuseloop::source::stream::Streamed as _;
+use fuseloop::Epoch;
 use fuseloop::source::stream::{Interleave, Pass, Stream};
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, Record, Source};
-use fuseloop::{Epoch, SampleId};
+use fuseloop::source::{Facts, FieldKind, InMemory, OwnedValue};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,26 +29,6 @@ const STREAMS: u64 = 16;
 
 /// The percentage of the aim that must be reached.
 const WANTED: f64 = 95.0;
-
-struct Far {
-    fields: Vec<FieldSpec>,
-    samples: u64,
-}
-
-impl Source for Far {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.samples
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        thread::sleep(READ);
-        Ok(vec![OwnedValue::Int(sample.0 as i64)])
-    }
-}
 
 fn main() {
     let once = std::env::args().any(|word| word == "--test" || word == "nothing");
@@ -66,8 +45,13 @@ fn main() {
 
 /// Returns items per second, counted from the first item on.
 fn rate(reads: usize, items: u64, deterministic: bool) -> f64 {
-    let fields = vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
-    let of = |_| Stream::of(Arc::new(Far { fields: fields.clone(), samples: items }));
+    let far = || {
+        InMemory::from_fn(Facts::new([("label", FieldKind::Int)], items), |sample| {
+            thread::sleep(READ);
+            Ok(vec![OwnedValue::Int(sample.0 as i64)])
+        })
+    };
+    let of = |_| Stream::of(Arc::new(far()));
     let how = Interleave {
         cycle_length: STREAMS as usize,
         block_length: 1,

@@ -50,8 +50,8 @@ fn main() {
             let dir = tempfile::tempdir().unwrap();
             let path = write(&dir.path().join("large.beton"), &jpegs, bit_planes);
             let file = Beton::open(&path, &OpenOptions::default()).unwrap();
-            let extents =
-                (0..jpegs.len()).map(|n| file.image_extent(SampleId(n as u64), 0).unwrap());
+            let extents = (0..jpegs.len())
+                .map(|n| file.stored().unwrap().image_extent(SampleId(n as u64), 0).unwrap());
             let kilobytes =
                 extents.map(|extent| extent.bytes).sum::<u64>() / jpegs.len() as u64 / 1000;
             for (title, list) in [
@@ -77,7 +77,7 @@ fn in_turn(path: &Path, list: &Ops, images: usize, epochs: u32, is_cold: bool) -
     let reads = [(); 2].map(|()| Arc::new(Reads::default()));
     let loaders = [false, true].map(|in_parts| {
         let source = Arc::new(Beton::open(path, &OpenOptions::default()).unwrap());
-        let source = Counted { source, in_parts, reads: Arc::clone(&reads[usize::from(in_parts)]) };
+        let source = Counted::new(source, in_parts, &reads[usize::from(in_parts)]);
         let loader = Loader::from_source(source).batch_size(1).workers(1).batches_ahead(1);
         let loader = loader.order(Order::Random).in_memory(false);
         loader.pipeline("image", list.clone()).build().unwrap()

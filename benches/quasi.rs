@@ -27,7 +27,7 @@ use fuseloop::internals::source::beton::PageStats;
 use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::order::{Order, Subset};
 use fuseloop::source::{
-    Beton, BoxError, Buffer, OpenOptions, ProcessCache, ReadAt, RunPlan, Source,
+    Beton, BoxError, Buffer, OpenOptions, ProcessCache, ReadAt, Run, RunPlan, Source,
 };
 use paged::{Disk, Pages, run_over};
 use std::hint::black_box;
@@ -87,7 +87,7 @@ struct PagesOf<'a>(&'a Beton);
 
 impl DatasetInfo for PagesOf<'_> {
     fn samples(&self) -> u64 {
-        self.0.len()
+        self.0.facts().samples
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {
@@ -100,7 +100,7 @@ impl DatasetInfo for PagesOf<'_> {
 }
 
 fn samples(order: &Order, beton: &Beton) -> Vec<usize> {
-    let order = order.prepare(&PagesOf(beton), Subset::All(beton.len())).unwrap();
+    let order = order.prepare(&PagesOf(beton), Subset::All(beton.facts().samples)).unwrap();
     let visits = order.epoch(1, fuseloop::Epoch(0), None).unwrap().visits_vec();
     visits.iter().map(|visit| visit.sample.0 as usize).collect()
 }
@@ -123,8 +123,8 @@ fn epoch(disk: &SlowDisk, order: &Order, cache: Option<ProcessCache>) -> Epoch {
     let samples = samples(order, &beton);
     let before = disk.bytes.load(Ordering::Relaxed);
     let begun = Instant::now();
-    let (source, paged): (Arc<dyn Source>, _) = match cache {
-        None => (Arc::new(beton), None),
+    let (source, paged) = match cache {
+        None => (Run::new(Arc::new(beton)), None),
         Some(cache) => {
             let paged = Arc::new(PagedBeton::new(beton, cache));
             let view = Arc::clone(&paged).begin(&run(&samples)).unwrap().unwrap();

@@ -16,9 +16,7 @@ use common::photographs::{enlarged, largest};
 use fuseloop::prelude::*;
 use fuseloop::recut::{BitPlaneCodec, Tile};
 use fuseloop::sample::{Limits, SampleId};
-use fuseloop::source::{
-    BoxError, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, Source,
-};
+use fuseloop::source::{Facts, FieldKind, ImageMode, InMemory, OwnedImage, OwnedValue};
 use std::time::Instant;
 
 /// The largest number of pixels of the images of each set.
@@ -41,7 +39,18 @@ fn main() {
             [("JPEG", ImageMode::Jpeg, jpegs), ("bit planes", ImageMode::BitPlanes, planes)]
         {
             let loader = |scaled: bool| {
-                let source = Images::new(mode, images.clone());
+                let of = |bytes: &Vec<u8>| {
+                    OwnedValue::Image(OwnedImage {
+                        mode,
+                        width: 0,
+                        height: 0,
+                        bytes: bytes.clone(),
+                    })
+                };
+                let stored: Vec<OwnedValue> = images.iter().map(of).collect();
+                let facts = Facts::new([("image", FieldKind::RgbImage)], stored.len() as u64);
+                let read = move |sample: SampleId| Ok(vec![stored[sample.0 as usize].clone()]);
+                let source = InMemory::from_fn(facts, read);
                 let loader = Loader::from_source(source).batch_size(1).workers(1).batches_ahead(1);
                 let list = ops![RandomResizedCrop::new(224).unwrap()];
                 loader.pipeline("image", list).scaled_decode(scaled).build().unwrap()
@@ -71,35 +80,6 @@ fn main() {
                 errors[0]
             );
         }
-    }
-}
-
-/// Images in memory.
-struct Images {
-    fields: Vec<FieldSpec>,
-    mode: ImageMode,
-    images: Vec<Vec<u8>>,
-}
-
-impl Images {
-    fn new(mode: ImageMode, images: Vec<Vec<u8>>) -> Self {
-        let fields = vec![FieldSpec { name: "image".to_owned(), kind: FieldKind::RgbImage }];
-        Self { fields, mode, images }
-    }
-}
-
-impl Source for Images {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.images.len() as u64
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let bytes = self.images[sample.0 as usize].clone();
-        Ok(vec![OwnedValue::Image(OwnedImage { mode: self.mode, width: 0, height: 0, bytes })])
     }
 }
 

@@ -47,7 +47,7 @@ fn main() {
     // writing.
     compare("in sequence", 95.0, rounds, || {}, &mut bare, &mut ours);
     let tar = Tar::open(spec, &options).unwrap();
-    let order = mixed(tar.len());
+    let order = mixed(tar.facts().samples);
     let (mut bare, mut ours) = (|| ranges(&path, &tar, &order), || values(&tar, &order));
     compare("at random", 90.0, rounds, || {}, &mut bare, &mut ours);
 }

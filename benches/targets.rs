@@ -13,7 +13,7 @@ use common::{Contender, Work, compare, criterion};
 use criterion::{Criterion, criterion_group, criterion_main};
 use fuseloop::loader::{KeyPoints, Targets};
 use fuseloop::source::{
-    BoxError, EncodedImage, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, Source,
+    BoxError, EncodedImage, Facts, FieldKind, OwnedImage, OwnedValue, Record, Source,
 };
 use fuseloop::source::{Buffer, ImageStats, Value};
 use fuseloop::{Loader, SampleId};
@@ -28,7 +28,7 @@ const POINTS: usize = 17;
 
 /// One image with its targets, as often as there are samples.
 struct Scene {
-    fields: Vec<FieldSpec>,
+    facts: Facts,
     image: OwnedImage,
     mask: OwnedImage,
     bbox: Vec<u8>,
@@ -62,7 +62,6 @@ impl Scene {
         let boxes =
             (0..OBJECTS).flat_map(|k| [k as f32 * 20.0, 40.0, k as f32 * 20.0 + 60.0, 90.0]);
         let points = (0..OBJECTS * POINTS).flat_map(|k| [(k % 490) as f32, (k % 370) as f32, 2.0]);
-        let field = |(name, kind): (&str, FieldKind)| FieldSpec { name: name.to_owned(), kind };
         let kinds = [
             ("image", FieldKind::RgbImage),
             ("mask", FieldKind::RgbImage),
@@ -70,14 +69,24 @@ impl Scene {
             ("label", FieldKind::Bytes),
             ("keypoints", FieldKind::Bytes),
         ];
-        Self {
-            fields: kinds.into_iter().map(field).collect(),
-            image,
-            mask,
-            bbox: floats(boxes.collect()),
-            label: (0..OBJECTS as i64).flat_map(i64::to_le_bytes).collect(),
-            keypoints: floats(points.collect()),
-        }
+        let bbox: Vec<u8> = floats(boxes.collect());
+        let label: Vec<u8> = (0..OBJECTS as i64).flat_map(i64::to_le_bytes).collect();
+        let keypoints: Vec<u8> = floats(points.collect());
+        let longest = [0, 0, bbox.len(), label.len(), keypoints.len()];
+        let facts = Facts::new(kinds, SAMPLES)
+            .with_longest(move |field| longest.get(field).map(|&n| n as u64))
+            .with_image_stats(move |field| {
+                let is_jpeg = field == 0 && is_coded;
+                Some(ImageStats {
+                    jpeg: u64::from(is_jpeg),
+                    raw: u64::from(!is_jpeg),
+                    min: Some(SIZE),
+                    max: Some(SIZE),
+                    max_pixels: SIZE.pixels(),
+                    ..ImageStats::default()
+                })
+            });
+        Self { facts, image, mask, bbox, label, keypoints }
     }
 
     /// Returns a loader of the image and of the targets that are declared.
@@ -104,12 +113,8 @@ impl Scene {
 }
 
 impl Source for Scene {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        SAMPLES
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, _: SampleId) -> Result<Record, BoxError> {
@@ -138,25 +143,6 @@ impl Source for Scene {
             3 => Value::Bytes(&self.label),
             _ => Value::Bytes(&self.keypoints),
         })
-    }
-
-    fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        let is_jpeg = field == 0 && self.image.mode == ImageMode::Jpeg;
-        Some(ImageStats {
-            jpeg: u64::from(is_jpeg),
-            raw: u64::from(!is_jpeg),
-            bit_planes: 0,
-            unreadable: 0,
-            min: Some(SIZE),
-            max: Some(SIZE),
-            max_pixels: SIZE.pixels(),
-        })
-    }
-
-    fn longest(&self, field: usize) -> Option<u64> {
-        [0, 0, self.bbox.len(), self.label.len(), self.keypoints.len()]
-            .get(field)
-            .map(|&n| n as u64)
     }
 }
 

@@ -23,8 +23,8 @@
 #![allow(unsafe_code, reason = "pointers of C")]
 
 use fuseloop::device::{DeviceStream, ManagedTensor};
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
-use fuseloop::{Batch, Batches, Loader, SampleId, Spec};
+use fuseloop::source::{BoxError, Facts, FieldKind, InMemory, OwnedImage, OwnedValue};
+use fuseloop::{Batch, Batches, Loader, Spec};
 use fuseloop_ops::author::Rng;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn fuseloop_open(
         let spec: Spec = pipeline.unwrap_or_default().parse()?;
         let builder = match path {
             Some(path) => Loader::open(path)?,
-            None => Loader::from_source(Drawn::new(samples, side)),
+            None => Loader::from_source(drawn(samples, side)),
         };
         let loader = spec.apply(builder).build()?;
         let device = text(&loader.device().to_string());
@@ -247,40 +247,16 @@ pub unsafe extern "C" fn fuseloop_close(open: *mut Open) {
     });
 }
 
-/// Images of noise, of differing sizes, determined by the sample's index alone; labels are below
+/// Returns images of noise, of differing sizes, determined by the sample's index alone; labels are below
 /// 10.
-struct Drawn {
-    samples: u64,
-    side: u32,
-    fields: [FieldSpec; 2],
-}
-
-impl Drawn {
-    fn new(samples: u64, side: u32) -> Self {
-        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-        let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
-        Self { samples, side: side.clamp(1, 4096), fields }
-    }
-}
-
-impl Source for Drawn {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.samples
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+fn drawn(samples: u64, side: u32) -> InMemory {
+    let side = side.clamp(1, 4096);
+    let fields = [("image", FieldKind::RgbImage), ("label", FieldKind::Int)];
+    InMemory::from_fn(Facts::new(fields, samples).named("drawn pictures"), move |sample| {
         let mut rng = Rng::new(sample.0);
-        let (height, width) = (self.side + rng.below(9), self.side + rng.below(9));
+        let (height, width) = (side + rng.below(9), side + rng.below(9));
         let bytes = (0..height * width * 3).map(|_| rng.below(256) as u8).collect();
         let image = OwnedImage::rgb((height, width), bytes);
         Ok(vec![OwnedValue::Image(image), OwnedValue::Int(i64::try_from(sample.0 % 10)?)])
-    }
-
-    fn name(&self) -> String {
-        "drawn pictures".to_owned()
-    }
+    })
 }

@@ -1,4 +1,4 @@
-//! A dataset of your own: implement three methods, and a loader decodes, augments and batches it.
+//! A dataset of your own: implement two methods, and a loader decodes, augments and batches it.
 //!
 //! The example writes its own small folder of JPEGs, so it runs without arguments:
 //!
@@ -6,7 +6,7 @@
 //! cargo run --release --example own_source
 //! ```
 
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use fuseloop::source::{BoxError, Facts, FieldKind, OwnedImage, OwnedValue, Record, Source};
 use fuseloop::{Loader, Order, SampleId, ops::*};
 use jpeg_encoder::{ColorType, Encoder};
 use std::fs;
@@ -15,25 +15,20 @@ use std::path::{Path, PathBuf};
 /// JPEG files `0.jpg`, `1.jpg`, ...; the label of a file is its number modulo 4.
 struct Photographs {
     folder: PathBuf,
-    count: u64,
-    fields: Vec<FieldSpec>,
+    facts: Facts,
 }
 
 impl Photographs {
     fn new(folder: &Path, count: u64) -> Self {
-        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-        let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
-        Self { folder: folder.to_owned(), count, fields }
+        let fields = [("image", FieldKind::RgbImage), ("label", FieldKind::Int)];
+        let facts = Facts::new(fields, count).named(folder.display().to_string());
+        Self { folder: folder.to_owned(), facts }
     }
 }
 
 impl Source for Photographs {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.count
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     /// Several workers call this method at the same time, in any order. An error here ends the
@@ -42,10 +37,6 @@ impl Source for Photographs {
         let bytes = fs::read(self.folder.join(format!("{sample}.jpg")))?;
         let label = i64::try_from(sample.0 % 4)?;
         Ok(vec![OwnedValue::Image(OwnedImage::jpeg(bytes)), OwnedValue::Int(label)])
-    }
-
-    fn name(&self) -> String {
-        self.folder.display().to_string()
     }
 }
 

@@ -383,6 +383,7 @@ impl Error {
     }
 
     /// Returns the error once more, without the types of its causes.
+    #[cfg(any(feature = "tar", feature = "tfrecord"))]
     pub(crate) fn copy(&self) -> Self {
         let inner = &*self.0;
         Self(Box::new(Inner {

@@ -34,10 +34,10 @@ use crate::plan::ImagePlan;
 use crate::recut::{BitPlaneCodec, Recutter, Tile, Unchanged};
 use crate::sample::{Epoch, Limits, SampleId};
 use crate::source::open::open_dataset;
-use crate::source::stream::{Item, Pass, Streamed};
+use crate::source::stream::{Item, Pass, Streamed as _};
 use crate::source::{
-    Annotated, Beton, BoxError, Buffer, CocoOptions, EncodedImage, FieldKind, FieldSpec, Folder,
-    FolderOptions, ImageMode, OwnedValue, Record, Source, Tar, TarOptions, TarStream, TfOptions,
+    Annotated, Beton, Buffer, CocoOptions, EncodedImage, Facts, FieldKind, Folder, FolderOptions,
+    ImageMode, InMemory, OwnedValue, Record, Source, Tar, TarOptions, TarStream, TfOptions,
     TfRecords, Value, VocOptions, YoloOptions, good_in_sequence, masked_crc32c,
 };
 use crate::spec::Spec;
@@ -92,7 +92,7 @@ pub fn beton(bytes: &[u8]) -> bool {
         }
     }
     let _ = file.allocations();
-    let _ = Source::fingerprint(&file);
+    let _ = file.facts();
     true
 }
 
@@ -178,14 +178,15 @@ pub fn tar(bytes: &[u8]) -> bool {
         let value = tar.value(sample, field, &mut buffer);
         value.map(OwnedValue::from).map_err(|error| error.to_string())
     };
-    let fields = tar.fields().len();
-    let placed = (0..tar.len()).map(SampleId);
+    let facts = tar.facts();
+    let fields = facts.fields.len();
+    let placed = (0..facts.samples).map(SampleId);
     let placed: Vec<Result<Record, String>> =
         placed.map(|sample| (0..fields).map(|field| value(sample, field)).collect()).collect();
     // A stream knows the arrays of its first sample alone, and not that those of others have more rows.
-    let has_other_fields = stream.is_some_and(|stream| stream.fields() != tar.fields());
+    let has_other_fields = stream.is_some_and(|stream| stream.facts().fields != facts.fields);
     assert!(has_other_fields || Some(placed) == streamed, "other samples in sequence");
-    let _ = Source::fingerprint(&tar);
+    let _ = tar.facts();
     true
 }
 
@@ -232,7 +233,6 @@ pub fn spec_toml(bytes: &[u8]) -> bool {
 /// parses back to the same cursor. A loader resumes at its position with exactly the rows that are left,
 /// or refuses it.
 pub fn cursor(bytes: &[u8]) -> bool {
-    const ROWS: u64 = Numbers::ROWS;
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let Ok(cursor) = text.parse::<Cursor>() else { return false };
     let written = cursor.to_string();
@@ -250,7 +250,7 @@ pub fn cursor(bytes: &[u8]) -> bool {
     let own = own.replace("\"position\":0", &format!("\"position\":{position}"));
     let own: Cursor = own.parse().expect("a cursor with other numbers is one");
     let position: u64 = position.parse().expect("a cursor's position is a number");
-    let is_between = position.is_multiple_of(Numbers::BATCH as u64);
+    let is_between = position.is_multiple_of(BATCH as u64);
     match loader.resume(&own) {
         Ok(batches) => {
             let rows = batches.map(|batch| batch.expect("a number is never damaged").len() as u64);
@@ -262,34 +262,18 @@ pub fn cursor(bytes: &[u8]) -> bool {
     true
 }
 
-/// Ten samples without images.
-struct Numbers([FieldSpec; 1]);
+/// The samples of a loader without images.
+const ROWS: u64 = 10;
+const BATCH: usize = 2;
 
-impl Numbers {
-    const ROWS: u64 = 10;
-    const BATCH: usize = 2;
-}
-
-impl Source for Numbers {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.0
-    }
-
-    fn len(&self) -> u64 {
-        Self::ROWS
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        Ok(vec![OwnedValue::Int(i64::try_from(sample.0)?)])
-    }
-}
-
-/// Returns a loader of `Numbers`, and its cursor at the beginning of epoch 0.
+/// Returns a loader of ten numbers, and its cursor at the beginning of epoch 0.
 fn numbers() -> &'static (Loader, String) {
     static NUMBERS: OnceLock<(Loader, String)> = OnceLock::new();
     NUMBERS.get_or_init(|| {
-        let source = Numbers([FieldSpec { name: "number".to_owned(), kind: FieldKind::Int }]);
-        let builder = Loader::from_source(source).batch_size(Numbers::BATCH).workers(1);
+        let source = InMemory::from_fn(Facts::new([("number", FieldKind::Int)], ROWS), |sample| {
+            Ok(vec![OwnedValue::Int(i64::try_from(sample.0)?)])
+        });
+        let builder = Loader::from_source(source).batch_size(BATCH).workers(1);
         let loader = builder.build().expect("numbers need no pipeline");
         let begun = loader.epoch(0).expect("ten rows are no memory");
         let cursor = loader.cursor().expect("an epoch was begun").to_string();
@@ -420,10 +404,11 @@ pub fn tfrecord(bytes: &[u8]) -> bool {
     };
     let mut buffer = Buffer::default();
     let mut good = 0;
-    for sample in (0..records.len()).map(SampleId) {
+    for sample in (0..records.facts().samples).map(SampleId) {
         let is_good = |field| records.value(sample, field, &mut buffer).is_ok();
-        let all = (0..records.fields().len()).map(is_good).filter(|good| *good).count();
-        assert!(all == 0 || all == records.fields().len(), "some fields of {sample}");
+        let fields = records.facts().fields.len();
+        let all = (0..fields).map(is_good).filter(|good| *good).count();
+        assert!(all == 0 || all == fields, "some fields of {sample}");
         good += u64::from(all > 0);
     }
     // A message may be good and lack features of the first message.
@@ -562,10 +547,11 @@ pub fn yolo(bytes: &[u8]) -> bool {
 /// always returns true.
 fn check_objects(source: &Annotated) -> bool {
     let (mut buffer, mut objects, mut all_whole) = (Buffer::default(), 0, true);
-    for sample in (0..source.len()).map(SampleId) {
+    let facts = source.facts();
+    for sample in (0..facts.samples).map(SampleId) {
         let (mut rows, mut damaged) = (vec![], 0);
-        for (field, spec) in source.fields().iter().enumerate().skip(1) {
-            let longest = source.longest(field);
+        for (field, spec) in facts.fields.iter().enumerate().skip(1) {
+            let longest = facts.longest(field);
             match source.value(sample, field, &mut buffer) {
                 Ok(Value::Bytes(bytes)) => {
                     assert!(longest >= Some(bytes.len() as u64), "{}", spec.name);

@@ -7,7 +7,6 @@ use crate::sample::{SampleId, UNKNOWN};
 use crate::source::beton::{BetonHead, FieldStats, Header};
 use crate::source::class_counts::ClassCounts;
 use crate::source::open::has_labels_apart;
-use crate::source::stream::Streamed as _;
 use crate::source::{
     Beton, BoxError, ClassNames, Dataset, FieldKind, FieldSpec, Ignored, ImageStats, LinkCounts,
     ObjectFields, Source,
@@ -81,13 +80,14 @@ impl DatasetInfo {
                 Self::of_source(&**source, has_labels_apart(source.name().as_ref()))
             }
             Dataset::Stream(stream) => {
-                let (names, objects) = (stream.class_names()?, stream.object_fields()?);
+                let facts = stream.facts();
+                let (names, objects) = (facts.class_names()?, facts.object_fields()?);
                 Ok(Self {
                     samples: stream.known_len(),
                     fields: stream.fields().iter().map(FieldInfo::of).collect(),
                     classes: classes(names, None),
                     objects: described(objects),
-                    ..Self::named(stream.name())
+                    ..Self::named(&facts.name)
                 })
             }
         }
@@ -101,13 +101,14 @@ impl DatasetInfo {
             samples: Some(head.header.num_samples),
             fields: fields.map(|(name, kind)| FieldInfo { name, kind, stats: None }).collect(),
             file: Some(FileInfo::new(&head.header, head.file_bytes, None, head.stored_values())),
-            ..Self::named(path.to_string_lossy().into_owned())
+            ..Self::named(&path.to_string_lossy())
         }
     }
 
-    fn named(name: String) -> Self {
+    fn named(name: &str) -> Self {
         let (keys, folder, file) = (None, None, None);
         let (fields, classes, objects) = (vec![], vec![], vec![]);
+        let name = name.to_owned();
         Self { name, samples: None, keys, fields, classes, objects, folder, file }
     }
 

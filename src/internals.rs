@@ -57,8 +57,9 @@ pub mod decode {
         wanted: Window,
     ) -> Result<Option<Vec<u8>>, BoxError> {
         let mut buffer = Buffer::default();
-        let extent = source.image_extent(sample, field).ok_or("it has no extent")?;
-        let image = PartialImage::new(source, (sample, field), extent, &mut buffer)?;
+        let stored = source.stored().ok_or("it has no extent")?;
+        let extent = stored.image_extent(sample, field).ok_or("it has no extent")?;
+        let image = PartialImage::new(stored, (sample, field), extent, &mut buffer)?;
         let Some(image) = PartlyRead::begin(image)? else { return Ok(None) };
         let mut opened = decoder.open_partly(image, mode)?;
         if let Some(scaled) = opened.scaled(factor) {
@@ -268,11 +269,11 @@ pub mod source {
     use std::sync::Arc;
 
     pub use crate::escape::Escaped;
+    pub use crate::source::StoredValues;
     pub use crate::source::atomic_file::create as temporary_file;
     pub use crate::source::class_counts::ClassCounts;
     pub use crate::source::destination::check_destination;
     pub use crate::source::folder::{Ignored, LinkCounts};
-    pub use crate::source::generate::GenerateCause;
     #[cfg(any(feature = "tar", feature = "tfrecord"))]
     pub use crate::source::index_shards::index_until;
     pub use crate::source::object_fields::{KeypointLayout, ObjectField, ObjectFields};
@@ -315,11 +316,16 @@ pub mod source {
 
     pub trait StreamExt: Sized {
         fn counted_until(self, cancel: &CancelFlag) -> Result<SequentialSource, Error>;
+        fn is_exact(&self) -> bool;
     }
 
     impl StreamExt for Stream {
         fn counted_until(self, cancel: &CancelFlag) -> Result<SequentialSource, Error> {
             self.counted_until(cancel, |_| ())
+        }
+
+        fn is_exact(&self) -> bool {
+            self.facts().is_exact
         }
     }
 

@@ -60,7 +60,7 @@ impl Baseline {
         seed: u64,
     ) -> Self {
         let beton = Beton::open(file, &OpenOptions::default()).unwrap();
-        let stats = beton.image_stats(0).unwrap();
+        let stats = beton.facts().image_stats(0).unwrap();
         let (min, max) = (stats.min.unwrap(), stats.max.unwrap());
         let height = Dim { min: min.height, max: max.height };
         let input = ImageType::decoded(height, Dim { min: min.width, max: max.width });
@@ -83,7 +83,7 @@ impl Baseline {
     /// images.
     pub(crate) fn epoch(&mut self, mut each: impl FnMut(&[f32])) -> u64 {
         let row: usize = self.plan.shape().iter().product();
-        let samples = self.beton.len();
+        let samples = self.beton.facts().samples;
         let mut values = std::mem::take(&mut self.batch);
         let size = (values.len() / row) as u64;
         for first in (0..samples).step_by(size as usize) {

@@ -9,8 +9,8 @@ use crate::cases::noise;
 use crate::table::Table;
 use crate::{Size, median};
 use fuseloop::device::DeviceStream;
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
-use fuseloop::{Loader, SampleId, ops::*};
+use fuseloop::source::{Facts, FieldKind, InMemory, OwnedImage, OwnedValue};
+use fuseloop::{Loader, ops::*};
 use std::time::Instant;
 
 /// The number of distinct images; samples use them in turn.
@@ -19,41 +19,15 @@ const PICTURES: u64 = 64;
 /// The number of pixels by which an input is wider and higher than its output.
 const MORE: u32 = 32;
 
-/// Raw square images in memory.
-struct Squares {
-    side: u32,
-    count: u64,
-    pictures: Vec<Vec<u8>>,
-    fields: [FieldSpec; 2],
-}
-
-impl Squares {
-    fn new(side: u32, count: u64) -> Self {
-        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-        let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
-        let pictures = (0..PICTURES.min(count)).map(|row| noise(side, row)).collect();
-        Self { side, count, pictures, fields }
-    }
-}
-
-impl Source for Squares {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.count
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let picture = &self.pictures[sample.0 as usize % self.pictures.len()];
-        let image = OwnedImage::rgb(self.side, picture.clone());
+/// Returns raw square images in memory.
+fn squares(side: u32, count: u64) -> InMemory {
+    let pictures: Vec<_> = (0..PICTURES.min(count)).map(|row| noise(side, row)).collect();
+    let fields = [("image", FieldKind::RgbImage), ("label", FieldKind::Int)];
+    InMemory::from_fn(Facts::new(fields, count).named("squares in memory"), move |sample| {
+        let picture = &pictures[sample.0 as usize % pictures.len()];
+        let image = OwnedImage::rgb(side, picture.clone());
         Ok(vec![OwnedValue::Image(image), OwnedValue::Int(sample.0 as i64 % 10)])
-    }
-
-    fn name(&self) -> String {
-        "squares in memory".to_owned()
-    }
+    })
 }
 
 fn image(resized: bool, side: u32) -> Result<Ops, ParamError> {
@@ -75,7 +49,7 @@ fn image(resized: bool, side: u32) -> Result<Ops, ParamError> {
 
 fn loader(device: &str, resized: bool, size: &Size) -> Loader {
     let (side, batch) = (size.side, size.rows);
-    let squares = Squares::new(side + MORE, batch as u64 * u64::from(size.batches));
+    let squares = squares(side + MORE, batch as u64 * u64::from(size.batches));
     Loader::from_source(squares)
         .batch_size(batch)
         .seed(1)

@@ -65,7 +65,7 @@ fn index_folder(dir: &Path, folder: &InFolder) -> Result<String, Problem> {
     let folder = Folder::open(dir, &folder.options()?)?;
     let path = saved_listing(dir);
     folder.save_listing(&path)?;
-    let (images, classes) = (folder.len(), folder.classes().len() as u64);
+    let (images, classes) = (folder.facts().samples, folder.classes().len() as u64);
     let classes = match classes {
         1 => "1 class".to_owned(),
         _ => format!("{classes} classes"),

@@ -79,7 +79,9 @@ fn check_custom(
     opened: &Result<Dataset, BetonHead>,
 ) -> Result<(), Problem> {
     let known: Vec<&str> = match opened {
-        Ok(Dataset::Beton(beton)) => beton.fields().iter().map(|field| &*field.name).collect(),
+        Ok(Dataset::Beton(beton)) => {
+            beton.facts().fields.iter().map(|field| &*field.name).collect()
+        }
         Err(head) => head.fields.iter().map(|(name, _)| &**name).collect(),
         _ => return Ok(()),
     };

@@ -7,8 +7,7 @@ use super::problem::Problem;
 use super::recut::add_skipped;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::write::{Split, concat_beton, split_beton, subset_beton};
-use fuseloop::source::Source as _;
-use fuseloop::source::{Beton, OpenOptions};
+use fuseloop::source::{Beton, OpenOptions, Source as _};
 use fuseloop::write::{WriteOptions, WriteReport};
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
@@ -125,7 +124,7 @@ pub(super) fn subset(args: &SubsetArgs) -> Result<(), Problem> {
         }
         (None, every) => {
             let file = Beton::open(&args.src, &OpenOptions::default())?;
-            (0..file.len()).step_by(every.map_or(1, NonZeroUsize::get)).collect()
+            (0..file.facts().samples).step_by(every.map_or(1, NonZeroUsize::get)).collect()
         }
     };
     let bar = WriteBar::new("samples");

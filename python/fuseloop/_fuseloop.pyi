@@ -24,6 +24,7 @@ __all__ = [
     "Tensor",
     "Writer",
     "_panic",
+    "arrays_dataset",
     "check_destination",
     "check_op",
     "concat",
@@ -76,6 +77,9 @@ def open_tfrecord(name: str, features: Sequence[tuple[str, str, int | None]], is
 def join(parts: Sequence[Dataset]) -> Dataset: ...
 def shards(names: Sequence[_Path]) -> Dataset | None: ...
 def stream(op: str, parts: Sequence[Dataset], options: dict[str, Any]) -> Dataset: ...
+def arrays_dataset(
+    arrays: Sequence[tuple[str, str, Sequence[int], Any]], classes: Sequence[tuple[int, str]] | None
+) -> Dataset: ...
 def python_dataset(
     row: Callable[[int], tuple[Any, ...]],
     fields: _Fields,

@@ -31,6 +31,7 @@ __all__ = [
     "coco",
     "concat",
     "folder",
+    "from_arrays",
     "from_generator",
     "from_python",
     "open",
@@ -634,6 +635,42 @@ def from_python(
 
 def _from_python(dataset: Any, fields: Any, name: str | None) -> Dataset:
     return from_python(dataset, fields, name=name)
+
+
+def from_arrays(*, classes: Sequence[str] | None = None, **arrays: Any) -> Dataset:
+    """Takes arrays in memory as a dataset: the samples are along the first axis of each. Unlike with :func:`from_python`,
+    no call of Python reads a sample.
+
+    Args:
+        classes: The names of the classes, in the order of their numbers.
+        arrays: An array of NumPy, or what NumPy makes one of, for each field. Whole numbers and floats ``[N]`` are numbers,
+            such as labels; bytes ``[N, H, W, 3]`` are RGB images; all others are arrays. They are copied.
+
+    >>> import numpy as np
+    >>> import fuseloop as fl
+    >>> images, labels = np.zeros((10, 8, 8, 3), np.uint8), np.arange(10)
+    >>> dataset = fl.sources.from_arrays(image=images, label=labels)
+    >>> loader = fl.Loader(dataset, batch_size=5, image=[fl.ops.Resize((4, 4))])
+    >>> [batch["label"].numpy().tolist() for batch in loader]
+    [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    """
+    return _from_arrays(arrays, _name_list(classes))
+
+
+def _from_arrays(arrays: dict[str, Any], classes: list[str] | None) -> Dataset:
+    import numpy
+
+    columns = []
+    for name, given in arrays.items():
+        array = numpy.asarray(given)
+        if array.ndim == 0 or array.dtype.kind not in "biufc":
+            raise ConfigError(f"{name} has {array.ndim} axes of {array.dtype}, expected numbers with at least 1 axis")
+        if array.ndim == 1 and array.dtype.kind != "c":
+            array = array.astype("<f8" if array.dtype.kind == "f" else "<i8")
+        array = numpy.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        columns.append((name, array.dtype.str, list(array.shape), array.reshape(-1).view("u1")))
+    pairs = None if classes is None else list(enumerate(classes))
+    return _remade(_fuseloop.arrays_dataset(columns, pairs), _from_arrays, arrays, classes)
 
 
 class _Generated:

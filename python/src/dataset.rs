@@ -8,7 +8,6 @@ use fuseloop::SampleId;
 use fuseloop::internals::source::{BufferExt as _, FolderOptionsExt as _, open_dataset};
 use fuseloop::recut::BitPlaneCodec;
 use fuseloop::sample::Limits;
-use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
     self, BoxError, Buffer, ClassNames, FieldKind, FieldSpec, FolderOptions, OwnedValue, Source,
     Value,
@@ -36,8 +35,10 @@ pub(crate) struct Dataset {
 impl Dataset {
     pub(crate) fn new(dataset: source::Dataset) -> Self {
         let (name, fields) = match (&dataset, dataset.source()) {
-            (source::Dataset::Stream(stream), _) => (stream.name(), stream.fields().to_vec()),
-            (_, Some(source)) => (source.name(), source.fields().to_vec()),
+            (source::Dataset::Stream(stream), _) => {
+                (stream.facts().name.clone(), stream.fields().to_vec())
+            }
+            (_, Some(source)) => (source.name().to_owned(), source.fields().to_vec()),
             (_, None) => (String::new(), vec![]),
         };
         let dataset = DetachedDrop::new(dataset);

@@ -58,8 +58,8 @@ mod _fuseloop {
     use super::registry::{_panic, check_op, registry};
     #[pymodule_export]
     use super::sources::{
-        generated_dataset, join, open_annotated, open_beton, open_columns, open_folder, open_tar,
-        open_tfrecord, python_dataset, shards, stream,
+        arrays_dataset, generated_dataset, join, open_annotated, open_beton, open_columns,
+        open_folder, open_tar, open_tfrecord, python_dataset, shards, stream,
     };
     #[pymodule_export]
     use super::tensor::Tensor;

@@ -7,15 +7,16 @@ use crate::rows;
 use crate::settings::get;
 use crate::task::Task;
 use crate::write::links;
-use fuseloop::SampleId;
 use fuseloop::internals::source::{FolderOptionsExt as _, folder_of_columns, open_shards};
-use fuseloop::source::stream::{Interleave, MixEnd, Stream, Streamed as _};
+use fuseloop::ops::Size;
+use fuseloop::source::stream::{Interleave, MixEnd, Stream};
 use fuseloop::source::{
-    self, Annotated, As, BoxError, ClassNames, CocoOptions, Concat, CustomRow, Feature, FieldSpec,
-    FolderOptions, Generator, Labels, OpenOptions, OwnedValue, Record, Source, Tar, TarOptions,
-    TarStream, TfOptions, TfRecordStream, TfRecords, VocOptions, YoloOptions,
+    self, Annotated, As, ClassNames, CocoOptions, Column, Concat, CustomRow, Facts, Feature,
+    FieldSpec, FolderOptions, Generator, InMemory, Labels, OpenOptions, OwnedValue, Tar,
+    TarOptions, TarStream, TfOptions, TfRecordStream, TfRecords, VocOptions, YoloOptions,
 };
 use fuseloop::write::CancelFlag;
+use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::HashMap;
@@ -353,38 +354,6 @@ fn changed(
     })
 }
 
-/// A dataset whose samples Python reads.
-struct PythonSource {
-    /// Returns the row of a sample.
-    row: Py<PyAny>,
-    fields: Vec<FieldSpec>,
-    samples: u64,
-    name: String,
-    classes: Option<ClassNames>,
-}
-
-impl Source for PythonSource {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.samples
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        attached(|py| rows::record(&self.fields, &self.row.bind(py).call1((sample.0,))?))
-    }
-
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        Ok(self.classes.clone())
-    }
-}
-
 /// Makes a dataset of a function that returns the row of a sample.
 #[pyfunction]
 pub(crate) fn python_dataset(
@@ -395,8 +364,48 @@ pub(crate) fn python_dataset(
     classes: Option<Vec<(i64, String)>>,
 ) -> PyResult<Dataset> {
     let fields = rows::fields(fields)?;
-    let classes = classes.map(|names| names.into_iter().collect());
-    let source = PythonSource { row, fields, samples, name, classes };
+    let classes: Option<ClassNames> = classes.map(|names| names.into_iter().collect());
+    let facts = Facts::new(fields.iter().cloned(), samples)
+        .named(name)
+        .with_class_names(move || Ok(classes.clone()));
+    let source = InMemory::from_fn(facts, move |sample| {
+        attached(|py| rows::record(&fields, &row.bind(py).call1((sample.0,))?))
+    });
+    Ok(Dataset::new(source::Dataset::Source(Arc::new(source))))
+}
+
+/// Makes a dataset of arrays: for each its name, NumPy's text for its dtype, its shape, and its bytes in C order.
+#[pyfunction]
+pub(crate) fn arrays_dataset(
+    py: Python<'_>,
+    arrays: Vec<(String, String, Vec<u64>, PyBuffer<u8>)>,
+    classes: Option<Vec<(i64, String)>>,
+) -> PyResult<Dataset> {
+    let column = |(name, dtype, shape, bytes): (String, String, Vec<u64>, PyBuffer<u8>)| {
+        let bytes = bytes.to_vec(py)?;
+        let column = match (dtype.as_str(), shape.get(1..).unwrap_or_default()) {
+            ("<i8", []) => Column::ints(bytes.as_chunks().0.iter().map(|n| i64::from_le_bytes(*n))),
+            ("<f8", []) => {
+                Column::floats(bytes.as_chunks().0.iter().map(|n| f64::from_le_bytes(*n)))
+            }
+            ("|u1", &[height, width, 3]) => {
+                let side = |side: u64| u32::try_from(side).unwrap_or(u32::MAX);
+                Column::rgb(Size::new(side(height), side(width)), bytes)
+            }
+            (dtype, shape) => {
+                let dtype = dtype.parse::<source::NdType>();
+                let dtype = dtype.map_err(|error| errors::raised(py, &error))?;
+                Column::arrays(dtype, shape, bytes)
+            }
+        };
+        Ok((name, column))
+    };
+    let columns: Vec<(String, Column)> = arrays.into_iter().map(column).collect::<PyResult<_>>()?;
+    let source = detached(py, || InMemory::new(columns))?.named("arrays");
+    let source = match classes {
+        Some(names) => source.with_class_names(names.into_iter().collect()),
+        None => source,
+    };
     Ok(Dataset::new(source::Dataset::Source(Arc::new(source))))
 }
 

@@ -505,3 +505,23 @@ def test_errors_of_folders_name_the_function_with_the_option(tmp_path: Path) -> 
     (tmp_path / "t.csv").write_text("a|b;label\n1|2;3\n")
     with pytest.raises(fl.FuseloopError, match=r"call fuseloop\.sources\.table\(path, delimiter=\.\.\.\)"):
         sources.open(tmp_path / "t.csv")
+
+
+def test_arrays_are_a_dataset_without_calls() -> None:
+    images = np.arange(6 * 4 * 5 * 3, dtype=np.uint8).reshape(6, 4, 5, 3)
+    waves = np.arange(12, dtype=">f4").reshape(6, 2)
+    arrays = {"image": images, "label": np.arange(6, dtype=np.int16), "x": np.arange(6) / 4, "wave": waves}
+    dataset = sources.from_arrays(**arrays, classes=["a", "b"])
+    for source in (dataset, pickle.loads(pickle.dumps(dataset))):
+        assert len(source) == 6 and source.classes == {0: "a", 1: "b"}
+        values = source[3]
+        assert np.array_equal(values["image"], images[3])
+        assert (values["label"], values["x"], list(values["wave"])) == (3, 0.75, [6.0, 7.0])
+    loader = fl.Loader(dataset, batch_size=6, image=[ops.CenterCrop(4)])
+    batch = next(iter(loader))
+    assert batch["image"].shape == (6, 4, 4, 3)
+    assert batch["label"].numpy().tolist() == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(fl.ConfigError, match="has 0 axes"):
+        sources.from_arrays(n=3)
+    with pytest.raises(fl.ConfigError, match="column b: 2 values, expected 1"):
+        sources.from_arrays(a=[1], b=[1, 2])

@@ -4,14 +4,14 @@ use crate::decode::{Decoder, ImageReadMode};
 use crate::internals::decode::window_of_parts;
 use crate::sample::SampleId;
 use crate::source::{
-    BoxError, Buffer, FieldKind, FieldSpec, ImageExtent, ImageMode, Record, Source,
+    BoxError, Buffer, Facts, FieldKind, ImageExtent, ImageMode, Record, Source, StoredValues,
 };
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 
 /// One image.
 struct ImageInParts {
-    fields: [FieldSpec; 1],
+    facts: Facts,
     mode: ImageMode,
     bytes: Vec<u8>,
 }
@@ -22,25 +22,27 @@ pub(super) fn window(
     (mode, bytes): (ImageMode, &[u8]),
     wanted: Window,
 ) -> Option<Vec<u8>> {
-    let fields = [FieldSpec { name: "image".to_owned(), kind: FieldKind::RgbImage }];
-    let source = ImageInParts { fields, mode, bytes: bytes.to_vec() };
+    let facts = Facts::new([("image", FieldKind::RgbImage)], 1);
+    let source = ImageInParts { facts, mode, bytes: bytes.to_vec() };
     let how = (ImageReadMode::Rgb, 1);
     window_of_parts(decoder, (&source, SampleId(0), 0), how, wanted).ok().flatten()
 }
 
 impl Source for ImageInParts {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        1
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         Err(format!("sample {sample} is read in parts").into())
     }
 
+    fn stored(&self) -> Option<&dyn StoredValues> {
+        Some(self)
+    }
+}
+
+impl StoredValues for ImageInParts {
     fn image_extent(&self, _: SampleId, _: usize) -> Option<ImageExtent> {
         let (mode, bytes) = (Some(self.mode), self.bytes.len() as u64);
         Some(ImageExtent { mode, size: Size::new(0, 0), start: 0, bytes })

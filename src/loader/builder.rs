@@ -23,7 +23,7 @@ use crate::jit::{self, KernelCache};
 use crate::order::{Order, Ranks, Subset};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, Limits};
-use crate::source::stream::{StreamSource, Streamed};
+use crate::source::stream::StreamSource;
 use crate::source::{
     Beton, BoxError, ClassNames, Dataset, PagedBeton, ProcessCache, Source, Stream, Value,
 };
@@ -967,7 +967,7 @@ impl LoaderBuilder {
 
     /// Refuses a setup whose epochs have no batch: `rows` of the samples chosen are this rank's.
     fn check_count(&self, subset: &Subset, rows: u64) -> Result<(), Error> {
-        let (dataset, batch_size) = (self.source.name(), self.setup.batch_size);
+        let (dataset, batch_size) = (self.source.name().to_owned(), self.setup.batch_size);
         if rows == 0 {
             let (samples, chosen) = (self.source.len(), subset.len());
             if samples == 0 {

@@ -9,7 +9,7 @@ use crate::error::{Error, fail};
 use crate::order::EpochOrder;
 use crate::run::{Delivery, Engine, EpochRun, RunError, RunOrder};
 use crate::sample::{Epoch, SampleId, SampleRef, UNKNOWN};
-use crate::source::{Source, Upcoming};
+use crate::source::{Run, Upcoming};
 use fuseloop_engine::batch::HostBatch;
 use std::fmt;
 use std::iter::FusedIterator;
@@ -27,8 +27,9 @@ pub struct Batches {
     run: EpochRun<LoaderStage>,
     position: Arc<RunPosition>,
     damage: Arc<DamageLog>,
-    /// Dropped after the run.
-    _view: RunView,
+    /// The source that the run reads from, if that is not the loader's own. Dropped after the run, which ends reading
+    /// ahead.
+    _view: Option<Run>,
     /// Keeps the threads of a loader that was dropped.
     _engine: Arc<Engine<LoaderStage>>,
 }
@@ -44,25 +45,14 @@ impl fmt::Debug for Batches {
     }
 }
 
-/// The source that the run reads from, if that is not the loader's own. Dropping it ends reading ahead.
-struct RunView(Option<Arc<dyn Source>>);
-
-impl Drop for RunView {
-    fn drop(&mut self) {
-        if let Some(source) = &self.0 {
-            source.end();
-        }
-    }
-}
-
 impl Batches {
     pub(super) fn new(
         run: EpochRun<LoaderStage>,
         (position, damage): (Arc<RunPosition>, Arc<DamageLog>),
-        view: Option<Arc<dyn Source>>,
+        view: Option<Run>,
         engine: Arc<Engine<LoaderStage>>,
     ) -> Self {
-        Self { run, position, damage, _view: RunView(view), _engine: engine }
+        Self { run, position, damage, _view: view, _engine: engine }
     }
 
     /// Returns the epoch.

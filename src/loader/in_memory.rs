@@ -23,7 +23,7 @@ pub(super) fn hold(
     wanted: Option<bool>,
     world: u64,
 ) -> Result<Option<u64>, Error> {
-    let Some(bytes) = source.stored_bytes() else {
+    let (Some(bytes), Some(stored)) = (source.stored_bytes(), source.stored()) else {
         let dataset = source.name();
         return if wanted == Some(true) {
             Err(fail!(
@@ -37,7 +37,7 @@ pub(super) fn hold(
     match wanted {
         Some(false) => Ok(None),
         Some(true) => {
-            source.hold_in_memory()?;
+            stored.hold_in_memory().map_err(Error::from)?;
             Ok(Some(bytes))
         }
         None => {
@@ -45,7 +45,7 @@ pub(super) fn hold(
             let is_small = bytes.checked_div(source.len()).is_some_and(|mean| mean <= SMALL);
             let fits = is_local && is_small && bytes <= budget(free(), world);
             // A file that can't be read whole may still have samples that can be read.
-            Ok(Some(bytes).filter(|_| fits && source.hold_in_memory().is_ok()))
+            Ok(Some(bytes).filter(|_| fits && stored.hold_in_memory().is_ok()))
         }
     }
 }

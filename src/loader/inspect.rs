@@ -185,7 +185,7 @@ impl Loader {
             None
         };
         Ok(Some(Inspector {
-            source: pass.unwrap_or_else(|| Arc::clone(&self.source)),
+            source: Arc::clone(pass.as_deref().unwrap_or(&self.source)),
             decoder: stage.decoder(),
             most_made: u64::MAX,
             stage,

@@ -70,8 +70,7 @@ use crate::jit::KernelCache;
 use crate::order::{EpochOrder, PreparedOrder, Ranks};
 use crate::run::{Delivery, Engine, LastBatch, RunRequest, Utilization};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
-use crate::source::stream::Streamed as _;
-use crate::source::{ClassNames, PageStats, PagedBeton, RunPlan, Source, Stream, Upcoming};
+use crate::source::{ClassNames, PageStats, PagedBeton, Run, RunPlan, Source, Stream, Upcoming};
 use epoch::{ListedOrder, RemainingOrder, RunPosition};
 use outputs::OutputSpec;
 use stage::LoaderStage;
@@ -341,7 +340,7 @@ impl Loader {
         let mut pass = RunRequest::new(stage, epoch, Box::new(order), self.batch_size);
         (pass.last, pass.first_batch, pass.delivery) = (self.last, first_batch, self.delivery);
         let run = self.engine.start(pass)?;
-        let is_exact = self.stream.as_ref().is_none_or(|stream| stream.is_exact());
+        let is_exact = self.stream.as_ref().is_none_or(|stream| stream.facts().is_exact);
         let position =
             Arc::new(RunPosition::new(begin, self.delivery, is_exact, rows, total, first_batch));
         let mut last = self.position.lock().unwrap_or_else(PoisonError::into_inner);
@@ -354,14 +353,13 @@ impl Loader {
         ))
     }
 
-    /// Starts the source for a run that reads `upcoming`. Returns the source that the run reads from, if
-    /// that is not the loader's own.
+    /// Starts the source for a run that reads `upcoming`. Returns the run if it does not read the loader's own source.
     fn reading_ahead(
         &self,
         stage: &LoaderStage,
         epoch: Epoch,
         upcoming: Arc<dyn Upcoming>,
-    ) -> Result<Option<Arc<dyn Source>>, Error> {
+    ) -> Result<Option<Run>, Error> {
         let run = RunPlan {
             seed: self.setup.seed,
             epoch,

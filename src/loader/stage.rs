@@ -32,7 +32,7 @@ use crate::run::{FillError, OnFailure, Phase, Progress, Stage};
 use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::source::fetch_ahead::fetch_ahead;
 use crate::source::stream::StreamEnd;
-use crate::source::{BoxError, Buffer, FieldKind, Source, Value};
+use crate::source::{BoxError, Buffer, FieldKind, Source, StoredValues, Value};
 use fuseloop_engine::batch::pack;
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::{BatchKey, SampleKey, stream};
@@ -263,9 +263,9 @@ impl LoaderStage {
     }
 
     /// Asks the processor for the values of a field that are read next, if they lie in memory.
-    fn fetch_values(&self, place: usize, visits: &[SampleRef]) {
+    fn fetch_values(&self, stored: &dyn StoredValues, place: usize, visits: &[SampleRef]) {
         for visit in visits {
-            let value = self.source.value_in_memory(visit.sample, self.fields[place].0);
+            let value = stored.value_in_memory(visit.sample, self.fields[place].0);
             fetch_ahead(value.map_or(&[], |value| value.bytes()));
         }
     }
@@ -282,7 +282,7 @@ impl LoaderStage {
         worker: &mut Worker,
         lookup: &mut CacheLookup<'_>,
         key: SampleKey,
-        place: usize,
+        (place, stored): (usize, Option<&dyn StoredValues>),
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), StageError> {
         let (field, outputs) = &self.fields[place];
@@ -300,7 +300,7 @@ impl LoaderStage {
         }
         let (reads, limits) = (&mut *partial_reads, self.limits());
         let part = self.partial_fields[place];
-        if let Some(image) = reads.begin(part, &*self.source, (sample, *field), limits, buffer) {
+        if let Some(image) = reads.begin(part, stored, (sample, *field), limits, buffer) {
             let is_coded = matches!(image, StoredImage::Parts(_));
             let followed = group.map(|group| (group.image, &mut *targets));
             let filled = self.fill_images(pictures, (None, followed), key, image, outputs, rows);
@@ -521,11 +521,13 @@ impl Stage for LoaderStage {
         worker.columns.iter_mut().for_each(Column::clear);
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
         let outputs = &mut *outputs;
-        for (visit, place) in visits
-            .iter()
-            .flat_map(|visit| self.fields_ahead.iter().map(move |place| (visit, place)))
-        {
-            self.source.expect_read(visit.sample, self.fields[*place].0);
+        let stored = self.source.stored();
+        if let Some(stored) = stored {
+            for visit in visits {
+                for place in &self.fields_ahead {
+                    stored.expect_read(visit.sample, self.fields[*place].0);
+                }
+            }
         }
         let mut is_written = mem::take(&mut worker.is_written);
         is_written.clear();
@@ -536,10 +538,15 @@ impl Stage for LoaderStage {
         }
         let others_ahead = || self.fields_ahead.iter().filter(|place| !is_written[**place]);
         let first = &visits[..visits.len().min(SAMPLES_AHEAD)];
-        others_ahead().for_each(|place| self.fetch_values(*place, first));
+        let fetch = |visits: &[SampleRef]| {
+            if let Some(stored) = stored {
+                others_ahead().for_each(|place| self.fetch_values(stored, *place, visits));
+            }
+        };
+        fetch(first);
         for (index, visit) in visits.iter().enumerate() {
             let next = visits.get(index + SAMPLES_AHEAD).map_or(&[][..], std::slice::from_ref);
-            others_ahead().for_each(|place| self.fetch_values(*place, next));
+            fetch(next);
             let key = self.visit_key(epoch, *visit);
             worker.pictures.watch.start(visit.sample, Phase::Read);
             worker.buffer.forget();
@@ -548,7 +555,7 @@ impl Stage for LoaderStage {
             let cache = self.shared.cache.as_ref();
             let mut lookup = cache.map_or(CacheLookup::EMPTY, |cache| cache.look(visit.sample));
             for place in (0..self.fields.len()).filter(|place| !is_written[*place]) {
-                self.fill_field(worker, &mut lookup, key, place, &mut rows)?;
+                self.fill_field(worker, &mut lookup, key, (place, stored), &mut rows)?;
             }
             lookup.end();
         }

@@ -315,8 +315,7 @@ fn percent(share: f64) -> String {
 mod tests {
     use super::*;
     use crate::jit;
-    use crate::sample::SampleId;
-    use crate::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+    use crate::source::{Column, InMemory, OwnedImage};
     use fuseloop_ops::{CenterCrop, ops};
 
     /// Builds the statistics of two workers for a second, with phases in milliseconds.
@@ -339,30 +338,14 @@ mod tests {
         }
     }
 
-    /// Eight images.
-    struct Images([FieldSpec; 1]);
-
-    impl Source for Images {
-        fn fields(&self) -> &[FieldSpec] {
-            &self.0
-        }
-
-        fn len(&self) -> u64 {
-            8
-        }
-
-        fn read(&self, _: SampleId) -> Result<Record, BoxError> {
-            Ok(vec![OwnedValue::Image(OwnedImage::rgb(16, vec![7; 768]))])
-        }
-    }
-
     #[test]
     fn a_loop_that_does_not_compile_is_counted_and_explained() {
         if jit::unsupported().is_some() {
             println!("skipped: nothing is compiled here");
             return;
         }
-        let images = Images([FieldSpec { name: "image".into(), kind: FieldKind::RgbImage }]);
+        let images = vec![OwnedImage::rgb(16, vec![7; 768]); 8];
+        let images = InMemory::new([("image", Column::images(images))]).unwrap();
         let builder =
             Loader::from_source(images).pipeline("image", ops![CenterCrop::new(8).unwrap()]);
         let loader = builder.build().unwrap();

@@ -117,24 +117,7 @@ fn only(fields: &[FieldSpec], of: impl Fn(&FieldSpec) -> bool) -> Option<usize> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::SampleId;
-    use crate::source::{BoxError, Record};
-
-    struct Named(Vec<FieldSpec>);
-
-    impl Source for Named {
-        fn fields(&self) -> &[FieldSpec] {
-            &self.0
-        }
-
-        fn len(&self) -> u64 {
-            0
-        }
-
-        fn read(&self, _: SampleId) -> Result<Record, BoxError> {
-            Err("it has no samples".into())
-        }
-    }
+    use crate::source::{Facts, InMemory};
 
     /// Returns the names of fields; `*` marks an image, `#` an int.
     fn names(fields: &[&str]) -> Vec<String> {
@@ -146,7 +129,8 @@ mod tests {
             };
             FieldSpec { name: text[1..].to_owned(), kind }
         };
-        let named = Named(fields.iter().map(field).collect());
+        let facts = Facts::new(fields.iter().map(field), 0);
+        let named = InMemory::from_fn(facts, |_| Err("it has no samples".into()));
         let source: &dyn Source = &named;
         let names = (0..fields.len()).map(|k| source.field_name(k).to_owned());
         let names: Vec<String> = names.collect();

@@ -6,17 +6,15 @@
 //! 0 1 2 3 4     5 6 7      8 9 10 11     the numbers that a loader shuffles
 //! ```
 
-use super::classes;
 use super::starts::Starts;
 use super::{
-    BoxError, Buffer, ClassNames, Escaped, FieldSpec, Fingerprint, ImageExtent, ImageStats,
-    ObjectFields, Record, RunPlan, SampleLocation, Source, Upcoming, Value,
+    BoxError, Buffer, Escaped, Facts, Fingerprint, ImageExtent, ObjectFields, Record, Run, RunPlan,
+    SampleLocation, Source, StoredValues, Upcoming, Value,
 };
 use crate::error::Error;
 use crate::sample::SampleId;
 use fuseloop_ops::Size;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// Several sources with the same fields, joined into one.
@@ -32,6 +30,7 @@ use std::sync::{Arc, OnceLock};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Concat {
+    facts: Facts,
     parts: Vec<Arc<dyn Source>>,
     starts: Arc<Starts>,
 }
@@ -52,8 +51,8 @@ impl Concat {
     }
 
     fn of(parts: Vec<Arc<dyn Source>>) -> Self {
-        let starts = Arc::new(parts.iter().map(|part| part.len()).collect());
-        Self { parts, starts }
+        let starts = parts.iter().map(|part| part.len()).collect();
+        Self { facts: joined(&parts), parts, starts: Arc::new(starts) }
     }
 
     /// Returns the source that holds a sample, and the sample's number there.
@@ -62,42 +61,69 @@ impl Concat {
         Some((&*self.parts[part], sample))
     }
 
-    fn existing(&self, sample: SampleId) -> Result<(&dyn Source, SampleId), BoxError> {
-        let found = self.source_of(sample);
-        found.ok_or_else(|| {
-            format!("no such sample: there are {} samples", Source::len(self)).into()
-        })
+    /// Returns what the files of the source that holds a sample can do, and the sample's number there.
+    fn stored_of(&self, sample: SampleId) -> Option<(&dyn StoredValues, SampleId)> {
+        let (part, sample) = self.source_of(sample)?;
+        Some((part.stored()?, sample))
     }
 
-    /// Combines the answers of all components with `both`; `None` if a component has no answer.
-    fn all<T>(&self, of: impl Fn(&dyn Source) -> Option<T>, both: impl Fn(T, T) -> T) -> Option<T> {
-        let said = self.parts.iter().map(|part| of(&**part));
-        said.reduce(|a, b| a.zip(b).map(|(a, b)| both(a, b))).flatten()
+    fn existing(&self, sample: SampleId) -> Result<(&dyn Source, SampleId), BoxError> {
+        self.source_of(sample).ok_or_else(|| self.no_such_sample())
     }
+
+    fn no_such_sample(&self) -> BoxError {
+        format!("no such sample: there are {} samples", self.facts.samples).into()
+    }
+}
+
+/// Returns the facts of all parts together.
+fn joined(parts: &[Arc<dyn Source>]) -> Facts {
+    let all = Facts::joined(parts.iter().map(|part| part.facts()));
+    let mut print = Fingerprint::default();
+    print.text("concat");
+    parts.iter().for_each(|part| print.number(part.fingerprint()));
+    let name = match parts {
+        [one] => one.name().to_owned(),
+        parts => format!("{} and {} more", parts[0].name(), parts.len() - 1),
+    };
+    let parts: Arc<[Arc<dyn Source>]> = parts.into();
+    Facts { name, fingerprint: print.value(), ..all }
+        .with_object_fields(move || joined_objects(&parts))
+}
+
+/// Returns what all parts say of the fields of objects. That a field is something else in another part is an error.
+fn joined_objects(parts: &[Arc<dyn Source>]) -> Result<Option<ObjectFields>, BoxError> {
+    let Some(fields) = parts[0].object_fields()? else { return Ok(None) };
+    for part in &parts[1..] {
+        let Some(others) = part.object_fields()? else { return Ok(None) };
+        for (name, field) in others.iter() {
+            let known = fields.get(name);
+            if let Some(known) = known.filter(|known| *known != field) {
+                return Err(format!(
+                    "the field {} is {known} in one part of the dataset and {field} in another: convert one of them",
+                    Escaped(name)
+                )
+                .into());
+            }
+        }
+        if others != fields {
+            return Ok(None);
+        }
+    }
+    Ok(Some(fields))
 }
 
 /// The low bits hold the locality group within a component; the bits above hold the component.
 const PAGE_BITS: u32 = 44;
 
 impl Source for Concat {
-    fn fields(&self) -> &[FieldSpec] {
-        self.parts[0].fields()
-    }
-
-    fn len(&self) -> u64 {
-        self.starts.samples()
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         let (part, sample) = self.existing(sample)?;
         part.read(sample)
-    }
-
-    fn name(&self) -> String {
-        match &*self.parts {
-            [one] => one.name(),
-            parts => format!("{} and {} more", parts[0].name(), parts.len() - 1),
-        }
     }
 
     fn value<'a>(
@@ -110,98 +136,81 @@ impl Source for Concat {
         part.value(sample, field, buffer)
     }
 
-    /// Returns the number of sources that were joined; for a single source, the number of its own
-    /// components.
-    fn components(&self) -> usize {
-        if let [one] = &*self.parts { one.components() } else { self.parts.len() }
-    }
-
-    fn component(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
-        if let [one] = &*self.parts {
-            return one.component(sample, buffer);
-        }
-        let found = self.starts.locate(sample).map(|(part, _)| part);
-        found.ok_or_else(|| {
-            format!("no such sample: there are {} samples", Source::len(self)).into()
-        })
-    }
-
-    fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        self.all(|part| part.image_stats(field), |a, b| a.merged(&b))
-    }
-
-    /// Returns the path of a single source; `None` for several sources.
-    fn path(&self) -> Option<&Path> {
-        if let [one] = &*self.parts { one.path() } else { None }
-    }
-
-    fn longest(&self, field: usize) -> Option<u64> {
-        self.all(|part| part.longest(field), u64::max)
-    }
-
-    fn is_cheap_to_read_again(&self) -> bool {
-        self.parts.iter().all(|part| part.is_cheap_to_read_again())
-    }
-
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let (part, sample) = self.source_of(sample)?;
         part.locate(sample, field)
     }
 
-    /// Merges the names of all components, if each has names. One number has one name: [`new`](Self::new) checks this.
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        let named = self.parts.iter().map(|part| Ok((part.name(), part.class_names()?)));
-        Ok(classes::joined(named.collect::<Result<Vec<_>, BoxError>>()?)?)
-    }
-
-    /// Returns what all components say. That a field is something else in another component is an error.
-    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        let Some(fields) = self.parts[0].object_fields()? else { return Ok(None) };
-        for part in &self.parts[1..] {
-            let Some(others) = part.object_fields()? else { return Ok(None) };
-            for (name, field) in others.iter() {
-                let known = fields.get(name);
-                if let Some(known) = known.filter(|known| *known != field) {
-                    return Err(format!(
-                        "the field {} is {known} in one part of the dataset and {field} in another: convert one of them",
-                        Escaped(name)
-                    )
-                    .into());
-                }
-            }
-            if others != fields {
-                return Ok(None);
-            }
+    /// Returns the number of the source; of a single source, the number of its own component.
+    fn component(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
+        if let [one] = &*self.parts {
+            return one.component(sample, buffer);
         }
-        Ok(Some(fields))
+        let found = self.starts.locate(sample).map(|(part, _)| part);
+        found.ok_or_else(|| self.no_such_sample())
     }
 
+    fn locality_group(&self, sample: SampleId) -> Option<u64> {
+        let (part, inner) = self.starts.locate(sample)?;
+        let page = self.parts[part].locality_group(inner)?;
+        Some((part as u64) << PAGE_BITS | page)
+    }
+
+    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Run>, BoxError> {
+        let shares = Arc::new(RunSplit {
+            upcoming: Arc::clone(&run.upcoming),
+            starts: Arc::clone(&self.starts),
+            listed: OnceLock::new(),
+        });
+        let begun = self.parts.iter().enumerate().map(|(part, source)| {
+            let upcoming = Arc::new(ComponentRun { of: Arc::clone(&shares), part });
+            // A component's batches are pieces of the loader's batches, so one more of them may be in
+            // flight.
+            let batches_ahead = run.batches_ahead + 1;
+            Arc::clone(source).begin(&RunPlan { upcoming, batches_ahead, ..run.clone() })
+        });
+        let runs = begun.collect::<Result<Vec<Option<Run>>, BoxError>>()?;
+        if runs.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let read = |(run, source): (&Option<Run>, &Arc<dyn Source>)| {
+            Arc::clone(run.as_deref().unwrap_or(source))
+        };
+        let view = Self::of(runs.iter().zip(&self.parts).map(read).collect());
+        Ok(Some(Run::new(Arc::new(view)).on_end(move || drop(runs))))
+    }
+
+    fn stored(&self) -> Option<&dyn StoredValues> {
+        Some(self)
+    }
+}
+
+impl StoredValues for Concat {
     fn annotated_size(&self, sample: SampleId) -> Option<Size> {
-        let (part, sample) = self.source_of(sample)?;
+        let (part, sample) = self.stored_of(sample)?;
         part.annotated_size(sample)
     }
 
-    fn stored_bytes(&self) -> Option<u64> {
-        self.all(|part| part.stored_bytes(), u64::saturating_add)
-    }
-
     fn hold_in_memory(&self) -> Result<(), BoxError> {
-        self.parts.iter().try_for_each(|part| part.hold_in_memory())
+        self.parts
+            .iter()
+            .filter_map(|part| part.stored())
+            .try_for_each(|part| part.hold_in_memory())
     }
 
     fn expect_read(&self, sample: SampleId, field: usize) {
-        if let Some((part, sample)) = self.source_of(sample) {
+        if let Some((part, sample)) = self.stored_of(sample) {
             part.expect_read(sample, field);
         }
     }
 
     fn value_in_memory(&self, sample: SampleId, field: usize) -> Option<Value<'_>> {
-        let (part, sample) = self.source_of(sample)?;
+        let (part, sample) = self.stored_of(sample)?;
         part.value_in_memory(sample, field)
     }
 
     fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
-        let (part, sample) = self.source_of(sample)?;
+        let (part, sample) = self.stored_of(sample)?;
         part.image_extent(sample, field)
     }
 
@@ -212,51 +221,8 @@ impl Source for Concat {
         to: (u64, &mut [u8]),
         buffer: &mut Buffer,
     ) -> Result<(), BoxError> {
-        let (part, sample) = self.existing(sample)?;
+        let (part, sample) = self.stored_of(sample).ok_or_else(|| self.no_such_sample())?;
         part.image_part(sample, field, to, buffer)
-    }
-
-    fn locality_group(&self, sample: SampleId) -> Option<u64> {
-        let (part, inner) = self.starts.locate(sample)?;
-        let page = self.parts[part].locality_group(inner)?;
-        Some((part as u64) << PAGE_BITS | page)
-    }
-
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        Box::new(self.parts.iter().flat_map(|part| part.paths()))
-    }
-
-    fn fingerprint(&self) -> u64 {
-        let mut print = Fingerprint::default();
-        print.text("concat");
-        self.parts.iter().for_each(|part| print.number(part.fingerprint()));
-        print.value()
-    }
-
-    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
-        let shares = Arc::new(RunSplit {
-            upcoming: Arc::clone(&run.upcoming),
-            starts: Arc::clone(&self.starts),
-            listed: OnceLock::new(),
-        });
-        let mut is_same = true;
-        let begun = self.parts.iter().enumerate().map(|(part, source)| {
-            let upcoming = Arc::new(ComponentRun { of: Arc::clone(&shares), part });
-            // A component's batches are pieces of the loader's batches, so one more of them may be in
-            // flight.
-            let batches_ahead = run.batches_ahead + 1;
-            let begun =
-                Arc::clone(source).begin(&RunPlan { upcoming, batches_ahead, ..run.clone() })?;
-            is_same &= begun.is_none();
-            Ok(begun.unwrap_or_else(|| Arc::clone(source)))
-        });
-        let begun: Result<Vec<Arc<dyn Source>>, BoxError> = begun.collect();
-        let begun = begun?;
-        Ok((!is_same).then(|| Arc::new(Self::of(begun)) as Arc<dyn Source>))
-    }
-
-    fn end(&self) {
-        self.parts.iter().for_each(|part| part.end());
     }
 }
 

@@ -11,7 +11,7 @@
 //! The texts are those of numpy's array interface, version 3 (`typestr`). Text, dates, objects and
 //! structures are refused: no tensor holds them.
 
-use crate::error::{Cause, Details, Error, ErrorKind};
+use crate::error::{Error, fail};
 use fuseloop_ops::DType;
 use std::fmt;
 use std::str::FromStr;
@@ -131,15 +131,12 @@ impl fmt::Display for NdType {
     }
 }
 
-/// A text is not one of numpy's names for a type of numbers.
-#[derive(Debug, thiserror::Error)]
-#[error("expected an order (<, > or |), a kind (b, i, u, f or c) and a size in bytes, such as <f4")]
-struct UnknownNdType;
-
-impl Cause for UnknownNdType {
-    fn details(&self) -> Details<'_> {
-        Details::of(ErrorKind::Parameter)
-    }
+/// Returns the error for a text that is not one of numpy's names for a type of numbers.
+fn unknown() -> Error {
+    fail!(
+        Parameter,
+        "expected an order (<, > or |), a kind (b, i, u, f or c) and a size in bytes, such as <f4"
+    )
 }
 
 impl FromStr for NdType {
@@ -151,7 +148,7 @@ impl FromStr for NdType {
             Some('|') => ByteOrder::Single,
             Some('<') => ByteOrder::Little,
             Some('>') => ByteOrder::Big,
-            _ => return Err(UnknownNdType.into()),
+            _ => return Err(unknown()),
         };
         let kind = match chars.next() {
             Some('b') => NdKind::Bool,
@@ -159,14 +156,12 @@ impl FromStr for NdType {
             Some('u') => NdKind::UInt,
             Some('f') => NdKind::Float,
             Some('c') => NdKind::Complex,
-            _ => return Err(UnknownNdType.into()),
+            _ => return Err(unknown()),
         };
         let size = chars.as_str();
         let parsed = size.parse().ok().and_then(|size| Self::new(kind, size, order));
         // `parse` also takes "+4" and "04", which numpy never writes.
-        parsed
-            .filter(|_| size.starts_with(|c: char| ('1'..='9').contains(&c)))
-            .ok_or_else(|| UnknownNdType.into())
+        parsed.filter(|_| size.starts_with(|c: char| ('1'..='9').contains(&c))).ok_or_else(unknown)
     }
 }
 

@@ -21,6 +21,13 @@ pub struct FieldSpec {
     pub kind: FieldKind,
 }
 
+/// Makes a column of its name and its kind.
+impl<N: Into<String>> From<(N, FieldKind)> for FieldSpec {
+    fn from((name, kind): (N, FieldKind)) -> Self {
+        Self { name: name.into(), kind }
+    }
+}
+
 /// The kind of a column's values.
 ///
 /// | type id | kind          | bytes of a row      | align |
@@ -41,7 +48,7 @@ pub struct FieldSpec {
 /// use fuseloop::source::{Beton, FieldKind, OpenOptions, Source};
 ///
 /// let beton = Beton::open("train.beton", &OpenOptions::default())?;
-/// let labels = beton.fields().iter().filter(|field| field.kind == FieldKind::Int);
+/// let labels = beton.facts().fields.iter().filter(|field| field.kind == FieldKind::Int);
 /// println!("{} fields of numbers", labels.count());
 /// # Ok::<(), fuseloop::Error>(())
 /// ```

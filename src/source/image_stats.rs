@@ -9,7 +9,7 @@ use fuseloop_ops::Size;
 /// use fuseloop::source::{Beton, OpenOptions, Source};
 ///
 /// let beton = Beton::open("train.beton", &OpenOptions::default())?;
-/// if let Some(stats) = beton.image_stats(0) {
+/// if let Some(stats) = beton.facts().image_stats(0) {
 ///     println!("{} JPEGs, {} raw images, the largest {} pixels", stats.jpeg, stats.raw, stats.max_pixels);
 /// }
 /// # Ok::<(), fuseloop::Error>(())

@@ -38,6 +38,7 @@ pub(crate) mod generate;
 mod image_header;
 mod image_names;
 mod image_stats;
+mod in_memory;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 mod index_file;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
@@ -114,6 +115,7 @@ pub(crate) use image_header::{FORMAT_BYTES, format_name};
 #[cfg(feature = "write")]
 pub(crate) use image_names::IMAGE_EXTENSIONS;
 pub use image_stats::ImageStats;
+pub use in_memory::{Column, InMemory};
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub use index_shards::{IndexReport, index_shards};
 pub(crate) use location::Location;
@@ -125,9 +127,9 @@ pub use open::Dataset;
 pub use run_plan::{RunPlan, Upcoming};
 pub use sample_location::SampleLocation;
 pub(crate) use samples::Fingerprint;
+pub use samples::{Buffer, Facts, Record, Run, Source};
 #[doc(hidden)]
-pub use samples::ImageExtent;
-pub use samples::{Buffer, Record, Source};
+pub use samples::{ImageExtent, LazyRecord, StoredValues};
 pub(crate) use samples::{PartialImage, read_image_part};
 pub use stream::Stream;
 #[cfg(feature = "tar")]

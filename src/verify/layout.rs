@@ -92,7 +92,7 @@ pub fn verify_with_tables(
 ) -> Result<VerifyReport, Error> {
     let tables = match dataset {
         Dataset::Beton(beton) => Some(layout(beton).map_err(|cause| {
-            let (path, kind) = (beton.name().into(), OpenError::from(cause).into());
+            let (path, kind) = (beton.facts().name.as_str().into(), OpenError::from(cause).into());
             SourceError { path, kind }
         })?),
         _ => None,
@@ -167,8 +167,8 @@ fn check_records(records: &[Allocation], file: &Beton, layout: &mut LayoutReport
 /// Returns the byte ranges of the values of all samples; counts samples with values in several pages.
 fn extents(file: &Beton, layout: &mut LayoutReport) -> Vec<Extent> {
     let mut all = vec![];
-    let fields = Source::fields(file).len();
-    for sample in (0..Source::len(file)).map(SampleId) {
+    let fields = file.fields().len();
+    for sample in (0..file.len()).map(SampleId) {
         let first = all.len();
         for field in 0..fields {
             if let Some(Range { start, end }) = file.stored_at(sample, field) {

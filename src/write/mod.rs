@@ -247,7 +247,7 @@ pub fn write_folder(
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, &out, options)?;
     let (classes, ignored, links) = (list.classes().to_vec(), list.ignored().clone(), list.links());
-    let class_names = list.class_names().ok().flatten();
+    let class_names = list.facts().class_names().ok().flatten();
     name_classes(out.as_ref(), class_names.as_ref())?;
     Ok(FolderReport { written, classes, ignored, links })
 }

@@ -1,8 +1,9 @@
 //! A dataset whose reads are counted. `benches/partly_read.rs` uses it, too.
 
+use fuseloop::internals::source::StoredValues;
 use fuseloop::sample::SampleId;
 use fuseloop::source::{
-    BoxError, Buffer, FieldSpec, ImageExtent, ImageStats, Record, SampleLocation, Source, Value,
+    BoxError, Buffer, Facts, ImageExtent, Record, SampleLocation, Source, Value,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,18 +34,24 @@ impl Reads {
 
 /// The first field of a dataset. Its reads are counted; no parts are read unless `in_parts`.
 pub struct Counted {
-    pub source: Arc<dyn Source>,
-    pub in_parts: bool,
-    pub reads: Arc<Reads>,
+    facts: Facts,
+    source: Arc<dyn Source>,
+    in_parts: bool,
+    reads: Arc<Reads>,
+}
+
+impl Counted {
+    pub fn new(source: Arc<dyn Source>, in_parts: bool, reads: &Arc<Reads>) -> Self {
+        let of_images = source.facts().clone();
+        let facts = Facts::new([source.fields()[0].clone()], source.len())
+            .with_image_stats(move |field| of_images.image_stats(field));
+        Self { facts, source, in_parts, reads: Arc::clone(reads) }
+    }
 }
 
 impl Source for Counted {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.source.fields()[..1]
-    }
-
-    fn len(&self) -> u64 {
-        self.source.len()
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -66,16 +73,18 @@ impl Source for Counted {
         Ok(value)
     }
 
-    fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        self.source.image_stats(field)
-    }
-
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         self.source.locate(sample, field)
     }
 
+    fn stored(&self) -> Option<&dyn StoredValues> {
+        self.in_parts.then_some(self as _)
+    }
+}
+
+impl StoredValues for Counted {
     fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
-        self.source.image_extent(sample, field).filter(|_| self.in_parts)
+        self.source.stored()?.image_extent(sample, field)
     }
 
     fn image_part(
@@ -87,6 +96,7 @@ impl Source for Counted {
     ) -> Result<(), BoxError> {
         self.reads.parts.fetch_add(1, Ordering::Relaxed);
         self.reads.part_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.source.image_part(sample, field, (at, bytes), buffer)
+        let stored = self.source.stored().ok_or("nothing is stored")?;
+        stored.image_part(sample, field, (at, bytes), buffer)
     }
 }

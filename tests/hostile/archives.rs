@@ -3,7 +3,7 @@
 
 use crate::counting::asked_for;
 use fuseloop::Epoch;
-use fuseloop::source::stream::{Pass, Streamed as _};
+use fuseloop::source::stream::Pass;
 use fuseloop::source::{
     BoxError, Stream, Tar, TarOptions, TarStream, TfOptions, TfRecordStream, TfRecords,
 };

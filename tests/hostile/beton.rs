@@ -122,7 +122,7 @@ fn row(beton: &Beton, sample: SampleId) -> Row {
         | OwnedValue::Custom(b) => Held::Bytes(b),
         other => panic!("{other:?}"),
     };
-    let fields = 0..beton.fields().len();
+    let fields = 0..beton.facts().fields.len();
     fields.map(|field| beton.owned(sample, field).map(held).map_err(|error| error.kind)).collect()
 }
 
@@ -133,7 +133,7 @@ fn rows(beton: &Beton) -> Vec<Row> {
 /// Opens a file and reads all of it, up to the number of samples that a damaged count could claim.
 fn read_all(bytes: &[u8]) -> Option<Vec<Row>> {
     let beton = open(bytes).ok()?;
-    for field in 0..beton.fields().len() {
+    for field in 0..beton.facts().fields.len() {
         let _ = beton.field_stats(field);
     }
     Some(rows(&beton))
@@ -192,7 +192,7 @@ fn assert_errors_say_where(bytes: &[u8], context: &str) {
         }
     };
     for sample in beton.samples() {
-        for (index, field) in beton.fields().iter().enumerate() {
+        for (index, field) in beton.facts().fields.iter().enumerate() {
             let Err(error) = beton.owned(sample, index) else { continue };
             let found = (error.sample, &*error.field);
             assert_eq!(found, (sample, &*field.name), "{context}: {error}");
@@ -378,7 +378,7 @@ fn a_value_of_no_bytes_is_empty_whatever_its_pointer() {
 fn a_dataset_without_samples_is_read() {
     let parts = Parts { rows: vec![], data: vec![], allocations: vec![], ..Parts::small() };
     let beton = open(&parts.bytes()).unwrap();
-    assert_eq!((beton.len(), beton.image_stats(0).unwrap().uniform()), (0, None));
+    assert_eq!((beton.facts().samples, beton.facts().image_stats(0).unwrap().uniform()), (0, None));
 }
 
 // --- Messages -------------------------------------------------------------------------------

@@ -7,9 +7,8 @@
 //! by default, which makes 224.
 
 use fuseloop::source::stream::Pass;
-use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
-    BoxError, Dataset, FieldKind, FieldSpec, OwnedValue, Record, Source, Stream, TarOptions,
+    BoxError, Dataset, Facts, FieldKind, InMemory, OwnedValue, Record, Source, Stream, TarOptions,
     TarStream, TfOptions, TfRecordStream,
 };
 use fuseloop::write::{ConvertOptions, convert};
@@ -25,37 +24,16 @@ use std::time::{Duration, Instant};
 const SAMPLES: u64 = 60;
 const PASS: Pass = Pass { seed: 1, epoch: Epoch(0), turn: 0 };
 
-/// Records that show their version and sample number. Records have the same sizes in all versions.
-struct Made {
-    version: u64,
-    fields: [FieldSpec; 1],
+/// Returns records that show their version and sample number. Records have the same sizes in all versions.
+fn made(version: u64) -> InMemory {
+    let facts = Facts::new([("bin", FieldKind::Bytes)], SAMPLES);
+    InMemory::from_fn(facts, move |SampleId(sample)| Ok(record(version, sample)))
 }
 
-impl Made {
-    fn new(version: u64) -> Self {
-        let kind = FieldKind::Bytes;
-        Self { version, fields: [FieldSpec { name: "bin".to_owned(), kind }] }
-    }
-
-    fn record(&self, sample: u64) -> Record {
-        let len = 300 + sample * 37 % 900 + 40_000 * u64::from(sample % 17 == 3);
-        let byte = |at: u64| (self.version * 101 + sample * 31 + at * 7 + (at >> 8)) as u8;
-        vec![OwnedValue::Bytes((0..len).map(byte).collect())]
-    }
-}
-
-impl Source for Made {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        SAMPLES
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        Ok(self.record(sample.0))
-    }
+fn record(version: u64, sample: u64) -> Record {
+    let len = 300 + sample * 37 % 900 + 40_000 * u64::from(sample % 17 == 3);
+    let byte = |at: u64| (version * 101 + sample * 31 + at * 7 + (at >> 8)) as u8;
+    vec![OwnedValue::Bytes((0..len).map(byte).collect())]
 }
 
 /// A method of reading a file.
@@ -102,7 +80,7 @@ impl Way {
         let dir = tempfile::tempdir().unwrap();
         let plain = self.file.trim_end_matches(".gz");
         let path = dir.path().join(plain);
-        convert(&Made::new(version), &path, &ConvertOptions::default()).unwrap();
+        convert(&made(version), &path, &ConvertOptions::default()).unwrap();
         let bytes = fs::read(path).unwrap();
         if plain == self.file {
             return bytes;
@@ -181,13 +159,13 @@ impl Change {
 
 /// Checks the results of a read and returns the number of errors among them.
 fn check(way: Way, change: Change, found: &[Result<Record, String>]) -> usize {
-    let versions = [Made::new(0), Made::new(1)];
+    let versions = [0, 1];
     let mut errors = 0;
     for (sample, found) in (0..).zip(found) {
         let context = || format!("{way:?}, {change:?}, sample {sample}");
         match found {
             Ok(record) => {
-                let is_of = |made: &Made| made.record(sample) == *record;
+                let is_of = |version: &u64| self::record(*version, sample) == *record;
                 let may_be_new =
                     change == Change::WriteOver || change == Change::Replace && way.in_sequence;
                 // Without checksums, nothing shows that half of a value is of another version.

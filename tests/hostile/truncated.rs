@@ -11,7 +11,8 @@ use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::internals::source::beton::ReadCause;
 use fuseloop::internals::source::beton::{Header, OpenError, SourceCause, SourceError};
 use fuseloop::source::{
-    Beton, BoxError, Buffer, FieldKind, FieldSpec, OpenOptions, ProcessCache, Record, Source, Value,
+    Beton, BoxError, Buffer, Facts, FieldKind, OpenOptions, ProcessCache, Record, Run, Source,
+    Value,
 };
 use fuseloop::{Batch, Limits, Loader, OnDamaged, SampleId};
 use std::fs::{File, OpenOptions as FileOptions};
@@ -110,20 +111,12 @@ struct CutOnce {
 }
 
 impl Source for CutOnce {
-    fn fields(&self) -> &[FieldSpec] {
-        self.beton.fields()
-    }
-
-    fn len(&self) -> u64 {
-        self.beton.len()
-    }
-
-    fn longest(&self, field: usize) -> Option<u64> {
-        self.beton.longest(field)
+    fn facts(&self) -> &Facts {
+        self.beton.facts()
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        Source::read(&self.beton, SampleId(self.beton.len() - 1 - sample.0))
+        Source::read(&self.beton, SampleId(self.beton.facts().samples - 1 - sample.0))
     }
 
     fn value<'a>(
@@ -132,7 +125,7 @@ impl Source for CutOnce {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        let sample = SampleId(self.beton.len() - 1 - sample.0);
+        let sample = SampleId(self.beton.facts().samples - 1 - sample.0);
         let value = Source::value(&self.beton, sample, field, buffer);
         if field == LAST && !self.is_cut.swap(true, Ordering::Relaxed) {
             cut(&self.path, self.len);
@@ -266,7 +259,7 @@ fn the_limit_of_tables_is_the_callers() {
     let needed = 24 + 3 * 1041 + SAMPLES as u64 * 40;
     let open = |max_table_bytes| {
         let limits = Limits { max_table_bytes, ..Limits::DEFAULT };
-        Beton::from_bytes(bytes.clone(), &limits.into()).map(|beton| beton.len())
+        Beton::from_bytes(bytes.clone(), &limits.into()).map(|beton| beton.facts().samples)
     };
     assert_eq!(open(needed).unwrap(), SAMPLES as u64);
     let message = open(needed - 1).unwrap_err().to_string();
@@ -313,7 +306,7 @@ fn any_page_size_will_do() {
         let source = Arc::new(PagedBeton::new(beton, ProcessCache::default()));
         let all: Vec<usize> = (0..SAMPLES).collect();
         let view = Arc::clone(&source).begin(&run_over(&all, 4)).unwrap();
-        let view = view.unwrap_or_else(|| Arc::clone(&source) as Arc<dyn Source>);
+        let view = view.unwrap_or_else(|| Run::new(Arc::clone(&source) as Arc<dyn Source>));
         let mut buffer = Buffer::default();
         for (sample, want) in whole.iter().enumerate() {
             let value = view.value(SampleId(sample as u64), 0, &mut buffer).unwrap();

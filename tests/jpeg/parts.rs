@@ -8,10 +8,11 @@ use crate::common::jpegs::{below, random, random_window};
 use fuseloop::Error;
 use fuseloop::ImageReadMode;
 use fuseloop::internals::decode::{DecodeOptions, Decoder, window_of_parts};
+use fuseloop::internals::source::StoredValues;
 use fuseloop::recut::{BitPlaneCodec, Recutter, Tile};
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{
-    BoxError, Buffer, EncodedImage, FieldKind, FieldSpec, ImageExtent, ImageMode, Record, Source,
+    BoxError, Buffer, EncodedImage, Facts, FieldKind, ImageExtent, ImageMode, Record, Source,
 };
 use fuseloop_counts::rounds;
 use fuseloop_ops::Size;
@@ -23,7 +24,7 @@ use std::sync::Mutex;
 
 /// One image, of which the parts that were read are listed.
 struct OneImage {
-    fields: [FieldSpec; 1],
+    facts: Facts,
     mode: Option<ImageMode>,
     bytes: Vec<u8>,
     read: Mutex<Vec<Range<usize>>>,
@@ -31,8 +32,8 @@ struct OneImage {
 
 impl OneImage {
     fn new(mode: Option<ImageMode>, bytes: Vec<u8>) -> Self {
-        let fields = [FieldSpec { name: "image".to_owned(), kind: FieldKind::RgbImage }];
-        Self { fields, mode, bytes, read: Mutex::default() }
+        let facts = Facts::new([("image", FieldKind::RgbImage)], 1);
+        Self { facts, mode, bytes, read: Mutex::default() }
     }
 
     /// Returns whether a byte was read.
@@ -57,18 +58,20 @@ impl OneImage {
 }
 
 impl Source for OneImage {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        1
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         panic!("all of sample {sample} is read")
     }
 
+    fn stored(&self) -> Option<&dyn StoredValues> {
+        Some(self)
+    }
+}
+
+impl StoredValues for OneImage {
     fn image_extent(&self, _: SampleId, _: usize) -> Option<ImageExtent> {
         let bytes = self.bytes.len() as u64;
         Some(ImageExtent { mode: self.mode, size: Size::new(0, 0), start: 77, bytes })

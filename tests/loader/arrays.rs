@@ -7,40 +7,21 @@ use fuseloop::ops::{
     Resize, Squeeze, ToChannelsFirst, ToChannelsLast, ops,
 };
 use fuseloop::preview::PreviewOptions;
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, Record, Source};
+use fuseloop::source::{Facts, FieldKind, InMemory, OwnedValue};
 #[cfg(feature = "spec")]
 use fuseloop::spec::Spec;
 use fuseloop::{Loader, LoaderBuilder, SampleId};
 
-/// A source of one field, `x`, whose samples are given.
-struct Samples([FieldSpec; 1], Vec<OwnedValue>);
-
-impl Source for Samples {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.0
-    }
-
-    fn len(&self) -> u64 {
-        self.1.len() as u64
-    }
-
-    fn longest(&self, _: usize) -> Option<u64> {
-        let lengths = self.1.iter().map(|value| match value {
-            OwnedValue::Bytes(bytes) => bytes.len() as u64,
-            _ => 0,
-        });
-        lengths.max()
-    }
-
-    fn read(&self, SampleId(sample): SampleId) -> Result<Record, BoxError> {
-        Ok(vec![self.1[sample as usize].clone()])
-    }
-}
-
+/// Returns a loader of one field, `x`, whose samples are given.
 fn builder(kind: FieldKind, samples: Vec<OwnedValue>) -> LoaderBuilder {
-    let count = samples.len();
-    let source = Samples([FieldSpec { name: "x".to_owned(), kind }], samples);
-    Loader::from_source(source).batch_size(count).workers(1)
+    let lengths = samples.iter().map(|value| match value {
+        OwnedValue::Bytes(bytes) => bytes.len() as u64,
+        _ => 0,
+    });
+    let (count, longest) = (samples.len(), lengths.max());
+    let facts = Facts::new([("x", kind)], count as u64).with_longest(move |_| longest);
+    let read = move |SampleId(sample): SampleId| Ok(vec![samples[sample as usize].clone()]);
+    Loader::from_source(InMemory::from_fn(facts, read)).batch_size(count).workers(1)
 }
 
 /// Returns the elements of sample `sample`: no two are equal.

@@ -2,6 +2,7 @@
 
 use crate::common::dataset;
 use fuseloop::prelude::*;
+use fuseloop::source::Source as _;
 use fuseloop::write::{RecutOptions, UnpackOptions, WriteMode, recut_beton, unpack_beton};
 use std::fs;
 use std::path::Path;
@@ -24,7 +25,7 @@ fn windows_of_bit_planes_have_the_rows_of_jpegs() {
     let report = recut_beton(&jpegs, &planes, &options).unwrap();
     assert_eq!((report.samples, report.unchanged.first.len()), (SAMPLES, 0));
     let beton = fuseloop::source::Beton::open(&planes, &Default::default()).unwrap();
-    let stats = fuseloop::source::Source::image_stats(&beton, 0).unwrap();
+    let stats = beton.facts().image_stats(0).unwrap();
     assert_eq!((stats.jpeg, stats.bit_planes), (0, SAMPLES));
 
     let lists = [

@@ -6,9 +6,9 @@ use crate::common::dataset::{self, picture, varied};
 use crate::common::jpegs::oriented;
 use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{Cache, CacheStats};
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use fuseloop::source::{Facts, FieldKind, InMemory, OwnedImage, OwnedValue};
 use fuseloop::write::WriteMode;
-use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};
+use fuseloop::{Loader, LoaderBuilder, Order, ops::*};
 use fuseloop_counts::rounds;
 use jpeg_encoder::{ColorType, Encoder};
 use std::path::{Path, PathBuf};
@@ -140,51 +140,30 @@ fn a_full_cache_keeps_what_it_has() {
     assert_eq!(loader.decoded(), 2 * SAMPLES - second.hits);
 }
 
-/// Records in memory, with a count of how often they are read.
-struct Records {
-    fields: Vec<FieldSpec>,
-    records: Vec<Record>,
-    reads: Arc<AtomicU64>,
-}
-
-impl Records {
-    fn new(pictures: impl Iterator<Item = OwnedImage>) -> Self {
-        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-        let fields = vec![
-            field("label", FieldKind::Int),
-            field("image", FieldKind::RgbImage),
-            field("text", FieldKind::Bytes),
-            field("weight", FieldKind::Float),
-        ];
-        let records = (0..).zip(pictures).map(|(sample, image)| {
-            vec![
-                OwnedValue::Int(sample * 3),
-                OwnedValue::Image(image),
-                OwnedValue::Bytes(vec![sample as u8; sample as usize % 9]),
-                OwnedValue::Float(sample as f64 / 8.0),
-            ]
-        });
-        Self { fields, records: records.collect(), reads: Arc::default() }
-    }
-}
-
-impl Source for Records {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.records.len() as u64
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        Ok(self.records[sample.0 as usize].clone())
-    }
-
-    fn longest(&self, _: usize) -> Option<u64> {
-        Some(8)
-    }
+/// Returns records in memory, with a count of how often they are read.
+fn records(pictures: impl Iterator<Item = OwnedImage>) -> (InMemory, Arc<AtomicU64>) {
+    let fields = [
+        ("label", FieldKind::Int),
+        ("image", FieldKind::RgbImage),
+        ("text", FieldKind::Bytes),
+        ("weight", FieldKind::Float),
+    ];
+    let records = (0..).zip(pictures).map(|(sample, image)| {
+        vec![
+            OwnedValue::Int(sample * 3),
+            OwnedValue::Image(image),
+            OwnedValue::Bytes(vec![sample as u8; sample as usize % 9]),
+            OwnedValue::Float(sample as f64 / 8.0),
+        ]
+    });
+    let (records, reads) = (records.collect::<Vec<_>>(), Arc::new(AtomicU64::new(0)));
+    let counted = Arc::clone(&reads);
+    let facts = Facts::new(fields, records.len() as u64).with_longest(|_| Some(8));
+    let source = InMemory::from_fn(facts, move |sample| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Ok(records[sample.0 as usize].clone())
+    });
+    (source, reads)
 }
 
 fn encoded(sample: u64) -> Vec<u8> {
@@ -207,13 +186,12 @@ fn mixed(sample: u64) -> OwnedImage {
 #[test]
 fn records_of_a_users_source_are_read_once() {
     assert_same_batches(
-        || set_up(Loader::from_source(Records::new((0..SAMPLES).map(mixed)))),
+        || set_up(Loader::from_source(records((0..SAMPLES).map(mixed)).0)),
         |loader, stats| {
             assert_eq!((loader.decoded(), stats.stored), (SAMPLES, SAMPLES));
         },
     );
-    let source = Records::new((0..SAMPLES).map(mixed));
-    let reads = Arc::clone(&source.reads);
+    let (source, reads) = records((0..SAMPLES).map(mixed));
     let loader = set_up(Loader::from_source(source)).cache(Cache::memory(ENOUGH)).build().unwrap();
     for _ in 0..2 {
         epochs(&loader);
@@ -225,7 +203,7 @@ fn records_of_a_users_source_are_read_once() {
 fn turned_pictures_are_kept_upright() {
     let turned = |sample: u64| OwnedImage::jpeg(oriented(&encoded(sample), (sample % 9) as u8));
     let open = |turn| {
-        let source = Records::new((0..SAMPLES).map(turned));
+        let source = records((0..SAMPLES).map(turned)).0;
         set_up(Loader::from_source(source)).exif_orientation(turn)
     };
     assert_same_batches(|| open(true), |loader, _| assert_eq!(loader.decoded(), SAMPLES));
@@ -249,7 +227,7 @@ fn a_picture_damaged_where_nobody_looks_is_used_and_not_kept() {
         OwnedImage::jpeg(jpeg)
     };
     let open = || {
-        Loader::from_source(Records::new((0..SAMPLES).map(spoilt)))
+        Loader::from_source(records((0..SAMPLES).map(spoilt)).0)
             .batch_size(8)
             .pipeline("image", ops![CenterCrop::new(8).unwrap()])
     };
@@ -273,7 +251,7 @@ fn a_damaged_picture_is_the_same_error_and_takes_no_room() {
         _ => mixed(sample),
     };
     let open = || {
-        let source = Records::new((0..SAMPLES).map(damaged));
+        let source = records((0..SAMPLES).map(damaged)).0;
         set_up(Loader::from_source(source)).order(Order::Sequential).workers(1)
     };
     let error = |loader: &Loader| {

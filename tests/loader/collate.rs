@@ -7,49 +7,35 @@ use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::recorded_warnings;
 use fuseloop::loader::Collate;
 use fuseloop::ops::internals::SampleKey;
-use fuseloop::source::{
-    BoxError, FieldKind, FieldSpec, ImageStats, OwnedImage, OwnedValue, Record, Source,
-};
+use fuseloop::source::{Facts, FieldKind, FieldSpec, ImageStats, InMemory, OwnedImage, OwnedValue};
 use fuseloop::spec::Spec;
 use fuseloop::write::{FieldValue, WriteMode, WriteOptions, write_iter};
-use fuseloop::{ImageReadMode, Loader, LoaderBuilder, Order, SampleId, ops::*};
+use fuseloop::{ImageReadMode, Loader, LoaderBuilder, Order, ops::*};
 use std::fmt::Debug;
 use std::path::PathBuf;
 
 /// A field of bytes, held in memory. The source may not know the longest value.
 struct Texts {
-    fields: Vec<FieldSpec>,
     values: Vec<Vec<u8>>,
     knows_longest: bool,
 }
 
 impl Texts {
     fn new(values: Vec<Vec<u8>>) -> Self {
-        let fields = vec![field("text", FieldKind::Bytes), field("place", FieldKind::Int)];
-        Self { fields, values, knows_longest: true }
+        Self { values, knows_longest: true }
     }
 
     fn loader(self) -> LoaderBuilder {
-        Loader::from_source(self).batch_size(7).seed(5).order(Order::Random).drop_last(false)
-    }
-}
-
-impl Source for Texts {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.values.len() as u64
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let text = self.values[sample.0 as usize].clone();
-        Ok(vec![OwnedValue::Bytes(text), OwnedValue::Int(sample.0 as i64)])
-    }
-
-    fn longest(&self, _: usize) -> Option<u64> {
-        self.knows_longest.then(|| self.values.iter().map(Vec::len).max().unwrap_or(0) as u64)
+        let (values, knows_longest) = (self.values, self.knows_longest);
+        let longest = values.iter().map(Vec::len).max().unwrap_or(0) as u64;
+        let fields = [("text", FieldKind::Bytes), ("place", FieldKind::Int)];
+        let facts = Facts::new(fields, values.len() as u64)
+            .with_longest(move |_| knows_longest.then_some(longest));
+        let source = InMemory::from_fn(facts, move |sample| {
+            let text = values[sample.0 as usize].clone();
+            Ok(vec![OwnedValue::Bytes(text), OwnedValue::Int(sample.0 as i64)])
+        });
+        Loader::from_source(source).batch_size(7).seed(5).order(Order::Random).drop_last(false)
     }
 }
 
@@ -421,29 +407,13 @@ fn json_comes_without_its_final_nul() {
     );
 }
 
-/// Images held in memory. The source may not know their sizes.
-struct Pictures {
-    fields: Vec<FieldSpec>,
-    pictures: Vec<OwnedImage>,
-    stats: Option<ImageStats>,
-}
-
-impl Source for Pictures {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.pictures.len() as u64
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        Ok(vec![OwnedValue::Image(self.pictures[sample.0 as usize].clone())])
-    }
-
-    fn image_stats(&self, _: usize) -> Option<ImageStats> {
-        self.stats.clone()
-    }
+/// Returns images held in memory. The source may not know their sizes.
+fn pictures_of(pictures: Vec<OwnedImage>, stats: Option<ImageStats>) -> InMemory {
+    let facts = Facts::new([("image", FieldKind::RgbImage)], pictures.len() as u64)
+        .with_image_stats(move |_| stats.clone());
+    InMemory::from_fn(facts, move |sample| {
+        Ok(vec![OwnedValue::Image(pictures[sample.0 as usize].clone())])
+    })
 }
 
 fn pictures(sizes: &[(u32, u32)]) -> LoaderBuilder {
@@ -452,8 +422,7 @@ fn pictures(sizes: &[(u32, u32)]) -> LoaderBuilder {
         OwnedImage::rgb((height, width), pixels)
     };
     let pictures = sizes.iter().enumerate().map(picture).collect();
-    let fields = vec![field("image", FieldKind::RgbImage)];
-    Loader::from_source(Pictures { fields, pictures, stats: None }).drop_last(false)
+    Loader::from_source(pictures_of(pictures, None)).drop_last(false)
 }
 
 /// An image in a corner, with `pad` in the rest of the frame.
@@ -528,8 +497,7 @@ fn levels_of_16_bits_are_padded_and_listed() {
         let picture = |n: usize| png16(sizes[n].0, sizes[n].1, levels(n));
         let (min, max) = (Some(Size::new(2, 1)), Some(Size::new(4, 3)));
         let stats = Some(ImageStats { min, max, ..ImageStats::default() });
-        let fields = vec![field("image", FieldKind::RgbImage)];
-        let source = Pictures { fields, pictures: vec![picture(0), picture(1)], stats };
+        let source = pictures_of(vec![picture(0), picture(1)], stats);
         let builder = Loader::from_source(source).drop_last(false).collate("image", form);
         let loader = builder.read_mode("image", ImageReadMode::Gray16).build().unwrap();
         loader.epoch(0).unwrap().next().unwrap().unwrap()

@@ -3,8 +3,8 @@
 use fuseloop::ops::{OneHot, RandomHorizontalFlip, Squeeze, ops};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::source::{
-    Beton, BoxError, Dataset, FieldKind, FieldSpec, Generator, OpenOptions, OwnedValue, Record,
-    Source, Stream,
+    Beton, BoxError, Column, Dataset, Facts, FieldKind, Generator, InMemory, OpenOptions,
+    OwnedValue, Stream,
 };
 use fuseloop::{Cursor, Error, ErrorKind, Loader, LoaderBuilder, OnDamaged, SampleId};
 use std::error::Error as _;
@@ -12,36 +12,12 @@ use std::fs;
 use std::io;
 use std::num::ParseIntError;
 
-/// Labels 0 to 3; reading one of them fails as `damage` says.
-struct Labels {
-    fields: Vec<FieldSpec>,
-    damage: fn(SampleId) -> Result<(), BoxError>,
-}
-
-impl Labels {
-    fn new(damage: fn(SampleId) -> Result<(), BoxError>) -> Self {
-        let label = FieldSpec { name: "label".to_owned(), kind: FieldKind::Int };
-        Self { fields: vec![label], damage }
-    }
-}
-
-impl Source for Labels {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        4
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        (self.damage)(sample)?;
+/// Returns labels 0 to 3; reading one of them fails as `damage` says.
+fn labels_with(damage: fn(SampleId) -> Result<(), BoxError>) -> InMemory {
+    InMemory::from_fn(Facts::new([("label", FieldKind::Int)], 4).named("labels"), move |sample| {
+        damage(sample)?;
         Ok(vec![OwnedValue::Int(sample.0 as i64)])
-    }
-
-    fn name(&self) -> String {
-        "labels".to_owned()
-    }
+    })
 }
 
 /// An error of a user, with a cause that its message leaves out.
@@ -54,7 +30,7 @@ fn refuse_the_third(sample: SampleId) -> Result<(), BoxError> {
 }
 
 fn first_error(damage: fn(SampleId) -> Result<(), BoxError>) -> Error {
-    let loader = Loader::from_source(Labels::new(damage)).batch_size(2).build().unwrap();
+    let loader = Loader::from_source(labels_with(damage)).batch_size(2).build().unwrap();
     loader.epoch(0).unwrap().find_map(Result::err).unwrap()
 }
 
@@ -70,7 +46,7 @@ fn chain(error: &Error) -> Vec<String> {
 }
 
 fn labels() -> LoaderBuilder {
-    Loader::from_source(Labels::new(|_| Ok(())))
+    Loader::from_source(labels_with(|_| Ok(())))
 }
 
 /// Errors of many calls, each with its kind.
@@ -152,9 +128,7 @@ fn an_error_of_a_call_survives_a_source_that_returns_it() {
 #[test]
 fn ops_on_an_array_of_other_elements_name_the_types_that_they_take() {
     let dtype = "<u4".parse().unwrap();
-    let kind = FieldKind::NdArray { dtype, shape: vec![2] };
-    let fields = vec![FieldSpec { name: "mask".to_owned(), kind }];
-    let source = Labels { fields, damage: |_| Ok(()) };
+    let source = InMemory::new([("mask", Column::arrays(dtype, &[2], vec![0; 32]))]).unwrap();
     let builder = Loader::from_source(source).pipeline("mask", ops![Squeeze]);
     let error = builder.build().err().unwrap();
     assert_eq!((error.kind(), error.field()), (ErrorKind::Pipeline, Some("mask")));
@@ -166,7 +140,7 @@ fn ops_on_an_array_of_other_elements_name_the_types_that_they_take() {
 #[test]
 fn an_epoch_whose_samples_are_all_skipped_is_an_error() {
     let of = |damage| {
-        let loader = Loader::from_source(Labels::new(damage)).batch_size(2);
+        let loader = Loader::from_source(labels_with(damage)).batch_size(2);
         loader.on_damaged(OnDamaged::Skip).build().unwrap()
     };
     let loader = of(|sample| Err(format!("no label in row {}", sample.0).into()));

@@ -9,7 +9,7 @@ use fuseloop::internals::plan::Draws;
 use fuseloop::ops::author::Window;
 use fuseloop::ops::*;
 use fuseloop::preview::PreviewOptions;
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, Record, Source};
+use fuseloop::source::{Facts, FieldKind, InMemory, OwnedValue};
 use fuseloop::write::WriteMode;
 use fuseloop::{Epoch, Loader, LoaderBuilder, Order, SampleId, Spec, check_ops};
 use fuseloop_ops::internals::SampleKey;
@@ -28,30 +28,11 @@ fn epoch(loader: &Loader) -> Vec<u8> {
     all
 }
 
-/// Floats of which some are denormal.
-struct Floats(Vec<FieldSpec>);
-
-impl Floats {
-    fn new() -> Self {
-        let dtype = "<f4".parse().unwrap();
-        let kind = FieldKind::NdArray { dtype, shape: vec![12, 16, 3] };
-        Self(vec![
-            FieldSpec { name: "map".to_owned(), kind },
-            FieldSpec { name: "price".to_owned(), kind: FieldKind::Float },
-        ])
-    }
-}
-
-impl Source for Floats {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.0
-    }
-
-    fn len(&self) -> u64 {
-        40
-    }
-
-    fn read(&self, SampleId(sample): SampleId) -> Result<Record, BoxError> {
+/// Returns floats of which some are denormal.
+fn denormals() -> InMemory {
+    let kind = FieldKind::NdArray { dtype: "<f4".parse().unwrap(), shape: vec![12, 16, 3] };
+    let facts = Facts::new([("map", kind), ("price", FieldKind::Float)], 40);
+    InMemory::from_fn(facts, |SampleId(sample)| {
         let value = |index: u32| {
             let third = f64::from(index % 97) / 3.0 + sample as f64;
             // Every third is smaller than the smallest normal number.
@@ -59,11 +40,11 @@ impl Source for Floats {
         };
         let values = (0..12 * 16 * 3).flat_map(|index| value(index).to_le_bytes()).collect();
         Ok(vec![OwnedValue::NdArray(values), OwnedValue::Float(sample as f64 / 7.0 * 1e-40)])
-    }
+    })
 }
 
 fn floats() -> LoaderBuilder {
-    Loader::from_source(Floats::new())
+    Loader::from_source(denormals())
         .batch_size(8)
         .workers(2)
         .axes("map", "HWC")

@@ -3,38 +3,21 @@
 use fuseloop::ops::author::{BatchOp, Op, OpClass, Rng, RowMix, Type};
 use fuseloop::ops::internals::{BatchKey, cut_mix, mix_up, mixed_label};
 use fuseloop::ops::{Convert, CutMix, DType, MixUp, OneHot, Ops, Size, TypeError, ops};
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, Record, Source};
+use fuseloop::source::{Facts, FieldKind, FieldSpec, InMemory, OwnedValue};
 use fuseloop::{Batch, Loader, LoaderBuilder, SampleId};
 
 const SEED: u64 = 5;
 const ROWS: usize = 4;
 
-/// A source of four samples: for each field its name, its kind and its values.
-struct Fields(Vec<FieldSpec>, Vec<Vec<OwnedValue>>);
-
-impl Source for Fields {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.0
-    }
-
-    fn len(&self) -> u64 {
-        ROWS as u64
-    }
-
-    fn longest(&self, _: usize) -> Option<u64> {
-        None
-    }
-
-    fn read(&self, SampleId(sample): SampleId) -> Result<Record, BoxError> {
-        Ok(self.1.iter().map(|field| field[sample as usize].clone()).collect())
-    }
-}
-
+/// The name, the kind and the four values of a field.
 type Field = (FieldSpec, Vec<OwnedValue>);
 
 fn open(fields: Vec<Field>) -> LoaderBuilder {
-    let (specs, values) = fields.into_iter().unzip();
-    Loader::from_source(Fields(specs, values)).batch_size(ROWS).workers(1).seed(SEED)
+    let (specs, values): (Vec<_>, Vec<_>) = fields.into_iter().unzip();
+    let source = InMemory::from_fn(Facts::new(specs, ROWS as u64), move |SampleId(sample)| {
+        Ok(values.iter().map(|field| field[sample as usize].clone()).collect())
+    });
+    Loader::from_source(source).batch_size(ROWS).workers(1).seed(SEED)
 }
 
 /// Arrays of f32 or u16. No two elements of a sample are equal, nor those of two samples at one place.

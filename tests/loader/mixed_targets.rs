@@ -9,7 +9,7 @@ use fuseloop::ops::author::BatchOp as _;
 use fuseloop::ops::internals::{BatchKey, mixed_label};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::preview::PreviewOptions;
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use fuseloop::source::{Facts, InMemory, OwnedImage, OwnedValue};
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};
 use fuseloop_counts::numbers;
 use std::sync::Arc;
@@ -34,12 +34,6 @@ fn epoch(loader: LoaderBuilder) -> Bytes {
     all_bytes(loader.build().unwrap().epoch(EPOCH).unwrap().map(Result::unwrap))
 }
 
-/// A dataset of the samples of batches of u8 images with the fields of [`Scenes`].
-struct Mixed {
-    fields: Vec<FieldSpec>,
-    samples: Vec<Option<Vec<OwnedValue>>>,
-}
-
 /// Returns the masks of objects as run-length encodings, which go down the columns.
 fn encoded(masks: &[u8], Size { height, width }: Size) -> String {
     let (rows, columns) = (height as usize, width as usize);
@@ -59,58 +53,41 @@ fn encoded(masks: &[u8], Size { height, width }: Size) -> String {
     format!("[{}]", each.collect::<Vec<_>>().join(","))
 }
 
-impl Mixed {
-    fn new(batches: impl Iterator<Item = Batch>, size: Size) -> Self {
-        let field = |(name, kind): &(&str, FieldKind)| FieldSpec {
-            name: (*name).to_owned(),
-            kind: kind.clone(),
+/// Returns a dataset of the samples of batches of u8 images with the fields of [`Scenes`].
+fn of_batches(batches: impl Iterator<Item = Batch>, size: Size) -> InMemory {
+    let mut samples: Vec<Option<Vec<OwnedValue>>> = (0..COUNT).map(|_| None).collect();
+    for batch in batches {
+        let row = |name: &str, k: usize| {
+            let bytes = batch.bytes(name).unwrap();
+            bytes[k * (bytes.len() / batch.len())..][..bytes.len() / batch.len()].to_vec()
         };
-        let mut samples: Vec<Option<Vec<OwnedValue>>> = (0..COUNT).map(|_| None).collect();
-        for batch in batches {
-            let row = |name: &str, k: usize| {
-                let bytes = batch.bytes(name).unwrap();
-                bytes[k * (bytes.len() / batch.len())..][..bytes.len() / batch.len()].to_vec()
-            };
-            let floats = |name: &str, k: usize| {
-                let values = batch.ragged::<f32>(name).unwrap().row(k).unwrap().to_vec();
-                OwnedValue::Bytes(values.into_iter().flat_map(f32::to_le_bytes).collect())
-            };
-            for (k, id) in batch.ids().iter().enumerate() {
-                let labels = batch.ragged::<i64>("label").unwrap().row(k).unwrap().to_vec();
-                let masks = batch.ragged::<u8>("segmentation").unwrap().row(k).unwrap().to_vec();
-                let grey = row("mask", k).into_iter().flat_map(|class| [class; 3]).collect();
-                let sides = (size.height, size.width);
-                samples[id.0 as usize] = Some(vec![
-                    OwnedValue::Image(OwnedImage::rgb(sides, row("image", k))),
-                    OwnedValue::Image(OwnedImage::rgb(sides, grey)),
-                    floats("bbox", k),
-                    OwnedValue::Bytes(labels.into_iter().flat_map(i64::to_le_bytes).collect()),
-                    floats("points", k),
-                    OwnedValue::Json(encoded(&masks, size).into_bytes()),
-                    OwnedValue::Int(id.0 as i64),
-                ]);
-            }
+        let floats = |name: &str, k: usize| {
+            let values = batch.ragged::<f32>(name).unwrap().row(k).unwrap().to_vec();
+            OwnedValue::Bytes(values.into_iter().flat_map(f32::to_le_bytes).collect())
+        };
+        for (k, id) in batch.ids().iter().enumerate() {
+            let labels = batch.ragged::<i64>("label").unwrap().row(k).unwrap().to_vec();
+            let masks = batch.ragged::<u8>("segmentation").unwrap().row(k).unwrap().to_vec();
+            let grey = row("mask", k).into_iter().flat_map(|class| [class; 3]).collect();
+            let sides = (size.height, size.width);
+            samples[id.0 as usize] = Some(vec![
+                OwnedValue::Image(OwnedImage::rgb(sides, row("image", k))),
+                OwnedValue::Image(OwnedImage::rgb(sides, grey)),
+                floats("bbox", k),
+                OwnedValue::Bytes(labels.into_iter().flat_map(i64::to_le_bytes).collect()),
+                floats("points", k),
+                OwnedValue::Json(encoded(&masks, size).into_bytes()),
+                OwnedValue::Int(id.0 as i64),
+            ]);
         }
-        Self { fields: FIELDS.iter().map(field).collect(), samples }
     }
-}
-
-impl Source for Mixed {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        COUNT
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        Ok(self.samples[sample.0 as usize].clone().unwrap())
-    }
-
-    fn longest(&self, field: usize) -> Option<u64> {
-        [0, 0, 64 * 16, 64 * 8, 64 * 12, 1 << 20, 0].get(field).copied()
-    }
+    // The samples of another rank are not delivered.
+    let any = samples.iter().flatten().next().unwrap().clone();
+    let longest = |field| [0, 0, 64 * 16, 64 * 8, 64 * 12, 1 << 20, 0].get(field).copied();
+    let facts = Facts::new(FIELDS, COUNT).with_longest(longest);
+    InMemory::from_fn(facts, move |sample| {
+        Ok(samples[sample.0 as usize].clone().unwrap_or_else(|| any.clone()))
+    })
 }
 
 fn settings(loader: LoaderBuilder, list: Ops) -> LoaderBuilder {
@@ -130,7 +107,7 @@ fn joined(lists: impl IntoIterator<Item = Ops>) -> Ops {
 fn assert_composed(size: Size, mixers: &dyn Fn() -> Ops, after: &dyn Fn() -> Ops, name: &str) {
     let first = || joined([ops![CenterCrop::new((size.height, size.width)).unwrap()], mixers()]);
     let mixed = scenes(first()).build().unwrap();
-    let mixed = Mixed::new(mixed.epoch(EPOCH).unwrap().map(Result::unwrap), size);
+    let mixed = of_batches(mixed.epoch(EPOCH).unwrap().map(Result::unwrap), size);
     let second = settings(Loader::from_source(mixed), after());
     let composed = epoch(second.clone());
     let whole = |workers| epoch(scenes(joined([first(), after()])).workers(workers));
@@ -261,13 +238,7 @@ fn ranks_draw_for_their_samples() {
         let found = epoch(on(scenes(list(after()))));
         let mixed = on(scenes(list(ops![]))).build().unwrap();
         let ids = |bytes: &Bytes| bytes.iter().flat_map(|(ids, _)| ids.clone()).collect::<Vec<_>>();
-        let mut mixed =
-            Mixed::new(mixed.epoch(EPOCH).unwrap().map(Result::unwrap), Size::new(40, 40));
-        // The samples of the other rank are not read.
-        let any = mixed.samples.iter().flatten().next().unwrap().clone();
-        mixed.samples.iter_mut().for_each(|sample| {
-            sample.get_or_insert_with(|| any.clone());
-        });
+        let mixed = of_batches(mixed.epoch(EPOCH).unwrap().map(Result::unwrap), Size::new(40, 40));
         let composed = epoch(on(settings(Loader::from_source(mixed), after())));
         assert_eq!(ids(&found), ids(&composed));
         assert!(found == composed, "rank {rank}");

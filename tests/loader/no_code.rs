@@ -8,8 +8,7 @@
 use fuseloop::ops::internals::registry::registry;
 use fuseloop::source::OpenOptions;
 use fuseloop::source::{
-    BoxError, Dataset, FieldKind, FieldSpec, OwnedValue, Record, Source, Tar, TarOptions,
-    TfOptions, TfRecords,
+    Dataset, Facts, FieldKind, InMemory, OwnedValue, Source, Tar, TarOptions, TfOptions, TfRecords,
 };
 use fuseloop::spec::Spec;
 use fuseloop::write::{ConvertOptions, convert};
@@ -204,7 +203,7 @@ fn a_pickle_in_a_tar_file_is_bytes() {
     tar_file(&path, &members);
     let before = trap.files();
     let tar = Tar::open(path.to_str().unwrap(), &TarOptions::default()).unwrap();
-    assert_eq!(tar.fields().len(), members.len());
+    assert_eq!(tar.facts().fields.len(), members.len());
     for (value, (name, data)) in tar.read(SampleId(0)).unwrap().iter().zip(&members) {
         assert_eq!(*value, OwnedValue::Bytes(data.to_vec()), "{name}");
     }
@@ -245,28 +244,6 @@ fn cells_of_a_table_are_not_followed() {
     trap.assert_untouched(&before);
 }
 
-/// Texts and a pickle in fields of Bytes and JSON.
-struct Texts {
-    fields: [FieldSpec; 2],
-    texts: Vec<Vec<u8>>,
-}
-
-impl Source for Texts {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.texts.len() as u64
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let text = self.texts[sample.0 as usize].clone();
-        let json = serde_json::to_vec(&String::from_utf8_lossy(&text))?;
-        Ok(vec![OwnedValue::Bytes(text), OwnedValue::Json(ended(json))])
-    }
-}
-
 /// JSON as `.beton` files store it, with a NUL at the end.
 fn ended(mut json: Vec<u8>) -> Vec<u8> {
     json.push(0);
@@ -278,9 +255,14 @@ fn values_of_a_beton_and_of_records_are_given_as_they_are() {
     let trap = Trap::new();
     let mut texts: Vec<Vec<u8>> = trap.texts().into_iter().map(String::into_bytes).collect();
     texts.push(pickle(&trap.path("trace")));
-    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-    let fields = [field("bytes", FieldKind::Bytes), field("json", FieldKind::Json)];
-    let made = Texts { fields, texts };
+    let facts =
+        Facts::new([("bytes", FieldKind::Bytes), ("json", FieldKind::Json)], texts.len() as u64);
+    let values = texts.clone();
+    let made = InMemory::from_fn(facts, move |sample| {
+        let text = values[sample.0 as usize].clone();
+        let json = serde_json::to_vec(&String::from_utf8_lossy(&text))?;
+        Ok(vec![OwnedValue::Bytes(text), OwnedValue::Json(ended(json))])
+    });
     for name in ["a.beton", "a.tfrecord", "a.tar"] {
         let path = trap.path(name);
         convert(&made, &path, &ConvertOptions::default()).unwrap();
@@ -292,8 +274,8 @@ fn values_of_a_beton_and_of_records_are_given_as_they_are() {
             "a.tar" => Box::new(Tar::open(path.to_str().unwrap(), &TarOptions::default()).unwrap()),
             _ => Box::new(TfRecords::open(path.to_str().unwrap(), &TfOptions::default()).unwrap()),
         };
-        for sample in (0..made.len()).map(SampleId) {
-            let text = OwnedValue::Bytes(made.texts[sample.0 as usize].clone());
+        for (sample, text) in (0..).map(SampleId).zip(&texts) {
+            let text = OwnedValue::Bytes(text.clone());
             let record = source.read(sample).unwrap();
             assert!(record.contains(&text), "{name}: {record:?}");
         }

@@ -2,11 +2,11 @@
 
 use fuseloop::loader::OnDamaged;
 use fuseloop::ops::{Convert, DType, LabelSmoothing, Lambda, OneHot, Ops, ops};
-use fuseloop::source::{BoxError, Buffer, FieldKind, FieldSpec, OwnedValue, Record, Source};
+use fuseloop::source::{BoxError, Buffer, Facts, FieldKind, OwnedValue, Record, Source};
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId};
 
 /// Samples of two components with a label, and with a small and a large array.
-struct Numbers(Vec<FieldSpec>);
+struct Numbers(Facts);
 
 /// The number of samples: neither whole batches nor whole chunks.
 const SAMPLES: u64 = 333;
@@ -20,7 +20,9 @@ impl Numbers {
         let fields = [("label", FieldKind::Int), ("price", FieldKind::Float)];
         let arrays = [("small", array(vec![3])), ("large", array(vec![50, 2]))];
         let all = fields.into_iter().chain(arrays);
-        Self(all.map(|(name, kind)| FieldSpec { name: name.to_owned(), kind }).collect())
+        let mut facts = Facts::new(all, SAMPLES);
+        facts.components = 2;
+        Self(facts)
     }
 }
 
@@ -38,12 +40,8 @@ fn component_of(sample: u64) -> usize {
 }
 
 impl Source for Numbers {
-    fn fields(&self) -> &[FieldSpec] {
+    fn facts(&self) -> &Facts {
         &self.0
-    }
-
-    fn len(&self) -> u64 {
-        SAMPLES
     }
 
     fn read(&self, SampleId(sample): SampleId) -> Result<Record, BoxError> {
@@ -53,10 +51,6 @@ impl Source for Numbers {
         };
         let label = OwnedValue::Int(label_of(sample));
         Ok(vec![label, OwnedValue::Float(sample as f64 + 0.5), array(3), array(100)])
-    }
-
-    fn components(&self) -> usize {
-        2
     }
 
     fn component(&self, SampleId(sample): SampleId, _: &mut Buffer) -> Result<usize, BoxError> {

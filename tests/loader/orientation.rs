@@ -371,7 +371,11 @@ fn labels_of_yolo_are_of_the_upright_picture_of_every_format() -> Result<(), Box
         fs::copy(&picture, dir.path().join(name))?;
         fs::write(dir.path().join("labels/1.txt"), "0 0.5 0.5 1 1")?;
         let yolo = Annotated::yolo(dir.path(), &YoloOptions::default())?;
-        assert_eq!(yolo.annotated_size(SampleId(0)), Some(Size::new(48, 32)), "{format}");
+        assert_eq!(
+            yolo.stored().unwrap().annotated_size(SampleId(0)),
+            Some(Size::new(48, 32)),
+            "{format}"
+        );
     }
     Ok(())
 }

@@ -2,11 +2,12 @@
 
 use crate::common::counted::{Counted, Reads};
 use crate::common::dataset;
+use fuseloop::internals::source::StoredValues;
 use fuseloop::loader::{Cache, Collate, Targets};
 use fuseloop::prelude::*;
 use fuseloop::sample::SampleId;
 use fuseloop::source::{
-    Beton, BoxError, Buffer, FieldKind, FieldSpec, ImageExtent, OpenOptions, Record, Source, Value,
+    Beton, BoxError, Buffer, Facts, FieldKind, FieldSpec, OpenOptions, Record, Source, Value,
 };
 use fuseloop::verify::{VerifyOptions, verify};
 use fuseloop::write::{
@@ -68,7 +69,7 @@ fn epoch(
     change: impl FnOnce(LoaderBuilder) -> LoaderBuilder,
 ) -> (Result<Vec<u8>, String>, [u64; 3]) {
     let reads = Arc::new(Reads::default());
-    let source = Counted { source: Arc::clone(source), in_parts, reads: Arc::clone(&reads) };
+    let source = Counted::new(Arc::clone(source), in_parts, &reads);
     let builder = Loader::from_source(source).batch_size(2).workers(1).drop_last(false);
     let builder = change(builder.in_memory(false).pipeline("image", list.clone()));
     let batches = builder.build().unwrap().epoch(1).unwrap();
@@ -132,7 +133,7 @@ fn small_images_held_ones_and_those_for_a_cache_are_read_whole() {
     let (dir, [_, _, planes]) = files();
     let crop = ops![RandomCrop::new(200).unwrap()];
     let held = beton(&planes);
-    held.hold_in_memory().unwrap();
+    held.stored().unwrap().hold_in_memory().unwrap();
     assert_eq!(assert_same(&held, &crop, "held"), [SAMPLES, 0, 0]);
     let cached = |builder: LoaderBuilder| builder.cache(Cache::memory(1 << 30));
     assert_eq!(epoch(&beton(&planes), true, &crop, cached).1, [SAMPLES, 0, 0]);
@@ -215,15 +216,11 @@ fn a_wrong_index_costs_a_second_read() {
 }
 
 /// Images with a box around all of each.
-struct Boxed(Counted, [FieldSpec; 2]);
+struct Boxed(Counted, Facts);
 
 impl Source for Boxed {
-    fn fields(&self) -> &[FieldSpec] {
+    fn facts(&self) -> &Facts {
         &self.1
-    }
-
-    fn len(&self) -> u64 {
-        self.0.len()
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -248,22 +245,8 @@ impl Source for Boxed {
         }
     }
 
-    fn longest(&self, _: usize) -> Option<u64> {
-        Some(16)
-    }
-
-    fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
-        self.0.image_extent(sample, field)
-    }
-
-    fn image_part(
-        &self,
-        sample: SampleId,
-        field: usize,
-        to: (u64, &mut [u8]),
-        buffer: &mut Buffer,
-    ) -> Result<(), BoxError> {
-        self.0.image_part(sample, field, to, buffer)
+    fn stored(&self) -> Option<&dyn StoredValues> {
+        self.0.stored()
     }
 }
 
@@ -272,10 +255,10 @@ fn boxes_follow_an_image_that_is_read_in_parts_or_again() {
     let (_dir, [_, recut, planes]) = files();
     let rows = |path: &Path, in_parts| {
         let reads = Arc::new(Reads::default());
-        let source = Counted { source: beton(path), in_parts, reads: Arc::clone(&reads) };
-        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-        let fields = [field("image", FieldKind::RgbImage), field("bbox", FieldKind::Bytes)];
-        let loader = Loader::from_source(Boxed(source, fields))
+        let source = Counted::new(beton(path), in_parts, &reads);
+        let fields = [("image", FieldKind::RgbImage), ("bbox", FieldKind::Bytes)];
+        let facts = Facts::new(fields, source.facts().samples).with_longest(|_| Some(16));
+        let loader = Loader::from_source(Boxed(source, facts))
             .batch_size(SAMPLES as usize)
             .targets("image", Targets::new().boxes("bbox", BoxFormat::Xyxy))
             .pipeline("image", ops![RandomResizedCrop::new(64).unwrap()])

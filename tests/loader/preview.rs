@@ -3,10 +3,7 @@
 use crate::common::dataset::{self, varied};
 use fuseloop::internals::preview::Canvas;
 use fuseloop::preview::{PreviewOptions, Sheet};
-use fuseloop::source::{
-    Beton, BoxError, Dataset, FieldKind, FieldSpec, OpenOptions, OwnedImage, OwnedValue, Record,
-    Source, Stream,
-};
+use fuseloop::source::{Beton, Column, Dataset, InMemory, OpenOptions, OwnedImage, Stream};
 use fuseloop::write::WriteMode;
 use fuseloop::{CancelFlag, ErrorKind, Loader, LoaderBuilder, SampleId, ops::*};
 use std::path::Path;
@@ -146,41 +143,24 @@ fn what_can_t_be_shown_is_an_error() {
     assert_eq!(error(PreviewOptions::default(), &loader).kind(), ErrorKind::Damaged);
 }
 
-/// One PNG of a number of pixels that no preview shows, in some kilobytes.
-struct Huge([FieldSpec; 1], Vec<u8>);
-
-impl Huge {
-    fn new(side: u32) -> Self {
-        let mut file = vec![];
-        let mut encoder = png::Encoder::new(&mut file, side, side);
-        encoder.set_color(png::ColorType::Grayscale);
-        encoder.set_depth(png::BitDepth::One);
-        let mut writer = encoder.write_header().unwrap();
-        writer.write_image_data(&vec![0; side.div_ceil(8) as usize * side as usize]).unwrap();
-        writer.finish().unwrap();
-        Self([FieldSpec { name: "image".into(), kind: FieldKind::RgbImage }], file)
-    }
-}
-
-impl Source for Huge {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.0
-    }
-
-    fn len(&self) -> u64 {
-        1
-    }
-
-    fn read(&self, _: SampleId) -> Result<Record, BoxError> {
-        Ok(vec![OwnedValue::Image(OwnedImage::file(self.1.clone()))])
-    }
+/// Returns a PNG of a number of pixels that no preview shows, in some kilobytes.
+fn huge(side: u32) -> Vec<u8> {
+    let mut file = vec![];
+    let mut encoder = png::Encoder::new(&mut file, side, side);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_depth(png::BitDepth::One);
+    let mut writer = encoder.write_header().unwrap();
+    writer.write_image_data(&vec![0; side.div_ceil(8) as usize * side as usize]).unwrap();
+    writer.finish().unwrap();
+    file
 }
 
 #[test]
 fn a_small_file_of_many_pixels_is_refused_before_it_is_decoded() {
-    let huge = Huge::new(8193);
-    assert!(huge.1.len() < 100_000);
-    let loader = Loader::from_source(huge).batch_size(1);
+    let huge = huge(8193);
+    assert!(huge.len() < 100_000);
+    let images = Column::images(vec![OwnedImage::file(huge)]);
+    let loader = Loader::from_source(InMemory::new([("image", images)]).unwrap()).batch_size(1);
     let loader = loader.pipeline("image", ops![Resize::new((8, 8)).unwrap()]).build().unwrap();
     let options = PreviewOptions { samples: 1, ..PreviewOptions::default() };
     let error = loader.preview(&options).unwrap_err();

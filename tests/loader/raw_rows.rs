@@ -20,7 +20,7 @@ fn rows_outside_of_a_crop_are_not_read() {
     };
     let reads = Arc::new(Reads::default());
     let source = Arc::new(Beton::open(&path, &OpenOptions::default()).unwrap());
-    let counted = Counted { source, in_parts: true, reads: Arc::clone(&reads) };
+    let counted = Counted::new(source, true, &reads);
     let found = epoch(Loader::from_source(counted));
     let [whole, _, bytes] = reads.counts();
     assert_eq!((whole, bytes), (0, 6 * 50 * 130 * 3));

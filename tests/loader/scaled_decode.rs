@@ -6,20 +6,9 @@ use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{Cache, Targets};
 use fuseloop::prelude::*;
 use fuseloop::recut::{BitPlaneCodec, Tile};
-use fuseloop::sample::{Limits, SampleId};
-use fuseloop::source::{
-    BoxError, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, Source,
-};
+use fuseloop::sample::Limits;
+use fuseloop::source::{Column, ImageMode, InMemory, OwnedImage};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
-
-/// Photographs of 240 to 500 pixels a side, each with a box.
-struct Photographs {
-    fields: Vec<FieldSpec>,
-    jpegs: Vec<Vec<u8>>,
-    planes: bool,
-    /// True if the samples have the EXIF orientations 1 to 8.
-    turned: bool,
-}
 
 const COUNT: u64 = 9;
 
@@ -43,50 +32,31 @@ fn jpeg(sample: u64) -> Vec<u8> {
     bytes
 }
 
-impl Photographs {
-    fn new(planes: bool) -> Self {
-        let field = |name: &str, kind: FieldKind| FieldSpec { name: name.to_owned(), kind };
-        let fields = vec![field("image", FieldKind::RgbImage), field("bbox", FieldKind::Bytes)];
-        let mut codec = BitPlaneCodec::new(Limits::DEFAULT);
-        let mut stored = |sample| match planes {
-            true => codec.pack(&jpeg(sample), Tile::Pixels(32)).unwrap(),
-            false => jpeg(sample),
+/// Returns photographs of 240 to 500 pixels a side, each with a box: as bit planes or JPEGs, which may have the EXIF
+/// orientations 1 to 8.
+fn photographs(planes: bool, turned: bool) -> InMemory {
+    let mut codec = BitPlaneCodec::new(Limits::DEFAULT);
+    let mut stored = |sample: u64| {
+        let (mode, bytes) = match planes {
+            true => {
+                let packed = codec.pack(&jpeg(sample), Tile::Pixels(32)).unwrap();
+                (ImageMode::BitPlanes, packed)
+            }
+            false if turned => (ImageMode::Jpeg, oriented(&jpeg(sample), 1 + sample as u8 % 8)),
+            false => (ImageMode::Jpeg, jpeg(sample)),
         };
-        Self { fields, jpegs: (0..COUNT).map(&mut stored).collect(), planes, turned: false }
-    }
-
-    fn turned() -> Self {
-        Self { turned: true, ..Self::new(false) }
-    }
-}
-
-impl Source for Photographs {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        COUNT
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let mut bytes = self.jpegs[sample.0 as usize].clone();
-        if self.turned {
-            bytes = oriented(&bytes, 1 + sample.0 as u8 % 8);
-        }
-        let mode = if self.planes { ImageMode::BitPlanes } else { ImageMode::Jpeg };
-        let image = OwnedImage { mode, width: 0, height: 0, bytes };
-        let bbox = [30.0_f32, 20.0, 200.0, 150.0].iter().flat_map(|edge| edge.to_le_bytes());
-        Ok(vec![OwnedValue::Image(image), OwnedValue::Bytes(bbox.collect())])
-    }
-
-    fn longest(&self, field: usize) -> Option<u64> {
-        [0, 16].get(field).copied()
-    }
+        OwnedImage { mode, width: 0, height: 0, bytes }
+    };
+    let bbox = [30.0_f32, 20.0, 200.0, 150.0].map(f32::to_le_bytes).concat();
+    let columns = [
+        ("image", Column::images((0..COUNT).map(&mut stored).collect())),
+        ("bbox", Column::bytes(vec![bbox; COUNT as usize])),
+    ];
+    InMemory::new(columns).unwrap()
 }
 
 fn builder(list: &Ops, scaled: bool) -> LoaderBuilder {
-    let loader = Loader::from_source(Photographs::new(false)).batch_size(4).seed(3);
+    let loader = Loader::from_source(photographs(false, false)).batch_size(4).seed(3);
     loader.order(Order::Random).pipeline("image", list.clone()).scaled_decode(scaled)
 }
 
@@ -152,7 +122,7 @@ fn rows_are_nearly_those_of_the_whole_image_and_targets_are_the_same() {
 fn rows_of_turned_images_are_nearly_those_of_the_whole_image() {
     let list = ops![RandomCrop::new((201, 223)).unwrap(), Resize::new((50, 55)).unwrap()];
     let of = |scaled| {
-        let loader = Loader::from_source(Photographs::turned()).batch_size(4).seed(3);
+        let loader = Loader::from_source(photographs(false, true)).batch_size(4).seed(3);
         let loader = loader.exif_orientation(true).pipeline("image", list.clone());
         rows(loader.scaled_decode(scaled)).0
     };
@@ -169,7 +139,7 @@ fn rows_are_the_same_for_any_threads_and_for_bit_planes() {
         let (one, _) = rows(builder(list, true).workers(1));
         let (many, _) = rows(builder(list, true).workers(3));
         assert!(one == many);
-        let planes = Loader::from_source(Photographs::new(true)).batch_size(4).seed(3);
+        let planes = Loader::from_source(photographs(true, false)).batch_size(4).seed(3);
         let planes = planes.order(Order::Random).pipeline("image", list.clone());
         let (planes, _) = rows(planes.scaled_decode(true));
         assert!(one == planes);

@@ -6,8 +6,7 @@ use fuseloop::loader::{BoundingBoxes, Cache, Collate, KeyPoints, Targets};
 use fuseloop::ops::author::Rng;
 use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::{
-    Annotated, BoxError, ClassNames, CocoOptions, FieldKind, FieldSpec, OwnedImage, OwnedValue,
-    Record, Source,
+    Annotated, BoxError, CocoOptions, Facts, FieldKind, OwnedImage, OwnedValue, Record, Source,
 };
 use fuseloop::{Batch, ImageReadMode, Loader, LoaderBuilder, Order, SampleId, ops::*};
 use fuseloop_counts::numbers;
@@ -16,7 +15,7 @@ use std::sync::Arc;
 
 /// Drawn scenes: up to four rectangles in the quarters of an image, each with a keypoint at its middle pixel.
 pub(super) struct Scenes {
-    fields: Vec<FieldSpec>,
+    facts: Facts,
     pub(super) scenes: Vec<Scene>,
 }
 
@@ -111,12 +110,12 @@ pub(super) fn floats(values: impl Iterator<Item = f32>) -> Vec<u8> {
 
 impl Scenes {
     pub(super) fn new(count: u64) -> Self {
-        let field = |(name, kind): &(&str, FieldKind)| FieldSpec {
-            name: (*name).to_owned(),
-            kind: kind.clone(),
-        };
-        let fields = FIELDS.iter().map(field).collect();
-        Self { fields, scenes: (0..count).map(Scene::drawn).collect() }
+        let names = [(0, "cat"), (1, "dog"), (2, "a very long name of a class")];
+        let names = names.map(|(number, name)| (number, name.to_owned()));
+        let facts = Facts::new(FIELDS, count)
+            .with_class_names(move || Ok(Some(names.iter().cloned().collect())))
+            .with_longest(|field| [0, 0, 4 * 16, 4 * 8, 4 * 12, 1000, 0].get(field).copied());
+        Self { facts, scenes: (0..count).map(Scene::drawn).collect() }
     }
 
     pub(super) fn loader(self) -> LoaderBuilder {
@@ -125,12 +124,8 @@ impl Scenes {
 }
 
 impl Source for Scenes {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.scenes.len() as u64
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -150,15 +145,6 @@ impl Source for Scenes {
             OwnedValue::Json(scene.segmentation().into_bytes()),
             OwnedValue::Int(sample.0 as i64),
         ])
-    }
-
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        let names = [(0, "cat"), (1, "dog"), (2, "a very long name of a class")];
-        Ok(Some(names.map(|(number, name)| (number, name.to_owned())).into_iter().collect()))
-    }
-
-    fn longest(&self, field: usize) -> Option<u64> {
-        [0, 0, 4 * 16, 4 * 8, 4 * 12, 1000, 0].get(field).copied()
     }
 }
 

@@ -7,7 +7,7 @@ use fuseloop::internals::source::beton::Allocation;
 use fuseloop::internals::verify::layout;
 use fuseloop::source::OpenOptions;
 use fuseloop::source::{
-    Beton, BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source,
+    Beton, Facts, FieldKind, FieldSpec, InMemory, OwnedImage, OwnedValue, Source,
 };
 use fuseloop::verify::{DamageKind, VerifyOptions, VerifyReport, verify};
 use fuseloop::write::{FieldValue, WriteMode, WriteOptions, write_iter};
@@ -297,37 +297,21 @@ fn what_lies_across_pages_is_noted() {
     assert!(check(&open(&path)).is_whole());
 }
 
-/// A source of records, some of which can't be read; one panics.
-struct Records(Vec<FieldSpec>);
-
-impl Source for Records {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.0
-    }
-
-    fn len(&self) -> u64 {
-        100
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        match sample.0 {
-            7 => Err("gone".into()),
-            8 => panic!("no eighth"),
-            9 => Ok(vec![OwnedValue::Int(1), OwnedValue::Int(1)]),
-            n => {
-                let image = OwnedImage::rgb((2, 3), vec![n as u8; 18]);
-                Ok(vec![OwnedValue::Image(image), OwnedValue::Int(1)])
-            }
-        }
-    }
-}
-
 #[test]
 fn a_source_of_the_user_s_is_checked_as_well() {
-    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-    let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+    let facts = Facts::new([("image", FieldKind::RgbImage), ("label", FieldKind::Int)], 100);
+    // Some can't be read; one panics.
+    let records = InMemory::from_fn(facts, |sample| match sample.0 {
+        7 => Err("gone".into()),
+        8 => panic!("no eighth"),
+        9 => Ok(vec![OwnedValue::Int(1), OwnedValue::Int(1)]),
+        n => {
+            let image = OwnedImage::rgb((2, 3), vec![n as u8; 18]);
+            Ok(vec![OwnedValue::Image(image), OwnedValue::Int(1)])
+        }
+    });
     std::panic::set_hook(Box::new(|_| {}));
-    let report = check(&Records(fields));
+    let report = check(&records);
     let _ = std::panic::take_hook();
     let found: Vec<String> = report.first.iter().map(ToString::to_string).collect();
     assert_eq!(found[0], "sample 7 (image): gone");

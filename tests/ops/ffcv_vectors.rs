@@ -39,7 +39,7 @@ struct Image {
 fn decoded(file: &str) -> Vec<Image> {
     let beton =
         Beton::open(golden(&format!("beton/{file}.beton")), &OpenOptions::default()).unwrap();
-    let field = beton.fields().iter().position(|field| field.name == "image").unwrap();
+    let field = beton.facts().fields.iter().position(|field| field.name == "image").unwrap();
     let image = |sample: SampleId| {
         let OwnedValue::Image(image) = beton.owned(sample, field).unwrap() else {
             panic!("{file}: the field is no image")

@@ -5,10 +5,9 @@
 
 use crate::passed_alone;
 use fuseloop::Loader;
-use fuseloop::SampleId;
 use fuseloop::internals::recorded_warnings;
 use fuseloop::ops::*;
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use fuseloop::source::{Column, InMemory, OwnedImage};
 use std::process::Command;
 
 /// Tells the process that it runs the pipeline, and whether it gives up the right before.
@@ -18,27 +17,12 @@ const REFUSED: &str = "FUSELOOP_TEST_REFUSED";
 const PR_SET_MDWE: libc::c_int = 65;
 const REFUSE_EXEC_GAIN: libc::c_ulong = 1;
 
-struct Images([FieldSpec; 1]);
-
-impl Source for Images {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.0
-    }
-
-    fn len(&self) -> u64 {
-        8
-    }
-
-    fn read(&self, SampleId(sample): SampleId) -> Result<Record, BoxError> {
-        let pixels = (0..16 * 16 * 3).map(|index| (index * (sample + 3) % 251) as u8).collect();
-        Ok(vec![OwnedValue::Image(OwnedImage::rgb(16, pixels))])
-    }
-}
-
 /// Returns the bytes of an epoch as text, `explain`, and the warnings.
 fn epoch() -> (String, String, Vec<String>) {
     let ((bytes, explained), warnings) = recorded_warnings(|| {
-        let images = Images([FieldSpec { name: "image".into(), kind: FieldKind::RgbImage }]);
+        let pixels = |sample| (0..16 * 16 * 3).map(move |index| (index * (sample + 3) % 251) as u8);
+        let images = (0..8).map(|sample| OwnedImage::rgb(16, pixels(sample).collect()));
+        let images = InMemory::new([("image", Column::images(images.collect()))]).unwrap();
         let crop = RandomResizedCrop::new(9).unwrap();
         let jitter = ColorJitter::new(0.4, 0.4, 0.4).unwrap();
         let list = ops![crop, jitter, Normalize::imagenet()];

@@ -99,6 +99,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "npy",
             "object_fields",
             "samples",
+            "in_memory",
             "class_counts",
             "common_names",
             "starts",

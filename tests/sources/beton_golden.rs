@@ -1,6 +1,6 @@
 //! Files written by FFCV are read back to the values they hold, value by value.
 
-use fuseloop::internals::source::BetonExt as _;
+use fuseloop::internals::source::BetonExt;
 use fuseloop::internals::source::FieldKindExt as _;
 use fuseloop::internals::source::OwnedValueExt as _;
 use fuseloop::internals::source::beton::{FieldStats, RowLayout};
@@ -63,17 +63,17 @@ fn headers_fields_and_layouts_are_as_written() {
         let (beton, want) = open(name);
         let header = beton.header();
         assert_eq!(header.page_size, want["page_size"], "{name}");
-        assert_eq!(beton.len(), want["num_samples"], "{name}");
+        assert_eq!(beton.facts().samples, want["num_samples"], "{name}");
         assert_eq!(header.alloc_table_ptr, want["alloc_table_ptr"], "{name}");
         assert_eq!(beton.file_bytes(), want["file_size"], "{name}");
         assert_eq!(header.sample_table_start(), want["metadata_start"], "{name}");
         assert_eq!(beton.row_bytes(), want["row_size"], "{name}");
         assert_eq!(header.data_start(beton.row_bytes()).unwrap(), want["data_start"], "{name}");
 
-        let layout = RowLayout::new(beton.fields().iter().map(|field| &field.kind)).unwrap();
-        assert_eq!(beton.fields().len(), want["fields"].as_array().unwrap().len(), "{name}");
+        let layout = RowLayout::new(beton.facts().fields.iter().map(|field| &field.kind)).unwrap();
+        assert_eq!(beton.facts().fields.len(), want["fields"].as_array().unwrap().len(), "{name}");
         for (index, (field, want)) in
-            beton.fields().iter().zip(want["fields"].as_array().unwrap()).enumerate()
+            beton.facts().fields.iter().zip(want["fields"].as_array().unwrap()).enumerate()
         {
             assert_eq!(field.name, want["name"], "{name}");
             assert_eq!(field.kind.type_id(), want["type_id"], "{name} {}", field.name);
@@ -108,7 +108,7 @@ fn every_value_is_as_written() {
     for name in FILES {
         let (beton, want) = open(name);
         for (id, want) in beton.samples().zip(want["samples"].as_array().unwrap()) {
-            for (index, field) in beton.fields().iter().enumerate() {
+            for (index, field) in beton.facts().fields.iter().enumerate() {
                 let value = beton.owned(id, index).unwrap();
                 assert_value(
                     &beton,
@@ -142,7 +142,7 @@ fn assert_value(beton: &Beton, value: Value<'_>, want: &Json, what: &str) {
             let ptr = u64::from_le_bytes(row.try_into().unwrap());
             assert_eq!(ptr, want["ptr"], "{what}");
             assert_eq!(
-                hex(beton.stored(ptr, &mut Buffer::default()).unwrap()),
+                hex(BetonExt::stored(beton, ptr, &mut Buffer::default()).unwrap()),
                 want["hex"],
                 "{what}"
             );
@@ -172,7 +172,7 @@ fn assert_image(image: EncodedImage<'_>, want: &Json, what: &str) {
 fn sizes_of_pictures_are_known_from_the_table_alone() {
     for name in ["images_proportion_p16k", "images_raw_resized_p16k", "images_smart_p16k"] {
         let (beton, want) = open(name);
-        let field = beton.fields().iter().position(|field| field.name == "image").unwrap();
+        let field = beton.facts().fields.iter().position(|field| field.name == "image").unwrap();
         let mut sizes = Vec::new();
         for (id, want) in beton.samples().zip(want["samples"].as_array().unwrap()) {
             let size = beton.image_size(id, field).unwrap();
@@ -180,8 +180,8 @@ fn sizes_of_pictures_are_known_from_the_table_alone() {
             assert_eq!(size.width, want["image"]["width"], "{name} {id}");
             sizes.push(size);
         }
-        let stats = beton.image_stats(field).unwrap();
-        assert_eq!(stats.jpeg + stats.raw, beton.len(), "{name}");
+        let stats = beton.facts().image_stats(field).unwrap();
+        assert_eq!(stats.jpeg + stats.raw, beton.facts().samples, "{name}");
         let most = |side: fn(&Size) -> u32| sizes.iter().map(side).max().unwrap();
         let fewest = |side: fn(&Size) -> u32| sizes.iter().map(side).min().unwrap();
         assert_eq!(stats.max, Some(Size::new(most(|s| s.height), most(|s| s.width))), "{name}");
@@ -195,8 +195,8 @@ fn sizes_of_pictures_are_known_from_the_table_alone() {
 #[test]
 fn what_is_no_picture_has_no_size() {
     let (beton, _) = open("images_smart_p16k");
-    let label = beton.fields().iter().position(|field| field.name == "label").unwrap();
-    assert_eq!(beton.image_stats(label), None);
+    let label = beton.facts().fields.iter().position(|field| field.name == "label").unwrap();
+    assert_eq!(beton.facts().image_stats(label), None);
     let error = beton.image_size(SampleId(0), label).unwrap_err();
     assert_eq!(error.to_string(), "sample 0 (label): the field is int, not an image");
 }

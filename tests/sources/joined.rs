@@ -1,6 +1,6 @@
 //! Datasets that are joined: one number means one class in all of them.
 
-use fuseloop::source::stream::{MixEnd, Streamed as _};
+use fuseloop::source::stream::MixEnd;
 use fuseloop::source::{
     ClassNames, Concat, Dataset, Folder, FolderOptions, Source, Stream, Tar, TarOptions,
 };
@@ -55,18 +55,18 @@ fn sources_whose_numbers_mean_different_classes_are_refused() {
     }
     // The remedies.
     let numbered = Concat::new(both(Some(&["cat", "dog", "emu"]))).unwrap();
-    let names = numbered.class_names().unwrap().unwrap();
+    let names = numbered.facts().class_names().unwrap().unwrap();
     assert_eq!(names.iter().map(|(_, name)| name).collect::<Vec<_>>(), ["cat", "dog", "emu"]);
     let joined = Stream::concat(both(Some(&["cat", "dog", "emu"])).map(Stream::of)).unwrap();
-    assert_eq!(joined.class_names().unwrap(), Some(names));
+    assert_eq!(joined.facts().class_names().unwrap(), Some(names));
     let [one, other] = streams();
     let fields = other.fields().to_vec();
     let mapped = Stream::concat([one, other.map(fields, Ok)]).unwrap();
-    assert_eq!(mapped.class_names().unwrap(), None);
+    assert_eq!(mapped.facts().class_names().unwrap(), None);
     // The same dataset twice, and one that lacks the last classes.
     photos(&dir.path().join("c"), &["cat"]);
     let twice = [folder(&a, None), folder(&a, None), folder(&dir.path().join("c"), None)];
-    assert!(Concat::new(twice).unwrap().class_names().unwrap().is_some());
+    assert!(Concat::new(twice).unwrap().facts().class_names().unwrap().is_some());
 }
 
 #[test]
@@ -114,5 +114,5 @@ fn shards_of_one_template_have_its_names() {
     convert(&*photos, dir.path().join("x-{000}.tar"), &options).unwrap();
     let name = dir.path().join("x-{000..001}.tar");
     let tar = Tar::open(name.to_str().unwrap(), &TarOptions::default()).unwrap();
-    assert_eq!(tar.class_names().unwrap().unwrap().get(1), Some("dog"));
+    assert_eq!(tar.facts().class_names().unwrap().unwrap().get(1), Some("dog"));
 }

@@ -2,43 +2,17 @@
 //! fields are refused, and images of sizes that are not known in advance are loaded.
 
 use crate::common::dataset::{self, picture, varied};
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use fuseloop::source::{BoxError, Facts, FieldKind, InMemory, OwnedImage, OwnedValue, Record};
 use fuseloop::write::WriteMode;
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};
 use jpeg_encoder::{ColorType, Encoder};
 
 const SAMPLES: u64 = 24;
 
-/// A source of images and labels, by a function of the sample.
-struct Own<F> {
-    fields: Vec<FieldSpec>,
-    read: F,
-}
-
-impl<F: Fn(u64) -> Result<Record, BoxError> + Send + Sync + 'static> Source for Own<F> {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        SAMPLES
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        (self.read)(sample.0)
-    }
-
-    fn name(&self) -> String {
-        "my store".to_owned()
-    }
-}
-
-fn own(
-    read: impl Fn(u64) -> Result<Record, BoxError> + Send + Sync + 'static,
-) -> Own<impl Fn(u64) -> Result<Record, BoxError> + Send + Sync + 'static> {
-    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-    let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
-    Own { fields, read }
+/// Returns a source of images and labels, by a function of the sample.
+fn own(read: impl Fn(u64) -> Result<Record, BoxError> + Send + Sync + 'static) -> InMemory {
+    let fields = [("image", FieldKind::RgbImage), ("label", FieldKind::Int)];
+    InMemory::from_fn(Facts::new(fields, SAMPLES).named("my store"), move |sample| read(sample.0))
 }
 
 fn raw(sample: u64) -> OwnedImage {

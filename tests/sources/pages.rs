@@ -8,7 +8,9 @@ use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::BufferExt as _;
 use fuseloop::internals::source::beton::PageStats;
 use fuseloop::internals::source::beton::PagedBeton;
-use fuseloop::source::{Beton, Buffer, OpenOptions, OwnedValue, ProcessCache, RunPlan, Source};
+use fuseloop::source::{
+    Beton, Buffer, OpenOptions, OwnedValue, ProcessCache, Run, RunPlan, Source,
+};
 use fuseloop_counts::rounds;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -26,7 +28,7 @@ fn paged(disk: &Disk, budget_bytes: u64, io_threads: usize) -> Arc<PagedBeton> {
     Arc::new(PagedBeton::new(open(disk), ProcessCache { budget_bytes, io_threads }))
 }
 
-fn begin(source: &Arc<PagedBeton>, run: &RunPlan) -> Arc<dyn Source> {
+fn begin(source: &Arc<PagedBeton>, run: &RunPlan) -> Run {
     Arc::clone(source).begin(run).unwrap().expect("a run over pages")
 }
 
@@ -83,7 +85,7 @@ fn written(page_size: u32, samples: usize, size: usize) -> Pages {
 /// The order of `Order::QuasiRandom`: samples of `open` pages, drawn one by one.
 fn quasi_random(beton: &Beton, open: usize, rng: &mut Rng) -> Vec<usize> {
     let mut pages: Vec<Vec<usize>> = vec![];
-    for sample in 0..beton.len() as usize {
+    for sample in 0..beton.facts().samples as usize {
         let page = Source::locality_group(beton, SampleId(sample as u64)).unwrap() as usize;
         pages.resize_with(pages.len().max(page + 1), Vec::new);
         pages[page].push(sample);
@@ -122,7 +124,7 @@ fn random_pages(rng: &mut Rng) -> Pages {
 
 /// A random order of some of its samples, some of which occur more than once.
 fn random_schedule(beton: &Beton, rng: &mut Rng) -> Vec<usize> {
-    let count = beton.len() as usize;
+    let count = beton.facts().samples as usize;
     let mut all: Vec<usize> = (0..count).collect();
     match rng.below(5) {
         0 => {}
@@ -171,7 +173,7 @@ fn check_case(seed: u64) {
     if rng.below(4) == 0 {
         rng.shuffle(&mut asked); // readers need not keep to the schedule
     }
-    work(&*view, &asked, rng.of(&[1, 2, 8]), |sample, field, got| {
+    work(&**view, &asked, rng.of(&[1, 2, 8]), |sample, field, got| {
         let plainly = value(&plain, sample, field, &mut Buffer::default());
         match (&got, &plainly) {
             (Ok(got), _) => assert_eq!(*got, want[sample][field]),
@@ -222,7 +224,7 @@ fn read_through(
     let schedule = schedule(source.beton());
     disk.take_reads();
     let view = begin(&source, &run_over(&schedule, 16));
-    work(&*view, &schedule, workers, |sample, field, got| {
+    work(&**view, &schedule, workers, |sample, field, got| {
         assert_eq!(got.unwrap(), want[sample][field]);
     });
     drop(view);
@@ -320,7 +322,7 @@ fn pages_are_read_before_they_are_needed_and_not_all_at_once() {
     // Three batches ahead are 6 pages; at least 8 are read, and each thread may read one more.
     let before = settled();
     assert!((8..=12).contains(&before), "{before}");
-    work(&*view, &all[..1000], 1, |_, _, got| drop(got.unwrap()));
+    work(&**view, &all[..1000], 1, |_, _, got| drop(got.unwrap()));
     let after = settled();
     assert!((108..=112).contains(&after), "{after}");
 }
@@ -337,7 +339,7 @@ fn a_page_that_cannot_be_read_fails_for_its_own_samples_alone() {
     let all: Vec<usize> = (0..30).collect();
     let view = begin(&source, &run_over(&all, 4));
     let failed = Mutex::new(vec![]);
-    work(&*view, &all, 2, |sample, field, got| {
+    work(&**view, &all, 2, |sample, field, got| {
         if let Err(message) = got {
             failed.lock().unwrap().push((sample, field, message));
         }
@@ -362,7 +364,7 @@ fn a_reader_that_panics_is_an_error_of_the_page() {
     disk.set(Faults { panics: Some(pages.start() + 5000), ..Faults::default() });
     let all: Vec<usize> = (0..30).collect();
     let view = begin(&source, &run_over(&all, 4));
-    work(&*view, &all, 3, |sample, field, got| match got {
+    work(&**view, &all, 3, |sample, field, got| match got {
         Ok(_) => assert!(sample / 10 != 1 || field > 0, "{sample}"),
         Err(message) => {
             assert_eq!(sample / 10, 1);
@@ -401,7 +403,7 @@ fn samples_of_which_not_all_is_asked_for_hold_nobody_up() {
     let view = begin(&source, &run_over(&all, 4));
     let mut buffer = Buffer::default();
     for sample in all {
-        value(&*view, sample, 0, &mut buffer).unwrap(); // field 2 is never read
+        value(&**view, sample, 0, &mut buffer).unwrap(); // field 2 is never read
     }
     let stats = source.stats();
     assert_eq!((stats.pages_read_again, stats.values_read_directly), (0, 0), "{stats:?}");
@@ -429,7 +431,7 @@ fn a_run_dropped_at_any_moment_leaves_no_thread() {
     for _ in 0..300 {
         let view = begin(&source, &run_over(&all, 8));
         let stop = rng.below(2 * all.len());
-        work(&*view, &all[..stop.saturating_sub(300)], 2, |_, _, got| drop(got.unwrap()));
+        work(&**view, &all[..stop.saturating_sub(300)], 2, |_, _, got| drop(got.unwrap()));
         if rng.below(2) == 0 {
             thread::sleep(Duration::from_micros(rng.below(200) as u64));
         }
@@ -466,7 +468,7 @@ fn runs_may_overlap_and_their_pages_outlive_them() {
     let mut buffer = Buffer::default();
     for (sample, want) in want.iter().enumerate() {
         for view in [&first, &second] {
-            assert_eq!(value(&**view, sample, 0, &mut buffer).unwrap(), want[0]);
+            assert_eq!(value(&***view, sample, 0, &mut buffer).unwrap(), want[0]);
         }
     }
     drop((first, second));
@@ -484,5 +486,5 @@ fn where_there_is_nothing_to_gain_a_file_is_read_as_it_is() {
     assert!(Arc::clone(&source).begin(&run_over(&[], 2)).unwrap().is_none(), "no sample");
     let numbers = RunPlan { fields: vec![1], ..run_over(&[0, 1], 2) };
     assert!(Arc::clone(&source).begin(&numbers).unwrap().is_none(), "no stored value");
-    assert_eq!(source.fingerprint(), source.beton().fingerprint());
+    assert_eq!(source.facts().fingerprint, source.beton().facts().fingerprint);
 }

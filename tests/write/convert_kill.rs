@@ -2,8 +2,7 @@
 //! and leaves no other files beside them. `FUSELOOP_CONVERT_KILLS=1000` kills more conversions.
 
 use crate::common::files::files;
-use fuseloop::sample::SampleId;
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use fuseloop::source::{Facts, FieldKind, InMemory, OwnedImage, OwnedValue};
 use fuseloop::write::{ConvertOptions, ConvertReport, convert};
 use fuseloop_counts::numbers;
 use std::fs;
@@ -20,34 +19,9 @@ const TARGET: &str = "FUSELOOP_TEST_CONVERT_TARGET";
 const FORMS: [(&str, u64); 4] =
     [("x-{000}.tar", 300), ("x-{000}.tfrecord", 300), ("x.beton", 300), ("x", 20)];
 
-/// Images and classes.
-struct Drawn(Vec<FieldSpec>, u64);
-
-impl Source for Drawn {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.0
-    }
-
-    fn len(&self) -> u64 {
-        self.1
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let n = sample.0;
-        let image = OwnedImage {
-            width: 8,
-            height: 8,
-            ..OwnedImage::jpeg((0..4000).map(|i| (i * n % 251) as u8).collect())
-        };
-        Ok(vec![OwnedValue::Image(image), OwnedValue::Int((n % 4) as i64)])
-    }
-}
-
 fn run(dst: &Path) -> fuseloop::Result<ConvertReport> {
     let name = dst.file_name().unwrap().to_str().unwrap();
     let (_, unit) = FORMS.into_iter().find(|(form, _)| *form == name).unwrap();
-    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-    let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     // The files of a folder are synced one by one, which is slow, so that there are fewer of them.
     let samples = if name == "x" { 120 } else { 3000 };
     let options = ConvertOptions {
@@ -55,7 +29,17 @@ fn run(dst: &Path) -> fuseloop::Result<ConvertReport> {
         threads: NonZeroUsize::new(2),
         ..ConvertOptions::default()
     };
-    convert(&Drawn(fields, samples), dst, &options)
+    let fields = [("image", FieldKind::RgbImage), ("label", FieldKind::Int)];
+    let drawn = InMemory::from_fn(Facts::new(fields, samples), |sample| {
+        let n = sample.0;
+        let image = OwnedImage {
+            width: 8,
+            height: 8,
+            ..OwnedImage::jpeg((0..4000).map(|i| (i * n % 251) as u8).collect())
+        };
+        Ok(vec![OwnedValue::Image(image), OwnedValue::Int((n % 4) as i64)])
+    });
+    convert(&drawn, dst, &options)
 }
 
 /// Not a test of its own: the child process that is killed.

@@ -56,7 +56,7 @@ fn version_at(path: &Path) -> Option<i64> {
         return None;
     }
     let beton = Beton::open(path, &OpenOptions::default()).unwrap();
-    assert_eq!(beton.len(), SAMPLES as u64);
+    assert_eq!(beton.facts().samples, SAMPLES as u64);
     let mut versions = beton.samples().map(|id| {
         let Ok(OwnedValue::Bytes(bytes)) = beton.owned(id, 1) else { panic!("sample {id}") };
         assert!(bytes.len() == 4000 && bytes.iter().all(|&byte| byte == id.0 as u8), "{id}");
@@ -230,7 +230,7 @@ fn a_second_writer_of_a_path_is_refused_and_the_first_goes_on() {
     let report = write_iter(rows, &fields, &path, &WriteOptions::default()).unwrap();
     assert_eq!(report.samples, 10);
     assert!(refused.unwrap().contains("is being written by another process"));
-    assert_eq!(Beton::open(&path, &OpenOptions::default()).unwrap().len(), 10);
+    assert_eq!(Beton::open(&path, &OpenOptions::default()).unwrap().facts().samples, 10);
 }
 
 /// Runs a child whose files may have `kib` KiB. The signal kills the child, or, if the signal is ignored,

@@ -4,7 +4,7 @@ use fuseloop::loader::{BoundingBoxes, KeyPoints, Targets};
 use fuseloop::ops::*;
 use fuseloop::source::{
     Annotated, BoxError, Buffer, CocoOptions, Dataset, FieldKind, FieldSpec, OwnedValue, Source,
-    Stream, TarOptions, TarStream, stream::Streamed as _,
+    Stream, TarOptions, TarStream,
 };
 use fuseloop::write::{
     ConvertOptions, FieldValue, ImageOptions, WriteOptions, convert, write_iter,
@@ -214,7 +214,7 @@ fn a_stream_of_shards_has_the_same_fields() {
     convert(&first, at("a.tar"), &ConvertOptions::default()).unwrap();
     let stream = TarStream::open(at("a.tar").to_str().unwrap(), &TarOptions::default()).unwrap();
     let stream: Stream = stream.into();
-    assert!(stream.object_fields().unwrap().is_some());
+    assert!(stream.facts().object_fields().unwrap().is_some());
 
     let numbers = [FieldSpec { name: "n".to_owned(), kind: FieldKind::Int }];
     let rows = (0..9).map(|n| vec![FieldValue::Int(n)]);
@@ -222,7 +222,7 @@ fn a_stream_of_shards_has_the_same_fields() {
     convert(&*open(at("n.beton")), at("n.tar"), &ConvertOptions::default()).unwrap();
     let others = TarStream::open(at("n.tar").to_str().unwrap(), &TarOptions::default()).unwrap();
     let both = Stream::zip([stream.clone(), others.into()]).unwrap();
-    assert_eq!(both.object_fields().unwrap(), stream.object_fields().unwrap());
+    assert_eq!(both.facts().object_fields().unwrap(), stream.facts().object_fields().unwrap());
 
     let source = stream.counted(|_| ()).unwrap();
     convert(&source, at("b.beton"), &ConvertOptions::default()).unwrap();

@@ -233,7 +233,7 @@ fn child_without_threads() {
     assert_no_threads(Generator::new(1, 4).start(|ticket| Ok::<_, BoxError>(Some(ticket))));
     // Then a large table is scanned on the current thread, which is not an error.
     let large = Beton::open(path("large.beton"), &OpenOptions::default()).unwrap();
-    assert_eq!(large.image_stats(0).unwrap().raw, 20_000);
+    assert_eq!(large.facts().image_stats(0).unwrap().raw, 20_000);
 }
 
 #[test]

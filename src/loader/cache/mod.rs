@@ -138,7 +138,7 @@ impl SampleCache {
         };
         let disk = cache.folder.map(create);
         let (table, disk) = (SampleTable::new(cache.budget), disk.transpose()?);
-        Ok(Self { table, disk, keeps_all: !source.is_cheap_to_read_again() })
+        Ok(Self { table, disk, keeps_all: !source.facts().rereads_cheaply })
     }
 
     /// Looks up a sample. If the sample is unknown, the result holds a pending entry that can store it.

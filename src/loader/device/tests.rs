@@ -9,7 +9,7 @@ use crate::batch::TensorRows;
 use crate::jit::KernelCache;
 use crate::run::{Progress, Stage};
 use crate::sample::{Epoch, SampleId, SampleRef};
-use crate::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use crate::source::{Facts, FieldKind, InMemory, OwnedImage, OwnedValue};
 use fuseloop_engine::batch::{BatchSpec, Slot};
 use fuseloop_ops::author::{Op, OpClass};
 use fuseloop_ops::internals::SampleKey;
@@ -18,33 +18,22 @@ use fuseloop_ops::*;
 const SIDE: u32 = 24;
 const SAMPLES: u64 = 6;
 
-struct Noise(Vec<FieldSpec>);
-
-impl Source for Noise {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.0
-    }
-
-    fn len(&self) -> u64 {
-        SAMPLES
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+fn noise() -> InMemory {
+    let target = ("target", FieldKind::Float);
+    let fields = [("image", FieldKind::RgbImage), ("label", FieldKind::Int), target];
+    InMemory::from_fn(Facts::new(fields, SAMPLES), |sample| {
         let (mut rng, size) = (SampleKey::new(3, 0, sample.0).op(0), Size::new(40, 50));
         let pixels = (0..3 * size.pixels()).map(|_| rng.below(256) as u8).collect();
         let image = OwnedImage::rgb(size, pixels);
         let target = OwnedValue::Float(sample.0 as f64);
         Ok(vec![OwnedValue::Image(image), OwnedValue::Int(sample.0 as i64), target])
-    }
+    })
 }
 
 /// Builds a loader on the CPU, with an image and this list, a label, and a target that is mixed like the image.
 fn loader(image: fn() -> Ops) -> Loader {
-    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-    let target = field("target", FieldKind::Float);
-    let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int), target];
     let mixes = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Batch(_));
-    let builder = Loader::from_source(Noise(fields)).device("cpu").batch_size(SAMPLES as usize);
+    let builder = Loader::from_source(noise()).device("cpu").batch_size(SAMPLES as usize);
     let targets: Ops = image().into_iter().filter(mixes).collect();
     let builder = builder.pipeline("image", image()).pipeline("target", targets);
     builder.pipeline("label", ops![Squeeze, ToDevice::to(Device::Auto)]).build().unwrap()

@@ -80,8 +80,9 @@ impl LoaderStage {
     ) -> Option<Vec<ImageView<'_>>> {
         let FieldPlan::Image(kernel) = &output.work else { return None };
         let (mode, input) = (output.read_mode, kernel.plan().input());
+        let stored = self.source.stored()?;
         let image = |visit: &SampleRef| {
-            let value = self.source.value_in_memory(visit.sample, field)?;
+            let value = stored.value_in_memory(visit.sample, field)?;
             stored_pixels(decoder, value, mode, input)
         };
         visits.iter().map(image).collect()

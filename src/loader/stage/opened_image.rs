@@ -3,7 +3,7 @@
 use crate::decode::{Decoded, Opened, PartlyRead, outside};
 use crate::error::Error;
 use crate::sample::SampleId;
-use crate::source::{Buffer, ImageExtent, Source, Value, read_image_part};
+use crate::source::{Buffer, ImageExtent, StoredValues, Value, read_image_part};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::{ImageView, RGB};
@@ -18,7 +18,7 @@ pub(super) enum StoredImage<'a> {
 
 /// A raw image that was not read.
 pub(super) struct RawRows<'a> {
-    pub(super) source: &'a dyn Source,
+    pub(super) source: &'a dyn StoredValues,
     pub(super) sample: SampleId,
     pub(super) field: usize,
     pub(super) extent: ImageExtent,

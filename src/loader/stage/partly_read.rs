@@ -10,7 +10,7 @@
 use super::opened_image::{RawRows, StoredImage};
 use crate::decode::PartlyRead;
 use crate::sample::{Limits, SampleId};
-use crate::source::{Buffer, ImageExtent, ImageMode, PartialImage, Source};
+use crate::source::{Buffer, ImageExtent, ImageMode, PartialImage, Source, StoredValues};
 
 /// The fewest pixels of the largest image of a field of which rows are read without the others: to find a smaller image
 /// twice takes longer than to read all of it.
@@ -57,7 +57,7 @@ impl PartialReads {
     pub(super) fn begin<'a>(
         &mut self,
         of: PartialField,
-        source: &'a dyn Source,
+        source: Option<&'a dyn StoredValues>,
         (sample, field): (SampleId, usize),
         limits: &Limits,
         buffer: &'a mut Buffer,
@@ -65,7 +65,9 @@ impl PartialReads {
         if !of.rows && !of.coded {
             return None;
         }
-        let extent @ ImageExtent { mode, size, bytes, .. } = source.image_extent(sample, field)?;
+        let source = source?;
+        let extent = source.image_extent(sample, field)?;
+        let ImageExtent { mode, size, bytes, .. } = extent;
         if mode == Some(ImageMode::Raw) {
             let is_read = of.rows && size.pixels() <= limits.max_pixels;
             let rows = RawRows { source, sample, field, extent, buffer };

@@ -39,9 +39,9 @@ use super::file::FileBytes;
 use super::folder::read_file;
 use super::image_header::ImageHeader;
 use super::{
-    BoxError, Buffer, ClassNames, EncodedImage, Escaped, FieldKind, FieldSpec, Fingerprint,
+    BoxError, Buffer, ClassNames, EncodedImage, Escaped, Facts, FieldKind, FieldSpec, Fingerprint,
     ImageMode, KeypointLayout, NdType, ObjectField, ObjectFields, OwnedValue, ReadCause, Record,
-    SampleLocation, Source, Value,
+    SampleLocation, Source, StoredValues, Value,
 };
 use crate::error::{AtPath as _, Error, fail};
 use crate::sample::{Limits, SampleId};
@@ -50,6 +50,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 /// The most objects of one image.
 const MOST_OBJECTS: u64 = 10_000;
@@ -107,17 +108,18 @@ const FARTHEST: f64 = (1 << 20) as f64;
 /// # std::fs::write(&json, r#"{"images": [{"id": 1, "file_name": "1.jpg"}], "categories": [{"id": 18, "name": "dog"}],
 /// #   "annotations": [{"id": 7, "image_id": 1, "category_id": 18, "bbox": [1, 2, 30, 40]}]}"#)?;
 /// let coco = Annotated::coco(images, &json, &CocoOptions::default())?;
-/// assert_eq!(coco.class_names()?.and_then(|names| Some(names.get(0)?.to_owned())), Some("dog".to_owned()));
+/// assert_eq!(coco.facts().class_names()?.and_then(|names| Some(names.get(0)?.to_owned())), Some("dog".to_owned()));
 /// assert_eq!(coco.category_ids(), [18]);
 /// let record = coco.read(SampleId(0))?;
 /// assert_eq!(record[3], OwnedValue::Bytes(0_i64.to_le_bytes().to_vec()));
 /// # Ok::<(), fuseloop::source::BoxError>(())
 /// ```
 pub struct Annotated {
+    facts: OnceLock<Facts>,
     name: String,
     /// The folder that the paths of the images are relative to.
     root: PathBuf,
-    files: Vec<Box<str>>,
+    files: Arc<[Box<str>]>,
     /// The index of the first object of each image, and the number of objects.
     starts: Vec<usize>,
     fields: Vec<FieldSpec>,
@@ -167,7 +169,7 @@ enum Column {
     /// The images themselves.
     Image,
     /// Another file for each image, by its path in a folder.
-    Mask { root: PathBuf, files: Vec<Box<str>> },
+    Mask { root: PathBuf, files: Arc<[Box<str>]> },
     /// One number for each image.
     Ints(Vec<i64>),
     /// `row` bytes for each object.
@@ -332,9 +334,10 @@ impl Annotated {
             }
         }
         Self {
+            facts: OnceLock::new(),
             name: Escaped(&name.to_string_lossy()).to_string(),
             root,
-            files,
+            files: files.into(),
             starts,
             fields,
             columns,
@@ -410,7 +413,9 @@ impl Annotated {
     /// Refuses an image of another size than its annotations have. A header that can't be read is refused where the image
     /// is decoded.
     fn check_size(&self, sample: SampleId, image: &[u8]) -> Result<(), Error> {
-        let Some(annotated) = self.annotated_size(sample).filter(|_| self.has_own_sizes) else {
+        let Some(annotated) =
+            StoredValues::annotated_size(self, sample).filter(|_| self.has_own_sizes)
+        else {
             return Ok(());
         };
         let Ok(header) = ImageHeader::parse(image) else { return Ok(()) };
@@ -479,22 +484,14 @@ impl Texts {
 }
 
 impl Source for Annotated {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.files.len() as u64
+    fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| self.found_facts())
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         let mut buffer = Buffer::default();
-        let fields = 0..self.fields.len();
+        let fields = 0..self.columns.len();
         fields.map(|k| Ok(OwnedValue::from(self.value(sample, k, &mut buffer)?))).collect()
-    }
-
-    fn name(&self) -> String {
-        self.name.clone()
     }
 
     fn value<'a>(
@@ -503,8 +500,9 @@ impl Source for Annotated {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        let no_sample = || Error::from(ReadCause::NoSuchSample { samples: self.len() });
-        let no_field = || Error::from(ReadCause::NoSuchField { fields: self.fields.len() });
+        let no_sample =
+            || Error::from(ReadCause::NoSuchSample { samples: self.files.len() as u64 });
+        let no_field = || Error::from(ReadCause::NoSuchField { fields: self.columns.len() });
         let file = self.file(sample).ok_or_else(no_sample)?;
         let objects = self.objects_of(sample);
         let bytes = &mut buffer.bytes;
@@ -538,53 +536,6 @@ impl Source for Annotated {
         }
     }
 
-    /// Returns the files of annotations, then every image, then every mask.
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        let images = self.files.iter().map(|file| self.root.join(&**file));
-        let masks = self.columns.iter().flat_map(|column| match column {
-            Column::Mask { root, files } => {
-                files.iter().map(|file| root.join(&**file)).collect::<Vec<_>>()
-            }
-            _ => vec![],
-        });
-        Box::new(self.origins.iter().flatten().cloned().chain(images).chain(masks))
-    }
-
-    fn longest(&self, field: usize) -> Option<u64> {
-        let mut samples = (0..self.len()).map(|sample| self.objects_of(SampleId(sample)));
-        match self.columns.get(field)? {
-            Column::Image | Column::Mask { .. } | Column::Ints(_) => None,
-            Column::Rows { row, .. } => {
-                samples.by_ref().map(|objects| (objects.len() * row) as u64).max()
-            }
-            Column::Json(texts) => samples.map(|objects| texts.size(objects)).max(),
-        }
-    }
-
-    fn is_cheap_to_read_again(&self) -> bool {
-        true
-    }
-
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        Ok(Some(&self.class_names).filter(|names| names.iter().len() > 0).cloned())
-    }
-
-    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        let fields = self.fields.iter().zip(&self.columns).filter_map(|(spec, column)| {
-            Some((&*spec.name, self.object_field(&spec.name, column)?))
-        });
-        let mut fields: ObjectFields = fields.collect();
-        if fields.get("keypoints").is_some() {
-            fields = fields.with_keypoints("keypoints", self.keypoints.clone());
-        }
-        Ok(Some(fields).filter(|fields| fields.iter().len() > 0))
-    }
-
-    fn annotated_size(&self, sample: SampleId) -> Option<Size> {
-        let size = self.sizes.get(usize::try_from(sample.0).ok()?).copied();
-        size.filter(|size| size.pixels() > 0)
-    }
-
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let key = self.file(sample)?;
         let image = self.root.join(key);
@@ -604,8 +555,65 @@ impl Source for Annotated {
         Some(SampleLocation::in_file(file.to_string_lossy(), Some(key.into())))
     }
 
-    fn fingerprint(&self) -> u64 {
-        self.print
+    fn stored(&self) -> Option<&dyn StoredValues> {
+        Some(self)
+    }
+}
+
+impl StoredValues for Annotated {
+    fn annotated_size(&self, sample: SampleId) -> Option<Size> {
+        let size = self.sizes.get(usize::try_from(sample.0).ok()?).copied();
+        size.filter(|size| size.pixels() > 0)
+    }
+}
+
+impl Annotated {
+    fn found_facts(&self) -> Facts {
+        let longest: Vec<Option<u64>> =
+            self.columns.iter().map(|column| self.longest_of(column)).collect();
+        let names = Some(&self.class_names).filter(|names| names.iter().len() > 0).cloned();
+        let fields = self.fields.iter().zip(&self.columns).filter_map(|(spec, column)| {
+            Some((&*spec.name, self.object_field(&spec.name, column)?))
+        });
+        let mut objects: ObjectFields = fields.collect();
+        if objects.get("keypoints").is_some() {
+            objects = objects.with_keypoints("keypoints", self.keypoints.clone());
+        }
+        let objects = Some(objects).filter(|fields| fields.iter().len() > 0);
+        let masks = self.columns.iter().filter_map(|column| match column {
+            Column::Mask { root, files } => Some((root.clone(), Arc::clone(files))),
+            _ => None,
+        });
+        let pictures = (self.root.clone(), Arc::clone(&self.files));
+        let files: Vec<(PathBuf, Arc<[Box<str>]>)> = [pictures].into_iter().chain(masks).collect();
+        let origins = self.origins.clone();
+        Facts {
+            name: self.name.clone(),
+            rereads_cheaply: true,
+            fingerprint: self.print,
+            ..Facts::new(self.fields.clone(), self.files.len() as u64)
+        }
+        .with_longest(move |field| *longest.get(field)?)
+        .with_class_names(move || Ok(names.clone()))
+        .with_object_fields(move || Ok(objects.clone()))
+        // The files of annotations, then every image, then every mask.
+        .with_paths(move || {
+            let files = files.clone().into_iter().flat_map(|(root, files)| {
+                (0..files.len()).map(move |index| root.join(&*files[index]))
+            });
+            let origins: Vec<PathBuf> = origins.iter().flatten().cloned().collect();
+            Box::new(origins.into_iter().chain(files))
+        })
+    }
+
+    /// Returns the size of a column's longest value.
+    fn longest_of(&self, column: &Column) -> Option<u64> {
+        let samples = (0..self.files.len() as u64).map(|sample| self.objects_of(SampleId(sample)));
+        match column {
+            Column::Image | Column::Mask { .. } | Column::Ints(_) => None,
+            Column::Rows { row, .. } => samples.map(|objects| (objects.len() * row) as u64).max(),
+            Column::Json(texts) => samples.map(|objects| texts.size(objects)).max(),
+        }
     }
 }
 
@@ -613,6 +621,6 @@ impl Source for Annotated {
 impl fmt::Debug for Annotated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Annotated");
-        shown.field("name", &self.name).field("len", &self.len()).finish_non_exhaustive()
+        shown.field("name", &self.name).field("len", &self.files.len()).finish_non_exhaustive()
     }
 }

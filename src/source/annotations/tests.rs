@@ -92,7 +92,7 @@ fn masks(source: &Annotated, sample: u64) -> Json {
 }
 
 fn classes(source: &Annotated) -> Vec<(i64, String)> {
-    let names = source.class_names().unwrap().unwrap();
+    let names = source.facts().class_names().unwrap().unwrap();
     names.iter().map(|(number, name)| (number, name.to_owned())).collect()
 }
 
@@ -100,8 +100,8 @@ fn classes(source: &Annotated) -> Vec<(i64, String)> {
 fn samples_are_in_the_order_of_their_ids_and_objects_in_that_of_the_file() {
     let dir = coco_of(&coco_json());
     let source = open(&dir, &CocoOptions::default()).unwrap();
-    assert_eq!((source.len(), source.objects()), (3, 4));
-    let names: Vec<&str> = source.fields().iter().map(|field| &*field.name).collect();
+    assert_eq!((source.facts().samples, source.objects()), (3, 4));
+    let names: Vec<&str> = source.facts().fields.iter().map(|field| &*field.name).collect();
     let expected = [
         "image",
         "image_id",
@@ -131,7 +131,7 @@ fn samples_are_in_the_order_of_their_ids_and_objects_in_that_of_the_file() {
     let path = |sample, field| source.locate(SampleId(sample), field).unwrap().to_string();
     assert!(path(1, 0).ends_with("val/a/5.png"), "{}", path(1, 0));
     assert!(path(1, 2).ends_with("instances_val.json: sample a/5.png"), "{}", path(1, 2));
-    let paths: Vec<PathBuf> = source.paths().collect();
+    let paths: Vec<PathBuf> = source.facts().paths().collect();
     assert!(paths.len() == 4 && paths.iter().all(|path| path.is_file()), "{paths:?}");
     assert!(source.value(SampleId(3), 0, &mut buffer).is_err());
     assert!(source.value(SampleId(0), 8, &mut buffer).is_err());
@@ -183,7 +183,7 @@ fn masks_are_read_from_the_file() {
         let Value::Json(text) = field(&source, 2, "segmentation", &mut buffer) else {
             panic!("no JSON");
         };
-        assert_eq!(source.longest(7), Some(text.len() as u64));
+        assert_eq!(source.facts().longest(7), Some(text.len() as u64));
     }
 }
 
@@ -199,14 +199,14 @@ fn lists_may_come_in_any_order_and_be_absent() {
         (0..3).map(|sample| source.read(SampleId(sample)).unwrap()).collect()
     };
     let first = open(&dir, &CocoOptions::default()).unwrap();
-    let before = (records(&first), first.fingerprint());
+    let before = (records(&first), first.facts().fingerprint);
     fs::write(dir.path().join(FILE), text).unwrap();
     let second = open(&dir, &CocoOptions::default()).unwrap();
-    assert_eq!(before, (records(&second), second.fingerprint()));
+    assert_eq!(before, (records(&second), second.facts().fingerprint));
     // The files of COCO's test split have no annotations.
     let dir = coco_of(&json!({"images": json["images"]}));
     let source = open(&dir, &CocoOptions::default()).unwrap();
-    assert_eq!((source.len(), source.objects(), source.fields().len()), (3, 0, 7));
+    assert_eq!((source.facts().samples, source.objects(), source.facts().fields.len()), (3, 0, 7));
     assert_eq!(floats(&source, 0, "bbox"), [0.0; 0]);
 }
 
@@ -215,11 +215,11 @@ fn options_leave_out_objects_and_images() {
     let dir = coco_of(&coco_json());
     let plain = CocoOptions::default();
     let source = open(&dir, &plain.clone().skip_crowds(true)).unwrap();
-    assert_eq!((source.len(), source.objects()), (3, 3));
+    assert_eq!((source.facts().samples, source.objects()), (3, 3));
     assert_eq!(floats(&source, 0, "bbox"), [0.0; 0]);
     // The box of image 3 has a side of 1 pixel, and image 5 has no box.
     let source = open(&dir, &plain.clone().without_empty(true)).unwrap();
-    assert_eq!((source.len(), source.objects()), (1, 3));
+    assert_eq!((source.facts().samples, source.objects()), (1, 3));
     assert_eq!(ints(&source, 0, "image_id"), [9]);
     let source = open(&dir, &plain.keep_category_ids(true)).unwrap();
     assert_eq!(ints(&source, 2, "category_id"), [44, 90, 2]);
@@ -235,7 +235,7 @@ fn keypoints_are_rows_of_one_length() {
     let expected = [1.0, 2.0, 2.0].into_iter().chain([0.0; 15]).collect::<Vec<f32>>();
     assert_eq!(floats(&source, 2, "keypoints"), expected);
     assert_eq!(floats(&source, 0, "keypoints"), [0.0; 6]);
-    assert_eq!(source.longest(8), Some(72));
+    assert_eq!(source.facts().longest(8), Some(72));
     json["annotations"][3]["keypoints"] = json!([1, 2, 2]);
     json["annotations"][1]["keypoints"] = json!([1, 2, 2, 3, 4, 2]);
     let error = damage(&json).to_string();
@@ -249,7 +249,7 @@ fn damage(json: &Json) -> Error {
         Ok(source) => source,
         Err(error) => return error,
     };
-    let samples = (0..source.len()).map(|sample| source.check(SampleId(sample)));
+    let samples = (0..source.facts().samples).map(|sample| source.check(SampleId(sample)));
     samples.filter_map(Result::err).next().unwrap()
 }
 
@@ -355,9 +355,9 @@ fn what_annotations_have_wrong_is_damage_of_their_image_alone() {
     json["images"].as_array_mut().unwrap().push(json!({"id": 12}));
     let dir = coco_of(&json);
     let source = open(&dir, &CocoOptions::default()).unwrap();
-    assert_eq!((source.len(), source.objects()), (4, 1));
+    assert_eq!((source.facts().samples, source.objects()), (4, 1));
     let buffer = &mut Buffer::default();
-    for field in 0..source.fields().len() {
+    for field in 0..source.facts().fields.len() {
         for sample in [0, 1] {
             assert!(source.value(SampleId(sample), field, buffer).is_ok(), "{sample} {field}");
         }
@@ -383,7 +383,7 @@ fn annotations_of_images_that_are_not_listed_are_left_out_with_a_warning() {
     let dir = coco_of(&json);
     let (source, warnings) =
         crate::warnings::recorded(|| open(&dir, &CocoOptions::default()).unwrap());
-    assert_eq!((source.len(), source.objects()), (3, 2));
+    assert_eq!((source.facts().samples, source.objects()), (3, 2));
     let path = dir.path().to_string_lossy();
     let own: Vec<_> = warnings.iter().filter(|warning| warning.contains(&*path)).collect();
     assert_eq!(own.len(), 1, "{own:?}");
@@ -406,7 +406,7 @@ fn ids_may_be_texts_and_whole_numbers_with_a_fraction() {
     json["annotations"][3]["id"] = json!("x");
     let source = open(&coco_of(&json), &CocoOptions::default()).unwrap();
     // Numbers come first, then texts by their bytes; then images and annotations have no numbers but these.
-    assert_eq!(source.files, ["3.jpg", "a/5.png", "9.jpg"].map(Box::from));
+    assert_eq!(*source.files, ["3.jpg", "a/5.png", "9.jpg"].map(Box::from));
     assert_eq!([0, 1, 2].map(|sample| ints(&source, sample, "image_id")[0]), [0, 1, 2]);
     assert_eq!(ints(&source, 2, "annotation_id"), [0, 2, 3]);
     assert_eq!(ints(&source, 2, "category_id"), [1, 2, 0]);
@@ -532,7 +532,7 @@ fn a_dataset_is_found_by_its_folder_or_its_file() {
     };
     let dir = coco_of(&coco_json());
     let text = coco_json().to_string();
-    let print = open(&dir, &CocoOptions::default()).unwrap().fingerprint();
+    let print = open(&dir, &CocoOptions::default()).unwrap().facts().fingerprint;
     for path in [dir.path().to_owned(), dir.path().join(FILE)] {
         assert_eq!(opened(path).unwrap().fingerprint(), print);
     }
@@ -592,9 +592,9 @@ fn an_image_has_the_mask_of_its_name() {
     let dir = folder(&files);
     let (images, masks) = (dir.path().join("set/images"), dir.path().join("set/masks"));
     let source = Annotated::masks(&images, &masks).unwrap();
-    let names: Vec<&str> = source.fields().iter().map(|field| &*field.name).collect();
+    let names: Vec<&str> = source.facts().fields.iter().map(|field| &*field.name).collect();
     assert_eq!(names, ["image", "mask"]);
-    let stored: Vec<Vec<Vec<u8>>> = (0..source.len())
+    let stored: Vec<Vec<Vec<u8>>> = (0..source.facts().samples)
         .map(|sample| {
             let record = source.read(SampleId(sample)).unwrap();
             let bytes = record.into_iter().map(|value| match value {
@@ -606,14 +606,14 @@ fn an_image_has_the_mask_of_its_name() {
         .collect();
     let expected = [["a1", png], ["a2", "mask of a2"], ["b", "mask of b"]];
     assert_eq!(stored, expected.map(|pair| pair.map(|text| text.as_bytes().to_vec()).to_vec()));
-    assert_eq!((source.objects(), source.class_names().unwrap()), (0, None));
-    assert_eq!(source.paths().filter(|path| path.is_file()).count(), 6);
+    assert_eq!((source.objects(), source.facts().class_names().unwrap()), (0, None));
+    assert_eq!(source.facts().paths().filter(|path| path.is_file()).count(), 6);
     let path = source.locate(SampleId(1), 1).unwrap();
     assert!(path.file.unwrap().ends_with("set/masks/a/2.png"));
     let Dataset::Source(found) = Dataset::open(dir.path().join("set")).unwrap() else {
         panic!("another format");
     };
-    assert_eq!(found.fingerprint(), source.fingerprint());
+    assert_eq!(found.fingerprint(), source.facts().fingerprint);
 
     #[cfg(feature = "tiff")]
     {

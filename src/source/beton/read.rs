@@ -17,9 +17,9 @@ use crate::source::fetch_ahead::fetch_ahead;
 use crate::source::file::{FileBytes, ReadAt};
 use crate::source::shards::Shard;
 use crate::source::{
-    BoxError, Buffer, ClassNames, EncodedImage, FieldKind, FieldSpec, Fingerprint, ImageExtent,
+    BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint, ImageExtent,
     ImageMode, ImageStats, Location, ObjectFields, OwnedValue, ReadCause, Record, SampleLocation,
-    Source, Value, classes,
+    Source, StoredValues, Value, classes,
 };
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::RGB;
@@ -35,17 +35,24 @@ use std::sync::{Arc, OnceLock};
 /// use fuseloop::source::{Beton, OpenOptions, Source};
 ///
 /// let beton = Beton::open("train.beton", &OpenOptions::default())?;
-/// println!("{} samples of {:?}", beton.len(), beton.fields());
+/// let facts = beton.facts();
+/// println!("{} samples of {:?}", facts.samples, facts.fields);
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 pub struct Beton {
     /// Where the file is; `None` if it is read by a reader of the user's.
     location: Option<Location>,
     pub(super) bytes: FileBytes,
-    /// The rows of the sample table.
+    pub(super) table: Arc<SampleTable>,
+    facts: OnceLock<Facts>,
+}
+
+/// The sample table of a file, and what is needed to look up a value in it.
+pub(super) struct SampleTable {
+    /// The rows.
     rows: Vec<u8>,
     header: Header,
-    fields: Vec<FieldSpec>,
+    fields: Arc<[FieldSpec]>,
     layout: RowLayout,
     index: SizeIndex,
     limits: Limits,
@@ -228,10 +235,8 @@ impl Beton {
         let image_sizes = fields.iter().map(|_| OnceLock::new()).collect();
         let image_stats = fields.iter().map(|_| OnceLock::new()).collect();
         let longest = fields.iter().map(|_| OnceLock::new()).collect();
-        let limits = options.limits;
-        Ok(Self {
-            location: None,
-            bytes,
+        let (limits, fields) = (options.limits, fields.into());
+        let table = SampleTable {
             rows,
             header,
             fields,
@@ -241,7 +246,8 @@ impl Beton {
             image_sizes,
             image_stats,
             longest,
-        })
+        };
+        Ok(Self { location: None, bytes, table: Arc::new(table), facts: OnceLock::new() })
     }
 
     /// Returns the path of the file, if it was opened by its path.
@@ -259,22 +265,22 @@ impl Beton {
 
     /// Returns the number of samples.
     pub(crate) fn len(&self) -> u64 {
-        self.header.num_samples
+        self.table.header.num_samples
     }
 
     /// Returns the number of every sample, in the file's order.
     pub(crate) fn samples(&self) -> impl Iterator<Item = SampleId> + use<> {
-        (0..self.header.num_samples).map(SampleId)
+        self.table.samples()
     }
 
     /// Returns the fields, in the file's order.
     pub(crate) fn fields(&self) -> &[FieldSpec] {
-        &self.fields
+        &self.table.fields
     }
 
     /// Returns the header, as it is stored in the file.
     pub(crate) fn header(&self) -> &Header {
-        &self.header
+        &self.table.header
     }
 
     /// Returns the size of the file in bytes.
@@ -284,12 +290,12 @@ impl Beton {
 
     /// Returns the size of a row of the sample table in bytes.
     pub(crate) fn row_bytes(&self) -> usize {
-        self.layout.size()
+        self.table.layout.size()
     }
 
     /// Returns the number of values that are stored in pages: the records of the allocation table.
     pub(crate) fn stored_values(&self) -> u64 {
-        self.bytes.len().saturating_sub(self.header.alloc_table_ptr) / Allocation::SIZE as u64
+        self.bytes.len().saturating_sub(self.table.header.alloc_table_ptr) / Allocation::SIZE as u64
     }
 
     /// Reads the records of the allocation table, in the file's order.
@@ -298,7 +304,7 @@ impl Beton {
     ///
     /// Fails if the table can't be read.
     pub(crate) fn allocations(&self) -> Result<Vec<Allocation>, ReadCause> {
-        Ok(Allocation::parse_table(&allocation_table(&self.bytes, &self.header)?).collect())
+        Ok(Allocation::parse_table(&allocation_table(&self.bytes, &self.table.header)?).collect())
     }
 
     /// Returns the value of a field of a sample, read into `buffer` or borrowed from a file in memory.
@@ -316,7 +322,7 @@ impl Beton {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, ReadError> {
-        let value = self.located(sample, field).and_then(|located| match located {
+        let value = self.table.located(sample, field).and_then(|located| match located {
             ValueLocation::InRow(value) => Ok(value),
             ValueLocation::InPages(stored) => {
                 let (extent, Buffer { bytes, check, .. }) = ((stored.ptr, stored.size), buffer);
@@ -343,11 +349,71 @@ impl Beton {
         }
     }
 
+    /// Returns the height and width of an image, from its row alone: the image itself is not read.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`value`](Self::value) does for the row, or if the field is not an image.
+    pub(crate) fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, ReadError> {
+        let size = || {
+            let (kind, at, cell) = self.table.cell(sample, field)?;
+            match cell {
+                Cell::Image(cell) => self.table.checked_size(&cell, at),
+                _ => Err(ReadCause::NotAnImage { found: kind.word() }),
+            }
+        };
+        size().map_err(|kind| self.read_error(sample, field, kind))
+    }
+
+    /// Returns the statistics of a field's images, from the rows; `None` if the field is not an image.
+    pub(crate) fn image_stats(&self, field: usize) -> Option<&ImageStats> {
+        self.table.image_stats(field)
+    }
+
+    /// Returns the range of a value's bytes in the pages, according to the tables; `None` for a value without bytes there,
+    /// and for one that the tables do not allow.
+    pub(crate) fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
+        self.table.stored_at(sample, field)
+    }
+
+    /// Returns the bytes that a user-defined field's pointer leads to. Their number is in the allocation
+    /// table.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no record begins there, or if its bytes are outside the data. The allocation table is
+    /// loaded only if the file has an image or a user-defined field; in other files no record is found.
+    pub(crate) fn stored<'a>(
+        &'a self,
+        ptr: u64,
+        buffer: &'a mut Buffer,
+    ) -> Result<&'a [u8], ReadCause> {
+        let stored = self.table.data(ptr, self.table.stored_size(ptr)?, StoredKind::Bytes)?;
+        self.bytes.get(stored.ptr, stored.size, &mut buffer.bytes)
+    }
+
+    fn read_error(&self, sample: SampleId, field: usize, kind: ReadCause) -> ReadError {
+        let name = self.table.fields.get(field).map(|spec| spec.name.clone());
+        ReadError { sample, field: name.unwrap_or_else(|| format!("#{field}")), kind }
+    }
+}
+
+impl SampleTable {
+    /// Returns the number of samples.
+    pub(super) fn len(&self) -> u64 {
+        self.header.num_samples
+    }
+
+    /// Returns the number of every sample, in the file's order.
+    pub(super) fn samples(&self) -> impl Iterator<Item = SampleId> + use<> {
+        (0..self.header.num_samples).map(SampleId)
+    }
+
     /// Returns the size in bytes of the longest readable value of a Bytes or JSON field; 0 if there is
     /// none.
     ///
     /// The first call reads the whole sample table, the others are free.
-    pub(crate) fn longest(&self, field: usize) -> u64 {
+    pub(super) fn longest(&self, field: usize) -> u64 {
         self.longest
             .get(field)
             .map_or(0, |longest| *longest.get_or_init(|| self.scan_longest(field)))
@@ -365,51 +431,19 @@ impl Beton {
         sizes.max().unwrap_or(0)
     }
 
-    /// Returns the height and width of an image, from its row alone: the image itself is not read.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`value`](Self::value) does for the row, or if the field is not an image.
-    pub(crate) fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, ReadError> {
-        let size = || {
-            let (kind, at, cell) = self.cell(sample, field)?;
-            match cell {
-                Cell::Image(cell) => self.checked_size(&cell, at),
-                _ => Err(ReadCause::NotAnImage { found: kind.word() }),
-            }
-        };
-        size().map_err(|kind| self.read_error(sample, field, kind))
-    }
-
     /// Returns the statistics of a field's images, from the rows; `None` if the field is not an image.
     ///
     /// The first call reads the whole sample table, the others are free.
-    pub(crate) fn image_stats(&self, field: usize) -> Option<&ImageStats> {
+    pub(super) fn image_stats(&self, field: usize) -> Option<&ImageStats> {
         if !self.fields.get(field)?.kind.is_image() {
             return None;
         }
         Some(self.image_stats.get(field)?.get_or_init(|| ImageStats::scan(self, field)))
     }
 
-    /// Returns the bytes that a user-defined field's pointer leads to. Their number is in the allocation
-    /// table.
-    ///
-    /// # Errors
-    ///
-    /// Fails if no record begins there, or if its bytes are outside the data. The allocation table is
-    /// loaded only if the file has an image or a user-defined field; in other files no record is found.
-    pub(crate) fn stored<'a>(
-        &'a self,
-        ptr: u64,
-        buffer: &'a mut Buffer,
-    ) -> Result<&'a [u8], ReadCause> {
-        let stored = self.data(ptr, self.stored_size(ptr)?, StoredKind::Bytes)?;
-        self.bytes.get(stored.ptr, stored.size, &mut buffer.bytes)
-    }
-
     /// Returns the range of a value's bytes in the pages, according to the tables; `None` for a value
     /// without bytes there, and for one that the tables do not allow.
-    pub(crate) fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
+    pub(super) fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
         match self.located(sample, field) {
             Ok(ValueLocation::InPages(stored)) if stored.size > 0 => {
                 Some(stored.ptr..stored.ptr + stored.size)
@@ -532,11 +566,6 @@ impl Beton {
         let end = self.header.alloc_table_ptr;
         self.header.sample_table_end(self.layout.size()).unwrap_or(end)..end
     }
-
-    fn read_error(&self, sample: SampleId, field: usize, kind: ReadCause) -> ReadError {
-        let name = self.fields.get(field).map(|spec| spec.name.clone());
-        ReadError { sample, field: name.unwrap_or_else(|| format!("#{field}")), kind }
-    }
 }
 
 impl ImageRow {
@@ -599,26 +628,14 @@ impl StoredBytes {
 }
 
 impl Source for Beton {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.header.num_samples
+    fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| self.found_facts())
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let fields = 0..self.fields.len();
+        let fields = 0..self.table.fields.len();
         let owned = |field| self.owned(sample, field).map_err(|error| self.in_own_file(error));
         fields.map(owned).collect()
-    }
-
-    fn name(&self) -> String {
-        self.shown().display().to_string()
-    }
-
-    fn path(&self) -> Option<&Path> {
-        self.path()
     }
 
     fn value<'a>(
@@ -630,36 +647,58 @@ impl Source for Beton {
         self.value(sample, field, buffer).map_err(|error| self.in_own_file(error))
     }
 
-    fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        self.image_stats(field).cloned()
-    }
-
-    fn longest(&self, field: usize) -> Option<u64> {
-        Some(self.longest(field))
-    }
-
-    fn is_cheap_to_read_again(&self) -> bool {
-        true
-    }
-
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let file = self.location.as_ref().map(|file| named(file).to_string_lossy().into());
-        let is_there = sample.0 < self.header.num_samples;
+        let is_there = sample.0 < self.len();
         is_there.then(|| SampleLocation { file, key: None, bytes: self.stored_at(sample, field) })
     }
 
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        classes::names_beside_file(self.location.as_ref())
+    /// Returns the page of the sample's first value that is stored in a page; page 0 for a sample
+    /// without such a value.
+    fn locality_group(&self, sample: SampleId) -> Option<u64> {
+        let SampleTable { header, layout, fields, .. } = &*self.table;
+        let start = header.data_start(layout.size()).unwrap_or_default();
+        let stored = (0..fields.len()).find_map(|field| self.stored_at(sample, field));
+        Some(
+            stored.map_or(0, |bytes| bytes.start).saturating_sub(start)
+                / u64::from(header.page_size.max(1)),
+        )
     }
 
-    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        Ok(ObjectFields::beside_file(self.location.as_ref(), &self.fields)?)
+    fn stored(&self) -> Option<&dyn StoredValues> {
+        Some(self)
     }
+}
 
-    fn stored_bytes(&self) -> Option<u64> {
-        Some(self.bytes.len())
+impl Beton {
+    /// Finds the facts. The fingerprint hashes the header, the length of the file, the fields and all rows: the values that
+    /// are stored in rows, and the pointers to the others. Stored bytes are not read.
+    fn found_facts(&self) -> Facts {
+        let SampleTable { header, fields, rows, .. } = &*self.table;
+        let mut print = Fingerprint::default();
+        print.bytes(&header.to_bytes());
+        print.number(self.bytes.len());
+        print.fields(fields);
+        print.number(u64::from(crc32c::crc32c(rows)));
+        let [of_images, of_bytes] = [(); 2].map(|()| Arc::clone(&self.table));
+        let (of_names, of_objects) = (self.location.clone(), self.location.clone());
+        let known = Arc::clone(fields);
+        Facts {
+            name: self.shown().display().to_string(),
+            path: self.path().map(Path::to_owned),
+            rereads_cheaply: true,
+            stored_bytes: Some(self.bytes.len()),
+            fingerprint: print.value(),
+            ..Facts::of(Arc::clone(fields), self.len())
+        }
+        .with_image_stats(move |field| of_images.image_stats(field).cloned())
+        .with_longest(move |field| Some(of_bytes.longest(field)))
+        .with_class_names(move || classes::names_beside_file(of_names.as_ref()))
+        .with_object_fields(move || Ok(ObjectFields::beside_file(of_objects.as_ref(), &known)?))
     }
+}
 
+impl StoredValues for Beton {
     fn hold_in_memory(&self) -> Result<(), BoxError> {
         let held = self.bytes.hold();
         Ok(held.map_err(|kind| SourceError {
@@ -670,15 +709,15 @@ impl Source for Beton {
 
     fn expect_read(&self, sample: SampleId, _: usize) {
         if self.bytes.in_memory().is_some() {
-            let row = self.layout.size() as u64;
-            let row = slice(&self.rows, sample.0.saturating_mul(row), row);
+            let row = self.table.layout.size() as u64;
+            let row = slice(&self.table.rows, sample.0.saturating_mul(row), row);
             fetch_ahead(row.unwrap_or_default());
         }
     }
 
     fn value_in_memory(&self, sample: SampleId, field: usize) -> Option<Value<'_>> {
         let all = self.bytes.in_memory()?;
-        match self.located(sample, field).ok()? {
+        match self.table.located(sample, field).ok()? {
             ValueLocation::InRow(value) => Some(value),
             ValueLocation::InPages(stored) => {
                 let bytes = slice(all, stored.ptr, stored.size)?;
@@ -692,7 +731,7 @@ impl Source for Beton {
         if self.path().is_none() || self.bytes.in_memory().is_some() {
             return None;
         }
-        match self.located(sample, field) {
+        match self.table.located(sample, field) {
             Ok(ValueLocation::InPages(stored)) => stored.extent(),
             _ => None,
         }
@@ -705,35 +744,13 @@ impl Source for Beton {
         to: (u64, &mut [u8]),
         buffer: &mut Buffer,
     ) -> Result<(), BoxError> {
-        let stored = self.located(sample, field).and_then(|located| match located {
+        let stored = self.table.located(sample, field).and_then(|located| match located {
             ValueLocation::InPages(stored) => Ok(stored),
             ValueLocation::InRow(_) => {
-                Err(ReadCause::NotAnImage { found: self.fields[field].kind.word() })
+                Err(ReadCause::NotAnImage { found: self.table.fields[field].kind.word() })
             }
         })?;
         Ok(self.bytes.read_part((stored.ptr, stored.size), to, buffer.check.as_mut())?)
-    }
-
-    /// Returns the page of the sample's first value that is stored in a page; page 0 for a sample
-    /// without such a value.
-    fn locality_group(&self, sample: SampleId) -> Option<u64> {
-        let start = self.header.data_start(self.layout.size()).unwrap_or_default();
-        let stored = (0..self.fields.len()).find_map(|field| self.stored_at(sample, field));
-        Some(
-            stored.map_or(0, |bytes| bytes.start).saturating_sub(start)
-                / u64::from(self.header.page_size.max(1)),
-        )
-    }
-
-    /// Hashes the header, the length of the file, the fields and all rows: the values that are stored in
-    /// rows, and the pointers to the others. Stored bytes are not read.
-    fn fingerprint(&self) -> u64 {
-        let mut print = Fingerprint::default();
-        print.bytes(&self.header.to_bytes());
-        print.number(self.bytes.len());
-        print.fields(&self.fields);
-        print.number(u64::from(crc32c::crc32c(&self.rows)));
-        print.value()
     }
 }
 
@@ -741,8 +758,8 @@ impl fmt::Debug for Beton {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Beton")
             .field("location", &self.location)
-            .field("header", &self.header)
-            .field("fields", &self.fields)
+            .field("header", &self.table.header)
+            .field("fields", &self.table.fields)
             .finish_non_exhaustive()
     }
 }

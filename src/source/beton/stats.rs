@@ -1,5 +1,6 @@
 //! Statistics of a field, from the sample table: the data is not read.
 
+use super::read::SampleTable;
 use super::{Beton, Cell};
 use crate::parallel;
 use crate::sample::SampleId;
@@ -11,15 +12,15 @@ use std::ops::Range;
 const SCANNED_AT_ONCE: u64 = 1 << 14;
 
 impl ImageStats {
-    pub(super) fn scan(beton: &Beton, field: usize) -> Self {
+    pub(super) fn scan(table: &SampleTable, field: usize) -> Self {
         let scan = |samples: Range<u64>| {
             let mut stats = Self::default();
             for sample in samples {
-                stats.add(beton, SampleId(sample), field);
+                stats.add(table, SampleId(sample), field);
             }
             stats
         };
-        let samples = beton.len();
+        let samples = table.len();
         if samples <= SCANNED_AT_ONCE {
             return scan(0..samples); // not worth waking other threads
         }
@@ -31,12 +32,12 @@ impl ImageStats {
         scanned.iter().fold(Self::default(), |sum, part| sum.merged(part))
     }
 
-    fn add(&mut self, beton: &Beton, sample: SampleId, field: usize) {
-        let Ok((_, at, Cell::Image(cell))) = beton.cell(sample, field) else {
+    fn add(&mut self, table: &SampleTable, sample: SampleId, field: usize) {
+        let Ok((_, at, Cell::Image(cell))) = table.cell(sample, field) else {
             self.unreadable += 1;
             return;
         };
-        let Ok(size) = beton.checked_size(&cell, at) else {
+        let Ok(size) = table.checked_size(&cell, at) else {
             self.unreadable += 1;
             return;
         };
@@ -127,7 +128,7 @@ impl Beton {
         field: usize,
         number: impl Fn(Cell<'_>) -> Option<N>,
     ) -> (Option<N>, Option<N>) {
-        let cells = self.samples().filter_map(|sample| self.cell(sample, field).ok());
+        let cells = self.samples().filter_map(|sample| self.table.cell(sample, field).ok());
         cells.filter_map(|(_, _, cell)| number(cell)).fold((None, None), |(min, max), n| {
             (
                 Some(min.map_or(n, |min| if n < min { n } else { min })),

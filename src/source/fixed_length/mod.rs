@@ -20,7 +20,7 @@ use super::file::FileBytes;
 use super::file_pool;
 use super::starts::Starts;
 use super::{
-    BoxError, Buffer, ClassNames, EncodedImage, Escaped, FieldKind, FieldSpec, Fingerprint,
+    BoxError, Buffer, ClassNames, EncodedImage, Escaped, Facts, FieldKind, FieldSpec, Fingerprint,
     ImageMode, ImageStats, NdType, OwnedValue, ReadCause, Record, SampleLocation, Source, Value,
 };
 use crate::error::{AtPath as _, Error, fail};
@@ -69,14 +69,11 @@ const MOST_NAME_BYTES: u64 = 1 << 16;
 /// | CIFAR-10   | `image`: 32 x 32 pixels RGB; `label`                                    |
 /// | CIFAR-100  | `image`: 32 x 32 pixels RGB; `label`: the fine one; `coarse_label`      |
 pub(super) struct FixedLength {
-    name: String,
+    facts: Facts,
     files: Vec<DataFile>,
     /// The samples of each file of CIFAR; of idx files the samples of all.
     starts: Starts,
-    fields: Vec<FieldSpec>,
     columns: Vec<Column>,
-    classes: Classes,
-    print: u64,
 }
 
 /// A file with values.
@@ -153,8 +150,8 @@ impl FixedLength {
                 Self::of_folder(&found, limits)?
             }
         };
-        let opened = Self { name, ..opened };
-        let (count, max) = (opened.len(), limits.max_samples);
+        let opened = Self { facts: opened.facts.named(name), ..opened };
+        let (count, max) = (opened.facts.samples, limits.max_samples);
         if count > max {
             return Err(fail!(Memory, "{count} images, the limit is {max}").at(path));
         }
@@ -320,8 +317,26 @@ impl FixedLength {
                 print.bytes(bytes);
             }
         }
-        let print = print.value();
-        Self { name: String::new(), files, starts, fields, columns, classes, print }
+        let samples = starts.samples();
+        // The files with values, then the file with the names of classes.
+        let mut paths: Vec<PathBuf> = files.iter().map(|file| file.path.clone()).collect();
+        if let Classes::File(path, _) = &classes {
+            paths.push(path.clone());
+        }
+        let size = Some(Size::new(SIDE, SIDE));
+        let max_pixels = PLANE as u64;
+        let stats =
+            ImageStats { raw: samples, min: size, max: size, max_pixels, ..Default::default() };
+        let is_image: Vec<bool> = fields.iter().map(|field| field.kind.is_image()).collect();
+        let facts = Facts {
+            rereads_cheaply: true,
+            fingerprint: print.value(),
+            ..Facts::new(fields, samples)
+        }
+        .with_image_stats(move |field| is_image.get(field)?.then(|| stats.clone()))
+        .with_paths(move || Box::new(paths.clone().into_iter()))
+        .with_class_names(move || class_names(&classes));
+        Self { facts, files, starts, columns }
     }
 
     /// Reads the images of an idx file from `from` instead.
@@ -439,32 +454,26 @@ fn interleave(planes: &[u8], pixels: &mut [u8]) {
     }
 }
 
-impl Source for FixedLength {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
+/// Reads the names of the classes.
+fn class_names(classes: &Classes) -> Result<Option<ClassNames>, BoxError> {
+    let numbered = |names: [String; 10]| Some((0..).zip(names).collect());
+    Ok(match classes {
+        Classes::Unknown => None,
+        Classes::Digits => numbered(std::array::from_fn(|digit| digit.to_string())),
+        Classes::Fashion => numbered(FASHION.map(str::to_owned)),
+        Classes::File(path, count) => Some(names_of(path, *count)?),
+    })
+}
 
-    fn len(&self) -> u64 {
-        self.starts.samples()
+impl Source for FixedLength {
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         let mut buffer = Buffer::default();
-        let fields = 0..self.fields.len();
+        let fields = 0..self.columns.len();
         fields.map(|k| Ok(OwnedValue::from(self.value(sample, k, &mut buffer)?))).collect()
-    }
-
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    /// Returns the files with values, then the file with the names of classes.
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        let names = match &self.classes {
-            Classes::File(path, _) => Some(path.clone()),
-            _ => None,
-        };
-        Box::new(self.files.iter().map(|file| file.path.clone()).chain(names))
     }
 
     fn value<'a>(
@@ -473,9 +482,9 @@ impl Source for FixedLength {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        let missing = || match field < self.fields.len() {
-            true => ReadCause::NoSuchSample { samples: self.len() },
-            false => ReadCause::NoSuchField { fields: self.fields.len() },
+        let missing = || match field < self.columns.len() {
+            true => ReadCause::NoSuchSample { samples: self.starts.samples() },
+            false => ReadCause::NoSuchField { fields: self.columns.len() },
         };
         let (file, at, column) =
             self.extent(sample, field).ok_or_else(|| Error::from(missing()))?;
@@ -512,38 +521,11 @@ impl Source for FixedLength {
         }
     }
 
-    fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        let is_image = self.fields.get(field)?.kind.is_image();
-        let size = Some(Size::new(SIDE, SIDE));
-        let max_pixels = PLANE as u64;
-        let stats =
-            ImageStats { raw: self.len(), min: size, max: size, max_pixels, ..Default::default() };
-        is_image.then_some(stats)
-    }
-
-    fn is_cheap_to_read_again(&self) -> bool {
-        true
-    }
-
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        let numbered = |names: [String; 10]| Some((0..).zip(names).collect());
-        Ok(match &self.classes {
-            Classes::Unknown => None,
-            Classes::Digits => numbered(std::array::from_fn(|digit| digit.to_string())),
-            Classes::Fashion => numbered(FASHION.map(str::to_owned)),
-            Classes::File(path, count) => Some(names_of(path, *count)?),
-        })
-    }
-
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let (file, at, column) = self.extent(sample, field)?;
         let location = SampleLocation::in_file(file.path.to_string_lossy(), None);
         let bytes = (!file.is_packed).then(|| at..at + column.size);
         Some(SampleLocation { bytes, ..location })
-    }
-
-    fn fingerprint(&self) -> u64 {
-        self.print
     }
 }
 
@@ -551,6 +533,9 @@ impl Source for FixedLength {
 impl fmt::Debug for FixedLength {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("FixedLength");
-        shown.field("name", &self.name).field("len", &self.len()).finish_non_exhaustive()
+        shown
+            .field("name", &self.facts.name)
+            .field("len", &self.facts.samples)
+            .finish_non_exhaustive()
     }
 }

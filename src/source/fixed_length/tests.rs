@@ -49,7 +49,7 @@ fn open(path: impl AsRef<Path>) -> Result<FixedLength, Error> {
 
 /// Reads everything that a source has.
 fn read_all(source: &FixedLength) -> Result<Vec<Record>, BoxError> {
-    (0..source.len()).map(|sample| source.read(SampleId(sample))).collect()
+    (0..source.facts().samples).map(|sample| source.read(SampleId(sample))).collect()
 }
 
 fn digits() -> Vec<Record> {
@@ -66,7 +66,7 @@ fn refusal(path: impl AsRef<Path>) -> Error {
 }
 
 fn classes(source: &FixedLength) -> Vec<String> {
-    let names = source.class_names().unwrap().unwrap_or_default();
+    let names = source.facts().class_names().unwrap().unwrap_or_default();
     names.iter().map(|(_, name)| name.to_owned()).collect()
 }
 
@@ -101,10 +101,10 @@ fn every_form_of_the_names_is_the_same_dataset() {
         let source = open(dir.path()).unwrap();
         assert_eq!(read_all(&source).unwrap(), digits());
         let kind = FieldKind::NdArray { dtype: "|u1".parse().unwrap(), shape: vec![2, 4] };
-        assert_eq!(source.fields(), [field("image", kind), field("label", FieldKind::Int)]);
+        assert_eq!(*source.facts().fields, [field("image", kind), field("label", FieldKind::Int)]);
         assert_eq!(classes(&source).join(""), "0123456789");
-        assert_eq!(source.paths().filter(|path| path.is_file()).count(), 2);
-        prints.push(source.fingerprint());
+        assert_eq!(source.facts().paths().filter(|path| path.is_file()).count(), 2);
+        prints.push(source.facts().fingerprint);
     }
     prints.dedup();
     assert_eq!(prints.len(), 1);
@@ -123,7 +123,10 @@ fn a_file_is_opened_by_its_own_path() {
         ("emnist-byclass-test-labels-idx1-ubyte", &emnist),
     ]);
     let test = open(dir.path().join("t10k-images-idx3-ubyte")).unwrap();
-    assert_eq!((test.len(), test.read(SampleId(1)).unwrap()[1].clone()), (2, OwnedValue::Int(4)));
+    assert_eq!(
+        (test.facts().samples, test.read(SampleId(1)).unwrap()[1].clone()),
+        (2, OwnedValue::Int(4))
+    );
     let test = open(dir.path().join("emnist-byclass-test-images-idx3-ubyte")).unwrap();
     assert_eq!(test.read(SampleId(0)).unwrap()[1], OwnedValue::Int(61));
     assert!(classes(&test).is_empty());
@@ -194,7 +197,7 @@ fn a_missing_file_is_named() {
         folder(&[("data_batch_1.bin", &records(&[&[1]])), ("data_batch_2.bin", &records(&[&[1]]))]);
     let error = refusal(dir.path());
     assert_eq!(error.path(), Some(&*dir.path().join("data_batch_3.bin")));
-    assert_eq!(open(dir.path().join("data_batch_2.bin")).unwrap().len(), 1);
+    assert_eq!(open(dir.path().join("data_batch_2.bin")).unwrap().facts().samples, 1);
 }
 
 #[test]
@@ -363,15 +366,15 @@ fn planes_of_cifar_become_pixels() {
     files.push(("batches.meta.txt", names.as_bytes()));
     let dir = folder(&files);
     let source = open(dir.path()).unwrap();
-    assert_eq!((source.len(), classes(&source).join("")), (10, "abcdefghij".to_owned()));
+    assert_eq!((source.facts().samples, classes(&source).join("")), (10, "abcdefghij".to_owned()));
     let OwnedValue::Image(image) = &source.read(SampleId(7)).unwrap()[0] else { panic!() };
     let planes = &bytes[3074..];
     for (at, pixel) in image.bytes.chunks_exact(3).enumerate() {
         assert_eq!(pixel, [planes[at], planes[1024 + at], planes[2048 + at]]);
     }
-    let stats = source.image_stats(0).unwrap();
+    let stats = source.facts().image_stats(0).unwrap();
     assert_eq!((stats.raw, stats.uniform()), (10, Some(Size::new(32, 32))));
-    assert_eq!(source.image_stats(1), None);
+    assert_eq!(source.facts().image_stats(1), None);
     let location = source.locate(SampleId(7), 0).unwrap();
     assert_eq!(location.bytes, Some(3074..6146));
     assert!(location.file.unwrap().ends_with("data_batch_4.bin"));
@@ -379,7 +382,7 @@ fn planes_of_cifar_become_pixels() {
         let last = dir.path().join("data_batch_5.bin");
         fs::write(&last, &bytes[..end]).unwrap();
         match open(dir.path()) {
-            Ok(source) => assert_eq!((end, source.len()), (3073, 9)),
+            Ok(source) => assert_eq!((end, source.facts().samples), (3073, 9)),
             Err(error) => {
                 assert_eq!((error.kind(), error.path()), (ErrorKind::Format, Some(&*last)));
             }
@@ -394,7 +397,7 @@ fn labels_and_names_of_cifar_are_checked() {
         (FINE_NAMES, b"one\ntwo\n"),
     ]);
     let source = open(dir.path()).unwrap();
-    let names: Vec<&str> = source.fields().iter().map(|field| &*field.name).collect();
+    let names: Vec<&str> = source.facts().fields.iter().map(|field| &*field.name).collect();
     assert_eq!(names, ["image", "label", "coarse_label"]);
     let record = source.read(SampleId(0)).unwrap();
     assert_eq!(record[1..], [OwnedValue::Int(99), OwnedValue::Int(19)]);
@@ -405,7 +408,7 @@ fn labels_and_names_of_cifar_are_checked() {
     }
     let refused = |text: &[u8]| {
         fs::write(dir.path().join(FINE_NAMES), text).unwrap();
-        source.class_names().unwrap_err().to_string()
+        source.facts().class_names().unwrap_err().to_string()
     };
     assert!(refused(b"one\ntwo\n").contains("2 names of classes, expected 100"));
     assert!(refused("a\n".repeat(101).as_bytes()).contains("101 names of classes"));

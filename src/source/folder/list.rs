@@ -186,7 +186,7 @@ pub(crate) fn is_jpeg_name(path: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-    use crate::source::{Links, Source as _};
+    use crate::source::Links;
 
     fn tree(files: &[&str]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();

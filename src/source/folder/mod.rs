@@ -36,9 +36,9 @@ pub(crate) use walk::{FolderWalk, PendingDir};
 
 use super::file_pool;
 use super::{
-    BoxError, Buffer, ClassNames, ClassTable, EncodedImage, Escaped, FOLDER_FILE_NAME, FieldSpec,
-    Fingerprint, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation, Source, Value,
-    atomic_file, refuse_cut,
+    BoxError, Buffer, ClassNames, ClassTable, EncodedImage, Escaped, FOLDER_FILE_NAME, Facts,
+    FieldSpec, Fingerprint, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation,
+    Source, Value, atomic_file, refuse_cut,
 };
 use crate::error::{AtPath as _, Error, fail};
 use crate::sample::{Limits, SampleId};
@@ -54,6 +54,7 @@ use std::fmt;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 use table::{InFolder, MOST_TRIED, PathTable};
 
@@ -78,14 +79,13 @@ use table::{InFolder, MOST_TRIED, PathTable};
 /// use fuseloop::source::{Folder, FolderOptions, Source};
 ///
 /// let folder = Folder::open("imagenet/train", &FolderOptions::default())?;
-/// println!("{} images", folder.len());
+/// println!("{} images", folder.facts().samples);
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 pub struct Folder {
+    facts: OnceLock<Facts>,
     name: String,
-    /// The folder that all paths are relative to.
-    root: PathBuf,
-    names: Names,
+    files: Arc<ImageFiles>,
     fields: Vec<FieldSpec>,
     /// The values of the fields after the image.
     columns: Vec<TableColumn>,
@@ -103,6 +103,13 @@ pub struct Folder {
     scanned: Option<Scanned>,
     /// The numbers of the classes that were listed, in their order.
     listed_numbers: Vec<Option<i64>>,
+}
+
+/// The files of the images.
+struct ImageFiles {
+    /// The folder that all paths are relative to.
+    root: PathBuf,
+    names: Names,
 }
 
 /// The content of a saved listing besides the files.
@@ -294,7 +301,8 @@ impl Folder {
         };
         match first.first() {
             Some(tried) if first.iter().all(is_missing) => {
-                let (table, advice) = (&self.name, table::root_advice(&self.root, tried, options));
+                let (table, advice) =
+                    (&self.name, table::root_advice(&self.files.root, tried, options));
                 Err(fail!(
                     NotFound,
                     "{table}: the files that it lists do not exist, such as {tried:?}: {advice}"
@@ -319,9 +327,9 @@ impl Folder {
         }
         names.dirs.iter().for_each(|dir| print.text(&dir.path.to_string_lossy()));
         Self {
+            facts: OnceLock::new(),
             name: Escaped(&spec.to_string_lossy()).to_string(),
-            root,
-            names,
+            files: Arc::new(ImageFiles { root, names }),
             fields,
             columns: columns.into_iter().map(|(_, column)| column).collect(),
             flaws,
@@ -338,7 +346,7 @@ impl Folder {
     }
 
     /// Returns the names of the classes in the order of their numbers, escaped where they are not
-    /// printable. [`Source::class_names`] has the numbers too. Empty if a table gave numbers.
+    /// printable. [`Facts::class_names`] has the numbers too. Empty if a table gave numbers.
     pub(crate) fn classes(&self) -> &[String] {
         &self.classes
     }
@@ -364,10 +372,14 @@ impl Folder {
         self.links
     }
 
+    /// Returns the number of images.
+    pub(crate) fn len(&self) -> u64 {
+        self.files.names.len() as u64
+    }
+
     /// Returns the path of a sample's image; `None` for a line of a table without one.
     pub(crate) fn file(&self, sample: SampleId) -> Option<PathBuf> {
-        let path = self.names.path(usize::try_from(sample.0).ok()?)?;
-        path.file_name().is_some().then(|| self.root.join(path))
+        self.files.path(usize::try_from(sample.0).ok()?)
     }
 
     /// Returns the error of a flaw in a table.
@@ -397,7 +409,7 @@ impl Folder {
 
     fn save(&self, path: &Path) -> io::Result<()> {
         let columns: Vec<&Values> = self.columns.iter().map(|column| &column.values).collect();
-        let none = vec![0; self.names.len()];
+        let none = vec![0; self.files.names.len()];
         let (Some(scanned), [] | [Values::Int(_)]) = (&self.scanned, &columns[..]) else {
             let reason =
                 "only the listing of a folder without a table can be saved, and a table needs none";
@@ -407,7 +419,7 @@ impl Folder {
             [Values::Int(labels)] => labels,
             _ => &none,
         };
-        let root = fs::canonicalize(&self.root)?;
+        let root = fs::canonicalize(&self.files.root)?;
         let Scanned { begun, labelled_by, links, classes } = scanned;
         // The labels are numbers from `classes.json`, which may change while no directory does, so the
         // listing stores the indices of classes.
@@ -419,7 +431,7 @@ impl Folder {
         let bytes = saved::bytes(
             &root,
             (*begun, *labelled_by, *links),
-            &self.names,
+            &self.files.names,
             (&labels.collect::<Vec<u32>>(), &names.collect::<Vec<&str>>()),
             (&self.ignored, &self.links),
         );
@@ -453,12 +465,8 @@ impl Folder {
 }
 
 impl Source for Folder {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.names.len() as u64
+    fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| self.found_facts())
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -470,10 +478,6 @@ impl Source for Folder {
             record.push(self.column(sample, field)?.into());
         }
         Ok(record)
-    }
-
-    fn name(&self) -> String {
-        self.name.clone()
     }
 
     fn value<'a>(
@@ -490,41 +494,50 @@ impl Source for Folder {
         Ok(Value::Image(EncodedImage { mode, width: 0, height: 0, bytes }))
     }
 
-    /// Returns the folder or the table, then every image.
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        let images = (0..self.len()).filter_map(|index| self.file(SampleId(index)));
-        Box::new(self.origin.clone().into_iter().chain(images))
-    }
-
-    fn longest(&self, field: usize) -> Option<u64> {
-        match &self.columns.get(field.checked_sub(1)?)?.values {
-            Values::Bytes(texts) | Values::Json(texts) => Some(texts.longest()),
-            Values::Int(_) | Values::Float(_) => None,
-        }
-    }
-
-    fn is_cheap_to_read_again(&self) -> bool {
-        true
-    }
-
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        Ok(self.class_names.clone())
-    }
-
     fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
         let index = usize::try_from(sample.0).ok()?;
-        let key = self.names.path(index)?;
+        let key = self.files.names.path(index)?;
         let damaged = self.flaws.get(&index).filter(|_| key.file_name().is_none());
         if let (Some(flaw), Some(table)) = (damaged, &self.origin) {
             let key = format!("line {}", flaw.line);
             return Some(SampleLocation::in_file(table.to_string_lossy(), Some(key.into())));
         }
-        let file = self.root.join(&key);
+        let file = self.files.root.join(&key);
         Some(SampleLocation::in_file(file.to_string_lossy(), Some(key.to_string_lossy().into())))
     }
+}
 
-    fn fingerprint(&self) -> u64 {
-        self.print
+impl Folder {
+    fn found_facts(&self) -> Facts {
+        let longest = |column: &TableColumn| match &column.values {
+            Values::Bytes(texts) | Values::Json(texts) => Some(texts.longest()),
+            Values::Int(_) | Values::Float(_) => None,
+        };
+        let longest: Vec<Option<u64>> = self.columns.iter().map(longest).collect();
+        let (files, origin) = (Arc::clone(&self.files), self.origin.clone());
+        let class_names = self.class_names.clone();
+        Facts {
+            name: self.name.clone(),
+            rereads_cheaply: true,
+            fingerprint: self.print,
+            ..Facts::of(self.fields.clone().into(), self.files.names.len() as u64)
+        }
+        .with_longest(move |field| *longest.get(field.checked_sub(1)?)?)
+        .with_class_names(move || Ok(class_names.clone()))
+        // The folder or the table, then every image.
+        .with_paths(move || {
+            let files = Arc::clone(&files);
+            let images = (0..files.names.len()).filter_map(move |index| files.path(index));
+            Box::new(origin.clone().into_iter().chain(images))
+        })
+    }
+}
+
+impl ImageFiles {
+    /// Returns the path of an image; `None` for a line of a table without one.
+    fn path(&self, index: usize) -> Option<PathBuf> {
+        let path = self.names.path(index)?;
+        path.file_name().is_some().then(|| self.root.join(path))
     }
 }
 

@@ -100,7 +100,7 @@ fn a_sample_is_its_file_and_its_class() {
         for (field, want) in want.iter().enumerate() {
             let value = folder.value(sample, field, &mut buffer).unwrap();
             assert_eq!(OwnedValue::from(value), *want);
-            assert!(want.fits(&folder.fields()[field].kind));
+            assert!(want.fits(&folder.facts().fields[field].kind));
         }
     }
     assert!(folder.read(SampleId(2)).is_err() && folder.locate(SampleId(2), 0).is_none());
@@ -295,7 +295,7 @@ mod unix {
         let saved = dir.path().join("saved");
         folder.save_listing(&saved).unwrap();
         let list = Saved::read(&saved, &Limits::SMALL).unwrap().unwrap().list;
-        assert_eq!(list.names, folder.names);
+        assert_eq!(list.names, folder.files.names);
         fs::remove_dir_all(dir.path().join(odd)).unwrap();
         let error = folder.read(SampleId(1)).unwrap_err().to_string();
         assert!(error.contains("\\u{1b}[31m") && !error.contains('\u{1b}'), "{error:?}");
@@ -335,7 +335,8 @@ fn table(name: &str, text: &str) -> Result<Folder, Error> {
 fn a_tables_columns_are_fields() {
     let text = "id,file_name,score,text,n\n7,a/1.jpg,1.5,hello,1\n-8,2.jpg,2,wörld,2\n";
     let folder = table("metadata.csv", text).unwrap();
-    let fields: Vec<_> = folder.fields().iter().map(|f| (&f.name[..], f.kind.clone())).collect();
+    let fields: Vec<_> =
+        folder.facts().fields.iter().map(|f| (&f.name[..], f.kind.clone())).collect();
     let (int, float, bytes) = (FieldKind::Int, FieldKind::Float, FieldKind::Bytes);
     assert_eq!(
         fields,
@@ -355,7 +356,7 @@ fn a_tables_columns_are_fields() {
     let text = |text: &'static str| Value::Bytes(text.as_bytes());
     assert_eq!(values(0), [Value::Int(7), Value::Float(1.5), text("hello"), Value::Int(1)]);
     assert_eq!(values(1), [Value::Int(-8), Value::Float(2.0), text("wörld"), Value::Int(2)]);
-    assert_eq!(folder.longest(3), Some(6));
+    assert_eq!(folder.facts().longest(3), Some(6));
 }
 
 #[cfg(feature = "tables")]
@@ -404,7 +405,7 @@ fn a_folder_with_a_table_is_the_table() {
     let folder = open(dir.path()).unwrap();
     assert_eq!(rows(&folder), files.map(|file| row(file, 600)));
     assert!(folder.classes().is_empty() && folder.read(SampleId(2)).is_ok());
-    assert_eq!(folder.fingerprint(), open(&jsonl).unwrap().fingerprint());
+    assert_eq!(folder.facts().fingerprint, open(&jsonl).unwrap().facts().fingerprint);
     let saved = dir.path().join("saved");
     let message = folder.save_listing(&saved).unwrap_err().to_string();
     assert!(message.contains("a folder without a table can be saved"), "{message}");
@@ -529,7 +530,7 @@ fn a_label_that_is_empty_or_of_another_kind_is_damage_of_its_sample() {
     // A class may be called `nan`, and a number may be one.
     assert_eq!(table("t.csv", "a.jpg,nan\nb.jpg,chapati\n").unwrap().classes(), ["chapati", "nan"]);
     let floats = table("t.csv", "a.jpg,nan\nb.jpg,0.5\n").unwrap();
-    assert_eq!(floats.fields()[1].kind, FieldKind::Float);
+    assert_eq!(floats.facts().fields[1].kind, FieldKind::Float);
 }
 
 /// A table of two lines with the classes that are set.
@@ -544,7 +545,7 @@ fn classes_that_are_set_number_labels_and_folders() {
     let dir = tree(&["cat/1.jpg", "dog/2.jpg"]);
     let folder = Folder::open(dir.path(), &options).unwrap();
     assert_eq!(rows(&folder), [row("cat/1.jpg", 0), row("dog/2.jpg", 2)]);
-    assert_eq!(folder.class_names().unwrap(), Some(classes));
+    assert_eq!(folder.facts().class_names().unwrap(), Some(classes));
     let path = dir.path().join("t.csv");
     fs::write(&path, "path,label\na.jpg,dog\nb.jpg,dgo\n").unwrap();
     let found = labels(&Folder::list(&path, &options).unwrap());
@@ -570,7 +571,7 @@ fn classes_that_are_set_number_labels_and_folders() {
 fn a_missing_number_is_damage_of_its_sample_or_nan() {
     let text = "path,label,x,y,text\na.jpg,1,7,0.5,\nb.jpg,2,,,b\n";
     let folder = table("t.csv", text).unwrap();
-    let kinds: Vec<_> = folder.fields()[2..].iter().map(|field| field.kind.clone()).collect();
+    let kinds: Vec<_> = folder.facts().fields[2..].iter().map(|field| field.kind.clone()).collect();
     assert_eq!(kinds, [FieldKind::Int, FieldKind::Float, FieldKind::Bytes]);
     assert_eq!(folder.column(SampleId(0), 2).unwrap(), Value::Int(7));
     for field in [2, 3] {
@@ -664,7 +665,7 @@ fn the_names_of_the_columns_decide() {
     let options = options.root(dir.path().join("pics"));
     for options in [options.clone(), options.clone().suffix(".jpg")] {
         let folder = Folder::open(&path, &options).unwrap();
-        let fields: Vec<_> = folder.fields().iter().map(|field| &field.name[..]).collect();
+        let fields: Vec<_> = folder.facts().fields.iter().map(|field| &field.name[..]).collect();
         assert_eq!(fields, ["image", "number", "label"]);
         assert!(folder.read(SampleId(1)).is_ok());
         assert_eq!(folder.classes(), ["cat", "dog"]);
@@ -703,10 +704,10 @@ fn labels_that_would_be_a_guess_are_refused() {
         assert!(message.contains(words) && message.contains("`label`"), "{files:?}: {message}");
         let images = files.iter().filter(|file| file.to_lowercase().contains(".jp")).count() as u64;
         let folder = with(&dir, Labels::None);
-        assert_eq!((folder.len(), folder.fields().len()), (images, 1), "{files:?}");
+        assert_eq!((folder.len(), folder.facts().fields.len()), (images, 1), "{files:?}");
         assert!(folder.classes().is_empty() && folder.read(SampleId(0)).is_ok());
         let label = if files[0].contains('/') { Labels::Folder } else { Labels::FileName };
-        assert_eq!(with(&dir, label).fields().len(), 2, "{files:?}");
+        assert_eq!(with(&dir, label).facts().fields.len(), 2, "{files:?}");
     }
     let dir = tree(&["train/a/1.jpg", "train/b/2.jpg", "val/b/1.jpg"]);
     let train = Folder::open(dir.path(), &FolderOptions::default().split("train")).unwrap();
@@ -783,7 +784,7 @@ fn the_only_number_of_a_table_is_its_label_with_a_warning() {
         let (folder, warnings) =
             crate::warnings::recorded(|| Folder::list(&path, &options).unwrap());
         let source: &dyn Source = &folder;
-        assert_eq!(source.field_index("label"), Some(folder.fields().len() - 1), "{text}");
+        assert_eq!(source.field_index("label"), Some(folder.facts().fields.len() - 1), "{text}");
         let name = path.display().to_string();
         warnings.into_iter().filter(|warning| warning.starts_with(&name)).collect::<Vec<_>>()
     };
@@ -856,8 +857,11 @@ fn images_by_their_names_have_no_label() {
     let dir = tree(&["a/1.jpg", "a/2.jpg", "b/3.jpg"]);
     let at = |file: &str| format!("{}/{file}", dir.path().display());
     let one = open(at("a/1.jpg")).unwrap();
-    assert_eq!((one.len(), one.fields().len()), (1, 1));
-    assert_eq!(open(format!("{}::{}", at("a/1.jpg"), at("a/2.jpg"))).unwrap().fields().len(), 1);
+    assert_eq!((one.len(), one.facts().fields.len()), (1, 1));
+    assert_eq!(
+        open(format!("{}::{}", at("a/1.jpg"), at("a/2.jpg"))).unwrap().facts().fields.len(),
+        1
+    );
     assert_eq!(
         open(format!("{}::{}", at("a/1.jpg"), at("b/3.jpg"))).unwrap().classes(),
         ["a", "b"]
@@ -900,7 +904,7 @@ fn a_saved_listing_holds_until_a_directory_is_changed() {
     let again = open();
     assert!(is_saved(&again));
     assert_eq!((rows(&again), again.classes()), (rows(&fresh), fresh.classes()));
-    assert_eq!(again.fingerprint(), fresh.fingerprint());
+    assert_eq!(again.facts().fingerprint, fresh.facts().fingerprint);
     let refused = Folder::open(dir.path(), &options.clone().links(Links::Refuse)).unwrap();
     assert!(!is_saved(&refused), "another rule for links");
     // A listing of an earlier version is ignored.
@@ -917,7 +921,7 @@ fn a_saved_listing_holds_until_a_directory_is_changed() {
 
     fs::write(dir.path().join("b/deep/3.jpg"), JPEG).unwrap();
     assert_eq!(open().len(), 3);
-    assert_ne!(open().fingerprint(), fresh.fingerprint());
+    assert_ne!(open().facts().fingerprint, fresh.facts().fingerprint);
 }
 
 #[test]

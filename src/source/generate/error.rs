@@ -1,108 +1,52 @@
-//! Errors of a queue.
+//! Errors of a queue. Each names its queue.
 
 use super::flow::Busy;
-use crate::error::{BoxError, Cause, Details, ErrorKind};
-use crate::source::Escaped;
-use crate::threads::ThreadsError;
+use crate::error::{BoxError, Error, ErrorKind, fail};
 use std::fmt::Write as _;
 use std::io;
 use std::time::Duration;
 
-/// The reason why a generator could not be started, or has no item. Each error names its queue.
-#[derive(Debug, thiserror::Error)]
-pub enum GenerateCause {
-    /// The user's function returned an error.
-    #[error("queue {}: ticket {ticket}: {source}", Escaped(queue))]
-    Failed {
-        /// The queue.
-        queue: String,
-        /// The argument of the function.
-        ticket: u64,
-        /// The function's error.
-        source: BoxError,
-    },
-    /// The user's function panicked.
-    #[error("queue {}: ticket {ticket}: panic: {message}", Escaped(queue))]
-    Panicked {
-        /// The queue.
-        queue: String,
-        /// The argument of the function.
-        ticket: u64,
-        /// The panic's message.
-        message: String,
-    },
-    /// No item was ready in time. The queue can be asked again.
-    #[error(
-        "queue {}: {} is not ready after {waited:?}; {}",
-        Escaped(queue), awaited(*ticket), inside(busy, *producers)
-    )]
-    TimedOut {
-        /// The queue.
-        queue: String,
-        /// The ticket waited for; `None` if any item would have done.
-        ticket: Option<u64>,
-        /// How long the call waited.
-        waited: Duration,
-        /// The number of producers.
-        producers: usize,
-        /// The producers inside the user's function.
-        busy: Vec<Busy>,
-    },
-    /// There is no producer, or no capacity.
-    #[error(
-        "queue {}: {producers} producers and room for {capacity} items: give 1 or more of both",
-        Escaped(queue)
-    )]
-    Settings {
-        /// The queue.
-        queue: String,
-        /// The number of producers asked for.
-        producers: usize,
-        /// The capacity asked for, in items.
-        capacity: usize,
-    },
-    /// Too many producers were asked for, or the producers run in the process that this one was forked
-    /// from.
-    #[error("queue {}: {error}", Escaped(queue))]
-    Threads {
-        /// The queue.
-        queue: String,
-        /// The cause: one of the two.
-        error: ThreadsError,
-    },
-    /// The system could not start a thread.
-    #[error("queue {}: can't start a thread for producer {producer}: {source}", Escaped(queue))]
-    Spawn {
-        /// The queue.
-        queue: String,
-        /// The index of the producer, from 0.
-        producer: usize,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// All producers have ended although the stream has not. This should never happen.
-    #[error("queue {}: all producers have ended", Escaped(queue))]
-    Stopped {
-        /// The queue.
-        queue: String,
-    },
+/// The user's function returned an error for a ticket.
+pub(super) fn failed(queue: &str, ticket: u64, error: BoxError) -> Error {
+    let error = error.downcast::<Error>().map(|error| *error);
+    let error = error.unwrap_or_else(|error| Error::boxed(error, ErrorKind::Custom));
+    error.context(format_args!("queue {queue}: ticket {ticket}"))
 }
 
-impl Cause for GenerateCause {
-    fn details(&self) -> Details<'_> {
-        match self {
-            Self::Failed { source, .. } => Details::of_custom(source),
-            Self::Panicked { .. } => Details::of(ErrorKind::Panic),
-            Self::TimedOut { .. } => Details::of(ErrorKind::Timeout),
-            Self::Settings { .. } => Details::of(ErrorKind::Parameter),
-            Self::Threads { error, .. } => error.details(),
-            Self::Spawn { .. } | Self::Stopped { .. } => Details::of(ErrorKind::Threads),
-        }
-    }
+/// The user's function panicked for a ticket.
+pub(super) fn panicked(queue: &str, ticket: u64, message: &str) -> Error {
+    fail!(Panic, "queue {queue}: ticket {ticket}: panic: {message}")
 }
 
-fn awaited(ticket: Option<u64>) -> String {
-    ticket.map_or_else(|| "an item".to_owned(), |ticket| format!("ticket {ticket}"))
+/// No item was ready in time; `ticket` is the one waited for, if any other would not have done. The queue can be asked
+/// again.
+pub(super) fn timed_out(
+    queue: &str,
+    ticket: Option<u64>,
+    waited: Duration,
+    (busy, producers): (&[Busy], usize),
+) -> Error {
+    let item = ticket.map_or_else(|| "an item".to_owned(), |ticket| format!("ticket {ticket}"));
+    let inside = inside(busy, producers);
+    fail!(Timeout, "queue {queue}: {item} is not ready after {waited:?}; {inside}")
+}
+
+/// There is no producer, or no capacity.
+pub(super) fn no_room(queue: &str, producers: usize, capacity: usize) -> Error {
+    fail!(
+        Parameter,
+        "queue {queue}: {producers} producers and room for {capacity} items: give 1 or more of both"
+    )
+}
+
+/// The system could not start a thread.
+pub(super) fn not_started(queue: &str, producer: usize, error: &io::Error) -> Error {
+    fail!(Threads, "queue {queue}: can't start a thread for producer {producer}: {error}")
+}
+
+/// All producers have ended although the stream has not. This should never happen.
+pub(super) fn stopped(queue: &str) -> Error {
+    fail!(Threads, "queue {queue}: all producers have ended")
 }
 
 fn inside(busy: &[Busy], producers: usize) -> String {
@@ -120,47 +64,38 @@ mod tests {
 
     #[test]
     fn messages_name_the_queue_and_say_what_to_do() {
-        let assert_text = |error: GenerateCause, text: &str| assert_eq!(error.to_string(), text);
-        let queue = || "train".to_owned();
-        assert_text(
-            GenerateCause::Failed { queue: queue(), ticket: 7, source: "no row".into() },
-            "queue train: ticket 7: no row",
-        );
-        assert_text(
-            GenerateCause::Panicked { queue: queue(), ticket: 7, message: "oh".into() },
-            "queue train: ticket 7: panic: oh",
-        );
+        let assert_text = |error: Error, kind, text: &str| {
+            assert_eq!((error.kind(), &*error.to_string()), (kind, text));
+        };
+        let error = failed("train", 7, "no row".into());
+        assert!(error.get_ref().is_some());
+        assert_text(error, ErrorKind::Custom, "queue train: ticket 7: no row");
+        let error = panicked("train", 7, "oh");
+        assert_text(error, ErrorKind::Panic, "queue train: ticket 7: panic: oh");
         let busy = |ticket, ms| Busy { ticket, elapsed: Duration::from_millis(ms) };
         let waited = Duration::from_millis(1500);
         assert_text(
-            GenerateCause::TimedOut {
-                queue: queue(),
-                ticket: Some(7),
-                waited,
-                producers: 4,
-                busy: vec![busy(7, 1600), busy(9, 200)],
-            },
+            timed_out("train", Some(7), waited, (&[busy(7, 1600), busy(9, 200)], 4)),
+            ErrorKind::Timeout,
             "queue train: ticket 7 is not ready after 1.5s; 2 of 4 producers are inside the \
              function: ticket 7 for 1.6s, ticket 9 for 200.0ms",
         );
-        let (ticket, busy) = (None, vec![]);
         assert_text(
-            GenerateCause::TimedOut { queue: queue(), ticket, waited, producers: 1, busy },
+            timed_out("train", None, waited, (&[], 1)),
+            ErrorKind::Timeout,
             "queue train: an item is not ready after 1.5s; 0 of 1 producers are inside the \
              function",
         );
         assert_text(
-            GenerateCause::Settings { queue: queue(), producers: 0, capacity: 3 },
+            no_room("train", 0, 3),
+            ErrorKind::Parameter,
             "queue train: 0 producers and room for 3 items: give 1 or more of both",
         );
-        let source = io::Error::other("too many");
         assert_text(
-            GenerateCause::Spawn { queue: queue(), producer: 3, source },
+            not_started("train", 3, &io::Error::other("too many")),
+            ErrorKind::Threads,
             "queue train: can't start a thread for producer 3: too many",
         );
-        assert_text(
-            GenerateCause::Stopped { queue: queue() },
-            "queue train: all producers have ended",
-        );
+        assert_text(stopped("train"), ErrorKind::Threads, "queue train: all producers have ended");
     }
 }

@@ -71,7 +71,7 @@ impl QueueStats {
 
 /// A producer inside the user's function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Busy {
+pub(super) struct Busy {
     /// The argument of the function.
     pub ticket: u64,
     /// How long the function has been running.

@@ -9,12 +9,11 @@
 //! upcoming samples in their order.
 
 use super::Generator;
-use super::error::GenerateCause;
 use super::lookahead::Lookahead;
 use super::producers::{ProducerTask, Producers};
 use crate::error::Error;
 use crate::sample::{Epoch, SampleId};
-use crate::source::{BoxError, FieldSpec, Record, RunPlan, Source};
+use crate::source::{BoxError, Facts, FieldSpec, Record, Run, RunPlan, Source};
 use crate::threads::Process;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -33,13 +32,12 @@ pub(super) type MakeRecord = Arc<dyn Fn(Epoch, u64) -> Result<Record, BoxError> 
 /// let squares = Generator::new(2, 8).source(fields, 100, |_epoch, sample| {
 ///     Ok::<_, BoxError>(vec![OwnedValue::Int((sample * sample) as i64)])
 /// })?;
-/// assert_eq!(squares.len(), 100);
+/// assert_eq!(squares.facts().samples, 100);
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 pub struct Generated {
+    facts: Facts,
     generator: Generator,
-    fields: Vec<FieldSpec>,
-    samples: u64,
     function: MakeRecord,
     /// The producers of all runs whose threads have not ended, including runs that are over.
     run_producers: Mutex<Vec<Arc<Producers<Lookahead>>>>,
@@ -55,12 +53,14 @@ impl Generated {
         function: MakeRecord,
     ) -> Self {
         let (run_producers, process) = (Mutex::default(), Process::current());
-        Self { generator, fields, samples, function, run_producers, process }
+        let facts = Facts::new(fields, samples).named(&generator.name);
+        Self { facts, generator, function, run_producers, process }
     }
 
     fn begin_run(self: Arc<Self>, plan: &RunPlan) -> Result<GeneratedRun, Error> {
-        let queue = || self.generator.name.clone();
-        self.process.check().map_err(|error| GenerateCause::Threads { queue: queue(), error })?;
+        let queue = &self.generator.name;
+        let checked = self.process.check();
+        checked.map_err(|error| Error::from(error).context(format_args!("queue {queue}")))?;
         let (function, epoch) = (Arc::clone(&self.function), plan.epoch);
         let make = Arc::new(move |job: ProducerTask| function(epoch, job.ticket).map(Some));
         let books = Lookahead::new(plan, self.generator.bound());
@@ -77,24 +77,18 @@ impl Generated {
 }
 
 impl Source for Generated {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.samples
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         (self.function)(Epoch(0), sample.0)
     }
 
-    fn name(&self) -> String {
-        self.generator.name.clone()
-    }
-
-    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
-        Ok(Some(Arc::new(self.begin_run(run)?)))
+    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Run>, BoxError> {
+        let run = self.begin_run(run)?;
+        let producers = Arc::clone(&run.producers);
+        Ok(Some(Run::new(Arc::new(run)).on_end(move || producers.stop())))
     }
 }
 
@@ -105,12 +99,8 @@ struct GeneratedRun {
 }
 
 impl Source for GeneratedRun {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.source.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.source.samples
+    fn facts(&self) -> &Facts {
+        &self.source.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -125,18 +115,6 @@ impl Source for GeneratedRun {
             taken.unwrap_or_else(|| self.producers.make(ProducerTask { position: ticket, ticket }));
         // A record is never missing: `begin_run` wraps each record in `Some`.
         product?.ok_or_else(|| "no record".into())
-    }
-
-    fn name(&self) -> String {
-        self.source.name()
-    }
-
-    fn fingerprint(&self) -> u64 {
-        self.source.fingerprint()
-    }
-
-    fn end(&self) {
-        self.producers.stop();
     }
 }
 

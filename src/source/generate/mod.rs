@@ -27,7 +27,6 @@ mod producers;
 mod queue;
 
 use crate::error::Error;
-pub use error::GenerateCause;
 pub use flow::QueueStats;
 pub use generated::Generated;
 pub use queue::Queue;
@@ -160,11 +159,10 @@ impl Generator {
     fn check(&self) -> Result<(), Error> {
         let Self { producers, capacity, .. } = *self;
         if producers == 0 || capacity == 0 {
-            let queue = self.name.clone();
-            return Err(GenerateCause::Settings { queue, producers, capacity }.into());
+            return Err(error::no_room(&self.name, producers, capacity));
         }
-        Ok(threads::check("producers", producers)
-            .map_err(|error| GenerateCause::Threads { queue: self.name.clone(), error })?)
+        threads::check("producers", producers)
+            .map_err(|error| Error::from(error).context(format_args!("queue {}", self.name)))
     }
 
     /// The largest number of items begun and not taken.

@@ -154,7 +154,7 @@ impl<T: Send + 'static> QueueState for OrderedQueue<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::error::GenerateCause;
+    use super::super::error;
     use super::*;
 
     fn job(ticket: u64) -> ProducerTask {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn error(ticket: u64) -> Product<u64> {
-        Err(GenerateCause::Failed { queue: "q".into(), ticket, source: "bad".into() }.into())
+        Err(error::failed("q", ticket, "bad".into()))
     }
 
     /// The next item or end, in words.

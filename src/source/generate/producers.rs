@@ -4,7 +4,7 @@
 //! No user code runs under the queue's lock: neither the user's function nor the `drop` of an item.
 
 use super::Generator;
-use super::error::GenerateCause;
+use super::error;
 use super::flow::{Busy, Gauge, QueueStats};
 use crate::error::Error;
 use crate::panicked::message;
@@ -171,11 +171,7 @@ impl<B: QueueState> Producers<B> {
         let work = move || worker.work(|task| (task, make(&name, &function, task)));
         let thread =
             threads::builder(format!("producer-{index}")).and_then(|builder| builder.spawn(work));
-        let refused = |source| {
-            let queue = self.name.clone();
-            GenerateCause::Spawn { queue, producer: index, source }
-        };
-        let thread = thread.map_err(refused)?;
+        let thread = thread.map_err(|error| error::not_started(&self.name, index, &error))?;
         self.threads.push(thread);
         Ok(())
     }
@@ -279,15 +275,15 @@ impl<B: QueueState> Drop for Producers<B> {
 
 /// Calls the user's function. An error names the queue and the ticket.
 fn make<T>(queue: &str, function: &Make<T>, job: ProducerTask) -> Product<T> {
-    let (queue, ticket) = (|| queue.to_owned(), job.ticket);
+    let ticket = job.ticket;
     match catch_unwind(AssertUnwindSafe(|| function(job))) {
         Ok(Ok(item)) => Ok(item),
-        Ok(Err(source)) => Err(GenerateCause::Failed { queue: queue(), ticket, source }.into()),
+        Ok(Err(error)) => Err(error::failed(queue, ticket, error)),
         Err(panic) => {
             let message = message(&*panic);
             // A second panic, in the drop of the first one's payload, adds no information.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
-            Err(GenerateCause::Panicked { queue: queue(), ticket, message }.into())
+            Err(error::panicked(queue, ticket, &message))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The consumer's side of a queue.
 
-use super::error::GenerateCause;
+use super::error;
 use super::ordered_queue::OrderedQueue;
 use super::producers::{Make, Producers};
 use super::{Generator, QueueStats};
@@ -63,11 +63,9 @@ impl<T: Send + 'static> Queue<T> {
         let product = match self.producers.take(longest, OrderedQueue::take) {
             Ok(product) => product,
             Err(WaitError::TimedOut) => return Some(Err(self.timed_out(begun.elapsed()))),
-            Err(WaitError::Stopped | WaitError::WorkersEnded) => {
-                Err(GenerateCause::Stopped { queue: self.name.clone() }.into())
-            }
+            Err(WaitError::Stopped | WaitError::WorkersEnded) => Err(error::stopped(&self.name)),
             Err(WaitError::Forked(error)) => {
-                Err(GenerateCause::Threads { queue: self.name.clone(), error }.into())
+                Err(Error::from(error).context(format_args!("queue {}", self.name)))
             }
         };
         if !matches!(product, Ok(Some(_))) {
@@ -77,10 +75,9 @@ impl<T: Send + 'static> Queue<T> {
     }
 
     fn timed_out(&self, waited: Duration) -> Error {
-        let queue = self.name.clone();
         let ticket = self.producers.with(|line| line.awaited()).flatten();
         let (busy, producers) = self.producers.busy();
-        GenerateCause::TimedOut { queue, ticket, waited, producers, busy }.into()
+        error::timed_out(&self.name, ticket, waited, (&busy, producers))
     }
 
     fn close(&mut self) {

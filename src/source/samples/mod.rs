@@ -5,10 +5,14 @@
 //! .beton file:    value(sample, field, buffer) -> Value         read into the buffer, or borrowed
 //! ```
 
+mod facts;
 mod item;
 mod partial_image;
 
-pub use item::Item;
+pub use facts::Facts;
+#[cfg(any(feature = "tar", feature = "tfrecord"))]
+pub(super) use item::UnreadableRecord;
+pub use item::{Item, LazyRecord};
 pub use partial_image::ImageExtent;
 pub(crate) use partial_image::{PartialImage, read_image_part};
 
@@ -19,10 +23,12 @@ use super::{
 };
 use crate::sample::SampleId;
 use fuseloop_ops::Size;
+use std::fmt;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The fields of one sample, in the order of [`Source::fields`].
+/// The fields of one sample, in the order of [`Facts::fields`].
 ///
 /// ```
 /// use fuseloop::source::{OwnedImage, OwnedValue, Record};
@@ -34,23 +40,20 @@ pub type Record = Vec<OwnedValue>;
 
 /// Samples that can be read in any order, by several threads at once: a dataset.
 ///
-/// A `.beton` file is a source; so is any type that implements [`fields`](Self::fields),
-/// [`len`](Self::len) and [`read`](Self::read). Reading a sample again must return the same values.
+/// A `.beton` file is a source; so is any type that implements [`facts`](Self::facts) and [`read`](Self::read). Reading a
+/// sample again must return the same values. [`InMemory`](super::InMemory) is a source of columns or of a function,
+/// without a type of its own.
 ///
 /// ```
 /// use fuseloop::{Loader, SampleId, ops::*};
-/// use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+/// use fuseloop::source::{BoxError, Facts, FieldKind, OwnedImage, OwnedValue, Record, Source};
 ///
 /// /// Squares in shades of gray.
-/// struct Squares(Vec<FieldSpec>);
+/// struct Squares(Facts);
 ///
 /// impl Source for Squares {
-///     fn fields(&self) -> &[FieldSpec] {
+///     fn facts(&self) -> &Facts {
 ///         &self.0
-///     }
-///
-///     fn len(&self) -> u64 {
-///         256
 ///     }
 ///
 ///     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -60,9 +63,8 @@ pub type Record = Vec<OwnedValue>;
 ///     }
 /// }
 ///
-/// let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-/// let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
-/// let loader = Loader::from_source(Squares(fields))
+/// let fields = [("image", FieldKind::RgbImage), ("label", FieldKind::Int)];
+/// let loader = Loader::from_source(Squares(Facts::new(fields, 256)))
 ///     .batch_size(16)
 ///     .pipeline("image", ops![RandomCrop::new(6)?])
 ///     .build()?;
@@ -70,14 +72,10 @@ pub type Record = Vec<OwnedValue>;
 /// assert_eq!(batch.tensor::<i64>("label")?.as_slice()[3], 3);
 /// # Ok::<(), BoxError>(())
 /// ```
-#[expect(clippy::len_without_is_empty, reason = "a count of samples, not a collection")]
 pub trait Source: Send + Sync + 'static {
-    /// Returns the fields of a sample, in order.
-    fn fields(&self) -> &[FieldSpec];
-
-    /// Returns the number of samples, or [`UNKNOWN`](crate::sample::UNKNOWN) for a stream whose length
-    /// is only known once it has been read to its end.
-    fn len(&self) -> u64;
+    /// Returns what is known without reading a sample: the fields, the number of samples, the name, and more. A source
+    /// that wraps another one returns that source's facts, or a changed clone of them.
+    fn facts(&self) -> &Facts;
 
     /// Reads all fields of a sample.
     ///
@@ -86,24 +84,6 @@ pub trait Source: Send + Sync + 'static {
     /// Returns the reason why the sample can't be read. Loaders add the sample's number and its location
     /// to the message.
     fn read(&self, sample: SampleId) -> Result<Record, BoxError>;
-
-    /// Returns the name of the source for errors: a path or an address.
-    fn name(&self) -> String {
-        "the source".to_owned()
-    }
-
-    /// Returns the path of the source, if it is a single file.
-    fn path(&self) -> Option<&Path> {
-        None
-    }
-
-    /// Returns the local files and folders that the source is read from, in an order that stays the
-    /// same. A conversion compares the sizes and times of these files to find out whether the source has
-    /// changed since the conversion was stopped, and it never writes over them. The default is
-    /// [`path`](Self::path) alone.
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        Box::new(self.path().map(Path::to_owned).into_iter())
-    }
 
     /// Reads one field of a sample. The value is borrowed from the source or from `buffer`. The default
     /// reads the whole record once and serves all fields from it, so a source that returns records need
@@ -118,48 +98,9 @@ pub trait Source: Send + Sync + 'static {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        buffer.load_record((address(self), sample), self.fields(), || self.read(sample))?;
+        let read = || self.read(sample);
+        buffer.load_record((address(self), sample), &self.facts().fields, read)?;
         buffer.record_value(field).ok_or_else(|| format!("field {field} does not exist").into())
-    }
-
-    /// Returns how many component datasets the source is built from; 1 if it is a single dataset. Each
-    /// component can have ops of its own:
-    /// [`LoaderBuilder::component_ops`](crate::LoaderBuilder::component_ops).
-    fn components(&self) -> usize {
-        1
-    }
-
-    /// Returns the index of the component that a sample belongs to; see
-    /// [`components`](Self::components).
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`value`](Self::value) does, in a source that must read the sample to find its
-    /// component.
-    fn component(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
-        let _ = (sample, buffer);
-        Ok(0)
-    }
-
-    /// Returns the sizes of a field's images, if they are known without reading all of them. If they are
-    /// not, images of any size are expected, and a pipeline must begin with an op that brings all images
-    /// to one size.
-    fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        let _ = field;
-        None
-    }
-
-    /// Returns the size in bytes of the longest value of a Bytes or JSON field, if it is known.
-    fn longest(&self, field: usize) -> Option<u64> {
-        let _ = field;
-        None
-    }
-
-    /// Returns whether reading a sample again costs little more than a copy, as from a file in the
-    /// system's own cache. A loader's cache stores only decoded values of such a source; of other
-    /// sources it stores everything that is read, as far as there is room.
-    fn is_cheap_to_read_again(&self) -> bool {
-        false
     }
 
     /// Returns where a value of a sample is stored: its file, the sample's key there, and the byte
@@ -171,82 +112,21 @@ pub trait Source: Send + Sync + 'static {
         None
     }
 
-    /// Reads the names of the classes, by the numbers in the field that is a sample's class; `None` if
-    /// they are not known. Names are read on request only: opening a dataset does not need them.
+    /// Returns the index of the component that a sample belongs to; see
+    /// [`Facts::components`]. A source with several components must override it.
     ///
     /// # Errors
     ///
-    /// Fails if the file that holds the names is damaged.
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        Ok(None)
-    }
-
-    /// Reads what the fields of annotated objects are; `None` if it is not known. For conversions, and
-    /// read on request only.
-    #[doc(hidden)]
-    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        Ok(None)
-    }
-
-    /// Returns the size of the picture that the annotations of a sample are of, if they have one.
-    #[doc(hidden)]
-    fn annotated_size(&self, sample: SampleId) -> Option<Size> {
-        let _ = sample;
-        None
-    }
-
-    /// Returns the number of bytes that [`hold_in_memory`](Self::hold_in_memory) reads; `None` if the dataset can't be
-    /// held.
-    #[doc(hidden)]
-    fn stored_bytes(&self) -> Option<u64> {
-        None
-    }
-
-    /// Reads all bytes of the dataset into memory, from where values are borrowed from then on. Does nothing to a
-    /// dataset that can't be held.
-    #[doc(hidden)]
-    fn hold_in_memory(&self) -> Result<(), BoxError> {
-        Ok(())
-    }
-
-    /// Asks the processor for the memory that finding a value will need, if it is known. A hint that waits for nothing.
-    #[doc(hidden)]
-    fn expect_read(&self, sample: SampleId, field: usize) {
-        let _ = (sample, field);
-    }
-
-    /// Returns a value that lies in memory, so that it is read without a buffer; `None` for all others, and for values
-    /// that can't be read.
-    #[doc(hidden)]
-    fn value_in_memory(&self, sample: SampleId, field: usize) -> Option<Value<'_>> {
-        let _ = (sample, field);
-        None
-    }
-
-    /// Returns the extent of a stored image of which parts can be read without the others; `None` for all other values,
-    /// for those that lie in memory, and for those of which a part costs as much as all bytes.
-    #[doc(hidden)]
-    fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
-        let _ = (sample, field);
-        None
-    }
-
-    /// Reads bytes of an image that has an [extent](Self::image_extent), as many as there is room for, from a byte of
-    /// the image on. Of the buffer only the check of lengths is used.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`value`](Self::value) does, and if the image ends before.
-    #[doc(hidden)]
-    fn image_part(
-        &self,
-        sample: SampleId,
-        field: usize,
-        to: (u64, &mut [u8]),
-        buffer: &mut Buffer,
-    ) -> Result<(), BoxError> {
-        let _ = (to, buffer);
-        Err(format!("sample {sample} has no image in field {field} that is read in parts").into())
+    /// Fails as [`value`](Self::value) does, in a source that must read the sample to find its
+    /// component.
+    fn component(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
+        let _ = (sample, buffer);
+        match self.facts().components {
+            0 | 1 => Ok(0),
+            several => {
+                Err(format!("a source of {several} components must implement `component`").into())
+            }
+        }
     }
 
     /// Returns the number of the storage unit, such as a page or a shard, that holds a sample, if
@@ -257,29 +137,219 @@ pub trait Source: Send + Sync + 'static {
         None
     }
 
-    /// Returns a number that identifies this dataset, the same in every process: a cursor of one dataset
-    /// is refused by another. The default is computed from the fields and the number of samples.
-    fn fingerprint(&self) -> u64 {
-        let mut print = Fingerprint::default();
-        print.number(self.len());
-        print.fields(self.fields());
-        print.value()
-    }
-
-    /// Returns a view of the source for one run, for a source that can use the order of the samples to
-    /// read ahead. `None`, the default, means that the run reads the source itself.
+    /// Begins a run, for a source that can use the order of the samples to read ahead. `None`, the default, means that
+    /// the run reads the source itself.
     ///
     /// # Errors
     ///
-    /// Fails if the view can't be created, for example for lack of memory.
-    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
+    /// Fails if the run can't begin, for example for lack of memory.
+    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Run>, BoxError> {
         let _ = run;
         Ok(None)
     }
 
-    /// Tells the view of a run, which [`begin`](Self::begin) returned, that the run is over, so that
-    /// reading ahead may stop. Later reads still succeed.
-    fn end(&self) {}
+    /// Returns what only the files that this crate reads can do.
+    #[doc(hidden)]
+    fn stored(&self) -> Option<&dyn StoredValues> {
+        None
+    }
+}
+
+/// A source as one run reads it. Dropping it tells the source that the run is over, so that reading ahead may stop; reads
+/// of the source still succeed.
+///
+/// ```
+/// use fuseloop::source::{BoxError, Run, RunPlan, Source};
+/// use std::sync::Arc;
+///
+/// /// Begins a run, and says when it is over.
+/// fn announced(source: Arc<dyn Source>, plan: &RunPlan) -> Result<Run, BoxError> {
+///     let run = match Arc::clone(&source).begin(plan)? {
+///         Some(run) => run,
+///         None => Run::new(source),
+///     };
+///     Ok(Run::new(Arc::clone(&run)).on_end(move || {
+///         drop(run);
+///         println!("the run is over");
+///     }))
+/// }
+/// ```
+#[must_use]
+pub struct Run {
+    source: Arc<dyn Source>,
+    end: Option<Box<dyn FnOnce() + Send + Sync>>,
+}
+
+impl Run {
+    /// Returns a run that reads `source`.
+    pub fn new(source: Arc<dyn Source>) -> Self {
+        Self { source, end: None }
+    }
+
+    /// Sets a function that is called when the run is dropped.
+    pub fn on_end(mut self, end: impl FnOnce() + Send + Sync + 'static) -> Self {
+        self.end = Some(Box::new(end));
+        self
+    }
+}
+
+/// Returns the source that the run reads.
+impl Deref for Run {
+    type Target = Arc<dyn Source>;
+
+    fn deref(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(end) = self.end.take() {
+            end();
+        }
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("source", &self.source.facts()).finish_non_exhaustive()
+    }
+}
+
+/// What only the files that this crate reads can do. Other crates can't name this trait.
+#[doc(hidden)]
+pub trait StoredValues: Send + Sync {
+    /// Returns the size of the picture that the annotations of a sample are of, if they have one.
+    fn annotated_size(&self, sample: SampleId) -> Option<Size> {
+        let _ = sample;
+        None
+    }
+
+    /// Reads all bytes of the dataset into memory, from where values are borrowed from then on. Does nothing to a
+    /// dataset that can't be held.
+    fn hold_in_memory(&self) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    /// Asks the processor for the memory that finding a value will need, if it is known. A hint that waits for nothing.
+    fn expect_read(&self, sample: SampleId, field: usize) {
+        let _ = (sample, field);
+    }
+
+    /// Returns a value that lies in memory, so that it is read without a buffer; `None` for all others, and for values
+    /// that can't be read.
+    fn value_in_memory(&self, sample: SampleId, field: usize) -> Option<Value<'_>> {
+        let _ = (sample, field);
+        None
+    }
+
+    /// Returns the extent of a stored image of which parts can be read without the others; `None` for all other values,
+    /// for those that lie in memory, and for those of which a part costs as much as all bytes.
+    fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
+        let _ = (sample, field);
+        None
+    }
+
+    /// Reads bytes of an image that has an [extent](Self::image_extent), as many as there is room for, from a byte of
+    /// the image on. Of the buffer only the check of lengths is used.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Source::value`] does, and if the image ends before.
+    fn image_part(
+        &self,
+        sample: SampleId,
+        field: usize,
+        to: (u64, &mut [u8]),
+        buffer: &mut Buffer,
+    ) -> Result<(), BoxError> {
+        let _ = (to, buffer);
+        Err(format!("sample {sample} has no image in field {field} that is read in parts").into())
+    }
+}
+
+/// The facts of a source, one by one.
+#[expect(clippy::len_without_is_empty, reason = "a count of samples, not a collection")]
+impl dyn Source {
+    /// Returns the fields of a sample, in order.
+    #[must_use]
+    pub fn fields(&self) -> &[FieldSpec] {
+        &self.facts().fields
+    }
+
+    /// Returns the number of samples, or [`UNKNOWN`](crate::sample::UNKNOWN).
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.facts().samples
+    }
+
+    /// Returns the name of the source for errors: a path or an address.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.facts().name
+    }
+
+    /// Returns the path of the source, if it is a single file.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.facts().path.as_deref()
+    }
+
+    /// Returns the local files and folders that the source is read from.
+    pub fn paths(&self) -> Box<dyn Iterator<Item = PathBuf>> {
+        self.facts().paths()
+    }
+
+    /// Returns the number of component datasets that the source is built from.
+    #[must_use]
+    pub fn components(&self) -> usize {
+        self.facts().components
+    }
+
+    /// Returns the sizes of a field's images, if they are known without reading all of them.
+    #[must_use]
+    pub fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        self.facts().image_stats(field)
+    }
+
+    /// Returns the size in bytes of the longest value of a Bytes or JSON field, if it is known.
+    #[must_use]
+    pub fn longest(&self, field: usize) -> Option<u64> {
+        self.facts().longest(field)
+    }
+
+    /// Reads the names of the classes; `None` if they are not known.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file that holds the names is damaged.
+    pub fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        self.facts().class_names()
+    }
+
+    /// Reads what the fields of annotated objects are; `None` if it is not known.
+    #[doc(hidden)]
+    pub fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        self.facts().object_fields()
+    }
+
+    /// Returns a number that identifies the dataset, the same in every process.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        self.facts().fingerprint
+    }
+
+    /// Returns the number of bytes that are read to hold the dataset in memory; `None` if it can't be held.
+    pub(crate) fn stored_bytes(&self) -> Option<u64> {
+        self.facts().stored_bytes
+    }
+
+    /// Returns the size of the picture that the annotations of a sample are of, if they have one.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn annotated_size(&self, sample: SampleId) -> Option<Size> {
+        self.stored()?.annotated_size(sample)
+    }
 }
 
 /// Returns the address of a source, which distinguishes the sources that share one buffer.
@@ -473,29 +543,14 @@ impl Fingerprint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::InMemory;
 
-    struct Two {
-        fields: Vec<FieldSpec>,
-        record: Record,
-    }
-
-    impl Source for Two {
-        fn fields(&self) -> &[FieldSpec] {
-            &self.fields
-        }
-
-        fn len(&self) -> u64 {
-            2
-        }
-
-        fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-            if sample.0 == 1 { Err("it is gone".into()) } else { Ok(self.record.clone()) }
-        }
-    }
-
-    fn two(record: Record) -> Two {
-        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-        Two { fields: vec![field("a", FieldKind::Int), field("b", FieldKind::Bytes)], record }
+    fn two(record: Record) -> InMemory {
+        let fields = [("a", FieldKind::Int), ("b", FieldKind::Bytes)];
+        InMemory::from_fn(Facts::new(fields, 2), move |sample| match sample.0 {
+            1 => Err("it is gone".into()),
+            _ => Ok(record.clone()),
+        })
     }
 
     #[test]

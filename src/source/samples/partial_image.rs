@@ -1,6 +1,6 @@
 //! Stored images of which some bytes are read without the others.
 
-use super::{Buffer, Source};
+use super::{Buffer, StoredValues};
 use crate::sample::SampleId;
 use crate::source::file::{LINE, skew};
 use crate::source::{BoxError, ImageMode, ReadCause};
@@ -25,7 +25,7 @@ pub struct ImageExtent {
 
 /// An image that has an extent, and the parts of it that were read, each where it is among the image's bytes.
 pub(crate) struct PartialImage<'a> {
-    source: &'a dyn Source,
+    source: &'a dyn StoredValues,
     sample: SampleId,
     field: usize,
     extent: ImageExtent,
@@ -41,7 +41,7 @@ impl<'a> PartialImage<'a> {
     ///
     /// If there is no memory.
     pub(crate) fn new(
-        source: &'a dyn Source,
+        source: &'a dyn StoredValues,
         (sample, field): (SampleId, usize),
         extent: ImageExtent,
         buffer: &'a mut Buffer,
@@ -64,7 +64,7 @@ impl<'a> PartialImage<'a> {
     ///
     /// # Errors
     ///
-    /// The read fails as [`Source::value`] does.
+    /// The read fails as [`Source::value`](super::Source::value) does.
     pub(crate) fn read(&mut self, part: Range<usize>) -> Result<(), BoxError> {
         let Self { source, sample, field, buffer, place, .. } = self;
         let to = place.start + part.start..place.start + part.end;
@@ -85,9 +85,9 @@ impl fmt::Debug for PartialImage<'_> {
 ///
 /// # Errors
 ///
-/// The read fails as [`Source::value`] does.
+/// The read fails as [`Source::value`](super::Source::value) does.
 pub(crate) fn read_image_part<'a>(
-    source: &dyn Source,
+    source: &dyn StoredValues,
     (sample, field): (SampleId, usize),
     extent: &ImageExtent,
     part: Range<u64>,
@@ -114,7 +114,7 @@ fn make_room(buffer: &mut Vec<u8>, start: u64, bytes: u64) -> Result<Range<usize
 
 /// Reads the bytes of an image from byte `at` of it on to a range of a buffer.
 fn read_to(
-    source: &dyn Source,
+    source: &dyn StoredValues,
     (sample, field): (SampleId, usize),
     at: u64,
     to: Range<usize>,

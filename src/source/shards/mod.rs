@@ -13,7 +13,7 @@ pub(in crate::source) use index::{ShardIndex, ShardMember};
 pub(in crate::source) use reader::{LARGE, ShardReader};
 
 use super::file::FileBytes;
-use super::{BoxError, Location, ReadAt, ReadCause, RunPlan, remote};
+use super::{BoxError, Facts, FieldSpec, Location, ReadAt, ReadCause, RunPlan, classes, remote};
 use crate::error::{AtPath as _, Error};
 use crate::parallel;
 use crate::source::file_pool;
@@ -129,22 +129,16 @@ impl Shards {
         name_of(self.0.iter().map(|shard| &shard.location))
     }
 
-    /// Returns whether all shards are local files.
-    pub(in crate::source) fn are_local(&self) -> bool {
-        self.0.iter().all(|shard| matches!(shard.location, Location::Path(_)))
-    }
-
-    /// Returns the path of the only shard, if it is a local file; `None` for several shards.
-    pub(in crate::source) fn path(&self) -> Option<&Path> {
-        match &*self.0 {
-            [Shard { location: Location::Path(path), .. }] => Some(path),
+    /// Returns the facts of a dataset of these files.
+    pub(in crate::source) fn facts(&self, fields: Arc<[FieldSpec]>, samples: u64) -> Facts {
+        let path = match &*self.0 {
+            [Shard { location: Location::Path(path), .. }] => Some(path.clone()),
             _ => None,
-        }
-    }
-
-    /// Returns the paths of the shards that are local files.
-    pub(in crate::source) fn paths(&self) -> impl Iterator<Item = PathBuf> + '_ {
-        local_paths(self.0.iter().map(|shard| &shard.location))
+        };
+        let rereads_cheaply =
+            self.0.iter().all(|shard| matches!(shard.location, Location::Path(_)));
+        let all = facts_of(self.locations().cloned().collect(), fields, samples);
+        Facts { path, rereads_cheaply, ..all }
     }
 
     /// Returns the files as one run reads them, if some are remote: the ranges that the run will need
@@ -186,17 +180,27 @@ impl Shards {
 }
 
 /// Returns the paths of the shards that are local files.
-pub(in crate::source) fn local_paths<'a>(
-    shards: impl Iterator<Item = &'a Location>,
-) -> impl Iterator<Item = PathBuf> {
-    shards.filter_map(|shard| match shard {
+fn local_paths(shards: &[Location]) -> impl Iterator<Item = PathBuf> {
+    shards.iter().filter_map(|shard| match shard {
         Location::Path(path) => Some(path.clone()),
         Location::Url(_) => None,
     })
 }
 
+/// Returns the facts of a dataset of these files, with the names of classes that are next to them.
+pub(in crate::source) fn facts_of(
+    files: Arc<[Location]>,
+    fields: Arc<[FieldSpec]>,
+    samples: u64,
+) -> Facts {
+    let of_names = Arc::clone(&files);
+    Facts { name: name_of(files.iter()), ..Facts::of(fields, samples) }
+        .with_paths(move || Box::new(local_paths(&files).collect::<Vec<_>>().into_iter()))
+        .with_class_names(move || classes::names_beside_shards(of_names.iter()))
+}
+
 /// Returns a name for several shards together.
-pub(in crate::source) fn name_of<'a>(
+fn name_of<'a>(
     mut shards: impl ExactSizeIterator<Item = &'a Location> + DoubleEndedIterator,
 ) -> String {
     let count = shards.len();

@@ -10,11 +10,14 @@
 //! after the cache. If an item can't be read, nothing is stored.
 
 use super::cache_file::{ItemFile, Writer};
-use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, fingerprint_of};
+use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, facts_of};
 use crate::sample::Epoch;
-use crate::source::{BoxError, FieldSpec, OwnedImage, OwnedValue, Record, check_destination};
+use crate::source::{
+    BoxError, Facts, FieldSpec, OwnedImage, OwnedValue, Record, check_destination,
+};
 use std::mem;
 use std::path::PathBuf;
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -24,7 +27,7 @@ impl Stream {
     /// holds the stream's pass of epoch 0 with seed 0.
     #[must_use]
     pub fn cache_in_memory(self, max_bytes: u64) -> Self {
-        Self::new(Cached { from: [self], max_bytes, path: None, store: Arc::default() })
+        Self::new(Cached::new(self, max_bytes, None))
     }
 
     /// Stores the records of the first whole pass in a file, if they take at most `max_bytes`, like
@@ -33,13 +36,13 @@ impl Stream {
     /// belong after the cache, as for [`cache_in_memory`](Self::cache_in_memory).
     #[must_use]
     pub fn cache_file(self, path: impl Into<PathBuf>, max_bytes: u64) -> Self {
-        let path = Some(path.into());
-        Self::new(Cached { from: [self], max_bytes, path, store: Arc::default() })
+        Self::new(Cached::new(self, max_bytes, Some(path.into())))
     }
 }
 
 struct Cached {
-    from: [Stream; 1],
+    facts: Facts,
+    from: Stream,
     max_bytes: u64,
     /// The path of the file; `None` for a cache in memory.
     path: Option<PathBuf>,
@@ -54,12 +57,8 @@ struct Store {
 }
 
 impl Streamed for Cached {
-    fn fields(&self) -> &[FieldSpec] {
-        self.from[0].fields()
-    }
-
-    fn components(&self) -> &[Stream] {
-        &self.from
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn open(&self, _: &Pass) -> Result<Box<dyn Items>, BoxError> {
@@ -72,27 +71,28 @@ impl Streamed for Cached {
         if let Some(items) = self.store.items.get() {
             return Ok(Box::new(CachedPass { items: Arc::clone(items), next: 0 }));
         }
-        let items = self.from[0].open(&Pass { seed: 0, epoch: Epoch(0), turn: 0 })?;
+        let items = self.from.open(&Pass { seed: 0, epoch: Epoch(0), turn: 0 })?;
         let share = self.begin();
         let left = self.known_len().filter(|&len| len != ENDLESS);
         Ok(Box::new(CachingPass { items, share, left }))
     }
 
     fn known_len(&self) -> Option<u64> {
-        self.from[0].known_len()
-    }
-
-    fn fingerprint(&self) -> u64 {
-        fingerprint_of("cache", &[], &self.from)
+        self.from.known_len()
     }
 }
 
 impl Cached {
+    fn new(from: Stream, max_bytes: u64, path: Option<PathBuf>) -> Self {
+        let facts = facts_of("cache", &[], slice::from_ref(&from));
+        Self { facts, from, max_bytes, path, store: Arc::default() }
+    }
+
     /// Opens the file that an earlier pass or process left.
     fn saved(&self) -> Result<Option<Arc<[Item]>>, BoxError> {
         let Some(path) = &self.path else { return Ok(None) };
         check_destination(path)?;
-        ItemFile::items(path, self.from[0].fields(), self.from[0].fingerprint())
+        ItemFile::items(path, self.from.fields(), self.from.facts().fingerprint)
     }
 
     /// Returns the right to fill the cache; `None` if another pass has it, or the cache can't be filled.
@@ -110,9 +110,9 @@ impl Cached {
         };
         if let Some(path) = &self.path {
             // If the folder is not writable, the pass runs without a cache.
-            let writer = Writer::begin(path, self.from[0].fingerprint());
+            let writer = Writer::begin(path, self.from.facts().fingerprint);
             fill.is_hopeless = writer.is_err();
-            let (path, fields) = (path.clone(), self.from[0].fields().to_vec());
+            let (path, fields) = (path.clone(), self.from.fields().to_vec());
             fill.room = ItemStore::File { writer: writer.ok()?, path, fields };
         }
         Some(fill)

@@ -23,7 +23,7 @@ use super::Item;
 use crate::sample::{Limits, SampleId};
 use crate::source::file::FileBytes;
 use crate::source::{
-    BoxError, Escaped, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, SampleLocation,
+    BoxError, Escaped, Facts, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, SampleLocation,
     Source, atomic_file,
 };
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
@@ -98,9 +98,9 @@ impl Writer {
 
 /// A finished file; its samples are numbered in file order.
 pub(super) struct ItemFile {
+    facts: Facts,
     path: PathBuf,
     bytes: FileBytes,
-    fields: Arc<[FieldSpec]>,
     /// The offset of each frame.
     starts: Vec<u64>,
 }
@@ -139,7 +139,12 @@ impl ItemFile {
     /// The items of an open file whose frames are known.
     fn of(path: &Path, bytes: FileBytes, fields: &[FieldSpec], frames: Frames) -> Arc<[Item]> {
         let Frames { starts, parts } = frames;
-        let file = Self { path: path.to_owned(), bytes, fields: fields.into(), starts };
+        let facts = Facts {
+            name: Escaped(&path.to_string_lossy()).to_string(),
+            rereads_cheaply: true,
+            ..Facts::of(fields.into(), starts.len() as u64)
+        };
+        let file = Self { facts, path: path.to_owned(), bytes, starts };
         let source: Arc<dyn Source> = Arc::new(file);
         let items = parts.iter().zip(0..).map(|(&part, sample)| {
             let item = Item::At { source: Arc::clone(&source), sample: SampleId(sample) };
@@ -168,24 +173,12 @@ impl ItemFile {
 }
 
 impl Source for ItemFile {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.starts.len() as u64
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        self.record(sample).map_err(|message| format!("{}: {message}", self.name()).into())
-    }
-
-    fn name(&self) -> String {
-        Escaped(&self.path.to_string_lossy()).to_string()
-    }
-
-    fn is_cheap_to_read_again(&self) -> bool {
-        true
+        self.record(sample).map_err(|message| format!("{}: {message}", self.facts.name).into())
     }
 
     /// The key is the location that the item was first read from.
@@ -308,7 +301,7 @@ fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Pass, Stream, Streamed as _};
+    use super::super::{Pass, Stream};
     use super::*;
     use crate::sample::Epoch;
     use crate::source::{FieldKind, Generator};

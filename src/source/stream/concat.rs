@@ -5,9 +5,9 @@
 //! ```
 
 use super::error::check_equal;
-use super::{Item, Items, Pass, Stream, Streamed, count, fingerprint_of, labelled, sum};
+use super::{Item, Items, Pass, Stream, Streamed, facts_of, labelled, sum};
 use crate::error::Error;
-use crate::source::{BoxError, FieldSpec};
+use crate::source::{BoxError, Facts};
 use std::sync::Arc;
 
 impl Stream {
@@ -19,35 +19,26 @@ impl Stream {
     pub fn concat(streams: impl IntoIterator<Item = Self>) -> Result<Self, Error> {
         let parts: Arc<[Self]> = streams.into_iter().collect();
         check_equal("concat", &parts)?;
-        Ok(Self::new(ConcatStream(parts)))
+        Ok(Self::new(ConcatStream { facts: facts_of("concat", &[], &parts), parts }))
     }
 }
 
-struct ConcatStream(Arc<[Stream]>);
+struct ConcatStream {
+    facts: Facts,
+    parts: Arc<[Stream]>,
+}
 
 impl Streamed for ConcatStream {
-    fn fields(&self) -> &[FieldSpec] {
-        self.0[0].fields()
-    }
-
-    fn components(&self) -> &[Stream] {
-        &self.0
-    }
-
-    fn component_count(&self) -> usize {
-        count(&self.0)
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
-        Ok(Box::new(InTurn { parts: Arc::clone(&self.0), pass: *pass, at: 0, items: None }))
+        Ok(Box::new(InTurn { parts: Arc::clone(&self.parts), pass: *pass, at: 0, items: None }))
     }
 
     fn known_len(&self) -> Option<u64> {
-        sum(self.0.iter().map(Stream::known_len))
-    }
-
-    fn fingerprint(&self) -> u64 {
-        fingerprint_of("concat", &[], &self.0)
+        sum(self.parts.iter().map(Stream::known_len))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Errors of combining streams.
 
-use super::{Stream, Streamed};
+use super::Stream;
 use crate::error::{Error, fail};
 use crate::parallel;
 use crate::source::{BoxError, Escaped, FieldSpec, classes};
@@ -57,11 +57,14 @@ pub(in crate::source) fn check_equal(what: &'static str, parts: &[Stream]) -> Re
         return Err(fail!(
             Field,
             "{what}: stream {index} ({name}) has {found}, stream 0 has {wanted}",
-            name = part.name()
+            name = part.facts().name
         ));
     }
     if parts.len() > 1 {
-        let named = |part: &Stream| (part.name(), part.class_names().ok().flatten());
+        let named = |part: &Stream| {
+            let facts = part.facts();
+            (facts.name.clone(), facts.class_names().ok().flatten())
+        };
         classes::joined(parallel::map(parts, named)?)?;
     }
     Ok(())

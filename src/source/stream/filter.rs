@@ -4,8 +4,9 @@
 //! [`interleave`](super::Stream::interleave) with `reads`, other threads have read the records already.
 //! An item that can't be read passes the filter: its error is reported when it is read.
 
-use super::{Item, Items, Pass, Stream, Streamed, fingerprint_of};
-use crate::source::{BoxError, FieldSpec, OwnedValue};
+use super::{Item, Items, Pass, Stream, Streamed, facts_of};
+use crate::source::{BoxError, Facts, OwnedValue};
+use std::slice;
 use std::sync::Arc;
 
 type Keep = Arc<dyn Fn(&[OwnedValue]) -> Result<bool, BoxError> + Send + Sync>;
@@ -27,30 +28,24 @@ impl Stream {
         self,
         keep: impl Fn(&[OwnedValue]) -> Result<bool, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        Self::new(Filter { from: [self], keep: Arc::new(keep) })
+        let facts = facts_of("filter", &[], slice::from_ref(&self));
+        Self::new(Filter { facts, from: self, keep: Arc::new(keep) })
     }
 }
 
 struct Filter {
-    from: [Stream; 1],
+    facts: Facts,
+    from: Stream,
     keep: Keep,
 }
 
 impl Streamed for Filter {
-    fn fields(&self) -> &[FieldSpec] {
-        self.from[0].fields()
-    }
-
-    fn components(&self) -> &[Stream] {
-        &self.from
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
-        Ok(Box::new(Filtered { items: self.from[0].open(pass)?, keep: Arc::clone(&self.keep) }))
-    }
-
-    fn fingerprint(&self) -> u64 {
-        fingerprint_of("filter", &[], &self.from)
+        Ok(Box::new(Filtered { items: self.from.open(pass)?, keep: Arc::clone(&self.keep) }))
     }
 }
 

@@ -19,9 +19,9 @@
 use super::error::check_equal;
 use super::read_ahead::{ReadAhead, ReadAheadPass};
 use super::shards_of_rank;
-use super::{Item, Items, Pass, Stream, Streamed, count, fingerprint_of, labelled, sum};
+use super::{Item, Items, Pass, Stream, Streamed, facts_of, labelled, sum};
 use crate::error::{Error, fail};
-use crate::source::{BoxError, FieldSpec};
+use crate::source::{BoxError, Facts};
 use crate::threads::MOST;
 use std::sync::Arc;
 
@@ -88,26 +88,23 @@ impl Stream {
                 found = how.reads
             ));
         }
-        Ok(Self::new(Interleaved { parts, how }))
+        // The fingerprint is the same for any number of threads.
+        let parameters = [how.cycle_length as u64, how.block_length as u64, u64::from(how.shuffle)];
+        let mut facts = facts_of("interleave", &parameters, &parts);
+        facts.is_exact &= how.deterministic || how.reads == 0;
+        Ok(Self::new(Interleaved { facts, parts, how }))
     }
 }
 
 struct Interleaved {
+    facts: Facts,
     parts: Arc<[Stream]>,
     how: Interleave,
 }
 
 impl Streamed for Interleaved {
-    fn fields(&self) -> &[FieldSpec] {
-        self.parts[0].fields()
-    }
-
-    fn components(&self) -> &[Stream] {
-        &self.parts
-    }
-
-    fn component_count(&self) -> usize {
-        count(&self.parts)
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
@@ -132,17 +129,6 @@ impl Streamed for Interleaved {
 
     fn known_len(&self) -> Option<u64> {
         sum(self.parts.iter().map(Stream::known_len))
-    }
-
-    fn is_exact(&self) -> bool {
-        (self.how.deterministic || self.how.reads == 0) && self.parts.iter().all(Stream::is_exact)
-    }
-
-    /// The fingerprint is the same for any number of threads.
-    fn fingerprint(&self) -> u64 {
-        let Interleave { cycle_length, block_length, shuffle, .. } = self.how;
-        let parameters = [cycle_length as u64, block_length as u64, u64::from(shuffle)];
-        fingerprint_of("interleave", &parameters, &self.parts)
     }
 }
 

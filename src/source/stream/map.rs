@@ -1,10 +1,9 @@
 //! Map: a function of each record, called by the thread that reads the item: the loader's workers, in
 //! parallel.
 
-use super::{Item, Items, Pass, Stream, Streamed, fingerprint_of};
-use crate::sample::SampleId;
-use crate::source::{BoxError, FieldSpec, Record, SampleLocation, Source};
-use std::path::PathBuf;
+use super::{Item, Items, LazyRecord, Pass, Stream, Streamed, fingerprint_of};
+use crate::source::{BoxError, Facts, FieldSpec, Record, SampleLocation};
+use std::slice;
 use std::sync::Arc;
 
 type Function = Arc<dyn Fn(Record) -> Result<Record, BoxError> + Send + Sync>;
@@ -21,49 +20,38 @@ impl Stream {
         fields: Vec<FieldSpec>,
         function: impl Fn(Record) -> Result<Record, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        Self::new(MapStream { from: self, fields: fields.into(), function: Arc::new(function) })
+        let own = self.facts().clone();
+        let facts = Facts {
+            name: own.name.clone(),
+            components: own.components,
+            is_exact: own.is_exact,
+            fingerprint: fingerprint_of("map", &[], slice::from_ref(&self)),
+            ..Facts::new(fields, own.samples)
+        };
+        let facts = facts.with_paths(move || own.paths());
+        Self::new(MapStream { facts, from: self, function: Arc::new(function) })
     }
 }
 
 struct MapStream {
+    facts: Facts,
     from: Stream,
-    fields: Arc<[FieldSpec]>,
     function: Function,
 }
 
 impl Streamed for MapStream {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
-        let (fields, function) = (Arc::clone(&self.fields), Arc::clone(&self.function));
-        let has_parts = self.component_count() > 1;
+        let (fields, function) = (Arc::clone(&self.facts.fields), Arc::clone(&self.function));
+        let has_parts = self.facts.components > 1;
         Ok(Box::new(Mapped { items: self.from.open(pass)?, fields, function, has_parts }))
     }
 
     fn known_len(&self) -> Option<u64> {
         self.from.known_len()
-    }
-
-    fn component_count(&self) -> usize {
-        self.from.component_count()
-    }
-
-    fn is_exact(&self) -> bool {
-        self.from.is_exact()
-    }
-
-    fn name(&self) -> String {
-        self.from.name()
-    }
-
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        self.from.paths()
-    }
-
-    fn fingerprint(&self) -> u64 {
-        fingerprint_of("map", &[], std::slice::from_ref(&self.from))
     }
 }
 
@@ -79,8 +67,7 @@ impl Items for Mapped {
         let Some(item) = self.items.next()? else { return Ok(None) };
         let part = if self.has_parts { Some(item.component()?) } else { None };
         let (fields, function) = (Arc::clone(&self.fields), Arc::clone(&self.function));
-        let source = Arc::new(LazyItem { item, fields, function });
-        let mapped = Item::At { source, sample: SampleId(0) };
+        let mapped = Item::Lazy(Arc::new(MappedItem { item, fields, function }));
         Ok(Some(if let Some(part) = part { mapped.of_component(part) } else { mapped }))
     }
 
@@ -90,22 +77,18 @@ impl Items for Mapped {
 }
 
 /// An item that is mapped when it is read.
-struct LazyItem {
+struct MappedItem {
     item: Item,
     fields: Arc<[FieldSpec]>,
     function: Function,
 }
 
-impl Source for LazyItem {
+impl LazyRecord for MappedItem {
     fn fields(&self) -> &[FieldSpec] {
         &self.fields
     }
 
-    fn len(&self) -> u64 {
-        1
-    }
-
-    fn read(&self, _: SampleId) -> Result<Record, BoxError> {
+    fn read(&self) -> Result<Record, BoxError> {
         (self.function)(self.item.read()?)
     }
 
@@ -114,7 +97,7 @@ impl Source for LazyItem {
     }
 
     /// The location of the original item; no stored bytes correspond to a mapped value.
-    fn locate(&self, _: SampleId, _: usize) -> Option<SampleLocation> {
+    fn locate(&self, _: usize) -> Option<SampleLocation> {
         self.item.locate(0).map(SampleLocation::of_sample)
     }
 }

@@ -9,9 +9,9 @@
 
 use super::draws::StreamRng;
 use super::error::check_equal;
-use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, count, fingerprint_of, labelled, sum};
+use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, facts_of, labelled, sum};
 use crate::error::{Error, fail};
-use crate::source::{BoxError, FieldSpec};
+use crate::source::{BoxError, Facts};
 
 /// The behaviour of a mix when one of its streams ends.
 ///
@@ -59,11 +59,16 @@ impl Stream {
                 "mix: stream 0 has weight 0: weights must be finite, at least 0 and not all 0"
             ));
         }
-        Ok(Self::new(Mix { parts, weights, end }))
+        let bits = weights.iter().map(|weight| weight.to_bits());
+        let parameters: Vec<u64> = bits.chain([u64::from(end == MixEnd::Last)]).collect();
+        let names: Vec<&str> = parts.iter().map(|part| &*part.facts().name).collect();
+        let facts = facts_of("mix", &parameters, &parts).named(names.join(" and "));
+        Ok(Self::new(Mix { facts, parts, weights, end }))
     }
 }
 
 struct Mix {
+    facts: Facts,
     parts: Vec<Stream>,
     weights: Vec<f64>,
     end: MixEnd,
@@ -77,23 +82,15 @@ impl Mix {
 }
 
 impl Streamed for Mix {
-    fn fields(&self) -> &[FieldSpec] {
-        self.parts[0].fields()
-    }
-
-    fn components(&self) -> &[Stream] {
-        &self.parts
-    }
-
-    fn component_count(&self) -> usize {
-        count(&self.parts)
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         let parts = self.parts.iter().enumerate();
         let items: Result<Vec<_>, _> =
             parts.map(|(index, part)| part.open(&pass.for_component(index))).collect();
-        let draws = StreamRng::new(pass, self.fingerprint());
+        let draws = StreamRng::new(pass, self.facts.fingerprint);
         Ok(Box::new(Mixed { items: items?, weights: self.weights.clone(), end: self.end, draws }))
     }
 
@@ -103,16 +100,6 @@ impl Streamed for Mix {
             MixEnd::First => self.drawn_lens().all(|len| len == Some(ENDLESS)).then_some(ENDLESS),
             MixEnd::Last => sum(self.drawn_lens()),
         }
-    }
-
-    fn name(&self) -> String {
-        self.parts.iter().map(Stream::name).collect::<Vec<_>>().join(" and ")
-    }
-
-    fn fingerprint(&self) -> u64 {
-        let weights = self.weights.iter().map(|weight| weight.to_bits());
-        let parameters: Vec<u64> = weights.chain([u64::from(self.end == MixEnd::Last)]).collect();
-        fingerprint_of("mix", &parameters, &self.parts)
     }
 }
 

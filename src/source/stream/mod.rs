@@ -60,17 +60,14 @@ pub(in crate::source) use rank_shards::shards_of_rank;
 pub use sequential_source::SequentialSource;
 pub(crate) use stream_source::{StreamEnd, StreamSource};
 
-pub use super::samples::Item;
+pub use super::samples::{Item, LazyRecord};
 
-use super::{
-    BoxError, ClassNames, FieldSpec, Fingerprint, ImageStats, ObjectFields, Source, classes,
-};
+use super::{BoxError, Facts, FieldSpec, Fingerprint, Source};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
 use draws::scrambled;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Samples in sequence. A clone shares the same stream. [`Streamed`] has the methods that describe it.
+/// Samples in sequence. A clone shares the same stream.
 #[derive(Clone)]
 pub struct Stream(Arc<dyn Streamed>);
 
@@ -152,8 +149,14 @@ fn fingerprint_of(name: &str, parameters: &[u64], parts: &[Stream]) -> u64 {
     print.text(name);
     print.number(parameters.len() as u64);
     parameters.iter().for_each(|&number| print.number(number));
-    parts.iter().for_each(|part| print.number(part.fingerprint()));
+    parts.iter().for_each(|part| print.number(part.facts().fingerprint));
     print.value()
+}
+
+/// The facts of a combinator of streams with the same fields.
+fn facts_of(name: &str, parameters: &[u64], parts: &[Stream]) -> Facts {
+    let joined = Facts::joined(parts.iter().map(Stream::facts));
+    Facts { fingerprint: fingerprint_of(name, parameters, parts), ..joined }
 }
 
 impl Pass {
@@ -176,11 +179,6 @@ fn sum(mut lens: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     lens.try_fold(0u64, |sum, len| Some(sum.saturating_add(len?)))
 }
 
-/// The number of combined streams. For a single stream: the number of its own components.
-fn count(parts: &[Stream]) -> usize {
-    if let [one] = parts { one.component_count() } else { parts.len() }
-}
-
 /// Labels an item with the index of its stream, if there are several.
 fn labelled(item: Item, part: usize, parts: usize) -> Item {
     if parts == 1 { item } else { item.of_component(part) }
@@ -191,23 +189,19 @@ fn labelled(item: Item, part: usize, parts: usize) -> Item {
 /// ```
 /// use fuseloop::Loader;
 /// use fuseloop::source::stream::{Item, Items, Pass, Stream, Streamed};
-/// use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, SampleLocation};
+/// use fuseloop::source::{BoxError, Facts, FieldKind, OwnedValue, SampleLocation};
 /// use std::{ops::Range, sync::Arc};
 ///
 /// /// The numbers from 0 to 9, in sequence.
-/// struct Digits(Vec<FieldSpec>);
+/// struct Digits(Facts);
 ///
 /// impl Streamed for Digits {
-///     fn fields(&self) -> &[FieldSpec] {
+///     fn facts(&self) -> &Facts {
 ///         &self.0
 ///     }
 ///
 ///     fn open(&self, _pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
 ///         Ok(Box::new(DigitsPass(0..10)))
-///     }
-///
-///     fn fingerprint(&self) -> u64 {
-///         10
 ///     }
 /// }
 ///
@@ -223,14 +217,16 @@ fn labelled(item: Item, part: usize, parts: usize) -> Item {
 ///     }
 /// }
 ///
-/// let field = FieldSpec { name: "digit".to_owned(), kind: FieldKind::Int };
-/// let loader = Loader::from_stream(Stream::new(Digits(vec![field]))).batch_size(5).build()?;
+/// let facts = Facts::new([("digit", FieldKind::Int)], 10);
+/// let loader = Loader::from_stream(Stream::new(Digits(facts))).batch_size(5).build()?;
 /// assert_eq!(loader.epoch(0)?.count(), 2);
 /// # Ok::<(), BoxError>(())
 /// ```
 pub trait Streamed: Send + Sync + 'static {
-    /// The fields of a sample, in order.
-    fn fields(&self) -> &[FieldSpec];
+    /// Returns what is known without reading an item. The number of samples there counts for nothing: it is
+    /// [`known_len`](Self::known_len). A stream that is built from another one returns a changed clone of that stream's
+    /// facts.
+    fn facts(&self) -> &Facts;
 
     /// Begins a pass.
     ///
@@ -244,70 +240,6 @@ pub trait Streamed: Send + Sync + 'static {
     fn known_len(&self) -> Option<u64> {
         None
     }
-
-    /// Returns whether two passes with the same [`Pass`] yield the same items. If not, a pass can't be
-    /// resumed from the middle.
-    fn is_exact(&self) -> bool {
-        self.components().iter().all(Stream::is_exact)
-    }
-
-    /// The streams that this one is built from, if they have the same fields. Facts about values (image
-    /// sizes, class names) are then taken from them.
-    fn components(&self) -> &[Stream] {
-        &[]
-    }
-
-    /// The number of streams that were combined side by side, where each item carries the
-    /// [index](Item::Of) of its stream; 1 if none were. By default, the count of the only entry of
-    /// [`components`](Self::components).
-    fn component_count(&self) -> usize {
-        if let [one] = self.components() { one.component_count() } else { 1 }
-    }
-
-    /// The image sizes of a field, if they are known; see [`Source::image_stats`].
-    fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        let stats = self.components().iter().map(|part| part.image_stats(field));
-        stats.reduce(|a, b| a.zip(b).map(|(a, b)| a.merged(&b))).flatten()
-    }
-
-    /// The length in bytes of the longest value of a Bytes or JSON field, if it is known.
-    fn longest(&self, field: usize) -> Option<u64> {
-        let longest = self.components().iter().map(|part| part.longest(field));
-        longest.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten()
-    }
-
-    /// The class names, if they are known; see [`Source::class_names`]. By default, those of all
-    /// [`components`](Self::components), if each has names.
-    ///
-    /// # Errors
-    ///
-    /// See [`Source::class_names`].
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        let named = self.components().iter().map(|part| Ok((part.name(), part.class_names()?)));
-        Ok(classes::joined(named.collect::<Result<Vec<_>, BoxError>>()?)?)
-    }
-
-    /// What the fields of objects are; see [`Source`]. By default, what the only entry of
-    /// [`components`](Self::components) says.
-    #[doc(hidden)]
-    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        if let [one] = self.components() { one.object_fields() } else { Ok(None) }
-    }
-
-    /// The stream's name in error messages: by default, the name of the first of its
-    /// [`components`](Self::components).
-    fn name(&self) -> String {
-        self.components().first().map_or_else(|| "the stream".to_owned(), Stream::name)
-    }
-
-    /// The local files and folders that the stream is read from: by default, those of its
-    /// [`components`](Self::components).
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        Box::new(self.components().iter().flat_map(Stream::paths))
-    }
-
-    /// Identifies the stream, equally in every process. A cursor of one stream is refused by another.
-    fn fingerprint(&self) -> u64;
 }
 
 impl Stream {
@@ -320,113 +252,66 @@ impl Stream {
     /// The samples of a source, in its order.
     #[must_use]
     pub fn of(source: Arc<dyn Source>) -> Self {
-        Self::new(WholeSource(source))
+        let mut print = Fingerprint::default();
+        print.text("whole");
+        print.number(source.fingerprint());
+        // A stream is read in sequence, and a step back begins the pass again.
+        let own = source.facts().clone();
+        let facts = Facts {
+            path: None,
+            rereads_cheaply: false,
+            stored_bytes: None,
+            fingerprint: print.value(),
+            ..own.clone()
+        };
+        Self::new(WholeSource { source, facts: facts.with_paths(move || own.paths()) })
     }
-}
 
-impl Streamed for Stream {
-    fn fields(&self) -> &[FieldSpec] {
-        self.0.fields()
+    /// Returns what is known without reading an item; see [`Streamed::facts`].
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        self.0.facts()
     }
 
-    fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
+    /// Returns the fields of a sample, in order.
+    #[must_use]
+    pub fn fields(&self) -> &[FieldSpec] {
+        &self.facts().fields
+    }
+
+    /// Begins a pass.
+    ///
+    /// # Errors
+    ///
+    /// If the pass can't begin.
+    pub fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         self.0.open(pass)
     }
 
-    fn known_len(&self) -> Option<u64> {
+    /// Returns the number of items of a pass, if it is known; see [`Streamed::known_len`].
+    #[must_use]
+    pub fn known_len(&self) -> Option<u64> {
         self.0.known_len()
-    }
-
-    fn is_exact(&self) -> bool {
-        self.0.is_exact()
-    }
-
-    fn components(&self) -> &[Stream] {
-        self.0.components()
-    }
-
-    fn component_count(&self) -> usize {
-        self.0.component_count()
-    }
-
-    fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        self.0.image_stats(field)
-    }
-
-    fn longest(&self, field: usize) -> Option<u64> {
-        self.0.longest(field)
-    }
-
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        self.0.class_names()
-    }
-
-    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        self.0.object_fields()
-    }
-
-    fn name(&self) -> String {
-        self.0.name()
-    }
-
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        self.0.paths()
-    }
-
-    fn fingerprint(&self) -> u64 {
-        self.0.fingerprint()
     }
 }
 
 /// A source from its first sample to its last.
-struct WholeSource(Arc<dyn Source>);
+struct WholeSource {
+    source: Arc<dyn Source>,
+    facts: Facts,
+}
 
 impl Streamed for WholeSource {
-    fn fields(&self) -> &[FieldSpec] {
-        self.0.fields()
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn open(&self, _: &Pass) -> Result<Box<dyn Items>, BoxError> {
-        Ok(Box::new(InOrder { source: Arc::clone(&self.0), next: 0 }))
+        Ok(Box::new(InOrder { source: Arc::clone(&self.source), next: 0 }))
     }
 
     fn known_len(&self) -> Option<u64> {
-        Some(self.0.len()).filter(|&len| len != UNKNOWN)
-    }
-
-    fn component_count(&self) -> usize {
-        self.0.components()
-    }
-
-    fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        self.0.image_stats(field)
-    }
-
-    fn longest(&self, field: usize) -> Option<u64> {
-        self.0.longest(field)
-    }
-
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        self.0.class_names()
-    }
-
-    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        self.0.object_fields()
-    }
-
-    fn name(&self) -> String {
-        self.0.name()
-    }
-
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        self.0.paths()
-    }
-
-    fn fingerprint(&self) -> u64 {
-        let mut print = Fingerprint::default();
-        print.text("whole");
-        print.number(self.0.fingerprint());
-        print.value()
+        Some(self.facts.samples).filter(|&len| len != UNKNOWN)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A cursor over one pass: moves forward to a position and skips the items before it.
 
-use super::{Item, Items, Pass, Stream, StreamEnd, Streamed};
+use super::{Item, Items, Pass, Stream, StreamEnd};
 use crate::panicked::caught;
 use crate::source::BoxError;
 

@@ -5,42 +5,34 @@
 
 use super::read_ahead::{ReadAhead, ReadAheadPass};
 use super::{Items, Pass, Stream, Streamed};
-use crate::source::{BoxError, FieldSpec};
+use crate::source::{BoxError, Facts};
 
 impl Stream {
     /// Starts a thread that reads up to `items` items before they are asked for. With 0, the stream is
     /// unchanged.
     #[must_use]
     pub fn prefetch(self, items: usize) -> Self {
-        if items == 0 { self } else { Self::new(Prefetch { from: [self], items }) }
+        // Reading ahead changes neither the items nor the fingerprint.
+        if items == 0 { self } else { Self::new(Prefetch { from: self, items }) }
     }
 }
 
 struct Prefetch {
-    from: [Stream; 1],
+    from: Stream,
     items: usize,
 }
 
 impl Streamed for Prefetch {
-    fn fields(&self) -> &[FieldSpec] {
-        self.from[0].fields()
-    }
-
-    fn components(&self) -> &[Stream] {
-        &self.from
+    fn facts(&self) -> &Facts {
+        self.from.facts()
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         let lanes = ReadAhead::new(1, self.items);
-        Ok(Box::new(ReadAheadPass::new(&lanes, self.from[0].open(pass)?)))
+        Ok(Box::new(ReadAheadPass::new(&lanes, self.from.open(pass)?)))
     }
 
     fn known_len(&self) -> Option<u64> {
-        self.from[0].known_len()
-    }
-
-    /// Reading ahead does not change the items.
-    fn fingerprint(&self) -> u64 {
-        self.from[0].fingerprint()
+        self.from.known_len()
     }
 }

@@ -6,14 +6,16 @@
 //!
 //! A stream without items can't be repeated forever: that is an error.
 
-use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, fingerprint_of};
-use crate::source::{BoxError, FieldSpec};
+use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, facts_of};
+use crate::source::{BoxError, Facts};
+use std::slice;
 
 impl Stream {
     /// Repeats the stream `times` times.
     #[must_use]
     pub fn repeat(self, times: u64) -> Self {
-        Self::new(Repeat { from: [self], times })
+        let facts = facts_of("repeat", &[times], slice::from_ref(&self));
+        Self::new(Repeat { facts, from: self, times })
     }
 
     /// Repeats the stream without end. An epoch then never ends, unless the stream is cut, for example
@@ -32,21 +34,18 @@ impl Stream {
 }
 
 struct Repeat {
-    from: [Stream; 1],
+    facts: Facts,
+    from: Stream,
     times: u64,
 }
 
 impl Streamed for Repeat {
-    fn fields(&self) -> &[FieldSpec] {
-        self.from[0].fields()
-    }
-
-    fn components(&self) -> &[Stream] {
-        &self.from
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
-        let (from, len) = (self.from[0].clone(), self.from[0].known_len());
+        let (from, len) = (self.from.clone(), self.from.known_len());
         Ok(Box::new(Turns {
             from,
             pass: *pass,
@@ -60,15 +59,11 @@ impl Streamed for Repeat {
     }
 
     fn known_len(&self) -> Option<u64> {
-        match (self.from[0].known_len(), self.times) {
+        match (self.from.known_len(), self.times) {
             (_, 0) | (Some(0), _) => Some(0),
             (_, ENDLESS) => Some(ENDLESS),
             (len, times) => len.map(|len| len.saturating_mul(times)),
         }
-    }
-
-    fn fingerprint(&self) -> u64 {
-        fingerprint_of("repeat", &[self.times], &self.from)
     }
 }
 
@@ -101,7 +96,7 @@ impl Turns {
 
     fn end_turn(&mut self) -> Result<(), BoxError> {
         if !self.gave && self.times == ENDLESS {
-            let name = self.from.name();
+            let name = &self.from.facts().name;
             return Err(format!("{name} has no items: it can't be repeated forever").into());
         }
         self.items = None;

@@ -10,16 +10,12 @@
 //! from its start.
 
 use super::pass_cursor::PassCursor;
-use super::{ENDLESS, Item, Pass, Stream, StreamEnd, Streamed};
+use super::{ENDLESS, Item, Pass, Stream, StreamEnd};
 use crate::cancel::CancelFlag;
 use crate::error::{Error, ErrorKind};
 use crate::sample::{Epoch, SampleId};
-use crate::source::{
-    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, ObjectFields, Record, SampleLocation,
-    Source,
-};
+use crate::source::{BoxError, Buffer, Facts, Record, SampleLocation, Source};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 /// The number of items between two calls of the progress function while the stream is counted.
@@ -47,8 +43,8 @@ const PASS: Pass = Pass { seed: 0, epoch: Epoch(0), turn: 0 };
 /// }
 /// ```
 pub struct SequentialSource {
+    facts: Facts,
     stream: Stream,
-    len: u64,
     state: Mutex<PassState>,
 }
 
@@ -80,13 +76,13 @@ impl Stream {
         cancel: &CancelFlag,
         mut progress: impl FnMut(u64),
     ) -> Result<SequentialSource, Error> {
-        if !self.is_exact() {
+        if !self.facts().is_exact {
             let what = "items differ from pass to pass, so they can't be numbered";
-            return Err(unsupported(format!("{}: {what}", self.name())));
+            return Err(unsupported(format!("{}: {what}", self.facts().name)));
         }
         let len = match self.known_len() {
             Some(ENDLESS) => {
-                return Err(unsupported(format!("{}: the stream never ends", self.name())));
+                return Err(unsupported(format!("{}: the stream never ends", self.facts().name)));
             }
             Some(len) => len,
             None => {
@@ -96,7 +92,7 @@ impl Stream {
                     len += passed;
                     progress(len);
                     if cancel.is_cancelled() {
-                        let reason = format!("{}: the count was cancelled", self.name());
+                        let reason = format!("{}: the count was cancelled", self.facts().name);
                         return Err(Error::boxed(reason.into(), ErrorKind::Cancelled));
                     }
                     if passed < STEP {
@@ -105,7 +101,8 @@ impl Stream {
                 }
             }
         };
-        Ok(SequentialSource { stream: self, len, state: Mutex::default() })
+        let facts = Facts { samples: len, ..self.facts().clone() };
+        Ok(SequentialSource { facts, stream: self, state: Mutex::default() })
     }
 }
 
@@ -184,8 +181,9 @@ impl SequentialSource {
         SampleId(number): SampleId,
         found: impl Fn(&mut PassState) -> Option<T>,
     ) -> Result<T, BoxError> {
-        if number >= self.len {
-            return Err(format!("sample {number} of {}", self.len).into());
+        let samples = self.facts.samples;
+        if number >= samples {
+            return Err(format!("sample {number} of {samples}").into());
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = found(&mut state) {
@@ -197,58 +195,22 @@ impl SequentialSource {
 }
 
 impl Source for SequentialSource {
-    fn fields(&self) -> &[FieldSpec] {
-        self.stream.fields()
-    }
-
-    fn len(&self) -> u64 {
-        self.len
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         let item = self.at(sample, |state| state.take(sample.0))?;
-        item.check(self.fields())?;
+        item.check(&self.facts.fields)?;
         item.into_record()
-    }
-
-    fn name(&self) -> String {
-        self.stream.name()
-    }
-
-    fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        self.stream.image_stats(field)
-    }
-
-    fn longest(&self, field: usize) -> Option<u64> {
-        self.stream.longest(field)
     }
 
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         self.at(sample, |state| state.get(sample.0).map(|item| item.locate(field))).ok().flatten()
     }
 
-    fn components(&self) -> usize {
-        self.stream.component_count()
-    }
-
     fn component(&self, sample: SampleId, _: &mut Buffer) -> Result<usize, BoxError> {
         self.at(sample, |state| state.get(sample.0).map(Item::component))?
-    }
-
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        self.stream.paths()
-    }
-
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        self.stream.class_names()
-    }
-
-    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        self.stream.object_fields()
-    }
-
-    fn fingerprint(&self) -> u64 {
-        self.stream.fingerprint()
     }
 }
 
@@ -262,7 +224,7 @@ mod tests {
 
     /// Streams `lens[0]` numbers in its first pass and `lens[1]` in every later one; counts its passes.
     struct SampleNumbers {
-        fields: Vec<FieldSpec>,
+        facts: Facts,
         lens: [u64; 2],
         passes: Arc<AtomicU64>,
     }
@@ -281,24 +243,20 @@ mod tests {
     }
 
     impl Streamed for SampleNumbers {
-        fn fields(&self) -> &[FieldSpec] {
-            &self.fields
+        fn facts(&self) -> &Facts {
+            &self.facts
         }
 
         fn open(&self, _: &Pass) -> Result<Box<dyn Items>, BoxError> {
             let pass = self.passes.fetch_add(1, Ordering::Relaxed);
             Ok(Box::new(From(0..self.lens[usize::from(pass > 0)])))
         }
-
-        fn fingerprint(&self) -> u64 {
-            0
-        }
     }
 
     fn numbers(lens: [u64; 2]) -> (Stream, Arc<AtomicU64>) {
         let passes = Arc::new(AtomicU64::new(0));
-        let fields = vec![FieldSpec { name: "n".to_owned(), kind: FieldKind::Int }];
-        (Stream::new(SampleNumbers { fields, lens, passes: Arc::clone(&passes) }), passes)
+        let facts = Facts::new([("n", FieldKind::Int)], 0).named("the stream");
+        (Stream::new(SampleNumbers { facts, lens, passes: Arc::clone(&passes) }), passes)
     }
 
     fn check(source: &SequentialSource, n: u64) {
@@ -325,7 +283,10 @@ mod tests {
         let (stream, passes) = numbers([5003; 2]);
         let mut reported = vec![];
         let source = stream.counted(|n| reported.push(n)).unwrap();
-        assert_eq!((source.len(), reported), (5003, vec![1000, 2000, 3000, 4000, 5000, 5003]));
+        assert_eq!(
+            (source.facts().samples, reported),
+            (5003, vec![1000, 2000, 3000, 4000, 5000, 5003])
+        );
         let next = AtomicU64::new(2000);
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -14,15 +14,18 @@
 //! and no others.
 
 use super::draws::StreamRng;
-use super::{Item, Items, Pass, Stream, Streamed, by_asking, fingerprint_of};
-use crate::source::{BoxError, FieldSpec};
+use super::{Item, Items, Pass, Stream, Streamed, by_asking, facts_of};
+use crate::source::{BoxError, Facts};
+use std::slice;
 
 impl Stream {
     /// Shuffles the stream in a buffer of `buffer_size` items, in a different order in each pass. With a
     /// size of 0 or 1 the order is unchanged.
     #[must_use]
     pub fn shuffle(self, buffer_size: usize) -> Self {
-        Self::new(Shuffle { from: [self], size: buffer_size.max(1) })
+        let size = buffer_size.max(1);
+        let facts = facts_of("shuffle", &[size as u64], slice::from_ref(&self));
+        Self::new(Shuffle { facts, from: self, size })
     }
 
     /// Repeats the stream `times` times and shuffles each turn separately: the same items in the same
@@ -37,35 +40,28 @@ impl Stream {
 }
 
 struct Shuffle {
-    from: [Stream; 1],
+    facts: Facts,
+    from: Stream,
     size: usize,
 }
 
 impl Streamed for Shuffle {
-    fn fields(&self) -> &[FieldSpec] {
-        self.from[0].fields()
-    }
-
-    fn components(&self) -> &[Stream] {
-        &self.from
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         Ok(Box::new(Shuffled {
-            items: self.from[0].open(pass)?,
+            items: self.from.open(pass)?,
             left: self.known_len(),
             size: self.size,
             buffer: vec![],
-            draws: StreamRng::new(pass, self.fingerprint()),
+            draws: StreamRng::new(pass, self.facts.fingerprint),
         }))
     }
 
     fn known_len(&self) -> Option<u64> {
-        self.from[0].known_len()
-    }
-
-    fn fingerprint(&self) -> u64 {
-        fingerprint_of("shuffle", &[self.size as u64], &self.from)
+        self.from.known_len()
     }
 }
 

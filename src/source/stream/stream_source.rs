@@ -20,15 +20,11 @@
 //! one. An error of the stream itself is returned the same way.
 
 use super::pass_cursor::PassCursor;
-use super::{Item, Pass, SharedError, Stream, Streamed};
+use super::{Item, Pass, SharedError, Stream};
 use crate::error::{Cause, Details, ErrorKind};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
-use crate::source::{
-    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, ObjectFields, Record, RunPlan,
-    SampleLocation, Source, Value,
-};
+use crate::source::{BoxError, Buffer, Facts, Record, Run, RunPlan, SampleLocation, Source, Value};
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The reason why a stream has no item at a position, nor at any later one.
@@ -62,6 +58,7 @@ impl Cause for StreamEnd {
 
 /// A stream as a source; see the top of the file.
 pub(crate) struct StreamSource {
+    facts: Facts,
     stream: Stream,
     pass: Pass,
     state: Mutex<PlayedState>,
@@ -108,7 +105,9 @@ impl StreamSource {
             again: None,
             halt: None,
         };
-        Self { stream, pass, state: Mutex::new(books) }
+        let samples = stream.known_len().unwrap_or(UNKNOWN);
+        let facts = Facts { samples, ..stream.facts().clone() };
+        Self { facts, stream, pass, state: Mutex::new(books) }
     }
 
     fn item(&self, position: u64) -> Result<Item, BoxError> {
@@ -226,7 +225,7 @@ impl PlayedState {
         pass: &Pass,
         position: u64,
     ) -> Result<Item, StreamEnd> {
-        if !stream.is_exact() {
+        if !stream.facts().is_exact {
             let message = "it can't be read again: the interleave is not deterministic".to_owned();
             return Err(StreamEnd::Broke { item: position, error: message.into() });
         }
@@ -239,20 +238,12 @@ impl PlayedState {
 }
 
 impl Source for StreamSource {
-    fn fields(&self) -> &[FieldSpec] {
-        self.stream.fields()
-    }
-
-    fn len(&self) -> u64 {
-        self.stream.known_len().unwrap_or(UNKNOWN)
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         self.item(sample.0)?.read()
-    }
-
-    fn name(&self) -> String {
-        self.stream.name()
     }
 
     fn value<'a>(
@@ -265,8 +256,8 @@ impl Source for StreamSource {
         buffer.item_value(field)
     }
 
-    fn components(&self) -> usize {
-        self.stream.component_count()
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        self.item(sample.0).ok()?.locate(field)
     }
 
     fn component(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
@@ -274,36 +265,9 @@ impl Source for StreamSource {
         buffer.item_component()
     }
 
-    fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        self.stream.image_stats(field)
-    }
-
-    fn longest(&self, field: usize) -> Option<u64> {
-        self.stream.longest(field)
-    }
-
-    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
-        self.item(sample.0).ok()?.locate(field)
-    }
-
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        self.stream.paths()
-    }
-
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        self.stream.class_names()
-    }
-
-    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        self.stream.object_fields()
-    }
-
-    fn fingerprint(&self) -> u64 {
-        self.stream.fingerprint()
-    }
-
-    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
+    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Run>, BoxError> {
         let pass = Pass { seed: run.seed, epoch: run.epoch, turn: 0 };
-        Ok(Some(Arc::new(Self::begun(self.stream.clone(), pass, Some(run.clone())))))
+        let begun = Self::begun(self.stream.clone(), pass, Some(run.clone()));
+        Ok(Some(Run::new(Arc::new(begun))))
     }
 }

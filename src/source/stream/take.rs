@@ -1,43 +1,38 @@
 //! Take: the first items only.
 
-use super::{Item, Items, Pass, Stream, Streamed, fingerprint_of};
-use crate::source::{BoxError, FieldSpec};
+use super::{Item, Items, Pass, Stream, Streamed, facts_of};
+use crate::source::{BoxError, Facts};
+use std::slice;
 
 impl Stream {
     /// Yields at most the first `items` items.
     #[must_use]
     pub fn take(self, items: u64) -> Self {
-        Self::new(Take { from: [self], count: items })
+        let facts = facts_of("take", &[items], slice::from_ref(&self));
+        Self::new(Take { facts, from: self, count: items })
     }
 }
 
 struct Take {
-    from: [Stream; 1],
+    facts: Facts,
+    from: Stream,
     count: u64,
 }
 
 impl Streamed for Take {
-    fn fields(&self) -> &[FieldSpec] {
-        self.from[0].fields()
-    }
-
-    fn components(&self) -> &[Stream] {
-        &self.from
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
-        Ok(Box::new(TakePass { items: self.from[0].open(pass)?, left: self.count }))
+        Ok(Box::new(TakePass { items: self.from.open(pass)?, left: self.count }))
     }
 
     fn known_len(&self) -> Option<u64> {
         match self.count {
             0 => Some(0),
-            count => self.from[0].known_len().map(|len| len.min(count)),
+            count => self.from.known_len().map(|len| len.min(count)),
         }
-    }
-
-    fn fingerprint(&self) -> u64 {
-        fingerprint_of("take", &[self.count], &self.from)
     }
 }
 

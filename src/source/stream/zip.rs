@@ -4,13 +4,10 @@
 //! [a b c] [x y] ─▶ ax by              ends with the shortest, as tf.data's
 //! ```
 
-use super::{Item, Items, Pass, Stream, Streamed, fingerprint_of};
+use super::{Item, Items, LazyRecord, Pass, Stream, Streamed, fingerprint_of};
 use crate::error::{Error, fail};
-use crate::sample::SampleId;
-use crate::source::{
-    BoxError, FieldSpec, ImageStats, ObjectFields, Record, SampleLocation, Source,
-};
-use std::path::PathBuf;
+use crate::sample::UNKNOWN;
+use crate::source::{BoxError, Facts, FieldSpec, Record, SampleLocation};
 use std::sync::Arc;
 
 impl Stream {
@@ -37,32 +34,66 @@ impl Stream {
             }
             fields.push(field.clone());
         }
-        Ok(Self::new(Zip { parts, fields: fields.into() }))
+        let facts = joined(&parts, fields);
+        Ok(Self::new(Zip { facts, parts }))
     }
 }
 
 struct Zip {
+    facts: Facts,
     parts: Vec<Stream>,
-    fields: Arc<[FieldSpec]>,
 }
 
-impl Zip {
-    /// The stream that a field belongs to, and the field's index in that stream.
-    fn part(&self, field: usize) -> Option<(&Stream, usize)> {
-        let mut left = field;
-        for part in &self.parts {
-            match left.checked_sub(part.fields().len()) {
-                None => return Some((part, left)),
-                Some(beyond) => left = beyond,
+/// Returns the facts of streams side by side. What the only stream with objects says of its fields holds for all: the
+/// objects of two streams are not each other's.
+fn joined(streams: &[Stream], fields: Vec<FieldSpec>) -> Facts {
+    let parts: Arc<[Facts]> = streams.iter().map(|part| part.facts().clone()).collect();
+    let names: Vec<&str> = parts.iter().map(|part| &*part.name).collect();
+    let facts = Facts {
+        name: names.join(" with "),
+        is_exact: parts.iter().all(|part| part.is_exact),
+        fingerprint: fingerprint_of("zip", &[], streams),
+        ..Facts::new(fields, UNKNOWN)
+    };
+    let [of_images, of_bytes, of_paths, of_objects] = [(); 4].map(|()| Arc::clone(&parts));
+    facts
+        .with_image_stats(move |field| {
+            let (part, field) = part_of(&of_images, field)?;
+            part.image_stats(field)
+        })
+        .with_longest(move |field| {
+            let (part, field) = part_of(&of_bytes, field)?;
+            part.longest(field)
+        })
+        .with_paths(move || Facts::paths_of(&of_paths))
+        .with_object_fields(move || {
+            let mut found = None;
+            for part in &*of_objects {
+                match (part.object_fields()?, &found) {
+                    (Some(_), Some(_)) => return Ok(None),
+                    (Some(fields), None) => found = Some(fields),
+                    (None, _) => {}
+                }
             }
+            Ok(found)
+        })
+}
+
+/// Returns the stream that a field belongs to, and the field's index in that stream.
+fn part_of(parts: &[Facts], field: usize) -> Option<(&Facts, usize)> {
+    let mut left = field;
+    for part in parts {
+        match left.checked_sub(part.fields.len()) {
+            None => return Some((part, left)),
+            Some(beyond) => left = beyond,
         }
-        None
     }
+    None
 }
 
 impl Streamed for Zip {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
@@ -70,52 +101,13 @@ impl Streamed for Zip {
         let items: Result<Vec<_>, _> =
             parts.map(|(index, part)| part.open(&pass.for_component(index))).collect();
         let widths = self.parts.iter().map(|part| part.fields().len()).collect();
-        let fields = Arc::clone(&self.fields);
+        let fields = Arc::clone(&self.facts.fields);
         Ok(Box::new(SideBySide { items: items?, fields, widths, is_over: false }))
     }
 
     fn known_len(&self) -> Option<u64> {
         let lens = self.parts.iter().map(Stream::known_len);
         lens.reduce(|a, b| a.zip(b).map(|(a, b)| a.min(b))).flatten()
-    }
-
-    fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        let (part, field) = self.part(field)?;
-        part.image_stats(field)
-    }
-
-    fn longest(&self, field: usize) -> Option<u64> {
-        let (part, field) = self.part(field)?;
-        part.longest(field)
-    }
-
-    /// Returns what the only stream with objects says of its fields. The objects of two streams are not each other's.
-    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        let mut found = None;
-        for part in &self.parts {
-            match (part.object_fields()?, &found) {
-                (Some(_), Some(_)) => return Ok(None),
-                (Some(fields), None) => found = Some(fields),
-                (None, _) => {}
-            }
-        }
-        Ok(found)
-    }
-
-    fn is_exact(&self) -> bool {
-        self.parts.iter().all(Stream::is_exact)
-    }
-
-    fn name(&self) -> String {
-        self.parts.iter().map(Stream::name).collect::<Vec<_>>().join(" with ")
-    }
-
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        Box::new(self.parts.iter().flat_map(Stream::paths))
-    }
-
-    fn fingerprint(&self) -> u64 {
-        fingerprint_of("zip", &[], &self.parts)
     }
 }
 
@@ -138,8 +130,7 @@ impl Items for SideBySide {
             joined.push(item);
         }
         let (fields, widths) = (Arc::clone(&self.fields), Arc::clone(&self.widths));
-        let source = Arc::new(Joined { items: joined, fields, widths });
-        Ok(Some(Item::At { source, sample: SampleId(0) }))
+        Ok(Some(Item::Lazy(Arc::new(Joined { items: joined, fields, widths }))))
     }
 
     fn skip(&mut self, count: u64) -> Result<u64, BoxError> {
@@ -160,16 +151,12 @@ struct Joined {
     widths: Arc<[usize]>,
 }
 
-impl Source for Joined {
+impl LazyRecord for Joined {
     fn fields(&self) -> &[FieldSpec] {
         &self.fields
     }
 
-    fn len(&self) -> u64 {
-        1
-    }
-
-    fn read(&self, _: SampleId) -> Result<Record, BoxError> {
+    fn read(&self) -> Result<Record, BoxError> {
         let records: Result<Vec<Record>, BoxError> = self.items.iter().map(Item::read).collect();
         Ok(records?.concat())
     }
@@ -179,7 +166,7 @@ impl Source for Joined {
     }
 
     /// The location of the item that the field belongs to.
-    fn locate(&self, _: SampleId, field: usize) -> Option<SampleLocation> {
+    fn locate(&self, field: usize) -> Option<SampleLocation> {
         let mut left = field;
         for (item, &fields) in self.items.iter().zip(&*self.widths) {
             match left.checked_sub(fields) {

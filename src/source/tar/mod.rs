@@ -37,14 +37,13 @@ use super::columns::{ColumnValue, with_nul};
 use super::file::LengthCheck;
 use super::shards::{Shard, Shards};
 use super::{
-    BoxError, Buffer, ClassNames, FieldSpec, ImageExtent, Location, ObjectFields, Record, RunPlan,
-    SampleLocation, Source, Value, classes, index_file,
+    BoxError, Buffer, Facts, ImageExtent, Location, ObjectFields, Record, Run, RunPlan,
+    SampleLocation, Source, StoredValues, Value, classes, index_file,
 };
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use fuseloop_ops::Size;
 use plan::{FieldLocation, ShardPlan};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Samples in plain tar files, read in any order: the shards of a WebDataset.
@@ -61,11 +60,12 @@ use std::sync::Arc;
 /// use fuseloop::source::{As, Source, Tar, TarOptions};
 /// let fields = TarOptions::default().field("image", "jpg;jpeg", As::Image).field("label", "cls", As::Int);
 /// let tar = Tar::open("train-{000..255}.tar", &fields)?;
-/// println!("{} samples", tar.len());
+/// println!("{} samples", tar.facts().samples);
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct Tar {
+    facts: Facts,
     shards: Shards,
     plan: Arc<ShardPlan>,
 }
@@ -121,7 +121,7 @@ impl Tar {
         warn_of_open(open.map(|(location, _)| location));
         let indexes = scanned.into_iter().map(|scanned| scanned.index).collect();
         let plan = Arc::new(ShardPlan::new(&shards, indexes, options)?);
-        Ok(Self { shards, plan })
+        Ok(Self { facts: facts(&shards, &plan), shards, plan })
     }
 
     /// Returns a member's bytes: borrowed from the file, or read into the buffer.
@@ -179,29 +179,26 @@ fn indexed(shard: &Shard, limits: &Limits) -> Result<Scanned, Error> {
     index.map_or_else(|| scan(shard, limits), |index| Ok(Scanned { index, is_open: false }))
 }
 
-impl Source for Tar {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.plan.fields
-    }
+fn facts(shards: &Shards, plan: &Arc<ShardPlan>) -> Facts {
+    let (of_bytes, of_fields) = (Arc::clone(plan), Arc::clone(&plan.fields));
+    Facts { fingerprint: plan.fingerprint, ..shards.facts(Arc::clone(&plan.fields), plan.len()) }
+        .with_longest(move |field| Some(of_bytes.longest(field)))
+        .with_object_fields({
+            let shards = shards.clone();
+            move || {
+                let objects = ObjectFields::beside_shards(shards.locations())?;
+                Ok(objects.and_then(|objects| objects.among(&of_fields)))
+            }
+        })
+}
 
-    fn len(&self) -> u64 {
-        self.plan.len()
+impl Source for Tar {
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         Ok(self.record(sample)?)
-    }
-
-    fn name(&self) -> String {
-        self.shards.name()
-    }
-
-    fn path(&self) -> Option<&Path> {
-        self.shards.path()
-    }
-
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        Box::new(self.shards.paths())
     }
 
     fn value<'a>(
@@ -213,28 +210,27 @@ impl Source for Tar {
         Ok(self.borrowed_value(sample, field, buffer)?)
     }
 
-    fn longest(&self, field: usize) -> Option<u64> {
-        Some(self.plan.longest(field))
-    }
-
-    /// Returns true for local files.
-    fn is_cheap_to_read_again(&self) -> bool {
-        self.shards.are_local()
-    }
-
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         self.plan.location(sample, field)
     }
 
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        classes::names_beside_shards(self.shards.locations())
+    /// The index of the shard.
+    fn locality_group(&self, sample: SampleId) -> Option<u64> {
+        self.plan.shard_and_index(sample).ok().map(|(shard, _)| shard as u64)
     }
 
-    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        let objects = ObjectFields::beside_shards(self.shards.locations())?;
-        Ok(objects.and_then(|objects| objects.among(&self.plan.fields)))
+    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Run>, BoxError> {
+        let ahead = self.shards.ahead(run, Arc::clone(&self.plan) as _)?;
+        let begun = |shards| Run::new(Arc::new(Self { shards, ..(*self).clone() }));
+        Ok(ahead.map(begun))
     }
 
+    fn stored(&self) -> Option<&dyn StoredValues> {
+        Some(self)
+    }
+}
+
+impl StoredValues for Tar {
     /// Only of local files parts are read: a remote object is read in the ranges that were planned.
     fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
         let located = self.plan.locate(sample, field).ok()?;
@@ -262,20 +258,5 @@ impl Source for Tar {
         let (shard, member) = (&self.shards.all()[located.shard], &located.part);
         let read = shard.bytes.read_part((member.offset, member.len), to, buffer.check.as_mut());
         Ok(read.map_err(|error| self.plan.error(&located, &error))?)
-    }
-
-    /// The index of the shard.
-    fn locality_group(&self, sample: SampleId) -> Option<u64> {
-        self.plan.shard_and_index(sample).ok().map(|(shard, _)| shard as u64)
-    }
-
-    fn fingerprint(&self) -> u64 {
-        self.plan.fingerprint
-    }
-
-    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
-        let ahead = self.shards.ahead(run, Arc::clone(&self.plan) as _)?;
-        let begun = |shards| Arc::new(Self { shards, plan: Arc::clone(&self.plan) }) as _;
-        Ok(ahead.map(begun))
     }
 }

@@ -17,12 +17,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The index of a dataset's shards.
 pub(super) struct ShardPlan {
     indexes: Vec<ShardIndex>,
     starts: Starts,
-    pub(super) fields: Vec<FieldSpec>,
+    pub(super) fields: Arc<[FieldSpec]>,
     columns: Vec<FieldColumn>,
     /// By shard and column: the numbers of the column's extensions in that shard, with their indices in
     /// the column.
@@ -54,7 +55,7 @@ impl ShardPlan {
         check_count(shards, starts.samples(), limits.max_samples)?;
         let columns = columns(shards, &indexes, options)?;
         let numbers = indexes.iter().map(|index| numbers(index, &columns)).collect();
-        let fields = columns.iter().map(spec).collect::<Vec<_>>();
+        let fields: Arc<[FieldSpec]> = columns.iter().map(spec).collect();
         let locations: Vec<_> = shards.all().iter().map(|shard| shard.location.clone()).collect();
         let fingerprint = fingerprint(shards, &indexes, &fields, &columns)?;
         Ok(Self { indexes, starts, fields, columns, numbers, locations, limits, fingerprint })

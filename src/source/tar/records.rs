@@ -7,13 +7,12 @@ use super::TarOptions;
 use super::plan::{OTHERS, exts_of_fields, spec};
 use super::walk::{FoundMember, FoundSample, SampleWalk};
 use crate::error::{Error, fail};
-use crate::sample::{Limits, SampleId};
+use crate::sample::{Limits, UNKNOWN};
 use crate::source::columns::{FieldColumn, FieldRequest};
-use crate::source::shards::{Shard, Shards};
+use crate::source::samples::UnreadableRecord;
+use crate::source::shards::{Shard, Shards, facts_of};
 use crate::source::stream::Item;
-use crate::source::{
-    BoxError, FieldSpec, Fingerprint, Location, OwnedValue, Record, SampleLocation, Source,
-};
+use crate::source::{Facts, FieldSpec, Fingerprint, Location, OwnedValue, Record, SampleLocation};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 pub(super) struct TarInner {
     pub(super) shards: Vec<Known>,
     columns: Vec<FieldColumn>,
-    pub(super) fields: Vec<FieldSpec>,
+    pub(super) fields: Arc<[FieldSpec]>,
     limits: Limits,
     pub(super) name: String,
     /// True if it was told that a shard may have been cut short.
@@ -59,6 +58,15 @@ impl TarInner {
         })
     }
 
+    pub(super) fn locations(&self) -> impl Iterator<Item = Location> {
+        self.shards.iter().map(|shard| shard.location.clone())
+    }
+
+    /// Returns the facts of a stream of these files.
+    pub(super) fn facts(&self, files: Arc<[Location]>) -> Facts {
+        facts_of(files, Arc::clone(&self.fields), UNKNOWN)
+    }
+
     pub(super) fn fingerprint(&self) -> Fingerprint {
         let mut print = Fingerprint::default();
         print.text("tar stream");
@@ -83,16 +91,15 @@ impl TarInner {
             && self.columns.iter().any(|column| column.wanted.exts.iter().any(|(e, _)| e == ext))
     }
 
-    pub(super) fn item(self: &Arc<Self>, shard: usize, met: FoundSample) -> Item {
+    pub(super) fn item(&self, shard: usize, met: FoundSample) -> Item {
         let key: Arc<str> = String::from_utf8_lossy(&met.key).into();
         let file = Arc::clone(&self.shards[shard].file);
         let location = Arc::new(SampleLocation::in_file(file, Some(Arc::clone(&key))));
         match self.record(shard, &key, met.parts) {
             Ok(record) => Item::Held { record: Arc::new(record), location },
             Err(error) => {
-                let message = error.to_string();
-                let failed = FailedRecord { inner: Arc::clone(self), message, location };
-                Item::At { source: Arc::new(failed), sample: SampleId(0) }
+                let (fields, name) = (Arc::clone(&self.fields), self.name.clone());
+                Item::Lazy(Arc::new(UnreadableRecord { fields, name, location, error }))
             }
         }
     }
@@ -142,35 +149,6 @@ fn part_of<'a>(
         Some((index, parts.iter().position(|part| part.ext == *ext)?))
     })?;
     Some((ext, &mut parts[index]))
-}
-
-/// A sample that can't be read: reading it returns the error.
-struct FailedRecord {
-    inner: Arc<TarInner>,
-    message: String,
-    location: Arc<SampleLocation>,
-}
-
-impl Source for FailedRecord {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.inner.fields
-    }
-
-    fn len(&self) -> u64 {
-        1
-    }
-
-    fn read(&self, _: SampleId) -> Result<Record, BoxError> {
-        Err(self.message.clone().into())
-    }
-
-    fn name(&self) -> String {
-        self.inner.name.clone()
-    }
-
-    fn locate(&self, _: SampleId, _: usize) -> Option<SampleLocation> {
-        Some((*self.location).clone())
-    }
 }
 
 /// The declared fields, or those of the first samples.

@@ -12,11 +12,10 @@ use super::records::TarInner;
 use super::scan::warn_of_open;
 use super::walk::{FoundSample, SampleWalk};
 use crate::error::{Error, fail};
-use crate::source::shards::{Shards, local_paths};
+use crate::source::shards::Shards;
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed, shards_of_rank};
-use crate::source::{BoxError, ClassNames, FieldSpec, Location, ObjectFields, classes};
+use crate::source::{BoxError, Facts, Location, ObjectFields, classes};
 use std::iter;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -36,6 +35,7 @@ use std::sync::atomic::Ordering;
 /// ```
 #[derive(Clone)]
 pub struct TarStream {
+    facts: Facts,
     inner: Arc<TarInner>,
     is_shuffled: bool,
     rank: usize,
@@ -82,14 +82,14 @@ impl TarStream {
     fn of(shards: &Shards, options: &TarOptions, is_held: bool) -> Result<Self, Error> {
         classes::check_shards(shards.locations())?;
         let inner = TarInner::new(shards, options, is_held)?;
-        Ok(Self { inner: Arc::new(inner), is_shuffled: false, rank: 0, world: 1 })
+        Ok(Self::new(Arc::new(inner), false, (0, 1)))
     }
 
     /// Lets every pass read the shards in a random order, drawn from the loader's seed and the epoch.
     /// The order of the samples within a shard is unchanged.
     #[must_use]
     pub fn shuffle_shards(self) -> Self {
-        Self { is_shuffled: true, ..self }
+        Self::new(self.inner, true, (self.rank, self.world))
     }
 
     /// Reads only every `world`-th shard, from the `rank`-th on. Shards are divided after the shuffle,
@@ -109,7 +109,7 @@ impl TarStream {
                 "{shards} shards for {world} ranks: some would have no shard: write more shards"
             ));
         }
-        Ok(Self { rank, world, ..self })
+        Ok(Self::new(self.inner, self.is_shuffled, (rank, world)))
     }
 
     /// Returns a stream for each shard of this rank, in the order of their names, to be interleaved. A
@@ -118,7 +118,7 @@ impl TarStream {
     #[must_use]
     pub fn shards(&self) -> Vec<Stream> {
         let ours = (self.rank..self.inner.shards.len()).step_by(self.world);
-        ours.map(|shard| Stream::new(OneShard { inner: Arc::clone(&self.inner), shard })).collect()
+        ours.map(|shard| Stream::new(OneShard::new(&self.inner, shard))).collect()
     }
 
     /// The shards of a pass, in order.
@@ -127,70 +127,59 @@ impl TarStream {
     }
 }
 
+impl TarStream {
+    fn new(inner: Arc<TarInner>, is_shuffled: bool, (rank, world): (usize, usize)) -> Self {
+        let mut print = inner.fingerprint();
+        for number in [usize::from(is_shuffled), rank, world] {
+            print.number(number as u64);
+        }
+        let of_objects = Arc::clone(&inner);
+        let facts =
+            Facts { fingerprint: print.value(), ..inner.facts(inner.locations().collect()) };
+        let facts = facts.with_object_fields(move || {
+            let locations: Vec<Location> = of_objects.locations().collect();
+            let objects = ObjectFields::beside_shards(locations.iter())?;
+            Ok(objects.and_then(|objects| objects.among(&of_objects.fields)))
+        });
+        Self { facts, inner, is_shuffled, rank, world }
+    }
+}
+
 impl Streamed for TarStream {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.inner.fields
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         Ok(Box::new(Walking::new(&self.inner, self.order(pass))))
     }
-
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        classes::names_beside_shards(self.inner.shards.iter().map(|shard| &shard.location))
-    }
-
-    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        let locations = self.inner.shards.iter().map(|shard| &shard.location);
-        let objects = ObjectFields::beside_shards(locations)?;
-        Ok(objects.and_then(|objects| objects.among(&self.inner.fields)))
-    }
-
-    fn name(&self) -> String {
-        self.inner.name.clone()
-    }
-
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        Box::new(local_paths(self.inner.shards.iter().map(|shard| &shard.location)))
-    }
-
-    fn fingerprint(&self) -> u64 {
-        let mut print = self.inner.fingerprint();
-        for number in [usize::from(self.is_shuffled), self.rank, self.world] {
-            print.number(number as u64);
-        }
-        print.value()
-    }
 }
 
 /// A single shard.
 struct OneShard {
+    facts: Facts,
     inner: Arc<TarInner>,
     shard: usize,
 }
 
+impl OneShard {
+    fn new(inner: &Arc<TarInner>, shard: usize) -> Self {
+        let mut print = inner.fingerprint();
+        print.text("one shard");
+        print.number(shard as u64);
+        let facts = inner.facts([inner.shards[shard].location.clone()].into());
+        let facts = Facts { fingerprint: print.value(), class_names: None, ..facts };
+        Self { facts, inner: Arc::clone(inner), shard }
+    }
+}
+
 impl Streamed for OneShard {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.inner.fields
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn open(&self, _: &Pass) -> Result<Box<dyn Items>, BoxError> {
         Ok(Box::new(Walking::new(&self.inner, vec![self.shard])))
-    }
-
-    fn name(&self) -> String {
-        self.inner.shards[self.shard].location.to_string()
-    }
-
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        Box::new(local_paths(iter::once(&self.inner.shards[self.shard].location)))
-    }
-
-    fn fingerprint(&self) -> u64 {
-        let mut print = self.inner.fingerprint();
-        print.text("one shard");
-        print.number(self.shard as u64);
-        print.value()
     }
 }
 

@@ -30,6 +30,7 @@ use crate::source::dtype::{ByteOrder, NdKind};
 use crate::source::{BoxError, FieldKind, FieldSpec, ImageMode, NdType};
 use crate::source::{ObjectFields, OwnedImage, OwnedValue, Record};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The type that a feature is read as; see [`TfOptions`].
 ///
@@ -155,7 +156,7 @@ impl TfOptions {
 #[derive(Debug)]
 pub(super) struct FeatureColumns {
     wanted: Vec<FeatureRequest>,
-    pub(super) fields: Vec<FieldSpec>,
+    pub(super) fields: Arc<[FieldSpec]>,
     /// What the fields of objects are, if the first record says so.
     pub(super) objects: Option<ObjectFields>,
 }

@@ -35,8 +35,8 @@ use super::samples::address;
 use super::shards::{Extents, Shard, ShardIndex, Shards};
 use super::starts::Starts;
 use super::{
-    BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, Location, ObjectFields, Record, RunPlan,
-    SampleLocation, Source, Value, classes, index_file,
+    BoxError, Buffer, Facts, Fingerprint, Location, Record, Run, RunPlan, SampleLocation, Source,
+    Value, classes, index_file,
 };
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
@@ -44,7 +44,6 @@ use example::Example;
 use features::{FeatureColumns, OTHERS, completed};
 use prost::Message as _;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Records of TFRecord files, read in any order.
@@ -67,6 +66,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct TfRecords {
+    facts: Facts,
     shards: Shards,
     index: Arc<RecordIndex>,
     features: Arc<FeatureColumns>,
@@ -160,7 +160,7 @@ impl TfRecords {
             let others = (1..=OTHERS as u64).filter_map(|n| at(lies.locate(SampleId(n))?).ok());
             FeatureColumns::of(&completed(first, &others.collect::<Vec<_>>()))?
         };
-        Ok(Self { shards, index: Arc::new(lies), features: Arc::new(features), limits })
+        Ok(Self::of_index(shards, lies, Arc::new(features), limits))
     }
 
     /// The records of one open file whose index is known.
@@ -170,8 +170,28 @@ impl TfRecords {
         features: Arc<FeatureColumns>,
         limits: Limits,
     ) -> Self {
-        let index = Arc::new(RecordIndex::new(vec![index]));
-        Self { shards: Shards::new([shard]), index, features, limits }
+        Self::of_index(Shards::new([shard]), RecordIndex::new(vec![index]), features, limits)
+    }
+
+    fn of_index(
+        shards: Shards,
+        index: RecordIndex,
+        features: Arc<FeatureColumns>,
+        limits: Limits,
+    ) -> Self {
+        let mut print = Fingerprint::default();
+        print.text("tfrecord");
+        print.fields(&features.fields);
+        for (shard, index) in shards.all().iter().zip(&index.indexes) {
+            print.text(shard.location.file_name());
+            print.number(shard.bytes.len());
+            print.number(index.len() as u64);
+        }
+        let objects = features.objects.clone();
+        let facts = shards.facts(Arc::clone(&features.fields), index.starts.samples());
+        let facts = Facts { fingerprint: print.value(), ..facts }
+            .with_object_fields(move || Ok(objects.clone()));
+        Self { facts, shards, index: Arc::new(index), features, limits }
     }
 
     fn record(&self, sample: SampleId, buffer: &mut Vec<u8>) -> Result<Record, BoxError> {
@@ -237,28 +257,12 @@ pub(crate) fn good_in_sequence(bytes: &[u8], limits: Limits) -> u64 {
 }
 
 impl Source for TfRecords {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.features.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.index.starts.samples()
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         self.record(sample, &mut vec![])
-    }
-
-    fn name(&self) -> String {
-        self.shards.name()
-    }
-
-    fn path(&self) -> Option<&Path> {
-        self.shards.path()
-    }
-
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        Box::new(self.shards.paths())
     }
 
     fn value<'a>(
@@ -270,14 +274,10 @@ impl Source for TfRecords {
         // The buffer is borrowed while a record is read, so its memory is reused for the next record.
         let mut bytes = std::mem::take(&mut buffer.bytes);
         let read = || self.record(sample, &mut bytes);
-        let outcome = buffer.load_record((address(self), sample), self.fields(), read);
+        let outcome = buffer.load_record((address(self), sample), &self.features.fields, read);
         buffer.bytes = bytes;
         outcome?;
         buffer.record_value(field).ok_or_else(|| format!("field {field} does not exist").into())
-    }
-
-    fn is_cheap_to_read_again(&self) -> bool {
-        self.shards.are_local()
     }
 
     /// The byte range is that of the whole record.
@@ -287,33 +287,13 @@ impl Source for TfRecords {
         Some(SampleLocation { bytes: Some(data), ..record_location(location, record) })
     }
 
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        classes::names_beside_shards(self.shards.locations())
-    }
-
-    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        Ok(self.features.objects.clone())
-    }
-
     fn locality_group(&self, sample: SampleId) -> Option<u64> {
         self.index.locate(sample).map(|(shard, ..)| shard as u64)
     }
 
-    fn fingerprint(&self) -> u64 {
-        let mut print = Fingerprint::default();
-        print.text("tfrecord");
-        print.fields(self.fields());
-        for (shard, index) in self.shards.all().iter().zip(&self.index.indexes) {
-            print.text(shard.location.file_name());
-            print.number(shard.bytes.len());
-            print.number(index.len() as u64);
-        }
-        print.value()
-    }
-
-    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
+    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Run>, BoxError> {
         let extents = Arc::clone(&self.index) as Arc<dyn Extents>;
         let ahead = self.shards.ahead(run, extents)?;
-        Ok(ahead.map(|shards| Arc::new(Self { shards, ..(*self).clone() }) as Arc<dyn Source>))
+        Ok(ahead.map(|shards| Run::new(Arc::new(Self { shards, ..(*self).clone() }))))
     }
 }

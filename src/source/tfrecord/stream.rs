@@ -13,14 +13,11 @@ use super::frame::{self, Compression};
 use super::sequence::{Data, Sequence};
 use super::{TfRecords, index, no_records, parse, record_location};
 use crate::error::{Error, ErrorKind};
-use crate::sample::{Limits, SampleId};
-use crate::source::shards::{Shard, ShardIndex, local_paths, name_of};
+use crate::sample::{Limits, SampleId, UNKNOWN};
+use crate::source::samples::UnreadableRecord;
+use crate::source::shards::{Shard, ShardIndex, facts_of};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed, shards_of_rank};
-use crate::source::{
-    BoxError, ClassNames, FieldSpec, Fingerprint, Location, ObjectFields, Record, SampleLocation,
-    Source, classes,
-};
-use std::path::PathBuf;
+use crate::source::{BoxError, Facts, Fingerprint, Location, SampleLocation, Source, classes};
 use std::sync::{Arc, OnceLock};
 
 /// The records of TFRecord files in sequence: plain, GZIP or ZLIB.
@@ -38,6 +35,7 @@ use std::sync::{Arc, OnceLock};
 /// records before it was opened counts as complete: TFRecord does not store the number of records.
 #[derive(Clone)]
 pub struct TfRecordStream {
+    facts: Facts,
     shards: Arc<[Location]>,
     /// The indexes of plain shards that were read before.
     indexes: Arc<[OnceLock<Arc<ShardIndex>>]>,
@@ -46,8 +44,6 @@ pub struct TfRecordStream {
     is_shuffled: bool,
     /// The rank, and the number of ranks.
     rank: (usize, usize),
-    /// True if this is one of the shards of another stream, which has the names of the classes.
-    is_part: bool,
 }
 
 impl TfRecordStream {
@@ -81,8 +77,27 @@ impl TfRecordStream {
         };
         let features = features.map_err(Error::of_dataset)?;
         let indexes = shards.iter().map(|_| OnceLock::new()).collect();
-        let (features, rank) = (Arc::new(features), (0, 1));
-        Ok(Self { shards, indexes, features, limits, is_shuffled: false, rank, is_part: false })
+        let features = Arc::new(features);
+        let objects = features.objects.clone();
+        let facts = facts_of(Arc::clone(&shards), Arc::clone(&features.fields), UNKNOWN)
+            .with_object_fields(move || Ok(objects.clone()));
+        let opened =
+            Self { facts, shards, indexes, features, limits, is_shuffled: false, rank: (0, 1) };
+        Ok(opened.with_fingerprint())
+    }
+
+    /// Sets the fingerprint, which depends on how the shards are read.
+    fn with_fingerprint(mut self) -> Self {
+        let mut print = Fingerprint::default();
+        print.text("tfrecord stream");
+        print.fields(&self.features.fields);
+        self.shards.iter().for_each(|shard| print.text(shard.file_name()));
+        let (rank, world) = self.rank;
+        [u64::from(self.is_shuffled), rank as u64, world as u64]
+            .into_iter()
+            .for_each(|number| print.number(number));
+        self.facts.fingerprint = print.value();
+        self
     }
 
     /// Lets every pass read the shards in a random order, drawn from the loader's seed and the epoch.
@@ -90,7 +105,7 @@ impl TfRecordStream {
     #[must_use]
     pub fn shuffle_shards(mut self) -> Self {
         self.is_shuffled = true;
-        self
+        self.with_fingerprint()
     }
 
     /// Assigns shard `k` of a pass to rank `k mod world`, after the shuffle, which is the same on all
@@ -111,7 +126,7 @@ impl TfRecordStream {
             return Err(Error::boxed(reason.into(), ErrorKind::Parameter));
         }
         self.rank = (rank, world);
-        Ok(self)
+        Ok(self.with_fingerprint())
     }
 
     /// Returns a stream for each shard of this rank, in the order of their names, to be interleaved. A
@@ -119,13 +134,19 @@ impl TfRecordStream {
     /// pass.
     #[must_use]
     pub fn shards(&self) -> Vec<Stream> {
-        let one = |shard: usize| Self {
-            shards: Arc::new([self.shards[shard].clone()]),
-            indexes: Arc::new([self.indexes[shard].clone()]),
-            is_shuffled: false,
-            rank: (0, 1),
-            is_part: true,
-            ..self.clone()
+        let one = |shard: usize| {
+            let shards: Arc<[Location]> = [self.shards[shard].clone()].into();
+            let fields = Arc::clone(&self.features.fields);
+            // The stream of all shards has the names of the classes.
+            let facts = Facts {
+                class_names: None,
+                object_fields: self.facts.object_fields.clone(),
+                ..facts_of(Arc::clone(&shards), fields, UNKNOWN)
+            };
+            let indexes = [self.indexes[shard].clone()].into();
+            let one =
+                Self { facts, shards, indexes, is_shuffled: false, rank: (0, 1), ..self.clone() };
+            one.with_fingerprint()
         };
         let (rank, world) = self.rank;
         let own = (0..self.shards.len()).skip(rank).step_by(world);
@@ -176,42 +197,14 @@ impl From<TfRecordStream> for Stream {
 }
 
 impl Streamed for TfRecordStream {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.features.fields
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         let mut order = shards_of_rank(self.shards.len(), pass, self.is_shuffled, self.rank);
         order.reverse();
         Ok(Box::new(TfPass { stream: self.clone(), left: order, now: None }))
-    }
-
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        if self.is_part { Ok(None) } else { classes::names_beside_shards(self.shards.iter()) }
-    }
-
-    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        Ok(self.features.objects.clone())
-    }
-
-    fn name(&self) -> String {
-        name_of(self.shards.iter())
-    }
-
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        Box::new(local_paths(self.shards.iter()))
-    }
-
-    fn fingerprint(&self) -> u64 {
-        let mut print = Fingerprint::default();
-        print.text("tfrecord stream");
-        print.fields(&self.features.fields);
-        self.shards.iter().for_each(|shard| print.text(shard.file_name()));
-        let (rank, world) = self.rank;
-        [u64::from(self.is_shuffled), rank as u64, world as u64]
-            .into_iter()
-            .for_each(|number| print.number(number));
-        print.value()
     }
 }
 
@@ -269,7 +262,7 @@ impl Items for TfPass {
                 let sample = SampleId(*next);
                 *next += 1;
                 let source = Arc::clone(source) as Arc<dyn Source>;
-                Ok((sample.0 < source.len()).then_some(Item::At { source, sample }))
+                Ok((sample.0 < source.facts().samples).then_some(Item::At { source, sample }))
             }
             ShardReader::Sequence(sequence) => {
                 let Some((record, at, data)) = sequence.next()? else { return Ok(None) };
@@ -288,7 +281,8 @@ impl Items for TfPass {
             let passed = self.ask(|_, _, reader| {
                 let passed = match reader {
                     ShardReader::Indexed { source, next } => {
-                        let passed = (count - done).min(source.len().saturating_sub(*next));
+                        let passed =
+                            (count - done).min(source.facts().samples.saturating_sub(*next));
                         *next += passed;
                         passed
                     }
@@ -317,35 +311,7 @@ fn held(
 
 /// An item that returns an error when it is read.
 fn damaged(stream: &TfRecordStream, error: Error, location: Arc<SampleLocation>) -> Item {
-    let source = DamagedRecord { features: Arc::clone(&stream.features), error, location };
-    Item::At { source: Arc::new(source), sample: SampleId(0) }
-}
-
-/// A record that can't be read, in a sequence that continues.
-struct DamagedRecord {
-    features: Arc<FeatureColumns>,
-    error: Error,
-    location: Arc<SampleLocation>,
-}
-
-impl Source for DamagedRecord {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.features.fields
-    }
-
-    fn len(&self) -> u64 {
-        1
-    }
-
-    fn read(&self, _: SampleId) -> Result<Record, BoxError> {
-        Err(self.error.copy().into())
-    }
-
-    fn name(&self) -> String {
-        self.location.file.as_deref().unwrap_or_default().to_owned()
-    }
-
-    fn locate(&self, _: SampleId, _: usize) -> Option<SampleLocation> {
-        Some((*self.location).clone())
-    }
+    let fields = Arc::clone(&stream.features.fields);
+    let name = location.file.as_deref().unwrap_or_default().to_owned();
+    Item::Lazy(Arc::new(UnreadableRecord { fields, name, location, error }))
 }

@@ -10,8 +10,9 @@ use crate::order::Uneven;
 use crate::recut::Tile;
 use crate::sample::{Limits, SampleId};
 use crate::source::{
-    Beton, BoxError, ClassNames, FieldKind, FieldSpec, Folder, FolderOptions, OpenOptions,
-    OwnedImage, OwnedValue, Record, SampleLocation, Tar, TarOptions, TfOptions,
+    Beton, BoxError, ClassNames, Column, Facts, FieldKind, FieldSpec, Folder, FolderOptions,
+    InMemory, OpenOptions, OwnedImage, OwnedValue, Record, SampleLocation, Tar, TarOptions,
+    TfOptions,
 };
 use crate::write::WriteCause;
 use crate::write::step::FileStep;
@@ -20,10 +21,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A source of samples of every kind, generated from their number; some are damaged, some have keys.
 struct Drawn {
+    facts: OnceLock<Facts>,
     fields: Vec<FieldSpec>,
     samples: u64,
     damaged: Vec<u64>,
@@ -56,13 +58,14 @@ fn drawn(samples: u64) -> Drawn {
         field("depth", array("<f4", &[2, 3])),
         field("wide", array("<f8", &[2])),
     ];
-    Drawn { fields, samples, damaged: vec![], keys: no_key, names: None }
+    let facts = OnceLock::new();
+    Drawn { facts, fields, samples, damaged: vec![], keys: no_key, names: None }
 }
 
 /// An image and its class.
 fn classes(samples: u64) -> Drawn {
     let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
-    Drawn { fields, samples, damaged: vec![], keys: no_key, names: None }
+    Drawn { fields, ..drawn(samples) }
 }
 
 /// An image and its class; all classes have names, in another order than their numbers.
@@ -105,12 +108,12 @@ impl Drawn {
 }
 
 impl Source for Drawn {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.samples
+    fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| {
+            let names = self.names.clone();
+            Facts::new(self.fields.clone(), self.samples)
+                .with_class_names(move || Ok(names.clone()))
+        })
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -122,10 +125,6 @@ impl Source for Drawn {
 
     fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
         (self.keys)(sample.0).map(SampleLocation::of_key)
-    }
-
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        Ok(self.names.clone())
     }
 }
 
@@ -343,12 +342,12 @@ fn ranks_together_write_what_one_process_writes() {
                 let ranks = Some(Ranks::new(rank, world, Uneven::Pad).unwrap());
                 let options = ConvertOptions { ranks, ..limits(0, 0, 5) };
                 samples += convert(&source, dir.path().join(name), &options).unwrap().samples;
-                if rank + 1 == world && source.len() > 0 {
+                if rank + 1 == world && source.facts().samples > 0 {
                     let again = convert(&source, dir.path().join(name), &options).unwrap_err();
                     assert_eq!(again.kind(), ErrorKind::AlreadyExists, "{again}");
                 }
             }
-            assert_eq!(samples, source.len());
+            assert_eq!(samples, source.facts().samples);
             assert!(files(dir.path()) == whole, "{name}: {world} ranks");
         }
     }
@@ -551,7 +550,7 @@ fn names_of_classes_beside_other_shards_are_not_taken_for_those_of_new_ones() {
     new("n-1.tar", &named(3)).unwrap();
     // The names of shards are found although one of them has names of its own.
     let all = Tar::open(dir.path().join("n-{0..2}.tar").to_str().unwrap(), &TarOptions::default());
-    assert_eq!(all.unwrap().class_names().unwrap(), named(9).names);
+    assert_eq!(all.unwrap().facts().class_names().unwrap(), named(9).names);
 }
 
 #[test]
@@ -876,29 +875,14 @@ fn options_and_fields_without_sense_are_refused() {
     assert!(files(dir.path()).is_empty());
 }
 
-/// A source like a tar shard or a folder, which has not read the JPEG's header.
-struct Unseen(Vec<FieldSpec>, Vec<u8>);
-
-impl Source for Unseen {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.0
-    }
-
-    fn len(&self) -> u64 {
-        2
-    }
-
-    fn read(&self, _: SampleId) -> Result<Record, BoxError> {
-        Ok(vec![OwnedValue::Image(OwnedImage::jpeg(self.1.clone()))])
-    }
-}
-
 #[test]
 fn a_jpeg_without_a_size_gets_its_own_in_a_beton() {
     let mut jpeg = vec![];
     let encoder = jpeg_encoder::Encoder::new(&mut jpeg, 90);
     encoder.encode(&[7; 20 * 10 * 3], 20, 10, jpeg_encoder::ColorType::Rgb).unwrap();
-    let source = Unseen(vec![field("jpg", FieldKind::RgbImage)], jpeg.clone());
+    // Like a tar shard or a folder, the source has not read the JPEG's header.
+    let images = Column::images(vec![OwnedImage::jpeg(jpeg.clone()); 2]);
+    let source = InMemory::new([("jpg", images)]).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.beton");
     convert(&source, &path, &ConvertOptions::default()).unwrap();
@@ -1022,7 +1006,7 @@ fn every_row_of_a_beton_is_in_its_fingerprint() {
     for row in [0, 1, 2, 1499, 2999] {
         let mut other = bytes.clone();
         other[rows + row * beton.row_bytes()] ^= 1;
-        assert_ne!(Source::fingerprint(&open(other)), Source::fingerprint(&beton), "row {row}");
+        assert_ne!(open(other).facts().fingerprint, beton.facts().fingerprint, "row {row}");
     }
 }
 
@@ -1040,7 +1024,7 @@ fn tensorflow_s_names_are_shortened_and_said() {
     let records =
         crate::source::TfRecords::open(at("x.tfrecord").to_str().unwrap(), &TfOptions::default())
             .unwrap();
-    assert_eq!(records.fields(), source.fields, "in their order");
+    assert_eq!(*records.facts().fields, *source.fields, "in their order");
     let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
     for dst in ["x.beton", "x.tar", "x"] {
         let report = convert(&records, at(dst), &limits(0, 0, 0)).unwrap();
@@ -1095,7 +1079,7 @@ fn a_record_of_another_shape_than_the_first_is_an_error_of_its_own() {
         &TfOptions::default(),
     )
     .unwrap();
-    assert_eq!(records.fields(), of(&[2, 3]).fields);
+    assert_eq!(*records.facts().fields, *of(&[2, 3]).fields);
     assert!(records.read(SampleId(1)).is_ok());
     let message = records.read(SampleId(2)).unwrap_err().to_string();
     assert!(

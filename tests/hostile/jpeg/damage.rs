@@ -10,10 +10,8 @@ use crate::common::jpegs::*;
 use crate::common::photographs::photographs;
 use fuseloop::internals::decode::{Decoder, tile_interval};
 use fuseloop::ops::{Resize, ops};
-use fuseloop::source::{
-    BoxError, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, Source,
-};
-use fuseloop::{Loader, OnDamaged, SampleId};
+use fuseloop::source::{Column, InMemory, OwnedImage};
+use fuseloop::{Loader, OnDamaged};
 use fuseloop_counts::{is_raised, rounds, slice};
 use fuseloop_ops::Size;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -165,8 +163,8 @@ fn damaged_photographs_are_skipped_and_counted() {
 /// Loads images and skips damaged ones. Returns the number of rows,
 /// and the samples that are listed as damaged.
 fn loaded(pictures: Vec<Vec<u8>>) -> (usize, Vec<u64>) {
-    let fields = [FieldSpec { name: "image".to_owned(), kind: FieldKind::RgbImage }];
-    let loader = Loader::from_source(Pictures { fields, pictures })
+    let images = Column::images(pictures.into_iter().map(OwnedImage::jpeg).collect());
+    let loader = Loader::from_source(InMemory::new([("image", images)]).unwrap())
         .batch_size(8)
         .drop_last(false)
         .workers(2)
@@ -179,26 +177,4 @@ fn loaded(pictures: Vec<Vec<u8>>) -> (usize, Vec<u64>) {
     let mut listed: Vec<u64> = quarantine.samples.iter().map(|bad| bad.sample.0).collect();
     listed.sort_unstable();
     (rows, listed)
-}
-
-/// Files in memory.
-struct Pictures {
-    fields: [FieldSpec; 1],
-    pictures: Vec<Vec<u8>>,
-}
-
-impl Source for Pictures {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.pictures.len() as u64
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let bytes = self.pictures[sample.0 as usize].clone();
-        let image = OwnedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes };
-        Ok(vec![OwnedValue::Image(image)])
-    }
 }

@@ -2,8 +2,8 @@
 
 use super::{SEED, all, builder, pictures};
 use fuseloop::internals::loader::LoaderExt as _;
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, ProcessCache, Record, Source};
-use fuseloop::{Loader, Order, SampleId};
+use fuseloop::source::{Facts, FieldKind, InMemory, OwnedValue, ProcessCache};
+use fuseloop::{Loader, Order};
 
 fn cache(budget_bytes: u64) -> ProcessCache {
     ProcessCache { budget_bytes, ..ProcessCache::default() }
@@ -46,25 +46,12 @@ fn a_cursor_may_change_the_way_of_reading() {
     assert!(rest == all(batches));
 }
 
-struct Numbers(Vec<FieldSpec>);
-
-impl Source for Numbers {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.0
-    }
-
-    fn len(&self) -> u64 {
-        50
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        Ok(vec![OwnedValue::Int(sample.0 as i64)])
-    }
-}
-
 #[test]
 fn a_source_without_pages_says_so() {
-    let numbers = || Numbers(vec![FieldSpec { name: "n".to_owned(), kind: FieldKind::Int }]);
+    let numbers = || {
+        let facts = Facts::new([("n", FieldKind::Int)], 50);
+        InMemory::from_fn(facts, |sample| Ok(vec![OwnedValue::Int(sample.0 as i64)]))
+    };
     let builder = || Loader::from_source(numbers()).seed(SEED).batch_size(10);
     let message = builder().os_cache(false).build().err().unwrap().to_string();
     assert_eq!(

@@ -4,7 +4,6 @@
 use super::loader::assert_loads;
 use super::model::{Dice, in_steps, model, stream};
 use super::support::{all, numbers, pass, rest};
-use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::stream::{ENDLESS, Stream};
 
 #[test]

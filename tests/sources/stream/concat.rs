@@ -26,7 +26,7 @@ fn labels(builder: LoaderBuilder) -> Vec<i64> {
 fn several_sources_are_shuffled_as_one() {
     for lengths in [&[5, 0, 3, 9][..], &[0, 17], &[17]] {
         let both = Concat::new(parts(lengths)).unwrap();
-        assert_eq!(Source::len(&both), 17);
+        assert_eq!(both.facts().samples, 17);
         for order in [Order::Sequential, Order::Random] {
             let whole = labels(Loader::from_source(numbers(0, 17)).order(order.clone()));
             let joined = Concat::new(parts(lengths)).unwrap();
@@ -64,7 +64,7 @@ fn parts_that_read_ahead_are_told_what_is_upcoming_of_them() {
 fn sources_of_other_fields_and_none_are_refused() {
     assert!(Concat::new([]).is_err());
     let mut other = numbers(0, 3).bad(At::Nowhere);
-    other.fields.pop();
+    other.facts.fields = fields()[..1].into();
     let error = Concat::new([parts(&[3]).remove(0), Arc::new(other)]).err().unwrap().to_string();
     assert!(error.starts_with("concat: stream 1 (numbers from 0) has [image: image]"), "{error}");
 }

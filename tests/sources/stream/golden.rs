@@ -1,7 +1,6 @@
 //! The orders that tf.data produces: `scripts/tfdata_goldens.py`.
 
 use super::support::{all, numbers, pass};
-use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::stream::{Interleave, Stream};
 use fuseloop::source::{FieldKind, FieldSpec, OwnedValue};
 use serde_json::Value;

@@ -1,13 +1,13 @@
 //! A loader over a stream: the same bits for any number of workers, from every cursor, to the stream's end.
 
-use super::support::{At, Numbers, all, numbers, pass};
+use super::support::{At, Numbers, all, fields, numbers, pass};
 use fuseloop::batch::Batch;
 use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{Cache, OnDamaged};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::sample::UNKNOWN;
 use fuseloop::source::stream::Stream;
-use fuseloop::source::{FieldKind, FieldSpec, OwnedImage};
+use fuseloop::source::{FieldKind, OwnedImage};
 use fuseloop::{Cursor, Loader, LoaderBuilder, Order, ops::*};
 use std::sync::Arc;
 
@@ -186,8 +186,8 @@ fn an_error_of_the_stream_comes_at_its_place_and_ends_the_run() {
 fn a_stream_that_ends_before_its_known_length_is_an_error() {
     struct Short(Numbers);
     impl fuseloop::source::stream::Streamed for Short {
-        fn fields(&self) -> &[FieldSpec] {
-            &self.0.fields
+        fn facts(&self) -> &fuseloop::source::Facts {
+            &self.0.facts
         }
         fn open(
             &self,
@@ -197,9 +197,6 @@ fn a_stream_that_ends_before_its_known_length_is_an_error() {
         }
         fn known_len(&self) -> Option<u64> {
             Some(9)
-        }
-        fn fingerprint(&self) -> u64 {
-            1
         }
     }
     let loader = builder(&Stream::new(Short(numbers(0, 6)))).build().unwrap();
@@ -229,7 +226,8 @@ fn a_cursor_beyond_the_end_of_a_stream_is_refused() {
 #[test]
 fn items_of_other_fields_are_refused() {
     let mut other = numbers(0, 4);
-    other.fields[1] = FieldSpec { name: "label".into(), kind: FieldKind::Float };
+    let image = fields()[0].clone();
+    other.facts.fields = [image, ("label", FieldKind::Float).into()].into();
     for held in [false, true] {
         let stream = Numbers { held, ..other.clone() }.stream();
         let loader = builder(&stream).build().unwrap();

@@ -1,7 +1,6 @@
 //! Random compositions of streams, and the items that plain lists predict for them.
 
 use super::support::{fields, number, numbers, pass};
-use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::stream::{Interleave, MixEnd, Pass, Stream};
 use fuseloop::source::{FieldKind, FieldSpec, OwnedValue, Record};
 
@@ -160,7 +159,7 @@ pub(crate) fn model(tree: &Tree, pass: &Pass) -> Vec<u64> {
     match tree {
         Tree::Numbers { first, count, .. } => (*first..first + count).collect(),
         Tree::Shuffle(of, size) => {
-            shuffled(model(of, pass), *size, draws(pass, stream(tree).fingerprint()))
+            shuffled(model(of, pass), *size, draws(pass, stream(tree).facts().fingerprint))
         }
         Tree::Repeat(of, times) => (0..*times).flat_map(|t| model(of, &turn(t))).collect(),
         Tree::ShuffleAndRepeat(of, size, times) => {
@@ -191,9 +190,12 @@ pub(crate) fn model(tree: &Tree, pass: &Pass) -> Vec<u64> {
             a.into_iter().zip(b).map(|(a, b)| zipped(a, b)).collect()
         }
         Tree::Interleave(trees, how) => interleaved(parts(trees), how),
-        Tree::Mix(trees, weights, end) => {
-            mixed(parts(trees), weights.clone(), *end, draws(pass, stream(tree).fingerprint()))
-        }
+        Tree::Mix(trees, weights, end) => mixed(
+            parts(trees),
+            weights.clone(),
+            *end,
+            draws(pass, stream(tree).facts().fingerprint),
+        ),
     }
 }
 

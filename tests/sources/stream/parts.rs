@@ -6,7 +6,6 @@ use fuseloop::batch::Batch;
 use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::source::ItemExt as _;
 use fuseloop::loader::{Cache, Cursor, OnDamaged, Pipeline};
-use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::stream::{Interleave, MixEnd, Pass, Stream};
 use fuseloop::source::{Concat, OwnedValue, Source};
 use fuseloop::{Epoch, Loader, LoaderBuilder, Order, ops::*};
@@ -101,7 +100,7 @@ fn every_row_is_made_as_its_part_says_whatever_stands_above() {
         Stream::concat([mix().shuffle(3)]).unwrap(),
     ];
     for stream in streams {
-        assert_eq!(stream.component_count(), 2);
+        assert_eq!(stream.facts().components, 2);
         assert_parted(&|| Loader::from_stream(stream.clone()));
     }
 }
@@ -331,5 +330,5 @@ fn interleaved_streams_come_in_another_order_each_pass() {
     // valid for the other.
     let plain = Interleave { cycle_length: 3, block_length: 4, ..Interleave::default() };
     let plain = Stream::interleave(streams(), plain).unwrap();
-    assert_ne!(plain.fingerprint(), woven(0, 3).fingerprint());
+    assert_ne!(plain.facts().fingerprint, woven(0, 3).facts().fingerprint);
 }

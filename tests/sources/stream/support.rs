@@ -2,7 +2,7 @@
 
 use fuseloop::source::stream::{Item, Items, Pass, Stream, Streamed};
 use fuseloop::source::{
-    BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, SampleLocation, Source,
+    BoxError, Facts, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, SampleLocation, Source,
 };
 use fuseloop::{Epoch, SampleId};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) enum At {
 /// Numbers from `first` on.
 #[derive(Clone)]
 pub(crate) struct Numbers {
-    pub(crate) fields: Vec<FieldSpec>,
+    pub(crate) facts: Facts,
     pub(crate) first: u64,
     pub(crate) count: u64,
     /// True if items are records, and the length is not known.
@@ -41,7 +41,9 @@ pub(crate) struct Numbers {
 }
 
 pub(crate) fn numbers(first: u64, count: u64) -> Numbers {
-    Numbers { fields: fields(), first, count, held: false, bad: At::Nowhere }
+    let mut facts = Facts::new(fields(), count).named(format!("numbers from {first}"));
+    facts.fingerprint = first << 20 | count;
+    Numbers { facts, first, count, held: false, bad: At::Nowhere }
 }
 
 impl Numbers {
@@ -60,12 +62,8 @@ impl Numbers {
 }
 
 impl Source for Numbers {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.count
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -75,15 +73,11 @@ impl Source for Numbers {
             Ok(record(self.first + sample.0))
         }
     }
-
-    fn name(&self) -> String {
-        format!("numbers from {}", self.first)
-    }
 }
 
 impl Streamed for Numbers {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn open(&self, _: &Pass) -> Result<Box<dyn Items>, BoxError> {
@@ -92,14 +86,6 @@ impl Streamed for Numbers {
 
     fn known_len(&self) -> Option<u64> {
         (!self.held).then_some(self.count)
-    }
-
-    fn name(&self) -> String {
-        Source::name(self)
-    }
-
-    fn fingerprint(&self) -> u64 {
-        self.first << 20 | self.count
     }
 }
 

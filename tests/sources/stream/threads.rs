@@ -3,10 +3,9 @@
 use super::loader::builder;
 use super::support::{At, all, fields, number, numbers, pass, record};
 use fuseloop::SampleId;
-use fuseloop::internals::source::ItemExt as _;
-use fuseloop::source::stream::Streamed as _;
+use fuseloop::internals::source::{ItemExt as _, StreamExt as _};
 use fuseloop::source::stream::{Interleave, MixEnd, Stream};
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, Record, Source};
+use fuseloop::source::{BoxError, Facts, FieldKind, OwnedValue, Record, Source};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,23 +14,18 @@ use std::time::{Duration, Instant};
 
 /// Numbers that count how often they are read.
 struct Counted {
-    fields: Vec<FieldSpec>,
-    count: u64,
+    facts: Facts,
     reads: AtomicU64,
     panics_at: Option<u64>,
 }
 
 fn counted(count: u64) -> Counted {
-    Counted { fields: fields(), count, reads: AtomicU64::new(0), panics_at: None }
+    Counted { facts: Facts::new(fields(), count), reads: AtomicU64::new(0), panics_at: None }
 }
 
 impl Source for Counted {
-    fn fields(&self) -> &[FieldSpec] {
-        &self.fields
-    }
-
-    fn len(&self) -> u64 {
-        self.count
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -188,7 +182,8 @@ fn an_error_of_a_filter_keeps_its_type() {
 fn what_does_not_fit_together_is_refused_in_words() {
     let one = numbers(0, 3).stream();
     let mut other = numbers(0, 3);
-    other.fields[1] = FieldSpec { name: "label".into(), kind: FieldKind::Float };
+    let image = fields()[0].clone();
+    other.facts.fields = [image, ("label", FieldKind::Float).into()].into();
     let other = other.stream();
     let message = |made: fuseloop::Result<Stream>| made.err().unwrap().to_string();
     assert_eq!(message(Stream::concat([])), "concat: no streams, expected at least 1");

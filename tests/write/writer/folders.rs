@@ -28,7 +28,7 @@ fn a_folder_becomes_images_and_labels() {
         other => panic!("{other:?}"),
     };
     assert_eq!([0, 1, 2].map(row), [(7, 0), (8, 1), (9, 1)]);
-    let names: Vec<&str> = beton.fields().iter().map(|field| field.name.as_str()).collect();
+    let names: Vec<&str> = beton.facts().fields.iter().map(|field| field.name.as_str()).collect();
     assert_eq!(names, ["image", "label"]);
 }
 
@@ -38,7 +38,7 @@ fn photographs_are_stored_byte_for_byte_and_resized_as_asked() {
     let (_out, path) = temp();
     let report = write_folder(&dir, &path, &WriteOptions::default()).unwrap();
     let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
-    assert_eq!(report.written.passed_through, beton.len());
+    assert_eq!(report.written.passed_through, beton.facts().samples);
     let mut files: Vec<PathBuf> =
         fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();

@@ -62,7 +62,7 @@ fn jpegs_become_bit_planes_and_what_can_not_is_listed() {
     assert!(matches!(unchanged.cause, UnchangedCause::Jpeg(_)), "{:?}", unchanged.cause);
 
     let beton = open(bytes);
-    assert_eq!(beton.fields()[0].kind, FieldKind::BitPlaneImage);
+    assert_eq!(beton.facts().fields[0].kind, FieldKind::BitPlaneImage);
     let modes: Vec<ImageMode> = (0..5).map(|id| image(&beton, id).mode).collect();
     let (b, j, r) = (ImageMode::BitPlanes, ImageMode::Jpeg, ImageMode::Raw);
     assert_eq!(modes, [b, b, r, j, b]);

@@ -42,8 +42,8 @@ fn voc(dir: &tempfile::TempDir, options: &VocOptions) -> Result<Annotated, Error
 fn objects_are_detectron2s() {
     let dir = voc_folder();
     let source = voc(&dir, &VocOptions::default()).unwrap();
-    assert_eq!((source.len(), source.objects()), (3, 3));
-    let names: Vec<&str> = source.fields().iter().map(|field| &*field.name).collect();
+    assert_eq!((source.facts().samples, source.objects()), (3, 3));
+    let names: Vec<&str> = source.facts().fields.iter().map(|field| &*field.name).collect();
     assert_eq!(names, ["image", "bbox", "category_id", "difficult", "truncated"]);
     // Detectron2 subtracts 1 from xmin and ymin alone.
     assert_eq!(floats(&source, 0, "bbox"), [47.0, 239.0, 195.0, 371.0, 7.25, 11.0, 207.5, 498.0]);
@@ -60,8 +60,10 @@ fn objects_are_detectron2s() {
     let path = |sample, field| source.locate(SampleId(sample), field).unwrap().to_string();
     assert!(path(0, 0).ends_with("JPEGImages/2007_1.png"), "{}", path(0, 0));
     assert!(path(1, 1).ends_with("Annotations/2007_2.xml: sample 2007_2.jpg"), "{}", path(1, 1));
-    assert!(source.paths().count() == 6 && source.paths().all(|path| path.is_file()));
-    assert_eq!(source.longest(1), Some(32));
+    assert!(
+        source.facts().paths().count() == 6 && source.facts().paths().all(|path| path.is_file())
+    );
+    assert_eq!(source.facts().longest(1), Some(32));
 }
 
 #[test]
@@ -71,7 +73,7 @@ fn options_choose_images_classes_and_torchvisions_numbers() {
     let source = voc(&dir, &plain.clone().keep_coordinates(true)).unwrap();
     assert_eq!(floats(&source, 2, "bbox"), [48.0, 240.0, 195.0, 371.0]);
     let source = voc(&dir, &plain.clone().image_set("train")).unwrap();
-    assert_eq!(source.len(), 2);
+    assert_eq!(source.facts().samples, 2);
     assert_eq!(ints(&source, 0, "category_id"), [1]);
     assert_eq!(ints(&source, 1, "category_id"), [1, 0]);
     let names = ["person", "dog", "R&D <a&b"];
@@ -88,7 +90,8 @@ fn options_choose_images_classes_and_torchvisions_numbers() {
     let message = refused(plain.clone().class_names(["dog", "dog"]));
     assert!(message.contains("two classes have the same name"), "{message}");
     let source = voc(&dir, &plain.clone().image_set("other")).unwrap();
-    let damaged = (0..source.len()).filter_map(|sample| source.check(SampleId(sample)).err());
+    let damaged =
+        (0..source.facts().samples).filter_map(|sample| source.check(SampleId(sample)).err());
     let damaged: Vec<String> = damaged.map(|error| error.to_string()).collect();
     assert_eq!(damaged.len(), 1);
     assert!(damaged[0].contains("../Annotations/2007_1.xml is missing"), "{damaged:?}");
@@ -106,16 +109,19 @@ fn options_choose_images_classes_and_torchvisions_numbers() {
 fn a_folder_of_voc_is_found_by_its_path() {
     let object = xml(DOG);
     let print = |path: &Path| match Dataset::open(path).unwrap() {
-        Dataset::Source(source) => Some((source.fingerprint(), source.name())),
+        Dataset::Source(source) => Some((source.fingerprint(), source.name().to_owned())),
         _ => None,
     };
     let dir = voc_folder();
     let source = voc(&dir, &VocOptions::default()).unwrap();
-    assert_eq!(print(dir.path()), Some((source.fingerprint(), source.name())));
+    assert_eq!(print(dir.path()), Some((source.facts().fingerprint, source.facts().name.clone())));
     for files in [["a/1.jpg", "a/1.xml"], ["a/images/x/1.png", "a/annotations/x/1.xml"]] {
         let dir = folder(&[(files[0], "pixels"), (files[1], &object)]);
         let source = Annotated::voc(dir.path().join("a"), &VocOptions::default()).unwrap();
-        assert_eq!(print(&dir.path().join("a")), Some((source.fingerprint(), source.name())));
+        assert_eq!(
+            print(&dir.path().join("a")),
+            Some((source.facts().fingerprint, source.facts().name.clone()))
+        );
         assert_eq!(ints(&source, 0, "truncated"), [1]);
     }
     // An XML file that is not of an image leaves a folder what it is.
@@ -243,10 +249,10 @@ fn one_bad_file_is_damage_of_its_image_alone() {
     ];
     let dir = folder(&files);
     let source = voc(&dir, &VocOptions::default()).unwrap();
-    assert_eq!(source.len(), 3);
+    assert_eq!(source.facts().samples, 3);
     assert!(source.read(SampleId(0)).is_ok());
     for (sample, words) in [(1, "2.xml: byte 20"), (2, "3.xml: the image is missing")] {
-        for field in 0..source.fields().len() {
+        for field in 0..source.facts().fields.len() {
             let error = source.value(SampleId(sample), field, &mut Buffer::default()).unwrap_err();
             assert!(error.to_string().contains(words), "{error}");
         }

@@ -65,19 +65,19 @@ fn boxes_are_in_pixels_and_repeated_lines_count_once() {
         &["images/a/1.png", "images/2.png", "images/3.png"],
     );
     let source = yolo(&dir, "").unwrap();
-    assert_eq!((source.len(), source.objects()), (3, 2));
-    let names: Vec<&str> = source.fields().iter().map(|field| &*field.name).collect();
+    assert_eq!((source.facts().samples, source.objects()), (3, 2));
+    let names: Vec<&str> = source.facts().fields.iter().map(|field| &*field.name).collect();
     assert_eq!(names, ["image", "bbox", "category_id"]);
     assert_eq!(floats(&source, 2, "bbox"), [75.0, 25.0, 125.0, 75.0, 10.0, 0.0, 30.0, 40.0]);
     assert_eq!(ints(&source, 2, "category_id"), [1, 0]);
     assert_eq!(floats(&source, 0, "bbox"), [0.0; 0]);
-    assert_eq!(source.class_names().unwrap(), None);
+    assert_eq!(source.facts().class_names().unwrap(), None);
     let path = |sample, field| source.locate(SampleId(sample), field).unwrap().to_string();
     assert!(path(2, 1).contains("labels/a/1.txt"), "{}", path(2, 1));
     assert!(path(0, 1).contains("images/2.png"), "an image without labels: {}", path(0, 1));
-    assert_eq!(source.paths().count(), 5);
+    assert_eq!(source.facts().paths().count(), 5);
     let found = Dataset::open(dir.path()).unwrap().source().unwrap();
-    assert_eq!(found.fingerprint(), source.fingerprint());
+    assert_eq!(found.fingerprint(), source.facts().fingerprint);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn layouts_are_those_of_ultralytics_and_roboflow() {
         assert_eq!(source.objects(), 2, "{root}");
         assert_eq!(classes(&source), named, "{root}");
         let found = Dataset::open(dir.path().join(root)).unwrap().source().unwrap();
-        assert_eq!(found.fingerprint(), source.fingerprint(), "{root}");
+        assert_eq!(found.fingerprint(), source.facts().fingerprint, "{root}");
     }
     for (root, split) in [("robo", "robo/train"), ("splits", "splits/images/train")] {
         for error in [
@@ -303,9 +303,9 @@ fn bad_lines_are_damage_of_their_image_alone() {
         ("labels/classes.txt", "a\nb\n"),
     ];
     let source = yolo(&yolo_folder(&texts, &["images/1.png", "images/2.png"]), "").unwrap();
-    assert_eq!((source.len(), source.objects()), (2, 1));
+    assert_eq!((source.facts().samples, source.objects()), (2, 1));
     assert!(source.value(SampleId(0), 1, &mut Buffer::default()).is_ok());
-    for field in 0..source.fields().len() {
+    for field in 0..source.facts().fields.len() {
         let error = source.value(SampleId(1), field, &mut Buffer::default()).unwrap_err();
         let error = error.to_string();
         assert!(error.contains("2.txt: line 1: 4 numbers, expected"), "{error}");
@@ -319,7 +319,7 @@ fn keypoints_of_a_pose_are_continuous_and_change_places_in_a_mirror() {
     let data = "kpt_shape: [3, 3]\nflip_idx: [0, 2, 1]\nnames: [a]\n";
     let texts = [("labels/1.txt", &*label), ("data.yaml", data)];
     let source = yolo(&yolo_folder(&texts, &["images/1.png"]), "").unwrap();
-    let fields = source.object_fields().unwrap().unwrap();
+    let fields = source.facts().object_fields().unwrap().unwrap();
     let layout = fields.keypoints("keypoints").unwrap();
     assert_eq!(*layout, KeypointLayout { flip_pairs: vec![[1, 2]], is_continuous: true });
     assert_eq!(ObjectFields::parse(fields.to_json("\n").as_bytes()), Ok(fields.clone()));

@@ -36,14 +36,12 @@ pub use stats::PageStats;
 use super::{Beton, read::ValueLocation};
 use crate::sample::SampleId;
 use crate::source::{
-    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, ObjectFields, ReadCause, Record, RunPlan,
-    SampleLocation, Source, Value,
+    BoxError, Buffer, Facts, ReadCause, Record, Run, RunPlan, SampleLocation, Source, Value,
 };
 use crate::threads::{self as limits, ThreadsError};
 use plan::PagePlan;
 use stats::Counters;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use threads::{BorrowedValue, PageReads};
 
@@ -85,18 +83,21 @@ impl ProcessCache {
 /// reads them. Values of a file in memory are borrowed from there.
 pub struct PagedBeton {
     beton: Arc<Beton>,
+    facts: Facts,
     options: ProcessCache,
     counters: Arc<Counters>,
     /// The pages of the run, in the view of one run.
-    run: Option<PageReads>,
+    run: Option<Arc<PageReads>>,
 }
 
 impl PagedBeton {
     /// Wraps an open file, to read it by pages.
     #[must_use]
     pub fn new(beton: impl Into<Arc<Beton>>, options: ProcessCache) -> Self {
-        let counters = Arc::new(Counters::default());
-        Self { beton: beton.into(), options, counters, run: None }
+        let (beton, counters) = (beton.into(), Arc::new(Counters::default()));
+        // Its pages are read ahead, so that the file is not held.
+        let facts = Facts { stored_bytes: None, ..beton.facts().clone() };
+        Self { beton, facts, options, counters, run: None }
     }
 
     /// Returns the file.
@@ -112,7 +113,7 @@ impl PagedBeton {
     }
 
     /// Returns a stored value's bytes, borrowed from its page, otherwise read into the buffer.
-    fn stored<'a>(
+    fn stored_bytes<'a>(
         &'a self,
         run: &PageReads,
         (ptr, size): (u64, u64),
@@ -130,28 +131,12 @@ impl PagedBeton {
 }
 
 impl Source for PagedBeton {
-    fn fields(&self) -> &[FieldSpec] {
-        self.beton.fields()
-    }
-
-    fn len(&self) -> u64 {
-        self.beton.len()
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         self.beton.read(sample)
-    }
-
-    fn name(&self) -> String {
-        self.beton.name()
-    }
-
-    fn path(&self) -> Option<&Path> {
-        self.beton.path()
-    }
-
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        Source::paths(&*self.beton)
     }
 
     fn value<'a>(
@@ -166,65 +151,38 @@ impl Source for PagedBeton {
         let Some(run) = &self.run else {
             return Source::value(&*self.beton, sample, field, buffer);
         };
-        match self.beton.located(sample, field)? {
+        match self.beton.table.located(sample, field)? {
             ValueLocation::InRow(value) => Ok(value),
             ValueLocation::InPages(stored) if stored.size == 0 => Ok(stored.value(&[])),
             ValueLocation::InPages(stored) => {
-                let bytes = self.stored(run, (stored.ptr, stored.size), buffer)?;
+                let bytes = self.stored_bytes(run, (stored.ptr, stored.size), buffer)?;
                 Ok(stored.value(bytes))
             }
         }
-    }
-
-    fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        self.beton.image_stats(field).cloned()
-    }
-
-    fn longest(&self, field: usize) -> Option<u64> {
-        Some(self.beton.longest(field))
-    }
-
-    fn is_cheap_to_read_again(&self) -> bool {
-        self.beton.is_cheap_to_read_again()
     }
 
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         Source::locate(&*self.beton, sample, field)
     }
 
-    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        self.beton.class_names()
-    }
-
-    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
-        self.beton.object_fields()
-    }
-
     fn locality_group(&self, sample: SampleId) -> Option<u64> {
         self.beton.locality_group(sample)
     }
 
-    fn fingerprint(&self) -> u64 {
-        self.beton.fingerprint()
-    }
-
-    fn end(&self) {
-        if let Some(run) = &self.run {
-            run.end();
-        }
-    }
-
     /// Returns a view that reads ahead. `None` if there is nothing to gain: for a file in memory, a run
     /// without stored values, or a run of more than 2^32 samples.
-    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
+    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Run>, BoxError> {
         let Some(reader) = self.beton.bytes.reader() else { return Ok(None) };
         let Some(plan) = PagePlan::new(&self.beton, run)? else { return Ok(None) };
         let reading = PageReads::begin(plan, run, &self.options, &self.counters, reader)?;
-        Ok(Some(Arc::new(Self {
+        let reading = Arc::new(reading);
+        let view = Self {
             beton: Arc::clone(&self.beton),
+            facts: self.facts.clone(),
             options: self.options,
             counters: Arc::clone(&self.counters),
-            run: Some(reading),
-        })))
+            run: Some(Arc::clone(&reading)),
+        };
+        Ok(Some(Run::new(Arc::new(view)).on_end(move || reading.end())))
     }
 }

@@ -151,7 +151,7 @@ impl PagePlan {
         for &field in &self.fields {
             // A value that can't be read is an error when it is asked for.
             if let Ok(ValueLocation::InPages(StoredBytes { ptr, size, .. })) =
-                self.beton.located(sample, field)
+                self.beton.table.located(sample, field)
                 && let Some((page, at)) = self.layout.find(ptr, size)
             {
                 each(page, at);

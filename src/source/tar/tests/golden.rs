@@ -44,11 +44,11 @@ fn check(value: &OwnedValue, part: &serde_json::Value) {
 fn objects_are_read_as_webdataset_reads_them() {
     let bytes = fs::read(golden("objects.tar")).unwrap();
     let tar = Tar::from_bytes(&bytes, &small()).unwrap();
-    let names: Vec<&str> = tar.fields().iter().map(|field| &*field.name).collect();
+    let names: Vec<&str> = tar.facts().fields.iter().map(|field| &*field.name).collect();
     assert_eq!(names, ["bbox.npy", "category_id.npy", "jpg", "segmentation.json"]);
     let rows = fs::read_to_string(golden("objects.tar.json")).unwrap();
     let rows: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
-    assert_eq!(tar.len(), rows.len() as u64);
+    assert_eq!(tar.facts().samples, rows.len() as u64);
     for (sample, row) in (0..).zip(&rows) {
         let record = tar.read(SampleId(sample)).unwrap();
         for (name, value) in names.iter().zip(&record) {
@@ -81,8 +81,8 @@ fn shards_are_read_as_webdataset_reads_them() {
         assert_eq!((found.len(), rows.as_array().unwrap().len()), (samples, samples), "{name}");
         for ((key, record), row) in found.iter().zip(rows.as_array().unwrap()) {
             assert_eq!(key, row["key"].as_str().unwrap());
-            assert_eq!(tar.fields().len(), row["parts"].as_object().unwrap().len());
-            for (field, value) in tar.fields().iter().zip(record.as_ref().unwrap()) {
+            assert_eq!(tar.facts().fields.len(), row["parts"].as_object().unwrap().len());
+            for (field, value) in tar.facts().fields.iter().zip(record.as_ref().unwrap()) {
                 check(value, &row["parts"][&field.name]);
             }
         }
@@ -93,12 +93,12 @@ fn shards_are_read_as_webdataset_reads_them() {
 fn shards_named_by_a_text_are_one_dataset() {
     let spec = golden("tiny-{0..1}.tar");
     let tar = Tar::open_shards(spec.to_str().unwrap(), &small()).unwrap();
-    assert_eq!(tar.len(), 5);
+    assert_eq!(tar.facts().samples, 5);
     let pages = (0..6).map(|sample| tar.locality_group(SampleId(sample))).collect::<Vec<_>>();
     assert_eq!(pages, [Some(0), Some(0), Some(0), Some(1), Some(1), None]);
     let location = tar.locate(SampleId(4), 0).unwrap();
     assert_eq!(location.key.as_deref(), Some("train/0004"));
-    let cls = tar.fields().iter().position(|field| field.name == "cls").unwrap();
+    let cls = tar.facts().fields.iter().position(|field| field.name == "cls").unwrap();
     let value = tar.value(SampleId(4), cls, &mut Buffer::default()).map(OwnedValue::from);
     assert_eq!(value.unwrap(), OwnedValue::Int(25));
     let stream = TarStream::open_shards(spec.to_str().unwrap(), &small()).unwrap();

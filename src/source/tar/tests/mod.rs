@@ -28,7 +28,7 @@ fn in_order(tar: &Tar) -> Vec<(String, Result<Record, String>)> {
     let mut buffer = Buffer::default();
     let mut one = |sample| {
         let record = tar.read(sample).map_err(|error| error.to_string());
-        let fields = 0..tar.fields().len();
+        let fields = 0..tar.facts().fields.len();
         let mut values = fields.map(|field| {
             let value = tar.value(sample, field, &mut buffer);
             value.map(OwnedValue::from).map_err(|error| error.to_string())
@@ -37,7 +37,7 @@ fn in_order(tar: &Tar) -> Vec<(String, Result<Record, String>)> {
         assert_eq!(record, borrowed, "sample {sample}");
         (tar.locate(sample, 0).unwrap().key.unwrap().to_string(), record)
     };
-    (0..tar.len()).map(|sample| one(SampleId(sample))).collect()
+    (0..tar.facts().samples).map(|sample| one(SampleId(sample))).collect()
 }
 
 /// All samples in the order of a pass.
@@ -51,6 +51,7 @@ fn in_sequence(stream: &TarStream) -> Read {
                 source.locate(*sample, 0).unwrap().key.unwrap().to_string()
             }
             Item::Held { location, .. } => location.key.as_deref().unwrap().to_owned(),
+            Item::Lazy(record) => record.locate(0).unwrap().key.unwrap().to_string(),
             Item::Of { .. } => unreachable!("shards of one stream are no parts"),
         };
         found.push((key, item.read().map_err(|error| error.to_string())));

@@ -21,7 +21,7 @@ fn both_ways(bytes: &[u8]) -> (Option<Vec<bool>>, Vec<bool>) {
         .limits(Limits::SMALL);
     let source = of_bytes(bytes, &options).ok();
     let indexed = source.map(|source| {
-        (0..source.len()).map(|sample| source.read(SampleId(sample)).is_ok()).collect()
+        (0..source.facts().samples).map(|sample| source.read(SampleId(sample)).is_ok()).collect()
     });
     let mut sequence = vec![];
     if let Ok(mut records) = Sequence::open(&Shard::held("held in memory", bytes), Limits::SMALL) {
@@ -67,7 +67,10 @@ fn no_changed_bit_goes_unseen() {
 fn errors_say_what_is_wrong_and_where() {
     let message = |bytes: &[u8]| {
         let source = of_bytes(bytes, &TfOptions::default().feature("n", Feature::Int));
-        source.and_then(|source| source.read(SampleId(source.len() - 1))).unwrap_err().to_string()
+        source
+            .and_then(|source| source.read(SampleId(source.facts().samples - 1)))
+            .unwrap_err()
+            .to_string()
     };
     let first = small()[..small().len() / 2].to_vec();
     let at = first.len();
@@ -108,7 +111,7 @@ fn what_is_asked_for_must_make_fields() {
         message(TfOptions::default().steps("a", Feature::Image, 2)).contains("as an image: steps")
     );
     assert!(message(TfOptions::default()).contains("no records, so the fields are unknown"));
-    assert_eq!(of_bytes(&[], &asked(Feature::Int)).unwrap().len(), 0);
+    assert_eq!(of_bytes(&[], &asked(Feature::Int)).unwrap().facts().samples, 0);
 }
 
 /// A record whose data is damaged is an error of its item; a compressed file that is cut ends the

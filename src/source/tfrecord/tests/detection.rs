@@ -71,7 +71,7 @@ fn open(records: &[Vec<(&'static str, Numbers)>]) -> TfRecords {
 }
 
 fn value(source: &TfRecords, sample: u64, name: &str) -> OwnedValue {
-    let field = source.fields().iter().position(|field| field.name == name).unwrap();
+    let field = source.facts().fields.iter().position(|field| field.name == name).unwrap();
     source.read(SampleId(sample)).unwrap().swap_remove(field)
 }
 
@@ -100,7 +100,7 @@ fn objects_are_fields_of_rows() {
         })
         .collect();
     let source = open(&[two(), with(&none)]);
-    let fields: Vec<&str> = source.fields().iter().map(|field| &*field.name).collect();
+    let fields: Vec<&str> = source.facts().fields.iter().map(|field| &*field.name).collect();
     let expected = [
         "area",
         "bbox",
@@ -125,7 +125,7 @@ fn objects_are_fields_of_rows() {
         assert_eq!(value(&source, 1, name), OwnedValue::Bytes(vec![]), "{name}");
     }
     assert_eq!(value(&source, 1, "segmentation"), json("[]"));
-    let objects = source.object_fields().unwrap().unwrap();
+    let objects = source.facts().object_fields().unwrap().unwrap();
     let said: Vec<String> =
         objects.iter().map(|(name, field)| format!("{name}: {field}")).collect();
     assert_eq!(said[0], "bbox: boxes, xyxy, in pixels");
@@ -134,7 +134,7 @@ fn objects_are_fields_of_rows() {
     let options = TfOptions::default().feature(XMIN, Feature::RaggedFloats);
     let raw = TfRecords::from_bytes(&file(&[two()]), &options).unwrap();
     assert_eq!(value(&raw, 0, XMIN), floats(&[0.25, 0.0]));
-    assert!(raw.object_fields().unwrap().is_none());
+    assert!(raw.facts().object_fields().unwrap().is_none());
 }
 
 #[test]
@@ -263,9 +263,14 @@ fn masks_of_all_kinds_of_png_are_read() {
 #[test]
 fn without_all_four_lists_nothing_is_recognized() {
     let source = open(&[with(&[(YMAX, None)])]);
-    assert!(source.object_fields().unwrap().is_none());
+    assert!(source.facts().object_fields().unwrap().is_none());
     let kind = |name: &str| {
-        source.fields().iter().find(|field| field.name == name).map(|field| field.kind.clone())
+        source
+            .facts()
+            .fields
+            .iter()
+            .find(|field| field.name == name)
+            .map(|field| field.kind.clone())
     };
     assert!(matches!(kind(XMIN), Some(FieldKind::NdArray { .. })) && kind("bbox").is_none());
     // A feature that has the name of a field stays what it is.

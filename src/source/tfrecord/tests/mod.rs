@@ -6,7 +6,7 @@ mod plain;
 
 use super::*;
 use crate::sample::Epoch;
-use crate::source::stream::{Item, Pass, Stream, Streamed as _};
+use crate::source::stream::{Item, Pass, Stream};
 use crate::source::{ImageMode, OwnedImage, OwnedValue};
 use arbitrary::Unstructured;
 use plain::{Numbers, example, framed};
@@ -65,20 +65,20 @@ fn of_bytes(bytes: &[u8], options: &TfOptions) -> Result<TfRecords, BoxError> {
 }
 
 fn all(source: &TfRecords) -> Vec<Record> {
-    (0..source.len()).map(|sample| source.read(SampleId(sample)).unwrap()).collect()
+    (0..source.facts().samples).map(|sample| source.read(SampleId(sample)).unwrap()).collect()
 }
 
 #[test]
 fn tensorflows_examples_are_read() {
     let source = TfRecords::open(&golden("examples.tfrecord"), &TfOptions::default()).unwrap();
-    let names: Vec<_> = source.fields().iter().map(|field| &field.name[..]).collect();
+    let names: Vec<_> = source.facts().fields.iter().map(|field| &field.name[..]).collect();
     assert_eq!(names, ALL);
     assert_eq!(all(&source), want(&ALL));
     let mut buffer = Buffer::default();
     for (sample, record) in (0..).map(SampleId).zip(want(&ALL)) {
         for (field, want) in record.iter().enumerate() {
             assert_eq!(source.value(sample, field, &mut buffer).unwrap(), want.borrowed());
-            assert!(want.fits(&source.fields()[field].kind));
+            assert!(want.fits(&source.facts().fields[field].kind));
         }
         buffer.forget();
     }
@@ -110,7 +110,7 @@ fn tensorflows_sequences_are_read() {
         .steps("fixed", Feature::Ints { len: 2 }, 3)
         .ragged_steps("steps", Feature::Float);
     let source = TfRecords::open(&golden("sequences.tfrecord"), &options).unwrap();
-    assert_eq!(source.fields()[2].kind.array_bytes(), Some(3 * 2 * 8));
+    assert_eq!(source.facts().fields[2].kind.array_bytes(), Some(3 * 2 * 8));
     let steps =
         |list: &Json| -> Vec<u8> { list.as_array().unwrap().iter().flat_map(packed).collect() };
     let want = |record: &Json| {
@@ -124,7 +124,7 @@ fn tensorflows_sequences_are_read() {
     assert_eq!(all(&source), golden_records.iter().map(want).collect::<Vec<_>>());
 
     let guessed = TfRecords::open(&golden("sequences.tfrecord"), &TfOptions::default()).unwrap();
-    let names: Vec<_> = guessed.fields().iter().map(|field| &field.name[..]).collect();
+    let names: Vec<_> = guessed.facts().fields.iter().map(|field| &field.name[..]).collect();
     assert_eq!(names, ["fixed", "id", "name"], "the first record has no step of \"steps\"");
     let short = TfOptions::default().steps("steps", Feature::Float, 1);
     let source = TfRecords::open(&golden("sequences.tfrecord"), &short).unwrap();

@@ -1,0 +1,402 @@
+//! Datasets without a type of their own: columns in memory, and a function that returns records.
+
+use super::samples::address;
+use super::{
+    BoxError, Buffer, ClassNames, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint,
+    ImageMode, ImageStats, NdType, OwnedImage, OwnedValue, Record, Source, StoredValues, Value,
+};
+use crate::error::{Error, fail};
+use crate::sample::SampleId;
+use fuseloop_ops::Size;
+use fuseloop_ops::internals::RGB;
+use std::fmt;
+
+/// A dataset of columns in memory, or of a function that returns records.
+///
+/// ```
+/// use fuseloop::source::{BoxError, Column, Facts, FieldKind, InMemory, OwnedValue};
+/// use fuseloop::Loader;
+///
+/// let pixels = vec![7; 100 * 28 * 28];
+/// let digits = InMemory::new([
+///     ("image", Column::arrays("|u1".parse()?, &[28, 28], pixels)),
+///     ("label", Column::ints((0..100).map(|sample| sample % 10))),
+/// ])?;
+/// let batch = Loader::from_source(digits).batch_size(25).build()?.epoch(0)?.next().ok_or("no batch")??;
+/// assert_eq!(batch.tensor::<u8>("image")?.shape(), [25, 28, 28]);
+///
+/// let facts = Facts::new([("square", FieldKind::Int)], 1000);
+/// let squares = InMemory::from_fn(facts, |sample| {
+///     let root = i64::try_from(sample.0)?;
+///     Ok(vec![OwnedValue::Int(root * root)])
+/// });
+/// assert_eq!(Loader::from_source(squares).batch_size(10).build()?.epoch(0)?.count(), 100);
+/// # Ok::<(), BoxError>(())
+/// ```
+pub struct InMemory {
+    facts: Facts,
+    content: Content,
+}
+
+enum Content {
+    Columns(Vec<Column>),
+    Function(Box<dyn Fn(SampleId) -> Result<Record, BoxError> + Send + Sync>),
+}
+
+/// The values of one field of a dataset in memory; see [`InMemory`].
+///
+/// ```
+/// use fuseloop::source::{Column, OwnedImage};
+///
+/// let labels = Column::ints([3, 1, 2]);
+/// let points = Column::arrays("<f4".parse()?, &[17, 2], vec![0; 3 * 17 * 2 * 4]);
+/// let images = Column::images(vec![OwnedImage::rgb(8, vec![0; 8 * 8 * 3]); 3]);
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
+pub struct Column(Values);
+
+enum Values {
+    Ints(Vec<i64>),
+    Floats(Vec<f64>),
+    Images(Vec<OwnedImage>),
+    Pixels { size: Size, bytes: Vec<u8> },
+    Bytes(Vec<Vec<u8>>),
+    Arrays { kind: FieldKind, bytes: Vec<u8> },
+}
+
+impl Column {
+    /// Returns a column of whole numbers.
+    #[must_use]
+    pub fn ints(values: impl IntoIterator<Item = i64>) -> Self {
+        Self(Values::Ints(values.into_iter().collect()))
+    }
+
+    /// Returns a column of floats.
+    #[must_use]
+    pub fn floats(values: impl IntoIterator<Item = f64>) -> Self {
+        Self(Values::Floats(values.into_iter().collect()))
+    }
+
+    /// Returns a column of images.
+    #[must_use]
+    pub fn images(images: Vec<OwnedImage>) -> Self {
+        Self(Values::Images(images))
+    }
+
+    /// Returns a column of RGB images of one size, whose `height * width * 3` bytes lie one after another. One number as
+    /// the size is a square.
+    #[must_use]
+    pub fn rgb(size: impl Into<Size>, pixels: Vec<u8>) -> Self {
+        Self(Values::Pixels { size: size.into(), bytes: pixels })
+    }
+
+    /// Returns a column of bytes of any length.
+    #[must_use]
+    pub fn bytes(values: Vec<Vec<u8>>) -> Self {
+        Self(Values::Bytes(values))
+    }
+
+    /// Returns a column of arrays of one shape, whose elements lie one after another in C order.
+    #[must_use]
+    pub fn arrays(dtype: NdType, shape: &[u64], elements: Vec<u8>) -> Self {
+        let kind = FieldKind::NdArray { dtype, shape: shape.to_vec() };
+        Self(Values::Arrays { kind, bytes: elements })
+    }
+
+    fn kind(&self) -> FieldKind {
+        match &self.0 {
+            Values::Ints(_) => FieldKind::Int,
+            Values::Floats(_) => FieldKind::Float,
+            Values::Images(_) | Values::Pixels { .. } => FieldKind::RgbImage,
+            Values::Bytes(_) => FieldKind::Bytes,
+            Values::Arrays { kind, .. } => kind.clone(),
+        }
+    }
+
+    /// Returns the number of values.
+    fn len(&self, name: &str) -> Result<usize, Error> {
+        let (each, bytes) = match &self.0 {
+            Values::Ints(values) => return Ok(values.len()),
+            Values::Floats(values) => return Ok(values.len()),
+            Values::Images(images) => return Ok(images.len()),
+            Values::Bytes(values) => return Ok(values.len()),
+            Values::Pixels { size, bytes } => (size.pixels().checked_mul(RGB as u64), bytes.len()),
+            Values::Arrays { kind, bytes } => (kind.array_bytes(), bytes.len()),
+        };
+        let bytes = bytes as u64;
+        let each = each.filter(|&each| each > 0 && bytes.is_multiple_of(each));
+        let each = each.ok_or_else(|| {
+            let what = if self.kind().is_image() { "images of this size" } else { "arrays" };
+            let kind = self.kind();
+            fail!(
+                Parameter,
+                "column {name}: {bytes} bytes are not a whole number of {what} of the kind {}",
+                kind.described()
+            )
+            .of_field(name)
+        })?;
+        Ok((bytes / each) as usize)
+    }
+
+    fn value(&self, index: usize) -> Option<Value<'_>> {
+        Some(match &self.0 {
+            Values::Ints(values) => Value::Int(*values.get(index)?),
+            Values::Floats(values) => Value::Float(*values.get(index)?),
+            Values::Bytes(values) => Value::Bytes(values.get(index)?),
+            Values::Images(images) => {
+                let OwnedImage { mode, width, height, bytes } = images.get(index)?;
+                Value::Image(EncodedImage { mode: *mode, width: *width, height: *height, bytes })
+            }
+            Values::Pixels { size, bytes } => {
+                let bytes = nth(bytes, index, size.pixels() * RGB as u64)?;
+                let (mode, Size { height, width }) = (ImageMode::Raw, *size);
+                Value::Image(EncodedImage { mode, width, height, bytes })
+            }
+            Values::Arrays { kind, bytes } => {
+                Value::NdArray(nth(bytes, index, kind.array_bytes()?)?)
+            }
+        })
+    }
+
+    /// Returns the sizes of the images, if all are raw: the size of a file is in its header.
+    fn image_stats(&self, samples: usize) -> Option<ImageStats> {
+        let of = |size: Size, raw: u64| ImageStats {
+            raw,
+            min: Some(size),
+            max: Some(size),
+            max_pixels: size.pixels(),
+            ..ImageStats::default()
+        };
+        match &self.0 {
+            Values::Pixels { size, .. } => Some(of(*size, samples as u64)),
+            Values::Images(images) => {
+                images.iter().try_fold(ImageStats::default(), |all, image| {
+                    let one = of(Size::new(image.height, image.width), 1);
+                    (image.mode == ImageMode::Raw).then(|| all.merged(&one))
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn longest(&self) -> Option<u64> {
+        let Values::Bytes(values) = &self.0 else { return None };
+        values.iter().map(|value| value.len() as u64).max()
+    }
+}
+
+impl InMemory {
+    /// Returns a dataset of columns, by their names.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no column, if two have the same name or another number of values, or if the elements of a column
+    /// are not a whole number of arrays.
+    pub fn new<N: Into<String>>(
+        columns: impl IntoIterator<Item = (N, Column)>,
+    ) -> Result<Self, Error> {
+        let (mut fields, mut all, mut samples) = (Vec::<FieldSpec>::new(), vec![], None);
+        for (name, column) in columns {
+            let field = FieldSpec { name: name.into(), kind: column.kind() };
+            let name = &field.name;
+            if fields.iter().any(|other| other.name == *name) {
+                return Err(fail!(Field, "two columns have the name {name}").of_field(name));
+            }
+            let len = column.len(name)?;
+            let first = *samples.get_or_insert(len);
+            if len != first {
+                let wanted = format_args!("expected {first} as in the first column");
+                return Err(
+                    fail!(Parameter, "column {name}: {len} values, {wanted}").of_field(name)
+                );
+            }
+            fields.push(field);
+            all.push(column);
+        }
+        let samples = samples.ok_or_else(|| fail!(Parameter, "no columns, expected 1 or more"))?;
+        let mut print = Fingerprint::default();
+        print.text("in memory");
+        print.fields(&fields);
+        for value in all.iter().flat_map(|column| (0..samples).filter_map(|k| column.value(k))) {
+            match value {
+                Value::Int(value) => print.number(value.cast_unsigned()),
+                Value::Float(value) => print.number(value.to_bits()),
+                value => print.number(crc32c::crc32c(value.bytes()).into()),
+            }
+        }
+        let images: Vec<_> = all.iter().map(|column| column.image_stats(samples)).collect();
+        let longest: Vec<_> = all.iter().map(Column::longest).collect();
+        let facts = Facts {
+            name: "the columns".to_owned(),
+            rereads_cheaply: true,
+            fingerprint: print.value(),
+            ..Facts::new(fields, samples as u64)
+        }
+        .with_image_stats(move |field| images.get(field)?.clone())
+        .with_longest(move |field| *longest.get(field)?);
+        Ok(Self { facts, content: Content::Columns(all) })
+    }
+
+    /// Returns a dataset whose records are those that `read` returns for a sample, with the fields of `facts` in their
+    /// order. It is called by several threads at once, and must return the same values each time.
+    #[must_use]
+    pub fn from_fn(
+        facts: Facts,
+        read: impl Fn(SampleId) -> Result<Record, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { facts, content: Content::Function(Box::new(read)) }
+    }
+
+    fn no_such_sample(&self, sample: SampleId) -> BoxError {
+        let samples = self.facts.samples;
+        format!("sample {sample} does not exist: the columns have {samples} values").into()
+    }
+
+    /// Sets the name, which errors show.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Self { facts: self.facts.named(name), ..self }
+    }
+
+    /// Sets the names of the classes.
+    #[must_use]
+    pub fn with_class_names(self, names: ClassNames) -> Self {
+        Self { facts: self.facts.with_class_names(move || Ok(Some(names.clone()))), ..self }
+    }
+}
+
+impl Source for InMemory {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        match &self.content {
+            Content::Function(read) => read(sample),
+            Content::Columns(columns) => columns
+                .iter()
+                .map(|column| column.value(sample.0 as usize).map(OwnedValue::from))
+                .collect::<Option<Record>>()
+                .ok_or_else(|| self.no_such_sample(sample)),
+        }
+    }
+
+    fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        match &self.content {
+            Content::Function(read) => {
+                let of = (address(self), sample);
+                buffer.load_record(of, &self.facts.fields, || read(sample))?;
+                buffer.record_value(field).ok_or_else(|| no_such_field(field))
+            }
+            Content::Columns(columns) => {
+                let column = columns.get(field).ok_or_else(|| no_such_field(field))?;
+                column.value(sample.0 as usize).ok_or_else(|| self.no_such_sample(sample))
+            }
+        }
+    }
+
+    fn stored(&self) -> Option<&dyn StoredValues> {
+        matches!(self.content, Content::Columns(_)).then_some(self as _)
+    }
+}
+
+impl StoredValues for InMemory {
+    fn value_in_memory(&self, sample: SampleId, field: usize) -> Option<Value<'_>> {
+        match &self.content {
+            Content::Columns(columns) => columns.get(field)?.value(sample.0 as usize),
+            Content::Function(_) => None,
+        }
+    }
+}
+
+/// Returns the value at an index among values of `each` bytes.
+fn nth(bytes: &[u8], index: usize, each: u64) -> Option<&[u8]> {
+    let each = each as usize;
+    bytes.get(index.checked_mul(each)?..)?.get(..each)
+}
+
+fn no_such_field(field: usize) -> BoxError {
+    format!("field {field} does not exist").into()
+}
+
+/// Shows no values.
+impl fmt::Debug for InMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InMemory").field("facts", &self.facts).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_read_in_any_order() {
+        let image = |level| OwnedImage::rgb((1, 2), vec![level; 6]);
+        let source = InMemory::new([
+            ("image", Column::images(vec![image(1), image(2)])),
+            ("rgb", Column::rgb((1, 2), [[1; 6], [2; 6]].concat())),
+            ("n", Column::ints([7, 8])),
+            ("x", Column::floats([0.5, 1.5])),
+            ("text", Column::bytes(vec![b"a".to_vec(), b"bcd".to_vec()])),
+            ("pair", Column::arrays(NdType::BYTE, &[2], vec![1, 2, 3, 4])),
+        ]);
+        let source = source.unwrap();
+        let record = vec![
+            OwnedValue::Image(image(2)),
+            OwnedValue::Image(image(2)),
+            OwnedValue::Int(8),
+            OwnedValue::Float(1.5),
+            OwnedValue::Bytes(b"bcd".to_vec()),
+            OwnedValue::NdArray(vec![3, 4]),
+        ];
+        assert_eq!(source.read(SampleId(1)).unwrap(), record);
+        let mut buffer = Buffer::default();
+        for (field, value) in record.iter().enumerate() {
+            assert_eq!(source.value(SampleId(1), field, &mut buffer).unwrap(), value.borrowed());
+            assert_eq!(source.value_in_memory(SampleId(1), field), Some(value.borrowed()));
+        }
+        let facts = source.facts();
+        assert_eq!(facts.image_stats(0).unwrap().uniform(), Some(Size::new(1, 2)));
+        assert_eq!(facts.image_stats(0), facts.image_stats(1));
+        assert_eq!((facts.longest(4), facts.longest(5), facts.samples), (Some(3), None, 2));
+        let error = source.read(SampleId(2)).unwrap_err().to_string();
+        assert_eq!(error, "sample 2 does not exist: the columns have 2 values");
+        assert!(source.value(SampleId(0), 6, &mut buffer).is_err());
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_are_refused() {
+        let message = |columns: Vec<(&str, Column)>| {
+            InMemory::new(columns).err().map(|error| error.to_string()).unwrap()
+        };
+        assert_eq!(message(vec![]), "no columns, expected 1 or more");
+        let error = message(vec![("a", Column::ints([1])), ("b", Column::ints([1, 2]))]);
+        assert_eq!(error, "column b: 2 values, expected 1 as in the first column");
+        let error = message(vec![("a", Column::ints([1])), ("a", Column::ints([1]))]);
+        assert_eq!(error, "two columns have the name a");
+        let arrays = |shape| message(vec![("a", Column::arrays(NdType::F32, shape, vec![0; 9]))]);
+        assert!(arrays(&[3]).starts_with("column a: 9 bytes are not a whole number of arrays"));
+        assert!(arrays(&[0]).starts_with("column a: 9 bytes are not a whole number of arrays"));
+        let error = message(vec![("a", Column::rgb(2, vec![0; 13]))]);
+        assert!(
+            error.starts_with("column a: 13 bytes are not a whole number of images"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn other_values_have_another_fingerprint() {
+        let print = |last| {
+            let columns = [("n", Column::ints([1, last]))];
+            InMemory::new(columns).unwrap().facts().fingerprint
+        };
+        assert_eq!(print(2), print(2));
+        assert_ne!(print(2), print(3));
+    }
+}
