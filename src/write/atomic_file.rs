@@ -11,7 +11,7 @@
 //! On a file system without locks, leftovers stay, and two writers of one path each produce a complete
 //! file, of which the later one stays.
 
-use super::step::{FileStep, ObserveStep, ObservedFile};
+use super::step::{FileStep, ObserveStep, ObservedFile, StepFile};
 use crate::error::{Cause, Details, ErrorKind};
 use crate::source::{
     DestinationError, check_destination, keep_mode, note_unfinished, without_path,
@@ -20,7 +20,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
 /// The number of attempts to create an unfinished file: each failure means that another writer deleted
 /// it.
@@ -28,6 +28,9 @@ pub(super) const TRIES: u32 = 16;
 
 /// The suffix of the name of every unfinished file.
 pub(super) const SUFFIX: &str = ".partial";
+
+/// The part of the name of an unfinished file that is kept between attempts, instead of a random text.
+const RESUMED: &str = "resumed";
 
 /// Why a file could not be put at its path.
 #[derive(Debug, thiserror::Error)]
@@ -121,22 +124,49 @@ impl AtomicFile {
     /// See [`TargetError`]. On an error, the file at `path` has not been touched.
     pub(super) fn create(path: &Path) -> Result<Self, TargetError> {
         let path = resolve(path)?;
-        let name = path.file_name().ok_or_else(|| TargetError::Directory { path: path.clone() })?;
-        let dir = match path.parent() {
-            Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
-            _ => PathBuf::from("."),
-        };
-        fs::metadata(&dir).map_err(TargetError::io("find the directory", &dir))?;
-        let mut prefix = OsString::from(".");
-        prefix.push(name);
-        prefix.push(".fuseloop-");
+        let (dir, prefix) = place(&path)?;
         let partial = create_locked(&dir, &prefix)?;
+        Self::of(path, dir, &prefix, partial)
+    }
+
+    /// Opens the unfinished file that an interrupted attempt to write `path` left, or creates it. It stays if it is
+    /// dropped before [`commit`](Self::commit).
+    ///
+    /// # Errors
+    ///
+    /// See [`TargetError`].
+    pub(super) fn resume(path: &Path) -> Result<Self, TargetError> {
+        let path = resolve(path)?;
+        let (dir, prefix) = place(&path)?;
+        let partial = resumed_path(&path)?;
+        let file = open_own(&partial)
+            .map_err(TargetError::io("create an unfinished file in it", &dir))?
+            .ok_or_else(|| TargetError::NotAFile { path: partial.clone() })?;
+        match file.try_lock() {
+            // Without locks, another writer is not detected.
+            Ok(()) | Err(TryLockError::Error(_)) if partial.exists() => {}
+            _ => return Err(TargetError::Busy { path, partial }),
+        }
+        let partial = TempPath::try_from_path(&partial)
+            .map_err(TargetError::io("find the directory", &dir))?;
+        let mut partial = NamedTempFile::from_parts(file, partial);
+        partial.disable_cleanup(true);
+        Self::of(path, dir, &prefix, partial)
+    }
+
+    /// Deletes what dead writers of `path` left beside the unfinished file `partial`.
+    fn of(
+        path: PathBuf,
+        dir: PathBuf,
+        prefix: &OsStr,
+        partial: NamedTempFile,
+    ) -> Result<Self, TargetError> {
         let lock = |entry: &fs::DirEntry| {
             // Opening a pipe would block: only a regular file can be a leftover.
             let is_file = entry.file_type().is_ok_and(|found| found.is_file());
             if is_file { File::open(entry.path()).ok() } else { None }
         };
-        clean_up(&dir, &prefix, partial.path(), &path, lock, |file| fs::remove_file(file))?;
+        clean_up(&dir, prefix, partial.path(), &path, lock, |file| fs::remove_file(file))?;
         keep_mode(partial.as_file(), &path)
             .map_err(TargetError::io("keep the mode of the file that is replaced", &path))?;
         Ok(Self { path, dir, partial, is_new: false })
@@ -156,17 +186,29 @@ impl AtomicFile {
     /// Returns the unfinished file, open for reading and writing. To be called once: it assumes position
     /// 0.
     pub(super) fn file<'a, W: ObserveStep>(&'a self, watch: &'a W) -> ObservedFile<'a, W> {
-        ObservedFile::new(self.partial.as_file(), watch)
+        self.rest(0, watch)
     }
 
     /// Returns the unfinished file, of which `at` bytes are written, to continue behind them.
     pub(super) fn rest<'a, W: ObserveStep>(&'a self, at: u64, watch: &'a W) -> ObservedFile<'a, W> {
-        ObservedFile::at_offset(self.partial.as_file(), at, watch)
+        ObservedFile::new(self.partial.as_file(), StepFile::Output, at, watch)
     }
 
     /// Returns the unfinished file's path, for errors of writing.
     pub(super) fn partial_path(&self) -> &Path {
         self.partial.path()
+    }
+
+    /// Returns the unfinished file itself.
+    pub(super) fn as_file(&self) -> &File {
+        self.partial.as_file()
+    }
+
+    /// Makes the bytes of the file durable.
+    pub(super) fn sync(&self, watch: &impl ObserveStep) -> Result<(), TargetError> {
+        watch(FileStep::Sync(StepFile::Output))
+            .and_then(|()| self.partial.as_file().sync_all())
+            .map_err(TargetError::io("sync", self.partial.path()))
     }
 
     /// Makes the file durable and renames it to its path.
@@ -175,10 +217,8 @@ impl AtomicFile {
     ///
     /// If a system call fails. Only if syncing the directory fails is the new file already in place.
     pub(super) fn commit(self, watch: &impl ObserveStep) -> Result<(), TargetError> {
+        self.sync(watch)?;
         let Self { path, dir, partial, is_new } = self;
-        watch(FileStep::Sync)
-            .and_then(|()| partial.as_file().sync_all())
-            .map_err(TargetError::io("sync", partial.path()))?;
         // Checked again, because writing may take hours: a directory, or a file protected in the
         // meantime, must not be replaced.
         check_replaceable(&path)?;
@@ -190,6 +230,28 @@ impl AtomicFile {
             .and_then(|()| sync_dir(&dir))
             .map_err(TargetError::io("sync", &dir))
     }
+}
+
+/// Returns the folder of a path, and the beginning of the names of its unfinished files.
+fn place(path: &Path) -> Result<(PathBuf, OsString), TargetError> {
+    let name = path.file_name().ok_or_else(|| TargetError::Directory { path: path.to_owned() })?;
+    let dir = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    fs::metadata(&dir).map_err(TargetError::io("find the directory", &dir))?;
+    let mut prefix = OsString::from(".");
+    prefix.push(name);
+    prefix.push(".fuseloop-");
+    Ok((dir, prefix))
+}
+
+/// Returns the path of the unfinished file that [`AtomicFile::resume`] opens.
+pub(super) fn resumed_path(path: &Path) -> Result<PathBuf, TargetError> {
+    let (dir, mut name) = place(path)?;
+    name.push(RESUMED);
+    name.push(SUFFIX);
+    Ok(dir.join(name))
 }
 
 /// Refuses a destination that is an address.

@@ -13,7 +13,7 @@
 
 use super::cancel;
 use super::cut::{RecutResult, StoredImage};
-use super::file::{BetonBuilder, FileSizes};
+use super::file::BetonBuilder;
 use super::pixels::PixelReader;
 use super::report::{CountedList, Reencoded, SizeChange, Skipped, SkippedSample, UnchangedJpeg};
 use super::value::{Encoding, FailedSample, FieldValue, StoredValue, WriteSampleError, first_path};
@@ -47,6 +47,8 @@ const GROUP_TIME: Duration = Duration::from_millis(50);
 /// Encodes samples on several threads and writes them in order.
 pub(super) struct EncodeEngine<'a> {
     pub(super) encoding: &'a Encoding<'a>,
+    /// The number of the first sample.
+    pub(super) first: u64,
     pub(super) threads: usize,
     pub(super) on_damaged: OnUnreadable,
     pub(super) cancel: &'a CancelFlag,
@@ -88,7 +90,7 @@ impl EngineError {
 }
 
 impl EncodeEngine<'_> {
-    /// Encodes all jobs and places them.
+    /// Encodes all jobs and places them behind those that the file has.
     ///
     /// `row` produces a job's values, on any thread; `held` returns the bytes of memory that a job uses;
     /// `progress` is called after each sample.
@@ -101,12 +103,12 @@ impl EncodeEngine<'_> {
         jobs: impl Iterator<Item = J>,
         held: impl Fn(&J) -> usize,
         row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError> + Sync,
-        builder: BetonBuilder<'_, F>,
+        builder: &mut BetonBuilder<'_, F>,
         progress: impl Fn() + Send,
-    ) -> Result<(FileSizes, PlacedValue), EngineError> {
+    ) -> Result<PlacedValue, EngineError> {
         // A group that is being claimed takes space, so that there are two for each worker.
         let queue = EncodeQueue::new(InOrder::new(BUDGET, 2 * self.threads));
-        let (builder, placed) = thread::scope(|scope| {
+        thread::scope(|scope| {
             // If `jobs` panics or a thread can't be started, this ends the threads: what was handed out
             // need not be encoded then.
             let _stop = queue.stop_on_drop();
@@ -127,23 +129,22 @@ impl EncodeEngine<'_> {
             }
             hand_out(jobs, &held, queue);
             placer.join().unwrap_or_else(|panic| resume_unwind(panic))
-        })?;
-        Ok((builder.finish().map_err(EngineError::Write)?, placed))
+        })
     }
 
     /// Places samples in order as they arrive.
-    fn place<'b, J, F: Read + Write + Seek>(
+    fn place<J, F: Read + Write + Seek>(
         &self,
         queue: &EncodeQueue<J>,
-        mut builder: BetonBuilder<'b, F>,
+        builder: &mut BetonBuilder<'_, F>,
         progress: impl Fn(),
-    ) -> Result<(BetonBuilder<'b, F>, PlacedValue), EngineError> {
+    ) -> Result<PlacedValue, EngineError> {
         let _stop = queue.stop_on_drop();
         let mut placed = PlacedValue::default();
-        for number in 0.. {
+        for number in self.first.. {
             match queue.take(None, InOrder::take) {
                 Ok(Taken::Result(outcome)) => {
-                    self.place_one(SampleId(number), outcome, &mut builder, &mut placed)?;
+                    self.place_one(SampleId(number), outcome, builder, &mut placed)?;
                     progress();
                 }
                 // The caller stops the queue if it fails itself, and does not use what is returned here.
@@ -152,7 +153,7 @@ impl EncodeEngine<'_> {
                 Err(_) => panic!("an encoding thread ended without its result"),
             }
         }
-        Ok((builder, placed))
+        Ok(placed)
     }
 
     fn place_one<F: Read + Write + Seek>(
@@ -218,7 +219,7 @@ impl EncodeEngine<'_> {
         row: &impl Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError>,
         pixels: &mut PixelReader,
     ) -> TaskResult<EncodeOutcome> {
-        let (sample, mut path) = (SampleId(number), None);
+        let (sample, mut path) = (SampleId(self.first.saturating_add(number)), None);
         let encode = || {
             cancel::check(self.cancel)?;
             let row = row(sample, job)?;

@@ -91,6 +91,21 @@ impl<'a> Schema<'a> {
         Header { num_fields, page_size, num_samples, alloc_table_ptr }
     }
 
+    /// Returns the size of a sample's row.
+    pub(super) fn row_bytes(&self) -> usize {
+        self.layout.size()
+    }
+
+    /// Returns the size of the first pages.
+    pub(super) fn page_size(&self) -> u32 {
+        self.page_size
+    }
+
+    /// Returns the offset of the sample table.
+    pub(super) fn rows_start(&self) -> u64 {
+        (Header::SIZE + self.descriptors.len()) as u64
+    }
+
     /// Returns the offset of the first page for a file of `num_samples` samples.
     fn data_start(&self, page_size: u32, num_samples: u64) -> io::Result<u64> {
         let start = self.header(page_size, num_samples, 0).data_start(self.layout.size());
@@ -125,6 +140,20 @@ pub(super) struct BetonBuilder<'a, F: Write> {
     samples: u64,
     rows: Vec<u8>,
     allocations: Vec<Allocation>,
+    /// The rows, in bytes, and the allocations at the last checkpoint.
+    recorded: (usize, usize),
+}
+
+/// The samples of an unfinished file up to which it can be truncated and continued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Checkpoint {
+    pub(super) samples: u64,
+    /// The number of values in pages.
+    pub(super) allocations: u64,
+    /// The size of a page.
+    pub(super) page_size: u32,
+    /// The length of the file.
+    pub(super) len: u64,
 }
 
 /// Sizes of a finished file.
@@ -140,7 +169,60 @@ impl<'a, F: Read + Write + Seek> BetonBuilder<'a, F> {
     pub(super) fn new(schema: &'a Schema<'a>, file: F, announced: u64) -> io::Result<Self> {
         let page_size = schema.page_size;
         let pages = PageWriter::new(file, page_size, schema.data_start(page_size, announced)?)?;
-        Ok(Self { schema, pages, samples: 0, rows: Vec::new(), allocations: Vec::new() })
+        let (rows, allocations) = (Vec::new(), Vec::new());
+        Ok(Self { schema, pages, samples: 0, rows, allocations, recorded: (0, 0) })
+    }
+
+    /// Continues the file of an interrupted write, which has been truncated to a checkpoint with these rows and
+    /// allocations.
+    pub(super) fn resume(
+        schema: &'a Schema<'a>,
+        file: F,
+        announced: u64,
+        at: Checkpoint,
+        (rows, allocations): (Vec<u8>, &[u8]),
+    ) -> io::Result<Self> {
+        let start = schema.data_start(schema.page_size, announced)?;
+        let pages = PageWriter::resume(file, at.page_size, start, at.len.max(start))?;
+        let allocations: Vec<_> = Allocation::parse_table(allocations).collect();
+        let recorded = (rows.len(), allocations.len());
+        Ok(Self { schema, pages, samples: at.samples, rows, allocations, recorded })
+    }
+
+    /// Writes the rows since the last checkpoint to their place before the pages. Returns the checkpoint, and the bytes
+    /// of these rows and of the allocations since then. The caller stores the allocations, because their table comes
+    /// after the pages.
+    pub(super) fn checkpoint(&mut self) -> io::Result<(Checkpoint, &[u8], Vec<u8>)> {
+        let (row, allocation) = self.recorded;
+        self.recorded = (self.rows.len(), self.allocations.len());
+        let rows = &self.rows[row..];
+        self.pages.put_before(self.schema.rows_start() + row as u64, rows)?;
+        let allocations = self.allocations[allocation..].iter().flat_map(Allocation::to_bytes);
+        let (page_size, end) = self.pages.position();
+        // Without values, the file ends behind the rows.
+        let rows_end = self.schema.rows_start() + self.rows.len() as u64;
+        let len = if end > self.pages.start() { end } else { rows_end };
+        let count = self.allocations.len() as u64;
+        let at = Checkpoint { samples: self.samples, allocations: count, page_size, len };
+        Ok((at, rows, allocations.collect()))
+    }
+
+    /// Returns the number of samples so far.
+    pub(super) fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// Returns true if [`finish`](Self::finish) moves the values, after which the file can't be truncated to a checkpoint.
+    pub(super) fn moves_values(&self) -> io::Result<bool> {
+        let (page_size, end) = self.pages.position();
+        let start = self.pages.start();
+        Ok(end > start && self.first_page(page_size)? > start)
+    }
+
+    /// Returns where the first page of the finished file begins.
+    fn first_page(&self, page_size: u32) -> io::Result<u64> {
+        let needed = self.schema.data_start(page_size, self.samples)?;
+        Ok(needed.max(self.pages.start().next_multiple_of(page_size.into())))
     }
 
     /// Appends a sample. Pages grow if its [`room`] is more than a page.
@@ -172,9 +254,8 @@ impl<'a, F: Read + Write + Seek> BetonBuilder<'a, F> {
     /// Writes the tables.
     pub(super) fn finish(mut self) -> io::Result<FileSizes> {
         let mut start = self.pages.start();
+        let needed = self.first_page(self.pages.position().0)?;
         let (mut file, page_size, mut end) = self.pages.finish()?;
-        let needed = self.schema.data_start(page_size, self.samples)?;
-        let needed = needed.max(start.next_multiple_of(page_size.into()));
         let used = end > start;
         if used && needed > start {
             move_up(&mut file, start, end, needed)?;

@@ -161,7 +161,7 @@ fn write_samples(
     let count = samples.count();
     let row = |id, ()| samples.sample(id).map_err(WriteSampleError::Source);
     let jobs = (0..count).map(|_| ());
-    let request = FileRequest { fields, first: 0, out, options, is_part: false };
+    let request = FileRequest { fields, out, options, is_part: false };
     let report = write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)?;
     describe(fields, out, options)?;
     Ok(report)
@@ -217,7 +217,7 @@ pub fn try_write_iter(
     };
     let row = |_, row: Result<_, _>| row.map_err(WriteSampleError::Source);
     let out = out.as_ref();
-    let request = FileRequest { fields, first: 0, out, options, is_part: false };
+    let request = FileRequest { fields, out, options, is_part: false };
     let report = write_jobs(rows, held, row, announced, request, &unwatched)?;
     describe(fields, out, options)?;
     Ok(report)
@@ -267,8 +267,6 @@ impl Samples for Folder {
 #[derive(Clone, Copy)]
 struct FileRequest<'a> {
     fields: &'a [FieldSpec],
-    /// The number of the first sample in the input: not 0 if the file holds a later part of it.
-    first: u64,
     out: &'a Path,
     options: &'a WriteOptions,
     /// True for a part of a dataset, which may be left without samples.
@@ -305,13 +303,12 @@ fn write_jobs<J: Send>(
     request: FileRequest<'_>,
     watch: &impl ObserveStep,
 ) -> Result<WriteReport, WriteCause> {
-    let FileRequest { fields, first, out, options, is_part } = request;
+    let FileRequest { fields, out, options, is_part } = request;
     let fields = &options.stored_fields(fields);
     let (page_size, max_page_size) = options.checked_page_size()?;
     let schema = Schema::new(fields, page_size)?;
     let encoding = Encoding {
         fields,
-        first,
         images: options.checked_images(fields)?,
         limits: options.limits,
         unread: UnreadParts::of(Escaped(&out.to_string_lossy()).to_string()),
@@ -320,14 +317,15 @@ fn write_jobs<J: Send>(
     let threads = options.thread_count()?;
     let target = AtomicFile::create_new(out, options.overwrite)?;
     let at_target = |source| WriteCause::Write { path: target.partial_path().to_owned(), source };
-    let builder = BetonBuilder::new(&schema, target.file(watch), announced.unwrap_or(0))
+    let mut builder = BetonBuilder::new(&schema, target.file(watch), announced.unwrap_or(0))
         .map_err(at_target)?;
 
     let progress = ProgressCounter::new(&options.progress, announced);
     let (on_damaged, cancel) = (options.on_damaged, &options.cancel);
-    let engine = EncodeEngine { encoding: &encoding, threads, on_damaged, cancel };
-    let outcome = engine.run(jobs, held, row, builder, || progress.add(0));
-    let (finished, placed) = outcome.map_err(|e| e.at(target.partial_path()))?;
+    let engine = EncodeEngine { encoding: &encoding, first: 0, threads, on_damaged, cancel };
+    let outcome = engine.run(jobs, held, row, &mut builder, || progress.add(0));
+    let placed = outcome.map_err(|e| e.at(target.partial_path()))?;
+    let finished = builder.finish().map_err(at_target)?;
     if cancel.is_cancelled() {
         return Err(WriteCause::Cancelled);
     }

@@ -270,7 +270,7 @@ fn write_picked<'a>(
         ..defaults
     };
     let row = |_, (file, id): (&Beton, SampleId)| row(file, id);
-    let request = FileRequest { fields, first: 0, out, options: &options, is_part: true };
+    let request = FileRequest { fields, out, options: &options, is_part: true };
     Ok(write_jobs(picked, |_| 0, row, Some(count), request, &watch)?)
 }
 
@@ -312,17 +312,6 @@ fn check_same_fields(
     };
     Err(ConvertCause::Fields { first: first.to_owned(), path: path.to_owned(), reason })
 }
-
-/// The limits for reading the parts that this library has just written itself.
-pub(super) const PARTS: Limits = Limits {
-    max_pixels: u64::MAX,
-    max_sample_bytes: u64::MAX,
-    max_unpacked_bytes: u64::MAX,
-    max_samples: u64::MAX,
-    max_table_bytes: u64::MAX,
-    max_row_bytes: u64::MAX,
-    max_batch_bytes: u64::MAX,
-};
 
 #[cfg(test)]
 mod tests {

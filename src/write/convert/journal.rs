@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! DST.fuseloop-convert.json      locked while its writer is alive
-//! {"fuseloop":"convert","version":2,"source":"<fingerprint>","options":"<words>"}
+//! {"fuseloop":"convert","version":3,"source":"<fingerprint>","options":"<words>"}
 //! {"crc":"<8 hex digits>","unit":{"first":0,"end":1000,"samples":998,"files":1,"bytes":123,"skipped":2,
-//!  "damaged":[[17,"why"],..],"reencoded":[["png","raw",false,12],..]}}   on one line
+//!  "damaged":[[17,"why"],..],"reencoded":[["png","raw",false,12],..],"checkpoint":[8388608,2000,77]}}   on one line
 //! ...
 //! {"done":true}                  all files are in place, only leftovers remain to be deleted
 //! ```
@@ -19,8 +19,8 @@ use super::{ConvertCause, ConvertOptions};
 use crate::source::ImageMode;
 use crate::write::atomic_file::{TargetError, open_own, sync_dir};
 use crate::write::options::OnUnreadable;
-use crate::write::report::{CountedList, Reencoded, word};
-use crate::write::step::{FileStep, ObservedFile, StepObserver};
+use crate::write::report::{CountedList, KEPT, Reencoded, word};
+use crate::write::step::{FileStep, ObservedFile, StepFile, StepObserver};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 
 const SUFFIX: &str = ".fuseloop-convert.json";
 
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// The identity of a conversion: a journal can be resumed only with the same one.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(super) struct ConversionId {
     pub(super) samples: Range<u64>,
 }
 
-/// A complete shard, part of a `.beton`, or group of files.
+/// A complete shard, group of samples of a `.beton`, or group of files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct OutputChunk {
     /// The first sample of the source in the chunk.
@@ -57,9 +57,39 @@ pub(super) struct OutputChunk {
     pub(super) skipped: Vec<(u64, String)>,
     /// The images that are not stored as in the source, by kind.
     pub(super) reencoded: Vec<Reencoded>,
+    /// The state of an unfinished `.beton` behind the chunk.
+    pub(super) checkpoint: Option<ChunkCheckpoint>,
+}
+
+/// What is needed to continue an unfinished `.beton` behind a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChunkCheckpoint {
+    /// The size of a page.
+    pub(super) page_size: u32,
+    /// The number of values in pages, of this and all earlier chunks.
+    pub(super) allocations: u64,
+    /// The CRC-32C of the chunk's rows and allocations.
+    pub(super) crc: u32,
 }
 
 impl OutputChunk {
+    /// Returns consecutive chunks as one, without a checkpoint.
+    pub(super) fn joined<'a>(chunks: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut chunks = chunks.into_iter();
+        let mut all = Self { checkpoint: None, ..chunks.next().cloned().unwrap_or_default() };
+        for chunk in chunks {
+            all.end = chunk.end;
+            all.samples += chunk.samples;
+            all.files += chunk.files;
+            all.bytes += chunk.bytes;
+            all.skipped_count += chunk.skipped_count;
+            let left = KEPT.saturating_sub(all.skipped.len());
+            all.skipped.extend(chunk.skipped.iter().take(left).cloned());
+            Reencoded::count(&mut all.reencoded, chunk.reencoded.iter().copied());
+        }
+        all
+    }
+
     /// Records the samples that were left out.
     pub(super) fn skip(&mut self, left_out: &CountedList<(u64, String)>) {
         self.skipped_count = left_out.count;
@@ -67,7 +97,10 @@ impl OutputChunk {
     }
 
     fn to_line(&self) -> String {
-        let Self { first, end, samples, files, bytes, skipped_count, skipped, reencoded } = self;
+        let Self { first, end, samples, files, bytes, skipped_count, skipped, reencoded, .. } =
+            self;
+        let state = |at: ChunkCheckpoint| (at.page_size, at.allocations, at.crc);
+        let checkpoint = self.checkpoint.map(state);
         let image = |one: &Reencoded| {
             (word(one.from), word(one.to), one.is_lossy, one.images, one.lost_orientations)
         };
@@ -75,6 +108,7 @@ impl OutputChunk {
         let unit = json!({
             "first": first, "end": end, "samples": samples, "files": files, "bytes": bytes,
             "skipped": skipped_count, "damaged": skipped, "reencoded": reencoded,
+            "checkpoint": checkpoint,
         });
         format!("{}\n", json!({"crc": crc(&unit), "unit": unit}))
     }
@@ -109,8 +143,19 @@ impl OutputChunk {
             skipped_count: number("skipped")?,
             skipped,
             reencoded,
+            checkpoint: match value.get("checkpoint")? {
+                Value::Null => None,
+                state => Some(checkpoint_of(state)?),
+            },
         })
     }
+}
+
+/// Parses a checkpoint.
+fn checkpoint_of(state: &Value) -> Option<ChunkCheckpoint> {
+    let number = |index: usize| state.get(index)?.as_u64();
+    let small = |index| u32::try_from(number(index)?).ok();
+    Some(ChunkCheckpoint { page_size: small(0)?, allocations: number(1)?, crc: small(2)? })
 }
 
 /// Parses an entry of `reencoded`.
@@ -228,7 +273,8 @@ impl<'a> Journal<'a> {
         self.is_done = false;
         self.units.truncate(found);
         self.ends.truncate(found + 1);
-        self.cut()
+        self.cut()?;
+        self.sync()
     }
 
     /// Records a chunk that is complete and durable.
@@ -336,8 +382,8 @@ impl<'a> Journal<'a> {
     /// Truncates the file behind the last valid line.
     fn cut(&mut self) -> Result<(), ConvertCause> {
         let end = self.ends.last().copied().unwrap_or(0);
-        self.file
-            .set_len(end)
+        (self.watch)(FileStep::Truncate { file: StepFile::Journal, len: end })
+            .and_then(|()| self.file.set_len(end))
             .and_then(|()| self.file.seek(SeekFrom::Start(end)))
             .map(|_| ())
             .map_err(ConvertCause::io("cut it", &self.path))
@@ -345,14 +391,18 @@ impl<'a> Journal<'a> {
 
     fn write(&mut self, line: &str) -> Result<(), ConvertCause> {
         let at = self.ends.last().copied().unwrap_or(0);
-        ObservedFile::at_offset(&self.file, at, &self.watch)
+        ObservedFile::new(&self.file, StepFile::Journal, at, &self.watch)
             .write_all(line.as_bytes())
             .map_err(ConvertCause::write(&self.path))?;
-        (self.watch)(FileStep::Sync)
-            .and_then(|()| self.file.sync_all())
-            .map_err(ConvertCause::io("sync", &self.path))?;
+        self.sync()?;
         self.ends.push(at + line.len() as u64);
         Ok(())
+    }
+
+    fn sync(&self) -> Result<(), ConvertCause> {
+        (self.watch)(FileStep::Sync(StepFile::Journal))
+            .and_then(|()| self.file.sync_all())
+            .map_err(ConvertCause::io("sync", &self.path))
     }
 }
 
@@ -435,7 +485,9 @@ mod tests {
         let (from, to) = (ImageMode::Png, ImageMode::Raw);
         let reencoded =
             vec![Reencoded { from, to, is_lossy: false, images: 3, lost_orientations: 2 }];
+        let checkpoint = Some(ChunkCheckpoint { page_size: 4096, allocations: 19, crc: u32::MAX });
         let unit = OutputChunk { skipped_count: 1, samples: 9, skipped, reencoded, ..unit(10, 20) };
+        let unit = OutputChunk { checkpoint, ..unit };
         let line = unit.to_line();
         let read = |line: &str| OutputChunk::of_line(&serde_json::from_str(line).ok()?);
         assert_eq!(read(&line), Some(unit));

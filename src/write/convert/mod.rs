@@ -13,8 +13,8 @@
 //!                                           └ recorded in DST.fuseloop-convert.json (journal.rs)
 //! ```
 //!
-//! A chunk is a shard, a part of a `.beton` (the parts are concatenated at the end), or a number of
-//! files of a folder. The content of a chunk depends on the source and on the sample it begins at, and
+//! A chunk is a shard, a number of samples of a `.beton`, which grows by them, or a number of files of a
+//! folder. The content of a chunk depends on the source and on the sample it begins at, and
 //! on nothing else. A conversion that continues behind the last complete chunk therefore writes the same
 //! bytes as one that was never interrupted.
 
@@ -28,6 +28,8 @@ mod notes;
 mod origin;
 mod output_file;
 mod pictures;
+#[cfg(test)]
+mod power_cut;
 mod rename;
 mod report;
 mod shard_splitter;
@@ -40,7 +42,7 @@ pub use origin::real_path;
 pub use report::ConvertReport;
 
 use super::WriteCause;
-use super::atomic_file::{TargetError, check_local};
+use super::atomic_file::{TargetError, check_local, resumed_path};
 use super::beside::Beside;
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, masks, thread_count};
@@ -59,6 +61,7 @@ use pictures::ImageFiles;
 use rename::{changes, renamed};
 pub(super) use shard_splitter::refuse_others;
 use std::ffi::OsString;
+use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf, is_separator};
 
@@ -264,7 +267,12 @@ impl<'a> DatasetConversion<'a> {
         let beside = Beside { classes, objects: objects.renamed(names) };
         // `x/` and `x` are the same destination, so a trailing slash is removed: files beside it are
         // named after it.
-        let dst = dst.components().collect();
+        let mut dst: PathBuf = dst.components().collect();
+        // The file that a link leads to is replaced, and the files beside it belong to it.
+        let is_link = fs::symlink_metadata(&dst).is_ok_and(|found| found.is_symlink());
+        if is_link && form != OutputFormat::Folder {
+            dst = fs::canonicalize(&dst).map_err(ConvertCause::io("follow the link", &dst))?;
+        }
         Ok(Self { source, dst, options, watch, form, fields, images, beside, has_positions })
     }
 
@@ -393,7 +401,12 @@ impl<'a> DatasetConversion<'a> {
         } else if journal.chunks().is_empty() && (is_asked || matches!(taken(), Ok(None))) {
             // There is nothing to resume. The first error is returned; errors of the clean-up are
             // ignored.
-            let _ = delete(&self.chunks_dir());
+            for path in [self.chunks_dir(), self.allocations_path()] {
+                let _ = delete(&path);
+            }
+            if let Ok(path) = resumed_path(&self.dst) {
+                let _ = delete(&path);
+            }
             journal.forget();
         }
         outcome
@@ -407,7 +420,7 @@ impl<'a> DatasetConversion<'a> {
         name.into()
     }
 
-    /// Returns the directory of the chunks that are concatenated at the end.
+    /// Returns the directory of the table's chunks, which are concatenated at the end.
     fn chunks_dir(&self) -> PathBuf {
         let mut name = OsString::from(".");
         name.push(self.dst.file_name().unwrap_or_default());

@@ -171,13 +171,19 @@ fn table(samples: u64) -> Drawn {
     source
 }
 
+/// A dataset without values in pages.
+fn ints(samples: u64) -> Drawn {
+    Drawn { fields: vec![field("n", FieldKind::Int)], ..classes(samples) }
+}
+
 /// Every format, with limits that produce several chunks of it.
-fn forms() -> [(&'static str, Drawn, ConvertOptions); 9] {
+fn forms() -> [(&'static str, Drawn, ConvertOptions); 10] {
     [
         ("x-{000}.tar", drawn(30), limits(0, 40_000, 0)),
         ("x-{00000}-of-{N}.tfrecord", drawn(20), limits(0, 0, 3)),
         ("x.tar", classes(10), limits(0, 0, 0)),
         ("x.beton", drawn(20), limits(8, 0, 0)),
+        ("ints.beton", ints(20), limits(8, 0, 0)),
         ("x", classes(9), limits(4, 0, 0)),
         ("table", table(9), limits(4, 0, 0)),
         ("named.beton", named(9), limits(0, 0, 0)),
@@ -740,6 +746,76 @@ fn a_conversion_stopped_at_any_step_goes_on_to_the_same_bytes() {
         }
         let is_one = ["x.tar", "named.beton"].contains(&dst);
         assert!(resumed > 1 || is_one, "{dst}: {resumed} went on");
+    }
+}
+
+/// Returns the size of all files in a folder.
+fn size_of(dir: &Path) -> u64 {
+    fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+}
+
+#[test]
+fn a_beton_takes_two_percent_more_space_at_most_while_it_is_written() {
+    let fields = vec![field("depth", array("<f4", &[1024])), field("label", FieldKind::Int)];
+    let source = Drawn { fields, ..classes(2000) };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.beton");
+    let most = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let measure = {
+        let (dir, most) = (dir.path().to_owned(), std::sync::Arc::clone(&most));
+        move || most.fetch_max(size_of(&dir), std::sync::atomic::Ordering::Relaxed)
+    };
+    let look = measure.clone();
+    let progress = ProgressFn::new(move |_| drop(look()));
+    let options = ConvertOptions { progress, ..limits(200, 0, 0) };
+    let watch = |_: FileStep<'_>| {
+        measure();
+        Ok(())
+    };
+    DatasetConversion::new(&source, &path, &options, &watch, OutputFormat::Beton)
+        .unwrap()
+        .run()
+        .unwrap();
+    let (most, len) = (most.load(std::sync::atomic::Ordering::Relaxed), size_of(dir.path()));
+    assert!(len > 2000 * 4096 && most as f64 <= 1.02 * len as f64, "{most} of {len}");
+}
+
+/// The chunks of a `.beton` are records of its progress only.
+#[test]
+fn a_beton_has_the_same_bytes_in_any_number_of_chunks() {
+    for source in [drawn(40), ints(40), table(40)] {
+        let want = converted(&source, "x.beton", &limits(0, 0, 0));
+        for samples in [1, 7, 40] {
+            assert!(converted(&source, "x.beton", &limits(samples, 0, 0)) == want, "{samples}");
+        }
+    }
+}
+
+#[test]
+fn what_is_recorded_of_a_beton_is_checked_before_it_is_continued() {
+    let (source, options) = (drawn(20), limits(4, 0, 0));
+    let want = converted(&source, "x.beton", &options);
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    type Damage = fn(&mut Vec<u8>);
+    let damages: [(&str, Damage); 5] = [
+        (".x.beton.fuseloop-allocations", |bytes| bytes[30] ^= 1),
+        (".x.beton.fuseloop-allocations", |bytes| bytes.truncate(40)),
+        // The row of the first sample.
+        (".x.beton.fuseloop-resumed.partial", |bytes| bytes[24 + 9 * 1041 + 3] ^= 1),
+        (".x.beton.fuseloop-resumed.partial", |bytes| bytes.truncate(9 * 1041)),
+        (".x.beton.fuseloop-resumed.partial", Vec::clear),
+    ];
+    for (name, damage) in damages {
+        // The steps of three chunks.
+        refused_at(&source, &at("x.beton"), &options, 24).unwrap();
+        let mut bytes = fs::read(at(name)).unwrap();
+        damage(&mut bytes);
+        fs::write(at(name), bytes).unwrap();
+        let report = convert(&source, at("x.beton"), &options).unwrap();
+        assert_eq!((report.samples, report.resumed), (20, 0), "{name}");
+        assert!(files(dir.path()) == want, "{name}");
+        fs::remove_file(at("x.beton")).unwrap();
     }
 }
 
