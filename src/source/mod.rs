@@ -97,7 +97,6 @@ pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
 pub use columns::As;
 pub use concat::Concat;
 #[cfg(feature = "write")]
-pub(crate) use destination::DestinationError;
 pub(crate) use destination::check_destination;
 pub use dtype::NdType;
 pub(crate) use error::ReadCause;

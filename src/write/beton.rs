@@ -11,12 +11,13 @@
 
 use super::atomic_file::check_free;
 use super::beside::Beside;
+use super::error::INPUTS;
 use super::step::unwatched;
 use super::{
-    CancelFlag, FieldValue, ImageInput, ImageOptions, OnUnreadable, ProgressFn, RecutCause,
-    RecutOptions, Samples, WriteOptions, WriteReport, write_samples,
+    CancelFlag, FieldValue, ImageInput, ImageOptions, OnUnreadable, ProgressFn, RecutOptions,
+    Samples, WriteOptions, WriteReport, write_samples,
 };
-use crate::error::Error;
+use crate::error::{Error, ErrorKind, fail};
 use crate::sample::{Limits, SampleId};
 use crate::source::{Beton, FieldKind, FieldSpec, OwnedValue, ReadError};
 use std::fs;
@@ -46,10 +47,10 @@ pub fn recut_beton(
     out: impl AsRef<Path>,
     options: &RecutOptions,
 ) -> Result<WriteReport, Error> {
-    Ok(recut(src.as_ref(), out.as_ref(), options)?)
+    recut(src.as_ref(), out.as_ref(), options)
 }
 
-fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, RecutCause> {
+fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, Error> {
     let image = ImageOptions {
         tile: Some(options.tile),
         bit_planes: options.bit_planes,
@@ -75,12 +76,20 @@ fn copy(
     out: &Path,
     options: WriteOptions,
     fields: fn(&[FieldSpec]) -> Vec<FieldSpec>,
-) -> Result<WriteReport, RecutCause> {
+) -> Result<WriteReport, Error> {
     let is_same = is_same(src, out);
     check_free(out, options.overwrite || is_same)?;
-    let beton = Beton::open_file(src, &options.limits.into())?;
+    let beton = Beton::open_file(src, &options.limits.into()).map_err(|error| {
+        let error = Error::from(error);
+        match error.kind() {
+            ErrorKind::NotFound => error.help("check the path: no such file or folder"),
+            _ => error,
+        }
+    })?;
     if is_same {
-        return Err(RecutCause::Same { path: out.to_owned() });
+        return Err(fail!(Parameter, "{out:?} is the input file: choose a different output")
+            .named_path(out)
+            .help(INPUTS));
     }
     let options = WriteOptions { page_size: Some(beton.header().page_size), ..options };
     let beside = Beside::of(&beton)?;
@@ -148,10 +157,10 @@ pub fn unpack_beton(
     out: impl AsRef<Path>,
     options: &UnpackOptions,
 ) -> Result<WriteReport, Error> {
-    Ok(unpack(src.as_ref(), out.as_ref(), options)?)
+    unpack(src.as_ref(), out.as_ref(), options)
 }
 
-fn unpack(src: &Path, out: &Path, options: &UnpackOptions) -> Result<WriteReport, RecutCause> {
+fn unpack(src: &Path, out: &Path, options: &UnpackOptions) -> Result<WriteReport, Error> {
     let options = WriteOptions {
         threads: options.threads,
         on_damaged: options.on_damaged,

@@ -11,7 +11,8 @@
 //! has returned. `FUSELOOP_CRASHES=10000` simulates more disks.
 
 use super::step::FileStep;
-use super::{FieldValue, FileRequest, WriteCause, WriteOptions, WriteReport, write_jobs};
+use super::{FieldValue, FileRequest, WriteOptions, WriteReport, write_jobs};
+use crate::error::Error;
 use crate::source::{Beton, FieldKind, FieldSpec, OpenOptions};
 use std::fs;
 use std::io;
@@ -84,7 +85,7 @@ impl Case {
         self,
         out: &Path,
         watch: impl Fn(FileStep<'_>) -> io::Result<()> + Sync,
-    ) -> Result<WriteReport, WriteCause> {
+    ) -> Result<WriteReport, Error> {
         let threads = NonZeroUsize::new(2);
         let options = WriteOptions {
             page_size: Some(4096),

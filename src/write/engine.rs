@@ -11,14 +11,16 @@
 //! After a fatal error, no later sample is encoded. Earlier samples are still encoded, because one of
 //! them may fail as well, and the error of the first sample in order is the one reported.
 
+use super::OnUnreadable;
 use super::cancel;
 use super::cut::{RecutResult, StoredImage};
+use super::error::{sample_error, write_error};
 use super::file::BetonBuilder;
 use super::pixels::PixelReader;
 use super::report::{CountedList, Reencoded, SizeChange, Skipped, SkippedSample, UnchangedJpeg};
 use super::value::{Encoding, FailedSample, FieldValue, StoredValue, WriteSampleError, first_path};
-use super::{OnUnreadable, WriteCause};
 use crate::cancel::CancelFlag;
+use crate::error::Error;
 use crate::panicked::caught;
 use crate::sample::SampleId;
 use crate::threads::{self, ThreadsError};
@@ -52,6 +54,10 @@ pub(super) struct EncodeEngine<'a> {
     pub(super) threads: usize,
     pub(super) on_damaged: OnUnreadable,
     pub(super) cancel: &'a CancelFlag,
+    /// The file that is written, for errors.
+    pub(super) out: &'a Path,
+    /// Returns the file that has a sample, for errors.
+    pub(super) path_of: &'a (dyn Fn(SampleId) -> Option<PathBuf> + Sync),
 }
 
 /// The counts of a write, kept by the placer.
@@ -71,24 +77,6 @@ type EncodeOutcome = Result<Vec<StoredValue>, FailedSample>;
 /// The queue between the caller, the workers and the placer. Groups of jobs are submitted.
 type EncodeQueue<J> = WorkQueue<InOrder<std::vec::IntoIter<J>, EncodeOutcome>>;
 
-/// The error that ended a write.
-pub(super) enum EngineError {
-    Sample { sample: SampleId, path: Option<PathBuf>, cause: WriteSampleError },
-    Write(io::Error),
-    Threads(ThreadsError),
-}
-
-impl EngineError {
-    /// Adds the path of the file that was being written.
-    pub(super) fn at(self, writing: &Path) -> WriteCause {
-        match self {
-            Self::Sample { sample, path, cause } => WriteCause::Sample { sample, path, cause },
-            Self::Write(source) => WriteCause::Write { path: writing.to_owned(), source },
-            Self::Threads(error) => WriteCause::Threads(error),
-        }
-    }
-}
-
 impl EncodeEngine<'_> {
     /// Encodes all jobs and places them behind those that the file has.
     ///
@@ -105,7 +93,7 @@ impl EncodeEngine<'_> {
         row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError> + Sync,
         builder: &mut BetonBuilder<'_, F>,
         progress: impl Fn() + Send,
-    ) -> Result<PlacedValue, EngineError> {
+    ) -> Result<PlacedValue, Error> {
         // A group that is being claimed takes space, so that there are two for each worker.
         let queue = EncodeQueue::new(InOrder::new(BUDGET, 2 * self.threads));
         thread::scope(|scope| {
@@ -114,9 +102,8 @@ impl EncodeEngine<'_> {
             let _stop = queue.stop_on_drop();
             let (queue, row) = (&queue, &row);
             let place = move || self.place(queue, builder, progress);
-            let refused = |source| {
-                EngineError::Threads(ThreadsError::Refused { wanted: self.threads + 1, source })
-            };
+            let refused =
+                |source| Error::from(ThreadsError::Refused { wanted: self.threads + 1, source });
             // All are counted before the placer starts: without workers it would give up.
             let workers: Vec<_> = (0..self.threads).map(|_| Worker::new(queue)).collect();
             let placer = spawn(scope, "place", place).map_err(refused)?;
@@ -138,7 +125,7 @@ impl EncodeEngine<'_> {
         queue: &EncodeQueue<J>,
         builder: &mut BetonBuilder<'_, F>,
         progress: impl Fn(),
-    ) -> Result<PlacedValue, EngineError> {
+    ) -> Result<PlacedValue, Error> {
         let _stop = queue.stop_on_drop();
         let mut placed = PlacedValue::default();
         for number in self.first.. {
@@ -162,14 +149,15 @@ impl EncodeEngine<'_> {
         outcome: EncodeOutcome,
         builder: &mut BetonBuilder<'_, F>,
         placed: &mut PlacedValue,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), Error> {
         match outcome {
             Ok(stored) => {
-                builder.push(&stored).map_err(EngineError::Write)?;
+                builder.push(&stored).map_err(write_error(self.out))?;
                 self.count(sample, stored, placed);
             }
             Err(FailedSample { path, cause }) if self.is_fatal(&cause) => {
-                return Err(EngineError::Sample { sample, path, cause });
+                let path = path.or_else(|| (self.path_of)(sample));
+                return Err(sample_error(sample, path.as_deref(), cause));
             }
             Err(FailedSample { path, cause }) => {
                 placed.skipped.add(SkippedSample { sample, path, cause: cause.to_string() });

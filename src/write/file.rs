@@ -8,11 +8,11 @@
 
 use super::pages::{PageWriter, move_up};
 use super::value::{StoredValue, room};
+use crate::error::{Error, fail};
 use crate::source::FieldSpec;
-use crate::source::beton::{
-    Allocation, Cell, FieldError, Header, ImageCell, LayoutError, RowLayout,
-};
+use crate::source::beton::{Allocation, Cell, FieldError, Header, ImageCell, RowLayout};
 use std::collections::HashMap;
+use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 /// The fields of a file, and what follows from them.
@@ -25,51 +25,15 @@ pub(super) struct Schema<'a> {
     page_size: u32,
 }
 
-/// Why a file can't have these fields.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SchemaError {
-    /// There are no fields, or more than the header can count.
-    #[error("{found} fields, expected 1 to 65535")]
-    Count {
-        /// The number of fields.
-        found: usize,
-    },
-    /// A name or a shape that the format can't hold.
-    #[error(transparent)]
-    Field(#[from] FieldError),
-    /// A field without a name.
-    #[error("field {index} has no name")]
-    NoName {
-        /// The field's index, from 0.
-        index: usize,
-    },
-    /// An array without dimensions, which FFCV can't read back.
-    #[error("field {name:?} has no dimensions: give a single element the shape [1]")]
-    NoDimensions {
-        /// The field's name.
-        name: String,
-    },
-    /// A user-defined field without bytes in the row.
-    #[error("field {name:?}: a user-defined row of 0 bytes")]
-    EmptyCustom {
-        /// The field's name.
-        name: String,
-    },
-    /// A row that is too long for this machine.
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
-}
-
 impl<'a> Schema<'a> {
     /// Checks the fields.
     ///
     /// # Errors
     ///
-    /// See [`SchemaError`].
-    pub(super) fn new(fields: &'a [FieldSpec], page_size: u32) -> Result<Self, SchemaError> {
+    /// If the format can't hold them.
+    pub(super) fn new(fields: &'a [FieldSpec], page_size: u32) -> Result<Self, Error> {
         if fields.is_empty() || u16::try_from(fields.len()).is_err() {
-            return Err(SchemaError::Count { found: fields.len() });
+            return Err(fail!(Field, "{} fields, expected 1 to 65535", fields.len()));
         }
         let mut descriptors = Vec::new();
         let mut indices = HashMap::new();
@@ -77,11 +41,11 @@ impl<'a> Schema<'a> {
             check_field(field, index)?;
             if let Some(first) = indices.insert(&field.name, index) {
                 let name = field.name.clone();
-                return Err(FieldError::NameCollision { name, first, second: index }.into());
+                return Err(refused(FieldError::NameCollision { name, first, second: index }));
             }
-            descriptors.extend_from_slice(&field.to_bytes()?);
+            descriptors.extend_from_slice(&field.to_bytes().map_err(refused)?);
         }
-        let layout = RowLayout::new(fields.iter().map(|field| &field.kind))?;
+        let layout = RowLayout::new(fields.iter().map(|field| &field.kind)).map_err(refused)?;
         Ok(Self { fields, descriptors, layout, page_size })
     }
 
@@ -113,21 +77,29 @@ impl<'a> Schema<'a> {
     }
 }
 
+/// Returns the error of a field that the format can't hold.
+fn refused(error: impl fmt::Display) -> Error {
+    fail!(Field, "{error}")
+}
+
 /// Refuses a field that a descriptor can hold but FFCV can't read.
-fn check_field(field: &FieldSpec, index: usize) -> Result<(), SchemaError> {
+fn check_field(field: &FieldSpec, index: usize) -> Result<(), Error> {
     use crate::source::FieldKind::{Custom, NdArray, TorchTensor};
     let FieldSpec { name, kind } = field;
     if name.is_empty() {
-        return Err(SchemaError::NoName { index });
+        return Err(fail!(Field, "field {index} has no name"));
     }
     match kind {
-        NdArray { shape, .. } | TorchTensor { shape, .. } if shape.is_empty() => {
-            Err(SchemaError::NoDimensions { name: name.clone() })
+        NdArray { shape, .. } | TorchTensor { shape, .. } if shape.is_empty() => Err(fail!(
+            Field,
+            "field {name:?} has no dimensions: give a single element the shape [1]"
+        )),
+        Custom { row_size: 0, .. } => {
+            Err(fail!(Field, "field {name:?}: a user-defined row of 0 bytes"))
         }
-        Custom { row_size: 0, .. } => Err(SchemaError::EmptyCustom { name: name.clone() }),
         Custom { row_size, align } if !align.is_power_of_two() => {
             let (name, row_size, align) = (name.clone(), *row_size, *align);
-            Err(FieldError::CustomRow { name, row_size, align }.into())
+            Err(refused(FieldError::CustomRow { name, row_size, align }))
         }
         _ => Ok(()),
     }

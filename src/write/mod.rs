@@ -77,7 +77,7 @@ pub use crate::cancel::CancelFlag;
 pub use crate::source::{Ignored, LinkCounts, Links};
 
 use crate::decode::UnreadParts;
-use crate::error::{BoxError, Error};
+use crate::error::{BoxError, Error, ErrorKind};
 use crate::sample::SampleId;
 use crate::source::{
     ClassNames, ClassTable, Escaped, FieldKind, FieldSpec, Folder, Source as _, classes_beside,
@@ -85,10 +85,8 @@ use crate::source::{
 };
 use atomic_file::{AtomicFile, check_free};
 use beside::{Beside, put_classes};
-pub(crate) use error::WriteCause;
-
-use copy_folder::RecutCause;
 use engine::EncodeEngine;
+use error::{refuse_all_damaged, write_error};
 use file::{BetonBuilder, Schema};
 use image::ImageError;
 
@@ -148,7 +146,7 @@ pub fn write(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
-    Ok(write_samples(samples, fields, out.as_ref(), options)?)
+    write_samples(samples, fields, out.as_ref(), options)
 }
 
 fn write_samples(
@@ -156,7 +154,7 @@ fn write_samples(
     fields: &[FieldSpec],
     out: &Path,
     options: &WriteOptions,
-) -> Result<WriteReport, WriteCause> {
+) -> Result<WriteReport, Error> {
     check_free(out, options.overwrite)?;
     let count = samples.count();
     let row = |id, ()| samples.sample(id).map_err(WriteSampleError::Source);
@@ -169,13 +167,13 @@ fn write_samples(
 
 /// Writes beside a `.beton` file that was just written which fields are masks, and deletes what is beside
 /// it about the file that was replaced.
-fn describe(fields: &[FieldSpec], out: &Path, options: &WriteOptions) -> Result<(), WriteCause> {
+fn describe(fields: &[FieldSpec], out: &Path, options: &WriteOptions) -> Result<(), Error> {
     Beside { classes: None, objects: options.masks(fields) }.put(out, &unwatched)
 }
 
 /// Writes the class names beside a `.beton` file that was just written. Without names, deletes the class
 /// names of the file that was replaced.
-pub(crate) fn name_classes(out: &Path, classes: Option<&ClassNames>) -> Result<(), WriteCause> {
+pub(crate) fn name_classes(out: &Path, classes: Option<&ClassNames>) -> Result<(), Error> {
     let table = classes.map(ClassTable::of);
     put_classes(&classes_beside(out), table.as_ref(), &unwatched)
 }
@@ -207,7 +205,7 @@ pub fn try_write_iter(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
-    check_free(out.as_ref(), options.overwrite).map_err(WriteCause::from)?;
+    check_free(out.as_ref(), options.overwrite)?;
     let rows = rows.into_iter();
     let (least, most) = rows.size_hint();
     let announced = most.filter(|&most| most == least).map(|count| count as u64);
@@ -240,9 +238,12 @@ pub fn write_folder(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<FolderReport, Error> {
-    check_free(out.as_ref(), options.overwrite).map_err(WriteCause::from)?;
+    check_free(out.as_ref(), options.overwrite)?;
     let folder = options.folder.clone().links(options.links).cancel(options.cancel.clone());
-    let list = open_list(dir.as_ref(), &folder).map_err(WriteCause::List)?;
+    let list = open_list(dir.as_ref(), &folder).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => error.help("check the path: no such file or folder"),
+        _ => error,
+    })?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, &out, options)?;
@@ -273,24 +274,6 @@ struct FileRequest<'a> {
     is_part: bool,
 }
 
-/// Refuses a dataset of damaged samples alone.
-///
-/// # Errors
-///
-/// If samples were read and none of them is left.
-fn refuse_all_damaged(
-    samples: u64,
-    skipped: &CountedList<SkippedSample>,
-) -> Result<(), WriteCause> {
-    match skipped.first.first() {
-        Some(SkippedSample { sample, path, cause }) if samples == 0 => {
-            let (count, sample) = (skipped.count, *sample);
-            Err(WriteCause::AllDamaged { count, sample, path: path.clone(), cause: cause.clone() })
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Checks everything that can be checked in advance, then writes the file.
 ///
 /// `announced` is the expected number of jobs, if it is known. Space is reserved for their rows, so that
@@ -302,7 +285,7 @@ fn write_jobs<J: Send>(
     announced: Option<u64>,
     request: FileRequest<'_>,
     watch: &impl ObserveStep,
-) -> Result<WriteReport, WriteCause> {
+) -> Result<WriteReport, Error> {
     let FileRequest { fields, out, options, is_part } = request;
     let fields = &options.stored_fields(fields);
     let (page_size, max_page_size) = options.checked_page_size()?;
@@ -316,18 +299,25 @@ fn write_jobs<J: Send>(
     };
     let threads = options.thread_count()?;
     let target = AtomicFile::create_new(out, options.overwrite)?;
-    let at_target = |source| WriteCause::Write { path: target.partial_path().to_owned(), source };
+    let at_target = || write_error(target.partial_path());
     let mut builder = BetonBuilder::new(&schema, target.file(watch), announced.unwrap_or(0))
-        .map_err(at_target)?;
+        .map_err(at_target())?;
 
     let progress = ProgressCounter::new(&options.progress, announced);
     let (on_damaged, cancel) = (options.on_damaged, &options.cancel);
-    let engine = EncodeEngine { encoding: &encoding, first: 0, threads, on_damaged, cancel };
-    let outcome = engine.run(jobs, held, row, &mut builder, || progress.add(0));
-    let placed = outcome.map_err(|e| e.at(target.partial_path()))?;
-    let finished = builder.finish().map_err(at_target)?;
+    let engine = EncodeEngine {
+        encoding: &encoding,
+        first: 0,
+        threads,
+        on_damaged,
+        cancel,
+        out: target.partial_path(),
+        path_of: &|_| None,
+    };
+    let placed = engine.run(jobs, held, row, &mut builder, || progress.add(0))?;
+    let finished = builder.finish().map_err(at_target())?;
     if cancel.is_cancelled() {
-        return Err(WriteCause::Cancelled);
+        return Err(error::cancelled());
     }
     let report = WriteReport {
         samples: finished.samples,

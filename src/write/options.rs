@@ -1,9 +1,9 @@
 //! The options of a write.
 
-use super::WriteCause;
 use super::mode::{ImageOptions, WriteMode};
 use super::progress::ProgressFn;
 use crate::cancel::CancelFlag;
+use crate::error::{Error, fail};
 use crate::recut::Tile;
 use crate::sample::Limits;
 use crate::source::{FieldKind, FieldSpec, FolderOptions, Links, ObjectField, ObjectFields};
@@ -103,10 +103,14 @@ impl Default for WriteOptions {
 
 impl WriteOptions {
     /// Returns the size of the first pages, and the largest size that they may grow to.
-    pub(super) fn checked_page_size(&self) -> Result<(u32, u32), WriteCause> {
+    pub(super) fn checked_page_size(&self) -> Result<(u32, u32), Error> {
         let Some(found) = self.page_size else { return Ok((PAGE_SIZE, MAX_PAGE_SIZE)) };
         if !found.is_power_of_two() || !(MIN_PAGE_SIZE..=MAX_PAGE_SIZE).contains(&found) {
-            return Err(WriteCause::PageSize { found });
+            return Err(fail!(
+                Parameter,
+                "page size {found}, expected a power of two from {MIN_PAGE_SIZE} to {MAX_PAGE_SIZE}"
+            )
+            .help("`--page-size 8388608` is the default"));
         }
         Ok((found, found))
     }
@@ -117,21 +121,17 @@ impl WriteOptions {
     }
 
     /// Returns the image options of each field, in the order of the fields.
-    pub(super) fn checked_images(
-        &self,
-        fields: &[FieldSpec],
-    ) -> Result<Vec<ImageOptions>, WriteCause> {
+    pub(super) fn checked_images(&self, fields: &[FieldSpec]) -> Result<Vec<ImageOptions>, Error> {
         let is_image =
             |name: &str| fields.iter().any(|field| field.kind.is_image() && field.name == name);
         if let Some(name) = self.images.keys().find(|name| !is_image(name)) {
-            return Err(WriteCause::NoSuchImageField { name: name.clone() });
+            let error =
+                fail!(Field, "image options are given for {name:?}, which is not an image field");
+            return Err(error.of_field(name));
         }
         let checked = |field: &FieldSpec| {
             let options = self.image_options(field);
-            options
-                .check()
-                .map(|()| options.clone())
-                .map_err(|cause| WriteCause::Options { field: field.name.clone(), cause })
+            options.check(&field.name).map(|()| options.clone())
         };
         fields.iter().map(checked).collect()
     }

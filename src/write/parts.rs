@@ -14,11 +14,11 @@
 use super::atomic_file::{check_free, check_local, check_replaceable};
 use super::beside::Beside;
 use super::beton::stored_values;
-use super::convert::{ConvertCause, refuse_others};
+use super::convert::{is_an_input, refuse_others};
 use super::shards::Template;
 use super::step::{StepObserver, unwatched};
 use super::{FieldValue, FileRequest, WriteOptions, WriteReport, write_jobs};
-use crate::error::Error;
+use crate::error::{Error, fail};
 use crate::sample::{Limits, SampleId};
 use crate::source::{Beton, Escaped, FieldSpec};
 use crate::write::value::WriteSampleError;
@@ -43,7 +43,7 @@ pub fn concat_beton(
 ) -> Result<WriteReport, Error> {
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
     paths.iter().try_for_each(|path| check_other(path, out.as_ref()))?;
-    check_free(out.as_ref(), options.overwrite).map_err(ConvertCause::from)?;
+    check_free(out.as_ref(), options.overwrite)?;
     let beside = beside_all(&paths, &options.limits)?;
     let report = concat(&paths, out.as_ref(), options, &unwatched)?;
     beside.put(out.as_ref(), &unwatched)?;
@@ -52,7 +52,7 @@ pub fn concat_beton(
 
 /// Merges what is known of all files: the class names, if all have some, and what the fields of objects
 /// are, if all say the same.
-fn beside_all(paths: &[&Path], limits: &Limits) -> Result<Beside, ConvertCause> {
+fn beside_all(paths: &[&Path], limits: &Limits) -> Result<Beside, Error> {
     let mut all: Option<Beside> = None;
     for path in paths {
         let more = Beside::of(&Beton::open_file(path, &(*limits).into())?)?;
@@ -65,7 +65,7 @@ fn beside_all(paths: &[&Path], limits: &Limits) -> Result<Beside, ConvertCause> 
             "a class has another name in an earlier file: the same number must mean the same class";
         if let Some(None) = classes {
             let (path, reason) = (path.to_path_buf(), differ.to_owned());
-            return Err(ConvertCause::Pick { path, reason });
+            return Err(fail!(Parameter, "{path:?}: {reason}").named_path(path));
         }
         let objects = before.objects.filter(|objects| more.objects.as_ref() == Some(objects));
         all = Some(Beside { classes: classes.flatten(), objects });
@@ -79,14 +79,14 @@ pub(super) fn concat(
     out: &Path,
     options: &WriteOptions,
     watch: StepObserver<'_>,
-) -> Result<WriteReport, ConvertCause> {
+) -> Result<WriteReport, Error> {
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
         check_other(path, out)?;
         files.push(Beton::open_file(path, &options.limits.into())?);
     }
     let Some(first) = files.first() else {
-        return Err(ConvertCause::Options { reason: "no files to concatenate" });
+        return Err(fail!(Parameter, "no files to concatenate"));
     };
     for (path, file) in paths.iter().zip(&files) {
         check_same_fields(paths[0], first.fields(), path, file.fields())?;
@@ -118,13 +118,13 @@ fn subset(
     samples: &[u64],
     out: &Path,
     options: &WriteOptions,
-) -> Result<WriteReport, ConvertCause> {
+) -> Result<WriteReport, Error> {
     check_other(src, out)?;
     check_free(out, options.overwrite)?;
     let file = Beton::open_file(src, &options.limits.into())?;
     if let Some(sample) = samples.iter().find(|&&sample| sample >= file.len()) {
         let reason = format!("sample {sample} does not exist: the file has {} samples", file.len());
-        return Err(ConvertCause::Pick { path: src.to_owned(), reason });
+        return Err(fail!(Parameter, "{src:?}: {reason}").named_path(src));
     }
     let picked = samples.iter().map(|&sample| (&file, SampleId(sample)));
     let (count, page) = (samples.len() as u64, Some(file.header().page_size));
@@ -165,14 +165,14 @@ fn write_parts(
     split: &Split,
     template: &Path,
     options: &WriteOptions,
-) -> Result<Vec<(PathBuf, WriteReport)>, ConvertCause> {
+) -> Result<Vec<(PathBuf, WriteReport)>, Error> {
     check_local(template)?;
     let template = Template::parse(template)?;
     let file = Beton::open_file(src, &options.limits.into())?;
     let parts = split.ranges(file.len())?;
     if parts.len() > 1 && !template.has_number() {
         let reason = "the name has no number for several files: train-{000}.beton";
-        return Err(ConvertCause::Options { reason });
+        return Err(fail!(Parameter, "{reason}"));
     }
     let outs: Vec<PathBuf> =
         (0..).zip(&parts).map(|(k, _)| template.path(k, parts.len() as u64)).collect();
@@ -199,8 +199,8 @@ fn write_parts(
 
 impl Split {
     /// Returns the range of samples of each file.
-    fn ranges(&self, samples: u64) -> Result<Vec<Range<u64>>, ConvertCause> {
-        let refused = |reason| Err(ConvertCause::Options { reason });
+    fn ranges(&self, samples: u64) -> Result<Vec<Range<u64>>, Error> {
+        let refused = |reason: &str| Err(fail!(Parameter, "{reason}"));
         let ends: Vec<u64> = match self {
             Self::Parts(0) => return refused("0 parts requested, expected at least 1"),
             Self::Parts(parts) if *parts > samples.max(1) => {
@@ -257,7 +257,7 @@ fn write_picked<'a>(
     out: &Path,
     options: &WriteOptions,
     watch: StepObserver<'_>,
-) -> Result<WriteReport, ConvertCause> {
+) -> Result<WriteReport, Error> {
     let defaults = WriteOptions::default();
     let options = WriteOptions {
         page_size,
@@ -284,9 +284,9 @@ fn row(file: &Beton, id: SampleId) -> Result<Vec<FieldValue>, WriteSampleError> 
 }
 
 /// Refuses an output that is the file being read, as far as the system can tell.
-fn check_other(src: &Path, out: &Path) -> Result<(), ConvertCause> {
+fn check_other(src: &Path, out: &Path) -> Result<(), Error> {
     match (fs::canonicalize(src), fs::canonicalize(out)) {
-        (Ok(src), Ok(found)) if src == found => Err(ConvertCause::Same { path: out.to_owned() }),
+        (Ok(src), Ok(found)) if src == found => Err(is_an_input(out)),
         _ => Ok(()),
     }
 }
@@ -296,7 +296,7 @@ fn check_same_fields(
     wanted: &[FieldSpec],
     path: &Path,
     found: &[FieldSpec],
-) -> Result<(), ConvertCause> {
+) -> Result<(), Error> {
     if wanted == found {
         return Ok(());
     }
@@ -310,7 +310,7 @@ fn check_same_fields(
         }
         None => format!("{} fields, expected {}", found.len(), wanted.len()),
     };
-    Err(ConvertCause::Fields { first: first.to_owned(), path: path.to_owned(), reason })
+    Err(fail!(Field, "{path:?} has other fields than {first:?}: {reason}").named_path(path))
 }
 
 #[cfg(test)]

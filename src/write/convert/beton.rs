@@ -17,20 +17,22 @@ use super::journal::{ChunkCheckpoint, ConversionId, OutputChunk, delete, folder_
 use super::layout::read;
 use super::pictures::{ImageFiles, to_input};
 use super::report::skipped_samples;
-use super::{ConvertCause, ConvertReport, DatasetConversion, Journal, ProgressCounter};
+use super::{ConvertReport, DatasetConversion, Journal, ProgressCounter};
 use crate::decode::UnreadParts;
+use crate::error::Error;
 use crate::sample::SampleId;
 use crate::source::beton::Allocation;
 use crate::source::{Escaped, FieldKind, ImageMode, OwnedImage, OwnedValue};
-use crate::write::atomic_file::{AtomicFile, TargetError, open_own, resumed_path, sync_dir};
+use crate::write::atomic_file::{AtomicFile, not_a_file, open_own, resumed_path, sync_dir};
 use crate::write::beton::restored_fields;
 use crate::write::engine::{EncodeEngine, PlacedValue};
+use crate::write::error::{cancelled, io_error, refuse_all_damaged, write_error};
 use crate::write::file::{BetonBuilder, Checkpoint, Schema};
 use crate::write::report::CountedList;
-use crate::write::shards::ShardFieldError;
+use crate::write::shards::custom_field;
 use crate::write::step::{FileStep, ObservedFile, StepFile, StepObserver};
 use crate::write::value::{Encoding, WriteSampleError};
-use crate::write::{FieldValue, ImageOptions, WriteCause, WriteOptions, refuse_all_damaged};
+use crate::write::{FieldValue, ImageOptions, WriteOptions};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -38,16 +40,16 @@ use std::path::{Path, PathBuf};
 
 impl DatasetConversion<'_> {
     /// Writes a `.beton` file.
-    pub(super) fn beton(&self, print: &ConversionId) -> Result<ConvertReport, ConvertCause> {
+    pub(super) fn beton(&self, print: &ConversionId) -> Result<ConvertReport, Error> {
         let custom = |kind: &FieldKind| matches!(kind, FieldKind::Custom { .. });
         if let Some(field) = self.fields.iter().find(|field| custom(&field.kind)) {
-            return Err(ShardFieldError::Custom { field: field.name.clone() }.into());
+            return Err(custom_field(&field.name));
         }
         let taken = || Ok(fs::symlink_metadata(&self.dst).is_ok().then(|| self.dst.clone()));
         self.with_journal(print, taken, |journal| self.write_beton(journal))
     }
 
-    fn write_beton(&self, journal: &mut Journal<'_>) -> Result<ConvertReport, ConvertCause> {
+    fn write_beton(&self, journal: &mut Journal<'_>) -> Result<ConvertReport, Error> {
         let mut resumed = journal.end();
         if !self.is_in_place(journal)? {
             resumed = self.write_file(journal)?;
@@ -69,7 +71,7 @@ impl DatasetConversion<'_> {
     }
 
     /// Returns true if the finished file has been renamed to its path.
-    fn is_in_place(&self, journal: &Journal<'_>) -> Result<bool, ConvertCause> {
+    fn is_in_place(&self, journal: &Journal<'_>) -> Result<bool, Error> {
         let is_waiting = fs::symlink_metadata(resumed_path(&self.dst)?).is_ok();
         let found = fs::metadata(&self.dst).ok().filter(fs::Metadata::is_file);
         Ok(is_finished(journal)
@@ -79,11 +81,11 @@ impl DatasetConversion<'_> {
 
     /// Writes the file, or the rest of it, and renames it to its path. Returns the number of samples that earlier attempts
     /// had written.
-    fn write_file(&self, journal: &mut Journal<'_>) -> Result<u64, ConvertCause> {
+    fn write_file(&self, journal: &mut Journal<'_>) -> Result<u64, Error> {
         let options = self.write_options();
         let fields = options.stored_fields(&restored_fields(&self.fields));
         let (page_size, max_page_size) = options.checked_page_size()?;
-        let schema = Schema::new(&fields, page_size).map_err(WriteCause::from)?;
+        let schema = Schema::new(&fields, page_size)?;
         let encoding = Encoding {
             fields: &fields,
             images: options.checked_images(&fields)?,
@@ -111,7 +113,7 @@ impl DatasetConversion<'_> {
         let dir = folder_of(&self.dst);
         (self.watch)(FileStep::SyncDir)
             .and_then(|()| sync_dir(dir))
-            .map_err(ConvertCause::io("sync", dir))?;
+            .map_err(io_error("sync", dir))?;
         let mut builder = file.recover(&allocations, journal)?;
         let resumed = journal.end();
         let engine = EncodeEngine {
@@ -120,10 +122,12 @@ impl DatasetConversion<'_> {
             threads: self.threads()?,
             on_damaged: options.on_damaged,
             cancel: &options.cancel,
+            out: target.partial_path(),
+            path_of: &|sample| self.path_of(sample),
         };
         let images = ImageFiles::new(&self.images, self.has_targets());
         let progress = self.progress(journal);
-        let at_target = || ConvertCause::write(target.partial_path());
+        let at_target = || write_error(target.partial_path());
         loop {
             let first = journal.end();
             let end = first.saturating_add(self.unit()).min(self.source.len());
@@ -131,10 +135,9 @@ impl DatasetConversion<'_> {
             let jobs = (first..end).map(|_| ());
             let before = builder.samples();
             let engine = EncodeEngine { first, ..engine };
-            let placed = engine.run(jobs, |()| 0, row, &mut builder, || ());
-            let placed = placed.map_err(|error| error.at(target.partial_path()))?;
+            let placed = engine.run(jobs, |()| 0, row, &mut builder, || ())?;
             if options.cancel.is_cancelled() {
-                return Err(WriteCause::Cancelled.into());
+                return Err(cancelled());
             }
             let mut chunk = chunk(first, end, builder.samples() - before, placed);
             if end < self.source.len() {
@@ -143,7 +146,7 @@ impl DatasetConversion<'_> {
                 continue;
             }
             let all = OutputChunk::joined(journal.chunks().iter().chain([&chunk]));
-            let skipped = skipped_samples(all.skipped_count, all.skipped.clone());
+            let skipped = self.with_paths(skipped_samples(all.skipped_count, all.skipped.clone()));
             refuse_all_damaged(all.samples, &skipped)?;
             if builder.moves_values().map_err(at_target())? {
                 journal.check(|_, _| false)?;
@@ -220,8 +223,8 @@ fn is_finished(journal: &Journal<'_>) -> bool {
     journal.chunks().last().is_some_and(|chunk| chunk.checkpoint.is_none())
 }
 
-fn length(file: &File, path: &Path) -> Result<u64, ConvertCause> {
-    Ok(file.metadata().map_err(ConvertCause::io("look at it", path))?.len())
+fn length(file: &File, path: &Path) -> Result<u64, Error> {
+    Ok(file.metadata().map_err(io_error("look at it", path))?.len())
 }
 
 fn chunk(first: u64, end: u64, samples: u64, placed: PlacedValue) -> OutputChunk {
@@ -244,10 +247,10 @@ struct UnfinishedBeton<'a> {
 }
 
 impl<'a> UnfinishedBeton<'a> {
-    fn open_allocations(&self) -> Result<File, ConvertCause> {
+    fn open_allocations(&self) -> Result<File, Error> {
         let path = self.allocations;
-        let file = open_own(path).map_err(ConvertCause::io("create it", path))?;
-        Ok(file.ok_or_else(|| TargetError::NotAFile { path: path.to_owned() })?)
+        let file = open_own(path).map_err(io_error("create it", path))?;
+        file.ok_or_else(|| not_a_file(path))
     }
 
     /// Truncates both files to the end of the last chunk that they have as it was recorded, and drops the chunks behind
@@ -256,7 +259,7 @@ impl<'a> UnfinishedBeton<'a> {
         &self,
         allocations: &File,
         journal: &mut Journal<'_>,
-    ) -> Result<BetonBuilder<'_, ObservedFile<'_, StepObserver<'a>>>, ConvertCause> {
+    ) -> Result<BetonBuilder<'_, ObservedFile<'_, StepObserver<'a>>>, Error> {
         let Self { schema, target, .. } = self;
         let (path, table) = (target.partial_path(), self.allocations);
         let start =
@@ -268,17 +271,16 @@ impl<'a> UnfinishedBeton<'a> {
         let file_len = length(stored_rows, path)?;
         stored_rows
             .seek(SeekFrom::Start(schema.rows_start()))
-            .map_err(ConvertCause::io("read it", path))?;
+            .map_err(io_error("read it", path))?;
         for chunk in journal.chunks() {
             let Some(next) = next_checkpoint(at, chunk) else { break };
             let (row, record) = (rows.len(), records.len());
             let row_bytes = chunk.samples.saturating_mul(schema.row_bytes() as u64);
             let record_bytes = (next.allocations - at.allocations).saturating_mul(RECORD);
             let read = stored_rows.take(row_bytes).read_to_end(&mut rows);
-            let row_bytes = row_bytes == read.map_err(ConvertCause::io("read it", path))? as u64;
+            let row_bytes = row_bytes == read.map_err(io_error("read it", path))? as u64;
             let read = stored_records.take(record_bytes).read_to_end(&mut records);
-            let record_bytes =
-                record_bytes == read.map_err(ConvertCause::io("read it", table))? as u64;
+            let record_bytes = record_bytes == read.map_err(io_error("read it", table))? as u64;
             let crc = checksum(&rows[row..], &records[record..]);
             let is_same = chunk.checkpoint.is_some_and(|state| state.crc == crc);
             if !(row_bytes && record_bytes && is_same && next.len <= file_len) {
@@ -296,7 +298,7 @@ impl<'a> UnfinishedBeton<'a> {
             (self.watch)(FileStep::Truncate { file: which, len })
                 .and_then(|()| file.set_len(len))
                 .and_then(|()| file.seek(SeekFrom::Start(len)))
-                .map_err(ConvertCause::io("truncate it", path))?;
+                .map_err(io_error("truncate it", path))?;
         }
         let out = target.rest(at.len, &self.watch);
         let builder = if found == 0 {
@@ -304,7 +306,7 @@ impl<'a> UnfinishedBeton<'a> {
         } else {
             BetonBuilder::resume(schema, out, self.announced, at, (rows, &records))
         };
-        builder.map_err(ConvertCause::write(path))
+        builder.map_err(write_error(path))
     }
 
     /// Makes a chunk durable, and adds to it what is needed to continue behind it.
@@ -314,13 +316,13 @@ impl<'a> UnfinishedBeton<'a> {
         allocations: &File,
         chunk: &mut OutputChunk,
         journal: &Journal<'_>,
-    ) -> Result<(), ConvertCause> {
+    ) -> Result<(), Error> {
         let (at, rows, records) =
-            builder.checkpoint().map_err(ConvertCause::write(self.target.partial_path()))?;
+            builder.checkpoint().map_err(write_error(self.target.partial_path()))?;
         let before = at.allocations * RECORD - records.len() as u64;
         ObservedFile::new(allocations, StepFile::Allocations, before, &self.watch)
             .write_all(&records)
-            .map_err(ConvertCause::write(self.allocations))?;
+            .map_err(write_error(self.allocations))?;
         let crc = checksum(rows, &records);
         let Checkpoint { page_size, allocations: count, len, .. } = at;
         chunk.checkpoint = Some(ChunkCheckpoint { page_size, allocations: count, crc });
@@ -328,7 +330,7 @@ impl<'a> UnfinishedBeton<'a> {
         self.target.sync(&self.watch)?;
         (self.watch)(FileStep::Sync(StepFile::Allocations))
             .and_then(|()| allocations.sync_all())
-            .map_err(ConvertCause::io("sync", self.allocations))
+            .map_err(io_error("sync", self.allocations))
     }
 }
 

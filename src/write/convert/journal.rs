@@ -15,9 +15,11 @@
 //! samples that the source does not have: this chunk and those behind it are written again, as the same
 //! bytes. The file is deleted when the conversion is finished.
 
-use super::{ConvertCause, ConvertOptions};
+use super::ConvertOptions;
+use crate::error::{Error, fail};
 use crate::source::ImageMode;
-use crate::write::atomic_file::{TargetError, open_own, sync_dir};
+use crate::write::atomic_file::{busy, not_a_file, open_own, sync_dir};
+use crate::write::error::{io_error, write_error};
 use crate::write::options::OnUnreadable;
 use crate::write::report::{CountedList, KEPT, Reencoded, word};
 use crate::write::step::{FileStep, ObservedFile, StepFile, StepObserver};
@@ -210,11 +212,11 @@ impl<'a> Journal<'a> {
         print: &ConversionId,
         options: &ConvertOptions,
         watch: StepObserver<'a>,
-    ) -> Result<Self, ConvertCause> {
+    ) -> Result<Self, Error> {
         let path = path(dst);
         let mut file = open_locked(dst, &path)?;
         let mut text = Vec::new();
-        file.read_to_end(&mut text).map_err(ConvertCause::io("read it", &path))?;
+        file.read_to_end(&mut text).map_err(io_error("read it", &path))?;
         let first = print.samples.start;
         let (units, ends) = (vec![], vec![0]);
         let mut journal =
@@ -228,7 +230,10 @@ impl<'a> Journal<'a> {
                     journal.is_done = false;
                 }
                 Err(reason) => {
-                    return Err(ConvertCause::Journal { path: journal.path, reason });
+                    let path = journal.path;
+                    return Err(fail!(Format, "{path:?}: {reason}").named_path(path).help(
+                        "rerun that conversion to resume it, or start over with `--overwrite`",
+                    ));
                 }
             }
         }
@@ -264,7 +269,7 @@ impl<'a> Journal<'a> {
     pub(super) fn check(
         &mut self,
         is_whole: impl Fn(usize, &OutputChunk) -> bool,
-    ) -> Result<(), ConvertCause> {
+    ) -> Result<(), Error> {
         let found = self.units.iter().enumerate().take_while(|(at, unit)| is_whole(*at, unit));
         let found = found.count();
         if found == self.units.len() {
@@ -278,14 +283,14 @@ impl<'a> Journal<'a> {
     }
 
     /// Records a chunk that is complete and durable.
-    pub(super) fn add(&mut self, unit: OutputChunk) -> Result<(), ConvertCause> {
+    pub(super) fn add(&mut self, unit: OutputChunk) -> Result<(), Error> {
         self.write(&unit.to_line())?;
         self.units.push(unit);
         Ok(())
     }
 
     /// Records that all files are in place.
-    pub(super) fn done(&mut self) -> Result<(), ConvertCause> {
+    pub(super) fn done(&mut self) -> Result<(), Error> {
         if self.is_done {
             return Ok(());
         }
@@ -294,8 +299,8 @@ impl<'a> Journal<'a> {
     }
 
     /// Deletes the journal.
-    pub(super) fn remove(self) -> Result<(), ConvertCause> {
-        fs::remove_file(&self.path).map_err(ConvertCause::io("delete it", &self.path))
+    pub(super) fn remove(self) -> Result<(), Error> {
+        fs::remove_file(&self.path).map_err(io_error("delete it", &self.path))
     }
 
     /// Deletes the journal after an error. The earlier error is the one to report, so errors here are
@@ -360,7 +365,7 @@ impl<'a> Journal<'a> {
     /// # Errors
     ///
     /// If a system call fails; the journal is deleted then.
-    pub(super) fn begin(&mut self, print: &ConversionId) -> Result<(), ConvertCause> {
+    pub(super) fn begin(&mut self, print: &ConversionId) -> Result<(), Error> {
         self.ends = vec![0];
         self.cut()?;
         let ConversionId { source, options, .. } = print;
@@ -369,7 +374,7 @@ impl<'a> Journal<'a> {
             let dir = folder_of(&self.path);
             (self.watch)(FileStep::SyncDir)
                 .and_then(|()| sync_dir(dir))
-                .map_err(ConvertCause::io("sync", dir))
+                .map_err(io_error("sync", dir))
         });
         if outcome.is_err() {
             let _ = fs::remove_file(&self.path); // the first error is the one to report
@@ -380,29 +385,29 @@ impl<'a> Journal<'a> {
     }
 
     /// Truncates the file behind the last valid line.
-    fn cut(&mut self) -> Result<(), ConvertCause> {
+    fn cut(&mut self) -> Result<(), Error> {
         let end = self.ends.last().copied().unwrap_or(0);
         (self.watch)(FileStep::Truncate { file: StepFile::Journal, len: end })
             .and_then(|()| self.file.set_len(end))
             .and_then(|()| self.file.seek(SeekFrom::Start(end)))
             .map(|_| ())
-            .map_err(ConvertCause::io("cut it", &self.path))
+            .map_err(io_error("cut it", &self.path))
     }
 
-    fn write(&mut self, line: &str) -> Result<(), ConvertCause> {
+    fn write(&mut self, line: &str) -> Result<(), Error> {
         let at = self.ends.last().copied().unwrap_or(0);
         ObservedFile::new(&self.file, StepFile::Journal, at, &self.watch)
             .write_all(line.as_bytes())
-            .map_err(ConvertCause::write(&self.path))?;
+            .map_err(write_error(&self.path))?;
         self.sync()?;
         self.ends.push(at + line.len() as u64);
         Ok(())
     }
 
-    fn sync(&self) -> Result<(), ConvertCause> {
+    fn sync(&self) -> Result<(), Error> {
         (self.watch)(FileStep::Sync(StepFile::Journal))
             .and_then(|()| self.file.sync_all())
-            .map_err(ConvertCause::io("sync", &self.path))
+            .map_err(io_error("sync", &self.path))
     }
 }
 
@@ -419,38 +424,38 @@ pub(super) fn folder_of(path: &Path) -> &Path {
 }
 
 /// Creates a folder and its missing parents, and makes their names durable.
-pub(super) fn make_dirs(dir: &Path) -> Result<(), ConvertCause> {
+pub(super) fn make_dirs(dir: &Path) -> Result<(), Error> {
     let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
     let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
     for dir in missing.into_iter().rev() {
         match fs::create_dir(dir) {
             // Another process has created it in the meantime.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => created.map_err(ConvertCause::io("create the folder", dir))?,
+            created => created.map_err(io_error("create the folder", dir))?,
         }
         let above = folder_of(dir);
-        sync_dir(above).map_err(ConvertCause::io("sync", above))?;
+        sync_dir(above).map_err(io_error("sync", above))?;
     }
     Ok(())
 }
 
 /// Opens and locks the journal.
-fn open_locked(dst: &Path, path: &Path) -> Result<File, ConvertCause> {
-    let busy = || TargetError::Busy { path: dst.to_owned(), partial: path.to_owned() };
+fn open_locked(dst: &Path, path: &Path) -> Result<File, Error> {
+    let busy = || busy(dst, path);
     let file = open_own(path)
-        .map_err(ConvertCause::io("write the journal", path))?
-        .ok_or_else(|| TargetError::NotAFile { path: path.to_owned() })?;
+        .map_err(io_error("write the journal", path))?
+        .ok_or_else(|| not_a_file(path))?;
     match file.try_lock() {
         // The owner has finished in the meantime and deleted the file.
-        Ok(()) if !path.exists() => Err(busy().into()),
-        Err(TryLockError::WouldBlock) => Err(busy().into()),
+        Ok(()) if !path.exists() => Err(busy()),
+        Err(TryLockError::WouldBlock) => Err(busy()),
         // On a file system without locks, a second process is not detected.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
 }
 
 /// Deletes a file, or a folder and its contents, if it exists.
-pub(super) fn delete(path: &Path) -> Result<(), ConvertCause> {
+pub(super) fn delete(path: &Path) -> Result<(), Error> {
     let outcome = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
@@ -458,7 +463,7 @@ pub(super) fn delete(path: &Path) -> Result<(), ConvertCause> {
     };
     match outcome {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(ConvertCause::io("delete it", path)(error))
+            Err(io_error("delete it", path)(error))
         }
         _ => Ok(()),
     }

@@ -20,7 +20,6 @@
 
 mod beton;
 mod classes;
-mod error;
 mod folder;
 mod journal;
 mod layout;
@@ -37,22 +36,20 @@ mod shard_splitter;
 #[cfg(all(feature = "tables", feature = "tar"))]
 mod tests;
 
-pub use error::ConvertCause;
 pub use origin::real_path;
 pub use report::ConvertReport;
 
-use super::WriteCause;
-use super::atomic_file::{TargetError, check_local, resumed_path};
+use super::atomic_file::{check_local, exists, resumed_path};
 use super::beside::Beside;
+use super::error::{INPUTS, io_error, refuse_all_damaged, sample_error};
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, masks, thread_count};
 use super::progress::{ProgressCounter, ProgressFn};
-use super::refuse_all_damaged;
-use super::report::note_of_orientations;
+use super::report::{Skipped, note_of_orientations};
 use super::step::{StepObserver, unwatched};
 use super::value::WriteSampleError;
 use crate::cancel::CancelFlag;
-use crate::error::Error;
+use crate::error::{Error, fail};
 use crate::order::Ranks;
 use crate::sample::SampleId;
 use crate::source::{ClassNames, FieldSpec, Fingerprint, ObjectField, Source};
@@ -167,14 +164,18 @@ impl OutputFormat {
 }
 
 /// Refuses a new folder whose name looks like that of a file, unless it ends with a slash.
-fn check_extension(dst: &Path) -> Result<(), ConvertCause> {
+fn check_extension(dst: &Path) -> Result<(), Error> {
     let is_named = dst.extension().is_none() || is_compressed(dst);
     let is_slashed =
         dst.as_os_str().as_encoded_bytes().last().is_some_and(|&b| is_separator(b.into()));
     if OutputFormat::of(dst) != OutputFormat::Folder || is_named || is_slashed || dst.is_dir() {
         return Ok(());
     }
-    Err(ConvertCause::Extension { path: dst.to_owned() })
+    Err(fail!(
+        Parameter,
+        "{dst:?}: unknown extension: use .beton, .tar or .tfrecord, or end the name with / for a folder"
+    )
+    .named_path(dst))
 }
 
 /// Returns true if the name asks for compressed shards, which are not written; it would be a strange
@@ -221,9 +222,21 @@ pub fn convert(
     options: &ConvertOptions,
 ) -> Result<ConvertReport, Error> {
     let dst = dst.as_ref();
-    check_local(dst).map_err(ConvertCause::from)?;
+    check_local(dst)?;
     check_extension(dst)?;
-    Ok(DatasetConversion::new(source, dst, options, &unwatched, OutputFormat::of(dst))?.run()?)
+    DatasetConversion::new(source, dst, options, &unwatched, OutputFormat::of(dst))?.run()
+}
+
+/// Returns the error of a file that would be replaced or taken for one of the output.
+fn refused(path: &Path, reason: &str) -> Error {
+    fail!(Parameter, "{path:?}: {reason}").named_path(path)
+}
+
+/// Returns the error of an output that would replace a file that is read.
+pub(super) fn is_an_input(path: &Path) -> Error {
+    fail!(Parameter, "{path:?} is an input of this command: choose a different output")
+        .named_path(path)
+        .help(INPUTS)
 }
 
 /// The conversion of one dataset.
@@ -250,7 +263,7 @@ impl<'a> DatasetConversion<'a> {
         options: &'a ConvertOptions,
         watch: StepObserver<'a>,
         form: OutputFormat,
-    ) -> Result<Self, ConvertCause> {
+    ) -> Result<Self, Error> {
         let Beside { classes, objects } = Beside::of(source)?;
         let objects = objects.unwrap_or_default();
         let fields = renamed((source.fields(), &objects), form, &options.rename)?;
@@ -271,12 +284,12 @@ impl<'a> DatasetConversion<'a> {
         // The file that a link leads to is replaced, and the files beside it belong to it.
         let is_link = fs::symlink_metadata(&dst).is_ok_and(|found| found.is_symlink());
         if is_link && form != OutputFormat::Folder {
-            dst = fs::canonicalize(&dst).map_err(ConvertCause::io("follow the link", &dst))?;
+            dst = fs::canonicalize(&dst).map_err(io_error("follow the link", &dst))?;
         }
         Ok(Self { source, dst, options, watch, form, fields, images, beside, has_positions })
     }
 
-    fn run(self) -> Result<ConvertReport, ConvertCause> {
+    fn run(self) -> Result<ConvertReport, Error> {
         let form = self.form;
         self.check_options(form)?;
         self.threads()?;
@@ -285,29 +298,20 @@ impl<'a> DatasetConversion<'a> {
             OutputFormat::Beton => self.beton(&print),
             OutputFormat::Tar | OutputFormat::TfRecord => self.shards(form, &print),
             OutputFormat::Folder => self.folder(&print),
-        }
-        .map_err(|error| self.with_path(error))?;
-        for skipped in &mut report.skipped.first {
-            skipped.path = self.path_of(skipped.sample);
-        }
+        }?;
+        report.skipped = self.with_paths(report.skipped);
         refuse_all_damaged(report.samples, &report.skipped)?;
         report.notes.extend(self.notes_on_fields());
         report.notes.extend(note_of_orientations(&report.reencoded));
         Ok(ConvertReport { renamed: changes(self.source.fields(), &self.fields), ..report })
     }
 
-    /// Adds the path of the sample to an error.
-    fn with_path(&self, error: ConvertCause) -> ConvertCause {
-        match error {
-            ConvertCause::Write(WriteCause::Sample { sample, path: None, cause }) => {
-                WriteCause::Sample { sample, path: self.path_of(sample), cause }.into()
-            }
-            ConvertCause::Write(WriteCause::AllDamaged { count, sample, path: None, cause }) => {
-                let path = self.path_of(sample);
-                WriteCause::AllDamaged { count, sample, path, cause }.into()
-            }
-            error => error,
+    /// Adds the files of the samples to a list of those that were left out.
+    fn with_paths(&self, mut skipped: Skipped) -> Skipped {
+        for one in &mut skipped.first {
+            one.path = self.path_of(one.sample);
         }
+        skipped
     }
 
     /// Returns the file that has a sample.
@@ -316,9 +320,9 @@ impl<'a> DatasetConversion<'a> {
         location.file.map(|file| PathBuf::from(&*file))
     }
 
-    fn check_options(&self, form: OutputFormat) -> Result<(), ConvertCause> {
+    fn check_options(&self, form: OutputFormat) -> Result<(), Error> {
         let ConvertOptions { max_samples, max_bytes, shards, image, ranks, .. } = self.options;
-        image.check().map_err(|cause| WriteCause::Options { field: "image".to_owned(), cause })?;
+        image.check("image")?;
         let reason = match (max_samples, max_bytes, shards) {
             (Some(0), ..) | (_, Some(0), _) | (.., Some(0)) => {
                 "max_samples, max_bytes and shards must be at least 1"
@@ -340,7 +344,7 @@ impl<'a> DatasetConversion<'a> {
             }
             _ => return Ok(()),
         };
-        Err(ConvertCause::Options { reason })
+        Err(fail!(Parameter, "{reason}"))
     }
 
     /// Returns true if images have objects with positions, or other images such as masks, beside them.
@@ -358,14 +362,14 @@ impl<'a> DatasetConversion<'a> {
         &self,
         sample: SampleId,
         cause: WriteSampleError,
-    ) -> Result<(u64, String), ConvertCause> {
+    ) -> Result<(u64, String), Error> {
         if self.options.on_damaged == OnUnreadable::Fail || !cause.is_damage() {
-            return Err(WriteCause::Sample { sample, path: None, cause }.into());
+            return Err(sample_error(sample, self.path_of(sample).as_deref(), cause));
         }
         Ok((sample.0, cause.to_string()))
     }
 
-    fn threads(&self) -> Result<usize, WriteCause> {
+    fn threads(&self) -> Result<usize, Error> {
         Ok(thread_count(self.options.threads)?)
     }
 
@@ -380,18 +384,16 @@ impl<'a> DatasetConversion<'a> {
     fn with_journal(
         &self,
         print: &ConversionId,
-        taken: impl Fn() -> Result<Option<PathBuf>, ConvertCause>,
-        write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, ConvertCause>,
-    ) -> Result<ConvertReport, ConvertCause> {
+        taken: impl Fn() -> Result<Option<PathBuf>, Error>,
+        write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, Error>,
+    ) -> Result<ConvertReport, Error> {
         make_dirs(folder_of(&self.dst))?;
         let mut journal = Journal::open(&self.journal_dst(), print, self.options, self.watch)?;
         let is_asked = self.options.overwrite;
         if journal.is_new() {
             if let Some(found) = if is_asked { None } else { taken().transpose() } {
                 journal.forget();
-                return Err(
-                    found.map_or_else(|error| error, |path| TargetError::Exists { path }.into())
-                );
+                return Err(found.map_or_else(|error| error, |path| exists(&path)));
             }
             journal.begin(print)?;
         }
@@ -433,7 +435,7 @@ impl<'a> DatasetConversion<'a> {
     /// # Errors
     ///
     /// If the conversion would write where it reads.
-    fn conversion_id(&self, form: OutputFormat) -> Result<ConversionId, ConvertCause> {
+    fn conversion_id(&self, form: OutputFormat) -> Result<ConversionId, Error> {
         let mut print = Fingerprint::default();
         print.number(self.origin(form)?);
         print.number(self.source.fingerprint());
