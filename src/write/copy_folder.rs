@@ -14,7 +14,7 @@ use super::ImageError;
 use super::atomic_file::check_local;
 use super::dir_tree::{DirTree, check_empty, check_outside, make_dirs};
 use super::error::{cancelled, io_error};
-use super::options::{OnUnreadable, RecutOptions};
+use super::options::{OnUnreadable, WriteOptions};
 use super::pixels::PixelsError;
 use super::progress::ProgressCounter;
 use super::report::{
@@ -36,9 +36,9 @@ use std::thread::{self, ScopedJoinHandle};
 /// The report of a re-cut folder.
 ///
 /// ```no_run
-/// use fuseloop::write::{RecutOptions, recut_folder};
+/// use fuseloop::write::{WriteOptions, recut_folder};
 ///
-/// let report = recut_folder("photos", "recut", &RecutOptions::default())?;
+/// let report = recut_folder("photos", "recut", &WriteOptions::default())?;
 /// println!("{} JPEGs: {} bytes became {}", report.recut, report.recut_bytes.before, report.recut_bytes.after);
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
@@ -69,9 +69,9 @@ pub struct RecutFolderReport {
 /// A JPEG that can't be re-cut is copied unchanged and listed in [`RecutFolderReport::unchanged`].
 ///
 /// ```no_run
-/// use fuseloop::write::{RecutOptions, recut_folder};
+/// use fuseloop::write::{WriteOptions, recut_folder};
 ///
-/// let report = recut_folder("imagenet/train", "tiled/train", &RecutOptions::default())?;
+/// let report = recut_folder("imagenet/train", "tiled/train", &WriteOptions::default())?;
 /// println!("{} re-cut, {} other files", report.recut, report.copied);
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
@@ -79,18 +79,19 @@ pub struct RecutFolderReport {
 /// # Errors
 ///
 /// If a file can't be read or written. Files that were finished by then stay; each of them is complete. If `dst` is
-/// not empty and [`RecutOptions::overwrite`] is not set, or if a link is where a folder of the copy should be, nothing
+/// not empty and [`WriteOptions::overwrite`] is not set, or if a link is where a folder of the copy should be, nothing
 /// is written.
 pub fn recut_folder(
     src: impl AsRef<Path>,
     dst: impl AsRef<Path>,
-    options: &RecutOptions,
+    options: &WriteOptions,
 ) -> Result<RecutFolderReport, Error> {
     copy_folder(src.as_ref(), dst.as_ref(), options)
 }
 
-fn copy_folder(src: &Path, dst: &Path, options: &RecutOptions) -> Result<RecutFolderReport, Error> {
-    if options.bit_planes {
+fn copy_folder(src: &Path, dst: &Path, options: &WriteOptions) -> Result<RecutFolderReport, Error> {
+    options.refuse_shards()?;
+    if options.image.bit_planes {
         return Err(fail!(
             Parameter,
             "{src:?} is a folder, whose images other programs read: bit planes are stored in .beton files and shards"
@@ -119,7 +120,7 @@ struct FolderCopy<'a> {
     dst: &'a Path,
     files: &'a [(PathBuf, PathBuf)],
     staging: &'a StagingDir,
-    options: &'a RecutOptions,
+    options: &'a WriteOptions,
 }
 
 /// How a file was copied.
@@ -149,7 +150,8 @@ impl FolderCopy<'_> {
         let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let work = || {
             let mut share = CopyCounts::default();
-            let mut recutter = Recutter::new(self.options.tile, self.options.limits);
+            let mut recutter =
+                Recutter::new(self.options.image.tile.unwrap_or_default(), self.options.limits);
             while !over.load(Ordering::Relaxed) {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= self.files.len() {

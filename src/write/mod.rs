@@ -59,12 +59,12 @@ mod staging;
 mod step;
 pub(crate) mod value;
 
-pub use beton::{UnpackOptions, recut_beton, unpack_beton};
-pub use convert::{ConvertOptions, ConvertReport, convert};
+pub use beton::{recut_beton, unpack_beton};
+pub use convert::{ConvertReport, convert};
 pub use copy_folder::{RecutFolderReport, recut_folder};
 pub use image::ImageInput;
 pub use mode::{ImageOptions, WriteMode};
-pub use options::{OnUnreadable, RecutOptions, WriteOptions};
+pub use options::{OnUnreadable, WriteOptions};
 pub use progress::{ProgressFn, WriteProgress};
 pub use report::{
     CountedList, FolderReport, Reencoded, SizeChange, SkippedSample, UnchangedCause, UnchangedFile,
@@ -287,6 +287,7 @@ fn write_jobs<J: Send>(
     watch: &impl ObserveStep,
 ) -> Result<WriteReport, Error> {
     let FileRequest { fields, out, options, is_part } = request;
+    options.refuse_shards()?;
     let fields = &options.stored_fields(fields);
     let (page_size, max_page_size) = options.checked_page_size()?;
     let schema = Schema::new(fields, page_size)?;

@@ -17,7 +17,7 @@ use super::beton::stored_values;
 use super::convert::{is_an_input, refuse_others};
 use super::shards::Template;
 use super::step::{StepObserver, unwatched};
-use super::{FieldValue, FileRequest, WriteOptions, WriteReport, write_jobs};
+use super::{FieldValue, FileRequest, ImageOptions, WriteOptions, WriteReport, write_jobs};
 use crate::error::{Error, fail};
 use crate::sample::{Limits, SampleId};
 use crate::source::{Beton, Escaped, FieldSpec};
@@ -258,17 +258,7 @@ fn write_picked<'a>(
     options: &WriteOptions,
     watch: StepObserver<'_>,
 ) -> Result<WriteReport, Error> {
-    let defaults = WriteOptions::default();
-    let options = WriteOptions {
-        page_size,
-        threads: options.threads,
-        on_damaged: options.on_damaged,
-        progress: options.progress.clone(),
-        cancel: options.cancel.clone(),
-        limits: options.limits,
-        overwrite: options.overwrite,
-        ..defaults
-    };
+    let options = WriteOptions { page_size, ..options.copying(ImageOptions::default()) };
     let row = |_, (file, id): (&Beton, SampleId)| row(file, id);
     let request = FileRequest { fields, out, options: &options, is_part: true };
     Ok(write_jobs(picked, |_| 0, row, Some(count), request, &watch)?)

@@ -12,7 +12,7 @@ use fuseloop::source::{
     BoxError, Dataset, FieldKind, FieldSpec, OwnedValue, Record, Source, Stream, TarOptions,
     TarStream, TfOptions, TfRecordStream,
 };
-use fuseloop::write::{ConvertOptions, convert};
+use fuseloop::write::{WriteOptions, convert};
 use fuseloop::{Epoch, SampleId};
 use fuseloop_counts::rounds;
 use std::fs;
@@ -102,7 +102,7 @@ impl Way {
         let dir = tempfile::tempdir().unwrap();
         let plain = self.file.trim_end_matches(".gz");
         let path = dir.path().join(plain);
-        convert(&Made::new(version), &path, &ConvertOptions::default()).unwrap();
+        convert(&Made::new(version), &path, &WriteOptions::default()).unwrap();
         let bytes = fs::read(path).unwrap();
         if plain == self.file {
             return bytes;

@@ -12,7 +12,7 @@ use fuseloop::source::{
     TfOptions, TfRecords,
 };
 use fuseloop::spec::Spec;
-use fuseloop::write::{ConvertOptions, convert};
+use fuseloop::write::{WriteOptions, convert};
 use fuseloop::{Epoch, SampleId};
 use std::collections::BTreeSet;
 use std::fs;
@@ -283,7 +283,7 @@ fn values_of_a_beton_and_of_records_are_given_as_they_are() {
     let made = Texts { fields, texts };
     for name in ["a.beton", "a.tfrecord", "a.tar"] {
         let path = trap.path(name);
-        convert(&made, &path, &ConvertOptions::default()).unwrap();
+        convert(&made, &path, &WriteOptions::default()).unwrap();
         let before = trap.files();
         let source: Box<dyn Source> = match name {
             "a.beton" => {

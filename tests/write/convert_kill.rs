@@ -4,7 +4,7 @@
 use crate::common::files::files;
 use fuseloop::sample::SampleId;
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
-use fuseloop::write::{ConvertOptions, ConvertReport, convert};
+use fuseloop::write::{ConvertReport, WriteOptions, convert};
 use fuseloop_counts::numbers;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -50,10 +50,10 @@ fn run(dst: &Path) -> fuseloop::Result<ConvertReport> {
     let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     // The files of a folder are synced one by one, which is slow, so that there are fewer of them.
     let samples = if name == "x" { 120 } else { 3000 };
-    let options = ConvertOptions {
+    let options = WriteOptions {
         max_samples: Some(unit),
         threads: NonZeroUsize::new(2),
-        ..ConvertOptions::default()
+        ..WriteOptions::default()
     };
     convert(&Drawn(fields, samples), dst, &options)
 }

@@ -125,7 +125,7 @@ impl DatasetConversion<'_> {
             out: target.partial_path(),
             path_of: &|sample| self.path_of(sample),
         };
-        let images = ImageFiles::new(&self.images, self.has_targets());
+        let images = ImageFiles::new(&self.images, self.has_targets(), self.options.limits);
         let progress = self.progress(journal);
         let at_target = || write_error(target.partial_path());
         loop {
@@ -189,19 +189,11 @@ impl DatasetConversion<'_> {
     }
 
     fn write_options(&self) -> WriteOptions {
-        let options = self.options;
-        let fields =
-            self.fields.iter().zip(&self.images).filter(|(field, _)| field.kind.is_image());
+        let images = self.fields.iter().zip(&self.images);
+        let images = images.filter(|(field, _)| field.kind.is_image());
         WriteOptions {
-            page_size: options.page_size,
-            threads: options.threads,
-            on_damaged: options.on_damaged,
-            cancel: options.cancel.clone(),
-            image: options.image.clone(),
-            images: fields.map(|(field, image)| (field.name.clone(), image.clone())).collect(),
-            // The conversion checked for existing outputs before it began.
-            overwrite: true,
-            ..WriteOptions::default()
+            images: images.map(|(field, image)| (field.name.clone(), image.clone())).collect(),
+            ..self.options.clone()
         }
     }
 }

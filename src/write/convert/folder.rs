@@ -51,7 +51,7 @@ struct WrittenSample {
 impl DatasetConversion<'_> {
     /// Writes a folder of images.
     pub(super) fn folder(&self, print: &ConversionId) -> Result<ConvertReport, Error> {
-        if self.options.image.bit_planes {
+        if self.images.iter().any(|image| image.bit_planes) {
             let reason = "a folder holds images that other programs read: bit planes are stored in .beton files and shards";
             return Err(fail!(Parameter, "{reason}"));
         }
@@ -127,7 +127,7 @@ impl DatasetConversion<'_> {
         let staging = StagingDir::create(&self.dst)?;
         let folder = OutputFolder { root: &self.dst, staging: &staging, dirs: Mutex::default() };
         let progress = self.progress(journal);
-        let pictures = ImageFiles::new(&self.images, self.has_targets());
+        let pictures = ImageFiles::new(&self.images, self.has_targets(), self.options.limits);
         let is_table = matches!(shape, Shape::Table { .. });
         let open = PendingChunk::at(first);
         let mut notes =

@@ -15,7 +15,7 @@
 //! samples that the source does not have: this chunk and those behind it are written again, as the same
 //! bytes. The file is deleted when the conversion is finished.
 
-use super::ConvertOptions;
+use super::WriteOptions;
 use crate::error::{Error, fail};
 use crate::source::ImageMode;
 use crate::write::atomic_file::{busy, not_a_file, open_own, sync_dir};
@@ -210,7 +210,7 @@ impl<'a> Journal<'a> {
     pub(super) fn open(
         dst: &Path,
         print: &ConversionId,
-        options: &ConvertOptions,
+        options: &WriteOptions,
         watch: StepObserver<'a>,
     ) -> Result<Self, Error> {
         let path = path(dst);

@@ -43,14 +43,12 @@ use super::atomic_file::{check_local, exists, resumed_path};
 use super::beside::Beside;
 use super::error::{INPUTS, io_error, refuse_all_damaged, sample_error};
 use super::mode::ImageOptions;
-use super::options::{OnUnreadable, masks, thread_count};
-use super::progress::{ProgressCounter, ProgressFn};
+use super::options::{OnUnreadable, WriteOptions, masks, thread_count};
+use super::progress::ProgressCounter;
 use super::report::{Skipped, note_of_orientations};
 use super::step::{StepObserver, unwatched};
 use super::value::WriteSampleError;
-use crate::cancel::CancelFlag;
 use crate::error::{Error, fail};
-use crate::order::Ranks;
 use crate::sample::SampleId;
 use crate::source::{ClassNames, FieldSpec, Fingerprint, ObjectField, Source};
 use journal::{ConversionId, Journal, delete, folder_of, make_dirs};
@@ -59,85 +57,7 @@ use rename::{changes, renamed};
 pub(super) use shard_splitter::refuse_others;
 use std::ffi::OsString;
 use std::fs;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf, is_separator};
-
-/// How a dataset is converted.
-///
-/// ```no_run
-/// use fuseloop::source::{Beton, OpenOptions};
-/// use fuseloop::write::{ConvertOptions, convert};
-///
-/// let source = Beton::open("train.beton", &OpenOptions::default())?;
-/// let options = ConvertOptions { max_samples: Some(20_000), ..ConvertOptions::default() };
-/// convert(&source, "shards/train-{000000}.tar", &options)?;
-/// # Ok::<(), fuseloop::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct ConvertOptions {
-    /// The maximum number of samples in a shard, including damaged ones. For a `.beton` or a folder,
-    /// which have no shards: the number of samples after which progress is recorded, by default 10,000.
-    pub max_samples: Option<u64>,
-    /// The maximum size of a shard in bytes: the shard ends before the sample that would exceed it. A
-    /// shard has at least one sample.
-    pub max_bytes: Option<u64>,
-    /// The number of shards, but at most the number of samples. Their sample counts differ by at most
-    /// one.
-    pub shards: Option<u64>,
-    /// How images are stored. By default nothing is lost but alpha and bits beyond 8 a sample, where images become
-    /// pixels: a JPEG stays byte for byte, and so does a PNG where the destination stores files; other images become raw
-    /// pixels in a `.beton`, and PNGs in files. If a mode or a size is set, images from a `.beton` are converted like any others.
-    ///
-    /// A field that the source knows as a mask is stored as [`WriteMode::Mask`](super::WriteMode::Mask) says, whatever
-    /// these options are. A maximum resolution is refused beside boxes, keypoints and masks, whose size it does not change.
-    pub image: ImageOptions,
-    /// New names of fields: from, to. Names that do not fit the destination are shortened: TensorFlow's
-    /// `image/encoded` and `image/class/label` to `image` and `label`, others to the text after their
-    /// last slash; [`ConvertReport::renamed`] lists them. A name that still does not fit a `.beton` (16
-    /// ASCII characters) is an error, unless it is renamed here.
-    pub rename: Vec<(String, String)>,
-    /// The size of a page of a `.beton` in bytes: see [`WriteOptions::page_size`](super::WriteOptions).
-    pub page_size: Option<u32>,
-    /// The number of threads that read and encode, at most 1024; `None` is one per core. What is written
-    /// does not depend on it.
-    pub threads: Option<NonZeroUsize>,
-    /// What to do with samples that can't be read.
-    pub on_damaged: OnUnreadable,
-    /// Writes only the shards of one rank, for several processes that convert a dataset together, on one machine
-    /// or many: rank k of n writes shards `k * shards / n` to `(k + 1) * shards / n`, and
-    /// [`shards`](Self::shards) must be set. All ranks together write what one process writes. Rank 0 writes
-    /// the class names. [`Uneven`](crate::order::Uneven) does not matter.
-    pub ranks: Option<Ranks>,
-    /// Replaces what is at the destination, and starts from the beginning if the interrupted conversion
-    /// there was another one. At the end, shards of the same template that were not written are deleted,
-    /// except with [`ranks`](Self::ranks).
-    pub overwrite: bool,
-    /// Receives the progress after each sample.
-    pub progress: ProgressFn,
-    /// Ends the conversion early; the next one goes on behind the outputs that are complete.
-    pub cancel: CancelFlag,
-}
-
-impl Default for ConvertOptions {
-    /// No limits on shards, images without loss, pages that grow with the samples, one thread per core, nothing
-    /// overwritten.
-    fn default() -> Self {
-        Self {
-            max_samples: None,
-            max_bytes: None,
-            shards: None,
-            image: ImageOptions::default(),
-            rename: vec![],
-            page_size: None,
-            threads: None,
-            on_damaged: OnUnreadable::default(),
-            ranks: None,
-            overwrite: false,
-            progress: ProgressFn::default(),
-            cancel: CancelFlag::default(),
-        }
-    }
-}
 
 /// The default number of samples in a chunk of a `.beton` or a folder.
 const UNIT: u64 = 10_000;
@@ -204,10 +124,10 @@ fn is_compressed(dst: &Path) -> bool {
 ///
 /// ```no_run
 /// use fuseloop::source::{Beton, OpenOptions};
-/// use fuseloop::write::{ConvertOptions, convert};
+/// use fuseloop::write::{WriteOptions, convert};
 ///
 /// let source = Beton::open("train.beton", &OpenOptions::default())?;
-/// let options = ConvertOptions { max_bytes: Some(1 << 30), ..ConvertOptions::default() };
+/// let options = WriteOptions { max_bytes: Some(1 << 30), ..WriteOptions::default() };
 /// let report = convert(&source, "shards/train-{000000}.tar", &options)?;
 /// println!("{} samples in {} shards", report.samples, report.files);
 /// # Ok::<(), fuseloop::Error>(())
@@ -219,7 +139,7 @@ fn is_compressed(dst: &Path) -> bool {
 pub fn convert(
     source: &dyn Source,
     dst: impl AsRef<Path>,
-    options: &ConvertOptions,
+    options: &WriteOptions,
 ) -> Result<ConvertReport, Error> {
     let dst = dst.as_ref();
     check_local(dst)?;
@@ -243,7 +163,7 @@ pub(super) fn is_an_input(path: &Path) -> Error {
 struct DatasetConversion<'a> {
     source: &'a dyn Source,
     dst: PathBuf,
-    options: &'a ConvertOptions,
+    options: &'a WriteOptions,
     watch: StepObserver<'a>,
     form: OutputFormat,
     /// The source's fields, with their names in the output.
@@ -260,7 +180,7 @@ impl<'a> DatasetConversion<'a> {
     fn new(
         source: &'a dyn Source,
         dst: &Path,
-        options: &'a ConvertOptions,
+        options: &'a WriteOptions,
         watch: StepObserver<'a>,
         form: OutputFormat,
     ) -> Result<Self, Error> {
@@ -270,7 +190,7 @@ impl<'a> DatasetConversion<'a> {
         let names = source.fields().iter().zip(&fields).map(|(old, new)| (&*old.name, &*new.name));
         let image = |field: &FieldSpec| match objects.get(&field.name) {
             Some(ObjectField::Mask) => ImageOptions::of_mask(),
-            _ => options.image.clone(),
+            _ => options.image_options(field).clone(),
         };
         let images: Vec<_> = source.fields().iter().map(image).collect();
         let has_positions = objects.iter().any(|(_, field)| field.has_positions());
@@ -321,8 +241,9 @@ impl<'a> DatasetConversion<'a> {
     }
 
     fn check_options(&self, form: OutputFormat) -> Result<(), Error> {
-        let ConvertOptions { max_samples, max_bytes, shards, image, ranks, .. } = self.options;
+        let WriteOptions { max_samples, max_bytes, shards, image, ranks, .. } = self.options;
         image.check("image")?;
+        self.options.checked_images(self.source.fields())?;
         let reason = match (max_samples, max_bytes, shards) {
             (Some(0), ..) | (_, Some(0), _) | (.., Some(0)) => {
                 "max_samples, max_bytes and shards must be at least 1"
@@ -336,7 +257,9 @@ impl<'a> DatasetConversion<'a> {
             (.., None) if ranks.is_some() => {
                 "several ranks need the number of shards, so that each knows its own: set shards"
             }
-            _ if image.max_resolution.is_some() && self.has_positions => {
+            _ if self.has_positions
+                && self.images.iter().any(|image| image.max_resolution.is_some()) =>
+            {
                 "max_resolution downscales images, but not their boxes, keypoints and masks: leave it out, and resize both by a Resize of the loader"
             }
             _ if form == OutputFormat::Folder && is_compressed(&self.dst) => {
@@ -453,10 +376,13 @@ impl<'a> DatasetConversion<'a> {
         if let Some(objects) = &self.beside.objects {
             print.text(&objects.to_json(""));
         }
-        let ConvertOptions { max_samples, max_bytes, shards, image, page_size, .. } = self.options;
+        let WriteOptions { max_samples, max_bytes, shards, image, page_size, .. } = self.options;
         let mut options = format!(
             "{form:?} of {max_samples:?} samples, {max_bytes:?} bytes, {shards:?} shards, pages of {page_size:?}, {image:?}"
         );
+        if !self.options.images.is_empty() {
+            options += &format!(", {:?}", self.options.images);
+        }
         let source = format!("{:016x}", print.value());
         if let Some(ranks) = self.options.ranks {
             options += &format!(", rank {} of {}", ranks.rank(), ranks.world_size());

@@ -9,6 +9,7 @@ use super::*;
 use crate::source::{BoxError, FieldKind, OwnedValue, Record};
 use crate::write::step::{FileStep, StepFile};
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
 /// A dataset of ints, and of bytes of these lengths.
@@ -37,7 +38,7 @@ impl Source for Numbers {
 /// A conversion: its source, and the number of disks that are drawn in the quick tier.
 struct Case {
     source: Numbers,
-    options: ConvertOptions,
+    options: WriteOptions,
     disks: usize,
 }
 
@@ -45,11 +46,11 @@ fn case(fields: usize, samples: u64, len: fn(u64) -> usize, disks: usize) -> Cas
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let mut all = vec![field("i", FieldKind::Int), field("b", FieldKind::Bytes)];
     all.truncate(fields);
-    let options = ConvertOptions {
+    let options = WriteOptions {
         max_samples: Some(6),
         page_size: Some(4096),
         threads: NonZeroUsize::new(2),
-        ..ConvertOptions::default()
+        ..WriteOptions::default()
     };
     Case { source: Numbers { fields: all, samples, len }, options, disks }
 }
@@ -57,7 +58,7 @@ fn case(fields: usize, samples: u64, len: fn(u64) -> usize, disks: usize) -> Cas
 /// Values of several pages and of none, and pages that grow and must be moved.
 fn cases() -> [Case; 4] {
     let grown = case(2, 14, |n| if n == 8 { 9 << 20 } else { 1000 }, 24);
-    let options = ConvertOptions { page_size: None, ..grown.options };
+    let options = WriteOptions { page_size: None, ..grown.options };
     [
         case(2, 40, |n| (n as usize * 997) % 3000, 160),
         case(1, 40, |_| 0, 60),

@@ -2,7 +2,7 @@
 //!
 //! | field name                                 | name in the output                                |
 //! |--------------------------------------------|---------------------------------------------------|
-//! | listed in `ConvertOptions::rename`         | the name given there                              |
+//! | listed in `WriteOptions::rename`         | the name given there                              |
 //! | that of objects or a mask, from a tar: `bbox.npy` | outside of a tar without the extension: `bbox` |
 //! | the only image, with boxes                 | `image/encoded` in a TFRecord, and back to `image` |
 //! | any, if all names fit the destination      | unchanged                                         |
@@ -179,7 +179,7 @@ fn room(form: OutputFormat) -> &'static str {
 }
 
 fn cure(name: &str) -> String {
-    format!("rename it (`--rename {name}=NAME`, `ConvertOptions::rename`)")
+    format!("rename it (`--rename {name}=NAME`, `WriteOptions::rename`)")
 }
 
 fn refused(reason: String) -> Error {

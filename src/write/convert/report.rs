@@ -7,7 +7,7 @@ use crate::write::report::{Reencoded, Skipped, SkippedSample};
 /// What a conversion has written.
 ///
 /// ```
-/// use fuseloop::write::{ConvertOptions, convert};
+/// use fuseloop::write::{WriteOptions, convert};
 ///
 /// # use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedValue};
 /// # let fields = vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
@@ -15,7 +15,7 @@ use crate::write::report::{Reencoded, Skipped, SkippedSample};
 /// # let source = Generator::new(1, 8).source(fields, 16, number)?;
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("numbers.beton");
-/// let report = convert(&source, path, &ConvertOptions::default())?;
+/// let report = convert(&source, path, &WriteOptions::default())?;
 /// assert_eq!((report.samples, report.files, report.skipped.count), (16, 1, 0));
 /// # Ok::<(), BoxError>(())
 /// ```

@@ -14,8 +14,8 @@
 use super::journal::{ConversionId, OutputChunk};
 use super::layout::{EncodedSample, SamplePieces, ShardLayout};
 use super::{
-    ConvertOptions, ConvertReport, DatasetConversion, ImageFiles, Journal, OutputFormat,
-    ProgressCounter,
+    ConvertReport, DatasetConversion, ImageFiles, Journal, OutputFormat, ProgressCounter,
+    WriteOptions,
 };
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
@@ -63,8 +63,8 @@ enum ShardEnd {
 }
 
 impl ShardLimits {
-    fn new(template: &Template, samples: u64, options: &ConvertOptions) -> Result<Self, Error> {
-        let ConvertOptions { max_samples, max_bytes, shards, .. } = *options;
+    fn new(template: &Template, samples: u64, options: &WriteOptions) -> Result<Self, Error> {
+        let WriteOptions { max_samples, max_bytes, shards, .. } = *options;
         let refused = |reason: &str| Err(fail!(Parameter, "{reason}"));
         let even = |shards: u64| ShardEnd::Even(shards.clamp(1, samples.max(1)));
         let cut = match (max_samples, max_bytes, shards) {
@@ -187,7 +187,7 @@ impl DatasetConversion<'_> {
         let samples = self.samples();
         let (first, end) = (journal.end(), samples.end);
         let progress = self.progress(journal);
-        let pictures = ImageFiles::new(&self.images, self.has_targets());
+        let pictures = ImageFiles::new(&self.images, self.has_targets(), self.options.limits);
         let mut cutter = ShardSplitter {
             job: self,
             layout,
@@ -420,17 +420,17 @@ impl<'a> OpenShard<'a> {
 mod tests {
     use super::*;
 
-    fn plan(name: &str, samples: u64, options: &ConvertOptions) -> Result<ShardLimits, Error> {
+    fn plan(name: &str, samples: u64, options: &WriteOptions) -> Result<ShardLimits, Error> {
         ShardLimits::new(&Template::parse(Path::new(name)).unwrap(), samples, options)
     }
 
-    fn limits(samples: u64, bytes: u64, shards: u64) -> ConvertOptions {
+    fn limits(samples: u64, bytes: u64, shards: u64) -> WriteOptions {
         let some = |n| (n > 0).then_some(n);
-        ConvertOptions {
+        WriteOptions {
             max_samples: some(samples),
             max_bytes: some(bytes),
             shards: some(shards),
-            ..ConvertOptions::default()
+            ..WriteOptions::default()
         }
     }
 
