@@ -144,6 +144,8 @@ pub(crate) use tfrecord::{
 #[cfg(feature = "tiff")]
 pub(crate) use tiff_file::{Photometric, SampleKind, TiffFile};
 #[cfg(feature = "write")]
+#[cfg(feature = "write")]
+pub(crate) use unfinished::keep_unfinished;
 pub(crate) use unfinished::note_unfinished;
 pub(crate) use value::BIT_PLANES_MAGIC;
 pub use value::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};

@@ -10,16 +10,14 @@
 //! Applying this to its own output produces the same bytes.
 
 use super::atomic_file::check_free;
-use super::beside::Beside;
-use super::error::INPUTS;
+use super::beside::{Beside, refuse_input};
 use super::step::unwatched;
 use super::{
     FieldValue, ImageInput, ImageOptions, Samples, WriteOptions, WriteReport, write_samples,
 };
-use crate::error::{Error, ErrorKind, fail};
+use crate::error::{Error, ErrorKind};
 use crate::sample::SampleId;
 use crate::source::{Beton, FieldKind, FieldSpec, OwnedValue, ReadError};
-use std::fs;
 use std::path::Path;
 
 /// Copies a `.beton` file and re-cuts its JPEGs, so that windows of them are cheap to decode. No pixel
@@ -63,8 +61,8 @@ fn copy(
     options: WriteOptions,
     fields: fn(&[FieldSpec]) -> Vec<FieldSpec>,
 ) -> Result<WriteReport, Error> {
-    let is_same = is_same(src, out);
-    check_free(out, options.overwrite || is_same)?;
+    refuse_input(src, out)?;
+    check_free(out, options.overwrite)?;
     let beton = Beton::open_file(src, &options.limits.into()).map_err(|error| {
         let error = Error::from(error);
         match error.kind() {
@@ -72,11 +70,6 @@ fn copy(
             _ => error,
         }
     })?;
-    if is_same {
-        return Err(fail!(Parameter, "{out:?} is the input file: choose a different output")
-            .named_path(out)
-            .help(INPUTS));
-    }
     let options = WriteOptions { page_size: Some(beton.header().page_size), ..options };
     let beside = Beside::of(&beton)?;
     let report = write_samples(&StoredSamples(&beton), &fields(beton.fields()), out, &options)?;
@@ -117,11 +110,6 @@ pub(super) fn restored_fields(fields: &[FieldSpec]) -> Vec<FieldSpec> {
         _ => field.clone(),
     };
     fields.iter().map(restored).collect()
-}
-
-/// Returns true if both paths lead to the same file, as far as the system can tell.
-fn is_same(a: &Path, b: &Path) -> bool {
-    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
 /// The samples of a file, to be written as stored.

@@ -84,7 +84,7 @@ use crate::source::{
     open_list,
 };
 use atomic_file::{AtomicFile, check_free};
-use beside::{Beside, put_classes};
+use beside::{Beside, put_classes, written_file};
 use engine::EncodeEngine;
 use error::{refuse_all_damaged, write_error};
 use file::{BetonBuilder, Schema};
@@ -175,7 +175,7 @@ fn describe(fields: &[FieldSpec], out: &Path, options: &WriteOptions) -> Result<
 /// names of the file that was replaced.
 pub(crate) fn name_classes(out: &Path, classes: Option<&ClassNames>) -> Result<(), Error> {
     let table = classes.map(ClassTable::of);
-    put_classes(&classes_beside(out), table.as_ref(), &unwatched)
+    put_classes(&classes_beside(&written_file(out)), table.as_ref(), &unwatched)
 }
 
 /// Writes the samples of an iterator. The iterator is advanced on the calling thread, only a little

@@ -13,8 +13,9 @@
 
 use super::atomic_file::{check_free, check_local, check_replaceable};
 use super::beside::Beside;
+use super::beside::refuse_input;
 use super::beton::stored_values;
-use super::convert::{is_an_input, refuse_others};
+use super::convert::refuse_others;
 use super::shards::Template;
 use super::step::{StepObserver, unwatched};
 use super::{FieldValue, FileRequest, ImageOptions, WriteOptions, WriteReport, write_jobs};
@@ -22,7 +23,6 @@ use crate::error::{Error, fail};
 use crate::sample::{Limits, SampleId};
 use crate::source::{Beton, Escaped, FieldSpec};
 use crate::write::value::WriteSampleError;
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ pub fn concat_beton(
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
-    paths.iter().try_for_each(|path| check_other(path, out.as_ref()))?;
+    paths.iter().try_for_each(|path| refuse_input(path, out.as_ref()))?;
     check_free(out.as_ref(), options.overwrite)?;
     let beside = beside_all(&paths, &options.limits)?;
     let report = concat(&paths, out.as_ref(), options, &unwatched)?;
@@ -82,7 +82,7 @@ pub(super) fn concat(
 ) -> Result<WriteReport, Error> {
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
-        check_other(path, out)?;
+        refuse_input(path, out)?;
         files.push(Beton::open_file(path, &options.limits.into())?);
     }
     let Some(first) = files.first() else {
@@ -119,7 +119,7 @@ fn subset(
     out: &Path,
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
-    check_other(src, out)?;
+    refuse_input(src, out)?;
     check_free(out, options.overwrite)?;
     let file = Beton::open_file(src, &options.limits.into())?;
     if let Some(sample) = samples.iter().find(|&&sample| sample >= file.len()) {
@@ -177,7 +177,7 @@ fn write_parts(
     let outs: Vec<PathBuf> =
         (0..).zip(&parts).map(|(k, _)| template.path(k, parts.len() as u64)).collect();
     for out in &outs {
-        check_other(src, out)?;
+        refuse_input(src, out)?;
         check_replaceable(out)?;
         check_free(out, options.overwrite)?;
     }
@@ -273,14 +273,6 @@ fn row(file: &Beton, id: SampleId) -> Result<Vec<FieldValue>, WriteSampleError> 
     })
 }
 
-/// Refuses an output that is the file being read, as far as the system can tell.
-fn check_other(src: &Path, out: &Path) -> Result<(), Error> {
-    match (fs::canonicalize(src), fs::canonicalize(out)) {
-        (Ok(src), Ok(found)) if src == found => Err(is_an_input(out)),
-        _ => Ok(()),
-    }
-}
-
 fn check_same_fields(
     first: &Path,
     wanted: &[FieldSpec],
@@ -311,6 +303,7 @@ mod tests {
     use crate::source::Source;
     use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue};
     use crate::write::{ImageInput, ImageOptions, WriteMode, write_iter};
+    use std::fs;
 
     /// Writes a file of `count` samples from `first` on; every third image is raw.
     fn file(dir: &Path, name: &str, first: i64, count: i64, page_size: u32) -> PathBuf {
@@ -411,6 +404,9 @@ mod tests {
         };
         assert!(message(&[&a, &b], &out).ends_with("1 fields, expected 2"));
         assert!(message(&[&a, &a], &a).contains("is an input of this command"));
+        let beside = dir.path().join("a.classes.json");
+        assert!(message(&[&a, &a], &beside).contains("is an input of this command"));
+        assert!(!beside.exists());
         assert!(message(&[], &out).contains("no files"));
         assert!(!out.exists());
         let split = |split, name| split_beton(&a, &split, dir.path().join(name), &options());

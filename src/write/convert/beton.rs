@@ -22,7 +22,9 @@ use crate::decode::UnreadParts;
 use crate::error::Error;
 use crate::sample::SampleId;
 use crate::source::beton::Allocation;
-use crate::source::{Escaped, FieldKind, ImageMode, OwnedImage, OwnedValue};
+use crate::source::{
+    Escaped, FieldKind, ImageMode, OwnedImage, OwnedValue, keep_unfinished, note_unfinished,
+};
 use crate::write::atomic_file::{AtomicFile, not_a_file, open_own, resumed_path, sync_dir};
 use crate::write::beton::restored_fields;
 use crate::write::engine::{EncodeEngine, PlacedValue};
@@ -110,11 +112,13 @@ impl DatasetConversion<'_> {
             watch: self.watch,
         };
         let allocations = file.open_allocations()?;
+        let paths = [target.partial_path(), file.allocations];
         let dir = folder_of(&self.dst);
         (self.watch)(FileStep::SyncDir)
             .and_then(|()| sync_dir(dir))
             .map_err(io_error("sync", dir))?;
         let mut builder = file.recover(&allocations, journal)?;
+        let mut unrecorded = journal.chunks().is_empty().then(|| Unrecorded::new(paths));
         let resumed = journal.end();
         let engine = EncodeEngine {
             encoding: &encoding,
@@ -143,6 +147,7 @@ impl DatasetConversion<'_> {
             if end < self.source.len() {
                 file.record(&mut builder, &allocations, &mut chunk, journal)?;
                 journal.add(chunk)?;
+                drop(unrecorded.take());
                 continue;
             }
             let all = OutputChunk::joined(journal.chunks().iter().chain([&chunk]));
@@ -157,6 +162,7 @@ impl DatasetConversion<'_> {
             chunk.bytes = len - journal.bytes();
             target.sync(&self.watch)?;
             journal.add(chunk)?;
+            drop(unrecorded.take());
             target.commit(&self.watch)?;
             return Ok(resumed);
         }
@@ -225,6 +231,22 @@ fn chunk(first: u64, end: u64, samples: u64, placed: PlacedValue) -> OutputChunk
     let first = skipped.first.into_iter().map(|one| (one.sample.0, one.cause)).collect();
     chunk.skip(&CountedList { count: skipped.count, first });
     chunk
+}
+
+/// Files without a recorded chunk, which are deleted if a signal ends the process.
+struct Unrecorded([PathBuf; 2]);
+
+impl Unrecorded {
+    fn new(paths: [&Path; 2]) -> Self {
+        paths.into_iter().for_each(note_unfinished);
+        Self(paths.map(Path::to_owned))
+    }
+}
+
+impl Drop for Unrecorded {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|path| keep_unfinished(path));
+    }
 }
 
 /// The files of a `.beton` that is being written.

@@ -40,8 +40,8 @@ pub use origin::real_path;
 pub use report::ConvertReport;
 
 use super::atomic_file::{check_local, exists, resumed_path};
-use super::beside::Beside;
-use super::error::{INPUTS, io_error, refuse_all_damaged, sample_error};
+use super::beside::{Beside, written_file};
+use super::error::{INPUTS, refuse_all_damaged, sample_error};
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, WriteOptions, masks, thread_count};
 use super::progress::ProgressCounter;
@@ -56,7 +56,6 @@ use pictures::ImageFiles;
 use rename::{changes, renamed};
 pub(super) use shard_splitter::refuse_others;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf, is_separator};
 
 /// The default number of samples in a chunk of a `.beton` or a folder.
@@ -200,12 +199,9 @@ impl<'a> DatasetConversion<'a> {
         let beside = Beside { classes, objects: objects.renamed(names) };
         // `x/` and `x` are the same destination, so a trailing slash is removed: files beside it are
         // named after it.
-        let mut dst: PathBuf = dst.components().collect();
+        let dst: PathBuf = dst.components().collect();
         // The file that a link leads to is replaced, and the files beside it belong to it.
-        let is_link = fs::symlink_metadata(&dst).is_ok_and(|found| found.is_symlink());
-        if is_link && form != OutputFormat::Folder {
-            dst = fs::canonicalize(&dst).map_err(io_error("follow the link", &dst))?;
-        }
+        let dst = if form == OutputFormat::Folder { dst } else { written_file(&dst) };
         Ok(Self { source, dst, options, watch, form, fields, images, beside, has_positions })
     }
 

@@ -9,6 +9,7 @@ use super::*;
 use crate::source::{BoxError, FieldKind, OwnedValue, Record};
 use crate::write::step::{FileStep, StepFile};
 use std::collections::BTreeMap;
+use std::fs;
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 

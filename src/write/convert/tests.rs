@@ -762,7 +762,9 @@ fn a_beton_takes_two_percent_more_space_at_most_while_it_is_written() {
         move || most.fetch_max(size_of(&dir), std::sync::atomic::Ordering::Relaxed)
     };
     let look = measure.clone();
-    let progress = ProgressFn::new(move |_| drop(look()));
+    let progress = ProgressFn::new(move |_| {
+        look();
+    });
     let options = WriteOptions { progress, ..limits(200, 0, 0) };
     let watch = |_: FileStep<'_>| {
         measure();
@@ -774,6 +776,36 @@ fn a_beton_takes_two_percent_more_space_at_most_while_it_is_written() {
         .unwrap();
     let (most, len) = (most.load(std::sync::atomic::Ordering::Relaxed), size_of(dir.path()));
     assert!(len > 2000 * 4096 && most as f64 <= 1.02 * len as f64, "{most} of {len}");
+}
+
+/// The file that a link leads to is replaced, and its class names are beside it.
+#[cfg(unix)]
+#[test]
+fn a_file_is_overwritten_through_a_link() {
+    let again = WriteOptions { overwrite: true, ..limits(3, 0, 0) };
+    for name in ["x.beton", "x.tar"] {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("real")).unwrap();
+        let (link, real) = (dir.path().join(name), dir.path().join("real").join(name));
+        let options = if name == "x.tar" { limits(0, 0, 0) } else { again.clone() };
+        let options = WriteOptions { overwrite: true, ..options };
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        convert(&named(9), &link, &options).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        let beside = format!("real/{name}.classes.json");
+        let found = files(dir.path());
+        let found: Vec<&str> = found.keys().map(String::as_str).collect();
+        assert_eq!(found, [&*format!("real/{name}"), &*beside, name]);
+        let names = match name {
+            "x.tar" => Tar::open(link.to_str().unwrap(), &TarOptions::default())
+                .unwrap()
+                .class_names()
+                .unwrap(),
+            _ => Beton::open(&link, &Limits::SMALL.into()).unwrap().class_names().unwrap(),
+        };
+        assert_eq!(names, named(9).names);
+    }
 }
 
 /// The chunks of a `.beton` are records of its progress only.

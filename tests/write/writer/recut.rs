@@ -284,7 +284,7 @@ fn a_file_of_every_kind_of_field_keeps_what_cannot_be_re_cut() {
 
     let error = recut_beton(&path, &path, &WriteOptions::default()).unwrap_err();
     assert_eq!(error.kind(), fuseloop::ErrorKind::Parameter, "{error}");
-    assert!(error.to_string().contains("is the input file"), "{error}");
+    assert!(error.to_string().contains("is an input of this command"), "{error}");
     assert!(error.to_string().contains("choose a different output"), "{error}");
 }
 
