@@ -433,7 +433,7 @@ mod tests {
         let path = dir.path().join("a.beton");
         let first = AtomicFile::create(&path).unwrap();
         let error = AtomicFile::create(&path).unwrap_err();
-        assert_eq!(error.kind(), crate::ErrorKind::Io, "{error}");
+        assert_eq!(error.kind(), crate::error::ErrorKind::Io, "{error}");
         let message = error.to_string();
         assert!(message.contains("is being written by another process"), "{message}");
         first.commit(&unwatched).unwrap();

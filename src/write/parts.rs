@@ -110,7 +110,7 @@ pub fn subset_beton(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
-    Ok(subset(src.as_ref(), samples, out.as_ref(), options)?)
+    subset(src.as_ref(), samples, out.as_ref(), options)
 }
 
 fn subset(
@@ -157,7 +157,7 @@ pub fn split_beton(
     template: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<Vec<(PathBuf, WriteReport)>, Error> {
-    Ok(write_parts(src.as_ref(), split, template.as_ref(), options)?)
+    write_parts(src.as_ref(), split, template.as_ref(), options)
 }
 
 fn write_parts(
@@ -261,7 +261,7 @@ fn write_picked<'a>(
     let options = WriteOptions { page_size, ..options.copying(ImageOptions::default()) };
     let row = |_, (file, id): (&Beton, SampleId)| row(file, id);
     let request = FileRequest { fields, out, options: &options, is_part: true };
-    Ok(write_jobs(picked, |_| 0, row, Some(count), request, &watch)?)
+    write_jobs(picked, |_| 0, row, Some(count), request, &watch)
 }
 
 /// Reads a sample's values, to be written as they are stored.

@@ -102,7 +102,7 @@ impl DatasetConversion<'_> {
     /// Writes `classes.json` beside a folder's table, which has only class numbers.
     pub(super) fn name_table(&self) -> Result<(), Error> {
         let table = self.beside.table();
-        Ok(put_classes(&self.dst.join(FOLDER_FILE_NAME), table.as_ref(), &self.watch)?)
+        put_classes(&self.dst.join(FOLDER_FILE_NAME), table.as_ref(), &self.watch)
     }
 }
 

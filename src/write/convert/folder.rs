@@ -145,7 +145,7 @@ impl DatasetConversion<'_> {
             |source| ThreadsError::Refused { wanted: threads, source }.into(),
         )?;
         notes.finish(end)?;
-        Ok(staging.finish([self.dst.as_path()])?)
+        staging.finish([self.dst.as_path()])
     }
 
     /// Returns the classes that have samples, from the lines of the chunks.
@@ -171,7 +171,7 @@ impl DatasetConversion<'_> {
         }
         out.flush().map_err(at_target())?;
         drop(out);
-        Ok(target.commit(&self.watch)?)
+        target.commit(&self.watch)
     }
 }
 
@@ -266,7 +266,7 @@ impl OutputFolder<'_> {
         let touched = std::mem::take(&mut dirs.1);
         drop(dirs);
         let sync = |dir: &PathBuf| sync_dir(dir).map_err(io_error("sync", dir));
-        Ok(touched.iter().try_for_each(sync)?)
+        touched.iter().try_for_each(sync)
     }
 }
 
