@@ -117,7 +117,7 @@ step tests caches "200 epochs over a cache in flat memory" \
 step tests kills "1,000 writers and 1,000 converters killed; 1,000 datasets" \
     run_tests --test write -- kill:: datasets::
 step tests crashes "100,000 images of a disk" \
-    run_tests --lib write::crash::
+    run_tests --lib a_power_cut
 step tests endings "10,000 drops; 100,000 batches; 16 threads" \
     run_tests --test run --test process -- order:: run_threads:: run_memory::
 step tests faults "1,000 reads and 1,000 steps of a conversion that fail, each in turn" \

@@ -362,7 +362,7 @@ impl Error {
     }
 
     /// Marks an error of a system without memory: the data may be intact.
-    #[cfg(feature = "tar")]
+    #[cfg(any(feature = "tar", feature = "write"))]
     pub(crate) fn out_of_memory(mut self) -> Self {
         self.0.lacks_memory = true;
         self

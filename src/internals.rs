@@ -496,15 +496,10 @@ pub mod write {
     use crate::source::ClassNames;
     use std::path::Path;
 
-    pub use crate::write::atomic_file::TargetError;
-    pub use crate::write::convert::{ConvertCause, real_path};
-    pub use crate::write::copy_folder::RecutCause;
-    pub use crate::write::error::WriteCause;
+    pub use crate::write::convert::real_path;
     pub use crate::write::image::ImageError;
-    pub use crate::write::mode::OptionsError;
     pub use crate::write::parts::{Split, concat_beton, split_beton, subset_beton};
     pub use crate::write::report::note_of_orientations;
-    pub use crate::write::shards::{ShardFieldError, TemplateError};
     pub use crate::write::value::WriteSampleError;
 
     /// Writes class names beside a `.beton` file.

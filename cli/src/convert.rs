@@ -12,7 +12,7 @@ use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::source::{Dataset, Source};
-use fuseloop::write::{ConvertOptions, ConvertReport, convert};
+use fuseloop::write::{ConvertReport, WriteOptions, convert};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     check_shards(args)?;
     let (source, said) = open(&args.src, &args.folder)?;
     let bar = WriteBar::new("samples");
-    let options = ConvertOptions {
+    let options = WriteOptions {
         max_samples: args.max_samples,
         max_bytes: args.max_bytes,
         shards: args.shards,
@@ -101,7 +101,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         ranks: args.ranks,
         overwrite: args.output.overwrite,
         progress: bar.progress(),
-        ..ConvertOptions::default()
+        ..WriteOptions::default()
     };
     let report = convert(&*source, &args.dst, &options)?;
     drop(bar);

@@ -9,9 +9,6 @@ use fuseloop::internals::source::beton::{
     FieldError, HeaderError, OpenError, SourceCause, SourceError,
 };
 use fuseloop::internals::spec::{ParseCause, ParseError};
-use fuseloop::internals::write::{
-    ConvertCause, ImageError, OptionsError, RecutCause, TargetError, WriteCause, WriteSampleError,
-};
 use fuseloop::ops::ParamError;
 use fuseloop::ops::internals::registry::{self, SpecCause, SpecError};
 use fuseloop::{Error, ErrorKind};
@@ -153,10 +150,7 @@ fn library_help(error: &Error) -> Option<&'static str> {
         return Some(help);
     }
     let opened = error.cause().map(source_help);
-    let written = opened.or_else(|| error.cause().map(write_help));
-    let converted = written.or_else(|| error.cause().map(convert_help));
-    let recut = converted.or_else(|| error.cause().map(recut_help));
-    let parsed = recut.or_else(|| error.cause().map(parse_help));
+    let parsed = opened.or_else(|| error.cause().map(parse_help));
     parsed.unwrap_or_else(|| match error.kind() {
         ErrorKind::NotFound => Some(NAME),
         // Without a path, it is not the dataset that is wrong, but what is asked of it.
@@ -192,7 +186,7 @@ fn source_help(error: &SourceError) -> Option<&'static str> {
 
 fn parse_help(error: &ParseError) -> Option<&'static str> {
     match &error.cause {
-        ParseCause::Text(error) => list_help(error),
+        ParseCause::Text(error) => error.next_step().or_else(|| error.cause().and_then(read_help)),
         ParseCause::Spec(cause) => op_help(cause),
     }
 }
@@ -212,85 +206,6 @@ fn op_help(cause: &SpecCause) -> Option<&'static str> {
         }
         _ => Some("`fuseloop ops NAME` shows the parameters of an op, with an example"),
     }
-}
-
-fn write_help(error: &WriteCause) -> Option<&'static str> {
-    match error {
-        WriteCause::Sample { cause: WriteSampleError::TooLarge { .. }, .. } => Some(
-            "use a larger `--page-size`, smaller images (`--max-resolution`), or lossy PNGs (`--write-mode jpg`)",
-        ),
-        WriteCause::Sample { .. } => Some("`--on-damaged skip` skips and reports such images"),
-        WriteCause::AllDamaged { .. } => Some("check that it is a dataset of images"),
-        WriteCause::PageSize { .. } => Some("`--page-size 8388608` is the default"),
-        WriteCause::Options { cause: OptionsError::Quality { .. }, .. } => {
-            Some("without `--jpeg-quality`, JPEGs are stored unchanged")
-        }
-        WriteCause::List(error) => list_help(error),
-        WriteCause::Target(error) => target_help(error),
-        WriteCause::Write { source, .. } => io_help(source),
-        _ => None,
-    }
-}
-
-fn convert_help(error: &ConvertCause) -> Option<&'static str> {
-    match error {
-        ConvertCause::Write(WriteCause::Sample {
-            cause: WriteSampleError::TooLarge { .. },
-            ..
-        }) => Some("use a larger `--page-size`, `--max-resolution`, or `--write-mode jpg`"),
-        ConvertCause::Write(WriteCause::Sample { .. }) => {
-            Some("`--on-damaged skip` skips and reports such samples; complete outputs are kept")
-        }
-        ConvertCause::Write(error) => write_help(error),
-        ConvertCause::Source(error) => source_help(error),
-        ConvertCause::Journal { .. } => {
-            Some("rerun that conversion to resume it, or start over with `--overwrite`")
-        }
-        ConvertCause::Same { .. } | ConvertCause::Inside { .. } => {
-            Some("inputs are never modified")
-        }
-        _ => None,
-    }
-}
-
-fn target_help(error: &TargetError) -> Option<&'static str> {
-    match error {
-        TargetError::Exists { .. } => Some(OVERWRITE),
-        TargetError::Busy { .. } => Some("wait for that process, or end it"),
-        TargetError::Directory { .. } => Some("name a file in it, such as `train.beton`"),
-        TargetError::ReadOnly { .. } => Some("remove it, or choose another name"),
-        TargetError::Io { source, .. } => io_help(source),
-        _ => None,
-    }
-}
-
-fn recut_help(error: &RecutCause) -> Option<&'static str> {
-    match error {
-        RecutCause::Source(error) => match &error.kind {
-            SourceCause::Open(OpenError::Io(error)) => read_help(error),
-            _ => source_help(error),
-        },
-        RecutCause::Write(WriteCause::Sample { .. }) => {
-            Some("`--on-damaged skip` skips and reports such samples")
-        }
-        RecutCause::Write(error) => write_help(error),
-        RecutCause::List(error) => list_help(error),
-        RecutCause::Same { .. } | RecutCause::Inside { .. } => Some("inputs are never modified"),
-        RecutCause::NotEmpty { .. } => Some("`--overwrite` replaces files of the same names"),
-        RecutCause::NotAFolder { .. } => {
-            Some("choose a folder for the copy; a missing folder is created")
-        }
-        RecutCause::File { cause: ImageError::Read { .. }, .. } => {
-            Some("`--on-damaged skip` skips and reports such files")
-        }
-        RecutCause::Target(error) => target_help(error),
-        _ => None,
-    }
-}
-
-/// Returns a hint for a folder, a table of images or a pipeline file.
-fn list_help(error: &Error) -> Option<&'static str> {
-    error.next_step().or_else(|| error.cause().and_then(read_help))
 }
 
 /// Returns a hint for a file or folder that can't be read.

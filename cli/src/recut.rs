@@ -10,8 +10,8 @@ use clap::ValueEnum;
 use fuseloop::internals::source::Escaped;
 use fuseloop::recut::Tile;
 use fuseloop::write::{
-    CountedList, RecutFolderReport, RecutOptions, SizeChange, SkippedSample, UnchangedJpeg,
-    WriteReport, recut_beton, recut_folder,
+    CountedList, ImageOptions, RecutFolderReport, SizeChange, SkippedSample, UnchangedJpeg,
+    WriteOptions, WriteReport, recut_beton, recut_folder,
 };
 use std::fmt::Write as _;
 use std::fs;
@@ -63,15 +63,15 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         return Err(Problem::FolderOfPlanes { path: args.src.clone() });
     }
     let bar = WriteBar::new(if is_folder { "files" } else { "samples" });
-    let options = RecutOptions {
-        tile: args.tile,
-        bit_planes,
+    let image = ImageOptions { tile: Some(args.tile), bit_planes, ..ImageOptions::default() };
+    let options = WriteOptions {
+        image,
         threads: args.output.threads,
         on_damaged: args.output.on_damaged,
         progress: bar.progress(),
         links: args.in_folder.links(),
         overwrite: args.output.overwrite,
-        ..RecutOptions::default()
+        ..WriteOptions::default()
     };
     let start = Instant::now();
     if is_folder {

@@ -4,7 +4,7 @@ use super::output::{self, OutputArgs};
 use super::print::{WriteBar, counted, say};
 use super::problem::Problem;
 use super::recut::{add_skipped, head};
-use fuseloop::write::{SizeChange, UnpackOptions, unpack_beton};
+use fuseloop::write::{SizeChange, WriteOptions, unpack_beton};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -29,12 +29,12 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let bar = WriteBar::new("samples");
-    let options = UnpackOptions {
+    let options = WriteOptions {
         threads: args.output.threads,
         on_damaged: args.output.on_damaged,
         progress: bar.progress(),
         overwrite: args.output.overwrite,
-        ..UnpackOptions::default()
+        ..WriteOptions::default()
     };
     let start = Instant::now();
     let report = unpack_beton(&args.src, &args.dst, &options)?;

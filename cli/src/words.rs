@@ -45,7 +45,7 @@ const NAMES: [(&str, &str); 49] = [
     ("`Loader::explain` counts", "`fuseloop explain` counts"),
     (", or `YoloOptions::keypoints`", ""),
     ("; a program can name their folder in `Annotated::coco`", ""),
-    ("`, `ConvertOptions::rename`", "`"),
+    ("`, `WriteOptions::rename`", "`"),
     ("; in a program, declare it in `OpenOptions::custom_fields`", ""),
     (
         "shuffle the stream itself (`Stream::shuffle`), or open it by an index",

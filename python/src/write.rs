@@ -20,9 +20,8 @@ use fuseloop::source::{
     self, BoxError, ClassNames, FieldSpec, Folder, FolderOptions, ImageMode, Source,
 };
 use fuseloop::write::{
-    self, CancelFlag, ConvertOptions, FieldValue, Ignored, ImageOptions, LinkCounts, Links,
-    OnUnreadable, ProgressFn, RecutOptions, Reencoded, SkippedSample, UnpackOptions, WriteMode,
-    WriteOptions, WriteReport,
+    self, CancelFlag, FieldValue, Ignored, ImageOptions, LinkCounts, Links, OnUnreadable,
+    ProgressFn, Reencoded, SkippedSample, WriteMode, WriteOptions, WriteReport,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -469,23 +468,16 @@ pub(crate) fn convert<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let call = Call::new();
-    let written = write_options(options, &call)?;
-    let options = ConvertOptions {
+    let options = WriteOptions {
         max_samples: get(options, "max_samples")?,
         max_bytes: get(options, "max_bytes")?,
         shards: get(options, "shards")?,
-        image: written.image,
         rename: get(options, "rename")?.unwrap_or_default(),
-        page_size: written.page_size,
-        threads: written.threads,
-        on_damaged: written.on_damaged,
         ranks: match options.get_item("ranks")?.filter(|ranks| !ranks.is_none()) {
             Some(given) => settings::ranks(&given)?,
             None => None,
         },
-        overwrite: written.overwrite,
-        progress: written.progress,
-        cancel: written.cancel,
+        ..write_options(options, &call)?
     };
     let (dataset, cancel) = (dataset.dataset.clone(), call.cancel.clone());
     let work = move || {
@@ -525,17 +517,10 @@ pub(crate) fn recut<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let call = Call::new();
-    let options = RecutOptions {
-        tile: tile(py, tile_width)?,
-        threads: threads(options)?,
-        on_damaged: on_damaged(options)?,
-        progress: call.done.counter(),
-        cancel: call.cancel.clone(),
-        links: links(py, get::<String>(options, "links")?.as_deref())?,
-        bit_planes: flag(options, "bit_planes")?,
-        overwrite: flag(options, "overwrite")?,
-        ..RecutOptions::default()
-    };
+    let tile = Some(tile(py, tile_width)?);
+    let bit_planes = flag(options, "bit_planes")?;
+    let image = ImageOptions { tile, bit_planes, ..ImageOptions::default() };
+    let options = WriteOptions { image, ..write_options(options, &call)? };
     if !src.is_dir() {
         let work = move || write::recut_beton(src, out, &options);
         return written(py, &call.run(py, progress, work)?);
@@ -568,14 +553,7 @@ pub(crate) fn unpack<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let call = Call::new();
-    let options = UnpackOptions {
-        threads: threads(options)?,
-        on_damaged: on_damaged(options)?,
-        progress: call.done.counter(),
-        cancel: call.cancel.clone(),
-        overwrite: flag(options, "overwrite")?,
-        ..UnpackOptions::default()
-    };
+    let options = write_options(options, &call)?;
     let work = move || write::unpack_beton(src, out, &options);
     written(py, &call.run(py, progress, work)?)
 }

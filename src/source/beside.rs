@@ -66,7 +66,18 @@ impl BesideFile {
         parse: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<Option<T>, Error> {
         let url = match dataset {
-            Location::Path(path) => return self.read(&self.path(path), parse),
+            Location::Path(path) => {
+                let found = self.read(&self.path(path), &parse)?;
+                let is_link = || fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+                if found.is_some() || !is_link() {
+                    return Ok(found);
+                }
+                // A writer that follows a link writes beside the file that it leads to.
+                return match fs::canonicalize(path) {
+                    Ok(real) => self.read(&self.path(&real), parse),
+                    Err(_) => Ok(None),
+                };
+            }
             Location::Url(_) if dataset.has_query() => return Ok(None),
             Location::Url(url) => format!("{url}{}", self.suffix),
         };

@@ -20,6 +20,12 @@ pub fn note_unfinished(path: &Path) {
     all.push(path.to_owned());
 }
 
+/// Takes back that a file or a folder is deleted at the end of the process.
+#[cfg(feature = "write")]
+pub(crate) fn keep_unfinished(path: &Path) {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|noted| noted != path);
+}
+
 /// Deletes what is unfinished, because the process is about to end. Whoever is still writing gets errors.
 pub fn delete_unfinished() {
     let all = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,9 +59,13 @@ mod tests {
             note_unfinished(&at(name));
         }
         fs::rename(at("moved"), at("whole")).unwrap();
+        fs::write(at("kept"), "1").unwrap();
+        note_unfinished(&at("kept"));
+        keep_unfinished(&at("kept"));
         delete_unfinished();
-        let left: Vec<_> =
+        let mut left: Vec<_> =
             fs::read_dir(dir.path()).unwrap().map(|one| one.unwrap().file_name()).collect();
-        assert_eq!(left, ["whole"]);
+        left.sort();
+        assert_eq!(left, ["kept", "whole"]);
     }
 }

@@ -11,16 +11,15 @@
 //! On a file system without locks, leftovers stay, and two writers of one path each produce a complete
 //! file, of which the later one stays.
 
-use super::step::{FileStep, ObserveStep, ObservedFile};
-use crate::error::{Cause, Details, ErrorKind};
-use crate::source::{
-    DestinationError, check_destination, keep_mode, note_unfinished, without_path,
-};
+use super::error::io_error;
+use super::step::{FileStep, ObserveStep, ObservedFile, StepFile};
+use crate::error::{Error, fail};
+use crate::source::{check_destination, keep_mode, note_unfinished, without_path};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
 /// The number of attempts to create an unfinished file: each failure means that another writer deleted
 /// it.
@@ -29,75 +28,35 @@ pub(super) const TRIES: u32 = 16;
 /// The suffix of the name of every unfinished file.
 pub(super) const SUFFIX: &str = ".partial";
 
-/// Why a file could not be put at its path.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TargetError {
-    /// The path is an address.
-    #[error(transparent)]
-    Address(#[from] DestinationError),
-    /// The path has no last component, or names a directory.
-    #[error("{path:?} is a directory, a file is expected")]
-    Directory {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The path is a pipe, a device or the like, which a rename must not replace.
-    #[error("{path:?} exists and is not a regular file")]
-    NotAFile {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The file exists, and replacing it was not requested.
-    #[error("{path:?} already exists: choose a different output, or set `overwrite: true`")]
-    Exists {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The existing file has no write permission.
-    #[error("{path:?} is read-only: it was not replaced")]
-    ReadOnly {
-        /// The path.
-        path: PathBuf,
-    },
-    /// Another writer of the same path is alive.
-    #[error("{path:?} is being written by another process, in {partial:?}")]
-    Busy {
-        /// The path.
-        path: PathBuf,
-        /// The other writer's unfinished file.
-        partial: PathBuf,
-    },
-    /// A system call failed.
-    #[error("{path:?}: cannot {action}: {source}")]
-    Io {
-        /// The action that was tried.
-        action: &'static str,
-        /// The path of the action.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+/// The part of the name of an unfinished file that is kept between attempts, instead of a random text.
+const RESUMED: &str = "resumed";
+
+/// Returns the error of something at a path that a rename must not replace: a pipe, a device or the like.
+pub(super) fn not_a_file(path: &Path) -> Error {
+    fail!(Io, "{path:?} exists and is not a regular file").named_path(path)
 }
 
-impl TargetError {
-    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { action, path: path.to_owned(), source }
-    }
+fn is_a_directory(path: &Path) -> Error {
+    fail!(Io, "{path:?} is a directory, a file is expected")
+        .named_path(path)
+        .help("name a file in it, such as `train.beton`")
 }
 
-impl Cause for TargetError {
-    fn details(&self) -> Details<'_> {
-        match self {
-            Self::Address(error) => error.details(),
-            Self::Exists { path } => Details::of(ErrorKind::AlreadyExists).path(path),
-            Self::Directory { path }
-            | Self::NotAFile { path }
-            | Self::ReadOnly { path }
-            | Self::Busy { path, .. } => Details::of(ErrorKind::Io).path(path),
-            Self::Io { path, source, .. } => Details::of_io(source.kind()).path(path),
-        }
-    }
+/// Returns the error of a path at which something is that must not be replaced without `overwrite`.
+pub(super) fn exists(path: &Path) -> Error {
+    fail!(
+        AlreadyExists,
+        "{path:?} already exists: choose a different output, or set `overwrite: true`"
+    )
+    .named_path(path)
+    .help("`--overwrite` replaces it")
+}
+
+/// Returns the error of a path whose other writer is alive.
+pub(super) fn busy(path: &Path, partial: &Path) -> Error {
+    fail!(Io, "{path:?} is being written by another process, in {partial:?}")
+        .named_path(path)
+        .help("wait for that process, or end it")
 }
 
 /// An unfinished file for a path. If dropped before [`commit`](Self::commit), it is deleted and the path
@@ -118,27 +77,54 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// See [`TargetError`]. On an error, the file at `path` has not been touched.
-    pub(super) fn create(path: &Path) -> Result<Self, TargetError> {
+    /// If the path can't be written. The file at `path` has not been touched then.
+    pub(super) fn create(path: &Path) -> Result<Self, Error> {
         let path = resolve(path)?;
-        let name = path.file_name().ok_or_else(|| TargetError::Directory { path: path.clone() })?;
-        let dir = match path.parent() {
-            Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
-            _ => PathBuf::from("."),
-        };
-        fs::metadata(&dir).map_err(TargetError::io("find the directory", &dir))?;
-        let mut prefix = OsString::from(".");
-        prefix.push(name);
-        prefix.push(".fuseloop-");
+        let (dir, prefix) = place(&path)?;
         let partial = create_locked(&dir, &prefix)?;
+        Self::of(path, dir, &prefix, partial)
+    }
+
+    /// Opens the unfinished file that an interrupted attempt to write `path` left, or creates it. It stays if it is
+    /// dropped before [`commit`](Self::commit).
+    ///
+    /// # Errors
+    ///
+    /// If the path can't be written.
+    pub(super) fn resume(path: &Path) -> Result<Self, Error> {
+        let path = resolve(path)?;
+        let (dir, prefix) = place(&path)?;
+        let partial = resumed_path(&path)?;
+        let file = open_own(&partial)
+            .map_err(io_error("create an unfinished file in it", &dir))?
+            .ok_or_else(|| not_a_file(&partial))?;
+        match file.try_lock() {
+            // Without locks, another writer is not detected.
+            Ok(()) | Err(TryLockError::Error(_)) if partial.exists() => {}
+            _ => return Err(busy(&path, &partial)),
+        }
+        let partial =
+            TempPath::try_from_path(&partial).map_err(io_error("find the directory", &dir))?;
+        let mut partial = NamedTempFile::from_parts(file, partial);
+        partial.disable_cleanup(true);
+        Self::of(path, dir, &prefix, partial)
+    }
+
+    /// Deletes what dead writers of `path` left beside the unfinished file `partial`.
+    fn of(
+        path: PathBuf,
+        dir: PathBuf,
+        prefix: &OsStr,
+        partial: NamedTempFile,
+    ) -> Result<Self, Error> {
         let lock = |entry: &fs::DirEntry| {
             // Opening a pipe would block: only a regular file can be a leftover.
             let is_file = entry.file_type().is_ok_and(|found| found.is_file());
             if is_file { File::open(entry.path()).ok() } else { None }
         };
-        clean_up(&dir, &prefix, partial.path(), &path, lock, |file| fs::remove_file(file))?;
+        clean_up(&dir, prefix, partial.path(), &path, lock, |file| fs::remove_file(file))?;
         keep_mode(partial.as_file(), &path)
-            .map_err(TargetError::io("keep the mode of the file that is replaced", &path))?;
+            .map_err(io_error("keep the mode of the file that is replaced", &path))?;
         Ok(Self { path, dir, partial, is_new: false })
     }
 
@@ -147,8 +133,8 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// See [`TargetError`].
-    pub(super) fn create_new(path: &Path, overwrite: bool) -> Result<Self, TargetError> {
+    /// If the path can't be written.
+    pub(super) fn create_new(path: &Path, overwrite: bool) -> Result<Self, Error> {
         check_free(path, overwrite)?;
         Ok(Self { is_new: !overwrite, ..Self::create(path)? })
     }
@@ -156,12 +142,12 @@ impl AtomicFile {
     /// Returns the unfinished file, open for reading and writing. To be called once: it assumes position
     /// 0.
     pub(super) fn file<'a, W: ObserveStep>(&'a self, watch: &'a W) -> ObservedFile<'a, W> {
-        ObservedFile::new(self.partial.as_file(), watch)
+        self.rest(0, watch)
     }
 
     /// Returns the unfinished file, of which `at` bytes are written, to continue behind them.
     pub(super) fn rest<'a, W: ObserveStep>(&'a self, at: u64, watch: &'a W) -> ObservedFile<'a, W> {
-        ObservedFile::at_offset(self.partial.as_file(), at, watch)
+        ObservedFile::new(self.partial.as_file(), StepFile::Output, at, watch)
     }
 
     /// Returns the unfinished file's path, for errors of writing.
@@ -169,50 +155,80 @@ impl AtomicFile {
         self.partial.path()
     }
 
+    /// Returns the unfinished file itself.
+    pub(super) fn as_file(&self) -> &File {
+        self.partial.as_file()
+    }
+
+    /// Makes the bytes of the file durable.
+    pub(super) fn sync(&self, watch: &impl ObserveStep) -> Result<(), Error> {
+        watch(FileStep::Sync(StepFile::Output))
+            .and_then(|()| self.partial.as_file().sync_all())
+            .map_err(io_error("sync", self.partial.path()))
+    }
+
     /// Makes the file durable and renames it to its path.
     ///
     /// # Errors
     ///
     /// If a system call fails. Only if syncing the directory fails is the new file already in place.
-    pub(super) fn commit(self, watch: &impl ObserveStep) -> Result<(), TargetError> {
+    pub(super) fn commit(self, watch: &impl ObserveStep) -> Result<(), Error> {
+        self.sync(watch)?;
         let Self { path, dir, partial, is_new } = self;
-        watch(FileStep::Sync)
-            .and_then(|()| partial.as_file().sync_all())
-            .map_err(TargetError::io("sync", partial.path()))?;
         // Checked again, because writing may take hours: a directory, or a file protected in the
         // meantime, must not be replaced.
         check_replaceable(&path)?;
         check_free(&path, !is_new)?;
         watch(FileStep::Rename)
             .and_then(|()| partial.persist(&path).map_err(|e| e.error))
-            .map_err(TargetError::io("rename into place", &path))?;
-        watch(FileStep::SyncDir)
-            .and_then(|()| sync_dir(&dir))
-            .map_err(TargetError::io("sync", &dir))
+            .map_err(io_error("rename into place", &path))?;
+        watch(FileStep::SyncDir).and_then(|()| sync_dir(&dir)).map_err(io_error("sync", &dir))
     }
 }
 
+/// Returns the folder of a path, and the beginning of the names of its unfinished files.
+fn place(path: &Path) -> Result<(PathBuf, OsString), Error> {
+    let name = path.file_name().ok_or_else(|| is_a_directory(path))?;
+    let dir = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    fs::metadata(&dir).map_err(io_error("find the directory", &dir))?;
+    let mut prefix = OsString::from(".");
+    prefix.push(name);
+    prefix.push(".fuseloop-");
+    Ok((dir, prefix))
+}
+
+/// Returns the path of the unfinished file that [`AtomicFile::resume`] opens.
+pub(super) fn resumed_path(path: &Path) -> Result<PathBuf, Error> {
+    let (dir, mut name) = place(path)?;
+    name.push(RESUMED);
+    name.push(SUFFIX);
+    Ok(dir.join(name))
+}
+
 /// Refuses a destination that is an address.
-pub(super) fn check_local(path: &Path) -> Result<(), TargetError> {
+pub(super) fn check_local(path: &Path) -> Result<(), Error> {
     Ok(check_destination(path)?)
 }
 
 /// Checks, before anything is read, that a file may be written to `path`: not to an address and, unless `overwrite` is
 /// set, not to an existing file.
-pub(super) fn check_free(path: &Path, overwrite: bool) -> Result<(), TargetError> {
+pub(super) fn check_free(path: &Path, overwrite: bool) -> Result<(), Error> {
     check_local(path)?;
     if !overwrite && fs::metadata(path).is_ok_and(|found| found.is_file()) {
-        return Err(TargetError::Exists { path: path.to_owned() });
+        return Err(exists(path));
     }
     Ok(())
 }
 
 /// Follows a link at `path`, and checks that what is there may be replaced.
-fn resolve(path: &Path) -> Result<PathBuf, TargetError> {
+fn resolve(path: &Path) -> Result<PathBuf, Error> {
     check_local(path)?;
     let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     let path = if is_link {
-        fs::canonicalize(path).map_err(TargetError::io("follow the link", path))?
+        fs::canonicalize(path).map_err(io_error("follow the link", path))?
     } else {
         path.to_owned()
     };
@@ -221,20 +237,22 @@ fn resolve(path: &Path) -> Result<PathBuf, TargetError> {
 }
 
 /// Checks that what is at `path` may be replaced. The path may also be free.
-pub(super) fn check_replaceable(path: &Path) -> Result<(), TargetError> {
+pub(super) fn check_replaceable(path: &Path) -> Result<(), Error> {
     let found = match fs::metadata(path) {
         Ok(found) => found,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(TargetError::io("look at it", path)(e)),
+        Err(e) => return Err(io_error("look at it", path)(e)),
     };
     if found.is_dir() {
-        return Err(TargetError::Directory { path: path.to_owned() });
+        return Err(is_a_directory(path));
     }
     if !found.is_file() {
-        return Err(TargetError::NotAFile { path: path.to_owned() });
+        return Err(not_a_file(path));
     }
     if found.permissions().readonly() {
-        return Err(TargetError::ReadOnly { path: path.to_owned() });
+        return Err(fail!(Io, "{path:?} is read-only: it was not replaced")
+            .named_path(path)
+            .help("remove it, or choose another name"));
     }
     Ok(())
 }
@@ -249,13 +267,13 @@ pub(super) fn open_own(path: &Path) -> io::Result<Option<File>> {
 }
 
 /// Creates and locks an unfinished file. The lock shows other writers that its owner is alive.
-fn create_locked(dir: &Path, prefix: &OsStr) -> Result<NamedTempFile, TargetError> {
+fn create_locked(dir: &Path, prefix: &OsStr) -> Result<NamedTempFile, Error> {
     let mut tries = TRIES;
     loop {
         let partial = builder(prefix)
             .tempfile_in(dir)
             .map_err(without_path)
-            .map_err(TargetError::io("create an unfinished file in it", dir))?;
+            .map_err(io_error("create an unfinished file in it", dir))?;
         note_unfinished(partial.path());
         match partial.as_file().try_lock() {
             // Another writer may have deleted the file as a leftover before it was locked.
@@ -283,7 +301,7 @@ fn builder(prefix: &OsStr) -> tempfile::Builder<'_, 'static> {
 ///
 /// # Errors
 ///
-/// [`TargetError::Busy`] if one of the writers is alive.
+/// [`busy`] if one of the writers is alive.
 pub(super) fn clean_up(
     folder: &Path,
     prefix: &OsStr,
@@ -291,8 +309,8 @@ pub(super) fn clean_up(
     path: &Path,
     lock: impl Fn(&fs::DirEntry) -> Option<File>,
     delete: impl Fn(&Path) -> io::Result<()>,
-) -> Result<(), TargetError> {
-    let listing = fs::read_dir(folder).map_err(TargetError::io("list", folder))?;
+) -> Result<(), Error> {
+    let listing = fs::read_dir(folder).map_err(io_error("list", folder))?;
     for entry in listing.flatten() {
         let (partial, name) = (entry.path(), entry.file_name());
         let name = name.as_encoded_bytes();
@@ -309,14 +327,14 @@ pub(super) fn clean_up(
                 Err(error) if error.kind() == io::ErrorKind::NotFound => false,
                 // A live writer has put its own lock file into the directory.
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => true,
-                Err(error) => return Err(TargetError::io("delete a leftover", &partial)(error)),
+                Err(error) => return Err(io_error("delete a leftover", &partial)(error)),
                 Ok(()) => false,
             },
             Err(TryLockError::WouldBlock) => true,
             Err(TryLockError::Error(_)) => false,
         };
         if is_alive {
-            return Err(TargetError::Busy { path: path.to_owned(), partial });
+            return Err(busy(path, &partial));
         }
     }
     Ok(())
@@ -415,7 +433,7 @@ mod tests {
         let path = dir.path().join("a.beton");
         let first = AtomicFile::create(&path).unwrap();
         let error = AtomicFile::create(&path).unwrap_err();
-        assert!(matches!(error, TargetError::Busy { .. }), "{error}");
+        assert_eq!(error.kind(), crate::error::ErrorKind::Io, "{error}");
         let message = error.to_string();
         assert!(message.contains("is being written by another process"), "{message}");
         first.commit(&unwatched).unwrap();

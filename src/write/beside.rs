@@ -1,11 +1,12 @@
 //! What is stored beside a dataset because its format can't hold it: the names of classes
 //! (`source/classes.rs`), and what the fields of objects are (`source/object_fields.rs`).
 
-use super::WriteCause;
-use super::atomic_file::{AtomicFile, TargetError};
+use super::atomic_file::AtomicFile;
+use super::convert::{is_an_input, real_path};
+use super::error::{io_error, write_error};
 use super::shards::Template;
 use super::step::ObserveStep;
-use crate::error::BoxError;
+use crate::error::Error;
 use crate::source::{
     ClassNames, ClassTable, ObjectFields, Source, classes_beside, classes_of_others, is_class_file,
     is_object_file, objects_beside, objects_of_others,
@@ -27,15 +28,15 @@ impl Beside {
     /// # Errors
     ///
     /// If a file beside the source is damaged.
-    pub(super) fn of(source: &dyn Source) -> Result<Self, WriteCause> {
-        let unread = |error: BoxError| WriteCause::Beside(error.into());
-        let classes = source.class_names().map_err(unread)?;
-        Ok(Self { classes, objects: source.object_fields().map_err(unread)? })
+    pub(super) fn of(source: &dyn Source) -> Result<Self, Error> {
+        let classes = source.class_names().map_err(Error::from)?;
+        Ok(Self { classes, objects: source.object_fields().map_err(Error::from)? })
     }
 
     /// Writes the files beside a dataset that was just written, and deletes those of the dataset that it
     /// replaced. The path of shards is their template.
-    pub(super) fn put(&self, dataset: &Path, watch: &impl ObserveStep) -> Result<(), WriteCause> {
+    pub(super) fn put(&self, dataset: &Path, watch: &impl ObserveStep) -> Result<(), Error> {
+        let dataset = &written_file(dataset);
         put_classes(&classes_beside(dataset), self.table().as_ref(), watch)?;
         let path = objects_beside(dataset);
         let text = self.objects.as_ref().map(|objects| objects.to_json("\n").into_bytes());
@@ -63,6 +64,23 @@ impl Beside {
     }
 }
 
+/// Returns the file that is written where `path` is named: that which a link leads to.
+pub(super) fn written_file(path: &Path) -> PathBuf {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    let real = if is_link { fs::canonicalize(path).ok() } else { None };
+    real.unwrap_or_else(|| path.to_owned())
+}
+
+/// Refuses an output that is a file that is read, or would be taken for one beside it.
+pub(super) fn refuse_input(src: &Path, out: &Path) -> Result<(), Error> {
+    let out_file = real_path(out);
+    let mut inputs = [src.to_owned(), classes_beside(src), objects_beside(src)].into_iter();
+    if inputs.any(|input| real_path(&input) == out_file) {
+        return Err(is_an_input(out));
+    }
+    Ok(())
+}
+
 /// Writes a table of classes to `path`, complete or not at all. Without a table, deletes a file of class
 /// names at `path`, because it belongs to the dataset that was replaced. A file of another program
 /// stays.
@@ -70,7 +88,7 @@ pub(super) fn put_classes(
     path: &Path,
     table: Option<&ClassTable>,
     watch: &impl ObserveStep,
-) -> Result<(), WriteCause> {
+) -> Result<(), Error> {
     put(path, table.map(ClassTable::to_bytes).as_deref(), is_class_file, watch)
 }
 
@@ -79,15 +97,14 @@ fn put(
     text: Option<&[u8]>,
     is_ours: impl Fn(&Path) -> bool,
     watch: &impl ObserveStep,
-) -> Result<(), WriteCause> {
+) -> Result<(), Error> {
     let Some(text) = text else {
         if is_ours(path) {
-            fs::remove_file(path).map_err(TargetError::io("delete it", path))?;
+            fs::remove_file(path).map_err(io_error("delete it", path))?;
         }
         return Ok(());
     };
     let target = AtomicFile::create(path)?;
-    let at_target = |source| WriteCause::Write { path: target.partial_path().to_owned(), source };
-    target.file(watch).write_all(text).map_err(at_target)?;
-    Ok(target.commit(watch)?)
+    target.file(watch).write_all(text).map_err(write_error(target.partial_path()))?;
+    target.commit(watch)
 }

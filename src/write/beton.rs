@@ -10,62 +10,47 @@
 //! Applying this to its own output produces the same bytes.
 
 use super::atomic_file::check_free;
-use super::beside::Beside;
+use super::beside::{Beside, refuse_input};
 use super::step::unwatched;
 use super::{
-    CancelFlag, FieldValue, ImageInput, ImageOptions, OnUnreadable, ProgressFn, RecutCause,
-    RecutOptions, Samples, WriteOptions, WriteReport, write_samples,
+    FieldValue, ImageInput, ImageOptions, Samples, WriteOptions, WriteReport, write_samples,
 };
-use crate::error::Error;
-use crate::sample::{Limits, SampleId};
+use crate::error::{Error, ErrorKind};
+use crate::sample::SampleId;
 use crate::source::{Beton, FieldKind, FieldSpec, OwnedValue, ReadError};
-use std::fs;
-use std::num::NonZeroUsize;
 use std::path::Path;
 
 /// Copies a `.beton` file and re-cuts its JPEGs, so that windows of them are cheap to decode. No pixel
 /// changes.
 ///
 /// A JPEG that can't be re-cut is copied unchanged and listed in [`WriteReport::unchanged`]. A sample that
-/// can't be read is an error, or is left out: see [`RecutOptions::on_damaged`].
+/// can't be read is an error, or is left out: see [`WriteOptions::on_damaged`].
 ///
 /// ```no_run
-/// use fuseloop::write::{RecutOptions, recut_beton};
+/// use fuseloop::write::{WriteOptions, recut_beton};
 ///
-/// let report = recut_beton("train.beton", "tiled.beton", &RecutOptions::default())?;
+/// let report = recut_beton("train.beton", "tiled.beton", &WriteOptions::default())?;
 /// println!("{} re-cut, {} kept as they are", report.recut, report.unchanged.count);
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// If a file can't be read or written, or if `out` exists and [`RecutOptions::overwrite`] is not set. `out` is then
+/// If a file can't be read or written, or if `out` exists and [`WriteOptions::overwrite`] is not set. `out` is then
 /// unchanged, unless only its class names could not be written.
 pub fn recut_beton(
     src: impl AsRef<Path>,
     out: impl AsRef<Path>,
-    options: &RecutOptions,
+    options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
-    Ok(recut(src.as_ref(), out.as_ref(), options)?)
+    recut(src.as_ref(), out.as_ref(), options)
 }
 
-fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, RecutCause> {
-    let image = ImageOptions {
-        tile: Some(options.tile),
-        bit_planes: options.bit_planes,
-        ..ImageOptions::default()
-    };
-    let options = WriteOptions {
-        threads: options.threads,
-        on_damaged: options.on_damaged,
-        progress: options.progress.clone(),
-        cancel: options.cancel.clone(),
-        image,
-        limits: options.limits,
-        overwrite: options.overwrite,
-        ..WriteOptions::default()
-    };
-    copy(src, out, options, <[FieldSpec]>::to_vec)
+fn recut(src: &Path, out: &Path, options: &WriteOptions) -> Result<WriteReport, Error> {
+    let ImageOptions { tile, bit_planes, .. } = options.image;
+    let tile = Some(tile.unwrap_or_default());
+    let image = ImageOptions { tile, bit_planes, ..ImageOptions::default() };
+    copy(src, out, options.copying(image), <[FieldSpec]>::to_vec)
 }
 
 /// Copies a file in pages of its own size, with what is beside it. `fields` returns the fields to write for those of the
@@ -75,13 +60,16 @@ fn copy(
     out: &Path,
     options: WriteOptions,
     fields: fn(&[FieldSpec]) -> Vec<FieldSpec>,
-) -> Result<WriteReport, RecutCause> {
-    let is_same = is_same(src, out);
-    check_free(out, options.overwrite || is_same)?;
-    let beton = Beton::open_file(src, &options.limits.into())?;
-    if is_same {
-        return Err(RecutCause::Same { path: out.to_owned() });
-    }
+) -> Result<WriteReport, Error> {
+    refuse_input(src, out)?;
+    check_free(out, options.overwrite)?;
+    let beton = Beton::open_file(src, &options.limits.into()).map_err(|error| {
+        let error = Error::from(error);
+        match error.kind() {
+            ErrorKind::NotFound => error.help("check the path: no such file or folder"),
+            _ => error,
+        }
+    })?;
     let options = WriteOptions { page_size: Some(beton.header().page_size), ..options };
     let beside = Beside::of(&beton)?;
     let report = write_samples(&StoredSamples(&beton), &fields(beton.fields()), out, &options)?;
@@ -89,79 +77,30 @@ fn copy(
     Ok(report)
 }
 
-/// How the JPEGs of a `.beton` file are restored from bit planes.
-///
-/// ```no_run
-/// use fuseloop::write::{UnpackOptions, unpack_beton};
-/// use std::num::NonZeroUsize;
-///
-/// let options = UnpackOptions { threads: NonZeroUsize::new(4), ..UnpackOptions::default() };
-/// unpack_beton("planes.beton", "train.beton", &options)?;
-/// # Ok::<(), fuseloop::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct UnpackOptions {
-    /// The number of threads, at most 1024; `None` is one per core. What is written does not depend on it.
-    pub threads: Option<NonZeroUsize>,
-    /// What to do with samples that can't be read, or whose bit planes are damaged.
-    pub on_damaged: OnUnreadable,
-    /// Receives the progress after each sample.
-    pub progress: ProgressFn,
-    /// Ends the copy early.
-    pub cancel: CancelFlag,
-    /// The largest value that is read, and the largest number of pixels of an image.
-    pub limits: Limits,
-    /// Replaces an existing file. Without it, an existing file is an error.
-    pub overwrite: bool,
-}
-
-impl Default for UnpackOptions {
-    /// One thread per core, and nothing overwritten.
-    fn default() -> Self {
-        Self {
-            threads: None,
-            on_damaged: OnUnreadable::default(),
-            progress: ProgressFn::default(),
-            cancel: CancelFlag::default(),
-            limits: Limits::DEFAULT,
-            overwrite: false,
-        }
-    }
-}
-
 /// Copies a `.beton` file and restores the JPEGs that are stored as bit planes, byte for byte, so that FFCV reads the
 /// file.
 ///
 /// ```no_run
-/// use fuseloop::write::{UnpackOptions, unpack_beton};
+/// use fuseloop::write::{WriteOptions, unpack_beton};
 ///
-/// unpack_beton("planes.beton", "train.beton", &UnpackOptions::default())?;
+/// unpack_beton("planes.beton", "train.beton", &WriteOptions::default())?;
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// If a file can't be read or written, or if `out` exists and [`UnpackOptions::overwrite`] is not set. `out` is then
+/// If a file can't be read or written, or if `out` exists and [`WriteOptions::overwrite`] is not set. `out` is then
 /// unchanged, unless only its class names could not be written.
 pub fn unpack_beton(
     src: impl AsRef<Path>,
     out: impl AsRef<Path>,
-    options: &UnpackOptions,
+    options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
-    Ok(unpack(src.as_ref(), out.as_ref(), options)?)
+    unpack(src.as_ref(), out.as_ref(), options)
 }
 
-fn unpack(src: &Path, out: &Path, options: &UnpackOptions) -> Result<WriteReport, RecutCause> {
-    let options = WriteOptions {
-        threads: options.threads,
-        on_damaged: options.on_damaged,
-        progress: options.progress.clone(),
-        cancel: options.cancel.clone(),
-        limits: options.limits,
-        overwrite: options.overwrite,
-        ..WriteOptions::default()
-    };
-    copy(src, out, options, restored_fields)
+fn unpack(src: &Path, out: &Path, options: &WriteOptions) -> Result<WriteReport, Error> {
+    copy(src, out, options.copying(ImageOptions::default()), restored_fields)
 }
 
 /// Returns the fields of a file without bit planes.
@@ -171,11 +110,6 @@ pub(super) fn restored_fields(fields: &[FieldSpec]) -> Vec<FieldSpec> {
         _ => field.clone(),
     };
     fields.iter().map(restored).collect()
-}
-
-/// Returns true if both paths lead to the same file, as far as the system can tell.
-fn is_same(a: &Path, b: &Path) -> bool {
-    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
 /// The samples of a file, to be written as stored.

@@ -18,8 +18,8 @@ mod tests {
     use crate::source::{Beton, FieldKind, FieldSpec, OpenOptions};
     use crate::write::parts::subset_beton;
     use crate::write::{
-        ConvertOptions, FieldValue, OnUnreadable, ProgressFn, RecutOptions, WriteOptions, convert,
-        recut_beton, recut_folder, try_write_iter, write_folder, write_iter,
+        FieldValue, OnUnreadable, ProgressFn, WriteOptions, convert, recut_beton, recut_folder,
+        try_write_iter, write_folder, write_iter,
     };
     use std::fs;
     use std::path::Path;
@@ -90,15 +90,15 @@ mod tests {
         for name in ["x.beton", "x-{000}.tar", "x-{000}.tfrecord"] {
             let out = tempfile::tempdir().unwrap();
             let (cancel, progress) = after_the_first();
-            let options = ConvertOptions { cancel, progress, ..ConvertOptions::default() };
+            let options = WriteOptions { cancel, progress, ..WriteOptions::default() };
             check(name, convert(&beton, out.path().join(name), &options).map(drop));
             assert!(names(out.path()).is_empty(), "{name}: {:?}", names(out.path()));
         }
         let (cancel, progress) = after_the_first();
-        let options = RecutOptions { cancel, progress, ..RecutOptions::default() };
+        let options = WriteOptions { cancel, progress, ..WriteOptions::default() };
         check("beton", recut_beton(&src, dir.path().join("a.beton"), &options).map(drop));
         let (cancel, progress) = after_the_first();
-        let options = RecutOptions { cancel, progress, ..RecutOptions::default() };
+        let options = WriteOptions { cancel, progress, ..WriteOptions::default() };
         check("folder", recut_folder(&pictures, dir.path().join("copy"), &options).map(drop));
         assert!(names(&dir.path().join("copy")).len() < 200);
         let (cancel, progress) = after_the_first();
@@ -120,7 +120,7 @@ mod tests {
         let listed = "the listing was cancelled";
         let error = write_folder(&pictures, dir.path().join("x.beton"), &options).unwrap_err();
         assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::Cancelled, listed));
-        let options = RecutOptions { cancel, ..RecutOptions::default() };
+        let options = WriteOptions { cancel, ..WriteOptions::default() };
         let error = recut_folder(&pictures, dir.path().join("copy"), &options).unwrap_err();
         assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::Cancelled, listed));
         assert_eq!(names(dir.path()), ["pictures"]);

@@ -10,9 +10,11 @@
 //! complete or not at all (`staging.rs`). Where DST has files, they are replaced only on request, and never
 //! if SRC itself is made of them. Nothing is written through a link in DST.
 
-use super::atomic_file::{TargetError, check_local};
+use super::ImageError;
+use super::atomic_file::check_local;
 use super::dir_tree::{DirTree, check_empty, check_outside, make_dirs};
-use super::options::{OnUnreadable, RecutOptions};
+use super::error::{cancelled, io_error};
+use super::options::{OnUnreadable, WriteOptions};
 use super::pixels::PixelsError;
 use super::progress::ProgressCounter;
 use super::report::{
@@ -20,11 +22,10 @@ use super::report::{
 };
 use super::source_file::SourceFile;
 use super::staging::StagingDir;
-use super::{ImageError, WriteCause};
-use crate::error::{Cause, Details, Error, ErrorKind};
+use crate::error::{Error, fail};
 use crate::recut::{Recutter, Unchanged};
 use crate::sample::SampleId;
-use crate::source::{Ignored, LinkCounts, SourceError};
+use crate::source::{Ignored, LinkCounts};
 use crate::threads::{self, ThreadsError};
 use std::io::Write as _;
 use std::panic::resume_unwind;
@@ -32,107 +33,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
-/// Why a dataset was not re-cut.
-#[derive(Debug, thiserror::Error)]
-pub enum RecutCause {
-    /// The `.beton` file can't be opened.
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    /// The new `.beton` file can't be written.
-    #[error(transparent)]
-    Write(#[from] WriteCause),
-    /// The folder can't be listed.
-    #[error(transparent)]
-    List(#[from] Error),
-    /// The new file would replace the one that is re-cut.
-    #[error("{path:?} is the input file: choose a different output")]
-    Same {
-        /// The path.
-        path: PathBuf,
-    },
-    /// Bit planes are asked for in a folder.
-    #[error(
-        "{path:?} is a folder, whose images other programs read: bit planes are stored in .beton files and shards"
-    )]
-    BitPlanes {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The destination is a file.
-    #[error("{path:?} is a file, a folder is expected")]
-    NotAFolder {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The destination is inside the source folder, or would replace parts of it.
-    #[error("{dst:?} is inside the input {src:?}: choose a folder outside")]
-    Inside {
-        /// The folder that is copied.
-        src: PathBuf,
-        /// A directory of the copy.
-        dst: PathBuf,
-    },
-    /// The folder of the copy has files.
-    #[error(
-        "{path:?} is not empty: choose a new folder, or set `overwrite: true`, which replaces files of the same names"
-    )]
-    NotEmpty {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A folder of the copy is a link.
-    #[error(
-        "{path:?} is a symbolic link, expected a folder: nothing is written through links in the destination. Remove it, or choose another destination"
-    )]
-    Linked {
-        /// The link.
-        path: PathBuf,
-    },
-    /// A file can't be read.
-    #[error("{path:?}: {cause}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        cause: ImageError,
-    },
-    /// A file can't be put at its path.
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    /// The threads can't be started, or too many are requested.
-    #[error(transparent)]
-    Threads(#[from] ThreadsError),
-}
-
-impl Cause for RecutCause {
-    fn details(&self) -> Details<'_> {
-        match self {
-            Self::Source(error) => error.details(),
-            Self::Write(error) => error.details(),
-            Self::List(error) => error.details(),
-            Self::Target(error) => error.details(),
-            Self::Threads(error) => error.details(),
-            Self::Same { path }
-            | Self::BitPlanes { path }
-            | Self::NotAFolder { path }
-            | Self::Linked { path }
-            | Self::Inside { dst: path, .. } => Details::of(ErrorKind::Parameter).path(path),
-            Self::NotEmpty { path } => Details::of(ErrorKind::AlreadyExists).path(path),
-            Self::File { path, cause: ImageError::Read { source } } => {
-                Details::of_io(source.kind()).path(path)
-            }
-            Self::File { path, cause } if cause.lacks_memory() => Details::no_memory().path(path),
-            Self::File { path, .. } => Details::of(ErrorKind::Damaged).path(path),
-        }
-    }
-}
-
 /// The report of a re-cut folder.
 ///
 /// ```no_run
-/// use fuseloop::write::{RecutOptions, recut_folder};
+/// use fuseloop::write::{WriteOptions, recut_folder};
 ///
-/// let report = recut_folder("photos", "recut", &RecutOptions::default())?;
+/// let report = recut_folder("photos", "recut", &WriteOptions::default())?;
 /// println!("{} JPEGs: {} bytes became {}", report.recut, report.recut_bytes.before, report.recut_bytes.after);
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
@@ -163,9 +69,9 @@ pub struct RecutFolderReport {
 /// A JPEG that can't be re-cut is copied unchanged and listed in [`RecutFolderReport::unchanged`].
 ///
 /// ```no_run
-/// use fuseloop::write::{RecutOptions, recut_folder};
+/// use fuseloop::write::{WriteOptions, recut_folder};
 ///
-/// let report = recut_folder("imagenet/train", "tiled/train", &RecutOptions::default())?;
+/// let report = recut_folder("imagenet/train", "tiled/train", &WriteOptions::default())?;
 /// println!("{} re-cut, {} other files", report.recut, report.copied);
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
@@ -173,23 +79,24 @@ pub struct RecutFolderReport {
 /// # Errors
 ///
 /// If a file can't be read or written. Files that were finished by then stay; each of them is complete. If `dst` is
-/// not empty and [`RecutOptions::overwrite`] is not set, or if a link is where a folder of the copy should be, nothing
+/// not empty and [`WriteOptions::overwrite`] is not set, or if a link is where a folder of the copy should be, nothing
 /// is written.
 pub fn recut_folder(
     src: impl AsRef<Path>,
     dst: impl AsRef<Path>,
-    options: &RecutOptions,
+    options: &WriteOptions,
 ) -> Result<RecutFolderReport, Error> {
-    Ok(copy_folder(src.as_ref(), dst.as_ref(), options)?)
+    copy_folder(src.as_ref(), dst.as_ref(), options)
 }
 
-fn copy_folder(
-    src: &Path,
-    dst: &Path,
-    options: &RecutOptions,
-) -> Result<RecutFolderReport, RecutCause> {
-    if options.bit_planes {
-        return Err(RecutCause::BitPlanes { path: src.to_owned() });
+fn copy_folder(src: &Path, dst: &Path, options: &WriteOptions) -> Result<RecutFolderReport, Error> {
+    options.refuse_shards()?;
+    if options.image.bit_planes {
+        return Err(fail!(
+            Parameter,
+            "{src:?} is a folder, whose images other programs read: bit planes are stored in .beton files and shards"
+        )
+        .named_path(src));
     }
     check_local(dst)?;
     check_outside(src, dst)?;
@@ -213,7 +120,7 @@ struct FolderCopy<'a> {
     dst: &'a Path,
     files: &'a [(PathBuf, PathBuf)],
     staging: &'a StagingDir,
-    options: &'a RecutOptions,
+    options: &'a WriteOptions,
 }
 
 /// How a file was copied.
@@ -228,7 +135,7 @@ enum CopyOutcome {
 #[derive(Default)]
 struct CopyCounts {
     report: RecutFolderReport,
-    failed: Option<(usize, RecutCause)>,
+    failed: Option<(usize, Error)>,
 }
 
 impl FolderCopy<'_> {
@@ -238,20 +145,21 @@ impl FolderCopy<'_> {
     ///
     /// The error of the first failing file, in the order of the files: when one fails, all files before
     /// it are in progress or finished.
-    fn run(self, threads: usize) -> Result<RecutFolderReport, RecutCause> {
+    fn run(self, threads: usize) -> Result<RecutFolderReport, Error> {
         let progress = ProgressCounter::new(&self.options.progress, Some(self.files.len() as u64));
         let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let work = || {
             let mut share = CopyCounts::default();
-            let mut recutter = Recutter::new(self.options.tile, self.options.limits);
+            let mut recutter =
+                Recutter::new(self.options.image.tile.unwrap_or_default(), self.options.limits);
             while !over.load(Ordering::Relaxed) {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= self.files.len() {
                     break;
                 }
-                let cancelled = self.options.cancel.is_cancelled();
-                let outcome = if cancelled {
-                    Err(WriteCause::Cancelled.into())
+                let is_cancelled = self.options.cancel.is_cancelled();
+                let outcome = if is_cancelled {
+                    Err(cancelled())
                 } else {
                     self.one(index, &mut recutter, &mut share.report)
                 };
@@ -273,50 +181,65 @@ impl FolderCopy<'_> {
         index: usize,
         recutter: &mut Recutter,
         report: &mut RecutFolderReport,
-    ) -> Result<(), RecutCause> {
+    ) -> Result<(), Error> {
         let (path, name) = &self.files[index];
-        let done = match self.copy(index as u64, path, &self.dst.join(name), recutter) {
-            Err(RecutCause::File { cause, .. })
-                if self.options.on_damaged == OnUnreadable::Skip && cause.is_damage() =>
-            {
+        let done = match self.copy(index as u64, path, &self.dst.join(name), recutter)? {
+            Err(cause) if self.options.on_damaged == OnUnreadable::Skip && cause.is_damage() => {
                 CopyOutcome::Skipped(cause)
             }
-            done => done?,
+            done => done.map_err(|cause| unreadable(path, cause))?,
         };
         report.add(index as u64, path, done);
         Ok(())
     }
 
-    /// Copies a file; a JPEG is re-cut if it can be.
+    /// Copies a file; a JPEG is re-cut if it can be. Returns why it can't be read.
     fn copy(
         &self,
         index: u64,
         from: &Path,
         to: &Path,
         recutter: &mut Recutter,
-    ) -> Result<CopyOutcome, RecutCause> {
-        let unreadable = |cause| RecutCause::File { path: from.to_owned(), cause };
-        let mut source =
-            SourceFile::open(from, self.options.limits.max_sample_bytes).map_err(unreadable)?;
+    ) -> Result<Result<CopyOutcome, ImageError>, Error> {
+        let mut source = match SourceFile::open(from, self.options.limits.max_sample_bytes) {
+            Ok(source) => source,
+            Err(cause) => return Ok(Err(cause)),
+        };
         let cut = source.recut(recutter);
         if let Err(UnchangedCause::Jpeg(Unchanged::Memory(none))) = cut {
-            return Err(unreadable(PixelsError::from(none).into()));
+            return Ok(Err(PixelsError::from(none).into()));
         }
         let (mut file, staged) = self.staging.file(index)?;
         let bytes = cut.as_ref().ok().and_then(Option::as_deref).unwrap_or(&source.bytes);
-        file.write_all(bytes).map_err(TargetError::io("write", &staged))?;
+        file.write_all(bytes).map_err(io_error("write", &staged))?;
         let mut before = source.bytes.len() as u64;
         let after = bytes.len() as u64;
         if !matches!(cut, Ok(Some(_))) {
-            before += source.copy_rest(&mut file, &staged)?.map_err(unreadable)?;
+            match source.copy_rest(&mut file, &staged)? {
+                Ok(copied) => before += copied,
+                Err(cause) => return Ok(Err(cause)),
+            }
         }
         self.staging.put((file, staged), to)?;
-        Ok(match cut {
+        Ok(Ok(match cut {
             Ok(Some(_)) => CopyOutcome::Recut(SizeChange { before, after }),
             Ok(None) => CopyOutcome::Copied(before),
             Err(cause) => CopyOutcome::Kept(cause, before),
-        })
+        }))
     }
+}
+
+/// Returns the error of a file that can't be read.
+fn unreadable(path: &Path, cause: ImageError) -> Error {
+    let text = format!("{path:?}: {cause}");
+    let error = match cause {
+        ImageError::Read { source } => {
+            Error::from(source).help("`--on-damaged skip` skips and reports such files")
+        }
+        cause if cause.lacks_memory() => fail!(Memory, "{cause}").out_of_memory(),
+        cause => fail!(Damaged, "{cause}"),
+    };
+    error.reworded(text).named_path(path)
 }
 
 /// Runs `work` on several threads. If one can't be started, sets `over`, which ends the threads already
@@ -325,13 +248,13 @@ fn on_threads(
     count: usize,
     work: &(impl Fn() -> CopyCounts + Sync),
     over: &AtomicBool,
-) -> Result<Vec<CopyCounts>, RecutCause> {
+) -> Result<Vec<CopyCounts>, Error> {
     thread::scope(|scope| {
         let spawn = |number| {
             let builder = threads::builder(format!("fuseloop-recut-{number}"));
             builder.and_then(|builder| builder.spawn_scoped(scope, work)).map_err(|source| {
                 over.store(true, Ordering::Relaxed);
-                RecutCause::from(ThreadsError::Refused { wanted: count, source })
+                Error::from(ThreadsError::Refused { wanted: count, source })
             })
         };
         let handles = (0..count).map(spawn).collect::<Result<Vec<_>, _>>()?;
@@ -341,7 +264,7 @@ fn on_threads(
 }
 
 /// Merges the work of all threads.
-fn merge(mut shares: Vec<CopyCounts>) -> Result<RecutFolderReport, RecutCause> {
+fn merge(mut shares: Vec<CopyCounts>) -> Result<RecutFolderReport, Error> {
     let failed = shares.iter_mut().filter_map(|share| share.failed.take());
     if let Some((_, error)) = failed.min_by_key(|(index, _)| *index) {
         return Err(error);

@@ -11,7 +11,8 @@
 //! has returned. `FUSELOOP_CRASHES=10000` simulates more disks.
 
 use super::step::FileStep;
-use super::{FieldValue, FileRequest, WriteCause, WriteOptions, WriteReport, write_jobs};
+use super::{FieldValue, FileRequest, WriteOptions, WriteReport, write_jobs};
+use crate::error::Error;
 use crate::source::{Beton, FieldKind, FieldSpec, OpenOptions};
 use std::fs;
 use std::io;
@@ -40,8 +41,9 @@ enum RecordedStep {
 impl From<FileStep<'_>> for RecordedStep {
     fn from(step: FileStep<'_>) -> Self {
         match step {
-            FileStep::Write { at, bytes } => Self::Write(at, bytes.to_vec()),
-            FileStep::Sync => Self::Sync,
+            FileStep::Write { at, bytes, .. } => Self::Write(at, bytes.to_vec()),
+            FileStep::Truncate { .. } => panic!("only a conversion truncates"),
+            FileStep::Sync(_) => Self::Sync,
             FileStep::Rename => Self::Rename,
             FileStep::SyncDir => Self::SyncDir,
         }
@@ -83,7 +85,7 @@ impl Case {
         self,
         out: &Path,
         watch: impl Fn(FileStep<'_>) -> io::Result<()> + Sync,
-    ) -> Result<WriteReport, WriteCause> {
+    ) -> Result<WriteReport, Error> {
         let threads = NonZeroUsize::new(2);
         let options = WriteOptions {
             page_size: Some(4096),
@@ -92,8 +94,7 @@ impl Case {
             ..WriteOptions::default()
         };
         let fields = self.fields();
-        let request =
-            FileRequest { fields: &fields, first: 0, out, options: &options, is_part: false };
+        let request = FileRequest { fields: &fields, out, options: &options, is_part: false };
         let announced = Some(self.announced);
         write_jobs(0..self.samples, |_| 0, |_, n| Ok(self.row(n)), announced, request, &watch)
     }
@@ -115,10 +116,10 @@ impl Case {
 }
 
 /// A random number generator with a fixed sequence (splitmix64).
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -126,7 +127,7 @@ impl Dice {
         (word ^ (word >> 31)) % end
     }
 
-    fn coin(&mut self) -> bool {
+    pub(super) fn coin(&mut self) -> bool {
         self.below(2) == 0
     }
 }
@@ -178,7 +179,7 @@ fn apply(file: &mut Vec<u8>, step: &RecordedStep) {
 }
 
 /// Writes bytes. A gap between the file's end and `at` is filled with `gap`.
-fn put(file: &mut Vec<u8>, at: u64, bytes: &[u8], gap: u8) {
+pub(super) fn put(file: &mut Vec<u8>, at: u64, bytes: &[u8], gap: u8) {
     let (start, end) = (at as usize, at as usize + bytes.len());
     if file.len() < end {
         file.resize(end, gap);
@@ -186,10 +187,14 @@ fn put(file: &mut Vec<u8>, at: u64, bytes: &[u8], gap: u8) {
     file[start..end].copy_from_slice(bytes);
 }
 
-/// Splits a write into pieces, each within one sector.
+/// Splits a step that is a write into pieces, each within one sector.
 fn sectors(step: &RecordedStep) -> Vec<(u64, Vec<u8>)> {
     let RecordedStep::Write(at, bytes) = step else { return Vec::new() };
-    let (mut at, mut rest) = (*at, &bytes[..]);
+    sectors_of(*at, bytes)
+}
+
+/// Splits the bytes of a write at `at` into pieces, each within one sector.
+pub(super) fn sectors_of(mut at: u64, mut rest: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut pieces = Vec::new();
     while !rest.is_empty() {
         let room = (SECTOR - at % SECTOR) as usize;
@@ -201,7 +206,7 @@ fn sectors(step: &RecordedStep) -> Vec<(u64, Vec<u8>)> {
     pieces
 }
 
-fn shuffle<T>(items: &mut [T], dice: &mut Dice) {
+pub(super) fn shuffle<T>(items: &mut [T], dice: &mut Dice) {
     for last in (1..items.len()).rev() {
         items.swap(last, dice.below(last as u64 + 1) as usize);
     }

@@ -11,14 +11,16 @@
 //! After a fatal error, no later sample is encoded. Earlier samples are still encoded, because one of
 //! them may fail as well, and the error of the first sample in order is the one reported.
 
+use super::OnUnreadable;
 use super::cancel;
 use super::cut::{RecutResult, StoredImage};
-use super::file::{BetonBuilder, FileSizes};
+use super::error::{sample_error, write_error};
+use super::file::BetonBuilder;
 use super::pixels::PixelReader;
 use super::report::{CountedList, Reencoded, SizeChange, Skipped, SkippedSample, UnchangedJpeg};
 use super::value::{Encoding, FailedSample, FieldValue, StoredValue, WriteSampleError, first_path};
-use super::{OnUnreadable, WriteCause};
 use crate::cancel::CancelFlag;
+use crate::error::Error;
 use crate::panicked::caught;
 use crate::sample::SampleId;
 use crate::threads::{self, ThreadsError};
@@ -47,9 +49,15 @@ const GROUP_TIME: Duration = Duration::from_millis(50);
 /// Encodes samples on several threads and writes them in order.
 pub(super) struct EncodeEngine<'a> {
     pub(super) encoding: &'a Encoding<'a>,
+    /// The number of the first sample.
+    pub(super) first: u64,
     pub(super) threads: usize,
     pub(super) on_damaged: OnUnreadable,
     pub(super) cancel: &'a CancelFlag,
+    /// The file that is written, for errors.
+    pub(super) out: &'a Path,
+    /// Returns the file that has a sample, for errors.
+    pub(super) path_of: &'a (dyn Fn(SampleId) -> Option<PathBuf> + Sync),
 }
 
 /// The counts of a write, kept by the placer.
@@ -69,26 +77,8 @@ type EncodeOutcome = Result<Vec<StoredValue>, FailedSample>;
 /// The queue between the caller, the workers and the placer. Groups of jobs are submitted.
 type EncodeQueue<J> = WorkQueue<InOrder<std::vec::IntoIter<J>, EncodeOutcome>>;
 
-/// The error that ended a write.
-pub(super) enum EngineError {
-    Sample { sample: SampleId, path: Option<PathBuf>, cause: WriteSampleError },
-    Write(io::Error),
-    Threads(ThreadsError),
-}
-
-impl EngineError {
-    /// Adds the path of the file that was being written.
-    pub(super) fn at(self, writing: &Path) -> WriteCause {
-        match self {
-            Self::Sample { sample, path, cause } => WriteCause::Sample { sample, path, cause },
-            Self::Write(source) => WriteCause::Write { path: writing.to_owned(), source },
-            Self::Threads(error) => WriteCause::Threads(error),
-        }
-    }
-}
-
 impl EncodeEngine<'_> {
-    /// Encodes all jobs and places them.
+    /// Encodes all jobs and places them behind those that the file has.
     ///
     /// `row` produces a job's values, on any thread; `held` returns the bytes of memory that a job uses;
     /// `progress` is called after each sample.
@@ -101,20 +91,19 @@ impl EncodeEngine<'_> {
         jobs: impl Iterator<Item = J>,
         held: impl Fn(&J) -> usize,
         row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError> + Sync,
-        builder: BetonBuilder<'_, F>,
+        builder: &mut BetonBuilder<'_, F>,
         progress: impl Fn() + Send,
-    ) -> Result<(FileSizes, PlacedValue), EngineError> {
+    ) -> Result<PlacedValue, Error> {
         // A group that is being claimed takes space, so that there are two for each worker.
         let queue = EncodeQueue::new(InOrder::new(BUDGET, 2 * self.threads));
-        let (builder, placed) = thread::scope(|scope| {
+        thread::scope(|scope| {
             // If `jobs` panics or a thread can't be started, this ends the threads: what was handed out
             // need not be encoded then.
             let _stop = queue.stop_on_drop();
             let (queue, row) = (&queue, &row);
             let place = move || self.place(queue, builder, progress);
-            let refused = |source| {
-                EngineError::Threads(ThreadsError::Refused { wanted: self.threads + 1, source })
-            };
+            let refused =
+                |source| Error::from(ThreadsError::Refused { wanted: self.threads + 1, source });
             // All are counted before the placer starts: without workers it would give up.
             let workers: Vec<_> = (0..self.threads).map(|_| Worker::new(queue)).collect();
             let placer = spawn(scope, "place", place).map_err(refused)?;
@@ -127,23 +116,22 @@ impl EncodeEngine<'_> {
             }
             hand_out(jobs, &held, queue);
             placer.join().unwrap_or_else(|panic| resume_unwind(panic))
-        })?;
-        Ok((builder.finish().map_err(EngineError::Write)?, placed))
+        })
     }
 
     /// Places samples in order as they arrive.
-    fn place<'b, J, F: Read + Write + Seek>(
+    fn place<J, F: Read + Write + Seek>(
         &self,
         queue: &EncodeQueue<J>,
-        mut builder: BetonBuilder<'b, F>,
+        builder: &mut BetonBuilder<'_, F>,
         progress: impl Fn(),
-    ) -> Result<(BetonBuilder<'b, F>, PlacedValue), EngineError> {
+    ) -> Result<PlacedValue, Error> {
         let _stop = queue.stop_on_drop();
         let mut placed = PlacedValue::default();
-        for number in 0.. {
+        for number in self.first.. {
             match queue.take(None, InOrder::take) {
                 Ok(Taken::Result(outcome)) => {
-                    self.place_one(SampleId(number), outcome, &mut builder, &mut placed)?;
+                    self.place_one(SampleId(number), outcome, builder, &mut placed)?;
                     progress();
                 }
                 // The caller stops the queue if it fails itself, and does not use what is returned here.
@@ -152,7 +140,7 @@ impl EncodeEngine<'_> {
                 Err(_) => panic!("an encoding thread ended without its result"),
             }
         }
-        Ok((builder, placed))
+        Ok(placed)
     }
 
     fn place_one<F: Read + Write + Seek>(
@@ -161,14 +149,15 @@ impl EncodeEngine<'_> {
         outcome: EncodeOutcome,
         builder: &mut BetonBuilder<'_, F>,
         placed: &mut PlacedValue,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), Error> {
         match outcome {
             Ok(stored) => {
-                builder.push(&stored).map_err(EngineError::Write)?;
+                builder.push(&stored).map_err(write_error(self.out))?;
                 self.count(sample, stored, placed);
             }
             Err(FailedSample { path, cause }) if self.is_fatal(&cause) => {
-                return Err(EngineError::Sample { sample, path, cause });
+                let path = path.or_else(|| (self.path_of)(sample));
+                return Err(sample_error(sample, path.as_deref(), cause));
             }
             Err(FailedSample { path, cause }) => {
                 placed.skipped.add(SkippedSample { sample, path, cause: cause.to_string() });
@@ -218,7 +207,7 @@ impl EncodeEngine<'_> {
         row: &impl Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError>,
         pixels: &mut PixelReader,
     ) -> TaskResult<EncodeOutcome> {
-        let (sample, mut path) = (SampleId(number), None);
+        let (sample, mut path) = (SampleId(self.first.saturating_add(number)), None);
         let encode = || {
             cancel::check(self.cancel)?;
             let row = row(sample, job)?;

@@ -1,126 +1,87 @@
-//! Errors of writing a `.beton` file.
+//! Errors that several writers make.
 
-use super::atomic_file::TargetError;
-use super::file::SchemaError;
-use super::mode::OptionsError;
-use super::options::{MAX_PAGE_SIZE, MIN_PAGE_SIZE};
+use super::report::{Skipped, SkippedSample};
 use super::value::WriteSampleError;
-use crate::error::{Cause, Details, Error, ErrorKind};
+use crate::error::{Error, Result, fail};
 use crate::sample::SampleId;
-use crate::threads::ThreadsError;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Why a write failed. The path is as it was before, except after a failed sync of its directory, or if
-/// only the file of class names beside it could not be written or deleted.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteCause {
-    /// A file can't have these fields.
-    #[error(transparent)]
-    Schema(#[from] SchemaError),
-    /// The page size is not a power of two, or outside the limits.
-    #[error("page size {found}, expected a power of two from {MIN_PAGE_SIZE} to {MAX_PAGE_SIZE}")]
-    PageSize {
-        /// The requested size.
-        found: u32,
-    },
-    /// Invalid image options.
-    #[error("images of field {field:?}: {cause}")]
-    Options {
-        /// The field's name.
-        field: String,
-        /// The cause.
-        cause: OptionsError,
-    },
-    /// Image options for a field that is missing or holds no images.
-    #[error("image options are given for {name:?}, which is not an image field")]
-    NoSuchImageField {
-        /// The name.
-        name: String,
-    },
-    /// The folder or table is no dataset.
-    #[error(transparent)]
-    List(Error),
-    /// A file beside the source, such as that of its class names, can't be read.
-    #[error(transparent)]
-    Beside(Error),
-    /// The file can't be created, or can't be renamed to its path.
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    /// The threads can't be started, or too many are requested.
-    #[error(transparent)]
-    Threads(#[from] ThreadsError),
-    /// A sample can't be written.
-    #[error("sample {sample}{}: {cause}", named(path.as_deref()))]
-    Sample {
-        /// The sample's index in the input.
-        sample: SampleId,
-        /// The sample's image file, if it has one.
-        path: Option<PathBuf>,
-        /// The cause.
-        cause: WriteSampleError,
-    },
-    /// All samples that were read were left out because they are damaged.
-    #[error(
-        "{}, so that none is left to write; the first is sample {sample}{}: {cause}",
-        all_damaged(*count),
-        named(path.as_deref())
-    )]
-    AllDamaged {
-        /// The number of samples.
-        count: u64,
-        /// The index of the first in the input.
-        sample: SampleId,
-        /// Its image file, if it has one.
-        path: Option<PathBuf>,
-        /// Why it can't be written.
-        cause: String,
-    },
-    /// The write was cancelled after its last sample.
-    #[error("the write was cancelled")]
-    Cancelled,
-    /// A system call failed: most often because the disk is full.
-    #[error("{path:?}: cannot write: {source}")]
-    Write {
-        /// The unfinished file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+/// What a user can do about an output inside an input.
+pub(super) const INPUTS: &str = "inputs are never modified";
+
+/// Returns a conversion from the system's error of `action` at a path.
+pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| {
+        let text = format!("{path:?}: cannot {action}: {source}");
+        of_system(source, "check the path: its folder must exist").reworded(text).named_path(path)
+    }
 }
 
-fn all_damaged(count: u64) -> String {
-    match count {
+/// Returns a conversion from the system's error of a write to a path: most often the disk is full.
+pub(super) fn write_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    io_error("write", path)
+}
+
+/// Returns the system's error with what a user can do about it; `missing` is that about a file that does not exist.
+pub(super) fn of_system(source: io::Error, missing: &'static str) -> Error {
+    let help = match source.kind() {
+        io::ErrorKind::NotFound => missing,
+        io::ErrorKind::PermissionDenied => "choose a path that you may read and write",
+        io::ErrorKind::StorageFull => "the disk is full: free some space, or choose another disk",
+        _ => return source.into(),
+    };
+    Error::from(source).help(help)
+}
+
+pub(super) fn cancelled() -> Error {
+    fail!(Cancelled, "the write was cancelled")
+}
+
+/// Returns the error of a sample that can't be written, and its image file if it has one.
+pub(super) fn sample_error(
+    sample: SampleId,
+    path: Option<&Path>,
+    cause: WriteSampleError,
+) -> Error {
+    let text = format!("sample {sample}{}: {cause}", named(path));
+    let help = match cause {
+        WriteSampleError::TooLarge { .. } => Some(
+            "use a larger `--page-size`, smaller images (`--max-resolution`), or lossy PNGs (`--write-mode jpg`)",
+        ),
+        _ if cause.is_damage() => Some("`--on-damaged skip` skips and reports such samples"),
+        _ => None,
+    };
+    let error = Error::from(cause).reworded(text).of_sample(sample);
+    let error = path.into_iter().fold(error, Error::named_path);
+    help.into_iter().fold(error, Error::help)
+}
+
+/// Refuses a dataset of damaged samples alone.
+///
+/// # Errors
+///
+/// If samples were read and none of them is left.
+pub(super) fn refuse_all_damaged(samples: u64, skipped: &Skipped) -> Result<()> {
+    let Some(SkippedSample { sample, path, cause }) =
+        skipped.first.first().filter(|_| samples == 0)
+    else {
+        return Ok(());
+    };
+    let all = match skipped.count {
         1 => "the only sample is damaged".to_owned(),
-        _ => format!("all {count} samples are damaged"),
-    }
+        count => format!("all {count} samples are damaged"),
+    };
+    let error = fail!(
+        Damaged,
+        "{all}, so that none is left to write; the first is sample {sample}{}: {cause}",
+        named(path.as_deref())
+    );
+    let error = error.of_sample(*sample).help("check that it is a dataset of images");
+    Err(path.iter().fold(error, Error::named_path))
 }
 
 fn named(path: Option<&Path>) -> String {
     path.map_or_else(String::new, |path| format!(" ({path:?})"))
-}
-
-impl Cause for WriteCause {
-    fn details(&self) -> Details<'_> {
-        match self {
-            Self::Schema(_) => Details::of(ErrorKind::Field),
-            Self::PageSize { .. } => Details::of(ErrorKind::Parameter),
-            Self::Options { field, .. } => Details::of(ErrorKind::Parameter).field(field),
-            Self::NoSuchImageField { name } => Details::of(ErrorKind::Field).field(name),
-            Self::List(error) => error.details(),
-            Self::Beside(error) => error.details(),
-            Self::Target(error) => error.details(),
-            Self::Threads(error) => error.details(),
-            Self::Sample { sample, path, cause } => {
-                let details = cause.details().sample(*sample);
-                path.iter().fold(details, |details, path| details.path(path))
-            }
-            Self::AllDamaged { sample, path, .. } => {
-                let details = Details::of(ErrorKind::Damaged).sample(*sample);
-                path.iter().fold(details, |details, path| details.path(path))
-            }
-            Self::Cancelled => Details::of(ErrorKind::Cancelled),
-            Self::Write { path, source } => Details::of_io(source.kind()).path(path),
-        }
-    }
 }

@@ -8,11 +8,11 @@
 
 use super::pages::{PageWriter, move_up};
 use super::value::{StoredValue, room};
+use crate::error::{Error, fail};
 use crate::source::FieldSpec;
-use crate::source::beton::{
-    Allocation, Cell, FieldError, Header, ImageCell, LayoutError, RowLayout,
-};
+use crate::source::beton::{Allocation, Cell, FieldError, Header, ImageCell, RowLayout};
 use std::collections::HashMap;
+use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 /// The fields of a file, and what follows from them.
@@ -25,51 +25,15 @@ pub(super) struct Schema<'a> {
     page_size: u32,
 }
 
-/// Why a file can't have these fields.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SchemaError {
-    /// There are no fields, or more than the header can count.
-    #[error("{found} fields, expected 1 to 65535")]
-    Count {
-        /// The number of fields.
-        found: usize,
-    },
-    /// A name or a shape that the format can't hold.
-    #[error(transparent)]
-    Field(#[from] FieldError),
-    /// A field without a name.
-    #[error("field {index} has no name")]
-    NoName {
-        /// The field's index, from 0.
-        index: usize,
-    },
-    /// An array without dimensions, which FFCV can't read back.
-    #[error("field {name:?} has no dimensions: give a single element the shape [1]")]
-    NoDimensions {
-        /// The field's name.
-        name: String,
-    },
-    /// A user-defined field without bytes in the row.
-    #[error("field {name:?}: a user-defined row of 0 bytes")]
-    EmptyCustom {
-        /// The field's name.
-        name: String,
-    },
-    /// A row that is too long for this machine.
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
-}
-
 impl<'a> Schema<'a> {
     /// Checks the fields.
     ///
     /// # Errors
     ///
-    /// See [`SchemaError`].
-    pub(super) fn new(fields: &'a [FieldSpec], page_size: u32) -> Result<Self, SchemaError> {
+    /// If the format can't hold them.
+    pub(super) fn new(fields: &'a [FieldSpec], page_size: u32) -> Result<Self, Error> {
         if fields.is_empty() || u16::try_from(fields.len()).is_err() {
-            return Err(SchemaError::Count { found: fields.len() });
+            return Err(fail!(Field, "{} fields, expected 1 to 65535", fields.len()));
         }
         let mut descriptors = Vec::new();
         let mut indices = HashMap::new();
@@ -77,11 +41,11 @@ impl<'a> Schema<'a> {
             check_field(field, index)?;
             if let Some(first) = indices.insert(&field.name, index) {
                 let name = field.name.clone();
-                return Err(FieldError::NameCollision { name, first, second: index }.into());
+                return Err(refused(FieldError::NameCollision { name, first, second: index }));
             }
-            descriptors.extend_from_slice(&field.to_bytes()?);
+            descriptors.extend_from_slice(&field.to_bytes().map_err(refused)?);
         }
-        let layout = RowLayout::new(fields.iter().map(|field| &field.kind))?;
+        let layout = RowLayout::new(fields.iter().map(|field| &field.kind)).map_err(refused)?;
         Ok(Self { fields, descriptors, layout, page_size })
     }
 
@@ -91,6 +55,21 @@ impl<'a> Schema<'a> {
         Header { num_fields, page_size, num_samples, alloc_table_ptr }
     }
 
+    /// Returns the size of a sample's row.
+    pub(super) fn row_bytes(&self) -> usize {
+        self.layout.size()
+    }
+
+    /// Returns the size of the first pages.
+    pub(super) fn page_size(&self) -> u32 {
+        self.page_size
+    }
+
+    /// Returns the offset of the sample table.
+    pub(super) fn rows_start(&self) -> u64 {
+        (Header::SIZE + self.descriptors.len()) as u64
+    }
+
     /// Returns the offset of the first page for a file of `num_samples` samples.
     fn data_start(&self, page_size: u32, num_samples: u64) -> io::Result<u64> {
         let start = self.header(page_size, num_samples, 0).data_start(self.layout.size());
@@ -98,21 +77,29 @@ impl<'a> Schema<'a> {
     }
 }
 
+/// Returns the error of a field that the format can't hold.
+fn refused(error: impl fmt::Display) -> Error {
+    fail!(Field, "{error}")
+}
+
 /// Refuses a field that a descriptor can hold but FFCV can't read.
-fn check_field(field: &FieldSpec, index: usize) -> Result<(), SchemaError> {
+fn check_field(field: &FieldSpec, index: usize) -> Result<(), Error> {
     use crate::source::FieldKind::{Custom, NdArray, TorchTensor};
     let FieldSpec { name, kind } = field;
     if name.is_empty() {
-        return Err(SchemaError::NoName { index });
+        return Err(fail!(Field, "field {index} has no name"));
     }
     match kind {
-        NdArray { shape, .. } | TorchTensor { shape, .. } if shape.is_empty() => {
-            Err(SchemaError::NoDimensions { name: name.clone() })
+        NdArray { shape, .. } | TorchTensor { shape, .. } if shape.is_empty() => Err(fail!(
+            Field,
+            "field {name:?} has no dimensions: give a single element the shape [1]"
+        )),
+        Custom { row_size: 0, .. } => {
+            Err(fail!(Field, "field {name:?}: a user-defined row of 0 bytes"))
         }
-        Custom { row_size: 0, .. } => Err(SchemaError::EmptyCustom { name: name.clone() }),
         Custom { row_size, align } if !align.is_power_of_two() => {
             let (name, row_size, align) = (name.clone(), *row_size, *align);
-            Err(FieldError::CustomRow { name, row_size, align }.into())
+            Err(refused(FieldError::CustomRow { name, row_size, align }))
         }
         _ => Ok(()),
     }
@@ -125,6 +112,20 @@ pub(super) struct BetonBuilder<'a, F: Write> {
     samples: u64,
     rows: Vec<u8>,
     allocations: Vec<Allocation>,
+    /// The rows, in bytes, and the allocations at the last checkpoint.
+    recorded: (usize, usize),
+}
+
+/// The samples of an unfinished file up to which it can be truncated and continued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Checkpoint {
+    pub(super) samples: u64,
+    /// The number of values in pages.
+    pub(super) allocations: u64,
+    /// The size of a page.
+    pub(super) page_size: u32,
+    /// The length of the file.
+    pub(super) len: u64,
 }
 
 /// Sizes of a finished file.
@@ -140,7 +141,60 @@ impl<'a, F: Read + Write + Seek> BetonBuilder<'a, F> {
     pub(super) fn new(schema: &'a Schema<'a>, file: F, announced: u64) -> io::Result<Self> {
         let page_size = schema.page_size;
         let pages = PageWriter::new(file, page_size, schema.data_start(page_size, announced)?)?;
-        Ok(Self { schema, pages, samples: 0, rows: Vec::new(), allocations: Vec::new() })
+        let (rows, allocations) = (Vec::new(), Vec::new());
+        Ok(Self { schema, pages, samples: 0, rows, allocations, recorded: (0, 0) })
+    }
+
+    /// Continues the file of an interrupted write, which has been truncated to a checkpoint with these rows and
+    /// allocations.
+    pub(super) fn resume(
+        schema: &'a Schema<'a>,
+        file: F,
+        announced: u64,
+        at: Checkpoint,
+        (rows, allocations): (Vec<u8>, &[u8]),
+    ) -> io::Result<Self> {
+        let start = schema.data_start(schema.page_size, announced)?;
+        let pages = PageWriter::resume(file, at.page_size, start, at.len.max(start))?;
+        let allocations: Vec<_> = Allocation::parse_table(allocations).collect();
+        let recorded = (rows.len(), allocations.len());
+        Ok(Self { schema, pages, samples: at.samples, rows, allocations, recorded })
+    }
+
+    /// Writes the rows since the last checkpoint to their place before the pages. Returns the checkpoint, and the bytes
+    /// of these rows and of the allocations since then. The caller stores the allocations, because their table comes
+    /// after the pages.
+    pub(super) fn checkpoint(&mut self) -> io::Result<(Checkpoint, &[u8], Vec<u8>)> {
+        let (row, allocation) = self.recorded;
+        self.recorded = (self.rows.len(), self.allocations.len());
+        let rows = &self.rows[row..];
+        self.pages.put_before(self.schema.rows_start() + row as u64, rows)?;
+        let allocations = self.allocations[allocation..].iter().flat_map(Allocation::to_bytes);
+        let (page_size, end) = self.pages.position();
+        // Without values, the file ends behind the rows.
+        let rows_end = self.schema.rows_start() + self.rows.len() as u64;
+        let len = if end > self.pages.start() { end } else { rows_end };
+        let count = self.allocations.len() as u64;
+        let at = Checkpoint { samples: self.samples, allocations: count, page_size, len };
+        Ok((at, rows, allocations.collect()))
+    }
+
+    /// Returns the number of samples so far.
+    pub(super) fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// Returns true if [`finish`](Self::finish) moves the values, after which the file can't be truncated to a checkpoint.
+    pub(super) fn moves_values(&self) -> io::Result<bool> {
+        let (page_size, end) = self.pages.position();
+        let start = self.pages.start();
+        Ok(end > start && self.first_page(page_size)? > start)
+    }
+
+    /// Returns where the first page of the finished file begins.
+    fn first_page(&self, page_size: u32) -> io::Result<u64> {
+        let needed = self.schema.data_start(page_size, self.samples)?;
+        Ok(needed.max(self.pages.start().next_multiple_of(page_size.into())))
     }
 
     /// Appends a sample. Pages grow if its [`room`] is more than a page.
@@ -172,9 +226,8 @@ impl<'a, F: Read + Write + Seek> BetonBuilder<'a, F> {
     /// Writes the tables.
     pub(super) fn finish(mut self) -> io::Result<FileSizes> {
         let mut start = self.pages.start();
+        let needed = self.first_page(self.pages.position().0)?;
         let (mut file, page_size, mut end) = self.pages.finish()?;
-        let needed = self.schema.data_start(page_size, self.samples)?;
-        let needed = needed.max(start.next_multiple_of(page_size.into()));
         let used = end > start;
         if used && needed > start {
             move_up(&mut file, start, end, needed)?;

@@ -59,12 +59,12 @@ mod staging;
 mod step;
 pub(crate) mod value;
 
-pub use beton::{UnpackOptions, recut_beton, unpack_beton};
-pub use convert::{ConvertOptions, ConvertReport, convert};
+pub use beton::{recut_beton, unpack_beton};
+pub use convert::{ConvertReport, convert};
 pub use copy_folder::{RecutFolderReport, recut_folder};
 pub use image::ImageInput;
 pub use mode::{ImageOptions, WriteMode};
-pub use options::{OnUnreadable, RecutOptions, WriteOptions};
+pub use options::{OnUnreadable, WriteOptions};
 pub use progress::{ProgressFn, WriteProgress};
 pub use report::{
     CountedList, FolderReport, Reencoded, SizeChange, SkippedSample, UnchangedCause, UnchangedFile,
@@ -77,18 +77,16 @@ pub use crate::cancel::CancelFlag;
 pub use crate::source::{Ignored, LinkCounts, Links};
 
 use crate::decode::UnreadParts;
-use crate::error::{BoxError, Error};
+use crate::error::{BoxError, Error, ErrorKind};
 use crate::sample::SampleId;
 use crate::source::{
     ClassNames, ClassTable, Escaped, FieldKind, FieldSpec, Folder, Source as _, classes_beside,
     open_list,
 };
 use atomic_file::{AtomicFile, check_free};
-use beside::{Beside, put_classes};
-pub(crate) use error::WriteCause;
-
-use copy_folder::RecutCause;
+use beside::{Beside, put_classes, written_file};
 use engine::EncodeEngine;
+use error::{refuse_all_damaged, write_error};
 use file::{BetonBuilder, Schema};
 use image::ImageError;
 
@@ -148,7 +146,7 @@ pub fn write(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
-    Ok(write_samples(samples, fields, out.as_ref(), options)?)
+    write_samples(samples, fields, out.as_ref(), options)
 }
 
 fn write_samples(
@@ -156,12 +154,12 @@ fn write_samples(
     fields: &[FieldSpec],
     out: &Path,
     options: &WriteOptions,
-) -> Result<WriteReport, WriteCause> {
+) -> Result<WriteReport, Error> {
     check_free(out, options.overwrite)?;
     let count = samples.count();
     let row = |id, ()| samples.sample(id).map_err(WriteSampleError::Source);
     let jobs = (0..count).map(|_| ());
-    let request = FileRequest { fields, first: 0, out, options, is_part: false };
+    let request = FileRequest { fields, out, options, is_part: false };
     let report = write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)?;
     describe(fields, out, options)?;
     Ok(report)
@@ -169,15 +167,15 @@ fn write_samples(
 
 /// Writes beside a `.beton` file that was just written which fields are masks, and deletes what is beside
 /// it about the file that was replaced.
-fn describe(fields: &[FieldSpec], out: &Path, options: &WriteOptions) -> Result<(), WriteCause> {
+fn describe(fields: &[FieldSpec], out: &Path, options: &WriteOptions) -> Result<(), Error> {
     Beside { classes: None, objects: options.masks(fields) }.put(out, &unwatched)
 }
 
 /// Writes the class names beside a `.beton` file that was just written. Without names, deletes the class
 /// names of the file that was replaced.
-pub(crate) fn name_classes(out: &Path, classes: Option<&ClassNames>) -> Result<(), WriteCause> {
+pub(crate) fn name_classes(out: &Path, classes: Option<&ClassNames>) -> Result<(), Error> {
     let table = classes.map(ClassTable::of);
-    put_classes(&classes_beside(out), table.as_ref(), &unwatched)
+    put_classes(&classes_beside(&written_file(out)), table.as_ref(), &unwatched)
 }
 
 /// Writes the samples of an iterator. The iterator is advanced on the calling thread, only a little
@@ -207,7 +205,7 @@ pub fn try_write_iter(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
-    check_free(out.as_ref(), options.overwrite).map_err(WriteCause::from)?;
+    check_free(out.as_ref(), options.overwrite)?;
     let rows = rows.into_iter();
     let (least, most) = rows.size_hint();
     let announced = most.filter(|&most| most == least).map(|count| count as u64);
@@ -217,7 +215,7 @@ pub fn try_write_iter(
     };
     let row = |_, row: Result<_, _>| row.map_err(WriteSampleError::Source);
     let out = out.as_ref();
-    let request = FileRequest { fields, first: 0, out, options, is_part: false };
+    let request = FileRequest { fields, out, options, is_part: false };
     let report = write_jobs(rows, held, row, announced, request, &unwatched)?;
     describe(fields, out, options)?;
     Ok(report)
@@ -240,9 +238,12 @@ pub fn write_folder(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<FolderReport, Error> {
-    check_free(out.as_ref(), options.overwrite).map_err(WriteCause::from)?;
+    check_free(out.as_ref(), options.overwrite)?;
     let folder = options.folder.clone().links(options.links).cancel(options.cancel.clone());
-    let list = open_list(dir.as_ref(), &folder).map_err(WriteCause::List)?;
+    let list = open_list(dir.as_ref(), &folder).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => error.help("check the path: no such file or folder"),
+        _ => error,
+    })?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, &out, options)?;
@@ -267,30 +268,10 @@ impl Samples for Folder {
 #[derive(Clone, Copy)]
 struct FileRequest<'a> {
     fields: &'a [FieldSpec],
-    /// The number of the first sample in the input: not 0 if the file holds a later part of it.
-    first: u64,
     out: &'a Path,
     options: &'a WriteOptions,
     /// True for a part of a dataset, which may be left without samples.
     is_part: bool,
-}
-
-/// Refuses a dataset of damaged samples alone.
-///
-/// # Errors
-///
-/// If samples were read and none of them is left.
-fn refuse_all_damaged(
-    samples: u64,
-    skipped: &CountedList<SkippedSample>,
-) -> Result<(), WriteCause> {
-    match skipped.first.first() {
-        Some(SkippedSample { sample, path, cause }) if samples == 0 => {
-            let (count, sample) = (skipped.count, *sample);
-            Err(WriteCause::AllDamaged { count, sample, path: path.clone(), cause: cause.clone() })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Checks everything that can be checked in advance, then writes the file.
@@ -304,14 +285,14 @@ fn write_jobs<J: Send>(
     announced: Option<u64>,
     request: FileRequest<'_>,
     watch: &impl ObserveStep,
-) -> Result<WriteReport, WriteCause> {
-    let FileRequest { fields, first, out, options, is_part } = request;
+) -> Result<WriteReport, Error> {
+    let FileRequest { fields, out, options, is_part } = request;
+    options.refuse_shards()?;
     let fields = &options.stored_fields(fields);
     let (page_size, max_page_size) = options.checked_page_size()?;
     let schema = Schema::new(fields, page_size)?;
     let encoding = Encoding {
         fields,
-        first,
         images: options.checked_images(fields)?,
         limits: options.limits,
         unread: UnreadParts::of(Escaped(&out.to_string_lossy()).to_string()),
@@ -319,17 +300,25 @@ fn write_jobs<J: Send>(
     };
     let threads = options.thread_count()?;
     let target = AtomicFile::create_new(out, options.overwrite)?;
-    let at_target = |source| WriteCause::Write { path: target.partial_path().to_owned(), source };
-    let builder = BetonBuilder::new(&schema, target.file(watch), announced.unwrap_or(0))
-        .map_err(at_target)?;
+    let at_target = || write_error(target.partial_path());
+    let mut builder = BetonBuilder::new(&schema, target.file(watch), announced.unwrap_or(0))
+        .map_err(at_target())?;
 
     let progress = ProgressCounter::new(&options.progress, announced);
     let (on_damaged, cancel) = (options.on_damaged, &options.cancel);
-    let engine = EncodeEngine { encoding: &encoding, threads, on_damaged, cancel };
-    let outcome = engine.run(jobs, held, row, builder, || progress.add(0));
-    let (finished, placed) = outcome.map_err(|e| e.at(target.partial_path()))?;
+    let engine = EncodeEngine {
+        encoding: &encoding,
+        first: 0,
+        threads,
+        on_damaged,
+        cancel,
+        out: target.partial_path(),
+        path_of: &|_| None,
+    };
+    let placed = engine.run(jobs, held, row, &mut builder, || progress.add(0))?;
+    let finished = builder.finish().map_err(at_target())?;
     if cancel.is_cancelled() {
-        return Err(WriteCause::Cancelled);
+        return Err(error::cancelled());
     }
     let report = WriteReport {
         samples: finished.samples,

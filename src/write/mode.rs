@@ -17,6 +17,7 @@
 //! [`WriteReport::reencoded`](super::WriteReport::reencoded).
 
 use super::image::InputPosition;
+use crate::error::{Error, fail};
 use crate::recut::Tile;
 use crate::sample::SampleId;
 use fuseloop_ops::Size;
@@ -116,43 +117,29 @@ impl Default for ImageOptions {
     }
 }
 
-/// Why image options are invalid.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OptionsError {
-    /// The quality is out of range.
-    #[error("jpeg_quality {found}, expected 1 to 100")]
-    Quality {
-        /// The quality found.
-        found: u8,
-    },
-    /// The maximum longer side is 0 pixels.
-    #[error("max_resolution 0, expected at least 1")]
-    MaxResolution,
-    /// The probability is out of range.
-    #[error("compress_probability {found}, expected 0 to 1")]
-    Probability {
-        /// The value found.
-        found: f64,
-    },
-}
-
 impl ImageOptions {
+    /// Checks the options for the images of a field.
+    ///
     /// # Errors
     ///
-    /// See [`OptionsError`].
-    pub(super) fn check(&self) -> Result<(), OptionsError> {
+    /// If one of them is out of range.
+    pub(super) fn check(&self, field: &str) -> Result<(), Error> {
+        let images = format!("images of field {field:?}");
         if let Some(found) = self.jpeg_quality.filter(|quality| !(1..=100).contains(quality)) {
-            return Err(OptionsError::Quality { found });
+            return Err(fail!(Parameter, "{images}: jpeg_quality {found}, expected 1 to 100")
+                .of_field(field)
+                .help("without `--jpeg-quality`, JPEGs are stored unchanged"));
         }
         if self.max_resolution == Some(0) {
-            return Err(OptionsError::MaxResolution);
+            let error = fail!(Parameter, "{images}: max_resolution 0, expected at least 1");
+            return Err(error.of_field(field));
         }
         match self.write_mode {
             WriteMode::Proportion { compress_probability: found }
                 if !(0.0..=1.0).contains(&found) =>
             {
-                Err(OptionsError::Probability { found })
+                Err(fail!(Parameter, "{images}: compress_probability {found}, expected 0 to 1")
+                    .of_field(field))
             }
             _ => Ok(()),
         }

@@ -1,10 +1,10 @@
 //! The options of a write.
 
-use super::WriteCause;
 use super::mode::{ImageOptions, WriteMode};
 use super::progress::ProgressFn;
 use crate::cancel::CancelFlag;
-use crate::recut::Tile;
+use crate::error::{Error, fail};
+use crate::order::Ranks;
 use crate::sample::Limits;
 use crate::source::{FieldKind, FieldSpec, FolderOptions, Links, ObjectField, ObjectFields};
 use crate::threads::{self, ThreadsError};
@@ -44,7 +44,13 @@ pub enum OnUnreadable {
     Skip,
 }
 
-/// How a file is written.
+/// How a dataset is written, by any function that writes one.
+///
+/// | options                                                | used by                                    |
+/// |--------------------------------------------------------|--------------------------------------------|
+/// | `max_samples`, `max_bytes`, `shards`, `ranks`, `rename` | [`convert`](super::convert()); others refuse them |
+/// | `links`, `folder`                                      | functions that read a folder               |
+/// | all others                                             | every function, as far as they apply       |
 ///
 /// ```no_run
 /// use fuseloop::write::{ImageOptions, WriteOptions, write_folder};
@@ -68,9 +74,15 @@ pub struct WriteOptions {
     pub progress: ProgressFn,
     /// Ends the write early.
     pub cancel: CancelFlag,
-    /// How images are stored.
+    /// How images are stored. By default nothing is lost but alpha and bits beyond 8 a sample, where images become
+    /// pixels: a JPEG stays byte for byte, and so does a PNG where the destination stores files; other images become raw
+    /// pixels in a `.beton`, and PNGs in files. If a mode or a size is set, images from a `.beton` are converted like any
+    /// others.
+    ///
+    /// A field that a converted source knows as a mask is stored as [`WriteMode::Mask`] says, whatever these options are. A
+    /// maximum resolution is refused beside boxes, keypoints and masks, whose size it does not change.
     pub image: ImageOptions,
-    /// How the images of individual fields are stored, by field name; overrides `image`.
+    /// How the images of individual fields are stored, by the field's name in the input; overrides `image`.
     pub images: BTreeMap<String, ImageOptions>,
     /// The largest image file that is read, and the largest number of pixels that is decoded.
     pub limits: Limits,
@@ -78,7 +90,29 @@ pub struct WriteOptions {
     pub links: Links,
     /// Where the labels of a folder come from, and what the columns of a table are. Links are treated as `links` says.
     pub folder: FolderOptions,
-    /// Replaces an existing file. Without it, an existing file is an error, before anything is read.
+    /// The maximum number of samples in a shard, including damaged ones. For a `.beton` or a folder,
+    /// which have no shards: the number of samples after which progress is recorded, by default 10,000.
+    pub max_samples: Option<u64>,
+    /// The maximum size of a shard in bytes: the shard ends before the sample that would exceed it. A
+    /// shard has at least one sample.
+    pub max_bytes: Option<u64>,
+    /// The number of shards, but at most the number of samples. Their sample counts differ by at most
+    /// one.
+    pub shards: Option<u64>,
+    /// Writes only the shards of one rank, for several processes that convert a dataset together, on one machine
+    /// or many: rank k of n writes shards `k * shards / n` to `(k + 1) * shards / n`, and
+    /// [`shards`](Self::shards) must be set. All ranks together write what one process writes. Rank 0 writes
+    /// the class names. [`Uneven`](crate::order::Uneven) does not matter.
+    pub ranks: Option<Ranks>,
+    /// New names of fields: from, to. Names that do not fit the destination are shortened: TensorFlow's
+    /// `image/encoded` and `image/class/label` to `image` and `label`, others to the text after their
+    /// last slash; [`ConvertReport::renamed`](super::ConvertReport::renamed) lists them. A name that still does not fit a
+    /// `.beton` (16 ASCII characters) is an error, unless it is renamed here.
+    pub rename: Vec<(String, String)>,
+    /// Replaces what is at the destination. Without it, an existing file is an error, before anything is read; so are
+    /// files in a folder that is written. A conversion starts from the beginning if the interrupted one at its
+    /// destination was another one, and at its end deletes shards of the same template that were not written, except with
+    /// [`ranks`](Self::ranks).
     pub overwrite: bool,
 }
 
@@ -96,6 +130,11 @@ impl Default for WriteOptions {
             limits: Limits::DEFAULT,
             links: Links::default(),
             folder: FolderOptions::default(),
+            max_samples: None,
+            max_bytes: None,
+            shards: None,
+            ranks: None,
+            rename: vec![],
             overwrite: false,
         }
     }
@@ -103,35 +142,53 @@ impl Default for WriteOptions {
 
 impl WriteOptions {
     /// Returns the size of the first pages, and the largest size that they may grow to.
-    pub(super) fn checked_page_size(&self) -> Result<(u32, u32), WriteCause> {
+    pub(super) fn checked_page_size(&self) -> Result<(u32, u32), Error> {
         let Some(found) = self.page_size else { return Ok((PAGE_SIZE, MAX_PAGE_SIZE)) };
         if !found.is_power_of_two() || !(MIN_PAGE_SIZE..=MAX_PAGE_SIZE).contains(&found) {
-            return Err(WriteCause::PageSize { found });
+            return Err(fail!(
+                Parameter,
+                "page size {found}, expected a power of two from {MIN_PAGE_SIZE} to {MAX_PAGE_SIZE}"
+            )
+            .help("`--page-size 8388608` is the default"));
         }
         Ok((found, found))
     }
 
+    /// Refuses options of conversions, for the functions that would ignore them.
+    pub(super) fn refuse_shards(&self) -> Result<(), Error> {
+        let Self { max_samples, max_bytes, shards, ranks, rename, .. } = self;
+        let is_limited = max_samples.is_some() || max_bytes.is_some() || shards.is_some();
+        if is_limited || ranks.is_some() || !rename.is_empty() {
+            return Err(fail!(
+                Parameter,
+                "max_samples, max_bytes, shards, ranks and rename are options of `convert`"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns the options to copy samples with, where images are stored as these options say.
+    pub(super) fn copying(&self, image: ImageOptions) -> Self {
+        Self { image, images: BTreeMap::new(), ..self.clone() }
+    }
+
     /// Returns the image options of a field.
-    fn image_options(&self, field: &FieldSpec) -> &ImageOptions {
+    pub(super) fn image_options(&self, field: &FieldSpec) -> &ImageOptions {
         self.images.get(&field.name).unwrap_or(&self.image)
     }
 
     /// Returns the image options of each field, in the order of the fields.
-    pub(super) fn checked_images(
-        &self,
-        fields: &[FieldSpec],
-    ) -> Result<Vec<ImageOptions>, WriteCause> {
+    pub(super) fn checked_images(&self, fields: &[FieldSpec]) -> Result<Vec<ImageOptions>, Error> {
         let is_image =
             |name: &str| fields.iter().any(|field| field.kind.is_image() && field.name == name);
         if let Some(name) = self.images.keys().find(|name| !is_image(name)) {
-            return Err(WriteCause::NoSuchImageField { name: name.clone() });
+            let error =
+                fail!(Field, "image options are given for {name:?}, which is not an image field");
+            return Err(error.of_field(name));
         }
         let checked = |field: &FieldSpec| {
             let options = self.image_options(field);
-            options
-                .check()
-                .map(|()| options.clone())
-                .map_err(|cause| WriteCause::Options { field: field.name.clone(), cause })
+            options.check(&field.name).map(|()| options.clone())
         };
         fields.iter().map(checked).collect()
     }
@@ -179,63 +236,4 @@ pub(super) fn thread_count(asked: Option<NonZeroUsize>) -> Result<usize, Threads
     let count = asked.unwrap_or_else(cores).get();
     threads::check("threads", count)?;
     Ok(count)
-}
-
-/// How a dataset is re-cut.
-///
-/// ```no_run
-/// use fuseloop::write::{RecutOptions, recut_beton};
-///
-/// let options = RecutOptions { bit_planes: true, ..RecutOptions::default() };
-/// recut_beton("train.beton", "planes.beton", &options)?;
-/// # Ok::<(), fuseloop::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct RecutOptions {
-    /// The width of a tile: the distance between restart markers.
-    pub tile: Tile,
-    /// Stores JPEGs as bit planes instead of re-cutting them: see
-    /// [`ImageOptions::bit_planes`](super::ImageOptions::bit_planes). Only in `.beton` files.
-    pub bit_planes: bool,
-    /// The number of re-cutting threads, at most 1024; `None` is one per core. What is written does not
-    /// depend on it.
-    pub threads: Option<NonZeroUsize>,
-    /// What to do with samples or files that can't be read. A JPEG that can be read but not decoded does
-    /// not count: it is stored unchanged.
-    pub on_damaged: OnUnreadable,
-    /// Receives the progress after each sample.
-    pub progress: ProgressFn,
-    /// Ends the re-cutting early.
-    pub cancel: CancelFlag,
-    /// The largest value that is read, and the largest number of pixels that is decoded.
-    pub limits: Limits,
-    /// How symbolic links are treated when a folder is copied.
-    pub links: Links,
-    /// Replaces a file that exists, or files of the same names in a folder that is not empty. Without it, both
-    /// are errors.
-    pub overwrite: bool,
-}
-
-impl Default for RecutOptions {
-    /// Tiles of 32 pixels, one thread per core, and nothing overwritten.
-    fn default() -> Self {
-        Self {
-            tile: Tile::default(),
-            bit_planes: false,
-            threads: None,
-            on_damaged: OnUnreadable::default(),
-            progress: ProgressFn::default(),
-            cancel: CancelFlag::default(),
-            limits: Limits::DEFAULT,
-            links: Links::default(),
-            overwrite: false,
-        }
-    }
-}
-
-impl RecutOptions {
-    /// Returns the number of re-cutting threads.
-    pub(super) fn thread_count(&self) -> Result<usize, ThreadsError> {
-        thread_count(self.threads)
-    }
 }

@@ -34,11 +34,16 @@ pub(super) struct PageWriter<F: Write> {
 impl<F: Read + Write + Seek> PageWriter<F> {
     /// Creates pages that begin at `start`, a multiple of `page_size`. The bytes before them are
     /// reserved for the tables.
-    pub(super) fn new(mut file: F, page_size: u32, start: u64) -> io::Result<Self> {
-        file.seek(SeekFrom::Start(start))?;
+    pub(super) fn new(file: F, page_size: u32, start: u64) -> io::Result<Self> {
+        Self::resume(file, page_size, start, start)
+    }
+
+    /// Continues pages that begin at `start` and have values up to `at`.
+    pub(super) fn resume(mut file: F, page_size: u32, start: u64, at: u64) -> io::Result<Self> {
+        file.seek(SeekFrom::Start(at))?;
         memory::probe(BUFFER, "pages that are written").map_err(|_| io::ErrorKind::OutOfMemory)?;
         let out = BufWriter::with_capacity(BUFFER, file);
-        Ok(Self { out, page_size, start, at: start })
+        Ok(Self { out, page_size, start, at })
     }
 
     /// Returns the offset of the first page.
@@ -67,6 +72,18 @@ impl<F: Read + Write + Seek> PageWriter<F> {
         self.out.write_all(stored)?;
         self.at += stored.len() as u64;
         Ok(ptr)
+    }
+
+    /// Returns the size of a page, and the offset of the next value.
+    pub(super) fn position(&self) -> (u32, u64) {
+        (self.page_size, self.at)
+    }
+
+    /// Passes everything to the file, and with it bytes at an offset before the pages.
+    pub(super) fn put_before(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.out.seek(SeekFrom::Start(at))?;
+        self.out.write_all(bytes)?;
+        self.out.seek(SeekFrom::Start(self.at)).map(|_| ())
     }
 
     /// Ends the last page. Returns the file, the size of a page and the offset of the end of the pages.

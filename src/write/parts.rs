@@ -13,16 +13,16 @@
 
 use super::atomic_file::{check_free, check_local, check_replaceable};
 use super::beside::Beside;
+use super::beside::refuse_input;
 use super::beton::stored_values;
-use super::convert::{ConvertCause, refuse_others};
+use super::convert::refuse_others;
 use super::shards::Template;
 use super::step::{StepObserver, unwatched};
-use super::{FieldValue, FileRequest, WriteOptions, WriteReport, write_jobs};
-use crate::error::Error;
+use super::{FieldValue, FileRequest, ImageOptions, WriteOptions, WriteReport, write_jobs};
+use crate::error::{Error, fail};
 use crate::sample::{Limits, SampleId};
 use crate::source::{Beton, Escaped, FieldSpec};
 use crate::write::value::WriteSampleError;
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -42,8 +42,8 @@ pub fn concat_beton(
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
-    paths.iter().try_for_each(|path| check_other(path, out.as_ref()))?;
-    check_free(out.as_ref(), options.overwrite).map_err(ConvertCause::from)?;
+    paths.iter().try_for_each(|path| refuse_input(path, out.as_ref()))?;
+    check_free(out.as_ref(), options.overwrite)?;
     let beside = beside_all(&paths, &options.limits)?;
     let report = concat(&paths, out.as_ref(), options, &unwatched)?;
     beside.put(out.as_ref(), &unwatched)?;
@@ -52,7 +52,7 @@ pub fn concat_beton(
 
 /// Merges what is known of all files: the class names, if all have some, and what the fields of objects
 /// are, if all say the same.
-fn beside_all(paths: &[&Path], limits: &Limits) -> Result<Beside, ConvertCause> {
+fn beside_all(paths: &[&Path], limits: &Limits) -> Result<Beside, Error> {
     let mut all: Option<Beside> = None;
     for path in paths {
         let more = Beside::of(&Beton::open_file(path, &(*limits).into())?)?;
@@ -65,7 +65,7 @@ fn beside_all(paths: &[&Path], limits: &Limits) -> Result<Beside, ConvertCause> 
             "a class has another name in an earlier file: the same number must mean the same class";
         if let Some(None) = classes {
             let (path, reason) = (path.to_path_buf(), differ.to_owned());
-            return Err(ConvertCause::Pick { path, reason });
+            return Err(fail!(Parameter, "{path:?}: {reason}").named_path(path));
         }
         let objects = before.objects.filter(|objects| more.objects.as_ref() == Some(objects));
         all = Some(Beside { classes: classes.flatten(), objects });
@@ -79,14 +79,14 @@ pub(super) fn concat(
     out: &Path,
     options: &WriteOptions,
     watch: StepObserver<'_>,
-) -> Result<WriteReport, ConvertCause> {
+) -> Result<WriteReport, Error> {
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
-        check_other(path, out)?;
+        refuse_input(path, out)?;
         files.push(Beton::open_file(path, &options.limits.into())?);
     }
     let Some(first) = files.first() else {
-        return Err(ConvertCause::Options { reason: "no files to concatenate" });
+        return Err(fail!(Parameter, "no files to concatenate"));
     };
     for (path, file) in paths.iter().zip(&files) {
         check_same_fields(paths[0], first.fields(), path, file.fields())?;
@@ -110,7 +110,7 @@ pub fn subset_beton(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
-    Ok(subset(src.as_ref(), samples, out.as_ref(), options)?)
+    subset(src.as_ref(), samples, out.as_ref(), options)
 }
 
 fn subset(
@@ -118,13 +118,13 @@ fn subset(
     samples: &[u64],
     out: &Path,
     options: &WriteOptions,
-) -> Result<WriteReport, ConvertCause> {
-    check_other(src, out)?;
+) -> Result<WriteReport, Error> {
+    refuse_input(src, out)?;
     check_free(out, options.overwrite)?;
     let file = Beton::open_file(src, &options.limits.into())?;
     if let Some(sample) = samples.iter().find(|&&sample| sample >= file.len()) {
         let reason = format!("sample {sample} does not exist: the file has {} samples", file.len());
-        return Err(ConvertCause::Pick { path: src.to_owned(), reason });
+        return Err(fail!(Parameter, "{src:?}: {reason}").named_path(src));
     }
     let picked = samples.iter().map(|&sample| (&file, SampleId(sample)));
     let (count, page) = (samples.len() as u64, Some(file.header().page_size));
@@ -157,7 +157,7 @@ pub fn split_beton(
     template: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<Vec<(PathBuf, WriteReport)>, Error> {
-    Ok(write_parts(src.as_ref(), split, template.as_ref(), options)?)
+    write_parts(src.as_ref(), split, template.as_ref(), options)
 }
 
 fn write_parts(
@@ -165,19 +165,19 @@ fn write_parts(
     split: &Split,
     template: &Path,
     options: &WriteOptions,
-) -> Result<Vec<(PathBuf, WriteReport)>, ConvertCause> {
+) -> Result<Vec<(PathBuf, WriteReport)>, Error> {
     check_local(template)?;
     let template = Template::parse(template)?;
     let file = Beton::open_file(src, &options.limits.into())?;
     let parts = split.ranges(file.len())?;
     if parts.len() > 1 && !template.has_number() {
         let reason = "the name has no number for several files: train-{000}.beton";
-        return Err(ConvertCause::Options { reason });
+        return Err(fail!(Parameter, "{reason}"));
     }
     let outs: Vec<PathBuf> =
         (0..).zip(&parts).map(|(k, _)| template.path(k, parts.len() as u64)).collect();
     for out in &outs {
-        check_other(src, out)?;
+        refuse_input(src, out)?;
         check_replaceable(out)?;
         check_free(out, options.overwrite)?;
     }
@@ -199,8 +199,8 @@ fn write_parts(
 
 impl Split {
     /// Returns the range of samples of each file.
-    fn ranges(&self, samples: u64) -> Result<Vec<Range<u64>>, ConvertCause> {
-        let refused = |reason| Err(ConvertCause::Options { reason });
+    fn ranges(&self, samples: u64) -> Result<Vec<Range<u64>>, Error> {
+        let refused = |reason: &str| Err(fail!(Parameter, "{reason}"));
         let ends: Vec<u64> = match self {
             Self::Parts(0) => return refused("0 parts requested, expected at least 1"),
             Self::Parts(parts) if *parts > samples.max(1) => {
@@ -257,21 +257,11 @@ fn write_picked<'a>(
     out: &Path,
     options: &WriteOptions,
     watch: StepObserver<'_>,
-) -> Result<WriteReport, ConvertCause> {
-    let defaults = WriteOptions::default();
-    let options = WriteOptions {
-        page_size,
-        threads: options.threads,
-        on_damaged: options.on_damaged,
-        progress: options.progress.clone(),
-        cancel: options.cancel.clone(),
-        limits: options.limits,
-        overwrite: options.overwrite,
-        ..defaults
-    };
+) -> Result<WriteReport, Error> {
+    let options = WriteOptions { page_size, ..options.copying(ImageOptions::default()) };
     let row = |_, (file, id): (&Beton, SampleId)| row(file, id);
-    let request = FileRequest { fields, first: 0, out, options: &options, is_part: true };
-    Ok(write_jobs(picked, |_| 0, row, Some(count), request, &watch)?)
+    let request = FileRequest { fields, out, options: &options, is_part: true };
+    write_jobs(picked, |_| 0, row, Some(count), request, &watch)
 }
 
 /// Reads a sample's values, to be written as they are stored.
@@ -283,20 +273,12 @@ fn row(file: &Beton, id: SampleId) -> Result<Vec<FieldValue>, WriteSampleError> 
     })
 }
 
-/// Refuses an output that is the file being read, as far as the system can tell.
-fn check_other(src: &Path, out: &Path) -> Result<(), ConvertCause> {
-    match (fs::canonicalize(src), fs::canonicalize(out)) {
-        (Ok(src), Ok(found)) if src == found => Err(ConvertCause::Same { path: out.to_owned() }),
-        _ => Ok(()),
-    }
-}
-
 fn check_same_fields(
     first: &Path,
     wanted: &[FieldSpec],
     path: &Path,
     found: &[FieldSpec],
-) -> Result<(), ConvertCause> {
+) -> Result<(), Error> {
     if wanted == found {
         return Ok(());
     }
@@ -310,19 +292,8 @@ fn check_same_fields(
         }
         None => format!("{} fields, expected {}", found.len(), wanted.len()),
     };
-    Err(ConvertCause::Fields { first: first.to_owned(), path: path.to_owned(), reason })
+    Err(fail!(Field, "{path:?} has other fields than {first:?}: {reason}").named_path(path))
 }
-
-/// The limits for reading the parts that this library has just written itself.
-pub(super) const PARTS: Limits = Limits {
-    max_pixels: u64::MAX,
-    max_sample_bytes: u64::MAX,
-    max_unpacked_bytes: u64::MAX,
-    max_samples: u64::MAX,
-    max_table_bytes: u64::MAX,
-    max_row_bytes: u64::MAX,
-    max_batch_bytes: u64::MAX,
-};
 
 #[cfg(test)]
 mod tests {
@@ -332,6 +303,7 @@ mod tests {
     use crate::source::Source;
     use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue};
     use crate::write::{ImageInput, ImageOptions, WriteMode, write_iter};
+    use std::fs;
 
     /// Writes a file of `count` samples from `first` on; every third image is raw.
     fn file(dir: &Path, name: &str, first: i64, count: i64, page_size: u32) -> PathBuf {
@@ -432,6 +404,9 @@ mod tests {
         };
         assert!(message(&[&a, &b], &out).ends_with("1 fields, expected 2"));
         assert!(message(&[&a, &a], &a).contains("is an input of this command"));
+        let beside = dir.path().join("a.classes.json");
+        assert!(message(&[&a, &a], &beside).contains("is an input of this command"));
+        assert!(!beside.exists());
         assert!(message(&[], &out).contains("no files"));
         assert!(!out.exists());
         let split = |split, name| split_beton(&a, &split, dir.path().join(name), &options());

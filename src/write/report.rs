@@ -6,7 +6,7 @@ use crate::source::{Ignored, ImageMode, LinkCounts};
 use std::path::PathBuf;
 
 /// The number of entries that a list stores. All entries are counted.
-const KEPT: usize = 100;
+pub(super) const KEPT: usize = 100;
 
 /// The report of a `.beton` file that was written.
 ///

@@ -1,8 +1,9 @@
 //! Reads a file of a folder that is copied: a JPEG completely, any other file in pieces.
 
 use super::ImageError;
-use super::atomic_file::TargetError;
+use super::error::io_error;
 use super::report::UnchangedCause;
+use crate::error::Error;
 use crate::recut::Recutter;
 use crate::source::{ReadAt, is_jpeg_name, refuse_cut};
 use std::fs::{self, File};
@@ -76,7 +77,7 @@ impl SourceFile {
         &mut self,
         to: &mut File,
         staged: &Path,
-    ) -> Result<Result<u64, ImageError>, TargetError> {
+    ) -> Result<Result<u64, ImageError>, Error> {
         let (mut buffer, mut copied) = (vec![0; COPY], 0);
         loop {
             match self.file.read(&mut buffer) {
@@ -86,7 +87,7 @@ impl SourceFile {
                     return Ok(whole.map_err(|source| ImageError::Read { source }));
                 }
                 Ok(len) => {
-                    to.write_all(&buffer[..len]).map_err(TargetError::io("write", staged))?;
+                    to.write_all(&buffer[..len]).map_err(io_error("write", staged))?;
                     copied += len as u64;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

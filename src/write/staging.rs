@@ -11,8 +11,10 @@
 //! refused, as they are for a single file (`atomic_file.rs`).
 
 use super::atomic_file::{
-    SUFFIX, TRIES, TargetError, check_replaceable, clean_up, open_own, sync_dir,
+    SUFFIX, TRIES, check_replaceable, clean_up, not_a_file, open_own, sync_dir,
 };
+use super::error::io_error;
+use crate::error::Error;
 use crate::source::{keep_mode, note_unfinished, without_path};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -38,7 +40,7 @@ impl StagingDir {
     /// # Errors
     ///
     /// If a system call fails, or another writer of the folder is alive.
-    pub(super) fn create(folder: &Path) -> Result<Self, TargetError> {
+    pub(super) fn create(folder: &Path) -> Result<Self, Error> {
         let (dir, lock) = create_locked(folder)?;
         // A writer that was killed before it created its lock file, or after the file was deleted, left
         // none: it is created here.
@@ -52,47 +54,44 @@ impl StagingDir {
     }
 
     /// Creates an empty unfinished file and returns it with its path. Each `number` may be used once.
-    pub(super) fn file(&self, number: u64) -> Result<(File, PathBuf), TargetError> {
+    pub(super) fn file(&self, number: u64) -> Result<(File, PathBuf), Error> {
         self.named(&number.to_string())
     }
 
     /// Like [`file`](Self::file), for several files of one number.
-    pub(super) fn file_of(&self, number: u64, of: usize) -> Result<(File, PathBuf), TargetError> {
+    pub(super) fn file_of(&self, number: u64, of: usize) -> Result<(File, PathBuf), Error> {
         self.named(&format!("{number}.{of}"))
     }
 
-    fn named(&self, name: &str) -> Result<(File, PathBuf), TargetError> {
+    fn named(&self, name: &str) -> Result<(File, PathBuf), Error> {
         let path = self.dir.path().join(name);
-        let file = File::create(&path).map_err(TargetError::io("create it", &path))?;
+        let file = File::create(&path).map_err(io_error("create it", &path))?;
         Ok((file, path))
     }
 
     /// Makes a file durable and renames it to its path. A link at the path is refused and not followed:
     /// it may lead to the very file that this one is made from.
-    pub(super) fn put(&self, staged: (File, PathBuf), path: &Path) -> Result<(), TargetError> {
+    pub(super) fn put(&self, staged: (File, PathBuf), path: &Path) -> Result<(), Error> {
         let (file, staged) = staged;
         keep_mode(&file, path)
-            .map_err(TargetError::io("keep the mode of the file that is replaced", path))?;
-        file.sync_all().map_err(TargetError::io("sync", &staged))?;
+            .map_err(io_error("keep the mode of the file that is replaced", path))?;
+        file.sync_all().map_err(io_error("sync", &staged))?;
         if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
-            return Err(TargetError::NotAFile { path: path.to_owned() });
+            return Err(not_a_file(path));
         }
         check_replaceable(path)?;
-        fs::rename(&staged, path).map_err(TargetError::io("rename into place", path))
+        fs::rename(&staged, path).map_err(io_error("rename into place", path))
     }
 
     /// Makes the renames durable. `dirs` are all directories that have new names in them.
-    pub(super) fn finish<'a>(
-        self,
-        dirs: impl IntoIterator<Item = &'a Path>,
-    ) -> Result<(), TargetError> {
+    pub(super) fn finish<'a>(self, dirs: impl IntoIterator<Item = &'a Path>) -> Result<(), Error> {
         drop(self);
-        dirs.into_iter().try_for_each(|dir| sync_dir(dir).map_err(TargetError::io("sync", dir)))
+        dirs.into_iter().try_for_each(|dir| sync_dir(dir).map_err(io_error("sync", dir)))
     }
 }
 
 /// Creates a directory with a locked file in it, which shows other writers that its owner is alive.
-fn create_locked(folder: &Path) -> Result<(TempDir, File), TargetError> {
+fn create_locked(folder: &Path) -> Result<(TempDir, File), Error> {
     let mut tries = TRIES;
     loop {
         let dir = tempfile::Builder::new()
@@ -100,7 +99,7 @@ fn create_locked(folder: &Path) -> Result<(TempDir, File), TargetError> {
             .suffix(SUFFIX)
             .tempdir_in(folder)
             .map_err(without_path)
-            .map_err(TargetError::io("create a directory in it", folder))?;
+            .map_err(io_error("create a directory in it", folder))?;
         note_unfinished(dir.path());
         let path = dir.path().join(LOCK);
         let lock = match open_own(&path) {
@@ -108,9 +107,9 @@ fn create_locked(folder: &Path) -> Result<(TempDir, File), TargetError> {
                 tries -= 1;
                 continue;
             }
-            opened => opened.map_err(TargetError::io("create it", &path))?,
+            opened => opened.map_err(io_error("create it", &path))?,
         };
-        let lock = lock.ok_or(TargetError::NotAFile { path: path.clone() })?;
+        let lock = lock.ok_or_else(|| not_a_file(&path))?;
         match lock.try_lock() {
             // Another writer may have deleted the directory as a leftover before it was locked.
             Ok(()) if path.exists() => return Ok((dir, lock)),
@@ -188,7 +187,7 @@ mod tests {
                         match StagingDir::create(dir.path()) {
                             // No other writer may delete it, because its writer is alive.
                             Ok(staging) => drop(staging.file(1).unwrap()),
-                            Err(TargetError::Busy { .. }) => {}
+                            Err(error) if error.to_string().contains("another process") => {}
                             Err(error) => panic!("{error}"),
                         }
                     }

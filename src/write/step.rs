@@ -1,7 +1,7 @@
 //! The steps of a write that change the disk, and their order.
 //!
 //! ```text
-//! Write, Write, ...   into the unfinished file
+//! Write, Write, ...   into the unfinished file; Truncate where an interrupted write is resumed
 //! Sync                its bytes are on the disk
 //! Rename              the file is at its path
 //! SyncDir             the new name is on the disk as well
@@ -17,19 +17,39 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 /// A request to the file system that is about to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileStep<'a> {
-    /// Bytes go into the unfinished file.
+    /// Bytes go into a file.
     Write {
+        /// The file.
+        file: StepFile,
         /// The offset of the first byte.
         at: u64,
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// The unfinished file's bytes become durable.
-    Sync,
+    /// A file loses the bytes behind a length.
+    Truncate {
+        /// The file.
+        file: StepFile,
+        /// The length.
+        len: u64,
+    },
+    /// The bytes of a file become durable.
+    Sync(StepFile),
     /// The unfinished file is renamed to its path, and replaces what is there.
     Rename,
     /// The rename becomes durable.
     SyncDir,
+}
+
+/// A file that a write consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StepFile {
+    /// The unfinished file.
+    Output,
+    /// The allocation table of a `.beton` that can be resumed.
+    Allocations,
+    /// The journal of a conversion.
+    Journal,
 }
 
 /// Receives each step before it is executed; an error it returns becomes the step's own.
@@ -48,19 +68,15 @@ pub(super) fn unwatched(_: FileStep<'_>) -> io::Result<()> {
 /// A file whose writes are shown to an observer.
 pub(super) struct ObservedFile<'a, W> {
     file: &'a File,
+    which: StepFile,
     at: u64,
     watch: &'a W,
 }
 
 impl<'a, W> ObservedFile<'a, W> {
-    /// Wraps a file whose position is 0.
-    pub(super) fn new(file: &'a File, watch: &'a W) -> Self {
-        Self::at_offset(file, 0, watch)
-    }
-
     /// Wraps a file whose position is `at`.
-    pub(super) fn at_offset(file: &'a File, at: u64, watch: &'a W) -> Self {
-        Self { file, at, watch }
+    pub(super) fn new(file: &'a File, which: StepFile, at: u64, watch: &'a W) -> Self {
+        Self { file, which, at, watch }
     }
 }
 
@@ -74,7 +90,7 @@ impl<W> Read for ObservedFile<'_, W> {
 
 impl<W: ObserveStep> Write for ObservedFile<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        (self.watch)(FileStep::Write { at: self.at, bytes })?;
+        (self.watch)(FileStep::Write { file: self.which, at: self.at, bytes })?;
         let written = self.file.write(bytes)?;
         self.at += written as u64;
         Ok(written)

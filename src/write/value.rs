@@ -272,8 +272,6 @@ impl StoredValue {
 #[derive(Debug)]
 pub(super) struct Encoding<'a> {
     pub(super) fields: &'a [FieldSpec],
-    /// The number of the first sample in the input: see [`WriteMode::Proportion`](super::WriteMode).
-    pub(super) first: u64,
     /// The image options of each field, in the order of the fields; not used for other kinds of fields.
     pub(super) images: Vec<ImageOptions>,
     pub(super) limits: Limits,
@@ -298,7 +296,6 @@ impl Encoding<'_> {
         if row.len() != self.fields.len() {
             return Err(WriteSampleError::Count { found: row.len(), expected: self.fields.len() });
         }
-        let sample = SampleId(self.first.saturating_add(sample.0));
         let mut stored = Vec::with_capacity(row.len());
         for (field, value) in row.into_iter().enumerate() {
             stored.push(self.value(InputPosition { sample, field }, value, pixels)?);

@@ -11,7 +11,7 @@ use fuseloop::source::{
     BoxError, Dataset, Facts, FieldKind, InMemory, OwnedValue, Record, Source, Stream, TarOptions,
     TarStream, TfOptions, TfRecordStream,
 };
-use fuseloop::write::{ConvertOptions, convert};
+use fuseloop::write::{WriteOptions, convert};
 use fuseloop::{Epoch, SampleId};
 use fuseloop_counts::rounds;
 use std::fs;
@@ -80,7 +80,7 @@ impl Way {
         let dir = tempfile::tempdir().unwrap();
         let plain = self.file.trim_end_matches(".gz");
         let path = dir.path().join(plain);
-        convert(&made(version), &path, &ConvertOptions::default()).unwrap();
+        convert(&made(version), &path, &WriteOptions::default()).unwrap();
         let bytes = fs::read(path).unwrap();
         if plain == self.file {
             return bytes;

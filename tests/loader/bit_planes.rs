@@ -3,7 +3,7 @@
 use crate::common::dataset;
 use fuseloop::prelude::*;
 use fuseloop::source::Source as _;
-use fuseloop::write::{RecutOptions, UnpackOptions, WriteMode, recut_beton, unpack_beton};
+use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, recut_beton, unpack_beton};
 use std::fs;
 use std::path::Path;
 
@@ -21,7 +21,10 @@ fn rows(path: &Path, change: impl FnOnce(LoaderBuilder) -> LoaderBuilder) -> Vec
 fn windows_of_bit_planes_have_the_rows_of_jpegs() {
     let (dir, jpegs) = dataset::write(SAMPLES, WriteMode::Jpg, dataset::varied);
     let [planes, again] = ["planes.beton", "again.beton"].map(|name| dir.path().join(name));
-    let options = RecutOptions { bit_planes: true, ..RecutOptions::default() };
+    let options = WriteOptions {
+        image: ImageOptions { bit_planes: true, ..ImageOptions::default() },
+        ..WriteOptions::default()
+    };
     let report = recut_beton(&jpegs, &planes, &options).unwrap();
     assert_eq!((report.samples, report.unchanged.first.len()), (SAMPLES, 0));
     let beton = fuseloop::source::Beton::open(&planes, &Default::default()).unwrap();
@@ -51,6 +54,6 @@ fn windows_of_bit_planes_have_the_rows_of_jpegs() {
     };
     assert!(held(&planes) == held(&jpegs), "held in memory");
 
-    unpack_beton(&planes, &again, &UnpackOptions::default()).unwrap();
+    unpack_beton(&planes, &again, &WriteOptions::default()).unwrap();
     assert!(fs::read(&again).unwrap() == fs::read(&jpegs).unwrap(), "the file is not what it was");
 }

@@ -11,7 +11,7 @@ use fuseloop::source::{
     Dataset, Facts, FieldKind, InMemory, OwnedValue, Source, Tar, TarOptions, TfOptions, TfRecords,
 };
 use fuseloop::spec::Spec;
-use fuseloop::write::{ConvertOptions, convert};
+use fuseloop::write::{WriteOptions, convert};
 use fuseloop::{Epoch, SampleId};
 use std::collections::BTreeSet;
 use std::fs;
@@ -265,7 +265,7 @@ fn values_of_a_beton_and_of_records_are_given_as_they_are() {
     });
     for name in ["a.beton", "a.tfrecord", "a.tar"] {
         let path = trap.path(name);
-        convert(&made, &path, &ConvertOptions::default()).unwrap();
+        convert(&made, &path, &WriteOptions::default()).unwrap();
         let before = trap.files();
         let source: Box<dyn Source> = match name {
             "a.beton" => {

@@ -179,14 +179,14 @@ fn the_error_names_the_file_and_the_cures_and_is_no_damage() -> Result<(), BoxEr
 #[cfg(all(feature = "tar", feature = "write"))]
 #[test]
 fn a_conversion_keeps_the_orientation_or_is_refused() -> Result<(), BoxError> {
-    use fuseloop::write::{ConvertOptions, ImageOptions, WriteMode, convert};
+    use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, convert};
     let dataset = Dataset::new(6, Some(STORED))?;
     let raw = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     let encoded = ImageOptions { jpeg_quality: Some(80), ..ImageOptions::default() };
     for name in ["a.beton", "a-{000000}.tar"] {
         let to = dataset.path(name);
         for image in [raw.clone(), encoded.clone()] {
-            let options = ConvertOptions { image, ..ConvertOptions::default() };
+            let options = WriteOptions { image, ..WriteOptions::default() };
             for source in [dataset.coco()?, dataset.masks()?] {
                 let error = convert(&source, &to, &options).unwrap_err().to_string();
                 assert!(
@@ -195,7 +195,7 @@ fn a_conversion_keeps_the_orientation_or_is_refused() -> Result<(), BoxError> {
                 );
             }
         }
-        convert(&dataset.coco()?, &to, &ConvertOptions::default())?;
+        convert(&dataset.coco()?, &to, &WriteOptions::default())?;
         let converted = |turn| {
             let loader = Loader::open(dataset.path(&name.replace("{000000}", "000000"))).unwrap();
             let loader = loader.targets("image", Targets::new().boxes("bbox", BoxFormat::Xywh));
@@ -205,7 +205,7 @@ fn a_conversion_keeps_the_orientation_or_is_refused() -> Result<(), BoxError> {
         assert_eq!([None, Some(false), Some(true)].map(converted), [true, false, false], "{name}");
     }
     let upright = Dataset::new(1, Some(STORED))?;
-    let options = ConvertOptions { image: raw, ..ConvertOptions::default() };
+    let options = WriteOptions { image: raw, ..WriteOptions::default() };
     convert(&upright.coco()?, upright.path("a.beton"), &options)?;
     Ok(())
 }
@@ -383,7 +383,7 @@ fn labels_of_yolo_are_of_the_upright_picture_of_every_format() -> Result<(), Box
 #[cfg(all(feature = "tar", feature = "write"))]
 #[test]
 fn a_conversion_keeps_the_orientation_of_every_format_or_is_refused() -> Result<(), BoxError> {
-    use fuseloop::write::{ConvertOptions, ImageOptions, WriteMode, convert};
+    use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, convert};
     let lost = "the EXIF orientation is 6, which re-encoding would lose";
     for format in FORMATS {
         let picture = strangers().join(format.replace('N', "6"));
@@ -409,7 +409,7 @@ fn a_conversion_keeps_the_orientation_of_every_format_or_is_refused() -> Result<
             // Raw pixels are stored as a PNG, so that an existing PNG is unchanged.
             ("c-{000000}.tar", raw, format.ends_with("png")),
         ] {
-            let options = ConvertOptions { image, ..ConvertOptions::default() };
+            let options = WriteOptions { image, ..WriteOptions::default() };
             let done = convert(&coco, dir.path().join(name), &options);
             assert_eq!(done.is_ok(), is_kept, "{format} {name} {:?}", options.image.write_mode);
             if let Err(error) = done {

@@ -11,8 +11,7 @@ use fuseloop::source::{
 };
 use fuseloop::verify::{VerifyOptions, verify};
 use fuseloop::write::{
-    FieldValue, ImageInput, ImageOptions, RecutOptions, WriteMode, WriteOptions, recut_beton,
-    write_iter,
+    FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, recut_beton, write_iter,
 };
 use fuseloop_ops::internals::SampleKey;
 use std::path::{Path, PathBuf};
@@ -39,7 +38,10 @@ fn written() -> &'static (tempfile::TempDir, [PathBuf; 3]) {
         let options = WriteOptions { image, ..WriteOptions::default() };
         write_iter(rows, &fields, &all[0], &options).unwrap();
         for (path, bit_planes) in [(&all[1], false), (&all[2], true)] {
-            let options = RecutOptions { bit_planes, ..RecutOptions::default() };
+            let options = WriteOptions {
+                image: ImageOptions { bit_planes, ..ImageOptions::default() },
+                ..WriteOptions::default()
+            };
             assert_eq!(recut_beton(&all[0], path, &options).unwrap().unchanged.first.len(), 0);
         }
         (dir, all)
@@ -139,7 +141,10 @@ fn small_images_held_ones_and_those_for_a_cache_are_read_whole() {
     assert_eq!(epoch(&beton(&planes), true, &crop, cached).1, [SAMPLES, 0, 0]);
     let (_dir, jpegs) = dataset::write(4, WriteMode::Jpg, |_| Size::new(300, 300));
     let small = dir.path().join("small.beton");
-    let options = RecutOptions { bit_planes: true, ..RecutOptions::default() };
+    let options = WriteOptions {
+        image: ImageOptions { bit_planes: true, ..ImageOptions::default() },
+        ..WriteOptions::default()
+    };
     recut_beton(&jpegs, &small, &options).unwrap();
     assert_eq!(assert_same(&beton(&small), &crop, "small"), [4, 0, 0]);
 }

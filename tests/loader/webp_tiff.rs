@@ -2,9 +2,7 @@
 
 use fuseloop::prelude::*;
 use fuseloop::source::{Folder, FolderOptions, ImageMode};
-use fuseloop::write::{
-    ConvertOptions, ImageOptions, WriteMode, WriteOptions, convert, write_folder,
-};
+use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, convert, write_folder};
 use std::fs;
 use std::path::Path;
 
@@ -56,7 +54,7 @@ fn images_have_the_same_pixels_wherever_they_are_stored() {
     let source = Folder::open(&folder, &FolderOptions::default()).unwrap();
     for name in ["images-{000000}.tar", "images-{00000}.tfrecord"] {
         let to = dir.path().join(name);
-        let shards = convert(&source, &to, &ConvertOptions::default()).unwrap();
+        let shards = convert(&source, &to, &WriteOptions::default()).unwrap();
         assert_eq!((shards.samples, shards.files), (6, 1), "{name}");
         let ending = to.extension().unwrap().to_owned();
         let mut found = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());

@@ -20,7 +20,7 @@ use fuseloop::source::{
     Beton, BoxError, Buffer, FieldKind, FieldSpec, Generator, OwnedValue, ProcessCache, RunPlan,
     Source, Stream, Tar, TarOptions, Upcoming, Value,
 };
-use fuseloop::write::{ConvertOptions, WriteMode, convert};
+use fuseloop::write::{WriteMode, WriteOptions, convert};
 use fuseloop::{Loader, LoaderBuilder, SampleId};
 use fuseloop_counts::rounds;
 use std::io::Write as _;
@@ -310,8 +310,8 @@ fn a_child_reads_what_it_opens_itself() {
     // The parent first reads datasets that the library reads with several threads: a folder and shards.
     let (folder, shards) = (dir.path().join("folder"), dir.path().join("a-{0}.tar"));
     let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
-    convert(&beton, &folder, &ConvertOptions::default()).unwrap();
-    let four = ConvertOptions { shards: Some(4), ..ConvertOptions::default() };
+    convert(&beton, &folder, &WriteOptions::default()).unwrap();
+    let four = WriteOptions { shards: Some(4), ..WriteOptions::default() };
     convert(&beton, &shards, &four).unwrap();
     let shards = dir.path().join("a-{0..3}.tar");
     let all = || {

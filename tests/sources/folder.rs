@@ -7,9 +7,7 @@ use fuseloop::source::{
     Value,
 };
 use fuseloop::source::{Feature, TfRecords};
-use fuseloop::write::{
-    ConvertOptions, ImageOptions, Reencoded, WriteMode, WriteOptions, convert, write_folder,
-};
+use fuseloop::write::{ImageOptions, Reencoded, WriteMode, WriteOptions, convert, write_folder};
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -98,7 +96,7 @@ fn a_png_in_a_file_keeps_what_rgb_does_not_hold() {
     for mode in [WriteMode::Lossless, WriteMode::Raw, WriteMode::Mask] {
         let image = ImageOptions { write_mode: mode, ..ImageOptions::default() };
         let path = out.path().join(format!("{mode:?}.tar"));
-        let options = ConvertOptions { image, ..ConvertOptions::default() };
+        let options = WriteOptions { image, ..WriteOptions::default() };
         let report = convert(&*source, &path, &options).unwrap();
         assert_eq!(report.reencoded, [], "{mode:?}");
         let tar = Dataset::open(&path).unwrap().source().unwrap();

@@ -4,7 +4,7 @@ use fuseloop::source::stream::MixEnd;
 use fuseloop::source::{
     ClassNames, Concat, Dataset, Folder, FolderOptions, Source, Stream, Tar, TarOptions,
 };
-use fuseloop::write::{ConvertOptions, WriteOptions, convert, write_folder};
+use fuseloop::write::{WriteOptions, convert, write_folder};
 use fuseloop::{ErrorKind, Loader};
 use std::fs;
 use std::path::Path;
@@ -80,7 +80,7 @@ fn files_of_one_name_whose_numbers_mean_different_classes_are_refused() {
         write_folder(&photos, path(&format!("{name}.beton")), &WriteOptions::default()).unwrap();
         for end in ["tar", "tfrecord"] {
             let out = path(&format!("{name}.{end}"));
-            convert(&*folder(&photos, None), out, &ConvertOptions::default()).unwrap();
+            convert(&*folder(&photos, None), out, &WriteOptions::default()).unwrap();
         }
         fs::copy(path(&format!("{name}.tar")), path(&format!("{name}.tgz"))).unwrap();
         let classes = |end: &str| path(&format!("{name}.{end}.classes.json"));
@@ -109,7 +109,7 @@ fn files_of_one_name_whose_numbers_mean_different_classes_are_refused() {
 fn shards_of_one_template_have_its_names() {
     let dir = tempfile::tempdir().unwrap();
     photos(&dir.path().join("a"), &["cat", "dog"]);
-    let options = ConvertOptions { shards: Some(2), ..ConvertOptions::default() };
+    let options = WriteOptions { shards: Some(2), ..WriteOptions::default() };
     let photos = folder(&dir.path().join("a"), None);
     convert(&*photos, dir.path().join("x-{000}.tar"), &options).unwrap();
     let name = dir.path().join("x-{000..001}.tar");

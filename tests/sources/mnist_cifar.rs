@@ -95,7 +95,7 @@ fn a_loader_takes_them_by_name() {
 #[cfg(feature = "write")]
 #[test]
 fn a_conversion_keeps_images_labels_and_names() {
-    use fuseloop::write::{ConvertOptions, convert};
+    use fuseloop::write::{WriteOptions, convert};
     let dir = tempfile::tempdir().unwrap();
     for (path, samples) in expected() {
         let source = open(&path);
@@ -105,7 +105,7 @@ fn a_conversion_keeps_images_labels_and_names() {
         }
         for format in formats {
             let out = tempfile::tempdir_in(dir.path()).unwrap();
-            convert(&*source, out.path().join(format), &ConvertOptions::default()).unwrap();
+            convert(&*source, out.path().join(format), &WriteOptions::default()).unwrap();
             let pattern = match format {
                 "x.beton" => "x.beton",
                 "x-{000}.tar" => "x-*.tar",

@@ -3,7 +3,7 @@
 
 use crate::common::files::files;
 use fuseloop::source::{Facts, FieldKind, InMemory, OwnedImage, OwnedValue};
-use fuseloop::write::{ConvertOptions, ConvertReport, convert};
+use fuseloop::write::{ConvertReport, WriteOptions, convert};
 use fuseloop_counts::numbers;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -24,10 +24,10 @@ fn run(dst: &Path) -> fuseloop::Result<ConvertReport> {
     let (_, unit) = FORMS.into_iter().find(|(form, _)| *form == name).unwrap();
     // The files of a folder are synced one by one, which is slow, so that there are fewer of them.
     let samples = if name == "x" { 120 } else { 3000 };
-    let options = ConvertOptions {
+    let options = WriteOptions {
         max_samples: Some(unit),
         threads: NonZeroUsize::new(2),
-        ..ConvertOptions::default()
+        ..WriteOptions::default()
     };
     let fields = [("image", FieldKind::RgbImage), ("label", FieldKind::Int)];
     let drawn = InMemory::from_fn(Facts::new(fields, samples), |sample| {

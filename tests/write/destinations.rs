@@ -4,8 +4,8 @@ use fuseloop::internals::write::{Split, concat_beton, split_beton, subset_beton}
 use fuseloop::loader::Cache;
 use fuseloop::source::{Folder, FolderOptions};
 use fuseloop::write::{
-    ConvertOptions, FieldValue, RecutOptions, UnpackOptions, WriteOptions, convert, recut_beton,
-    recut_folder, unpack_beton, write_folder, write_iter,
+    FieldValue, WriteOptions, convert, recut_beton, recut_folder, unpack_beton, write_folder,
+    write_iter,
 };
 use fuseloop::{Error, ErrorKind, Loader};
 use std::fs;
@@ -30,10 +30,10 @@ fn every_function_that_writes_refuses_an_address_before_it_reads() {
                 "write_iter",
                 write_iter(std::iter::once_with(rows).flatten(), &[], out, &options).map(drop),
             ),
-            ("convert", convert(&folder, out, &ConvertOptions::default()).map(drop)),
-            ("recut_beton", recut_beton(missing, out, &RecutOptions::default()).map(drop)),
-            ("recut_folder", recut_folder(missing, out, &RecutOptions::default()).map(drop)),
-            ("unpack_beton", unpack_beton(missing, out, &UnpackOptions::default()).map(drop)),
+            ("convert", convert(&folder, out, &WriteOptions::default()).map(drop)),
+            ("recut_beton", recut_beton(missing, out, &WriteOptions::default()).map(drop)),
+            ("recut_folder", recut_folder(missing, out, &WriteOptions::default()).map(drop)),
+            ("unpack_beton", unpack_beton(missing, out, &WriteOptions::default()).map(drop)),
             ("concat_beton", concat_beton(&[missing], out, &options).map(drop)),
             ("split_beton", split_beton(missing, &Split::Parts(1), out, &options).map(drop)),
             ("subset_beton", subset_beton(missing, &[0], out, &options).map(drop)),

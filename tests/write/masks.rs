@@ -8,8 +8,7 @@ use fuseloop::source::{
 };
 use fuseloop::verify::{DamageKind, VerifyOptions, verify};
 use fuseloop::write::{
-    ConvertOptions, FieldValue, ImageInput, ImageOptions, Reencoded, WriteMode, WriteOptions,
-    convert, write_iter,
+    FieldValue, ImageInput, ImageOptions, Reencoded, WriteMode, WriteOptions, convert, write_iter,
 };
 use fuseloop::{ErrorKind, ImageReadMode, Loader, LoaderBuilder, SampleId};
 use png::{BitDepth, ColorType};
@@ -129,7 +128,7 @@ fn a_loader_knows_the_masks_of_a_dataset() {
     let dir = tempfile::tempdir().unwrap();
     let (source, expected) = segmentation(dir.path());
     let path = dir.path().join("x.beton");
-    convert(&source, &path, &ConvertOptions::default()).unwrap();
+    convert(&source, &path, &WriteOptions::default()).unwrap();
     let load = || Loader::open(&path).unwrap().batch_size(KINDS.len());
     let read = |loader: LoaderBuilder| {
         let batch = loader.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
@@ -222,8 +221,8 @@ fn stored(source: &dyn Source, sample: u64, field: &str) -> OwnedImage {
     }
 }
 
-fn options(image: ImageOptions) -> ConvertOptions {
-    ConvertOptions { image, ..ConvertOptions::default() }
+fn options(image: ImageOptions) -> WriteOptions {
+    WriteOptions { image, ..WriteOptions::default() }
 }
 
 #[test]
@@ -237,7 +236,7 @@ fn class_numbers_are_the_same_after_any_chain_of_conversions() {
         ["a.tar", "b.tar", "a.tfrecord", "a.beton", "b.beton", "c.tar", "c.beton", "b.tfrecord"]
     {
         let path = dir.path().join(name);
-        let report = convert(&*source, &path, &ConvertOptions::default()).unwrap();
+        let report = convert(&*source, &path, &WriteOptions::default()).unwrap();
         assert!(
             report.reencoded.iter().all(|kind| !kind.is_lossy),
             "{name}: {:?}",
@@ -303,12 +302,12 @@ fn masks_without_class_numbers_are_errors_of_their_sample() {
     for (bad, is_kept) in [(gray16(256), true), (colour, true), (b"no image".to_vec(), false)] {
         let dir = tempfile::tempdir().unwrap();
         let source = folder(dir.path(), &[("png", gray16(255)), ("png", bad.clone())]);
-        let error = convert(&source, dir.path().join("a.beton"), &ConvertOptions::default());
+        let error = convert(&source, dir.path().join("a.beton"), &WriteOptions::default());
         let error = error.unwrap_err();
         assert_eq!((error.sample(), error.field()), (Some(SampleId(1)), Some("mask")), "{error}");
         // A file holds what pixels do not.
         let path = dir.path().join("a.tar");
-        let report = convert(&source, &path, &ConvertOptions::default());
+        let report = convert(&source, &path, &WriteOptions::default());
         assert_eq!(report.is_ok(), is_kept, "{report:?}");
         if is_kept {
             assert!(stored(&*open(&path), 1, "mask.png").bytes == bad);
@@ -351,7 +350,7 @@ fn files_of_other_formats_stay_masks() {
         assert_eq!(mask_of(&*tar), format!("mask.{extension}"));
         assert!(stored(&*tar, 0, &mask_of(&*tar)).bytes == golden(name));
         let path = dir.path().join("a.beton");
-        let report = convert(&*tar, &path, &ConvertOptions::default()).unwrap();
+        let report = convert(&*tar, &path, &WriteOptions::default()).unwrap();
         let kind = |from| Reencoded {
             from,
             to: ImageMode::Raw,
@@ -365,7 +364,7 @@ fn files_of_other_formats_stay_masks() {
     let dir = tempfile::tempdir().unwrap();
     let source = folder(dir.path(), &[("webp", golden("webp/lossy.webp"))]);
     for name in ["a.beton", "a.tar"] {
-        let error = convert(&source, dir.path().join(name), &ConvertOptions::default());
+        let error = convert(&source, dir.path().join(name), &WriteOptions::default());
         let error = error.unwrap_err().to_string();
         assert!(error.contains("a lossy WebP blends the class numbers of a mask"), "{error}");
     }

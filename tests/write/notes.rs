@@ -4,9 +4,7 @@ use crate::common::jpegs;
 use fuseloop::source::{
     BoxError, FieldKind, FieldSpec, Folder, FolderOptions, Generator, OwnedImage, OwnedValue,
 };
-use fuseloop::write::{
-    ConvertOptions, ImageOptions, WriteMode, WriteOptions, convert, write_folder,
-};
+use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, convert, write_folder};
 use jpeg_encoder::{ColorType, Encoder};
 use std::fs;
 
@@ -33,7 +31,7 @@ fn a_field_that_readers_get_as_another_type_has_a_note() {
     let source = Generator::new(1, 8).source(fields, 3, row).unwrap();
     let notes = |dst: &str| {
         let dir = tempfile::tempdir().unwrap();
-        convert(&source, dir.path().join(dst), &ConvertOptions::default()).unwrap().notes
+        convert(&source, dir.path().join(dst), &WriteOptions::default()).unwrap().notes
     };
     let tar = notes("x.tar");
     assert_eq!(tar.len(), 1, "{tar:?}");
@@ -65,7 +63,7 @@ fn an_exif_orientation_that_is_lost_has_a_note() {
     let source = Folder::open(&photos, &FolderOptions::default()).unwrap();
     for name in ["x.beton", "x.tar"] {
         let to = |name: &str, image: ImageOptions| {
-            let options = ConvertOptions { image, overwrite: true, ..ConvertOptions::default() };
+            let options = WriteOptions { image, overwrite: true, ..WriteOptions::default() };
             convert(&source, dir.path().join(name), &options).unwrap()
         };
         let report = to(name, raw.clone());

@@ -6,9 +6,7 @@ use fuseloop::source::{
     Annotated, BoxError, Buffer, CocoOptions, Dataset, FieldKind, FieldSpec, OwnedValue, Source,
     Stream, TarOptions, TarStream,
 };
-use fuseloop::write::{
-    ConvertOptions, FieldValue, ImageOptions, WriteOptions, convert, write_iter,
-};
+use fuseloop::write::{FieldValue, ImageOptions, WriteOptions, convert, write_iter};
 use fuseloop::{Loader, SampleId};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -93,7 +91,7 @@ fn open(path: impl AsRef<Path>) -> std::sync::Arc<dyn Source> {
 }
 
 fn converted(source: &dyn Source, path: &Path) -> std::sync::Arc<dyn Source> {
-    convert(source, path, &ConvertOptions::default()).unwrap();
+    convert(source, path, &WriteOptions::default()).unwrap();
     open(path)
 }
 
@@ -133,8 +131,7 @@ fn members(path: &Path) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn a_tar_has_the_arrays_of_numpy() {
     let dir = tempfile::tempdir().unwrap();
-    convert(&coco(dir.path(), MIXED), dir.path().join("a.tar"), &ConvertOptions::default())
-        .unwrap();
+    convert(&coco(dir.path(), MIXED), dir.path().join("a.tar"), &WriteOptions::default()).unwrap();
     let members = members(&dir.path().join("a.tar"));
     let names: Vec<&str> = members.keys().filter_map(|name| name.strip_prefix("3.")).collect();
     let expected = [
@@ -190,7 +187,7 @@ fn batch(path: &Path) -> Result<Vec<String>, BoxError> {
 fn targets_read_arrays_whose_first_axis_differs() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    convert(&coco(dir.path(), MIXED), at("a.tar"), &ConvertOptions::default()).unwrap();
+    convert(&coco(dir.path(), MIXED), at("a.tar"), &WriteOptions::default()).unwrap();
     let expected = batch(&at("instances.json")).unwrap();
     assert_eq!(batch(&at("a.tar")).unwrap(), expected);
     fs::remove_file(at("a.tar.objects.json")).unwrap();
@@ -211,7 +208,7 @@ fn a_stream_of_shards_has_the_same_fields() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     let first = coco(dir.path(), MIXED);
-    convert(&first, at("a.tar"), &ConvertOptions::default()).unwrap();
+    convert(&first, at("a.tar"), &WriteOptions::default()).unwrap();
     let stream = TarStream::open(at("a.tar").to_str().unwrap(), &TarOptions::default()).unwrap();
     let stream: Stream = stream.into();
     assert!(stream.facts().object_fields().unwrap().is_some());
@@ -219,13 +216,13 @@ fn a_stream_of_shards_has_the_same_fields() {
     let numbers = [FieldSpec { name: "n".to_owned(), kind: FieldKind::Int }];
     let rows = (0..9).map(|n| vec![FieldValue::Int(n)]);
     write_iter(rows, &numbers, at("n.beton"), &WriteOptions::default()).unwrap();
-    convert(&*open(at("n.beton")), at("n.tar"), &ConvertOptions::default()).unwrap();
+    convert(&*open(at("n.beton")), at("n.tar"), &WriteOptions::default()).unwrap();
     let others = TarStream::open(at("n.tar").to_str().unwrap(), &TarOptions::default()).unwrap();
     let both = Stream::zip([stream.clone(), others.into()]).unwrap();
     assert_eq!(both.facts().object_fields().unwrap(), stream.facts().object_fields().unwrap());
 
     let source = stream.counted(|_| ()).unwrap();
-    convert(&source, at("b.beton"), &ConvertOptions::default()).unwrap();
+    convert(&source, at("b.beton"), &WriteOptions::default()).unwrap();
     assert_eq!(values(&*open(at("b.beton"))), values(&first));
     assert_eq!(described(&*open(at("b.beton"))), described(&first));
 }
@@ -234,7 +231,7 @@ fn a_stream_of_shards_has_the_same_fields() {
 fn rows_of_another_type_are_damage_that_names_the_member() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    convert(&coco(dir.path(), MIXED), at("a.tar"), &ConvertOptions::default()).unwrap();
+    convert(&coco(dir.path(), MIXED), at("a.tar"), &WriteOptions::default()).unwrap();
     let read = || {
         let source = open(at("a.tar"));
         let field = source.field_index("bbox").unwrap();
@@ -260,7 +257,7 @@ fn rows_of_another_type_are_damage_that_names_the_member() {
             assert!(error.contains(expected) && error.contains("bbox.npy"), "{error}");
             let _ = fs::remove_file(at("a.tar.objects.json"));
         }
-        convert(&*open(at("instances.json")), at("b.tar"), &ConvertOptions::default()).unwrap();
+        convert(&*open(at("instances.json")), at("b.tar"), &WriteOptions::default()).unwrap();
         fs::rename(at("b.tar.objects.json"), at("a.tar.objects.json")).unwrap();
         fs::remove_file(at("b.tar")).unwrap();
     }
@@ -290,7 +287,7 @@ fn what_is_beside_a_dataset_is_ours_or_ignored_and_damage_is_told() {
         fs::write(&path, damaged).unwrap();
         let error = source.object_fields().unwrap_err().to_string();
         assert!(error.contains(reason) && error.contains("a.beton.objects.json"), "{error}");
-        let options = ConvertOptions::default();
+        let options = WriteOptions::default();
         assert!(convert(&*source, at("b.beton"), &options).is_err() && !at("b.beton").exists());
     }
     // Fields that a dataset has not, or has as another kind, are none of its objects.
@@ -308,7 +305,7 @@ fn the_file_beside_a_dataset_goes_with_it() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     let first = coco(dir.path(), MIXED);
-    convert(&first, at("a.beton"), &ConvertOptions::default()).unwrap();
+    convert(&first, at("a.beton"), &WriteOptions::default()).unwrap();
     let options = WriteOptions::default();
     concat_beton(&[at("a.beton"), at("a.beton")], at("b.beton"), &options).unwrap();
     subset_beton(at("b.beton"), &[1, 5], at("c.beton"), &options).unwrap();
@@ -317,7 +314,7 @@ fn the_file_beside_a_dataset_goes_with_it() {
         assert_eq!(described(&*open(at(name))), described(&first), "{name}");
     }
     // Another dataset at this path has no objects.
-    let overwrite = ConvertOptions { overwrite: true, ..ConvertOptions::default() };
+    let overwrite = WriteOptions { overwrite: true, ..WriteOptions::default() };
     fs::remove_file(at("d-0.beton.objects.json")).unwrap();
     convert(&*open(at("d-0.beton")), at("b.beton"), &overwrite).unwrap();
     assert!(!at("b.beton.objects.json").exists());
@@ -366,7 +363,7 @@ fn a_beton_has_bytes_and_json() {
 fn images_are_not_made_smaller_than_their_boxes() {
     let dir = tempfile::tempdir().unwrap();
     let image = ImageOptions { max_resolution: Some(9), ..ImageOptions::default() };
-    let options = ConvertOptions { image, ..ConvertOptions::default() };
+    let options = WriteOptions { image, ..WriteOptions::default() };
     for name in ["a.beton", "a.tar"] {
         let error = convert(&coco(dir.path(), MIXED), dir.path().join(name), &options).unwrap_err();
         assert!(error.to_string().contains("but not their boxes, keypoints and masks"), "{error}");

@@ -239,7 +239,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         ),
         (
             &["recut", "photos.beton", "photos.beton"],
-            "is the input file",
+            "is an input of this command",
             "inputs are never modified",
         ),
         (&["recut", "photos.beton", "photos"], "is a directory", "name a file"),

@@ -15,9 +15,7 @@ use fuseloop::source::{
     Upcoming, index_shards,
 };
 use fuseloop::verify::{VerifyOptions, verify};
-use fuseloop::write::{
-    ConvertOptions, FieldValue, ImageInput, WriteMode, WriteOptions, convert, write_iter,
-};
+use fuseloop::write::{FieldValue, ImageInput, WriteMode, WriteOptions, convert, write_iter};
 use fuseloop::{Epoch, Loader, SampleId};
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -46,8 +44,8 @@ const NO_STACK: &str = "4611686018427387904";
 pub(super) fn datasets() -> (tempfile::TempDir, std::path::PathBuf) {
     let (dir, path) = dataset::write(40, WriteMode::Jpg, dataset::varied);
     let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
-    let two = ConvertOptions { shards: Some(2), ..ConvertOptions::default() };
-    convert(&beton, dir.path().join("folder"), &ConvertOptions::default()).unwrap();
+    let two = WriteOptions { shards: Some(2), ..WriteOptions::default() };
+    convert(&beton, dir.path().join("folder"), &WriteOptions::default()).unwrap();
     convert(&beton, dir.path().join("a-{0}.tar"), &two).unwrap();
     convert(&beton, dir.path().join("a-{0}.tfrecord"), &two).unwrap();
     let planes = ["recut", "pictures.beton", "planes.beton", "--write-mode", "planes"];

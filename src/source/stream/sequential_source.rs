@@ -56,10 +56,10 @@ impl Stream {
     #[cfg_attr(all(feature = "tar", feature = "write"), doc = "```no_run")]
     #[cfg_attr(not(all(feature = "tar", feature = "write")), doc = "```ignore")]
     /// use fuseloop::source::{Stream, TarOptions, TarStream};
-    /// use fuseloop::write::{ConvertOptions, convert};
+    /// use fuseloop::write::{WriteOptions, convert};
     ///
     /// let shards = Stream::from(TarStream::open("train-{000..255}.tar.gz", &TarOptions::default())?);
-    /// convert(&shards.counted(|_| ())?, "train.beton", &ConvertOptions::default())?;
+    /// convert(&shards.counted(|_| ())?, "train.beton", &WriteOptions::default())?;
     /// # Ok::<(), fuseloop::Error>(())
     /// ```
     ///

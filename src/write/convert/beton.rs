@@ -1,103 +1,171 @@
-//! Writes a `.beton` in parts, so that an interrupted conversion can be resumed.
+//! Writes a `.beton` file, so that an interrupted conversion can be resumed.
 //!
 //! ```text
-//! .x.beton.fuseloop-parts/000000.beton ...   written, recorded    -> chunks
-//! x.beton                                    all parts concatenated -> the parts are deleted
+//! .x.beton.fuseloop-resumed.partial    rows and pages    ->    renamed to x.beton
+//! .x.beton.fuseloop-allocations        the allocation table, which comes after the pages of x.beton
 //! ```
 //!
-//! A dataset of one chunk is written directly to its path. Otherwise the parts take disk space until
-//! they are concatenated, and are copied once.
+//! Both files grow by a chunk at a time. When a chunk is durable, the journal records where they end, and a checksum of
+//! the chunk's rows and allocations. A conversion that is resumed truncates both files to the end of the last recorded
+//! chunk and appends the next one. The last chunk is recorded when the tables are written, so that only the rename is
+//! left.
+//!
+//! If the pages have grown for a large sample, the values may have to be moved at the end (`file.rs`). The journal forgets
+//! all chunks before that, because a conversion that is interrupted then can't be resumed.
 
-use super::journal::{ConversionId, OutputChunk, delete};
+use super::journal::{ChunkCheckpoint, ConversionId, OutputChunk, delete, folder_of};
 use super::layout::read;
 use super::pictures::{ImageFiles, to_input};
-use super::{ConvertCause, ConvertReport, DatasetConversion, Journal, ProgressCounter};
+use super::report::skipped_samples;
+use super::{ConvertReport, DatasetConversion, Journal, ProgressCounter};
+use crate::decode::UnreadParts;
+use crate::error::Error;
 use crate::sample::SampleId;
-use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue};
-use crate::write::beton::restored_fields;
-use crate::write::parts::{PARTS, concat};
-use crate::write::report::CountedList;
-use crate::write::shards::ShardFieldError;
-use crate::write::value::WriteSampleError;
-use crate::write::{
-    FieldValue, FileRequest, ImageOptions, WriteCause, WriteOptions, WriteReport,
-    refuse_all_damaged, write_jobs,
+use crate::source::beton::Allocation;
+use crate::source::{
+    Escaped, FieldKind, ImageMode, OwnedImage, OwnedValue, keep_unfinished, note_unfinished,
 };
-use std::fs;
+use crate::write::atomic_file::{AtomicFile, not_a_file, open_own, resumed_path, sync_dir};
+use crate::write::beton::restored_fields;
+use crate::write::engine::{EncodeEngine, PlacedValue};
+use crate::write::error::{cancelled, io_error, refuse_all_damaged, write_error};
+use crate::write::file::{BetonBuilder, Checkpoint, Schema};
+use crate::write::report::CountedList;
+use crate::write::shards::custom_field;
+use crate::write::step::{FileStep, ObservedFile, StepFile, StepObserver};
+use crate::write::value::{Encoding, WriteSampleError};
+use crate::write::{FieldValue, ImageOptions, WriteOptions};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 impl DatasetConversion<'_> {
     /// Writes a `.beton` file.
-    pub(super) fn beton(&self, print: &ConversionId) -> Result<ConvertReport, ConvertCause> {
+    pub(super) fn beton(&self, print: &ConversionId) -> Result<ConvertReport, Error> {
         let custom = |kind: &FieldKind| matches!(kind, FieldKind::Custom { .. });
         if let Some(field) = self.fields.iter().find(|field| custom(&field.kind)) {
-            return Err(ShardFieldError::Custom { field: field.name.clone() }.into());
+            return Err(custom_field(&field.name));
         }
         let taken = || Ok(fs::symlink_metadata(&self.dst).is_ok().then(|| self.dst.clone()));
         self.with_journal(print, taken, |journal| self.write_beton(journal))
     }
 
-    fn write_beton(&self, journal: &mut Journal<'_>) -> Result<ConvertReport, ConvertCause> {
-        let parts = self.chunks_dir();
-        if journal.is_new() {
-            delete(&parts)?;
+    fn write_beton(&self, journal: &mut Journal<'_>) -> Result<ConvertReport, Error> {
+        let mut resumed = journal.end();
+        if !self.is_in_place(journal)? {
+            resumed = self.write_file(journal)?;
         }
-        let resumed = journal.end();
         if !journal.is_done() {
-            if self.source.len() <= self.unit() {
-                journal.check(|_, unit| is_whole(&self.dst, unit))?;
-                if journal.chunks().is_empty() {
-                    self.part(&self.dst, journal, &self.progress(journal))?;
-                }
-            } else {
-                self.write_parts(&parts, journal)?;
-            }
             self.beside.put(&self.dst, &self.watch)?;
             journal.done()?;
         }
-        delete(&parts)?;
-        let look = ConvertCause::io("look at it", &self.dst);
-        let bytes = fs::metadata(&self.dst).map_err(look)?.len();
-        Ok(ConvertReport { files: 1, bytes, ..ConvertReport::of(journal, resumed) })
+        delete(&self.allocations_path())?;
+        Ok(ConvertReport::of(journal, resumed))
     }
 
-    fn write_parts(&self, parts: &Path, journal: &mut Journal<'_>) -> Result<(), ConvertCause> {
-        let path = |part: usize| parts.join(format!("{part:06}.beton"));
-        journal.check(|part, unit| is_whole(&path(part), unit))?;
-        if !parts.is_dir() {
-            fs::create_dir(parts).map_err(ConvertCause::io("create it", parts))?;
-        }
-        let progress = self.progress(journal);
-        while journal.end() < self.source.len() {
-            self.part(&path(journal.chunks().len()), journal, &progress)?;
-        }
-        let ConvertReport { samples, skipped, .. } = ConvertReport::of(journal, 0);
-        refuse_all_damaged(samples, &skipped)?;
-        let paths: Vec<PathBuf> = (0..journal.chunks().len()).map(path).collect();
-        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-        let options = WriteOptions { limits: PARTS, ..self.write_options() };
-        concat(&paths, &self.dst, &options, self.watch)?;
-        Ok(())
+    /// Returns the path of the allocations of an unfinished `.beton`.
+    pub(super) fn allocations_path(&self) -> PathBuf {
+        let mut name = OsString::from(".");
+        name.push(self.dst.file_name().unwrap_or_default());
+        name.push(".fuseloop-allocations");
+        self.dst.with_file_name(name)
     }
 
-    /// Writes the next samples as a separate file, and records it.
-    fn part(
-        &self,
-        out: &Path,
-        journal: &mut Journal<'_>,
-        progress: &ProgressCounter<'_>,
-    ) -> Result<(), ConvertCause> {
-        let first = journal.end();
-        let end = first.saturating_add(self.unit()).min(self.source.len());
-        let fields = &restored_fields(&self.fields);
-        let images = ImageFiles::new(&self.images, self.has_targets());
-        let row = |_, number: u64| self.row(SampleId(number), &images, progress);
+    /// Returns true if the finished file has been renamed to its path.
+    fn is_in_place(&self, journal: &Journal<'_>) -> Result<bool, Error> {
+        let is_waiting = fs::symlink_metadata(resumed_path(&self.dst)?).is_ok();
+        let found = fs::metadata(&self.dst).ok().filter(fs::Metadata::is_file);
+        Ok(is_finished(journal)
+            && !is_waiting
+            && found.is_some_and(|found| found.len() == journal.bytes()))
+    }
+
+    /// Writes the file, or the rest of it, and renames it to its path. Returns the number of samples that earlier attempts
+    /// had written.
+    fn write_file(&self, journal: &mut Journal<'_>) -> Result<u64, Error> {
         let options = self.write_options();
-        let request =
-            FileRequest { fields, first, out, options: &options, is_part: out != self.dst };
-        let report = write_jobs(first..end, |_| 0, row, Some(end - first), request, &self.watch)
-            .map_err(|error| behind(error, first))?;
-        journal.add(unit(first, end, &report))
+        let fields = options.stored_fields(&restored_fields(&self.fields));
+        let (page_size, max_page_size) = options.checked_page_size()?;
+        let schema = Schema::new(&fields, page_size)?;
+        let encoding = Encoding {
+            fields: &fields,
+            images: options.checked_images(&fields)?,
+            limits: options.limits,
+            unread: UnreadParts::of(Escaped(&self.dst.to_string_lossy()).to_string()),
+            page_size: max_page_size,
+        };
+        let target = AtomicFile::resume(&self.dst)?;
+        if is_finished(journal) {
+            if length(target.as_file(), target.partial_path())? == journal.bytes() {
+                let resumed = journal.end();
+                target.commit(&self.watch)?;
+                return Ok(resumed);
+            }
+            journal.check(|_, _| false)?;
+        }
+        let file = UnfinishedBeton {
+            schema: &schema,
+            announced: self.source.len(),
+            target: &target,
+            allocations: &self.allocations_path(),
+            watch: self.watch,
+        };
+        let allocations = file.open_allocations()?;
+        let paths = [target.partial_path(), file.allocations];
+        let dir = folder_of(&self.dst);
+        (self.watch)(FileStep::SyncDir)
+            .and_then(|()| sync_dir(dir))
+            .map_err(io_error("sync", dir))?;
+        let mut builder = file.recover(&allocations, journal)?;
+        let mut unrecorded = journal.chunks().is_empty().then(|| Unrecorded::new(paths));
+        let resumed = journal.end();
+        let engine = EncodeEngine {
+            encoding: &encoding,
+            first: resumed,
+            threads: self.threads()?,
+            on_damaged: options.on_damaged,
+            cancel: &options.cancel,
+            out: target.partial_path(),
+            path_of: &|sample| self.path_of(sample),
+        };
+        let images = ImageFiles::new(&self.images, self.has_targets(), self.options.limits);
+        let progress = self.progress(journal);
+        let at_target = || write_error(target.partial_path());
+        loop {
+            let first = journal.end();
+            let end = first.saturating_add(self.unit()).min(self.source.len());
+            let row = |id, ()| self.row(id, &images, &progress);
+            let jobs = (first..end).map(|_| ());
+            let before = builder.samples();
+            let engine = EncodeEngine { first, ..engine };
+            let placed = engine.run(jobs, |()| 0, row, &mut builder, || ())?;
+            if options.cancel.is_cancelled() {
+                return Err(cancelled());
+            }
+            let mut chunk = chunk(first, end, builder.samples() - before, placed);
+            if end < self.source.len() {
+                file.record(&mut builder, &allocations, &mut chunk, journal)?;
+                journal.add(chunk)?;
+                drop(unrecorded.take());
+                continue;
+            }
+            let all = OutputChunk::joined(journal.chunks().iter().chain([&chunk]));
+            let skipped = self.with_paths(skipped_samples(all.skipped_count, all.skipped.clone()));
+            refuse_all_damaged(all.samples, &skipped)?;
+            if builder.moves_values().map_err(at_target())? {
+                journal.check(|_, _| false)?;
+                chunk = all;
+            }
+            let len = builder.finish().map_err(at_target())?.bytes;
+            chunk.files = 1;
+            chunk.bytes = len - journal.bytes();
+            target.sync(&self.watch)?;
+            journal.add(chunk)?;
+            drop(unrecorded.take());
+            target.commit(&self.watch)?;
+            return Ok(resumed);
+        }
     }
 
     fn row(
@@ -127,19 +195,11 @@ impl DatasetConversion<'_> {
     }
 
     fn write_options(&self) -> WriteOptions {
-        let options = self.options;
-        let fields =
-            self.fields.iter().zip(&self.images).filter(|(field, _)| field.kind.is_image());
+        let images = self.fields.iter().zip(&self.images);
+        let images = images.filter(|(field, _)| field.kind.is_image());
         WriteOptions {
-            page_size: options.page_size,
-            threads: options.threads,
-            on_damaged: options.on_damaged,
-            cancel: options.cancel.clone(),
-            image: options.image.clone(),
-            images: fields.map(|(field, image)| (field.name.clone(), image.clone())).collect(),
-            // The conversion checked for existing outputs before it began.
-            overwrite: true,
-            ..WriteOptions::default()
+            images: images.map(|(field, image)| (field.name.clone(), image.clone())).collect(),
+            ..self.options.clone()
         }
     }
 }
@@ -156,33 +216,150 @@ fn stored(value: OwnedValue, kind: &FieldKind, options: &ImageOptions) -> FieldV
     }
 }
 
-/// Returns true if a file exists with the recorded size.
-fn is_whole(path: &Path, unit: &OutputChunk) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == unit.bytes)
+/// Returns true if all that is recorded is a finished file.
+fn is_finished(journal: &Journal<'_>) -> bool {
+    journal.chunks().last().is_some_and(|chunk| chunk.checkpoint.is_none())
 }
 
-/// Corrects the sample number in an error of a part that begins at sample `first`: the writer counts
-/// from 0.
-fn behind(error: WriteCause, first: u64) -> WriteCause {
-    match error {
-        WriteCause::Sample { sample, path, cause } => {
-            WriteCause::Sample { sample: SampleId(sample.0 + first), path, cause }
-        }
-        other => other,
+fn length(file: &File, path: &Path) -> Result<u64, Error> {
+    Ok(file.metadata().map_err(io_error("look at it", path))?.len())
+}
+
+fn chunk(first: u64, end: u64, samples: u64, placed: PlacedValue) -> OutputChunk {
+    let PlacedValue { skipped, reencoded, .. } = placed;
+    let mut chunk = OutputChunk { first, end, samples, reencoded, ..OutputChunk::default() };
+    let first = skipped.first.into_iter().map(|one| (one.sample.0, one.cause)).collect();
+    chunk.skip(&CountedList { count: skipped.count, first });
+    chunk
+}
+
+/// Files without a recorded chunk, which are deleted if a signal ends the process.
+struct Unrecorded([PathBuf; 2]);
+
+impl Unrecorded {
+    fn new(paths: [&Path; 2]) -> Self {
+        paths.into_iter().for_each(note_unfinished);
+        Self(paths.map(Path::to_owned))
     }
 }
 
-fn unit(first: u64, end: u64, report: &WriteReport) -> OutputChunk {
-    let mut unit = OutputChunk {
-        first,
-        end,
-        samples: report.samples,
-        files: 1,
-        bytes: report.bytes,
-        reencoded: report.reencoded.clone(),
-        ..OutputChunk::default()
-    };
-    let skipped = report.skipped.first.iter().map(|one| (one.sample.0 + first, one.cause.clone()));
-    unit.skip(&CountedList { count: report.skipped.count, first: skipped.collect() });
-    unit
+impl Drop for Unrecorded {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|path| keep_unfinished(path));
+    }
+}
+
+/// The files of a `.beton` that is being written.
+struct UnfinishedBeton<'a> {
+    schema: &'a Schema<'a>,
+    /// The number of samples for which the file has space.
+    announced: u64,
+    target: &'a AtomicFile,
+    /// The path of the allocations.
+    allocations: &'a Path,
+    watch: StepObserver<'a>,
+}
+
+impl<'a> UnfinishedBeton<'a> {
+    fn open_allocations(&self) -> Result<File, Error> {
+        let path = self.allocations;
+        let file = open_own(path).map_err(io_error("create it", path))?;
+        file.ok_or_else(|| not_a_file(path))
+    }
+
+    /// Truncates both files to the end of the last chunk that they have as it was recorded, and drops the chunks behind
+    /// it from the journal.
+    fn recover(
+        &self,
+        allocations: &File,
+        journal: &mut Journal<'_>,
+    ) -> Result<BetonBuilder<'_, ObservedFile<'_, StepObserver<'a>>>, Error> {
+        let Self { schema, target, .. } = self;
+        let (path, table) = (target.partial_path(), self.allocations);
+        let start =
+            Checkpoint { samples: 0, allocations: 0, page_size: schema.page_size(), len: 0 };
+        let (mut found, mut at) = (0, start);
+        let (mut rows, mut records) = (vec![], vec![]);
+        let mut stored_rows = target.as_file();
+        let stored_records = allocations;
+        let file_len = length(stored_rows, path)?;
+        stored_rows
+            .seek(SeekFrom::Start(schema.rows_start()))
+            .map_err(io_error("read it", path))?;
+        for chunk in journal.chunks() {
+            let Some(next) = next_checkpoint(at, chunk) else { break };
+            let (row, record) = (rows.len(), records.len());
+            let row_bytes = chunk.samples.saturating_mul(schema.row_bytes() as u64);
+            let record_bytes = (next.allocations - at.allocations).saturating_mul(RECORD);
+            let read = stored_rows.take(row_bytes).read_to_end(&mut rows);
+            let row_bytes = row_bytes == read.map_err(io_error("read it", path))? as u64;
+            let read = stored_records.take(record_bytes).read_to_end(&mut records);
+            let record_bytes = record_bytes == read.map_err(io_error("read it", table))? as u64;
+            let crc = checksum(&rows[row..], &records[record..]);
+            let is_same = chunk.checkpoint.is_some_and(|state| state.crc == crc);
+            if !(row_bytes && record_bytes && is_same && next.len <= file_len) {
+                rows.truncate(row);
+                records.truncate(record);
+                break;
+            }
+            (found, at) = (found + 1, next);
+        }
+        journal.check(|index, _| index < found)?;
+        for (which, mut file, path, len) in [
+            (StepFile::Output, stored_rows, path, at.len),
+            (StepFile::Allocations, stored_records, table, records.len() as u64),
+        ] {
+            (self.watch)(FileStep::Truncate { file: which, len })
+                .and_then(|()| file.set_len(len))
+                .and_then(|()| file.seek(SeekFrom::Start(len)))
+                .map_err(io_error("truncate it", path))?;
+        }
+        let out = target.rest(at.len, &self.watch);
+        let builder = if found == 0 {
+            BetonBuilder::new(schema, out, self.announced)
+        } else {
+            BetonBuilder::resume(schema, out, self.announced, at, (rows, &records))
+        };
+        builder.map_err(write_error(path))
+    }
+
+    /// Makes a chunk durable, and adds to it what is needed to continue behind it.
+    fn record(
+        &self,
+        builder: &mut BetonBuilder<'_, ObservedFile<'_, StepObserver<'_>>>,
+        allocations: &File,
+        chunk: &mut OutputChunk,
+        journal: &Journal<'_>,
+    ) -> Result<(), Error> {
+        let (at, rows, records) =
+            builder.checkpoint().map_err(write_error(self.target.partial_path()))?;
+        let before = at.allocations * RECORD - records.len() as u64;
+        ObservedFile::new(allocations, StepFile::Allocations, before, &self.watch)
+            .write_all(&records)
+            .map_err(write_error(self.allocations))?;
+        let crc = checksum(rows, &records);
+        let Checkpoint { page_size, allocations: count, len, .. } = at;
+        chunk.checkpoint = Some(ChunkCheckpoint { page_size, allocations: count, crc });
+        chunk.bytes = len - journal.bytes();
+        self.target.sync(&self.watch)?;
+        (self.watch)(FileStep::Sync(StepFile::Allocations))
+            .and_then(|()| allocations.sync_all())
+            .map_err(io_error("sync", self.allocations))
+    }
+}
+
+/// The size of a record of the allocation table.
+const RECORD: u64 = Allocation::SIZE as u64;
+
+/// Returns the checkpoint behind a chunk that follows `at`; `None` if the chunk has none that is possible.
+fn next_checkpoint(at: Checkpoint, chunk: &OutputChunk) -> Option<Checkpoint> {
+    let ChunkCheckpoint { page_size, allocations, .. } = chunk.checkpoint?;
+    let is_possible = page_size.is_power_of_two() && page_size >= at.page_size;
+    (is_possible && allocations >= at.allocations).then_some(())?;
+    let samples = at.samples.checked_add(chunk.samples)?;
+    Some(Checkpoint { samples, allocations, page_size, len: at.len.checked_add(chunk.bytes)? })
+}
+
+fn checksum(rows: &[u8], allocations: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(rows), allocations)
 }

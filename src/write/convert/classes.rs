@@ -8,7 +8,8 @@
 //! A reader without `classes.json` numbers classes by the order of their folders. The file is written if
 //! these numbers, or the folders' names, differ from the source's.
 
-use super::{ConvertCause, DatasetConversion};
+use super::DatasetConversion;
+use crate::error::Error;
 use crate::source::{ClassEntry, ClassNames, ClassTable, FOLDER_FILE_NAME};
 use crate::write::beside::put_classes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,7 +91,7 @@ impl DatasetConversion<'_> {
         &self,
         folders: &ClassFolders,
         present: &BTreeSet<i64>,
-    ) -> Result<Vec<String>, ConvertCause> {
+    ) -> Result<Vec<String>, Error> {
         let table = folders.table(present);
         put_classes(&self.dst.join(FOLDER_FILE_NAME), table.as_ref(), &self.watch)?;
         let note = "the numbers and names of the classes are in classes.json: fuseloop reads it, \
@@ -99,9 +100,9 @@ impl DatasetConversion<'_> {
     }
 
     /// Writes `classes.json` beside a folder's table, which has only class numbers.
-    pub(super) fn name_table(&self) -> Result<(), ConvertCause> {
+    pub(super) fn name_table(&self) -> Result<(), Error> {
         let table = self.beside.table();
-        Ok(put_classes(&self.dst.join(FOLDER_FILE_NAME), table.as_ref(), &self.watch)?)
+        put_classes(&self.dst.join(FOLDER_FILE_NAME), table.as_ref(), &self.watch)
     }
 }
 

@@ -16,17 +16,19 @@
 
 use super::journal::{ConversionId, OutputChunk, delete};
 use super::output_file::{OutputFile, Shape};
-use super::{ConvertCause, ConvertReport, DatasetConversion, ImageFiles, Journal, ProgressCounter};
+use super::{ConvertReport, DatasetConversion, ImageFiles, Journal, ProgressCounter};
+use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use crate::source::FOLDER_FILE_NAME;
 use crate::threads::ThreadsError;
-use crate::write::atomic_file::{AtomicFile, TargetError, sync_dir};
+use crate::write::Reencoded;
+use crate::write::atomic_file::{AtomicFile, sync_dir};
 use crate::write::cancel;
 use crate::write::encode_threads::EncodeThreads;
+use crate::write::error::{io_error, write_error};
 use crate::write::report::CountedList;
 use crate::write::staging::{PREFIX, StagingDir};
 use crate::write::value::WriteSampleError;
-use crate::write::{Reencoded, WriteCause};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
@@ -48,10 +50,10 @@ struct WrittenSample {
 
 impl DatasetConversion<'_> {
     /// Writes a folder of images.
-    pub(super) fn folder(&self, print: &ConversionId) -> Result<ConvertReport, ConvertCause> {
-        if self.options.image.bit_planes {
+    pub(super) fn folder(&self, print: &ConversionId) -> Result<ConvertReport, Error> {
+        if self.images.iter().any(|image| image.bit_planes) {
             let reason = "a folder holds images that other programs read: bit planes are stored in .beton files and shards";
-            return Err(ConvertCause::Options { reason });
+            return Err(fail!(Parameter, "{reason}"));
         }
         let shape = Shape::new(&self.fields, self.beside.classes.as_ref())?;
         let taken = || first_in(&self.dst);
@@ -62,13 +64,13 @@ impl DatasetConversion<'_> {
         &self,
         shape: &Shape,
         journal: &mut Journal<'_>,
-    ) -> Result<ConvertReport, ConvertCause> {
+    ) -> Result<ConvertReport, Error> {
         let parts = self.chunks_dir();
         if journal.is_new() {
             delete(&parts)?;
         }
         for dir in [&self.dst, &parts] {
-            fs::create_dir_all(dir).map_err(ConvertCause::io("create it", dir))?;
+            fs::create_dir_all(dir).map_err(io_error("create it", dir))?;
         }
         if journal.is_new() && self.options.overwrite {
             self.clear()?;
@@ -102,7 +104,7 @@ impl DatasetConversion<'_> {
     /// # Errors
     ///
     /// If the folder has other files: then nothing is deleted.
-    fn clear(&self) -> Result<(), ConvertCause> {
+    fn clear(&self) -> Result<(), Error> {
         let mut written = entries(&self.dst)?;
         // An earlier conversion that was killed left its unfinished files.
         written.retain(|(path, _)| !name_of(path).starts_with(PREFIX));
@@ -114,19 +116,18 @@ impl DatasetConversion<'_> {
                 || [TABLE, FOLDER_FILE_NAME].contains(&&*name_of(path));
             let other = files.iter().find(|file| !is_own(file)).map(|(path, _)| path);
             if let Some(other) = other.or((!is_known).then_some(path)) {
-                let (path, reason) = (other.clone(), FOREIGN.to_owned());
-                return Err(ConvertCause::Pick { path, reason });
+                return Err(super::refused(other, FOREIGN));
             }
         }
         written.iter().try_for_each(|(path, _)| delete(path))
     }
 
-    fn write_files(&self, shape: &Shape, journal: &mut Journal<'_>) -> Result<(), ConvertCause> {
+    fn write_files(&self, shape: &Shape, journal: &mut Journal<'_>) -> Result<(), Error> {
         let (first, end) = (journal.end(), self.source.len());
         let staging = StagingDir::create(&self.dst)?;
         let folder = OutputFolder { root: &self.dst, staging: &staging, dirs: Mutex::default() };
         let progress = self.progress(journal);
-        let pictures = ImageFiles::new(&self.images, self.has_targets());
+        let pictures = ImageFiles::new(&self.images, self.has_targets(), self.options.limits);
         let is_table = matches!(shape, Shape::Table { .. });
         let open = PendingChunk::at(first);
         let mut notes =
@@ -141,36 +142,36 @@ impl DatasetConversion<'_> {
             },
             |wrote| wrote.as_ref().map_or(0, |wrote| wrote.line.len()),
             |id, wrote| notes.take(id, wrote),
-            |source| WriteCause::from(ThreadsError::Refused { wanted: threads, source }).into(),
+            |source| ThreadsError::Refused { wanted: threads, source }.into(),
         )?;
         notes.finish(end)?;
-        Ok(staging.finish([self.dst.as_path()])?)
+        staging.finish([self.dst.as_path()])
     }
 
     /// Returns the classes that have samples, from the lines of the chunks.
-    fn classes(&self, parts: usize) -> Result<BTreeSet<i64>, ConvertCause> {
+    fn classes(&self, parts: usize) -> Result<BTreeSet<i64>, Error> {
         let mut classes = BTreeSet::new();
         for number in 0..parts {
             let path = part(&self.chunks_dir(), number);
-            let text = fs::read_to_string(&path).map_err(ConvertCause::io("read it", &path))?;
+            let text = fs::read_to_string(&path).map_err(io_error("read it", &path))?;
             classes.extend(text.lines().filter_map(|line| line.parse::<i64>().ok()));
         }
         Ok(classes)
     }
 
     /// Concatenates the chunks of the table.
-    fn write_table(&self, parts: usize) -> Result<(), ConvertCause> {
+    fn write_table(&self, parts: usize) -> Result<(), Error> {
         let target = AtomicFile::create(&self.dst.join(TABLE))?;
-        let at_target = || ConvertCause::write(target.partial_path());
+        let at_target = || write_error(target.partial_path());
         let mut out = io::BufWriter::new(target.file(&self.watch));
         for number in 0..parts {
             let path = part(&self.chunks_dir(), number);
-            let mut file = File::open(&path).map_err(ConvertCause::io("read it", &path))?;
+            let mut file = File::open(&path).map_err(io_error("read it", &path))?;
             io::copy(&mut file, &mut out).map_err(at_target())?;
         }
         out.flush().map_err(at_target())?;
         drop(out);
-        Ok(target.commit(&self.watch)?)
+        target.commit(&self.watch)
     }
 }
 
@@ -183,13 +184,13 @@ fn part(parts: &Path, unit: usize) -> PathBuf {
 const FOREIGN: &str = "this file is not from a conversion, and only folders that a conversion wrote are replaced: choose another folder, or delete this one first";
 
 /// Lists a folder: each path, and whether it is a folder itself.
-fn entries(dir: &Path) -> Result<Vec<(PathBuf, bool)>, ConvertCause> {
+fn entries(dir: &Path) -> Result<Vec<(PathBuf, bool)>, Error> {
     let list = |entry: io::Result<fs::DirEntry>| {
         let entry = entry?;
         Ok((entry.path(), entry.file_type()?.is_dir()))
     };
     let listed = fs::read_dir(dir).and_then(|entries| entries.map(list).collect());
-    listed.map_err(ConvertCause::io("list", dir))
+    listed.map_err(io_error("list", dir))
 }
 
 fn name_of(path: &Path) -> Cow<'_, str> {
@@ -204,10 +205,10 @@ fn is_numbered(path: &Path) -> bool {
 }
 
 /// Returns an entry of a folder; `None` if the folder is empty or missing.
-fn first_in(dir: &Path) -> Result<Option<PathBuf>, ConvertCause> {
+fn first_in(dir: &Path) -> Result<Option<PathBuf>, Error> {
     match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(ConvertCause::io("list", dir)(error)),
+        Err(error) => Err(io_error("list", dir)(error)),
         Ok(mut entries) => Ok(entries.next().and_then(Result::ok).map(|entry| entry.path())),
     }
 }
@@ -222,7 +223,7 @@ struct OutputFolder<'a> {
 
 impl OutputFolder<'_> {
     /// Writes a sample's files to their paths.
-    fn put(&self, id: SampleId, leaves: Vec<OutputFile>) -> Result<WrittenSample, ConvertCause> {
+    fn put(&self, id: SampleId, leaves: Vec<OutputFile>) -> Result<WrittenSample, Error> {
         let mut wrote = WrittenSample { files: leaves.len() as u64, ..WrittenSample::default() };
         for (number, OutputFile { path, bytes }) in leaves.into_iter().enumerate() {
             let path = self.root.join(path);
@@ -230,7 +231,7 @@ impl OutputFolder<'_> {
                 self.make_dir(dir)?;
             }
             let mut staged = self.staging.file_of(id.0, number)?;
-            staged.0.write_all(&bytes).map_err(ConvertCause::write(&staged.1))?;
+            staged.0.write_all(&bytes).map_err(write_error(&staged.1))?;
             self.staging.put(staged, &path)?;
             wrote.bytes += bytes.len() as u64;
         }
@@ -238,19 +239,19 @@ impl OutputFolder<'_> {
     }
 
     /// Creates a class's folder. A link under its name is refused, because it may lead out of the root.
-    fn make_dir(&self, dir: &Path) -> Result<(), ConvertCause> {
+    fn make_dir(&self, dir: &Path) -> Result<(), Error> {
         let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
         let (known, touched) = &mut *dirs;
         if dir != self.root && !known.contains(dir) {
             match fs::create_dir(dir) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(ConvertCause::io("create it", dir)(error));
+                    return Err(io_error("create it", dir)(error));
                 }
                 _ => {}
             }
             if !fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir()) {
                 let reason = "a folder is expected, not a link or a file".to_owned();
-                return Err(ConvertCause::Pick { path: dir.to_owned(), reason });
+                return Err(super::refused(dir, &reason));
             }
             known.insert(dir.to_owned());
             touched.insert(self.root.to_owned());
@@ -260,12 +261,12 @@ impl OutputFolder<'_> {
     }
 
     /// Makes the names of all files written so far durable.
-    fn sync(&self) -> Result<(), ConvertCause> {
+    fn sync(&self) -> Result<(), Error> {
         let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
         let touched = std::mem::take(&mut dirs.1);
         drop(dirs);
-        let sync = |dir: &PathBuf| sync_dir(dir).map_err(TargetError::io("sync", dir));
-        Ok(touched.iter().try_for_each(sync)?)
+        let sync = |dir: &PathBuf| sync_dir(dir).map_err(io_error("sync", dir));
+        touched.iter().try_for_each(sync)
     }
 }
 
@@ -301,8 +302,8 @@ impl ChunkRecorder<'_, '_> {
     fn take(
         &mut self,
         id: SampleId,
-        wrote: Result<Result<WrittenSample, ConvertCause>, WriteSampleError>,
-    ) -> Result<(), ConvertCause> {
+        wrote: Result<Result<WrittenSample, Error>, WriteSampleError>,
+    ) -> Result<(), Error> {
         if id.0 - self.open.unit.first >= self.job.unit() {
             self.finish(id.0)?;
         }
@@ -330,7 +331,7 @@ impl ChunkRecorder<'_, '_> {
     }
 
     /// Records the samples up to `end`.
-    fn finish(&mut self, end: u64) -> Result<(), ConvertCause> {
+    fn finish(&mut self, end: u64) -> Result<(), Error> {
         let open = std::mem::replace(&mut self.open, PendingChunk::at(end));
         let PendingChunk { mut unit, skipped, mut lines, classes } = open;
         lines.extend(classes);
@@ -341,7 +342,7 @@ impl ChunkRecorder<'_, '_> {
         let watch = &self.job.watch;
         let target =
             AtomicFile::create(&part(&self.job.chunks_dir(), self.journal.chunks().len()))?;
-        let at_target = ConvertCause::write(target.partial_path());
+        let at_target = write_error(target.partial_path());
         target.file(watch).write_all(lines.as_bytes()).map_err(at_target)?;
         target.commit(watch)?;
         unit.end = end;

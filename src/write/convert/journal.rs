@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! DST.fuseloop-convert.json      locked while its writer is alive
-//! {"fuseloop":"convert","version":2,"source":"<fingerprint>","options":"<words>"}
+//! {"fuseloop":"convert","version":3,"source":"<fingerprint>","options":"<words>"}
 //! {"crc":"<8 hex digits>","unit":{"first":0,"end":1000,"samples":998,"files":1,"bytes":123,"skipped":2,
-//!  "damaged":[[17,"why"],..],"reencoded":[["png","raw",false,12],..]}}   on one line
+//!  "damaged":[[17,"why"],..],"reencoded":[["png","raw",false,12],..],"checkpoint":[8388608,2000,77]}}   on one line
 //! ...
 //! {"done":true}                  all files are in place, only leftovers remain to be deleted
 //! ```
@@ -15,12 +15,14 @@
 //! samples that the source does not have: this chunk and those behind it are written again, as the same
 //! bytes. The file is deleted when the conversion is finished.
 
-use super::{ConvertCause, ConvertOptions};
+use super::WriteOptions;
+use crate::error::{Error, fail};
 use crate::source::ImageMode;
-use crate::write::atomic_file::{TargetError, open_own, sync_dir};
+use crate::write::atomic_file::{busy, not_a_file, open_own, sync_dir};
+use crate::write::error::{io_error, write_error};
 use crate::write::options::OnUnreadable;
-use crate::write::report::{CountedList, Reencoded, word};
-use crate::write::step::{FileStep, ObservedFile, StepObserver};
+use crate::write::report::{CountedList, KEPT, Reencoded, word};
+use crate::write::step::{FileStep, ObservedFile, StepFile, StepObserver};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -30,7 +32,7 @@ use std::path::{Path, PathBuf};
 
 const SUFFIX: &str = ".fuseloop-convert.json";
 
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// The identity of a conversion: a journal can be resumed only with the same one.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,7 +43,7 @@ pub(super) struct ConversionId {
     pub(super) samples: Range<u64>,
 }
 
-/// A complete shard, part of a `.beton`, or group of files.
+/// A complete shard, group of samples of a `.beton`, or group of files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct OutputChunk {
     /// The first sample of the source in the chunk.
@@ -57,9 +59,39 @@ pub(super) struct OutputChunk {
     pub(super) skipped: Vec<(u64, String)>,
     /// The images that are not stored as in the source, by kind.
     pub(super) reencoded: Vec<Reencoded>,
+    /// The state of an unfinished `.beton` behind the chunk.
+    pub(super) checkpoint: Option<ChunkCheckpoint>,
+}
+
+/// What is needed to continue an unfinished `.beton` behind a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChunkCheckpoint {
+    /// The size of a page.
+    pub(super) page_size: u32,
+    /// The number of values in pages, of this and all earlier chunks.
+    pub(super) allocations: u64,
+    /// The CRC-32C of the chunk's rows and allocations.
+    pub(super) crc: u32,
 }
 
 impl OutputChunk {
+    /// Returns consecutive chunks as one, without a checkpoint.
+    pub(super) fn joined<'a>(chunks: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut chunks = chunks.into_iter();
+        let mut all = Self { checkpoint: None, ..chunks.next().cloned().unwrap_or_default() };
+        for chunk in chunks {
+            all.end = chunk.end;
+            all.samples += chunk.samples;
+            all.files += chunk.files;
+            all.bytes += chunk.bytes;
+            all.skipped_count += chunk.skipped_count;
+            let left = KEPT.saturating_sub(all.skipped.len());
+            all.skipped.extend(chunk.skipped.iter().take(left).cloned());
+            Reencoded::count(&mut all.reencoded, chunk.reencoded.iter().copied());
+        }
+        all
+    }
+
     /// Records the samples that were left out.
     pub(super) fn skip(&mut self, left_out: &CountedList<(u64, String)>) {
         self.skipped_count = left_out.count;
@@ -67,7 +99,10 @@ impl OutputChunk {
     }
 
     fn to_line(&self) -> String {
-        let Self { first, end, samples, files, bytes, skipped_count, skipped, reencoded } = self;
+        let Self { first, end, samples, files, bytes, skipped_count, skipped, reencoded, .. } =
+            self;
+        let state = |at: ChunkCheckpoint| (at.page_size, at.allocations, at.crc);
+        let checkpoint = self.checkpoint.map(state);
         let image = |one: &Reencoded| {
             (word(one.from), word(one.to), one.is_lossy, one.images, one.lost_orientations)
         };
@@ -75,6 +110,7 @@ impl OutputChunk {
         let unit = json!({
             "first": first, "end": end, "samples": samples, "files": files, "bytes": bytes,
             "skipped": skipped_count, "damaged": skipped, "reencoded": reencoded,
+            "checkpoint": checkpoint,
         });
         format!("{}\n", json!({"crc": crc(&unit), "unit": unit}))
     }
@@ -109,8 +145,19 @@ impl OutputChunk {
             skipped_count: number("skipped")?,
             skipped,
             reencoded,
+            checkpoint: match value.get("checkpoint")? {
+                Value::Null => None,
+                state => Some(checkpoint_of(state)?),
+            },
         })
     }
+}
+
+/// Parses a checkpoint.
+fn checkpoint_of(state: &Value) -> Option<ChunkCheckpoint> {
+    let number = |index: usize| state.get(index)?.as_u64();
+    let small = |index| u32::try_from(number(index)?).ok();
+    Some(ChunkCheckpoint { page_size: small(0)?, allocations: number(1)?, crc: small(2)? })
 }
 
 /// Parses an entry of `reencoded`.
@@ -163,13 +210,13 @@ impl<'a> Journal<'a> {
     pub(super) fn open(
         dst: &Path,
         print: &ConversionId,
-        options: &ConvertOptions,
+        options: &WriteOptions,
         watch: StepObserver<'a>,
-    ) -> Result<Self, ConvertCause> {
+    ) -> Result<Self, Error> {
         let path = path(dst);
         let mut file = open_locked(dst, &path)?;
         let mut text = Vec::new();
-        file.read_to_end(&mut text).map_err(ConvertCause::io("read it", &path))?;
+        file.read_to_end(&mut text).map_err(io_error("read it", &path))?;
         let first = print.samples.start;
         let (units, ends) = (vec![], vec![0]);
         let mut journal =
@@ -183,7 +230,10 @@ impl<'a> Journal<'a> {
                     journal.is_done = false;
                 }
                 Err(reason) => {
-                    return Err(ConvertCause::Journal { path: journal.path, reason });
+                    let path = journal.path;
+                    return Err(fail!(Format, "{path:?}: {reason}").named_path(path).help(
+                        "rerun that conversion to resume it, or start over with `--overwrite`",
+                    ));
                 }
             }
         }
@@ -219,7 +269,7 @@ impl<'a> Journal<'a> {
     pub(super) fn check(
         &mut self,
         is_whole: impl Fn(usize, &OutputChunk) -> bool,
-    ) -> Result<(), ConvertCause> {
+    ) -> Result<(), Error> {
         let found = self.units.iter().enumerate().take_while(|(at, unit)| is_whole(*at, unit));
         let found = found.count();
         if found == self.units.len() {
@@ -228,18 +278,19 @@ impl<'a> Journal<'a> {
         self.is_done = false;
         self.units.truncate(found);
         self.ends.truncate(found + 1);
-        self.cut()
+        self.cut()?;
+        self.sync()
     }
 
     /// Records a chunk that is complete and durable.
-    pub(super) fn add(&mut self, unit: OutputChunk) -> Result<(), ConvertCause> {
+    pub(super) fn add(&mut self, unit: OutputChunk) -> Result<(), Error> {
         self.write(&unit.to_line())?;
         self.units.push(unit);
         Ok(())
     }
 
     /// Records that all files are in place.
-    pub(super) fn done(&mut self) -> Result<(), ConvertCause> {
+    pub(super) fn done(&mut self) -> Result<(), Error> {
         if self.is_done {
             return Ok(());
         }
@@ -248,8 +299,8 @@ impl<'a> Journal<'a> {
     }
 
     /// Deletes the journal.
-    pub(super) fn remove(self) -> Result<(), ConvertCause> {
-        fs::remove_file(&self.path).map_err(ConvertCause::io("delete it", &self.path))
+    pub(super) fn remove(self) -> Result<(), Error> {
+        fs::remove_file(&self.path).map_err(io_error("delete it", &self.path))
     }
 
     /// Deletes the journal after an error. The earlier error is the one to report, so errors here are
@@ -314,7 +365,7 @@ impl<'a> Journal<'a> {
     /// # Errors
     ///
     /// If a system call fails; the journal is deleted then.
-    pub(super) fn begin(&mut self, print: &ConversionId) -> Result<(), ConvertCause> {
+    pub(super) fn begin(&mut self, print: &ConversionId) -> Result<(), Error> {
         self.ends = vec![0];
         self.cut()?;
         let ConversionId { source, options, .. } = print;
@@ -323,7 +374,7 @@ impl<'a> Journal<'a> {
             let dir = folder_of(&self.path);
             (self.watch)(FileStep::SyncDir)
                 .and_then(|()| sync_dir(dir))
-                .map_err(ConvertCause::io("sync", dir))
+                .map_err(io_error("sync", dir))
         });
         if outcome.is_err() {
             let _ = fs::remove_file(&self.path); // the first error is the one to report
@@ -334,25 +385,29 @@ impl<'a> Journal<'a> {
     }
 
     /// Truncates the file behind the last valid line.
-    fn cut(&mut self) -> Result<(), ConvertCause> {
+    fn cut(&mut self) -> Result<(), Error> {
         let end = self.ends.last().copied().unwrap_or(0);
-        self.file
-            .set_len(end)
+        (self.watch)(FileStep::Truncate { file: StepFile::Journal, len: end })
+            .and_then(|()| self.file.set_len(end))
             .and_then(|()| self.file.seek(SeekFrom::Start(end)))
             .map(|_| ())
-            .map_err(ConvertCause::io("cut it", &self.path))
+            .map_err(io_error("cut it", &self.path))
     }
 
-    fn write(&mut self, line: &str) -> Result<(), ConvertCause> {
+    fn write(&mut self, line: &str) -> Result<(), Error> {
         let at = self.ends.last().copied().unwrap_or(0);
-        ObservedFile::at_offset(&self.file, at, &self.watch)
+        ObservedFile::new(&self.file, StepFile::Journal, at, &self.watch)
             .write_all(line.as_bytes())
-            .map_err(ConvertCause::write(&self.path))?;
-        (self.watch)(FileStep::Sync)
-            .and_then(|()| self.file.sync_all())
-            .map_err(ConvertCause::io("sync", &self.path))?;
+            .map_err(write_error(&self.path))?;
+        self.sync()?;
         self.ends.push(at + line.len() as u64);
         Ok(())
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        (self.watch)(FileStep::Sync(StepFile::Journal))
+            .and_then(|()| self.file.sync_all())
+            .map_err(io_error("sync", &self.path))
     }
 }
 
@@ -369,38 +424,38 @@ pub(super) fn folder_of(path: &Path) -> &Path {
 }
 
 /// Creates a folder and its missing parents, and makes their names durable.
-pub(super) fn make_dirs(dir: &Path) -> Result<(), ConvertCause> {
+pub(super) fn make_dirs(dir: &Path) -> Result<(), Error> {
     let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
     let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
     for dir in missing.into_iter().rev() {
         match fs::create_dir(dir) {
             // Another process has created it in the meantime.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => created.map_err(ConvertCause::io("create the folder", dir))?,
+            created => created.map_err(io_error("create the folder", dir))?,
         }
         let above = folder_of(dir);
-        sync_dir(above).map_err(ConvertCause::io("sync", above))?;
+        sync_dir(above).map_err(io_error("sync", above))?;
     }
     Ok(())
 }
 
 /// Opens and locks the journal.
-fn open_locked(dst: &Path, path: &Path) -> Result<File, ConvertCause> {
-    let busy = || TargetError::Busy { path: dst.to_owned(), partial: path.to_owned() };
+fn open_locked(dst: &Path, path: &Path) -> Result<File, Error> {
+    let busy = || busy(dst, path);
     let file = open_own(path)
-        .map_err(ConvertCause::io("write the journal", path))?
-        .ok_or_else(|| TargetError::NotAFile { path: path.to_owned() })?;
+        .map_err(io_error("write the journal", path))?
+        .ok_or_else(|| not_a_file(path))?;
     match file.try_lock() {
         // The owner has finished in the meantime and deleted the file.
-        Ok(()) if !path.exists() => Err(busy().into()),
-        Err(TryLockError::WouldBlock) => Err(busy().into()),
+        Ok(()) if !path.exists() => Err(busy()),
+        Err(TryLockError::WouldBlock) => Err(busy()),
         // On a file system without locks, a second process is not detected.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
 }
 
 /// Deletes a file, or a folder and its contents, if it exists.
-pub(super) fn delete(path: &Path) -> Result<(), ConvertCause> {
+pub(super) fn delete(path: &Path) -> Result<(), Error> {
     let outcome = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
@@ -408,7 +463,7 @@ pub(super) fn delete(path: &Path) -> Result<(), ConvertCause> {
     };
     match outcome {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(ConvertCause::io("delete it", path)(error))
+            Err(io_error("delete it", path)(error))
         }
         _ => Ok(()),
     }
@@ -435,7 +490,9 @@ mod tests {
         let (from, to) = (ImageMode::Png, ImageMode::Raw);
         let reencoded =
             vec![Reencoded { from, to, is_lossy: false, images: 3, lost_orientations: 2 }];
+        let checkpoint = Some(ChunkCheckpoint { page_size: 4096, allocations: 19, crc: u32::MAX });
         let unit = OutputChunk { skipped_count: 1, samples: 9, skipped, reencoded, ..unit(10, 20) };
+        let unit = OutputChunk { checkpoint, ..unit };
         let line = unit.to_line();
         let read = |line: &str| OutputChunk::of_line(&serde_json::from_str(line).ok()?);
         assert_eq!(read(&line), Some(unit));

@@ -1,13 +1,14 @@
 //! Encodes a sample for a shard, on any thread, and lays out its bytes in the file.
 
 use super::{ImageFiles, OutputFormat};
+use crate::error::Error;
 use crate::sample::SampleId;
 use crate::source::{BoxError, FieldSpec, ObjectField, Record, Source};
 use crate::write::Reencoded;
 use crate::write::beside::Beside;
 use crate::write::shards::{
-    Columns, END, ExampleLayout, Member, ShardFieldError, encode_record, extension, file_bytes,
-    frame, member_header, padding, rows_file, safe_key,
+    Columns, END, ExampleLayout, Member, encode_record, extension, file_bytes, frame,
+    member_header, padding, rows_file, safe_key,
 };
 use crate::write::value::WriteSampleError;
 use std::collections::HashSet;
@@ -53,7 +54,7 @@ impl ShardLayout {
         form: OutputFormat,
         fields: &[FieldSpec],
         beside: &Beside,
-    ) -> Result<Self, ShardFieldError> {
+    ) -> Result<Self, Error> {
         if form == OutputFormat::Tar {
             return Columns::new(fields, beside.objects.as_ref()).map(Self::Tar);
         }

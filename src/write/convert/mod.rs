@@ -13,14 +13,13 @@
 //!                                           └ recorded in DST.fuseloop-convert.json (journal.rs)
 //! ```
 //!
-//! A chunk is a shard, a part of a `.beton` (the parts are concatenated at the end), or a number of
-//! files of a folder. The content of a chunk depends on the source and on the sample it begins at, and
+//! A chunk is a shard, a number of samples of a `.beton`, which grows by them, or a number of files of a
+//! folder. The content of a chunk depends on the source and on the sample it begins at, and
 //! on nothing else. A conversion that continues behind the last complete chunk therefore writes the same
 //! bytes as one that was never interrupted.
 
 mod beton;
 mod classes;
-mod error;
 mod folder;
 mod journal;
 mod layout;
@@ -28,6 +27,8 @@ mod notes;
 mod origin;
 mod output_file;
 mod pictures;
+#[cfg(test)]
+mod power_cut;
 mod rename;
 mod report;
 mod shard_splitter;
@@ -35,23 +36,19 @@ mod shard_splitter;
 #[cfg(all(feature = "tables", feature = "tar"))]
 mod tests;
 
-pub use error::ConvertCause;
 pub use origin::real_path;
 pub use report::ConvertReport;
 
-use super::WriteCause;
-use super::atomic_file::{TargetError, check_local};
-use super::beside::Beside;
+use super::atomic_file::{check_local, exists, resumed_path};
+use super::beside::{Beside, written_file};
+use super::error::{INPUTS, refuse_all_damaged, sample_error};
 use super::mode::ImageOptions;
-use super::options::{OnUnreadable, masks, thread_count};
-use super::progress::{ProgressCounter, ProgressFn};
-use super::refuse_all_damaged;
-use super::report::note_of_orientations;
+use super::options::{OnUnreadable, WriteOptions, masks, thread_count};
+use super::progress::ProgressCounter;
+use super::report::{Skipped, note_of_orientations};
 use super::step::{StepObserver, unwatched};
 use super::value::WriteSampleError;
-use crate::cancel::CancelFlag;
-use crate::error::Error;
-use crate::order::Ranks;
+use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use crate::source::{ClassNames, FieldSpec, Fingerprint, ObjectField, Source};
 use journal::{ConversionId, Journal, delete, folder_of, make_dirs};
@@ -59,85 +56,7 @@ use pictures::ImageFiles;
 use rename::{changes, renamed};
 pub(super) use shard_splitter::refuse_others;
 use std::ffi::OsString;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf, is_separator};
-
-/// How a dataset is converted.
-///
-/// ```no_run
-/// use fuseloop::source::{Beton, OpenOptions};
-/// use fuseloop::write::{ConvertOptions, convert};
-///
-/// let source = Beton::open("train.beton", &OpenOptions::default())?;
-/// let options = ConvertOptions { max_samples: Some(20_000), ..ConvertOptions::default() };
-/// convert(&source, "shards/train-{000000}.tar", &options)?;
-/// # Ok::<(), fuseloop::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct ConvertOptions {
-    /// The maximum number of samples in a shard, including damaged ones. For a `.beton` or a folder,
-    /// which have no shards: the number of samples after which progress is recorded, by default 10,000.
-    pub max_samples: Option<u64>,
-    /// The maximum size of a shard in bytes: the shard ends before the sample that would exceed it. A
-    /// shard has at least one sample.
-    pub max_bytes: Option<u64>,
-    /// The number of shards, but at most the number of samples. Their sample counts differ by at most
-    /// one.
-    pub shards: Option<u64>,
-    /// How images are stored. By default nothing is lost but alpha and bits beyond 8 a sample, where images become
-    /// pixels: a JPEG stays byte for byte, and so does a PNG where the destination stores files; other images become raw
-    /// pixels in a `.beton`, and PNGs in files. If a mode or a size is set, images from a `.beton` are converted like any others.
-    ///
-    /// A field that the source knows as a mask is stored as [`WriteMode::Mask`](super::WriteMode::Mask) says, whatever
-    /// these options are. A maximum resolution is refused beside boxes, keypoints and masks, whose size it does not change.
-    pub image: ImageOptions,
-    /// New names of fields: from, to. Names that do not fit the destination are shortened: TensorFlow's
-    /// `image/encoded` and `image/class/label` to `image` and `label`, others to the text after their
-    /// last slash; [`ConvertReport::renamed`] lists them. A name that still does not fit a `.beton` (16
-    /// ASCII characters) is an error, unless it is renamed here.
-    pub rename: Vec<(String, String)>,
-    /// The size of a page of a `.beton` in bytes: see [`WriteOptions::page_size`](super::WriteOptions).
-    pub page_size: Option<u32>,
-    /// The number of threads that read and encode, at most 1024; `None` is one per core. What is written
-    /// does not depend on it.
-    pub threads: Option<NonZeroUsize>,
-    /// What to do with samples that can't be read.
-    pub on_damaged: OnUnreadable,
-    /// Writes only the shards of one rank, for several processes that convert a dataset together, on one machine
-    /// or many: rank k of n writes shards `k * shards / n` to `(k + 1) * shards / n`, and
-    /// [`shards`](Self::shards) must be set. All ranks together write what one process writes. Rank 0 writes
-    /// the class names. [`Uneven`](crate::order::Uneven) does not matter.
-    pub ranks: Option<Ranks>,
-    /// Replaces what is at the destination, and starts from the beginning if the interrupted conversion
-    /// there was another one. At the end, shards of the same template that were not written are deleted,
-    /// except with [`ranks`](Self::ranks).
-    pub overwrite: bool,
-    /// Receives the progress after each sample.
-    pub progress: ProgressFn,
-    /// Ends the conversion early; the next one goes on behind the outputs that are complete.
-    pub cancel: CancelFlag,
-}
-
-impl Default for ConvertOptions {
-    /// No limits on shards, images without loss, pages that grow with the samples, one thread per core, nothing
-    /// overwritten.
-    fn default() -> Self {
-        Self {
-            max_samples: None,
-            max_bytes: None,
-            shards: None,
-            image: ImageOptions::default(),
-            rename: vec![],
-            page_size: None,
-            threads: None,
-            on_damaged: OnUnreadable::default(),
-            ranks: None,
-            overwrite: false,
-            progress: ProgressFn::default(),
-            cancel: CancelFlag::default(),
-        }
-    }
-}
 
 /// The default number of samples in a chunk of a `.beton` or a folder.
 const UNIT: u64 = 10_000;
@@ -164,14 +83,18 @@ impl OutputFormat {
 }
 
 /// Refuses a new folder whose name looks like that of a file, unless it ends with a slash.
-fn check_extension(dst: &Path) -> Result<(), ConvertCause> {
+fn check_extension(dst: &Path) -> Result<(), Error> {
     let is_named = dst.extension().is_none() || is_compressed(dst);
     let is_slashed =
         dst.as_os_str().as_encoded_bytes().last().is_some_and(|&b| is_separator(b.into()));
     if OutputFormat::of(dst) != OutputFormat::Folder || is_named || is_slashed || dst.is_dir() {
         return Ok(());
     }
-    Err(ConvertCause::Extension { path: dst.to_owned() })
+    Err(fail!(
+        Parameter,
+        "{dst:?}: unknown extension: use .beton, .tar or .tfrecord, or end the name with / for a folder"
+    )
+    .named_path(dst))
 }
 
 /// Returns true if the name asks for compressed shards, which are not written; it would be a strange
@@ -200,10 +123,10 @@ fn is_compressed(dst: &Path) -> bool {
 ///
 /// ```no_run
 /// use fuseloop::source::{Beton, OpenOptions};
-/// use fuseloop::write::{ConvertOptions, convert};
+/// use fuseloop::write::{WriteOptions, convert};
 ///
 /// let source = Beton::open("train.beton", &OpenOptions::default())?;
-/// let options = ConvertOptions { max_bytes: Some(1 << 30), ..ConvertOptions::default() };
+/// let options = WriteOptions { max_bytes: Some(1 << 30), ..WriteOptions::default() };
 /// let report = convert(&source, "shards/train-{000000}.tar", &options)?;
 /// println!("{} samples in {} shards", report.samples, report.files);
 /// # Ok::<(), fuseloop::Error>(())
@@ -215,19 +138,31 @@ fn is_compressed(dst: &Path) -> bool {
 pub fn convert(
     source: &dyn Source,
     dst: impl AsRef<Path>,
-    options: &ConvertOptions,
+    options: &WriteOptions,
 ) -> Result<ConvertReport, Error> {
     let dst = dst.as_ref();
-    check_local(dst).map_err(ConvertCause::from)?;
+    check_local(dst)?;
     check_extension(dst)?;
-    Ok(DatasetConversion::new(source, dst, options, &unwatched, OutputFormat::of(dst))?.run()?)
+    DatasetConversion::new(source, dst, options, &unwatched, OutputFormat::of(dst))?.run()
+}
+
+/// Returns the error of a file that would be replaced or taken for one of the output.
+fn refused(path: &Path, reason: &str) -> Error {
+    fail!(Parameter, "{path:?}: {reason}").named_path(path)
+}
+
+/// Returns the error of an output that would replace a file that is read.
+pub(super) fn is_an_input(path: &Path) -> Error {
+    fail!(Parameter, "{path:?} is an input of this command: choose a different output")
+        .named_path(path)
+        .help(INPUTS)
 }
 
 /// The conversion of one dataset.
 struct DatasetConversion<'a> {
     source: &'a dyn Source,
     dst: PathBuf,
-    options: &'a ConvertOptions,
+    options: &'a WriteOptions,
     watch: StepObserver<'a>,
     form: OutputFormat,
     /// The source's fields, with their names in the output.
@@ -244,17 +179,17 @@ impl<'a> DatasetConversion<'a> {
     fn new(
         source: &'a dyn Source,
         dst: &Path,
-        options: &'a ConvertOptions,
+        options: &'a WriteOptions,
         watch: StepObserver<'a>,
         form: OutputFormat,
-    ) -> Result<Self, ConvertCause> {
+    ) -> Result<Self, Error> {
         let Beside { classes, objects } = Beside::of(source)?;
         let objects = objects.unwrap_or_default();
         let fields = renamed((source.fields(), &objects), form, &options.rename)?;
         let names = source.fields().iter().zip(&fields).map(|(old, new)| (&*old.name, &*new.name));
         let image = |field: &FieldSpec| match objects.get(&field.name) {
             Some(ObjectField::Mask) => ImageOptions::of_mask(),
-            _ => options.image.clone(),
+            _ => options.image_options(field).clone(),
         };
         let images: Vec<_> = source.fields().iter().map(image).collect();
         let has_positions = objects.iter().any(|(_, field)| field.has_positions());
@@ -264,11 +199,13 @@ impl<'a> DatasetConversion<'a> {
         let beside = Beside { classes, objects: objects.renamed(names) };
         // `x/` and `x` are the same destination, so a trailing slash is removed: files beside it are
         // named after it.
-        let dst = dst.components().collect();
+        let dst: PathBuf = dst.components().collect();
+        // The file that a link leads to is replaced, and the files beside it belong to it.
+        let dst = if form == OutputFormat::Folder { dst } else { written_file(&dst) };
         Ok(Self { source, dst, options, watch, form, fields, images, beside, has_positions })
     }
 
-    fn run(self) -> Result<ConvertReport, ConvertCause> {
+    fn run(self) -> Result<ConvertReport, Error> {
         let form = self.form;
         self.check_options(form)?;
         self.threads()?;
@@ -277,29 +214,20 @@ impl<'a> DatasetConversion<'a> {
             OutputFormat::Beton => self.beton(&print),
             OutputFormat::Tar | OutputFormat::TfRecord => self.shards(form, &print),
             OutputFormat::Folder => self.folder(&print),
-        }
-        .map_err(|error| self.with_path(error))?;
-        for skipped in &mut report.skipped.first {
-            skipped.path = self.path_of(skipped.sample);
-        }
+        }?;
+        report.skipped = self.with_paths(report.skipped);
         refuse_all_damaged(report.samples, &report.skipped)?;
         report.notes.extend(self.notes_on_fields());
         report.notes.extend(note_of_orientations(&report.reencoded));
         Ok(ConvertReport { renamed: changes(self.source.fields(), &self.fields), ..report })
     }
 
-    /// Adds the path of the sample to an error.
-    fn with_path(&self, error: ConvertCause) -> ConvertCause {
-        match error {
-            ConvertCause::Write(WriteCause::Sample { sample, path: None, cause }) => {
-                WriteCause::Sample { sample, path: self.path_of(sample), cause }.into()
-            }
-            ConvertCause::Write(WriteCause::AllDamaged { count, sample, path: None, cause }) => {
-                let path = self.path_of(sample);
-                WriteCause::AllDamaged { count, sample, path, cause }.into()
-            }
-            error => error,
+    /// Adds the files of the samples to a list of those that were left out.
+    fn with_paths(&self, mut skipped: Skipped) -> Skipped {
+        for one in &mut skipped.first {
+            one.path = self.path_of(one.sample);
         }
+        skipped
     }
 
     /// Returns the file that has a sample.
@@ -308,9 +236,10 @@ impl<'a> DatasetConversion<'a> {
         location.file.map(|file| PathBuf::from(&*file))
     }
 
-    fn check_options(&self, form: OutputFormat) -> Result<(), ConvertCause> {
-        let ConvertOptions { max_samples, max_bytes, shards, image, ranks, .. } = self.options;
-        image.check().map_err(|cause| WriteCause::Options { field: "image".to_owned(), cause })?;
+    fn check_options(&self, form: OutputFormat) -> Result<(), Error> {
+        let WriteOptions { max_samples, max_bytes, shards, image, ranks, .. } = self.options;
+        image.check("image")?;
+        self.options.checked_images(self.source.fields())?;
         let reason = match (max_samples, max_bytes, shards) {
             (Some(0), ..) | (_, Some(0), _) | (.., Some(0)) => {
                 "max_samples, max_bytes and shards must be at least 1"
@@ -324,7 +253,9 @@ impl<'a> DatasetConversion<'a> {
             (.., None) if ranks.is_some() => {
                 "several ranks need the number of shards, so that each knows its own: set shards"
             }
-            _ if image.max_resolution.is_some() && self.has_positions => {
+            _ if self.has_positions
+                && self.images.iter().any(|image| image.max_resolution.is_some()) =>
+            {
                 "max_resolution downscales images, but not their boxes, keypoints and masks: leave it out, and resize both by a Resize of the loader"
             }
             _ if form == OutputFormat::Folder && is_compressed(&self.dst) => {
@@ -332,7 +263,7 @@ impl<'a> DatasetConversion<'a> {
             }
             _ => return Ok(()),
         };
-        Err(ConvertCause::Options { reason })
+        Err(fail!(Parameter, "{reason}"))
     }
 
     /// Returns true if images have objects with positions, or other images such as masks, beside them.
@@ -350,14 +281,14 @@ impl<'a> DatasetConversion<'a> {
         &self,
         sample: SampleId,
         cause: WriteSampleError,
-    ) -> Result<(u64, String), ConvertCause> {
+    ) -> Result<(u64, String), Error> {
         if self.options.on_damaged == OnUnreadable::Fail || !cause.is_damage() {
-            return Err(WriteCause::Sample { sample, path: None, cause }.into());
+            return Err(sample_error(sample, self.path_of(sample).as_deref(), cause));
         }
         Ok((sample.0, cause.to_string()))
     }
 
-    fn threads(&self) -> Result<usize, WriteCause> {
+    fn threads(&self) -> Result<usize, Error> {
         Ok(thread_count(self.options.threads)?)
     }
 
@@ -372,18 +303,16 @@ impl<'a> DatasetConversion<'a> {
     fn with_journal(
         &self,
         print: &ConversionId,
-        taken: impl Fn() -> Result<Option<PathBuf>, ConvertCause>,
-        write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, ConvertCause>,
-    ) -> Result<ConvertReport, ConvertCause> {
+        taken: impl Fn() -> Result<Option<PathBuf>, Error>,
+        write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, Error>,
+    ) -> Result<ConvertReport, Error> {
         make_dirs(folder_of(&self.dst))?;
         let mut journal = Journal::open(&self.journal_dst(), print, self.options, self.watch)?;
         let is_asked = self.options.overwrite;
         if journal.is_new() {
             if let Some(found) = if is_asked { None } else { taken().transpose() } {
                 journal.forget();
-                return Err(
-                    found.map_or_else(|error| error, |path| TargetError::Exists { path }.into())
-                );
+                return Err(found.map_or_else(|error| error, |path| exists(&path)));
             }
             journal.begin(print)?;
         }
@@ -393,7 +322,12 @@ impl<'a> DatasetConversion<'a> {
         } else if journal.chunks().is_empty() && (is_asked || matches!(taken(), Ok(None))) {
             // There is nothing to resume. The first error is returned; errors of the clean-up are
             // ignored.
-            let _ = delete(&self.chunks_dir());
+            for path in [self.chunks_dir(), self.allocations_path()] {
+                let _ = delete(&path);
+            }
+            if let Ok(path) = resumed_path(&self.dst) {
+                let _ = delete(&path);
+            }
             journal.forget();
         }
         outcome
@@ -407,7 +341,7 @@ impl<'a> DatasetConversion<'a> {
         name.into()
     }
 
-    /// Returns the directory of the chunks that are concatenated at the end.
+    /// Returns the directory of the table's chunks, which are concatenated at the end.
     fn chunks_dir(&self) -> PathBuf {
         let mut name = OsString::from(".");
         name.push(self.dst.file_name().unwrap_or_default());
@@ -420,7 +354,7 @@ impl<'a> DatasetConversion<'a> {
     /// # Errors
     ///
     /// If the conversion would write where it reads.
-    fn conversion_id(&self, form: OutputFormat) -> Result<ConversionId, ConvertCause> {
+    fn conversion_id(&self, form: OutputFormat) -> Result<ConversionId, Error> {
         let mut print = Fingerprint::default();
         print.number(self.origin(form)?);
         print.number(self.source.fingerprint());
@@ -438,10 +372,13 @@ impl<'a> DatasetConversion<'a> {
         if let Some(objects) = &self.beside.objects {
             print.text(&objects.to_json(""));
         }
-        let ConvertOptions { max_samples, max_bytes, shards, image, page_size, .. } = self.options;
+        let WriteOptions { max_samples, max_bytes, shards, image, page_size, .. } = self.options;
         let mut options = format!(
             "{form:?} of {max_samples:?} samples, {max_bytes:?} bytes, {shards:?} shards, pages of {page_size:?}, {image:?}"
         );
+        if !self.options.images.is_empty() {
+            options += &format!(", {:?}", self.options.images);
+        }
         let source = format!("{:016x}", print.value());
         if let Some(ranks) = self.options.ranks {
             options += &format!(", rank {} of {}", ranks.rank(), ranks.world_size());

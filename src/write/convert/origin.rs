@@ -13,12 +13,13 @@
 //! a time.
 
 use super::shard_splitter::other_shards;
-use super::{ConvertCause, DatasetConversion, OutputFormat};
+use super::{DatasetConversion, INPUTS, OutputFormat, is_an_input};
+use crate::error::{Error, fail};
 use crate::source::Fingerprint;
 use crate::threads::ThreadsError;
-use crate::write::WriteCause;
 use crate::write::cancel;
 use crate::write::encode_threads::EncodeThreads;
+use crate::write::error::sample_error;
 use crate::write::shards::Template;
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -36,7 +37,7 @@ impl DatasetConversion<'_> {
     /// # Errors
     ///
     /// If the output would be inside the input, or the input inside the output.
-    pub(super) fn origin(&self, form: OutputFormat) -> Result<u64, ConvertCause> {
+    pub(super) fn origin(&self, form: OutputFormat) -> Result<u64, Error> {
         let written = DestinationPath::new(form, &self.dst)?;
         let mut print = Fingerprint::default();
         let mut parents = Parents::default();
@@ -54,14 +55,13 @@ impl DatasetConversion<'_> {
                 },
                 |_| 0,
                 |id, found| {
-                    let to_error = |cause| WriteCause::Sample { sample: id, path: None, cause };
-                    let found = found.map_err(to_error)?;
+                    let found = found.map_err(|cause| sample_error(id, None, cause))?;
                     found.add_to(&mut print);
                     let path = &some[id.0 as usize];
                     let real = found.real.unwrap_or_else(|| parents.real(path));
                     written.check(&self.dst, path, &real, found.is_dir)
                 },
-                |source| WriteCause::from(ThreadsError::Refused { wanted: threads, source }).into(),
+                |source| ThreadsError::Refused { wanted: threads, source }.into(),
             )?;
         }
     }
@@ -75,7 +75,7 @@ enum DestinationPath {
 }
 
 impl DestinationPath {
-    fn new(form: OutputFormat, dst: &Path) -> Result<Self, ConvertCause> {
+    fn new(form: OutputFormat, dst: &Path) -> Result<Self, Error> {
         Ok(match form {
             OutputFormat::Folder => Self::Folder(real_path(dst)),
             OutputFormat::Beton => Self::Files(HashSet::from([real_path(dst)])),
@@ -88,21 +88,18 @@ impl DestinationPath {
     }
 
     /// Refuses an output that would overwrite `path`, which is read; `real` is `path` without links.
-    fn check(
-        &self,
-        dst: &Path,
-        path: &Path,
-        real: &Path,
-        is_dir: bool,
-    ) -> Result<(), ConvertCause> {
+    fn check(&self, dst: &Path, path: &Path, real: &Path, is_dir: bool) -> Result<(), Error> {
         match self {
-            Self::Files(files) if files.contains(real) => {
-                Err(ConvertCause::Same { path: path.to_owned() })
-            }
+            Self::Files(files) if files.contains(real) => Err(is_an_input(path)),
             Self::Folder(folder)
                 if real.starts_with(folder) || (is_dir && folder.starts_with(real)) =>
             {
-                Err(ConvertCause::Inside { src: path.to_owned(), dst: dst.to_owned() })
+                Err(fail!(
+                    Parameter,
+                    "output {dst:?} overlaps input {path:?}: choose a different output"
+                )
+                .named_path(dst)
+                .help(INPUTS))
             }
             _ => Ok(()),
         }

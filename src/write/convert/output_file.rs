@@ -12,11 +12,12 @@
 use super::ImageFiles;
 use super::classes::ClassFolders;
 use super::layout::read_keyed;
+use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use crate::source::{ClassNames, FieldKind, FieldSpec, OwnedValue, Record, Source};
 use crate::write::Reencoded;
 use crate::write::shards::{
-    Columns, ShardFieldError, extension, file_bytes, json_text, last_part, safe_key,
+    Columns, extension, file_bytes, json_text, last_part, safe_key, same_name,
 };
 use crate::write::value::WriteSampleError;
 use serde_json::{Map, Number, Value};
@@ -37,12 +38,11 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    pub(super) fn new(
-        fields: &[FieldSpec],
-        names: Option<&ClassNames>,
-    ) -> Result<Self, ShardFieldError> {
+    pub(super) fn new(fields: &[FieldSpec], names: Option<&ClassNames>) -> Result<Self, Error> {
         let image = |field: &FieldSpec| field.kind.is_image();
-        let first = fields.iter().position(image).ok_or(ShardFieldError::NoImage)?;
+        let first = fields.iter().position(image).ok_or_else(|| {
+            fail!(Field, "a folder of images needs an image field, but there is none")
+        })?;
         let extensions = Columns::new(fields, None)?;
         let label = fields.iter().position(|field| field.kind == FieldKind::Int);
         if let (2, Some(label)) = (fields.len(), label) {
@@ -62,8 +62,7 @@ impl Shape {
                 _ => field.name.clone(),
             };
             if let Some(first) = taken.insert(column.clone(), &field.name) {
-                let (first, second) = (first.clone(), field.name.clone());
-                return Err(ShardFieldError::Same { first, second, name: column });
+                return Err(same_name(first, &field.name, &column));
             }
             columns.push(column);
         }

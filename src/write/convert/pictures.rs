@@ -30,14 +30,15 @@ pub(super) struct ImageFiles<'a> {
     options: &'a [ImageOptions],
     /// True if images have objects or masks beside them.
     has_targets: bool,
+    limits: Limits,
     /// The decoders that no thread is using.
     idle: Mutex<Vec<PixelReader>>,
 }
 
 impl<'a> ImageFiles<'a> {
     /// `has_targets` is true if images have objects or masks beside them.
-    pub(super) fn new(options: &'a [ImageOptions], has_targets: bool) -> Self {
-        Self { options, has_targets, idle: Mutex::default() }
+    pub(super) fn new(options: &'a [ImageOptions], has_targets: bool, limits: Limits) -> Self {
+        Self { options, has_targets, limits, idle: Mutex::default() }
     }
 
     /// Refuses an image of a row of a `.beton` whose EXIF orientation would be lost, though its targets depend on it: only
@@ -180,7 +181,7 @@ impl<'a> ImageFiles<'a> {
         position: InputPosition,
     ) -> Result<StoredImage, ImageError> {
         self.with_decoder(|pixels| {
-            image::store(to_input(image), options, position, &Limits::DEFAULT, pixels)
+            image::store(to_input(image), options, position, &self.limits, pixels)
         })
     }
 
@@ -201,7 +202,7 @@ impl<'a> ImageFiles<'a> {
         work: impl FnOnce(&mut PixelReader) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut pixels = idle.pop().unwrap_or_else(|| PixelReader::new(Limits::DEFAULT));
+        let mut pixels = idle.pop().unwrap_or_else(|| PixelReader::new(self.limits));
         drop(idle);
         // After an error or a panic the decoder is not returned to the pool, because its state is unknown.
         let done = work(&mut pixels)?;

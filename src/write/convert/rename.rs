@@ -2,7 +2,7 @@
 //!
 //! | field name                                 | name in the output                                |
 //! |--------------------------------------------|---------------------------------------------------|
-//! | listed in `ConvertOptions::rename`         | the name given there                              |
+//! | listed in `WriteOptions::rename`         | the name given there                              |
 //! | that of objects or a mask, from a tar: `bbox.npy` | outside of a tar without the extension: `bbox` |
 //! | the only image, with boxes                 | `image/encoded` in a TFRecord, and back to `image` |
 //! | any, if all names fit the destination      | unchanged                                         |
@@ -14,7 +14,8 @@
 //! A `.beton` has space for 16 ASCII characters; a file name has no slash, backslash, colon or control
 //! character; a feature of TFRecord can have any name. No two fields may have the same name.
 
-use super::{ConvertCause, OutputFormat};
+use super::OutputFormat;
+use crate::error::{Error, fail};
 use crate::source::{FieldSpec, IMAGE_EXTENSIONS, ObjectFields};
 use crate::write::shards::{detection_image, is_file_name, label};
 
@@ -37,7 +38,7 @@ pub(super) fn renamed(
     (fields, objects): (&[FieldSpec], &ObjectFields),
     form: OutputFormat,
     asked: &[(String, String)],
-) -> Result<Vec<FieldSpec>, ConvertCause> {
+) -> Result<Vec<FieldSpec>, Error> {
     check_asked(fields, form, asked)?;
     let asked_for = |field: &FieldSpec| asked.iter().find(|(from, _)| *from == field.name);
     let own = |field: &FieldSpec| plain(field, (fields, objects), form).to_owned();
@@ -70,7 +71,7 @@ fn check_fixed(
     new: &[FieldSpec],
     asked: &[(String, String)],
     form: OutputFormat,
-) -> Result<(), ConvertCause> {
+) -> Result<(), Error> {
     let class = match form {
         OutputFormat::Tar => label(new),
         OutputFormat::Folder if new.len() == 2 => label(new),
@@ -128,7 +129,7 @@ fn check_asked(
     fields: &[FieldSpec],
     form: OutputFormat,
     asked: &[(String, String)],
-) -> Result<(), ConvertCause> {
+) -> Result<(), Error> {
     for (index, (from, to)) in asked.iter().enumerate() {
         if !fields.iter().any(|field| field.name == *from) {
             let known: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
@@ -145,7 +146,7 @@ fn check_asked(
 }
 
 /// Returns a name that fits.
-fn fitting(name: &str, form: OutputFormat) -> Result<String, ConvertCause> {
+fn fitting(name: &str, form: OutputFormat) -> Result<String, Error> {
     if let Some((_, known)) = WELL_KNOWN.iter().find(|(long, _)| *long == name) {
         return Ok((*known).to_owned());
     }
@@ -178,11 +179,11 @@ fn room(form: OutputFormat) -> &'static str {
 }
 
 fn cure(name: &str) -> String {
-    format!("rename it (`--rename {name}=NAME`, `ConvertOptions::rename`)")
+    format!("rename it (`--rename {name}=NAME`, `WriteOptions::rename`)")
 }
 
-fn refused(reason: String) -> ConvertCause {
-    ConvertCause::Rename { reason }
+fn refused(reason: String) -> Error {
+    fail!(Field, "{reason}")
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! The report of a conversion.
 
-use super::journal::Journal;
+use super::journal::{Journal, OutputChunk};
 use crate::sample::SampleId;
 use crate::write::report::{Reencoded, Skipped, SkippedSample};
 
 /// What a conversion has written.
 ///
 /// ```
-/// use fuseloop::write::{ConvertOptions, convert};
+/// use fuseloop::write::{WriteOptions, convert};
 ///
 /// # use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedValue};
 /// # let fields = vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
@@ -15,7 +15,7 @@ use crate::write::report::{Reencoded, Skipped, SkippedSample};
 /// # let source = Generator::new(1, 8).source(fields, 16, number)?;
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("numbers.beton");
-/// let report = convert(&source, path, &ConvertOptions::default())?;
+/// let report = convert(&source, path, &WriteOptions::default())?;
 /// assert_eq!((report.samples, report.files, report.skipped.count), (16, 1, 0));
 /// # Ok::<(), BoxError>(())
 /// ```
@@ -42,32 +42,23 @@ pub struct ConvertReport {
 impl ConvertReport {
     /// Adds up all chunks of the journal. `resumed` samples of the source were processed before.
     pub(super) fn of(journal: &Journal<'_>, resumed: u64) -> Self {
-        let mut skipped = Skipped::default();
-        for unit in journal.chunks() {
-            for (sample, cause_text) in &unit.skipped {
-                let cause = cause_text.clone();
-                skipped.add(SkippedSample { sample: SampleId(*sample), path: None, cause });
-            }
-            // The journal lists as many skipped samples for each chunk as the report does for all
-            // chunks.
-            skipped.count += unit.skipped_count - unit.skipped.len() as u64;
-        }
-        let mut reencoded = vec![];
-        for unit in journal.chunks() {
-            Reencoded::count(&mut reencoded, unit.reencoded.iter().copied());
-        }
-        let sum = |count: fn(&super::journal::OutputChunk) -> u64| {
-            journal.chunks().iter().map(count).sum()
-        };
+        let OutputChunk { samples, files, bytes, skipped_count, skipped, reencoded, .. } =
+            OutputChunk::joined(journal.chunks());
         Self {
-            samples: sum(|unit| unit.samples),
+            samples,
             resumed,
-            skipped,
+            skipped: skipped_samples(skipped_count, skipped),
             reencoded,
             renamed: vec![],
-            files: sum(|unit| unit.files),
-            bytes: sum(|unit| unit.bytes),
+            files,
+            bytes,
             notes: vec![],
         }
     }
+}
+
+/// Returns the list of `count` samples that were left out, of which the first are known.
+pub(super) fn skipped_samples(count: u64, first: Vec<(u64, String)>) -> Skipped {
+    let entry = |(sample, cause)| SkippedSample { sample: SampleId(sample), path: None, cause };
+    Skipped { count, first: first.into_iter().map(entry).collect() }
 }

@@ -14,19 +14,21 @@
 use super::journal::{ConversionId, OutputChunk};
 use super::layout::{EncodedSample, SamplePieces, ShardLayout};
 use super::{
-    ConvertCause, ConvertOptions, ConvertReport, DatasetConversion, ImageFiles, Journal,
-    OutputFormat, ProgressCounter,
+    ConvertReport, DatasetConversion, ImageFiles, Journal, OutputFormat, ProgressCounter,
+    WriteOptions,
 };
+use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
+use crate::write::Reencoded;
 use crate::write::atomic_file::AtomicFile;
 use crate::write::cancel;
 use crate::write::encode_threads::EncodeThreads;
+use crate::write::error::{cancelled, io_error, write_error};
 use crate::write::report::CountedList;
 use crate::write::shards::Template;
 use crate::write::step::StepObserver;
 use crate::write::value::WriteSampleError;
-use crate::write::{Reencoded, WriteCause};
 use std::collections::HashSet;
 use std::fs;
 use std::io::Write as _;
@@ -61,13 +63,9 @@ enum ShardEnd {
 }
 
 impl ShardLimits {
-    fn new(
-        template: &Template,
-        samples: u64,
-        options: &ConvertOptions,
-    ) -> Result<Self, ConvertCause> {
-        let ConvertOptions { max_samples, max_bytes, shards, .. } = *options;
-        let refused = |reason| Err(ConvertCause::Options { reason });
+    fn new(template: &Template, samples: u64, options: &WriteOptions) -> Result<Self, Error> {
+        let WriteOptions { max_samples, max_bytes, shards, .. } = *options;
+        let refused = |reason: &str| Err(fail!(Parameter, "{reason}"));
         let even = |shards: u64| ShardEnd::Even(shards.clamp(1, samples.max(1)));
         let cut = match (max_samples, max_bytes, shards) {
             (None, None, None) if !template.has_number() => ShardEnd::Even(1),
@@ -145,7 +143,7 @@ impl DatasetConversion<'_> {
         &self,
         form: OutputFormat,
         print: &ConversionId,
-    ) -> Result<ConvertReport, ConvertCause> {
+    ) -> Result<ConvertReport, Error> {
         let template = Template::parse(&self.dst)?;
         let layout = ShardLayout::new(form, &self.fields, &self.beside)?;
         let plan = ShardLimits::new(&template, self.source.len(), self.options)?;
@@ -161,7 +159,7 @@ impl DatasetConversion<'_> {
         if let Some(path) = beside.of_others(&template, &template.path(own.start, plan.count)) {
             let reason = "readers would take it for a file of the new shards, because it is named \
                           after shards like them: choose another name, or delete this file";
-            return Err(ConvertCause::Pick { path, reason: reason.to_owned() });
+            return Err(super::refused(&path, reason));
         }
         if self.options.ranks.is_some() && self.options.shards.is_some() {
             // No rank deletes them: another one may have just begun.
@@ -180,7 +178,7 @@ impl DatasetConversion<'_> {
         layout: &ShardLayout,
         plan: ShardLimits,
         journal: &mut Journal<'_>,
-    ) -> Result<ConvertReport, ConvertCause> {
+    ) -> Result<ConvertReport, Error> {
         let own = self.shards_of_rank(plan.count);
         let path = |shard: usize| template.path(own.start + shard as u64, plan.count);
         journal.check(|shard, unit| {
@@ -189,7 +187,7 @@ impl DatasetConversion<'_> {
         let samples = self.samples();
         let (first, end) = (journal.end(), samples.end);
         let progress = self.progress(journal);
-        let pictures = ImageFiles::new(&self.images, self.has_targets());
+        let pictures = ImageFiles::new(&self.images, self.has_targets(), self.options.limits);
         let mut cutter = ShardSplitter {
             job: self,
             layout,
@@ -208,7 +206,7 @@ impl DatasetConversion<'_> {
             },
             EncodedSample::held,
             |id, encoded| cutter.take(id, encoded),
-            |source| WriteCause::from(ThreadsError::Refused { wanted: threads, source }).into(),
+            |source| ThreadsError::Refused { wanted: threads, source }.into(),
         )?;
         cutter.finish_all(end)?;
         let journal = cutter.journal;
@@ -231,7 +229,7 @@ impl DatasetConversion<'_> {
 pub(in crate::write) fn refuse_others(
     template: &Template,
     written: &[PathBuf],
-) -> Result<(), ConvertCause> {
+) -> Result<(), Error> {
     if !template.folder().exists() {
         return Ok(());
     }
@@ -241,16 +239,13 @@ pub(in crate::write) fn refuse_others(
          name",
         written.len()
     );
-    Err(ConvertCause::Pick { path, reason })
+    Err(super::refused(&path, &reason))
 }
 
 /// Returns the files whose names match the template, other than those in `known`.
-pub(super) fn other_shards(
-    template: &Template,
-    known: &[PathBuf],
-) -> Result<Vec<PathBuf>, ConvertCause> {
+pub(super) fn other_shards(template: &Template, known: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     let known: HashSet<&Path> = known.iter().map(PathBuf::as_path).collect();
-    let list = ConvertCause::io("list", template.folder());
+    let list = io_error("list", template.folder());
     let listing = fs::read_dir(template.folder()).map_err(list)?;
     let named = listing
         .flatten()
@@ -292,9 +287,9 @@ impl<'a> ShardSplitter<'a, '_> {
         &mut self,
         id: SampleId,
         encoded: Result<EncodedSample, WriteSampleError>,
-    ) -> Result<(), ConvertCause> {
+    ) -> Result<(), Error> {
         if self.job.options.cancel.is_cancelled() {
-            return Err(WriteCause::Cancelled.into());
+            return Err(cancelled());
         }
         if self.open.as_ref().is_some_and(|shard| shard.end <= id.0) {
             self.finish(id.0)?;
@@ -310,7 +305,7 @@ impl<'a> ShardSplitter<'a, '_> {
         }
     }
 
-    fn put(&mut self, id: SampleId, encoded: &EncodedSample) -> Result<(), ConvertCause> {
+    fn put(&mut self, id: SampleId, encoded: &EncodedSample) -> Result<(), Error> {
         let (layout, most) = (self.layout, self.plan.max_bytes());
         let shard = self.open(id.0)?;
         let mut laid = layout.lay(encoded, id, &shard.keys);
@@ -326,7 +321,7 @@ impl<'a> ShardSplitter<'a, '_> {
     }
 
     /// Returns the shard for the next sample; a new shard begins at sample `first`.
-    fn open(&mut self, first: u64) -> Result<&mut OpenShard<'a>, ConvertCause> {
+    fn open(&mut self, first: u64) -> Result<&mut OpenShard<'a>, Error> {
         let shard = match self.open.take() {
             Some(shard) => shard,
             None => {
@@ -340,14 +335,14 @@ impl<'a> ShardSplitter<'a, '_> {
     }
 
     /// Finishes the open shard, which has the samples up to `end`.
-    fn finish(&mut self, end: u64) -> Result<(), ConvertCause> {
+    fn finish(&mut self, end: u64) -> Result<(), Error> {
         let Some(shard) = self.open.take() else { return Ok(()) };
         let unit = shard.finish(self.layout.end(), end)?;
         self.journal.add(unit)
     }
 
     /// Finishes the last shard. A dataset without samples has one shard as well.
-    fn finish_all(&mut self, end: u64) -> Result<(), ConvertCause> {
+    fn finish_all(&mut self, end: u64) -> Result<(), Error> {
         if self.journal.chunks().is_empty() && !self.own.is_empty() {
             self.open(0)?;
         }
@@ -367,7 +362,7 @@ impl<'a> OpenShard<'a> {
         self.written + self.buffer.len() as u64
     }
 
-    fn add(&mut self, laid: SamplePieces<'_>) -> Result<(), ConvertCause> {
+    fn add(&mut self, laid: SamplePieces<'_>) -> Result<(), Error> {
         for (before, bytes, after) in &laid.pieces {
             [before, *bytes, after].into_iter().try_for_each(|piece| self.write(piece))?;
         }
@@ -378,7 +373,7 @@ impl<'a> OpenShard<'a> {
         Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), ConvertCause> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if self.buffer.len() + bytes.len() > BUFFER {
             self.flush()?;
         }
@@ -393,7 +388,7 @@ impl<'a> OpenShard<'a> {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), ConvertCause> {
+    fn flush(&mut self) -> Result<(), Error> {
         let mut buffer = std::mem::take(&mut self.buffer);
         self.give(&buffer)?;
         buffer.clear();
@@ -401,17 +396,17 @@ impl<'a> OpenShard<'a> {
         Ok(())
     }
 
-    fn give(&mut self, bytes: &[u8]) -> Result<(), ConvertCause> {
+    fn give(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.target
             .rest(self.written, &self.watch)
             .write_all(bytes)
-            .map_err(ConvertCause::write(self.target.partial_path()))?;
+            .map_err(write_error(self.target.partial_path()))?;
         self.written += bytes.len() as u64;
         Ok(())
     }
 
     /// Finishes the shard, which has the samples up to `end`, and moves it to its path.
-    fn finish(mut self, ending: &[u8], end: u64) -> Result<OutputChunk, ConvertCause> {
+    fn finish(mut self, ending: &[u8], end: u64) -> Result<OutputChunk, Error> {
         self.write(ending)?;
         self.flush()?;
         self.target.commit(&self.watch)?;
@@ -425,21 +420,17 @@ impl<'a> OpenShard<'a> {
 mod tests {
     use super::*;
 
-    fn plan(
-        name: &str,
-        samples: u64,
-        options: &ConvertOptions,
-    ) -> Result<ShardLimits, ConvertCause> {
+    fn plan(name: &str, samples: u64, options: &WriteOptions) -> Result<ShardLimits, Error> {
         ShardLimits::new(&Template::parse(Path::new(name)).unwrap(), samples, options)
     }
 
-    fn limits(samples: u64, bytes: u64, shards: u64) -> ConvertOptions {
+    fn limits(samples: u64, bytes: u64, shards: u64) -> WriteOptions {
         let some = |n| (n > 0).then_some(n);
-        ConvertOptions {
+        WriteOptions {
             max_samples: some(samples),
             max_bytes: some(bytes),
             shards: some(shards),
-            ..ConvertOptions::default()
+            ..WriteOptions::default()
         }
     }
 

@@ -6,7 +6,7 @@ mod files;
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::order::Uneven;
+use crate::order::{Ranks, Uneven};
 use crate::recut::Tile;
 use crate::sample::{Limits, SampleId};
 use crate::source::{
@@ -14,12 +14,13 @@ use crate::source::{
     InMemory, OpenOptions, OwnedImage, OwnedValue, Record, SampleLocation, Tar, TarOptions,
     TfOptions,
 };
-use crate::write::WriteCause;
 use crate::write::step::FileStep;
+use crate::write::{CancelFlag, ProgressFn};
 use files::files;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _};
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -129,7 +130,7 @@ impl Source for Drawn {
 }
 
 /// Returns the files that a conversion writes into an empty folder.
-fn converted(source: &Drawn, dst: &str, options: &ConvertOptions) -> BTreeMap<String, Vec<u8>> {
+fn converted(source: &Drawn, dst: &str, options: &WriteOptions) -> BTreeMap<String, Vec<u8>> {
     let dir = tempfile::tempdir().unwrap();
     convert(source, dir.path().join(dst), options).unwrap();
     files(dir.path())
@@ -151,15 +152,15 @@ fn members(shards: &BTreeMap<String, Vec<u8>>) -> Vec<(String, Vec<u8>)> {
     members
 }
 
-fn limits(samples: u64, bytes: u64, shards: u64) -> ConvertOptions {
+fn limits(samples: u64, bytes: u64, shards: u64) -> WriteOptions {
     let some = |n| (n > 0).then_some(n);
-    ConvertOptions {
+    WriteOptions {
         max_samples: some(samples),
         max_bytes: some(bytes),
         shards: some(shards),
         threads: NonZeroUsize::new(2),
         page_size: Some(1 << 13),
-        ..ConvertOptions::default()
+        ..WriteOptions::default()
     }
 }
 
@@ -170,13 +171,19 @@ fn table(samples: u64) -> Drawn {
     source
 }
 
+/// A dataset without values in pages.
+fn ints(samples: u64) -> Drawn {
+    Drawn { fields: vec![field("n", FieldKind::Int)], ..classes(samples) }
+}
+
 /// Every format, with limits that produce several chunks of it.
-fn forms() -> [(&'static str, Drawn, ConvertOptions); 9] {
+fn forms() -> [(&'static str, Drawn, WriteOptions); 10] {
     [
         ("x-{000}.tar", drawn(30), limits(0, 40_000, 0)),
         ("x-{00000}-of-{N}.tfrecord", drawn(20), limits(0, 0, 3)),
         ("x.tar", classes(10), limits(0, 0, 0)),
         ("x.beton", drawn(20), limits(8, 0, 0)),
+        ("ints.beton", ints(20), limits(8, 0, 0)),
         ("x", classes(9), limits(4, 0, 0)),
         ("table", table(9), limits(4, 0, 0)),
         ("named.beton", named(9), limits(0, 0, 0)),
@@ -304,7 +311,7 @@ fn tfrecord_shards_hold_the_samples() {
 
 #[test]
 fn a_shard_ends_by_samples_and_has_one_at_least() {
-    let count = |options: &ConvertOptions| converted(&classes(10), "x-{0}.tar", options).len();
+    let count = |options: &WriteOptions| converted(&classes(10), "x-{0}.tar", options).len();
     assert_eq!(count(&limits(3, 0, 0)), 4);
     assert_eq!(count(&limits(0, 1, 0)), 10);
     assert_eq!(count(&limits(0, 0, 3)), 3);
@@ -318,7 +325,7 @@ fn any_number_of_threads_writes_the_same() {
     for (dst, source, options) in forms() {
         let with = |n| {
             let threads = NonZeroUsize::new(n);
-            converted(&source, dst, &ConvertOptions { threads, ..options.clone() })
+            converted(&source, dst, &WriteOptions { threads, ..options.clone() })
         };
         let one = with(1);
         assert!(with(2) == one && with(5) == one, "{dst}");
@@ -340,7 +347,7 @@ fn ranks_together_write_what_one_process_writes() {
             let mut samples = 0;
             for rank in (0..world).rev() {
                 let ranks = Some(Ranks::new(rank, world, Uneven::Pad).unwrap());
-                let options = ConvertOptions { ranks, ..limits(0, 0, 5) };
+                let options = WriteOptions { ranks, ..limits(0, 0, 5) };
                 samples += convert(&source, dir.path().join(name), &options).unwrap().samples;
                 if rank + 1 == world && source.facts().samples > 0 {
                     let again = convert(&source, dir.path().join(name), &options).unwrap_err();
@@ -368,19 +375,19 @@ fn a_rank_that_was_stopped_goes_on() {
             flag.cancel();
         }
     });
-    let stopped = ConvertOptions { ranks: ranks(1), cancel, progress, ..limits(0, 0, 6) };
-    let stopped = ConvertOptions { threads: NonZeroUsize::new(1), ..stopped };
+    let stopped = WriteOptions { ranks: ranks(1), cancel, progress, ..limits(0, 0, 6) };
+    let stopped = WriteOptions { threads: NonZeroUsize::new(1), ..stopped };
     let error = convert(&source, dir.path().join(name), &stopped).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
-    let options = ConvertOptions { ranks: ranks(0), ..limits(0, 0, 6) };
+    let options = WriteOptions { ranks: ranks(0), ..limits(0, 0, 6) };
     assert_eq!(convert(&source, dir.path().join(name), &options).unwrap().samples, 15);
-    let options = ConvertOptions { ranks: ranks(1), ..limits(0, 0, 6) };
+    let options = WriteOptions { ranks: ranks(1), ..limits(0, 0, 6) };
     let report = convert(&source, dir.path().join(name), &options).unwrap();
     assert_eq!((report.samples, report.resumed > 0), (15, true));
     assert!(files(dir.path()) == whole);
     // Two of the six shards would stay beside four.
     for rank in 0..2 {
-        let fewer = ConvertOptions { ranks: ranks(rank), overwrite: true, ..limits(0, 0, 4) };
+        let fewer = WriteOptions { ranks: ranks(rank), overwrite: true, ..limits(0, 0, 4) };
         let error = convert(&source, dir.path().join(name), &fewer).unwrap_err().to_string();
         assert!(error.contains("another of the 4 new files"), "{error}");
         assert!(files(dir.path()) == whole);
@@ -396,7 +403,7 @@ fn ranks_need_shards_and_their_number() {
         ("x-{0}.tar", limits(3, 0, 0), "set shards"),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let options = ConvertOptions { ranks, ..options };
+        let options = WriteOptions { ranks, ..options };
         let error = convert(&classes(4), dir.path().join(name), &options).unwrap_err();
         assert!(error.to_string().contains(said), "{name}: {error}");
         assert!(files(dir.path()).is_empty());
@@ -485,7 +492,7 @@ fn a_link_in_a_folder_is_not_followed_out_of_it() {
     fs::create_dir(&dst).unwrap();
     fs::create_dir(&other).unwrap();
     std::os::unix::fs::symlink(&other, dst.join("00001")).unwrap();
-    let options = ConvertOptions { overwrite: true, ..limits(0, 0, 0) };
+    let options = WriteOptions { overwrite: true, ..limits(0, 0, 0) };
     let error = convert(&classes(5), &dst, &options).unwrap_err().to_string();
     assert!(error.contains("this file is not from a conversion"), "{error}");
     assert!(files(&other).is_empty());
@@ -493,7 +500,7 @@ fn a_link_in_a_folder_is_not_followed_out_of_it() {
 
 #[test]
 fn a_dataset_that_replaces_another_is_alone_in_its_folder() {
-    let again = ConvertOptions { overwrite: true, ..limits(0, 0, 0) };
+    let again = WriteOptions { overwrite: true, ..limits(0, 0, 0) };
     // Fewer samples and classes, more fields, fewer fields.
     let sources = [classes(40), classes(5), table(20), table(7), classes(30)];
     let dir = tempfile::tempdir().unwrap();
@@ -514,7 +521,8 @@ fn a_dataset_that_replaces_another_is_alone_in_its_folder() {
         fs::write(&own, "mine").unwrap();
         let before = files(dir.path());
         let error = convert(&classes(5), &dst, &again).unwrap_err();
-        assert!(matches!(error.cause(), Some(ConvertCause::Pick { .. })), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Parameter, "{error}");
+        assert!(error.to_string().contains("is not from a conversion"), "{error}");
         assert!(files(dir.path()) == before, "{own:?}");
         fs::remove_file(&own).unwrap();
         let _ = fs::remove_dir(own.parent().unwrap());
@@ -526,7 +534,7 @@ fn names_of_classes_beside_other_shards_are_not_taken_for_those_of_new_ones() {
     let dir = tempfile::tempdir().unwrap();
     let new = |name: &str, source: &dyn Source| {
         let samples = if name.contains('{') { 3 } else { 0 };
-        let options = ConvertOptions { overwrite: true, ..limits(samples, 0, 0) };
+        let options = WriteOptions { overwrite: true, ..limits(samples, 0, 0) };
         convert(source, dir.path().join(name), &options).map_err(|error| error.to_string())
     };
     for (first, then) in [
@@ -578,19 +586,13 @@ fn damaged_samples_end_it_or_are_left_out() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(dst);
         let error = convert(&source, &path, &options).unwrap_err();
-        match error.cause() {
-            Some(ConvertCause::Write(WriteCause::Sample {
-                sample: SampleId(1), cause, ..
-            })) => {
-                assert_eq!(cause.to_string(), "it is torn");
-            }
-            _ => panic!("{error}"),
-        }
+        assert_eq!(error.sample(), Some(SampleId(1)), "{error}");
+        assert_eq!(error.to_string(), "sample 1: it is torn");
         // Complete chunks are recorded; if there are none, nothing is left.
         let left = files(dir.path());
         let is_noted = left.contains_key(&format!("{dst}.fuseloop-convert.json"));
         assert!(is_noted || left.is_empty(), "{dst}: {:?}", left.keys());
-        let skip = ConvertOptions { on_damaged: OnUnreadable::Skip, ..options };
+        let skip = WriteOptions { on_damaged: OnUnreadable::Skip, ..options };
         let report = convert(&source, &path, &skip).unwrap();
         assert_eq!((report.samples, report.skipped.count), (source.samples - 2, 2), "{dst}");
         assert_eq!(report.skipped.first[1].sample, SampleId(6));
@@ -603,9 +605,9 @@ fn damaged_samples_end_it_or_are_left_out() {
 fn refused_at(
     source: &dyn Source,
     dst: &Path,
-    options: &ConvertOptions,
+    options: &WriteOptions,
     number: usize,
-) -> Option<ConvertCause> {
+) -> Option<Error> {
     failed_at(source, dst, options, number, |_| Err(io::ErrorKind::StorageFull.into()))
 }
 
@@ -613,10 +615,10 @@ fn refused_at(
 fn failed_at(
     source: &dyn Source,
     dst: &Path,
-    options: &ConvertOptions,
+    options: &WriteOptions,
     number: usize,
     answer: impl Fn(FileStep<'_>) -> io::Result<()> + Sync,
-) -> Option<ConvertCause> {
+) -> Option<Error> {
     let left = Mutex::new(number);
     let refuse = |step: FileStep<'_>| {
         let mut left = left.lock().unwrap();
@@ -636,7 +638,7 @@ fn a_dataset_of_damaged_samples_alone_is_an_error() {
     for (dst, source, options) in forms() {
         let samples = source.samples;
         let source = Drawn { damaged: (0..samples).collect(), ..source };
-        let options = ConvertOptions { on_damaged: OnUnreadable::Skip, overwrite: true, ..options };
+        let options = WriteOptions { on_damaged: OnUnreadable::Skip, overwrite: true, ..options };
         let dir = tempfile::tempdir().unwrap();
         let dst = dir.path().join(dst);
         if dst.extension().is_some_and(|extension| extension == "beton") {
@@ -674,7 +676,7 @@ fn files_without_loss_stay_where_no_option_changes_them() {
         ("tiled", ImageOptions { tile: Some(Tile::default()), ..ImageOptions::default() }),
         ("size", ImageOptions { max_resolution: Some(9999), ..ImageOptions::default() }),
     ] {
-        let options = ConvertOptions { image, ..ConvertOptions::default() };
+        let options = WriteOptions { image, ..WriteOptions::default() };
         let dst = dir.path().join(name);
         let report = convert(&source, &dst, &options).unwrap();
         assert!(report.reencoded.is_empty(), "{name}");
@@ -699,10 +701,10 @@ fn damaged_files_are_named() {
     let image = ImageOptions { max_resolution: Some(8), ..ImageOptions::default() };
     for dst in ["x.beton", "x.tar", "x.tfrecord", "x"] {
         let dst = dir.path().join(dst);
-        let options = ConvertOptions { image: image.clone(), ..ConvertOptions::default() };
+        let options = WriteOptions { image: image.clone(), ..WriteOptions::default() };
         let error = convert(&source, &dst, &options).unwrap_err().to_string();
         assert!(error.contains(&format!("{torn:?}")), "{error}");
-        let options = ConvertOptions { on_damaged: OnUnreadable::Skip, ..options };
+        let options = WriteOptions { on_damaged: OnUnreadable::Skip, ..options };
         let skipped = convert(&source, &dst, &options).unwrap().skipped;
         assert_eq!(skipped.first[0].path.as_ref(), Some(&torn));
     }
@@ -742,15 +744,118 @@ fn a_conversion_stopped_at_any_step_goes_on_to_the_same_bytes() {
     }
 }
 
+/// Returns the size of all files in a folder.
+fn size_of(dir: &Path) -> u64 {
+    fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+}
+
+#[test]
+fn a_beton_takes_two_percent_more_space_at_most_while_it_is_written() {
+    let fields = vec![field("depth", array("<f4", &[1024])), field("label", FieldKind::Int)];
+    let source = Drawn { fields, ..classes(2000) };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.beton");
+    let most = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let measure = {
+        let (dir, most) = (dir.path().to_owned(), std::sync::Arc::clone(&most));
+        move || most.fetch_max(size_of(&dir), std::sync::atomic::Ordering::Relaxed)
+    };
+    let look = measure.clone();
+    let progress = ProgressFn::new(move |_| {
+        look();
+    });
+    let options = WriteOptions { progress, ..limits(200, 0, 0) };
+    let watch = |_: FileStep<'_>| {
+        measure();
+        Ok(())
+    };
+    DatasetConversion::new(&source, &path, &options, &watch, OutputFormat::Beton)
+        .unwrap()
+        .run()
+        .unwrap();
+    let (most, len) = (most.load(std::sync::atomic::Ordering::Relaxed), size_of(dir.path()));
+    assert!(len > 2000 * 4096 && most as f64 <= 1.02 * len as f64, "{most} of {len}");
+}
+
+/// The file that a link leads to is replaced, and its class names are beside it.
+#[cfg(unix)]
+#[test]
+fn a_file_is_overwritten_through_a_link() {
+    let again = WriteOptions { overwrite: true, ..limits(3, 0, 0) };
+    for name in ["x.beton", "x.tar"] {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("real")).unwrap();
+        let (link, real) = (dir.path().join(name), dir.path().join("real").join(name));
+        let options = if name == "x.tar" { limits(0, 0, 0) } else { again.clone() };
+        let options = WriteOptions { overwrite: true, ..options };
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        convert(&named(9), &link, &options).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        let beside = format!("real/{name}.classes.json");
+        let found = files(dir.path());
+        let found: Vec<&str> = found.keys().map(String::as_str).collect();
+        assert_eq!(found, [&*format!("real/{name}"), &*beside, name]);
+        let names = match name {
+            "x.tar" => Tar::open(link.to_str().unwrap(), &TarOptions::default())
+                .unwrap()
+                .facts()
+                .class_names()
+                .unwrap(),
+            _ => Beton::open(&link, &Limits::SMALL.into()).unwrap().facts().class_names().unwrap(),
+        };
+        assert_eq!(names, named(9).names);
+    }
+}
+
+/// The chunks of a `.beton` are records of its progress only.
+#[test]
+fn a_beton_has_the_same_bytes_in_any_number_of_chunks() {
+    for source in [drawn(40), ints(40), table(40)] {
+        let want = converted(&source, "x.beton", &limits(0, 0, 0));
+        for samples in [1, 7, 40] {
+            assert!(converted(&source, "x.beton", &limits(samples, 0, 0)) == want, "{samples}");
+        }
+    }
+}
+
+#[test]
+fn what_is_recorded_of_a_beton_is_checked_before_it_is_continued() {
+    let (source, options) = (drawn(20), limits(4, 0, 0));
+    let want = converted(&source, "x.beton", &options);
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    type Damage = fn(&mut Vec<u8>);
+    let damages: [(&str, Damage); 5] = [
+        (".x.beton.fuseloop-allocations", |bytes| bytes[30] ^= 1),
+        (".x.beton.fuseloop-allocations", |bytes| bytes.truncate(40)),
+        // The row of the first sample.
+        (".x.beton.fuseloop-resumed.partial", |bytes| bytes[24 + 9 * 1041 + 3] ^= 1),
+        (".x.beton.fuseloop-resumed.partial", |bytes| bytes.truncate(9 * 1041)),
+        (".x.beton.fuseloop-resumed.partial", Vec::clear),
+    ];
+    for (name, damage) in damages {
+        // The steps of three chunks.
+        refused_at(&source, &at("x.beton"), &options, 24).unwrap();
+        let mut bytes = fs::read(at(name)).unwrap();
+        damage(&mut bytes);
+        fs::write(at(name), bytes).unwrap();
+        let report = convert(&source, at("x.beton"), &options).unwrap();
+        assert_eq!((report.samples, report.resumed), (20, 0), "{name}");
+        assert!(files(dir.path()) == want, "{name}");
+        fs::remove_file(at("x.beton")).unwrap();
+    }
+}
+
 #[test]
 fn notes_of_something_else_are_refused_and_replaced_when_asked() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x-{000}.tar");
-    let stop = |options: &ConvertOptions| {
+    let stop = |options: &WriteOptions| {
         refused_at(&classes(40), &path, options, 16).unwrap();
     };
     let five = limits(5, 0, 0);
-    let message = |source: &Drawn, options: &ConvertOptions| {
+    let message = |source: &Drawn, options: &WriteOptions| {
         convert(source, &path, options).unwrap_err().to_string()
     };
     stop(&five);
@@ -770,7 +875,7 @@ fn notes_of_something_else_are_refused_and_replaced_when_asked() {
     assert!(error.to_string().contains("set `overwrite: true`"), "{error}");
     assert!(!notes.exists(), "notes of nothing");
 
-    let seven = ConvertOptions { overwrite: true, ..limits(7, 0, 0) };
+    let seven = WriteOptions { overwrite: true, ..limits(7, 0, 0) };
     fs::write(&notes, "{\"fuseloop\":\"convert\",\"version\":99}\n").unwrap();
     convert(&classes(40), &path, &seven).unwrap();
     assert_eq!(files(dir.path()), converted(&classes(40), "x-{000}.tar", &limits(7, 0, 0)));
@@ -858,11 +963,11 @@ fn two_conversions_to_one_place_are_refused() {
 #[test]
 fn options_and_fields_without_sense_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let message = |source: &Drawn, dst: &str, options: &ConvertOptions| {
+    let message = |source: &Drawn, dst: &str, options: &WriteOptions| {
         convert(source, dir.path().join(dst), options).unwrap_err().to_string()
     };
     assert!(message(&classes(3), "x-{0}.tar", &limits(2, 0, 2)).contains("not both"));
-    let zero = ConvertOptions { max_samples: Some(0), ..limits(0, 0, 0) };
+    let zero = WriteOptions { max_samples: Some(0), ..limits(0, 0, 0) };
     assert!(message(&classes(3), "x-{0}.tar", &zero).contains("at least 1"));
     assert!(message(&classes(3), "x.tar.gz", &limits(0, 0, 0)).contains("compressed"));
     let no_image = Drawn { fields: vec![field("i", FieldKind::Int)], ..classes(3) };
@@ -885,7 +990,7 @@ fn a_jpeg_without_a_size_gets_its_own_in_a_beton() {
     let source = InMemory::new([("jpg", images)]).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.beton");
-    convert(&source, &path, &ConvertOptions::default()).unwrap();
+    convert(&source, &path, &WriteOptions::default()).unwrap();
     let beton = Beton::open(&path, &Limits::SMALL.into()).unwrap();
     let OwnedValue::Image(image) = beton.owned(SampleId(1), 0).unwrap() else { panic!() };
     assert_eq!((image.width, image.height, image.bytes), (20, 10, jpeg));
@@ -971,7 +1076,7 @@ fn a_destination_that_is_the_source_or_lies_one_in_the_other_is_refused() {
         Tar::open(path.join("shards/x-{000..002}.tar").to_str().unwrap(), &TarOptions::default())
             .unwrap();
     let photos = folder(&path.join("photos"));
-    let options = ConvertOptions { overwrite: true, ..limits(0, 0, 0) };
+    let options = WriteOptions { overwrite: true, ..limits(0, 0, 0) };
     let refused = |source: &dyn Source, dst: &str| {
         let message = convert(source, path.join(dst), &options).map(drop).unwrap_err().to_string();
         assert!(message.contains("choose a different output"), "{dst}: {message}");
@@ -991,9 +1096,9 @@ fn a_destination_that_is_the_source_or_lies_one_in_the_other_is_refused() {
     refused(&folder(&path.join("labels.csv")), "photos/cat");
     // Destinations beside the source are allowed.
     for dst in ["photos.tar", "cats", "photos/x-{000}.tar", "shards/photos-{000}.tfrecord"] {
-        convert(&photos, path.join(dst), &ConvertOptions::default()).unwrap();
+        convert(&photos, path.join(dst), &WriteOptions::default()).unwrap();
     }
-    convert(&tar, path.join("shards/y-{000}.tar"), &ConvertOptions::default()).unwrap();
+    convert(&tar, path.join("shards/y-{000}.tar"), &WriteOptions::default()).unwrap();
 }
 
 #[test]
@@ -1034,7 +1139,7 @@ fn tensorflow_s_names_are_shortened_and_said() {
     let beton = Beton::open(at("x.beton"), &Limits::SMALL.into()).unwrap();
     assert_eq!(beton.fields().iter().map(|f| &*f.name).collect::<Vec<_>>(), ["image", "label"]);
     let rename = vec![pair("image/class/label", "y")];
-    let options = ConvertOptions { rename, ..limits(0, 0, 0) };
+    let options = WriteOptions { rename, ..limits(0, 0, 0) };
     let report = convert(&records, at("y.beton"), &options).unwrap();
     assert_eq!(report.renamed, vec![pair("image/class/label", "y")], "all others fit");
 }
@@ -1093,7 +1198,7 @@ fn progress_counts_on_from_chunk_to_chunk() {
     let seen = std::sync::Arc::new(Mutex::new(vec![]));
     let list = std::sync::Arc::clone(&seen);
     let progress = ProgressFn::new(move |progress| list.lock().unwrap().push(progress));
-    converted(&classes(7), "x.beton", &ConvertOptions { progress, ..limits(3, 0, 0) });
+    converted(&classes(7), "x.beton", &WriteOptions { progress, ..limits(3, 0, 0) });
     let mut counts: Vec<_> =
         seen.lock().unwrap().iter().map(|p| (p.done, p.resumed, p.total)).collect();
     counts.sort_unstable();

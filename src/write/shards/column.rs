@@ -18,6 +18,7 @@
 //! shards (`jpg`, `cls`, `caption.txt`, `npy`) are written under the same names. WebDataset's own
 //! decoders turn `txt`, `cls`, `json` and `npy` into text, ints, objects and arrays.
 
+use crate::error::{Error, fail};
 use crate::source::{FieldKind, FieldSpec, IMAGE_EXTENSIONS, NdType, ObjectField, ObjectFields};
 use std::collections::HashMap;
 
@@ -46,35 +47,15 @@ const KEPT_BYTES: [&str; 19] = [
 
 const KEPT_INTS: [&str; 7] = ["cls", "cls2", "class", "count", "index", "inx", "id"];
 
-/// Why the fields can't be written to shards or files.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ShardFieldError {
-    /// A user-defined field: the meaning of its bytes is unknown.
-    #[error("field {field:?} is user-defined: the meaning of its bytes is unknown")]
-    Custom {
-        /// The field's name.
-        field: String,
-    },
-    /// A field whose name can't be used in a file name.
-    #[error("field {field:?} can't be the name of a file")]
-    Name {
-        /// The field's name.
-        field: String,
-    },
-    /// Two fields that would have the same name.
-    #[error("fields {first:?} and {second:?} would both be called {name:?}")]
-    Same {
-        /// The first field.
-        first: String,
-        /// The second field.
-        second: String,
-        /// The name that both would have.
-        name: String,
-    },
-    /// A folder of images needs an image field.
-    #[error("a folder of images needs an image field, but there is none")]
-    NoImage,
+/// Returns the error of a user-defined field.
+pub(in crate::write) fn custom_field(field: &str) -> Error {
+    fail!(Field, "field {field:?} is user-defined: the meaning of its bytes is unknown")
+        .of_field(field)
+}
+
+/// Returns the error of two fields that would have the same name.
+pub(in crate::write) fn same_name(first: &str, second: &str, name: &str) -> Error {
+    fail!(Field, "fields {first:?} and {second:?} would both be called {name:?}")
 }
 
 /// The members of every sample, in the order of the fields.
@@ -93,11 +74,11 @@ pub(in crate::write) type ObjectRow = (NdType, Vec<u64>);
 impl Columns {
     /// # Errors
     ///
-    /// See [`ShardFieldError`].
+    /// If the fields can't be written to shards or files.
     pub(in crate::write) fn new(
         fields: &[FieldSpec],
         objects: Option<&ObjectFields>,
-    ) -> Result<Self, ShardFieldError> {
+    ) -> Result<Self, Error> {
         let first_image = fields.iter().position(|field| field.kind.is_image());
         let object = |field: &FieldSpec| objects?.get(&field.name);
         let is_image_id = |field: &FieldSpec| object(field) == Some(ObjectField::ImageId);
@@ -118,8 +99,7 @@ impl Columns {
                 FieldKind::Bytes if rows[index].is_some() => {
                     with_extension(&clean(field)?, &["npy"], "npy")
                 }
-                kind => other(&clean(field)?, kind)
-                    .ok_or_else(|| ShardFieldError::Custom { field: field.name.clone() })?,
+                kind => other(&clean(field)?, kind).ok_or_else(|| custom_field(&field.name))?,
             };
             // An image reserves all of its possible names.
             let all = match field.kind {
@@ -132,8 +112,7 @@ impl Columns {
             };
             for one in all {
                 if let Some(first) = taken.insert(one.clone(), &field.name) {
-                    let (first, second) = (first.clone(), field.name.clone());
-                    return Err(ShardFieldError::Same { first, second, name: one });
+                    return Err(same_name(first, &field.name, &one));
                 }
             }
             names.push(name);
@@ -154,10 +133,11 @@ pub(in crate::write) fn label(fields: &[FieldSpec]) -> Option<usize> {
 
 /// Returns a field's name in lower case, as WebDataset reads it, or an error if it can't be part of a
 /// file name.
-fn clean(field: &FieldSpec) -> Result<String, ShardFieldError> {
+fn clean(field: &FieldSpec) -> Result<String, Error> {
     let name = field.name.to_lowercase();
     if !is_file_name(&name) {
-        return Err(ShardFieldError::Name { field: field.name.clone() });
+        return Err(fail!(Field, "field {:?} can't be the name of a file", field.name)
+            .of_field(&field.name));
     }
     Ok(name)
 }

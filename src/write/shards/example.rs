@@ -16,8 +16,9 @@
 //! bit. Features are sorted by name, so that equal samples are equal bytes.
 
 use super::bytes::{file_bytes, word};
-use super::column::ShardFieldError;
+use super::column::{custom_field, same_name};
 use super::detection::Detection;
+use crate::error::Error;
 use crate::source::example::{
     BytesList, Example, ExampleFeature, Features, FloatList, Int64List, Kind,
 };
@@ -34,8 +35,8 @@ use std::collections::{BTreeMap, HashMap};
 ///
 /// # Errors
 ///
-/// See [`ShardFieldError`].
-fn check_fields(fields: &[FieldSpec]) -> Result<(), ShardFieldError> {
+/// If the fields can't be written to a TFRecord.
+fn check_fields(fields: &[FieldSpec]) -> Result<(), Error> {
     let reserved = "the order of all fields".to_owned();
     let mut taken = HashMap::from([
         (marks::ORDER.to_owned(), &reserved),
@@ -43,12 +44,11 @@ fn check_fields(fields: &[FieldSpec]) -> Result<(), ShardFieldError> {
     ]);
     for field in fields {
         if let FieldKind::Custom { .. } = field.kind {
-            return Err(ShardFieldError::Custom { field: field.name.clone() });
+            return Err(custom_field(&field.name));
         }
         for name in beside(field).into_iter().chain([field.name.clone()]) {
             if let Some(first) = taken.insert(name.clone(), &field.name) {
-                let (first, second) = (first.clone(), field.name.clone());
-                return Err(ShardFieldError::Same { first, second, name });
+                return Err(same_name(first, &field.name, &name));
             }
         }
     }
@@ -79,11 +79,8 @@ pub(in crate::write) struct ExampleLayout {
 impl ExampleLayout {
     /// # Errors
     ///
-    /// See [`ShardFieldError`].
-    pub(in crate::write) fn new(
-        fields: &[FieldSpec],
-        beside: &Beside,
-    ) -> Result<Self, ShardFieldError> {
+    /// If the fields can't be written to a TFRecord.
+    pub(in crate::write) fn new(fields: &[FieldSpec], beside: &Beside) -> Result<Self, Error> {
         check_fields(fields)?;
         let Beside { classes, objects } = beside;
         let detection =
@@ -263,8 +260,9 @@ mod tests {
         let array = FieldKind::NdArray { dtype: "<f4".parse().unwrap(), shape: vec![1, 1] };
         let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
         let fields = [field("a", array), field("a/shape", FieldKind::Int)];
-        assert!(matches!(check_fields(&fields), Err(ShardFieldError::Same { .. })));
+        let said = |fields: &[FieldSpec]| check_fields(fields).unwrap_err().to_string();
+        assert!(said(&fields).contains("would both be called"));
         let custom = [field("c", FieldKind::Custom { row_size: 1, align: 1 })];
-        assert!(matches!(check_fields(&custom), Err(ShardFieldError::Custom { .. })));
+        assert!(said(&custom).contains("is user-defined"));
     }
 }

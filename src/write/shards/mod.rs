@@ -20,11 +20,8 @@ mod name;
 mod record;
 mod tar;
 
-pub use column::ShardFieldError;
-pub use name::TemplateError;
-
 pub(super) use bytes::{Member, extension, file_bytes, gray_png, json_text, png_file, rows_file};
-pub(super) use column::{Columns, is_file_name, label};
+pub(super) use column::{Columns, custom_field, is_file_name, label, same_name};
 pub(super) use detection::detection_image;
 pub(super) use example::{ExampleLayout, encode_record};
 pub(super) use key::{last_part, safe_key};

@@ -10,20 +10,11 @@
 //! The number is in the file's name, never in a folder's. If there are more shards than the digits can
 //! express, the numbers get more digits.
 
+use crate::error::{Error, fail};
 use std::path::{Path, PathBuf};
 
 /// The maximum number of digits that a number is padded to.
 const MOST_DIGITS: usize = 12;
-
-/// Why a text is not a template for shards.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path:?}: {reason}")]
-pub struct TemplateError {
-    /// The text.
-    pub path: PathBuf,
-    /// The problem.
-    pub reason: &'static str,
-}
 
 /// A pattern for the names of shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,10 +37,10 @@ impl Template {
     /// # Errors
     ///
     /// If the name is not UTF-8, or its placeholders are invalid.
-    pub(in crate::write) fn parse(path: &Path) -> Result<Self, TemplateError> {
-        let wrong = |reason| TemplateError { path: path.to_owned(), reason };
-        let name = path.file_name().ok_or(wrong("the path has no file name"))?;
-        let name = name.to_str().ok_or(wrong("the name of a shard must be UTF-8"))?;
+    pub(in crate::write) fn parse(path: &Path) -> Result<Self, Error> {
+        let wrong = |reason| fail!(Parameter, "{path:?}: {reason}").named_path(path);
+        let name = path.file_name().ok_or_else(|| wrong("the path has no file name"))?;
+        let name = name.to_str().ok_or_else(|| wrong("the name of a shard must be UTF-8"))?;
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),

@@ -53,7 +53,7 @@ pub const COUNTS: &[Count] = &[
         "kernels that sixteen threads compile at once"),
     count("FUSELOOP_CONVERT_KILLS", [8, 60, 1_000], 4, ("write", "kill::"),
         "conversions killed, for each destination"),
-    count("FUSELOOP_CRASHES", [500, 10_000, 100_000], 1, ("lib", "write::crash::"),
+    count("FUSELOOP_CRASHES", [500, 10_000, 100_000], 1, ("lib", "a_power_cut"),
         "images of a disk after a power cut"),
     count("FUSELOOP_CYCLES", [500, 10_000, 100_000], 1, ("process", "jit_memory::"),
         "kernels compiled and dropped"),

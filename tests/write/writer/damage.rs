@@ -1,9 +1,7 @@
 //! Damaged samples, hostile files, and sources that fail.
 
 use super::*;
-use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::source::BetonExt as _;
-use fuseloop::internals::write::{WriteCause, WriteSampleError};
 use fuseloop::source::OpenOptions;
 use fuseloop::source::Source as _;
 use std::time::{Duration, Instant};
@@ -146,10 +144,9 @@ fn the_first_failing_sample_is_reported_for_any_number_of_threads() {
             write(&Failing { count: 5000, how }, &[field("x", FieldKind::Int)], &path, &options)
                 .unwrap_err();
         assert_eq!(error.to_string(), "sample 601: gone");
-        assert!(matches!(
-            error.cause(),
-            Some(WriteCause::Sample { cause: WriteSampleError::Source(_), .. })
-        ));
+        assert_eq!(error.kind(), fuseloop::ErrorKind::Custom);
+        assert_eq!(error.sample(), Some(SampleId(601)));
+        assert_eq!(error.get_ref().map(ToString::to_string).as_deref(), Some("gone"));
         let skip = WriteOptions { on_damaged: OnUnreadable::Skip, ..options };
         let report =
             write(&Failing { count: 5000, how }, &[field("x", FieldKind::Int)], &path, &skip)

@@ -8,7 +8,7 @@ use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::FieldKindExt as _;
 use fuseloop::internals::source::OwnedValueExt as _;
 use fuseloop::source::{CustomRow, OpenOptions, Source, TfOptions, TfRecords};
-use fuseloop::write::{ConvertOptions, SkippedSample, convert};
+use fuseloop::write::{SkippedSample, WriteOptions, convert};
 use fuseloop_counts::numbers;
 use std::time::Instant;
 
@@ -202,12 +202,12 @@ impl Dataset {
         }
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        let options = ConvertOptions {
+        let options = WriteOptions {
             page_size: self.options.page_size,
             threads: NonZeroUsize::new(2),
-            ..ConvertOptions::default()
+            ..WriteOptions::default()
         };
-        let two = ConvertOptions { shards: Some(2), ..options.clone() };
+        let two = WriteOptions { shards: Some(2), ..options.clone() };
         convert(&beton, at("x-{0}.tfrecord"), &two).unwrap();
         let records =
             TfRecords::open(at("x-*.tfrecord").to_str().unwrap(), &TfOptions::default()).unwrap();

@@ -4,7 +4,7 @@ use super::*;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::recut::Tile;
 use fuseloop::source::{Dataset, Folder, FolderOptions, Labels, OpenOptions, Source};
-use fuseloop::write::{ConvertOptions, Reencoded, convert};
+use fuseloop::write::{Reencoded, WriteOptions, convert};
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::{ImageView, area};
 
@@ -62,7 +62,7 @@ fn a_jpeg_of_cmyk_stays_in_files_and_becomes_pixels_in_a_beton() {
         Arc::new(Folder::open(dir.path().join("photos"), &options).unwrap());
     let image = |dst: &str, image: ImageOptions| {
         let dst = dir.path().join(dst);
-        let options = ConvertOptions { image, ..ConvertOptions::default() };
+        let options = WriteOptions { image, ..WriteOptions::default() };
         let report = convert(&*photos, &dst, &options).unwrap();
         let source = Dataset::open(&dst).unwrap().source().unwrap();
         let record = source.read(SampleId(0)).unwrap();

@@ -3,8 +3,7 @@
 use fuseloop::SampleId;
 use fuseloop::source::{Dataset, ImageMode, OwnedImage, OwnedValue, Source};
 use fuseloop::write::{
-    ConvertOptions, ConvertReport, ImageOptions, Reencoded, WriteMode, WriteOptions, convert,
-    write_folder,
+    ConvertReport, ImageOptions, Reencoded, WriteMode, WriteOptions, convert, write_folder,
 };
 use std::fs;
 use std::path::Path;
@@ -80,7 +79,7 @@ fn assert_every_pixel(path: &Path, mode: ImageMode) {
 
 fn to(src: &Path, dst: &Path, mode: WriteMode) -> ConvertReport {
     let image = ImageOptions { write_mode: mode, ..ImageOptions::default() };
-    let options = ConvertOptions { image, max_samples: None, ..ConvertOptions::default() };
+    let options = WriteOptions { image, max_samples: None, ..WriteOptions::default() };
     convert(&*open(src), dst, &options).unwrap()
 }
 
@@ -155,8 +154,8 @@ fn parts_draw_as_the_whole() {
     let mut kinds = 0;
     for seed in 0..6 {
         let image = ImageOptions { write_mode: mode, seed, ..ImageOptions::default() };
-        let options = ConvertOptions { image, overwrite: true, ..ConvertOptions::default() };
-        let parts = ConvertOptions { max_samples: Some(2), ..options.clone() };
+        let options = WriteOptions { image, overwrite: true, ..WriteOptions::default() };
+        let parts = WriteOptions { max_samples: Some(2), ..options.clone() };
         let whole = convert(&*source, at("whole.beton"), &options).unwrap();
         let parts = convert(&*source, at("parts.beton"), &parts).unwrap();
         assert_eq!(whole.reencoded, parts.reencoded);

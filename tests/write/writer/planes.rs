@@ -4,9 +4,7 @@
 use super::*;
 use fuseloop::recut::{BitPlaneCodec, Tile};
 use fuseloop::source::{Dataset, OwnedImage, Source as _};
-use fuseloop::write::{
-    ConvertOptions, RecutOptions, UnchangedCause, UnpackOptions, convert, recut_beton, unpack_beton,
-};
+use fuseloop::write::{UnchangedCause, WriteOptions, convert, recut_beton, unpack_beton};
 
 fn planes() -> ImageOptions {
     ImageOptions { bit_planes: true, ..ImageOptions::default() }
@@ -100,24 +98,27 @@ fn a_file_is_unpacked_to_the_bytes_of_the_file_of_jpegs() {
     let [again, back, converted] =
         ["again", "back", "converted"].map(|name| dir.path().join(format!("{name}.beton")));
     let read = |path: &Path| fs::read(path).unwrap();
-    let options = RecutOptions { bit_planes: true, ..RecutOptions::default() };
+    let options = WriteOptions {
+        image: ImageOptions { bit_planes: true, ..ImageOptions::default() },
+        ..WriteOptions::default()
+    };
     let report = recut_beton(&plain, &again, &options).unwrap();
     assert_eq!((report.recut, report.unchanged.count), (3, 0));
     assert!(read(&again) == read(&planes));
     let report = recut_beton(&planes, &back, &options).unwrap();
     assert_eq!((report.recut, read(&back) == read(&planes)), (0, true), "bit planes are copied");
 
-    let error = unpack_beton(&planes, &back, &UnpackOptions::default()).unwrap_err();
+    let error = unpack_beton(&planes, &back, &WriteOptions::default()).unwrap_err();
     assert_eq!(error.kind(), fuseloop::ErrorKind::AlreadyExists);
     assert!(error.to_string().contains("set `overwrite: true`"), "{error}");
-    let overwriting = UnpackOptions { overwrite: true, ..UnpackOptions::default() };
+    let overwriting = WriteOptions { overwrite: true, ..WriteOptions::default() };
     unpack_beton(&planes, &back, &overwriting).unwrap();
     assert!(read(&back) == read(&plain));
     let source = open_dataset(&planes);
-    let options = ConvertOptions { page_size: Some(1 << 20), ..ConvertOptions::default() };
+    let options = WriteOptions { page_size: Some(1 << 20), ..WriteOptions::default() };
     convert(&*source, &converted, &options).unwrap();
     assert!(read(&converted) == read(&plain));
-    let error = unpack_beton(&planes, &planes, &UnpackOptions::default()).unwrap_err().to_string();
+    let error = unpack_beton(&planes, &planes, &WriteOptions::default()).unwrap_err().to_string();
     assert!(error.contains("choose a different output"), "{error}");
 }
 
@@ -138,9 +139,9 @@ fn damaged_bit_planes_are_an_error_or_left_out_when_they_are_unpacked() {
     bytes[at + first.len() / 2] ^= 1;
     fs::write(&planes, bytes).unwrap();
     let out = dir.path().join("out.beton");
-    let error = unpack_beton(&planes, &out, &UnpackOptions::default()).unwrap_err().to_string();
+    let error = unpack_beton(&planes, &out, &WriteOptions::default()).unwrap_err().to_string();
     assert!(error.contains("sample 0") && error.contains("damaged bit-plane image"), "{error}");
-    let options = UnpackOptions { on_damaged: OnUnreadable::Skip, ..UnpackOptions::default() };
+    let options = WriteOptions { on_damaged: OnUnreadable::Skip, ..WriteOptions::default() };
     let report = unpack_beton(&planes, &out, &options).unwrap();
     assert_eq!((report.samples, report.skipped.count), (3, 1));
 }
@@ -153,7 +154,7 @@ fn tar_shards_have_bit_planes_only_if_that_is_asked_for() {
         [(ImageOptions::default(), "a", ".jpg"), (planes(), "b", ".fplanes")]
     {
         let shards = dir.path().join(format!("{name}-{{000}}.tar"));
-        let options = ConvertOptions { image: options, ..ConvertOptions::default() };
+        let options = WriteOptions { image: options, ..WriteOptions::default() };
         convert(&*open_dataset(&planes_file), &shards, &options).unwrap();
         let shard = dir.path().join(format!("{name}-000.tar"));
         let bytes = fs::read(&shard).unwrap();
@@ -162,7 +163,7 @@ fn tar_shards_have_bit_planes_only_if_that_is_asked_for() {
         // The PNG that raw pixels become in a tar is raw in a .beton again.
         let Dataset::Source(source) = Dataset::open(&shard).unwrap() else { panic!("a source") };
         let back = dir.path().join(format!("{name}.beton"));
-        let options = ConvertOptions { page_size: Some(1 << 20), ..ConvertOptions::default() };
+        let options = WriteOptions { page_size: Some(1 << 20), ..WriteOptions::default() };
         convert(&*source, &back, &options).unwrap();
         let [back, plain] = [&back, &plain].map(|path| open(fs::read(path).unwrap()));
         for id in 0..4 {
@@ -198,7 +199,10 @@ fn a_folder_of_bit_planes_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let [photos, out] = ["photos", "out"].map(|name| dir.path().join(name));
     std::fs::create_dir(&photos).unwrap();
-    let options = RecutOptions { bit_planes: true, ..RecutOptions::default() };
+    let options = WriteOptions {
+        image: ImageOptions { bit_planes: true, ..ImageOptions::default() },
+        ..WriteOptions::default()
+    };
     let error = fuseloop::write::recut_folder(&photos, &out, &options).unwrap_err().to_string();
     assert!(error.contains("bit planes are stored in .beton files"), "{error}");
     assert!(!out.exists());
