@@ -134,7 +134,9 @@ fn doc(param: Param<'_>) -> Vec<TokenStream> {
     if let (Some(default), false, false) = (param.get("default"), is_named, param.has("flag")) {
         let text = match tokens::text(default) {
             range if range.contains("..") => format!(" Default `{range}`."),
-            path if path.contains("::") => format!(" Default [`{path}`]."),
+            path if path.contains("::") => {
+                format!(" Default [`{}`]({path}).", path.trim_start_matches("crate::"))
+            }
             number => format!(" Default {number}."),
         };
         lines.push(quote!(#[doc = #text]));
