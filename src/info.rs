@@ -21,7 +21,7 @@ const MOST_CLASSES: usize = 12;
 
 /// The contents of a dataset. Its text is for people.
 #[derive(Debug)]
-pub struct DatasetInfo {
+pub struct DatasetSummary {
     name: String,
     /// `None` if the number is unknown.
     samples: Option<u64>,
@@ -63,7 +63,7 @@ struct FileInfo {
     stored_values: u64,
 }
 
-impl DatasetInfo {
+impl DatasetSummary {
     /// Reads the tables of a dataset; of labels in a table or a file of their own, all labels.
     ///
     /// # Errors
@@ -213,7 +213,7 @@ fn classes(names: Option<ClassNames>, counts: Option<&ClassCounts>) -> Vec<Class
     names.unwrap_or_default().iter().map(class).collect()
 }
 
-impl fmt::Display for DatasetInfo {
+impl fmt::Display for DatasetSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unknown = || "sequential, number of samples unknown".to_owned();
         let samples = self.samples.map_or_else(unknown, |samples| counted(samples, "sample"));

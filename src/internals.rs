@@ -539,5 +539,5 @@ pub mod verify {
 
 pub mod info {
     pub use crate::amounts::{bytes, count, counted};
-    pub use crate::info::{DatasetInfo, folder_text};
+    pub use crate::info::{DatasetSummary, folder_text};
 }

@@ -5,7 +5,7 @@ use super::gpu;
 use super::print::{say, say_json};
 use super::problem::Problem;
 use fuseloop::internals::ErrorExt as _;
-use fuseloop::internals::info::DatasetInfo;
+use fuseloop::internals::info::DatasetSummary;
 use fuseloop::internals::source::beton::BetonHead;
 use fuseloop::internals::source::beton::{FieldError, OpenError, SourceCause, SourceError};
 use fuseloop::source::{Beton, CustomRow, Dataset, OpenOptions, Source as _};
@@ -102,8 +102,8 @@ fn has_unknown_field(error: &fuseloop::Error) -> bool {
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let Some(file) = &args.file else { return gpu::run(args.json) };
     let info = match open(args, file)? {
-        Ok(dataset) => DatasetInfo::of(&dataset).map_err(Problem::Beside)?,
-        Err(head) => DatasetInfo::of_head(file, &head),
+        Ok(dataset) => DatasetSummary::of(&dataset).map_err(Problem::Beside)?,
+        Err(head) => DatasetSummary::of_head(file, &head),
     };
     if args.json { say_json(&info.to_json()) } else { say(&info.to_string()) }
 }

@@ -5,7 +5,7 @@ use crate::dataset::Dataset;
 use crate::errors;
 use crate::task::Task;
 use fuseloop::CancelFlag;
-use fuseloop::internals::info::DatasetInfo;
+use fuseloop::internals::info::DatasetSummary;
 use fuseloop::internals::verify::{report_json, verify_with_tables};
 use fuseloop::source;
 use fuseloop::verify::VerifyOptions;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[pyfunction]
 pub(crate) fn dataset_info(py: Python<'_>, dataset: &Dataset) -> PyResult<(String, String)> {
     let opened = source::Dataset::clone(&dataset.dataset);
-    let work = move || Ok(DatasetInfo::of(&opened));
+    let work = move || Ok(DatasetSummary::of(&opened));
     let info = Task::start(CancelFlag::new(), work)?.left_behind().wait(py, || Ok(()))?;
     let info = info.map_err(|error| errors::setting(py, &error.to_string()))?;
     Ok((info.to_string(), info.to_json().to_string()))
