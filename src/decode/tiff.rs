@@ -185,7 +185,7 @@ fn check_picture(file: &TiffFile) -> Result<(), Error> {
     };
     Err(fail!(
         Damaged,
-        "a TIFF that can't be decoded: {samples} {kind} samples of {bits} bits a pixel are no picture: read it as an \
+        "a TIFF that can't be decoded: {samples} {kind} samples of {bits} bits per pixel are not an image: read it as an \
          array, from a `.tif` member of a tar shard whose field is declared as `As::NdArray`"
     ))
 }

@@ -463,7 +463,7 @@ fn plan_copy(
                     let error = fail!(
                         Pipeline,
                         "field {name}: its elements are {dtype}, which no tensor can hold: store it as another type, or \
-                         leave the field out of the batches (`without`; in Python `{name}=None`)"
+                         leave the field out of the batches (`without`)"
                     );
                     error.of_field(name)
                 })?

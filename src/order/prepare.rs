@@ -81,7 +81,11 @@ fn described(order: &Order, subset: &Subset, total: u64, is_shared: bool) -> Str
         Subset::Listed(ids) => format!("{} listed samples", ids.len()),
     };
     let ranks = if is_shared { " that ranks share" } else { "" };
-    format!("{} of {samples}{ranks}", order.name())
+    let pages = match order {
+        Order::QuasiRandom { open_pages } => format!(" with {open_pages} open pages"),
+        _ => String::new(),
+    };
+    format!("{}{pages} of {samples}{ranks}", order.name())
 }
 
 /// How the rows of an epoch are computed.

@@ -428,7 +428,7 @@ impl Annotated {
         Err(fail!(
             Format,
             "the annotations of {file} are of an image of width {} and height {}, and it has width {} and height {}: correct \
-             the size, or annotate this image (boxes of another size are elsewhere in it)",
+             the size, or annotate this image (boxes that are drawn on another size lie elsewhere)",
             annotated.width,
             annotated.height,
             size.width,

@@ -767,7 +767,7 @@ fn a_table_of_files_that_do_not_exist_names_the_first_and_the_root() {
         "{found}"
     );
     let found = message("path,label\na,1\n", &plain);
-    assert!(found.ends_with("it has no ending: set `suffix` to add one"), "{found}");
+    assert!(found.ends_with("the path has no ending: set `suffix` to add one"), "{found}");
     // A file that is missing among others is damage of its sample.
     fs::write(&path, both).unwrap();
     assert!(Folder::open(&path, &plain.root(dir.path().join("pics"))).is_ok());

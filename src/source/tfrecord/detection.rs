@@ -293,7 +293,7 @@ fn size_of(features: &NamedFeatures) -> Result<Size, Error> {
             // A header that can't be read is refused where the image is decoded.
             Some(Ok(header)) if !several && !header.is_of(annotated) => Err(fail!(
                 Damaged,
-                "image/width is {} and image/height is {}, but the image has width {} and height {}: correct the features (boxes of another size are elsewhere in it)",
+                "image/width is {} and image/height is {}, but the image has width {} and height {}: correct the features (boxes that are drawn on another size lie elsewhere)",
                 annotated.width,
                 annotated.height,
                 header.size.width,
