@@ -647,7 +647,7 @@ pub(crate) fn index<'py>(
         let work = move || {
             let folder = Folder::open(&name, &options)?;
             folder.save_listing(&listing)?;
-            Ok(folder.len())
+            Ok(folder.facts().samples)
         };
         found.set_item("samples", call.run(py, progress, work)?)?;
         found.set_item("shards", 0)?;
