@@ -55,7 +55,7 @@ pub use recipe::{Golden, Recipe, Recipes};
 pub use value::{SpecData, SpecEntry, SpecOp, SpecTable, SpecValue};
 
 pub(crate) use args::ANTIALIAS;
-pub use args::BOX_FORMAT_WORDS;
+pub use args::{BOX_FORMAT_WORDS, names_of};
 pub(crate) use given::{Given, step};
 pub(crate) use limits::Checked;
 

@@ -206,7 +206,7 @@ fn arrays_are_those_of_tifffile() {
         let most = elements.len() as u64 - 1;
         assert!(crate::source::TiffFile::array(&bytes, most).is_err(), "{name}");
         let refused = Decoder::default().size(&image(&bytes)).unwrap_err().to_string();
-        assert!(refused.contains("no picture: read it as an array"), "{name}: {refused}");
+        assert!(refused.contains("are not an image: read it as an array"), "{name}: {refused}");
     }
 }
 

@@ -7,8 +7,8 @@ use crate::error::Error;
 use crate::loader::{Collate, LoaderBuilder, OnDamaged, Targets};
 use crate::order::Order;
 use fuseloop_ops::internals::registry::{
-    OpArgs, ParamInfo, ParamKind, ParamValue, SpecCause, SpecEntry, SpecError, SpecTable, optional,
-    required,
+    OpArgs, ParamInfo, ParamKind, ParamValue, SpecCause, SpecEntry, SpecError, SpecTable, names_of,
+    optional, required,
 };
 use fuseloop_ops::{Device, NumberRule, ParamError};
 use std::path::Path;
@@ -88,7 +88,7 @@ settings! {
     seed: u64 = ParamKind::Whole, OpArgs::u64, LoaderBuilder::seed;
     /// The order of the samples: `"sequential"` (default), `"random"`, or `"quasi_random"` with `open_pages` pages open
     /// at once (default 64).
-    order: Order = ParamKind::Word(&names(&ORDERS)), order, LoaderBuilder::order;
+    order: Order = ParamKind::Word(&names_of(&ORDERS)), order, LoaderBuilder::order;
     /// Drops a short last batch if true. Default false.
     drop_last: bool = ParamKind::Bool, OpArgs::bool, LoaderBuilder::drop_last;
     /// The number of worker threads. Default one per core.
@@ -103,7 +103,7 @@ settings! {
     unordered: bool = ParamKind::Bool, OpArgs::bool, LoaderBuilder::unordered;
     /// How damaged samples are handled: `"fail"` (default), `"skip"` or `"substitute"`.
     on_damaged: OnDamaged =
-        ParamKind::Word(&names(&DAMAGED)), |args, name| args.choice(name, &DAMAGED), LoaderBuilder::on_damaged;
+        ParamKind::Word(&names_of(&DAMAGED)), |args, name| args.choice(name, &DAMAGED), LoaderBuilder::on_damaged;
     /// Reads `.beton` files into memory if true, and never if false. By default, small ones are.
     in_memory: bool = ParamKind::Bool, OpArgs::bool, LoaderBuilder::in_memory;
     /// The number of the GPU whose context locks the pages of batches.
@@ -112,7 +112,7 @@ settings! {
     indices: Vec<u64> = ParamKind::Ids, OpArgs::ids, |builder, samples| builder.indices(samples);
     /// How values are rounded between ops: `"fused"` (default), `"exact"` or `"relaxed"`.
     number_rule: NumberRule =
-        ParamKind::Word(&names(&RULES)), |args, name| args.choice(name, &RULES), LoaderBuilder::number_rule;
+        ParamKind::Word(&names_of(&RULES)), |args, name| args.choice(name, &RULES), LoaderBuilder::number_rule;
     /// Compiles all lists for each epoch if true; false is an error if a number follows the epoch.
     recompile: bool = ParamKind::Bool, OpArgs::bool, LoaderBuilder::recompile;
     /// The device that runs the ops after `ToDevice`: `"auto"`, `"cpu"` or `"cuda:0"`. By default, each `ToDevice` names
@@ -250,16 +250,6 @@ const READ_MODES: [(&str, ImageReadMode); 5] = [
     ("index", ImageReadMode::Index),
 ];
 
-/// Returns the words of a list of choices.
-const fn names<T, const N: usize>(words: &[(&'static str, T); N]) -> [&'static str; N] {
-    let (mut names, mut i) = ([""; N], 0);
-    while i < N {
-        names[i] = words[i].0;
-        i += 1;
-    }
-    names
-}
-
 fn order(args: &OpArgs<'_>, name: &str) -> Result<Order, SpecError> {
     let open_pages = args.if_given("open_pages", OpArgs::u32)?.unwrap_or(DEFAULT_OPEN_PAGES);
     Ok(args.choice(name, &ORDERS)?(open_pages))
@@ -274,7 +264,7 @@ fn seconds(args: &OpArgs<'_>, name: &str) -> Result<Duration, SpecError> {
 
 const READ_MODE: &[ParamInfo] = &[required(
     "mode",
-    ParamKind::Word(&names(&READ_MODES)),
+    ParamKind::Word(&names_of(&READ_MODES)),
     ParamValue::Word("rgb"),
     "pixel format to read the images in",
 )];

@@ -86,7 +86,9 @@ impl WarpInterpolation {
     }
 }
 
-const fn names_of<T, const N: usize>(words: &[(&'static str, T); N]) -> [&'static str; N] {
+/// Returns the words of a list of choices, for a parameter's kind.
+#[must_use]
+pub const fn names_of<T, const N: usize>(words: &[(&'static str, T); N]) -> [&'static str; N] {
     let (mut names, mut i) = ([""; N], 0);
     while i < N {
         names[i] = words[i].0;

@@ -199,14 +199,14 @@ impl PathTable {
         match (guessed, classes) {
             (Some((number, _)), Some((text, _))) => warn(format_args!(
                 "{table}: the column `{number}` is taken for the label because no other has whole numbers, but the column \
-                 `{text}` has repeated texts, and is read as bytes: set `label` to the one that has the labels"
+                 `{text}` is text with repeated values, and is read as bytes: set `label` to the one that has the labels"
             )),
             (Some((number, _)), None) => warn(format_args!(
                 "{table}: the column `{number}` is taken for the label because no other has whole numbers: set `label` to \
                  `{number}` if it is the label"
             )),
             (None, Some((text, _))) => warn(format_args!(
-                "{table}: the column `{text}` has repeated texts, and is read as bytes: set `label` to `{text}` to \
+                "{table}: the column `{text}` is text with repeated values, and is read as bytes: set `label` to `{text}` to \
                  number its values as classes"
             )),
             (None, None) => {}

@@ -442,8 +442,9 @@ fn page(name: &str) -> String {
         else {
             continue;
         };
-        let is_doc = |line: &&str| line.starts_with("///") || line.starts_with("#[");
-        let mut lines: Vec<&str> = text[..end].lines().rev().take_while(is_doc).collect();
+        // An item begins after an empty line; some attributes have several lines.
+        let mut lines: Vec<&str> =
+            text[..end].lines().rev().take_while(|line| !line.is_empty()).collect();
         lines.reverse();
         let line = |line: &&str| line.strip_prefix("///").map_or(*line, str::trim_start).to_owned();
         return lines.iter().map(line).collect::<Vec<_>>().join("\n");
