@@ -504,7 +504,7 @@ pub mod write {
 
     /// Writes class names beside a `.beton` file.
     pub fn name_classes(out: &Path, names: &ClassNames) -> Result<(), Error> {
-        Ok(crate::write::name_classes(out, Some(names))?)
+        crate::write::name_classes(out, Some(names))
     }
 }
 

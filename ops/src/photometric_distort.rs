@@ -164,8 +164,6 @@ impl ChoiceOp for RandomPhotometricDistort {
     }
 }
 
-/// Returns the parameter of a factor of the distortion.
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -44,7 +44,6 @@ pub(super) struct TiffDecoder {
     pixels: Vec<u8>,
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "`map_err` passes errors by value")]
 fn damaged(reason: impl fmt::Display) -> Error {
     fail!(Damaged, "a TIFF that can't be decoded: {reason}")
 }

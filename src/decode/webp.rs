@@ -45,7 +45,6 @@ pub(super) struct WebpDecoder {
     pixels: Vec<u8>,
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "`map_err` passes errors by value")]
 fn damaged(reason: impl fmt::Display) -> Error {
     fail!(Damaged, "a WebP that can't be decoded: {reason}")
 }

@@ -101,9 +101,9 @@ pub(super) fn of_sample(
     let place = match shown {
         Some(location) if location.file.is_some() => location.to_string(),
         Some(SampleLocation { key: Some(key), .. }) => {
-            format!("{}: sample {}", Escaped(&source.name()), Escaped(key))
+            format!("{}: sample {}", Escaped(source.name()), Escaped(key))
         }
-        _ => Escaped(&source.name()).to_string(),
+        _ => Escaped(source.name()).to_string(),
     };
     // The error of a value that could not be read already has the position.
     let is_damaged = error.kind() == ErrorKind::Damaged && error.offset().is_none();

@@ -331,7 +331,7 @@ impl Inspector {
     pub fn steps(&self, inspected: &Inspected) -> Result<Vec<EvaluatedStep>, Error> {
         let plan = inspected.kernel.plan();
         let steps = evaluate_steps(plan, &inspected.picture(), inspected.run_draws());
-        let mut steps = steps.map_err(|error| self.error(inspected.sample.0, error.into()))?;
+        let mut steps = steps.map_err(|error| self.error(inspected.sample.0, error))?;
         if inspected.scaled.is_some() {
             // The draws for the smaller image give all moves to the first op.
             let drawn = inspected.draws.describe(plan);
@@ -373,7 +373,7 @@ impl Inspector {
         let plan = inspected.kernel.plan();
         match try_evaluate(plan, &inspected.picture(), inspected.run_draws()) {
             Ok(row) => Ok(row == inspected.row),
-            Err(error) => Err(self.error(inspected.sample.0, error.into())),
+            Err(error) => Err(self.error(inspected.sample.0, error)),
         }
     }
 

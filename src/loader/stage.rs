@@ -347,7 +347,7 @@ impl LoaderStage {
                 if !columns[k].takes(rows.index, component) {
                     self.write_column(k, &mut columns[k], elements, rows)?;
                 }
-                columns[k].add(&plan, (rows.index, component), || output.draws.key(key), value);
+                columns[k].add(plan, (rows.index, component), || output.draws.key(key), value);
                 continue;
             }
             let length = output

@@ -354,6 +354,7 @@ fn unlike_channels(channels: u16) -> Error {
 }
 
 /// Returns the error of an op whose code is refused.
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` passes errors by value")]
 fn of_program(error: ProgramError) -> Error {
     fail!(Pipeline, "{error}")
 }

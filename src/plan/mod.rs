@@ -105,6 +105,7 @@ impl Cause for VaryingSizes {
 }
 
 /// Returns the error of the op of an index, from 0, that does not accept the type that it gets.
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` passes errors by value")]
 fn of_type(op_index: usize, error: TypeError) -> Error {
     let error = fail!(Pipeline, "op {op_index} of the list: {error}").of_op(op_index);
     error.help("`fuseloop info FILE` shows the sizes of the images; `--workload W1` takes any size")

@@ -155,6 +155,7 @@ impl Unchanged {
     }
 
     /// Wraps the error of decoding a file that was re-cut.
+    #[expect(clippy::needless_pass_by_value, reason = "`map_err` passes errors by value")]
     pub(super) fn undecodable(error: Error) -> Self {
         match error.cause::<NoMemory>() {
             Some(error) => (*error).into(),

@@ -63,8 +63,7 @@ macro_rules! settings {
             #[must_use]
             pub fn apply(&self, mut builder: LoaderBuilder) -> LoaderBuilder {
                 $(if let Some(value) = self.$name.clone() {
-                    let set: fn(LoaderBuilder, $type) -> LoaderBuilder = $set;
-                    builder = set(builder, value);
+                    builder = applied(builder, value, $set);
                 })+
                 builder
             }
@@ -163,6 +162,15 @@ settings! {
     share_draws: Named<String> = ParamKind::Table, shares, |builder, outputs| {
         for_each(builder, outputs, |builder, (output, with)| builder.share_draws(&output, &with))
     };
+}
+
+/// Calls a method of the builder.
+fn applied<T>(
+    builder: LoaderBuilder,
+    value: T,
+    apply: fn(LoaderBuilder, T) -> LoaderBuilder,
+) -> LoaderBuilder {
+    apply(builder, value)
 }
 
 /// Calls a method of the builder with each item.

@@ -36,11 +36,11 @@ fn steps(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgba
         let cure = "`fuseloop verify` lists all damaged samples of the dataset";
         Fault::plain(&error.to_string(), cure)
     };
-    let inspected = inspector.sample(sample).map_err(|error| failed(error))?;
+    let inspected = inspector.sample(sample).map_err(&failed)?;
     limits::check_steps(inspected.kernel.plan(), &inspected.draws)?;
-    let steps = inspector.steps(&inspected).map_err(|error| failed(error))?;
+    let steps = inspector.steps(&inspected).map_err(&failed)?;
     let targets = match body["targets"].as_bool() {
-        Some(true) => inspector.targets(&inspected).map_err(|error| failed(error))?,
+        Some(true) => inspector.targets(&inspected).map_err(&failed)?,
         _ => None,
     };
     let mut pictures = vec![];
@@ -91,7 +91,7 @@ fn steps(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgba
     header["stored"] = json!(prepared.stored_words(sample));
     header["window"] = json!([window.top, window.left, window.height, window.width]);
     header["source"] = json!([source.height, source.width]);
-    header["agrees"] = json!(inspector.agrees(&inspected).map_err(|error| failed(error))?);
+    header["agrees"] = json!(inspector.agrees(&inspected).map_err(failed)?);
     header["output"] = json!(Type::Image(inspected.kernel.plan().output()).to_string());
     header["objects"] = targets.iter().flat_map(|targets| targets.describe()).collect();
     header["steps"] = all.into();

@@ -210,7 +210,6 @@ fn millis(began: Instant) -> f64 {
     began.elapsed().as_secs_f64() * 1e3
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "what `map_err` gives it")]
 fn failed(error: impl fmt::Display) -> Error {
     fail!(Device, "{error}")
 }

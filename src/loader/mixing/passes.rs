@@ -132,7 +132,7 @@ fn run_in_place(
     let plan = kernel.plan();
     copy(&row[..source_bytes(plan)], spare, "a copy of an image of a batch")?;
     let to = &mut row[..plan.drawn_bytes(draws)];
-    Ok(kernel.try_run(kernels, source_of(plan, spare), draws, to)?)
+    kernel.try_run(kernels, source_of(plan, spare), draws, to)
 }
 
 /// Moves the masks of the objects that stay, which are `rows` of `count`.

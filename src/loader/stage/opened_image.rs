@@ -57,7 +57,7 @@ impl RawRows<'_> {
         let Self { source, sample, field, extent, buffer } = self;
         let (size, Window { top, height, .. }) = (extent.size, wanted);
         if top.checked_add(height).is_none_or(|end| end > size.height) {
-            return Err(outside(wanted, size).into());
+            return Err(outside(wanted, size));
         }
         let [first, rows] =
             [top, height].map(|rows| Size { height: rows, ..size }.pixels() * RGB as u64);

@@ -269,7 +269,6 @@ pub trait StoredValues: Send + Sync {
 }
 
 /// The facts of a source, one by one.
-#[expect(clippy::len_without_is_empty, reason = "a count of samples, not a collection")]
 impl dyn Source {
     /// Returns the fields of a sample, in order.
     #[must_use]

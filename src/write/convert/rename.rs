@@ -54,10 +54,11 @@ pub(super) fn renamed(
         };
         if let Some(index) = new.iter().position(|other| other.name == name) {
             let (first, second) = (&fields[index].name, &field.name);
-            return Err(refused(format!(
+            return Err(fail!(
+                Field,
                 "fields {first:?} and {second:?} would both be called {name:?}: {}",
                 cure(second)
-            )));
+            ));
         }
         new.push(FieldSpec { name, kind: field.kind.clone() });
     }
@@ -85,10 +86,11 @@ fn check_fixed(
         let is_stored = to == name
             || form == OutputFormat::Tar && (end == "cls" || IMAGE_EXTENSIONS.contains(&end));
         if let Some((from, _)) = asked.iter().find(|(_, new)| !is_stored && new == to) {
-            return Err(refused(format!(
+            return Err(fail!(
+                Field,
                 "field {from:?} can't be called {to:?}: a folder or a tar does not store this name, and \
                  readers call the field {name:?}; choose another format, or {name:?}"
-            )));
+            ));
         }
     }
     Ok(())
@@ -133,13 +135,13 @@ fn check_asked(
     for (index, (from, to)) in asked.iter().enumerate() {
         if !fields.iter().any(|field| field.name == *from) {
             let known: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
-            return Err(refused(format!("no field named {from:?}; available: {known:?}")));
+            return Err(fail!(Field, "no field named {from:?}; available: {known:?}"));
         }
         if asked[..index].iter().any(|(other, _)| other == from) {
-            return Err(refused(format!("field {from:?} is renamed twice")));
+            return Err(fail!(Field, "field {from:?} is renamed twice"));
         }
         if !fits(form, to) {
-            return Err(refused(format!("field {from:?} can't be called {to:?}: {}", room(form))));
+            return Err(fail!(Field, "field {from:?} can't be called {to:?}: {}", room(form)));
         }
     }
     Ok(())
@@ -153,11 +155,9 @@ fn fitting(name: &str, form: OutputFormat) -> Result<String, Error> {
     let last = name.rsplit('/').next().unwrap_or(name);
     match [name, last].into_iter().find(|name| fits(form, name)) {
         Some(name) => Ok(name.to_owned()),
-        None => Err(refused(format!(
-            "field {name:?} can't keep its name: {}; {}",
-            room(form),
-            cure(name)
-        ))),
+        None => {
+            Err(fail!(Field, "field {name:?} can't keep its name: {}; {}", room(form), cure(name)))
+        }
     }
 }
 
@@ -180,10 +180,6 @@ fn room(form: OutputFormat) -> &'static str {
 
 fn cure(name: &str) -> String {
     format!("rename it (`--rename {name}=NAME`, `WriteOptions::rename`)")
-}
-
-fn refused(reason: String) -> Error {
-    fail!(Field, "{reason}")
 }
 
 #[cfg(test)]
