@@ -211,6 +211,7 @@ impl<'a> Details<'a> {
     }
 
     /// Returns true if the system has no memory, which does not mean that the sample is damaged.
+    #[cfg(any(test, feature = "write"))]
     pub(crate) fn lacks_memory(&self) -> bool {
         self.lacks_memory
     }
@@ -383,7 +384,6 @@ impl Error {
     }
 
     /// Returns the error once more, without the types of its causes.
-    #[cfg(any(feature = "tar", feature = "tfrecord"))]
     pub(crate) fn copy(&self) -> Self {
         let inner = &*self.0;
         Self(Box::new(Inner {

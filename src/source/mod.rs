@@ -97,7 +97,6 @@ pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
 #[cfg(feature = "tar")]
 pub use columns::As;
 pub use concat::Concat;
-#[cfg(feature = "write")]
 pub(crate) use destination::check_destination;
 pub use dtype::NdType;
 pub(crate) use error::ReadCause;
@@ -146,9 +145,7 @@ pub(crate) use tfrecord::{
 #[cfg(feature = "tiff")]
 pub(crate) use tiff_file::{Photometric, SampleKind, TiffFile};
 #[cfg(feature = "write")]
-#[cfg(feature = "write")]
-pub(crate) use unfinished::keep_unfinished;
-pub(crate) use unfinished::note_unfinished;
+pub(crate) use unfinished::{keep_unfinished, note_unfinished};
 pub(crate) use value::BIT_PLANES_MAGIC;
 pub use value::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};
 #[cfg(feature = "webp")]

@@ -21,7 +21,7 @@ pub fn note_unfinished(path: &Path) {
 }
 
 /// Takes back that a file or a folder is deleted at the end of the process.
-#[cfg(feature = "write")]
+#[cfg(any(test, feature = "write"))]
 pub(crate) fn keep_unfinished(path: &Path) {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|noted| noted != path);
 }
