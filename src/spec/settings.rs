@@ -60,6 +60,7 @@ macro_rules! settings {
             }
 
             /// Applies the settings to a loader's builder.
+            #[doc(hidden)]
             #[must_use]
             pub fn apply(&self, mut builder: LoaderBuilder) -> LoaderBuilder {
                 $(if let Some(value) = self.$name.clone() {
@@ -69,6 +70,7 @@ macro_rules! settings {
             }
 
             /// Returns these settings, and where they have none, those of another.
+            #[doc(hidden)]
             #[must_use]
             pub fn or(self, other: Self) -> Self {
                 Self { $($name: self.$name.or(other.$name),)+ }
@@ -188,6 +190,7 @@ impl Settings {
     /// # Errors
     ///
     /// If a setting is unknown, or has a value of another form.
+    #[doc(hidden)]
     pub fn of_table(table: &SpecTable) -> Result<Self, SpecError> {
         OpArgs::with("Loader", Self::TABLE, table, None, Self::of)
     }
@@ -198,6 +201,7 @@ impl Settings {
     /// # Errors
     ///
     /// If a setting is unknown, is given twice, or has a value of another form.
+    #[doc(hidden)]
     pub fn of_texts(texts: &[String]) -> Result<Self, Error> {
         let mut settings = Self::default();
         for text in texts {
@@ -217,6 +221,14 @@ impl Settings {
 }
 
 /// The fields that follow images.
+///
+/// ```
+/// use fuseloop::spec::{Spec, TargetFields};
+///
+/// let spec: Spec = "targets = 'auto'".parse()?;
+/// assert_eq!(spec.settings().targets, Some(TargetFields::Auto));
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum TargetFields {
     /// Those that the dataset knows of: [`LoaderBuilder::auto_targets`].
