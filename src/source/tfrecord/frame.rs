@@ -158,22 +158,41 @@ pub(super) fn get<'a>(
     limits: &Limits,
     buffer: &'a mut Vec<u8>,
 ) -> Result<&'a [u8], Error> {
+    let frame = read_at(shard, record, data, buffer)?;
+    checked(frame, limits).map_err(at(shard, record, data.start.saturating_sub(HEADER)))
+}
+
+/// Reads the bytes of a record, from its header to its footer.
+pub(super) fn read_at<'a>(
+    shard: &'a Shard,
+    record: u64,
+    data: &Range<u64>,
+    buffer: &'a mut Vec<u8>,
+) -> Result<&'a [u8], Error> {
     let start = data.start.saturating_sub(HEADER);
     let at = at(shard, record, start);
     let size = data.end.saturating_sub(start).saturating_add(FOOTER);
     if data.start < HEADER {
-        return Err(at(fail!(Damaged, "it is not where the index says: was the file changed?")));
+        return Err(at(moved()));
     }
-    let bytes = shard.bytes.get(start, size, buffer).map_err(|error| at(read(&error)))?;
-    let len = length(bytes, limits).map_err(at)?;
-    let rest = bytes.get(HEADER as usize..).and_then(<[u8]>::split_last_chunk::<4>);
+    shard.bytes.get(start, size, buffer).map_err(|error| at(read(&error)))
+}
+
+/// Returns the data of a record, from its header to its footer.
+pub(super) fn checked<'a>(frame: &'a [u8], limits: &Limits) -> Result<&'a [u8], Error> {
+    let len = length(frame, limits)?;
+    let rest = frame.get(HEADER as usize..).and_then(<[u8]>::split_last_chunk::<4>);
     match rest {
-        Some((data, crc)) if data.len() as u64 == len => {
-            check(data, *crc).map_err(at)?;
-            Ok(data)
+        Some((found, crc)) if found.len() as u64 == len => {
+            check(found, *crc)?;
+            Ok(found)
         }
-        _ => Err(at(fail!(Damaged, "it is not where the index says: was the file changed?"))),
+        _ => Err(moved()),
     }
+}
+
+fn moved() -> Error {
+    fail!(Damaged, "it is not where the index says: was the file changed?")
 }
 
 /// Adds the location of a record to an error.

@@ -156,9 +156,18 @@ impl TfRecords {
             let at = |located| example_at(&shards, located, &limits, &mut vec![]);
             let first = lies.locate(SampleId(0)).ok_or_else(|| no_records(&shards.name()))?;
             let first = at(first)?;
-            // Damage of another record is an error when it is read.
-            let others = (1..=OTHERS as u64).filter_map(|n| at(lies.locate(SampleId(n))?).ok());
-            FeatureColumns::of(&completed(first, &others.collect::<Vec<_>>()))?
+            let others = (1..=OTHERS as u64).map_while(|n| lies.locate(SampleId(n)));
+            let others = others.map(|(shard, record, data)| {
+                let mut buffer = vec![];
+                let frame = frame::read_at(&shards.all()[shard], record, &data, &mut buffer)?;
+                // Damage of another record is an error when it is read.
+                Ok(frame::checked(frame, &limits).and_then(parse).ok())
+            });
+            let others = others.collect::<Result<Vec<_>, Error>>()?;
+            FeatureColumns::of(&completed(
+                first,
+                &others.into_iter().flatten().collect::<Vec<_>>(),
+            ))?
         };
         Ok(Self::of_index(shards, lies, Arc::new(features), limits))
     }
