@@ -133,7 +133,7 @@ pub enum ErrorKind {
     Custom,
 }
 
-/// What is wrong with an image, as far as reports of damage distinguish it.
+/// The kinds of damage of an image that reports distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
     /// The bytes end too soon.

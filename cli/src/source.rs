@@ -118,6 +118,7 @@ pub(super) struct Setup {
     /// The settings of the command line.
     settings: Settings,
     workers: Option<usize>,
+    /// True if damaged samples are replaced by others.
     substitutes: bool,
     /// The device on which op lists run; `None` if the lists decide.
     device: Option<Device>,

@@ -35,7 +35,7 @@ const X86: bool = cfg!(target_arch = "x86_64");
 /// The maximum bytes of code of one block.
 const MAX_CODE: usize = 4 << 20;
 
-/// What the user can do about an error of the compiler.
+/// The advice for an error of the compiler.
 const BUG: &str = "this is a bug: please report it with the output of `fuseloop info`";
 
 /// Converts the error of IR that Cranelift rejected: a bug, unless the system refuses executable pages, which it granted when

@@ -6,7 +6,7 @@ use crate::sample::{Epoch, SampleId};
 use crate::source::stream::StreamEnd;
 use crate::source::{Escaped, ReadCause, SampleLocation, Source, SourceError};
 
-/// What the user can do about a damaged sample.
+/// The advice for a damaged sample.
 const DAMAGED: &str = "the sample is damaged: `fuseloop convert` with `--verify --on-damaged skip` skips such samples";
 
 /// Names the output that an error is about.

@@ -90,7 +90,7 @@ pub const MAX_OPS: usize = 256;
 #[derive(Debug, thiserror::Error)]
 #[error("{samples} can't share a batch: {cure}")]
 pub(crate) struct VaryingSizes {
-    /// What the samples are, and their sizes.
+    /// The kind of the samples, and their sizes.
     pub(crate) samples: String,
     /// The ops and other cures that make one size of all.
     pub(crate) cure: Cow<'static, str>,

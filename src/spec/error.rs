@@ -43,7 +43,7 @@ pub(super) fn too_large(found: &str) -> Error {
     fail!(Format, "{found} is too large a number")
 }
 
-/// What the user can do about a text that is not TOML.
+/// The advice for a text that is not TOML.
 pub(super) const TOML: &str =
     "a pipeline file is TOML: `fuseloop ops NAME` shows an example of each op";
 

@@ -42,7 +42,7 @@ macro_rules! settings {
                 OPEN_PAGES,
             ];
 
-            /// What stands at the top of a file.
+            /// The names at the top of a file.
             pub(super) const TOP: &[ParamInfo] = &[
                 $(optional(stringify!($name), $kind, concat!($($doc),+)),)+
                 OPEN_PAGES,

@@ -7,7 +7,7 @@ use crate::sample::SampleId;
 use std::io;
 use std::path::Path;
 
-/// What a user can do about an output inside an input.
+/// The advice for an output inside an input.
 pub(super) const INPUTS: &str = "inputs are never modified";
 
 /// Returns a conversion from the system's error of `action` at a path.

@@ -64,7 +64,7 @@ given! {
     Ops: ParamKind::Ops, |args, name| args.ops(name);
 }
 
-/// What a constructor or a method returns: an op, or an error in place of one.
+/// The result of a constructor or a method: an op, or an error in place of one.
 pub(crate) trait Step<Op> {
     /// Returns the op.
     fn op(self) -> Result<Op, ParamError>;

@@ -144,7 +144,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-/// What an element has wrong: the first problem that was found.
+/// The first problem that was found in an element.
 #[derive(Default)]
 pub(super) struct Problem(pub(super) Option<String>);
 

@@ -12,7 +12,7 @@ type OnRequest<A, T> = Option<Arc<dyn Fn(A) -> T + Send + Sync>>;
 /// Paths, one after another.
 type Paths = Box<dyn Iterator<Item = PathBuf>>;
 
-/// What is known of a dataset without reading a sample. A source that wraps another one changes a clone of its facts.
+/// The facts of a dataset that are known without reading a sample. A source that wraps another one changes a clone of its facts.
 ///
 /// ```
 /// use fuseloop::source::{Facts, FieldKind, ImageStats};

@@ -216,7 +216,7 @@ impl fmt::Debug for Run {
     }
 }
 
-/// What only the files that this crate reads can do. Other crates can't name this trait.
+/// The abilities of files that this crate itself reads. Other crates can't name this trait.
 #[doc(hidden)]
 pub trait StoredValues: Send + Sync {
     /// Returns the size of the picture that the annotations of a sample are of, if they have one.

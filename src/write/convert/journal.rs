@@ -63,7 +63,7 @@ pub(super) struct OutputChunk {
     pub(super) checkpoint: Option<ChunkCheckpoint>,
 }
 
-/// What is needed to continue an unfinished `.beton` behind a chunk.
+/// The state that continues an unfinished `.beton` behind a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChunkCheckpoint {
     /// The size of a page.
