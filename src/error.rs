@@ -70,6 +70,8 @@ struct Inner {
     shows_path: bool,
     /// True if the text does not name the offset, so that it is shown before the text.
     shows_offset: bool,
+    /// True if the text names neither the sample nor the field, so that they are shown before the text.
+    shows_value: bool,
     sample: Option<SampleId>,
     field: Option<String>,
     help: Option<&'static str>,
@@ -133,10 +135,10 @@ pub enum ErrorKind {
     Custom,
 }
 
-/// The kinds of damage of an image that reports distinguish.
+/// The kinds of damage of an image, and of a value that can't be read, that reports distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
-    /// The bytes end too soon.
+    /// The bytes of the image end too soon.
     Cut,
     /// It has more pixels or bytes than the limits allow.
     OverLimit,
@@ -144,6 +146,16 @@ pub(crate) enum Damage {
     Unsupported,
     /// It has another format, or none.
     OtherFormat,
+    /// The cell of the value in the sample table has impossible contents.
+    Cell,
+    /// The pointer to the value leads outside the data, or to a position where no value begins.
+    Pointer,
+    /// The file ends before the value does.
+    FileCut,
+    /// The number of bytes is not the one that the sample table describes.
+    OtherSize,
+    /// The system could not read the value.
+    Unreadable,
 }
 
 /// The cause of an [`Error`]. Its message includes those of the causes in it.
@@ -259,6 +271,7 @@ impl Error {
             offset: None,
             shows_path: false,
             shows_offset: false,
+            shows_value: false,
             sample: None,
             field: None,
             help: None,
@@ -271,8 +284,24 @@ impl Error {
         }))
     }
 
-    /// Wraps an error of which only the message is known.
+    /// Converts an error; `kind` is that of types unknown to this crate, of which only the message is known.
     pub(crate) fn boxed(error: BoxError, kind: ErrorKind) -> Self {
+        let error = match error.downcast::<Self>() {
+            Ok(error) => return *error,
+            Err(error) => error,
+        };
+        let error = match error.downcast::<ThreadsError>() {
+            Ok(error) => return (*error).into(),
+            Err(error) => error,
+        };
+        let error = match error.downcast::<io::Error>() {
+            Ok(error) => return (*error).into(),
+            Err(error) => error,
+        };
+        Self::unknown(error, kind)
+    }
+
+    fn unknown(error: BoxError, kind: ErrorKind) -> Self {
         let mut created = Self::of_text(kind, error.to_string());
         created.0.custom = (kind == ErrorKind::Custom).then_some(error);
         created
@@ -282,7 +311,7 @@ impl Error {
     pub(crate) fn of_user(error: BoxError) -> Self {
         match error.downcast::<Self>() {
             Ok(error) => *error,
-            Err(error) => Self::boxed(error, ErrorKind::Custom),
+            Err(error) => Self::unknown(error, ErrorKind::Custom),
         }
     }
 
@@ -311,10 +340,6 @@ impl Error {
     }
 
     /// Sets the offset that the text names already.
-    #[cfg_attr(
-        not(any(feature = "tar", feature = "tfrecord")),
-        allow(dead_code, reason = "only the errors of shards name an offset in their text")
-    )]
     pub(crate) fn named_byte(mut self, offset: u64) -> Self {
         self.0.offset.get_or_insert(offset);
         self
@@ -324,6 +349,12 @@ impl Error {
     pub(crate) fn of_sample(mut self, sample: SampleId) -> Self {
         self.0.sample.get_or_insert(sample);
         self
+    }
+
+    /// Sets the sample and the field whose value can't be read. They are shown before the text.
+    pub(crate) fn of_value(mut self, sample: SampleId, field: &str) -> Self {
+        self.0.shows_value = true;
+        self.of_sample(sample).of_field(field)
     }
 
     /// Sets the field or output. It is not shown.
@@ -350,7 +381,7 @@ impl Error {
         self
     }
 
-    /// Sets what is wrong with an image.
+    /// Sets what is wrong with an image or a value.
     pub(crate) fn damage(mut self, damage: Damage) -> Self {
         self.0.damage = Some(damage);
         self
@@ -362,8 +393,14 @@ impl Error {
         self
     }
 
+    /// Replaces the kind by that of an error of the system.
+    pub(crate) fn of_system(self, kind: io::ErrorKind) -> Self {
+        let Details { kind, lacks_memory, .. } = Details::of_io(kind);
+        let error = self.of_kind(kind);
+        if lacks_memory { error.out_of_memory() } else { error }
+    }
+
     /// Marks an error of a system without memory: the data may be intact.
-    #[cfg(any(feature = "tar", feature = "write"))]
     pub(crate) fn out_of_memory(mut self) -> Self {
         self.0.lacks_memory = true;
         self
@@ -375,11 +412,12 @@ impl Error {
         self.reworded(text)
     }
 
-    /// Replaces the message, path and offset included, by one that contains them.
+    /// Replaces the message, with all that is shown before the text, by one that contains it.
     pub(crate) fn reworded(mut self, text: String) -> Self {
         self.0.text = text;
         self.0.shows_path = false;
         self.0.shows_offset = false;
+        self.0.shows_value = false;
         self
     }
 
@@ -396,13 +434,18 @@ impl Error {
         }))
     }
 
-    /// Returns the text, without the path and the offset that are shown before it.
+    /// Returns the text, without the path, the offset, the sample and the field that are shown before it.
     pub(crate) fn text(&self) -> &str {
         &self.0.text
     }
 
-    /// Returns what is wrong with an image.
-    pub(crate) fn damage_of_image(&self) -> Option<Damage> {
+    /// Returns true if the sample and the field of a value are shown before the text.
+    pub(crate) fn shows_value(&self) -> bool {
+        self.0.shows_value
+    }
+
+    /// Returns what is wrong with an image or a value.
+    pub(crate) fn damage_found(&self) -> Option<Damage> {
         self.0.damage
     }
 
@@ -417,12 +460,16 @@ impl Error {
     }
 
     /// Returns the index of the op in its list.
-    pub(crate) fn op(&self) -> Option<usize> {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn op(&self) -> Option<usize> {
         self.0.op
     }
 
     /// Returns what the user can do in the command line.
-    pub(crate) fn next_step(&self) -> Option<&'static str> {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn next_step(&self) -> Option<&'static str> {
         self.0.help
     }
 
@@ -442,7 +489,9 @@ impl Error {
     }
 
     /// Returns the cause, if it has this type.
-    pub(crate) fn cause<C: StdError + 'static>(&self) -> Option<&C> {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn cause<C: StdError + 'static>(&self) -> Option<&C> {
         let cause: &dyn StdError = &**self.0.cause.as_ref()?;
         cause.downcast_ref()
     }
@@ -501,6 +550,13 @@ impl Error {
     }
 }
 
+/// Converts an error of a closure or a source.
+impl From<BoxError> for Error {
+    fn from(error: BoxError) -> Self {
+        Self::boxed(error, ErrorKind::Custom)
+    }
+}
+
 /// Converts a cause: also [`ParamError`] and [`TypeError`] of ops,
 /// [`TensorError`](crate::batch::TensorError) of batches and [`io::Error`].
 impl<C: Cause> From<C> for Error {
@@ -522,12 +578,16 @@ impl<C: Cause> From<C> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { text, path, offset, shows_path, shows_offset, .. } = &*self.0;
+        let Inner { text, path, offset, sample, field, .. } = &*self.0;
+        let Inner { shows_path, shows_offset, shows_value, .. } = &*self.0;
         if let Some(path) = path.as_deref().filter(|_| *shows_path) {
             write!(f, "{}: ", Escaped(&path.to_string_lossy()))?;
         }
         if let Some(offset) = offset.filter(|_| *shows_offset) {
             write!(f, "byte {offset}: ")?;
+        }
+        if let (true, Some(sample), Some(field)) = (shows_value, sample, field) {
+            write!(f, "sample {sample} ({}): ", Escaped(field))?;
         }
         f.write_str(text)
     }

@@ -6,9 +6,6 @@
 
 #![allow(missing_docs, reason = "the modules are documented where they are defined")]
 
-use crate::error::Error;
-use std::error::Error as StdError;
-
 pub use crate::warnings::recorded as recorded_warnings;
 
 /// Threads of the default floating-point mode, for all that start threads of their own.
@@ -68,26 +65,6 @@ pub mod decode {
         opened.read(wanted)?;
         let view = opened.decode(wanted)?.window(wanted).ok_or("it is not the window")?;
         Ok(Some((0..wanted.height).flat_map(|y| view.row(y).to_vec()).collect()))
-    }
-}
-
-pub trait ErrorExt {
-    fn cause<C: StdError + 'static>(&self) -> Option<&C>;
-    fn next_step(&self) -> Option<&'static str>;
-    fn op(&self) -> Option<usize>;
-}
-
-impl ErrorExt for Error {
-    fn cause<C: StdError + 'static>(&self) -> Option<&C> {
-        self.cause()
-    }
-
-    fn next_step(&self) -> Option<&'static str> {
-        self.next_step()
-    }
-
-    fn op(&self) -> Option<usize> {
-        self.op()
     }
 }
 
@@ -257,8 +234,7 @@ pub mod source {
     use crate::cancel::CancelFlag;
     use crate::error::Error;
     use crate::sample::SampleId;
-    use crate::source::beton::{Allocation, FieldError, FieldStats, Header, OpenError, ReadError};
-    use crate::source::error::ReadCause;
+    use crate::source::beton::{Allocation, FieldStats, Header};
     use crate::source::stream::{Item, SequentialSource, Stream};
     use crate::source::{
         Beton, BoxError, Buffer, FieldKind, FieldSpec, Folder, FolderOptions, OpenOptions,
@@ -292,7 +268,6 @@ pub mod source {
     /// The parts of a `.beton` file.
     pub mod beton {
         pub use crate::source::beton::*;
-        pub use crate::source::error::ReadCause;
     }
 
     pub trait FolderOptionsExt {
@@ -330,27 +305,21 @@ pub mod source {
     }
 
     pub trait BetonExt: Sized {
-        fn from_bytes(
-            bytes: impl Into<Arc<[u8]>>,
-            options: &OpenOptions,
-        ) -> Result<Self, OpenError>;
+        fn from_bytes(bytes: impl Into<Arc<[u8]>>, options: &OpenOptions) -> Result<Self, Error>;
         fn header(&self) -> &Header;
         fn row_bytes(&self) -> usize;
         fn file_bytes(&self) -> u64;
         fn stored_values(&self) -> u64;
-        fn allocations(&self) -> Result<Vec<Allocation>, ReadCause>;
+        fn allocations(&self) -> Result<Vec<Allocation>, Error>;
         fn samples(&self) -> impl Iterator<Item = SampleId> + use<Self>;
-        fn owned(&self, sample: SampleId, field: usize) -> Result<OwnedValue, ReadError>;
-        fn stored<'a>(&'a self, ptr: u64, buffer: &'a mut Buffer) -> Result<&'a [u8], ReadCause>;
-        fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, ReadError>;
+        fn owned(&self, sample: SampleId, field: usize) -> Result<OwnedValue, Error>;
+        fn stored<'a>(&'a self, ptr: u64, buffer: &'a mut Buffer) -> Result<&'a [u8], Error>;
+        fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, Error>;
         fn field_stats(&self, field: usize) -> Option<FieldStats>;
     }
 
     impl BetonExt for Beton {
-        fn from_bytes(
-            bytes: impl Into<Arc<[u8]>>,
-            options: &OpenOptions,
-        ) -> Result<Self, OpenError> {
+        fn from_bytes(bytes: impl Into<Arc<[u8]>>, options: &OpenOptions) -> Result<Self, Error> {
             Self::from_bytes(bytes, options)
         }
 
@@ -370,7 +339,7 @@ pub mod source {
             self.stored_values()
         }
 
-        fn allocations(&self) -> Result<Vec<Allocation>, ReadCause> {
+        fn allocations(&self) -> Result<Vec<Allocation>, Error> {
             self.allocations()
         }
 
@@ -378,15 +347,15 @@ pub mod source {
             self.samples()
         }
 
-        fn owned(&self, sample: SampleId, field: usize) -> Result<OwnedValue, ReadError> {
+        fn owned(&self, sample: SampleId, field: usize) -> Result<OwnedValue, Error> {
             self.owned(sample, field)
         }
 
-        fn stored<'a>(&'a self, ptr: u64, buffer: &'a mut Buffer) -> Result<&'a [u8], ReadCause> {
+        fn stored<'a>(&'a self, ptr: u64, buffer: &'a mut Buffer) -> Result<&'a [u8], Error> {
             self.stored(ptr, buffer)
         }
 
-        fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, ReadError> {
+        fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, Error> {
             self.image_size(sample, field)
         }
 
@@ -396,11 +365,11 @@ pub mod source {
     }
 
     pub trait FieldSpecExt {
-        fn to_bytes(&self) -> Result<[u8; FieldSpec::SIZE], FieldError>;
+        fn to_bytes(&self) -> Result<[u8; FieldSpec::SIZE], Error>;
     }
 
     impl FieldSpecExt for FieldSpec {
-        fn to_bytes(&self) -> Result<[u8; Self::SIZE], FieldError> {
+        fn to_bytes(&self) -> Result<[u8; Self::SIZE], Error> {
             self.to_bytes()
         }
     }

@@ -19,6 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use crate::error::{Error, fail};
 use fuseloop_ops::author::OpClass;
 use fuseloop_ops::internals::registry::nearest;
 use fuseloop_ops::{
@@ -189,41 +190,28 @@ impl fmt::Display for Workload {
     }
 }
 
-/// The error for a name that no workload has.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "no workload named `{name}`{suggestion}{known}",
-    suggestion = suggestion(name),
-    known = known()
-)]
-pub struct UnknownWorkload {
-    /// The name given.
-    pub name: String,
-}
-
-/// Returns `, did you mean ..?`, if a name is near, and what ends the sentence.
-fn suggestion(name: &str) -> String {
-    let found = nearest(name, Workload::ALL.iter().map(|workload| workload.name()));
-    found.map_or_else(
-        || "; available: ".to_owned(),
-        |name| format!(", did you mean `{name}`? Available: "),
-    )
-}
-
-fn known() -> String {
-    Workload::ALL.map(|workload| workload.to_string()).join(", ")
+/// Returns the error for a name that no workload has.
+fn unknown(name: &str) -> Error {
+    let known = Workload::ALL.map(|workload| workload.to_string()).join(", ");
+    match nearest(name, Workload::ALL.iter().map(|workload| workload.name())) {
+        Some(near) => fail!(
+            Parameter,
+            "no workload named `{name}`, did you mean `{near}`? Available: {known}"
+        ),
+        None => fail!(Parameter, "no workload named `{name}`; available: {known}"),
+    }
 }
 
 /// Parses either name, in upper or lower case.
 impl FromStr for Workload {
-    type Err = UnknownWorkload;
+    type Err = Error;
 
-    fn from_str(name: &str) -> Result<Self, UnknownWorkload> {
+    fn from_str(name: &str) -> Result<Self, Error> {
         let named = |workload: &Self| {
             name.eq_ignore_ascii_case(workload.id()) || name.eq_ignore_ascii_case(workload.name())
         };
         let found = Self::ALL.into_iter().find(named);
-        found.ok_or_else(|| UnknownWorkload { name: name.to_owned() })
+        found.ok_or_else(|| unknown(name))
     }
 }
 

@@ -4,10 +4,8 @@ use super::folder::InFolder;
 use super::gpu;
 use super::print::{say, say_json};
 use super::problem::Problem;
-use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::info::DatasetSummary;
 use fuseloop::internals::source::beton::BetonHead;
-use fuseloop::internals::source::beton::{FieldError, OpenError, SourceCause, SourceError};
 use fuseloop::source::{Beton, CustomRow, Dataset, OpenOptions, Source as _};
 use std::path::{Path, PathBuf};
 
@@ -63,10 +61,11 @@ fn open(args: &Args, file: &Path) -> Result<Result<Dataset, BetonHead>, Problem>
         Ok(Dataset::Beton(Beton::open(file, &options)?.into()))
     };
     let opened = match opened {
-        Err(Problem::Library(error)) if has_unknown_field(&error) => {
-            Err(BetonHead::open(file, &options).map_err(fuseloop::Error::from)?)
-        }
-        opened => Ok(opened?),
+        Ok(dataset) => Ok(dataset),
+        Err(error) => match BetonHead::open(file, &options) {
+            Ok(head) if head.fields.iter().any(|(_, kind)| kind.is_none()) => Err(head),
+            _ => return Err(error),
+        },
     };
     check_custom(args, file, &opened)?;
     Ok(opened)
@@ -92,11 +91,6 @@ fn check_custom(
         message: format!("{file}: no field named {name}; available: {known}"),
         help: "`--custom` gives the size and alignment of a user-defined field of the file",
     })
-}
-
-fn has_unknown_field(error: &fuseloop::Error) -> bool {
-    let kind = error.cause().map(|error: &SourceError| &error.kind);
-    matches!(kind, Some(SourceCause::Open(OpenError::Field(FieldError::CustomUnknown { .. }))))
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {

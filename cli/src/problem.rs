@@ -3,11 +3,8 @@
 use super::print::count;
 use super::words::in_command;
 use fuseloop::batch::TensorError;
-use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::source::Escaped;
-use fuseloop::internals::source::beton::{
-    FieldError, HeaderError, OpenError, SourceCause, SourceError,
-};
+use fuseloop::internals::source::beton::INCOMPLETE;
 use fuseloop::internals::spec::{ParseCause, ParseError};
 use fuseloop::ops::ParamError;
 use fuseloop::ops::internals::registry::{self, SpecCause, SpecError};
@@ -117,7 +114,7 @@ impl Problem {
                 Some("`fuseloop convert` writes them to another format; they need no index")
             }
             Self::InSequence { .. } => Some("unpack it first: `gzip -d`, `zstd -d`"),
-            Self::Damaged { samples: 0, .. } => Some(AGAIN),
+            Self::Damaged { samples: 0, .. } => Some(INCOMPLETE),
             Self::Damaged { has_list: false, .. } => Some(
                 "`--write-indices good.txt` lists the undamaged samples; `fuseloop convert` with `--verify --on-damaged skip` skips damaged ones",
             ),
@@ -142,15 +139,11 @@ const WRITE: &str = "`fuseloop write FOLDER OUT.beton` converts a folder of JPEG
 
 const NAME: &str = "check the name; `fuseloop info --help` lists the kinds of datasets";
 
-const AGAIN: &str =
-    "the file is incomplete: copy it again, or write it again with `fuseloop write`";
-
 fn library_help(error: &Error) -> Option<&'static str> {
     if let Some(help) = error.next_step() {
         return Some(help);
     }
-    let opened = error.cause().map(source_help);
-    let parsed = opened.or_else(|| error.cause().map(parse_help));
+    let parsed = error.cause().map(parse_help);
     parsed.unwrap_or_else(|| match error.kind() {
         ErrorKind::NotFound => Some(NAME),
         // Without a path, it is not the dataset that is wrong, but what is asked of it.
@@ -160,28 +153,6 @@ fn library_help(error: &Error) -> Option<&'static str> {
         }
         _ => None,
     })
-}
-
-fn source_help(error: &SourceError) -> Option<&'static str> {
-    let SourceCause::Open(error) = &error.kind else { return None };
-    match error {
-        OpenError::Io(error) if error.kind() == io::ErrorKind::NotFound => Some(NAME),
-        OpenError::Io(error) if error.kind() == io::ErrorKind::InvalidInput => Some(WRITE),
-        OpenError::Header(HeaderError::Unfinished) => {
-            Some("its writer was stopped: write it again with `fuseloop write`")
-        }
-        OpenError::Header(HeaderError::OutOfBounds { .. })
-        | OpenError::AllocationTable { .. }
-        | OpenError::SampleTable { .. } => Some(AGAIN),
-        OpenError::Field(FieldError::CustomUnknown { .. }) => Some(
-            "`fuseloop info FILE --custom NAME=BYTES:ALIGN` shows it; in a program, declare it in `OpenOptions::custom_fields`",
-        ),
-        OpenError::Other(_) => Some("`fuseloop info --help` lists the kinds of datasets"),
-        OpenError::Header(_) | OpenError::Unknown(_) | OpenError::Field(_) => {
-            Some("is it a .beton file? `fuseloop write FOLDER OUT.beton` writes one")
-        }
-        _ => None,
-    }
 }
 
 fn parse_help(error: &ParseError) -> Option<&'static str> {

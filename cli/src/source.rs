@@ -8,7 +8,7 @@ use super::problem::Problem;
 use fuseloop::internals::loader::LoaderBuilderExt as _;
 use fuseloop::internals::source::{Escaped, ObjectField};
 use fuseloop::internals::spec::SpecExt as _;
-use fuseloop::internals::workload::{UnknownWorkload, Workload, on_device};
+use fuseloop::internals::workload::{Workload, on_device};
 use fuseloop::ops::{Device, Ops, ParamError};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::sample::Epoch;
@@ -106,7 +106,7 @@ fn assignment(text: &str) -> Result<String, &'static str> {
 }
 
 /// Parses a workload's name for clap.
-pub(super) fn workload(name: &str) -> Result<Workload, UnknownWorkload> {
+pub(super) fn workload(name: &str) -> Result<Workload, fuseloop::Error> {
     name.parse()
 }
 

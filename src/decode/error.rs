@@ -203,7 +203,7 @@ mod tests {
             ),
         ] {
             assert_eq!(error.to_string(), expected);
-            assert_eq!((error.kind(), error.damage_of_image()), (ErrorKind::Damaged, damage));
+            assert_eq!((error.kind(), error.damage_found()), (ErrorKind::Damaged, damage));
         }
         assert!(no_memory(7).lacks_memory() && no_memory(7).kind() == ErrorKind::Memory);
         let signature = |found: &[u8]| begins_with(found, 2, "[ff, d8]");

@@ -179,7 +179,7 @@ fn levels_of_16_bits_and_indices_are_those_stored() {
     let lossy = golden("webp", "lossy.webp");
     let refused = read(&mut decoder, &lossy, ImageReadMode::Index, size.full());
     let refused = refused.unwrap_err();
-    assert_eq!(refused.damage_of_image(), Some(Damage::Unsupported));
+    assert_eq!(refused.damage_found(), Some(Damage::Unsupported));
     let text = "a lossy WebP holds no exact numbers, so it can't be read as an index: store masks as PNG or lossless WebP";
     assert_eq!(refused.to_string(), text);
     for (kind, name, fits) in [

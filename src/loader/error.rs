@@ -4,7 +4,7 @@ use crate::error::{Cause, Details, Error, ErrorKind, fail};
 use crate::run::RunError;
 use crate::sample::{Epoch, SampleId};
 use crate::source::stream::StreamEnd;
-use crate::source::{Escaped, ReadCause, SampleLocation, Source, SourceError};
+use crate::source::{Escaped, SampleLocation, Source};
 
 /// The advice for a damaged sample.
 const DAMAGED: &str = "the sample is damaged: `fuseloop convert` with `--verify --on-damaged skip` skips such samples";
@@ -95,8 +95,12 @@ pub(super) fn of_sample(
     let location = source.locate(sample, index);
     let file = location.as_ref().and_then(|location| location.file.as_ref());
     let is_named = file.is_some() || source.path().is_some();
-    let error = if is_named { without_sample(error, sample) } else { error };
-    let message = error.to_string();
+    // The message begins with the name of the field, and the engine adds the number of the sample.
+    let is_shown_twice = error.shows_value() && error.sample() == Some(sample);
+    let message = match is_shown_twice && (is_named || error.path().is_none()) {
+        true => error.text().to_owned(),
+        false => error.to_string(),
+    };
     let shown = location.as_ref().filter(|location| !location.is_named_by(&message));
     let place = match shown {
         Some(location) if location.file.is_some() => location.to_string(),
@@ -109,13 +113,7 @@ pub(super) fn of_sample(
     let is_damaged = error.kind() == ErrorKind::Damaged && error.offset().is_none();
     let bytes = shown.and_then(|location| location.bytes.as_ref()).filter(|_| is_damaged);
     let at = bytes.map_or_else(String::new, |bytes| format!(" at byte {}", bytes.start));
-    let help = match error.cause() {
-        Some(ReadCause::NoSuchSample { .. }) => {
-            Some("samples are numbered from 0; `fuseloop info FILE` shows how many there are")
-        }
-        _ if error.is_not_damage() || error.lacks_memory() => None,
-        _ => Some(DAMAGED),
-    };
+    let may_be_damaged = !error.is_not_damage() && !error.lacks_memory();
     let mut error = error.reworded(format!("{place} ({}){at}: {message}", Escaped(name)));
     if let Some(location) = &location {
         if let Some(file) = &location.file {
@@ -125,20 +123,10 @@ pub(super) fn of_sample(
             error = error.named_byte(bytes.start);
         }
     }
-    if let Some(help) = help {
-        error = error.help(help);
+    if may_be_damaged {
+        error = error.help(DAMAGED);
     }
     error.of_field(name)
-}
-
-/// Removes the file and the sample from the error of a `.beton` file, if it is about the sample of this number: the error
-/// of the loader has both.
-fn without_sample(error: Error, sample: SampleId) -> Error {
-    let read = error.cause::<SourceError>().and_then(SourceError::read_error);
-    match read.filter(|read| read.sample == sample) {
-        Some(read) => read.kind.clone().into(),
-        None => error,
-    }
 }
 
 impl Cause for RunError {

@@ -177,7 +177,7 @@ impl From<Error> for Unchanged {
             return (*error).into();
         }
         match error.cause() {
-            _ if error.damage_of_image() == Some(Damage::OtherFormat) => Self::NotJpeg,
+            _ if error.damage_found() == Some(Damage::OtherFormat) => Self::NotJpeg,
             Some(E::Process { marker: 0xc9 | 0xca | 0xcb | 0xcd | 0xce | 0xcf }) => {
                 Self::Arithmetic
             }

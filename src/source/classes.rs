@@ -23,7 +23,7 @@
 
 use super::beside::{self, BesideFile};
 use super::{BoxError, Escaped, Location};
-use crate::error::{Cause, Details, Error, ErrorKind};
+use crate::error::{Error, ErrorKind, fail};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -120,36 +120,23 @@ impl ClassNames {
     }
 }
 
-/// A number that means different classes in datasets that are joined.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "class {number} is {:?} in {} and {:?} in {}{}: one number must mean one class in datasets that are joined; open folders \
-     and tables with the same `classes`, write files of samples that were numbered so, or change the labels of one by a `map`",
-    Escaped(&before.0).to_string(),
-    before.1,
-    Escaped(&here.0).to_string(),
-    here.1,
-    elsewhere(here, before, *other)
-)]
-pub(crate) struct OtherClass {
+/// Returns the error of a number that means different classes in datasets that are joined. Both classes have the names of
+/// their datasets; `other` is the number of the second class in the dataset that comes first, if it has the class.
+fn other_class(
     number: i64,
-    /// The class in the dataset that comes first, and the name of that dataset.
-    before: (String, String),
-    /// The class in the other dataset, and the name of that dataset.
-    here: (String, String),
-    /// The number of the latter class in the dataset that comes first, if it has the class.
+    (before, first): (&str, &str),
+    (here, second): (&str, &str),
     other: Option<i64>,
-}
-
-fn elsewhere(here: &(String, String), before: &(String, String), other: Option<i64>) -> String {
-    let Some(number) = other else { return String::new() };
-    format!(" ({:?} is class {number} in {})", Escaped(&here.0).to_string(), before.1)
-}
-
-impl Cause for OtherClass {
-    fn details(&self) -> Details<'_> {
-        Details::of(ErrorKind::Format)
-    }
+) -> Error {
+    let (before, here) = (Escaped(before).to_string(), Escaped(here).to_string());
+    let elsewhere = other
+        .map_or_else(String::new, |number| format!(" ({here:?} is class {number} in {first})"));
+    fail!(
+        Format,
+        "class {number} is {before:?} in {first} and {here:?} in {second}{elsewhere}: one number must mean one class in \
+         datasets that are joined; open folders and tables with the same `classes`, write files of samples that were numbered \
+         so, or change the labels of one by a `map`"
+    )
 }
 
 /// Returns the class names of datasets that are joined, each with the name of the dataset; `None` if one of them has no
@@ -160,8 +147,8 @@ impl Cause for OtherClass {
 /// Fails if one number means different classes in two of them.
 pub(super) fn joined(
     datasets: impl IntoIterator<Item = (String, Option<ClassNames>)>,
-) -> Result<Option<ClassNames>, OtherClass> {
-    let (mut all, mut first) = (BTreeMap::<i64, (String, usize)>::new(), vec![]);
+) -> Result<Option<ClassNames>, Error> {
+    let (mut all, mut first) = (BTreeMap::<i64, (String, usize)>::new(), Vec::<String>::new());
     let mut is_named = true;
     for (dataset, names) in datasets {
         let Some(ClassNames(names)) = names else {
@@ -175,8 +162,8 @@ pub(super) fn joined(
                     let mut of_same = all.iter().filter(|(_, (_, from))| from == of);
                     let other = of_same.find(|(_, (name, _))| *name == class);
                     let other = other.map(|(number, _)| *number);
-                    let before = (known.clone(), std::mem::take(&mut first[*of]));
-                    return Err(OtherClass { number, before, here: (class, dataset), other });
+                    let (before, here) = ((&**known, &*first[*of]), (&*class, &*dataset));
+                    return Err(other_class(number, before, here, other));
                 }
                 None => {
                     all.insert(number, (class, first.len()));
@@ -359,14 +346,14 @@ pub(super) fn names_beside_shards<'a>(
 ///
 /// # Errors
 ///
-/// See [`OtherClass`].
+/// Fails if one number means different classes in two of them.
 #[cfg_attr(
     not(any(feature = "tar", feature = "tfrecord")),
     allow(dead_code, reason = "no format that this build reads has shards")
 )]
 pub(super) fn check_shards<'a>(
     shards: impl Iterator<Item = &'a Location> + Clone,
-) -> Result<(), OtherClass> {
+) -> Result<(), Error> {
     let is_remote = |shard: &Location| matches!(shard, Location::Url(_));
     if shards.clone().any(is_remote) && beside::have_one_template(shards.clone()) {
         return Ok(());

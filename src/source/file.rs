@@ -27,8 +27,9 @@
 //! last change would show the cut, but the files of datasets are often touched only to keep them from
 //! being deleted as unused, and no run should end for that.
 
-use super::error::ReadCause;
+use super::error::{no_memory, short};
 use super::file_pool::{self, PooledFile};
+use crate::error::{Damage, Error, fail};
 use std::any::Any;
 use std::fs::File;
 use std::io;
@@ -244,7 +245,7 @@ impl FileBytes {
     /// # Errors
     ///
     /// Fails if the file can't be read, or if there is no memory for it.
-    pub(super) fn hold(&self) -> Result<(), ReadCause> {
+    pub(super) fn hold(&self) -> Result<(), Error> {
         if let Self::Read { len, held, .. } = self
             && held.get().is_none()
         {
@@ -284,7 +285,7 @@ impl FileBytes {
         start: u64,
         size: u64,
         buffer: &'a mut Vec<u8>,
-    ) -> Result<&'a [u8], ReadCause> {
+    ) -> Result<&'a [u8], Error> {
         let count = self.count(start, size)?;
         match self.place() {
             Place::Memory(bytes) => lent(bytes, start, count),
@@ -307,7 +308,7 @@ impl FileBytes {
         (start, size): (u64, u64),
         buffer: &'a mut Vec<u8>,
         check: Option<&mut LengthCheck>,
-    ) -> Result<&'a [u8], ReadCause> {
+    ) -> Result<&'a [u8], Error> {
         if let (Some(check), Place::Reader(from)) = (check, self.place())
             && let Some(file) = (&**from as &dyn Any).downcast_ref::<File>()
         {
@@ -331,10 +332,10 @@ impl FileBytes {
         (start, len): (u64, u64),
         (at, bytes): (u64, &mut [u8]),
         check: Option<&mut LengthCheck>,
-    ) -> Result<(), ReadCause> {
+    ) -> Result<(), Error> {
         let (size, found) = (bytes.len() as u64, len.saturating_sub(at));
         if size > found {
-            return Err(ReadCause::Short { ptr: start, size, found });
+            return Err(short(start, size, found));
         }
         self.read_to(start + at, bytes, check)
     }
@@ -350,7 +351,7 @@ impl FileBytes {
         start: u64,
         bytes: &mut [u8],
         check: Option<&mut LengthCheck>,
-    ) -> Result<(), ReadCause> {
+    ) -> Result<(), Error> {
         let size = bytes.len() as u64;
         let count = self.count(start, size)?;
         let from = match self.place() {
@@ -369,7 +370,7 @@ impl FileBytes {
         };
         outcome.map_err(|error| failed(start, size, &error))?;
         if found < count {
-            return Err(ReadCause::Short { ptr: start, size, found: found as u64 });
+            return Err(short(start, size, found as u64));
         }
         Ok(())
     }
@@ -385,7 +386,7 @@ impl FileBytes {
         start: u64,
         size: u64,
         buffer: &mut Vec<u8>,
-    ) -> Result<Range<usize>, ReadCause> {
+    ) -> Result<Range<usize>, Error> {
         let count = self.count(start, size)?;
         if let Place::Reader(from) = self.place() {
             return read_into(|bytes, at| from.read_at(bytes, at), start, count, buffer);
@@ -396,12 +397,12 @@ impl FileBytes {
     }
 
     /// Returns `size` as a `usize`, if there are that many bytes from `start` on.
-    fn count(&self, start: u64, size: u64) -> Result<usize, ReadCause> {
+    fn count(&self, start: u64, size: u64) -> Result<usize, Error> {
         let found = self.len().saturating_sub(start);
         if found < size {
-            return Err(ReadCause::Short { ptr: start, size, found });
+            return Err(short(start, size, found));
         }
-        usize::try_from(size).map_err(|_| ReadCause::Memory { size })
+        usize::try_from(size).map_err(|_| no_memory(size))
     }
 
     /// Returns a copy of the `size` bytes at offset `start`.
@@ -409,7 +410,7 @@ impl FileBytes {
     /// # Errors
     ///
     /// Fails as [`get`](Self::get) does.
-    pub(super) fn copy(&self, start: u64, size: u64) -> Result<Vec<u8>, ReadCause> {
+    pub(super) fn copy(&self, start: u64, size: u64) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![];
         self.append(start, size, &mut bytes)?;
         Ok(bytes)
@@ -420,15 +421,10 @@ impl FileBytes {
     /// # Errors
     ///
     /// Fails as [`get`](Self::get) does. After an error nothing is appended.
-    pub(super) fn append(
-        &self,
-        start: u64,
-        size: u64,
-        bytes: &mut Vec<u8>,
-    ) -> Result<(), ReadCause> {
+    pub(super) fn append(&self, start: u64, size: u64, bytes: &mut Vec<u8>) -> Result<(), Error> {
         let count = self.count(start, size)?;
         let room = bytes.try_reserve_exact(count.saturating_add(LINE));
-        room.map_err(|_| ReadCause::Memory { size })?;
+        room.map_err(|_| no_memory(size))?;
         let old = bytes.len();
         match self.place() {
             Place::Memory(all) => bytes.extend_from_slice(lent(all, start, count)?),
@@ -452,10 +448,9 @@ impl FileBytes {
 }
 
 /// Returns `count` of the bytes, from offset `start` on.
-fn lent(bytes: &[u8], start: u64, count: usize) -> Result<&[u8], ReadCause> {
+fn lent(bytes: &[u8], start: u64, count: usize) -> Result<&[u8], Error> {
     let rest = usize::try_from(start).ok().and_then(|start| bytes.get(start..));
-    let short = ReadCause::Short { ptr: start, size: count as u64, found: 0 };
-    rest.and_then(|rest| rest.get(..count)).ok_or(short)
+    rest.and_then(|rest| rest.get(..count)).ok_or_else(|| short(start, count as u64, 0))
 }
 
 /// Notes reads of a file, and checks the file's length once for all of them.
@@ -478,7 +473,7 @@ impl LengthCheck {
     }
 
     /// Notes a read of `size` bytes at `start`.
-    fn note(&mut self, file: &Arc<dyn ReadAt>, start: u64, size: u64) -> Result<(), ReadCause> {
+    fn note(&mut self, file: &Arc<dyn ReadAt>, start: u64, size: u64) -> Result<(), Error> {
         if !self.file.as_ref().is_some_and(|noted| Arc::ptr_eq(noted, file)) {
             self.pass()?;
             self.file = Some(Arc::clone(file));
@@ -494,12 +489,12 @@ impl LengthCheck {
     /// # Errors
     ///
     /// Fails if the file now ends before the end of a noted read.
-    pub(super) fn pass(&mut self) -> Result<(), ReadCause> {
+    pub(super) fn pass(&mut self) -> Result<(), Error> {
         let (Some((ptr, size)), Some(file)) = (self.last.take(), &self.file) else {
             return Ok(());
         };
         let found = file.len().map_err(|error| failed(ptr, size, &error))?.saturating_sub(ptr);
-        if found < size { Err(ReadCause::Short { ptr, size, found }) } else { Ok(()) }
+        if found < size { Err(short(ptr, size, found)) } else { Ok(()) }
     }
 }
 
@@ -526,14 +521,14 @@ fn append_exact(
     start: u64,
     count: usize,
     bytes: &mut Vec<u8>,
-) -> Result<(), ReadCause> {
+) -> Result<(), Error> {
     let (first, size) = (bytes.len(), count as u64);
     while bytes.len() < first + count {
         let done = bytes.len() - first;
         match from.append_at(bytes, count - done, start + done as u64) {
             // Nothing was appended, whatever count a user's reader returned.
             Ok(_) if bytes.len() <= first + done => {
-                return Err(ReadCause::Short { ptr: start, size, found: done as u64 });
+                return Err(short(start, size, done as u64));
             }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -551,12 +546,12 @@ fn read_into(
     start: u64,
     count: usize,
     buffer: &mut Vec<u8>,
-) -> Result<Range<usize>, ReadCause> {
+) -> Result<Range<usize>, Error> {
     let size = count as u64;
     let room = count.saturating_add(LINE);
     if buffer.len() < room {
         let more = room - buffer.len();
-        buffer.try_reserve(more).map_err(|_| ReadCause::Memory { size })?;
+        buffer.try_reserve(more).map_err(|_| no_memory(size))?;
         buffer.resize(room, 0);
     }
     let skew = skew(buffer, start);
@@ -564,7 +559,7 @@ fn read_into(
     let (found, outcome) = fill(read, &mut buffer[range.clone()], start);
     outcome.map_err(|error| failed(start, size, &error))?;
     if found < count {
-        return Err(ReadCause::Short { ptr: start, size, found: found as u64 });
+        return Err(short(start, size, found as u64));
     }
     Ok(range)
 }
@@ -596,8 +591,11 @@ fn address_gap(memory: &[u8], at: usize, start: u64) -> usize {
 }
 
 /// Returns the error of a read that the system refused.
-fn failed(ptr: u64, size: u64, error: &io::Error) -> ReadCause {
-    ReadCause::Io { ptr, size, kind: error.kind(), message: error.to_string() }
+fn failed(ptr: u64, size: u64, error: &io::Error) -> Error {
+    fail!(Io, "{size} bytes at byte {ptr}: {error}")
+        .of_system(error.kind())
+        .named_byte(ptr)
+        .damage(Damage::Unreadable)
 }
 
 /// Fills `bytes` from offset `start` on, and returns how many bytes were read: fewer than asked for only

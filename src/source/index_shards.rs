@@ -78,7 +78,7 @@ pub fn index_until(
     };
     let mut report = IndexReport::default();
     for one in parallel::map(shards.all(), one)? {
-        let (samples, bytes) = one.map_err(Error::of_dataset)?;
+        let (samples, bytes) = one.map_err(|error| Error::boxed(error, ErrorKind::Format))?;
         report.shards += 1;
         report.samples += samples;
         report.bytes += bytes;

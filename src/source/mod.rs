@@ -6,7 +6,6 @@ mod annotations;
 pub(crate) mod atomic_file;
 mod beside;
 pub(crate) mod beton;
-mod boxed;
 pub(crate) mod class_counts;
 mod classes;
 #[cfg(feature = "tar")]
@@ -86,10 +85,8 @@ pub(crate) use crate::escape::Escaped;
 pub use annotations::{Annotated, CocoOptions, VocOptions, YoloOptions};
 #[cfg(feature = "write")]
 pub(crate) use atomic_file::{keep_mode, without_path};
-#[cfg(feature = "write")]
-pub(crate) use beton::ReadError;
 pub use beton::{Beton, CustomRow, OpenOptions, ProcessCache};
-pub(crate) use beton::{PageStats, PagedBeton, SourceError};
+pub(crate) use beton::{PageStats, PagedBeton};
 pub use classes::ClassNames;
 #[cfg(feature = "write")]
 pub(crate) use classes::{ClassEntry, classes_beside, classes_of_others, is_class_file};
@@ -99,7 +96,6 @@ pub use columns::As;
 pub use concat::Concat;
 pub(crate) use destination::check_destination;
 pub use dtype::NdType;
-pub(crate) use error::ReadCause;
 pub use field_kind::{FieldKind, FieldSpec};
 pub use file::ReadAt;
 pub(crate) use file::refuse_cut;

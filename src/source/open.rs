@@ -22,21 +22,20 @@
 //! All files of a name have one format, which the end of the name tells.
 
 use super::annotations::{self, Annotated};
-use super::beton::{OpenError, SourceCause};
+use super::beton::IS_IT_BETON;
 #[cfg(not(all(feature = "tar", feature = "tfrecord")))]
 use super::feature::NeedsFeature;
 use super::fixed_length::{self, FixedLength};
 use super::other_formats;
 use super::shards::{Shard, Shards};
 use super::{
-    Beton, Concat, Escaped, Folder, FolderOptions, Location, OpenOptions, Source, SourceError,
-    Stream, location,
+    Beton, Concat, Escaped, Folder, FolderOptions, Location, OpenOptions, Source, Stream, location,
 };
 #[cfg(feature = "tar")]
 use super::{Tar, TarOptions, TarStream};
 #[cfg(feature = "tfrecord")]
 use super::{TfOptions, TfRecordStream, TfRecords};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Damage, Error, ErrorKind, fail};
 use crate::parallel;
 use fuseloop_ops::internals::DefaultFloats;
 use std::path::{Path, PathBuf};
@@ -320,10 +319,10 @@ pub fn saved_listing(folder: &Path) -> PathBuf {
 fn beton(path: &Path) -> Result<Beton, Error> {
     let options = OpenOptions::default();
     let Some(url) = path.to_str().filter(|text| text.contains("://")) else {
-        return Ok(Beton::open_file(path, &options).map_err(|error| unknown(path, error))?);
+        return Beton::open(path, &options).map_err(unknown);
     };
     let shard = Shard::open(Location::Url(url.to_owned()))?;
-    Ok(Beton::of_shard(&shard, &options).map_err(|error| unknown(&error.path.clone(), error))?)
+    Beton::of_shard(&shard, &options).map_err(unknown)
 }
 
 /// Returns the text of a name that stands for several files; `None` if it is the name of one file.
@@ -340,26 +339,27 @@ fn betons(names: &str) -> Result<Vec<Beton>, Error> {
     let options = OpenOptions::default();
     let open = |shard: &Shard| Beton::of_shard(shard, &options);
     let opened = parallel::map(shards.all(), open)?;
-    let named = |error: SourceError| {
-        let path = error.path.clone();
-        Error::from(unknown(&path, error))
-    };
-    opened.into_iter().map(|file| file.map_err(named)).collect()
+    opened.into_iter().map(|file| file.map_err(unknown)).collect()
 }
 
 /// Says of a file that is no `.beton` file, and not called one, what it is, or that its extension tells no other format.
-fn unknown(path: &Path, error: SourceError) -> SourceError {
-    match error {
-        SourceError { kind: SourceCause::Open(OpenError::Header(header)), .. }
-            if path.extension().is_none_or(|extension| extension != "beton") =>
-        {
-            let kind = match other_formats::what_to_do(path) {
-                Some(what) => OpenError::Other(what),
-                None => OpenError::Unknown(header),
-            };
-            SourceError { path: path.to_owned(), kind: kind.into() }
-        }
-        error => error,
+fn unknown(error: Error) -> Error {
+    let is_named_so = |path: &Path| path.extension().is_some_and(|extension| extension == "beton");
+    let Some(path) = error.path().filter(|path| !is_named_so(path)) else { return error };
+    if error.damage_found() != Some(Damage::OtherFormat) {
+        return error;
+    }
+    match other_formats::what_to_do(path) {
+        Some(what) => fail!(Format, "no dataset: {what}")
+            .help("`fuseloop info --help` lists the kinds of datasets")
+            .at(path),
+        None => fail!(
+            Format,
+            "{}, and its extension is not one of .tar, .tfrecord, .csv, .tsv and .jsonl",
+            error.text()
+        )
+        .help(IS_IT_BETON)
+        .at(path),
     }
 }
 

@@ -24,7 +24,7 @@ type Wrong = (usize, &'static str);
 /// Refuses a stored value that is not one JSON text and a NUL.
 pub(super) fn check(stored: &[u8]) -> Result<(), ValueError> {
     let len = stored.len();
-    let error = |(at, what)| ValueError::Json { what, at, len };
+    let error = |(at, what)| ValueError::not_json(what, at, len);
     let end = stored.iter().position(|&byte| byte == 0).ok_or_else(|| error((len, "no NUL")))?;
     let text = &stored[..end];
     if let Err(wrong) = std::str::from_utf8(text) {
@@ -229,14 +229,11 @@ mod tests {
             ("nul", "a value was expected", 0),
         ] {
             let len = text.len() + 1;
-            let error = Err(ValueError::Json { what, at, len });
+            let error = Err(ValueError::not_json(what, at, len));
             assert_eq!(check(format!("{text}\0").as_bytes()), error, "{text}");
         }
-        assert_eq!(check(b"1"), Err(ValueError::Json { what: "no NUL", at: 1, len: 1 }));
-        assert_eq!(
-            check(b"\"\xff\"\0"),
-            Err(ValueError::Json { what: "invalid UTF-8", at: 1, len: 4 })
-        );
+        assert_eq!(check(b"1"), Err(ValueError::not_json("no NUL", 1, 1)));
+        assert_eq!(check(b"\"\xff\"\0"), Err(ValueError::not_json("invalid UTF-8", 1, 4)));
         assert!(is_json("1\0 whatever"), "FFCV cuts at the first NUL");
     }
 

@@ -15,10 +15,10 @@
 //! from FFCV's memory manager, which reads whole pages: all of a sample must be in one page.
 
 use super::{VerifyOptions, VerifyReport, verify};
-use crate::error::Error;
+use crate::error::{AtPath as _, Error};
 use crate::sample::SampleId;
-use crate::source::beton::{Allocation, OpenError};
-use crate::source::{Beton, Dataset, ReadCause, Source, SourceError};
+use crate::source::beton::Allocation;
+use crate::source::{Beton, Dataset, Source};
 use std::ops::Range;
 
 /// The number of times a finding occurred, and its first occurrence.
@@ -91,10 +91,7 @@ pub fn verify_with_tables(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<VerifyReport, Error> {
     let tables = match dataset {
-        Dataset::Beton(beton) => Some(layout(beton).map_err(|cause| {
-            let (path, kind) = (beton.facts().name.as_str().into(), OpenError::from(cause).into());
-            SourceError { path, kind }
-        })?),
+        Dataset::Beton(beton) => Some(layout(beton).at(&beton.facts().name)?),
         _ => None,
     };
     let mut report = verify(source, options, progress)?;
@@ -115,7 +112,7 @@ struct Extent {
 /// # Errors
 ///
 /// If the allocation table can't be read.
-pub fn layout(file: &Beton) -> Result<LayoutReport, ReadCause> {
+pub fn layout(file: &Beton) -> Result<LayoutReport, Error> {
     let mut records = file.allocations()?;
     let mut layout = LayoutReport { records: records.len() as u64, ..LayoutReport::default() };
     let end = file.header().alloc_table_ptr;

@@ -89,7 +89,7 @@ impl ObjectChecker {
             let (count, found) = self.field(is, value.map_err(damaged)?, size).map_err(damaged)?;
             let expected = *objects.get_or_insert(count);
             if count != expected {
-                return Err(damaged(ValueError::Objects(other_count(count, expected))));
+                return Err(damaged(other_count(count, expected).into()));
             }
             degenerate.extend(found.into_iter().map(|found| (field, found)));
         }
@@ -133,7 +133,9 @@ impl ObjectChecker {
                 let classes = rows_of(bytes, DType::I64, 1)?;
                 for (object, class) in integers(classes).enumerate() {
                     if self.class_names.as_ref().is_some_and(|names| names.get(class).is_none()) {
-                        return Err(ValueError::Class { object, class });
+                        return Err(ValueError::of_objects(format!(
+                            "object {object} has class {class}, which the names of the classes do not list"
+                        )));
                     }
                 }
                 Ok((classes.len() / 8, vec![]))
@@ -218,7 +220,9 @@ fn masks(text: &[u8], size: Size) -> Result<(usize, Vec<Found>), ValueError> {
     let mut found = vec![];
     for (object, mask) in masks.iter().enumerate() {
         let Some(mask) = mask else { continue };
-        let area = mask.area(size).map_err(|error| ValueError::ObjectMask { object, error })?;
+        let area = mask.area(size).map_err(|error| {
+            ValueError::of_objects(format!("the mask of object {object}: {error}"))
+        })?;
         if area == 0 {
             let text = format!("the mask has no pixel in an image of {size}");
             found.push(Found { object, kind: DegenerateKind::EmptyMask, text });

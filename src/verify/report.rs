@@ -4,8 +4,7 @@ use super::layout::LayoutReport;
 use crate::decode::ObjectMaskError;
 use crate::error::{Damage, Error};
 use crate::sample::SampleId;
-use crate::source::{BoxError, Escaped, ReadCause, SampleLocation, SourceError};
-use fuseloop_ops::Size;
+use crate::source::{BoxError, Escaped, SampleLocation};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,128 +87,87 @@ impl fmt::Display for DamageKind {
     }
 }
 
-/// The error of one damaged value.
-#[derive(Debug, thiserror::Error)]
+/// What is wrong with one value.
+#[derive(Debug)]
 #[cfg_attr(test, derive(PartialEq))]
-pub(super) enum ValueError {
-    /// The value can't be read from its file.
-    #[error(transparent)]
-    Read(#[from] ReadCause),
-    /// The value is an image that can't be decoded.
-    #[error(transparent)]
-    Picture(Error),
-    /// The value is not JSON.
-    #[error("not JSON: {what} at byte {at} of {len}")]
-    Json {
-        /// The error.
-        what: &'static str,
-        /// Offset of the error in the value.
-        at: usize,
-        /// The number of bytes of the value.
-        len: usize,
-    },
-    /// The rows of the objects can't be read.
-    #[error(transparent)]
-    Objects(#[from] Error),
-    /// The class of an object is not one of the dataset's.
-    #[error("object {object} has class {class}, which the names of the classes do not list")]
-    Class {
-        /// The index of the object.
-        object: usize,
-        /// The class.
-        class: i64,
-    },
-    /// The masks of the objects can't be read.
-    #[error("the masks of the objects: {0}")]
-    ObjectMasks(#[from] ObjectMaskError),
-    /// The mask of an object is not one of its image.
-    #[error("the mask of object {object}: {error}")]
-    ObjectMask {
-        /// The index of the object.
-        object: usize,
-        /// The reason.
-        error: ObjectMaskError,
-    },
-    /// The mask of an image has another size.
-    #[error("a mask of {mask} for an image of {image}: both must have one size")]
-    MaskSize {
-        /// The size of the mask.
-        mask: Size,
-        /// The size of the image.
-        image: Size,
-    },
-    /// The dataset's own reader returned this error.
-    #[error("{0}")]
-    Source(String),
-    /// Reading or decoding the value panicked: a bug.
-    #[error("panicked: {0}")]
-    Panicked(String),
+pub(super) struct ValueError {
+    pub(super) kind: DamageKind,
+    pub(super) text: String,
+    /// The offset in the file, if the error itself has one.
+    pub(super) offset: Option<u64>,
 }
 
 impl ValueError {
-    /// Converts the error of a source; an error of a file keeps its type.
+    fn new(kind: DamageKind, text: String) -> Self {
+        Self { kind, text, offset: None }
+    }
+
+    /// Converts the error of a source.
     pub(super) fn of_source(error: &BoxError) -> Self {
-        let of_file = error.downcast_ref::<SourceError>().and_then(SourceError::read_error);
-        let kind = of_file.map(|read| &read.kind).or_else(|| error.downcast_ref());
-        match kind {
-            Some(kind) => Self::Read(kind.clone()),
-            None => Self::Source(Escaped(&error.to_string()).to_string()),
+        match error.downcast_ref::<Error>().filter(|error| error.shows_value()) {
+            Some(error) => Self {
+                offset: error.offset(),
+                ..Self::new(of_read(error), error.text().to_owned())
+            },
+            None => Self::new(DamageKind::Source, Escaped(&error.to_string()).to_string()),
         }
     }
 
-    /// Returns the kind of damage.
-    pub(super) fn damage_kind(&self) -> DamageKind {
-        match self {
-            Self::Read(kind) => of_read(kind),
-            Self::Picture(error) => of_decode(error),
-            Self::Json { .. } => DamageKind::Json,
-            Self::Objects(_)
-            | Self::Class { .. }
-            | Self::ObjectMasks(_)
-            | Self::ObjectMask { .. }
-            | Self::MaskSize { .. } => DamageKind::Objects,
-            Self::Source(_) => DamageKind::Source,
-            Self::Panicked(_) => DamageKind::Panicked,
-        }
+    /// Converts the error of an image that can't be decoded.
+    #[expect(clippy::needless_pass_by_value, reason = "`map_err` passes errors by value")]
+    pub(super) fn of_picture(error: Error) -> Self {
+        Self::new(of_decode(&error), error.to_string())
     }
 
-    /// Returns the offset in the file, if the error itself has one.
-    pub(super) fn offset(&self) -> Option<u64> {
-        use ReadCause as E;
-        match self {
-            Self::Read(E::Cell { at, .. } | E::EmptyImage { at, .. }) => Some(*at),
-            Self::Read(
-                E::NoAllocation { ptr }
-                | E::OutOfBounds { ptr, .. }
-                | E::Short { ptr, .. }
-                | E::Io { ptr, .. }
-                | E::RawSize { ptr, .. },
-            ) => Some(*ptr),
-            _ => None,
-        }
+    /// The value has `len` bytes and is not JSON: the error is at byte `at`.
+    pub(super) fn not_json(what: &str, at: usize, len: usize) -> Self {
+        Self::new(DamageKind::Json, format!("not JSON: {what} at byte {at} of {len}"))
+    }
+
+    /// A loader would refuse the objects of an image.
+    pub(super) fn of_objects(text: String) -> Self {
+        Self::new(DamageKind::Objects, text)
+    }
+
+    /// Reading or decoding the value panicked: a bug.
+    pub(super) fn panicked(message: &str) -> Self {
+        Self::new(DamageKind::Panicked, format!("panicked: {message}"))
     }
 }
 
-fn of_read(kind: &ReadCause) -> DamageKind {
-    use ReadCause as E;
-    match kind {
-        E::Cell { .. } | E::EmptyImage { .. } => DamageKind::Cell,
-        E::NoAllocation { .. } | E::OutOfBounds { .. } => DamageKind::Pointer,
-        E::Short { .. } => DamageKind::FileCut,
-        E::Pixels { .. } | E::Bytes { .. } => DamageKind::OverLimit,
-        E::RawSize { .. } => DamageKind::PictureDamaged,
+/// Converts the error of rows of objects.
+impl From<Error> for ValueError {
+    fn from(error: Error) -> Self {
+        Self::of_objects(error.to_string())
+    }
+}
+
+/// Converts the error of a list of masks.
+impl From<ObjectMaskError> for ValueError {
+    fn from(error: ObjectMaskError) -> Self {
+        Self::of_objects(format!("the masks of the objects: {error}"))
+    }
+}
+
+fn of_read(error: &Error) -> DamageKind {
+    match error.damage_found() {
+        Some(Damage::Cell) => DamageKind::Cell,
+        Some(Damage::Pointer) => DamageKind::Pointer,
+        Some(Damage::FileCut) => DamageKind::FileCut,
+        Some(Damage::OverLimit) => DamageKind::OverLimit,
+        Some(Damage::OtherSize) => DamageKind::PictureDamaged,
         // An error of the system, no memory, or an error that occurs only if the file changes.
         _ => DamageKind::Unreadable,
     }
 }
 
 fn of_decode(error: &Error) -> DamageKind {
-    match error.damage_of_image() {
+    match error.damage_found() {
         _ if error.lacks_memory() => DamageKind::Unreadable,
         Some(Damage::Cut) => DamageKind::PictureCut,
         Some(Damage::OverLimit) => DamageKind::OverLimit,
         Some(Damage::Unsupported) => DamageKind::PictureUnsupported,
-        Some(Damage::OtherFormat) | None => DamageKind::PictureDamaged,
+        _ => DamageKind::PictureDamaged,
     }
 }
 
@@ -555,13 +513,13 @@ mod tests {
 
     #[test]
     fn a_damaged_value_says_what_where_and_why() {
-        let error = ValueError::Picture(
+        let error = ValueError::of_picture(
             crate::error::fail!(Damaged, "the JPEG is cut short: 99 bytes and no end marker")
                 .damage(Damage::Cut),
         );
         let field = "image\n".to_owned();
         let (sample, location, offset) = (SampleId(17), None, Some(8112));
-        let (kind, error) = (error.damage_kind(), error.to_string());
+        let (kind, error) = (error.kind, error.text);
         assert_eq!(kind, DamageKind::PictureCut);
         let mut damaged = DamagedValue { sample, field, location, offset, kind, error };
         assert_eq!(
@@ -571,8 +529,7 @@ mod tests {
         damaged.location = Some(SampleLocation::of_key("cat/17"));
         assert!(damaged.to_string().starts_with("sample 17: cat/17 (image\\n) at byte 8112: "));
         damaged.offset = None;
-        let error = ValueError::Json { what: "a value was expected", at: 2, len: 5 };
-        damaged.error = error.to_string();
+        damaged.error = ValueError::not_json("a value was expected", 2, 5).text;
         let text = damaged.to_string();
         assert!(text.ends_with("): not JSON: a value was expected at byte 2 of 5"), "{text}");
     }

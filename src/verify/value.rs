@@ -2,7 +2,7 @@
 
 use super::json;
 use super::objects::ObjectChecker;
-use super::report::{DamagedValue, DegenerateObject, Tally, ValueError};
+use super::report::{DamageKind, DamagedValue, DegenerateObject, Tally, ValueError};
 use crate::decode::{DecodeOptions, Decoder, ImageReadMode, UnreadParts};
 use crate::panicked::caught;
 use crate::sample::{Limits, SampleId};
@@ -75,8 +75,8 @@ impl<'s> Checker<'s> {
             };
             is_good = false;
             // A source of records returns one error for the whole record.
-            let is_last = matches!(error, ValueError::Source(_));
-            tally.damaged(self.damaged(sample, field, &error));
+            let is_last = error.kind == DamageKind::Source;
+            tally.damaged(self.damaged(sample, field, error));
             if is_last {
                 break;
             }
@@ -85,14 +85,18 @@ impl<'s> Checker<'s> {
         if let (Some(objects), Some(size), true) = (self.objects, size, is_good) {
             let other = masks.into_iter().find(|(_, mask)| *mask != size);
             let found = match other {
-                Some((field, mask)) => Err((field, ValueError::MaskSize { mask, image: size })),
+                Some((field, mask)) => {
+                    let text =
+                        format!("a mask of {mask} for an image of {size}: both must have one size");
+                    Err((field, ValueError::of_objects(text)))
+                }
                 None => self.objects(objects, sample, size),
             };
             match found {
                 Ok(degenerate) => degenerate.into_iter().for_each(|found| tally.degenerate(found)),
                 Err((field, error)) => {
                     is_good = false;
-                    tally.damaged(self.damaged(sample, field, &error));
+                    tally.damaged(self.damaged(sample, field, error));
                 }
             }
         }
@@ -100,12 +104,12 @@ impl<'s> Checker<'s> {
         is_good
     }
 
-    fn damaged(&self, sample: SampleId, field: usize, error: &ValueError) -> DamagedValue {
+    fn damaged(&self, sample: SampleId, field: usize, error: ValueError) -> DamagedValue {
         let location = self.source.locate(sample, field);
         let stored = || Some(location.as_ref()?.bytes.as_ref()?.start);
-        let offset = error.offset().or_else(stored);
+        let ValueError { kind, text: error, offset } = error;
+        let offset = offset.or_else(stored);
         let field = self.source.fields()[field].name.clone();
-        let (kind, error) = (error.damage_kind(), error.to_string());
         DamagedValue { sample, field, location, offset, kind, error }
     }
 
@@ -120,7 +124,7 @@ impl<'s> Checker<'s> {
         let check = || objects.check(source, (sample, size), buffer);
         caught(check).unwrap_or_else(|message| {
             self.scratch = CheckScratch::new(self.limits, &self.unread);
-            Err((objects.image(), ValueError::Panicked(message)))
+            Err((objects.image(), ValueError::panicked(&message)))
         })
     }
 
@@ -133,7 +137,7 @@ impl<'s> Checker<'s> {
         checked.unwrap_or_else(|message| {
             // The buffers may be in any state after a panic, so they are not used again.
             self.scratch = CheckScratch::new(self.limits, &self.unread);
-            Err(ValueError::Panicked(message))
+            Err(ValueError::panicked(&message))
         })
     }
 }
@@ -167,9 +171,9 @@ fn decode(
     image: &EncodedImage<'_>,
     mode: ImageReadMode,
 ) -> Result<IntactValue, ValueError> {
-    let mut opened = decoder.open_as(image, mode).map_err(ValueError::Picture)?;
+    let mut opened = decoder.open_as(image, mode).map_err(ValueError::of_picture)?;
     let (size, upright) = (opened.size(), opened.upright_size());
-    opened.decode(size.full()).map_err(ValueError::Picture)?;
+    opened.decode(size.full()).map_err(ValueError::of_picture)?;
     let bytes = image.bytes.len() as u64;
     Ok(IntactValue { bytes, image: Some(size), upright: Some(upright) })
 }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::error::{Error, ErrorKind};
 use crate::sample::SampleId;
-use crate::source::{Beton, FieldKind, FieldSpec, OwnedValue, ReadError};
+use crate::source::{Beton, FieldKind, FieldSpec, OwnedValue};
 use std::path::Path;
 
 /// Copies a `.beton` file and re-cuts its JPEGs, so that windows of them are cheap to decode. No pixel
@@ -63,7 +63,7 @@ fn copy(
 ) -> Result<WriteReport, Error> {
     refuse_input(src, out)?;
     check_free(out, options.overwrite)?;
-    let beton = Beton::open_file(src, &options.limits.into()).map_err(|error| {
+    let beton = Beton::open(src, &options.limits.into()).map_err(|error| {
         let error = Error::from(error);
         match error.kind() {
             ErrorKind::NotFound => error.help("check the path: no such file or folder"),
@@ -132,7 +132,7 @@ impl Samples for StoredSamples<'_> {
 pub(super) fn stored_values(beton: &Beton, id: SampleId) -> Result<Vec<FieldValue>, String> {
     let value = |(index, field): (usize, &FieldSpec)| {
         // Only the kind of the error: the writer adds the sample.
-        let message = |error: ReadError| format!("field {:?}: {}", field.name, error.kind);
+        let message = |error: Error| format!("field {:?}: {}", field.name, error.text());
         Ok(FieldValue::from_stored(beton.owned(id, index).map_err(message)?, &field.kind))
     };
     beton.fields().iter().enumerate().map(value).collect()

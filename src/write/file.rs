@@ -8,11 +8,12 @@
 
 use super::pages::{PageWriter, move_up};
 use super::value::{StoredValue, room};
-use crate::error::{Error, fail};
+use crate::error::{Error, ErrorKind, fail};
 use crate::source::FieldSpec;
-use crate::source::beton::{Allocation, Cell, FieldError, Header, ImageCell, RowLayout};
+use crate::source::beton::{
+    Allocation, Cell, Header, ImageCell, RowLayout, check_custom, same_name,
+};
 use std::collections::HashMap;
-use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 /// The fields of a file, and what follows from them.
@@ -40,10 +41,9 @@ impl<'a> Schema<'a> {
         for (index, field) in fields.iter().enumerate() {
             check_field(field, index)?;
             if let Some(first) = indices.insert(&field.name, index) {
-                let name = field.name.clone();
-                return Err(refused(FieldError::NameCollision { name, first, second: index }));
+                return Err(refused(same_name(&field.name, first, index)));
             }
-            descriptors.extend_from_slice(&field.to_bytes().map_err(refused)?);
+            descriptors.extend_from_slice(&field.to_bytes()?);
         }
         let layout = RowLayout::new(fields.iter().map(|field| &field.kind)).map_err(refused)?;
         Ok(Self { fields, descriptors, layout, page_size })
@@ -78,8 +78,8 @@ impl<'a> Schema<'a> {
 }
 
 /// Returns the error of a field that the format can't hold.
-fn refused(error: impl fmt::Display) -> Error {
-    fail!(Field, "{error}")
+fn refused(error: Error) -> Error {
+    error.of_kind(ErrorKind::Field)
 }
 
 /// Refuses a field that a descriptor can hold but FFCV can't read.
@@ -97,10 +97,7 @@ fn check_field(field: &FieldSpec, index: usize) -> Result<(), Error> {
         Custom { row_size: 0, .. } => {
             Err(fail!(Field, "field {name:?}: a user-defined row of 0 bytes"))
         }
-        Custom { row_size, align } if !align.is_power_of_two() => {
-            let (name, row_size, align) = (name.clone(), *row_size, *align);
-            Err(refused(FieldError::CustomRow { name, row_size, align }))
-        }
+        Custom { row_size, align } => check_custom(name, *row_size, *align).map_err(refused),
         _ => Ok(()),
     }
 }

@@ -55,7 +55,7 @@ pub fn concat_beton(
 fn beside_all(paths: &[&Path], limits: &Limits) -> Result<Beside, Error> {
     let mut all: Option<Beside> = None;
     for path in paths {
-        let more = Beside::of(&Beton::open_file(path, &(*limits).into())?)?;
+        let more = Beside::of(&Beton::open(path, &(*limits).into())?)?;
         let Some(before) = all else {
             all = Some(more);
             continue;
@@ -83,7 +83,7 @@ pub(super) fn concat(
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
         refuse_input(path, out)?;
-        files.push(Beton::open_file(path, &options.limits.into())?);
+        files.push(Beton::open(path, &options.limits.into())?);
     }
     let Some(first) = files.first() else {
         return Err(fail!(Parameter, "no files to concatenate"));
@@ -121,7 +121,7 @@ fn subset(
 ) -> Result<WriteReport, Error> {
     refuse_input(src, out)?;
     check_free(out, options.overwrite)?;
-    let file = Beton::open_file(src, &options.limits.into())?;
+    let file = Beton::open(src, &options.limits.into())?;
     if let Some(sample) = samples.iter().find(|&&sample| sample >= file.len()) {
         let reason = format!("sample {sample} does not exist: the file has {} samples", file.len());
         return Err(fail!(Parameter, "{src:?}: {reason}").named_path(src));
@@ -168,7 +168,7 @@ fn write_parts(
 ) -> Result<Vec<(PathBuf, WriteReport)>, Error> {
     check_local(template)?;
     let template = Template::parse(template)?;
-    let file = Beton::open_file(src, &options.limits.into())?;
+    let file = Beton::open(src, &options.limits.into())?;
     let parts = split.ranges(file.len())?;
     if parts.len() > 1 && !template.has_number() {
         let reason = "the name has no number for several files: train-{000}.beton";

@@ -118,7 +118,6 @@ const INNER: [(&str, &[&str]); 2] = [
             "annotations",
             "tar",
             "tfrecord",
-            "boxed",
             "other_formats",
             "open",
             "index_shards",

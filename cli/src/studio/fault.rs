@@ -3,7 +3,6 @@
 use super::super::problem::Problem;
 use super::pipeline::{self, EditError, FieldOps, Found};
 use fuseloop::Error;
-use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::loader::InFile;
 use fuseloop::internals::plan::TooManyPixels;
 use fuseloop::internals::spec::{ParseCause, ParseError};

@@ -13,7 +13,6 @@ use super::request::{lock, number, text_of};
 use super::session::{Prepared, Session};
 use fuseloop::Error;
 use fuseloop::SampleId;
-use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::jit::{ShownLevels, shown_row, unsupported};
 use fuseloop::internals::loader::{DrawnRow, Inspected, Inspector, LoaderExt as _};
 use fuseloop::internals::plan::OpOutcome;

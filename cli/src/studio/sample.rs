@@ -8,7 +8,6 @@ use super::pictures::{Rgba, answered, rgba};
 use super::request::number;
 use super::session::Session;
 use fuseloop::Error;
-use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::plan::OpOutcome;
 use fuseloop::ops::Size;
 use fuseloop::ops::author::Type;

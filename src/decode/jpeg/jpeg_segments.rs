@@ -192,7 +192,7 @@ mod tests {
         for len in [SEPARATE.len() - 1, SEPARATE.len() - 2] {
             let error = JpegSegments::find(&SEPARATE[..len]).unwrap_err();
             assert!(
-                error.damage_of_image() == Some(crate::error::Damage::Cut)
+                error.damage_found() == Some(crate::error::Damage::Cut)
                     && error.kind() == crate::error::ErrorKind::Damaged
             );
             let expected = format!("the JPEG is cut short: {len} bytes and no end marker");

@@ -3,7 +3,6 @@
 use crate::error::{AtPath as _, Error, fail};
 use crate::exif::{self, ChunkFormat};
 use crate::sample::Limits;
-use crate::source::ReadCause;
 use crate::source::file::FileBytes;
 use crate::source::image_header::ImageHeader;
 use std::path::Path;
@@ -43,7 +42,7 @@ pub(super) fn read(path: &Path, limits: &Limits) -> Result<ImageHeader, Error> {
 }
 
 /// Reads the orientation of a file of chunks, of which little more than the names is read.
-fn orientation_after(file: &FileBytes, format: ChunkFormat) -> Result<u8, ReadCause> {
+fn orientation_after(file: &FileBytes, format: ChunkFormat) -> Result<u8, Error> {
     let (mut block, mut start) = (vec![], 0);
     let found = exif::find(format, file.len(), |at| {
         let known = |block: &[u8], start: u64| {
@@ -51,7 +50,7 @@ fn orientation_after(file: &FileBytes, format: ChunkFormat) -> Result<u8, ReadCa
             block.get(at..)?.first_chunk().copied()
         };
         if let Some(bytes) = known(&block, start) {
-            return Ok(bytes);
+            return Ok::<_, Error>(bytes);
         }
         (block, start) = (vec![], at);
         file.append(at, BLOCK.min(file.len() - at), &mut block)?;

@@ -40,11 +40,12 @@ use super::folder::read_file;
 use super::image_header::ImageHeader;
 use super::{
     BoxError, Buffer, ClassNames, EncodedImage, Escaped, Facts, FieldKind, FieldSpec, Fingerprint,
-    ImageMode, KeypointLayout, NdType, ObjectField, ObjectFields, OwnedValue, ReadCause, Record,
+    ImageMode, KeypointLayout, NdType, ObjectField, ObjectFields, OwnedValue, Record,
     SampleLocation, Source, StoredValues, Value,
 };
 use crate::error::{AtPath as _, Error, fail};
 use crate::sample::{Limits, SampleId};
+use crate::source::error::{no_such_field, no_such_sample, too_long};
 use fuseloop_ops::{BoxFormat, Size};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -500,9 +501,8 @@ impl Source for Annotated {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        let no_sample =
-            || Error::from(ReadCause::NoSuchSample { samples: self.files.len() as u64 });
-        let no_field = || Error::from(ReadCause::NoSuchField { fields: self.columns.len() });
+        let no_sample = || no_such_sample(self.files.len() as u64);
+        let no_field = || no_such_field(self.columns.len());
         let file = self.file(sample).ok_or_else(no_sample)?;
         let objects = self.objects_of(sample);
         let bytes = &mut buffer.bytes;
@@ -528,7 +528,7 @@ impl Source for Annotated {
             Column::Json(texts) => {
                 let (size, max) = (texts.size(objects.clone()), self.limits.max_sample_bytes);
                 if size > max {
-                    return Err(Error::from(ReadCause::Bytes { found: size, limit: max }).into());
+                    return Err(too_long(size, max).into());
                 }
                 texts.list(objects, bytes)?;
                 Ok(Value::Json(bytes))

@@ -20,6 +20,7 @@
 //! Arguments of the other kinds are ignored, as FFCV does: they leave room for extensions.
 
 use super::take;
+use crate::error::{Error, fail};
 use crate::source::field_kind::array_bytes;
 use crate::source::{FieldKind, FieldSpec, NdType};
 use std::collections::{BTreeMap, HashMap};
@@ -58,21 +59,27 @@ impl FieldSpec {
     /// The size of a descriptor in bytes.
     pub(crate) const SIZE: usize = 1 + NAME_SIZE + ARGUMENTS_SIZE;
 
-    /// Reads the descriptor at file offset `at`.
+    /// Reads the name and the kind in the descriptor at file offset `at`. The kind is `None` for a user-defined field whose
+    /// size is not known.
     ///
     /// # Errors
     ///
-    /// See [`FieldError`]. Never panics, whatever the bytes.
-    pub(crate) fn parse(
+    /// If the descriptor is damaged. Never panics, whatever the bytes.
+    fn parse(
         descriptor: &[u8],
         at: u64,
         custom: &CustomRows,
-    ) -> Result<Self, FieldError> {
-        let (type_id, name, arguments) =
-            split(descriptor).ok_or(FieldError::Truncated { at, found: descriptor.len() })?;
+    ) -> Result<(String, Option<FieldKind>), Error> {
+        let (type_id, name, arguments) = split(descriptor).ok_or_else(|| {
+            let (found, size) = (descriptor.len(), Self::SIZE);
+            fail!(Format, "the field descriptor at byte {at} has {found} bytes of {size}")
+        })?;
         let name = parse_name(&name, at)?;
         let kind = match (custom.get(&name), type_id) {
-            (Some(row), _) => parse_custom(&name, *row)?,
+            (Some(&CustomRow { row_size, align }), _) => {
+                check_custom(&name, row_size, align)?;
+                FieldKind::Custom { row_size, align }
+            }
             (None, 0) => FieldKind::Float,
             (None, 1) => FieldKind::Int,
             (None, 2) => FieldKind::RgbImage,
@@ -87,36 +94,63 @@ impl FieldSpec {
                 }
             }
             (None, 255) if arguments.starts_with(BIT_PLANES) => FieldKind::BitPlaneImage,
-            (None, 255) => return Err(FieldError::CustomUnknown { name }),
-            (None, found) => return Err(FieldError::TypeId { name, found, at }),
+            (None, 255) => return Ok((name, None)),
+            (None, found) => {
+                return Err(fail!(
+                    Format,
+                    "field {name:?}: type id {found} at byte {at}, expected 0 to 6 or 255"
+                ));
+            }
         };
-        Ok(Self { name, kind })
+        Ok((name, Some(kind)))
+    }
+
+    /// Returns the field of a name and a kind that were read.
+    ///
+    /// # Errors
+    ///
+    /// If it is a user-defined field whose size is not known.
+    pub(super) fn known((name, kind): (String, Option<FieldKind>)) -> Result<Self, Error> {
+        match kind {
+            Some(kind) => Ok(Self { name, kind }),
+            None => Err(fail!(
+                Format,
+                "field {name:?} is user-defined (type id 255): its row size and alignment must be given"
+            )
+            .help(
+                "`fuseloop info FILE --custom NAME=BYTES:ALIGN` shows it; in a program, declare it in `OpenOptions::custom_fields`",
+            )),
+        }
     }
 
     /// Returns the descriptor's bytes.
     ///
     /// # Errors
     ///
-    /// Fails if the format can't hold the name or the shape: see [`FieldError`].
-    pub(crate) fn to_bytes(&self) -> Result<[u8; Self::SIZE], FieldError> {
-        let name = self.name.as_bytes();
-        if name.len() > NAME_SIZE || !name.iter().all(|b| (1..128).contains(b)) {
-            return Err(FieldError::NameUnwritable { name: self.name.clone() });
+    /// Fails if the format can't hold the name or the shape.
+    pub(crate) fn to_bytes(&self) -> Result<[u8; Self::SIZE], Error> {
+        let Self { name, kind } = self;
+        if name.len() > NAME_SIZE || !name.bytes().all(|b| (1..128).contains(&b)) {
+            return Err(fail!(
+                Field,
+                "field name {name:?}: expected at most 16 ASCII characters and no NUL"
+            ));
         }
         let mut bytes = [0; Self::SIZE];
-        bytes[0] = self.kind.type_id();
-        bytes[1..1 + name.len()].copy_from_slice(name);
-        if let FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } =
-            &self.kind
+        bytes[0] = kind.type_id();
+        bytes[1..1 + name.len()].copy_from_slice(name.as_bytes());
+        if let FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } = kind
         {
             // FFCV's reader drops trailing zeros, which would make it another shape.
             if shape.len() > MAX_DIMS || shape.last() == Some(&0) {
-                let (name, shape) = (self.name.clone(), shape.clone());
-                return Err(FieldError::ShapeUnwritable { name, shape });
+                return Err(fail!(
+                    Field,
+                    "field {name:?}: shape {shape:?}, expected at most 32 dimensions, the last not 0"
+                ));
             }
             put_array(&mut bytes[1 + NAME_SIZE..], *dtype, shape);
         }
-        if self.kind == FieldKind::BitPlaneImage {
+        if *kind == FieldKind::BitPlaneImage {
             bytes[1 + NAME_SIZE..][..BIT_PLANES.len()].copy_from_slice(BIT_PLANES);
         }
         Ok(bytes)
@@ -139,29 +173,45 @@ impl FieldKind {
     }
 }
 
-/// Reads descriptors that are stored one after another from file offset `at` on. No two may share a
-/// name.
+/// Reads descriptors that are stored one after another from file offset `at` on. The kind is `None` for a user-defined field
+/// whose size is not known.
 ///
 /// # Errors
 ///
-/// See [`FieldError`].
-pub fn parse_fields(
+/// If a descriptor is damaged, or two fields share a name.
+pub(super) fn parse_fields(
     descriptors: &[u8],
     at: u64,
     custom: &CustomRows,
-) -> Result<Vec<FieldSpec>, FieldError> {
-    let mut fields: Vec<FieldSpec> = Vec::new();
+) -> Result<Vec<(String, Option<FieldKind>)>, Error> {
+    let mut fields = Vec::new();
     let mut indices: HashMap<String, usize> = HashMap::new();
     let offsets = (at..).step_by(FieldSpec::SIZE);
     for (descriptor, at) in descriptors.chunks(FieldSpec::SIZE).zip(offsets) {
-        let field = FieldSpec::parse(descriptor, at, custom)?;
-        if let Some(first) = indices.insert(field.name.clone(), fields.len()) {
-            let (name, second) = (field.name, fields.len());
-            return Err(FieldError::NameCollision { name, first, second });
+        let (name, kind) = FieldSpec::parse(descriptor, at, custom)?;
+        if let Some(first) = indices.insert(name.clone(), fields.len()) {
+            return Err(same_name(&name, first, fields.len()));
         }
-        fields.push(field);
+        fields.push((name, kind));
     }
     Ok(fields)
+}
+
+/// Returns the error of two fields, by their indices, that have one name. FFCV cuts names to 16 characters without a
+/// warning.
+pub(crate) fn same_name(name: &str, first: usize, second: usize) -> Error {
+    fail!(Format, "fields {first} and {second} are both named {name:?}")
+}
+
+/// Refuses a size or an alignment that a user-defined field can't have.
+pub(crate) fn check_custom(name: &str, row_size: usize, align: usize) -> Result<(), Error> {
+    if row_size == 0 || !align.is_power_of_two() {
+        return Err(fail!(
+            Format,
+            "field {name:?}: a user-defined row of {row_size} bytes aligned to {align}, expected at least 1 byte and a power of two"
+        ));
+    }
+    Ok(())
 }
 
 /// Splits a descriptor into type id, name and arguments; `None` if there are too few bytes.
@@ -170,48 +220,47 @@ fn split(mut descriptor: &[u8]) -> Option<(u8, [u8; NAME_SIZE], [u8; ARGUMENTS_S
     Some((u8::from_le_bytes(take(rest)?), take(rest)?, take(rest)?))
 }
 
-fn parse_name(padded: &[u8; NAME_SIZE], at: u64) -> Result<String, FieldError> {
+fn parse_name(padded: &[u8; NAME_SIZE], at: u64) -> Result<String, Error> {
     let name = padded.split(|&b| b == 0).next().unwrap_or_default();
     if !name.is_ascii() {
-        let found = name.escape_ascii().to_string();
-        return Err(FieldError::NameNotAscii { found, at: at.saturating_add(1) });
+        let (found, at) = (name.escape_ascii(), at.saturating_add(1));
+        return Err(fail!(Format, "field name \"{found}\" at byte {at} is not ASCII"));
     }
     Ok(String::from_utf8_lossy(name).into_owned())
-}
-
-fn parse_custom(name: &str, row: CustomRow) -> Result<FieldKind, FieldError> {
-    let CustomRow { row_size, align } = row;
-    if row_size == 0 || !align.is_power_of_two() {
-        return Err(FieldError::CustomRow { name: name.to_owned(), row_size, align });
-    }
-    Ok(FieldKind::Custom { row_size, align })
 }
 
 fn parse_array(
     arguments: &[u8; ARGUMENTS_SIZE],
     name: &str,
     at: u64,
-) -> Result<(NdType, Vec<u64>), FieldError> {
+) -> Result<(NdType, Vec<u64>), Error> {
     let (dims, rest) = arguments.split_at(MAX_DIMS * 8);
     let mut shape: Vec<u64> =
         dims.as_chunks().0.iter().map(|&dim| u64::from_le_bytes(dim)).collect();
     shape.truncate(shape.iter().rposition(|&dim| dim != 0).map_or(0, |last| last + 1));
 
-    let name = || name.to_owned();
     let at = at.saturating_add(1 + (NAME_SIZE + DTYPE_OFFSET) as u64);
     let (len, text) = rest.split_at(8);
     let len = len.try_into().map_or(u64::MAX, u64::from_le_bytes);
-    let text = usize::try_from(len)
-        .ok()
-        .and_then(|len| text.get(..len))
-        .ok_or_else(|| FieldError::DTypeLength { name: name(), found: len, at: at - 8 })?;
-    let dtype = parse_descr(text).ok_or_else(|| FieldError::DType {
-        name: name(),
-        found: text.escape_ascii().to_string(),
-        at,
+    let text = usize::try_from(len).ok().and_then(|len| text.get(..len)).ok_or_else(|| {
+        let (at, most) = (at - 8, ARGUMENTS_SIZE - DTYPE_OFFSET);
+        fail!(
+            Format,
+            "field {name:?}: a dtype text of {len} bytes at byte {at}, at most {most} fit"
+        )
+    })?;
+    let dtype = parse_descr(text).ok_or_else(|| {
+        let found = text.escape_ascii();
+        fail!(
+            Format,
+            "field {name:?}: dtype \"{found}\" at byte {at}, expected one plain type like [[\"\", \"<f4\"]]"
+        )
     })?;
     if array_bytes(dtype, &shape).is_none() {
-        return Err(FieldError::ArraySize { name: name(), shape, dtype });
+        return Err(fail!(
+            Format,
+            "field {name:?}: an array {shape:?} of {dtype} is over 2^64 bytes"
+        ));
     }
     Ok((dtype, shape))
 }
@@ -232,117 +281,13 @@ fn put_array(arguments: &mut [u8], dtype: NdType, shape: &[u64]) {
     arguments[DTYPE_OFFSET..][..descr.len()].copy_from_slice(descr.as_bytes());
 }
 
-/// Why a field descriptor could not be read or written.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FieldError {
-    /// Fewer bytes than a descriptor has.
-    #[error("the field descriptor at byte {at} has {found} bytes of {}", FieldSpec::SIZE)]
-    Truncated {
-        /// File offset of the descriptor.
-        at: u64,
-        /// The number of bytes available.
-        found: usize,
-    },
-    /// A field's name must be ASCII.
-    #[error("field name \"{found}\" at byte {at} is not ASCII")]
-    NameNotAscii {
-        /// The name, escaped.
-        found: String,
-        /// File offset of the name.
-        at: u64,
-    },
-    /// Two fields have the same name. FFCV cuts names to 16 characters without a warning.
-    #[error("fields {first} and {second} are both named {name:?}")]
-    NameCollision {
-        /// The name they share.
-        name: String,
-        /// The index of the first field, from 0.
-        first: usize,
-        /// The index of the second field, from 0.
-        second: usize,
-    },
-    /// The kind is not known to this reader.
-    #[error("field {name:?}: type id {found} at byte {at}, expected 0 to 6 or 255")]
-    TypeId {
-        /// The field's name.
-        name: String,
-        /// The type id in the file.
-        found: u8,
-        /// File offset of the type id.
-        at: u64,
-    },
-    /// The caller has not given the size of a user-defined field's cell.
-    #[error(
-        "field {name:?} is user-defined (type id 255): its row size and alignment must be given"
-    )]
-    CustomUnknown {
-        /// The field's name.
-        name: String,
-    },
-    /// The size or the alignment that the caller gave for a user-defined field is not possible.
-    #[error(
-        "field {name:?}: a user-defined row of {row_size} bytes aligned to {align}, expected at least 1 byte and a power of two"
-    )]
-    CustomRow {
-        /// The field's name.
-        name: String,
-        /// The row size given.
-        row_size: usize,
-        /// The alignment given.
-        align: usize,
-    },
-    /// The dtype's text would not fit its descriptor.
-    #[error("field {name:?}: a dtype text of {found} bytes at byte {at}, at most {} fit", ARGUMENTS_SIZE - DTYPE_OFFSET)]
-    DTypeLength {
-        /// The field's name.
-        name: String,
-        /// The length in the file.
-        found: u64,
-        /// File offset of the length.
-        at: u64,
-    },
-    /// The dtype's text is not JSON of one plain numpy type.
-    #[error(
-        "field {name:?}: dtype \"{found}\" at byte {at}, expected one plain type like [[\"\", \"<f4\"]]"
-    )]
-    DType {
-        /// The field's name.
-        name: String,
-        /// The text in the file, escaped.
-        found: String,
-        /// File offset of the text.
-        at: u64,
-    },
-    /// The array has more than 2^64 bytes.
-    #[error("field {name:?}: an array {shape:?} of {dtype} is over 2^64 bytes")]
-    ArraySize {
-        /// The field's name.
-        name: String,
-        /// The dimensions in the file.
-        shape: Vec<u64>,
-        /// The element type in the file.
-        dtype: NdType,
-    },
-    /// The format can't hold the name that is to be written.
-    #[error("field name {name:?}: expected at most 16 ASCII characters and no NUL")]
-    NameUnwritable {
-        /// The name.
-        name: String,
-    },
-    /// The format can't hold the shape that is to be written.
-    #[error("field {name:?}: shape {shape:?}, expected at most 32 dimensions, the last not 0")]
-    ShapeUnwritable {
-        /// The field's name.
-        name: String,
-        /// The shape.
-        shape: Vec<u64>,
-    },
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(bytes: &[u8], custom: &CustomRows) -> Result<FieldSpec, Error> {
+        FieldSpec::known(FieldSpec::parse(bytes, 24, custom)?)
+    }
 
     fn array(dtype: &str, shape: &[u64]) -> FieldSpec {
         let kind = FieldKind::NdArray { dtype: dtype.parse().unwrap(), shape: shape.to_vec() };
@@ -367,7 +312,7 @@ mod tests {
         for kind in kinds {
             let field = FieldSpec { name: "sixteen_letters_".to_owned(), kind };
             let bytes = field.to_bytes().unwrap();
-            assert_eq!(FieldSpec::parse(&bytes, 24, &CustomRows::new()), Ok(field));
+            assert_eq!(parse(&bytes, &CustomRows::new()), Ok(field));
         }
     }
 
@@ -377,17 +322,20 @@ mod tests {
         let field = FieldSpec { name: "mine".to_owned(), kind };
         let bytes = field.to_bytes().unwrap();
         let known = CustomRows::from([("mine".to_owned(), CustomRow { row_size: 12, align: 4 })]);
-        assert_eq!(FieldSpec::parse(&bytes, 24, &known), Ok(field));
-        let name = "mine".to_owned();
+        assert_eq!(parse(&bytes, &known), Ok(field));
         let unknown = FieldSpec::parse(&bytes, 24, &CustomRows::new());
-        assert_eq!(unknown, Err(FieldError::CustomUnknown { name }));
+        assert_eq!(unknown, Ok(("mine".to_owned(), None)));
+        assert_eq!(
+            parse(&bytes, &CustomRows::new()).unwrap_err().to_string(),
+            "field \"mine\" is user-defined (type id 255): its row size and alignment must be given"
+        );
     }
 
     #[test]
     fn a_shape_without_dimensions_is_one_element() {
         let field = array("<f8", &[]);
         let bytes = field.to_bytes().unwrap();
-        assert_eq!(FieldSpec::parse(&bytes, 24, &CustomRows::new()), Ok(field.clone()));
+        assert_eq!(parse(&bytes, &CustomRows::new()), Ok(field.clone()));
         assert_eq!(field.kind.array_bytes(), Some(8));
     }
 
@@ -395,8 +343,10 @@ mod tests {
     fn names_and_shapes_the_format_cannot_hold_are_not_written() {
         for name in ["seventeen_letters", "nul\0", "größe"] {
             let field = FieldSpec { name: name.to_owned(), kind: FieldKind::Int };
-            let name = name.to_owned();
-            assert_eq!(field.to_bytes(), Err(FieldError::NameUnwritable { name }));
+            assert_eq!(
+                field.to_bytes().unwrap_err().to_string(),
+                format!("field name {name:?}: expected at most 16 ASCII characters and no NUL")
+            );
         }
         assert!(array("<f4", &[3, 0]).to_bytes().is_err());
         assert!(array("<f4", &[1; 33]).to_bytes().is_err());

@@ -1,6 +1,7 @@
 //! The header of a `.beton` file.
 
-use super::take;
+use super::{INCOMPLETE, take};
+use crate::error::{Damage, Error, fail};
 use crate::source::FieldSpec;
 
 /// The first 24 bytes of a `.beton` file, version 2.
@@ -39,34 +40,43 @@ impl Header {
     ///
     /// # Errors
     ///
-    /// See [`HeaderError`]. Never panics, whatever the bytes.
-    pub fn parse(bytes: &[u8], file_len: u64) -> Result<Self, HeaderError> {
-        let (version, header) = Self::split(bytes).ok_or(HeaderError::Truncated)?;
+    /// If the bytes are not a header, or the tables would end beyond the end of the file. Never panics, whatever the bytes.
+    pub fn parse(bytes: &[u8], file_len: u64) -> Result<Self, Error> {
+        let (version, header) = Self::split(bytes).ok_or_else(truncated)?;
         if version != Self::VERSION {
-            return Err(HeaderError::Version { found: version });
+            let expected = Self::VERSION;
+            return Err(fail!(
+                Format,
+                "not a .beton file: version {version} at byte 0, expected {expected}"
+            )
+            .damage(Damage::OtherFormat));
         }
         if header.num_fields == 0 {
-            return Err(HeaderError::NoFields);
+            return Err(fail!(Format, "0 fields at byte 2, expected at least 1"));
         }
-        if !header.page_size.is_power_of_two() {
-            return Err(HeaderError::PageSize { found: header.page_size });
+        let page_size = header.page_size;
+        if !page_size.is_power_of_two() {
+            return Err(fail!(Format, "page size {page_size} at byte 4, expected a power of two"));
         }
         if header.alloc_table_ptr == 0 {
-            return Err(HeaderError::Unfinished);
+            return Err(fail!(
+                Format,
+                "no allocation table, its offset at byte 16 is 0: the file was not finished by its writer"
+            )
+            .help("its writer was stopped: write it again with `fuseloop write`"));
         }
-        if header.sample_table_start() > file_len {
-            return Err(HeaderError::OutOfBounds {
-                table: "field descriptor table",
-                end: header.sample_table_start(),
-                len: file_len,
-            });
-        }
-        if header.alloc_table_ptr > file_len {
-            return Err(HeaderError::OutOfBounds {
-                table: "allocation table",
-                end: header.alloc_table_ptr,
-                len: file_len,
-            });
+        let tables = [
+            ("field descriptor table", header.sample_table_start()),
+            ("allocation table", header.alloc_table_ptr),
+        ];
+        for (table, end) in tables {
+            if end > file_len {
+                return Err(fail!(
+                    Format,
+                    "the {table} needs bytes up to {end}, the file has {file_len}"
+                )
+                .help(INCOMPLETE));
+            }
         }
         Ok(header)
     }
@@ -120,43 +130,10 @@ impl Header {
     }
 }
 
-/// Why a file could not be opened as a `.beton` file.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HeaderError {
-    /// Fewer than [`Header::SIZE`] bytes.
-    #[error("not a .beton file: it ends inside its header of {} bytes", Header::SIZE)]
-    Truncated,
-    /// Another version of the format, or another format.
-    #[error("not a .beton file: version {found} at byte 0, expected {}", Header::VERSION)]
-    Version {
-        /// The version in the file.
-        found: u16,
-    },
-    /// A dataset without fields has no samples.
-    #[error("0 fields at byte 2, expected at least 1")]
-    NoFields,
-    /// The page size is zero or not a power of two.
-    #[error("page size {found} at byte 4, expected a power of two")]
-    PageSize {
-        /// The page size in the file.
-        found: u32,
-    },
-    /// The writer was stopped before it finished: write the file again.
-    #[error(
-        "no allocation table, its offset at byte 16 is 0: the file was not finished by its writer"
-    )]
-    Unfinished,
-    /// A table would end beyond the end of the file.
-    #[error("the {table} needs bytes up to {end}, the file has {len}")]
-    OutOfBounds {
-        /// The name of the table.
-        table: &'static str,
-        /// The file offset where the table ends.
-        end: u64,
-        /// The size of the file in bytes.
-        len: u64,
-    },
+/// Returns the error of a file that ends before its field descriptors do.
+pub(super) fn truncated() -> Error {
+    fail!(Format, "not a .beton file: it ends inside its header of {} bytes", Header::SIZE)
+        .damage(Damage::OtherFormat)
 }
 
 #[cfg(test)]

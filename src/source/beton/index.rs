@@ -12,7 +12,8 @@
 //! In files that FFCV wrote, a value of no bytes shares its pointer with the next value: of several
 //! records with one pointer, the largest size is used.
 
-use super::{Allocation, OpenError};
+use super::Allocation;
+use crate::error::{Error, fail};
 use crate::source::ImageMode;
 
 /// Sizes by pointer.
@@ -31,11 +32,13 @@ impl SizeIndex {
     ///
     /// Fails if there is no memory for the index. Its size depends on the bytes that the table really
     /// has, not on a number in the file; but a sparse file can have any number of bytes.
-    pub(super) fn new(table: &[u8]) -> Result<Self, OpenError> {
+    pub(super) fn new(table: &[u8]) -> Result<Self, Error> {
         let records = Allocation::parse_table(table);
         let mut sizes = Vec::new();
         let count = records.len();
-        sizes.try_reserve_exact(count).map_err(|_| OpenError::IndexMemory { records: count })?;
+        sizes
+            .try_reserve_exact(count)
+            .map_err(|_| fail!(Memory, "no memory for an index of {count} allocation records"))?;
         sizes.extend(records.map(|record| (record.ptr, record.size)));
         if !sizes.is_sorted_by_key(|&(ptr, _)| ptr) {
             // The stable sort is used because the table is a few ascending runs, one for each worker,

@@ -16,25 +16,32 @@
 //! Each of these files has the `parse` of its structure beside the code that writes it, so that the
 //! reader and the writer share one definition.
 
-mod error;
 mod field;
 mod header;
 mod index;
+mod open;
 mod pages;
 mod read;
 mod row;
+mod sample_table;
 mod stats;
 mod table;
 
-pub use error::{OpenError, ReadError, SourceCause, SourceError};
+pub use field::CustomRow;
 use field::CustomRows;
-pub use field::{CustomRow, FieldError, parse_fields};
-pub use header::{Header, HeaderError};
+pub(crate) use field::{check_custom, same_name};
+pub use header::Header;
+pub(super) use open::IS_IT_BETON;
+pub use open::{BetonHead, OpenOptions};
 pub use pages::{PageStats, PagedBeton, ProcessCache};
-pub use read::{Beton, BetonHead, OpenOptions};
-pub use row::{Cell, ImageCell, LayoutError, RowLayout};
+pub use read::Beton;
+pub use row::{Cell, ImageCell, RowLayout};
 pub use stats::FieldStats;
 pub use table::Allocation;
+
+/// The advice for a file whose end is missing.
+pub const INCOMPLETE: &str =
+    "the file is incomplete: copy it again, or write it again with `fuseloop write`";
 
 /// Takes the next `N` bytes off `rest`. If there are fewer, returns `None` and takes nothing.
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {

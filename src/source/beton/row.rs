@@ -8,7 +8,7 @@
 //! The table itself is not aligned in the file, so cells are read byte by byte.
 
 use super::take;
-use crate::source::error::CellError;
+use crate::error::{Error, fail};
 use crate::source::{FieldKind, ImageMode};
 
 /// The offsets of the cells in a row.
@@ -24,29 +24,25 @@ struct CellSpan {
     size: usize,
 }
 
-/// A row of more bytes than the machine can address: only user-defined fields can ask for one.
-#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("a row of the sample table is over 2^63 bytes long")]
-pub struct LayoutError;
-
 impl RowLayout {
     /// Returns the layout for fields of these kinds, in the dataset's order.
     ///
     /// # Errors
     ///
-    /// Fails if a row would be longer than the machine can address.
-    pub fn new<'k>(kinds: impl IntoIterator<Item = &'k FieldKind>) -> Result<Self, LayoutError> {
+    /// Fails if a row would be longer than the machine can address: only user-defined fields can ask for that.
+    pub fn new<'k>(kinds: impl IntoIterator<Item = &'k FieldKind>) -> Result<Self, Error> {
+        let too_long = || fail!(Memory, "a row of the sample table is over 2^63 bytes long");
         let mut cells = Vec::new();
         let mut end = 0usize;
         let mut row_align = 1;
         for kind in kinds {
             let (size, align) = size_and_align(kind);
-            let offset = round_up(end, align).ok_or(LayoutError)?;
-            end = offset.checked_add(size).ok_or(LayoutError)?;
+            let offset = round_up(end, align).ok_or_else(too_long)?;
+            end = offset.checked_add(size).ok_or_else(too_long)?;
             row_align = row_align.max(align);
             cells.push(CellSpan { offset, size });
         }
-        let size = round_up(end, row_align).ok_or(LayoutError)?;
+        let size = round_up(end, row_align).ok_or_else(too_long)?;
         Ok(Self { cells, size })
     }
 
@@ -123,8 +119,8 @@ impl ImageCell {
     ///
     /// # Errors
     ///
-    /// See [`CellError`].
-    pub fn parse(mut cell: &[u8]) -> Result<Self, CellError> {
+    /// If the cell is too short, or the image is neither a JPEG, raw nor bit planes.
+    pub fn parse(mut cell: &[u8]) -> Result<Self, Error> {
         let len = cell.len();
         let mut fields = || -> Option<(u8, u16, u16, u64)> {
             Some((
@@ -134,12 +130,12 @@ impl ImageCell {
                 u64::from_le_bytes(take(&mut cell)?),
             ))
         };
-        let (mode, width, height, ptr) = fields().ok_or(CellError::Truncated { found: len })?;
+        let (mode, width, height, ptr) = fields().ok_or_else(|| too_short(len))?;
         let mode = match mode {
             0 => ImageMode::Jpeg,
             1 => ImageMode::Raw,
             2 => ImageMode::BitPlanes,
-            found => return Err(CellError::Mode { found }),
+            found => return Err(other_mode(found)),
         };
         Ok(Self { mode, width, height, ptr })
     }
@@ -191,18 +187,15 @@ impl<'r> Cell<'r> {
     ///
     /// # Errors
     ///
-    /// See [`CellError`]. Never panics, whatever the bytes.
-    pub fn parse(kind: &FieldKind, cell: &'r [u8]) -> Result<Self, CellError> {
-        let truncated = CellError::Truncated { found: cell.len() };
+    /// If the cell is too short, or its image has a mode that the field can't have. Never panics, whatever the bytes.
+    pub fn parse(kind: &FieldKind, cell: &'r [u8]) -> Result<Self, Error> {
         let mut rest = cell;
-        let mut word = || take(&mut rest).ok_or(truncated.clone());
+        let mut word = || take(&mut rest).ok_or_else(|| too_short(cell.len()));
         Ok(match kind {
             FieldKind::Float => Self::Float(f64::from_le_bytes(word()?)),
             FieldKind::Int => Self::Int(i64::from_le_bytes(word()?)),
             FieldKind::RgbImage => match ImageCell::parse(cell)? {
-                ImageCell { mode: ImageMode::BitPlanes, .. } => {
-                    return Err(CellError::Mode { found: 2 });
-                }
+                ImageCell { mode: ImageMode::BitPlanes, .. } => return Err(other_mode(2)),
                 cell => Self::Image(cell),
             },
             FieldKind::BitPlaneImage => Self::Image(ImageCell::parse(cell)?),
@@ -237,6 +230,14 @@ impl<'r> Cell<'r> {
     }
 }
 
+fn too_short(found: usize) -> Error {
+    fail!(Damaged, "a cell of {found} bytes is too short for its field")
+}
+
+fn other_mode(found: u8) -> Error {
+    fail!(Damaged, "image mode {found}, expected 0 (JPEG) or 1 (raw)")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,19 +266,21 @@ mod tests {
     #[test]
     fn a_row_too_long_for_the_machine_is_refused() {
         let custom = FieldKind::Custom { row_size: usize::MAX, align: 1 };
-        assert_eq!(RowLayout::new([&custom, &Int]), Err(LayoutError));
+        let refused = |layout: Result<RowLayout, Error>| layout.unwrap_err().to_string();
+        let too_long = "a row of the sample table is over 2^63 bytes long";
+        assert_eq!(refused(RowLayout::new([&custom, &Int])), too_long);
         let custom = FieldKind::Custom { row_size: 1, align: 1 << (usize::BITS - 1) };
-        assert_eq!(RowLayout::new([&custom]), Err(LayoutError));
+        assert_eq!(refused(RowLayout::new([&custom])), too_long);
     }
 
     #[test]
     fn a_cell_of_a_png_is_never_read() {
         let cell = ImageCell { mode: ImageMode::Png, width: 1, height: 1, ptr: 0 };
-        assert_eq!(ImageCell::parse(&cell.to_bytes()), Err(CellError::Mode { found: 255 }));
+        assert_eq!(ImageCell::parse(&cell.to_bytes()), Err(other_mode(255)));
         for found in 3..=u8::MAX {
             let mut bytes = cell.to_bytes();
             bytes[0] = found;
-            assert_eq!(ImageCell::parse(&bytes), Err(CellError::Mode { found }));
+            assert_eq!(ImageCell::parse(&bytes), Err(other_mode(found)));
         }
     }
 
@@ -286,7 +289,7 @@ mod tests {
         let cell = ImageCell { mode: ImageMode::BitPlanes, width: 1, height: 1, ptr: 0 };
         let parse = |kind: &FieldKind| Cell::parse(kind, &cell.to_bytes()).map(|_| ());
         assert_eq!(parse(&FieldKind::BitPlaneImage), Ok(()));
-        assert_eq!(parse(&FieldKind::RgbImage), Err(CellError::Mode { found: 2 }));
+        assert_eq!(parse(&FieldKind::RgbImage), Err(other_mode(2)));
     }
 
     #[test]

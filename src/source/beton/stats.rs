@@ -1,6 +1,6 @@
 //! Statistics of a field, from the sample table: the data is not read.
 
-use super::read::SampleTable;
+use super::sample_table::SampleTable;
 use super::{Beton, Cell};
 use crate::parallel;
 use crate::sample::SampleId;

@@ -13,10 +13,10 @@ fn a_file_cut_while_it_is_open_is_an_error() {
     let mut buffer = vec![];
     assert_eq!(bytes.get(4000, 1000, &mut buffer), Ok(&[7; 1000][..]));
     assert_eq!(bytes.get(10, 3, &mut buffer), Ok(&[7; 3][..]));
-    let beyond = ReadCause::Short { ptr: 4001, size: 1000, found: 999 };
+    let beyond = short(4001, 1000, 999);
     assert_eq!(bytes.get(4001, 1000, &mut buffer), Err(beyond));
     file.as_file().set_len(4100).unwrap();
-    let cut = ReadCause::Short { ptr: 4000, size: 1000, found: 100 };
+    let cut = short(4000, 1000, 100);
     assert_eq!(bytes.get(4000, 1000, &mut buffer), Err(cut));
     assert_eq!(bytes.len(), 5000);
 }
@@ -160,14 +160,14 @@ fn one_look_at_the_length_serves_several_reads() {
     assert_eq!(read(0, (3000, 1000), &mut check), Ok(vec![7; 1000]));
     assert_eq!(read(0, (100, 10), &mut check), Ok(vec![7; 10]));
     cut("a", 3999);
-    let short = Err(ReadCause::Short { ptr: 3000, size: 1000, found: 999 });
-    assert_eq!(check.pass(), short);
+    let cut_short = Err(short(3000, 1000, 999));
+    assert_eq!(check.pass(), cut_short);
     assert_eq!(check.pass(), Ok(()), "it was said");
     // The reads of a file are checked before another file is read.
     assert_eq!(read(0, (3000, 999), &mut check), Ok(vec![7; 999]));
     cut("a", 3500);
-    let short = Err(ReadCause::Short { ptr: 3000, size: 999, found: 500 });
-    assert_eq!(read(1, (0, 10), &mut check).map(drop), short);
+    let cut_short = Err(short(3000, 999, 500));
+    assert_eq!(read(1, (0, 10), &mut check).map(drop), cut_short);
     assert_eq!(read(1, (0, 10), &mut check), Ok(vec![7; 10]));
     cut("b", 0);
     check.forget();

@@ -21,10 +21,11 @@ use super::file_pool;
 use super::starts::Starts;
 use super::{
     BoxError, Buffer, ClassNames, EncodedImage, Escaped, Facts, FieldKind, FieldSpec, Fingerprint,
-    ImageMode, ImageStats, NdType, OwnedValue, ReadCause, Record, SampleLocation, Source, Value,
+    ImageMode, ImageStats, NdType, OwnedValue, Record, SampleLocation, Source, Value,
 };
 use crate::error::{AtPath as _, Error, fail};
 use crate::sample::{Limits, SampleId};
+use crate::source::error::{no_such_field, no_such_sample};
 use find::{FINE_NAMES, Form, Found, IdxName, TRAIN, TRAIN_BATCHES};
 use fuseloop_ops::Size;
 use idx::IdxFile;
@@ -483,12 +484,11 @@ impl Source for FixedLength {
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
         let missing = || match field < self.columns.len() {
-            true => ReadCause::NoSuchSample { samples: self.starts.samples() },
-            false => ReadCause::NoSuchField { fields: self.columns.len() },
+            true => no_such_sample(self.starts.samples()),
+            false => no_such_field(self.columns.len()),
         };
-        let (file, at, column) =
-            self.extent(sample, field).ok_or_else(|| Error::from(missing()))?;
-        let failed = |cause| Error::from(cause).at(&file.path);
+        let (file, at, column) = self.extent(sample, field).ok_or_else(missing)?;
+        let failed = |error: Error| error.at(&file.path);
         let Buffer { bytes, check, .. } = buffer;
         match column.stored {
             Stored::Array => {

@@ -104,7 +104,7 @@ mod server;
 mod tests;
 
 use super::ReadAt;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use std::io;
 use std::sync::Arc;
 
@@ -140,7 +140,9 @@ use opened::small as small_object;
 /// build lacks the feature `remote`. Errors never show the query of an address (the text after its `?`).
 pub fn object(url: &str) -> Result<Arc<dyn ReadAt>, Error> {
     #[cfg(feature = "remote")]
-    return Ok(Arc::new(opened::Object::open(url).map_err(Error::of_dataset)?));
+    return Ok(Arc::new(
+        opened::Object::open(url).map_err(|error| Error::boxed(error, ErrorKind::Format))?,
+    ));
     #[cfg(not(feature = "remote"))]
     opened(url)
 }

@@ -1,9 +1,11 @@
 //! Stored images of which some bytes are read without the others.
 
 use super::{Buffer, StoredValues};
+use crate::error::Error;
 use crate::sample::SampleId;
+use crate::source::error::no_memory;
 use crate::source::file::{LINE, skew};
-use crate::source::{BoxError, ImageMode, ReadCause};
+use crate::source::{BoxError, ImageMode};
 use fuseloop_ops::Size;
 use std::fmt;
 use std::mem;
@@ -45,7 +47,7 @@ impl<'a> PartialImage<'a> {
         (sample, field): (SampleId, usize),
         extent: ImageExtent,
         buffer: &'a mut Buffer,
-    ) -> Result<Self, ReadCause> {
+    ) -> Result<Self, Error> {
         let place = make_room(&mut buffer.bytes, extent.start, extent.bytes)?;
         Ok(Self { source, sample, field, extent, buffer, place })
     }
@@ -100,12 +102,12 @@ pub(crate) fn read_image_part<'a>(
 }
 
 /// Grows a buffer so that `bytes` bytes of a file from offset `start` on can be read into it fast, and returns where.
-fn make_room(buffer: &mut Vec<u8>, start: u64, bytes: u64) -> Result<Range<usize>, ReadCause> {
-    let none = ReadCause::Memory { size: bytes };
+fn make_room(buffer: &mut Vec<u8>, start: u64, bytes: u64) -> Result<Range<usize>, Error> {
+    let none = || no_memory(bytes);
     let count = usize::try_from(bytes).ok().filter(|count| count.checked_add(LINE).is_some());
-    let count = count.ok_or(none.clone())?;
+    let count = count.ok_or_else(none)?;
     if buffer.len() < count + LINE {
-        buffer.try_reserve(count + LINE - buffer.len()).map_err(|_| none)?;
+        buffer.try_reserve(count + LINE - buffer.len()).map_err(|_| none())?;
         buffer.resize(count + LINE, 0);
     }
     let skew = skew(buffer, start);

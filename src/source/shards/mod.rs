@@ -13,7 +13,7 @@ pub(in crate::source) use index::{ShardIndex, ShardMember};
 pub(in crate::source) use reader::{LARGE, ShardReader};
 
 use super::file::FileBytes;
-use super::{BoxError, Facts, FieldSpec, Location, ReadAt, ReadCause, RunPlan, classes, remote};
+use super::{BoxError, Facts, FieldSpec, Location, ReadAt, RunPlan, classes, remote};
 use crate::error::{AtPath as _, Error};
 use crate::parallel;
 use crate::source::file_pool;
@@ -73,7 +73,7 @@ impl Shard {
     ) -> Result<&'a [u8], BoxError> {
         let size = range.end.saturating_sub(range.start);
         let got = self.bytes.get(range.start, size, buffer);
-        got.map_err(|error: ReadCause| format!("{}: {error}", self.location).into())
+        Ok(got.at(self.location.to_string())?)
     }
 }
 

@@ -21,7 +21,7 @@
 
 use super::pass_cursor::PassCursor;
 use super::{Item, Pass, SharedError, Stream};
-use crate::error::{Cause, Details, ErrorKind};
+use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
 use crate::source::{BoxError, Buffer, Facts, Record, Run, RunPlan, SampleLocation, Source, Value};
 use std::collections::VecDeque;
@@ -112,7 +112,7 @@ impl StreamSource {
 
     fn item(&self, position: u64) -> Result<Item, BoxError> {
         let mut books = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let item = books.item(&self.stream, &self.pass, position)?;
+        let item = books.item(&self.stream, &self.pass, position).map_err(Error::from)?;
         drop(books);
         item.check(self.stream.fields())?;
         Ok(item)

@@ -24,7 +24,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use crate::error::{Error, fail};
+use crate::error::{Error, ErrorKind, fail};
 pub(crate) use features::looks_like_a_picture;
 pub use features::{Feature, TfOptions};
 pub(crate) use frame::masked_crc32c;
@@ -125,7 +125,8 @@ impl TfRecords {
         options: &TfOptions,
     ) -> Result<Self, Error> {
         classes::check_shards(locations.iter())?;
-        Self::of_shards(Shards::at(locations)?, options).map_err(Error::of_dataset)
+        Self::of_shards(Shards::at(locations)?, options)
+            .map_err(|error| Error::boxed(error, ErrorKind::Format))
     }
 
     /// Opens a file that is in memory.

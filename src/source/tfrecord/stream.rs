@@ -75,7 +75,7 @@ impl TfRecordStream {
             Some(first) if !options.asks() => features_of(first, limits),
             _ => FeatureColumns::asked(options),
         };
-        let features = features.map_err(Error::of_dataset)?;
+        let features = features.map_err(|error| Error::boxed(error, ErrorKind::Format))?;
         let indexes = shards.iter().map(|_| OnceLock::new()).collect();
         let features = Arc::new(features);
         let objects = features.objects.clone();

@@ -14,7 +14,8 @@
 
 use super::plan::{PagePlan, PageRange};
 use super::stats::Counters;
-use crate::source::ReadCause;
+use crate::error::{Damage, Error, fail};
+use crate::source::error::short;
 use crate::source::file::LINE;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -61,7 +62,7 @@ impl Page {
     /// # Errors
     ///
     /// Fails if the value could not be read.
-    pub(super) fn find(&self, ptr: u64, size: u64) -> Result<Option<Range<usize>>, ReadCause> {
+    pub(super) fn find(&self, ptr: u64, size: u64) -> Result<Option<Range<usize>>, Error> {
         let after = self.parts.partition_point(|part| part.start <= ptr);
         if let Some(part) = after.checked_sub(1).and_then(|index| self.parts.get(index)) {
             let from = ptr - part.start;
@@ -79,17 +80,17 @@ impl Page {
 
 impl PageFailure {
     /// Returns the error for a value that the failure affects.
-    fn of(&self, ptr: u64, size: u64) -> ReadCause {
-        match &self.cause {
-            None => ReadCause::Short { ptr, size, found: self.at.saturating_sub(ptr) },
-            Some((kind, message)) => ReadCause::Page {
-                ptr,
-                size,
-                page: self.page,
-                at: self.at,
-                kind: *kind,
-                message: message.clone(),
-            },
+    fn of(&self, ptr: u64, size: u64) -> Error {
+        let Self { page, at, cause } = self;
+        match cause {
+            None => short(ptr, size, at.saturating_sub(ptr)),
+            Some((kind, message)) => fail!(
+                Io,
+                "{size} bytes at byte {ptr}: page {page} can't be read from byte {at} on: {message}"
+            )
+            .of_system(*kind)
+            .named_byte(*at)
+            .damage(Damage::Unreadable),
         }
     }
 }
@@ -453,7 +454,7 @@ mod tests {
 
     #[test]
     fn what_lies_behind_the_end_is_short_by_its_own_count() {
-        let short = |ptr, size, found| Err(ReadCause::Short { ptr, size, found });
+        let short = |ptr, size, found| Err(short(ptr, size, found));
         assert_eq!(page(None).find(152, 4), short(152, 4, 3));
         assert_eq!(page(None).find(170, 4), short(170, 4, 0));
     }

@@ -33,11 +33,10 @@ mod threads;
 
 pub use stats::PageStats;
 
-use super::{Beton, read::ValueLocation};
+use super::{Beton, sample_table::ValueLocation};
+use crate::error::Error;
 use crate::sample::SampleId;
-use crate::source::{
-    BoxError, Buffer, Facts, ReadCause, Record, Run, RunPlan, SampleLocation, Source, Value,
-};
+use crate::source::{BoxError, Buffer, Facts, Record, Run, RunPlan, SampleLocation, Source, Value};
 use crate::threads::{self as limits, ThreadsError};
 use plan::PagePlan;
 use stats::Counters;
@@ -118,7 +117,7 @@ impl PagedBeton {
         run: &PageReads,
         (ptr, size): (u64, u64),
         buffer: &'a mut Buffer,
-    ) -> Result<&'a [u8], ReadCause> {
+    ) -> Result<&'a [u8], Error> {
         self.counters.needed(size);
         if let Some(BorrowedValue { page, range }) = run.borrow(ptr, size)? {
             let held = buffer.held.insert(page);
@@ -151,14 +150,15 @@ impl Source for PagedBeton {
         let Some(run) = &self.run else {
             return Source::value(&*self.beton, sample, field, buffer);
         };
-        match self.beton.table.located(sample, field)? {
+        let value = self.beton.table.located(sample, field).and_then(|located| match located {
             ValueLocation::InRow(value) => Ok(value),
             ValueLocation::InPages(stored) if stored.size == 0 => Ok(stored.value(&[])),
             ValueLocation::InPages(stored) => {
                 let bytes = self.stored_bytes(run, (stored.ptr, stored.size), buffer)?;
                 Ok(stored.value(bytes))
             }
-        }
+        });
+        Ok(value.map_err(|error| self.beton.of_value(error, sample, field))?)
     }
 
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {

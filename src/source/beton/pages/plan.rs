@@ -4,10 +4,13 @@
 //! at its position. The plan stores, for each page, the positions of its uses in order: 4 bytes for each
 //! use.
 
-use super::super::read::{Beton, StoredBytes, ValueLocation};
+use super::super::Beton;
+use super::super::sample_table::{StoredBytes, ValueLocation};
+use crate::error::Error;
 use crate::parallel;
 use crate::sample::SampleId;
-use crate::source::{BoxError, FieldKind, ReadCause, RunPlan, Upcoming};
+use crate::source::error::no_memory;
+use crate::source::{BoxError, FieldKind, RunPlan, Upcoming};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -159,7 +162,7 @@ impl PagePlan {
         }
     }
 
-    fn enter(&mut self, uses: &[Use]) -> Result<(), ReadCause> {
+    fn enter(&mut self, uses: &[Use]) -> Result<(), Error> {
         reserve(&mut self.positions, uses.len())?;
         for uses in uses.chunk_by(|a, b| a.page == b.page) {
             let first = self.positions.len();
@@ -263,9 +266,9 @@ fn total(ranges: &[Range<u32>]) -> u64 {
     ranges.iter().map(|range| u64::from(range.end - range.start)).sum()
 }
 
-fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<(), ReadCause> {
+fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<(), Error> {
     let size = more.saturating_mul(size_of::<T>()) as u64;
-    list.try_reserve(more).map_err(|_| ReadCause::Memory { size })
+    list.try_reserve(more).map_err(|_| no_memory(size))
 }
 
 #[cfg(test)]

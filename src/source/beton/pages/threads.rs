@@ -14,9 +14,10 @@ use super::ProcessCache;
 use super::cache::{Page, PageCache, PageFailure, PageLimits, PageRead};
 use super::plan::PagePlan;
 use super::stats::Counters;
+use crate::error::Error;
 use crate::panicked::caught;
 use crate::source::file::{LINE, ReadAt, read_all_at, skew};
-use crate::source::{BoxError, ReadCause, RunPlan};
+use crate::source::{BoxError, RunPlan};
 use crate::threads::{self, Process};
 use std::io;
 use std::ops::Range;
@@ -99,7 +100,7 @@ impl PageReads {
     /// # Errors
     ///
     /// Fails if the page could not be read up to the value's end.
-    pub(super) fn borrow(&self, ptr: u64, size: u64) -> Result<Option<BorrowedValue>, ReadCause> {
+    pub(super) fn borrow(&self, ptr: u64, size: u64) -> Result<Option<BorrowedValue>, Error> {
         let shared = &*self.shared;
         let Some(index) = shared.plan.find(ptr, size) else { return Ok(None) };
         if self.process.is_forked() {
