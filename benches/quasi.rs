@@ -22,7 +22,6 @@ mod paged;
 
 use fuseloop::SampleId;
 use fuseloop::internals::order::DatasetInfo;
-use fuseloop::internals::source::BufferExt as _;
 use fuseloop::internals::source::beton::PageStats;
 use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::order::{Order, Subset};

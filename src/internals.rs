@@ -1,8 +1,8 @@
 //! The stages that a loader is made of, for this project's own tests, benches and command.
 //!
-//! Programs should not use it: what is here changes without notice. A trait that ends in `Ext` adds methods
-//! to a public type. This is the one hidden door of the crate, and `fuseloop_ops::internals` that of the ops;
-//! `tests/golden/surface` lists everything that is public, as `scripts/surface.py` finds it.
+//! Programs should not use it: what is here changes without notice, and so do methods that are hidden from the
+//! documentation. `fuseloop_ops::internals` is the same for the ops; `tests/golden/surface` lists everything that is public,
+//! as `scripts/surface.py` finds it.
 
 #![allow(missing_docs, reason = "the modules are documented where they are defined")]
 
@@ -73,136 +73,10 @@ pub mod jit {
 }
 
 pub mod loader {
-    use crate::batch::Batch;
-    use crate::error::Error;
-    use crate::jit::KernelCache;
-    use crate::loader::stats::Stats;
-    use crate::loader::{Batches, Loader, LoaderBuilder};
-    use crate::run::{Trace, Utilization};
-    use crate::source::beton::PageStats;
-    use std::time::Duration;
-
     pub use crate::loader::error::{InFile, no_image_output, of_number};
     pub use crate::loader::inspect::{DrawnRow, Inspected, Inspector, Phases};
     pub use crate::loader::inspected_targets::{InspectedTargets, TargetStep};
     pub use crate::loader::stats::remedy;
-
-    pub trait LoaderExt {
-        fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, Error>;
-        fn image_output(&self, asked: Option<&str>) -> Result<String, Error>;
-        fn labels(&self, sample: u64) -> Vec<String>;
-        fn target_words(&self, name: &str) -> Option<String>;
-        fn compile_time(&self) -> Duration;
-        fn kernels(&self) -> KernelCache;
-        fn decoded(&self) -> u64;
-        fn page_stats(&self) -> Option<PageStats>;
-        fn utilization(&self) -> Utilization;
-        fn trace(&self, limit: usize);
-        fn take_trace(&self) -> Trace;
-        fn clock(&self) -> Duration;
-    }
-
-    impl LoaderExt for Loader {
-        fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, Error> {
-            self.inspect(field, epoch)
-        }
-
-        fn image_output(&self, asked: Option<&str>) -> Result<String, Error> {
-            self.image_output(asked)
-        }
-
-        fn labels(&self, sample: u64) -> Vec<String> {
-            self.labels(sample)
-        }
-
-        fn target_words(&self, name: &str) -> Option<String> {
-            self.target_words(name)
-        }
-
-        fn compile_time(&self) -> Duration {
-            self.compile_time()
-        }
-
-        fn kernels(&self) -> KernelCache {
-            self.kernels()
-        }
-
-        fn decoded(&self) -> u64 {
-            self.decoded()
-        }
-
-        fn page_stats(&self) -> Option<PageStats> {
-            self.page_stats()
-        }
-
-        fn utilization(&self) -> Utilization {
-            self.utilization()
-        }
-
-        fn trace(&self, limit: usize) {
-            self.trace(limit);
-        }
-
-        fn take_trace(&self) -> Trace {
-            self.take_trace()
-        }
-
-        fn clock(&self) -> Duration {
-            self.clock()
-        }
-    }
-
-    pub trait BatchesExt {
-        fn take_back(&self, batch: &Batch);
-    }
-
-    impl BatchesExt for Batches {
-        fn take_back(&self, batch: &Batch) {
-            self.take_back(batch);
-        }
-    }
-
-    pub trait LoaderBuilderExt {
-        fn is_stream(&self) -> bool;
-        fn kernels(self, kernels: KernelCache) -> Self;
-        fn dataset_targets(self) -> Result<Self, Error>
-        where
-            Self: Sized;
-    }
-
-    impl LoaderBuilderExt for LoaderBuilder {
-        fn is_stream(&self) -> bool {
-            self.is_stream()
-        }
-
-        fn kernels(self, kernels: KernelCache) -> Self {
-            self.kernels(kernels)
-        }
-
-        fn dataset_targets(self) -> Result<Self, Error> {
-            self.dataset_targets()
-        }
-    }
-
-    pub trait StatsExt {
-        fn busy_share(&self) -> f64;
-        fn consumer_share(&self) -> f64;
-        fn busy_per_sample(&self) -> Duration;
-    }
-
-    impl StatsExt for Stats {
-        fn busy_share(&self) -> f64 {
-            self.busy_share()
-        }
-
-        fn consumer_share(&self) -> f64 {
-            self.consumer_share()
-        }
-
-        fn busy_per_sample(&self) -> Duration {
-            self.busy_per_sample()
-        }
-    }
 }
 
 pub mod order {
@@ -231,19 +105,6 @@ pub mod run {
 }
 
 pub mod source {
-    use crate::cancel::CancelFlag;
-    use crate::error::Error;
-    use crate::sample::SampleId;
-    use crate::source::beton::{Allocation, FieldStats, Header};
-    use crate::source::stream::{Item, SequentialSource, Stream};
-    use crate::source::{
-        Beton, BoxError, Buffer, FieldKind, FieldSpec, Folder, FolderOptions, OpenOptions,
-        OwnedValue, Value,
-    };
-    use fuseloop_ops::Size;
-    use std::path::PathBuf;
-    use std::sync::Arc;
-
     pub use crate::escape::Escaped;
     pub use crate::source::StoredValues;
     pub use crate::source::atomic_file::create as temporary_file;
@@ -268,190 +129,6 @@ pub mod source {
     /// The parts of a `.beton` file.
     pub mod beton {
         pub use crate::source::beton::*;
-    }
-
-    pub trait FolderOptionsExt {
-        fn cancel(self, cancel: CancelFlag) -> Self;
-    }
-
-    /// Opens the columns of a table that is no file: their names, and their values as JSON lists.
-    pub fn folder_of_columns(
-        name: &str,
-        columns: Vec<(String, String)>,
-        options: &FolderOptions,
-    ) -> Result<Folder, Error> {
-        Folder::of_columns(name, columns, options)
-    }
-
-    impl FolderOptionsExt for FolderOptions {
-        fn cancel(self, cancel: CancelFlag) -> Self {
-            self.cancel(cancel)
-        }
-    }
-
-    pub trait StreamExt: Sized {
-        fn counted_until(self, cancel: &CancelFlag) -> Result<SequentialSource, Error>;
-        fn is_exact(&self) -> bool;
-    }
-
-    impl StreamExt for Stream {
-        fn counted_until(self, cancel: &CancelFlag) -> Result<SequentialSource, Error> {
-            self.counted_until(cancel, |_| ())
-        }
-
-        fn is_exact(&self) -> bool {
-            self.facts().is_exact
-        }
-    }
-
-    pub trait BetonExt: Sized {
-        fn from_bytes(bytes: impl Into<Arc<[u8]>>, options: &OpenOptions) -> Result<Self, Error>;
-        fn header(&self) -> &Header;
-        fn row_bytes(&self) -> usize;
-        fn file_bytes(&self) -> u64;
-        fn stored_values(&self) -> u64;
-        fn allocations(&self) -> Result<Vec<Allocation>, Error>;
-        fn samples(&self) -> impl Iterator<Item = SampleId> + use<Self>;
-        fn owned(&self, sample: SampleId, field: usize) -> Result<OwnedValue, Error>;
-        fn stored<'a>(&'a self, ptr: u64, buffer: &'a mut Buffer) -> Result<&'a [u8], Error>;
-        fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, Error>;
-        fn field_stats(&self, field: usize) -> Option<FieldStats>;
-    }
-
-    impl BetonExt for Beton {
-        fn from_bytes(bytes: impl Into<Arc<[u8]>>, options: &OpenOptions) -> Result<Self, Error> {
-            Self::from_bytes(bytes, options)
-        }
-
-        fn header(&self) -> &Header {
-            self.header()
-        }
-
-        fn row_bytes(&self) -> usize {
-            self.row_bytes()
-        }
-
-        fn file_bytes(&self) -> u64 {
-            self.file_bytes()
-        }
-
-        fn stored_values(&self) -> u64 {
-            self.stored_values()
-        }
-
-        fn allocations(&self) -> Result<Vec<Allocation>, Error> {
-            self.allocations()
-        }
-
-        fn samples(&self) -> impl Iterator<Item = SampleId> + use<> {
-            self.samples()
-        }
-
-        fn owned(&self, sample: SampleId, field: usize) -> Result<OwnedValue, Error> {
-            self.owned(sample, field)
-        }
-
-        fn stored<'a>(&'a self, ptr: u64, buffer: &'a mut Buffer) -> Result<&'a [u8], Error> {
-            self.stored(ptr, buffer)
-        }
-
-        fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, Error> {
-            self.image_size(sample, field)
-        }
-
-        fn field_stats(&self, field: usize) -> Option<FieldStats> {
-            self.field_stats(field)
-        }
-    }
-
-    pub trait FieldSpecExt {
-        fn to_bytes(&self) -> Result<[u8; FieldSpec::SIZE], Error>;
-    }
-
-    impl FieldSpecExt for FieldSpec {
-        fn to_bytes(&self) -> Result<[u8; Self::SIZE], Error> {
-            self.to_bytes()
-        }
-    }
-
-    pub trait FolderExt {
-        fn file(&self, sample: SampleId) -> Option<PathBuf>;
-        fn classes(&self) -> &[String];
-        fn links(&self) -> LinkCounts;
-    }
-
-    impl FolderExt for Folder {
-        fn file(&self, sample: SampleId) -> Option<PathBuf> {
-            self.file(sample)
-        }
-
-        fn classes(&self) -> &[String] {
-            self.classes()
-        }
-
-        fn links(&self) -> LinkCounts {
-            self.links()
-        }
-    }
-
-    pub trait BufferExt {
-        fn forget(&mut self);
-    }
-
-    impl BufferExt for Buffer {
-        fn forget(&mut self) {
-            self.forget();
-        }
-    }
-
-    pub trait FieldKindExt {
-        fn array_bytes(&self) -> Option<u64>;
-        fn type_id(&self) -> u8;
-        fn word(&self) -> &'static str;
-    }
-
-    impl FieldKindExt for FieldKind {
-        fn array_bytes(&self) -> Option<u64> {
-            self.array_bytes()
-        }
-
-        fn type_id(&self) -> u8 {
-            self.type_id()
-        }
-
-        fn word(&self) -> &'static str {
-            self.word()
-        }
-    }
-
-    pub trait OwnedValueExt {
-        fn borrowed(&self) -> Value<'_>;
-    }
-
-    impl OwnedValueExt for OwnedValue {
-        fn borrowed(&self) -> Value<'_> {
-            self.borrowed()
-        }
-    }
-
-    pub trait ItemExt: Sized {
-        fn component(&self) -> Result<usize, BoxError>;
-        fn held(&self) -> Result<Self, BoxError>;
-        fn name(&self) -> String;
-    }
-
-    impl ItemExt for Item {
-        fn component(&self) -> Result<usize, BoxError> {
-            self.component()
-        }
-
-        fn held(&self) -> Result<Self, BoxError> {
-            self.held()
-        }
-
-        fn name(&self) -> String {
-            self.name()
-        }
     }
 }
 
@@ -484,21 +161,9 @@ pub mod device {
 
 #[cfg(feature = "spec")]
 pub mod spec {
-    use crate::spec::Spec;
-
     pub const MAX_BYTES: usize = crate::spec::MAX_BYTES;
     pub use crate::spec::error::{ParseCause, ParseError, TextPosition};
     pub use crate::spec::schedule::Schedule;
-
-    pub trait SpecExt {
-        fn changes(&self) -> bool;
-    }
-
-    impl SpecExt for Spec {
-        fn changes(&self) -> bool {
-            self.changes()
-        }
-    }
 }
 
 pub mod verify {

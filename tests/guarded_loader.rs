@@ -10,7 +10,6 @@ mod guarded_maps;
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 mod jpegs;
 
-use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::beton::{Cell, ImageCell, RowLayout};
 use fuseloop::ops::{CenterCrop, Ops, RandomHorizontalFlip, RandomResizedCrop, ops};
 use fuseloop::source::{Beton, FieldKind, FieldSpec, OpenOptions};

@@ -9,7 +9,6 @@ use super::process::{self, Memory};
 use super::source::{OnDevice, OnRank, Pipeline, Setup};
 use super::trace::{self, Traced};
 use fuseloop::device::DeviceStats;
-use fuseloop::internals::loader::StatsExt as _;
 use fuseloop::internals::source::Escaped;
 use fuseloop::loader::Phase;
 use fuseloop::loader::{Placement, Stats};
@@ -149,7 +148,7 @@ fn in_words(args: &Args, setup: &Setup, report: &Report) -> String {
         setup.ops,
         setup.ops.summary(),
         counted(setup.threads() as u64, "worker"),
-        setup.batch_size,
+        setup.batch_size(),
         setup.rank().map_or_else(String::new, |(rank, world)| format!(", rank {rank} of {world}")),
         device_line(&report.device),
     );
@@ -239,8 +238,8 @@ fn as_json(args: &Args, setup: &Setup, report: &Report) -> Value {
         "samples": report.samples,
         "damaged_samples": report.damaged,
         "workers": setup.threads(),
-        "batch_size": setup.batch_size,
-        "seed": setup.seed,
+        "batch_size": setup.batch_size(),
+        "seed": setup.seed(),
         "rank": setup.rank().map(|(rank, _)| rank),
         "world_size": setup.rank().map(|(_, size)| size),
         "device": report.device.device.to_string(),

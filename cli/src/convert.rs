@@ -9,7 +9,6 @@ use super::recut::add_skipped;
 use super::stored::{StoredArgs, add_reencoded};
 use fuseloop::internals::info::folder_text;
 use fuseloop::internals::source::Escaped;
-use fuseloop::internals::source::FolderExt as _;
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::source::{Dataset, Source};
 use fuseloop::write::{ConvertReport, WriteOptions, convert};

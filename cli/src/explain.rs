@@ -9,7 +9,6 @@ use super::source::{OnDevice, Pipeline, Setup};
 use super::storage::{self, StorageCosts};
 use super::tree;
 use fuseloop::internals::jit::{BlockCosts, Costs, KernelTimer, predict, unsupported};
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::loader::{Inspector, Phases, of_number};
 use fuseloop::internals::plan::Description;
 use fuseloop::loader::Placement;

@@ -7,7 +7,6 @@ use super::print::{bar, bytes, counted, say};
 use super::problem::Problem;
 use fuseloop::internals::info::folder_text;
 use fuseloop::internals::source::Escaped;
-use fuseloop::internals::source::FolderExt as _;
 use fuseloop::internals::source::{is_annotated, is_fixed_length, saved_listing};
 use fuseloop::source::{Dataset, Folder, IndexReport, Source as _, index_shards};
 use std::path::{Path, PathBuf};

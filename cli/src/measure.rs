@@ -2,7 +2,6 @@
 
 use super::problem::Problem;
 use super::process;
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::{Batch, Loader};
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,6 @@
 
 use super::problem::Problem;
 use fuseloop::Loader;
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::source::Escaped;
 use std::path::Path;
 

@@ -11,7 +11,6 @@ use super::problem::Problem;
 use super::source::Pipeline;
 use fuseloop::Loader;
 use fuseloop::internals::jit::{EvaluatedStep, ShownLevels, try_evaluate, unsupported};
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::loader::{Inspected, InspectedTargets, Inspector};
 use fuseloop::internals::plan::ImagePlan;
 use fuseloop::internals::preview::draw_targets;
@@ -71,7 +70,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     if let Some(out) = &args.out {
         setup.check_output(out, &args.file, &loader)?;
     }
-    let (seed, file) = (setup.seed, args.file.display().to_string());
+    let (seed, file) = (setup.seed(), args.file.display().to_string());
     let mut text = String::new();
     let _ = writeln!(
         text,

@@ -5,9 +5,7 @@ use super::number;
 use super::output;
 use super::print::{counted, note};
 use super::problem::Problem;
-use fuseloop::internals::loader::LoaderBuilderExt as _;
 use fuseloop::internals::source::{Escaped, ObjectField};
-use fuseloop::internals::spec::SpecExt as _;
 use fuseloop::internals::workload::{Workload, on_device};
 use fuseloop::ops::{Device, Ops, ParamError};
 use fuseloop::order::{Ranks, Uneven};
@@ -110,16 +108,11 @@ pub(super) fn workload(name: &str) -> Result<Workload, fuseloop::Error> {
     name.parse()
 }
 
-/// The options of a command, with the pipeline file read and defaults applied.
+/// The options of a command, with the pipeline file read.
 pub(super) struct Setup {
     pub(super) ops: FieldOps,
-    pub(super) batch_size: usize,
-    pub(super) seed: u64,
     /// The settings of the command line.
     settings: Settings,
-    workers: Option<usize>,
-    /// True if damaged samples are replaced by others.
-    substitutes: bool,
     /// The device on which op lists run; `None` if the lists decide.
     device: Option<Device>,
     /// The rank whose share is loaded, if there are several.
@@ -145,10 +138,6 @@ impl Pipeline {
             Some(path) => FieldOps::File { path: path.clone(), spec: Box::new(Spec::open(path)?) },
             None => FieldOps::Workload(self.workload),
         };
-        let of_file = match &ops {
-            FieldOps::Workload(_) => Settings::default(),
-            FieldOps::File { spec, .. } => spec.settings().clone(),
-        };
         let options = Settings {
             batch_size: self.batch_size,
             seed: self.seed,
@@ -157,15 +146,9 @@ impl Pipeline {
             exif_orientation: self.exif_orientation,
             ..Settings::default()
         };
-        let settings = options.or(Settings::of_texts(&self.set)?);
-        let all = settings.clone().or(of_file);
         Ok(Setup {
             ops,
-            batch_size: all.batch_size.unwrap_or(64),
-            seed: all.seed.unwrap_or(0),
-            workers: all.workers,
-            substitutes: all.on_damaged == Some(OnDamaged::Substitute),
-            settings,
+            settings: options.or(Settings::of_texts(&self.set)?),
             // Values that are shown or written to files are computed on the CPU, which produces the same
             // numbers.
             device: Some(Device::Cpu),
@@ -177,6 +160,22 @@ impl Pipeline {
 }
 
 impl Setup {
+    /// Returns a setting of the command line or, if it has none, of the pipeline file.
+    fn setting<T>(&self, of: impl Fn(&Settings) -> Option<T>) -> Option<T> {
+        of(&self.settings).or_else(|| match &self.ops {
+            FieldOps::Workload(_) => None,
+            FieldOps::File { spec, .. } => of(spec.settings()),
+        })
+    }
+
+    pub(super) fn batch_size(&self) -> usize {
+        self.setting(|settings| settings.batch_size).unwrap_or(64)
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        self.setting(|settings| settings.seed).unwrap_or(0)
+    }
+
     /// Returns the setup with the options for a device.
     pub(super) fn on(self, on: &OnDevice) -> Self {
         Self { device: on.device, ..self }
@@ -215,8 +214,7 @@ impl Setup {
             }
             FieldOps::File { spec, .. } => spec.apply(self.opened(path)?),
         };
-        let builder = self.settings.apply(builder.batch_size(self.batch_size).seed(self.seed));
-        let builder = builder.ranks(self.ranks);
+        let builder = self.settings.apply(builder).ranks(self.ranks);
         Ok(match self.device {
             Some(device) => builder.device(&device.to_string()),
             None => builder,
@@ -243,7 +241,10 @@ impl Setup {
     pub(super) fn damaged_line(&self, dataset: &Path, loader: &Loader) -> Option<String> {
         let found = loader.quarantine();
         let first = found.samples.first()?;
-        let fate = if self.substitutes { "replaced by others" } else { "left out" };
+        let fate = match self.setting(|settings| settings.on_damaged) {
+            Some(OnDamaged::Substitute) => "replaced by others",
+            _ => "left out",
+        };
         Some(format!(
             "{}{} found and {fate}, of them sample {}: {}; `fuseloop verify {}` lists them all",
             counted(found.samples.len() as u64, "damaged sample"),
@@ -257,7 +258,7 @@ impl Setup {
     /// Returns the number of worker threads.
     pub(super) fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.workers.unwrap_or_else(cores)
+        self.setting(|settings| settings.workers).unwrap_or_else(cores)
     }
 }
 

@@ -15,7 +15,6 @@
 use super::output::{self, Existing};
 use super::problem::Problem;
 use fuseloop::Loader;
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::run::{Trace, TraceEvent};
 use fuseloop::loader::Phase;
 use serde_json::{Value, json};

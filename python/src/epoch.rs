@@ -9,7 +9,6 @@ use crate::batch::Batch;
 use crate::call::{Owner, detached, drop_detached};
 use crate::errors;
 use fuseloop::Batches;
-use fuseloop::internals::loader::BatchesExt as _;
 use fuseloop::loader::Cursor;
 use fuseloop::sample::UNKNOWN;
 use pyo3::exceptions::PyValueError;

@@ -4,7 +4,7 @@ use crate::call::detached;
 use crate::loader::Loader;
 use crate::task::Task;
 use fuseloop::internals::jit::unsupported;
-use fuseloop::internals::loader::{Inspected, LoaderExt as _, no_image_output, of_number};
+use fuseloop::internals::loader::{Inspected, no_image_output, of_number};
 use fuseloop::internals::plan::{DrawnOp, OpOutcome};
 use fuseloop::ops::author::Type;
 use fuseloop::preview as library;

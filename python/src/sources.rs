@@ -7,12 +7,12 @@ use crate::rows;
 use crate::settings::get;
 use crate::task::Task;
 use crate::write::links;
-use fuseloop::internals::source::{FolderOptionsExt as _, folder_of_columns, open_shards};
+use fuseloop::internals::source::{open_shards};
 use fuseloop::ops::Size;
 use fuseloop::source::stream::{Interleave, MixEnd, Stream};
 use fuseloop::source::{
     self, Annotated, As, ClassNames, CocoOptions, Column, Concat, CustomRow, Facts, Feature,
-    FieldSpec, FolderOptions, Generator, InMemory, Labels, OpenOptions, OwnedValue, Tar,
+    FieldSpec, Folder, FolderOptions, Generator, InMemory, Labels, OpenOptions, OwnedValue, Tar,
     TarOptions, TarStream, TfOptions, TfRecordStream, TfRecords, VocOptions, YoloOptions,
 };
 use fuseloop::write::CancelFlag;
@@ -74,7 +74,7 @@ pub(crate) fn open_columns(
     options: &Bound<'_, PyDict>,
 ) -> PyResult<Dataset> {
     let options = folder_options(py, options)?;
-    let folder = detached(py, || folder_of_columns(name, columns, &options))?;
+    let folder = detached(py, || Folder::of_columns(name, columns, &options))?;
     Ok(Dataset::new(source::Dataset::Folder(Arc::new(folder))))
 }
 

@@ -12,7 +12,7 @@ use crate::rows;
 use crate::settings::{self, get, word};
 use crate::task::{STEP, Task};
 use fuseloop::internals::source::{
-    FolderOptionsExt as _, StreamExt as _, index_until, saved_listing,
+    index_until, saved_listing,
 };
 use fuseloop::internals::write::{Split, concat_beton, name_classes, split_beton, subset_beton};
 use fuseloop::recut::Tile;
@@ -484,7 +484,7 @@ pub(crate) fn convert<'py>(
         let source: Arc<dyn Source> = match dataset {
             source::Dataset::Stream(stream) => {
                 // Compressed shards are read once more, to count their samples.
-                Arc::new(stream.counted_until(&cancel)?)
+                Arc::new(stream.counted_until(&cancel, |_| ())?)
             }
             source::Dataset::Beton(beton) => beton,
             source::Dataset::Folder(folder) => folder,

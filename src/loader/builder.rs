@@ -1,38 +1,30 @@
-//! Configures and builds a loader.
+//! The settings of a loader, which `build.rs` checks and builds.
 
+use super::Loader;
 use super::array_images::ArrayRequest;
-use super::cache::{Cache, SampleCache};
-use super::choose::{self, KeepFn, SourceInfo};
-use super::classes;
+use super::cache::Cache;
+use super::choose::KeepFn;
 use super::collate::Collate;
 use super::compile_context::CompileContext;
 use super::damaged::OnDamaged;
 use super::device::DeviceRequest;
-use super::error::{in_file, no_rows};
-use super::in_memory;
-use super::outputs::{ExtraOutput, OutputRequest, check_recompile};
+use super::error::in_file;
+use super::outputs::{ExtraOutput, OutputRequest};
 use super::pipeline::Pipeline;
-use super::stage::{LoaderStage, StageShared};
-use super::target_plan::warn_of_other_draws;
 use super::targets::Targets;
-use super::{CompiledOutputs, Loader};
 use crate::decode::{DecodeOptions, ImageReadMode, UnreadParts};
-use crate::device::PageLocker;
-use crate::error::{Error, fail};
-use crate::jit::{self, KernelCache};
-use crate::order::{Order, Ranks, Subset};
-use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
+use crate::error::Error;
+use crate::jit::KernelCache;
+use crate::order::{Order, Ranks};
+use crate::run::{Delivery, LastBatch};
 use crate::sample::{Epoch, Limits};
 use crate::source::stream::StreamSource;
-use crate::source::{
-    Beton, BoxError, ClassNames, Dataset, PagedBeton, ProcessCache, Source, Stream, Value,
-};
+use crate::source::{Beton, BoxError, ClassNames, Dataset, ProcessCache, Source, Stream, Value};
 use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::{DType, NumberRule, Ops};
 use std::fmt;
 use std::mem;
-use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Configures a [`Loader`]. See each method for its default. A clone builds a second loader of the same
@@ -65,35 +57,35 @@ use std::time::Duration;
 /// ```
 #[derive(Clone)]
 pub struct LoaderBuilder {
-    source: Arc<dyn Source>,
+    pub(super) source: Arc<dyn Source>,
     /// The source, if it is a `.beton` file.
-    beton: Option<Arc<Beton>>,
+    pub(super) beton: Option<Arc<Beton>>,
     /// The stream, if the source is one.
-    stream: Option<Stream>,
-    in_memory: Option<bool>,
-    process_cache: Option<ProcessCache>,
-    wanted: OutputRequest,
-    indices: Option<Vec<u64>>,
-    filters: Vec<(String, KeepFn)>,
-    order: Order,
-    ranks: Option<Ranks>,
-    last: LastBatch,
-    delivery: Delivery,
-    recompile: Option<bool>,
-    workers: Option<usize>,
-    batches_ahead: usize,
-    memory_limit: Option<u64>,
-    timeout: Option<Duration>,
-    cache: Option<Cache>,
-    device_request: DeviceRequest,
-    pin_memory: Option<u32>,
-    setup: CompileContext,
+    pub(super) stream: Option<Stream>,
+    pub(super) in_memory: Option<bool>,
+    pub(super) process_cache: Option<ProcessCache>,
+    pub(super) wanted: OutputRequest,
+    pub(super) indices: Option<Vec<u64>>,
+    pub(super) filters: Vec<(String, KeepFn)>,
+    pub(super) order: Order,
+    pub(super) ranks: Option<Ranks>,
+    pub(super) last: LastBatch,
+    pub(super) delivery: Delivery,
+    pub(super) recompile: Option<bool>,
+    pub(super) workers: Option<usize>,
+    pub(super) batches_ahead: usize,
+    pub(super) memory_limit: Option<u64>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) cache: Option<Cache>,
+    pub(super) device_request: DeviceRequest,
+    pub(super) pin_memory: Option<u32>,
+    pub(super) setup: CompileContext,
     /// The names that the classes of the dataset must have.
-    expected_classes: Option<ClassNames>,
+    pub(super) expected_classes: Option<ClassNames>,
     /// The positions of the ops that are from a file, by field.
-    positions: Vec<(String, Vec<String>)>,
+    pub(super) positions: Vec<(String, Vec<String>)>,
     /// Code that another loader has compiled.
-    kernels: KernelCache,
+    pub(super) kernels: KernelCache,
 }
 
 /// Shows the dataset and the main settings.
@@ -573,7 +565,8 @@ impl LoaderBuilder {
 
     /// Declares the targets that a dataset knows of, for looking at them: those of the objects are left out of the
     /// batches.
-    pub(crate) fn dataset_targets(mut self) -> Result<Self, Error> {
+    #[doc(hidden)]
+    pub fn dataset_targets(mut self) -> Result<Self, Error> {
         let Some((image, targets)) = Targets::of_dataset(&*self.source)? else { return Ok(self) };
         let is_target = |name: &str| targets.names().any(|target| target == name);
         self.wanted.pipelines.retain(|(name, _)| !is_target(name));
@@ -855,146 +848,17 @@ impl LoaderBuilder {
         self
     }
 
-    /// Returns the file as a paged source, if a process cache is set.
-    fn pages(&self) -> Result<Option<Arc<PagedBeton>>, Error> {
-        let Some(options) = self.process_cache else { return Ok(None) };
-        options.check()?;
-        let beton = self.beton.as_ref().ok_or_else(|| {
-            let dataset = self.source.name();
-            fail!(
-                Unsupported,
-                "{dataset}: only a single .beton file has pages for a process cache: join several by `fuseloop concat`, or \
-                 remove `process_cache`"
-            )
-        })?;
-        Ok(Some(Arc::new(PagedBeton::new(Arc::clone(beton), options))))
-    }
-
-    fn engine_options(&self) -> Result<EngineOptions, Error> {
-        let defaults = EngineOptions::default();
-        let workers = self.workers.map_or(Some(defaults.workers), NonZeroUsize::new);
-        let (Some(workers), Some(ahead)) = (workers, NonZeroUsize::new(self.batches_ahead)) else {
-            return Err(fail!(Parameter, "0 workers or 0 batches ahead: give 1 or more")
-                .help("without `--workers`, there is one worker per core"));
-        };
-        let (max_bytes, stall_timeout) = (self.memory_limit, self.timeout);
-        let options =
-            EngineOptions { workers, batches_ahead: ahead, max_bytes, stall_timeout, ..defaults };
-        options.check()?;
-        Ok(options)
-    }
-
-    /// Returns the context for compiling the outputs on this rank.
-    fn setup_on_ranks(&self) -> Result<CompileContext, Error> {
-        let counted = || (self.batches_ahead as u64).saturating_add(1); // and the one in use
-        let counted_batches = self.memory_limit.is_none().then(counted);
-        let setup = CompileContext { counted_batches, ..self.setup.clone() };
-        let Some(ranks) = &self.ranks else { return Ok(setup) };
-        if ranks.world_size() > 1 && self.setup.on_damaged == OnDamaged::Skip {
-            return Err(fail!(
-                Parameter,
-                "damaged samples can't be skipped on {world} ranks, whose batches would differ in length: take \
-                 OnDamaged::Substitute",
-                world = ranks.world_size()
-            ));
-        }
-        Ok(CompileContext { rank: ranks.rank().into(), world: ranks.world_size().into(), ..setup })
-    }
-
     /// Returns true if the dataset can only be read in sequence; see [`Loader::from_stream`].
-    pub(crate) fn is_stream(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_stream(&self) -> bool {
         self.stream.is_some()
     }
 
     /// Sets code that another loader has compiled: lists that differ in numbers alone share it.
-    pub(crate) fn kernels(mut self, kernels: KernelCache) -> Self {
+    #[doc(hidden)]
+    pub fn kernels(mut self, kernels: KernelCache) -> Self {
         self.kernels = kernels;
         self
-    }
-
-    /// Refuses settings that a stream can't support: those that need a sample out of sequence.
-    fn check_stream(&self) -> Result<(), Error> {
-        let Some(stream) = &self.stream else { return Ok(()) };
-        let world = self.ranks.map_or(1, Ranks::world_size);
-        if self.order != Order::Sequential {
-            let order = self.order.name();
-            return Err(fail!(
-                Unsupported,
-                "a stream has no {order} order: shuffle the stream itself (`Stream::shuffle`), or open it by an index"
-            ));
-        }
-        if self.indices.is_some() || !self.filters.is_empty() {
-            return Err(fail!(
-                Unsupported,
-                "a stream has no indices or filters: take `Stream::filter`, `take` or `skip`, or open it by an index"
-            ));
-        }
-        if self.cache.is_some() {
-            return Err(fail!(
-                Unsupported,
-                "a stream has no cache of samples by their numbers: use `Stream::cache_in_memory` before the shuffle"
-            ));
-        }
-        if self.setup.on_damaged == OnDamaged::Substitute {
-            return Err(fail!(
-                Unsupported,
-                "a stream has no other samples to substitute: take `OnDamaged::Skip`"
-            ));
-        }
-        if world > 1 && stream.known_len().is_none() {
-            return Err(fail!(
-                Unsupported,
-                "a stream has no known length for {world} ranks to share: cut it to one (`Stream::with_epoch`, `take`), or \
-                 give each rank shards of its own"
-            ));
-        }
-        Ok(())
-    }
-
-    /// Refuses to decode at a smaller scale beside a setting that needs the images' own pixels.
-    fn check_scaled_decode(&self) -> Result<(), Error> {
-        let with = match (&self.cache, self.setup.rule) {
-            _ if !self.setup.scaled_decode => return Ok(()),
-            (Some(_), _) => "a cache stores whole images",
-            (None, NumberRule::Exact) => "NumberRule::Exact promises those of torchvision",
-            (None, _) => return Ok(()),
-        };
-        Err(fail!(
-            Parameter,
-            "scaled_decode changes pixel values, but {with}: use only one of the two"
-        ))
-    }
-
-    /// Refuses a setup whose epochs have no batch: `rows` of the samples chosen are this rank's.
-    fn check_count(&self, subset: &Subset, rows: u64) -> Result<(), Error> {
-        let (dataset, batch_size) = (self.source.name().to_owned(), self.setup.batch_size);
-        if rows == 0 {
-            let (samples, chosen) = (self.source.len(), subset.len());
-            if samples == 0 {
-                return Err(fail!(Parameter, "{dataset}: the dataset has no samples"));
-            }
-            if chosen == 0 {
-                return Err(fail!(
-                    Parameter,
-                    "{dataset}: `indices` and `filter` leave none of {samples} samples"
-                ));
-            }
-            let (order, world) = (self.order.name(), self.ranks.map_or(1, Ranks::world_size));
-            let ranks =
-                if world > 1 { format!(" on each of {world} ranks") } else { String::new() };
-            return Err(fail!(
-                Parameter,
-                "{dataset}: the {order} order makes an epoch of 0 out of {chosen} samples{ranks}"
-            ));
-        }
-        if self.last == LastBatch::Drop && rows < batch_size as u64 {
-            return Err(fail!(
-                Parameter,
-                "{dataset}: an epoch of {rows} samples has no batch of {batch_size}, and `drop_last` drops the short \
-                 one: take a smaller batch size, or `drop_last(false)`"
-            ));
-        }
-        Ok(())
     }
 
     /// Checks all settings, compiles the pipelines and starts the workers.
@@ -1007,64 +871,5 @@ impl LoaderBuilder {
         let positions = mem::take(&mut self.positions);
         let built = DefaultFloats::during(|| self.build_loader());
         built.map_err(|error| in_file(error, &positions))
-    }
-
-    fn build_loader(mut self) -> Result<Loader, Error> {
-        let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or_else(no_rows)?;
-        let mut options = self.engine_options()?;
-        let device_choice =
-            self.device_request.choice(self.setup.batch_size, self.batches_ahead)?;
-        let setup = self.setup_on_ranks()?;
-        let pages = self.pages()?;
-        self.check_stream()?;
-        self.check_scaled_decode()?;
-        if let Some(expected) = &self.expected_classes {
-            classes::check(&*self.source, expected)?;
-        }
-        let subset = choose::subset(&*self.source, self.indices.take(), &self.filters)?;
-        let order = self.order.prepare(&SourceInfo(&*self.source), subset.clone())?;
-        self.check_count(&subset, order.len(self.ranks.as_ref()))?;
-        let outputs = self.wanted.resolve(&*self.source)?;
-        check_recompile(&outputs, self.recompile)?;
-        let cache = self.cache.map(|cache| SampleCache::open(cache, &*self.source)).transpose()?;
-        let shared = StageShared::new(
-            subset,
-            cache.map(Arc::new),
-            device_choice,
-            self.pin_memory.map(PageLocker::new),
-        );
-        let mut kernels = mem::take(&mut self.kernels);
-        let stage =
-            LoaderStage::compile(&self.source, &outputs, Epoch(0), &setup, &mut kernels, &shared)?;
-        warn_of_other_draws(&*self.source, &outputs, stage.plans());
-        classes::warn_of_one_hot(&*self.source, &outputs, stage.plans());
-        options.max_slots = shared.device_choice.max_slots().or(options.max_slots);
-        options.check_batches(&stage, batch_size)?;
-        // Pages that are read ahead, and samples in a cache, are in memory themselves.
-        let is_cached = pages.is_some() || shared.cache.is_some();
-        let in_memory = self.in_memory.or(is_cached.then_some(false));
-        let world = self.ranks.map_or(1, Ranks::world_size).into();
-        // After all checks, so that a mistake is told before gigabytes are read.
-        let held_bytes = in_memory::hold(&*self.source, in_memory, world)?;
-        jit::warn_if_refused();
-        let compiled = CompiledOutputs { outputs, stage: Arc::new(stage), cache: kernels };
-        Ok(Loader {
-            dataset: self.source.fingerprint(),
-            source: pages.clone().map_or(self.source, |pages| pages as Arc<dyn Source>),
-            pages,
-            order,
-            ranks: self.ranks,
-            batch_size,
-            last: self.last,
-            delivery: self.delivery,
-            recompile: self.recompile,
-            stream: self.stream,
-            setup,
-            held_bytes,
-            compiled: Mutex::new(compiled),
-            shared,
-            position: Mutex::new(None),
-            engine: Arc::new(Engine::new(options)?),
-        })
     }
 }

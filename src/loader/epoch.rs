@@ -85,7 +85,8 @@ impl Batches {
 
     /// Moves the position back to the beginning of `batch`, the last that was taken:
     /// [`Loader::renew`](super::Loader::renew) then continues with its samples.
-    pub(crate) fn take_back(&self, batch: &Batch) {
+    #[doc(hidden)]
+    pub fn take_back(&self, batch: &Batch) {
         self.position.delivered(batch.index());
     }
 

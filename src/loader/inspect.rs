@@ -168,7 +168,8 @@ impl Loader {
     /// # Errors
     ///
     /// See [`epoch`](Self::epoch).
-    pub(crate) fn inspect(&self, name: &str, epoch: u32) -> Result<Option<Inspector>, Error> {
+    #[doc(hidden)]
+    pub fn inspect(&self, name: &str, epoch: u32) -> Result<Option<Inspector>, Error> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
         let Some((output, field, kernel)) = stage.image(name) else { return Ok(None) };
@@ -208,7 +209,8 @@ impl Loader {
     /// # Errors
     ///
     /// If there is no such output, or it has no images.
-    pub(crate) fn image_output(&self, asked: Option<&str>) -> Result<String, Error> {
+    #[doc(hidden)]
+    pub fn image_output(&self, asked: Option<&str>) -> Result<String, Error> {
         let stage = Arc::clone(&self.compiled().stage);
         let Some(name) = asked else {
             let first = stage.images().next().map(str::to_owned);
@@ -235,7 +237,8 @@ impl Loader {
     }
 
     /// Returns the numbers stored with a sample, such as `label 3`.
-    pub(crate) fn labels(&self, sample: u64) -> Vec<String> {
+    #[doc(hidden)]
+    pub fn labels(&self, sample: u64) -> Vec<String> {
         let source = &self.source;
         let label = |(index, _)| {
             let name = Escaped(source.field_name(index));

@@ -16,8 +16,10 @@
 // The order in which these modules may import each other is in `tests/repository/layers.rs`.
 
 mod array_images;
+mod build;
 mod builder;
 pub(crate) mod cache;
+mod checks;
 mod choose;
 mod classes;
 mod collate;
@@ -470,28 +472,33 @@ impl Loader {
     }
 
     /// Describes the output of this name, if it is a target of an image.
-    pub(crate) fn target_words(&self, name: &str) -> Option<String> {
+    #[doc(hidden)]
+    pub fn target_words(&self, name: &str) -> Option<String> {
         self.current().target_words(name)
     }
 
     /// Returns how long the pipelines of the last epoch took to plan and compile.
-    pub(crate) fn compile_time(&self) -> Duration {
+    #[doc(hidden)]
+    pub fn compile_time(&self) -> Duration {
         self.current().compile_time()
     }
 
     /// Returns the code that the loader has compiled.
-    pub(crate) fn kernels(&self) -> KernelCache {
+    #[doc(hidden)]
+    pub fn kernels(&self) -> KernelCache {
         self.compiled().cache.clone()
     }
 
     /// Returns where the time went so far: which threads worked, and which waited for what.
-    pub(crate) fn utilization(&self) -> Utilization {
+    #[doc(hidden)]
+    pub fn utilization(&self) -> Utilization {
         self.engine.utilization()
     }
 
     /// Returns the number of images decoded so far, over all epochs: one per sample and image field,
     /// however many outputs are built from it. Work ahead of the batches taken is included.
-    pub(crate) fn decoded(&self) -> u64 {
+    #[doc(hidden)]
+    pub fn decoded(&self) -> u64 {
         self.shared.decoded.load(Ordering::Relaxed)
     }
 
@@ -511,7 +518,8 @@ impl Loader {
 
     /// Returns the statistics of page reads; `None` without a
     /// [`process_cache`](LoaderBuilder::process_cache).
-    pub(crate) fn page_stats(&self) -> Option<PageStats> {
+    #[doc(hidden)]
+    pub fn page_stats(&self) -> Option<PageStats> {
         self.pages.as_ref().map(|pages| pages.stats())
     }
 

@@ -133,18 +133,21 @@ impl Stats {
     }
 
     /// Returns the share of the workers' time that they were awake, 0 to 1.
-    pub(crate) fn busy_share(&self) -> f64 {
+    #[doc(hidden)]
+    pub fn busy_share(&self) -> f64 {
         ratio(self.busy(), self.total())
     }
 
     /// Returns the share of the time that the consumer waited for batches, 0 to 1; more with several
     /// consumers.
-    pub(crate) fn consumer_share(&self) -> f64 {
+    #[doc(hidden)]
+    pub fn consumer_share(&self) -> f64 {
         ratio(self.consumer_waited, self.wall)
     }
 
     /// Returns the average time that the workers were awake per delivered sample.
-    pub(crate) fn busy_per_sample(&self) -> Duration {
+    #[doc(hidden)]
+    pub fn busy_per_sample(&self) -> Duration {
         let nanos = self.busy().as_nanos() / u128::from(self.samples.max(1));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
@@ -287,17 +290,20 @@ impl Loader {
 
     /// Starts a trace of what every thread does, of at most `limit` events per thread; 0 ends the trace.
     /// `fuseloop bench --trace` writes a trace to a file.
-    pub(crate) fn trace(&self, limit: usize) {
+    #[doc(hidden)]
+    pub fn trace(&self, limit: usize) {
         self.engine.trace(limit);
     }
 
     /// Takes the events traced so far; the trace continues.
-    pub(crate) fn take_trace(&self) -> Trace {
+    #[doc(hidden)]
+    pub fn take_trace(&self) -> Trace {
         self.engine.take_trace()
     }
 
     /// Returns the time since the loader's threads were started: the clock of a [`Trace`].
-    pub(crate) fn clock(&self) -> Duration {
+    #[doc(hidden)]
+    pub fn clock(&self) -> Duration {
         self.engine.clock()
     }
 }

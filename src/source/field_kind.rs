@@ -92,7 +92,8 @@ pub enum FieldKind {
 
 impl FieldKind {
     /// Returns the kind in a word, for messages.
-    pub(crate) fn word(&self) -> &'static str {
+    #[doc(hidden)]
+    pub fn word(&self) -> &'static str {
         match self {
             Self::Float => "float",
             Self::Int => "int",
@@ -123,7 +124,8 @@ impl FieldKind {
     }
 
     /// Returns the size of one array in bytes; `None` for other kinds, and for a product beyond 2^64.
-    pub(crate) fn array_bytes(&self) -> Option<u64> {
+    #[doc(hidden)]
+    pub fn array_bytes(&self) -> Option<u64> {
         match self {
             Self::NdArray { dtype, shape } | Self::TorchTensor { dtype, shape } => {
                 array_bytes(*dtype, shape)

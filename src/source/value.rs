@@ -203,7 +203,8 @@ impl OwnedImage {
 
 impl OwnedValue {
     /// Borrows the value.
-    pub(crate) fn borrowed(&self) -> Value<'_> {
+    #[doc(hidden)]
+    pub fn borrowed(&self) -> Value<'_> {
         match self {
             Self::Float(value) => Value::Float(*value),
             Self::Int(value) => Value::Int(*value),

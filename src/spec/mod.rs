@@ -196,7 +196,8 @@ impl Spec {
     }
 
     /// Returns whether a number follows the epoch.
-    pub(crate) fn changes(&self) -> bool {
+    #[doc(hidden)]
+    pub fn changes(&self) -> bool {
         let views = self.views.iter().map(|(_, view)| &view.ops);
         self.fields.values().chain(views).any(|ops| ops.fixed.is_none())
     }

@@ -46,9 +46,16 @@ macro_rules! settings {
             pub(super) const TOP: &[ParamInfo] = &[
                 $(optional(stringify!($name), $kind, concat!($($doc),+)),)+
                 OPEN_PAGES,
+                optional("views", ParamKind::Table, VIEWS),
                 optional("fields", ParamKind::Table, "the ops of each field"),
-                optional("views", ParamKind::Table, "further outputs of fields"),
             ];
+
+            /// Returns the name and the meaning of each setting, as docs/pipelines.md shows them.
+            #[doc(hidden)]
+            pub fn documented() -> impl Iterator<Item = (&'static str, &'static str)> {
+                let settings = Self::TOP.iter().filter(|setting| setting.name != "fields");
+                settings.map(|setting| (setting.name, setting.doc.trim()))
+            }
 
             pub(super) fn of(args: &OpArgs<'_>) -> Result<Self, SpecError> {
                 let settings = Self { $($name: args.if_given(stringify!($name), $read)?,)+ };
@@ -92,7 +99,7 @@ settings! {
     order: Order = ParamKind::Word(&names_of(&ORDERS)), order, LoaderBuilder::order;
     /// Drops a short last batch if true. Default false.
     drop_last: bool = ParamKind::Bool, OpArgs::bool, LoaderBuilder::drop_last;
-    /// The number of worker threads. Default one per core.
+    /// The number of worker threads, at most 1,024. Default one per core.
     workers: usize = ParamKind::Whole, OpArgs::usize, LoaderBuilder::workers;
     /// The number of batches that are started before they are requested. Default 3.
     batches_ahead: usize = ParamKind::Whole, OpArgs::usize, LoaderBuilder::batches_ahead;
@@ -111,10 +118,12 @@ settings! {
     pin_memory: u32 = ParamKind::Whole, OpArgs::u32, |builder, gpu| builder.pin_memory(gpu);
     /// The numbers of the samples to load. By default all.
     indices: Vec<u64> = ParamKind::Ids, OpArgs::ids, |builder, samples| builder.indices(samples);
-    /// How values are rounded between ops: `"fused"` (default), `"exact"` or `"relaxed"`.
+    /// How values are rounded between ops: `"fused"` (default) keeps fractions until the final store, `"exact"` rounds to
+    /// u8 after each op, as torchvision does, and `"relaxed"` also multiplies consecutive colour matrices.
     number_rule: NumberRule =
         ParamKind::Word(&names_of(&RULES)), |args, name| args.choice(name, &RULES), LoaderBuilder::number_rule;
-    /// Compiles all lists for each epoch if true; false is an error if a number follows the epoch.
+    /// Compiles all lists for each epoch if true. Those in which a number follows the epoch always are; false is an error
+    /// if there is one.
     recompile: bool = ParamKind::Bool, OpArgs::bool, LoaderBuilder::recompile;
     /// The device that runs the ops after `ToDevice`: `"auto"`, `"cpu"` or `"cuda:0"`. By default, each `ToDevice` names
     /// its own.
@@ -122,37 +131,39 @@ settings! {
         ParamKind::Text, |args, name| Ok(args.text(name)?.parse()?), |builder, device| builder.device(&device.to_string());
     /// The maximum number of batches on the device at a time.
     device_batches: usize = ParamKind::Whole, OpArgs::usize, LoaderBuilder::device_batches;
-    /// Applies the EXIF orientation of images if true.
+    /// Turns images as their EXIF orientation says if true. Without it they are not turned, and those that would be are
+    /// refused if they have targets.
     exif_orientation: bool = ParamKind::Bool, OpArgs::bool, LoaderBuilder::exif_orientation;
-    /// Decodes large JPEGs at a smaller scale if true. Default false.
+    /// Decodes large JPEGs at 1/2, 1/4 or 1/8 of their size where their resize allows it if true. Default false.
     scaled_decode: bool = ParamKind::Bool, OpArgs::bool, LoaderBuilder::scaled_decode;
     /// The fields to leave out of the batches.
     without: Vec<String> =
         ParamKind::Words, OpArgs::texts, |builder, fields| for_each(builder, fields, |builder, field| builder.without(&field));
-    /// The image fields that hold class numbers, whose values no op may blend.
+    /// The image fields whose values are class numbers: ops that would blend or change them are refused.
     masks: Vec<String> =
         ParamKind::Words, OpArgs::texts, |builder, fields| for_each(builder, fields, |builder, field| builder.masks(&field));
     /// The pixel format that the images of a field are read in: `"rgb"`, `"gray"`, `"gray16"`, `"rgb_alpha"` or `"index"`.
     read_mode: Named<ImageReadMode> = ParamKind::Table, read_modes, |builder, modes| {
         for_each(builder, modes, |builder, (field, mode)| builder.read_mode(&field, mode))
     };
-    /// The axes of fields of arrays, one letter for each.
+    /// The axes of fields of arrays, one letter for each, such as `"HWC"` or `"DHW"`.
     axes: Named<String> = ParamKind::Table, |args, name| arrays::axes_of(args.table(name)?), |builder, fields| {
         for_each(builder, fields, |builder, (field, axes)| builder.axes(&field, &axes))
     };
-    /// The types and shapes of the arrays that fields of bytes hold.
+    /// The arrays that fields of bytes hold, such as `{ dtype = "f32", shape = [-1, 3] }`.
     arrays: Named<arrays::DeclaredArray> =
         ParamKind::Table, |args, name| arrays::of_table(args.table(name)?), |builder, fields| {
             for_each(builder, fields, |builder, (field, (dtype, shape))| builder.arrays(&field, dtype, &shape))
         };
-    /// The fields that follow images: `"auto"`, or those of each image.
+    /// The fields that follow images: `"auto"` for what the dataset knows of its objects, or a table for each image with
+    /// its boxes, keypoints, columns and masks.
     targets: TargetFields = ParamKind::Table, target_fields, |builder, targets| match targets {
         TargetFields::Auto => builder.auto_targets(),
         TargetFields::Of(images) => {
             for_each(builder, images, |builder, (image, targets)| builder.targets(&image, targets))
         }
     };
-    /// The names that the classes must have, by their numbers from 0.
+    /// The names that the classes must have, by their numbers from 0: a dataset whose classes differ is refused.
     expect_classes: Vec<String> = ParamKind::Words, OpArgs::texts, |builder, names| {
         builder.expect_classes((0..).zip(names).collect())
     };
@@ -160,7 +171,7 @@ settings! {
     collate: Named<Collate> = ParamKind::Table, |args, name| collate::of_table(args.table(name)?), |builder, outputs| {
         for_each(builder, outputs, |builder, (output, collate)| builder.collate(&output, collate))
     };
-    /// The outputs whose ops draw the same numbers as those of another.
+    /// The outputs whose ops draw the same numbers as those of another, such as `mask = "image"`.
     share_draws: Named<String> = ParamKind::Table, shares, |builder, outputs| {
         for_each(builder, outputs, |builder, (output, with)| builder.share_draws(&output, &with))
     };
@@ -252,8 +263,10 @@ const DEFAULT_OPEN_PAGES: u32 = 64;
 const OPEN_PAGES: ParamInfo = optional(
     "open_pages",
     ParamKind::Whole,
-    "the number of pages that a quasi-random order has open",
+    "The number of pages that a quasi-random order has open at once. Default 64.",
 );
+
+const VIEWS: &str = "Further outputs of fields: `{ of = \"image\", ops = [..] }`, and with `after = 2` a branch behind two ops of `of`.";
 
 const DAMAGED: [(&str, OnDamaged); 3] =
     [("fail", OnDamaged::Fail), ("skip", OnDamaged::Skip), ("substitute", OnDamaged::Substitute)];

@@ -1,6 +1,5 @@
 //! `.beton` files of bytes with any page size, and readers that count, delay and fail.
 
-use fuseloop::internals::source::FieldSpecExt as _;
 use fuseloop::internals::source::beton::{Allocation, Cell, Header, RowLayout};
 use fuseloop::sample::{Epoch, SampleId};
 use fuseloop::source::{FieldKind, FieldSpec, ReadAt, RunPlan, Upcoming};

@@ -3,8 +3,8 @@
 //! and never allocates memory because a number in the file asks for it.
 
 use crate::counting::asked_for;
+use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::beton::{Allocation, Cell, Header, ImageCell, RowLayout};
-use fuseloop::internals::source::{BetonExt as _, Escaped, FieldSpecExt as _};
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{
     Beton, Buffer, CustomRow, FieldKind, FieldSpec, ImageMode, OpenOptions, OwnedValue, Source,

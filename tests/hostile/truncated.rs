@@ -3,9 +3,6 @@
 //! because a number in the file asks for it.
 
 use crate::common::paged::{Disk, Faults, Pages, run_over};
-use fuseloop::internals::source::BetonExt as _;
-use fuseloop::internals::source::FieldSpecExt as _;
-use fuseloop::internals::source::OwnedValueExt as _;
 use fuseloop::internals::source::beton::Header;
 use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::source::{

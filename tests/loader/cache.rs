@@ -4,7 +4,6 @@
 
 use crate::common::dataset::{self, picture, varied};
 use crate::common::jpegs::oriented;
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{Cache, CacheStats};
 use fuseloop::source::{Facts, FieldKind, InMemory, OwnedImage, OwnedValue};
 use fuseloop::write::WriteMode;

@@ -3,7 +3,6 @@
 
 use crate::common::dataset::{self, picture, varied};
 use fuseloop::batch::{Batch, Element, TensorRows};
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::recorded_warnings;
 use fuseloop::loader::Collate;
 use fuseloop::ops::internals::SampleKey;

@@ -3,7 +3,6 @@
 
 use crate::targets::{FIELDS, Scenes, build_error, random_list, rng, targets};
 use fuseloop::batch::Batch;
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{BoundingBoxes, Cache, Collate, KeyPoints, Targets};
 use fuseloop::ops::author::BatchOp as _;
 use fuseloop::ops::internals::{BatchKey, mixed_label};

@@ -2,7 +2,6 @@
 //! a loader that does not know of which refuses them.
 
 use super::common::jpegs::oriented;
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{BoundingBoxes, Collate, KeyPoints, Targets};
 use fuseloop::source::{Annotated, BoxError, CocoOptions, Source as _, VocOptions, YoloOptions};
 use fuseloop::{Error, ErrorKind, Loader, LoaderBuilder, OnDamaged, SampleId, ops::*};

@@ -3,7 +3,6 @@
 
 use crate::preview::{CELL, cell};
 use crate::targets::{Scene, Scenes, floats, targets, value};
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::preview::Canvas;
 use fuseloop::loader::{BoundingBoxes, KeyPoints, Targets};
 use fuseloop::preview::{PreviewOptions, Sheet};

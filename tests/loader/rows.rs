@@ -6,7 +6,6 @@ use fuseloop::internals::decode::{DecodeOptions, Decoder};
 use fuseloop::internals::jit;
 use fuseloop::internals::order::SampleCount;
 use fuseloop::internals::plan::{Draws, ImagePlan};
-use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::workload::jitter;
 use fuseloop::loader::Pipeline;
 use fuseloop::ops::author::{Dim, ImageType, Rng};

@@ -2,7 +2,6 @@
 //! else stays the same.
 
 use crate::common::jpegs::oriented;
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{Cache, Targets};
 use fuseloop::prelude::*;
 use fuseloop::recut::{BitPlaneCodec, Tile};

@@ -2,7 +2,6 @@
 //! gives an error with position and name, and hostile text is refused.
 
 use crate::common::dataset::{varied, write};
-use fuseloop::internals::spec::SpecExt as _;
 use fuseloop::internals::spec::{MAX_BYTES, ParseCause, ParseError, TextPosition};
 use fuseloop::internals::workload::Workload;
 use fuseloop::ops::internals::registry::{ParamDefault, SpecCause, registry};

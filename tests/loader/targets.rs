@@ -1,7 +1,6 @@
 //! Targets follow their image: what is painted into an image and moved by the nearest pixel is where its mask, its
 //! box and its keypoint say.
 
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{BoundingBoxes, Cache, Collate, KeyPoints, Targets};
 use fuseloop::ops::author::Rng;
 use fuseloop::ops::internals::SampleKey;

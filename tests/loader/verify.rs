@@ -2,7 +2,6 @@
 //! and contradictions between a file's tables.
 
 use crate::common::dataset::{self, damage, varied};
-use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::beton::Allocation;
 use fuseloop::internals::verify::layout;
 use fuseloop::source::OpenOptions;

@@ -1,7 +1,6 @@
 //! Several outputs of one field, and fields with the same draws.
 
 use crate::common::dataset::{self, varied};
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::Pipeline;
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};

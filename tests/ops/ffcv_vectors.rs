@@ -3,7 +3,6 @@
 
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
-use fuseloop::internals::source::BetonExt as _;
 use fuseloop::sample::SampleId;
 use fuseloop::source::Source as _;
 use fuseloop::source::{Beton, ImageMode, OpenOptions, OwnedImage, OwnedValue};

@@ -11,7 +11,6 @@ use crate::common::dataset;
 #[cfg(feature = "remote")]
 use crate::common::server;
 use crate::passed_alone;
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::internals::workload::imagenet;
 use fuseloop::source::OpenOptions;

@@ -161,6 +161,8 @@ const INNER: [(&str, &[&str]); 2] = [
             "epoch",
             "mod",
             "builder",
+            "checks",
+            "build",
             "open",
             "inspected_targets",
             "inspect",

@@ -1,8 +1,5 @@
 //! Files written by FFCV are read back to the values they hold, value by value.
 
-use fuseloop::internals::source::BetonExt;
-use fuseloop::internals::source::FieldKindExt as _;
-use fuseloop::internals::source::OwnedValueExt as _;
 use fuseloop::internals::source::beton::{FieldStats, RowLayout};
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::Source as _;
@@ -142,7 +139,7 @@ fn assert_value(beton: &Beton, value: Value<'_>, want: &Json, what: &str) {
             let ptr = u64::from_le_bytes(row.try_into().unwrap());
             assert_eq!(ptr, want["ptr"], "{what}");
             assert_eq!(
-                hex(BetonExt::stored(beton, ptr, &mut Buffer::default()).unwrap()),
+                hex(beton.stored(ptr, &mut Buffer::default()).unwrap()),
                 want["hex"],
                 "{what}"
             );

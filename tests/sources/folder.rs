@@ -1,6 +1,5 @@
 //! Folders and records of PNGs and JPEGs through the loader and the writer.
 
-use fuseloop::internals::source::FolderExt as _;
 use fuseloop::source::Source as _;
 use fuseloop::source::{
     Beton, Buffer, Dataset, Folder, FolderOptions, ImageMode, OpenOptions, OwnedValue, TfOptions,

@@ -4,8 +4,6 @@
 
 use crate::common::paged::{Disk, Faults, Pages, Rng, run_over};
 use fuseloop::SampleId;
-use fuseloop::internals::source::BetonExt as _;
-use fuseloop::internals::source::BufferExt as _;
 use fuseloop::internals::source::beton::PageStats;
 use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::source::{

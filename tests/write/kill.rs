@@ -1,7 +1,6 @@
 //! A writer that is killed, cut off or run beside another one leaves the old file, a complete new one,
 //! or nothing. Its unfinished file is recognized by its name, and the next writer deletes it.
 
-use fuseloop::internals::source::BetonExt as _;
 use fuseloop::sample::SampleId;
 use fuseloop::source::Source as _;
 use fuseloop::source::{Beton, FieldKind, FieldSpec, OpenOptions, OwnedValue};

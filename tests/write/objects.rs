@@ -328,7 +328,6 @@ fn the_file_beside_a_dataset_goes_with_it() {
 /// FFCV's `BytesField` and `JSONField` read these: little-endian rows, and a text with a final NUL.
 #[test]
 fn a_beton_has_bytes_and_json() {
-    use fuseloop::internals::source::FieldKindExt as _;
     let dir = tempfile::tempdir().unwrap();
     let source = converted(&coco(dir.path(), MIXED), &dir.path().join("a.beton"));
     let types = source.fields().iter().map(|field| (&*field.name, field.kind.type_id()));

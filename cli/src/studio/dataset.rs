@@ -10,7 +10,6 @@ use super::session::{ANY_BATCH, Labels, Prepared, Session, images_of};
 use fuseloop::SampleId;
 use fuseloop::internals::jit::shown_row;
 use fuseloop::internals::loader::Inspected;
-use fuseloop::internals::source::FieldKindExt as _;
 use fuseloop::internals::source::has_labels_apart;
 use fuseloop::source::{Buffer, ClassNames, Dataset, FieldKind, Source, Value as Stored};
 use serde_json::{Value, json};

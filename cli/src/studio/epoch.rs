@@ -2,7 +2,6 @@
 
 use super::request::lock;
 use fuseloop::Loader;
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::run::Phase;
 use fuseloop::internals::threads::builder;
 use serde_json::{Map, Value, json};

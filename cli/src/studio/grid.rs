@@ -14,7 +14,7 @@ use super::session::{Prepared, Session};
 use fuseloop::Error;
 use fuseloop::SampleId;
 use fuseloop::internals::jit::{ShownLevels, shown_row, unsupported};
-use fuseloop::internals::loader::{DrawnRow, Inspected, Inspector, LoaderExt as _};
+use fuseloop::internals::loader::{DrawnRow, Inspected, Inspector};
 use fuseloop::internals::plan::OpOutcome;
 use fuseloop::internals::preview::draw_targets;
 use fuseloop::internals::threads::builder;
@@ -108,7 +108,7 @@ fn grid(
     header["channels"] = json!(plan.output().channels);
     header["output_bytes"] = json!(plan.sample_bytes());
     header["not_compiled"] = json!(unsupported());
-    header["changes"] = json!(fuseloop::internals::spec::SpecExt::changes(&prepared.spec));
+    header["changes"] = json!(prepared.spec.changes());
     header["all"] = json!(all);
     header["draws"] = json!(draws);
     header["seed"] = json!(body["seed"].as_u64().or(prepared.spec.settings().seed).unwrap_or(0));

@@ -7,7 +7,7 @@ use super::limits;
 use super::pictures::Pictures;
 use super::pipeline;
 use super::request::{lock, text_of};
-use fuseloop::internals::loader::{Inspector, LoaderBuilderExt as _, LoaderExt as _};
+use fuseloop::internals::loader::Inspector;
 use fuseloop::source::{ClassNames, Dataset, Source};
 use fuseloop::{Loader, Spec};
 use serde_json::Value;

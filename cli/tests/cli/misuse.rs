@@ -1,7 +1,6 @@
 //! Each kind of misuse gives an error that names the next step; every sub-command has help.
 
 use crate::command::{dataset, folder, fuseloop, npy, refused, stdout_of};
-use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::workload::Workload;
 use fuseloop::source::{Beton, OpenOptions};
 use serde_json::Value;

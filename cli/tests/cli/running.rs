@@ -1,7 +1,6 @@
 //! The commands that run a dataset: `bench`, `verify` and `dump`, with pipelines, ranks and traces.
 
 use crate::command::{dataset, fuseloop, npy, refused, stdout_of};
-use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::workload::Workload;
 use fuseloop::source::OpenOptions;
 use fuseloop::{Loader, Order, Spec};

@@ -3,7 +3,6 @@
 
 use crate::command::{fuseloop, refused, stdout_of};
 use crate::files::files;
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::OnDamaged;
 use fuseloop::ops::*;
 use fuseloop::source::{Concat, Dataset, FieldKind, FieldSpec, OwnedValue, Source as _, Value};

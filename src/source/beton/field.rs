@@ -128,7 +128,8 @@ impl FieldSpec {
     /// # Errors
     ///
     /// Fails if the format can't hold the name or the shape.
-    pub(crate) fn to_bytes(&self) -> Result<[u8; Self::SIZE], Error> {
+    #[doc(hidden)]
+    pub fn to_bytes(&self) -> Result<[u8; Self::SIZE], Error> {
         let Self { name, kind } = self;
         if name.len() > NAME_SIZE || !name.bytes().all(|b| (1..128).contains(&b)) {
             return Err(fail!(
@@ -159,7 +160,8 @@ impl FieldSpec {
 
 impl FieldKind {
     /// Returns the number that stands for the kind in a file.
-    pub(crate) fn type_id(&self) -> u8 {
+    #[doc(hidden)]
+    pub fn type_id(&self) -> u8 {
         match self {
             Self::Float => 0,
             Self::Int => 1,

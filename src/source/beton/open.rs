@@ -129,10 +129,8 @@ impl Beton {
     /// # Errors
     ///
     /// Fails as [`open`](Self::open) does.
-    pub(crate) fn from_bytes(
-        bytes: impl Into<Arc<[u8]>>,
-        options: &OpenOptions,
-    ) -> Result<Self, Error> {
+    #[doc(hidden)]
+    pub fn from_bytes(bytes: impl Into<Arc<[u8]>>, options: &OpenOptions) -> Result<Self, Error> {
         Self::new(FileBytes::InMemory(bytes.into()), options)
     }
 

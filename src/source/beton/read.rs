@@ -55,7 +55,8 @@ impl Beton {
     }
 
     /// Returns the number of every sample, in the file's order.
-    pub(crate) fn samples(&self) -> impl Iterator<Item = SampleId> + use<> {
+    #[doc(hidden)]
+    pub fn samples(&self) -> impl Iterator<Item = SampleId> + use<> {
         self.table.samples()
     }
 
@@ -65,22 +66,26 @@ impl Beton {
     }
 
     /// Returns the header, as it is stored in the file.
-    pub(crate) fn header(&self) -> &Header {
+    #[doc(hidden)]
+    pub fn header(&self) -> &Header {
         &self.table.header
     }
 
     /// Returns the size of the file in bytes.
-    pub(crate) fn file_bytes(&self) -> u64 {
+    #[doc(hidden)]
+    pub fn file_bytes(&self) -> u64 {
         self.bytes.len()
     }
 
     /// Returns the size of a row of the sample table in bytes.
-    pub(crate) fn row_bytes(&self) -> usize {
+    #[doc(hidden)]
+    pub fn row_bytes(&self) -> usize {
         self.table.layout.size()
     }
 
     /// Returns the number of values that are stored in pages: the records of the allocation table.
-    pub(crate) fn stored_values(&self) -> u64 {
+    #[doc(hidden)]
+    pub fn stored_values(&self) -> u64 {
         self.bytes.len().saturating_sub(self.table.header.alloc_table_ptr) / Allocation::SIZE as u64
     }
 
@@ -89,7 +94,8 @@ impl Beton {
     /// # Errors
     ///
     /// Fails if the table can't be read.
-    pub(crate) fn allocations(&self) -> Result<Vec<Allocation>, Error> {
+    #[doc(hidden)]
+    pub fn allocations(&self) -> Result<Vec<Allocation>, Error> {
         Ok(Allocation::parse_table(&allocation_table(&self.bytes, &self.table.header)?).collect())
     }
 
@@ -124,7 +130,8 @@ impl Beton {
     /// # Errors
     ///
     /// Fails as [`value`](Self::value) does.
-    pub(crate) fn owned(&self, sample: SampleId, field: usize) -> Result<OwnedValue, Error> {
+    #[doc(hidden)]
+    pub fn owned(&self, sample: SampleId, field: usize) -> Result<OwnedValue, Error> {
         self.value(sample, field, &mut Buffer::default()).map(OwnedValue::from)
     }
 
@@ -145,7 +152,8 @@ impl Beton {
     /// # Errors
     ///
     /// Fails as [`value`](Self::value) does for the row, or if the field is not an image.
-    pub(crate) fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, Error> {
+    #[doc(hidden)]
+    pub fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, Error> {
         let size = || {
             let (kind, at, cell) = self.table.cell(sample, field)?;
             match cell {
@@ -174,11 +182,8 @@ impl Beton {
     ///
     /// Fails if no record begins there, or if its bytes are outside the data. The allocation table is
     /// loaded only if the file has an image or a user-defined field; in other files no record is found.
-    pub(crate) fn stored<'a>(
-        &'a self,
-        ptr: u64,
-        buffer: &'a mut Buffer,
-    ) -> Result<&'a [u8], Error> {
+    #[doc(hidden)]
+    pub fn stored<'a>(&'a self, ptr: u64, buffer: &'a mut Buffer) -> Result<&'a [u8], Error> {
         let stored = self.table.data(ptr, self.table.stored_size(ptr)?, StoredKind::Bytes)?;
         self.bytes.get(stored.ptr, stored.size, &mut buffer.bytes)
     }

@@ -89,7 +89,8 @@ impl Beton {
     /// Returns the statistics of a field from the sample table; `None` if there is no such field.
     ///
     /// Reads the whole sample table, and none of the data.
-    pub(crate) fn field_stats(&self, field: usize) -> Option<FieldStats> {
+    #[doc(hidden)]
+    pub fn field_stats(&self, field: usize) -> Option<FieldStats> {
         use crate::source::FieldKind as Kind;
         Some(match self.fields().get(field)?.kind {
             Kind::Float => {

@@ -256,7 +256,8 @@ impl Folder {
     /// # Errors
     ///
     /// As for the table of a file.
-    pub(crate) fn of_columns(
+    #[doc(hidden)]
+    pub fn of_columns(
         name: &str,
         columns: Vec<(String, String)>,
         options: &FolderOptions,
@@ -347,7 +348,8 @@ impl Folder {
 
     /// Returns the names of the classes in the order of their numbers, escaped where they are not
     /// printable. [`Facts::class_names`] has the numbers too. Empty if a table gave numbers.
-    pub(crate) fn classes(&self) -> &[String] {
+    #[doc(hidden)]
+    pub fn classes(&self) -> &[String] {
         &self.classes
     }
 
@@ -368,7 +370,8 @@ impl Folder {
     }
 
     /// Returns how the symbolic links in the folder were treated.
-    pub(crate) fn links(&self) -> LinkCounts {
+    #[doc(hidden)]
+    pub fn links(&self) -> LinkCounts {
         self.links
     }
 
@@ -378,7 +381,8 @@ impl Folder {
     }
 
     /// Returns the path of a sample's image; `None` for a line of a table without one.
-    pub(crate) fn file(&self, sample: SampleId) -> Option<PathBuf> {
+    #[doc(hidden)]
+    pub fn file(&self, sample: SampleId) -> Option<PathBuf> {
         self.files.path(usize::try_from(sample.0).ok()?)
     }
 

@@ -109,7 +109,8 @@ impl FolderOptions {
     }
 
     /// Sets a flag that ends the search of a folder.
-    pub(crate) fn cancel(mut self, cancel: CancelFlag) -> Self {
+    #[doc(hidden)]
+    pub fn cancel(mut self, cancel: CancelFlag) -> Self {
         self.cancel = cancel;
         self
     }

@@ -50,7 +50,8 @@ pub struct Facts {
     /// The number of bytes that are read to hold the dataset in memory; `None` if it can't be held.
     pub(crate) stored_bytes: Option<u64>,
     /// True if two passes over a stream with the same parameters yield the same items.
-    pub(crate) is_exact: bool,
+    #[doc(hidden)]
+    pub is_exact: bool,
     pub(in crate::source) image_stats: OnRequest<usize, Option<ImageStats>>,
     pub(in crate::source) longest: OnRequest<usize, Option<u64>>,
     pub(in crate::source) paths: OnRequest<(), Paths>,

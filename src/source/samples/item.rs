@@ -153,7 +153,8 @@ impl Item {
     /// # Errors
     ///
     /// If the index is known only to the item's source, and the source can't read it.
-    pub(crate) fn component(&self) -> Result<usize, BoxError> {
+    #[doc(hidden)]
+    pub fn component(&self) -> Result<usize, BoxError> {
         match self {
             Self::Of { part, .. } => Ok(*part),
             Self::At { source, sample } => source.component(*sample, &mut Buffer::default()),
@@ -166,7 +167,8 @@ impl Item {
     /// # Errors
     ///
     /// If the item can't be read.
-    pub(crate) fn held(&self) -> Result<Self, BoxError> {
+    #[doc(hidden)]
+    pub fn held(&self) -> Result<Self, BoxError> {
         match self {
             Self::Held { .. } => Ok(self.clone()),
             Self::At { .. } | Self::Lazy(_) => {
@@ -208,7 +210,8 @@ impl Item {
     }
 
     /// The item's name in error messages: its source, and its number or key there.
-    pub(crate) fn name(&self) -> String {
+    #[doc(hidden)]
+    pub fn name(&self) -> String {
         match self {
             Self::Held { location, .. } => location.to_string(),
             Self::Of { item, .. } => item.name(),

@@ -389,7 +389,8 @@ pub struct Buffer {
 impl Buffer {
     /// Makes the next value be read again, even if it belongs to the same sample. Borrowed memory is
     /// released.
-    pub(crate) fn forget(&mut self) {
+    #[doc(hidden)]
+    pub fn forget(&mut self) {
         self.held = None;
         self.record = None;
         self.item = None;

@@ -71,7 +71,8 @@ impl Stream {
     }
 
     /// [`counted`](Self::counted), which a flag can end.
-    pub(crate) fn counted_until(
+    #[doc(hidden)]
+    pub fn counted_until(
         self,
         cancel: &CancelFlag,
         mut progress: impl FnMut(u64),

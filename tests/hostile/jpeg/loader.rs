@@ -3,7 +3,6 @@
 use super::whole;
 use crate::common::jpegs::*;
 use fuseloop::internals::decode::Decoder;
-use fuseloop::internals::source::BetonExt as _;
 use fuseloop::ops::{Resize, ops};
 use fuseloop::source::{Beton, FieldKind, FieldSpec, OpenOptions, OwnedValue};
 use fuseloop::write::{FieldValue, ImageInput, WriteOptions, write_iter};

@@ -2,7 +2,6 @@
 //! unchanged.
 
 use super::{Rows, all, builder, pictures};
-use fuseloop::internals::source::BetonExt as _;
 use fuseloop::source::{Beton, Concat, OpenOptions, Source};
 use fuseloop::{Loader, LoaderBuilder, OnDamaged, Order};
 use std::path::Path;

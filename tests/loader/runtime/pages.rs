@@ -1,7 +1,6 @@
 //! A file read by pages yields the same values as a file read sample by sample.
 
 use super::{SEED, all, builder, pictures};
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::source::{Facts, FieldKind, InMemory, OwnedValue, ProcessCache};
 use fuseloop::{Loader, Order};
 

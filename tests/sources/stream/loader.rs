@@ -2,7 +2,6 @@
 
 use super::support::{At, Numbers, all, fields, numbers, pass};
 use fuseloop::batch::Batch;
-use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{Cache, OnDamaged};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::sample::UNKNOWN;

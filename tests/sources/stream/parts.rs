@@ -3,8 +3,6 @@
 
 use super::support::{At, numbers};
 use fuseloop::batch::Batch;
-use fuseloop::internals::loader::LoaderExt as _;
-use fuseloop::internals::source::ItemExt as _;
 use fuseloop::loader::{Cache, Cursor, OnDamaged, Pipeline};
 use fuseloop::source::stream::{Interleave, MixEnd, Pass, Stream};
 use fuseloop::source::{Concat, OwnedValue, Source};

@@ -3,7 +3,6 @@
 use super::loader::builder;
 use super::support::{At, all, fields, number, numbers, pass, record};
 use fuseloop::SampleId;
-use fuseloop::internals::source::{ItemExt as _, StreamExt as _};
 use fuseloop::source::stream::{Interleave, MixEnd, Stream};
 use fuseloop::source::{BoxError, Facts, FieldKind, OwnedValue, Record, Source};
 use std::panic::resume_unwind;
@@ -119,7 +118,7 @@ fn what_is_read_as_it_is_ready_is_all_there_once_and_has_no_cursor() {
         let mut found = all(&stream, &pass(0, 0));
         found.sort_unstable();
         assert_eq!(found, wanted);
-        assert!(!stream.clone().shuffle(3).is_exact());
+        assert!(!stream.clone().shuffle(3).facts().is_exact);
         let loader = builder(&stream).build().unwrap();
         let mut run = loader.epoch(0).unwrap();
         assert_eq!(run.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), wanted.len());

@@ -1,7 +1,6 @@
 //! Damaged samples, hostile files, and sources that fail.
 
 use super::*;
-use fuseloop::internals::source::BetonExt as _;
 use fuseloop::source::OpenOptions;
 use fuseloop::source::Source as _;
 use std::time::{Duration, Instant};

@@ -4,9 +4,6 @@
 
 use super::*;
 use arbitrary::Unstructured;
-use fuseloop::internals::source::BetonExt as _;
-use fuseloop::internals::source::FieldKindExt as _;
-use fuseloop::internals::source::OwnedValueExt as _;
 use fuseloop::source::{CustomRow, OpenOptions, Source, TfOptions, TfRecords};
 use fuseloop::write::{SkippedSample, WriteOptions, convert};
 use fuseloop_counts::numbers;

@@ -2,7 +2,6 @@
 
 use super::plain::Plain;
 use super::*;
-use fuseloop::internals::source::BetonExt as _;
 use fuseloop::source::OpenOptions;
 use fuseloop::source::Source as _;
 

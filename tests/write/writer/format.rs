@@ -2,8 +2,6 @@
 
 use super::plain::Plain;
 use super::*;
-use fuseloop::internals::source::BetonExt as _;
-use fuseloop::internals::source::OwnedValueExt as _;
 use fuseloop::source::OpenOptions;
 use fuseloop::source::Source as _;
 

@@ -1,7 +1,6 @@
 //! Images: passed through unchanged, resized, raw or JPEG.
 
 use super::*;
-use fuseloop::internals::source::BetonExt as _;
 use fuseloop::recut::Tile;
 use fuseloop::source::{Dataset, Folder, FolderOptions, Labels, OpenOptions, Source};
 use fuseloop::write::{Reencoded, WriteOptions, convert};

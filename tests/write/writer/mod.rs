@@ -14,7 +14,6 @@ mod planes;
 mod recut;
 mod refused;
 
-use fuseloop::internals::source::BetonExt as _;
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::OpenOptions;
 use fuseloop::source::{Beton, FieldKind, FieldSpec, ImageMode, NdType, OwnedValue, Value};

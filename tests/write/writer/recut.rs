@@ -3,8 +3,6 @@
 
 use super::*;
 use fuseloop::internals::decode::{DecodeOptions, Decoder};
-use fuseloop::internals::source::BetonExt as _;
-use fuseloop::internals::source::OwnedValueExt as _;
 use fuseloop::recut::{Recutter, Tile};
 use fuseloop::source::OpenOptions;
 use fuseloop::source::OwnedImage;

@@ -15,6 +15,7 @@ mod font;
 #[allow(dead_code, reason = "the demo draws pictures of its own sizes")]
 pub(super) mod pictures;
 
+use super::{BEGIN, assert_written, is_writing};
 use crate::command::stdout_of;
 use font::LETTER;
 use fuseloop::ops::internals::registry::{LABELS, MIXING, OpInfo, TARGETS, VALUES, registry};
@@ -488,10 +489,6 @@ fn all_pictures() -> BTreeMap<&'static str, (String, Strip)> {
     drawn.collect()
 }
 
-/// The lines of docs/gallery.md around the pictures.
-const BEGIN: &str = "<!-- FUSELOOP_WRITE_DOCS=1 cargo test -p fuseloop-cli --test cli docs:: -->\n";
-const END: &str = "<!-- end -->\n";
-
 fn gallery(pictures: &BTreeMap<&str, (String, Strip)>) -> String {
     let mut text = String::new();
     for family in registry().chunk_by(|a, b| a.class == b.class) {
@@ -536,22 +533,16 @@ pub(super) fn assert_current(stored: &Path, picture: &Strip) {
 #[test]
 fn each_op_has_its_picture() {
     let (shown, embeds) = (root().join("docs/ops"), root().join("ops/pictures"));
-    let gallery_path = root().join("docs/gallery.md");
-    let page = fs::read_to_string(&gallery_path).unwrap();
-    let (before, rest) = page.split_once(BEGIN).unwrap();
-    let (found, after) = rest.split_once(END).unwrap();
     let pictures = all_pictures();
-    let expected = gallery(&pictures);
-    if std::env::var_os("FUSELOOP_WRITE_DOCS").is_some() {
+    assert_written("docs/gallery.md", &gallery(&pictures));
+    if is_writing() {
         for (name, (_, strip)) in &pictures {
             let jpeg = strip.jpeg();
             fs::write(embeds.join(format!("{name}.md")), embedded(&jpeg)).unwrap();
             fs::write(shown.join(format!("{name}.jpg")), jpeg).unwrap();
         }
-        fs::write(&gallery_path, [before, BEGIN, &expected, END, after].concat()).unwrap();
         return;
     }
-    assert!(found == expected, "docs/gallery.md is not up to date. Write it with {BEGIN}");
 
     let mut total = 0;
     for (name, (_, now)) in &pictures {
@@ -583,7 +574,7 @@ fn the_readme_shows_the_sheet_of_the_demo() {
     let pixels = area::resize(ImageView::packed(&pixels, size).unwrap(), smaller).unwrap();
     let now = Strip { size: smaller, pixels };
     let path = root().join("docs/demo.jpg");
-    if std::env::var_os("FUSELOOP_WRITE_DOCS").is_some() {
+    if is_writing() {
         return fs::write(path, now.jpeg()).unwrap();
     }
     assert_current(&path, &now);

@@ -12,6 +12,7 @@
 mod gallery;
 mod ops;
 mod scene;
+mod settings;
 mod snippets;
 
 use crate::dataset;
@@ -40,6 +41,27 @@ const RUNS_RUST: &str = "FUSELOOP_TEST_RUNS_RUST";
 
 /// The number of images in `photos/`: a document replays sample 1234.
 const PHOTOS: usize = 1240;
+
+/// The lines around the part of a page that tests write.
+const BEGIN: &str = "<!-- FUSELOOP_WRITE_DOCS=1 cargo test -p fuseloop-cli --test cli docs:: -->\n";
+const END: &str = "<!-- end -->\n";
+
+/// Returns true if pages and pictures are written instead of compared.
+fn is_writing() -> bool {
+    std::env::var_os("FUSELOOP_WRITE_DOCS").is_some()
+}
+
+/// Compares the part of a page between [`BEGIN`] and [`END`] with a text, or writes the text there.
+fn assert_written(page: &str, expected: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page);
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (found, after) = rest.split_once(END).unwrap();
+    if is_writing() {
+        return fs::write(&path, [before, BEGIN, expected, END, after].concat()).unwrap();
+    }
+    assert!(found == expected, "{page} is not up to date. Write it with {BEGIN}");
+}
 
 struct Block {
     file: String,

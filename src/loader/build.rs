@@ -1,0 +1,130 @@
+//! Builds a loader of its settings.
+
+use super::cache::SampleCache;
+use super::choose::{self, SourceInfo};
+use super::classes;
+use super::compile_context::CompileContext;
+use super::damaged::OnDamaged;
+use super::error::no_rows;
+use super::in_memory;
+use super::outputs::check_recompile;
+use super::stage::{LoaderStage, StageShared};
+use super::target_plan::warn_of_other_draws;
+use super::{CompiledOutputs, Loader, LoaderBuilder};
+use crate::device::PageLocker;
+use crate::error::{Error, fail};
+use crate::jit;
+use crate::order::Ranks;
+use crate::run::{Engine, EngineOptions};
+use crate::sample::Epoch;
+use crate::source::{PagedBeton, Source};
+use std::mem;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+
+impl LoaderBuilder {
+    pub(super) fn build_loader(mut self) -> Result<Loader, Error> {
+        let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or_else(no_rows)?;
+        let mut options = self.engine_options()?;
+        let device_choice =
+            self.device_request.choice(self.setup.batch_size, self.batches_ahead)?;
+        let setup = self.setup_on_ranks()?;
+        let pages = self.pages()?;
+        self.check_stream()?;
+        self.check_scaled_decode()?;
+        if let Some(expected) = &self.expected_classes {
+            classes::check(&*self.source, expected)?;
+        }
+        let subset = choose::subset(&*self.source, self.indices.take(), &self.filters)?;
+        let order = self.order.prepare(&SourceInfo(&*self.source), subset.clone())?;
+        self.check_count(&subset, order.len(self.ranks.as_ref()))?;
+        let outputs = self.wanted.resolve(&*self.source)?;
+        check_recompile(&outputs, self.recompile)?;
+        let cache = self.cache.map(|cache| SampleCache::open(cache, &*self.source)).transpose()?;
+        let shared = StageShared::new(
+            subset,
+            cache.map(Arc::new),
+            device_choice,
+            self.pin_memory.map(PageLocker::new),
+        );
+        let mut kernels = mem::take(&mut self.kernels);
+        let stage =
+            LoaderStage::compile(&self.source, &outputs, Epoch(0), &setup, &mut kernels, &shared)?;
+        warn_of_other_draws(&*self.source, &outputs, stage.plans());
+        classes::warn_of_one_hot(&*self.source, &outputs, stage.plans());
+        options.max_slots = shared.device_choice.max_slots().or(options.max_slots);
+        options.check_batches(&stage, batch_size)?;
+        // Pages that are read ahead, and samples in a cache, are in memory themselves.
+        let is_cached = pages.is_some() || shared.cache.is_some();
+        let in_memory = self.in_memory.or(is_cached.then_some(false));
+        let world = self.ranks.map_or(1, Ranks::world_size).into();
+        // After all checks, so that a mistake is told before gigabytes are read.
+        let held_bytes = in_memory::hold(&*self.source, in_memory, world)?;
+        jit::warn_if_refused();
+        let compiled = CompiledOutputs { outputs, stage: Arc::new(stage), cache: kernels };
+        Ok(Loader {
+            dataset: self.source.fingerprint(),
+            source: pages.clone().map_or(self.source, |pages| pages as Arc<dyn Source>),
+            pages,
+            order,
+            ranks: self.ranks,
+            batch_size,
+            last: self.last,
+            delivery: self.delivery,
+            recompile: self.recompile,
+            stream: self.stream,
+            setup,
+            held_bytes,
+            compiled: Mutex::new(compiled),
+            shared,
+            position: Mutex::new(None),
+            engine: Arc::new(Engine::new(options)?),
+        })
+    }
+
+    /// Returns the file as a paged source, if a process cache is set.
+    fn pages(&self) -> Result<Option<Arc<PagedBeton>>, Error> {
+        let Some(options) = self.process_cache else { return Ok(None) };
+        options.check()?;
+        let beton = self.beton.as_ref().ok_or_else(|| {
+            let dataset = self.source.name();
+            fail!(
+                Unsupported,
+                "{dataset}: only a single .beton file has pages for a process cache: join several by `fuseloop concat`, or \
+                 remove `process_cache`"
+            )
+        })?;
+        Ok(Some(Arc::new(PagedBeton::new(Arc::clone(beton), options))))
+    }
+
+    fn engine_options(&self) -> Result<EngineOptions, Error> {
+        let defaults = EngineOptions::default();
+        let workers = self.workers.map_or(Some(defaults.workers), NonZeroUsize::new);
+        let (Some(workers), Some(ahead)) = (workers, NonZeroUsize::new(self.batches_ahead)) else {
+            return Err(fail!(Parameter, "0 workers or 0 batches ahead: give 1 or more")
+                .help("without `--workers`, there is one worker per core"));
+        };
+        let (max_bytes, stall_timeout) = (self.memory_limit, self.timeout);
+        let options =
+            EngineOptions { workers, batches_ahead: ahead, max_bytes, stall_timeout, ..defaults };
+        options.check()?;
+        Ok(options)
+    }
+
+    /// Returns the context for compiling the outputs on this rank.
+    fn setup_on_ranks(&self) -> Result<CompileContext, Error> {
+        let counted = || (self.batches_ahead as u64).saturating_add(1); // and the one in use
+        let counted_batches = self.memory_limit.is_none().then(counted);
+        let setup = CompileContext { counted_batches, ..self.setup.clone() };
+        let Some(ranks) = &self.ranks else { return Ok(setup) };
+        if ranks.world_size() > 1 && self.setup.on_damaged == OnDamaged::Skip {
+            return Err(fail!(
+                Parameter,
+                "damaged samples can't be skipped on {world} ranks, whose batches would differ in length: take \
+                 OnDamaged::Substitute",
+                world = ranks.world_size()
+            ));
+        }
+        Ok(CompileContext { rank: ranks.rank().into(), world: ranks.world_size().into(), ..setup })
+    }
+}
