@@ -11,9 +11,7 @@ use crate::errors;
 use crate::rows;
 use crate::settings::{self, get, word};
 use crate::task::{STEP, Task};
-use fuseloop::internals::source::{
-    index_until, saved_listing,
-};
+use fuseloop::internals::source::{index_until, saved_listing};
 use fuseloop::internals::write::{Split, concat_beton, name_classes, split_beton, subset_beton};
 use fuseloop::recut::Tile;
 use fuseloop::source::{

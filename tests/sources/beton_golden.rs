@@ -139,7 +139,7 @@ fn assert_value(beton: &Beton, value: Value<'_>, want: &Json, what: &str) {
             let ptr = u64::from_le_bytes(row.try_into().unwrap());
             assert_eq!(ptr, want["ptr"], "{what}");
             assert_eq!(
-                hex(beton.stored(ptr, &mut Buffer::default()).unwrap()),
+                hex(beton.bytes_at(ptr, &mut Buffer::default()).unwrap()),
                 want["hex"],
                 "{what}"
             );

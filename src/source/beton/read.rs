@@ -183,7 +183,7 @@ impl Beton {
     /// Fails if no record begins there, or if its bytes are outside the data. The allocation table is
     /// loaded only if the file has an image or a user-defined field; in other files no record is found.
     #[doc(hidden)]
-    pub fn stored<'a>(&'a self, ptr: u64, buffer: &'a mut Buffer) -> Result<&'a [u8], Error> {
+    pub fn bytes_at<'a>(&'a self, ptr: u64, buffer: &'a mut Buffer) -> Result<&'a [u8], Error> {
         let stored = self.table.data(ptr, self.table.stored_size(ptr)?, StoredKind::Bytes)?;
         self.bytes.get(stored.ptr, stored.size, &mut buffer.bytes)
     }
