@@ -120,7 +120,7 @@ use fuseloop_engine::{panicked, run, threads};
 pub use batch::Batch;
 pub use cancel::CancelFlag;
 pub use check_ops::check_ops;
-pub use decode::{ImageReadMode, ObjectMask, ObjectMaskError};
+pub use decode::{ImageReadMode, ObjectMask};
 pub use error::{Error, ErrorKind, Result};
 pub use loader::{Batches, Cursor, Loader, LoaderBuilder, OnDamaged};
 pub use order::Order;

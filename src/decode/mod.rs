@@ -58,7 +58,7 @@ pub(crate) use jpeg::{
     STANDARD_TABLES, ScanSegments,
 };
 pub use jpeg::{append_segment_index, tile_interval};
-pub use object_mask::{ObjectMask, ObjectMaskError};
+pub use object_mask::ObjectMask;
 pub use opened::Opened;
 pub(crate) use opened::PartlyRead;
 pub use read_mode::ImageReadMode;

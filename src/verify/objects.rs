@@ -216,7 +216,8 @@ fn outside(points: impl Iterator<Item = [f32; 3]>, each: usize, size: Size) -> V
 
 /// Returns the number of masks, and those without a pixel in an image of `size`.
 fn masks(text: &[u8], size: Size) -> Result<(usize, Vec<Found>), ValueError> {
-    let masks = ObjectMask::parse_list(text)?;
+    let masks = ObjectMask::parse_list(text)
+        .map_err(|error| ValueError::of_objects(format!("the masks of the objects: {error}")))?;
     let mut found = vec![];
     for (object, mask) in masks.iter().enumerate() {
         let Some(mask) = mask else { continue };

@@ -1,7 +1,6 @@
 //! The result of a check: counts, the first damaged values, and which samples are intact.
 
 use super::layout::LayoutReport;
-use crate::decode::ObjectMaskError;
 use crate::error::{Damage, Error};
 use crate::sample::SampleId;
 use crate::source::{BoxError, Escaped, SampleLocation};
@@ -139,13 +138,6 @@ impl ValueError {
 impl From<Error> for ValueError {
     fn from(error: Error) -> Self {
         Self::of_objects(error.to_string())
-    }
-}
-
-/// Converts the error of a list of masks.
-impl From<ObjectMaskError> for ValueError {
-    fn from(error: ObjectMaskError) -> Self {
-        Self::of_objects(format!("the masks of the objects: {error}"))
     }
 }
 

@@ -9,16 +9,16 @@
 //! Which pixels are inside a polygon is pycocotools' rule, to the bit: see `polygon.rs`. What pycocotools
 //! accepts and this module refuses:
 //!
-//! | input | pycocotools 2.0.11 | here |
-//! |---|---|---|
-//! | a coordinate that is NaN or infinite | ends the process, or takes all memory | [`Coordinate`](ObjectMaskError::Coordinate) |
-//! | a coordinate beyond 2^20 | memory and time in proportion; beyond 2^28 an integer overflows | [`Coordinate`](ObjectMaskError::Coordinate) |
-//! | an odd number of coordinates | the last is ignored | [`OddLength`](ObjectMaskError::OddLength) |
-//! | one or two points | a mask without pixels; a first polygon of 2 points is read as a box | [`FewPoints`](ObjectMaskError::FewPoints) |
-//! | runs of fewer pixels than the mask has | the rest is zeros | [`Runs`](ObjectMaskError::Runs) |
-//! | runs of more pixels | an error when they are decoded | [`Runs`](ObjectMaskError::Runs) |
-//! | a compressed count that is cut short, or negative | reads past the end; wraps around | [`Counts`](ObjectMaskError::Counts) |
-//! | no polygons | an `IndexError` | [`NoPolygons`](ObjectMaskError::NoPolygons) |
+//! | input | pycocotools 2.0.11 |
+//! |---|---|
+//! | a coordinate that is NaN or infinite | ends the process, or takes all memory |
+//! | a coordinate beyond 2^20 | memory and time in proportion; beyond 2^28 an integer overflows |
+//! | an odd number of coordinates | the last is ignored |
+//! | one or two points | a mask without pixels; a first polygon of 2 points is read as a box |
+//! | runs of fewer pixels than the mask has | the rest is zeros |
+//! | runs of more pixels | an error when they are decoded |
+//! | a compressed count that is cut short, or negative | reads past the end; wraps around |
+//! | no polygons | an `IndexError` |
 
 mod polygon;
 mod raster;
@@ -26,6 +26,7 @@ mod rle;
 #[cfg(test)]
 mod tests;
 
+use crate::error::{Error, fail};
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::memory;
@@ -58,7 +59,7 @@ const FARTHEST: f64 = (1 << 20) as f64;
 /// assert_eq!(pixels[8..16], [0, 1, 1, 1, 1, 0, 0, 0]);
 /// assert_eq!(square.area((6, 8).into())?, 12);
 /// assert!(masks[2].is_none());
-/// # Ok::<(), fuseloop::ObjectMaskError>(())
+/// # Ok::<(), fuseloop::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectMask(Shape);
@@ -70,121 +71,13 @@ enum Shape {
     Runs(Runs),
 }
 
-/// Why a value is not the mask of an object, or not of the image that it is used for.
-///
-/// ```
-/// use fuseloop::{ObjectMask, ObjectMaskError};
-///
-/// let error = ObjectMask::parse(b"[[1, 1, 5]]").unwrap_err();
-/// assert_eq!(error, ObjectMaskError::OddLength { polygon: 0, found: 3 });
-/// ```
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ObjectMaskError {
-    /// JSON of another form.
-    #[error("expected a list of polygons or an object with `size` and `counts`: {reason}")]
-    Json {
-        /// The error of the parser.
-        reason: String,
-    },
-    /// One mask of a list is wrong.
-    #[error("object {index}: {cause}")]
-    Object {
-        /// The index of the object, from 0.
-        index: usize,
-        /// The error.
-        cause: Box<Self>,
-    },
-    /// A list without polygons.
-    #[error("the list of polygons is empty: write null for an object without a mask")]
-    NoPolygons,
-    /// A polygon with a coordinate too many.
-    #[error("polygon {polygon} has {found} coordinates, expected x and y for each point")]
-    OddLength {
-        /// The index of the polygon, from 0.
-        polygon: usize,
-        /// The number of coordinates.
-        found: usize,
-    },
-    /// A polygon of no area.
-    #[error("polygon {polygon} has {found} points, expected at least 3")]
-    FewPoints {
-        /// The index of the polygon, from 0.
-        polygon: usize,
-        /// The number of points.
-        found: usize,
-    },
-    /// A coordinate that is not a number, or too far away.
-    #[error("coordinate {index} of polygon {polygon} is {found}, expected -1048576 to 1048576")]
-    Coordinate {
-        /// The index of the polygon, from 0.
-        polygon: usize,
-        /// The index of the coordinate in the polygon, from 0.
-        index: usize,
-        /// The coordinate.
-        found: f64,
-    },
-    /// More points than the limit.
-    #[error("the polygons have {found} points, the limit is {max}")]
-    Points {
-        /// The number of points of all polygons.
-        found: usize,
-        /// The limit.
-        max: usize,
-    },
-    /// Runs that are not the pixels of the mask.
-    #[error("the runs have {found} pixels, a mask of {size} has {}", size.pixels())]
-    Runs {
-        /// The sum of the runs.
-        found: u64,
-        /// The size of the mask.
-        size: Size,
-    },
-    /// A compressed list of runs that can't be unpacked.
-    #[error("`counts` is damaged at byte {offset}: {reason}")]
-    Counts {
-        /// The offset of the byte in the text.
-        offset: usize,
-        /// The error.
-        reason: &'static str,
-    },
-    /// The mask is that of an image of another size.
-    #[error("the mask is {found}, the image is {expected}")]
-    Size {
-        /// The size of the mask.
-        found: Size,
-        /// The size of the image.
-        expected: Size,
-    },
-    /// The mask is too large for the lengths of runs, which have 32 bits.
-    #[error("{size} is {} pixels, the limit is {}", size.pixels(), u32::MAX)]
-    TooLarge {
-        /// The size of the mask.
-        size: Size,
-    },
-    /// The system has no memory for the pixels of the mask.
-    #[error("out of memory: could not allocate the {} bytes of a mask of {size}", size.pixels())]
-    OutOfMemory {
-        /// The size of the mask.
-        size: Size,
-    },
-    /// Memory of another length than the mask.
-    #[error("{found} bytes for a mask of {size}, expected {}", size.pixels())]
-    Memory {
-        /// The number of bytes.
-        found: usize,
-        /// The size of the mask.
-        size: Size,
-    },
-}
-
 impl ObjectMask {
     /// Reads one value of `segmentation`.
     ///
     /// # Errors
     ///
     /// If it is neither a list of polygons nor a list of runs, or one that the table above refuses.
-    pub fn parse(json: &[u8]) -> Result<Self, ObjectMaskError> {
+    pub fn parse(json: &[u8]) -> Result<Self, Error> {
         let stored = DefaultFloats::during(|| serde_json::from_slice::<Stored>(json));
         stored.map_err(|error| json_error(&error))?.check()
     }
@@ -194,11 +87,11 @@ impl ObjectMask {
     /// # Errors
     ///
     /// The errors are those of [`parse`](Self::parse), with the index of the object.
-    pub fn parse_list(json: &[u8]) -> Result<Vec<Option<Self>>, ObjectMaskError> {
+    pub fn parse_list(json: &[u8]) -> Result<Vec<Option<Self>>, Error> {
         let stored = DefaultFloats::during(|| serde_json::from_slice::<Vec<Option<Stored>>>(json));
         let stored = stored.map_err(|error| json_error(&error))?;
         let check = |(index, stored): (usize, Option<Stored>)| {
-            let at_index = |cause| ObjectMaskError::Object { index, cause: Box::new(cause) };
+            let at_index = |error: Error| error.context(format_args!("object {index}"));
             stored.map(|stored| stored.check().map_err(at_index)).transpose()
         };
         stored.into_iter().enumerate().map(check).collect()
@@ -209,27 +102,43 @@ impl ObjectMask {
     /// # Errors
     ///
     /// If one has fewer than three points, or coordinates that are refused.
-    pub fn from_polygons(polygons: Vec<Vec<f64>>) -> Result<Self, ObjectMaskError> {
+    pub fn from_polygons(polygons: Vec<Vec<f64>>) -> Result<Self, Error> {
         if polygons.is_empty() {
-            return Err(ObjectMaskError::NoPolygons);
+            return Err(fail!(
+                Damaged,
+                "the list of polygons is empty: write null for an object without a mask"
+            ));
         }
-        let points = polygons.iter().map(|polygon| polygon.len() / 2).sum();
+        let points: usize = polygons.iter().map(|polygon| polygon.len() / 2).sum();
         if points > MOST_POINTS {
-            return Err(ObjectMaskError::Points { found: points, max: MOST_POINTS });
+            return Err(fail!(
+                Damaged,
+                "the polygons have {points} points, the limit is {MOST_POINTS}"
+            ));
         }
         for (polygon, coordinates) in polygons.iter().enumerate() {
             let found = coordinates.len();
             if found % 2 != 0 {
-                return Err(ObjectMaskError::OddLength { polygon, found });
+                return Err(fail!(
+                    Damaged,
+                    "polygon {polygon} has {found} coordinates, expected x and y for each point"
+                ));
             }
             if found < 6 {
-                return Err(ObjectMaskError::FewPoints { polygon, found: found / 2 });
+                let points = found / 2;
+                return Err(fail!(
+                    Damaged,
+                    "polygon {polygon} has {points} points, expected at least 3"
+                ));
             }
             // A NaN is in no range.
             let is_far = |coordinate: &f64| !(-FARTHEST..=FARTHEST).contains(coordinate);
             if let Some(index) = coordinates.iter().position(is_far) {
                 let found = coordinates[index];
-                return Err(ObjectMaskError::Coordinate { polygon, index, found });
+                return Err(fail!(
+                    Damaged,
+                    "coordinate {index} of polygon {polygon} is {found}, expected -1048576 to 1048576"
+                ));
             }
         }
         Ok(Self(Shape::Polygons(polygons)))
@@ -240,7 +149,7 @@ impl ObjectMask {
     /// # Errors
     ///
     /// If `pixels` has not one byte for each pixel, or the mask has more than `u32::MAX` pixels.
-    pub fn encode(pixels: &[u8], size: Size) -> Result<Self, ObjectMaskError> {
+    pub fn encode(pixels: &[u8], size: Size) -> Result<Self, Error> {
         check_memory(pixels, size)?;
         Ok(Self(Shape::Runs(Runs::encode(pixels, size)?)))
     }
@@ -250,7 +159,7 @@ impl ObjectMask {
     /// # Errors
     ///
     /// If `out` has not one byte for each pixel, or the mask is a list of runs of another size.
-    pub fn fill(&self, size: Size, out: &mut [u8]) -> Result<(), ObjectMaskError> {
+    pub fn fill(&self, size: Size, out: &mut [u8]) -> Result<(), Error> {
         check_memory(out, size)?;
         if let Shape::Runs(runs) = &self.0 {
             runs.check_size(size)?;
@@ -282,7 +191,7 @@ impl ObjectMask {
     /// # Errors
     ///
     /// The errors are those of [`fill`](Self::fill).
-    pub fn area(&self, size: Size) -> Result<u64, ObjectMaskError> {
+    pub fn area(&self, size: Size) -> Result<u64, Error> {
         Ok(self.runs(size)?.area())
     }
 
@@ -292,7 +201,7 @@ impl ObjectMask {
     /// # Errors
     ///
     /// The errors are those of [`fill`](Self::fill).
-    pub fn bounding_box(&self, size: Size) -> Result<[u32; 4], ObjectMaskError> {
+    pub fn bounding_box(&self, size: Size) -> Result<[u32; 4], Error> {
         Ok(self.runs(size)?.bounding_box())
     }
 
@@ -303,30 +212,29 @@ impl ObjectMask {
     ///
     /// let mask = ObjectMask::encode(&[0, 1, 1, 1, 0, 1, 1, 0, 1, 0, 1, 0], (3, 4).into())?;
     /// assert_eq!(mask.to_rle_json((3, 4).into())?, r#"{"size":[3,4],"counts":"23111"}"#);
-    /// # Ok::<(), fuseloop::ObjectMaskError>(())
+    /// # Ok::<(), fuseloop::Error>(())
     /// ```
     ///
     /// # Errors
     ///
     /// The errors are those of [`fill`](Self::fill).
-    pub fn to_rle_json(&self, size: Size) -> Result<String, ObjectMaskError> {
+    pub fn to_rle_json(&self, size: Size) -> Result<String, Error> {
         // The characters of counts include the backslash.
         let counts = serde_json::Value::from(self.runs(size)?.compressed());
         Ok(format!(r#"{{"size":[{},{}],"counts":{counts}}}"#, size.height, size.width))
     }
 
-    fn runs(&self, size: Size) -> Result<Cow<'_, Runs>, ObjectMaskError> {
+    fn runs(&self, size: Size) -> Result<Cow<'_, Runs>, Error> {
         match &self.0 {
             Shape::Runs(runs) => {
                 runs.check_size(size)?;
                 Ok(Cow::Borrowed(runs))
             }
             Shape::Polygons(_) => {
-                let too_large = |_| ObjectMaskError::TooLarge { size };
+                let too_large = |_| rle::too_large(size);
                 let count = u32::try_from(size.pixels()).map_err(too_large)? as usize;
                 let mut pixels = vec![];
-                let no_memory = |_| ObjectMaskError::OutOfMemory { size };
-                memory::resize(&mut pixels, count, "a mask").map_err(no_memory)?;
+                memory::resize(&mut pixels, count, "a mask")?;
                 self.fill(size, &mut pixels)?;
                 Ok(Cow::Owned(Runs::encode(&pixels, size)?))
             }
@@ -334,14 +242,18 @@ impl ObjectMask {
     }
 }
 
-fn check_memory(pixels: &[u8], size: Size) -> Result<(), ObjectMaskError> {
+fn check_memory(pixels: &[u8], size: Size) -> Result<(), Error> {
     let found = pixels.len();
     let fits = found as u64 == size.pixels();
-    if fits { Ok(()) } else { Err(ObjectMaskError::Memory { found, size }) }
+    if fits {
+        return Ok(());
+    }
+    let expected = size.pixels();
+    Err(fail!(Parameter, "{found} bytes for a mask of {size}, expected {expected}"))
 }
 
-fn json_error(error: &serde_json::Error) -> ObjectMaskError {
-    ObjectMaskError::Json { reason: error.to_string() }
+fn json_error(error: &serde_json::Error) -> Error {
+    fail!(Damaged, "expected a list of polygons or an object with `size` and `counts`: {error}")
 }
 
 /// A value of `segmentation` as stored, of the right form but not checked.
@@ -351,7 +263,7 @@ enum Stored {
 }
 
 impl Stored {
-    fn check(self) -> Result<ObjectMask, ObjectMaskError> {
+    fn check(self) -> Result<ObjectMask, Error> {
         match self {
             Self::Polygons(polygons) => ObjectMask::from_polygons(polygons),
             Self::Runs { size: [height, width], counts } => {

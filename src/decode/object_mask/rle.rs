@@ -4,8 +4,8 @@
 //! in a character, the low ones first: `48 + bits`, and 32 more if another character follows. Bit 4 of the
 //! last character is the sign.
 
-use super::ObjectMaskError;
 use super::raster::Raster;
+use crate::error::{Error, fail};
 use crate::source::column_runs;
 use fuseloop_ops::Size;
 
@@ -32,25 +32,32 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn new(size: Size, counts: Vec<u32>) -> Result<Self, ObjectMaskError> {
-        let found = counts.iter().map(|&count| u64::from(count)).sum();
+    pub(super) fn new(size: Size, counts: Vec<u32>) -> Result<Self, Error> {
+        let found: u64 = counts.iter().map(|&count| u64::from(count)).sum();
         if found != size.pixels() {
-            return Err(ObjectMaskError::Runs { found, size });
+            let expected = size.pixels();
+            return Err(fail!(
+                Damaged,
+                "the runs have {found} pixels, a mask of {size} has {expected}"
+            ));
         }
         Ok(Self { size, counts })
     }
 
     /// Finds the runs of a mask with one byte for each pixel.
-    pub(super) fn encode(pixels: &[u8], size: Size) -> Result<Self, ObjectMaskError> {
+    pub(super) fn encode(pixels: &[u8], size: Size) -> Result<Self, Error> {
         if size.pixels() > u64::from(u32::MAX) {
-            return Err(ObjectMaskError::TooLarge { size });
+            return Err(too_large(size));
         }
         Ok(Self { size, counts: column_runs(pixels, size) })
     }
 
-    pub(super) fn check_size(&self, expected: Size) -> Result<(), ObjectMaskError> {
+    pub(super) fn check_size(&self, expected: Size) -> Result<(), Error> {
         let found = self.size;
-        if found == expected { Ok(()) } else { Err(ObjectMaskError::Size { found, expected }) }
+        if found == expected {
+            return Ok(());
+        }
+        Err(fail!(Damaged, "the mask is {found}, the image is {expected}"))
     }
 
     /// Toggles the pixels at which the runs of ones begin and end, in each column.
@@ -123,13 +130,20 @@ impl Runs {
     }
 }
 
+/// Returns the error of a mask that is too large for the lengths of runs, which have 32 bits.
+pub(super) fn too_large(size: Size) -> Error {
+    fail!(Damaged, "{size} is {} pixels, the limit is {}", size.pixels(), u32::MAX)
+}
+
 /// Reads the lengths from a text.
-pub(super) fn uncompressed(text: &[u8]) -> Result<Vec<u32>, ObjectMaskError> {
+pub(super) fn uncompressed(text: &[u8]) -> Result<Vec<u32>, Error> {
     let mut counts: Vec<u32> = vec![];
     let mut at = 0;
     while at < text.len() {
         let start = at;
-        let error = |offset, reason| ObjectMaskError::Counts { offset, reason };
+        let error = |offset: usize, reason: &str| {
+            fail!(Damaged, "`counts` is damaged at byte {offset}: {reason}")
+        };
         let mut number = 0;
         for index in 0.. {
             let Some(character) = text.get(at) else {

@@ -31,7 +31,10 @@ fn square() -> Vec<f64> {
     vec![1.0, 1.0, 1.0, 4.0, 5.0, 4.0, 5.0, 1.0]
 }
 
-fn refused(json: &str) -> ObjectMaskError {
+/// The beginning of the message for JSON of another form.
+const OTHER_FORM: &str = "expected a list of polygons or an object with `size` and `counts`: ";
+
+fn refused(json: &str) -> Error {
     ObjectMask::parse(json.as_bytes()).unwrap_err()
 }
 
@@ -178,7 +181,7 @@ fn a_coordinate_that_is_not_finite_is_refused() {
     }
     for literal in ["NaN", "Infinity", "1e999"] {
         let error = refused(&format!("[[1, 1, 1, 4, 5, {literal}, 5, 1]]"));
-        assert!(matches!(error, ObjectMaskError::Json { .. }), "{error}");
+        assert!(error.to_string().starts_with(OTHER_FORM), "{error}");
     }
 }
 
@@ -211,16 +214,21 @@ fn an_odd_number_of_coordinates_is_refused() {
 fn fewer_than_three_points_are_refused() {
     for (json, found) in [("[[]]", 0), ("[[1, 1]]", 1), ("[[1, 1, 4, 3]]", 2)] {
         let error = refused(json);
-        assert_eq!(error, ObjectMaskError::FewPoints { polygon: 0, found }, "{json}");
+        let message = format!("polygon 0 has {found} points, expected at least 3");
+        assert_eq!(error.to_string(), message, "{json}");
     }
-    assert_eq!(refused("[]"), ObjectMaskError::NoPolygons);
+    assert_eq!(
+        refused("[]").to_string(),
+        "the list of polygons is empty: write null for an object without a mask"
+    );
 }
 
 #[test]
 fn runs_of_another_sum_than_the_size_are_refused() {
     for (counts, found) in [("[2, 3, 1, 4]", 10), ("[2, 3, 1, 4, 3]", 13), ("[]", 0)] {
         let error = refused(&format!(r#"{{"size": [3, 4], "counts": {counts}}}"#));
-        assert_eq!(error, ObjectMaskError::Runs { found, size: Size::new(3, 4) });
+        let message = format!("the runs have {found} pixels, a mask of 3x4 has 12");
+        assert_eq!(error.to_string(), message);
     }
     let error = refused(r#"{"size": [3, 4], "counts": "2311"}"#);
     assert_eq!(error.to_string(), "the runs have 10 pixels, a mask of 3x4 has 12");
@@ -267,7 +275,7 @@ fn values_of_another_form_are_refused() {
     ];
     for json in values {
         let error = refused(json);
-        assert!(matches!(error, ObjectMaskError::Json { .. }), "{json}: {error}");
+        assert!(error.to_string().starts_with(OTHER_FORM), "{json}: {error}");
     }
     let error = ObjectMask::parse_list(b"[null, [[1, 1, 2]]]").unwrap_err();
     let message = "object 1: polygon 0 has 3 coordinates, expected x and y for each point";
@@ -284,7 +292,10 @@ fn a_mask_is_drawn_at_its_own_size_into_memory_of_that_size() {
     assert!(ObjectMask::encode(&[0; 11], Size::new(3, 4)).is_err());
     let polygon = ObjectMask::from_polygons(vec![square()]).unwrap();
     let huge = Size::new(1 << 31, 1 << 31);
-    assert_eq!(polygon.area(huge), Err(ObjectMaskError::TooLarge { size: huge }));
+    assert_eq!(
+        polygon.area(huge).unwrap_err().to_string(),
+        "2147483648x2147483648 is 4611686018427387904 pixels, the limit is 4294967295"
+    );
     for none in [Size::new(0, 4), Size::new(3, 0), Size::new(0, 0)] {
         assert_eq!(filled(&polygon, none), [0; 0]);
         assert_eq!(polygon.area(none), Ok(0));

@@ -1,7 +1,6 @@
 //! Stored bytes as the objects of a sample, and the objects as bytes of a batch.
 
 use super::{BoundingBoxes, KeyPoints};
-use crate::decode::ObjectMaskError;
 use crate::decode::object_rows::{self, other_count, rows_of};
 use crate::error::{Error, fail};
 use fuseloop_ops::author::{BoundingBox, Keypoint, Objects};
@@ -13,7 +12,7 @@ pub(in crate::loader) fn other_size(mask: Size, image: Size) -> Error {
 }
 
 /// Returns the error of the mask of an object.
-pub(in crate::loader) fn of_mask(row: usize, error: &ObjectMaskError) -> Error {
+pub(in crate::loader) fn of_mask(row: usize, error: &Error) -> Error {
     fail!(Damaged, "the mask of object {row}: {error}")
 }
 
