@@ -9,6 +9,7 @@ pub(crate) mod beton;
 mod boxed;
 pub(crate) mod class_counts;
 mod classes;
+mod columnar;
 #[cfg(feature = "tar")]
 mod columns;
 mod common_names;
@@ -46,6 +47,7 @@ pub(crate) mod index_shards;
 pub(crate) mod jpeg_file;
 mod location;
 mod mask_runs;
+mod names;
 #[cfg_attr(not(feature = "tar"), allow(dead_code, reason = "read in tar shards alone"))]
 pub(crate) mod npy;
 #[cfg_attr(

@@ -25,7 +25,7 @@ use super::annotations::{self, Annotated};
 use super::beton::{OpenError, SourceCause};
 #[cfg(not(all(feature = "tar", feature = "tfrecord")))]
 use super::feature::NeedsFeature;
-use super::fixed_length::{self, FixedLength};
+use super::fixed_length;
 use super::other_formats;
 use super::shards::{Shard, Shards};
 use super::{
@@ -142,7 +142,7 @@ impl Dataset {
                 Self::Folder(Arc::new(Folder::open(path, &options)?))
             }
             FileFormat::FixedLength => {
-                Self::Source(Arc::new(FixedLength::open(path, &options.limits)?))
+                Self::Source(Arc::new(fixed_length::open(path, &options.limits)?))
             }
             FileFormat::Annotated => {
                 Self::Source(Arc::new(Annotated::open(path, &options.limits)?))

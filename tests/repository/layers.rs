@@ -99,10 +99,12 @@ const INNER: [(&str, &[&str]); 2] = [
             "npy",
             "object_fields",
             "samples",
+            "names",
+            "starts",
+            "columnar",
             "in_memory",
             "class_counts",
             "common_names",
-            "starts",
             "columns",
             // The files of a dataset.
             "shards",

@@ -2,7 +2,7 @@
 
 use crate::error::{AtPath as _, Error, fail};
 use crate::sample::Limits;
-use crate::source::folder::read_file;
+use crate::source::file::read_file;
 use crate::source::{Escaped, Ignored};
 use crate::warnings::warn;
 use std::fs;

@@ -1,11 +1,12 @@
 //! Two folders with the same names: images, and a mask for each.
 
 use super::files::{self, list, stem};
-use super::{Annotated, Column, Parts};
+use super::{Annotated, Parts};
 use crate::error::{Error, fail};
 use crate::sample::Limits;
+use crate::source::Escaped;
+use crate::source::columnar::{Files, Values};
 use crate::source::image_names::{LISTED, MASK_EXTENSIONS};
-use crate::source::{ClassNames, Escaped, FieldKind};
 use crate::warnings::warn;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -52,23 +53,15 @@ pub(super) fn open(
             found.len()
         ));
     }
-    let masks_of_images = files.iter().filter_map(|image| mask(image)).collect();
-    let mask = Column::Mask { root: masks.to_owned(), files: masks_of_images };
+    let masks_of_images: Vec<Box<str>> = files.iter().filter_map(|image| mask(image)).collect();
+    let mask = Values::Files(Files::new(masks.to_owned(), &masks_of_images));
     Ok(Annotated::of(Parts {
         name: name.to_owned(),
         root: images.to_owned(),
         starts: vec![0; files.len() + 1],
         files,
-        columns: vec![
-            ("image", (FieldKind::RgbImage, Column::Image)),
-            ("mask", (FieldKind::RgbImage, mask)),
-        ],
-        class_names: ClassNames::default(),
-        category_ids: vec![],
-        sizes: vec![],
-        has_own_sizes: false,
-        damaged: BTreeMap::new(),
-        origins: vec![],
+        columns: vec![("mask", mask)],
         limits: *limits,
+        ..Parts::default()
     }))
 }

@@ -10,11 +10,10 @@ use super::files::{self, TextFiles, has_file, has_pair, list, stem};
 use super::problems::{Problems, split_damaged};
 use super::voc_xml::{self, VocFile, VocObject};
 use super::xml_text;
-use super::{Annotated, Column, Parts, floats, ints};
+use super::{Annotated, Parts, floats, ints};
 use crate::error::{Error, ErrorKind, fail};
 use crate::parallel;
 use crate::sample::Limits;
-use crate::source::FieldKind;
 use fuseloop_ops::{BoxFormat, Size};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -163,13 +162,12 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Error
         [left - first, top - first, right, bottom].map(|side| side as f32)
     };
     let all = || objects.iter().flatten();
-    let parts = Parts {
+    Ok(Annotated::of(Parts {
         name: root.to_owned(),
         root: images,
         files: samples.iter().map(|sample| sample.image.clone()).collect(),
         starts,
         columns: vec![
-            ("image", (FieldKind::RgbImage, Column::Image)),
             ("bbox", floats(4, all().flat_map(sides))),
             ("category_id", ints(labels)),
             ("difficult", ints(all().map(|object| object.difficult))),
@@ -181,9 +179,10 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Error
         has_own_sizes: true,
         damaged,
         origins: samples.into_iter().map(|sample| Some(sample.annotation)).collect(),
+        boxes: Some(BoxFormat::Xyxy),
         limits: *limits,
-    };
-    Ok(Annotated::of(parts).with_boxes(BoxFormat::Xyxy))
+        ..Parts::default()
+    }))
 }
 
 /// The files of a sample.

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::sample::SampleId;
+use crate::source::{Buffer, OwnedValue, Record, Source as _};
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write as _;
 
@@ -43,12 +45,12 @@ fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     dir
 }
 
-fn open(path: impl AsRef<Path>) -> Result<FixedLength, Error> {
-    FixedLength::open(path.as_ref(), &Limits::SMALL)
+fn open(path: impl AsRef<Path>) -> Result<Columnar, Error> {
+    super::open(path.as_ref(), &Limits::SMALL)
 }
 
 /// Reads everything that a source has.
-fn read_all(source: &FixedLength) -> Result<Vec<Record>, BoxError> {
+fn read_all(source: &Columnar) -> Result<Vec<Record>, BoxError> {
     (0..source.facts().samples).map(|sample| source.read(SampleId(sample))).collect()
 }
 
@@ -65,7 +67,7 @@ fn refusal(path: impl AsRef<Path>) -> Error {
     open(path).expect_err("it is refused")
 }
 
-fn classes(source: &FixedLength) -> Vec<String> {
+fn classes(source: &Columnar) -> Vec<String> {
     let names = source.facts().class_names().unwrap().unwrap_or_default();
     names.iter().map(|(_, name)| name.to_owned()).collect()
 }
@@ -101,7 +103,10 @@ fn every_form_of_the_names_is_the_same_dataset() {
         let source = open(dir.path()).unwrap();
         assert_eq!(read_all(&source).unwrap(), digits());
         let kind = FieldKind::NdArray { dtype: "|u1".parse().unwrap(), shape: vec![2, 4] };
-        assert_eq!(*source.facts().fields, [field("image", kind), field("label", FieldKind::Int)]);
+        assert_eq!(
+            *source.facts().fields,
+            [("image", kind).into(), ("label", FieldKind::Int).into()]
+        );
         assert_eq!(classes(&source).join(""), "0123456789");
         assert_eq!(source.facts().paths().filter(|path| path.is_file()).count(), 2);
         prints.push(source.facts().fingerprint);
@@ -342,7 +347,7 @@ fn a_compressed_file_is_unpacked_up_to_the_limit() {
     let error = refusal(dir.path());
     assert_eq!(error.kind(), ErrorKind::Memory);
     assert!(error.to_string().contains("gunzip), the limit is 4194304"), "{error}");
-    assert!(FixedLength::open(dir.path(), &Limits::DEFAULT).is_ok());
+    assert!(super::open(dir.path(), &Limits::DEFAULT).is_ok());
 }
 
 #[test]

@@ -16,9 +16,10 @@
 //! says which labels are texts: there, names such as `"7"` may stand beside others; if all are whole numbers, they are these
 //! numbers.
 
-use super::names::Packed;
 use super::numbers::ClassNumbers;
-use crate::source::{ClassNames, FieldKind};
+use crate::source::ClassNames;
+use crate::source::columnar::Values;
+use crate::source::names::Packed;
 use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,26 +28,11 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_SHOWN: usize = 80;
 
 /// The values of one field.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Default)]
 pub(super) struct TableColumn {
     pub(super) values: Values,
     /// The samples without a value.
     pub(super) flaws: Flaws,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Values {
-    Int(Vec<i64>),
-    Float(Vec<f64>),
-    Bytes(Packed),
-    /// JSON texts, each with a final NUL.
-    Json(Packed),
-}
-
-impl Default for Values {
-    fn default() -> Self {
-        Self::Int(vec![])
-    }
 }
 
 /// What is wrong with a line of a table.
@@ -67,16 +53,7 @@ pub(super) struct Cell {
 
 impl TableColumn {
     pub(super) fn ints(values: Vec<i64>) -> Self {
-        Self { values: Values::Int(values), flaws: Flaws::new() }
-    }
-
-    pub(super) fn kind(&self) -> FieldKind {
-        match self.values {
-            Values::Int(_) => FieldKind::Int,
-            Values::Float(_) => FieldKind::Float,
-            Values::Bytes(_) => FieldKind::Bytes,
-            Values::Json(_) => FieldKind::Json,
-        }
+        Self { values: Values::Ints(values), flaws: Flaws::new() }
     }
 
     /// Returns whether the values are texts, of which few differ.
@@ -184,14 +161,14 @@ pub(super) fn values(
             }
         }
         let ints = cells.iter().map(|cell| int(&cell.value, is_text).unwrap_or_default());
-        return TableColumn { values: Values::Int(ints.collect()), flaws };
+        return TableColumn { values: Values::Ints(ints.collect()), flaws };
     }
     if !is_empty && there().all(|cell| float(cell, is_text).is_some() && !beyond(&cell)) {
         if !nan {
             lose("a number");
         }
         let floats = cells.iter().map(|cell| float(&cell.value, is_text).unwrap_or(f64::NAN));
-        return TableColumn { values: Values::Float(floats.collect()), flaws };
+        return TableColumn { values: Values::Floats(floats.collect()), flaws };
     }
     let mut packed = Packed::default();
     if there().all(Json::is_string) && (is_text || !is_empty) {
@@ -401,7 +378,7 @@ fn named(cells: &[Cell], classes: Option<&ClassNames>) -> (TableColumn, ClassNum
             ClassNumbers::by_order(&listed)
         }
     };
-    (TableColumn { values: Values::Int(labels), flaws }, numbered)
+    (TableColumn { values: Values::Ints(labels), flaws }, numbered)
 }
 
 /// Checks numbers of classes against those that are set.
@@ -411,7 +388,7 @@ fn numbered(
     classes: Option<&ClassNames>,
 ) -> (TableColumn, ClassNumbers) {
     let Some(classes) = classes else { return (column, ClassNumbers::default()) };
-    if let Values::Int(labels) = &column.values {
+    if let Values::Ints(labels) = &column.values {
         for (index, (label, cell)) in labels.iter().zip(cells).enumerate() {
             if classes.get(*label).is_none() {
                 let reason = format!("label {label} is not the number of a class that is set");

@@ -32,13 +32,13 @@
 
 use super::links::{LinkCounts, Links, NotFollowed};
 use super::list::{BESIDE, Ignored};
-use super::names::Names;
 use super::options::Labels;
 use super::walk::{self, FolderWalk, Listing, PendingDir, Rules};
 use crate::error::{AtPath as _, Error, fail};
 use crate::parallel;
 use crate::source::image_names::LISTED;
 use crate::source::image_names::is_picture;
+use crate::source::names::Names;
 use crate::source::{Escaped, FOLDER_FILE_NAME, Location};
 use crate::warnings::warn;
 use std::collections::{BTreeMap, HashMap};

@@ -3,8 +3,11 @@
 use super::*;
 use crate::cancel::CancelFlag;
 use crate::error::{Error, ErrorKind};
+use crate::sample::Limits;
+use crate::source::file::read_file;
 #[cfg(feature = "tables")]
-use crate::source::FieldKind;
+use crate::source::{ClassNames, FieldKind};
+use crate::source::{ImageMode, OwnedImage, OwnedValue};
 use std::collections::BTreeSet;
 
 const JPEG: &[u8] = &[0xff, 0xd8, 0xff, 0xd9];
@@ -24,11 +27,17 @@ fn open(spec: impl AsRef<Path>) -> Result<Folder, Error> {
 }
 
 fn rows(folder: &Folder) -> Vec<(String, i64)> {
-    let row = |sample| match folder.column(sample, 1) {
+    let row = |sample| match column(folder, sample, 1) {
         Ok(Value::Int(label)) => (key(folder, sample), label),
         other => panic!("{other:?}"),
     };
     (0..folder.len()).map(SampleId).map(row).collect()
+}
+
+/// Returns a value that lies in memory.
+fn column(folder: &Folder, sample: SampleId, field: usize) -> Result<Value<'_>, Error> {
+    folder.columns.find(sample, field)?;
+    Ok(StoredValues::value_in_memory(&folder.columns, sample, field).unwrap())
 }
 
 fn key(folder: &Folder, sample: SampleId) -> String {
@@ -295,7 +304,7 @@ mod unix {
         let saved = dir.path().join("saved");
         folder.save_listing(&saved).unwrap();
         let list = Saved::read(&saved, &Limits::SMALL).unwrap().unwrap().list;
-        assert_eq!(list.names, folder.files.names);
+        assert_eq!(list.names, *folder.files().names);
         fs::remove_dir_all(dir.path().join(odd)).unwrap();
         let error = folder.read(SampleId(1)).unwrap_err().to_string();
         assert!(error.contains("\\u{1b}[31m") && !error.contains('\u{1b}'), "{error:?}");
@@ -351,7 +360,7 @@ fn a_tables_columns_are_fields() {
     assert_eq!(key(&folder, SampleId(0)), "a/1.jpg");
     assert!(folder.file(SampleId(1)).unwrap().ends_with("2.jpg"));
     let values = |sample| -> Vec<_> {
-        (1..5).map(|field| folder.column(SampleId(sample), field).unwrap()).collect()
+        (1..5).map(|field| column(&folder, SampleId(sample), field).unwrap()).collect()
     };
     let text = |text: &'static str| Value::Bytes(text.as_bytes());
     assert_eq!(values(0), [Value::Int(7), Value::Float(1.5), text("hello"), Value::Int(1)]);
@@ -367,7 +376,7 @@ fn lines_of_json_are_a_table() {
         "{\"file_name\": \"2.jpg\", \"n\": 2.5, \"label\": \"cat\", \"box\": null, \"t\": \"8\"}",
     );
     let folder = table("metadata.jsonl", text).unwrap();
-    let values: Vec<_> = (1..5).map(|field| folder.column(SampleId(0), field).unwrap()).collect();
+    let values: Vec<_> = (1..5).map(|field| column(&folder, SampleId(0), field).unwrap()).collect();
     let want = [Value::Float(1.0), Value::Int(1), Value::Json(b"[1,2]\0"), Value::Bytes(b"7")];
     assert_eq!(values, want);
     assert_eq!(folder.classes(), ["cat", "dog"]);
@@ -462,7 +471,7 @@ fn the_table_of_a_folder_names_no_link_that_is_not_followed() {
 /// Returns the labels of a table, or the errors of their samples.
 #[cfg(feature = "tables")]
 fn labels(folder: &Folder) -> Vec<Result<i64, String>> {
-    let label = |sample| match folder.column(sample, 1) {
+    let label = |sample| match column(folder, sample, 1) {
         Ok(Value::Int(label)) => Ok(label),
         Ok(other) => panic!("{other:?}"),
         Err(error) => Err(error.to_string()),
@@ -573,21 +582,21 @@ fn a_missing_number_is_damage_of_its_sample_or_nan() {
     let folder = table("t.csv", text).unwrap();
     let kinds: Vec<_> = folder.facts().fields[2..].iter().map(|field| field.kind.clone()).collect();
     assert_eq!(kinds, [FieldKind::Int, FieldKind::Float, FieldKind::Bytes]);
-    assert_eq!(folder.column(SampleId(0), 2).unwrap(), Value::Int(7));
+    assert_eq!(column(&folder, SampleId(0), 2).unwrap(), Value::Int(7));
     for field in [2, 3] {
-        let error = folder.column(SampleId(1), field).unwrap_err().to_string();
+        let error = column(&folder, SampleId(1), field).unwrap_err().to_string();
         assert!(
             error.contains("t.csv") && error.contains("line 3: the value is missing"),
             "{error}"
         );
     }
-    assert_eq!(folder.column(SampleId(0), 4).unwrap(), Value::Bytes(b""));
+    assert_eq!(column(&folder, SampleId(0), 4).unwrap(), Value::Bytes(b""));
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.jsonl");
     fs::write(&path, "{\"path\": \"a\", \"x\": 1}\n{\"path\": \"b\", \"x\": null}\n").unwrap();
     let folder = Folder::list(&path, &FolderOptions::default().missing_as_nan(true)).unwrap();
-    assert!(matches!(folder.column(SampleId(1), 1).unwrap(), Value::Float(x) if x.is_nan()));
-    assert_eq!(folder.column(SampleId(0), 1).unwrap(), Value::Float(1.0));
+    assert!(matches!(column(&folder, SampleId(1), 1).unwrap(), Value::Float(x) if x.is_nan()));
+    assert_eq!(column(&folder, SampleId(0), 1).unwrap(), Value::Float(1.0));
 }
 
 /// A line that is no row is damage of its sample, and the others keep theirs.

@@ -172,7 +172,7 @@ fn sizes_are_read_from_headers_and_are_those_of_upright_pictures() {
             let [width, height] = [w, h].map(|side| side as f32);
             let expected = [width / 4.0, height / 4.0, width * 0.75, height * 0.75];
             assert_eq!(floats(&source, 0, "bbox"), expected, "orientation {orientation}");
-            let sizes = [0, 1].map(|sample| source.annotated_size(SampleId(sample)));
+            let sizes = [0, 1].map(|sample| source.columns.annotated_size(SampleId(sample)));
             assert_eq!(sizes, [Some(Size::new(h, w)), None], "orientation {orientation}");
         }
     }
