@@ -5,19 +5,16 @@ mod yolo;
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::internals::assert_says;
+use crate::source::file;
 use crate::source::{Dataset, ImageMode, OwnedValue};
 use serde_json::{Value as Json, json};
 use std::fs;
 
-/// Writes files, whose folders are created, to a folder.
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        let path = dir.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    dir
+    file::tests::folder(
+        &files.iter().map(|(name, text)| (*name, text.as_bytes())).collect::<Vec<_>>(),
+    )
 }
 
 /// Three images, the ids not in order; the categories have gaps.
@@ -544,14 +541,8 @@ fn a_dataset_is_found_by_its_folder_or_its_file() {
     let error = opened(dir.path().to_owned()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Parameter);
     let message = error.to_string();
-    assert!(
-        message.contains("the folder has 2 files of annotations: open one by its own path"),
-        "{message}"
-    );
-    assert!(
-        message.contains("instances_train.json or ") && message.contains("instances_val.json"),
-        "{message}"
-    );
+    assert_says(&message, ["the folder has 2 files of annotations: open one by its own path"]);
+    assert_says(&message, ["instances_train.json or ", "instances_val.json"]);
     // The images of the other split are not in its folder.
     let error = opened(dir.path().join("annotations/instances_train.json")).err().unwrap();
     assert!(error.to_string().contains("the images are not found: expected "), "{error}");
@@ -629,8 +620,7 @@ fn an_image_has_the_mask_of_its_name() {
     assert!(message.contains("1 of 3 images have no mask: expected "), "{message}");
     assert!(message.contains("set/masks/a/2.png"), "{message}");
     fs::create_dir(dir.path().join("none")).unwrap();
-    let error = Annotated::masks(dir.path().join("none"), &masks).unwrap_err();
-    assert!(error.to_string().contains("no .jpg, .jpeg"), "{error}");
+    assert_says(Annotated::masks(dir.path().join("none"), &masks).unwrap_err(), ["no .jpg, .jpeg"]);
     let error = Annotated::masks(&images, dir.path().join("nowhere")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
 }

@@ -185,15 +185,10 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
     use crate::source::Links;
+    use crate::source::file::tests::folder;
 
     fn tree(files: &[&str]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for file in files {
-            let path = dir.path().join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, "").unwrap();
-        }
-        dir
+        folder(&files.iter().map(|file| (*file, &b""[..])).collect::<Vec<_>>())
     }
 
     fn opened(path: &Path) -> Result<Folder, Error> {
