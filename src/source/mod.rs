@@ -32,6 +32,7 @@ mod feature;
 pub(crate) mod fetch_ahead;
 mod field_kind;
 mod file;
+mod file_format;
 mod file_pool;
 mod fixed_length;
 pub(crate) mod folder;

@@ -71,6 +71,7 @@ const INNER: [(&str, &[&str]); 2] = [
         &[
             // Samples and values, and the files that they are read from.
             "feature",
+            "file_format",
             "dtype",
             "field_kind",
             "image_stats",
