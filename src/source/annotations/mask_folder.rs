@@ -1,6 +1,6 @@
 //! Two folders with the same names: images, and a mask for each.
 
-use super::files::{self, list, stem};
+use super::files::{self, by_stem, list, stem};
 use super::{Annotated, Parts};
 use crate::error::{Error, fail};
 use crate::sample::Limits;
@@ -8,7 +8,6 @@ use crate::source::Escaped;
 use crate::source::columnar::{Files, Values};
 use crate::source::image_names::{LISTED, MASK_EXTENSIONS};
 use crate::warnings::warn;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Opens each image of a folder with the mask of the same name in another one.
@@ -25,13 +24,7 @@ pub(super) fn open(
         );
     }
     let found = list(masks, MASK_EXTENSIONS, limits)?;
-    let mut by_stem: BTreeMap<&str, &str> = BTreeMap::new();
-    for mask in &found {
-        if let Some(other) = by_stem.insert(stem(mask), mask) {
-            return Err(fail!(Format, "{other} and {mask} have the same name: each needs its own")
-                .at(masks));
-        }
-    }
+    let by_stem = by_stem(&found, masks)?;
     let mask = |image: &str| by_stem.get(stem(image)).map(|mask| Box::from(*mask));
     let missing: Vec<&str> =
         files.iter().map(|image| &**image).filter(|image| mask(image).is_none()).collect();

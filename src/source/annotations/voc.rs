@@ -6,7 +6,7 @@
 //! set/1.jpg                              set/1.xml
 //! ```
 
-use super::files::{self, TextFiles, has_file, has_pair, list, stem};
+use super::files::{self, TextFiles, by_stem, has_file, has_pair, list, stem};
 use super::problems::{Problems, split_damaged};
 use super::voc_xml::{self, VocFile, VocObject};
 use super::xml_text;
@@ -213,16 +213,7 @@ impl Sample {
             .at(annotations));
         }
         let files = files::images(images, limits)?;
-        let mut by_stem = BTreeMap::new();
-        for file in &files {
-            if let Some(other) = by_stem.insert(stem(file), file) {
-                return Err(fail!(
-                    Format,
-                    "{other} and {file} have the same name: each needs its own"
-                )
-                .at(images));
-            }
-        }
+        let by_stem = by_stem(&files, images)?;
         let found: BTreeMap<&str, &str> = found.iter().map(|file| (stem(file), &**file)).collect();
         let names: Vec<String> = match &options.image_set {
             None => found.keys().map(|name| (*name).to_owned()).collect(),
@@ -230,7 +221,7 @@ impl Sample {
         };
         let of_name = |name: &String| {
             let annotation = found.get(&**name).map(|file| annotations.join(file));
-            let image = by_stem.get(&**name).map(|image| (*image).clone());
+            let image = by_stem.get(&**name).map(|image| Box::from(*image));
             let problem = match (&annotation, &image) {
                 (None, _) => Some(format!("{name}.xml is missing: the list of images has {name}")),
                 (_, None) => {

@@ -6,7 +6,7 @@
 //! set/1.jpg                         set/1.txt                         set/classes.txt
 //! ```
 
-use super::files::{self, TextFiles, has_file, has_pair, list, stem};
+use super::files::{self, TextFiles, by_stem, has_file, has_pair, list, stem};
 use super::image_size;
 use super::problems::{Problems, split_damaged};
 use super::yolo_data::{DataFile, KeypointShape};
@@ -234,13 +234,7 @@ fn label_files(
     labels: &Path,
     limits: &Limits,
 ) -> Result<Vec<Option<PathBuf>>, Error> {
-    let mut stems = BTreeMap::new();
-    for file in files {
-        if let Some(other) = stems.insert(stem(file), file) {
-            return Err(fail!(Format, "{other} and {file} have the same name: each needs its own")
-                .at(images));
-        }
-    }
+    by_stem(files, images)?;
     let found = list(labels, &[TXT], limits)?;
     let found: BTreeMap<&str, &str> = found.iter().map(|file| (stem(file), &**file)).collect();
     let path = |file: &str| found.get(stem(file)).map(|text| labels.join(text));
