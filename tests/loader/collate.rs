@@ -39,10 +39,6 @@ impl Texts {
     }
 }
 
-fn field(name: &str, kind: FieldKind) -> FieldSpec {
-    FieldSpec { name: name.to_owned(), kind }
-}
-
 /// `count` samples of 0 to 9 items of `item` bytes each; at least one sample has 0 items and one has 9.
 fn varied_texts(count: u64, item: usize) -> Vec<Vec<u8>> {
     let text = |sample| {
@@ -60,7 +56,7 @@ fn varied_texts(count: u64, item: usize) -> Vec<Vec<u8>> {
 fn written(values: &[Vec<u8>]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("texts.beton");
-    let fields = [field("text", FieldKind::Bytes), field("place", FieldKind::Int)];
+    let fields = [("text", FieldKind::Bytes), ("place", FieldKind::Int)].map(FieldSpec::from);
     let row = |(index, text): (usize, &Vec<u8>)| {
         vec![FieldValue::Bytes(text.clone()), FieldValue::Int(index as i64)]
     };
@@ -372,7 +368,7 @@ fn json_comes_without_its_final_nul() {
     let path = dir.path().join("json.beton");
     let values = ["[]", "{\"a\": 1}", "[1, 2, 3]"].map(|text| serde_json::from_str(text).unwrap());
     let rows = values.iter().map(|value: &serde_json::Value| vec![FieldValue::Json(value.clone())]);
-    write_iter(rows, &[field("meta", FieldKind::Json)], &path, &WriteOptions::default()).unwrap();
+    write_iter(rows, &[("meta", FieldKind::Json).into()], &path, &WriteOptions::default()).unwrap();
     for form in [Collate::ragged(), Collate::list()] {
         let builder = Loader::open(&path).unwrap().batch_size(3).collate("meta", form);
         let batch = builder.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
