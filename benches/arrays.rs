@@ -24,13 +24,12 @@ mod common;
 use common::{Bytes, Contender, Work, compare, criterion};
 use criterion::{Criterion, criterion_group, criterion_main};
 use fuseloop::ImageReadMode;
+use fuseloop::Loader;
 use fuseloop::internals::decode::{DecodeOptions, Decoder};
 use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch, evaluate};
 use fuseloop::internals::plan::element_steps::StepScratch;
 use fuseloop::internals::plan::{Draws, ElementPlan, ImagePlan};
-use fuseloop::source::{BoxError, Buffer, EncodedImage, Facts, FieldKind, ImageMode};
-use fuseloop::source::{Record, Source, Value};
-use fuseloop::{Loader, SampleId};
+use fuseloop::source::{Column, EncodedImage, ImageMode, InMemory};
 use fuseloop_ops::author::{ImageType, Layout};
 use fuseloop_ops::internals::{ElementValue, ImageView, PixelFormat, SampleKey};
 use fuseloop_ops::*;
@@ -243,43 +242,16 @@ fn points(c: &mut Criterion) {
     compare(c, &work, &mut contenders);
 }
 
-/// Small pictures in memory, as a source.
-struct SmallPictures {
-    facts: Facts,
-    pixels: Vec<u8>,
-}
+/// The number of small pictures.
+const PICTURES: usize = 20_000;
 
-impl SmallPictures {
-    const COUNT: usize = 20_000;
-
-    fn new(side: u32, channels: u16) -> Self {
-        let shape = vec![side.into(), side.into(), channels.into()];
-        let bytes = (side * side) as usize * usize::from(channels) * Self::COUNT;
-        let pixels = (0..bytes).map(|at| ((at * 2_654_435_761) >> 13) as u8).collect();
-        let dtype = "|u1".parse().expect("a type of NumPy");
-        let kind = FieldKind::NdArray { dtype, shape };
-        Self { facts: Facts::new([("image", kind)], Self::COUNT as u64), pixels }
-    }
-}
-
-impl Source for SmallPictures {
-    fn facts(&self) -> &Facts {
-        &self.facts
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        Err(format!("sample {sample} is read by its field").into())
-    }
-
-    fn value<'a>(
-        &'a self,
-        sample: SampleId,
-        _: usize,
-        _: &'a mut Buffer,
-    ) -> Result<Value<'a>, BoxError> {
-        let bytes = self.pixels.len() / Self::COUNT;
-        Ok(Value::NdArray(&self.pixels[sample.0 as usize * bytes..][..bytes]))
-    }
+/// Returns small pictures in memory.
+fn small_pictures_of(side: u32, channels: u16) -> InMemory {
+    let shape = [side.into(), side.into(), channels.into()];
+    let bytes = (side * side) as usize * usize::from(channels) * PICTURES;
+    let pixels = (0..bytes).map(|at| ((at * 2_654_435_761) >> 13) as u8).collect();
+    let dtype = "|u1".parse().expect("a type of NumPy");
+    InMemory::new([("image", Column::arrays(dtype, &shape, pixels))]).expect("whole pictures")
 }
 
 fn small_pictures(c: &mut Criterion) {
@@ -290,7 +262,7 @@ fn small_pictures(c: &mut Criterion) {
     };
     for (name, stored, channels, side) in [("28x28 gray", 28, 1, 24), ("32x32 RGB", 32, 3, 28)] {
         let ops = || list(side).expect("fixed parameters");
-        let source = SmallPictures::new(stored, channels);
+        let source = small_pictures_of(stored, channels);
         let loader = Loader::from_source(source).batch_size(256).workers(1);
         let loader = loader.pipeline("image", ops()).build().expect("a loader");
         let input = ImageType::from(Size::new(stored, stored)).with_channels(channels);
@@ -299,7 +271,7 @@ fn small_pictures(c: &mut Criterion) {
         let work = Work {
             group: &format!("arrays/small pictures/{name}"),
             what: "one worker",
-            samples: SmallPictures::COUNT as u64,
+            samples: PICTURES as u64,
             bytes: (lane.pixels.len() + written) as u64,
             cold: false,
         };
@@ -310,7 +282,7 @@ fn small_pictures(c: &mut Criterion) {
                 }
             }),
             Contender::new("the loop of each sample", || {
-                (0..SmallPictures::COUNT).for_each(|_| lane.run());
+                (0..PICTURES).for_each(|_| lane.run());
             }),
         ];
         compare(c, &work, &mut contenders);
@@ -361,34 +333,6 @@ const LABEL_LISTS: [List; 4] = [
     ("MixUp, before the batch is mixed", || Ok(ops![MixUp::new(1.0)?])),
 ];
 
-/// Labels in memory, as a source.
-struct Labels(Facts);
-
-impl Labels {
-    fn new() -> Self {
-        Self(Facts::new([("label", FieldKind::Int)], LABELS * 2_000))
-    }
-}
-
-impl Source for Labels {
-    fn facts(&self) -> &Facts {
-        &self.0
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        Err(format!("sample {sample} is read by its field").into())
-    }
-
-    fn value<'a>(
-        &'a self,
-        sample: SampleId,
-        _: usize,
-        _: &'a mut Buffer,
-    ) -> Result<Value<'a>, BoxError> {
-        Ok(Value::Int((sample.0 % 1000) as i64))
-    }
-}
-
 fn labels(c: &mut Criterion) {
     for (name, list) in LABEL_LISTS {
         let plan =
@@ -430,7 +374,9 @@ fn labels_loaded(c: &mut Criterion) {
     // Mixing labels needs images.
     for (name, list) in &LABEL_LISTS[..3] {
         let loader = |batch| {
-            let loader = Loader::from_source(Labels::new()).batch_size(batch).workers(1);
+            let labels = Column::ints((0..LABELS as i64 * 2_000).map(|sample| sample % 1000));
+            let source = InMemory::new([("label", labels)]).expect("one column");
+            let loader = Loader::from_source(source).batch_size(batch).workers(1);
             loader.pipeline("label", list().expect("fixed parameters")).build().expect("a loader")
         };
         let (small, large) = (loader(64), loader(2048));

@@ -135,7 +135,6 @@ fn gray([r, g, b]: [u8; RGB]) -> u8 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
 

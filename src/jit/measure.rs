@@ -338,7 +338,6 @@ fn nanos(time: Duration) -> f64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
     use crate::plan::ImagePlan;

@@ -478,7 +478,6 @@ fn store(picture: &FloatImage, dtype: DType, layout: Layout) -> Result<Vec<u8>, 
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
     use fuseloop_ops::author::Dim;

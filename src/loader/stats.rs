@@ -317,7 +317,6 @@ fn percent(share: f64) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
     use crate::jit;

@@ -272,7 +272,6 @@ fn rect(window: Window) -> Rect {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
     use crate::plan::ImagePlan;

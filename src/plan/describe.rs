@@ -386,7 +386,6 @@ impl Block {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
     use fuseloop_ops::author::{Dim, Op};

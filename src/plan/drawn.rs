@@ -381,7 +381,6 @@ fn painted(window: Window) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
     use crate::plan::FusedOp;

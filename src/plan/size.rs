@@ -172,7 +172,6 @@ fn check(op: &'static str, size: Size, limits: &Limits) -> Result<(), TooManyPix
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
     use fuseloop_ops::author::Dim;

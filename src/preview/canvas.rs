@@ -167,7 +167,6 @@ pub(super) fn fitted(picture: ImageView<'_>, side: u32) -> Option<(Vec<u8>, Size
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
 

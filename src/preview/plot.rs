@@ -100,7 +100,6 @@ fn color(level: usize) -> Colour {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
 

@@ -262,7 +262,6 @@ fn readable_on([r, g, b]: Colour) -> Colour {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
 

@@ -10,8 +10,9 @@
 //!
 //! `FUSELOOP_FAULTS=1000` tries every n from 0 to 999; by default some of them.
 
+use super::columnar::{RecordFile, RecordFiles, Values};
 use super::file::{FileBytes, ReadAt};
-use super::fixed_length::FixedLength;
+use super::fixed_length;
 use super::shards::{Shard, Shards};
 use super::tar::{Tar, TarOptions};
 use super::tfrecord::{TfOptions, TfRecords};
@@ -166,8 +167,13 @@ fn an_idx_file_gives_its_values_or_an_error_with_its_name() {
         let path = dir.path().join("train-images-idx3-ubyte");
         fs::write(&path, &faulty.bytes)?;
         fs::write(dir.path().join("train-labels-idx1-ubyte"), labels)?;
-        let source = FixedLength::open(&path, &Limits::DEFAULT)?;
-        Ok(Box::new(source.with_images_from(Arc::new(faulty))?))
+        let mut source = fixed_length::open(&path, &Limits::DEFAULT)?;
+        if let Values::Records(images) = &mut source.columns[0].values {
+            let bytes = FileBytes::from_reader(Arc::new(faulty))?;
+            let files = vec![RecordFile { path, bytes, is_packed: false }];
+            images.files = Arc::new(RecordFiles { files, starts: [500].into_iter().collect() });
+        }
+        Ok(Box::new(source))
     });
 }
 

@@ -31,8 +31,8 @@ use super::error::{no_memory, short};
 use super::file_pool::{self, PooledFile};
 use crate::error::{Damage, Error, fail};
 use std::any::Any;
-use std::fs::File;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -626,6 +626,31 @@ fn fill(
         }
     }
     (done, Ok(()))
+}
+
+/// Reads a regular file of at most `max` bytes into `bytes`, replacing their content.
+pub(super) fn read_file(path: &Path, max: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let refused = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    // The kind is checked before the file is opened: opening a pipe would wait for its other end.
+    let found = fs::metadata(path)?;
+    if !found.is_file() {
+        return refused("not a regular file".to_owned());
+    }
+    if found.len() > max {
+        return refused(format!("{} bytes, the limit is {max}", found.len()));
+    }
+    bytes.clear();
+    // One byte more than the file has, so that its end is found without growing the buffer.
+    let room = usize::try_from(found.len()).unwrap_or(usize::MAX).saturating_add(1);
+    bytes.try_reserve(room).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    // The file may grow while it is read: a byte beyond the limit shows that it is too large.
+    let file = file_pool::open(path)?;
+    let before = ReadAt::len(&file)?;
+    (&file).take(max.saturating_add(1)).read_to_end(bytes)?;
+    if bytes.len() as u64 > max {
+        return refused(format!("over {max} bytes, the limit"));
+    }
+    refuse_cut(&file, before, bytes.len() as u64)
 }
 
 #[cfg(test)]

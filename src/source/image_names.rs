@@ -76,6 +76,12 @@ pub(super) const MASK_EXTENSIONS: &[&str] = &[
 /// The extensions as an error lists them.
 pub(super) const LISTED: &str = listed!();
 
+/// Returns whether a name ends in one of these extensions, whatever their case.
+pub(super) fn has_extension(name: &str, extensions: &[&str]) -> bool {
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+    extension.is_some_and(|found| extensions.iter().any(|one| found.eq_ignore_ascii_case(one)))
+}
+
 /// Returns why a file with this extension is no image; `None` if it has the extension of one.
 pub(super) fn why_not(extension: Option<&str>) -> Option<&'static str> {
     let is = |one: &str| extension.is_some_and(|found| found.eq_ignore_ascii_case(one));

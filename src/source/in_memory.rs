@@ -1,15 +1,17 @@
 //! Datasets without a type of their own: columns in memory, and a function that returns records.
 
-use super::samples::address;
+use super::columnar::{Columnar, Values};
+use super::samples::value_of_record;
 use super::{
-    BoxError, Buffer, ClassNames, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint,
-    ImageMode, ImageStats, NdType, OwnedImage, OwnedValue, Record, Source, StoredValues, Value,
+    BoxError, Buffer, ClassNames, Facts, FieldKind, Fingerprint, NdType, OwnedImage, Record,
+    Source, StoredValues, Value,
 };
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::RGB;
 use std::fmt;
+use std::mem;
 
 /// A dataset of columns in memory, or of a function that returns records.
 ///
@@ -34,14 +36,12 @@ use std::fmt;
 /// # Ok::<(), BoxError>(())
 /// ```
 pub struct InMemory {
-    facts: Facts,
-    content: Content,
+    /// Without columns if there is a function.
+    columns: Columnar,
+    function: Option<Function>,
 }
 
-enum Content {
-    Columns(Vec<Column>),
-    Function(Box<dyn Fn(SampleId) -> Result<Record, BoxError> + Send + Sync>),
-}
+type Function = Box<dyn Fn(SampleId) -> Result<Record, BoxError> + Send + Sync>;
 
 /// The values of one field of a dataset in memory; see [`InMemory`].
 ///
@@ -54,15 +54,6 @@ enum Content {
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 pub struct Column(Values);
-
-enum Values {
-    Ints(Vec<i64>),
-    Floats(Vec<f64>),
-    Images(Vec<OwnedImage>),
-    Pixels { size: Size, bytes: Vec<u8> },
-    Bytes(Vec<Vec<u8>>),
-    Arrays { kind: FieldKind, bytes: Vec<u8> },
-}
 
 impl Column {
     /// Returns a column of whole numbers.
@@ -87,47 +78,38 @@ impl Column {
     /// the size is a square.
     #[must_use]
     pub fn rgb(size: impl Into<Size>, pixels: Vec<u8>) -> Self {
-        Self(Values::Pixels { size: size.into(), bytes: pixels })
+        Self(Values::Pixels(size.into(), pixels))
     }
 
     /// Returns a column of bytes of any length.
     #[must_use]
     pub fn bytes(values: Vec<Vec<u8>>) -> Self {
-        Self(Values::Bytes(values))
+        Self(Values::Bytes(values.iter().map(Vec::as_slice).collect()))
     }
 
     /// Returns a column of arrays of one shape, whose elements lie one after another in C order.
     #[must_use]
     pub fn arrays(dtype: NdType, shape: &[u64], elements: Vec<u8>) -> Self {
         let kind = FieldKind::NdArray { dtype, shape: shape.to_vec() };
-        Self(Values::Arrays { kind, bytes: elements })
-    }
-
-    fn kind(&self) -> FieldKind {
-        match &self.0 {
-            Values::Ints(_) => FieldKind::Int,
-            Values::Floats(_) => FieldKind::Float,
-            Values::Images(_) | Values::Pixels { .. } => FieldKind::RgbImage,
-            Values::Bytes(_) => FieldKind::Bytes,
-            Values::Arrays { kind, .. } => kind.clone(),
-        }
+        Self(Values::Arrays(kind, elements))
     }
 
     /// Returns the number of values.
     fn len(&self, name: &str) -> Result<usize, Error> {
         let (each, bytes) = match &self.0 {
-            Values::Ints(values) => return Ok(values.len()),
             Values::Floats(values) => return Ok(values.len()),
             Values::Images(images) => return Ok(images.len()),
             Values::Bytes(values) => return Ok(values.len()),
-            Values::Pixels { size, bytes } => (size.pixels().checked_mul(RGB as u64), bytes.len()),
-            Values::Arrays { kind, bytes } => (kind.array_bytes(), bytes.len()),
+            Values::Pixels(size, bytes) => (size.pixels().checked_mul(RGB as u64), bytes.len()),
+            Values::Arrays(kind, bytes) => (kind.array_bytes(), bytes.len()),
+            Values::Ints(values) => return Ok(values.len()),
+            _ => (None, 0),
         };
         let bytes = bytes as u64;
         let each = each.filter(|&each| each > 0 && bytes.is_multiple_of(each));
         let each = each.ok_or_else(|| {
-            let what = if self.kind().is_image() { "images of this size" } else { "arrays" };
-            let kind = self.kind();
+            let kind = self.0.kind();
+            let what = if kind.is_image() { "images of this size" } else { "arrays" };
             fail!(
                 Parameter,
                 "column {name}: {bytes} bytes are not a whole number of {what} of the kind {}",
@@ -136,52 +118,6 @@ impl Column {
             .of_field(name)
         })?;
         Ok((bytes / each) as usize)
-    }
-
-    fn value(&self, index: usize) -> Option<Value<'_>> {
-        Some(match &self.0 {
-            Values::Ints(values) => Value::Int(*values.get(index)?),
-            Values::Floats(values) => Value::Float(*values.get(index)?),
-            Values::Bytes(values) => Value::Bytes(values.get(index)?),
-            Values::Images(images) => {
-                let OwnedImage { mode, width, height, bytes } = images.get(index)?;
-                Value::Image(EncodedImage { mode: *mode, width: *width, height: *height, bytes })
-            }
-            Values::Pixels { size, bytes } => {
-                let bytes = nth(bytes, index, size.pixels() * RGB as u64)?;
-                let (mode, Size { height, width }) = (ImageMode::Raw, *size);
-                Value::Image(EncodedImage { mode, width, height, bytes })
-            }
-            Values::Arrays { kind, bytes } => {
-                Value::NdArray(nth(bytes, index, kind.array_bytes()?)?)
-            }
-        })
-    }
-
-    /// Returns the sizes of the images, if all are raw: the size of a file is in its header.
-    fn image_stats(&self, samples: usize) -> Option<ImageStats> {
-        let of = |size: Size, raw: u64| ImageStats {
-            raw,
-            min: Some(size),
-            max: Some(size),
-            max_pixels: size.pixels(),
-            ..ImageStats::default()
-        };
-        match &self.0 {
-            Values::Pixels { size, .. } => Some(of(*size, samples as u64)),
-            Values::Images(images) => {
-                images.iter().try_fold(ImageStats::default(), |all, image| {
-                    let one = of(Size::new(image.height, image.width), 1);
-                    (image.mode == ImageMode::Raw).then(|| all.merged(&one))
-                })
-            }
-            _ => None,
-        }
-    }
-
-    fn longest(&self) -> Option<u64> {
-        let Values::Bytes(values) = &self.0 else { return None };
-        values.iter().map(|value| value.len() as u64).max()
     }
 }
 
@@ -195,46 +131,43 @@ impl InMemory {
     pub fn new<N: Into<String>>(
         columns: impl IntoIterator<Item = (N, Column)>,
     ) -> Result<Self, Error> {
-        let (mut fields, mut all, mut samples) = (Vec::<FieldSpec>::new(), vec![], None);
+        let (mut named, mut samples) = (Vec::<(String, Column)>::new(), None);
         for (name, column) in columns {
-            let field = FieldSpec { name: name.into(), kind: column.kind() };
-            let name = &field.name;
-            if fields.iter().any(|other| other.name == *name) {
-                return Err(fail!(Field, "two columns have the name {name}").of_field(name));
+            let name = name.into();
+            if named.iter().any(|(other, _)| *other == name) {
+                return Err(fail!(Field, "two columns have the name {name}").of_field(&name));
             }
-            let len = column.len(name)?;
+            let len = column.len(&name)?;
             let first = *samples.get_or_insert(len);
             if len != first {
                 let wanted = format_args!("expected {first} as in the first column");
                 return Err(
-                    fail!(Parameter, "column {name}: {len} values, {wanted}").of_field(name)
+                    fail!(Parameter, "column {name}: {len} values, {wanted}").of_field(&name)
                 );
             }
-            fields.push(field);
-            all.push(column);
+            named.push((name, column));
         }
         let samples = samples.ok_or_else(|| fail!(Parameter, "no columns, expected 1 or more"))?;
+        let columns =
+            named.iter_mut().map(|(name, Column(values))| (&**name, mem::take(values).into()));
+        let mut columns = Columnar::new(columns.collect(), samples as u64, vec![]);
         let mut print = Fingerprint::default();
         print.text("in memory");
-        print.fields(&fields);
-        for value in all.iter().flat_map(|column| (0..samples).filter_map(|k| column.value(k))) {
-            match value {
-                Value::Int(value) => print.number(value.cast_unsigned()),
-                Value::Float(value) => print.number(value.to_bits()),
-                value => print.number(crc32c::crc32c(value.bytes()).into()),
+        print.fields(&columns.facts.fields);
+        for field in 0..columns.columns.len() {
+            for sample in (0..samples as u64).map(SampleId) {
+                match columns.value_in_memory(sample, field) {
+                    Some(Value::Int(value)) => print.number(value.cast_unsigned()),
+                    Some(Value::Float(value)) => print.number(value.to_bits()),
+                    value => {
+                        print.number(value.map_or(0, |value| crc32c::crc32c(value.bytes()).into()))
+                    }
+                }
             }
         }
-        let images: Vec<_> = all.iter().map(|column| column.image_stats(samples)).collect();
-        let longest: Vec<_> = all.iter().map(Column::longest).collect();
-        let facts = Facts {
-            name: "the columns".to_owned(),
-            rereads_cheaply: true,
-            fingerprint: print.value(),
-            ..Facts::new(fields, samples as u64)
-        }
-        .with_image_stats(move |field| images.get(field)?.clone())
-        .with_longest(move |field| *longest.get(field)?);
-        Ok(Self { facts, content: Content::Columns(all) })
+        columns.facts.name = "the columns".to_owned();
+        columns.facts.fingerprint = print.value();
+        Ok(Self { columns, function: None })
     }
 
     /// Returns a dataset whose records are those that `read` returns for a sample, with the fields of `facts` in their
@@ -244,41 +177,32 @@ impl InMemory {
         facts: Facts,
         read: impl Fn(SampleId) -> Result<Record, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        Self { facts, content: Content::Function(Box::new(read)) }
-    }
-
-    fn no_such_sample(&self, sample: SampleId) -> BoxError {
-        let samples = self.facts.samples;
-        format!("sample {sample} does not exist: the columns have {samples} values").into()
+        let columns = Columnar { facts, ..Columnar::new(vec![], 0, vec![]) };
+        Self { columns, function: Some(Box::new(read)) }
     }
 
     /// Sets the name, which errors show.
     #[must_use]
-    pub fn named(self, name: impl Into<String>) -> Self {
-        Self { facts: self.facts.named(name), ..self }
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.columns.facts.name = name.into();
+        self
     }
 
     /// Sets the names of the classes.
     #[must_use]
-    pub fn with_class_names(self, names: ClassNames) -> Self {
-        Self { facts: self.facts.with_class_names(move || Ok(Some(names.clone()))), ..self }
+    pub fn with_class_names(mut self, names: ClassNames) -> Self {
+        self.columns.facts = self.columns.facts.with_class_names(move || Ok(Some(names.clone())));
+        self
     }
 }
 
 impl Source for InMemory {
     fn facts(&self) -> &Facts {
-        &self.facts
+        &self.columns.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        match &self.content {
-            Content::Function(read) => read(sample),
-            Content::Columns(columns) => columns
-                .iter()
-                .map(|column| column.value(sample.0 as usize).map(OwnedValue::from))
-                .collect::<Option<Record>>()
-                .ok_or_else(|| self.no_such_sample(sample)),
-        }
+        self.function.as_ref().map_or_else(|| self.columns.read(sample), |read| read(sample))
     }
 
     fn value<'a>(
@@ -287,53 +211,28 @@ impl Source for InMemory {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        match &self.content {
-            Content::Function(read) => {
-                let of = (address(self), sample);
-                buffer.load_record(of, &self.facts.fields, || read(sample))?;
-                buffer.record_value(field).ok_or_else(|| no_such_field(field))
-            }
-            Content::Columns(columns) => {
-                let column = columns.get(field).ok_or_else(|| no_such_field(field))?;
-                column.value(sample.0 as usize).ok_or_else(|| self.no_such_sample(sample))
-            }
+        match self.function {
+            Some(_) => value_of_record(self, sample, field, buffer),
+            None => self.columns.value(sample, field, buffer),
         }
     }
 
     fn stored(&self) -> Option<&dyn StoredValues> {
-        matches!(self.content, Content::Columns(_)).then_some(self as _)
+        self.function.is_none().then_some(&self.columns)
     }
-}
-
-impl StoredValues for InMemory {
-    fn value_in_memory(&self, sample: SampleId, field: usize) -> Option<Value<'_>> {
-        match &self.content {
-            Content::Columns(columns) => columns.get(field)?.value(sample.0 as usize),
-            Content::Function(_) => None,
-        }
-    }
-}
-
-/// Returns the value at an index among values of `each` bytes.
-fn nth(bytes: &[u8], index: usize, each: u64) -> Option<&[u8]> {
-    let each = each as usize;
-    bytes.get(index.checked_mul(each)?..)?.get(..each)
-}
-
-fn no_such_field(field: usize) -> BoxError {
-    format!("field {field} does not exist").into()
 }
 
 /// Shows no values.
 impl fmt::Debug for InMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InMemory").field("facts", &self.facts).finish_non_exhaustive()
+        f.debug_struct("InMemory").field("facts", self.facts()).finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::OwnedValue;
 
     #[test]
     fn columns_are_read_in_any_order() {
@@ -359,14 +258,15 @@ mod tests {
         let mut buffer = Buffer::default();
         for (field, value) in record.iter().enumerate() {
             assert_eq!(source.value(SampleId(1), field, &mut buffer).unwrap(), value.borrowed());
-            assert_eq!(source.value_in_memory(SampleId(1), field), Some(value.borrowed()));
+            let stored = source.stored().unwrap();
+            assert_eq!(stored.value_in_memory(SampleId(1), field), Some(value.borrowed()));
         }
         let facts = source.facts();
         assert_eq!(facts.image_stats(0).unwrap().uniform(), Some(Size::new(1, 2)));
         assert_eq!(facts.image_stats(0), facts.image_stats(1));
         assert_eq!((facts.longest(4), facts.longest(5), facts.samples), (Some(3), None, 2));
         let error = source.read(SampleId(2)).unwrap_err().to_string();
-        assert_eq!(error, "sample 2 does not exist: the columns have 2 values");
+        assert_eq!(error, "no such sample: the dataset has 2");
         assert!(source.value(SampleId(0), 6, &mut buffer).is_err());
     }
 

@@ -1,14 +1,15 @@
 //! Writes an index file beside each shard of a dataset, for `fuseloop index`.
 
+use super::BoxError;
 #[cfg(not(all(feature = "tar", feature = "tfrecord")))]
 use super::feature::NeedsFeature;
+use super::file_format::FileFormat;
 use super::index_file::{Kind, save};
 use super::shards::{Shard, ShardIndex, Shards};
 #[cfg(feature = "tar")]
 use super::tar;
 #[cfg(feature = "tfrecord")]
 use super::tfrecord;
-use super::{BoxError, open};
 use crate::cancel::CancelFlag;
 use crate::error::{Error, ErrorKind};
 use crate::parallel;
@@ -88,13 +89,11 @@ pub fn index_until(
 
 /// Finds the samples of a shard. The shard's name tells its format.
 fn scan(shard: &Shard) -> Result<(Kind, ShardIndex), BoxError> {
-    match open::FileFormat::of_name(shard.location.file_name()) {
+    match FileFormat::of_name(shard.location.file_name()) {
         #[cfg(feature = "tfrecord")]
-        open::FileFormat::TfRecords => {
-            Ok((Kind::TfRecord, tfrecord::scan(shard, &Limits::DEFAULT)?))
-        }
+        FileFormat::TfRecords => Ok((Kind::TfRecord, tfrecord::scan(shard, &Limits::DEFAULT)?)),
         #[cfg(not(feature = "tfrecord"))]
-        open::FileFormat::TfRecords => {
+        FileFormat::TfRecords => {
             let reason = NeedsFeature { what: "TFRecord files", feature: "tfrecord" };
             Err(format!("{}: {reason}", shard.location).into())
         }
@@ -102,7 +101,7 @@ fn scan(shard: &Shard) -> Result<(Kind, ShardIndex), BoxError> {
         format => {
             let scanned = tar::scan(shard, &Limits::DEFAULT).map_err(|error| match format {
                 // Any other name may be that of a tar file.
-                open::FileFormat::Beton | open::FileFormat::Folder => not_a_shard(shard, &error),
+                FileFormat::Beton | FileFormat::Folder => not_a_shard(shard, &error),
                 _ => error.into(),
             })?;
             if scanned.is_open {

@@ -8,6 +8,7 @@ mod beside;
 pub(crate) mod beton;
 pub(crate) mod class_counts;
 mod classes;
+mod columnar;
 #[cfg(feature = "tar")]
 mod columns;
 mod common_names;
@@ -30,6 +31,7 @@ mod feature;
 pub(crate) mod fetch_ahead;
 mod field_kind;
 mod file;
+mod file_format;
 mod file_pool;
 mod fixed_length;
 pub(crate) mod folder;
@@ -45,6 +47,7 @@ pub(crate) mod index_shards;
 pub(crate) mod jpeg_file;
 mod location;
 mod mask_runs;
+mod names;
 #[cfg_attr(not(feature = "tar"), allow(dead_code, reason = "read in tar shards alone"))]
 pub(crate) mod npy;
 #[cfg_attr(

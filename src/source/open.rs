@@ -25,7 +25,8 @@ use super::annotations::{self, Annotated};
 use super::beton::IS_IT_BETON;
 #[cfg(not(all(feature = "tar", feature = "tfrecord")))]
 use super::feature::NeedsFeature;
-use super::fixed_length::{self, FixedLength};
+use super::file_format::FileFormat;
+use super::fixed_length;
 use super::other_formats;
 use super::shards::{Shard, Shards};
 use super::{
@@ -64,19 +65,6 @@ pub enum Dataset {
     Source(Arc<dyn Source>),
     /// A dataset that can only be read from its beginning to its end.
     Stream(Stream),
-}
-
-/// The format of the files of a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FileFormat {
-    Beton,
-    Folder,
-    FixedLength,
-    Annotated,
-    Tar,
-    TarStream,
-    TfRecords,
-    TfRecordStream,
 }
 
 impl Dataset {
@@ -141,7 +129,7 @@ impl Dataset {
                 Self::Folder(Arc::new(Folder::open(path, &options)?))
             }
             FileFormat::FixedLength => {
-                Self::Source(Arc::new(FixedLength::open(path, &options.limits)?))
+                Self::Source(Arc::new(fixed_length::open(path, &options.limits)?))
             }
             FileFormat::Annotated => {
                 Self::Source(Arc::new(Annotated::open(path, &options.limits)?))
@@ -384,35 +372,6 @@ impl FileFormat {
         // The end of a pattern tells the format, as the files that it finds do.
         let last = location::parts(text).next_back().unwrap_or(text);
         Self::of_name(Location::Url(last.to_owned()).file_name())
-    }
-
-    /// Returns the format that a file's own name tells, without the folders that it is in.
-    pub(super) fn of_name(name: &str) -> Self {
-        let name = name.to_ascii_lowercase();
-        let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
-        let is_tf_shard = || {
-            let stem = name.trim_end_matches(".gz");
-            stem.rsplit_once("-of-")
-                .is_some_and(|(_, of)| !of.is_empty() && of.bytes().all(|b| b.is_ascii_digit()))
-        };
-        if ends(&[".tar"]) {
-            Self::Tar
-        } else if ends(&[".tar.gz", ".tgz", ".tar.zst"]) {
-            Self::TarStream
-        } else if ends(&[".tfrecord", ".tfrecords", ".tfrec"]) {
-            Self::TfRecords
-        } else if ends(&[".tfrecord.gz", ".tfrecords.gz", ".tfrec.gz"]) {
-            Self::TfRecordStream
-        } else if is_tf_shard() {
-            if name.ends_with(".gz") { Self::TfRecordStream } else { Self::TfRecords }
-        } else if ends(&[
-            ".csv", ".tsv", ".jsonl", ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif",
-            ".tiff",
-        ]) {
-            Self::Folder
-        } else {
-            Self::Beton
-        }
     }
 }
 

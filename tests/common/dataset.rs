@@ -36,8 +36,7 @@ pub fn write(
 ) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("pictures.beton");
-    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-    let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+    let fields = [("image", FieldKind::RgbImage), ("label", FieldKind::Int)].map(FieldSpec::from);
     let rows = (0..count).map(|sample| {
         let size = size(sample);
         let (width, height) = (size.width, size.height);

@@ -47,9 +47,8 @@ impl Pages {
     }
 
     pub fn fields() -> Vec<FieldSpec> {
-        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-        let (first, second) = (field("first", FieldKind::Bytes), field("second", FieldKind::Json));
-        vec![first, field("number", FieldKind::Int), second]
+        let kinds = [FieldKind::Bytes, FieldKind::Int, FieldKind::Json];
+        ["first", "number", "second"].into_iter().zip(kinds).map(FieldSpec::from).collect()
     }
 
     /// Adds a sample whose two values are in one page, as writers place them.

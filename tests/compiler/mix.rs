@@ -323,14 +323,13 @@ fn with_targets(samples: u64) -> (tempfile::TempDir, PathBuf) {
     let path = dir.path().join("targets.beton");
     let dtype: NdType = "<f8".parse().unwrap();
     let targets = FieldKind::NdArray { dtype, shape: vec![1, 4] };
-    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let rows = (0..samples).map(|sample| {
         let pixels = dataset::picture(sample, Size::new(SIDE, SIDE));
         let image = ImageInput::Rgb { pixels, width: SIDE, height: SIDE };
         let bytes = target(sample).map(f64::to_le_bytes).concat();
         vec![FieldValue::Image(image), FieldValue::NdArray { dtype, bytes }]
     });
-    let fields = [field("image", FieldKind::RgbImage), field("targets", targets)];
+    let fields = [("image", FieldKind::RgbImage), ("targets", targets)].map(FieldSpec::from);
     write_iter(rows, &fields, &path, &WriteOptions::default()).unwrap();
     (dir, path)
 }
@@ -371,7 +370,6 @@ fn vectors_of_bytes_are_labels_that_are_converted_before_they_are_mixed() {
         let path = dir.path().join("labels.beton");
         let dtype: NdType = dtype.parse().unwrap();
         let labels = FieldKind::NdArray { dtype, shape: vec![5] };
-        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
         let classes = |sample: u64| [0, 1, 2, 3, 4].map(|class| u8::from(sample % 5 == class));
         let rows = (0..10).map(|sample| {
             let pixels = dataset::picture(sample, Size::new(SIDE, SIDE));
@@ -379,7 +377,7 @@ fn vectors_of_bytes_are_labels_that_are_converted_before_they_are_mixed() {
             let bytes = classes(sample).to_vec();
             vec![FieldValue::Image(image), FieldValue::NdArray { dtype, bytes }]
         });
-        let fields = [field("image", FieldKind::RgbImage), field("labels", labels)];
+        let fields = [("image", FieldKind::RgbImage), ("labels", labels)].map(FieldSpec::from);
         write_iter(rows, &fields, &path, &WriteOptions::default()).unwrap();
         let mixup = || MixUp::new(1.0).unwrap().per_sample();
         let with =

@@ -47,10 +47,10 @@ impl Parts {
         };
         Self {
             fields: vec![
-                field("image", FieldKind::RgbImage),
-                field("label", FieldKind::Int),
-                field("note", FieldKind::Bytes),
-                field("box", array),
+                ("image", FieldKind::RgbImage).into(),
+                ("label", FieldKind::Int).into(),
+                ("note", FieldKind::Bytes).into(),
+                ("box", array).into(),
             ],
             page_size: 2048,
             rows: vec![row(DATA + 64, 7), row(DATA + 77, 8)],
@@ -89,10 +89,6 @@ impl Parts {
         bytes.extend(self.allocations.iter().flat_map(Allocation::to_bytes));
         bytes
     }
-}
-
-fn field(name: &str, kind: FieldKind) -> FieldSpec {
-    FieldSpec { name: name.to_owned(), kind }
 }
 
 fn open(bytes: &[u8]) -> Result<Beton, Error> {
@@ -539,7 +535,7 @@ fn a_sample_or_field_that_is_not_there_is_named() {
 fn a_user_defined_row_must_make_sense() {
     let mut parts = Parts::small();
     let kind = FieldKind::Custom { row_size: 8, align: 8 };
-    parts.fields[1] = field("mine", kind);
+    parts.fields[1] = ("mine", kind).into();
     parts.rows.iter_mut().for_each(|row| row[1] = Cell::Custom(b"abcdefgh"));
     let bytes = parts.bytes();
     let open = |row_size, align| {

@@ -3,6 +3,7 @@
 //! because a number in the file asks for it.
 
 use crate::common::paged::{Disk, Faults, Pages, run_over};
+use fuseloop::internals::assert_says;
 use fuseloop::internals::source::beton::Header;
 use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::source::{
@@ -144,11 +145,7 @@ fn a_file_cut_while_rows_are_read_costs_the_row_that_was_cut() {
     };
     let (_dir, loader) = build(OnDamaged::Fail);
     let error = loader.epoch(0).unwrap().next().unwrap().unwrap_err();
-    let message = error.to_string();
-    assert!(
-        message.contains("sample 0: ") && message.contains("the file ends after 60"),
-        "{message}"
-    );
+    assert_says(error, ["sample 0: ", "the file ends after 60"]);
 
     let (_dir, loader) = build(OnDamaged::Skip);
     let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();

@@ -1,5 +1,6 @@
 //! Arrays as images: signals, volumes, and arrays whose samples differ in length.
 
+use fuseloop::internals::assert_says;
 use fuseloop::loader::Collate;
 use fuseloop::ops::{
     CenterCrop, Clip, Convert, DType, Gain, GaussianNoise, MixUp, Normalize, OneHot, Ops,
@@ -95,10 +96,7 @@ fn ops_that_make_rows_of_a_signal_are_refused() {
          RandomCrop::new((1, length))"
     );
     let error = refused(arrays(&[90]), ops![OneHot::new(3).unwrap()]);
-    assert!(
-        error.contains("OneHot takes one i64 per sample, but gets a f32 tensor [90]"),
-        "{error}"
-    );
+    assert_says(&error, ["OneHot takes one i64 per sample, but gets a f32 tensor [90]"]);
 }
 
 #[test]
@@ -196,22 +194,18 @@ fn samples_of_bytes_may_differ_in_length() {
 fn bytes_that_are_not_whole_rows_are_damaged_samples() {
     let builder = of_bytes(&[30, 31]).arrays("x", DType::F32, &[-1, 3]);
     let loader = builder.pipeline("x", ops![RandomCrop::new((9, 3)).unwrap()]).build().unwrap();
-    let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap().to_string();
-    assert!(
-        error.contains("an array of 124 bytes: its shape needs a multiple of 12 bytes")
-            && error.contains("sample 1"),
-        "{error}"
+    assert_says(
+        loader.epoch(0).unwrap().find_map(Result::err).unwrap(),
+        ["an array of 124 bytes: its shape needs a multiple of 12 bytes", "sample 1"],
     );
     let builder = of_bytes(&[30, 0]).arrays("x", DType::F32, &[-1, 3]);
     let loader = builder.pipeline("x", ops![RandomCrop::new((9, 3)).unwrap()]).build().unwrap();
-    let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap().to_string();
-    assert!(error.contains("0x3: it has no pixels"), "{error}");
+    assert_says(loader.epoch(0).unwrap().find_map(Result::err).unwrap(), ["0x3: it has no pixels"]);
     // All bytes are one shape.
     let fixed = of_bytes(&[12, 12]).arrays("x", DType::F32, &[4, 3]);
     assert_eq!(batch(fixed, ops![RandomHorizontalFlip::new(1.0).unwrap()]).1[0], 1.5);
     let fixed = of_bytes(&[12, 11]).arrays("x", DType::F32, &[4, 3]).build().unwrap();
-    let error = fixed.epoch(0).unwrap().find_map(Result::err).unwrap().to_string();
-    assert!(error.contains("48 bytes"), "{error}");
+    assert_says(fixed.epoch(0).unwrap().find_map(Result::err).unwrap(), ["48 bytes"]);
 }
 
 #[test]
@@ -221,10 +215,7 @@ fn arrays_of_differing_lengths_need_ops_that_make_one() {
     let want = "arrays of 1..=20 x 3 elements can't share a batch: add RandomCrop, CenterCrop, Resize or FixedPoints to";
     assert!(error.contains(want), "{error}");
     let error = refused(of_bytes(&[30, 60]).arrays("x", DType::F32, &[-1]), ops![]);
-    assert!(
-        error.contains("signals of 1..=60 elements can't share a batch: add RandomCrop or"),
-        "{error}"
-    );
+    assert_says(&error, ["signals of 1..=60 elements can't share a batch: add RandomCrop or"]);
     let error = of_bytes(&[8]).arrays("x", DType::I64, &[-1]).build().unwrap_err().to_string();
     assert!(error.contains("read it with `Collate::of`"), "{error}");
 }
@@ -260,8 +251,7 @@ fn a_pipeline_file_declares_arrays() {
         ("[arrays]\nx = { shape = [-1, 3] }", "dtype"),
         ("[axes]\nx = 3", "axes"),
     ] {
-        let error = text.parse::<Spec>().unwrap_err().to_string();
-        assert!(error.contains(want), "{error}");
+        assert_says(text.parse::<Spec>().unwrap_err(), [want]);
     }
 }
 
@@ -309,10 +299,7 @@ fn bytes_may_be_npy_files_of_differing_lengths() {
         loader.epoch(0).unwrap().find_map(Result::err).unwrap().to_string()
     };
     let error = failed(points("<i4"));
-    assert!(
-        error.contains("a .npy file of shape [10, 3] and dtype <i4, expected a f32 image ["),
-        "{error}"
-    );
+    assert_says(&error, ["a .npy file of shape [10, 3] and dtype <i4, expected a f32 image ["]);
     let columns = builder(FieldKind::Bytes, files("<f4")).arrays("x", DType::F32, &[10, -1]);
     assert!(failed(columns).contains("a .npy file of shape [40, 3]"));
     let cut = npy("<f4", "(10, 3)", &bytes(&elements(0, 29)));

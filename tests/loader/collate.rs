@@ -38,10 +38,6 @@ impl Texts {
     }
 }
 
-fn field(name: &str, kind: FieldKind) -> FieldSpec {
-    FieldSpec { name: name.to_owned(), kind }
-}
-
 /// `count` samples of 0 to 9 items of `item` bytes each; at least one sample has 0 items and one has 9.
 fn varied_texts(count: u64, item: usize) -> Vec<Vec<u8>> {
     let text = |sample| {
@@ -59,7 +55,7 @@ fn varied_texts(count: u64, item: usize) -> Vec<Vec<u8>> {
 fn written(values: &[Vec<u8>]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("texts.beton");
-    let fields = [field("text", FieldKind::Bytes), field("place", FieldKind::Int)];
+    let fields = [("text", FieldKind::Bytes), ("place", FieldKind::Int)].map(FieldSpec::from);
     let row = |(index, text): (usize, &Vec<u8>)| {
         vec![FieldValue::Bytes(text.clone()), FieldValue::Int(index as i64)]
     };
@@ -281,48 +277,28 @@ fn refused(builder: LoaderBuilder) -> String {
 fn what_can_not_be_is_told_when_the_loader_is_made() {
     let texts = || Texts::new(vec![vec![0; 8]]).loader();
     let text = |form| refused(texts().collate("text", form));
+    let pad = |dtype, inner: &[usize]| Collate::pad().of(dtype, inner);
+    let most = usize::MAX;
+    let inner = "give 1 or more along each dimension, or &[]";
+    for (form, want) in [
+        (pad(DType::U8, &[]).fill(256.0), "the padding value 256 does not fit u8"),
+        (pad(DType::I16, &[]).fill(0.5), "the padding value 0.5 does not fit i16"),
+        (pad(DType::U16, &[]).fill(-1.0), "the padding value -1 does not fit u16"),
+        (pad(DType::F16, &[]).fill(1e6), "the padding value 1000000 does not fit f16"),
+        (
+            Collate::list().fill(1.0),
+            "`fill` sets the padding value, but nothing is padded: use `pad`",
+        ),
+        (pad(DType::F32, &[2, 0]), &format!("an inner shape of [2, 0]: {inner}")),
+        (pad(DType::F32, &[most, 4]), &format!("an inner shape of [{most}, 4]: {inner}")),
+        (Collate::pad().to_size((2, 3)), "`to_size` is for images: use `to(max)`"),
+        (Collate::pad().to(0), "a limit of 0 elements, expected at least 1"),
+    ] {
+        assert_eq!(text(form), format!("output text: {want}"));
+    }
     assert_eq!(
-        text(Collate::pad().of(DType::U8, &[]).fill(256.0)),
-        "output text: the padding value 256 does not fit u8"
-    );
-    assert_eq!(
-        text(Collate::pad().of(DType::I16, &[]).fill(0.5)),
-        "output text: the padding value 0.5 does not fit i16"
-    );
-    assert_eq!(
-        text(Collate::pad().of(DType::U16, &[]).fill(-1.0)),
-        "output text: the padding value -1 does not fit u16"
-    );
-    assert_eq!(
-        text(Collate::pad().of(DType::F16, &[]).fill(1e6)),
-        "output text: the padding value 1000000 does not fit f16"
-    );
-    assert_eq!(
-        text(Collate::list().fill(1.0)),
-        "output text: `fill` sets the padding value, but nothing is padded: use `pad`"
-    );
-    assert_eq!(
-        text(Collate::pad().of(DType::F32, &[2, 0])),
-        "output text: an inner shape of [2, 0]: give 1 or more along each dimension, or &[]"
-    );
-    assert_eq!(
-        text(Collate::pad().of(DType::F32, &[usize::MAX, 4])),
-        format!(
-            "output text: an inner shape of [{}, 4]: give 1 or more along each dimension, or &[]",
-            usize::MAX
-        )
-    );
-    assert_eq!(
-        text(Collate::pad().to_size((2, 3))),
-        "output text: `to_size` is for images: use `to(max)`"
-    );
-    assert_eq!(
-        text(Collate::pad().to(0)),
-        "output text: a limit of 0 elements, expected at least 1"
-    );
-    assert_eq!(
-        text(Collate::pad().to(usize::MAX)),
-        format!("field text: a value of {} bytes is over the limit of 1073741824", usize::MAX)
+        text(Collate::pad().to(most)),
+        format!("field text: a value of {most} bytes is over the limit of 1073741824")
     );
     assert_eq!(
         refused(texts().collate("place", Collate::pad())),
@@ -391,7 +367,7 @@ fn json_comes_without_its_final_nul() {
     let path = dir.path().join("json.beton");
     let values = ["[]", "{\"a\": 1}", "[1, 2, 3]"].map(|text| serde_json::from_str(text).unwrap());
     let rows = values.iter().map(|value: &serde_json::Value| vec![FieldValue::Json(value.clone())]);
-    write_iter(rows, &[field("meta", FieldKind::Json)], &path, &WriteOptions::default()).unwrap();
+    write_iter(rows, &[("meta", FieldKind::Json).into()], &path, &WriteOptions::default()).unwrap();
     for form in [Collate::ragged(), Collate::list()] {
         let builder = Loader::open(&path).unwrap().batch_size(3).collate("meta", form);
         let batch = builder.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
@@ -574,29 +550,29 @@ fn pictures_of_unknown_size_have_the_room_that_is_given() {
         "batch 0: sample 2: the source (image): an image of 4x2, rows have room for 3x5: raise \
          `to_size`, or use `truncate`"
     );
-    let image = |form| refused(pictures(&sizes).collate("image", form));
-    assert_eq!(
-        image(Collate::pad()),
-        "output image: the source does not report the sizes of its images: use \
-         `to_size((height, width))`, in a pipeline file `to_size = [height, width]`"
-    );
-    assert_eq!(
-        image(Collate::list().to(4)),
-        "output image: `to` is a length, but this field has images: use `to_size((height, width))`"
-    );
-    assert_eq!(
-        image(Collate::ragged()),
-        "output image: images differ in height and width, ragged has one length: use `pad` or \
-         `list`"
-    );
-    assert_eq!(
-        image(Collate::pad().to_size((0, 5))),
-        "output image: a limit of 0 elements, expected at least 1"
-    );
-    assert_eq!(
-        image(Collate::pad().of(DType::F32, &[])),
-        "output image: `of` is for bytes; this field is image: its elements have a type"
-    );
+    for (form, want) in [
+        (
+            Collate::pad(),
+            "the source does not report the sizes of its images: use \
+             `to_size((height, width))`, in a pipeline file `to_size = [height, width]`",
+        ),
+        (
+            Collate::list().to(4),
+            "`to` is a length, but this field has images: use `to_size((height, width))`",
+        ),
+        (
+            Collate::ragged(),
+            "images differ in height and width, ragged has one length: use `pad` or `list`",
+        ),
+        (Collate::pad().to_size((0, 5)), "a limit of 0 elements, expected at least 1"),
+        (
+            Collate::pad().of(DType::F32, &[]),
+            "`of` is for bytes; this field is image: its elements have a type",
+        ),
+    ] {
+        let found = refused(pictures(&sizes).collate("image", form));
+        assert_eq!(found, format!("output image: {want}"));
+    }
 }
 
 /// A builder with a file's `[collate]` table applied, or the error.

@@ -1,6 +1,7 @@
 //! Sheets of samples: their images are those of the batches.
 
 use crate::common::dataset::{self, varied};
+use fuseloop::internals::assert_says;
 use fuseloop::internals::preview::Canvas;
 use fuseloop::preview::{PreviewOptions, Sheet};
 use fuseloop::source::{Beton, Column, Dataset, InMemory, OpenOptions, OwnedImage, Stream};
@@ -164,12 +165,9 @@ fn a_small_file_of_many_pixels_is_refused_before_it_is_decoded() {
     let loader = loader.pipeline("image", ops![Resize::new((8, 8)).unwrap()]).build().unwrap();
     let options = PreviewOptions { samples: 1, ..PreviewOptions::default() };
     let error = loader.preview(&options).unwrap_err();
-    let text = error.to_string();
-    assert!(
-        text.contains(
-            "has 67125249 pixels, and the maximum for an image that is shown is 67108864"
-        ),
-        "{text}"
+    assert_says(
+        &error,
+        ["has 67125249 pixels, and the maximum for an image that is shown is 67108864"],
     );
     assert_eq!((error.kind(), error.sample()), (ErrorKind::Memory, Some(SampleId(0))));
 }

@@ -71,6 +71,7 @@ const INNER: [(&str, &[&str]); 2] = [
         &[
             // Samples and values, and the files that they are read from.
             "feature",
+            "file_format",
             "dtype",
             "field_kind",
             "image_stats",
@@ -99,10 +100,12 @@ const INNER: [(&str, &[&str]); 2] = [
             "npy",
             "object_fields",
             "samples",
+            "names",
+            "starts",
+            "columnar",
             "in_memory",
             "class_counts",
             "common_names",
-            "starts",
             "columns",
             // The files of a dataset.
             "shards",

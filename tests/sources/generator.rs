@@ -342,8 +342,7 @@ fn nothing_hangs_under_stress() {
 // Records for a loader.
 
 fn fields() -> Vec<FieldSpec> {
-    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-    vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)]
+    vec![("image", FieldKind::RgbImage).into(), ("label", FieldKind::Int).into()]
 }
 
 fn record(sample: u64) -> Record {

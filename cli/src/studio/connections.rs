@@ -136,7 +136,6 @@ impl Caller<'_> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
     use std::io::Write as _;

@@ -126,7 +126,6 @@ fn accepts(info: &OpInfo, param: &ParamInfo, number: f64) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
 

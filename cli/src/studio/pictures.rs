@@ -153,7 +153,6 @@ pub(super) fn packed(header: &Value, pixels: &[Rgba]) -> Vec<u8> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
 

@@ -393,7 +393,6 @@ fn find_in(ops: &[OpText], at: usize, found: &mut Found) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
 

@@ -1,7 +1,5 @@
 //! Masks against pycocotools, and what differs from it on purpose.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
-
 use super::*;
 use serde_json::Value;
 

@@ -668,5 +668,4 @@ impl fmt::Display for Inst {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests;

@@ -49,7 +49,6 @@ pub(super) fn check(e: &BlockCode<'_, '_>, layout: ParamLayout) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::super::super::vector_bits::VectorBits;
     use super::super::constants::Constants;

@@ -1,7 +1,5 @@
 //! The data that a worker stages for a device, tested without a device.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
-
 use super::super::stage::LoaderStage;
 use super::super::{Loader, compile};
 use super::*;

@@ -2,11 +2,12 @@
 
 use super::coco_json::{self, CocoImage, CocoJson, CocoObject, Id};
 use super::problems::Problems;
-use super::{Annotated, Column, MOST_OBJECTS, Parts, Texts, floats, ints};
+use super::{Annotated, MOST_OBJECTS, Parts, floats, ints};
 use crate::error::{AtPath as _, Error, fail};
 use crate::sample::Limits;
+use crate::source::columnar::{Texts, Values};
 use crate::source::file::FileBytes;
-use crate::source::{ClassNames, Escaped, FieldKind};
+use crate::source::{ClassNames, Escaped};
 use crate::warnings::warn;
 use fuseloop_ops::BoxFormat;
 use std::collections::{BTreeMap, HashMap};
@@ -100,8 +101,7 @@ pub(super) fn open(
     let labels = all().map(|object| classes.numbers[&object.category_id]);
     let has_masks = all().any(|object| !object.segmentation.is_empty());
     let mut columns = vec![
-        ("image", (FieldKind::RgbImage, Column::Image)),
-        ("image_id", (FieldKind::Int, Column::Ints(order.image_ids()))),
+        ("image_id", Values::Ints(order.image_ids())),
         ("bbox", floats(4, all().flat_map(|object| object.bbox))),
         ("category_id", ints(labels)),
         ("area", floats(1, all().map(|object| object.area))),
@@ -112,7 +112,7 @@ pub(super) fn open(
         let bytes = FileBytes::open(path).at(path)?;
         let ranges = all().map(|object| object.segmentation.clone()).collect();
         let texts = Texts { path: path.to_owned(), bytes, ranges };
-        columns.push(("segmentation", (FieldKind::Json, Column::Json(texts))));
+        columns.push(("segmentation", Values::Lists(texts)));
     }
     if let Some(count) = values {
         let none = vec![0.0; count];
@@ -124,7 +124,7 @@ pub(super) fn open(
     }
     let sizes = order.images.iter().map(|image| image.size).collect();
     let files = order.images.into_iter().map(|image| image.file_name).collect();
-    let parts = Parts {
+    Ok(Annotated::of(Parts {
         name: path.to_owned(),
         root,
         files,
@@ -136,9 +136,10 @@ pub(super) fn open(
         has_own_sizes: true,
         damaged: order.damaged,
         origins: vec![Some(path.to_owned())],
+        boxes: Some(BoxFormat::Xywh),
         limits: options.limits,
-    };
-    Ok(Annotated::of(parts).with_boxes(BoxFormat::Xywh))
+        ..Parts::default()
+    }))
 }
 
 /// Returns the name of a file without its folder.

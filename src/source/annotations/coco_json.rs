@@ -378,18 +378,22 @@ impl<'de> Visitor<'de> for Part<'_> {
 }
 
 impl Parser {
-    /// Returns the id that a value stands for. Texts that are no whole numbers are ids by themselves.
-    fn id(&mut self, key: &str, value: &Scalar, problem: &mut Problem) -> Option<Id> {
+    /// Reads the id that the next value stands for. Texts that are no whole numbers are ids by themselves.
+    fn next_id<'de, A: MapAccess<'de>>(
+        &mut self,
+        map: &mut A,
+        key: &str,
+        problem: &mut Problem,
+    ) -> Result<Option<Id>, A::Error> {
+        let value: Scalar = map.next_value()?;
         if let Some(number) = value.whole() {
-            return Some(Id::Number(number));
+            return Ok(Some(Id::Number(number)));
         }
-        match value {
-            Scalar::Text(text) => Some(self.found.texts.id(text)),
-            _ => {
-                problem.note(|| format!("`{key}` is {value}, expected a whole number or a text"));
-                None
-            }
+        if let Scalar::Text(text) = &value {
+            return Ok(Some(self.found.texts.id(text)));
         }
+        problem.note(|| format!("`{key}` is {value}, expected a whole number or a text"));
+        Ok(None)
     }
 
     fn image<'de, A: MapAccess<'de>>(&mut self, mut map: A) -> Result<(), A::Error> {
@@ -397,10 +401,7 @@ impl Parser {
         let mut problem = Problem::default();
         while let Some(key) = map.next_key::<String>()? {
             match &*key {
-                "id" => {
-                    let value: Scalar = map.next_value()?;
-                    self.current.id = self.id("id", &value, &mut problem);
-                }
+                "id" => self.current.id = self.next_id(&mut map, "id", &mut problem)?,
                 "file_name" => match map.next_value()? {
                     Scalar::Text(name) => file_name = Some(name),
                     Scalar::Null => {}
@@ -448,10 +449,7 @@ impl Parser {
         let (mut name, mut problem) = (None, Problem::default());
         while let Some(key) = map.next_key::<String>()? {
             match &*key {
-                "id" => {
-                    let value: Scalar = map.next_value()?;
-                    self.current.id = self.id("id", &value, &mut problem);
-                }
+                "id" => self.current.id = self.next_id(&mut map, "id", &mut problem)?,
                 "name" => match map.next_value()? {
                     Scalar::Text(text) => name = Some(text),
                     value => problem.note(|| format!("`name` is {value}, expected a text")),
@@ -481,17 +479,12 @@ impl Parser {
         let (mut segmentation, mut problem) = (0..0, Problem::default());
         while let Some(key) = map.next_key::<String>()? {
             match &*key {
-                "id" => {
-                    let value: Scalar = map.next_value()?;
-                    self.current.id = self.id("id", &value, &mut problem);
-                }
+                "id" => self.current.id = self.next_id(&mut map, "id", &mut problem)?,
                 "image_id" => {
-                    let value: Scalar = map.next_value()?;
-                    self.current.image_id = self.id("image_id", &value, &mut problem);
+                    self.current.image_id = self.next_id(&mut map, "image_id", &mut problem)?
                 }
                 "category_id" => {
-                    let value: Scalar = map.next_value()?;
-                    category_id = self.id("category_id", &value, &mut problem);
+                    category_id = self.next_id(&mut map, "category_id", &mut problem)?
                 }
                 "area" => match map.next_value()? {
                     Scalar::Null => {}

@@ -2,25 +2,37 @@
 
 use crate::error::{AtPath as _, Error, fail};
 use crate::sample::Limits;
-use crate::source::folder::read_file;
+use crate::source::file::read_file;
+use crate::source::image_names::{IMAGE_EXTENSIONS, has_extension};
 use crate::source::{Escaped, Ignored};
 use crate::warnings::warn;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Extensions of images.
-pub(super) const IMAGES: &[&str] = crate::source::image_names::IMAGE_EXTENSIONS;
 
 /// Returns a path without its extension.
 pub(super) fn stem(file: &str) -> &str {
     file.rsplit_once('.').map_or(file, |(stem, _)| stem)
 }
 
-/// Returns whether a name ends in one of these extensions, whatever their case.
-pub(super) fn has_extension(name: &str, extensions: &[&str]) -> bool {
-    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
-    extension.is_some_and(|found| extensions.iter().any(|one| found.eq_ignore_ascii_case(one)))
+/// Returns files by their paths without extensions.
+///
+/// # Errors
+///
+/// If two files differ in nothing but their extensions.
+pub(super) fn by_stem<'a>(
+    files: &'a [Box<str>],
+    folder: &Path,
+) -> Result<BTreeMap<&'a str, &'a str>, Error> {
+    let mut stems = BTreeMap::new();
+    for file in files {
+        if let Some(other) = stems.insert(stem(file), &**file) {
+            return Err(fail!(Format, "{other} and {file} have the same name: each needs its own")
+                .at(folder));
+        }
+    }
+    Ok(stems)
 }
 
 /// Returns whether a folder has a file with this extension, or one of the folders in it has one.
@@ -39,7 +51,7 @@ pub(super) fn has_pair(dir: &Path, extension: &str) -> bool {
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut others = names.filter(|name| has_extension(name, &[extension]));
     others.any(|name| {
-        IMAGES.iter().any(|image| {
+        IMAGE_EXTENSIONS.iter().any(|image| {
             let is_file = |image: &str| dir.join(format!("{}.{image}", stem(&name))).is_file();
             is_file(image) || is_file(&image.to_ascii_uppercase())
         })
@@ -49,8 +61,9 @@ pub(super) fn has_pair(dir: &Path, extension: &str) -> bool {
 /// Lists the images in a folder and the folders in it, as [`list`] does. Warns of pictures of other formats.
 pub(super) fn images(root: &Path, limits: &Limits) -> Result<Vec<Box<str>>, Error> {
     let mut ignored = Ignored::default();
-    let files =
-        walk(root, IMAGES, limits, |name| ignored.add(name.into(), "no image by its name"))?;
+    let files = walk(root, IMAGE_EXTENSIONS, limits, |name| {
+        ignored.add(name.into(), "no image by its name")
+    })?;
     if let Some(pictures) = ignored.pictures() {
         warn(format_args!("{}: {pictures}", Escaped(&root.to_string_lossy())));
     }

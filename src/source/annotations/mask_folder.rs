@@ -1,13 +1,13 @@
 //! Two folders with the same names: images, and a mask for each.
 
-use super::files::{self, list, stem};
-use super::{Annotated, Column, Parts};
+use super::files::{self, by_stem, list, stem};
+use super::{Annotated, Parts};
 use crate::error::{Error, fail};
 use crate::sample::Limits;
+use crate::source::Escaped;
+use crate::source::columnar::{Files, Values};
 use crate::source::image_names::{LISTED, MASK_EXTENSIONS};
-use crate::source::{ClassNames, Escaped, FieldKind};
 use crate::warnings::warn;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Opens each image of a folder with the mask of the same name in another one.
@@ -24,13 +24,7 @@ pub(super) fn open(
         );
     }
     let found = list(masks, MASK_EXTENSIONS, limits)?;
-    let mut by_stem: BTreeMap<&str, &str> = BTreeMap::new();
-    for mask in &found {
-        if let Some(other) = by_stem.insert(stem(mask), mask) {
-            return Err(fail!(Format, "{other} and {mask} have the same name: each needs its own")
-                .at(masks));
-        }
-    }
+    let by_stem = by_stem(&found, masks)?;
     let mask = |image: &str| by_stem.get(stem(image)).map(|mask| Box::from(*mask));
     let missing: Vec<&str> =
         files.iter().map(|image| &**image).filter(|image| mask(image).is_none()).collect();
@@ -52,23 +46,15 @@ pub(super) fn open(
             found.len()
         ));
     }
-    let masks_of_images = files.iter().filter_map(|image| mask(image)).collect();
-    let mask = Column::Mask { root: masks.to_owned(), files: masks_of_images };
+    let masks_of_images: Vec<Box<str>> = files.iter().filter_map(|image| mask(image)).collect();
+    let mask = Values::Files(Files::new(masks.to_owned(), &masks_of_images));
     Ok(Annotated::of(Parts {
         name: name.to_owned(),
         root: images.to_owned(),
         starts: vec![0; files.len() + 1],
         files,
-        columns: vec![
-            ("image", (FieldKind::RgbImage, Column::Image)),
-            ("mask", (FieldKind::RgbImage, mask)),
-        ],
-        class_names: ClassNames::default(),
-        category_ids: vec![],
-        sizes: vec![],
-        has_own_sizes: false,
-        damaged: BTreeMap::new(),
-        origins: vec![],
+        columns: vec![("mask", mask)],
         limits: *limits,
+        ..Parts::default()
     }))
 }

@@ -35,23 +35,17 @@ use problems::Problems;
 pub use voc::VocOptions;
 pub use yolo::YoloOptions;
 
-use super::file::FileBytes;
-use super::folder::read_file;
-use super::image_header::ImageHeader;
+use super::columnar::{Column, Columnar, Damage, Files, Values};
 use super::{
-    BoxError, Buffer, ClassNames, EncodedImage, Escaped, Facts, FieldKind, FieldSpec, Fingerprint,
-    ImageMode, KeypointLayout, NdType, ObjectField, ObjectFields, OwnedValue, Record,
-    SampleLocation, Source, StoredValues, Value,
+    BoxError, Buffer, ClassNames, Escaped, Facts, Fingerprint, KeypointLayout, NdType, ObjectField,
+    ObjectFields, Record, SampleLocation, Source, StoredValues, Value,
 };
-use crate::error::{AtPath as _, Error, fail};
+use crate::error::Error;
 use crate::sample::{Limits, SampleId};
-use crate::source::error::{no_such_field, no_such_sample, too_long};
 use fuseloop_ops::{BoxFormat, Size};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
 
 /// The most objects of one image.
 const MOST_OBJECTS: u64 = 10_000;
@@ -116,41 +110,20 @@ const FARTHEST: f64 = (1 << 20) as f64;
 /// # Ok::<(), fuseloop::source::BoxError>(())
 /// ```
 pub struct Annotated {
-    facts: OnceLock<Facts>,
-    name: String,
-    /// The folder that the paths of the images are relative to.
-    root: PathBuf,
-    files: Arc<[Box<str>]>,
-    /// The index of the first object of each image, and the number of objects.
-    starts: Vec<usize>,
-    fields: Vec<FieldSpec>,
-    columns: Vec<Column>,
-    class_names: ClassNames,
+    columns: Columnar,
     category_ids: Vec<i64>,
-    /// The size of the picture that the annotations of each image are of; without pixels if it is not known. Empty if
-    /// none is.
-    sizes: Vec<Size>,
-    /// True if the annotations have these sizes of their own, so that they may contradict their images.
-    has_own_sizes: bool,
-    /// What the annotations of samples have wrong: these can't be read.
-    damaged: BTreeMap<u64, Problems>,
-    /// The format of the field `bbox`, if there is one.
-    boxes: Option<BoxFormat>,
-    /// What is known of the field `keypoints`.
-    keypoints: KeypointLayout,
-    /// The file of annotations of all images, the one of each image that has one, or none.
-    origins: Vec<Option<PathBuf>>,
-    limits: Limits,
-    print: u64,
 }
 
 /// What a dataset is made of.
+#[derive(Default)]
 struct Parts {
     name: PathBuf,
     root: PathBuf,
     files: Vec<Box<str>>,
+    /// The index of the first object of each image, and the number of objects.
     starts: Vec<usize>,
-    columns: Vec<(&'static str, (FieldKind, Column))>,
+    /// The values of the fields after the image.
+    columns: Vec<(&'static str, Values)>,
     class_names: ClassNames,
     category_ids: Vec<i64>,
     /// The size of the picture that the annotations of each image are of; without pixels if it is not known. Empty if
@@ -162,41 +135,21 @@ struct Parts {
     damaged: BTreeMap<u64, Problems>,
     /// The file of annotations of all images, the one of each image that has one, or none.
     origins: Vec<Option<PathBuf>>,
+    /// The format of the field `bbox`, if there is one.
+    boxes: Option<BoxFormat>,
+    /// What is known of the field `keypoints`.
+    keypoints: KeypointLayout,
     limits: Limits,
 }
 
-/// The values of a field.
-enum Column {
-    /// The images themselves.
-    Image,
-    /// Another file for each image, by its path in a folder.
-    Mask { root: PathBuf, files: Arc<[Box<str>]> },
-    /// One number for each image.
-    Ints(Vec<i64>),
-    /// `row` bytes for each object.
-    Rows { row: usize, bytes: Vec<u8> },
-    /// A list of JSON texts for each image, with one text for each object.
-    Json(Texts),
-}
-
-/// JSON texts in a file, one for each object.
-struct Texts {
-    path: PathBuf,
-    bytes: FileBytes,
-    /// Where the texts are. An empty range stands for `null`.
-    ranges: Vec<Range<u64>>,
-}
-
 /// Returns a column with `each` numbers for each object.
-fn floats(each: usize, values: impl Iterator<Item = f32>) -> (FieldKind, Column) {
-    let bytes = values.flat_map(f32::to_le_bytes).collect();
-    (FieldKind::Bytes, Column::Rows { row: 4 * each, bytes })
+fn floats(each: usize, values: impl Iterator<Item = f32>) -> Values {
+    Values::Rows(4 * each, values.flat_map(f32::to_le_bytes).collect())
 }
 
 /// Returns a column with one number for each object.
-fn ints(values: impl IntoIterator<Item = i64>) -> (FieldKind, Column) {
-    let bytes = values.into_iter().flat_map(i64::to_le_bytes).collect();
-    (FieldKind::Bytes, Column::Rows { row: 8, bytes })
+fn ints(values: impl IntoIterator<Item = i64>) -> Values {
+    Values::Rows(8, values.into_iter().flat_map(i64::to_le_bytes).collect())
 }
 
 impl Annotated {
@@ -316,68 +269,49 @@ impl Annotated {
     }
 
     fn of(parts: Parts) -> Self {
-        let Parts { name, root, files, starts, columns, .. } = parts;
-        let field = |(name, (kind, _)): &(&str, (FieldKind, Column))| FieldSpec {
-            name: (*name).to_owned(),
-            kind: kind.clone(),
+        let Parts { root, files, starts, origins, boxes, keypoints, class_names, .. } = parts;
+        let objects = |(name, values): &(&'static str, Values)| {
+            Some((*name, object_field(name, values, boxes)?))
         };
-        let fields: Vec<FieldSpec> = columns.iter().map(field).collect();
-        let columns: Vec<Column> = columns.into_iter().map(|(_, (_, column))| column).collect();
+        let mut objects: ObjectFields = parts.columns.iter().filter_map(objects).collect();
+        if objects.get("keypoints").is_some() {
+            objects = objects.with_keypoints("keypoints", keypoints);
+        }
+        let objects = Some(objects).filter(|fields| fields.iter().len() > 0);
+        let class_names = Some(class_names).filter(|names| names.iter().len() > 0);
+        let images = Values::Files(Files::new(root.clone(), &files));
+        let columns = [("image", images)].into_iter().chain(parts.columns);
+        let columns = columns.map(|(name, values)| (name, Column::from(values))).collect();
+        let columns = Columnar::new(columns, files.len() as u64, starts);
         let mut print = Fingerprint::default();
         print.text("annotations");
-        print.fields(&fields);
+        print.fields(&columns.facts.fields);
         files.iter().for_each(|file| print.text(file));
-        starts.iter().for_each(|&start| print.number(start as u64));
+        columns.starts.iter().for_each(|&start| print.number(start as u64));
         parts.damaged.keys().for_each(|&sample| print.number(sample));
-        for column in &columns {
-            if let Column::Rows { bytes, .. } = column {
+        for column in &columns.columns {
+            if let Values::Rows(_, bytes) = &column.values {
                 print.bytes(bytes);
             }
         }
-        Self {
-            facts: OnceLock::new(),
-            name: Escaped(&name.to_string_lossy()).to_string(),
-            root,
-            files: files.into(),
-            starts,
-            fields,
-            columns,
-            class_names: parts.class_names,
-            category_ids: parts.category_ids,
-            sizes: parts.sizes,
-            has_own_sizes: parts.has_own_sizes,
-            damaged: parts.damaged,
-            boxes: None,
-            keypoints: KeypointLayout::default(),
-            origins: parts.origins,
-            limits: parts.limits,
-            print: print.value(),
-        }
-    }
-
-    /// Sets the format of the boxes in the field `bbox`.
-    fn with_boxes(self, format: BoxFormat) -> Self {
-        Self { boxes: Some(format), ..self }
-    }
-
-    /// Sets what is known of the field `keypoints`.
-    fn with_keypoints(self, keypoints: KeypointLayout) -> Self {
-        Self { keypoints, ..self }
-    }
-
-    /// Returns what a field of objects or masks is; `None` for other fields.
-    fn object_field(&self, name: &str, column: &Column) -> Option<ObjectField> {
-        Some(match (name, column) {
-            ("image_id", Column::Ints(_)) => ObjectField::ImageId,
-            (_, Column::Json(_)) => ObjectField::Segmentation,
-            (_, Column::Mask { .. }) => ObjectField::Mask,
-            ("bbox", Column::Rows { .. }) => ObjectField::Boxes(self.boxes?),
-            ("category_id", Column::Rows { .. }) => ObjectField::Classes,
-            ("keypoints", Column::Rows { row, .. }) => ObjectField::Keypoints(*row as u64 / 12),
-            (_, Column::Rows { row: 4, .. }) => ObjectField::Column(NdType::F32),
-            (_, Column::Rows { .. }) => ObjectField::Column(NdType::I64),
-            _ => return None,
-        })
+        // The files of annotations, then every image, then every mask.
+        let mut columns = columns.with_paths(origins.iter().flatten().cloned().collect());
+        columns.facts.name = Escaped(&parts.name.to_string_lossy()).to_string();
+        columns.facts.fingerprint = print.value();
+        columns.facts = columns
+            .facts
+            .with_class_names(move || Ok(class_names.clone()))
+            .with_object_fields(move || Ok(objects.clone()));
+        columns.origins = origins;
+        let damage = |(sample, problems): (u64, Problems)| {
+            let file = columns.origin(sample as usize).unwrap_or(&root).to_owned();
+            (sample as usize, Damage { file, reason: problems.to_string(), key: None })
+        };
+        columns.damaged = parts.damaged.into_iter().map(damage).collect();
+        columns.sizes = parts.sizes;
+        columns.has_own_sizes = parts.has_own_sizes;
+        columns.most_bytes = parts.limits.max_sample_bytes;
+        Self { columns, category_ids: parts.category_ids }
     }
 
     /// Returns the ids that a COCO file has for the categories, by the number of their class. In other formats they are
@@ -390,109 +324,32 @@ impl Annotated {
     /// Returns the number of annotated objects of all images.
     #[must_use]
     pub fn objects(&self) -> u64 {
-        self.starts.last().copied().unwrap_or_default() as u64
-    }
-
-    /// Returns the path of a sample's image in the dataset.
-    fn file(&self, sample: SampleId) -> Option<&str> {
-        self.files.get(usize::try_from(sample.0).ok()?).map(|file| &**file)
-    }
-
-    /// Returns the file of the annotations of a sample.
-    fn origin(&self, sample: SampleId) -> Option<&Path> {
-        let own = self.origins.get(sample.0 as usize).or(self.origins.first());
-        own.and_then(Option::as_deref)
-    }
-
-    /// Refuses a sample whose annotations are damaged.
-    fn check(&self, sample: SampleId) -> Result<(), Error> {
-        let Some(problems) = self.damaged.get(&sample.0) else { return Ok(()) };
-        let path = self.origin(sample).unwrap_or(&self.root);
-        Err(fail!(Format, "{problems}").at(path))
-    }
-
-    /// Refuses an image of another size than its annotations have. A header that can't be read is refused where the image
-    /// is decoded.
-    fn check_size(&self, sample: SampleId, image: &[u8]) -> Result<(), Error> {
-        let Some(annotated) =
-            StoredValues::annotated_size(self, sample).filter(|_| self.has_own_sizes)
-        else {
-            return Ok(());
-        };
-        let Ok(header) = ImageHeader::parse(image) else { return Ok(()) };
-        if header.is_of(annotated) {
-            return Ok(());
-        }
-        let size = header.size;
-        let path = self.origin(sample).unwrap_or(&self.root);
-        let file = self.file(sample).unwrap_or_default();
-        Err(fail!(
-            Format,
-            "the annotations of {file} are of an image of width {} and height {}, and it has width {} and height {}: correct \
-             the size, or annotate this image (boxes that are drawn on another size lie elsewhere)",
-            annotated.width,
-            annotated.height,
-            size.width,
-            size.height
-        )
-        .at(path))
-    }
-
-    /// Returns the objects of a sample that exists.
-    fn objects_of(&self, sample: SampleId) -> Range<usize> {
-        let index = sample.0 as usize;
-        self.starts[index]..self.starts[index + 1]
+        self.columns.starts.last().copied().unwrap_or_default() as u64
     }
 }
 
-impl Texts {
-    /// Writes a list of texts to `bytes`, with the final NUL that JSON has in a dataset.
-    fn list(&self, objects: Range<usize>, bytes: &mut Vec<u8>) -> Result<(), Error> {
-        bytes.clear();
-        bytes.push(b'[');
-        for (index, range) in self.ranges[objects].iter().enumerate() {
-            if index > 0 {
-                bytes.push(b',');
-            }
-            if range.is_empty() {
-                bytes.extend(b"null");
-                continue;
-            }
-            let start = bytes.len();
-            let read = self.bytes.append(range.start, range.end - range.start, bytes);
-            read.at(&self.path)?;
-            // The text was read once, so that it can only differ if the file does.
-            let text = bytes[start..].trim_ascii();
-            if !matches!(text, [b'[', .., b']'] | [b'{', .., b'}']) {
-                return Err(fail!(
-                    Damaged,
-                    "the file has changed since it was opened: open it again"
-                )
-                .at(&self.path)
-                .byte(range.start));
-            }
-        }
-        bytes.extend(b"]\0");
-        Ok(())
-    }
-
-    /// Returns the size of the list of these objects.
-    fn size(&self, objects: Range<usize>) -> u64 {
-        let of = |range: &Range<u64>| if range.is_empty() { 4 } else { range.end - range.start };
-        let texts: u64 = self.ranges[objects.clone()].iter().map(of).sum();
-        texts + 3 + objects.len().saturating_sub(1) as u64
-    }
+/// Returns what a field of objects or masks is; `None` for other fields.
+fn object_field(name: &str, values: &Values, boxes: Option<BoxFormat>) -> Option<ObjectField> {
+    Some(match (name, values) {
+        ("image_id", Values::Ints(_)) => ObjectField::ImageId,
+        (_, Values::Lists(_)) => ObjectField::Segmentation,
+        (_, Values::Files(_)) => ObjectField::Mask,
+        ("bbox", Values::Rows(..)) => ObjectField::Boxes(boxes?),
+        ("category_id", Values::Rows(..)) => ObjectField::Classes,
+        ("keypoints", Values::Rows(row, _)) => ObjectField::Keypoints(*row as u64 / 12),
+        (_, Values::Rows(4, _)) => ObjectField::Column(NdType::F32),
+        (_, Values::Rows(..)) => ObjectField::Column(NdType::I64),
+        _ => return None,
+    })
 }
 
 impl Source for Annotated {
     fn facts(&self) -> &Facts {
-        self.facts.get_or_init(|| self.found_facts())
+        &self.columns.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let mut buffer = Buffer::default();
-        let fields = 0..self.columns.len();
-        fields.map(|k| Ok(OwnedValue::from(self.value(sample, k, &mut buffer)?))).collect()
+        self.columns.read(sample)
     }
 
     fn value<'a>(
@@ -501,126 +358,21 @@ impl Source for Annotated {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        let no_sample = || no_such_sample(self.files.len() as u64);
-        let no_field = || no_such_field(self.columns.len());
-        let file = self.file(sample).ok_or_else(no_sample)?;
-        let objects = self.objects_of(sample);
-        let bytes = &mut buffer.bytes;
-        self.check(sample)?;
-        let image = |path: PathBuf, bytes: &'a mut Vec<u8>, is_annotated: bool| {
-            let read = read_file(&path, self.limits.max_sample_bytes, bytes);
-            read.at(&path)?;
-            if is_annotated {
-                self.check_size(sample, bytes)?;
-            }
-            let (mode, bytes) = (ImageMode::of_file(bytes), &bytes[..]);
-            Ok(Value::Image(EncodedImage { mode, width: 0, height: 0, bytes }))
-        };
-        match self.columns.get(field).ok_or_else(no_field)? {
-            Column::Image => image(self.root.join(file), bytes, true),
-            Column::Mask { root, files } => {
-                image(root.join(&*files[sample.0 as usize]), bytes, false)
-            }
-            Column::Ints(values) => Ok(Value::Int(values[sample.0 as usize])),
-            Column::Rows { row, bytes } => {
-                Ok(Value::Bytes(&bytes[objects.start * row..objects.end * row]))
-            }
-            Column::Json(texts) => {
-                let (size, max) = (texts.size(objects.clone()), self.limits.max_sample_bytes);
-                if size > max {
-                    return Err(too_long(size, max).into());
-                }
-                texts.list(objects, bytes)?;
-                Ok(Value::Json(bytes))
-            }
-        }
+        self.columns.value(sample, field, buffer)
     }
 
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
-        let key = self.file(sample)?;
-        let image = self.root.join(key);
-        let masked;
-        let file = match self.columns.get(field)? {
-            Column::Image => image.as_path(),
-            Column::Mask { root, files } => {
-                masked = root.join(&*files[sample.0 as usize]);
-                masked.as_path()
-            }
-            Column::Ints(_) | Column::Rows { .. } | Column::Json(_) => {
-                self.origin(sample).unwrap_or(&image)
-            }
-        };
-        let damaged = self.damaged.contains_key(&sample.0);
-        let file = self.origin(sample).filter(|_| damaged).unwrap_or(file);
-        Some(SampleLocation::in_file(file.to_string_lossy(), Some(key.into())))
+        self.columns.locate(sample, field)
     }
 
     fn stored(&self) -> Option<&dyn StoredValues> {
-        Some(self)
-    }
-}
-
-impl StoredValues for Annotated {
-    fn annotated_size(&self, sample: SampleId) -> Option<Size> {
-        let size = self.sizes.get(usize::try_from(sample.0).ok()?).copied();
-        size.filter(|size| size.pixels() > 0)
-    }
-}
-
-impl Annotated {
-    fn found_facts(&self) -> Facts {
-        let longest: Vec<Option<u64>> =
-            self.columns.iter().map(|column| self.longest_of(column)).collect();
-        let names = Some(&self.class_names).filter(|names| names.iter().len() > 0).cloned();
-        let fields = self.fields.iter().zip(&self.columns).filter_map(|(spec, column)| {
-            Some((&*spec.name, self.object_field(&spec.name, column)?))
-        });
-        let mut objects: ObjectFields = fields.collect();
-        if objects.get("keypoints").is_some() {
-            objects = objects.with_keypoints("keypoints", self.keypoints.clone());
-        }
-        let objects = Some(objects).filter(|fields| fields.iter().len() > 0);
-        let masks = self.columns.iter().filter_map(|column| match column {
-            Column::Mask { root, files } => Some((root.clone(), Arc::clone(files))),
-            _ => None,
-        });
-        let pictures = (self.root.clone(), Arc::clone(&self.files));
-        let files: Vec<(PathBuf, Arc<[Box<str>]>)> = [pictures].into_iter().chain(masks).collect();
-        let origins = self.origins.clone();
-        Facts {
-            name: self.name.clone(),
-            rereads_cheaply: true,
-            fingerprint: self.print,
-            ..Facts::new(self.fields.clone(), self.files.len() as u64)
-        }
-        .with_longest(move |field| *longest.get(field)?)
-        .with_class_names(move || Ok(names.clone()))
-        .with_object_fields(move || Ok(objects.clone()))
-        // The files of annotations, then every image, then every mask.
-        .with_paths(move || {
-            let files = files.clone().into_iter().flat_map(|(root, files)| {
-                (0..files.len()).map(move |index| root.join(&*files[index]))
-            });
-            let origins: Vec<PathBuf> = origins.iter().flatten().cloned().collect();
-            Box::new(origins.into_iter().chain(files))
-        })
-    }
-
-    /// Returns the size of a column's longest value.
-    fn longest_of(&self, column: &Column) -> Option<u64> {
-        let samples = (0..self.files.len() as u64).map(|sample| self.objects_of(SampleId(sample)));
-        match column {
-            Column::Image | Column::Mask { .. } | Column::Ints(_) => None,
-            Column::Rows { row, .. } => samples.map(|objects| (objects.len() * row) as u64).max(),
-            Column::Json(texts) => samples.map(|objects| texts.size(objects)).max(),
-        }
+        self.columns.stored()
     }
 }
 
 /// Shows no files: there may be a million.
 impl fmt::Debug for Annotated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Annotated");
-        shown.field("name", &self.name).field("len", &self.files.len()).finish_non_exhaustive()
+        f.debug_struct("Annotated").field("facts", self.facts()).finish_non_exhaustive()
     }
 }

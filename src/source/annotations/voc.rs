@@ -6,15 +6,14 @@
 //! set/1.jpg                              set/1.xml
 //! ```
 
-use super::files::{self, TextFiles, has_file, has_pair, list, stem};
+use super::files::{self, TextFiles, by_stem, has_file, has_pair, list, stem};
 use super::problems::{Problems, split_damaged};
 use super::voc_xml::{self, VocFile, VocObject};
 use super::xml_text;
-use super::{Annotated, Column, Parts, floats, ints};
+use super::{Annotated, Parts, floats, ints};
 use crate::error::{Error, ErrorKind, fail};
 use crate::parallel;
 use crate::sample::Limits;
-use crate::source::FieldKind;
 use fuseloop_ops::{BoxFormat, Size};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -163,13 +162,12 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Error
         [left - first, top - first, right, bottom].map(|side| side as f32)
     };
     let all = || objects.iter().flatten();
-    let parts = Parts {
+    Ok(Annotated::of(Parts {
         name: root.to_owned(),
         root: images,
         files: samples.iter().map(|sample| sample.image.clone()).collect(),
         starts,
         columns: vec![
-            ("image", (FieldKind::RgbImage, Column::Image)),
             ("bbox", floats(4, all().flat_map(sides))),
             ("category_id", ints(labels)),
             ("difficult", ints(all().map(|object| object.difficult))),
@@ -181,9 +179,10 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Error
         has_own_sizes: true,
         damaged,
         origins: samples.into_iter().map(|sample| Some(sample.annotation)).collect(),
+        boxes: Some(BoxFormat::Xyxy),
         limits: *limits,
-    };
-    Ok(Annotated::of(parts).with_boxes(BoxFormat::Xyxy))
+        ..Parts::default()
+    }))
 }
 
 /// The files of a sample.
@@ -214,16 +213,7 @@ impl Sample {
             .at(annotations));
         }
         let files = files::images(images, limits)?;
-        let mut by_stem = BTreeMap::new();
-        for file in &files {
-            if let Some(other) = by_stem.insert(stem(file), file) {
-                return Err(fail!(
-                    Format,
-                    "{other} and {file} have the same name: each needs its own"
-                )
-                .at(images));
-            }
-        }
+        let by_stem = by_stem(&files, images)?;
         let found: BTreeMap<&str, &str> = found.iter().map(|file| (stem(file), &**file)).collect();
         let names: Vec<String> = match &options.image_set {
             None => found.keys().map(|name| (*name).to_owned()).collect(),
@@ -231,7 +221,7 @@ impl Sample {
         };
         let of_name = |name: &String| {
             let annotation = found.get(&**name).map(|file| annotations.join(file));
-            let image = by_stem.get(&**name).map(|image| (*image).clone());
+            let image = by_stem.get(&**name).map(|image| Box::from(*image));
             let problem = match (&annotation, &image) {
                 (None, _) => Some(format!("{name}.xml is missing: the list of images has {name}")),
                 (_, None) => {

@@ -6,20 +6,21 @@
 //! set/1.jpg                         set/1.txt                         set/classes.txt
 //! ```
 
-use super::files::{self, TextFiles, has_file, has_pair, list, stem};
+use super::files::{self, TextFiles, by_stem, has_file, has_pair, list, stem};
 use super::image_size;
 use super::problems::{Problems, split_damaged};
 use super::yolo_data::{DataFile, KeypointShape};
 use super::yolo_text::{self, YoloObject};
-use super::{Annotated, Column, Parts, Texts, floats, ints};
+use super::{Annotated, Parts, floats, ints};
 use crate::error::{Error, ErrorKind, fail};
 use crate::exif;
 use crate::parallel;
 use crate::sample::Limits;
+use crate::source::columnar::{Texts, Values};
 use crate::source::file::FileBytes;
 use crate::source::image_header::ImageHeader;
 use crate::source::image_names::LISTED;
-use crate::source::{ClassNames, FieldKind, KeypointLayout};
+use crate::source::{ClassNames, KeypointLayout};
 use fuseloop_ops::{BoxFormat, Size};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -199,7 +200,9 @@ pub(super) fn open(root: &Path, options: &YoloOptions) -> Result<Annotated, Erro
     }
     let columns = columns(root, &objects, shape);
     let names = names.unwrap_or_default();
-    let parts = Parts {
+    // Fractions of a side are continuous coordinates: 0 is its beginning, and 1 its end.
+    let layout = KeypointLayout { flip_pairs, is_continuous: true };
+    Ok(Annotated::of(Parts {
         name: root.to_owned(),
         root: images,
         files,
@@ -208,14 +211,13 @@ pub(super) fn open(root: &Path, options: &YoloOptions) -> Result<Annotated, Erro
         category_ids: (0..).take(names.len()).collect(),
         class_names: (0..).zip(names).collect::<ClassNames>(),
         sizes: objects.iter().map(|of_image| of_image.size).collect(),
-        has_own_sizes: false,
         damaged,
         origins,
+        boxes: Some(BoxFormat::Xyxy),
+        keypoints: layout,
         limits: *limits,
-    };
-    // Fractions of a side are continuous coordinates: 0 is its beginning, and 1 its end.
-    let layout = KeypointLayout { flip_pairs, is_continuous: true };
-    Ok(Annotated::of(parts).with_boxes(BoxFormat::Xyxy).with_keypoints(layout))
+        ..Parts::default()
+    }))
 }
 
 /// The objects of an image, and the size that they are fractions of.
@@ -232,13 +234,7 @@ fn label_files(
     labels: &Path,
     limits: &Limits,
 ) -> Result<Vec<Option<PathBuf>>, Error> {
-    let mut stems = BTreeMap::new();
-    for file in files {
-        if let Some(other) = stems.insert(stem(file), file) {
-            return Err(fail!(Format, "{other} and {file} have the same name: each needs its own")
-                .at(images));
-        }
-    }
+    by_stem(files, images)?;
     let found = list(labels, &[TXT], limits)?;
     let found: BTreeMap<&str, &str> = found.iter().map(|file| (stem(file), &**file)).collect();
     let path = |file: &str| found.get(stem(file)).map(|text| labels.join(text));
@@ -336,7 +332,7 @@ fn columns(
     root: &Path,
     objects: &[Objects],
     shape: Option<KeypointShape>,
-) -> Vec<(&'static str, (FieldKind, Column))> {
+) -> Vec<(&'static str, Values)> {
     let all = || {
         objects.iter().flat_map(|Objects { size, objects }| {
             let sides = [size.width, size.height].map(f64::from);
@@ -348,7 +344,6 @@ fn columns(
         [left * width, top * height, right * width, bottom * height].map(|side| side as f32)
     };
     let mut columns = vec![
-        ("image", (FieldKind::RgbImage, Column::Image)),
         ("bbox", floats(4, all().flat_map(sides))),
         ("category_id", ints(all().map(|(_, object)| object.class))),
     ];
@@ -368,7 +363,7 @@ fn columns(
         }
         let bytes = FileBytes::InMemory(text.into_bytes().into());
         let texts = Texts { path: root.to_owned(), bytes, ranges };
-        columns.push(("segmentation", (FieldKind::Json, Column::Json(texts))));
+        columns.push(("segmentation", Values::Lists(texts)));
     }
     if let Some(shape) = shape {
         let points = all().flat_map(|([width, height], object)| {

@@ -21,6 +21,17 @@ fn a_file_cut_while_it_is_open_is_an_error() {
     assert_eq!(bytes.len(), 5000);
 }
 
+/// Writes files, whose folders are created, to a new folder.
+pub(in crate::source) fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, bytes) in files {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    dir
+}
+
 /// The length of the file that [`read_while_it_is_cut`] cuts.
 pub(in crate::source) const SIZE: u64 = 64 << 10;
 

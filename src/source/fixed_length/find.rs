@@ -12,6 +12,7 @@
 
 use crate::error::{Error, fail};
 use crate::source::file_pool;
+use crate::source::image_names::{IMAGE_EXTENSIONS, has_extension};
 use std::fs::{self, DirEntry};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -21,9 +22,6 @@ const MOST_ENTRIES: usize = 256;
 
 /// The levels of folders around those with the files: `data/MNIST/raw`.
 const LEVELS: usize = 2;
-
-/// Extensions of images.
-const IMAGES: &[&str] = crate::source::image_names::IMAGE_EXTENSIONS;
 
 /// The form of a dataset's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,8 +276,7 @@ fn kind(entry: &DirEntry) -> Option<Kind> {
 }
 
 fn is_image(name: &str) -> bool {
-    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
-    extension.is_some_and(|found| IMAGES.iter().any(|image| found.eq_ignore_ascii_case(image)))
+    has_extension(name, IMAGE_EXTENSIONS)
 }
 
 /// Returns whether a file begins like a pickle of protocol 2 or later.

@@ -2,6 +2,10 @@
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::internals::assert_says;
+use crate::sample::SampleId;
+use crate::source::file::tests::folder;
+use crate::source::{Buffer, OwnedValue, Record, Source as _};
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write as _;
 
@@ -32,23 +36,12 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     packer.finish().unwrap()
 }
 
-/// Writes files, whose folders are created, to a folder.
-fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    for (name, bytes) in files {
-        let path = dir.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-    }
-    dir
-}
-
-fn open(path: impl AsRef<Path>) -> Result<FixedLength, Error> {
-    FixedLength::open(path.as_ref(), &Limits::SMALL)
+fn open(path: impl AsRef<Path>) -> Result<Columnar, Error> {
+    super::open(path.as_ref(), &Limits::SMALL)
 }
 
 /// Reads everything that a source has.
-fn read_all(source: &FixedLength) -> Result<Vec<Record>, BoxError> {
+fn read_all(source: &Columnar) -> Result<Vec<Record>, BoxError> {
     (0..source.facts().samples).map(|sample| source.read(SampleId(sample))).collect()
 }
 
@@ -65,7 +58,7 @@ fn refusal(path: impl AsRef<Path>) -> Error {
     open(path).expect_err("it is refused")
 }
 
-fn classes(source: &FixedLength) -> Vec<String> {
+fn classes(source: &Columnar) -> Vec<String> {
     let names = source.facts().class_names().unwrap().unwrap_or_default();
     names.iter().map(|(_, name)| name.to_owned()).collect()
 }
@@ -101,7 +94,10 @@ fn every_form_of_the_names_is_the_same_dataset() {
         let source = open(dir.path()).unwrap();
         assert_eq!(read_all(&source).unwrap(), digits());
         let kind = FieldKind::NdArray { dtype: "|u1".parse().unwrap(), shape: vec![2, 4] };
-        assert_eq!(*source.facts().fields, [field("image", kind), field("label", FieldKind::Int)]);
+        assert_eq!(
+            *source.facts().fields,
+            [("image", kind).into(), ("label", FieldKind::Int).into()]
+        );
         assert_eq!(classes(&source).join(""), "0123456789");
         assert_eq!(source.facts().paths().filter(|path| path.is_file()).count(), 2);
         prints.push(source.facts().fingerprint);
@@ -130,8 +126,7 @@ fn a_file_is_opened_by_its_own_path() {
     let test = open(dir.path().join("emnist-byclass-test-images-idx3-ubyte")).unwrap();
     assert_eq!(test.read(SampleId(0)).unwrap()[1], OwnedValue::Int(61));
     assert!(classes(&test).is_empty());
-    let error = refusal(dir.path().join(LABELS)).to_string();
-    assert!(error.contains("expected a file of images"), "{error}");
+    assert_says(refusal(dir.path().join(LABELS)), ["expected a file of images"]);
     let error = refusal("s3://bucket/train-images-idx3-ubyte");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
@@ -162,14 +157,10 @@ fn what_could_mean_two_datasets_is_refused() {
     let error = refusal(both.path());
     let message = error.to_string();
     assert_eq!(error.kind(), ErrorKind::Parameter);
-    assert!(
-        message.contains("(emnist-digits-train-images, emnist-letters-train-images)"),
-        "{message}"
-    );
+    assert_says(&message, ["(emnist-digits-train-images, emnist-letters-train-images)"]);
     for image in ["3.png", "three/1.JPG"] {
         let dir = folder(&[(IMAGES, &i), (LABELS, &l), (image, b"")]);
-        let message = refusal(dir.path()).to_string();
-        assert!(message.contains("both files of MNIST and images: open"), "{message}");
+        assert_says(refusal(dir.path()), ["both files of MNIST and images: open"]);
         assert!(open(dir.path().join(IMAGES)).is_ok());
     }
     // A folder beside the files that has no images, as in a download from Kaggle.
@@ -307,8 +298,7 @@ fn headers_that_no_file_can_have_are_refused() {
         ("qmnist-train-images-idx3-ubyte", &images()),
         ("qmnist-train-labels-idx2-int", &[0, 0, 0x0c, 2, 0, 0, 0, 3, 0, 0, 0, 8]),
     ]);
-    let error = refusal(dir.path()).to_string();
-    assert!(error.contains("elements of type 0x0c (int32), expected 0x08"), "{error}");
+    assert_says(refusal(dir.path()), ["elements of type 0x0c (int32), expected 0x08"]);
 }
 
 #[test]
@@ -321,10 +311,7 @@ fn labels_that_do_not_fit_are_errors() {
     let source = open(dir.path()).unwrap();
     let error = Error::from(source.read(SampleId(1)).unwrap_err());
     assert_eq!((error.kind(), error.offset()), (ErrorKind::Damaged, Some(9)));
-    assert!(
-        error.to_string().contains("label 10, expected 0 to 9; for a dataset with more"),
-        "{error}"
-    );
+    assert_says(&error, ["label 10, expected 0 to 9; for a dataset with more"]);
     assert!(source.read(SampleId(0)).is_ok() && source.read(SampleId(2)).is_ok());
     for (sample, field) in [(3, 0), (3, 1), (u64::MAX, 0), (0, 2)] {
         assert!(source.value(SampleId(sample), field, &mut Buffer::default()).is_err());
@@ -342,7 +329,7 @@ fn a_compressed_file_is_unpacked_up_to_the_limit() {
     let error = refusal(dir.path());
     assert_eq!(error.kind(), ErrorKind::Memory);
     assert!(error.to_string().contains("gunzip), the limit is 4194304"), "{error}");
-    assert!(FixedLength::open(dir.path(), &Limits::DEFAULT).is_ok());
+    assert!(super::open(dir.path(), &Limits::DEFAULT).is_ok());
 }
 
 #[test]

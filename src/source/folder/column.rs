@@ -16,9 +16,10 @@
 //! says which labels are texts: there, names such as `"7"` may stand beside others; if all are whole numbers, they are these
 //! numbers.
 
-use super::names::Packed;
 use super::numbers::ClassNumbers;
-use crate::source::{ClassNames, FieldKind};
+use crate::source::ClassNames;
+use crate::source::columnar::Values;
+use crate::source::names::Packed;
 use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,26 +28,11 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_SHOWN: usize = 80;
 
 /// The values of one field.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Default)]
 pub(super) struct TableColumn {
     pub(super) values: Values,
     /// The samples without a value.
     pub(super) flaws: Flaws,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Values {
-    Int(Vec<i64>),
-    Float(Vec<f64>),
-    Bytes(Packed),
-    /// JSON texts, each with a final NUL.
-    Json(Packed),
-}
-
-impl Default for Values {
-    fn default() -> Self {
-        Self::Int(vec![])
-    }
 }
 
 /// What is wrong with a line of a table.
@@ -67,16 +53,7 @@ pub(super) struct Cell {
 
 impl TableColumn {
     pub(super) fn ints(values: Vec<i64>) -> Self {
-        Self { values: Values::Int(values), flaws: Flaws::new() }
-    }
-
-    pub(super) fn kind(&self) -> FieldKind {
-        match self.values {
-            Values::Int(_) => FieldKind::Int,
-            Values::Float(_) => FieldKind::Float,
-            Values::Bytes(_) => FieldKind::Bytes,
-            Values::Json(_) => FieldKind::Json,
-        }
+        Self { values: Values::Ints(values), flaws: Flaws::new() }
     }
 
     /// Returns whether the values are texts, of which few differ.
@@ -145,64 +122,51 @@ pub(super) fn values(
     skip: impl Fn(usize) -> bool,
     nan: bool,
 ) -> TableColumn {
-    let there = || {
-        let there = cells.iter().enumerate();
-        there
-            .filter(|(index, cell)| !skip(*index) && !is_missing(&cell.value, is_text))
-            .map(|(_, cell)| &cell.value)
-    };
+    let counted = cells.iter().enumerate().filter(|(index, _)| !skip(*index));
+    let (missing, there): (Vec<_>, Vec<_>) =
+        counted.partition(|(_, cell)| is_missing(&cell.value, is_text));
     let mut flaws = Flaws::new();
     let mut lose = |what: &str| {
-        for (index, cell) in cells.iter().enumerate() {
-            if !skip(index) && is_missing(&cell.value, is_text) {
-                let reason = format!("the value is missing, expected {what}");
-                flaws.insert(index, Flaw { line: cell.line, reason });
-            }
+        for (index, cell) in &missing {
+            let reason = format!("the value is missing, expected {what}");
+            flaws.insert(*index, Flaw { line: cell.line, reason });
         }
     };
-    let is_empty = there().next().is_none();
-    let bools = there().filter(|cell| cell.is_boolean()).count();
-    let is_mixed = bools > 0 && bools < there().count();
-    let has_missing = cells
-        .iter()
-        .enumerate()
-        .any(|(index, cell)| !skip(index) && is_missing(&cell.value, is_text));
-    let beyond = |cell: &&Json| is_beyond_int(cell, is_text);
-    let is_whole = |cell: &Json| int(cell, is_text).is_some() || beyond(&cell);
-    let are_whole = !is_empty && !is_mixed && there().all(is_whole);
-    if are_whole && !there().all(|cell| beyond(&cell)) && !(nan && has_missing) {
+    let (is_empty, has_missing) = (there.is_empty(), !missing.is_empty());
+    let all = |is: &dyn Fn(&Json) -> bool| there.iter().all(|(_, cell)| is(&cell.value));
+    let bools = there.iter().filter(|(_, cell)| cell.value.is_boolean()).count();
+    let is_mixed = bools > 0 && bools < there.len();
+    let beyond = |cell: &Json| is_beyond_int(cell, is_text);
+    let are_whole =
+        !is_empty && !is_mixed && all(&|cell| int(cell, is_text).is_some() || beyond(cell));
+    if are_whole && !all(&beyond) && !(nan && has_missing) {
         lose("a whole number");
-        for (index, cell) in cells.iter().enumerate() {
-            if !skip(index) && beyond(&&cell.value) {
-                let found =
-                    cell.value.as_str().map_or_else(|| cell.value.to_string(), str::to_owned);
-                let reason = format!(
-                    "the value {} is a whole number of more than 64 bits, which others of its column are not",
-                    shown(&found)
-                );
-                flaws.insert(index, Flaw { line: cell.line, reason });
-            }
+        for (index, cell) in there.iter().filter(|(_, cell)| beyond(&cell.value)) {
+            let found = cell.value.as_str().map_or_else(|| cell.value.to_string(), str::to_owned);
+            let reason = format!(
+                "the value {} is a whole number of more than 64 bits, which others of its column are not",
+                shown(&found)
+            );
+            flaws.insert(*index, Flaw { line: cell.line, reason });
         }
         let ints = cells.iter().map(|cell| int(&cell.value, is_text).unwrap_or_default());
-        return TableColumn { values: Values::Int(ints.collect()), flaws };
+        return TableColumn { values: Values::Ints(ints.collect()), flaws };
     }
-    if !is_empty && there().all(|cell| float(cell, is_text).is_some() && !beyond(&cell)) {
+    if !is_empty && all(&|cell| float(cell, is_text).is_some() && !beyond(cell)) {
         if !nan {
             lose("a number");
         }
         let floats = cells.iter().map(|cell| float(&cell.value, is_text).unwrap_or(f64::NAN));
-        return TableColumn { values: Values::Float(floats.collect()), flaws };
+        return TableColumn { values: Values::Floats(floats.collect()), flaws };
     }
-    let mut packed = Packed::default();
-    if there().all(Json::is_string) && (is_text || !is_empty) {
+    if all(&Json::is_string) && (is_text || !is_empty) {
         if !is_text {
             lose("a text");
         }
-        cells
-            .iter()
-            .for_each(|cell| packed.push(cell.value.as_str().unwrap_or_default().as_bytes()));
-        return TableColumn { values: Values::Bytes(packed), flaws };
+        let texts = cells.iter().map(|cell| cell.value.as_str().unwrap_or_default().as_bytes());
+        return TableColumn { values: Values::Bytes(texts.collect()), flaws };
     }
+    let mut packed = Packed::default();
     cells.iter().for_each(|cell| packed.push(format!("{}\0", cell.value).as_bytes()));
     TableColumn { values: Values::Json(packed), flaws }
 }
@@ -401,7 +365,7 @@ fn named(cells: &[Cell], classes: Option<&ClassNames>) -> (TableColumn, ClassNum
             ClassNumbers::by_order(&listed)
         }
     };
-    (TableColumn { values: Values::Int(labels), flaws }, numbered)
+    (TableColumn { values: Values::Ints(labels), flaws }, numbered)
 }
 
 /// Checks numbers of classes against those that are set.
@@ -411,7 +375,7 @@ fn numbered(
     classes: Option<&ClassNames>,
 ) -> (TableColumn, ClassNumbers) {
     let Some(classes) = classes else { return (column, ClassNumbers::default()) };
-    if let Values::Int(labels) = &column.values {
+    if let Values::Ints(labels) = &column.values {
         for (index, (label, cell)) in labels.iter().zip(cells).enumerate() {
             if classes.get(*label).is_none() {
                 let reason = format!("label {label} is not the number of a class that is set");

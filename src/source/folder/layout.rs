@@ -32,13 +32,14 @@
 
 use super::links::{LinkCounts, Links, NotFollowed};
 use super::list::{BESIDE, Ignored};
-use super::names::Names;
 use super::options::Labels;
 use super::walk::{self, FolderWalk, Listing, PendingDir, Rules};
 use crate::error::{AtPath as _, Error, fail};
 use crate::parallel;
+use crate::source::file_format::FileFormat;
 use crate::source::image_names::LISTED;
 use crate::source::image_names::is_picture;
+use crate::source::names::Names;
 use crate::source::{Escaped, FOLDER_FILE_NAME, Location};
 use crate::warnings::warn;
 use std::collections::{BTreeMap, HashMap};
@@ -119,26 +120,11 @@ pub(super) fn too_many_dirs() -> Error {
     fail!(Memory, "2^32 directories were listed already, the limit")
 }
 
-/// The endings of files that are datasets of their own.
-const SHARDS: [&str; 11] = [
-    ".tar",
-    ".tar.gz",
-    ".tgz",
-    ".tar.zst",
-    ".beton",
-    ".tfrecord",
-    ".tfrecords",
-    ".tfrec",
-    ".tfrecord.gz",
-    ".tfrecords.gz",
-    ".tfrec.gz",
-];
-
 /// Names a file that is a dataset of its own, and the pattern of those like it.
 fn of_shards(ignored: &Ignored) -> Option<String> {
-    let ending = |path: &Path| {
-        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-        SHARDS.iter().filter(|ending| name.ends_with(**ending)).max_by_key(|ending| ending.len())
+    let ending = |path: &Path| match FileFormat::ending(path.file_name()?.to_str()?)? {
+        (_, FileFormat::Folder) => None,
+        (ending, _) => Some(ending),
     };
     let (first, ending) = ignored.first.iter().find_map(|(path, _)| Some((path, ending(path)?)))?;
     let pattern = first.with_file_name(format!("*{ending}"));

@@ -1,13 +1,11 @@
 //! Files of a folder that are no samples, and folders and tables that are lists of labelled images.
 
 #[cfg(any(test, feature = "write"))]
-use super::column::Values;
-#[cfg(any(test, feature = "write"))]
 use super::options::FolderOptions;
 #[cfg(any(test, feature = "write"))]
 use super::table::{self, InFolder};
 #[cfg(any(test, feature = "write"))]
-use super::{BoxError, Folder};
+use super::{BoxError, Folder, Values};
 #[cfg(any(test, feature = "write"))]
 use crate::error::{AtPath as _, Error, fail};
 #[cfg(any(test, feature = "write"))]
@@ -147,12 +145,12 @@ pub(crate) fn open_list(path: &Path, options: &FolderOptions) -> Result<Folder, 
     if !is_dir {
         folder.check_files(options)?;
     }
-    match &folder.columns[..] {
-        [labels] => match &labels.values {
-            Values::Int(_) => Ok(folder),
+    match &folder.columns.columns[..] {
+        [_, labels] => match &labels.values {
+            Values::Ints(_) => Ok(folder),
             _ => not_a_list("a table whose labels are not whole numbers below 2^63"),
         },
-        [] => not_a_list("images without labels"),
+        [_] => not_a_list("images without labels"),
         _ => not_a_list("a table of more columns than a path and a label"),
     }
 }
@@ -161,8 +159,8 @@ pub(crate) fn open_list(path: &Path, options: &FolderOptions) -> Result<Folder, 
 impl Folder {
     /// Returns the file and the label of a sample of a list.
     pub(crate) fn labelled(&self, sample: SampleId) -> Result<(PathBuf, i64), BoxError> {
-        let label = match self.column(sample, 1)? {
-            super::Value::Int(label) => label,
+        let label = match self.columns.find(sample, 1)? {
+            (index, Values::Ints(labels)) => labels[index],
             _ => return Err("the label is not a whole number".into()),
         };
         let file = self.file(sample).ok_or_else(|| format!("sample {sample} does not exist"))?;
@@ -187,15 +185,10 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
     use crate::source::Links;
+    use crate::source::file::tests::folder;
 
     fn tree(files: &[&str]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for file in files {
-            let path = dir.path().join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, "").unwrap();
-        }
-        dir
+        folder(&files.iter().map(|file| (*file, &b""[..])).collect::<Vec<_>>())
     }
 
     fn opened(path: &Path) -> Result<Folder, Error> {

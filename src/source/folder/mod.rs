@@ -15,7 +15,6 @@ mod csv_text;
 mod layout;
 mod links;
 mod list;
-mod names;
 mod numbers;
 mod options;
 mod saved;
@@ -34,27 +33,26 @@ pub(crate) use walk::Rules;
 #[cfg(feature = "write")]
 pub(crate) use walk::{FolderWalk, PendingDir};
 
-use super::file_pool;
+use super::columnar::{self, Columnar, Damage, Files, Values};
 use super::{
-    BoxError, Buffer, ClassNames, ClassTable, EncodedImage, Escaped, FOLDER_FILE_NAME, Facts,
-    FieldSpec, Fingerprint, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation,
-    Source, Value, atomic_file, refuse_cut,
+    BoxError, Buffer, ClassTable, Escaped, FOLDER_FILE_NAME, Facts, Fingerprint, Record,
+    SampleLocation, Source, StoredValues, Value, atomic_file,
 };
 use crate::error::{AtPath as _, Error, fail};
-use crate::sample::{Limits, SampleId};
+use crate::sample::SampleId;
 use crate::warnings::warn;
-use column::{Flaw, Flaws, TableColumn, Values};
+use column::{Flaw, Flaws, TableColumn};
 use layout::{LabelRule, ListedFiles};
 use list::other_than_image;
-use names::Names;
 use numbers::ClassNumbers;
 use saved::Saved;
 use std::collections::HashMap;
 use std::fmt;
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
+use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 use table::{InFolder, MOST_TRIED, PathTable};
 
@@ -83,33 +81,16 @@ use table::{InFolder, MOST_TRIED, PathTable};
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 pub struct Folder {
-    facts: OnceLock<Facts>,
-    name: String,
-    files: Arc<ImageFiles>,
-    fields: Vec<FieldSpec>,
-    /// The values of the fields after the image.
-    columns: Vec<TableColumn>,
-    /// The damaged lines of a table, by their samples.
-    flaws: Flaws,
+    columns: Columnar,
     classes: Vec<String>,
-    class_names: Option<ClassNames>,
     ignored: Ignored,
     links: LinkCounts,
-    limits: Limits,
-    print: u64,
-    /// The folder that was searched, or the table.
-    origin: Option<PathBuf>,
+    /// True for a table, and for a folder with one.
+    is_table: bool,
     /// How the folder was searched; `None` for a table or a pattern, which can't be saved.
     scanned: Option<Scanned>,
     /// The numbers of the classes that were listed, in their order.
     listed_numbers: Vec<Option<i64>>,
-}
-
-/// The files of the images.
-struct ImageFiles {
-    /// The folder that all paths are relative to.
-    root: PathBuf,
-    names: Names,
 }
 
 /// The content of a saved listing besides the files.
@@ -129,7 +110,7 @@ impl Folder {
     /// Fails if the files can't be listed, if there is no image, or if a table is damaged.
     pub fn open(spec: impl AsRef<Path>, options: &FolderOptions) -> Result<Self, Error> {
         let folder = Self::list(spec.as_ref(), options)?;
-        if folder.scanned.is_none() && folder.origin.is_some() {
+        if folder.is_table {
             folder.check_files(options)?;
         }
         Ok(folder)
@@ -155,7 +136,7 @@ impl Folder {
             {
                 let list =
                     layout::of_pattern(text, options.links, other_than_image, &options.label)?;
-                Self::of_listed(path, PathBuf::new(), list, options)?
+                Self::of_listed(path, None, list, options)?
             }
             _ => return Err(no_dataset(path)),
         };
@@ -191,17 +172,17 @@ impl Folder {
             }
         };
         let (labelled_by, names) = (list.labelled_by, list.classes.clone());
-        let folder = Self::of_listed(path, path.to_owned(), list, options)?;
+        let folder = Self::of_listed(path, Some(path), list, options)?;
         let numbers = folder.listed_numbers.iter().copied();
         let classes = names.into_iter().zip(numbers).collect();
         let scanned = Scanned { begun, labelled_by, links: options.links, classes };
-        Ok(Self { origin: Some(path.to_owned()), scanned: Some(scanned), ..folder })
+        Ok(Self { scanned: Some(scanned), ..folder })
     }
 
-    /// Numbers the classes of files, and warns of images that were left out.
+    /// Numbers the classes of files, and warns of images that were left out. `root` is the folder that was searched.
     fn of_listed(
         spec: &Path,
-        root: PathBuf,
+        root: Option<&Path>,
         list: ListedFiles,
         options: &FolderOptions,
     ) -> Result<Self, Error> {
@@ -209,8 +190,10 @@ impl Folder {
         let numbered = match &options.classes {
             _ if labelled_by == LabelRule::None => ClassNumbers::default(),
             Some(given) => ClassNumbers::set(spec, &classes, &labels, given)?,
-            None if root.as_os_str().is_empty() => ClassNumbers::by_order(&classes),
-            None => ClassNumbers::in_folder(&root, &classes, &labels)?,
+            None => match root {
+                Some(root) => ClassNumbers::in_folder(root, &classes, &labels)?,
+                None => ClassNumbers::by_order(&classes),
+            },
         };
         numbered.relabel(&mut labels);
         let name = Escaped(&spec.to_string_lossy()).to_string();
@@ -232,7 +215,8 @@ impl Folder {
             _ => vec![("label".to_owned(), TableColumn::ints(labels))],
         };
         let table = PathTable { names, columns, classes: numbered, flaws: Flaws::new() };
-        Ok(Self { ignored, links, listed_numbers, ..Self::of(spec, root, table, options) })
+        let folder = Self::of(spec, root.unwrap_or(Path::new("")).to_owned(), root, table, options);
+        Ok(Self { ignored, links, listed_numbers, ..folder })
     }
 
     fn of_table(
@@ -247,7 +231,7 @@ impl Folder {
             let names = ClassTable::read(&beside)?;
             table.classes.names = names.map(|table| table.names());
         }
-        Ok(Self { origin: Some(path.to_owned()), ..Self::of(path, root, table, options) })
+        Ok(Self { is_table: true, ..Self::of(path, root, Some(path), table, options) })
     }
 
     /// Opens the columns of a table that is no file, such as a data frame: their names, and their values as the text of a
@@ -281,7 +265,7 @@ impl Folder {
         let cells = table::Cells { names, is_text: false, lines };
         let table = PathTable::of(path, None, cells, options)?;
         let root = options.table.root.clone().unwrap_or_default();
-        let folder = Self::of(path, root, table, options);
+        let folder = Self::of(path, root, None, table, options);
         folder.check_files(options)?;
         Ok(folder)
     }
@@ -289,9 +273,7 @@ impl Folder {
     /// Refuses a table none of whose first files exists: its paths are relative to another folder, or are no paths. A file
     /// that is missing among others is damage of its sample.
     fn check_files(&self, options: &FolderOptions) -> Result<(), Error> {
-        let is_good = |sample: &SampleId| {
-            usize::try_from(sample.0).is_ok_and(|index| !self.flaws.contains_key(&index))
-        };
+        let is_good = |sample: &SampleId| !self.columns.damaged.contains_key(&(sample.0 as usize));
         let files = (0..self.len()).map(SampleId).filter(is_good).filter_map(|id| self.file(id));
         let first: Vec<PathBuf> = files.take(MOST_TRIED).collect();
         let is_missing = |path: &PathBuf| match fs::metadata(path) {
@@ -303,7 +285,7 @@ impl Folder {
         match first.first() {
             Some(tried) if first.iter().all(is_missing) => {
                 let (table, advice) =
-                    (&self.name, table::root_advice(&self.files.root, tried, options));
+                    (&self.facts().name, table::root_advice(&self.files().root, tried, options));
                 Err(fail!(
                     NotFound,
                     "{table}: the files that it lists do not exist, such as {tried:?}: {advice}"
@@ -314,12 +296,36 @@ impl Folder {
         }
     }
 
-    fn of(spec: &Path, root: PathBuf, table: PathTable, options: &FolderOptions) -> Self {
-        let fields = table.fields();
-        let PathTable { names, columns, classes, flaws } = table;
+    /// Returns the dataset of a table. `origin` is the folder that was searched, or the file of the table.
+    fn of(
+        spec: &Path,
+        root: PathBuf,
+        origin: Option<&Path>,
+        table: PathTable,
+        options: &FolderOptions,
+    ) -> Self {
+        let PathTable { names, mut columns, classes, flaws } = table;
+        let file = origin.unwrap_or(spec);
+        let damaged = |flaws: Flaws, is_of_line: bool| {
+            let damage = |(sample, Flaw { line, reason })| {
+                let (file, reason) = (file.to_owned(), format!("line {line}: {reason}"));
+                (sample, Damage { file, reason, key: is_of_line.then(|| format!("line {line}")) })
+            };
+            flaws.into_iter().map(damage).collect()
+        };
+        let files = Files { root, names: Arc::new(names) };
+        let names = Arc::clone(&files.names);
+        let mut all = vec![("image", Values::Files(files).into())];
+        all.extend(columns.iter_mut().map(|(name, TableColumn { values, flaws })| {
+            let (values, damaged) = (mem::take(values), damaged(mem::take(flaws), false));
+            (&**name, columnar::Column { values, damaged })
+        }));
+        let columns = Columnar::new(all, names.len() as u64, vec![]);
+        // The folder or the table, then every image.
+        let mut columns = columns.with_paths(origin.into_iter().map(Path::to_owned).collect());
         let mut print = Fingerprint::default();
         print.text("folder");
-        print.fields(&fields);
+        print.fields(&columns.facts.fields);
         for index in 0..names.len() {
             if let Some((dir, name)) = names.dir_and_name(index) {
                 print.number(dir as u64);
@@ -327,23 +333,26 @@ impl Folder {
             }
         }
         names.dirs.iter().for_each(|dir| print.text(&dir.path.to_string_lossy()));
+        columns.facts.name = Escaped(&spec.to_string_lossy()).to_string();
+        columns.facts.fingerprint = print.value();
+        let class_names = classes.names;
+        columns.facts = columns.facts.with_class_names(move || Ok(class_names.clone()));
+        columns.damaged = damaged(flaws, true);
+        columns.most_bytes = options.limits.max_sample_bytes;
         Self {
-            facts: OnceLock::new(),
-            name: Escaped(&spec.to_string_lossy()).to_string(),
-            files: Arc::new(ImageFiles { root, names }),
-            fields,
-            columns: columns.into_iter().map(|(_, column)| column).collect(),
-            flaws,
-            listed_numbers: vec![],
+            columns,
             classes: classes.shown,
-            class_names: classes.names,
             ignored: Ignored::default(),
             links: LinkCounts::default(),
-            limits: options.limits,
-            print: print.value(),
-            origin: None,
+            is_table: false,
             scanned: None,
+            listed_numbers: vec![],
         }
+    }
+
+    /// Returns the files of the images.
+    fn files(&self) -> &Files {
+        self.columns.files(0).expect("the first column has the images")
     }
 
     /// Returns the names of the classes in the order of their numbers, escaped where they are not
@@ -377,27 +386,12 @@ impl Folder {
 
     /// Returns the number of images.
     pub(crate) fn len(&self) -> u64 {
-        self.files.names.len() as u64
+        self.columns.facts.samples
     }
 
     /// Returns the path of a sample's image; `None` for a line of a table without one.
-    #[doc(hidden)]
-    pub fn file(&self, sample: SampleId) -> Option<PathBuf> {
-        self.files.path(usize::try_from(sample.0).ok()?)
-    }
-
-    /// Returns the error of a flaw in a table.
-    fn flawed(&self, flaw: &Flaw) -> BoxError {
-        let path = self.origin.clone().unwrap_or_else(|| PathBuf::from(&self.name));
-        fail!(Format, "line {}: {}", flaw.line, flaw.reason).at(path).into()
-    }
-
-    /// # Errors
-    ///
-    /// If the sample's line of a table is damaged.
-    fn check(&self, sample: SampleId) -> Result<usize, BoxError> {
-        let index = usize::try_from(sample.0).unwrap_or(usize::MAX);
-        self.flaws.get(&index).map_or(Ok(index), |flaw| Err(self.flawed(flaw)))
+    pub(crate) fn file(&self, sample: SampleId) -> Option<PathBuf> {
+        self.files().path(usize::try_from(sample.0).ok()?)
     }
 
     /// Saves the files that were found in the folder, and the time when each directory was last changed,
@@ -412,18 +406,18 @@ impl Folder {
     }
 
     fn save(&self, path: &Path) -> io::Result<()> {
-        let columns: Vec<&Values> = self.columns.iter().map(|column| &column.values).collect();
-        let none = vec![0; self.files.names.len()];
-        let (Some(scanned), [] | [Values::Int(_)]) = (&self.scanned, &columns[..]) else {
+        let files = self.files();
+        let none = vec![0; files.names.len()];
+        let (Some(scanned), [_, columns @ ..]) = (&self.scanned, &self.columns.columns[..]) else {
             let reason =
                 "only the listing of a folder without a table can be saved, and a table needs none";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         };
-        let labels = match columns[..] {
-            [Values::Int(labels)] => labels,
+        let labels = match columns.first().map(|column| &column.values) {
+            Some(Values::Ints(labels)) => labels,
             _ => &none,
         };
-        let root = fs::canonicalize(&self.files.root)?;
+        let root = fs::canonicalize(&files.root)?;
         let Scanned { begun, labelled_by, links, classes } = scanned;
         // The labels are numbers from `classes.json`, which may change while no directory does, so the
         // listing stores the indices of classes.
@@ -435,53 +429,21 @@ impl Folder {
         let bytes = saved::bytes(
             &root,
             (*begun, *labelled_by, *links),
-            &self.files.names,
+            &files.names,
             (&labels.collect::<Vec<u32>>(), &names.collect::<Vec<&str>>()),
             (&self.ignored, &self.links),
         );
         atomic_file::write(path, &bytes)
     }
-
-    /// Reads a sample's image file.
-    fn load(&self, sample: SampleId, bytes: &mut Vec<u8>) -> Result<(), BoxError> {
-        self.check(sample)?;
-        let path = self.file(sample).ok_or_else(|| format!("sample {sample} does not exist"))?;
-        let read = read_file(&path, self.limits.max_sample_bytes, bytes);
-        Ok(read.at(&path)?)
-    }
-
-    /// Returns a value of a field that is not the image.
-    fn column(&self, sample: SampleId, field: usize) -> Result<Value<'_>, BoxError> {
-        let index = self.check(sample)?;
-        let column = field.checked_sub(1).and_then(|field| self.columns.get(field));
-        let column = column.ok_or_else(|| format!("field {field} does not exist"))?;
-        if let Some(flaw) = column.flaws.get(&index) {
-            return Err(self.flawed(flaw));
-        }
-        let value = match &column.values {
-            Values::Int(values) => values.get(index).copied().map(Value::Int),
-            Values::Float(values) => values.get(index).copied().map(Value::Float),
-            Values::Bytes(texts) => texts.get(index).map(Value::Bytes),
-            Values::Json(texts) => texts.get(index).map(Value::Json),
-        };
-        value.ok_or_else(|| format!("sample {sample} does not exist").into())
-    }
 }
 
 impl Source for Folder {
     fn facts(&self) -> &Facts {
-        self.facts.get_or_init(|| self.found_facts())
+        &self.columns.facts
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let mut bytes = vec![];
-        self.load(sample, &mut bytes)?;
-        let mode = ImageMode::of_file(&bytes);
-        let mut record = vec![OwnedValue::Image(OwnedImage { mode, width: 0, height: 0, bytes })];
-        for field in 1..self.fields.len() {
-            record.push(self.column(sample, field)?.into());
-        }
-        Ok(record)
+        self.columns.read(sample)
     }
 
     fn value<'a>(
@@ -490,66 +452,22 @@ impl Source for Folder {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        if field > 0 {
-            return self.column(sample, field);
-        }
-        self.load(sample, &mut buffer.bytes)?;
-        let (mode, bytes) = (ImageMode::of_file(&buffer.bytes), &buffer.bytes[..]);
-        Ok(Value::Image(EncodedImage { mode, width: 0, height: 0, bytes }))
+        self.columns.value(sample, field, buffer)
     }
 
-    fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
-        let index = usize::try_from(sample.0).ok()?;
-        let key = self.files.names.path(index)?;
-        let damaged = self.flaws.get(&index).filter(|_| key.file_name().is_none());
-        if let (Some(flaw), Some(table)) = (damaged, &self.origin) {
-            let key = format!("line {}", flaw.line);
-            return Some(SampleLocation::in_file(table.to_string_lossy(), Some(key.into())));
-        }
-        let file = self.files.root.join(&key);
-        Some(SampleLocation::in_file(file.to_string_lossy(), Some(key.to_string_lossy().into())))
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        self.columns.locate(sample, field)
     }
-}
 
-impl Folder {
-    fn found_facts(&self) -> Facts {
-        let longest = |column: &TableColumn| match &column.values {
-            Values::Bytes(texts) | Values::Json(texts) => Some(texts.longest()),
-            Values::Int(_) | Values::Float(_) => None,
-        };
-        let longest: Vec<Option<u64>> = self.columns.iter().map(longest).collect();
-        let (files, origin) = (Arc::clone(&self.files), self.origin.clone());
-        let class_names = self.class_names.clone();
-        Facts {
-            name: self.name.clone(),
-            rereads_cheaply: true,
-            fingerprint: self.print,
-            ..Facts::of(self.fields.clone().into(), self.files.names.len() as u64)
-        }
-        .with_longest(move |field| *longest.get(field.checked_sub(1)?)?)
-        .with_class_names(move || Ok(class_names.clone()))
-        // The folder or the table, then every image.
-        .with_paths(move || {
-            let files = Arc::clone(&files);
-            let images = (0..files.names.len()).filter_map(move |index| files.path(index));
-            Box::new(origin.clone().into_iter().chain(images))
-        })
-    }
-}
-
-impl ImageFiles {
-    /// Returns the path of an image; `None` for a line of a table without one.
-    fn path(&self, index: usize) -> Option<PathBuf> {
-        let path = self.names.path(index)?;
-        path.file_name().is_some().then(|| self.root.join(path))
+    fn stored(&self) -> Option<&dyn StoredValues> {
+        self.columns.stored()
     }
 }
 
 /// Shows no files: there may be a million.
 impl fmt::Debug for Folder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Folder");
-        shown.field("name", &self.name).field("len", &self.len()).finish_non_exhaustive()
+        f.debug_struct("Folder").field("facts", self.facts()).finish_non_exhaustive()
     }
 }
 
@@ -564,29 +482,4 @@ fn no_dataset(path: &Path) -> Error {
     let found = fs::metadata(path).err();
     let source = found.unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, wanted));
     Error::from(source).at(path)
-}
-
-/// Reads a regular file of at most `max` bytes into `bytes`, replacing their content.
-pub(super) fn read_file(path: &Path, max: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
-    let refused = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
-    // The kind is checked before the file is opened: opening a pipe would wait for its other end.
-    let found = fs::metadata(path)?;
-    if !found.is_file() {
-        return refused("not a regular file".to_owned());
-    }
-    if found.len() > max {
-        return refused(format!("{} bytes, the limit is {max}", found.len()));
-    }
-    bytes.clear();
-    // One byte more than the file has, so that its end is found without growing the buffer.
-    let room = usize::try_from(found.len()).unwrap_or(usize::MAX).saturating_add(1);
-    bytes.try_reserve(room).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-    // The file may grow while it is read: a byte beyond the limit shows that it is too large.
-    let file = file_pool::open(path)?;
-    let before = ReadAt::len(&file)?;
-    (&file).take(max.saturating_add(1)).read_to_end(bytes)?;
-    if bytes.len() as u64 > max {
-        return refused(format!("over {max} bytes, the limit"));
-    }
-    refuse_cut(&file, before, bytes.len() as u64)
 }

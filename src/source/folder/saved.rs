@@ -24,11 +24,12 @@
 use super::layout::{LabelRule, ListedFiles};
 use super::links::{LinkCounts, Links};
 use super::list::Ignored;
-use super::names::{Names, PackedDir, bytes_of, name_of};
 use super::walk;
 use crate::error::{AtPath as _, Error, fail};
 use crate::parallel;
 use crate::sample::Limits;
+use crate::source::file::read_file;
+use crate::source::names::{Names, PackedDir, bytes_of, name_of};
 use crate::threads::ThreadsError;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -53,7 +54,7 @@ impl Saved {
     /// Reads a listing; `None` if there is no such file, or if it has another version.
     pub(super) fn read(path: &Path, limits: &Limits) -> Result<Option<Self>, Error> {
         let mut bytes = vec![];
-        match super::read_file(path, limits.max_table_bytes, &mut bytes) {
+        match read_file(path, limits.max_table_bytes, &mut bytes) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read.at(path)?,
         }

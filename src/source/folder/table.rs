@@ -19,7 +19,6 @@
 use super::column::{self, Cell, Flaw, Flaws, TableColumn};
 use super::csv_text;
 use super::links::Links;
-use super::names::Names;
 use super::numbers::ClassNumbers;
 use super::options::{FolderOptions, Labels, TableOptions};
 use crate::error::{AtPath as _, Error, fail};
@@ -28,6 +27,7 @@ use crate::source::common_names::guessed_label;
 use crate::source::feature::NeedsFeature;
 use crate::source::file_pool;
 use crate::source::image_names;
+use crate::source::names::Names;
 use crate::source::{Escaped, FieldKind, FieldSpec};
 use crate::warnings::warn;
 use serde_json::Value as Json;
@@ -185,10 +185,9 @@ impl PathTable {
 
     /// Returns the fields of the samples.
     pub(super) fn fields(&self) -> Vec<FieldSpec> {
-        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-        let image = field("image", FieldKind::RgbImage);
-        let columns = self.columns.iter().map(|(name, column)| field(name, column.kind()));
-        std::iter::once(image).chain(columns).collect()
+        let columns = self.columns.iter().map(|(name, column)| (&**name, column.values.kind()));
+        let image = ("image", FieldKind::RgbImage);
+        std::iter::once(image).chain(columns).map(FieldSpec::from).collect()
     }
 
     /// Warns of a column that is the label by its values alone, and of one that may be it.
@@ -673,7 +672,7 @@ fn read_table_bytes(table: &Path, _: &FolderOptions) -> Result<Vec<u8>, Error> {
 fn read_table_bytes(table: &Path, options: &FolderOptions) -> Result<Vec<u8>, Error> {
     let mut bytes = vec![];
     let max = options.limits.max_table_bytes;
-    super::read_file(table, max, &mut bytes).at(table)?;
+    crate::source::file::read_file(table, max, &mut bytes).at(table)?;
     Ok(bytes)
 }
 

@@ -98,9 +98,7 @@ pub trait Source: Send + Sync + 'static {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        let read = || self.read(sample);
-        buffer.load_record((address(self), sample), &self.facts().fields, read)?;
-        buffer.record_value(field).ok_or_else(|| format!("field {field} does not exist").into())
+        value_of_record(self, sample, field, buffer)
     }
 
     /// Returns where a value of a sample is stored: its file, the sample's key there, and the byte
@@ -349,6 +347,18 @@ impl dyn Source {
     pub fn annotated_size(&self, sample: SampleId) -> Option<Size> {
         self.stored()?.annotated_size(sample)
     }
+}
+
+/// Reads the whole record of a sample, once for all fields, and returns one of its values.
+pub(super) fn value_of_record<'a, S: Source + ?Sized>(
+    source: &S,
+    sample: SampleId,
+    field: usize,
+    buffer: &'a mut Buffer,
+) -> Result<Value<'a>, BoxError> {
+    let read = || source.read(sample);
+    buffer.load_record((address(source), sample), &source.facts().fields, read)?;
+    buffer.record_value(field).ok_or_else(|| format!("field {field} does not exist").into())
 }
 
 /// Returns the address of a source, which distinguishes the sources that share one buffer.

@@ -8,8 +8,7 @@ use fuseloop::{Epoch, SampleId};
 use std::sync::Arc;
 
 pub(crate) fn fields() -> Vec<FieldSpec> {
-    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-    vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)]
+    vec![("image", FieldKind::RgbImage).into(), ("label", FieldKind::Int).into()]
 }
 
 pub(crate) fn record(number: u64) -> Record {

@@ -2,38 +2,23 @@
 
 use super::loader::builder;
 use super::support::{At, all, fields, number, numbers, pass, record};
-use fuseloop::SampleId;
 use fuseloop::source::stream::{Interleave, MixEnd, Stream};
-use fuseloop::source::{BoxError, Facts, FieldKind, OwnedValue, Record, Source};
+use fuseloop::source::{Facts, FieldKind, InMemory, OwnedValue, Source};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Numbers that count how often they are read.
-struct Counted {
-    facts: Facts,
-    reads: AtomicU64,
-    panics_at: Option<u64>,
-}
-
-fn counted(count: u64) -> Counted {
-    Counted { facts: Facts::new(fields(), count), reads: AtomicU64::new(0), panics_at: None }
-}
-
-impl Source for Counted {
-    fn facts(&self) -> &Facts {
-        &self.facts
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        if self.panics_at == Some(sample.0) {
-            resume_unwind(Box::new("planted"));
-        }
-        self.reads.fetch_add(1, Ordering::Relaxed);
+/// Returns numbers, and how often they were read.
+fn counted(count: u64) -> (Arc<dyn Source>, Arc<AtomicU64>) {
+    let reads = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&reads);
+    let source = InMemory::from_fn(Facts::new(fields(), count), move |sample| {
+        counter.fetch_add(1, Ordering::Relaxed);
         Ok(record(sample.0))
-    }
+    });
+    (Arc::new(source), reads)
 }
 
 fn weave(reads: usize, deterministic: bool) -> Interleave {
@@ -57,8 +42,8 @@ fn until_error(stream: &Stream) -> (Vec<u64>, String) {
 fn readers_end_when_nobody_takes_any_more() {
     for deterministic in [true, false] {
         for taken in [0, 1, 20] {
-            let source = Arc::new(counted(1000));
-            let parts = (0..5).map(|_| Stream::of(Arc::clone(&source) as Arc<dyn Source>));
+            let (source, reads) = counted(1000);
+            let parts = (0..5).map(|_| Stream::of(Arc::clone(&source)));
             let stream = Stream::interleave(parts, weave(3, deterministic)).unwrap().prefetch(4);
             let mut items = stream.open(&pass(0, 0)).unwrap();
             (0..taken).for_each(|_| drop(items.next().unwrap().unwrap()));
@@ -68,7 +53,7 @@ fn readers_end_when_nobody_takes_any_more() {
                 assert!(begun.elapsed() < Duration::from_secs(20), "a reader lives on");
                 thread::sleep(Duration::from_millis(1));
             }
-            assert!(source.reads.load(Ordering::Relaxed) < 200, "it reads without bound");
+            assert!(reads.load(Ordering::Relaxed) < 200, "it reads without bound");
         }
     }
 }
@@ -96,7 +81,10 @@ fn a_panic_of_a_function_or_a_source_is_told_at_its_place() {
         fuseloop::source::OwnedValue::Int(9) => resume_unwind(Box::new("planted")),
         _ => true,
     });
-    let panicking = Counted { panics_at: Some(9), ..counted(20) };
+    let panicking = InMemory::from_fn(Facts::new(fields(), 20), |sample| match sample.0 {
+        9 => resume_unwind(Box::new("planted")),
+        number => Ok(record(number)),
+    });
     let read = Stream::of(Arc::new(panicking)).prefetch(2);
     for stream in [filtered, read] {
         let loader = builder(&stream).build().unwrap();
@@ -128,9 +116,9 @@ fn what_is_read_as_it_is_ready_is_all_there_once_and_has_no_cursor() {
 
 #[test]
 fn a_whole_pass_is_kept_and_nothing_less() {
-    let source = Arc::new(counted(10));
-    let reads = || source.reads.load(Ordering::Relaxed);
-    let stream = Stream::of(Arc::clone(&source) as Arc<dyn Source>).cache_in_memory(1 << 20);
+    let (source, reads) = counted(10);
+    let reads = || reads.load(Ordering::Relaxed);
+    let stream = Stream::of(Arc::clone(&source)).cache_in_memory(1 << 20);
     let mut left = stream.open(&pass(0, 0)).unwrap();
     (0..4).for_each(|_| drop(left.next().unwrap()));
     drop(left);
@@ -142,7 +130,7 @@ fn a_whole_pass_is_kept_and_nothing_less() {
     assert_eq!(all(&stream, &pass(5, 3)), whole);
     assert_eq!(super::support::rest(&stream, &pass(5, 3), 8), [8, 9]);
     assert_eq!(reads(), 14, "what is kept is read again");
-    let tight = Stream::of(Arc::clone(&source) as Arc<dyn Source>).cache_in_memory(500);
+    let tight = Stream::of(source).cache_in_memory(500);
     assert_eq!([all(&tight, &pass(0, 0)), all(&tight, &pass(0, 0))], [whole.clone(), whole]);
     assert_eq!(reads(), 14 + 20, "more was kept than there is room for");
 }
@@ -150,8 +138,8 @@ fn a_whole_pass_is_kept_and_nothing_less() {
 #[test]
 fn an_epoch_of_a_loader_fills_a_cache() {
     for is_known in [true, false] {
-        let source = Arc::new(counted(10));
-        let mut stream = Stream::of(Arc::clone(&source) as Arc<dyn Source>);
+        let (source, reads) = counted(10);
+        let mut stream = Stream::of(source);
         if !is_known {
             stream = stream.filter(|_| true);
         }
@@ -159,7 +147,7 @@ fn an_epoch_of_a_loader_fills_a_cache() {
         for epoch in 0..3 {
             assert_eq!(loader.epoch(epoch).unwrap().map(|b| b.unwrap().len()).sum::<usize>(), 10);
         }
-        assert_eq!(source.reads.load(Ordering::Relaxed), 10, "known: {is_known}");
+        assert_eq!(reads.load(Ordering::Relaxed), 10, "known: {is_known}");
     }
 }
 

@@ -90,8 +90,8 @@ fn options_choose_images_classes_and_torchvisions_numbers() {
     let message = refused(plain.clone().class_names(["dog", "dog"]));
     assert!(message.contains("two classes have the same name"), "{message}");
     let source = voc(&dir, &plain.clone().image_set("other")).unwrap();
-    let damaged =
-        (0..source.facts().samples).filter_map(|sample| source.check(SampleId(sample)).err());
+    let damaged = (0..source.facts().samples)
+        .filter_map(|sample| source.columns.find(SampleId(sample), 0).err());
     let damaged: Vec<String> = damaged.map(|error| error.to_string()).collect();
     assert_eq!(damaged.len(), 1);
     assert!(damaged[0].contains("../Annotations/2007_1.xml is missing"), "{damaged:?}");

@@ -148,8 +148,7 @@ fn keypoints_follow_the_box() {
             assert_eq!(floats(&source, 0, "keypoints"), expected, "{values}");
         }
         let options = YoloOptions::default().keypoints(3, values);
-        let error = Annotated::yolo(dir.path(), &options).unwrap_err().to_string();
-        assert!(error.contains("line 1") && error.contains("of 3 points"), "{error}");
+        assert_says(Annotated::yolo(dir.path(), &options).unwrap_err(), ["line 1", "of 3 points"]);
     }
 }
 
@@ -172,7 +171,7 @@ fn sizes_are_read_from_headers_and_are_those_of_upright_pictures() {
             let [width, height] = [w, h].map(|side| side as f32);
             let expected = [width / 4.0, height / 4.0, width * 0.75, height * 0.75];
             assert_eq!(floats(&source, 0, "bbox"), expected, "orientation {orientation}");
-            let sizes = [0, 1].map(|sample| source.annotated_size(SampleId(sample)));
+            let sizes = [0, 1].map(|sample| source.columns.annotated_size(SampleId(sample)));
             assert_eq!(sizes, [Some(Size::new(h, w)), None], "orientation {orientation}");
         }
     }
@@ -181,10 +180,7 @@ fn sizes_are_read_from_headers_and_are_those_of_upright_pictures() {
     for bytes in [&b""[..], b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n\0\0", b"GIF89a"] {
         fs::write(&image, bytes).unwrap();
         let error = open(true).unwrap().read(SampleId(0)).unwrap_err();
-        assert!(
-            error.to_string().contains("1.jpg: the size of the image can't be read"),
-            "{error}"
-        );
+        assert_says(&error, ["1.jpg: the size of the image can't be read"]);
     }
     // An image without objects is not read.
     fs::write(dir.path().join("labels/1.txt"), "").unwrap();
@@ -236,8 +232,7 @@ fn folders_that_are_not_of_this_format_are_refused() {
     let error = refusal(&[("labels/2.txt", LINES)], &["images/1.png"]);
     assert!(error.contains("none of 1 images has a file of labels"), "{error}");
     assert!(error.contains("labels/1.txt"), "{error}");
-    let error = refusal(&[("labels/2.txt", LINES), ("images/a.gif", "")], &[]);
-    assert!(error.contains("no .jpg, .jpeg"), "{error}");
+    assert_says(refusal(&[("labels/2.txt", LINES), ("images/a.gif", "")], &[]), ["no .jpg, .jpeg"]);
     let error = refusal(&[("labels/1.txt", LINES)], &["images/1.png", "images/1.jpg"]);
     assert!(error.contains("the same name"), "{error}");
     let error = refusal(&[("labels/1.txt", LINES), ("classes.txt", "a\na")], &["images/1.png"]);
@@ -326,7 +321,6 @@ fn keypoints_of_a_pose_are_continuous_and_change_places_in_a_mirror() {
     for wrong in ["[0, 2, 2]", "[1, 2, 0]", "[0, x, 1]", "{0: 1}", "[0, 1, 2, 4, 3]"] {
         let data = data.replace("[0, 2, 1]", wrong);
         let texts = [("labels/1.txt", &*label), ("data.yaml", &*data)];
-        let error = yolo(&yolo_folder(&texts, &["images/1.png"]), "").unwrap_err().to_string();
-        assert!(error.contains("`flip_idx`"), "{error}");
+        assert_says(yolo(&yolo_folder(&texts, &["images/1.png"]), "").unwrap_err(), ["`flip_idx`"]);
     }
 }

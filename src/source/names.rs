@@ -13,11 +13,21 @@ use std::path::{Path, PathBuf};
 pub(super) struct Packed {
     ends: Vec<u64>,
     bytes: Vec<u8>,
+    longest: u64,
+}
+
+impl<'a> FromIterator<&'a [u8]> for Packed {
+    fn from_iter<I: IntoIterator<Item = &'a [u8]>>(texts: I) -> Self {
+        let mut packed = Self::default();
+        texts.into_iter().for_each(|text| packed.push(text));
+        packed
+    }
 }
 
 impl Packed {
     pub(super) fn push(&mut self, text: &[u8]) {
         self.bytes.extend_from_slice(text);
+        self.longest = self.longest.max(text.len() as u64);
         self.ends.push(self.bytes.len() as u64);
     }
 
@@ -33,8 +43,8 @@ impl Packed {
     }
 
     /// Returns the size in bytes of the longest text.
-    pub(super) fn longest(&self) -> u64 {
-        (0..self.len()).filter_map(|i| self.get(i)).map(|text| text.len() as u64).max().unwrap_or(0)
+    pub(super) fn longest(&self) -> Option<u64> {
+        (self.len() > 0).then_some(self.longest)
     }
 }
 
@@ -43,7 +53,7 @@ impl Packed {
 pub(super) struct PackedDir {
     /// The path, relative to the dataset's root.
     pub(super) path: PathBuf,
-    /// The time of the last change: see [`modified`](super::walk::modified).
+    /// The time of the last change in nanoseconds since 1970; `i64::MIN` if it is not known.
     pub(super) modified: i64,
 }
 

@@ -1,0 +1,63 @@
+//! The formats of datasets, and the endings of the names of their files.
+
+/// The format of the files of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FileFormat {
+    Beton,
+    Folder,
+    FixedLength,
+    Annotated,
+    Tar,
+    TarStream,
+    TfRecords,
+    TfRecordStream,
+}
+
+/// The endings of names, in small letters.
+const ENDINGS: [(&str, FileFormat); 22] = [
+    (".beton", FileFormat::Beton),
+    (".tar", FileFormat::Tar),
+    (".tar.gz", FileFormat::TarStream),
+    (".tgz", FileFormat::TarStream),
+    (".tar.zst", FileFormat::TarStream),
+    (".tfrecord", FileFormat::TfRecords),
+    (".tfrecords", FileFormat::TfRecords),
+    (".tfrec", FileFormat::TfRecords),
+    (".tfrecord.gz", FileFormat::TfRecordStream),
+    (".tfrecords.gz", FileFormat::TfRecordStream),
+    (".tfrec.gz", FileFormat::TfRecordStream),
+    (".csv", FileFormat::Folder),
+    (".tsv", FileFormat::Folder),
+    (".jsonl", FileFormat::Folder),
+    (".jpg", FileFormat::Folder),
+    (".jpeg", FileFormat::Folder),
+    (".jpe", FileFormat::Folder),
+    (".jfif", FileFormat::Folder),
+    (".png", FileFormat::Folder),
+    (".webp", FileFormat::Folder),
+    (".tif", FileFormat::Folder),
+    (".tiff", FileFormat::Folder),
+];
+
+impl FileFormat {
+    /// Returns the known ending of a name, and its format.
+    pub(super) fn ending(name: &str) -> Option<(&'static str, Self)> {
+        let name = name.to_ascii_lowercase();
+        ENDINGS.into_iter().find(|(ending, _)| name.ends_with(ending))
+    }
+
+    /// Returns the format that a file's own name tells, without the folders that it is in.
+    pub(super) fn of_name(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        let is_tf_shard = |stem: &str| {
+            stem.rsplit_once("-of-")
+                .is_some_and(|(_, of)| !of.is_empty() && of.bytes().all(|b| b.is_ascii_digit()))
+        };
+        match Self::ending(&name) {
+            Some((_, format)) => format,
+            None if !is_tf_shard(name.trim_end_matches(".gz")) => Self::Beton,
+            None if name.ends_with(".gz") => Self::TfRecordStream,
+            None => Self::TfRecords,
+        }
+    }
+}
