@@ -1,32 +1,49 @@
 //! `fuseloop convert`: converts a dataset to another format.
 
-use super::folder::InFolder;
+use super::costly::add_costly;
+use super::folder::{InFolder, add_links};
+use super::indices::IndexArgs;
 use super::number;
 use super::output::{self, OutputArgs};
-use super::print::{WriteBar, bar, bytes, counted, rate, say};
+use super::print::{WriteBar, bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
-use super::recut::add_skipped;
+use super::recut::{add_ignored, add_recut, add_skipped, add_unchanged};
 use super::stored::{StoredArgs, add_reencoded};
-use fuseloop::internals::info::folder_text;
-use fuseloop::internals::source::Escaped;
-use fuseloop::internals::source::FolderExt as _;
+use fuseloop::internals::source::{Escaped, FolderExt as _};
 use fuseloop::order::{Ranks, Uneven};
-use fuseloop::source::{Dataset, Source};
-use fuseloop::write::{ConvertReport, WriteOptions, convert};
+use fuseloop::source::{Concat, Dataset, Selected, Source};
+use fuseloop::write::{WriteOptions, WriteReport, convert};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Convert a dataset to .beton, tar shards, TFRecord shards or a folder
+/// Write a folder or any other dataset as .beton, tar shards, TFRecord shards or a folder
 ///
 /// The name of DST selects the format: x.beton, x-{000000}.tar (WebDataset), x-{00000}-of-{N}.tfrecord, or a
-/// name without an extension or with a trailing / for a folder of images.
+/// name without an extension or with a trailing / for a folder of images. FFCV can read .beton files, except for
+/// bit planes. Several datasets are joined.
+///
+/// The subfolders of a folder are the classes; without subfolders, the class is the part of a file name before
+/// the first `_`. A .csv or .tsv table has one `path,label` per line.
 ///
 /// Rerun the command to resume an interrupted conversion. Finished outputs are kept, and the result is
 /// byte-identical.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
+  fuseloop convert imagenet/train train.beton                     # JPEGs unchanged, PNGs as pixels
+  fuseloop convert imagenet/train train.beton --write-mode tiled  # faster to crop, no pixel changed
+  fuseloop convert imagenet/train train.beton --write-mode planes # even faster, only for fuseloop
+  fuseloop convert imagenet/train train.beton --max-resolution 500   # smaller, faster to decode
+  fuseloop convert photos train.beton --write-mode raw            # pixels: nothing to decode
+  fuseloop convert labels.csv train.beton --on-damaged skip --verify # skip damaged images
+  fuseloop convert planes.beton train.beton                       # bit planes become JPEGs again, byte for byte
+  fuseloop convert a.beton b.beton both.beton                     # all samples of a, then all of b
+  fuseloop convert train.beton 'part-{000}.beton' --shards 4      # consecutive parts
+  fuseloop convert train.beton few.beton --indices 0..1000
+  fuseloop convert train.beton val.beton --indices 90%..          # the last tenth
+  fuseloop convert train.beton tenth.beton --every 10
+  fuseloop convert train.beton good.beton --indices good.txt      # as `verify --write-indices good.txt` lists them
   fuseloop convert train.beton 'shards/train-{000000}.tar'        # 100,000 samples or 3 GB each
   fuseloop convert train.beton 'shards/train-{000000}.tar' --max-bytes 1000000000
   fuseloop convert train.beton 'train-{00000}-of-{N}.tfrecord' --shards 16
@@ -51,11 +68,14 @@ PNGs as pixels. --write-mode, --max-resolution and --jpeg-quality change this. M
 numbers. Field names that the destination does not allow are shortened: image/encoded to image,
 image/class/label to label, a/b/c to c.")]
 pub(super) struct Args {
-    /// Dataset: .beton file, folder, table, tar, TFRecord, MNIST, CIFAR or annotations
-    src: String,
+    /// Datasets: .beton files, folders, tables, tar, TFRecord, MNIST, CIFAR or annotations
+    #[arg(required = true, num_args = 1..)]
+    src: Vec<String>,
     /// Output file, shards or folder. Files are written atomically.
-    #[arg(value_parser = output::local())]
+    #[arg(required = true, value_parser = output::local())]
     dst: PathBuf,
+    #[command(flatten)]
+    samples: IndexArgs,
     /// Maximum number of samples per shard
     #[arg(long, value_name = "N", value_parser = number::at_least_one::<u64>)]
     max_samples: Option<u64>,
@@ -87,7 +107,21 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let start = Instant::now();
     check_shards(args)?;
-    let (source, said) = open(&args.src, &args.folder)?;
+    if let Some(list) = &args.samples.indices {
+        output::refuse_input(&args.dst, Path::new(list), [])?;
+    }
+    let (mut sources, mut said) = (vec![], String::new());
+    for name in &args.src {
+        sources.push(open(name, &args.folder, &mut said)?);
+    }
+    let dataset: Arc<dyn Source> = match &sources[..] {
+        [one] => Arc::clone(one),
+        _ => Arc::new(Concat::new(sources)?),
+    };
+    let source: Arc<dyn Source> = match args.samples.selected(dataset.len())? {
+        Some(samples) => Arc::new(Selected::new(dataset, samples)?),
+        None => dataset,
+    };
     let bar = WriteBar::new("samples");
     let options = WriteOptions {
         max_samples: args.max_samples,
@@ -105,12 +139,24 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     };
     let report = convert(&*source, &args.dst, &options)?;
     drop(bar);
-    let mut text = summary(&args.dst, &report, start.elapsed()) + &said;
+    let classes =
+        source.class_names().map_err(Problem::Beside)?.map_or(0, |names| names.iter().len());
+    let mut text = summary(&args.dst, &report, classes as u64, start.elapsed());
     add_renamed(&mut text, &report.renamed);
     add_reencoded(&mut text, &report.reencoded);
+    if let Some(rewritten) = args.stored.rewritten() {
+        add_recut(&mut text, rewritten, report.recut, report.recut_bytes);
+        add_unchanged(&mut text, &report.unchanged);
+    }
     report.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
+    if report.pages > 0
+        && args.dst.is_file()
+        && let Ok(Dataset::Beton(written)) = Dataset::open(&args.dst)
+    {
+        add_costly(&mut text, &*written);
+    }
     add_skipped(&mut text, "damaged sample", &report.skipped);
-    say(&text)
+    say(&(text + &said))
 }
 
 /// Refuses limits of shards for a destination without shards, which would ignore them, and a number of
@@ -118,8 +164,10 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
 fn check_shards(args: &Args) -> Result<(), Problem> {
     let dst = args.dst.display();
     let extension = args.dst.extension().map(|extension| extension.to_ascii_lowercase());
+    let name = args.dst.to_string_lossy();
     let is_sharded = extension.is_some_and(|extension| {
         ["tar", "tfrecord", "tfrecords"].iter().any(|shards| extension == *shards)
+            || (extension == "beton" && name.contains(['{', '%']))
     });
     let limits = [
         ("--max-samples", args.max_samples),
@@ -129,13 +177,10 @@ fn check_shards(args: &Args) -> Result<(), Problem> {
     let given = limits.iter().find(|(_, limit)| limit.is_some());
     if let Some((option, _)) = given.filter(|_| !is_sharded) {
         return Err(Problem::Refused {
-            message: format!(
-                "`{option}` is only for tar and TFRecord shards, and {dst} names none"
-            ),
-            help: "name shards, such as x-{000000}.tar; `fuseloop subset` copies some samples of a .beton file",
+            message: format!("`{option}` is only for shards, and {dst} names none"),
+            help: "name shards, such as x-{000000}.tar or x-{000}.beton; `--indices` selects samples",
         });
     }
-    let name = args.dst.to_string_lossy();
     let is_known =
         args.shards.is_some() || (args.max_samples.is_some() && args.max_bytes.is_none());
     if is_sharded && !is_known && name.contains("{N}") && name.contains("{0") {
@@ -172,14 +217,14 @@ fn add_renamed(text: &mut String, renamed: &[(String, String)]) {
     }
 }
 
-/// Opens any dataset, and describes which files of a folder were left out. Compressed shards are read
+/// Opens any dataset, and adds which files of a folder were left out. Compressed shards are read
 /// once more, to count their samples.
-fn open(spec: &str, folder: &InFolder) -> Result<(Arc<dyn Source>, String), Problem> {
-    let mut said = String::new();
-    let source: Arc<dyn Source> = match folder.open(spec)? {
+fn open(spec: &str, folder: &InFolder, said: &mut String) -> Result<Arc<dyn Source>, Problem> {
+    Ok(match folder.open(spec)? {
         Dataset::Beton(beton) => beton,
         Dataset::Folder(folder) => {
-            said += &folder_text(&folder.links(), folder.ignored());
+            add_links(said, &folder.links());
+            add_ignored(said, "other file", folder.ignored());
             folder
         }
         Dataset::Source(source) => source,
@@ -189,11 +234,10 @@ fn open(spec: &str, folder: &InFolder) -> Result<(Arc<dyn Source>, String), Prob
             bar.finish_and_clear();
             Arc::new(counted?)
         }
-    };
-    Ok((source, said))
+    })
 }
 
-fn summary(dst: &Path, report: &ConvertReport, took: Duration) -> String {
+fn summary(dst: &Path, report: &WriteReport, classes: u64, took: Duration) -> String {
     let seconds = took.as_secs_f64();
     let now = report.samples.saturating_sub(report.resumed);
     #[expect(clippy::cast_precision_loss, reason = "a rate, shown rounded")]
@@ -209,5 +253,14 @@ fn summary(dst: &Path, report: &ConvertReport, took: Duration) -> String {
         let _ =
             writeln!(text, "resumed after {} of an earlier run", counted(report.resumed, "sample"));
     }
+    let classes = match classes {
+        1 => "1 class".to_owned(),
+        classes => format!("{} classes", count(classes)),
+    };
+    let jpegs = format!("{} stored byte for byte", counted(report.passed_through, "JPEG"));
+    let _ = match report.pages {
+        0 => writeln!(text, "{classes}, {jpegs}"),
+        pages => writeln!(text, "{classes}, {jpegs}, {}", counted(pages, "page")),
+    };
     text
 }

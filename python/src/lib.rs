@@ -65,8 +65,7 @@ mod _fuseloop {
     use super::tensor::Tensor;
     #[pymodule_export]
     use super::write::{
-        Writer, check_destination, concat, convert, index, recut, split, subset, unpack,
-        write_folder,
+        Writer, check_destination, convert, index, recut,
     };
 
     #[pymodule_init]
