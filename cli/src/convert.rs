@@ -9,7 +9,8 @@ use super::print::{WriteBar, bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::recut::{add_ignored, add_recut, add_skipped, add_unchanged};
 use super::stored::{StoredArgs, add_reencoded};
-use fuseloop::internals::source::{Escaped, FolderExt as _};
+use clap::error::ErrorKind;
+use fuseloop::internals::source::{Escaped, FolderExt as _, check_destination};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::source::{Concat, Dataset, Selected, Source};
 use fuseloop::write::{WriteOptions, WriteReport, convert};
@@ -30,7 +31,9 @@ use std::time::{Duration, Instant};
 /// Rerun the command to resume an interrupted conversion. Finished outputs are kept, and the result is
 /// byte-identical.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    override_usage = "fuseloop convert [OPTIONS] <SRC>... <DST>",
+    after_help = "Examples:
   fuseloop convert imagenet/train train.beton                     # JPEGs unchanged, PNGs as pixels
   fuseloop convert imagenet/train train.beton --write-mode tiled  # faster to crop, no pixel changed
   fuseloop convert imagenet/train train.beton --write-mode planes # even faster, only for fuseloop
@@ -66,14 +69,13 @@ NAME.bin, NAME.json, NAME.npy. In TFRecord shards each sample is a tf.train.Exam
 Images are stored without loss by default: JPEGs and PNGs unchanged, pixels as PNG, and in a .beton file
 PNGs as pixels. --write-mode, --max-resolution and --jpeg-quality change this. Masks always keep their class
 numbers. Field names that the destination does not allow are shortened: image/encoded to image,
-image/class/label to label, a/b/c to c.")]
+image/class/label to label, a/b/c to c."
+)]
 pub(super) struct Args {
-    /// Datasets: .beton files, folders, tables, tar, TFRecord, MNIST, CIFAR or annotations
-    #[arg(required = true, num_args = 1..)]
-    src: Vec<String>,
-    /// Output file, shards or folder. Files are written atomically.
-    #[arg(required = true, value_parser = output::local())]
-    dst: PathBuf,
+    /// One or more datasets (.beton files, folders, tables, tar, TFRecord, MNIST, CIFAR or annotations), and at the end
+    /// the output: a file, shards or a folder. Files are written atomically.
+    #[arg(required = true, num_args = 1.., value_name = "PATH")]
+    paths: Vec<PathBuf>,
     #[command(flatten)]
     samples: IndexArgs,
     /// Maximum number of samples per shard
@@ -104,14 +106,34 @@ pub(super) struct Args {
     folder: InFolder,
 }
 
+impl Args {
+    /// Returns the datasets and the output.
+    ///
+    /// # Errors
+    ///
+    /// If there is no output, or it is an address. The command is not understood then.
+    pub(super) fn paths(&self) -> Result<(&[PathBuf], &Path), (ErrorKind, String)> {
+        let Some((dst, sources @ [_, ..])) = self.paths.split_last() else {
+            return Err((
+                ErrorKind::TooFewValues,
+                "the output is missing: convert SRC DST".to_owned(),
+            ));
+        };
+        check_destination(dst).map_err(|error| (ErrorKind::ValueValidation, error.to_string()))?;
+        Ok((sources, dst))
+    }
+}
+
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let start = Instant::now();
-    check_shards(args)?;
+    // Checked when the arguments were parsed.
+    let Ok((names, dst)) = args.paths() else { return Ok(()) };
+    check_shards(args, dst)?;
     if let Some(list) = &args.samples.indices {
-        output::refuse_input(&args.dst, Path::new(list), [])?;
+        output::refuse_input(dst, Path::new(list), [])?;
     }
     let (mut sources, mut said) = (vec![], String::new());
-    for name in &args.src {
+    for name in names {
         sources.push(open(name, &args.folder, &mut said)?);
     }
     let dataset: Arc<dyn Source> = match &sources[..] {
@@ -137,11 +159,11 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         progress: bar.progress(),
         ..WriteOptions::default()
     };
-    let report = convert(&*source, &args.dst, &options)?;
+    let report = convert(&*source, dst, &options)?;
     drop(bar);
     let classes =
         source.class_names().map_err(Problem::Beside)?.map_or(0, |names| names.iter().len());
-    let mut text = summary(&args.dst, &report, classes as u64, start.elapsed());
+    let mut text = summary(dst, &report, classes as u64, start.elapsed());
     add_renamed(&mut text, &report.renamed);
     add_reencoded(&mut text, &report.reencoded);
     if let Some(rewritten) = args.stored.rewritten() {
@@ -150,8 +172,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     }
     report.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
     if report.pages > 0
-        && args.dst.is_file()
-        && let Ok(Dataset::Beton(written)) = Dataset::open(&args.dst)
+        && dst.is_file()
+        && let Ok(Dataset::Beton(written)) = Dataset::open(dst)
     {
         add_costly(&mut text, &*written);
     }
@@ -159,12 +181,11 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     say(&(text + &said))
 }
 
-/// Refuses limits of shards for a destination without shards, which would ignore them, and a number of
-/// shards in the name that is not known before they are written.
-fn check_shards(args: &Args) -> Result<(), Problem> {
-    let dst = args.dst.display();
-    let extension = args.dst.extension().map(|extension| extension.to_ascii_lowercase());
-    let name = args.dst.to_string_lossy();
+/// Refuses limits of shards for a destination without shards, which would ignore them.
+fn check_shards(args: &Args, dst: &Path) -> Result<(), Problem> {
+    let extension = dst.extension().map(|extension| extension.to_ascii_lowercase());
+    let name = dst.to_string_lossy();
+    let dst = dst.display();
     let is_sharded = extension.is_some_and(|extension| {
         ["tar", "tfrecord", "tfrecords"].iter().any(|shards| extension == *shards)
             || (extension == "beton" && name.contains(['{', '%']))
@@ -179,14 +200,6 @@ fn check_shards(args: &Args) -> Result<(), Problem> {
         return Err(Problem::Refused {
             message: format!("`{option}` is only for shards, and {dst} names none"),
             help: "name shards, such as x-{000000}.tar or x-{000}.beton; `--indices` selects samples",
-        });
-    }
-    let is_known =
-        args.shards.is_some() || (args.max_samples.is_some() && args.max_bytes.is_none());
-    if is_sharded && !is_known && name.contains("{N}") && name.contains("{0") {
-        return Err(Problem::Refused {
-            message: format!("{dst}: {{N}} needs a known number of shards"),
-            help: "give `--shards`, or `--max-samples` without `--max-bytes`",
         });
     }
     Ok(())
@@ -219,7 +232,7 @@ fn add_renamed(text: &mut String, renamed: &[(String, String)]) {
 
 /// Opens any dataset, and adds which files of a folder were left out. Compressed shards are read
 /// once more, to count their samples.
-fn open(spec: &str, folder: &InFolder, said: &mut String) -> Result<Arc<dyn Source>, Problem> {
+fn open(spec: &Path, folder: &InFolder, said: &mut String) -> Result<Arc<dyn Source>, Problem> {
     Ok(match folder.open(spec)? {
         Dataset::Beton(beton) => beton,
         Dataset::Folder(folder) => {

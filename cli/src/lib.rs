@@ -118,6 +118,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let matches = command().try_get_matches_from(&arguments);
     let matches = matches.unwrap_or_else(|error| with_our_option(error, &arguments).exit());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    if let Command::Convert(args) = &cli.command
+        && let Err((kind, message)) = args.paths()
+    {
+        command().error(kind, message).exit();
+    }
     print::set_quiet(cli.quiet);
     #[cfg(unix)]
     if cli.command.writes() {

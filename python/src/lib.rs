@@ -64,9 +64,7 @@ mod _fuseloop {
     #[pymodule_export]
     use super::tensor::Tensor;
     #[pymodule_export]
-    use super::write::{
-        Writer, check_destination, convert, index, recut,
-    };
+    use super::write::{Writer, check_destination, convert, index, recut};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -12,7 +12,7 @@ use crate::rows;
 use crate::settings::{self, get, word};
 use crate::task::{STEP, Task};
 use fuseloop::internals::source::{
-    FolderOptionsExt as _, StreamExt as _, index_until, saved_listing,
+    FolderExt as _, FolderOptionsExt as _, StreamExt as _, index_until, saved_listing,
 };
 use fuseloop::internals::write::name_classes;
 use fuseloop::recut::Tile;

@@ -236,11 +236,7 @@ fn an_error_names_the_cause_and_the_next_step() {
             "inputs are never modified",
         ),
         (&["recut", "photos", "text.beton"], "text.beton\" is a file", "choose a folder"),
-        (
-            &["recut", "photos", "."],
-            "is not empty",
-            "`--overwrite` replaces files of the same names",
-        ),
+        (&["recut", "photos", "."], "is not empty", "`--overwrite` replaces files in it"),
         (&["write", "photos", "text.beton"], "already exists", "`--overwrite` replaces it"),
         (&["convert", "photos", "text.beton"], "already exists", "`--overwrite` replaces it"),
         (

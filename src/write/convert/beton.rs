@@ -96,6 +96,12 @@ impl DatasetConversion<'_> {
             unread: UnreadParts::of(Escaped(&self.dst.to_string_lossy()).to_string()),
             page_size: max_page_size,
         };
+        let unfinished =
+            [resumed_path(&self.dst)?, self.allocations_path(), journal.path().to_owned()];
+        let note = |journal: &Journal<'_>| {
+            journal.chunks().is_empty().then(|| Unrecorded::new(unfinished.clone()))
+        };
+        let mut unrecorded = note(journal);
         let target = AtomicFile::resume(&self.dst)?;
         if is_finished(journal) {
             if length(target.as_file(), target.partial_path())? == journal.bytes() {
@@ -113,13 +119,12 @@ impl DatasetConversion<'_> {
             watch: self.watch,
         };
         let allocations = file.open_allocations()?;
-        let paths = [target.partial_path(), file.allocations];
         let dir = folder_of(&self.dst);
         (self.watch)(FileStep::SyncDir)
             .and_then(|()| sync_dir(dir))
             .map_err(io_error("sync", dir))?;
         let mut builder = file.recover(&allocations, journal)?;
-        let mut unrecorded = journal.chunks().is_empty().then(|| Unrecorded::new(paths));
+        unrecorded = unrecorded.or_else(|| note(journal));
         let resumed = journal.end();
         let engine = EncodeEngine {
             encoding: &encoding,
@@ -256,13 +261,13 @@ fn chunk(first: u64, end: u64, samples: u64, placed: PlacedValue) -> OutputChunk
     OutputChunk { first, end, samples, skipped, images, ..OutputChunk::default() }
 }
 
-/// Files without a recorded chunk, which are deleted if a signal ends the process.
-struct Unrecorded([PathBuf; 2]);
+/// The files of a conversion without a recorded chunk, and its journal, which are deleted if a signal ends the process.
+struct Unrecorded([PathBuf; 3]);
 
 impl Unrecorded {
-    fn new(paths: [&Path; 2]) -> Self {
-        paths.into_iter().for_each(note_unfinished);
-        Self(paths.map(Path::to_owned))
+    fn new(paths: [PathBuf; 3]) -> Self {
+        paths.iter().for_each(|path| note_unfinished(path));
+        Self(paths)
     }
 }
 

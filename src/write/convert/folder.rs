@@ -24,6 +24,7 @@ use crate::threads::ThreadsError;
 use crate::write::WriteReport;
 use crate::write::atomic_file::{AtomicFile, sync_dir};
 use crate::write::cancel;
+use crate::write::dir_tree::has_files;
 use crate::write::encode_threads::EncodeThreads;
 use crate::write::error::{io_error, write_error};
 use crate::write::report::ImageCounts;
@@ -56,7 +57,7 @@ impl DatasetConversion<'_> {
             return Err(fail!(Parameter, "{reason}"));
         }
         let shape = Shape::new(&self.fields, self.beside.classes.as_ref())?;
-        let taken = || first_in(&self.dst);
+        let taken = || Ok(has_files(&self.dst)?.then(|| self.dst.clone()));
         self.with_journal(print, taken, |journal| self.write_folder(&shape, journal))
     }
 
@@ -203,15 +204,6 @@ fn is_numbered(path: &Path) -> bool {
     let digits = name.bytes().take_while(u8::is_ascii_digit).count();
     let has_zeros = digits > 8 && name.starts_with('0');
     digits >= 8 && !has_zeros && matches!(name.as_bytes().get(digits), Some(b'.' | b'_'))
-}
-
-/// Returns an entry of a folder; `None` if the folder is empty or missing.
-fn first_in(dir: &Path) -> Result<Option<PathBuf>, Error> {
-    match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(io_error("list", dir)(error)),
-        Ok(mut entries) => Ok(entries.next().and_then(Result::ok).map(|entry| entry.path())),
-    }
 }
 
 /// The output folder, which several threads write into.

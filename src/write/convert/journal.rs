@@ -255,6 +255,11 @@ impl<'a> Journal<'a> {
         Ok(journal)
     }
 
+    /// Returns the path of the journal itself.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns true if nothing was recorded before.
     pub(super) fn is_new(&self) -> bool {
         self.is_new

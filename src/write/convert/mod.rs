@@ -37,7 +37,7 @@ mod tests;
 
 pub use origin::real_path;
 
-use super::atomic_file::{check_local, exists, resumed_path};
+use super::atomic_file::{check_local, refuse_existing, resumed_path};
 use super::beside::{Beside, written_file};
 use super::error::{INPUTS, refuse_all_damaged, sample_error};
 use super::mode::ImageOptions;
@@ -223,6 +223,9 @@ impl<'a> DatasetConversion<'a> {
             }
         }?;
         report.skipped = self.with_paths(report.skipped);
+        for one in &mut report.unchanged.first {
+            one.path = self.path_of(one.sample);
+        }
         refuse_all_damaged(report.samples, &report.skipped)?;
         report.notes.extend(self.notes_on_fields());
         report.notes.extend(note_of_orientations(&report.reencoded));
@@ -326,9 +329,10 @@ impl<'a> DatasetConversion<'a> {
         let mut journal = Journal::open(&self.journal_dst(), print, self.options, self.watch)?;
         let is_asked = self.options.overwrite;
         if journal.is_new() {
-            if let Some(found) = if is_asked { None } else { taken().transpose() } {
+            let free = taken().and_then(|found| refuse_existing(found.as_deref(), is_asked));
+            if let Err(error) = free {
                 journal.forget();
-                return Err(found.map_or_else(|error| error, |path| exists(&path)));
+                return Err(error);
             }
             journal.begin(print)?;
         }

@@ -81,13 +81,13 @@ impl ShardLimits {
                     "several .beton files are cut by samples: set shards or max_samples, not max_bytes",
                 );
             }
-            (_, Some(_), _) if template.has_count() => {
+            (None, ..) | (_, Some(_), _) if template.has_count() => {
                 return refused(
-                    "{N} needs a known number of shards: set shards or max_samples, not max_bytes",
-                );
-            }
-            (None, None, None) if template.has_count() => {
-                return refused("{N} needs a known number of shards: set shards or max_samples");
+                    "{N} needs a known number of shards: set shards, or max_samples without max_bytes",
+                )
+                .map_err(|error: Error| {
+                    error.help("give `--shards`, or `--max-samples` without `--max-bytes`")
+                });
             }
             (None, None, None) => ShardEnd::Most { samples: MAX_SAMPLES, bytes: most_bytes },
             (samples, bytes, _) => ShardEnd::Most {
