@@ -498,7 +498,6 @@ pub mod write {
 
     pub use crate::write::convert::real_path;
     pub use crate::write::image::ImageError;
-    pub use crate::write::report::note_of_orientations;
     pub use crate::write::value::WriteSampleError;
 
     /// Writes class names beside a `.beton` file.

@@ -92,8 +92,8 @@ pub(super) struct Args {
     /// Rename field A to B (repeatable)
     #[arg(long, value_name = "A=B", value_parser = renaming)]
     rename: Vec<(String, String)>,
-    /// Page size of a .beton file in bytes, a power of two [default: 8388608, or enough for the largest
-    /// sample]
+    /// Page size of a .beton file in bytes, a power of two [default: that of the source if it is a .beton file,
+    /// otherwise 8388608, or enough for the largest sample]
     #[arg(long, value_name = "BYTES")]
     page_size: Option<u32>,
     #[command(flatten)]
@@ -266,14 +266,19 @@ fn summary(dst: &Path, report: &WriteReport, classes: u64, took: Duration) -> St
         let _ =
             writeln!(text, "resumed after {} of an earlier run", counted(report.resumed, "sample"));
     }
+    let has_classes = classes > 0;
     let classes = match classes {
         1 => "1 class".to_owned(),
         classes => format!("{} classes", count(classes)),
     };
     let jpegs = format!("{} stored byte for byte", counted(report.passed_through, "JPEG"));
-    let _ = match report.pages {
-        0 => writeln!(text, "{classes}, {jpegs}"),
-        pages => writeln!(text, "{classes}, {jpegs}, {}", counted(pages, "page")),
-    };
+    let pages = counted(report.pages, "page");
+    let parts =
+        [(has_classes, classes), (report.passed_through > 0, jpegs), (report.pages > 0, pages)];
+    let parts: Vec<String> =
+        parts.into_iter().filter(|(is, _)| *is).map(|(_, text)| text).collect();
+    if !parts.is_empty() {
+        let _ = writeln!(text, "{}", parts.join(", "));
+    }
     text
 }

@@ -60,6 +60,7 @@ impl WriteReport {
     /// Returns a report of samples whose images were stored as counted.
     pub(super) fn of(samples: u64, skipped: Skipped, images: ImageCounts) -> Self {
         let ImageCounts { passed_through, reencoded, recut, recut_bytes, unchanged } = images;
+        let notes = note_of_orientations(&reencoded).into_iter().collect();
         Self {
             samples,
             skipped,
@@ -68,6 +69,7 @@ impl WriteReport {
             recut,
             recut_bytes,
             unchanged,
+            notes,
             ..Self::default()
         }
     }
@@ -182,8 +184,7 @@ impl Reencoded {
 }
 
 /// Returns a note on images that have lost their EXIF orientation, if there are any.
-#[must_use]
-pub fn note_of_orientations(reencoded: &[Reencoded]) -> Option<String> {
+pub(super) fn note_of_orientations(reencoded: &[Reencoded]) -> Option<String> {
     let lost: u64 = reencoded.iter().map(|one| one.lost_orientations).sum();
     let images = if lost == 1 { "1 image has" } else { &format!("{lost} images have") };
     (lost > 0).then(|| {

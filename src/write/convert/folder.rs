@@ -88,7 +88,8 @@ impl DatasetConversion<'_> {
             journal.done()?;
         }
         delete(&parts)?;
-        let mut report = WriteReport { notes, ..journal.report(resumed) };
+        let mut report = journal.report(resumed);
+        report.notes.splice(0..0, notes);
         if let Ok(table) = fs::metadata(self.dst.join(TABLE)) {
             report.files += 1;
             report.bytes += table.len();

@@ -43,7 +43,7 @@ use super::error::{INPUTS, refuse_all_damaged, sample_error};
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, WriteOptions, masks, thread_count};
 use super::progress::ProgressCounter;
-use super::report::{Skipped, WriteReport, note_of_orientations};
+use super::report::{Skipped, WriteReport};
 use super::shards::Template;
 use super::step::{StepObserver, unwatched};
 use super::value::WriteSampleError;
@@ -227,8 +227,7 @@ impl<'a> DatasetConversion<'a> {
             one.path = self.path_of(one.sample);
         }
         refuse_all_damaged(report.samples, &report.skipped)?;
-        report.notes.extend(self.notes_on_fields());
-        report.notes.extend(note_of_orientations(&report.reencoded));
+        report.notes.splice(0..0, self.notes_on_fields());
         Ok(WriteReport { renamed: changes(self.source.fields(), &self.fields), ..report })
     }
 

@@ -274,8 +274,9 @@ impl DatasetConversion<'_> {
             refuse_others(template, &written)?;
         }
         let count = journal.chunks().len() as u64;
-        let notes = template.note_of_order(own.start + count).into_iter().collect();
-        Ok(WriteReport { notes, ..journal.report(first) })
+        let mut report = journal.report(first);
+        report.notes.splice(0..0, template.note_of_order(own.start + count));
+        Ok(report)
     }
 }
 
