@@ -23,9 +23,9 @@ use common::median;
 use fuseloop::internals::workload::Workload;
 use fuseloop::loader::Cache;
 use fuseloop::ops::{Ops, ParamError, RandomHorizontalFlip, ops};
-use fuseloop::source::{FieldKind, FieldSpec};
+use fuseloop::source::{FieldKind, FieldSpec, Folder, FolderOptions};
 use fuseloop::write::{
-    FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_folder, write_iter,
+    FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, convert, write_iter,
 };
 use fuseloop::{Loader, LoaderBuilder, Order};
 use std::hint::black_box;
@@ -67,7 +67,8 @@ fn write_photographs(file: &Path, options: &WriteOptions) {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
     let folder = shared.unwrap_or_else(beside).join("data/imagenet");
     if folder.is_dir() {
-        let _ = write_folder(&folder, file, options).unwrap();
+        let photos = Folder::open(&folder, &FolderOptions::default()).unwrap();
+        let _ = convert(&photos, file, options).unwrap();
     } else {
         println!("no photographs at hand: jpeg are drawn pictures of 500 x 375");
         drawn(128, 500, 375, file, options);

@@ -23,7 +23,7 @@ use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::{
     Beton, Buffer, Folder, FolderOptions, OpenOptions, Source, Tar, TarOptions, Value,
 };
-use fuseloop::write::{WriteOptions, write_folder};
+use fuseloop::write::{WriteOptions, convert};
 use rustix::fs::Advice;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -94,8 +94,8 @@ impl Made {
             shard.into_inner().unwrap().sync_all().unwrap();
         }
         let beton = dir.join("photos.beton");
-        write_folder(&folder, &beton, &WriteOptions::default()).unwrap();
         let listed = Folder::open(&folder, &FolderOptions::default()).unwrap();
+        convert(&listed, &beton, &WriteOptions::default()).unwrap();
         let paths = (0..listed.facts().samples)
             .map(|k| folder.join(&*listed.locate(SampleId(k), 0).unwrap().key.unwrap()));
         let files: Vec<PathBuf> = paths.chain(tars).chain([beton.clone()]).collect();

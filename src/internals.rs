@@ -155,13 +155,11 @@ pub mod write {
 
     pub use crate::write::convert::real_path;
     pub use crate::write::image::ImageError;
-    pub use crate::write::parts::{Split, concat_beton, split_beton, subset_beton};
-    pub use crate::write::report::note_of_orientations;
     pub use crate::write::value::WriteSampleError;
 
     /// Writes class names beside a `.beton` file.
     pub fn name_classes(out: &Path, names: &ClassNames) -> Result<(), Error> {
-        crate::write::name_classes(out, Some(names))
+        crate::write::name_classes(out, names)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::pictures;
 use fuseloop::recut::Tile;
-use fuseloop::source::{FieldKind, FieldSpec};
+use fuseloop::source::{FieldKind, FieldSpec, Folder, FolderOptions};
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions};
-use fuseloop::write::{write_folder, write_iter};
+use fuseloop::write::{convert, write_iter};
 use jpeg_encoder::{ColorType, Encoder};
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use std::path::{Path, PathBuf};
@@ -56,7 +56,10 @@ fn write_jpegs(file: &Path, tile: Option<Tile>, bit_planes: bool) {
     let image = ImageOptions { tile, bit_planes, ..ImageOptions::default() };
     let options = WriteOptions { image, ..WriteOptions::default() };
     match photographs() {
-        Some(folder) => drop(write_folder(folder, file, &options).unwrap()),
+        Some(folder) => {
+            let folder = Folder::open(folder, &FolderOptions::default()).unwrap();
+            drop(convert(&folder, file, &options).unwrap());
+        }
         None => write_drawn(file, &options),
     }
 }

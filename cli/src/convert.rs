@@ -1,31 +1,52 @@
 //! `fuseloop convert`: converts a dataset to another format.
 
-use super::folder::InFolder;
+use super::costly::add_costly;
+use super::folder::{InFolder, add_links};
+use super::indices::IndexArgs;
 use super::number;
 use super::output::{self, OutputArgs};
-use super::print::{WriteBar, bar, bytes, counted, rate, say};
+use super::print::{WriteBar, bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
-use super::recut::add_skipped;
+use super::recut::{add_ignored, add_recut, add_skipped, add_unchanged};
 use super::stored::{StoredArgs, add_reencoded};
-use fuseloop::internals::info::folder_text;
-use fuseloop::internals::source::Escaped;
+use clap::error::ErrorKind;
+use fuseloop::internals::source::{Escaped, check_destination};
 use fuseloop::order::{Ranks, Uneven};
-use fuseloop::source::{Dataset, Source};
-use fuseloop::write::{ConvertReport, WriteOptions, convert};
+use fuseloop::source::{Concat, Dataset, Selected, Source};
+use fuseloop::write::{WriteOptions, WriteReport, convert};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Convert a dataset to .beton, tar shards, TFRecord shards or a folder
+/// Write a folder or any other dataset as .beton, tar shards, TFRecord shards or a folder
 ///
 /// The name of DST selects the format: x.beton, x-{000000}.tar (WebDataset), x-{00000}-of-{N}.tfrecord, or a
-/// name without an extension or with a trailing / for a folder of images.
+/// name without an extension or with a trailing / for a folder of images. FFCV can read .beton files, except for
+/// bit planes. Several datasets are joined.
+///
+/// The subfolders of a folder are the classes; without subfolders, the class is the part of a file name before
+/// the first `_`. A .csv or .tsv table has one `path,label` per line.
 ///
 /// Rerun the command to resume an interrupted conversion. Finished outputs are kept, and the result is
 /// byte-identical.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    override_usage = "fuseloop convert [OPTIONS] <SRC>... <DST>",
+    after_help = "Examples:
+  fuseloop convert imagenet/train train.beton                     # JPEGs unchanged, PNGs as pixels
+  fuseloop convert imagenet/train train.beton --write-mode tiled  # faster to crop, no pixel changed
+  fuseloop convert imagenet/train train.beton --write-mode planes # even faster, only for fuseloop
+  fuseloop convert imagenet/train train.beton --max-resolution 500   # smaller, faster to decode
+  fuseloop convert photos train.beton --write-mode raw            # pixels: nothing to decode
+  fuseloop convert labels.csv train.beton --on-damaged skip --verify # skip damaged images
+  fuseloop convert planes.beton train.beton                       # bit planes become JPEGs again, byte for byte
+  fuseloop convert a.beton b.beton both.beton                     # all samples of a, then all of b
+  fuseloop convert train.beton 'part-{000}.beton' --shards 4      # consecutive parts
+  fuseloop convert train.beton few.beton --indices 0..1000
+  fuseloop convert train.beton val.beton --indices 90%..          # the last tenth
+  fuseloop convert train.beton tenth.beton --every 10
+  fuseloop convert train.beton good.beton --indices good.txt      # as `verify --write-indices good.txt` lists them
   fuseloop convert train.beton 'shards/train-{000000}.tar'        # 100,000 samples or 3 GB each
   fuseloop convert train.beton 'shards/train-{000000}.tar' --max-bytes 1000000000
   fuseloop convert train.beton 'train-{00000}-of-{N}.tfrecord' --shards 16
@@ -48,13 +69,15 @@ NAME.bin, NAME.json, NAME.npy. In TFRecord shards each sample is a tf.train.Exam
 Images are stored without loss by default: JPEGs and PNGs unchanged, pixels as PNG, and in a .beton file
 PNGs as pixels. --write-mode, --max-resolution and --jpeg-quality change this. Masks always keep their class
 numbers. Field names that the destination does not allow are shortened: image/encoded to image,
-image/class/label to label, a/b/c to c.")]
+image/class/label to label, a/b/c to c."
+)]
 pub(super) struct Args {
-    /// Dataset: .beton file, folder, table, tar, TFRecord, MNIST, CIFAR or annotations
-    src: String,
-    /// Output file, shards or folder. Files are written atomically.
-    #[arg(value_parser = output::local())]
-    dst: PathBuf,
+    /// One or more datasets (.beton files, folders, tables, tar, TFRecord, MNIST, CIFAR or annotations), and at the end
+    /// the output: a file, shards or a folder. Files are written atomically.
+    #[arg(required = true, num_args = 1.., value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    samples: IndexArgs,
     /// Maximum number of samples per shard
     #[arg(long, value_name = "N", value_parser = number::at_least_one::<u64>)]
     max_samples: Option<u64>,
@@ -69,8 +92,8 @@ pub(super) struct Args {
     /// Rename field A to B (repeatable)
     #[arg(long, value_name = "A=B", value_parser = renaming)]
     rename: Vec<(String, String)>,
-    /// Page size of a .beton file in bytes, a power of two [default: 8388608, or enough for the largest
-    /// sample]
+    /// Page size of a .beton file in bytes, a power of two [default: that of the source if it is a .beton file,
+    /// otherwise 8388608, or enough for the largest sample]
     #[arg(long, value_name = "BYTES")]
     page_size: Option<u32>,
     #[command(flatten)]
@@ -83,10 +106,44 @@ pub(super) struct Args {
     folder: InFolder,
 }
 
+impl Args {
+    /// Returns the datasets and the output.
+    ///
+    /// # Errors
+    ///
+    /// If there is no output, or it is an address. The command is not understood then.
+    pub(super) fn paths(&self) -> Result<(&[PathBuf], &Path), (ErrorKind, String)> {
+        let Some((dst, sources @ [_, ..])) = self.paths.split_last() else {
+            return Err((
+                ErrorKind::TooFewValues,
+                "the output is missing: convert SRC DST".to_owned(),
+            ));
+        };
+        check_destination(dst).map_err(|error| (ErrorKind::ValueValidation, error.to_string()))?;
+        Ok((sources, dst))
+    }
+}
+
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let start = Instant::now();
-    check_shards(args)?;
-    let (source, said) = open(&args.src, &args.folder)?;
+    // Checked when the arguments were parsed.
+    let Ok((names, dst)) = args.paths() else { return Ok(()) };
+    check_shards(args, dst)?;
+    if let Some(list) = &args.samples.indices {
+        output::refuse_input(dst, Path::new(list), [])?;
+    }
+    let (mut sources, mut said) = (vec![], String::new());
+    for name in names {
+        sources.push(open(name, &args.folder, &mut said)?);
+    }
+    let dataset: Arc<dyn Source> = match &sources[..] {
+        [one] => Arc::clone(one),
+        _ => Arc::new(Concat::new(sources)?),
+    };
+    let source: Arc<dyn Source> = match args.samples.selected(dataset.len())? {
+        Some(samples) => Arc::new(Selected::new(dataset, samples)?),
+        None => dataset,
+    };
     let bar = WriteBar::new("samples");
     let options = WriteOptions {
         max_samples: args.max_samples,
@@ -102,23 +159,36 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         progress: bar.progress(),
         ..WriteOptions::default()
     };
-    let report = convert(&*source, &args.dst, &options)?;
+    let report = convert(&*source, dst, &options)?;
     drop(bar);
-    let mut text = summary(&args.dst, &report, start.elapsed()) + &said;
+    let classes =
+        source.class_names().map_err(Problem::Beside)?.map_or(0, |names| names.iter().len());
+    let mut text = summary(dst, &report, classes as u64, start.elapsed());
     add_renamed(&mut text, &report.renamed);
     add_reencoded(&mut text, &report.reencoded);
+    if let Some(rewritten) = args.stored.rewritten() {
+        add_recut(&mut text, rewritten, report.recut, report.recut_bytes);
+        add_unchanged(&mut text, &report.unchanged);
+    }
     report.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
+    if report.pages > 0
+        && dst.is_file()
+        && let Ok(Dataset::Beton(written)) = Dataset::open(dst)
+    {
+        add_costly(&mut text, &*written);
+    }
     add_skipped(&mut text, "damaged sample", &report.skipped);
-    say(&text)
+    say(&(text + &said))
 }
 
-/// Refuses limits of shards for a destination without shards, which would ignore them, and a number of
-/// shards in the name that is not known before they are written.
-fn check_shards(args: &Args) -> Result<(), Problem> {
-    let dst = args.dst.display();
-    let extension = args.dst.extension().map(|extension| extension.to_ascii_lowercase());
+/// Refuses limits of shards for a destination without shards, which would ignore them.
+fn check_shards(args: &Args, dst: &Path) -> Result<(), Problem> {
+    let extension = dst.extension().map(|extension| extension.to_ascii_lowercase());
+    let name = dst.to_string_lossy();
+    let dst = dst.display();
     let is_sharded = extension.is_some_and(|extension| {
         ["tar", "tfrecord", "tfrecords"].iter().any(|shards| extension == *shards)
+            || (extension == "beton" && name.contains(['{', '%']))
     });
     let limits = [
         ("--max-samples", args.max_samples),
@@ -128,19 +198,8 @@ fn check_shards(args: &Args) -> Result<(), Problem> {
     let given = limits.iter().find(|(_, limit)| limit.is_some());
     if let Some((option, _)) = given.filter(|_| !is_sharded) {
         return Err(Problem::Refused {
-            message: format!(
-                "`{option}` is only for tar and TFRecord shards, and {dst} names none"
-            ),
-            help: "name shards, such as x-{000000}.tar; `fuseloop subset` copies some samples of a .beton file",
-        });
-    }
-    let name = args.dst.to_string_lossy();
-    let is_known =
-        args.shards.is_some() || (args.max_samples.is_some() && args.max_bytes.is_none());
-    if is_sharded && !is_known && name.contains("{N}") && name.contains("{0") {
-        return Err(Problem::Refused {
-            message: format!("{dst}: {{N}} needs a known number of shards"),
-            help: "give `--shards`, or `--max-samples` without `--max-bytes`",
+            message: format!("`{option}` is only for shards, and {dst} names none"),
+            help: "name shards, such as x-{000000}.tar or x-{000}.beton; `--indices` selects samples",
         });
     }
     Ok(())
@@ -171,14 +230,14 @@ fn add_renamed(text: &mut String, renamed: &[(String, String)]) {
     }
 }
 
-/// Opens any dataset, and describes which files of a folder were left out. Compressed shards are read
+/// Opens any dataset, and adds which files of a folder were left out. Compressed shards are read
 /// once more, to count their samples.
-fn open(spec: &str, folder: &InFolder) -> Result<(Arc<dyn Source>, String), Problem> {
-    let mut said = String::new();
-    let source: Arc<dyn Source> = match folder.open(spec)? {
+fn open(spec: &Path, folder: &InFolder, said: &mut String) -> Result<Arc<dyn Source>, Problem> {
+    Ok(match folder.open(spec)? {
         Dataset::Beton(beton) => beton,
         Dataset::Folder(folder) => {
-            said += &folder_text(&folder.links(), folder.ignored());
+            add_links(said, &folder.links());
+            add_ignored(said, "other file", folder.ignored());
             folder
         }
         Dataset::Source(source) => source,
@@ -188,11 +247,10 @@ fn open(spec: &str, folder: &InFolder) -> Result<(Arc<dyn Source>, String), Prob
             bar.finish_and_clear();
             Arc::new(counted?)
         }
-    };
-    Ok((source, said))
+    })
 }
 
-fn summary(dst: &Path, report: &ConvertReport, took: Duration) -> String {
+fn summary(dst: &Path, report: &WriteReport, classes: u64, took: Duration) -> String {
     let seconds = took.as_secs_f64();
     let now = report.samples.saturating_sub(report.resumed);
     #[expect(clippy::cast_precision_loss, reason = "a rate, shown rounded")]
@@ -207,6 +265,20 @@ fn summary(dst: &Path, report: &ConvertReport, took: Duration) -> String {
     if report.resumed > 0 {
         let _ =
             writeln!(text, "resumed after {} of an earlier run", counted(report.resumed, "sample"));
+    }
+    let has_classes = classes > 0;
+    let classes = match classes {
+        1 => "1 class".to_owned(),
+        classes => format!("{} classes", count(classes)),
+    };
+    let jpegs = format!("{} stored byte for byte", counted(report.passed_through, "JPEG"));
+    let pages = counted(report.pages, "page");
+    let parts =
+        [(has_classes, classes), (report.passed_through > 0, jpegs), (report.pages > 0, pages)];
+    let parts: Vec<String> =
+        parts.into_iter().filter(|(is, _)| *is).map(|(_, text)| text).collect();
+    if !parts.is_empty() {
+        let _ = writeln!(text, "{}", parts.join(", "));
     }
     text
 }

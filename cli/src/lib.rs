@@ -13,13 +13,13 @@ mod explain;
 mod folder;
 mod gpu;
 mod index;
+mod indices;
 mod info;
 mod measure;
 mod npy;
 mod number;
 mod ops;
 mod output;
-mod parts;
 mod pick;
 mod picture;
 mod preview;
@@ -38,10 +38,8 @@ mod stored;
 mod studio;
 mod trace;
 mod tree;
-mod unpack;
 mod verify;
 mod words;
-mod write;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -72,13 +70,9 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::Args),
-    Write(write::Args),
-    Recut(recut::Args),
-    Unpack(unpack::Args),
+    #[command(visible_alias = "write")]
     Convert(convert::Args),
-    Concat(parts::ConcatArgs),
-    Split(parts::SplitArgs),
-    Subset(parts::SubsetArgs),
+    Recut(recut::Args),
     Index(index::Args),
     Info(info::Args),
     Verify(verify::Args),
@@ -124,6 +118,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let matches = command().try_get_matches_from(&arguments);
     let matches = matches.unwrap_or_else(|error| with_our_option(error, &arguments).exit());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    if let Command::Convert(args) = &cli.command
+        && let Err((kind, message)) = args.paths()
+    {
+        command().error(kind, message).exit();
+    }
     print::set_quiet(cli.quiet);
     #[cfg(unix)]
     if cli.command.writes() {
@@ -131,13 +130,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
     let outcome = match cli.command {
         Command::Demo(args) => demo::run(&args, start),
-        Command::Write(args) => write::run(&args),
-        Command::Recut(args) => recut::run(&args),
-        Command::Unpack(args) => unpack::run(&args),
         Command::Convert(args) => convert::run(&args),
-        Command::Concat(args) => parts::concat(&args),
-        Command::Split(args) => parts::split(&args),
-        Command::Subset(args) => parts::subset(&args),
+        Command::Recut(args) => recut::run(&args),
         Command::Index(args) => index::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Verify(args) => verify::run(&args),
@@ -180,8 +174,25 @@ const FOREIGN: [(&str, &str); 8] = [
     ("--mode", "--write-mode"),
 ];
 
-/// Adds the option that is meant to the error about an option of another program, if the command has it.
+/// Words for what `fuseloop convert` does, and how it does that.
+const CONVERSIONS: [(&str, &str); 6] = [
+    ("concat", "`fuseloop convert A.beton B.beton OUT.beton` joins datasets"),
+    ("merge", "`fuseloop convert A.beton B.beton OUT.beton` joins datasets"),
+    ("split", "`fuseloop convert SRC 'OUT-{000}.beton' --shards 4` splits a dataset"),
+    ("subset", "`fuseloop convert SRC OUT.beton --indices 0..1000` selects samples"),
+    ("unpack", "`fuseloop convert PLANES.beton OUT.beton` restores the JPEGs of bit planes"),
+    ("export", "`fuseloop convert SRC DST` writes another format"),
+];
+
+/// Adds the option or the command that is meant to the error about one of another program, if we have it.
 fn with_our_option(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) {
+        if let Some((_, hint)) = CONVERSIONS.iter().find(|(name, _)| given == name) {
+            error.remove(ContextKind::SuggestedSubcommand);
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*hint).into()]));
+        }
+        return error;
+    }
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };

@@ -21,12 +21,8 @@ pub(super) enum Problem {
     Memory(#[from] fuseloop::ops::internals::memory::NoMemory),
     #[error("{}: line {line} is not a sample number", .path.display())]
     NotANumber { path: PathBuf, line: usize },
-    #[error("{range}: too many samples for a range")]
-    LongRange { range: String },
     #[error("`--tile` is only for JPEGs, and `--write-mode raw` stores none")]
     NoTiles,
-    #[error("{}: a folder cannot hold bit planes, only .beton files and tar shards can", Escaped(&path.to_string_lossy()))]
-    FolderOfPlanes { path: PathBuf },
     #[error(transparent)]
     Param(#[from] ParamError),
     #[error(transparent)]
@@ -99,9 +95,6 @@ impl Problem {
         match self {
             Self::Library(error) => library_help(error),
             Self::NoTiles => Some("`--write-mode tiled` stores JPEGs that are fast to crop"),
-            Self::FolderOfPlanes { .. } => Some(
-                "`fuseloop write FOLDER FILE.beton --write-mode planes` writes such a file from a folder",
-            ),
             Self::Op(error) => op_help(&error.cause),
             Self::Refused { help, .. } => Some(*help),
             Self::Exists { .. } => Some(OVERWRITE),

@@ -24,9 +24,9 @@ pub(super) struct StoredArgs {
     /// `--write-mode tiled` sets it to 32; with `--write-mode planes` it is the tile width.
     #[arg(long, value_name = "PIXELS")]
     tile: Option<Tile>,
-    /// Share of images stored as JPEG by `--write-mode proportion`, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
-    compress_probability: f64,
+    /// Share of images stored as JPEG by `--write-mode proportion`, 0 to 1 [default: 0.5]
+    #[arg(long, value_name = "SHARE")]
+    compress_probability: Option<f64>,
     /// Raw size in bytes above which `--write-mode smart` stores JPEG
     #[arg(long, value_name = "BYTES")]
     smart_threshold: Option<u64>,
@@ -48,7 +48,8 @@ enum Mode {
     /// Lossless, with JPEGs re-cut so that crops decode faster
     Tiled,
     /// Lossless, with JPEGs as bit planes. Crops decode in half the time of re-cut JPEGs. FFCV cannot read
-    /// bit planes; `fuseloop unpack` restores the JPEGs byte for byte.
+    /// bit planes; a conversion without it restores the JPEGs
+    /// byte for byte.
     Planes,
     /// JPEG above `--smart-threshold`, pixels below; lossy for PNGs above it
     Smart,
@@ -61,10 +62,28 @@ impl StoredArgs {
     ///
     /// # Errors
     ///
-    /// If JPEGs should be re-cut but none are stored.
+    /// If JPEGs should be re-cut but none are stored, or an option is one of another mode.
     pub(super) fn options(&self) -> Result<ImageOptions, Problem> {
         if matches!(self.write_mode, Mode::Raw | Mode::Mask) && self.tile.is_some() {
             return Err(Problem::NoTiles);
+        }
+        let thresholds = [
+            (
+                self.smart_threshold.is_some(),
+                Mode::Smart,
+                "`--smart-threshold` is only for `--write-mode smart`",
+            ),
+            (
+                self.compress_probability.is_some(),
+                Mode::Proportion,
+                "`--compress-probability` is only for `--write-mode proportion`",
+            ),
+        ];
+        if let Some((.., message)) =
+            thresholds.iter().find(|(is_given, mode, _)| *is_given && *mode != self.write_mode)
+        {
+            let help = "choose this mode, or leave the option out";
+            return Err(Problem::Refused { message: (*message).to_owned(), help });
         }
         let write_mode = match self.write_mode {
             Mode::Lossless | Mode::Tiled | Mode::Planes => WriteMode::Lossless,
@@ -72,9 +91,9 @@ impl StoredArgs {
             Mode::Mask => WriteMode::Mask,
             Mode::Jpg => WriteMode::Jpg,
             Mode::Smart => WriteMode::Smart { smart_threshold: self.smart_threshold },
-            Mode::Proportion => {
-                WriteMode::Proportion { compress_probability: self.compress_probability }
-            }
+            Mode::Proportion => WriteMode::Proportion {
+                compress_probability: self.compress_probability.unwrap_or(0.5),
+            },
         };
         Ok(ImageOptions {
             write_mode,

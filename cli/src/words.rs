@@ -7,7 +7,7 @@ const NAMES: [(&str, &str); 49] = [
     ("`VerifyReport` lists", "`--json` lists"),
     ("`on_damaged` set to skip", "`--on-damaged skip`"),
     (": choose a different output, or set `overwrite: true`", ""),
-    (": choose a new folder, or set `overwrite: true`, which replaces files of the same names", ""),
+    (": choose a new folder, or set `overwrite: true`", ""),
     (
         "`to_size((height, width))`, in a pipeline file `to_size = [height, width]`",
         "`to_size = [height, width]` in the pipeline file",

@@ -27,7 +27,6 @@ __all__ = [
     "arrays_dataset",
     "check_destination",
     "check_op",
-    "concat",
     "convert",
     "dataset_info",
     "end_functions",
@@ -47,12 +46,8 @@ __all__ = [
     "registry",
     "run_command",
     "shards",
-    "split",
     "stream",
-    "subset",
-    "unpack",
     "verify",
-    "write_folder",
 ]
 
 _Path = str | os.PathLike[str]
@@ -108,26 +103,8 @@ def verify(
     dataset: Dataset, limit: int | None, threads: int | None, progress: _Progress
 ) -> tuple[str, str, np.ndarray]: ...
 def check_destination(path: _Path) -> None: ...
-def write_folder(dir: _Path, out: _Path, options: dict[str, Any], progress: _Progress) -> dict[str, Any]: ...
 def convert(dataset: Dataset, dst: _Path, options: dict[str, Any], progress: _Progress) -> dict[str, Any]: ...
-def recut(
-    src: _Path, out: _Path, tile_width: str, options: dict[str, Any], progress: _Progress
-) -> dict[str, Any]: ...
-def unpack(src: _Path, out: _Path, options: dict[str, Any], progress: _Progress) -> dict[str, Any]: ...
-def concat(
-    parts: Sequence[_Path], out: _Path, options: dict[str, Any], progress: _Progress
-) -> dict[str, Any]: ...
-def split(
-    src: _Path,
-    parts: int | None,
-    shares: Sequence[float],
-    template: _Path,
-    options: dict[str, Any],
-    progress: _Progress,
-) -> list[tuple[os.PathLike[str], dict[str, Any]]]: ...
-def subset(
-    src: _Path, samples: Sequence[int], out: _Path, options: dict[str, Any], progress: _Progress
-) -> dict[str, Any]: ...
+def recut(src: _Path, out: _Path, options: dict[str, Any], progress: _Progress) -> dict[str, Any]: ...
 def index(name: _Path, link_word: str, progress: _Progress) -> dict[str, Any]: ...
 
 @final

@@ -70,6 +70,15 @@ SOURCES = {
     "custom_fields": "beton(path, custom_fields={'points': (24, 8)})",
 }
 
+# Words for what `fuseloop.write.convert` does, and how it does that.
+WRITERS = {
+    "folder": "write.convert(folder, 'train.beton')",
+    "concat": "write.convert(['a.beton', 'b.beton'], 'all.beton')",
+    "split": "write.convert('all.beton', 'part-{000}.beton', shards=4)",
+    "subset": "write.convert('all.beton', 'few.beton', indices=range(1000))",
+    "unpack": "write.convert('planes.beton', 'train.beton')",
+}
+
 # Names of torchvision.transforms and of others that are no ops.
 OPS = {
     "ToTensor": "batches are tensors anyway: ops.ToChannelsFirst() is its order of the axes, and ops.Normalize scales to "
@@ -230,6 +239,12 @@ def indices(value: Any) -> Any:
     if isinstance(value, (str, bytes)) or value is not None and not isinstance(value, Iterable):
         raise ConfigError(f"indices is {_shown(value)}, expected numbers of samples: indices=range(1000)")
     return value
+
+
+def missing_writer(name: str) -> AttributeError:
+    """Returns the exception of a name that fuseloop.write does not have."""
+    text = f"module 'fuseloop.write' has no attribute {name!r}"
+    return AttributeError(f"{text}: {WRITERS[name]} does that" if name in WRITERS else text, name=name)
 
 
 def missing_op(name: str) -> AttributeError:

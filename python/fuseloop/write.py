@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from dataclasses import fields as _dataclass_fields
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _fuseloop
 from ._checks import _count, _size
@@ -30,24 +30,25 @@ from .loader import Ranks, _bytes, _ranks, _whole
 
 __all__ = [
     "Array",
-    "ConvertReport",
-    "FolderReport",
     "Image",
     "IndexReport",
     "RecutFolderReport",
     "Reencoded",
     "Skipped",
     "WriteReport",
-    "concat",
     "convert",
-    "folder",
     "index",
     "recut",
-    "split",
-    "subset",
-    "unpack",
     "write",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str):
+        from ._hints import missing_writer
+
+        raise missing_writer(name)
+
 
 Progress = Literal["auto"] | None | bool | Callable[[int, int | None], object]
 """``"auto"`` is a bar of tqdm, if that is installed and stderr is a terminal; a function gets the samples done, and all
@@ -74,11 +75,11 @@ class Image:
         jpeg_quality: Encodes all JPEGs with this quality, from 1 to 100. By default JPEG files stay unchanged, and other
             images are encoded with 90.
         smart_threshold: The limit of ``"smart"``, in bytes.
-        compress_probability: The share of ``"proportion"``, from 0 to 1.
+        compress_probability: The share of ``"proportion"``, from 0 to 1; by default 0.5.
         tile: Re-cuts JPEGs without loss, so that crops decode in less time: every N pixels, such as 32, or
             ``"row"``.
         bit_planes: Stores JPEGs as bit planes, from which crops decode in half the time of re-cut JPEGs, in tiles of
-            ``tile`` or 32 pixels. FFCV does not read such files; :func:`unpack` restores the JPEGs byte for byte.
+            ``tile`` or 32 pixels. FFCV does not read such files; :func:`convert` without it restores the JPEGs byte for byte.
         verify: Also decodes the JPEG files that are stored as they are, to find damaged ones.
         seed: Selects the images of ``"proportion"``.
     """
@@ -87,7 +88,7 @@ class Image:
     max_resolution: int | None = None
     jpeg_quality: int | None = None
     smart_threshold: int | None = None
-    compress_probability: float = 0.5
+    compress_probability: float | None = None
     tile: int | Literal["row"] | None = None
     bit_planes: bool = False
     verify: bool = False
@@ -97,17 +98,25 @@ class Image:
         def in_range(name: str, value: Any, least: int, most: int) -> int | None:
             if value is None:
                 return None
+            if isinstance(value, bool):
+                raise ConfigError(f"Image.{name} is {value}, expected a whole number")
             number = _whole(f"Image.{name}", value, least)
             if number > most:
                 raise ConfigError(f"Image.{name} is {number}, expected {least} to {most}")
             return number
 
+        for name, mode in (("smart_threshold", "smart"), ("compress_probability", "proportion")):
+            if getattr(self, name) is not None and self.write_mode != mode:
+                raise ConfigError(f"Image.{name} is only for write_mode={mode!r}, and it is {self.write_mode!r}")
+        share = 0.5 if self.compress_probability is None else self.compress_probability
+        if isinstance(share, bool) or not isinstance(share, (int, float)):
+            raise ConfigError(f"Image.compress_probability is {share!r}, expected a number from 0 to 1")
         return {
             "write_mode": self.write_mode,
             "max_resolution": in_range("max_resolution", self.max_resolution, 1, 2**32 - 1),
             "jpeg_quality": in_range("jpeg_quality", self.jpeg_quality, 1, 100),
             "smart_threshold": in_range("smart_threshold", self.smart_threshold, 0, 2**63 - 1),
-            "compress_probability": float(self.compress_probability),
+            "compress_probability": float(share),
             "tile": None if self.tile is None else str(self.tile),
             "bit_planes": bool(self.bit_planes),
             "verify": bool(self.verify),
@@ -182,10 +191,12 @@ class Reencoded:
 
 @dataclass(frozen=True, repr=False)
 class WriteReport(_Report):
-    """A ``.beton`` file that was written."""
+    """What was written, by any function that writes a dataset."""
 
     samples: int
-    """The number of samples in the file."""
+    """The number of samples written."""
+    resumed: int
+    """The number of samples that an interrupted conversion had processed before."""
     skipped: tuple[Skipped, ...]
     """The first 100 samples that were left out."""
     skipped_count: int
@@ -202,56 +213,19 @@ class WriteReport(_Report):
     """The first 100 samples whose JPEGs could not be re-cut, and why."""
     not_recut_count: int
     """The number of JPEGs that could not be re-cut."""
-    pages: int
-    """The number of pages in the file."""
-    bytes: int
-    """The size of the file."""
-
-    def _lines(self) -> list[str]:
-        lines = [f"{_count(self.samples, 'sample')}, {_size(self.bytes)}{_left_out(self.skipped_count)}"]
-        if self.passed_through:
-            lines.append(f"{_count(self.passed_through, 'JPEG')} stored byte for byte")
-        lines += map(str, self.reencoded)
-        if self.recut:
-            lines.append(f"{_count(self.recut, 'JPEG')} re-cut: {_size(self.recut_bytes[0])} to {_size(self.recut_bytes[1])}")
-        lines += _listed("left out", self.skipped_count, self.skipped)
-        return lines + _listed("not re-cut", self.not_recut_count, (f"sample {k}: {why}" for k, why in self.not_recut))
-
-
-@dataclass(frozen=True, repr=False)
-class FolderReport(_Report):
-    """A folder, or a table, that was written."""
-
-    written: WriteReport
-    classes: tuple[str, ...]
-    """The names of the classes by their numbers; empty if a table had numbers."""
-    ignored: tuple[tuple[str, str], ...]
-    """The first 100 files that are no samples, and why."""
-    ignored_count: int
-    links: dict[str, int]
-    """The numbers of symbolic links by what was done with them."""
-
-    def _lines(self) -> list[str]:
-        lines = self.written._lines()
-        if self.classes:
-            lines.append("1 class" if len(self.classes) == 1 else f"{len(self.classes):,} classes")
-        return lines + _listed("ignored", self.ignored_count, (f"{path}: {why}" for path, why in self.ignored))
-
-
-@dataclass(frozen=True, repr=False)
-class ConvertReport(_Report):
-    """A dataset that was converted."""
-
-    samples: int
-    resumed: int
-    """The number of samples that an interrupted conversion had processed before."""
-    skipped: tuple[Skipped, ...]
-    skipped_count: int
-    reencoded: tuple[Reencoded, ...]
     renamed: tuple[tuple[str, str], ...]
     """The fields with another name than in the source: the old names and the new ones."""
     files: int
+    """The number of files."""
+    pages: int
+    """The number of pages of ``.beton`` files."""
     bytes: int
+    """The size of the files."""
+    ignored: tuple[tuple[str, str], ...]
+    """Of a folder, the first 100 files that are no samples, and why."""
+    ignored_count: int
+    links: dict[str, int]
+    """Of a folder, the numbers of symbolic links by what was done with them."""
     notes: tuple[str, ...]
     """What readers of the new dataset should know."""
 
@@ -260,10 +234,16 @@ class ConvertReport(_Report):
         lines = [f"{_count(self.samples, 'sample')} in {files}, {_size(self.bytes)}{_left_out(self.skipped_count)}"]
         if self.resumed:
             lines.append(f"{_count(self.resumed, 'sample')} of an interrupted conversion")
+        if self.passed_through:
+            lines.append(f"{_count(self.passed_through, 'JPEG')} stored byte for byte")
         lines += map(str, self.reencoded)
+        if self.recut:
+            lines.append(f"{_count(self.recut, 'JPEG')} re-cut: {_size(self.recut_bytes[0])} to {_size(self.recut_bytes[1])}")
         lines += [f"field {old} is called {new}" for old, new in self.renamed]
         lines += [f"note: {note}" for note in self.notes]
-        return lines + _listed("left out", self.skipped_count, self.skipped)
+        lines += _listed("left out", self.skipped_count, self.skipped)
+        lines += _listed("not re-cut", self.not_recut_count, (f"sample {k}: {why}" for k, why in self.not_recut))
+        return lines + _listed("ignored", self.ignored_count, (f"{path}: {why}" for path, why in self.ignored))
 
 
 @dataclass(frozen=True, repr=False)
@@ -318,8 +298,6 @@ def _report(kind: type[Any], found: dict[str, Any]) -> Any:
             value = tuple(map(_in_python, value))
         elif field.name == "reencoded":
             value = tuple(Reencoded(*one) for one in value)
-        elif field.name == "written":
-            value = _report(WriteReport, value)
         elif isinstance(value, list):
             value = tuple(value)
         values[field.name] = value
@@ -336,14 +314,14 @@ def _options(
     image: Image | None = None,
     images: Mapping[str, Image] | None = None,
     page_size: int | str | None = None,
-    links: str | None = None,
 ) -> dict[str, Any]:
     options: dict[str, Any] = {
         "overwrite": bool(overwrite),
         "threads": None if threads is None else _whole("threads", threads, 1),
         "on_damaged": on_damaged,
-        "links": links,
     }
+    if images is not None and not isinstance(images, Mapping):
+        raise ConfigError(f"images is {images!r}, expected a mapping of the names of fields to Image(...)")
     for name, one in [("image", image), *(images or {}).items()]:
         if one is not None and not isinstance(one, Image):
             raise ConfigError(f"{name} is {one!r}, expected fuseloop.write.Image(...)")
@@ -356,9 +334,15 @@ def _options(
     return options
 
 
+def _path(name: str, value: Any) -> str:
+    if not isinstance(value, (str, os.PathLike)):
+        raise ConfigError(f"{name} is {value!r}, expected a path")
+    return os.fspath(value)
+
+
 def _local(out: _PathLike) -> str:
     """Returns a path to write to. An address, such as ``s3://bucket/x``, is refused before anything is done."""
-    path = os.fspath(out)
+    path = _path("the output", out)
     _fuseloop.check_destination(path)
     return path
 
@@ -451,7 +435,7 @@ def write(
         overwrite: Replaces an existing file.
     """
     if isinstance(samples, (str, os.PathLike)):
-        report = folder(
+        return convert(
             samples,
             out,
             image=image,
@@ -462,7 +446,6 @@ def write(
             progress=progress,
             overwrite=overwrite,
         )
-        return report.written
     if isinstance(samples, Mapping):
         raise ConfigError("samples is a mapping, expected a dataset or an iterable of samples")
     if _is_batched(samples):
@@ -492,6 +475,8 @@ def write(
         else:
             chunks = _indexed(samples, rows, count, skip)
     else:
+        if not isinstance(samples, Iterable) and not hasattr(samples, "__getitem__"):
+            raise ConfigError(f"samples is {samples!r}, expected a dataset or an iterable of samples")
         iterator = iter(samples)
         count = _length_hint(samples)
         first = list(_take_one(iterator))
@@ -674,81 +659,74 @@ def _iterated(first: list[Any], rest: Iterator[Any], rows: Rows) -> Generator[li
 # Folders and other datasets
 
 
-def folder(
-    dir: _PathLike,
-    out: _PathLike,
-    *,
-    image: Image = Image(),
-    images: Mapping[str, Image] | None = None,
-    page_size: int | str | None = None,
-    threads: int | None = None,
-    on_damaged: OnDamaged = "fail",
-    links: Literal["follow", "within", "refuse"] = "follow",
-    progress: Progress = "auto",
-    overwrite: bool = False,
-) -> FolderReport:
-    """Writes a folder of JPEGs and PNGs, or a table of them, to a ``.beton`` file.
-
-    The sub-folders are the classes. A table is a CSV or TSV file with lines of ``path,label``. The names of the classes
-    are written next to the file. ``links`` says which symbolic links are followed: all, those within the folder, none.
-    The other arguments are those of :func:`write`.
-    """
-    options = _options(overwrite, threads, on_damaged, image, images, page_size, links)
-    path = _free(out, overwrite)
-    with _Shown(progress) as shown:
-        return _report(FolderReport, _fuseloop.write_folder(os.fspath(dir), path, options, shown))
-
-
 def convert(
-    source: _PathLike | Dataset,
+    source: _PathLike | Dataset | Sequence[_PathLike | Dataset],
     dst: _PathLike,
     *,
+    indices: Iterable[int] | None = None,
     max_samples: int | None = None,
     max_bytes: int | str | None = None,
     shards: int | None = None,
     ranks: Ranks | Literal["env"] | None = None,
     image: Image = Image(),
+    images: Mapping[str, Image] | None = None,
     rename: Mapping[str, str] | None = None,
     page_size: int | str | None = None,
     threads: int | None = None,
     on_damaged: OnDamaged = "fail",
     progress: Progress = "auto",
     overwrite: bool = False,
-) -> ConvertReport:
-    """Converts a dataset to the format that the name of ``dst`` tells: ``x.beton``, ``x-{000000}.tar``,
-    ``x-{00000}-of-{N}.tfrecord``, or a folder of images.
+) -> WriteReport:
+    """Writes a folder or any other dataset in the format that the name of ``dst`` tells: ``x.beton``,
+    ``x-{000}.beton``, ``x-{000000}.tar``, ``x-{00000}-of-{N}.tfrecord``, or a folder of images.
 
+    Values are copied as they are stored, unless ``image`` says otherwise; bit planes become JPEGs again, byte for byte.
     A conversion that was interrupted goes on when it is called again: what is whole is kept.
 
     Args:
-        source: A dataset, or its name.
+        source: A dataset, or its name, such as that of a folder or of a table; several are joined.
         dst: What to write.
+        indices: Writes these samples only, in this order: ``range(1000)``.
         max_samples: Maximum number of samples per shard.
         max_bytes: Maximum size of a shard in bytes.
-        shards: The number of shards, instead.
+        shards: The number of shards, instead: ``convert("x.beton", "part-{000}.beton", shards=4)`` splits a file.
         ranks: Writes only the share of one of several processes, on one machine or many: all together write the same
             shards as one. It needs ``shards``. ``"env"`` reads what torchrun, Slurm and MPI set.
         image: How images are stored; by default without loss, except that pixels in a ``.beton`` have no alpha and
             8 bits a sample. Fields that the dataset knows as masks keep their class numbers, whatever is given.
+        images: How the images of single fields are stored, by the field's name.
         rename: New names of fields.
-        page_size: The size of a page of a ``.beton`` file: see :func:`write`.
+        page_size: The size of a page of a ``.beton`` file: see :func:`write`. By default that of the source, if it is
+            such a file.
         threads: Number of threads; by default one per core.
         on_damaged: ``"skip"`` leaves samples out that can't be read.
         progress: See :func:`write`.
         overwrite: Replaces existing outputs.
     """
     path = _local(dst)
-    options = _options(overwrite, threads, on_damaged, image, None, page_size)
+    options = _options(overwrite, threads, on_damaged, image, images, page_size)
+    if rename is not None and not isinstance(rename, Mapping):
+        raise ConfigError(f"rename is {rename!r}, expected a mapping of old names to new ones")
+    if indices is not None and not isinstance(indices, Iterable):
+        raise ConfigError(f"indices is {indices!r}, expected the numbers of samples, such as range(1000)")
     options |= {
+        "indices": None if indices is None else [_whole("indices", index) for index in indices],
         "max_samples": None if max_samples is None else _whole("max_samples", max_samples, 1),
         "max_bytes": None if max_bytes is None else _bytes("max_bytes", max_bytes),
         "shards": None if shards is None else _whole("shards", shards, 1),
         "ranks": _ranks(ranks),
         "rename": list((rename or {}).items()),
     }
-    dataset = source if isinstance(source, Dataset) else Dataset.open(source)
+    if isinstance(source, Dataset):
+        dataset = source
+    elif isinstance(source, Sequence) and not isinstance(source, str):
+        from .sources import concat
+
+        dataset = concat(source)
+    else:
+        dataset = Dataset.open(_path("source", source))
     with _Shown(progress) as shown:
-        return _report(ConvertReport, _fuseloop.convert(dataset, path, options, shown))
+        return _report(WriteReport, _fuseloop.convert(dataset, path, options, shown))
 
 
 def recut(
@@ -756,110 +734,22 @@ def recut(
     out: _PathLike,
     tile: int | Literal["row"] = 32,
     *,
-    bit_planes: bool = False,
     threads: int | None = None,
     on_damaged: OnDamaged = "fail",
     links: Literal["follow", "within", "refuse"] = "follow",
     progress: Progress = "auto",
     overwrite: bool = False,
-) -> WriteReport | RecutFolderReport:
-    """Copies a ``.beton`` file, or a folder, with its JPEGs re-cut, so that crops decode in less time. No pixel
-    changes. With ``bit_planes``, JPEGs of a ``.beton`` file are stored as bit planes instead (see :class:`Image`); a
-    folder is refused. A file that exists, or a folder that is not empty, is refused too; with ``overwrite``, the file,
-    or files of the same names in the folder, are replaced."""
-    options = _options(overwrite, threads, on_damaged, links=links)
-    options |= {"bit_planes": bool(bit_planes)}
-    is_folder = os.path.isdir(src)
-    path = _local(out) if is_folder else _free(out, overwrite)
-    with _Shown(progress, "files" if is_folder else "samples") as shown:
-        found = _fuseloop.recut(os.fspath(src), path, str(tile), options, shown)
-    return _report(RecutFolderReport if is_folder else WriteReport, found)
-
-
-def unpack(
-    src: _PathLike,
-    out: _PathLike,
-    *,
-    threads: int | None = None,
-    on_damaged: OnDamaged = "fail",
-    progress: Progress = "auto",
-    overwrite: bool = False,
-) -> WriteReport:
-    """Copies a ``.beton`` file and restores the JPEGs that are stored as bit planes, byte for byte."""
-    path = _free(out, overwrite)
-    with _Shown(progress) as shown:
-        found = _fuseloop.unpack(os.fspath(src), path, _options(overwrite, threads, on_damaged), shown)
-    return _report(WriteReport, found)
-
-
-def concat(
-    parts: Iterable[_PathLike],
-    out: _PathLike,
-    *,
-    threads: int | None = None,
-    on_damaged: OnDamaged = "fail",
-    progress: Progress = "auto",
-    overwrite: bool = False,
-) -> WriteReport:
-    """Writes the samples of several ``.beton`` files to one: all of the first, then all of the next. Their fields must
-    be the same; values are copied byte for byte."""
-    names = [os.fspath(part) for part in ([parts] if isinstance(parts, (str, os.PathLike)) else parts)]
-    path = _free(out, overwrite)
-    with _Shown(progress) as shown:
-        return _report(WriteReport, _fuseloop.concat(names, path, _options(overwrite, threads, on_damaged), shown))
-
-
-def split(
-    src: _PathLike,
-    at: int | Sequence[float],
-    template: _PathLike | None = None,
-    *,
-    threads: int | None = None,
-    on_damaged: OnDamaged = "fail",
-    progress: Progress = "auto",
-    overwrite: bool = False,
-) -> dict[str, WriteReport]:
-    """Splits a ``.beton`` file into files of consecutive samples, and returns the report of each by its path.
-
-    Args:
-        src: The file.
-        at: The number of files, or their shares: ``[0.9]`` makes nine tenths and one tenth.
-        template: Their names, such as ``"train-{000}.beton"``; by default ``SRC-{000}.beton`` next to ``src``.
-        threads: The number of threads.
-        on_damaged: ``"skip"`` leaves samples out that can't be read.
-        progress: See :func:`write`.
-        overwrite: Replaces existing files.
-    """
-    options = _options(overwrite, threads, on_damaged)
-    name = os.fspath(src)
-    if template is None:
-        stem, extension = os.path.splitext(name)
-        template = f"{stem}-{{000}}{extension or '.beton'}"
-    template = _local(template)
-    is_count = hasattr(at, "__index__")
-    parts = _whole("at", at, 1) if is_count else None
-    shares = [] if is_count else [float(share) for share in at]  # type: ignore[union-attr]
-    with _Shown(progress) as shown:
-        found = _fuseloop.split(name, parts, shares, template, options, shown)
-    return {os.fspath(path): _report(WriteReport, one) for path, one in found}
-
-
-def subset(
-    src: _PathLike,
-    out: _PathLike,
-    indices: Iterable[int],
-    *,
-    threads: int | None = None,
-    on_damaged: OnDamaged = "fail",
-    progress: Progress = "auto",
-    overwrite: bool = False,
-) -> WriteReport:
-    """Writes some samples of a ``.beton`` file to another, in the order given. Values are copied byte for byte."""
-    path = _free(out, overwrite)
-    samples = [_whole("indices", index) for index in indices]
-    with _Shown(progress) as shown:
-        found = _fuseloop.subset(os.fspath(src), samples, path, _options(overwrite, threads, on_damaged), shown)
-    return _report(WriteReport, found)
+) -> RecutFolderReport:
+    """Copies a folder with its JPEGs re-cut, so that crops decode in less time. No pixel changes, and other files are
+    copied too. ``links`` says which symbolic links are followed: all, those within the folder, none. A folder that is
+    not empty is refused; with ``overwrite``, files of the same names in it are replaced. For other datasets, see
+    :func:`convert` with ``image=Image(tile=32)``."""
+    options = _options(overwrite, threads, on_damaged, Image(tile=tile)) | {"links": links}
+    path = _local(out)
+    if os.path.isfile(_path("src", src)):
+        raise ConfigError(f'"{src}" is a file, expected a folder: convert(src, out, image=Image(tile=32)) re-cuts a dataset')
+    with _Shown(progress, "files") as shown:
+        return _report(RecutFolderReport, _fuseloop.recut(os.fspath(src), path, options, shown))
 
 
 def index(
@@ -868,4 +758,4 @@ def index(
     """Writes an index next to each shard that ``name`` stands for, or the listing of a folder, so that they open
     faster."""
     with _Shown(progress, "shards") as shown:
-        return _report(IndexReport, _fuseloop.index(os.fspath(name), links, shown))
+        return _report(IndexReport, _fuseloop.index(_path("name", name), links, shown))

@@ -64,10 +64,7 @@ mod _fuseloop {
     #[pymodule_export]
     use super::tensor::Tensor;
     #[pymodule_export]
-    use super::write::{
-        Writer, check_destination, concat, convert, index, recut, split, subset, unpack,
-        write_folder,
-    };
+    use super::write::{Writer, check_destination, convert, index, recut};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,4 +1,4 @@
-//! Writing datasets: samples from Python, folders, conversions.
+//! Writing datasets: samples from Python, conversions.
 //!
 //! ```text
 //! caller's thread: push(rows) ─▶ RowQueue ─▶ writer's thread: try_write_iter ─▶ encoding threads
@@ -12,10 +12,10 @@ use crate::rows;
 use crate::settings::{self, get, word};
 use crate::task::{STEP, Task};
 use fuseloop::internals::source::{index_until, saved_listing};
-use fuseloop::internals::write::{Split, concat_beton, name_classes, split_beton, subset_beton};
+use fuseloop::internals::write::name_classes;
 use fuseloop::recut::Tile;
 use fuseloop::source::{
-    self, BoxError, ClassNames, FieldSpec, Folder, FolderOptions, ImageMode, Source,
+    self, BoxError, ClassNames, FieldSpec, Folder, FolderOptions, ImageMode, Selected, Source,
 };
 use fuseloop::write::{
     self, CancelFlag, FieldValue, Ignored, ImageOptions, LinkCounts, Links, OnUnreadable,
@@ -270,7 +270,7 @@ impl Writer {
             named.map_err(|error| errors::raised(py, &error))?;
         }
         self.done.tell(progress)?;
-        written(py, &report)
+        written(py, &report, &Ignored::default(), &LinkCounts::default())
     }
 
     /// Ends the write. Nothing of it stays.
@@ -311,10 +311,6 @@ pub(crate) fn links(py: Python<'_>, given: Option<&str>) -> PyResult<Links> {
     given.map_or(Ok(Links::Follow), |given| word(py, "links", given, &words))
 }
 
-fn tile(py: Python<'_>, text: &str) -> PyResult<Tile> {
-    text.parse::<Tile>().map_err(|error| errors::raised(py, &error))
-}
-
 fn image(given: &Bound<'_, PyAny>) -> PyResult<ImageOptions> {
     let (py, options) = (given.py(), given.cast::<PyDict>()?);
     let smart_threshold = get(options, "smart_threshold")?;
@@ -335,7 +331,9 @@ fn image(given: &Bound<'_, PyAny>) -> PyResult<ImageOptions> {
         max_resolution: get(options, "max_resolution")?,
         jpeg_quality: get(options, "jpeg_quality")?,
         verify: flag(options, "verify")?,
-        tile: cut.map(|text| tile(py, &text)).transpose()?,
+        tile: cut
+            .map(|text| text.parse::<Tile>().map_err(|error| errors::raised(py, &error)))
+            .transpose()?,
         bit_planes: flag(options, "bit_planes")?,
         seed: get(options, "seed")?.unwrap_or(0),
     })
@@ -371,9 +369,15 @@ fn dict<'py>(py: Python<'py>) -> Bound<'py, PyDict> {
     PyDict::new(py)
 }
 
-fn written<'py>(py: Python<'py>, report: &WriteReport) -> PyResult<Bound<'py, PyDict>> {
+fn written<'py>(
+    py: Python<'py>,
+    report: &WriteReport,
+    ignored: &Ignored,
+    links: &LinkCounts,
+) -> PyResult<Bound<'py, PyDict>> {
     let found = dict(py);
     found.set_item("samples", report.samples)?;
+    found.set_item("resumed", report.resumed)?;
     found.set_item("skipped", skipped(&report.skipped.first))?;
     found.set_item("skipped_count", report.skipped.count)?;
     found.set_item("passed_through", report.passed_through)?;
@@ -384,8 +388,12 @@ fn written<'py>(py: Python<'py>, report: &WriteReport) -> PyResult<Bound<'py, Py
     let unchanged = unchanged.map(|one| (one.sample.0, one.cause.to_string()));
     found.set_item("not_recut", unchanged.collect::<Vec<_>>())?;
     found.set_item("not_recut_count", report.unchanged.count)?;
+    found.set_item("renamed", &report.renamed)?;
+    found.set_item("files", report.files)?;
     found.set_item("pages", report.pages)?;
     found.set_item("bytes", report.bytes)?;
+    found.set_item("notes", &report.notes)?;
+    add_folder(&found, ignored, links)?;
     Ok(found)
 }
 
@@ -436,26 +444,6 @@ pub(crate) fn check_destination(py: Python<'_>, path: PathBuf) -> PyResult<()> {
     checked.map_err(|error| errors::raised(py, &fuseloop::Error::from(error)))
 }
 
-/// Writes a folder or a table of images.
-#[pyfunction]
-pub(crate) fn write_folder<'py>(
-    py: Python<'py>,
-    dir: PathBuf,
-    out: PathBuf,
-    options: &Bound<'py, PyDict>,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let call = Call::new();
-    let options = write_options(options, &call)?;
-    let work = move || write::write_folder(dir, out, &options);
-    let report = call.run(py, progress, work)?;
-    let found = dict(py);
-    found.set_item("written", written(py, &report.written)?)?;
-    found.set_item("classes", &report.classes)?;
-    add_folder(&found, &report.ignored, &report.links)?;
-    Ok(found)
-}
-
 /// Converts a dataset to the format that the name of `dst` tells.
 #[pyfunction]
 pub(crate) fn convert<'py>(
@@ -466,63 +454,54 @@ pub(crate) fn convert<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let call = Call::new();
-    let options = WriteOptions {
+    let read = WriteOptions {
         max_samples: get(options, "max_samples")?,
         max_bytes: get(options, "max_bytes")?,
         shards: get(options, "shards")?,
         rename: get(options, "rename")?.unwrap_or_default(),
         ranks: match options.get_item("ranks")?.filter(|ranks| !ranks.is_none()) {
-            Some(given) => settings::ranks(&given)?,
+            Some(ranks) => settings::ranks(&ranks)?,
             None => None,
         },
         ..write_options(options, &call)?
     };
+    let indices = get::<Vec<u64>>(options, "indices")?;
     let (dataset, cancel) = (dataset.dataset.clone(), call.cancel.clone());
     let work = move || {
+        let mut beside = (Ignored::default(), LinkCounts::default());
         let source: Arc<dyn Source> = match dataset {
             source::Dataset::Stream(stream) => {
                 // Compressed shards are read once more, to count their samples.
                 Arc::new(stream.counted_until(&cancel, |_| ())?)
             }
             source::Dataset::Beton(beton) => beton,
-            source::Dataset::Folder(folder) => folder,
+            source::Dataset::Folder(folder) => {
+                beside = (folder.ignored().clone(), folder.links());
+                folder
+            }
             source::Dataset::Source(source) => source,
         };
-        write::convert(&*source, dst, &options)
+        let source = match indices {
+            Some(indices) => Arc::new(Selected::new(source, indices)?),
+            None => source,
+        };
+        Ok((write::convert(&*source, dst, &read)?, beside))
     };
-    let report = call.run(py, progress, work)?;
-    let found = dict(py);
-    found.set_item("samples", report.samples)?;
-    found.set_item("resumed", report.resumed)?;
-    found.set_item("skipped", skipped(&report.skipped.first))?;
-    found.set_item("skipped_count", report.skipped.count)?;
-    found.set_item("reencoded", reencoded(&report.reencoded))?;
-    found.set_item("renamed", &report.renamed)?;
-    found.set_item("files", report.files)?;
-    found.set_item("bytes", report.bytes)?;
-    found.set_item("notes", &report.notes)?;
-    Ok(found)
+    let (report, (ignored, links)) = call.run(py, progress, work)?;
+    written(py, &report, &ignored, &links)
 }
 
-/// Re-cuts the JPEGs of a `.beton` file or of a folder.
+/// Copies a folder and re-cuts its JPEGs.
 #[pyfunction]
 pub(crate) fn recut<'py>(
     py: Python<'py>,
     src: PathBuf,
     out: PathBuf,
-    tile_width: &str,
     options: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let call = Call::new();
-    let tile = Some(tile(py, tile_width)?);
-    let bit_planes = flag(options, "bit_planes")?;
-    let image = ImageOptions { tile, bit_planes, ..ImageOptions::default() };
-    let options = WriteOptions { image, ..write_options(options, &call)? };
-    if !src.is_dir() {
-        let work = move || write::recut_beton(src, out, &options);
-        return written(py, &call.run(py, progress, work)?);
-    }
+    let options = write_options(options, &call)?;
     let work = move || write::recut_folder(src, out, &options);
     let report = call.run(py, progress, work)?;
     let found = dict(py);
@@ -539,71 +518,6 @@ pub(crate) fn recut<'py>(
     found.set_item("skipped_count", report.skipped.count)?;
     add_folder(&found, &report.ignored, &report.links)?;
     Ok(found)
-}
-
-/// Restores the JPEGs of a `.beton` file from bit planes.
-#[pyfunction]
-pub(crate) fn unpack<'py>(
-    py: Python<'py>,
-    src: PathBuf,
-    out: PathBuf,
-    options: &Bound<'py, PyDict>,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let call = Call::new();
-    let options = write_options(options, &call)?;
-    let work = move || write::unpack_beton(src, out, &options);
-    written(py, &call.run(py, progress, work)?)
-}
-
-/// Writes the samples of several `.beton` files to one.
-#[pyfunction]
-pub(crate) fn concat<'py>(
-    py: Python<'py>,
-    parts: Vec<PathBuf>,
-    out: PathBuf,
-    options: &Bound<'py, PyDict>,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let call = Call::new();
-    let options = write_options(options, &call)?;
-    let work = move || concat_beton(&parts, out, &options);
-    written(py, &call.run(py, progress, work)?)
-}
-
-/// Splits a `.beton` file: into a number of parts, or by shares.
-#[pyfunction]
-pub(crate) fn split<'py>(
-    py: Python<'py>,
-    src: PathBuf,
-    parts: Option<u64>,
-    shares: Vec<f64>,
-    template: PathBuf,
-    options: &Bound<'py, PyDict>,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Vec<(PathBuf, Bound<'py, PyDict>)>> {
-    let call = Call::new();
-    let options = write_options(options, &call)?;
-    let how = parts.map_or(Split::At(shares), Split::Parts);
-    let work = move || split_beton(src, &how, template, &options);
-    let reports = call.run(py, progress, work)?;
-    reports.into_iter().map(|(path, report)| Ok((path, written(py, &report)?))).collect()
-}
-
-/// Writes some samples of a `.beton` file to another.
-#[pyfunction]
-pub(crate) fn subset<'py>(
-    py: Python<'py>,
-    src: PathBuf,
-    samples: Vec<u64>,
-    out: PathBuf,
-    options: &Bound<'py, PyDict>,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let call = Call::new();
-    let options = write_options(options, &call)?;
-    let work = move || subset_beton(src, &samples, out, &options);
-    written(py, &call.run(py, progress, work)?)
 }
 
 /// Writes indexes beside shards, or the listing of a folder.

@@ -15,7 +15,7 @@ from fuseloop import sources, write
 
 @pytest.fixture
 def beton(photos: Path, tmp_path: Path) -> Path:
-    write.folder(photos, tmp_path / "photos.beton", progress=None)
+    write.convert(photos, tmp_path / "photos.beton", progress=None)
     return tmp_path / "photos.beton"
 
 

@@ -398,7 +398,7 @@ image = [{ op = "CenterCrop", size = 16 }]
 def test_a_loader_is_pickled_with_the_ops_that_were_set(same_size: Path, tmp_path: Path) -> None:
     (tmp_path / "pipeline.toml").write_text(PIPELINE, encoding="utf-8")
     pictures, renamed = tmp_path / "pictures.beton", tmp_path / "renamed.beton"
-    write.folder(same_size, pictures, progress=None)
+    write.convert(same_size, pictures, progress=None)
     write.convert(pictures, renamed, rename={"image": "picture"}, progress=None)
     mutable = [ops.CenterCrop(24)]
     view = {"half": fl.View("image", [ops.CenterCrop(16)])}

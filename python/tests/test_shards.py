@@ -56,7 +56,7 @@ def test_a_list_of_addresses_of_one_dataset_is_checked(shards: list[Path], tmp_p
         fl.Loader([shards[0], 3])
     with pytest.raises(fl.FuseloopError):
         fl.Loader([])
-    with pytest.raises(fl.FuseloopError, match="join several by `fuseloop concat`"):
+    with pytest.raises(fl.FuseloopError, match="join several by `fuseloop convert`"):
         fl.Loader(shards, process_cache=True)
 
 

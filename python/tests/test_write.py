@@ -20,7 +20,7 @@ from conftest import picture, run_python
 
 import fuseloop as fl
 from fuseloop import ops
-from fuseloop.write import Array, Image, Reencoded, concat, convert, folder, index, recut, split, subset, unpack, write
+from fuseloop.write import Array, Image, Reencoded, convert, index, recut, write
 
 Sample = collections.namedtuple("Sample", "image label")
 
@@ -363,7 +363,6 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, what: str) -> None:
     [
         "fl.Dataset.open(src)",
         "fl.sources.folder(src, links='follow')",
-        "write.folder(src, out, progress=None)",
         "write.convert(src, out, progress=None)",
         "write.recut(src, out, progress=None)",
         "write.index(src, progress=None)",
@@ -406,31 +405,68 @@ def test_ctrl_c_while_a_folder_is_listed(tmp_path: Path, call: str) -> None:
 
 
 def test_a_folder_is_written_with_its_classes(photos: Path, tmp_path: Path) -> None:
-    report = folder(photos, tmp_path / "x.beton", progress=None)
-    assert (report.written.samples, report.classes) == (24, ("bee", "cow"))
+    report = convert(photos, tmp_path / "x.beton", progress=None)
+    assert (report.samples, report.files) == (24, 1)
     assert (tmp_path / "x.beton.classes.json").exists()
     assert fl.Dataset.open(tmp_path / "x.beton").classes == {0: "bee", 1: "cow"}
-    assert write(photos, tmp_path / "y.beton", progress=None) == report.written
+    assert write(photos, tmp_path / "y.beton", progress=None) == report
     assert digest(tmp_path / "x.beton") == digest(tmp_path / "y.beton")
     with pytest.raises(FileNotFoundError):
-        folder(tmp_path / "missing", tmp_path / "z.beton", progress=None)
+        convert(tmp_path / "missing", tmp_path / "z.beton", progress=None)
 
 
-def test_concat_split_subset(tmp_path: Path) -> None:
+def test_datasets_are_joined_split_and_selected_from(tmp_path: Path) -> None:
     src = tmp_path / "src.beton"
     write(list(range(100)), src, progress=None)
-    parts = split(src, [0.9], progress=None)
-    counts = {Path(path).name: report.samples for path, report in parts.items()}
-    assert counts == {"src-000.beton": 90, "src-001.beton": 10}
+    parts = [tmp_path / f"src-{k}.beton" for k in range(2)]
+    for part, indices in zip(parts, [range(90), range(90, 100)]):
+        assert convert(src, part, indices=indices, progress=None).samples == len(indices)
     with pytest.raises(FileExistsError):
-        split(src, 2, progress=None)
-    assert [report.samples for report in split(src, 4, tmp_path / "p-{0}.beton", progress=None).values()] == [25] * 4
-    assert concat(parts, tmp_path / "again.beton", progress=None).samples == 100
+        convert(src, tmp_path / "src-{0}.beton", shards=2, progress=None)
+    assert convert(src, tmp_path / "p-{0}.beton", shards=4, progress=None).files == 4
+    counts = [len(fl.Dataset.open(tmp_path / f"p-{k}.beton")) for k in range(4)]
+    assert counts == [25] * 4
+    assert convert(parts, tmp_path / "again.beton", progress=None).samples == 100
     assert digest(tmp_path / "again.beton") == digest(src)
-    subset(src, tmp_path / "few.beton", [7, 3, 3], progress=None)
+    convert(src, tmp_path / "few.beton", indices=[7, 3, 3], progress=None)
     assert fl.Dataset.open(tmp_path / "few.beton").column("label").tolist() == [7, 3, 3]
     with pytest.raises(fl.errors.ConfigError, match="sample 100 does not exist"):
-        subset(src, tmp_path / "none.beton", [100], progress=None)
+        convert(src, tmp_path / "none.beton", indices=[100], progress=None)
+
+
+def test_names_of_other_programs_have_a_hint() -> None:
+    from fuseloop import write as module
+
+    for name, hint in [("concat", "'all.beton'"), ("subset", "indices=range"), ("unpack", "planes"), ("folder", "folder,")]:
+        with pytest.raises(AttributeError, match=f"write.convert.*{hint}"):
+            getattr(module, name)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'$"):
+        module.nothing  # noqa: B018
+
+
+def test_wrong_arguments_are_errors_of_the_package(photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x.beton"
+    for call, message in [
+        (lambda: Image(jpeg_quality=True)._options(), "jpeg_quality is True, expected a whole number"),
+        (lambda: convert(photos, out, image=Image(jpeg_quality=True)), "jpeg_quality is True"),
+        (lambda: convert(photos, out, image=Image(smart_threshold=9)), "smart_threshold is only for write_mode='smart'"),
+        (lambda: convert(photos, out, image=Image("jpg", compress_probability=1)), "only for write_mode='proportion'"),
+        (lambda: convert(photos, out, image=Image("proportion", compress_probability="x")), "expected a number from 0 to 1"),
+        (lambda: convert(5, out), "source is 5, expected a path"),
+        (lambda: convert(photos, 5), "the output is 5, expected a path"),
+        (lambda: convert(photos, out, indices=5), "indices is 5, expected the numbers of samples"),
+        (lambda: convert(photos, out, indices=["a"]), "indices is 'a', expected a whole number"),
+        (lambda: convert(photos, out, rename=["a"]), "expected a mapping of old names to new ones"),
+        (lambda: convert(photos, out, images=5), "images is 5, expected a mapping"),
+        (lambda: recut(5, out), "src is 5, expected a path"),
+        (lambda: recut(photos, None), "the output is None, expected a path"),
+        (lambda: index(5), "name is 5, expected a path"),
+        (lambda: write([1], 5), "the output is 5, expected a path"),
+        (lambda: write(5, out), "samples is 5, expected a dataset"),
+    ]:
+        with pytest.raises(fl.ConfigError, match=message):
+            call()
+    assert left(tmp_path) == []
 
 
 def test_convert_recut_index(photos: Path, tmp_path: Path) -> None:
@@ -441,27 +477,30 @@ def test_convert_recut_index(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         convert(photos, tmp_path / "x-{000}.tar", shards=2, progress=None)
     convert(f"{tmp_path}/x-{{000..001}}.tar", tmp_path / "x.beton", image=Image(write_mode="jpg"), progress=None)
-    again = recut(tmp_path / "x.beton", tmp_path / "tiled.beton", 16, progress=None)
+    again = convert(tmp_path / "x.beton", tmp_path / "tiled.beton", image=Image(tile=16), progress=None)
     assert again.samples == 24 and again.recut > 0
     names = ["x", "planes", "back"]
     _, planes, back = paths = [tmp_path / f"{name}.beton" for name in names]
-    assert recut(tmp_path / "x.beton", planes, bit_planes=True, progress=None).not_recut_count == 0
-    assert unpack(planes, back, progress=None).samples == 24
+    as_planes = Image(bit_planes=True)
+    assert convert(tmp_path / "x.beton", planes, image=as_planes, progress=None).not_recut_count == 0
+    assert convert(planes, back, progress=None).samples == 24
     fields = fl.Dataset.open(planes).info().fields
     [name] = [field.name for field in fields if field.kind == "image"]
     jpegs = [[sample[name] for sample in fl.Dataset.open(path)] for path in paths]
     assert jpegs[0] == jpegs[1] == jpegs[2] and jpegs[0][0][:2] == b"\xff\xd8"
     assert [field.stats["bit_planes"] for field in fields if field.kind == "image"] == [24]
     with pytest.raises(fl.errors.ConfigError, match="bit planes are stored in .beton files"):
-        recut(photos, tmp_path / "planes", bit_planes=True, progress=None)
+        convert(photos, tmp_path / "planes", image=as_planes, progress=None)
+    with pytest.raises(fl.errors.ConfigError, match="a file, expected a folder: convert"):
+        recut(tmp_path / "x.beton", tmp_path / "y.beton", progress=None)
     wide = recut(photos, tmp_path / "copy", progress=None)
     assert wide.copied == 24
     with pytest.raises(fl.errors.OutputExistsError, match="copy.* is not empty"):
         recut(photos, tmp_path / "copy", progress=None)
     assert recut(photos, tmp_path / "copy", progress=None, overwrite=True).copied == 24
     with pytest.raises(fl.errors.OutputExistsError, match="tiled.beton\" already exists.*`overwrite=True`"):
-        recut(tmp_path / "x.beton", tmp_path / "tiled.beton", 16, progress=None)
-    recut(tmp_path / "x.beton", tmp_path / "tiled.beton", 16, progress=None, overwrite=True)
+        convert(tmp_path / "x.beton", tmp_path / "tiled.beton", image=Image(tile=16), progress=None)
+    convert(tmp_path / "x.beton", tmp_path / "tiled.beton", image=Image(tile=16), progress=None, overwrite=True)
     assert index(tmp_path / "copy", progress=None).samples == 24
     for rank in range(3):
         convert(photos, tmp_path / "r-{0}.tar", shards=4, ranks=fl.Ranks(rank, 3), progress=None)
@@ -581,7 +620,7 @@ def test_an_image_folder_of_torchvision_passes_its_files(photos: Path, tmp_path:
     torchvision = pytest.importorskip("torchvision")
     plain = torchvision.datasets.ImageFolder(str(photos))
     write(plain, tmp_path / "x.beton", progress=None)
-    folder(photos, tmp_path / "y.beton", progress=None)
+    convert(photos, tmp_path / "y.beton", progress=None)
     assert digest(tmp_path / "x.beton") == digest(tmp_path / "y.beton")
     assert fl.Dataset.open(tmp_path / "x.beton").classes == {0: "bee", 1: "cow"}
     small = torchvision.datasets.ImageFolder(str(photos), transform=lambda image: image.resize((8, 6)))
@@ -658,13 +697,9 @@ def test_an_address_is_refused_before_anything_is_read(tmp_path: Path, monkeypat
 
     calls = [
         lambda out: write(Untouched(), out),
-        lambda out: folder("none", out),
         lambda out: convert("none", out),
         lambda out: recut("none", out),
-        lambda out: unpack("none", out),
-        lambda out: concat(["none"], out),
-        lambda out: split("none", 2, out),
-        lambda out: subset("none", out, [0]),
+        lambda out: convert(["none", "none"], out, indices=[0]),
         sheet,
         ffcv,
     ]
@@ -719,14 +754,14 @@ def test_reports_have_a_text_and_a_short_repr(photos: Path, tmp_path: Path) -> N
         content = file.read_bytes()
         (broken / "bee" / file.name).write_bytes(content if k else content[:200])
     (broken / "bee" / "notes.txt").write_text("no image")
-    made = folder(broken, tmp_path / "a.beton", on_damaged="skip", progress=None)
-    assert repr(made).startswith("FolderReport(11 samples, ") and repr(made).endswith(", 1 left out)")
-    assert repr(made.written).startswith("WriteReport(11 samples, ") and "\n" not in repr(made)
+    made = convert(broken, tmp_path / "a.beton", on_damaged="skip", progress=None)
+    assert repr(made).startswith("WriteReport(11 samples in 1 file, ") and repr(made).endswith(", 1 left out)")
+    assert "\n" not in repr(made)
     text = str(made)
     assert "11 images stored as raw instead of png, without loss" in text and "left out: 1\n" in text and "000.png" in text
-    assert "1 class" in text and "notes.txt" in text
+    assert "notes.txt" in text
     converted = convert(tmp_path / "a.beton", tmp_path / "b.tar", progress=None)
-    assert repr(converted).startswith("ConvertReport(11 samples in ") and str(converted).startswith("11 samples in ")
+    assert repr(converted).startswith("WriteReport(11 samples in ") and str(converted).startswith("11 samples in ")
     indexed = index(str(tmp_path / "b.tar"), progress=None)
     assert repr(indexed).startswith("IndexReport(11 samples in 1 shard, an index of ")
     recutted = recut(broken, tmp_path / "recut", progress=None, on_damaged="skip")

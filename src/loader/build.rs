@@ -90,7 +90,7 @@ impl LoaderBuilder {
             let dataset = self.source.name();
             fail!(
                 Unsupported,
-                "{dataset}: only a single .beton file has pages for a process cache: join several by `fuseloop concat`, or \
+                "{dataset}: only a single .beton file has pages for a process cache: join several by `fuseloop convert`, or \
                  remove `process_cache`"
             )
         })?;

@@ -106,18 +106,6 @@ impl ClassNames {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (i64, &str)> {
         self.0.iter().map(|(&number, name)| (number, &**name))
     }
-
-    /// Returns the names of both; `None` if one number has two different names.
-    #[cfg(any(test, feature = "write"))]
-    pub(crate) fn merged(mut self, other: Self) -> Option<Self> {
-        for (number, name) in other.0 {
-            match self.0.get(&number) {
-                Some(known) if *known != name => return None,
-                _ => self.0.insert(number, name),
-            };
-        }
-        Some(self)
-    }
 }
 
 /// Returns the error of a number that means different classes in datasets that are joined. Both classes have the names of
@@ -522,7 +510,7 @@ mod tests {
             error.to_string().starts_with("class 0 is \"ape\" in a and \"cow\" in c: one number")
         );
         assert_eq!(joined([]), Ok(None));
-        assert_eq!(a.clone().merged(b), Some(both));
-        assert_eq!(a.merged(names(&[(1, "wasp")])), None);
+        let error = parts([("a", Some(&a)), ("b", Some(&names(&[(1, "wasp")]))), ("x", Some(&a))]);
+        assert!(error.is_err());
     }
 }

@@ -63,6 +63,7 @@ pub mod remote;
 mod run_plan;
 mod sample_location;
 mod samples;
+mod selected;
 #[cfg_attr(
     not(feature = "tar"),
     allow(dead_code, unused_imports, reason = "only tar files need all of it")
@@ -104,7 +105,7 @@ pub use file::ReadAt;
 pub(crate) use file::refuse_cut;
 pub use folder::{Folder, FolderOptions, Ignored, Labels, LinkCounts, Links};
 #[cfg(feature = "write")]
-pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name, open_list};
+pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name};
 pub use generate::{Generated, Generator, Queue, QueueStats};
 #[cfg(feature = "write")]
 pub(crate) use image_header::SampleFormat;
@@ -128,6 +129,7 @@ pub use samples::{Buffer, Facts, Record, Run, Source};
 #[doc(hidden)]
 pub use samples::{ImageExtent, LazyRecord, StoredValues};
 pub(crate) use samples::{PartialImage, read_image_part};
+pub use selected::Selected;
 pub use stream::Stream;
 #[cfg(feature = "tar")]
 pub use tar::{Tar, TarOptions, TarStream};

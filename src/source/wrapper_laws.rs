@@ -187,6 +187,26 @@ fn begun(source: &Arc<dyn Source>) -> Run {
 }
 
 #[test]
+fn selected_samples_answer_as_in_their_source() {
+    let plain = probe(0);
+    let selected = Selected::new(probe(0), [3, 1, 3]).unwrap();
+    // What is known of all samples is not known of some, and values are read and not borrowed.
+    let except = [
+        "len",
+        "path",
+        "image_stats",
+        "longest",
+        "value_in_memory",
+        "image_extent",
+        "image_part",
+        "locality_group",
+    ];
+    for (number, sample) in [3, 1, 3].into_iter().enumerate() {
+        assert_answers_as("Selected", (&selected, number as u64), (&*plain, sample), &except);
+    }
+}
+
+#[test]
 fn several_sources_as_one_answer_for_each() {
     let plain = probe(0);
     let one: Arc<dyn Source> = Arc::new(Concat::new([probe(0)]).unwrap());

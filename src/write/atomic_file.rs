@@ -42,14 +42,23 @@ fn is_a_directory(path: &Path) -> Error {
         .help("name a file in it, such as `train.beton`")
 }
 
-/// Returns the error of a path at which something is that must not be replaced without `overwrite`.
-pub(super) fn exists(path: &Path) -> Error {
-    fail!(
-        AlreadyExists,
-        "{path:?} already exists: choose a different output, or set `overwrite: true`"
-    )
-    .named_path(path)
-    .help("`--overwrite` replaces it")
+/// Refuses to write where something is, unless `overwrite` is set: the rule of everything that writes. `found` is the file
+/// at the destination, or the folder if there are files in it.
+pub(super) fn refuse_existing(found: Option<&Path>, overwrite: bool) -> Result<(), Error> {
+    let Some(path) = found.filter(|_| !overwrite) else { return Ok(()) };
+    let error = match path.is_dir() {
+        true => fail!(
+            AlreadyExists,
+            "{path:?} is not empty: choose a new folder, or set `overwrite: true`"
+        )
+        .help("`--overwrite` replaces files in it"),
+        false => fail!(
+            AlreadyExists,
+            "{path:?} already exists: choose a different output, or set `overwrite: true`"
+        )
+        .help("`--overwrite` replaces it"),
+    };
+    Err(error.named_path(path))
 }
 
 /// Returns the error of a path whose other writer is alive.
@@ -217,10 +226,8 @@ pub(super) fn check_local(path: &Path) -> Result<(), Error> {
 /// set, not to an existing file.
 pub(super) fn check_free(path: &Path, overwrite: bool) -> Result<(), Error> {
     check_local(path)?;
-    if !overwrite && fs::metadata(path).is_ok_and(|found| found.is_file()) {
-        return Err(exists(path));
-    }
-    Ok(())
+    let is_taken = fs::metadata(path).is_ok_and(|found| found.is_file());
+    refuse_existing(is_taken.then_some(path), overwrite)
 }
 
 /// Follows a link at `path`, and checks that what is there may be replaced.

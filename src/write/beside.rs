@@ -2,7 +2,6 @@
 //! (`source/classes.rs`), and what the fields of objects are (`source/object_fields.rs`).
 
 use super::atomic_file::AtomicFile;
-use super::convert::{is_an_input, real_path};
 use super::error::{io_error, write_error};
 use super::shards::Template;
 use super::step::ObserveStep;
@@ -69,16 +68,6 @@ pub(super) fn written_file(path: &Path) -> PathBuf {
     let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     let real = if is_link { fs::canonicalize(path).ok() } else { None };
     real.unwrap_or_else(|| path.to_owned())
-}
-
-/// Refuses an output that is a file that is read, or would be taken for one beside it.
-pub(super) fn refuse_input(src: &Path, out: &Path) -> Result<(), Error> {
-    let out_file = real_path(out);
-    let mut inputs = [src.to_owned(), classes_beside(src), objects_beside(src)].into_iter();
-    if inputs.any(|input| real_path(&input) == out_file) {
-        return Err(is_an_input(out));
-    }
-    Ok(())
 }
 
 /// Writes a table of classes to `path`, complete or not at all. Without a table, deletes a file of class

@@ -15,11 +15,10 @@ pub(super) fn check(cancel: &CancelFlag) -> Result<(), WriteSampleError> {
 mod tests {
     use super::*;
     use crate::error::{BoxError, Error, ErrorKind};
-    use crate::source::{Beton, FieldKind, FieldSpec, OpenOptions};
-    use crate::write::parts::subset_beton;
+    use crate::source::{Beton, FieldKind, FieldSpec, Folder, FolderOptions, OpenOptions};
     use crate::write::{
-        FieldValue, OnUnreadable, ProgressFn, WriteOptions, convert, recut_beton, recut_folder,
-        try_write_iter, write_folder, write_iter,
+        FieldValue, OnUnreadable, ProgressFn, WriteOptions, convert, recut_folder, try_write_iter,
+        write_iter,
     };
     use std::fs;
     use std::path::Path;
@@ -87,24 +86,18 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Cancelled, "{what}: {error}");
         };
         let beton = Beton::open(&src, &OpenOptions::default()).unwrap();
-        for name in ["x.beton", "x-{000}.tar", "x-{000}.tfrecord"] {
+        for name in ["x.beton", "x-{000}.tar", "x-{000}.tfrecord", "x-{0}.beton"] {
             let out = tempfile::tempdir().unwrap();
             let (cancel, progress) = after_the_first();
-            let options = WriteOptions { cancel, progress, ..WriteOptions::default() };
+            let shards = name.ends_with("}.beton").then_some(2);
+            let options = WriteOptions { cancel, progress, shards, ..WriteOptions::default() };
             check(name, convert(&beton, out.path().join(name), &options).map(drop));
             assert!(names(out.path()).is_empty(), "{name}: {:?}", names(out.path()));
         }
         let (cancel, progress) = after_the_first();
         let options = WriteOptions { cancel, progress, ..WriteOptions::default() };
-        check("beton", recut_beton(&src, dir.path().join("a.beton"), &options).map(drop));
-        let (cancel, progress) = after_the_first();
-        let options = WriteOptions { cancel, progress, ..WriteOptions::default() };
         check("folder", recut_folder(&pictures, dir.path().join("copy"), &options).map(drop));
         assert!(names(&dir.path().join("copy")).len() < 200);
-        let (cancel, progress) = after_the_first();
-        let options = WriteOptions { cancel, progress, ..WriteOptions::default() };
-        let all: Vec<u64> = (0..20_000).collect();
-        check("subset", subset_beton(&src, &all, dir.path().join("b.beton"), &options).map(drop));
         assert_eq!(names(dir.path()), ["copy", "pictures", "src.beton"]);
     }
 
@@ -116,9 +109,9 @@ mod tests {
         fs::write(pictures.join("a/1.jpg"), "").unwrap();
         let cancel = CancelFlag::new();
         cancel.cancel();
-        let options = WriteOptions { cancel: cancel.clone(), ..WriteOptions::default() };
+        let options = FolderOptions::default().cancel(cancel.clone());
         let listed = "the listing was cancelled";
-        let error = write_folder(&pictures, dir.path().join("x.beton"), &options).unwrap_err();
+        let error = Folder::open(&pictures, &options).map(drop).unwrap_err();
         assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::Cancelled, listed));
         let options = WriteOptions { cancel, ..WriteOptions::default() };
         let error = recut_folder(&pictures, dir.path().join("copy"), &options).unwrap_err();

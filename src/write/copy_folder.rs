@@ -11,8 +11,8 @@
 //! if SRC itself is made of them. Nothing is written through a link in DST.
 
 use super::ImageError;
-use super::atomic_file::check_local;
-use super::dir_tree::{DirTree, check_empty, check_outside, make_dirs};
+use super::atomic_file::{check_local, refuse_existing};
+use super::dir_tree::{DirTree, check_outside, has_files, make_dirs};
 use super::error::{cancelled, io_error};
 use super::options::{OnUnreadable, WriteOptions};
 use super::pixels::PixelsError;
@@ -100,9 +100,7 @@ fn copy_folder(src: &Path, dst: &Path, options: &WriteOptions) -> Result<RecutFo
     }
     check_local(dst)?;
     check_outside(src, dst)?;
-    if !options.overwrite {
-        check_empty(dst)?;
-    }
+    refuse_existing(has_files(dst)?.then_some(dst), options.overwrite)?;
     let threads = options.thread_count()?;
     let tree = DirTree::of(src, options.links, &options.cancel)?;
     let dirs = make_dirs(src, dst, &tree)?;

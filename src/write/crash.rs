@@ -94,7 +94,7 @@ impl Case {
             ..WriteOptions::default()
         };
         let fields = self.fields();
-        let request = FileRequest { fields: &fields, out, options: &options, is_part: false };
+        let request = FileRequest { fields: &fields, out, options: &options };
         let announced = Some(self.announced);
         write_jobs(0..self.samples, |_| 0, |_, n| Ok(self.row(n)), announced, request, &watch)
     }

@@ -67,9 +67,9 @@ pub(super) fn check_outside(src: &Path, dst: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a destination that has files, other than those that a killed writer left. Folders without files are what
-/// a copy leaves that has failed.
-pub(super) fn check_empty(dst: &Path) -> Result<(), Error> {
+/// Returns true if a folder has files, other than those that a killed writer left. Folders without files are what a writer
+/// leaves that has failed.
+pub(super) fn has_files(dst: &Path) -> Result<bool, Error> {
     let mut left = vec![dst.to_owned()];
     while let Some(dir) = left.pop() {
         let entries = match fs::read_dir(&dir) {
@@ -84,17 +84,12 @@ pub(super) fn check_empty(dst: &Path) -> Result<(), Error> {
                 continue;
             }
             if !entry.file_type().is_ok_and(|found| found.is_dir()) {
-                return Err(fail!(
-                    AlreadyExists,
-                    "{dst:?} is not empty: choose a new folder, or set `overwrite: true`, which replaces files of the same names"
-                )
-                .named_path(dst)
-                .help("`--overwrite` replaces files of the same names"));
+                return Ok(true);
             }
             left.push(entry.path());
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Creates the copy's directories. The destination itself may be a link. If a directory in it exists as a link, or is

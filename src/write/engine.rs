@@ -13,11 +13,10 @@
 
 use super::OnUnreadable;
 use super::cancel;
-use super::cut::{RecutResult, StoredImage};
 use super::error::{sample_error, write_error};
 use super::file::BetonBuilder;
 use super::pixels::PixelReader;
-use super::report::{CountedList, Reencoded, SizeChange, Skipped, SkippedSample, UnchangedJpeg};
+use super::report::{ImageCounts, Reencoded, Skipped, SkippedSample};
 use super::value::{Encoding, FailedSample, FieldValue, StoredValue, WriteSampleError, first_path};
 use crate::cancel::CancelFlag;
 use crate::error::Error;
@@ -64,11 +63,7 @@ pub(super) struct EncodeEngine<'a> {
 #[derive(Debug, Default)]
 pub(super) struct PlacedValue {
     pub(super) skipped: Skipped,
-    pub(super) passed_through: u64,
-    pub(super) reencoded: Vec<Reencoded>,
-    pub(super) recut: u64,
-    pub(super) recut_bytes: SizeChange,
-    pub(super) unchanged: CountedList<UnchangedJpeg>,
+    pub(super) images: ImageCounts,
 }
 
 /// A sample's stored values, or its error.
@@ -170,25 +165,8 @@ impl EncodeEngine<'_> {
     fn count(&self, sample: SampleId, stored: Vec<StoredValue>, placed: &mut PlacedValue) {
         for (field, stored) in self.encoding.fields.iter().zip(stored) {
             let StoredValue::Image(image) = stored else { continue };
-            placed.passed_through += u64::from(image.is_passed_through());
-            Reencoded::count(&mut placed.reencoded, image.reencoded);
-            let StoredImage { bytes, path, cut, .. } = image;
-            match cut {
-                RecutResult::NotRequested => {}
-                RecutResult::Done { before, .. } => {
-                    placed.recut += 1;
-                    let (before, after) = (before as u64, bytes.len() as u64);
-                    placed.recut_bytes.add(SizeChange { before, after });
-                }
-                RecutResult::Unchanged(cause) => {
-                    placed.unchanged.add(UnchangedJpeg {
-                        sample,
-                        field: field.name.clone(),
-                        path,
-                        cause,
-                    });
-                }
-            }
+            Reencoded::count(&mut placed.images.reencoded, image.reencoded);
+            placed.images.count(sample, &field.name, &image);
         }
     }
 

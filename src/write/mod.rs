@@ -2,12 +2,13 @@
 //!
 //! | from                                    | call                               |
 //! |-----------------------------------------|------------------------------------|
-//! | a folder of images, a CSV               | [`write_folder`]                   |
+//! | any source: a folder, another dataset   | [`convert()`]                      |
 //! | samples that can be read by index       | [`write()`]                        |
 //! | samples from an iterator                | [`write_iter`], [`try_write_iter`] |
-//! | another `.beton`, its JPEGs re-cut      | [`recut_beton`]                    |
-//! | another `.beton`, its JPEGs restored from bit planes | [`unpack_beton`]      |
-//! | any other source                        | [`convert()`]                      |
+//!
+//! [`convert()`] also re-cuts JPEGs, stores them as bit planes and restores them, as [`ImageOptions`] say, joins datasets
+//! ([`Concat`](crate::source::Concat)), selects samples ([`Selected`](crate::source::Selected)) and splits them into
+//! several files.
 //!
 //! All of these functions encode samples on several threads, and write the same bytes for any number of
 //! threads. The file appears at its path complete or not at all (`atomic_file.rs`). Memory grows with
@@ -18,20 +19,21 @@
 //! writes WebDataset's tar shards, TFRecord shards and folders of images.
 //!
 //! ```no_run
-//! use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, write_folder};
+//! use fuseloop::source::{Folder, FolderOptions};
+//! use fuseloop::write::{ImageOptions, WriteOptions, convert};
 //!
+//! let photos = Folder::open("imagenet/train", &FolderOptions::default())?;
 //! let options = WriteOptions {
 //!     image: ImageOptions { max_resolution: Some(500), ..ImageOptions::default() },
 //!     ..WriteOptions::default()
 //! };
-//! let report = write_folder("imagenet/train", "train.beton", &options)?;
-//! println!("{} samples of {} classes", report.written.samples, report.classes.len());
+//! let report = convert(&photos, "train.beton", &options)?;
+//! println!("{} samples of {} classes", report.samples, photos.classes().len());
 //! # Ok::<(), fuseloop::Error>(())
 //! ```
 
 pub(crate) mod atomic_file;
 mod beside;
-mod beton;
 mod cancel;
 pub(crate) mod convert;
 pub(crate) mod copy_folder;
@@ -49,7 +51,6 @@ mod json;
 pub(crate) mod mode;
 mod options;
 mod pages;
-pub(crate) mod parts;
 pub(crate) mod pixels;
 mod progress;
 pub(crate) mod report;
@@ -59,15 +60,14 @@ mod staging;
 mod step;
 pub(crate) mod value;
 
-pub use beton::{recut_beton, unpack_beton};
-pub use convert::{ConvertReport, convert};
+pub use convert::convert;
 pub use copy_folder::{RecutFolderReport, recut_folder};
 pub use image::ImageInput;
 pub use mode::{ImageOptions, WriteMode};
 pub use options::{OnUnreadable, WriteOptions};
 pub use progress::{ProgressFn, WriteProgress};
 pub use report::{
-    CountedList, FolderReport, Reencoded, SizeChange, SkippedSample, UnchangedCause, UnchangedFile,
+    CountedList, Reencoded, SizeChange, SkippedSample, UnchangedCause, UnchangedFile,
     UnchangedJpeg, WriteReport,
 };
 pub use value::FieldValue;
@@ -77,12 +77,9 @@ pub use crate::cancel::CancelFlag;
 pub use crate::source::{Ignored, LinkCounts, Links};
 
 use crate::decode::UnreadParts;
-use crate::error::{BoxError, Error, ErrorKind};
+use crate::error::{BoxError, Error};
 use crate::sample::SampleId;
-use crate::source::{
-    ClassNames, ClassTable, Escaped, FieldKind, FieldSpec, Folder, Source as _, classes_beside,
-    open_list,
-};
+use crate::source::{ClassNames, ClassTable, Escaped, FieldSpec, classes_beside};
 use atomic_file::{AtomicFile, check_free};
 use beside::{Beside, put_classes, written_file};
 use engine::EncodeEngine;
@@ -146,20 +143,12 @@ pub fn write(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
-    write_samples(samples, fields, out.as_ref(), options)
-}
-
-fn write_samples(
-    samples: &impl Samples,
-    fields: &[FieldSpec],
-    out: &Path,
-    options: &WriteOptions,
-) -> Result<WriteReport, Error> {
+    let out = out.as_ref();
     check_free(out, options.overwrite)?;
     let count = samples.count();
     let row = |id, ()| samples.sample(id).map_err(WriteSampleError::Source);
     let jobs = (0..count).map(|_| ());
-    let request = FileRequest { fields, out, options, is_part: false };
+    let request = FileRequest { fields, out, options };
     let report = write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)?;
     describe(fields, out, options)?;
     Ok(report)
@@ -171,11 +160,9 @@ fn describe(fields: &[FieldSpec], out: &Path, options: &WriteOptions) -> Result<
     Beside { classes: None, objects: options.masks(fields) }.put(out, &unwatched)
 }
 
-/// Writes the class names beside a `.beton` file that was just written. Without names, deletes the class
-/// names of the file that was replaced.
-pub(crate) fn name_classes(out: &Path, classes: Option<&ClassNames>) -> Result<(), Error> {
-    let table = classes.map(ClassTable::of);
-    put_classes(&classes_beside(&written_file(out)), table.as_ref(), &unwatched)
+/// Writes the class names beside a `.beton` file that was just written.
+pub(crate) fn name_classes(out: &Path, classes: &ClassNames) -> Result<(), Error> {
+    put_classes(&classes_beside(&written_file(out)), Some(&ClassTable::of(classes)), &unwatched)
 }
 
 /// Writes the samples of an iterator. The iterator is advanced on the calling thread, only a little
@@ -215,53 +202,10 @@ pub fn try_write_iter(
     };
     let row = |_, row: Result<_, _>| row.map_err(WriteSampleError::Source);
     let out = out.as_ref();
-    let request = FileRequest { fields, out, options, is_part: false };
+    let request = FileRequest { fields, out, options };
     let report = write_jobs(rows, held, row, announced, request, &unwatched)?;
     describe(fields, out, options)?;
     Ok(report)
-}
-
-/// Writes a folder of JPEGs and PNGs, or a `.csv` or `.tsv` table of them.
-///
-/// The fields are `image` and `label`. With the default options every JPEG is stored byte for byte,
-/// which FFCV can't do, and every PNG as RGB pixels: only alpha and bits beyond 8 a sample are lost. Set
-/// [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
-///
-/// The class names are written beside the file, to `OUT.classes.json`, because the format can't store
-/// them.
-///
-/// # Errors
-///
-/// See [`write()`].
-pub fn write_folder(
-    dir: impl AsRef<Path>,
-    out: impl AsRef<Path>,
-    options: &WriteOptions,
-) -> Result<FolderReport, Error> {
-    check_free(out.as_ref(), options.overwrite)?;
-    let folder = options.folder.clone().links(options.links).cancel(options.cancel.clone());
-    let list = open_list(dir.as_ref(), &folder).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => error.help("check the path: no such file or folder"),
-        _ => error,
-    })?;
-    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-    let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
-    let written = write(&list, &fields, &out, options)?;
-    let (classes, ignored, links) = (list.classes().to_vec(), list.ignored().clone(), list.links());
-    let class_names = list.facts().class_names().ok().flatten();
-    name_classes(out.as_ref(), class_names.as_ref())?;
-    Ok(FolderReport { written, classes, ignored, links })
-}
-
-impl Samples for Folder {
-    fn count(&self) -> u64 {
-        self.len()
-    }
-
-    fn sample(&self, id: SampleId) -> Result<Vec<FieldValue>, BoxError> {
-        let (path, label) = self.labelled(id)?;
-        Ok(vec![FieldValue::Image(ImageInput::Path(path)), FieldValue::Int(label)])
-    }
 }
 
 /// The file to write, and how.
@@ -270,8 +214,6 @@ struct FileRequest<'a> {
     fields: &'a [FieldSpec],
     out: &'a Path,
     options: &'a WriteOptions,
-    /// True for a part of a dataset, which may be left without samples.
-    is_part: bool,
 }
 
 /// Checks everything that can be checked in advance, then writes the file.
@@ -286,10 +228,10 @@ fn write_jobs<J: Send>(
     request: FileRequest<'_>,
     watch: &impl ObserveStep,
 ) -> Result<WriteReport, Error> {
-    let FileRequest { fields, out, options, is_part } = request;
+    let FileRequest { fields, out, options } = request;
     options.refuse_shards()?;
     let fields = &options.stored_fields(fields);
-    let (page_size, max_page_size) = options.checked_page_size()?;
+    let (page_size, max_page_size) = options.checked_page_size(None)?;
     let schema = Schema::new(fields, page_size)?;
     let encoding = Encoding {
         fields,
@@ -321,19 +263,12 @@ fn write_jobs<J: Send>(
         return Err(error::cancelled());
     }
     let report = WriteReport {
-        samples: finished.samples,
-        skipped: placed.skipped,
-        passed_through: placed.passed_through,
-        reencoded: placed.reencoded,
-        recut: placed.recut,
-        recut_bytes: placed.recut_bytes,
-        unchanged: placed.unchanged,
+        files: 1,
         pages: finished.pages,
         bytes: finished.bytes,
+        ..WriteReport::of(finished.samples, placed.skipped, placed.images)
     };
-    if !is_part {
-        refuse_all_damaged(report.samples, &report.skipped)?;
-    }
+    refuse_all_damaged(report.samples, &report.skipped)?;
     target.commit(watch)?;
     Ok(report)
 }

@@ -95,7 +95,7 @@ pub struct ImageOptions {
     /// Stores every stored JPEG as bit planes instead, in tiles of `tile` or 32 pixels: windows decode in half the time
     /// of re-cut JPEGs, for 8 % more bytes. In a `.beton` file this makes fields of
     /// [`FieldKind::BitPlaneImage`](crate::source::FieldKind::BitPlaneImage), which FFCV does not read.
-    /// [`unpack_beton`](super::unpack_beton()) restores the JPEGs, byte for byte. A JPEG of which no bit planes can be
+    /// [`convert`](super::convert()) without this option restores the JPEGs, byte for byte. A JPEG of which no bit planes can be
     /// made is stored unchanged, and listed in [`WriteReport::unchanged`](super::WriteReport::unchanged).
     pub bit_planes: bool,
     /// The seed of [`WriteMode::Proportion`].
@@ -172,6 +172,13 @@ impl ImageOptions {
         let is_asked =
             max_resolution.is_some() || jpeg_quality.is_some() || tile.is_some() || *bit_planes;
         *write_mode == WriteMode::Lossless && !verify && !is_asked
+    }
+
+    /// Returns true if an image in the form of a `.beton` keeps this form, though its JPEG may be re-cut.
+    pub(super) fn keeps_stored(&self) -> bool {
+        self.write_mode == WriteMode::Lossless
+            && self.max_resolution.is_none()
+            && self.jpeg_quality.is_none()
     }
 
     /// Returns true if a JPEG keeps its headers, and its EXIF orientation with them.

@@ -6,7 +6,7 @@ use crate::cancel::CancelFlag;
 use crate::error::{Error, fail};
 use crate::order::Ranks;
 use crate::sample::Limits;
-use crate::source::{FieldKind, FieldSpec, FolderOptions, Links, ObjectField, ObjectFields};
+use crate::source::{FieldKind, FieldSpec, Links, ObjectField, ObjectFields};
 use crate::threads::{self, ThreadsError};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -25,11 +25,12 @@ pub(super) const MAX_PAGE_SIZE: u32 = 1 << 31;
 /// source.
 ///
 /// ```no_run
-/// use fuseloop::write::{OnUnreadable, WriteOptions, write_folder};
+/// use fuseloop::source::{Folder, FolderOptions};
+/// use fuseloop::write::{OnUnreadable, WriteOptions, convert};
 ///
 /// let options = WriteOptions { on_damaged: OnUnreadable::Skip, ..WriteOptions::default() };
-/// let report = write_folder("photos", "train.beton", &options)?;
-/// println!("{} files could not be read", report.written.skipped.count);
+/// let report = convert(&Folder::open("photos", &FolderOptions::default())?, "train.beton", &options)?;
+/// println!("{} files could not be read", report.skipped.count);
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,8 +40,7 @@ pub enum OnUnreadable {
     Fail,
     /// Leave the sample out and list it in [`WriteReport::skipped`](super::WriteReport::skipped). The
     /// samples after it move up. Values of a wrong kind, samples too large for a page and panics are
-    /// errors nevertheless. Where a whole dataset is written to one file by `write`, `write_iter`, `write_folder` and
-    /// `recut_beton`, it is also an error if all samples are damaged.
+    /// errors nevertheless, and so is a dataset whose samples are all damaged.
     Skip,
 }
 
@@ -49,20 +49,22 @@ pub enum OnUnreadable {
 /// | options                                                | used by                                    |
 /// |--------------------------------------------------------|--------------------------------------------|
 /// | `max_samples`, `max_bytes`, `shards`, `ranks`, `rename` | [`convert`](super::convert()); others refuse them |
-/// | `links`, `folder`                                      | functions that read a folder               |
+/// | `links`                                                | [`recut_folder`](super::recut_folder())    |
 /// | all others                                             | every function, as far as they apply       |
 ///
 /// ```no_run
-/// use fuseloop::write::{ImageOptions, WriteOptions, write_folder};
+/// use fuseloop::source::{Folder, FolderOptions};
+/// use fuseloop::write::{ImageOptions, WriteOptions, convert};
 ///
 /// let image = ImageOptions { max_resolution: Some(512), ..ImageOptions::default() };
-/// write_folder("photos", "train.beton", &WriteOptions { image, ..WriteOptions::default() })?;
+/// let photos = Folder::open("photos", &FolderOptions::default())?;
+/// convert(&photos, "train.beton", &WriteOptions { image, ..WriteOptions::default() })?;
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteOptions {
     /// The size of a page in bytes, a power of two from 4 KiB to 2 GiB: a sample that takes more is an error. `None` is
-    /// FFCV's 8 MiB or, if a sample takes more, the smallest power of two that fits the largest sample. The pages written
+    /// that of a converted `.beton`, or FFCV's 8 MiB, or, if a sample takes more, the smallest power of two that fits the largest sample. The pages written
     /// by then are not encoded again, but moved in the file.
     pub page_size: Option<u32>,
     /// The number of encoding threads, at most 1024; `None` is one per core. The file does not depend on
@@ -86,11 +88,9 @@ pub struct WriteOptions {
     pub images: BTreeMap<String, ImageOptions>,
     /// The largest image file that is read, and the largest number of pixels that is decoded.
     pub limits: Limits,
-    /// How symbolic links are treated when a folder is written.
+    /// How symbolic links are treated when a folder is copied.
     pub links: Links,
-    /// Where the labels of a folder come from, and what the columns of a table are. Links are treated as `links` says.
-    pub folder: FolderOptions,
-    /// The maximum number of samples in a shard, including damaged ones. For a `.beton` or a folder,
+    /// The maximum number of samples in a shard, including damaged ones. For a single `.beton` or a folder,
     /// which have no shards: the number of samples after which progress is recorded, by default 10,000.
     pub max_samples: Option<u64>,
     /// The maximum size of a shard in bytes: the shard ends before the sample that would exceed it. A
@@ -106,13 +106,13 @@ pub struct WriteOptions {
     pub ranks: Option<Ranks>,
     /// New names of fields: from, to. Names that do not fit the destination are shortened: TensorFlow's
     /// `image/encoded` and `image/class/label` to `image` and `label`, others to the text after their
-    /// last slash; [`ConvertReport::renamed`](super::ConvertReport::renamed) lists them. A name that still does not fit a
+    /// last slash; [`WriteReport::renamed`](super::WriteReport::renamed) lists them. A name that still does not fit a
     /// `.beton` (16 ASCII characters) is an error, unless it is renamed here.
     pub rename: Vec<(String, String)>,
     /// Replaces what is at the destination. Without it, an existing file is an error, before anything is read; so are
     /// files in a folder that is written. A conversion starts from the beginning if the interrupted one at its
-    /// destination was another one, and at its end deletes shards of the same template that were not written, except with
-    /// [`ranks`](Self::ranks).
+    /// destination was another one. Nothing is deleted that it does not write itself, except the files of an earlier
+    /// conversion in a folder: other shards that readers would take for those of the new set are an error.
     pub overwrite: bool,
 }
 
@@ -129,7 +129,6 @@ impl Default for WriteOptions {
             images: BTreeMap::new(),
             limits: Limits::DEFAULT,
             links: Links::default(),
-            folder: FolderOptions::default(),
             max_samples: None,
             max_bytes: None,
             shards: None,
@@ -142,9 +141,14 @@ impl Default for WriteOptions {
 
 impl WriteOptions {
     /// Returns the size of the first pages, and the largest size that they may grow to.
-    pub(super) fn checked_page_size(&self) -> Result<(u32, u32), Error> {
-        let Some(found) = self.page_size else { return Ok((PAGE_SIZE, MAX_PAGE_SIZE)) };
-        if !found.is_power_of_two() || !(MIN_PAGE_SIZE..=MAX_PAGE_SIZE).contains(&found) {
+    /// By default the first pages are of the size that the source has.
+    pub(super) fn checked_page_size(&self, source: Option<u32>) -> Result<(u32, u32), Error> {
+        let is_size =
+            |size: &u32| size.is_power_of_two() && (MIN_PAGE_SIZE..=MAX_PAGE_SIZE).contains(size);
+        let Some(found) = self.page_size else {
+            return Ok((source.filter(is_size).unwrap_or(PAGE_SIZE), MAX_PAGE_SIZE));
+        };
+        if !is_size(&found) {
             return Err(fail!(
                 Parameter,
                 "page size {found}, expected a power of two from {MIN_PAGE_SIZE} to {MAX_PAGE_SIZE}"
@@ -165,11 +169,6 @@ impl WriteOptions {
             ));
         }
         Ok(())
-    }
-
-    /// Returns the options to copy samples with, where images are stored as these options say.
-    pub(super) fn copying(&self, image: ImageOptions) -> Self {
-        Self { image, images: BTreeMap::new(), ..self.clone() }
     }
 
     /// Returns the image options of a field.

@@ -1,26 +1,35 @@
 //! The reports that a write returns.
 
+use super::cut::{RecutResult, StoredImage};
 use crate::recut;
 use crate::sample::SampleId;
-use crate::source::{Ignored, ImageMode, LinkCounts};
+use crate::source::ImageMode;
 use std::path::PathBuf;
 
 /// The number of entries that a list stores. All entries are counted.
 pub(super) const KEPT: usize = 100;
 
-/// The report of a `.beton` file that was written.
+/// What was written, by any function that writes a dataset.
 ///
-/// ```no_run
-/// use fuseloop::write::{WriteOptions, write_folder};
-///
-/// let report = write_folder("photos", "train.beton", &WriteOptions::default())?.written;
-/// println!("{} samples in {} pages, {} bytes", report.samples, report.pages, report.bytes);
-/// # Ok::<(), fuseloop::Error>(())
 /// ```
-#[derive(Debug)]
+/// use fuseloop::write::{WriteOptions, convert};
+///
+/// # use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedValue};
+/// # let fields = vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
+/// # let number = |_, sample| Ok::<_, BoxError>(vec![OwnedValue::Int(sample as i64)]);
+/// # let source = Generator::new(1, 8).source(fields, 16, number)?;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("numbers.beton");
+/// let report = convert(&source, path, &WriteOptions::default())?;
+/// assert_eq!((report.samples, report.files, report.skipped.count), (16, 1, 0));
+/// # Ok::<(), BoxError>(())
+/// ```
+#[derive(Debug, Default)]
 pub struct WriteReport {
-    /// The number of samples in the file.
+    /// The number of samples written, including those of earlier attempts.
     pub samples: u64,
+    /// The number of samples of the source that earlier attempts had processed.
+    pub resumed: u64,
     /// The samples that were left out because they are damaged.
     pub skipped: Skipped,
     /// The number of images stored as the JPEG that was given, byte for byte.
@@ -32,33 +41,78 @@ pub struct WriteReport {
     pub recut: u64,
     /// The bytes of these JPEGs, before and after.
     pub recut_bytes: SizeChange,
-    /// The JPEGs that should have been re-cut, or stored as bit planes, but can't be.
+    /// The JPEGs that should have been re-cut, or stored as bit planes, but can't be. Those of earlier attempts are
+    /// counted, and not listed.
     pub unchanged: CountedList<UnchangedJpeg>,
-    /// The number of pages in the file.
+    /// The fields with another name than in the source: from, to.
+    pub renamed: Vec<(String, String)>,
+    /// The number of files written: shards, or the files of a folder; a `.beton` is one.
+    pub files: u64,
+    /// The number of pages of `.beton` files.
     pub pages: u64,
-    /// The size of the file in bytes.
+    /// The size of the files in bytes.
     pub bytes: u64,
+    /// Notes for readers of the new dataset, a sentence each.
+    pub notes: Vec<String>,
 }
 
-/// The report of a folder or a table of images that was written.
-///
-/// ```no_run
-/// use fuseloop::write::{WriteOptions, write_folder};
-///
-/// let report = write_folder("photos", "train.beton", &WriteOptions::default())?;
-/// println!("{:?}; {} files are no images", report.classes, report.ignored.count);
-/// # Ok::<(), fuseloop::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct FolderReport {
-    /// The report of the file itself.
-    pub written: WriteReport,
-    /// The class names by class number, escaped; empty if a table gave numbers.
-    pub classes: Vec<String>,
-    /// The files that were not used as samples.
-    pub ignored: Ignored,
-    /// How the links in the folder were treated.
-    pub links: LinkCounts,
+impl WriteReport {
+    /// Returns a report of samples whose images were stored as counted.
+    pub(super) fn of(samples: u64, skipped: Skipped, images: ImageCounts) -> Self {
+        let ImageCounts { passed_through, reencoded, recut, recut_bytes, unchanged } = images;
+        let notes = note_of_orientations(&reencoded).into_iter().collect();
+        Self {
+            samples,
+            skipped,
+            passed_through,
+            reencoded,
+            recut,
+            recut_bytes,
+            unchanged,
+            notes,
+            ..Self::default()
+        }
+    }
+}
+
+/// How images were stored: the counts of a [`WriteReport`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ImageCounts {
+    pub(super) passed_through: u64,
+    pub(super) reencoded: Vec<Reencoded>,
+    pub(super) recut: u64,
+    pub(super) recut_bytes: SizeChange,
+    pub(super) unchanged: CountedList<UnchangedJpeg>,
+}
+
+impl ImageCounts {
+    /// Counts an image as a given JPEG, as one that was re-cut, or as one that should have been.
+    pub(super) fn count(&mut self, sample: SampleId, field: &str, image: &StoredImage) {
+        self.passed_through += u64::from(image.is_passed_through());
+        match &image.cut {
+            RecutResult::NotRequested => {}
+            RecutResult::Done { before, .. } => {
+                self.recut += 1;
+                let (before, after) = (*before as u64, image.bytes.len() as u64);
+                self.recut_bytes.add(SizeChange { before, after });
+            }
+            RecutResult::Unchanged(cause) => self.unchanged.add(UnchangedJpeg {
+                sample,
+                field: field.to_owned(),
+                path: image.path.clone(),
+                cause: cause.clone(),
+            }),
+        }
+    }
+
+    /// Adds the counts of later samples.
+    pub(super) fn add(&mut self, more: &Self) {
+        self.passed_through += more.passed_through;
+        Reencoded::count(&mut self.reencoded, more.reencoded.iter().copied());
+        self.recut += more.recut;
+        self.recut_bytes.add(more.recut_bytes);
+        self.unchanged.extend(&more.unchanged);
+    }
 }
 
 /// The samples left out: their number, and the first of them.
@@ -130,8 +184,7 @@ impl Reencoded {
 }
 
 /// Returns a note on images that have lost their EXIF orientation, if there are any.
-#[must_use]
-pub fn note_of_orientations(reencoded: &[Reencoded]) -> Option<String> {
+pub(super) fn note_of_orientations(reencoded: &[Reencoded]) -> Option<String> {
     let lost: u64 = reencoded.iter().map(|one| one.lost_orientations).sum();
     let images = if lost == 1 { "1 image has" } else { &format!("{lost} images have") };
     (lost > 0).then(|| {
@@ -207,6 +260,16 @@ impl<T> CountedList<T> {
         if self.first.len() < KEPT {
             self.first.push(one);
         }
+    }
+
+    /// Appends a list of later entries.
+    pub(super) fn extend(&mut self, more: &Self)
+    where
+        T: Clone,
+    {
+        self.count += more.count;
+        let left = KEPT.saturating_sub(self.first.len());
+        self.first.extend(more.first.iter().take(left).cloned());
     }
 
     /// Merges the lists of several threads, each sorted by `key`.

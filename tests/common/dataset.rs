@@ -1,10 +1,41 @@
 //! Small `.beton` files, generated for each test.
 
-use fuseloop::source::{FieldKind, FieldSpec};
-use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
+use fuseloop::source::{Dataset, FieldKind, FieldSpec, Folder, FolderOptions};
+use fuseloop::write::{
+    FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, WriteReport, convert, write_iter,
+};
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::SampleKey;
 use std::path::{Path, PathBuf};
+
+/// Writes a folder as a dataset.
+pub fn write_folder(
+    dir: impl AsRef<Path>,
+    out: impl AsRef<Path>,
+    options: &WriteOptions,
+) -> fuseloop::Result<WriteReport> {
+    convert(&Folder::open(dir, &FolderOptions::default())?, out, options)
+}
+
+/// Converts the dataset of a name.
+pub fn copy(
+    src: impl AsRef<Path>,
+    out: impl AsRef<Path>,
+    options: &WriteOptions,
+) -> fuseloop::Result<WriteReport> {
+    convert(&*Dataset::open(src)?.source().unwrap(), out, options)
+}
+
+/// Converts the dataset of a name with its JPEGs re-cut, or as bit planes if the options say so.
+pub fn recut(
+    src: impl AsRef<Path>,
+    out: impl AsRef<Path>,
+    options: &WriteOptions,
+) -> fuseloop::Result<WriteReport> {
+    let tile = Some(options.image.tile.unwrap_or_default());
+    let image = ImageOptions { tile, ..options.image.clone() };
+    copy(src, out, &WriteOptions { image, ..options.clone() })
+}
 
 /// An image with smooth areas, edges and noise, different for each sample.
 pub fn picture(sample: u64, size: Size) -> Vec<u8> {

@@ -3,7 +3,7 @@
 use crate::common::dataset;
 use fuseloop::prelude::*;
 use fuseloop::source::Source as _;
-use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, recut_beton, unpack_beton};
+use fuseloop::write::{ImageOptions, WriteMode, WriteOptions};
 use std::fs;
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn windows_of_bit_planes_have_the_rows_of_jpegs() {
         image: ImageOptions { bit_planes: true, ..ImageOptions::default() },
         ..WriteOptions::default()
     };
-    let report = recut_beton(&jpegs, &planes, &options).unwrap();
+    let report = dataset::recut(&jpegs, &planes, &options).unwrap();
     assert_eq!((report.samples, report.unchanged.first.len()), (SAMPLES, 0));
     let beton = fuseloop::source::Beton::open(&planes, &Default::default()).unwrap();
     let stats = beton.facts().image_stats(0).unwrap();
@@ -54,6 +54,6 @@ fn windows_of_bit_planes_have_the_rows_of_jpegs() {
     };
     assert!(held(&planes) == held(&jpegs), "held in memory");
 
-    unpack_beton(&planes, &again, &WriteOptions::default()).unwrap();
+    dataset::copy(&planes, &again, &WriteOptions::default()).unwrap();
     assert!(fs::read(&again).unwrap() == fs::read(&jpegs).unwrap(), "the file is not what it was");
 }

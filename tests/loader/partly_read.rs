@@ -10,9 +10,7 @@ use fuseloop::source::{
     Beton, BoxError, Buffer, Facts, FieldKind, FieldSpec, OpenOptions, Record, Source, Value,
 };
 use fuseloop::verify::{VerifyOptions, verify};
-use fuseloop::write::{
-    FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, recut_beton, write_iter,
-};
+use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
 use fuseloop_ops::internals::SampleKey;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -42,7 +40,7 @@ fn written() -> &'static (tempfile::TempDir, [PathBuf; 3]) {
                 image: ImageOptions { bit_planes, ..ImageOptions::default() },
                 ..WriteOptions::default()
             };
-            assert_eq!(recut_beton(&all[0], path, &options).unwrap().unchanged.first.len(), 0);
+            assert_eq!(dataset::recut(&all[0], path, &options).unwrap().unchanged.first.len(), 0);
         }
         (dir, all)
     })
@@ -145,7 +143,7 @@ fn small_images_held_ones_and_those_for_a_cache_are_read_whole() {
         image: ImageOptions { bit_planes: true, ..ImageOptions::default() },
         ..WriteOptions::default()
     };
-    recut_beton(&jpegs, &small, &options).unwrap();
+    dataset::recut(&jpegs, &small, &options).unwrap();
     assert_eq!(assert_same(&beton(&small), &crop, "small"), [4, 0, 0]);
 }
 

@@ -1,8 +1,9 @@
 //! Folders of WebP and TIFF images load as they are, and as whatever they are written to.
 
+use crate::common::dataset;
 use fuseloop::prelude::*;
 use fuseloop::source::{Folder, FolderOptions, ImageMode};
-use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, convert, write_folder};
+use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, convert};
 use std::fs;
 use std::path::Path;
 
@@ -42,7 +43,7 @@ fn images_have_the_same_pixels_wherever_they_are_stored() {
     assert!(expected.0.iter().any(|&level| level > 0));
 
     let beton = dir.path().join("images.beton");
-    let written = write_folder(&folder, &beton, &WriteOptions::default()).unwrap().written;
+    let written = dataset::write_folder(&folder, &beton, &WriteOptions::default()).unwrap();
     assert_eq!(written.samples, 6);
     // One of each format has alpha or 16 bits a sample.
     let kinds = written.reencoded.iter().map(|kind| (kind.from, kind.is_lossy, kind.images));
@@ -73,6 +74,6 @@ fn writing_jpegs_of_them_is_lossy_and_said() {
     let image = ImageOptions { write_mode: WriteMode::Jpg, ..ImageOptions::default() };
     let options = WriteOptions { image, ..WriteOptions::default() };
     let out = dir.path().join("one.beton");
-    let report = write_folder(dir.path().join("images"), out, &options).unwrap().written;
+    let report = dataset::write_folder(dir.path().join("images"), out, &options).unwrap();
     assert!(report.reencoded.len() == 1 && report.reencoded[0].is_lossy, "{report:?}");
 }

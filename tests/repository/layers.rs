@@ -113,6 +113,7 @@ const INNER: [(&str, &[&str]); 2] = [
             // Samples in sequence, and several sources as one.
             "stream",
             "concat",
+            "selected",
             "generate",
             // The formats, and how a name finds its format.
             "beton",

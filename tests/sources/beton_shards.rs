@@ -101,5 +101,5 @@ fn what_does_not_fit_together_is_an_error() {
     let builder = Loader::open(&name).unwrap().without("text");
     let pages = builder.process_cache(ProcessCache::default()).build().err().unwrap();
     assert_eq!(pages.kind(), ErrorKind::Unsupported);
-    assert!(pages.to_string().contains("join several by `fuseloop concat`"), "{pages}");
+    assert!(pages.to_string().contains("join several by `fuseloop convert`"), "{pages}");
 }

@@ -1,12 +1,13 @@
 //! Folders and records of PNGs and JPEGs through the loader and the writer.
 
+use crate::common::dataset;
 use fuseloop::source::Source as _;
 use fuseloop::source::{
     Beton, Buffer, Dataset, Folder, FolderOptions, ImageMode, OpenOptions, OwnedValue, TfOptions,
     Value,
 };
 use fuseloop::source::{Feature, TfRecords};
-use fuseloop::write::{ImageOptions, Reencoded, WriteMode, WriteOptions, convert, write_folder};
+use fuseloop::write::{ImageOptions, Reencoded, WriteMode, WriteOptions, convert};
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,7 @@ fn a_folder_of_pngs_is_written_decoded() {
     let out = dir.path().join("x.beton");
     let image = ImageOptions { write_mode: WriteMode::Raw, ..ImageOptions::default() };
     let options = WriteOptions { image, ..WriteOptions::default() };
-    let written = write_folder(dir.path(), &out, &options).unwrap().written;
+    let written = dataset::write_folder(dir.path(), &out, &options).unwrap();
     assert_eq!(written.samples, 5);
     // gray16, rgba16 and palette4, whose colours are transparent, have more than RGB of 8 bits.
     let (from, to) = (ImageMode::Png, ImageMode::Raw);
@@ -75,13 +76,13 @@ fn a_folder_of_pngs_is_written_decoded() {
         assert!(image.bytes == pixels, "{sample}");
     }
     let raw = std::fs::read(&out).unwrap();
-    let error = write_folder(dir.path(), &out, &WriteOptions::default()).unwrap_err();
+    let error = dataset::write_folder(dir.path(), &out, &WriteOptions::default()).unwrap_err();
     assert_eq!(error.kind(), fuseloop::ErrorKind::AlreadyExists, "{error}");
     let replacing = WriteOptions { overwrite: true, ..WriteOptions::default() };
-    write_folder(dir.path(), &out, &replacing).unwrap();
+    dataset::write_folder(dir.path(), &out, &replacing).unwrap();
     assert!(std::fs::read(&out).unwrap() == raw);
     let image = ImageOptions { write_mode: WriteMode::Jpg, ..ImageOptions::default() };
-    write_folder(dir.path(), &out, &WriteOptions { image, ..replacing }).unwrap();
+    dataset::write_folder(dir.path(), &out, &WriteOptions { image, ..replacing }).unwrap();
     let beton = Beton::open(&out, &OpenOptions::default()).unwrap();
     let Value::Image(image) = beton.value(SampleId(0), 0, &mut buffer).unwrap() else { panic!() };
     assert_eq!((image.mode, &image.bytes[..2]), (ImageMode::Jpeg, &[0xff, 0xd8][..]));
@@ -160,7 +161,7 @@ fn a_mask_is_written_as_the_class_numbers_of_its_file() {
         let path = dir.path().join(format!("{name}.beton"));
         let image = ImageOptions { write_mode: WriteMode::Mask, ..ImageOptions::default() };
         let options = WriteOptions { image, ..WriteOptions::default() };
-        write_folder(folder.path(), &path, &options).map_err(|error| error.to_string())?;
+        dataset::write_folder(folder.path(), &path, &options).map_err(|error| error.to_string())?;
         let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
         let mut buffer = Buffer::default();
         let Value::Image(image) = beton.value(SampleId(0), 0, &mut buffer).unwrap() else {

@@ -4,7 +4,7 @@ use fuseloop::source::stream::MixEnd;
 use fuseloop::source::{
     ClassNames, Concat, Dataset, Folder, FolderOptions, Source, Stream, Tar, TarOptions,
 };
-use fuseloop::write::{WriteOptions, convert, write_folder};
+use fuseloop::write::{WriteOptions, convert};
 use fuseloop::{ErrorKind, Loader};
 use std::fs;
 use std::path::Path;
@@ -77,7 +77,8 @@ fn files_of_one_name_whose_numbers_mean_different_classes_are_refused() {
     photos(&path("b"), &["dog", "emu"]);
     for name in ["a", "b"] {
         let photos = path(name);
-        write_folder(&photos, path(&format!("{name}.beton")), &WriteOptions::default()).unwrap();
+        convert(&*folder(&photos, None), path(&format!("{name}.beton")), &WriteOptions::default())
+            .unwrap();
         for end in ["tar", "tfrecord"] {
             let out = path(&format!("{name}.{end}"));
             convert(&*folder(&photos, None), out, &WriteOptions::default()).unwrap();

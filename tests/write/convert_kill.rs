@@ -3,7 +3,7 @@
 
 use crate::common::files::files;
 use fuseloop::source::{Facts, FieldKind, InMemory, OwnedImage, OwnedValue};
-use fuseloop::write::{ConvertReport, WriteOptions, convert};
+use fuseloop::write::{WriteOptions, WriteReport, convert};
 use fuseloop_counts::numbers;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -19,7 +19,7 @@ const TARGET: &str = "FUSELOOP_TEST_CONVERT_TARGET";
 const FORMS: [(&str, u64); 4] =
     [("x-{000}.tar", 300), ("x-{000}.tfrecord", 300), ("x.beton", 300), ("x", 20)];
 
-fn run(dst: &Path) -> fuseloop::Result<ConvertReport> {
+fn run(dst: &Path) -> fuseloop::Result<WriteReport> {
     let name = dst.file_name().unwrap().to_str().unwrap();
     let (_, unit) = FORMS.into_iter().find(|(form, _)| *form == name).unwrap();
     // The files of a folder are synced one by one, which is slow, so that there are fewer of them.

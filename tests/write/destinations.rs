@@ -1,12 +1,8 @@
 //! Destinations are local: an address is refused before anything is read or written.
 
-use fuseloop::internals::write::{Split, concat_beton, split_beton, subset_beton};
 use fuseloop::loader::Cache;
 use fuseloop::source::{Folder, FolderOptions};
-use fuseloop::write::{
-    FieldValue, WriteOptions, convert, recut_beton, recut_folder, unpack_beton, write_folder,
-    write_iter,
-};
+use fuseloop::write::{FieldValue, WriteOptions, convert, recut_folder, write_iter};
 use fuseloop::{Error, ErrorKind, Loader};
 use std::fs;
 use std::path::Path;
@@ -25,18 +21,12 @@ fn every_function_that_writes_refuses_an_address_before_it_reads() {
         let address = format!("{scheme}://bucket/x.beton");
         let out = &*address;
         let calls: Vec<(&str, Result<(), Error>)> = vec![
-            ("write_folder", write_folder(missing, out, &options).map(drop)),
             (
                 "write_iter",
                 write_iter(std::iter::once_with(rows).flatten(), &[], out, &options).map(drop),
             ),
             ("convert", convert(&folder, out, &WriteOptions::default()).map(drop)),
-            ("recut_beton", recut_beton(missing, out, &WriteOptions::default()).map(drop)),
             ("recut_folder", recut_folder(missing, out, &WriteOptions::default()).map(drop)),
-            ("unpack_beton", unpack_beton(missing, out, &WriteOptions::default()).map(drop)),
-            ("concat_beton", concat_beton(&[missing], out, &options).map(drop)),
-            ("split_beton", split_beton(missing, &Split::Parts(1), out, &options).map(drop)),
-            ("subset_beton", subset_beton(missing, &[0], out, &options).map(drop)),
         ];
         for (name, result) in calls {
             let error = result.err().unwrap_or_else(|| panic!("{name} wrote {address}"));

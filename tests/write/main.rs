@@ -13,5 +13,6 @@ mod masks;
 mod notes;
 #[cfg(all(feature = "tables", feature = "tar"))]
 mod objects;
+mod parts;
 #[cfg(all(feature = "tables", feature = "tar"))]
 mod writer;

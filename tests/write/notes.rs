@@ -4,7 +4,7 @@ use crate::common::jpegs;
 use fuseloop::source::{
     BoxError, FieldKind, FieldSpec, Folder, FolderOptions, Generator, OwnedImage, OwnedValue,
 };
-use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, convert, write_folder};
+use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, convert};
 use jpeg_encoder::{ColorType, Encoder};
 use std::fs;
 
@@ -76,6 +76,6 @@ fn an_exif_orientation_that_is_lost_has_a_note() {
         assert_eq!(to(name, ImageOptions::default()).notes, [""; 0], "{name}: files stay");
     }
     let options = WriteOptions { image: raw, ..WriteOptions::default() };
-    let report = write_folder(&photos, dir.path().join("y.beton"), &options).unwrap().written;
+    let report = convert(&source, dir.path().join("y.beton"), &options).unwrap();
     assert_eq!((report.reencoded.len(), report.reencoded[0].lost_orientations), (1, 2));
 }

@@ -300,16 +300,19 @@ fn what_is_beside_a_dataset_is_ours_or_ignored_and_damage_is_told() {
 
 #[test]
 fn the_file_beside_a_dataset_goes_with_it() {
-    use fuseloop::internals::write::{Split, concat_beton, split_beton, subset_beton};
+    use fuseloop::source::Selected;
     use fuseloop::write::WriteOptions;
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     let first = coco(dir.path(), MIXED);
     convert(&first, at("a.beton"), &WriteOptions::default()).unwrap();
     let options = WriteOptions::default();
-    concat_beton(&[at("a.beton"), at("a.beton")], at("b.beton"), &options).unwrap();
-    subset_beton(at("b.beton"), &[1, 5], at("c.beton"), &options).unwrap();
-    split_beton(at("b.beton"), &Split::Parts(2), at("d-{0}.beton"), &options).unwrap();
+    let joined = |a: &str, b: &str| open(format!("{}::{}", at(a).display(), at(b).display()));
+    convert(&*joined("a.beton", "a.beton"), at("b.beton"), &options).unwrap();
+    let some = Selected::new(open(at("b.beton")), [1, 5]).unwrap();
+    convert(&some, at("c.beton"), &options).unwrap();
+    let halves = WriteOptions { shards: Some(2), ..WriteOptions::default() };
+    convert(&*open(at("b.beton")), at("d-{0}.beton"), &halves).unwrap();
     for name in ["b.beton", "c.beton", "d-0.beton", "d-1.beton"] {
         assert_eq!(described(&*open(at(name))), described(&first), "{name}");
     }
@@ -319,7 +322,7 @@ fn the_file_beside_a_dataset_goes_with_it() {
     convert(&*open(at("d-0.beton")), at("b.beton"), &overwrite).unwrap();
     assert!(!at("b.beton.objects.json").exists());
     // What two files say must be the same.
-    concat_beton(&[at("d-1.beton"), at("d-0.beton")], at("e.beton"), &options).unwrap();
+    convert(&*joined("d-1.beton", "d-0.beton"), at("e.beton"), &options).unwrap();
     assert!(!at("e.beton.objects.json").exists());
     let both = format!("{}::{}", at("d-1.beton").display(), at("c.beton").display());
     assert_eq!(described(&*open(both)), described(&first));

@@ -23,7 +23,8 @@ use fuseloop::ops::{
     Size, ToChannelsFirst, ops,
 };
 use fuseloop::sample::Epoch;
-use fuseloop::write::{FolderReport, WriteOptions, write_folder};
+use fuseloop::source::{Folder, FolderOptions};
+use fuseloop::write::{WriteOptions, WriteReport, convert};
 use fuseloop::{Loader, Order};
 use jpeg_encoder::{ColorType, Encoder};
 use pictures::CLASSES;
@@ -80,7 +81,8 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
     ))?;
 
     let writing = Instant::now();
-    let report = write_folder(&images, &file, &WriteOptions::default())?;
+    let folder = Folder::open(&images, &FolderOptions::default())?;
+    let report = convert(&folder, &file, &WriteOptions::default())?;
     say(&written(&report, writing.elapsed()))?;
 
     let loader =
@@ -160,9 +162,8 @@ fn encode(picture: &pictures::Picture) -> Result<Vec<u8>, Problem> {
 /// The template of the demo's progress bars.
 const BAR: &str = "{msg:<26} {wide_bar:.cyan/dim} {pos}/{len} images, {per_sec}";
 
-fn written(report: &FolderReport, took: Duration) -> String {
-    let written = &report.written;
-    let (samples, size) = (counted(written.samples, "sample"), bytes(written.bytes));
+fn written(report: &WriteReport, took: Duration) -> String {
+    let (samples, size) = (counted(report.samples, "sample"), bytes(report.bytes));
     format!("wrote   {samples} as a .beton file of {size}, in {:.2} s\n\n", took.as_secs_f64())
 }
 

@@ -79,10 +79,8 @@ fn annotations_of_coco_are_a_dataset_of_every_command() {
         values
     };
     assert_eq!(read(file), read("a.beton"));
-    for args in [&["write", ".", "out.beton"][..], &["index", "."]] {
-        let (code, message) = refused(dir.path(), args);
-        assert!(code == 1 && message.contains("images with annotated objects"), "{message}");
-    }
+    let (code, message) = refused(dir.path(), &["index", "."]);
+    assert!(code == 1 && message.contains("images with annotated objects"), "{message}");
 }
 
 #[test]
@@ -115,7 +113,7 @@ fn a_folder_of_voc_is_a_dataset_of_every_command() {
     fs::write(dir.path().join("voc/Annotations/9.xml"), "<annotation/>").unwrap();
     let (code, message) = verified(dir.path(), "voc");
     assert!(code == Some(1) && message.contains("9.xml: the image is missing"), "{message}");
-    let (code, message) = refused(dir.path(), &["write", "voc", "out.beton"]);
+    let (code, message) = refused(dir.path(), &["index", "voc"]);
     assert!(code == 1 && message.contains("images with annotated objects"), "{message}");
 }
 
@@ -162,7 +160,7 @@ fn a_folder_of_yolo_is_a_dataset_of_every_command() {
         .unwrap();
     let (code, message) = verified(dir.path(), root);
     assert!(code == Some(1) && message.contains("9.txt: line 1: 2 numbers, expected"), "{message}");
-    let (code, message) = refused(dir.path(), &["write", root, "out.beton"]);
+    let (code, message) = refused(dir.path(), &["index", root]);
     assert!(code == 1 && message.contains("images with annotated objects"), "{message}");
 }
 
@@ -204,10 +202,7 @@ fn files_of_mnist_are_a_dataset_of_every_command() {
     assert!(of_gray("preview").starts_with("saved preview.png: 6 samples"));
     let (_, error) = refused(dir.path(), &["bench", "mnist"]);
     assert!(error.contains("can give ops to arrays of bytes"), "{error}");
-    for command in ["write", "index"] {
-        let out = if command == "write" { &["x.beton"][..] } else { &[] };
-        let (code, error) = refused(dir.path(), &[&[command, "mnist"], out].concat());
-        assert_eq!(code, 1);
-        assert!(error.contains("help: `fuseloop convert` writes them"), "{error}");
-    }
+    let (code, error) = refused(dir.path(), &["index", "mnist"]);
+    assert_eq!(code, 1);
+    assert!(error.contains("help: `fuseloop convert` writes them"), "{error}");
 }

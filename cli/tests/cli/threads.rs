@@ -48,7 +48,7 @@ pub(super) fn datasets() -> (tempfile::TempDir, std::path::PathBuf) {
     convert(&beton, dir.path().join("folder"), &WriteOptions::default()).unwrap();
     convert(&beton, dir.path().join("a-{0}.tar"), &two).unwrap();
     convert(&beton, dir.path().join("a-{0}.tfrecord"), &two).unwrap();
-    let planes = ["recut", "pictures.beton", "planes.beton", "--write-mode", "planes"];
+    let planes = ["convert", "pictures.beton", "planes.beton", "--write-mode", "planes"];
     assert!(fuseloop(dir.path(), &planes, None).status.success());
     (dir, path)
 }
@@ -68,14 +68,14 @@ pub(super) const COMMANDS: [&[&str]; 14] = [
     &["explain", "pictures.beton"],
     &["replay", "pictures.beton", "--sample", "3", "-o", "out"],
     &["verify", "pictures.beton"],
-    &["write", "folder", "out.beton"],
+    &["convert", "folder", "out.beton"],
     &["convert", "pictures.beton", "out.tar"],
     &["recut", "folder", "out"],
-    &["recut", "pictures.beton", "out.beton"],
-    &["unpack", "planes.beton", "out.beton"],
-    &["concat", "pictures.beton", "pictures.beton", "out.beton"],
-    &["split", "pictures.beton", "--parts", "2"],
-    &["subset", "pictures.beton", "out.beton", "--indices", "3..5"],
+    &["convert", "pictures.beton", "out.beton", "--write-mode", "tiled"],
+    &["convert", "planes.beton", "out.beton"],
+    &["convert", "pictures.beton", "pictures.beton", "out.beton"],
+    &["convert", "pictures.beton", "out-{0}.beton", "--shards", "2"],
+    &["convert", "pictures.beton", "out.beton", "--indices", "3..5"],
 ];
 
 /// The other commands that start threads.

@@ -43,10 +43,10 @@ fn write_reports_images_classes_and_what_it_left_out() {
 
     let text =
         stdout_of(dir.path(), &["write", "photos", "x.beton", "--on-damaged", "skip", "--verify"]);
-    for word in ["x.beton: 6 images", "2 classes", "6 JPEGs stored byte for byte", "images/s"] {
+    for word in ["x.beton: 6 samples", "2 classes", "6 JPEGs stored byte for byte", "samples/s"] {
         assert!(text.contains(word), "{word}:\n{text}");
     }
-    assert!(text.contains("skipped 1 damaged image:\n") && text.contains("9.jpg (sample 6)"));
+    assert!(text.contains("skipped 1 damaged sample:\n") && text.contains("9.jpg (sample 6)"));
     assert!(text.contains("ignored 1 other file:\n") && text.contains("notes.txt"), "{text}");
 }
 
@@ -96,7 +96,10 @@ fn a_summary_says_what_was_re_encoded_and_what_is_called_otherwise() {
     assert!(kept.starts_with(want), "{kept}");
     let jpg = said(&["write", "photos", "j.beton", "--write-mode", "jpg"]);
     assert!(jpg.contains("\nre-encoded 2 images:\n  2 from PNG to JPEG: lossy\n"), "{jpg}");
-    assert_eq!(said(&["convert", "photos", "a.tar"]), "1 other name ignored (1 .txt)\n");
+    assert_eq!(
+        said(&["convert", "photos", "a.tar"]),
+        "2 classes, 6 JPEGs stored byte for byte\nignored 1 other file:\n  photos/cat/notes.txt: not called .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif or .tiff\n"
+    );
     assert_eq!(
         said(&[
             "convert",
@@ -107,11 +110,11 @@ fn a_summary_says_what_was_re_encoded_and_what_is_called_otherwise() {
             "--write-mode",
             "jpg"
         ]),
-        "field image renamed to picture\nre-encoded 2 images:\n  2 from raw pixels to JPEG: lossy\n"
+        "2 classes, 6 JPEGs stored byte for byte, 1 page\nfield image renamed to picture\nre-encoded 2 images:\n  2 from raw pixels to JPEG: lossy\n"
     );
     assert_eq!(
         said(&["convert", "w.beton", "w", "--max-resolution", "50"]),
-        "re-encoded 7 images:\n  5 as JPEG again: lossy\n  2 from raw pixels to PNG: no pixel changed\n"
+        "2 classes, 1 JPEG stored byte for byte\nre-encoded 7 images:\n  5 as JPEG again: lossy\n  2 from raw pixels to PNG: no pixel changed\n"
     );
     let (code, errors) =
         refused(path, &["convert", "a.tar", "b.beton", "--rename", "none=picture"]);
@@ -152,7 +155,7 @@ fn write_re_cuts_jpegs_if_told_and_says_which_it_could_not() {
         stdout_of(dir.path(), &[&["write", "photos", "x.beton", "--overwrite"], more].concat())
     };
     let text = write(&["--write-mode", "tiled"]);
-    for word in ["x.beton: 7 images", "6 JPEGs re-cut: ", " %)\n", "kept unchanged 1 JPEG:\n"] {
+    for word in ["x.beton: 7 samples", "6 JPEGs re-cut: ", " %)\n", "kept unchanged 1 JPEG:\n"] {
         assert!(text.contains(word), "{word}:\n{text}");
     }
     assert!(text.contains("9.jpg (sample 6, image): it "), "{text}");
@@ -187,13 +190,14 @@ fn recut_writes_a_folder_or_a_file_again() {
     fs::remove_file(photos.join("dog/9.jpg")).unwrap();
     stdout_of(dir.path(), &["write", "photos", "plain.beton"]);
     stdout_of(dir.path(), &["write", "photos", "tiled.beton", "--write-mode", "tiled"]);
-    let text = stdout_of(dir.path(), &["recut", "plain.beton", "again.beton"]);
-    for word in ["again.beton: 6 JPEGs, ", "6 samples in 1 page\n6 JPEGs re-cut: "] {
+    let tiled = ["convert", "plain.beton", "again.beton", "--write-mode", "tiled"];
+    let text = stdout_of(dir.path(), &tiled);
+    for word in ["again.beton: 6 samples in 1 file, ", ", 1 page\n6 JPEGs re-cut: "] {
         assert!(text.contains(word), "{word}:\n{text}");
     }
     let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
     assert!(read("again.beton") == read("tiled.beton"), "two ways to the same file");
-    stdout_of(dir.path(), &["recut", "plain.beton", "again.beton", "--tile", "row", "--overwrite"]);
+    stdout_of(dir.path(), &[&tiled[..], &["--tile", "row", "--overwrite"]].concat());
     assert!(read("again.beton") != read("tiled.beton"), "what is there is replaced");
 }
 

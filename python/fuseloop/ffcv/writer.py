@@ -170,5 +170,5 @@ def _image(field: RGBImageField) -> Any:
         # Without another quality, JPEG files stay as they are.
         jpeg_quality=None if field.jpeg_quality == 90 else field.jpeg_quality,
         smart_threshold=field.smart_threshold if mode == "smart" else None,
-        compress_probability=field.proportion or 0.0,
+        compress_probability=(field.proportion or 0.0) if mode == "proportion" else None,
     )

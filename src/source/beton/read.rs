@@ -249,6 +249,7 @@ impl Beton {
             path: self.path().map(Path::to_owned),
             rereads_cheaply: true,
             stored_bytes: Some(self.bytes.len()),
+            page_size: Some(header.page_size),
             fingerprint: print.value(),
             ..Facts::of(Arc::clone(fields), self.len())
         }

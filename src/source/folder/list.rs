@@ -1,20 +1,8 @@
-//! Files of a folder that are no samples, and folders and tables that are lists of labelled images.
+//! Files of a folder that are no samples.
 
-#[cfg(any(test, feature = "write"))]
-use super::options::FolderOptions;
-#[cfg(any(test, feature = "write"))]
-use super::table::{self, InFolder};
-#[cfg(any(test, feature = "write"))]
-use super::{BoxError, Folder, Values};
-#[cfg(any(test, feature = "write"))]
-use crate::error::{AtPath as _, Error, fail};
-#[cfg(any(test, feature = "write"))]
-use crate::sample::SampleId;
 use crate::source::image_names;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-#[cfg(any(test, feature = "write"))]
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The number of ignored paths that are stored. All of them are counted.
@@ -116,58 +104,6 @@ impl Ignored {
     }
 }
 
-/// Opens a folder of images, or a `.csv` or `.tsv` table of paths and labels.
-///
-/// # Errors
-///
-/// If there is no such list, or it is damaged. Other tables are refused, since a list has no other fields.
-#[cfg(any(test, feature = "write"))]
-pub(crate) fn open_list(path: &Path, options: &FolderOptions) -> Result<Folder, Error> {
-    let not_a_list = |found| {
-        Err(fail!(
-            Unsupported,
-            "{found}: expected a folder of images, or a .csv or .tsv table of path,label; `convert` writes datasets of any kind"
-        )
-        .at(path)
-        .help("`fuseloop convert DATASET OUT.beton` reads any dataset that `fuseloop info` shows"))
-    };
-    let is_dir = fs::metadata(path).at(path)?.is_dir();
-    match table::kind_of(path) {
-        _ if is_dir && InFolder::find(path, options.links)?.is_some() => {
-            return not_a_list("a folder whose metadata.jsonl or metadata.csv lists the images");
-        }
-        _ if is_dir => {}
-        Some("csv" | "tsv") => {}
-        Some(_) => return not_a_list("a .jsonl table"),
-        None => return not_a_list("a file that is no table by its name"),
-    }
-    let folder = Folder::list(path, options)?;
-    if !is_dir {
-        folder.check_files(options)?;
-    }
-    match &folder.columns.columns[..] {
-        [_, labels] => match &labels.values {
-            Values::Ints(_) => Ok(folder),
-            _ => not_a_list("a table whose labels are not whole numbers below 2^63"),
-        },
-        [_] => not_a_list("images without labels"),
-        _ => not_a_list("a table of more columns than a path and a label"),
-    }
-}
-
-#[cfg(any(test, feature = "write"))]
-impl Folder {
-    /// Returns the file and the label of a sample of a list.
-    pub(crate) fn labelled(&self, sample: SampleId) -> Result<(PathBuf, i64), BoxError> {
-        let label = match self.columns.find(sample, 1)? {
-            (index, Values::Ints(labels)) => labels[index],
-            _ => return Err("the label is not a whole number".into()),
-        };
-        let file = self.file(sample).ok_or_else(|| format!("sample {sample} does not exist"))?;
-        Ok((file, label))
-    }
-}
-
 /// Returns why a file is not a sample; `None` if it has the name of an image.
 pub(super) fn other_than_image(path: &Path) -> Option<&'static str> {
     image_names::why_not(path.extension().and_then(OsStr::to_str))
@@ -183,22 +119,35 @@ pub(crate) fn is_jpeg_name(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
-    use crate::source::Links;
+    use crate::error::{Error, ErrorKind};
+    use crate::sample::SampleId;
     use crate::source::file::tests::folder;
+    use crate::source::{
+        BoxError, Buffer, FieldKind, Folder, FolderOptions, Labels, Links, Source as _, Value,
+    };
+    use std::fs;
 
     fn tree(files: &[&str]) -> tempfile::TempDir {
         folder(&files.iter().map(|file| (*file, &b""[..])).collect::<Vec<_>>())
     }
 
     fn opened(path: &Path) -> Result<Folder, Error> {
-        open_list(path, &FolderOptions::default().links(Links::Follow))
+        Folder::open(path, &FolderOptions::default().links(Links::Follow))
+    }
+
+    fn label(list: &Folder, sample: SampleId) -> Result<i64, BoxError> {
+        match list.columns.value(sample, 1, &mut Buffer::default())? {
+            Value::Int(label) => Ok(label),
+            other => panic!("{other:?}"),
+        }
     }
 
     fn rows(list: &Folder, dir: &Path) -> Vec<(String, i64)> {
         let relative = |path: &Path| path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
-        let row =
-            |sample| list.labelled(sample).map(|(path, label)| (relative(&path), label)).unwrap();
+        let row = |sample| {
+            let file = list.file(sample).unwrap();
+            (relative(&file), label(list, sample).unwrap())
+        };
         (0..list.len()).map(SampleId).map(row).collect()
     }
 
@@ -254,7 +203,8 @@ mod tests {
         assert_eq!(rows(&list, dir.path()), want);
 
         let dir = tree(&["nothing.jpg"]);
-        let error = opened(dir.path()).unwrap_err().to_string();
+        let options = FolderOptions::default().label(Labels::FileName);
+        let error = Folder::open(dir.path(), &options).unwrap_err().to_string();
         assert!(error.contains("nothing.jpg: no class"), "{error}");
     }
 
@@ -289,30 +239,6 @@ mod tests {
         assert_eq!(list.ignored().count, 2);
     }
 
-    /// The fields of the table would be left out.
-    #[test]
-    fn a_folder_with_a_table_is_no_list() {
-        let dir = tree(&["n01_a.jpg", "n02_b.jpg"]);
-        let open = || opened(dir.path());
-        assert_eq!(open().unwrap().classes, ["n01", "n02"]);
-        fs::write(dir.path().join("metadata.jsonl"), "{\"file_name\": \"n01_a.jpg\"}\n").unwrap();
-        let error = open().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.text().starts_with("a folder whose metadata.jsonl"), "{error}");
-    }
-
-    #[test]
-    fn a_file_that_is_no_list_by_its_name_is_refused() {
-        let dir = tree(&["x.tar", "x.tfrecord", "x.beton", "x", "x.jsonl"]);
-        for name in ["x.tar", "x.tfrecord", "x.beton", "x", "x.jsonl"] {
-            let path = dir.path().join(name);
-            let error = opened(&path).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-            let error = error.to_string();
-            assert!(error.contains(name) && error.contains("`convert` writes"), "{error}");
-        }
-    }
-
     #[cfg(feature = "tables")]
     #[test]
     fn a_table_gives_numbers_or_names() {
@@ -330,10 +256,10 @@ mod tests {
         assert_eq!(rows(&list, dir.path()), [row("a.jpg", 1), row("b.jpg", 0), row("c.jpg", 1)]);
         assert_eq!(list.classes(), ["cat", "dog"]);
 
-        let error = read("t.csv", "path,label\na.jpg,1\nb.jpg,3.0\n").unwrap_err().to_string();
-        assert!(error.contains("labels are not whole numbers"), "{error}");
+        let list = read("t.csv", "path,label\na.jpg,1\nb.jpg,3.0\n").unwrap();
+        assert_eq!(list.facts().fields[1].kind, FieldKind::Float);
         let list = read("t.csv", "a.jpg,2\nb.jpg,\n").unwrap();
-        let error = list.labelled(SampleId(1)).unwrap_err().to_string();
+        let error = label(&list, SampleId(1)).unwrap_err().to_string();
         assert!(error.contains("line 2: the label is empty"), "{error}");
 
         let error = read("t.csv", "path,label\n").unwrap_err();

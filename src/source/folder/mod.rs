@@ -27,7 +27,7 @@ pub(super) use layout::is_annotations;
 pub use links::{LinkCounts, Links};
 pub use list::Ignored;
 #[cfg(feature = "write")]
-pub(crate) use list::{is_jpeg_name, open_list};
+pub(crate) use list::is_jpeg_name;
 pub use options::{FolderOptions, Labels};
 pub(crate) use walk::Rules;
 #[cfg(feature = "write")]

@@ -49,6 +49,8 @@ pub struct Facts {
     pub fingerprint: u64,
     /// The number of bytes that are read to hold the dataset in memory; `None` if it can't be held.
     pub(crate) stored_bytes: Option<u64>,
+    /// The size of a page of the `.beton` files, the largest if there are several.
+    pub(crate) page_size: Option<u32>,
     /// True if two passes over a stream with the same parameters yield the same items.
     #[doc(hidden)]
     pub is_exact: bool,
@@ -80,6 +82,7 @@ impl Facts {
             rereads_cheaply: false,
             fingerprint: print.value(),
             stored_bytes: None,
+            page_size: None,
             is_exact: true,
             image_stats: None,
             longest: None,
@@ -157,6 +160,7 @@ impl Facts {
             components: parts.len(),
             rereads_cheaply: parts.iter().all(|part| part.rereads_cheaply),
             stored_bytes: all_of(&parts, |part| part.stored_bytes, u64::saturating_add),
+            page_size: parts.iter().filter_map(|part| part.page_size).max(),
             is_exact: parts.iter().all(|part| part.is_exact),
             object_fields: None,
             ..first.clone()

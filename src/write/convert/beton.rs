@@ -16,17 +16,16 @@
 use super::journal::{ChunkCheckpoint, ConversionId, OutputChunk, delete, folder_of};
 use super::layout::read;
 use super::pictures::{ImageFiles, to_input};
-use super::report::skipped_samples;
-use super::{ConvertReport, DatasetConversion, Journal, ProgressCounter};
+use super::{DatasetConversion, Journal, ProgressCounter};
 use crate::decode::UnreadParts;
 use crate::error::Error;
 use crate::sample::SampleId;
 use crate::source::beton::Allocation;
 use crate::source::{
-    Escaped, FieldKind, ImageMode, OwnedImage, OwnedValue, keep_unfinished, note_unfinished,
+    Escaped, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, keep_unfinished,
+    note_unfinished,
 };
 use crate::write::atomic_file::{AtomicFile, not_a_file, open_own, resumed_path, sync_dir};
-use crate::write::beton::restored_fields;
 use crate::write::engine::{EncodeEngine, PlacedValue};
 use crate::write::error::{cancelled, io_error, refuse_all_damaged, write_error};
 use crate::write::file::{BetonBuilder, Checkpoint, Schema};
@@ -34,15 +33,15 @@ use crate::write::report::CountedList;
 use crate::write::shards::custom_field;
 use crate::write::step::{FileStep, ObservedFile, StepFile, StepObserver};
 use crate::write::value::{Encoding, WriteSampleError};
-use crate::write::{FieldValue, ImageOptions, WriteOptions};
+use crate::write::{FieldValue, ImageInput, ImageOptions, WriteOptions};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 impl DatasetConversion<'_> {
-    /// Writes a `.beton` file.
-    pub(super) fn beton(&self, print: &ConversionId) -> Result<ConvertReport, Error> {
+    /// Writes a `.beton` file. Returns it as one chunk, and the sample behind those that earlier attempts had processed.
+    pub(super) fn beton(&self, print: &ConversionId) -> Result<(OutputChunk, u64), Error> {
         let custom = |kind: &FieldKind| matches!(kind, FieldKind::Custom { .. });
         if let Some(field) = self.fields.iter().find(|field| custom(&field.kind)) {
             return Err(custom_field(&field.name));
@@ -51,7 +50,7 @@ impl DatasetConversion<'_> {
         self.with_journal(print, taken, |journal| self.write_beton(journal))
     }
 
-    fn write_beton(&self, journal: &mut Journal<'_>) -> Result<ConvertReport, Error> {
+    fn write_beton(&self, journal: &mut Journal<'_>) -> Result<(OutputChunk, u64), Error> {
         let mut resumed = journal.end();
         if !self.is_in_place(journal)? {
             resumed = self.write_file(journal)?;
@@ -61,7 +60,7 @@ impl DatasetConversion<'_> {
             journal.done()?;
         }
         delete(&self.allocations_path())?;
-        Ok(ConvertReport::of(journal, resumed))
+        Ok((OutputChunk::joined(journal.chunks()), resumed))
     }
 
     /// Returns the path of the allocations of an unfinished `.beton`.
@@ -86,8 +85,10 @@ impl DatasetConversion<'_> {
     fn write_file(&self, journal: &mut Journal<'_>) -> Result<u64, Error> {
         let options = self.write_options();
         let fields = options.stored_fields(&restored_fields(&self.fields));
-        let (page_size, max_page_size) = options.checked_page_size()?;
+        let (page_size, max_page_size) =
+            options.checked_page_size(self.source.facts().page_size)?;
         let schema = Schema::new(&fields, page_size)?;
+        let samples = self.samples();
         let encoding = Encoding {
             fields: &fields,
             images: options.checked_images(&fields)?,
@@ -95,6 +96,12 @@ impl DatasetConversion<'_> {
             unread: UnreadParts::of(Escaped(&self.dst.to_string_lossy()).to_string()),
             page_size: max_page_size,
         };
+        let unfinished =
+            [resumed_path(&self.dst)?, self.allocations_path(), journal.path().to_owned()];
+        let note = |journal: &Journal<'_>| {
+            journal.chunks().is_empty().then(|| Unrecorded::new(unfinished.clone()))
+        };
+        let mut unrecorded = note(journal);
         let target = AtomicFile::resume(&self.dst)?;
         if is_finished(journal) {
             if length(target.as_file(), target.partial_path())? == journal.bytes() {
@@ -106,19 +113,18 @@ impl DatasetConversion<'_> {
         }
         let file = UnfinishedBeton {
             schema: &schema,
-            announced: self.source.len(),
+            announced: samples.end - samples.start,
             target: &target,
             allocations: &self.allocations_path(),
             watch: self.watch,
         };
         let allocations = file.open_allocations()?;
-        let paths = [target.partial_path(), file.allocations];
         let dir = folder_of(&self.dst);
         (self.watch)(FileStep::SyncDir)
             .and_then(|()| sync_dir(dir))
             .map_err(io_error("sync", dir))?;
         let mut builder = file.recover(&allocations, journal)?;
-        let mut unrecorded = journal.chunks().is_empty().then(|| Unrecorded::new(paths));
+        unrecorded = unrecorded.or_else(|| note(journal));
         let resumed = journal.end();
         let engine = EncodeEngine {
             encoding: &encoding,
@@ -134,7 +140,7 @@ impl DatasetConversion<'_> {
         let at_target = || write_error(target.partial_path());
         loop {
             let first = journal.end();
-            let end = first.saturating_add(self.unit()).min(self.source.len());
+            let end = first.saturating_add(self.unit()).min(samples.end);
             let row = |id, ()| self.row(id, &images, &progress);
             let jobs = (first..end).map(|_| ());
             let before = builder.samples();
@@ -144,22 +150,24 @@ impl DatasetConversion<'_> {
                 return Err(cancelled());
             }
             let mut chunk = chunk(first, end, builder.samples() - before, placed);
-            if end < self.source.len() {
+            if end < samples.end {
                 file.record(&mut builder, &allocations, &mut chunk, journal)?;
                 journal.add(chunk)?;
                 drop(unrecorded.take());
                 continue;
             }
             let all = OutputChunk::joined(journal.chunks().iter().chain([&chunk]));
-            let skipped = self.with_paths(skipped_samples(all.skipped_count, all.skipped.clone()));
-            refuse_all_damaged(all.samples, &skipped)?;
+            if self.part.is_none() {
+                let report = all.clone().report();
+                refuse_all_damaged(report.samples, &self.with_paths(report.skipped))?;
+            }
             if builder.moves_values().map_err(at_target())? {
                 journal.check(|_, _| false)?;
                 chunk = all;
             }
-            let len = builder.finish().map_err(at_target())?.bytes;
-            chunk.files = 1;
-            chunk.bytes = len - journal.bytes();
+            let finished = builder.finish().map_err(at_target())?;
+            (chunk.files, chunk.pages) = (1, finished.pages);
+            chunk.bytes = finished.bytes - journal.bytes();
             target.sync(&self.watch)?;
             journal.add(chunk)?;
             drop(unrecorded.take());
@@ -208,12 +216,33 @@ impl DatasetConversion<'_> {
 /// it, because the file stores the image's size.
 fn stored(value: OwnedValue, kind: &FieldKind, options: &ImageOptions) -> FieldValue {
     let is_unseen = |image: &OwnedImage| image.mode != ImageMode::Raw && image.width == 0;
-    match value {
-        OwnedValue::Image(image) if is_unseen(&image) || !options.is_untouched() => {
+    match (value, kind) {
+        (OwnedValue::Image(image), _) if is_unseen(&image) || !options.keeps_stored() => {
             FieldValue::Image(to_input(image))
         }
-        value => FieldValue::from_stored(value, kind),
+        (OwnedValue::Image(image), _) => FieldValue::Image(ImageInput::Stored(image)),
+        (OwnedValue::Float(value), _) => FieldValue::Float(value),
+        (OwnedValue::Int(value), _) => FieldValue::Int(value),
+        (OwnedValue::Json(text), _) => FieldValue::StoredJson(text),
+        (OwnedValue::Custom(row), _) => FieldValue::Custom(row),
+        (OwnedValue::NdArray(bytes), FieldKind::NdArray { dtype, .. }) => {
+            FieldValue::NdArray { dtype: *dtype, bytes }
+        }
+        (OwnedValue::NdArray(bytes), FieldKind::TorchTensor { dtype, .. }) => {
+            FieldValue::TorchTensor { dtype: *dtype, bytes }
+        }
+        // An array in another kind of field is refused when it is written.
+        (OwnedValue::Bytes(bytes) | OwnedValue::NdArray(bytes), _) => FieldValue::Bytes(bytes),
     }
+}
+
+/// Returns the fields of a file without bit planes.
+fn restored_fields(fields: &[FieldSpec]) -> Vec<FieldSpec> {
+    let restored = |field: &FieldSpec| match field.kind {
+        FieldKind::BitPlaneImage => FieldSpec { kind: FieldKind::RgbImage, ..field.clone() },
+        _ => field.clone(),
+    };
+    fields.iter().map(restored).collect()
 }
 
 /// Returns true if all that is recorded is a finished file.
@@ -226,20 +255,19 @@ fn length(file: &File, path: &Path) -> Result<u64, Error> {
 }
 
 fn chunk(first: u64, end: u64, samples: u64, placed: PlacedValue) -> OutputChunk {
-    let PlacedValue { skipped, reencoded, .. } = placed;
-    let mut chunk = OutputChunk { first, end, samples, reencoded, ..OutputChunk::default() };
-    let first = skipped.first.into_iter().map(|one| (one.sample.0, one.cause)).collect();
-    chunk.skip(&CountedList { count: skipped.count, first });
-    chunk
+    let PlacedValue { skipped, images } = placed;
+    let damaged = skipped.first.into_iter().map(|one| (one.sample.0, one.cause)).collect();
+    let skipped = CountedList { count: skipped.count, first: damaged };
+    OutputChunk { first, end, samples, skipped, images, ..OutputChunk::default() }
 }
 
-/// Files without a recorded chunk, which are deleted if a signal ends the process.
-struct Unrecorded([PathBuf; 2]);
+/// The files of a conversion without a recorded chunk, and its journal, which are deleted if a signal ends the process.
+struct Unrecorded([PathBuf; 3]);
 
 impl Unrecorded {
-    fn new(paths: [&Path; 2]) -> Self {
-        paths.into_iter().for_each(note_unfinished);
-        Self(paths.map(Path::to_owned))
+    fn new(paths: [PathBuf; 3]) -> Self {
+        paths.iter().for_each(|path| note_unfinished(path));
+        Self(paths)
     }
 }
 

@@ -16,17 +16,18 @@
 
 use super::journal::{ConversionId, OutputChunk, delete};
 use super::output_file::{OutputFile, Shape};
-use super::{ConvertReport, DatasetConversion, ImageFiles, Journal, ProgressCounter};
+use super::{DatasetConversion, ImageFiles, Journal, ProgressCounter};
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use crate::source::FOLDER_FILE_NAME;
 use crate::threads::ThreadsError;
-use crate::write::Reencoded;
+use crate::write::WriteReport;
 use crate::write::atomic_file::{AtomicFile, sync_dir};
 use crate::write::cancel;
+use crate::write::dir_tree::has_files;
 use crate::write::encode_threads::EncodeThreads;
 use crate::write::error::{io_error, write_error};
-use crate::write::report::CountedList;
+use crate::write::report::ImageCounts;
 use crate::write::staging::{PREFIX, StagingDir};
 use crate::write::value::WriteSampleError;
 use std::borrow::Cow;
@@ -45,27 +46,24 @@ struct WrittenSample {
     bytes: u64,
     /// The sample's line of the table, or a line with its class.
     line: String,
-    reencoded: Vec<Reencoded>,
+    images: ImageCounts,
 }
 
 impl DatasetConversion<'_> {
     /// Writes a folder of images.
-    pub(super) fn folder(&self, print: &ConversionId) -> Result<ConvertReport, Error> {
+    pub(super) fn folder(&self, print: &ConversionId) -> Result<WriteReport, Error> {
         if self.images.iter().any(|image| image.bit_planes) {
             let reason = "a folder holds images that other programs read: bit planes are stored in .beton files and shards";
             return Err(fail!(Parameter, "{reason}"));
         }
         let shape = Shape::new(&self.fields, self.beside.classes.as_ref())?;
-        let taken = || first_in(&self.dst);
+        let taken = || Ok(has_files(&self.dst)?.then(|| self.dst.clone()));
         self.with_journal(print, taken, |journal| self.write_folder(&shape, journal))
     }
 
-    fn write_folder(
-        &self,
-        shape: &Shape,
-        journal: &mut Journal<'_>,
-    ) -> Result<ConvertReport, Error> {
+    fn write_folder(&self, shape: &Shape, journal: &mut Journal<'_>) -> Result<WriteReport, Error> {
         let parts = self.chunks_dir();
+        let was_stopped = parts.exists();
         if journal.is_new() {
             delete(&parts)?;
         }
@@ -73,7 +71,7 @@ impl DatasetConversion<'_> {
             fs::create_dir_all(dir).map_err(io_error("create it", dir))?;
         }
         if journal.is_new() && self.options.overwrite {
-            self.clear()?;
+            self.clear(was_stopped)?;
         }
         let (resumed, mut notes) = (journal.end(), vec![]);
         if !journal.is_done() {
@@ -90,7 +88,8 @@ impl DatasetConversion<'_> {
             journal.done()?;
         }
         delete(&parts)?;
-        let mut report = ConvertReport { notes, ..ConvertReport::of(journal, resumed) };
+        let mut report = journal.report(resumed);
+        report.notes.splice(0..0, notes);
         if let Ok(table) = fs::metadata(self.dst.join(TABLE)) {
             report.files += 1;
             report.bytes += table.len();
@@ -99,20 +98,22 @@ impl DatasetConversion<'_> {
     }
 
     /// Deletes the dataset that an earlier conversion wrote into the folder, or readers would find samples
-    /// of both.
+    /// of both. Files of samples outside class folders are those of a table, which only a conversion that `was_stopped`
+    /// has not written.
     ///
     /// # Errors
     ///
     /// If the folder has other files: then nothing is deleted.
-    fn clear(&self) -> Result<(), Error> {
+    fn clear(&self, was_stopped: bool) -> Result<(), Error> {
         let mut written = entries(&self.dst)?;
         // An earlier conversion that was killed left its unfinished files.
         written.retain(|(path, _)| !name_of(path).starts_with(PREFIX));
+        let is_table = was_stopped || written.iter().any(|(path, _)| name_of(path) == TABLE);
         for (path, is_dir) in &written {
             let files = if *is_dir { entries(path)? } else { vec![] };
             let is_own = |(path, is_dir): &&(PathBuf, bool)| !is_dir && is_numbered(path);
             let is_known = *is_dir
-                || is_numbered(path)
+                || (is_table && is_numbered(path))
                 || [TABLE, FOLDER_FILE_NAME].contains(&&*name_of(path));
             let other = files.iter().find(|file| !is_own(file)).map(|(path, _)| path);
             if let Some(other) = other.or((!is_known).then_some(path)) {
@@ -136,9 +137,9 @@ impl DatasetConversion<'_> {
         EncodeThreads { first, end, threads }.run(
             |id| {
                 cancel::check(&self.options.cancel)?;
-                let (leaves, line, reencoded) =
+                let (leaves, line, images) =
                     shape.leaves(self.source, &self.fields, &pictures, id)?;
-                Ok(folder.put(id, leaves).map(|wrote| WrittenSample { line, reencoded, ..wrote }))
+                Ok(folder.put(id, leaves).map(|wrote| WrittenSample { line, images, ..wrote }))
             },
             |wrote| wrote.as_ref().map_or(0, |wrote| wrote.line.len()),
             |id, wrote| notes.take(id, wrote),
@@ -197,20 +198,13 @@ fn name_of(path: &Path) -> Cow<'_, str> {
     path.file_name().unwrap_or_default().to_string_lossy()
 }
 
-/// Returns true if a file is named like those of a sample: `00000007.jpg`, `00000007_key.jpg`.
+/// Returns true if a file is named like those of a sample: `00000007.jpg`, `00000007_key.jpg`. Numbers of more than
+/// eight digits begin with no zero, unlike those of COCO's images.
 fn is_numbered(path: &Path) -> bool {
     let name = name_of(path);
     let digits = name.bytes().take_while(u8::is_ascii_digit).count();
-    digits >= 8 && matches!(name.as_bytes().get(digits), Some(b'.' | b'_'))
-}
-
-/// Returns an entry of a folder; `None` if the folder is empty or missing.
-fn first_in(dir: &Path) -> Result<Option<PathBuf>, Error> {
-    match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(io_error("list", dir)(error)),
-        Ok(mut entries) => Ok(entries.next().and_then(Result::ok).map(|entry| entry.path())),
-    }
+    let has_zeros = digits > 8 && name.starts_with('0');
+    digits >= 8 && !has_zeros && matches!(name.as_bytes().get(digits), Some(b'.' | b'_'))
 }
 
 /// The output folder, which several threads write into.
@@ -273,7 +267,6 @@ impl OutputFolder<'_> {
 /// The chunk in progress: the samples since the last recorded one.
 struct PendingChunk {
     unit: OutputChunk,
-    skipped: CountedList<(u64, String)>,
     lines: String,
     /// The lines of the classes, each once.
     classes: BTreeSet<String>,
@@ -283,7 +276,7 @@ impl PendingChunk {
     fn at(first: u64) -> Self {
         let unit = OutputChunk { first, ..OutputChunk::default() };
         let (lines, classes) = (String::new(), BTreeSet::new());
-        Self { unit, skipped: CountedList::default(), lines, classes }
+        Self { unit, lines, classes }
     }
 }
 
@@ -309,12 +302,12 @@ impl ChunkRecorder<'_, '_> {
         }
         match wrote {
             Ok(wrote) => {
-                let WrittenSample { files, bytes, line, reencoded } = wrote?;
+                let WrittenSample { files, bytes, line, images } = wrote?;
                 let PendingChunk { unit, lines, classes, .. } = &mut self.open;
                 unit.samples += 1;
                 unit.files += files;
                 unit.bytes += bytes;
-                Reencoded::count(&mut unit.reencoded, reencoded);
+                unit.images.add(&images);
                 match self.is_table {
                     true => lines.push_str(&line),
                     false => drop(classes.insert(line)),
@@ -323,7 +316,7 @@ impl ChunkRecorder<'_, '_> {
             }
             Err(cause) => {
                 let entry = self.job.skipped_entry(id, cause)?;
-                self.open.skipped.add(entry);
+                self.open.unit.skipped.add(entry);
                 self.progress.add(0);
             }
         }
@@ -333,7 +326,7 @@ impl ChunkRecorder<'_, '_> {
     /// Records the samples up to `end`.
     fn finish(&mut self, end: u64) -> Result<(), Error> {
         let open = std::mem::replace(&mut self.open, PendingChunk::at(end));
-        let PendingChunk { mut unit, skipped, mut lines, classes } = open;
+        let PendingChunk { mut unit, mut lines, classes } = open;
         lines.extend(classes);
         if unit.first == end {
             return Ok(());
@@ -346,7 +339,6 @@ impl ChunkRecorder<'_, '_> {
         target.file(watch).write_all(lines.as_bytes()).map_err(at_target)?;
         target.commit(watch)?;
         unit.end = end;
-        unit.skip(&skipped);
         self.journal.add(unit)
     }
 }

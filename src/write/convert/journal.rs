@@ -3,9 +3,10 @@
 //!
 //! ```text
 //! DST.fuseloop-convert.json      locked while its writer is alive
-//! {"fuseloop":"convert","version":3,"source":"<fingerprint>","options":"<words>"}
-//! {"crc":"<8 hex digits>","unit":{"first":0,"end":1000,"samples":998,"files":1,"bytes":123,"skipped":2,
-//!  "damaged":[[17,"why"],..],"reencoded":[["png","raw",false,12],..],"checkpoint":[8388608,2000,77]}}   on one line
+//! {"fuseloop":"convert","version":4,"source":"<fingerprint>","options":"<words>"}
+//! {"crc":"<8 hex digits>","unit":{"first":0,"end":1000,"samples":998,"files":1,"bytes":123,"pages":0,
+//!  "skipped":2,"damaged":[[17,"why"],..],"reencoded":[["png","raw",false,12,0],..],"jpegs":[900,80,7000,7100,6],
+//!  "checkpoint":[8388608,2000,77]}}   on one line
 //! ...
 //! {"done":true}                  all files are in place, only leftovers remain to be deleted
 //! ```
@@ -17,11 +18,14 @@
 
 use super::WriteOptions;
 use crate::error::{Error, fail};
+use crate::sample::SampleId;
 use crate::source::ImageMode;
 use crate::write::atomic_file::{busy, not_a_file, open_own, sync_dir};
 use crate::write::error::{io_error, write_error};
 use crate::write::options::OnUnreadable;
-use crate::write::report::{CountedList, KEPT, Reencoded, word};
+use crate::write::report::{
+    CountedList, ImageCounts, Reencoded, SizeChange, SkippedSample, WriteReport, word,
+};
 use crate::write::step::{FileStep, ObservedFile, StepFile, StepObserver};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -32,10 +36,10 @@ use std::path::{Path, PathBuf};
 
 const SUFFIX: &str = ".fuseloop-convert.json";
 
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 
 /// The identity of a conversion: a journal can be resumed only with the same one.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ConversionId {
     pub(super) source: String,
     pub(super) options: String,
@@ -54,11 +58,12 @@ pub(super) struct OutputChunk {
     pub(super) samples: u64,
     pub(super) files: u64,
     pub(super) bytes: u64,
-    pub(super) skipped_count: u64,
-    /// The first samples that were left out, and the reasons.
-    pub(super) skipped: Vec<(u64, String)>,
-    /// The images that are not stored as in the source, by kind.
-    pub(super) reencoded: Vec<Reencoded>,
+    /// The number of pages of finished `.beton` files.
+    pub(super) pages: u64,
+    /// The samples that were left out, and the reasons.
+    pub(super) skipped: CountedList<(u64, String)>,
+    /// How images were stored. Of JPEGs that could not be re-cut, the journal has only the number.
+    pub(super) images: ImageCounts,
     /// The state of an unfinished `.beton` behind the chunk.
     pub(super) checkpoint: Option<ChunkCheckpoint>,
 }
@@ -84,32 +89,36 @@ impl OutputChunk {
             all.samples += chunk.samples;
             all.files += chunk.files;
             all.bytes += chunk.bytes;
-            all.skipped_count += chunk.skipped_count;
-            let left = KEPT.saturating_sub(all.skipped.len());
-            all.skipped.extend(chunk.skipped.iter().take(left).cloned());
-            Reencoded::count(&mut all.reencoded, chunk.reencoded.iter().copied());
+            all.pages += chunk.pages;
+            all.skipped.extend(&chunk.skipped);
+            all.images.add(&chunk.images);
         }
         all
     }
 
-    /// Records the samples that were left out.
-    pub(super) fn skip(&mut self, left_out: &CountedList<(u64, String)>) {
-        self.skipped_count = left_out.count;
-        self.skipped.clone_from(&left_out.first);
+    /// Returns the report of the chunk's samples.
+    pub(super) fn report(self) -> WriteReport {
+        let entry = |(sample, cause)| SkippedSample { sample: SampleId(sample), path: None, cause };
+        let CountedList { count, first } = self.skipped;
+        let skipped = CountedList { count, first: first.into_iter().map(entry).collect() };
+        let Self { files, pages, bytes, .. } = self;
+        WriteReport { files, pages, bytes, ..WriteReport::of(self.samples, skipped, self.images) }
     }
 
     fn to_line(&self) -> String {
-        let Self { first, end, samples, files, bytes, skipped_count, skipped, reencoded, .. } =
-            self;
+        let Self { first, end, samples, files, bytes, pages, skipped, images, .. } = self;
         let state = |at: ChunkCheckpoint| (at.page_size, at.allocations, at.crc);
         let checkpoint = self.checkpoint.map(state);
         let image = |one: &Reencoded| {
             (word(one.from), word(one.to), one.is_lossy, one.images, one.lost_orientations)
         };
-        let reencoded: Vec<_> = reencoded.iter().map(image).collect();
+        let reencoded: Vec<_> = images.reencoded.iter().map(image).collect();
+        let ImageCounts { passed_through, recut, recut_bytes, unchanged, .. } = images;
+        let SizeChange { before, after } = recut_bytes;
         let unit = json!({
             "first": first, "end": end, "samples": samples, "files": files, "bytes": bytes,
-            "skipped": skipped_count, "damaged": skipped, "reencoded": reencoded,
+            "pages": pages, "skipped": skipped.count, "damaged": skipped.first, "reencoded": reencoded,
+            "jpegs": [*passed_through, *recut, *before, *after, unchanged.count],
             "checkpoint": checkpoint,
         });
         format!("{}\n", json!({"crc": crc(&unit), "unit": unit}))
@@ -124,7 +133,7 @@ impl OutputChunk {
     /// Returns true if the chunk begins at sample `first`, accounts for all of its range, and ends
     /// within a source of `samples` samples.
     fn follows(&self, first: u64, samples: u64) -> bool {
-        let dealt_with = self.samples.checked_add(self.skipped_count);
+        let dealt_with = self.samples.checked_add(self.skipped.count);
         self.first == first
             && self.end <= samples
             && dealt_with.is_some_and(|count| Some(count) == self.end.checked_sub(first))
@@ -133,18 +142,25 @@ impl OutputChunk {
     fn of(value: &Value) -> Option<Self> {
         let number = |name: &str| value.get(name)?.as_u64();
         let pair = |pair: &Value| Some((pair.get(0)?.as_u64()?, pair.get(1)?.as_str()?.to_owned()));
-        let skipped = value.get("damaged")?.as_array()?.iter().map(pair).collect::<Option<_>>()?;
+        let first = value.get("damaged")?.as_array()?.iter().map(pair).collect::<Option<_>>()?;
         let reencoded = value.get("reencoded")?.as_array()?.iter();
         let reencoded = reencoded.map(reencoded_of).collect::<Option<_>>()?;
+        let jpegs = |index: usize| value.get("jpegs")?.get(index)?.as_u64();
         Some(Self {
             first: number("first")?,
             end: number("end")?,
             samples: number("samples")?,
             files: number("files")?,
             bytes: number("bytes")?,
-            skipped_count: number("skipped")?,
-            skipped,
-            reencoded,
+            pages: number("pages")?,
+            skipped: CountedList { count: number("skipped")?, first },
+            images: ImageCounts {
+                passed_through: jpegs(0)?,
+                reencoded,
+                recut: jpegs(1)?,
+                recut_bytes: SizeChange { before: jpegs(2)?, after: jpegs(3)? },
+                unchanged: CountedList { count: jpegs(4)?, first: vec![] },
+            },
             checkpoint: match value.get("checkpoint")? {
                 Value::Null => None,
                 state => Some(checkpoint_of(state)?),
@@ -175,8 +191,7 @@ fn reencoded_of(entry: &Value) -> Option<Reencoded> {
     };
     let (from, to) = (mode(0)?, mode(1)?);
     let (is_lossy, images) = (entry[2].as_bool()?, entry[3].as_u64()?);
-    // An earlier version did not count them.
-    let lost_orientations = entry[4].as_u64().unwrap_or(0);
+    let lost_orientations = entry[4].as_u64()?;
     Some(Reencoded { from, to, is_lossy, images, lost_orientations })
 }
 
@@ -240,6 +255,11 @@ impl<'a> Journal<'a> {
         Ok(journal)
     }
 
+    /// Returns the path of the journal itself.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns true if nothing was recorded before.
     pub(super) fn is_new(&self) -> bool {
         self.is_new
@@ -263,6 +283,12 @@ impl<'a> Journal<'a> {
     /// Returns the size of the complete chunks in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.units.iter().map(|unit| unit.bytes).sum()
+    }
+
+    /// Returns the report of all chunks, of which earlier attempts had processed the samples before `resumed`.
+    pub(super) fn report(&self, resumed: u64) -> WriteReport {
+        let resumed = resumed - self.first;
+        WriteReport { resumed, ..OutputChunk::joined(&self.units).report() }
     }
 
     /// Drops the first chunk that is not complete and all behind it.
@@ -346,7 +372,7 @@ impl<'a> Journal<'a> {
             }
             let follows = |unit: &OutputChunk| unit.follows(self.end(), print.samples.end);
             let Some(unit) = OutputChunk::of_line(&line).filter(follows) else { break };
-            if on_damaged == OnUnreadable::Fail && unit.skipped_count > 0 {
+            if on_damaged == OnUnreadable::Fail && unit.skipped.count > 0 {
                 return Err("the interrupted conversion skipped damaged samples: resume it with `on_damaged` set to skip".to_owned());
             }
             self.units.push(unit);
@@ -486,12 +512,16 @@ mod tests {
 
     #[test]
     fn a_line_comes_back_unless_a_byte_of_it_is_another() {
-        let skipped = vec![(17, "it is \"torn\"\n".to_owned())];
+        let first = vec![(17, "it is \"torn\"\n".to_owned())];
+        let skipped = CountedList { count: 1, first };
         let (from, to) = (ImageMode::Png, ImageMode::Raw);
         let reencoded =
             vec![Reencoded { from, to, is_lossy: false, images: 3, lost_orientations: 2 }];
         let checkpoint = Some(ChunkCheckpoint { page_size: 4096, allocations: 19, crc: u32::MAX });
-        let unit = OutputChunk { skipped_count: 1, samples: 9, skipped, reencoded, ..unit(10, 20) };
+        let recut_bytes = SizeChange { before: 70, after: 71 };
+        let unchanged = CountedList { count: 3, first: vec![] };
+        let images = ImageCounts { passed_through: 5, reencoded, recut: 4, recut_bytes, unchanged };
+        let unit = OutputChunk { samples: 9, pages: 2, skipped, images, ..unit(10, 20) };
         let unit = OutputChunk { checkpoint, ..unit };
         let line = unit.to_line();
         let read = |line: &str| OutputChunk::of_line(&serde_json::from_str(line).ok()?);
@@ -510,7 +540,8 @@ mod tests {
         assert!(!unit(10, 20).follows(9, 20), "a gap or an overlap");
         assert!(!unit(10, 20).follows(10, 19), "beyond the source");
         assert!(!OutputChunk { samples: 9, ..unit(10, 20) }.follows(10, 20), "one is lost");
-        assert!(!OutputChunk { skipped_count: u64::MAX, ..unit(10, 20) }.follows(10, 20));
+        let skipped = CountedList { count: u64::MAX, first: vec![] };
+        assert!(!OutputChunk { skipped, ..unit(10, 20) }.follows(10, 20));
         assert!(!OutputChunk { end: 9, ..unit(10, 20) }.follows(10, 20));
     }
 }

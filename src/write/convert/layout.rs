@@ -4,8 +4,8 @@ use super::{ImageFiles, OutputFormat};
 use crate::error::Error;
 use crate::sample::SampleId;
 use crate::source::{BoxError, FieldSpec, ObjectField, Record, Source};
-use crate::write::Reencoded;
 use crate::write::beside::Beside;
+use crate::write::report::ImageCounts;
 use crate::write::shards::{
     Columns, END, ExampleLayout, Member, encode_record, extension, file_bytes, frame,
     member_header, padding, rows_file, safe_key,
@@ -26,7 +26,7 @@ pub(super) enum ShardLayout {
 pub(super) struct EncodedSample {
     key: String,
     members: Vec<Member>,
-    pub(super) reencoded: Vec<Reencoded>,
+    pub(super) images: ImageCounts,
 }
 
 /// The pieces of a sample in the order in which they are written.
@@ -92,17 +92,17 @@ impl ShardLayout {
         match self {
             Self::Tar(columns) => {
                 let (key, mut record) = read_keyed(source, id)?;
-                let reencoded = pictures.to_files(&mut record, fields, id)?;
+                let images = pictures.to_files(&mut record, fields, id)?;
                 let members = members(record, fields, columns)?;
-                Ok(EncodedSample { key: safe_key(key.as_deref(), id), members, reencoded })
+                Ok(EncodedSample { key: safe_key(key.as_deref(), id), members, images })
             }
             Self::TfRecord(layout) => {
                 let mut record = read(source, id)?;
-                let reencoded = pictures.to_files(&mut record, fields, id)?;
+                let images = pictures.to_files(&mut record, fields, id)?;
                 let others = layout.others(&record, fields, |image| pictures.size(image))?;
                 let example = encode_record(record, fields, others)?;
                 let record = Member { extension: String::new(), bytes: frame(&example) };
-                Ok(EncodedSample { key: String::new(), members: vec![record], reencoded })
+                Ok(EncodedSample { key: String::new(), members: vec![record], images })
             }
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! | DST                                   | becomes                                              |
 //! |---------------------------------------|------------------------------------------------------|
-//! | `x.beton`                             | one `.beton` file                                    |
+//! | `x.beton`, `x-{000}.beton`            | one `.beton` file, or several                        |
 //! | `x-{000000}.tar`, `x.tar`             | WebDataset's shards, or one                          |
 //! | `x-{00000}.tfrecord`, `x.tfrecord`, `.tfrecords` | TFRecord shards of `tf.train.Example`, or one |
 //! | any other name                        | a folder of images: a folder per class, or `metadata.jsonl` |
@@ -30,22 +30,21 @@ mod pictures;
 #[cfg(test)]
 mod power_cut;
 mod rename;
-mod report;
 mod shard_splitter;
 #[cfg(test)]
 #[cfg(all(feature = "tables", feature = "tar"))]
 mod tests;
 
 pub use origin::real_path;
-pub use report::ConvertReport;
 
-use super::atomic_file::{check_local, exists, resumed_path};
+use super::atomic_file::{check_local, refuse_existing, resumed_path};
 use super::beside::{Beside, written_file};
 use super::error::{INPUTS, refuse_all_damaged, sample_error};
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, WriteOptions, masks, thread_count};
 use super::progress::ProgressCounter;
-use super::report::{Skipped, note_of_orientations};
+use super::report::{Skipped, WriteReport};
+use super::shards::Template;
 use super::step::{StepObserver, unwatched};
 use super::value::WriteSampleError;
 use crate::error::{Error, fail};
@@ -54,8 +53,8 @@ use crate::source::{ClassNames, FieldSpec, Fingerprint, ObjectField, Source};
 use journal::{ConversionId, Journal, delete, folder_of, make_dirs};
 use pictures::ImageFiles;
 use rename::{changes, renamed};
-pub(super) use shard_splitter::refuse_others;
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::{Path, PathBuf, is_separator};
 
 /// The default number of samples in a chunk of a `.beton` or a folder.
@@ -107,6 +106,9 @@ fn is_compressed(dst: &Path) -> bool {
 /// Writes a dataset in the format that the name of `dst` selects: `x.beton`, `x-{000000}.tar`,
 /// `x-{00000}-of-{N}.tfrecord`, or a folder of images: a name without an extension, or with a `/` at its end.
 ///
+/// Values are copied as the source stores them, unless the options say otherwise: the images of a `.beton` keep their
+/// form. Bit planes are an exception: they become the JPEGs that they were made of, unless they are asked for.
+///
 /// A conversion that was interrupted, at whatever moment, resumes when the function is called again:
 /// complete outputs are kept, and the result is the same to the byte as if it had never been
 /// interrupted. Until then a journal `DST.fuseloop-convert.json` stays beside the destination.
@@ -139,7 +141,7 @@ pub fn convert(
     source: &dyn Source,
     dst: impl AsRef<Path>,
     options: &WriteOptions,
-) -> Result<ConvertReport, Error> {
+) -> Result<WriteReport, Error> {
     let dst = dst.as_ref();
     check_local(dst)?;
     check_extension(dst)?;
@@ -173,6 +175,8 @@ struct DatasetConversion<'a> {
     beside: Beside,
     /// True if the source has a field with positions in its image, or a value for each of its pixels.
     has_positions: bool,
+    /// The samples of a `.beton` that is one of several.
+    part: Option<Range<u64>>,
 }
 
 impl<'a> DatasetConversion<'a> {
@@ -202,24 +206,38 @@ impl<'a> DatasetConversion<'a> {
         let dst: PathBuf = dst.components().collect();
         // The file that a link leads to is replaced, and the files beside it belong to it.
         let dst = if form == OutputFormat::Folder { dst } else { written_file(&dst) };
-        Ok(Self { source, dst, options, watch, form, fields, images, beside, has_positions })
+        let part = None;
+        Ok(Self { source, dst, options, watch, form, fields, images, beside, has_positions, part })
     }
 
-    fn run(self) -> Result<ConvertReport, Error> {
+    fn run(self) -> Result<WriteReport, Error> {
         let form = self.form;
         self.check_options(form)?;
         self.threads()?;
-        let print = self.conversion_id(form)?;
-        let mut report = match form {
-            OutputFormat::Beton => self.beton(&print),
-            OutputFormat::Tar | OutputFormat::TfRecord => self.shards(form, &print),
-            OutputFormat::Folder => self.folder(&print),
+        let print = self.conversion_id()?;
+        let mut report = match (self.template()?, form) {
+            (Some(template), _) => self.shards(&template, &print),
+            (None, OutputFormat::Folder) => self.folder(&print),
+            (None, _) => {
+                self.beton(&print).map(|(file, resumed)| WriteReport { resumed, ..file.report() })
+            }
         }?;
         report.skipped = self.with_paths(report.skipped);
+        for one in &mut report.unchanged.first {
+            one.path = self.path_of(one.sample);
+        }
         refuse_all_damaged(report.samples, &report.skipped)?;
-        report.notes.extend(self.notes_on_fields());
-        report.notes.extend(note_of_orientations(&report.reencoded));
-        Ok(ConvertReport { renamed: changes(self.source.fields(), &self.fields), ..report })
+        report.notes.splice(0..0, self.notes_on_fields());
+        Ok(WriteReport { renamed: changes(self.source.fields(), &self.fields), ..report })
+    }
+
+    /// Returns the names of the shards; `None` if the output is a folder or a single `.beton`.
+    fn template(&self) -> Result<Option<Template>, Error> {
+        Ok(match self.form {
+            OutputFormat::Tar | OutputFormat::TfRecord => Some(Template::parse(&self.dst)?),
+            OutputFormat::Beton => Template::parse(&self.dst).ok().filter(Template::has_number),
+            OutputFormat::Folder => None,
+        })
     }
 
     /// Adds the files of the samples to a list of those that were left out.
@@ -247,8 +265,8 @@ impl<'a> DatasetConversion<'a> {
             (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
                 "set either the number of shards or their size, not both"
             }
-            _ if ranks.is_some() && !matches!(form, OutputFormat::Tar | OutputFormat::TfRecord) => {
-                "several ranks write tar or TFRecord shards: name the destination x-{000000}.tar"
+            _ if ranks.is_some() && self.template()?.is_none() => {
+                "several ranks write shards: name the destination x-{000000}.tar"
             }
             (.., None) if ranks.is_some() => {
                 "several ranks need the number of shards, so that each knows its own: set shards"
@@ -300,19 +318,20 @@ impl<'a> DatasetConversion<'a> {
     /// Runs `write` with the journal of an earlier attempt, or a new one. `taken` returns a path that
     /// exists at the destination: it is an error, unless overwriting is allowed or an earlier attempt
     /// has written it.
-    fn with_journal(
+    fn with_journal<T>(
         &self,
         print: &ConversionId,
         taken: impl Fn() -> Result<Option<PathBuf>, Error>,
-        write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, Error>,
-    ) -> Result<ConvertReport, Error> {
+        write: impl FnOnce(&mut Journal<'a>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         make_dirs(folder_of(&self.dst))?;
         let mut journal = Journal::open(&self.journal_dst(), print, self.options, self.watch)?;
         let is_asked = self.options.overwrite;
         if journal.is_new() {
-            if let Some(found) = if is_asked { None } else { taken().transpose() } {
+            let free = taken().and_then(|found| refuse_existing(found.as_deref(), is_asked));
+            if let Err(error) = free {
                 journal.forget();
-                return Err(found.map_or_else(|error| error, |path| exists(&path)));
+                return Err(error);
             }
             journal.begin(print)?;
         }
@@ -354,9 +373,10 @@ impl<'a> DatasetConversion<'a> {
     /// # Errors
     ///
     /// If the conversion would write where it reads.
-    fn conversion_id(&self, form: OutputFormat) -> Result<ConversionId, Error> {
+    fn conversion_id(&self) -> Result<ConversionId, Error> {
+        let form = self.form;
         let mut print = Fingerprint::default();
-        print.number(self.origin(form)?);
+        print.number(self.origin()?);
         print.number(self.source.fingerprint());
         print.number(self.source.len());
         for field in self.source.fields().iter().chain(&self.fields) {
@@ -386,9 +406,9 @@ impl<'a> DatasetConversion<'a> {
         Ok(ConversionId { source, options, samples: self.samples() })
     }
 
-    /// Returns the counter of the samples, which continues at those in the journal.
+    /// Returns the counter of the samples, which continues at those in the journal. A part continues at those before it.
     fn progress(&self, journal: &Journal<'_>) -> ProgressCounter<'_> {
-        let samples = self.samples();
+        let samples = self.own_samples();
         let total = Some(samples.end - samples.start);
         let done = journal.end() - samples.start;
         ProgressCounter::resumed(&self.options.progress, total, done, journal.bytes())

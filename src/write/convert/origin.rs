@@ -20,7 +20,6 @@ use crate::threads::ThreadsError;
 use crate::write::cancel;
 use crate::write::encode_threads::EncodeThreads;
 use crate::write::error::sample_error;
-use crate::write::shards::Template;
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
 use std::path::{Component, Path, PathBuf};
@@ -37,8 +36,8 @@ impl DatasetConversion<'_> {
     /// # Errors
     ///
     /// If the output would be inside the input, or the input inside the output.
-    pub(super) fn origin(&self, form: OutputFormat) -> Result<u64, Error> {
-        let written = DestinationPath::new(form, &self.dst)?;
+    pub(super) fn origin(&self) -> Result<u64, Error> {
+        let written = self.written()?;
         let mut print = Fingerprint::default();
         let mut parents = Parents::default();
         let mut paths = self.source.paths();
@@ -65,6 +64,20 @@ impl DatasetConversion<'_> {
             )?;
         }
     }
+
+    fn written(&self) -> Result<DestinationPath, Error> {
+        Ok(match self.template()? {
+            // A folder that can't be listed has no shards, or causes an error of its own later.
+            Some(template) => {
+                let there = other_shards(&template, &[]).unwrap_or_default();
+                DestinationPath::Files(there.iter().map(|path| real_path(path)).collect())
+            }
+            None if self.form == OutputFormat::Folder => {
+                DestinationPath::Folder(real_path(&self.dst))
+            }
+            None => DestinationPath::Files(HashSet::from([real_path(&self.dst)])),
+        })
+    }
 }
 
 /// The output paths, without links.
@@ -75,18 +88,6 @@ enum DestinationPath {
 }
 
 impl DestinationPath {
-    fn new(form: OutputFormat, dst: &Path) -> Result<Self, Error> {
-        Ok(match form {
-            OutputFormat::Folder => Self::Folder(real_path(dst)),
-            OutputFormat::Beton => Self::Files(HashSet::from([real_path(dst)])),
-            OutputFormat::Tar | OutputFormat::TfRecord => {
-                // A folder that can't be listed has no shards, or causes an error of its own later.
-                let there = other_shards(&Template::parse(dst)?, &[]).unwrap_or_default();
-                Self::Files(there.iter().map(|path| real_path(path)).collect())
-            }
-        })
-    }
-
     /// Refuses an output that would overwrite `path`, which is read; `real` is `path` without links.
     fn check(&self, dst: &Path, path: &Path, real: &Path, is_dir: bool) -> Result<(), Error> {
         match self {

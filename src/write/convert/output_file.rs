@@ -15,7 +15,7 @@ use super::layout::read_keyed;
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use crate::source::{ClassNames, FieldKind, FieldSpec, OwnedValue, Record, Source};
-use crate::write::Reencoded;
+use crate::write::report::ImageCounts;
 use crate::write::shards::{
     Columns, extension, file_bytes, json_text, last_part, safe_key, same_name,
 };
@@ -75,18 +75,18 @@ impl Shape {
         fields: &[FieldSpec],
         pictures: &ImageFiles<'_>,
         id: SampleId,
-    ) -> Result<(Vec<OutputFile>, String, Vec<Reencoded>), WriteSampleError> {
+    ) -> Result<(Vec<OutputFile>, String, ImageCounts), WriteSampleError> {
         let (key, mut record) = read_keyed(source, id)?;
-        let reencoded = pictures.to_files(&mut record, fields, id)?;
+        let images = pictures.to_files(&mut record, fields, id)?;
         let stem = stem(key.as_deref(), id);
         match self {
             Self::Classes { label, folders } => {
                 let (leaf, class) = class_leaf(record, (*label, folders), fields, &stem)?;
-                Ok((vec![leaf], format!("{class}\n"), reencoded))
+                Ok((vec![leaf], format!("{class}\n"), images))
             }
             Self::Table { columns, extensions } => {
                 let (leaves, line) = table_leaves(record, fields, columns, extensions, &stem)?;
-                Ok((leaves, line, reencoded))
+                Ok((leaves, line, images))
             }
         }
     }

@@ -17,6 +17,7 @@ use crate::write::cut::StoredImage;
 use crate::write::image::{self, InputPosition};
 use crate::write::mode::{ImageOptions, WriteMode};
 use crate::write::pixels::{PixelReader, PixelsError};
+use crate::write::report::ImageCounts;
 use crate::write::shards::{gray_png, png_file};
 use crate::write::value::WriteSampleError;
 use crate::write::{ImageError, ImageInput, Reencoded};
@@ -69,7 +70,7 @@ impl<'a> ImageFiles<'a> {
         self.with_decoder(|pixels| pixels.orientation(&image)).ok().flatten()
     }
 
-    /// Converts every image of a sample to a JPEG or PNG file. Returns which images were encoded.
+    /// Converts every image of a sample to a JPEG or PNG file. Returns how they are stored.
     ///
     /// # Errors
     ///
@@ -79,8 +80,8 @@ impl<'a> ImageFiles<'a> {
         record: &mut [OwnedValue],
         fields: &[FieldSpec],
         sample: SampleId,
-    ) -> Result<Vec<Reencoded>, WriteSampleError> {
-        let mut reencoded = vec![];
+    ) -> Result<ImageCounts, WriteSampleError> {
+        let mut counts = ImageCounts::default();
         let values = record.iter_mut().zip(fields).zip(self.options).enumerate();
         for (field, ((value, spec), options)) in values {
             // A value whose kind is not its field's is refused when it is written.
@@ -90,14 +91,15 @@ impl<'a> ImageFiles<'a> {
             if let OwnedValue::Image(image) = value {
                 let name = || spec.name.clone();
                 let orientation = self.orientation(image);
-                let change = self.to_file(image, options, InputPosition { sample, field }, name)?;
+                let position = InputPosition { sample, field };
+                let change = self.to_file(image, options, position, name, &mut counts)?;
                 if let (Some(found), Some(_)) = (orientation, change) {
                     return Err(WriteSampleError::Image { field: name(), cause: lost(found) });
                 }
-                Reencoded::count(&mut reencoded, change);
+                Reencoded::count(&mut counts.reencoded, change);
             }
         }
-        Ok(reencoded)
+        Ok(counts)
     }
 
     fn to_file(
@@ -106,6 +108,7 @@ impl<'a> ImageFiles<'a> {
         options: &ImageOptions,
         position: InputPosition,
         field: impl Fn() -> String,
+        counts: &mut ImageCounts,
     ) -> Result<Option<Reencoded>, WriteSampleError> {
         let from = image.mode;
         let is_mask = options.write_mode == WriteMode::Mask;
@@ -118,6 +121,7 @@ impl<'a> ImageFiles<'a> {
             && image::is_other_jpeg(image)
             && self.is_small_enough(options, &image.bytes)
         {
+            counts.passed_through += 1;
             return self.check(image, options, field);
         }
         let (mut change, mut original) = (None, None);
@@ -134,8 +138,11 @@ impl<'a> ImageFiles<'a> {
                 .stored(given, options, position)
                 .map_err(|cause| WriteSampleError::Image { field: field(), cause })?;
             change = stored.reencoded;
+            counts.count(position.sample, &field(), &stored);
             let (width, height) = (u32::from(stored.width), u32::from(stored.height));
             *image = OwnedImage { mode: stored.mode, width, height, bytes: stored.bytes };
+        } else if from == ImageMode::Jpeg {
+            counts.passed_through += 1;
         }
         if image.mode != ImageMode::Raw {
             return Ok(change);

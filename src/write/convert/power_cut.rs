@@ -123,7 +123,7 @@ fn all_files(dir: &Path) -> BTreeMap<OsString, Vec<u8>> {
 }
 
 impl Case {
-    fn run(&self, dst: &Path, watch: StepObserver<'_>) -> Result<ConvertReport, Error> {
+    fn run(&self, dst: &Path, watch: StepObserver<'_>) -> Result<WriteReport, Error> {
         DatasetConversion::new(&self.source, dst, &self.options, watch, OutputFormat::Beton)?.run()
     }
 

@@ -14,18 +14,16 @@
 use super::journal::{ConversionId, OutputChunk};
 use super::layout::{EncodedSample, SamplePieces, ShardLayout};
 use super::{
-    ConvertReport, DatasetConversion, ImageFiles, Journal, OutputFormat, ProgressCounter,
-    WriteOptions,
+    DatasetConversion, ImageFiles, Journal, OutputFormat, ProgressCounter, WriteOptions,
+    WriteReport,
 };
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
-use crate::write::Reencoded;
 use crate::write::atomic_file::AtomicFile;
 use crate::write::cancel;
 use crate::write::encode_threads::EncodeThreads;
 use crate::write::error::{cancelled, io_error, write_error};
-use crate::write::report::CountedList;
 use crate::write::shards::Template;
 use crate::write::step::StepObserver;
 use crate::write::value::WriteSampleError;
@@ -66,6 +64,8 @@ impl ShardLimits {
     fn new(template: &Template, samples: u64, options: &WriteOptions) -> Result<Self, Error> {
         let WriteOptions { max_samples, max_bytes, shards, .. } = *options;
         let refused = |reason: &str| Err(fail!(Parameter, "{reason}"));
+        let is_beton = template.is_beton();
+        let most_bytes = if is_beton { u64::MAX } else { MAX_BYTES };
         let even = |shards: u64| ShardEnd::Even(shards.clamp(1, samples.max(1)));
         let cut = match (max_samples, max_bytes, shards) {
             (None, None, None) if !template.has_number() => ShardEnd::Even(1),
@@ -76,15 +76,20 @@ impl ShardLimits {
                 );
             }
             (None, None, Some(shards)) => even(shards),
-            (_, Some(_), _) if template.has_count() => {
+            (_, Some(_), _) if is_beton => {
                 return refused(
-                    "{N} needs a known number of shards: set shards or max_samples, not max_bytes",
+                    "several .beton files are cut by samples: set shards or max_samples, not max_bytes",
                 );
             }
-            (None, None, None) if template.has_count() => {
-                return refused("{N} needs a known number of shards: set shards or max_samples");
+            (None, ..) | (_, Some(_), _) if template.has_count() => {
+                return refused(
+                    "{N} needs a known number of shards: set shards, or max_samples without max_bytes",
+                )
+                .map_err(|error: Error| {
+                    error.help("give `--shards`, or `--max-samples` without `--max-bytes`")
+                });
             }
-            (None, None, None) => ShardEnd::Most { samples: MAX_SAMPLES, bytes: MAX_BYTES },
+            (None, None, None) => ShardEnd::Most { samples: MAX_SAMPLES, bytes: most_bytes },
             (samples, bytes, _) => ShardEnd::Most {
                 samples: samples.unwrap_or(u64::MAX),
                 bytes: bytes.unwrap_or(u64::MAX),
@@ -103,6 +108,11 @@ impl ShardLimits {
             ShardEnd::Even(shards) => share(shard + 1, shards, self.samples),
             ShardEnd::Most { samples, .. } => first.saturating_add(samples),
         }
+    }
+
+    /// Returns true if the number of shards does not depend on the sizes of the samples.
+    fn knows_count(&self) -> bool {
+        self.max_bytes() == u64::MAX
     }
 
     fn max_bytes(&self) -> u64 {
@@ -127,8 +137,13 @@ impl DatasetConversion<'_> {
         share(rank, world, count)..share(rank + 1, world, count)
     }
 
-    /// Returns the samples that this process converts.
+    /// Returns the samples that are converted: those of the part, or of this process.
     pub(super) fn samples(&self) -> Range<u64> {
+        self.part.clone().unwrap_or_else(|| self.own_samples())
+    }
+
+    /// Returns the samples that this process converts.
+    pub(super) fn own_samples(&self) -> Range<u64> {
         let samples = self.source.len();
         let (Some(_), Some(shards)) = (self.options.ranks, self.options.shards) else {
             return 0..samples;
@@ -138,38 +153,81 @@ impl DatasetConversion<'_> {
         share(own.start, shards, samples)..share(own.end, shards, samples)
     }
 
-    /// Writes tar or TFRecord shards.
+    /// Writes tar or TFRecord shards, or several `.beton` files.
     pub(super) fn shards(
         &self,
-        form: OutputFormat,
+        template: &Template,
         print: &ConversionId,
-    ) -> Result<ConvertReport, Error> {
-        let template = Template::parse(&self.dst)?;
-        let layout = ShardLayout::new(form, &self.fields, &self.beside)?;
-        let plan = ShardLimits::new(&template, self.source.len(), self.options)?;
+    ) -> Result<WriteReport, Error> {
+        let plan = ShardLimits::new(template, self.source.len(), self.options)?;
         let own = self.shards_of_rank(plan.count);
         let taken = || match self.options.ranks {
-            None => Ok(other_shards(&template, &[])?.pop()),
+            None => Ok(other_shards(template, &[])?.pop()),
             Some(_) => {
                 let mut own = own.clone().map(|shard| template.path(shard, plan.count));
                 Ok(own.find(|path| fs::symlink_metadata(path).is_ok()))
             }
         };
+        if self.options.overwrite || self.options.ranks.is_some() {
+            // Checked before anything is written, as far as the number of shards is known by then.
+            let all = (0..plan.count).map(|shard| template.path(shard, plan.count));
+            plan.knows_count()
+                .then(|| refuse_others(template, &all.collect::<Vec<_>>()))
+                .transpose()?;
+        }
+        if self.form == OutputFormat::Beton {
+            return self.with_journal(print, taken, |journal| {
+                self.write_betons(template, plan, print, journal)
+            });
+        }
+        let layout = ShardLayout::new(self.form, &self.fields, &self.beside)?;
         let beside = layout.beside(&self.fields, &self.beside);
-        if let Some(path) = beside.of_others(&template, &template.path(own.start, plan.count)) {
+        if let Some(path) = beside.of_others(template, &template.path(own.start, plan.count)) {
             let reason = "readers would take it for a file of the new shards, because it is named \
                           after shards like them: choose another name, or delete this file";
             return Err(super::refused(&path, reason));
         }
-        if self.options.ranks.is_some() && self.options.shards.is_some() {
-            // No rank deletes them: another one may have just begun.
-            let all: Vec<PathBuf> =
-                (0..plan.count).map(|shard| template.path(shard, plan.count)).collect();
-            refuse_others(&template, &all)?;
-        }
         self.with_journal(print, taken, |journal| {
-            self.write_shards(&template, &layout, plan, journal)
+            self.write_shards(template, &layout, plan, journal)
         })
+    }
+
+    /// Writes several `.beton` files, each by a conversion of its own.
+    fn write_betons(
+        &self,
+        template: &Template,
+        plan: ShardLimits,
+        print: &ConversionId,
+        journal: &mut Journal<'_>,
+    ) -> Result<WriteReport, Error> {
+        let own = self.shards_of_rank(plan.count);
+        let path = |shard: usize| template.path(own.start + shard as u64, plan.count);
+        journal.check(|shard, unit| is_whole(&path(shard), unit))?;
+        let (resumed, samples) = (journal.end(), self.samples());
+        // What is there without an entry in the journal was written by an attempt that was interrupted.
+        let options = WriteOptions {
+            max_samples: None,
+            shards: None,
+            overwrite: true,
+            ..self.options.clone()
+        };
+        while journal.end() < samples.end || (journal.chunks().is_empty() && !own.is_empty()) {
+            let number = journal.chunks().len();
+            let first = journal.end();
+            let part = first..plan.end(own.start + number as u64, first).min(samples.end);
+            let one = DatasetConversion {
+                dst: path(number),
+                options: &options,
+                part: Some(part.clone()),
+                fields: self.fields.clone(),
+                images: self.images.clone(),
+                beside: self.beside.clone(),
+                ..*self
+            };
+            let print = ConversionId { samples: part, ..print.clone() };
+            journal.add(one.beton(&print)?.0)?;
+        }
+        Ok(journal.report(resumed))
     }
 
     fn write_shards(
@@ -178,12 +236,10 @@ impl DatasetConversion<'_> {
         layout: &ShardLayout,
         plan: ShardLimits,
         journal: &mut Journal<'_>,
-    ) -> Result<ConvertReport, Error> {
+    ) -> Result<WriteReport, Error> {
         let own = self.shards_of_rank(plan.count);
         let path = |shard: usize| template.path(own.start + shard as u64, plan.count);
-        journal.check(|shard, unit| {
-            fs::symlink_metadata(path(shard)).is_ok_and(|f| f.is_file() && f.len() == unit.bytes)
-        })?;
+        journal.check(|shard, unit| is_whole(&path(shard), unit))?;
         let samples = self.samples();
         let (first, end) = (journal.end(), samples.end);
         let progress = self.progress(journal);
@@ -215,21 +271,23 @@ impl DatasetConversion<'_> {
         }
         if self.options.overwrite && self.options.ranks.is_none() {
             let written: Vec<PathBuf> = (0..journal.chunks().len()).map(path).collect();
-            for stale in other_shards(template, &written)? {
-                super::journal::delete(&stale)?;
-            }
+            refuse_others(template, &written)?;
         }
         let count = journal.chunks().len() as u64;
-        let notes = template.note_of_order(own.start + count).into_iter().collect();
-        Ok(ConvertReport { notes, ..ConvertReport::of(journal, first - samples.start) })
+        let mut report = journal.report(first);
+        report.notes.splice(0..0, template.note_of_order(own.start + count));
+        Ok(report)
     }
 }
 
-/// Refuses files that readers would take for further shards of a set that is `written` under the template.
-pub(in crate::write) fn refuse_others(
-    template: &Template,
-    written: &[PathBuf],
-) -> Result<(), Error> {
+/// Returns true if a shard is at its path as the journal has recorded it.
+fn is_whole(path: &Path, unit: &OutputChunk) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() == unit.bytes)
+}
+
+/// Refuses files that readers would take for further shards of a set that is `written` under the template. They are not
+/// deleted: what wrote them is not known.
+fn refuse_others(template: &Template, written: &[PathBuf]) -> Result<(), Error> {
     if !template.folder().exists() {
         return Ok(());
     }
@@ -278,7 +336,6 @@ struct OpenShard<'a> {
     end: u64,
     unit: OutputChunk,
     keys: HashSet<String>,
-    skipped: CountedList<(u64, String)>,
 }
 
 impl<'a> ShardSplitter<'a, '_> {
@@ -298,7 +355,7 @@ impl<'a> ShardSplitter<'a, '_> {
             Ok(encoded) => self.put(id, &encoded),
             Err(cause) => {
                 let entry = self.job.skipped_entry(id, cause)?;
-                self.open(id.0)?.skipped.add(entry);
+                self.open(id.0)?.unit.skipped.add(entry);
                 self.progress.add(0);
                 Ok(())
             }
@@ -316,7 +373,7 @@ impl<'a> ShardSplitter<'a, '_> {
         }
         self.progress.add(laid.size());
         let shard = self.open(id.0)?;
-        Reencoded::count(&mut shard.unit.reencoded, encoded.reencoded.iter().copied());
+        shard.unit.images.add(&encoded.images);
         shard.add(laid)
     }
 
@@ -353,8 +410,7 @@ impl<'a> ShardSplitter<'a, '_> {
 impl<'a> OpenShard<'a> {
     fn new(target: AtomicFile, watch: StepObserver<'a>, first: u64, end: u64) -> Self {
         let unit = OutputChunk { first, files: 1, ..OutputChunk::default() };
-        let (keys, skipped) = (HashSet::new(), CountedList::default());
-        Self { target, watch, buffer: vec![], written: 0, end, unit, keys, skipped }
+        Self { target, watch, buffer: vec![], written: 0, end, unit, keys: HashSet::new() }
     }
 
     /// Returns the size of the shard so far in bytes.
@@ -410,9 +466,7 @@ impl<'a> OpenShard<'a> {
         self.write(ending)?;
         self.flush()?;
         self.target.commit(&self.watch)?;
-        let mut unit = OutputChunk { end, bytes: self.written, ..self.unit };
-        unit.skip(&self.skipped);
-        Ok(unit)
+        Ok(OutputChunk { end, bytes: self.written, ..self.unit })
     }
 }
 

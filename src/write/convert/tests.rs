@@ -177,7 +177,7 @@ fn ints(samples: u64) -> Drawn {
 }
 
 /// Every format, with limits that produce several chunks of it.
-fn forms() -> [(&'static str, Drawn, WriteOptions); 10] {
+fn forms() -> [(&'static str, Drawn, WriteOptions); 11] {
     [
         ("x-{000}.tar", drawn(30), limits(0, 40_000, 0)),
         ("x-{00000}-of-{N}.tfrecord", drawn(20), limits(0, 0, 3)),
@@ -187,6 +187,7 @@ fn forms() -> [(&'static str, Drawn, WriteOptions); 10] {
         ("x", classes(9), limits(4, 0, 0)),
         ("table", table(9), limits(4, 0, 0)),
         ("named.beton", named(9), limits(0, 0, 0)),
+        ("several-{0}.beton", named(12), limits(0, 0, 3)),
         ("named-{00}.tar", named(12), limits(4, 0, 0)),
         ("named", named(9), limits(4, 0, 0)),
     ]
@@ -338,6 +339,8 @@ fn ranks_together_write_what_one_process_writes() {
         ("x-{000}.tar", drawn(30)),
         ("x-{00000}-of-{N}.tfrecord", drawn(20)),
         ("named-{00}.tar", named(12)),
+        ("x-{0}.beton", drawn(30)),
+        ("none-{0}.beton", classes(0)),
         ("few-{0}.tar", classes(2)),
         ("none-{0}.tar", classes(0)),
     ] {
@@ -398,8 +401,8 @@ fn a_rank_that_was_stopped_goes_on() {
 fn ranks_need_shards_and_their_number() {
     let ranks = Some(Ranks::new(0, 2, Uneven::Pad).unwrap());
     for (name, options, said) in [
-        ("x.beton", limits(0, 0, 2), "write tar or TFRecord shards"),
-        ("x", limits(0, 0, 2), "write tar or TFRecord shards"),
+        ("x.beton", limits(0, 0, 2), "several ranks write shards"),
+        ("x", limits(0, 0, 2), "several ranks write shards"),
         ("x-{0}.tar", limits(3, 0, 0), "set shards"),
     ] {
         let dir = tempfile::tempdir().unwrap();
@@ -877,8 +880,54 @@ fn notes_of_something_else_are_refused_and_replaced_when_asked() {
 
     let seven = WriteOptions { overwrite: true, ..limits(7, 0, 0) };
     fs::write(&notes, "{\"fuseloop\":\"convert\",\"version\":99}\n").unwrap();
+    let error = message(&classes(40), &seven);
+    assert!(error.contains("x-006.tar") && error.contains("another of the 6 new files"), "{error}");
+    for stale in ["x-006.tar", "x-007.tar"] {
+        fs::remove_file(dir.path().join(stale)).unwrap();
+    }
     convert(&classes(40), &path, &seven).unwrap();
     assert_eq!(files(dir.path()), converted(&classes(40), "x-{000}.tar", &limits(7, 0, 0)));
+}
+
+/// What wrote them is not known, and readers would take them for shards of the new set.
+#[test]
+fn shards_that_a_conversion_does_not_write_are_refused_and_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let again = |name: &str, options: WriteOptions| {
+        let options = WriteOptions { overwrite: true, ..options };
+        convert(&classes(40), dir.path().join(name), &options).map_err(|error| error.to_string())
+    };
+    for (name, mine) in [("x-{000}.tar", "x-040.tar"), ("x-{000}.beton", "x-040.beton")] {
+        fs::write(dir.path().join(mine), "mine").unwrap();
+        let before = files(dir.path());
+        let error = again(name, limits(0, 0, 4)).unwrap_err();
+        assert!(error.contains(mine) && error.contains("another of the 4 new files"), "{error}");
+        assert!(files(dir.path()) == before, "nothing is written");
+        fs::remove_file(dir.path().join(mine)).unwrap();
+        again(name, limits(0, 0, 4)).unwrap();
+    }
+    // The number of shards is known at the end only: all are there, and the file that is refused too.
+    fs::write(dir.path().join("x-040.tar"), "mine").unwrap();
+    let error = again("x-{000}.tar", limits(0, 40_000, 0)).unwrap_err();
+    assert!(error.contains("x-040.tar") && error.contains("choose another name"), "{error}");
+    assert_eq!(fs::read(dir.path().join("x-040.tar")).unwrap(), b"mine");
+    fs::remove_file(dir.path().join("x-040.tar")).unwrap();
+    fs::remove_file(dir.path().join("x-003.tar")).unwrap();
+    let report = again("x-{000}.tar", limits(0, 40_000, 0)).unwrap();
+    assert_eq!((report.samples, report.resumed > 0), (40, true), "only the rest is written again");
+}
+
+/// A folder of COCO's images has names of digits alone.
+#[test]
+fn images_that_are_named_by_long_numbers_are_not_those_of_a_conversion() {
+    let again = WriteOptions { overwrite: true, ..limits(0, 0, 0) };
+    for name in ["000000000139.jpg", "00000139.jpg"] {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(name), "mine").unwrap();
+        let error = convert(&classes(5), dir.path(), &again).unwrap_err().to_string();
+        assert!(error.contains("is not from a conversion"), "{error}");
+        assert_eq!(fs::read(dir.path().join(name)).unwrap(), b"mine");
+    }
 }
 
 /// A process killed before it has checked the destination does not gain the right to replace what is
@@ -967,6 +1016,8 @@ fn options_and_fields_without_sense_are_refused() {
         convert(source, dir.path().join(dst), options).unwrap_err().to_string()
     };
     assert!(message(&classes(3), "x-{0}.tar", &limits(2, 0, 2)).contains("not both"));
+    let bytes = message(&classes(3), "x-{0}.beton", &limits(0, 9000, 0));
+    assert!(bytes.contains("are cut by samples"), "{bytes}");
     let zero = WriteOptions { max_samples: Some(0), ..limits(0, 0, 0) };
     assert!(message(&classes(3), "x-{0}.tar", &zero).contains("at least 1"));
     assert!(message(&classes(3), "x.tar.gz", &limits(0, 0, 0)).contains("compressed"));

@@ -82,6 +82,12 @@ impl Template {
         self.number.is_some()
     }
 
+    /// Returns true if the files are `.beton` files.
+    pub(in crate::write) fn is_beton(&self) -> bool {
+        let name = self.path(0, 1);
+        name.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("beton"))
+    }
+
     /// Returns true if the names contain the number of shards.
     pub(in crate::write) fn has_count(&self) -> bool {
         self.number.as_ref().is_some_and(|number| number.of.is_some())

@@ -55,7 +55,7 @@ fn a_source_without_pages_says_so() {
     let message = builder().os_cache(false).build().err().unwrap().to_string();
     assert_eq!(
         message,
-        "the source: only a single .beton file has pages for a process cache: join several by `fuseloop concat`, or remove `process_cache`"
+        "the source: only a single .beton file has pages for a process cache: join several by `fuseloop convert`, or remove `process_cache`"
     );
     // A quasi-random order treats the source as a single page.
     let quasi = builder().order(Order::QuasiRandom { open_pages: 4 }).build().unwrap();

@@ -189,7 +189,7 @@ fn a_dataset_of_damaged_samples_alone_is_refused_and_replaces_nothing() {
     let photos = dir.path().join("photos");
     fs::create_dir_all(photos.join("cat")).unwrap();
     fs::write(photos.join("cat/1.jpg"), "text").unwrap();
-    let error = write_folder(&photos, &path, &skip).unwrap_err();
+    let error = crate::common::dataset::write_folder(&photos, &path, &skip).unwrap_err();
     assert!(error.to_string().starts_with("the only sample is damaged"), "{error}");
     assert_eq!(error.path(), Some(&*photos.join("cat/1.jpg")));
     assert_eq!(fs::read(&path).unwrap(), b"old");

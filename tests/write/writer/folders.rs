@@ -2,8 +2,9 @@
 
 use super::plain::Plain;
 use super::*;
-use fuseloop::source::OpenOptions;
+use crate::common::dataset::write_folder;
 use fuseloop::source::Source as _;
+use fuseloop::source::{Folder, FolderOptions, OpenOptions};
 
 #[test]
 fn a_folder_becomes_images_and_labels() {
@@ -16,11 +17,9 @@ fn a_folder_becomes_images_and_labels() {
     fs::write(dir.path().join("cat/readme.txt"), "").unwrap();
     let (_out, path) = temp();
     let report = write_folder(dir.path(), &path, &WriteOptions::default()).unwrap();
-    assert_eq!(report.classes, ["ant", "cat"]);
-    assert_eq!(
-        (report.written.samples, report.written.passed_through, report.ignored.count),
-        (3, 3, 1)
-    );
+    let folder = Folder::open(dir.path(), &FolderOptions::default()).unwrap();
+    assert_eq!(folder.classes(), ["ant", "cat"]);
+    assert_eq!((report.samples, report.passed_through, folder.ignored().count), (3, 3, 1));
     let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
     let row = |id| match (beton.owned(SampleId(id), 0), beton.owned(SampleId(id), 1)) {
         (Ok(OwnedValue::Image(image)), Ok(OwnedValue::Int(label))) => (image.width, label),
@@ -37,7 +36,7 @@ fn photographs_are_stored_byte_for_byte_and_resized_as_asked() {
     let (_out, path) = temp();
     let report = write_folder(&dir, &path, &WriteOptions::default()).unwrap();
     let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
-    assert_eq!(report.written.passed_through, beton.facts().samples);
+    assert_eq!(report.passed_through, beton.facts().samples);
     let mut files: Vec<PathBuf> =
         fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();

@@ -19,7 +19,7 @@ use fuseloop::source::OpenOptions;
 use fuseloop::source::{Beton, FieldKind, FieldSpec, ImageMode, NdType, OwnedValue, Value};
 use fuseloop::write::{
     FieldValue, ImageInput, ImageOptions, OnUnreadable, ProgressFn, Samples, WriteMode,
-    WriteOptions, WriteReport, try_write_iter, write, write_folder, write_iter,
+    WriteOptions, WriteReport, try_write_iter, write, write_iter,
 };
 use jpeg_encoder::{ColorType, Encoder};
 use serde_json::json;

@@ -2,9 +2,10 @@
 //! refuses the field.
 
 use super::*;
+use crate::common::dataset::{copy, recut};
 use fuseloop::recut::{BitPlaneCodec, Tile};
 use fuseloop::source::{Dataset, OwnedImage, Source as _};
-use fuseloop::write::{UnchangedCause, WriteOptions, convert, recut_beton, unpack_beton};
+use fuseloop::write::{UnchangedCause, WriteOptions, convert};
 
 fn planes() -> ImageOptions {
     ImageOptions { bit_planes: true, ..ImageOptions::default() }
@@ -102,23 +103,23 @@ fn a_file_is_unpacked_to_the_bytes_of_the_file_of_jpegs() {
         image: ImageOptions { bit_planes: true, ..ImageOptions::default() },
         ..WriteOptions::default()
     };
-    let report = recut_beton(&plain, &again, &options).unwrap();
+    let report = recut(&plain, &again, &options).unwrap();
     assert_eq!((report.recut, report.unchanged.count), (3, 0));
     assert!(read(&again) == read(&planes));
-    let report = recut_beton(&planes, &back, &options).unwrap();
+    let report = recut(&planes, &back, &options).unwrap();
     assert_eq!((report.recut, read(&back) == read(&planes)), (0, true), "bit planes are copied");
 
-    let error = unpack_beton(&planes, &back, &WriteOptions::default()).unwrap_err();
+    let error = copy(&planes, &back, &WriteOptions::default()).unwrap_err();
     assert_eq!(error.kind(), fuseloop::ErrorKind::AlreadyExists);
     assert!(error.to_string().contains("set `overwrite: true`"), "{error}");
     let overwriting = WriteOptions { overwrite: true, ..WriteOptions::default() };
-    unpack_beton(&planes, &back, &overwriting).unwrap();
+    copy(&planes, &back, &overwriting).unwrap();
     assert!(read(&back) == read(&plain));
     let source = open_dataset(&planes);
     let options = WriteOptions { page_size: Some(1 << 20), ..WriteOptions::default() };
     convert(&*source, &converted, &options).unwrap();
     assert!(read(&converted) == read(&plain));
-    let error = unpack_beton(&planes, &planes, &WriteOptions::default()).unwrap_err().to_string();
+    let error = copy(&planes, &planes, &WriteOptions::default()).unwrap_err().to_string();
     assert!(error.contains("choose a different output"), "{error}");
 }
 
@@ -139,10 +140,10 @@ fn damaged_bit_planes_are_an_error_or_left_out_when_they_are_unpacked() {
     bytes[at + first.len() / 2] ^= 1;
     fs::write(&planes, bytes).unwrap();
     let out = dir.path().join("out.beton");
-    let error = unpack_beton(&planes, &out, &WriteOptions::default()).unwrap_err().to_string();
+    let error = copy(&planes, &out, &WriteOptions::default()).unwrap_err().to_string();
     assert!(error.contains("sample 0") && error.contains("damaged bit-plane image"), "{error}");
     let options = WriteOptions { on_damaged: OnUnreadable::Skip, ..WriteOptions::default() };
-    let report = unpack_beton(&planes, &out, &options).unwrap();
+    let report = copy(&planes, &out, &options).unwrap();
     assert_eq!((report.samples, report.skipped.count), (3, 1));
 }
 

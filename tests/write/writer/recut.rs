@@ -2,12 +2,13 @@
 //! number of threads.
 
 use super::*;
+use crate::common::dataset::{self, write_folder};
 use fuseloop::internals::decode::{DecodeOptions, Decoder};
 use fuseloop::recut::{Recutter, Tile};
 use fuseloop::source::OpenOptions;
 use fuseloop::source::OwnedImage;
 use fuseloop::source::Source as _;
-use fuseloop::write::{RecutFolderReport, UnchangedCause, WriteOptions, recut_beton, recut_folder};
+use fuseloop::write::{RecutFolderReport, UnchangedCause, WriteOptions, recut_folder};
 use std::collections::BTreeMap;
 
 /// Options that store all images as JPEGs.
@@ -222,11 +223,11 @@ fn ffcv_s_own_files_are_re_cut_with_every_value_and_again_to_the_same_bytes() {
     let (mut files, mut cut) = (0, 0);
     for path in golden() {
         let Ok(beton) = Beton::open(&path, &OpenOptions::default()) else {
-            let error = recut_beton(&path, &out, &overwriting).unwrap_err();
+            let error = dataset::recut(&path, &out, &overwriting).unwrap_err();
             assert!(error.to_string().contains("is user-defined"), "{error}");
             continue;
         };
-        let report = recut_beton(&path, &out, &overwriting).unwrap();
+        let report = dataset::recut(&path, &out, &overwriting).unwrap();
         let written = Beton::open(&out, &OpenOptions::default()).unwrap();
         assert_eq!(assert_same_values(&beton, &written), report.recut, "{path:?}");
         assert_eq!(written.header().page_size, beton.header().page_size);
@@ -235,7 +236,7 @@ fn ffcv_s_own_files_are_re_cut_with_every_value_and_again_to_the_same_bytes() {
             (beton.facts().samples, 0),
             "{path:?}"
         );
-        let second = recut_beton(&out, &again, &overwriting).unwrap();
+        let second = dataset::recut(&out, &again, &overwriting).unwrap();
         assert_eq!(second.recut, report.recut);
         assert!(fs::read(&out).unwrap() == fs::read(&again).unwrap(), "{path:?}");
         (files, cut) = (files + 1, cut + report.recut);
@@ -275,7 +276,8 @@ fn a_file_of_every_kind_of_field_keeps_what_cannot_be_re_cut() {
         let out = dir.path().join(name);
         let threads = NonZeroUsize::new(threads);
         let report =
-            recut_beton(&path, &out, &WriteOptions { threads, ..WriteOptions::default() }).unwrap();
+            dataset::recut(&path, &out, &WriteOptions { threads, ..WriteOptions::default() })
+                .unwrap();
         (out, report)
     };
     let (out, report) = cut(3, "b.beton");
@@ -287,7 +289,7 @@ fn a_file_of_every_kind_of_field_keeps_what_cannot_be_re_cut() {
     assert!(report.unchanged.first.iter().all(|jpeg| jpeg.sample.0 % 3 == 0));
     assert!(fs::read(cut(1, "c.beton").0).unwrap() == fs::read(&out).unwrap());
 
-    let error = recut_beton(&path, &path, &WriteOptions::default()).unwrap_err();
+    let error = dataset::recut(&path, &path, &WriteOptions::default()).unwrap_err();
     assert_eq!(error.kind(), fuseloop::ErrorKind::Parameter, "{error}");
     assert!(error.to_string().contains("is an input of this command"), "{error}");
     assert!(error.to_string().contains("choose a different output"), "{error}");
@@ -308,11 +310,12 @@ fn a_value_that_cannot_be_read_ends_it_or_is_left_out() {
     fs::write(&path, bytes).unwrap();
 
     let out = dir.path().join("b.beton");
-    let error = recut_beton(&path, &out, &WriteOptions::default()).unwrap_err().to_string();
-    assert!(error.starts_with("sample 1: field \"x\": "), "{error}");
+    let error = dataset::recut(&path, &out, &WriteOptions::default()).unwrap_err().to_string();
+    assert!(error.starts_with("sample 1 ("), "{error}");
+    assert!(error.contains("sample 1 (x): image mode 9, expected 0 (JPEG) or 1 (raw)"), "{error}");
     assert!(!out.exists());
     let skip = WriteOptions { on_damaged: OnUnreadable::Skip, ..WriteOptions::default() };
-    let report = recut_beton(&path, &out, &skip).unwrap();
+    let report = dataset::recut(&path, &out, &skip).unwrap();
     assert_eq!((report.samples, report.recut, report.skipped.count), (2, 2, 1));
     let written = Beton::open(&out, &OpenOptions::default()).unwrap();
     assert_eq!(written.owned(SampleId(1), 1).unwrap(), OwnedValue::Int(2));
@@ -411,7 +414,7 @@ fn photographs_decode_to_the_same_pixels_from_a_tiled_file_and_a_mirrored_folder
         let path = dir.path().join(name);
         let options = WriteOptions { page_size: Some(1 << 23), ..with_images(image) };
         let report = write_folder(from, &path, &options).unwrap();
-        (Beton::open(&path, &OpenOptions::default()).unwrap(), report.written)
+        (Beton::open(&path, &OpenOptions::default()).unwrap(), report)
     };
     let (plain, _) = write(&src, "plain.beton", ImageOptions::default());
     let (cut, report) = write(&src, "cut.beton", tiled(Tile::default()));
@@ -422,7 +425,7 @@ fn photographs_decode_to_the_same_pixels_from_a_tiled_file_and_a_mirrored_folder
     assert_eq!((mirror.recut, mirror.recut_bytes), (report.recut, report.recut_bytes));
     write(&dst, "mirror.beton", ImageOptions::default());
     let again = dir.path().join("again.beton");
-    recut_beton(plain.facts().path.as_ref().unwrap(), again, &WriteOptions::default()).unwrap();
+    dataset::recut(plain.facts().path.as_ref().unwrap(), again, &WriteOptions::default()).unwrap();
     let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
     assert!(read("cut.beton") == read("mirror.beton"), "three ways to the same file");
     assert!(read("cut.beton") == read("again.beton"), "three ways to the same file");
@@ -478,11 +481,11 @@ fn nothing_that_exists_is_replaced_unless_it_is_asked_for() {
     fs::remove_file(src.join("top.csv")).unwrap();
     write_folder(&src, &beton, &WriteOptions::default()).unwrap();
     fs::write(&copy, "mine").unwrap();
-    let error = recut_beton(&beton, &copy, &WriteOptions::default()).unwrap_err();
+    let error = dataset::recut(&beton, &copy, &WriteOptions::default()).unwrap_err();
     assert_eq!(error.kind(), fuseloop::ErrorKind::AlreadyExists);
     assert!(error.to_string().contains("set `overwrite: true`"), "{error}");
     assert_eq!(fs::read(&copy).unwrap(), b"mine");
-    recut_beton(&beton, &copy, &overwriting).unwrap();
+    dataset::recut(&beton, &copy, &overwriting).unwrap();
     assert!(fs::read(&copy).unwrap() != b"mine");
 }
 

@@ -350,7 +350,7 @@ fn run(dir: &Path, line: &str) -> Result<(), String> {
 /// Deletes the output file of a line, which another line may have written already.
 fn clear(dir: &Path, line: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let writes = ["write", "convert", "concat", "subset", "unpack"];
+    let writes = ["write", "convert"];
     let target = match words[..] {
         ["fuseloop", command, ..] if writes.contains(&command) => {
             words[2..].iter().take_while(|word| !word.starts_with(['-', '#'])).last()
