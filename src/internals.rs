@@ -6,18 +6,9 @@
 
 #![allow(missing_docs, reason = "the modules are documented where they are defined")]
 
-use std::fmt::Display;
 
+pub use crate::testing::assert_says;
 pub use crate::warnings::recorded as recorded_warnings;
-
-/// Asserts that an error has all of these words.
-#[track_caller]
-pub fn assert_says<'a>(error: impl Display, words: impl IntoIterator<Item = &'a str>) {
-    let error = error.to_string();
-    words
-        .into_iter()
-        .for_each(|words| assert!(error.contains(words), "{words:?} is not in: {error}"));
-}
 
 /// Threads of the default floating-point mode, for all that start threads of their own.
 pub mod threads {

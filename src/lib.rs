@@ -107,6 +107,7 @@ pub mod recut;
 pub mod source;
 #[cfg(feature = "spec")]
 pub mod spec;
+mod testing;
 pub mod verify;
 mod warnings;
 mod workload;

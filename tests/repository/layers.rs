@@ -3,8 +3,8 @@
 //! A module imports modules that come before it, never one that comes after:
 //!
 //! ```text
-//! sample < panicked < threads < warnings < escape < amounts < error < cancel < parallel < exif < source < decode < order
-//!        < plan < jit < batch < device < run < loader     (lib, internals, fuzzing: anything)
+//! testing < sample < panicked < threads < warnings < escape < amounts < error < cancel < parallel < exif < source
+//!        < decode < order < plan < jit < batch < device < run < loader     (lib, internals, fuzzing: anything)
 //!
 //! recut       source, decode
 //! write       source, decode, order, recut
@@ -33,8 +33,8 @@ use std::path::{Path, PathBuf};
 const ENGINE: [&str; 7] = ["sync", "sample", "panicked", "threads", "work_queue", "batch", "run"];
 
 /// Modules of `src`, and those of the engine that it uses, each allowed to use those before it.
-const LAYERS: [&str; 19] = [
-    "sample", "panicked", "threads", "warnings", "escape", "amounts", "error", "cancel",
+const LAYERS: [&str; 20] = [
+    "testing", "sample", "panicked", "threads", "warnings", "escape", "amounts", "error", "cancel",
     "parallel", "exif", "source", "decode", "order", "plan", "jit", "batch", "device", "run",
     "loader",
 ];

@@ -5,9 +5,9 @@ mod yolo;
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::internals::assert_says;
 use crate::source::file;
 use crate::source::{Dataset, ImageMode, OwnedValue};
+use crate::testing::assert_says;
 use serde_json::{Value as Json, json};
 use std::fs;
 

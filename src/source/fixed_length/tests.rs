@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::internals::assert_says;
 use crate::sample::SampleId;
 use crate::source::file::tests::folder;
 use crate::source::{Buffer, OwnedValue, Record, Source as _};
+use crate::testing::assert_says;
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write as _;
 

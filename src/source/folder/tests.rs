@@ -3,13 +3,13 @@
 use super::*;
 use crate::cancel::CancelFlag;
 use crate::error::{Error, ErrorKind};
-use crate::internals::assert_says;
 use crate::sample::Limits;
 use crate::source::file::read_file;
 use crate::source::file::tests::folder;
 #[cfg(feature = "tables")]
 use crate::source::{ClassNames, FieldKind};
 use crate::source::{ImageMode, OwnedImage, OwnedValue};
+use crate::testing::assert_says;
 use std::collections::BTreeSet;
 
 const JPEG: &[u8] = &[0xff, 0xd8, 0xff, 0xd9];
