@@ -320,13 +320,24 @@ pub(super) fn names_beside_file(file: Option<&Location>) -> Result<Option<ClassN
 pub(super) fn names_beside_shards<'a>(
     shards: impl Iterator<Item = &'a Location>,
 ) -> Result<Option<ClassNames>, BoxError> {
+    Ok(joined(names_beside_each(shards)?)?)
+}
+
+/// Returns the names beside each shard, or those that all have in common.
+#[cfg_attr(
+    not(any(feature = "tar", feature = "tfrecord")),
+    allow(dead_code, reason = "no format that this build reads has shards")
+)]
+fn names_beside_each<'a>(
+    shards: impl Iterator<Item = &'a Location>,
+) -> Result<Vec<(String, Option<ClassNames>)>, BoxError> {
     let shards: Vec<&Location> = shards.collect();
     let common = FILE.of_shards(shards.iter().copied(), ClassTable::parse)?;
     if common.is_some() || shards.len() < 2 {
-        return Ok(common.map(|table| table.names()));
+        return Ok(vec![(String::new(), common.map(|table| table.names()))]);
     }
     let of_each = FILE.of_each(&shards, ClassTable::parse)?.into_iter();
-    Ok(joined(of_each.map(|(shard, table)| (shard, table.map(|table| table.names()))))?)
+    Ok(of_each.map(|(shard, table)| (shard, table.map(|table| table.names()))).collect())
 }
 
 /// Refuses shards beside which one number means different classes. Remote shards of one dataset are asked for nothing.
@@ -346,10 +357,7 @@ pub(super) fn check_shards<'a>(
     if shards.clone().any(is_remote) && beside::have_one_template(shards.clone()) {
         return Ok(());
     }
-    match names_beside_shards(shards) {
-        Err(error) => error.downcast().map_or(Ok(()), |differ| Err(*differ)),
-        Ok(_) => Ok(()),
-    }
+    names_beside_each(shards).map_or(Ok(()), |named| joined(named).map(drop))
 }
 
 #[cfg(test)]

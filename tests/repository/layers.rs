@@ -59,7 +59,7 @@ const BESIDE: [(&str, &[&str]); 8] = [
         ],
     ),
     ("info", &["sample", "escape", "amounts", "source", "decode"]),
-    ("workload", &["sample"]),
+    ("workload", &["sample", "error"]),
     ("spec", &["sample", "error", "decode", "order", "loader"]),
 ];
 

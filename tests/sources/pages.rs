@@ -348,8 +348,9 @@ fn a_page_that_cannot_be_read_fails_for_its_own_samples_alone() {
     let samples: Vec<usize> = failed.iter().map(|&(sample, ..)| sample).collect();
     assert_eq!(samples, (12..20).collect::<Vec<_>>());
     let ptr = pages.start() + 4096 + 800;
-    let text =
-        format!("400 bytes at byte {ptr}: page 1 can't be read from byte {at} on: a bad sector");
+    let text = format!(
+        "sample 12 (first): 400 bytes at byte {ptr}: page 1 can't be read from byte {at} on: a bad sector"
+    );
     assert_eq!(failed[0], (12, 0, text));
     assert_eq!(disk.take_reads().iter().filter(|read| read.start == at).count(), 0);
 }

@@ -104,7 +104,7 @@ mod server;
 mod tests;
 
 use super::ReadAt;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use std::io;
 use std::sync::Arc;
 
@@ -141,7 +141,8 @@ use opened::small as small_object;
 pub fn object(url: &str) -> Result<Arc<dyn ReadAt>, Error> {
     #[cfg(feature = "remote")]
     return Ok(Arc::new(
-        opened::Object::open(url).map_err(|error| Error::boxed(error, ErrorKind::Format))?,
+        opened::Object::open(url)
+            .map_err(|error| Error::boxed(error, crate::error::ErrorKind::Format))?,
     ));
     #[cfg(not(feature = "remote"))]
     opened(url)
