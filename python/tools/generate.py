@@ -13,6 +13,7 @@ import textwrap
 from pathlib import Path
 
 from fuseloop._fuseloop import registry
+from fuseloop._trace import __all__ as TRACED
 
 PACKAGE = Path(__file__).resolve().parent.parent / "fuseloop"
 
@@ -29,6 +30,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ._lambda import Lambda
 from ._op import Compose, Op, from_torchvision
+from ._trace import *  # noqa: F403
+from ._trace import abs as abs
+from ._trace import round as round
 
 if not TYPE_CHECKING:
 
@@ -186,7 +190,7 @@ def written(op):
 def text():
     found = registry()
     names = sorted([op["name"] for op in found] + [alias for op in found for alias in op["aliases"]])
-    listed = "".join(f'    "{name}",\n' for name in ["Compose", "Lambda", "Op", "from_torchvision", *names])
+    listed = "".join(f'    "{name}",\n' for name in ["Compose", "Lambda", "Op", "from_torchvision", *TRACED, *names])
     parts = [HEAD, f"__all__ = [\n{listed}]\n\n"]
     for op in found:
         parts.append("\n" + written(op) + "\n")
