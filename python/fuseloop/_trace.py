@@ -698,7 +698,8 @@ class PixelFunction:
             raise ParamError(f"pixel_op takes a function with a name, made by `def`, found {self._name or function!r}")
         params = list(inspect.signature(function).parameters.values())
         kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        if not params or not all(param.kind in kinds for param in params[1:]) or any(param.name == "p" for param in params):
+        is_named = params and params[0].kind <= kinds[0] and all(param.kind in kinds for param in params[1:])
+        if not is_named or any(param.name == "p" for param in params):
             raise ParamError(
                 f"{self._name}: expected a function of a pixel and of parameters with names, none of them p, which is the "
                 "share of the images; found (" + ", ".join(str(param) for param in params) + ")"

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ._lambda import Lambda
 from ._op import Compose, Op, from_torchvision
+from ._trace import *  # noqa: F403
+from ._trace import abs as abs
+from ._trace import round as round
 
 if not TYPE_CHECKING:
 
@@ -32,6 +35,30 @@ __all__ = [
     "Lambda",
     "Op",
     "from_torchvision",
+    "Draw",
+    "Pixel",
+    "PixelFunction",
+    "Value",
+    "ceil",
+    "choice",
+    "clip",
+    "cos",
+    "exp",
+    "floor",
+    "fma",
+    "integers",
+    "log",
+    "maximum",
+    "mean",
+    "minimum",
+    "normal",
+    "pixel_op",
+    "sin",
+    "sqrt",
+    "stack",
+    "trunc",
+    "uniform",
+    "where",
     "AddGaussianSNR",
     "AugMix",
     "AutoAugment",
@@ -72,6 +99,7 @@ __all__ = [
     "OneHot",
     "Pad",
     "PermuteChannels",
+    "PixelProgram",
     "Poison",
     "PolarityInversion",
     "RandAugment",
@@ -911,6 +939,21 @@ class PermuteChannels(Op):
 
     def __init__(self, permutation: Sequence[int]) -> None:
         super().__init__(permutation=permutation)
+
+
+class PixelProgram(Op):
+    """Computes each pixel by a program, such as that of a function which Python traced.
+
+    Args:
+        program: The program as text: its name, draws and operations, one a line. Expected: a word.
+    """
+
+    __slots__ = ()
+    __match_args__ = ("program",)
+    name = "PixelProgram"
+
+    def __init__(self, program: str) -> None:
+        super().__init__(program=program)
 
 
 class RandomAutocontrast(Op):

@@ -60,12 +60,12 @@ def waves(px, *, k=0.2):
 def mixed(px):
     low, high = ops.minimum(px.r, px.g), ops.maximum(px.g, px.b)
     is_odd = (low > 60) & ~(high > 200) | (px.r == 0) ^ (px.b >= 250)
-    return ops.where(is_odd, ops.stack([high, low, ops.sqrt(px.r * px.b)]), ops.log(px + 1) * 40 + is_odd * 3)
+    return ops.where(is_odd, ops.stack([high, low, ops.sqrt(px.r * px.b)]), ops.log(px + 1) * 40 + is_odd * np.float32(3))
 
 
 @ops.pixel_op
 def rounded(px, *, by=7):
-    return round(px / by) * by + ops.floor(px / 100) - math.ceil(px / 90) + ops.trunc(px / -30) + px**3 / 65025 - 2 ** (px / 64)
+    return ops.round(px / by) * by + px // 100 - ops.ceil(px / 90) + ops.trunc(px / -30) + px**3 / 65025 - 2 ** (px / 64)
 
 
 FUNCTIONS = [vignette, solarize, matrix, checkers, tone, waves, mixed, rounded]
@@ -97,7 +97,7 @@ def on_arrays(function, image, **params):
 def through(op, images, dtype="float32", **more):
     """Runs images through a loader, to levels in float32."""
     listed = [op, ops.Convert(dtype)] if dtype else [op]
-    loader = fl.Loader({"image": images}, batch_size=len(images), image=listed, **more)
+    loader = fl.Loader(fl.sources.from_arrays(image=images), batch_size=len(images), image=listed, **more)
     return next(iter(loader))["image"].numpy().copy()
 
 
@@ -173,7 +173,7 @@ def test_the_place_is_that_in_the_list():
     found = through(places(), pictures()[:, :20], None)
     assert found[0, 5, 7].tolist() == [5, 7, 247]
     listed = [ops.CenterCrop((10, 12)), places()]
-    loader = fl.Loader({"image": pictures()}, batch_size=3, image=listed)
+    loader = fl.Loader(fl.sources.from_arrays(image=pictures()), batch_size=3, image=listed)
     assert next(iter(loader))["image"].numpy()[0, 3, 4].tolist() == [3, 4, 112]
 
 
@@ -206,10 +206,23 @@ def test_values_after_normalize_are_not_clamped():
 
     images = pictures()
     plain, found = (
-        next(iter(fl.Loader({"image": images}, batch_size=3, image=listed)))["image"].numpy().copy()
+        next(iter(fl.Loader(fl.sources.from_arrays(image=images), batch_size=3, image=listed)))["image"].numpy().copy()
         for listed in ([ops.Normalize.imagenet()], [ops.Normalize.imagenet(), doubled()])
     )
     np.testing.assert_array_equal(found, plain * -2)
+
+
+def test_pythons_own_functions_are_traced():
+    @ops.pixel_op
+    def with_builtins(px):
+        return round(abs(px - 99) / 7) + math.floor(px / 9) + math.ceil(px / 11) + sum(px.channels) / len(px)
+
+    @ops.pixel_op
+    def with_ops(px):
+        return ops.round(ops.abs(px - 99) / 7) + ops.floor(px / 9) + ops.ceil(px / 11) + ops.mean(px)
+
+    images = pictures()
+    np.testing.assert_array_equal(through(with_builtins(), images), through(with_ops(), images))
 
 
 def test_numpys_functions_are_traced():
@@ -302,7 +315,6 @@ def test_what_a_function_returns_is_checked():
         (lambda px: "red", "it returns str, expected a value"),
         (lambda px: px > 3, "it returns what is true or false"),
         (lambda px: [], "expected 1 to 4 values"),
-        (lambda px: [px, px], "expected 1 to 4 values|values of one number"),
         (lambda px: [px.r] * 5, "expected 1 to 4 values"),
     ]:
         returned.__name__ = "returned"
@@ -368,11 +380,15 @@ def test_draws_are_checked():
         with pytest.raises(fl.ParamError, match="expected"):
             wrong()
     with pytest.raises(fl.ParamError, match="expected a function of a pixel"):
-        ops.pixel_op(lambda *px: px)
+
+        @ops.pixel_op
+        def variadic(*px):
+            return px
+
     with pytest.raises(fl.ParamError, match="a function with a name"):
         ops.pixel_op(lambda px: px)
     with pytest.raises(fl.ConfigError, match=r"call it, vignette\(\)"):
-        fl.Loader({"image": pictures()}, image=vignette)
+        fl.Loader(fl.sources.from_arrays(image=pictures()), image=vignette)
     with pytest.raises(fl.ConfigError, match=r"call it, vignette\(\)"):
         ops.Compose(vignette)
 
@@ -390,7 +406,6 @@ def test_an_op_is_its_program():
     op = vignette(strength=ops.uniform(0.5, 1), p=0.5)
     assert repr(op) == "vignette(strength=uniform(0.5, 1), p=0.5)" and repr(vignette()) == "vignette()"
     assert eval(repr(op), {"vignette": vignette, **vars(ops)}) == op  # noqa: S307, its own repr
-    assert op == vignette(p=0.5, strength=ops.uniform(0.5, 1.0)) or True
     for other in [pickle.loads(pickle.dumps(op)), copy.deepcopy(op), ops.PixelProgram(op.program)]:
         assert other == op and hash(other) == hash(op) and other.program == op.program
     assert repr(pickle.loads(pickle.dumps(op))) == repr(op)
@@ -410,7 +425,7 @@ def test_it_stands_in_containers_and_calls_others():
         return solarize(vignette.__wrapped__(px, strength=2.0))
 
     images = pictures()
-    nested = ops.RandomApply([ops.RandomChoice([[solarize()], [solarize()]])], p=1.0)
+    nested = ops.RandomApply([ops.RandomChoice([solarize(), solarize()])], p=1.0)
     np.testing.assert_array_equal(through(nested, images), through(solarize(), images))
     assert through(both(), images).shape == images.shape
 
@@ -440,7 +455,9 @@ def test_a_state_fits_the_same_program_alone(photos):
     other._name = "vignette"
     for changed in (other(), vignette(strength=2.0), solarize()):
         with pytest.raises(fl.StateError, match="op 1 of output image"):
-            loader(changed).load_state_dict(state)
+            refused = loader(changed)
+            refused.load_state_dict(state)
+            next(iter(refused))
 
 
 def test_an_op_needs_no_function_where_it_is_loaded():
@@ -452,6 +469,6 @@ def test_an_op_needs_no_function_where_it_is_loaded():
 
 
 def test_the_plan_shows_the_op_by_its_name():
-    loader = fl.Loader({"image": pictures()}, batch_size=3, image=[vignette(), ops.ToChannelsFirst()])
+    loader = fl.Loader(fl.sources.from_arrays(image=pictures()), batch_size=3, image=[vignette(), ops.ToChannelsFirst()])
     assert "vignette" in str(loader.explain())
     assert sys.getsizeof(vignette().program) < 1000
