@@ -2,14 +2,15 @@
 
 mod code;
 mod draw;
+mod range;
 mod text;
 
 use crate::author::{Emit, Eval, ImageType, OpClass, PixelOp, Pixels, Rng, Type};
-use crate::emit::{F32x4, apply_rule, clamp};
+use crate::emit::{apply_rule, clamp};
 use crate::op::{Op, is_loaded};
 use crate::registry::{BuiltOp, ParamKind, ParamValue, built};
 use crate::shape::MAX_CHANNELS;
-use crate::{ParamError, Size, TypeError};
+use crate::{DType, ParamError, Size, TypeError};
 use code::{Code, Sample};
 use draw::Draw;
 use std::fmt;
@@ -108,6 +109,18 @@ struct Input {
     /// The number of channels that are computed together.
     channels: usize,
     is_levels: bool,
+    /// True if all values are in 0..=255.
+    is_bytes: bool,
+}
+
+/// What becomes of a result.
+enum Finish {
+    /// It is in 0..=255, and stays so.
+    Keep,
+    /// Clamped to 0..=255.
+    Clamp,
+    /// NaN gets the same bits on all devices.
+    OneNan,
 }
 
 impl PixelProgram {
@@ -133,6 +146,17 @@ impl PixelProgram {
 
     fn is_levels(&self) -> bool {
         self.input.is_none_or(|input| input.is_levels)
+    }
+
+    /// Returns what becomes of each channel that a code returns.
+    fn finish(&self, code: &Code) -> impl Fn(usize) -> Finish {
+        let stays = self.input.is_some_and(|input| input.is_bytes).then_some(&code.stay_levels);
+        let is_levels = self.is_levels();
+        move |c| match stays.and_then(|stays| stays.get(c)) {
+            Some(true) => Finish::Keep,
+            _ if is_levels => Finish::Clamp,
+            _ => Finish::OneNan,
+        }
     }
 
     /// Returns the number of channels after the op.
@@ -186,7 +210,8 @@ impl Op for PixelProgram {
         let Type::Image(image) = input else { return None };
         let channels = usize::from(image.channels);
         let channels = if channels > MAX_CHANNELS { 1 } else { channels };
-        let input = Some(Input { channels, is_levels: image.is_levels });
+        let (is_levels, is_bytes) = (image.is_levels, image.is_levels && image.dtype == DType::U8);
+        let input = Some(Input { channels, is_levels, is_bytes });
         Some(Arc::new(Self { parts: Arc::clone(&self.parts), input }))
     }
 }
@@ -227,17 +252,19 @@ impl PixelOp for PixelProgram {
         let channels = self.input.map_or(pixel.len(), |input| input.channels);
         let Some(code) = self.code(channels) else { return };
         let sample = Sample { params: cx.params, draws: self.parts.draws.len(), at: cx.at };
-        let finish = |v: f32| match self.is_levels() {
-            true => apply_rule(cx.rule, clamp(v)),
-            false if v.is_nan() => f32::NAN,
-            false => v,
+        let (finish, rule) = (self.finish(code), cx.rule);
+        let finish = |c: usize, v: f32| match finish(c) {
+            Finish::Keep => apply_rule(rule, v),
+            Finish::Clamp => apply_rule(rule, clamp(v)),
+            Finish::OneNan if v.is_nan() => f32::NAN,
+            Finish::OneNan => v,
         };
         // A pixel of more than 4 channels is computed channel by channel.
         let together = channels.max(code.outputs());
         for pixel in pixel.chunks_exact_mut(together) {
             let results = code.eval(&sample, &pixel[..channels]);
-            for (v, result) in pixel.iter_mut().zip(results) {
-                *v = finish(result);
+            for (c, (v, result)) in pixel.iter_mut().zip(results).enumerate() {
+                *v = finish(c, result);
             }
         }
     }
@@ -245,17 +272,18 @@ impl PixelOp for PixelProgram {
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let Some(code) = self.code(pixels.channels().len()) else { return pixels };
         let results = code.emit(e, pixels, self.parts.draws.len());
-        let finish = |e: &mut Emit, v: F32x4| match self.is_levels() {
-            true => {
+        let finish = self.finish(code);
+        e.each(results, |e, c, v| match finish(c) {
+            Finish::Keep => e.apply_rule(v),
+            Finish::Clamp => {
                 let v = e.clamp(v);
                 e.apply_rule(v)
             }
-            false => {
+            Finish::OneNan => {
                 let (is_number, nan) = (e.equal(v, v), e.splat(f32::NAN));
                 e.select(is_number, v, nan)
             }
-        };
-        e.each(results, |e, _, v| finish(e, v))
+        })
     }
 }
 

@@ -744,6 +744,21 @@ fn programs_of_any_operations_have_the_same_bits_compiled_and_evaluated() {
 }
 
 #[test]
+fn the_largest_programs_compile() {
+    // Each result is used once more, by the last sum, so that all of them are kept.
+    let chain = |step: &str, count: usize| {
+        let steps: String = (0..count).map(|k| format!("{step} %{k} %{}\n", k / 2)).collect();
+        let sums: String = (0..count).map(|k| format!("add %{k} %{}\n", count + k)).collect();
+        format!("mul c0 0.01\n{steps}{sums}return %{} c1 c2", 2 * count)
+    };
+    for code in [chain("add", 2047), chain("pow", 63)] {
+        let begun = std::time::Instant::now();
+        fuseloop::check_ops(&ops![program("", &code)], SIZE, 2).unwrap();
+        println!("{:?}", begun.elapsed());
+    }
+}
+
+#[test]
 fn time_formulas() {
     use std::time::Instant;
     let size = Size::new(256, 256);

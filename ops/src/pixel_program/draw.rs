@@ -49,6 +49,20 @@ impl Draw {
         }
     }
 
+    /// Returns the least and the largest number that may be drawn; `None` if there is none.
+    pub(super) fn range(&self) -> Option<[f32; 2]> {
+        match self {
+            // The sum that draws a number may be rounded beyond `high`.
+            Self::Uniform(low, high) => Some([*low, high.max(low + (high - low))]),
+            Self::Normal(..) => None,
+            Self::Integers(low, count) => Some([*low, low + (count - 1) as f32]),
+            Self::Choice(numbers) => Some([
+                numbers.iter().copied().fold(f32::INFINITY, f32::min),
+                numbers.iter().copied().fold(f32::NEG_INFINITY, f32::max),
+            ]),
+        }
+    }
+
     /// Draws a number.
     pub(super) fn number(&self, rng: &mut Rng) -> f32 {
         match self {

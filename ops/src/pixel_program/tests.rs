@@ -195,3 +195,61 @@ fn draws_are_within_their_ranges() {
     }
     assert!((400..600).contains(&ran), "{ran}");
 }
+
+#[test]
+fn results_that_stay_levels_are_found() {
+    for (is_level, code) in [
+        (true, "sub 255 c0\nless c0 d0\nwhere %1 c0 %0\nreturn %2"),
+        (true, "add c0 c1\nfma c2 1 %0\ndiv %1 3\nreturn %2"),
+        (true, "exp c0\nmax %0 0\nmin %1 255\nreturn %2"),
+        (true, "log c0\nmin %0 255\nmax %1 0\nreturn %2"),
+        (true, "mul c0 d0\nreturn %0"),
+        (true, "sub c0 100\nmul %0 %0\nsqrt %1\nreturn %2"),
+        (true, "sub c0 100\nabs %0\nneg %1\nneg %2\nround %3\nreturn %4"),
+        (true, "return height c0"),
+        (false, "mul c0 1.01\nreturn %0"),
+        (false, "sub c0 c1\nreturn %0"),
+        (false, "max 0 nan\nmin %0 255\nreturn %0"),
+        (false, "sqrt c0\nsqrt %0\nsub %1 4\nsqrt %2\nreturn %3"),
+        (false, "div c0 c1\nreturn %0"),
+        (false, "add 1e38 3e38\nsub %0 inf\nreturn %1"),
+        (false, "exp c0\nmin 255 %0\nmax 0 %1\nreturn %2"),
+        (false, "return y"),
+    ] {
+        let op = PixelProgram::new(&program(code)).unwrap();
+        let found = op.code(3).unwrap().stay_levels.clone();
+        let wanted = if code.contains("height") { vec![false, true] } else { vec![is_level] };
+        assert_eq!(found, wanted, "{code}");
+    }
+}
+
+/// Whatever the operations, a result that is said to stay in 0..=255 does.
+#[test]
+fn results_that_are_said_to_stay_levels_do() {
+    let before = ImageType::decoded(Dim::fixed(300), Dim::fixed(300));
+    let (mut rng, mut said) = (SampleKey::new(5, 0, 0).op(0), 0);
+    for _ in 0..3000 {
+        // Without the last step, which leaves the range.
+        let text = text::random(&mut rng, &before);
+        let section: Vec<&str> = text.split("channels 2").next().unwrap().lines().collect();
+        let count = section.len() - 9;
+        let returns = format!("\nreturn %{}", rng.below(count.max(1) as u32));
+        let text = section[..section.len() - 1].join("\n") + &returns;
+        let Ok(op) = PixelProgram::new(&text) else { continue };
+        let code = op.code(1).unwrap();
+        if !code.stay_levels[0] {
+            continue;
+        }
+        said += 1;
+        for _ in 0..50 {
+            let mut params = vec![0.0; op.param_count()];
+            let size = Size::new(1 + rng.below(300), 1 + rng.below(300));
+            op.draw(&mut rng, size, &mut params);
+            let at = [size.height, size.width].map(|side| rng.below(side) as i32);
+            let sample = Sample { params: &params, draws: op.parts.draws.len(), at };
+            let [found, ..] = code.eval(&sample, &[rng.below(256) as f32]);
+            assert!((0.0..=255.0).contains(&found), "{found}: {text}");
+        }
+    }
+    assert!(said > 100, "{said}");
+}
