@@ -164,7 +164,9 @@ const MATRIX: &str = "fma c2 0.1 4\nfma c1 0.1 %0\nfma c0 0.8 %1\nfma c2 0.2 -3\
 
 /// Returns a program for images of 3 channels.
 fn program(code: &str) -> PixelProgram {
-    fixed(PixelProgram::new(&format!("fuseloop pixel program 1\nmine\nchannels 3\n{code}")))
+    fixed(PixelProgram::new(
+        ["fuseloop pixel program 1", "mine", "channels 3"].into_iter().chain(code.lines()),
+    ))
 }
 
 fn tables() -> Vec<Entry> {

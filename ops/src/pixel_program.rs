@@ -1,4 +1,4 @@
-//! Pixel program: an op whose computation is a text, such as one that Python traced.
+//! Pixel program: an op whose computation is given as lines of text, such as one that Python traced.
 
 mod code;
 mod draw;
@@ -61,13 +61,15 @@ use std::sync::Arc;
 ///
 /// ```
 /// # use fuseloop_ops::*;
-/// let program = "fuseloop pixel program 1\n\
-///     threshold(at=integers(100, 156))\n\
-///     draw at integers 100 156\n\
-///     channels 1\n\
-///     less c0 d0\n\
-///     where %0 0 255\n\
-///     return %1\n";
+/// let program = [
+///     "fuseloop pixel program 1",
+///     "threshold(at=integers(100, 156))",
+///     "draw at integers 100 156",
+///     "channels 1",
+///     "less c0 d0",
+///     "where %0 0 255",
+///     "return %1",
+/// ];
 /// let list = ops![ToMono::new(), PixelProgram::new(program)?];
 /// assert_eq!(list[1].name(), "threshold");
 /// # Ok::<(), ParamError>(())
@@ -77,21 +79,21 @@ use std::sync::Arc;
     COLOR,
     "computes each pixel by a program, such as that of a function which Python traced",
     constructor = new,
-    build = |args| Ok(built(Self::new(&args.text("program")?)?)),
+    build = |args| Ok(built(Self::new(args.texts("program")?)?)),
     draw = random,
     golden = "the user's own formula"
 )]
-#[param(program: String, "the program as text: its name, draws and operations, one a line",
-    kind = ParamKind::Text, example = ParamValue::Word(text::EXAMPLE))]
+#[param(program: Vec<String>, "its lines: a name, draws and operations", kind = ParamKind::Words,
+    example = ParamValue::Words(text::EXAMPLE))]
 pub struct PixelProgram {
     parts: Arc<Parts>,
     input: Option<Input>,
 }
 
-/// The parts of a program's text.
+/// The parts of a program.
 #[derive(PartialEq)]
 struct Parts {
-    text: String,
+    lines: Vec<String>,
     name: &'static str,
     p: f64,
     draws: Vec<Draw>,
@@ -124,15 +126,15 @@ enum Finish {
 }
 
 impl PixelProgram {
-    /// Builds the op from the text of a program.
+    /// Builds the op from the lines of a program.
     ///
     /// # Errors
     ///
     /// If a line is not one of those above, an operand is not defined before it is used or is of the other kind, a
     /// number is not one that an f32 can hold, or the program is too long: 16384 instructions, as the compiler
     /// counts them.
-    pub fn new(program: &str) -> Result<Self, ParamError> {
-        let parts = text::parse(program)?;
+    pub fn new<S: Into<String>>(program: impl IntoIterator<Item = S>) -> Result<Self, ParamError> {
+        let parts = text::parse(program.into_iter().map(Into::into).collect())?;
         Ok(Self { parts: Arc::new(parts), input: None })
     }
 
@@ -173,12 +175,12 @@ impl PixelProgram {
 /// The text that fingerprints of plans contain.
 impl fmt::Debug for PixelProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PixelProgram({:?})", self.parts.text)
+        write!(f, "PixelProgram({:?})", self.parts.lines)
     }
 }
 
 fn random(rng: &mut Rng, before: &ImageType) -> Result<BuiltOp, ParamError> {
-    Ok(built(PixelProgram::new(&text::random(rng, before))?))
+    Ok(built(PixelProgram::new(text::random(rng, before))?))
 }
 
 impl Op for PixelProgram {
@@ -202,8 +204,8 @@ impl Op for PixelProgram {
         OpClass::Pixel(self)
     }
 
-    fn does_nothing(&self, _: &Type) -> bool {
-        self.parts.p == 0.0
+    fn does_nothing(&self, input: &Type) -> bool {
+        self.parts.p == 0.0 && self.output(input).is_ok_and(|output| output == *input)
     }
 
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {

@@ -655,11 +655,11 @@ class TracedOp(Op):
     __match_args__ = ("program",)
     name = "PixelProgram"
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: Sequence[str]) -> None:
         super().__init__(program=program)
 
     def __repr__(self) -> str:
-        return str(self._params["program"]).split("\n", 2)[1]
+        return str(self._params["program"][1])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -732,7 +732,7 @@ class PixelFunction:
         draws: list[str] = []
         plain = {name: self._param(name, value, draws) for name, value in bound.arguments.items()}
         head = ["fuseloop pixel program 1", f"{self._name}({', '.join(shown)})", f"p {share!r}", *draws]
-        return TracedOp("\n".join([*head, *self._sections(plain)]))
+        return TracedOp([*head, *self._sections(plain)])
 
     def _param(self, name: str, value: Any, draws: list[str]) -> Any:
         """Returns a parameter as the function gets it, and adds what is drawn for it."""

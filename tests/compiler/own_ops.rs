@@ -677,7 +677,7 @@ fn functions_of_any_bits_have_the_same_bits_compiled_and_evaluated() {
 /// The text of a program with one code, for images of 3 channels.
 fn program(draws: &str, code: &str) -> PixelProgram {
     let text = format!("fuseloop pixel program 1\nmine\n{draws}channels 3\n{code}");
-    PixelProgram::new(&text).unwrap()
+    PixelProgram::new(text.lines()).unwrap()
 }
 
 /// The formulas of built-in ops as programs.

@@ -11,14 +11,18 @@ fn program(lines: &str) -> String {
     format!("fuseloop pixel program 1\nmine(a=1)\ndraw a uniform 0 1\nchannels 3\n{lines}")
 }
 
+fn new(text: &str) -> Result<PixelProgram, ParamError> {
+    PixelProgram::new(text.lines())
+}
+
 fn refused(text: &str) -> String {
-    PixelProgram::new(text).unwrap_err().to_string()
+    new(text).unwrap_err().to_string()
 }
 
 #[test]
 fn a_text_that_is_no_program_is_refused_with_its_line() {
     let good = program("add c0 c2\nless %0 d0\nwhere %1 %0 0.5\nreturn %2 c1 c2");
-    PixelProgram::new(&good).unwrap();
+    new(&good).unwrap();
     for (line, lines) in [
         (5, "add c0 c3\nreturn c0"),
         (5, "add c0 %0\nreturn c0"),
@@ -71,13 +75,13 @@ fn a_text_that_is_no_program_is_refused_with_its_line() {
     ] {
         assert!(refused(text).contains(&format!("in line {line},")), "{text}");
     }
-    assert!(PixelProgram::new("").is_err());
+    assert!(new("").is_err());
 }
 
 #[test]
 fn a_program_that_is_too_long_is_refused() {
     let long = |line: &str, count: usize| program(&format!("{}return c0\n", line.repeat(count)));
-    assert!(PixelProgram::new(&long("add c0 c1\n", 4096)).is_ok());
+    assert!(new(&long("add c0 c1\n", 4096)).is_ok());
     assert!(refused(&long("add c0 c1\n", 4097)).contains("in line 4101,"));
     assert!(refused(&long("pow c0 c1\n", 65)).contains("a shorter program"));
     assert!(refused(&long("add c0 c1\n", 200_000)).contains("bytes long"));
@@ -91,8 +95,8 @@ fn changed_texts_never_panic() {
     let mut rng = SampleKey::new(1, 2, 3).op(4);
     let before = ImageType::decoded(Dim::fixed(8), Dim::fixed(8));
     for _ in 0..200 {
-        let text = text::random(&mut rng, &before);
-        PixelProgram::new(&text).unwrap();
+        let text = text::random(&mut rng, &before).join("\n");
+        new(&text).unwrap();
         for _ in 0..20 {
             let mut bytes = text.clone().into_bytes();
             let at = rng.below(bytes.len() as u32) as usize;
@@ -101,7 +105,7 @@ fn changed_texts_never_panic() {
                 1 => bytes[at] = b" %cdyx0123456789\n-.e"[rng.below(20) as usize],
                 _ => drop(bytes.drain(at..(at + 9).min(text.len()))),
             }
-            let Ok(op) = PixelProgram::new(&String::from_utf8(bytes).unwrap()) else { continue };
+            let Ok(op) = new(&String::from_utf8(bytes).unwrap()) else { continue };
             let Some(bound) = op.for_input(&Type::Image(before)) else { continue };
             let OpClass::Pixel(op) = bound.class() else { unreachable!() };
             let mut params = vec![0.0; op.param_count()];
@@ -124,7 +128,7 @@ fn no_operation_is_recorded_as_more_instructions_than_it_says() {
         let lines =
             |step: &str| program(&format!("add c0 c1\nless c0 c1\n{step}return {result}\n"));
         let recorded = |text: &str| {
-            let op = PixelProgram::new(text).unwrap();
+            let op = new(text).unwrap();
             let (rule, param_count) = (NumberRule::Fused, op.param_count());
             let grant = Grant { rule, param_count, uses_position: false, channels: 3, outputs: 1 };
             Program::record(grant, |e, pixels| op.emit(e, pixels)).unwrap().instructions().len()
@@ -138,7 +142,7 @@ fn no_operation_is_recorded_as_more_instructions_than_it_says() {
 #[test]
 fn each_line_is_one_operation() {
     let of = |lines: &str, pixel: [f32; 3]| {
-        let op = PixelProgram::new(&program(lines)).unwrap();
+        let op = new(&program(lines)).unwrap();
         let cx = Eval { rule: NumberRule::Fused, params: &[0.5, 8.0, 16.0], at: [2, 3] };
         evaluated(&op, &cx, pixel)
     };
@@ -157,7 +161,7 @@ fn each_line_is_one_operation() {
 
 #[test]
 fn inputs_are_those_that_there_is_code_for() {
-    let op = PixelProgram::new(&program("return c1\nchannels 4\nreturn c0 c1 c2 c3")).unwrap();
+    let op = new(&program("return c1\nchannels 4\nreturn c0 c1 c2 c3")).unwrap();
     let image = |channels| ImageType::decoded(Dim::fixed(4), Dim::fixed(4)).with_channels(channels);
     let output = |image: ImageType| match op.output(&Type::Image(image)) {
         Ok(Type::Image(image)) => Ok(image.channels),
@@ -172,6 +176,9 @@ fn inputs_are_those_that_there_is_code_for() {
         "{refused}"
     );
     assert!(output(image(5)).is_err());
+    let never = new(&program("return c1\nchannels 4\nreturn c0 c1 c2 c3\np 0")).unwrap();
+    let does_nothing = |channels| never.does_nothing(&Type::Image(image(channels)));
+    assert!(does_nothing(4) && !does_nothing(3) && !does_nothing(1));
     let counts = ImageType { is_levels: false, dtype: crate::DType::U16, ..image(3) };
     assert!(output(counts).is_err());
     assert!(output(ImageType { dtype: crate::DType::F16, ..counts }).is_ok());
@@ -181,7 +188,7 @@ fn inputs_are_those_that_there_is_code_for() {
 fn draws_are_within_their_ranges() {
     let text = "fuseloop pixel program 1\nmine\np 0.5\ndraw a uniform -1 2\ndraw b normal 10 0\ndraw c integers -2 1\n\
         draw d choice 4 7\nchannels 1\nreturn d0";
-    let op = PixelProgram::new(text).unwrap();
+    let op = new(text).unwrap();
     assert_eq!(op.param_names(), ["a", "b", "c", "d", "-", "-"]);
     let (mut rng, mut ran) = (SampleKey::new(0, 0, 0).op(0), 0);
     for _ in 0..1000 {
@@ -216,7 +223,7 @@ fn results_that_stay_levels_are_found() {
         (false, "exp c0\nmin 255 %0\nmax 0 %1\nreturn %2"),
         (false, "return y"),
     ] {
-        let op = PixelProgram::new(&program(code)).unwrap();
+        let op = new(&program(code)).unwrap();
         let found = op.code(3).unwrap().stay_levels.clone();
         let wanted = if code.contains("height") { vec![false, true] } else { vec![is_level] };
         assert_eq!(found, wanted, "{code}");
@@ -230,12 +237,12 @@ fn results_that_are_said_to_stay_levels_do() {
     let (mut rng, mut said) = (SampleKey::new(5, 0, 0).op(0), 0);
     for _ in 0..3000 {
         // Without the last step, which leaves the range.
-        let text = text::random(&mut rng, &before);
+        let text = text::random(&mut rng, &before).join("\n");
         let section: Vec<&str> = text.split("channels 2").next().unwrap().lines().collect();
         let count = section.len() - 9;
         let returns = format!("\nreturn %{}", rng.below(count.max(1) as u32));
         let text = section[..section.len() - 1].join("\n") + &returns;
-        let Ok(op) = PixelProgram::new(&text) else { continue };
+        let Ok(op) = new(&text) else { continue };
         let code = op.code(1).unwrap();
         if !code.stay_levels[0] {
             continue;

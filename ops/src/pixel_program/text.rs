@@ -1,4 +1,4 @@
-//! The text of a pixel program, which comes from files and pickles: any text is read or refused.
+//! The lines of a pixel program, which come from files and pickles: any lines are read or refused.
 
 use super::Parts;
 use super::code::{Code, FORMS, Form, Kind, Operand, Operation, Step};
@@ -12,9 +12,26 @@ use crate::shape::MAX_CHANNELS;
 use std::fmt::Write as _;
 
 /// The program that docs and tests build the op from: a vignette.
-pub(super) const EXAMPLE: &str = "fuseloop pixel program 1\nPixelProgram\ndraw strength uniform 1.0 3.0\nchannels 3\n\
-    div y height\nsub %0 0.5\nmul %1 %1\ndiv x width\nsub %3 0.5\nmul %4 %4\nadd %2 %5\nmul %6 d0\nneg %7\nexp %8\n\
-    mul c0 %9\nmul c1 %9\nmul c2 %9\nreturn %10 %11 %12";
+pub(super) const EXAMPLE: &[&str] = &[
+    "fuseloop pixel program 1",
+    "PixelProgram",
+    "draw strength uniform 1 3",
+    "channels 3",
+    "div y height",
+    "sub %0 0.5",
+    "mul %1 %1",
+    "div x width",
+    "sub %3 0.5",
+    "mul %4 %4",
+    "add %2 %5",
+    "mul %6 d0",
+    "neg %7",
+    "exp %8",
+    "mul c0 %9",
+    "mul c1 %9",
+    "mul c2 %9",
+    "return %10 %11 %12",
+];
 
 const FIRST_LINE: &str = "fuseloop pixel program 1";
 
@@ -27,14 +44,15 @@ const MAX_STEPS: usize = 4096;
 const MAX_INSTRUCTIONS: usize = 16_384;
 
 /// Reads and checks a program.
-pub(super) fn parse(text: &str) -> Result<Parts, ParamError> {
+pub(super) fn parse(lines: Vec<String>) -> Result<Parts, ParamError> {
     let refused =
         |found: String, expected| ParamError::new("PixelProgram", "program", found, expected);
-    if text.len() > MAX_BYTES {
-        return Err(refused(format!("{} bytes long", text.len()), "at most 1 MiB"));
+    let bytes: usize = lines.iter().map(String::len).sum();
+    if bytes > MAX_BYTES {
+        return Err(refused(format!("{bytes} bytes long"), "at most 1 MiB"));
     }
     let mut reader = Reader::default();
-    for (index, line) in text.lines().enumerate() {
+    for (index, line) in lines.iter().enumerate() {
         reader.line(index, line).map_err(|expected| {
             let shown: String = line.chars().take(60).collect();
             refused(format!("{shown:?} in line {}", index + 1), expected)
@@ -42,12 +60,11 @@ pub(super) fn parse(text: &str) -> Result<Parts, ParamError> {
     }
     let Reader { name, p, names, draws, code, codes, .. } = reader;
     if code.is_some() || codes.iter().all(Option::is_none) {
-        return Err(refused(format!("{} line(s) long", text.lines().count()), RETURN));
+        return Err(refused(format!("{} line(s) long", lines.len()), RETURN));
     }
     let takes = takes(&codes);
     let param_names = param_names(names.into_iter().chain(["-"; 2]).collect());
-    let (text, p) = (text.to_owned(), p.unwrap_or(1.0));
-    Ok(Parts { text, name, p, draws, param_names, codes, takes })
+    Ok(Parts { lines, name, p: p.unwrap_or(1.0), draws, param_names, codes, takes })
 }
 
 const RETURN: &str = "a line `channels`, operations and a line `return`";
@@ -211,7 +228,7 @@ fn takes(codes: &[Option<Code>; MAX_CHANNELS]) -> &'static str {
 }
 
 /// Writes a random program for images of a type, which treats all channels alike or reads the first one, too.
-pub(super) fn random(rng: &mut Rng, before: &ImageType) -> String {
+pub(super) fn random(rng: &mut Rng, before: &ImageType) -> Vec<String> {
     let p = recipe::share(rng).max(0.01);
     let head =
         "draw a uniform -2 3\ndraw b normal 1 0.5\ndraw c integers -1 3\ndraw d choice 0.5 1 80";
@@ -248,7 +265,7 @@ pub(super) fn random(rng: &mut Rng, before: &ImageType) -> String {
         let results: Vec<String> = (1..=channels).map(|c| format!("%{}", c * count - 1)).collect();
         let _ = writeln!(text, "return {}", results.join(" "));
     }
-    text
+    text.lines().map(str::to_owned).collect()
 }
 
 /// Draws an operand: `c` stands for the channel that is computed.
