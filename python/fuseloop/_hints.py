@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ._trace import PixelFunction
+from ._pixel_op import PixelFunction
 from .errors import ConfigError
 
 # Arguments of torch.utils.data.DataLoader, of datasets of torchvision and of FFCV's Loader.

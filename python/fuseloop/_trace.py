@@ -1,44 +1,34 @@
-"""Ops of one's own on pixels: a function is called once with a pixel that records what is computed of it, and the record
-is compiled as the code of any other op."""
+"""What a function of a pixel computes: values that record it, and the functions that take them."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import inspect
 import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from ._op import Op
-from .errors import ParamError, TraceError
+from ._draws import MAX_NUMBER, Draw, plain_number
+from .errors import TraceError
 
 __all__ = [
-    "Draw",
     "Pixel",
-    "PixelFunction",
     "Value",
     "ceil",
-    "choice",
     "clip",
     "cos",
     "exp",
     "floor",
     "fma",
-    "integers",
     "log",
     "maximum",
     "mean",
     "minimum",
-    "normal",
-    "pixel_op",
     "sin",
     "sqrt",
     "stack",
     "trunc",
-    "uniform",
     "where",
 ]
 
@@ -46,71 +36,6 @@ _PACKAGE = os.path.dirname(__file__) + os.sep
 
 # What a program may have: see ops/src/pixel_program/text.rs.
 _MAX_OPERATIONS = 4096
-
-# The largest number that an f32 can hold, with what is rounded to it.
-_MAX_NUMBER = 3.4028235677973366e38
-
-
-# Numbers that are drawn
-
-
-@dataclasses.dataclass(frozen=True)
-class Draw:
-    """A number that an op of :func:`pixel_op` draws for each image, made by :func:`uniform`, :func:`normal`,
-    :func:`integers` or :func:`choice`."""
-
-    kind: str
-    numbers: tuple[float, ...]
-
-    def __repr__(self) -> str:
-        numbers = ", ".join(map(repr, self.numbers))
-        return f"{self.kind}([{numbers}])" if self.kind == "choice" else f"{self.kind}({numbers})"
-
-
-def _draw(kind: str, numbers: Sequence[Any], expected: str, is_valid: Callable[..., bool]) -> Draw:
-    try:
-        plain = tuple(_number(number) for number in numbers)
-    except TypeError:
-        plain = ()
-    if not plain or not all(math.isfinite(number) and abs(number) < _MAX_NUMBER for number in plain) or not is_valid(*plain):
-        error = ParamError(f"{kind}({', '.join(map(repr, numbers))}): expected {expected}")
-        error.op, error.expected = kind, expected
-        raise error
-    return Draw(kind, plain)
-
-
-def uniform(low: float = 0.0, high: float = 1.0) -> Draw:
-    """A number that is uniform from ``low`` to ``high``, ``low <= high``, for a parameter of an op of :func:`pixel_op`."""
-    return _draw("uniform", (low, high), "low <= high, both finite", lambda low, high: low <= high)
-
-
-def normal(mean: float = 0.0, deviation: float = 1.0) -> Draw:
-    """A number of the normal distribution, for a parameter of an op of :func:`pixel_op`."""
-    return _draw("normal", (mean, deviation), "a mean, and a deviation of 0 or more", lambda _, deviation: deviation >= 0)
-
-
-def integers(low: int, high: int) -> Draw:
-    """A whole number from ``low`` to ``high - 1``, as of ``numpy.random.Generator.integers``, for a parameter of an op of
-    :func:`pixel_op`. Both are within 2**24."""
-
-    def is_valid(low: float, high: float) -> bool:
-        return low < high and all(number == int(number) and abs(number) <= 2**24 for number in (low, high))
-
-    return _draw("integers", (low, high), "whole numbers, low < high, within 2**24", is_valid)
-
-
-def choice(numbers: Sequence[float]) -> Draw:
-    """One of up to 256 numbers, each as often, for a parameter of an op of :func:`pixel_op`."""
-    return _draw("choice", tuple(numbers), "1 to 256 finite numbers", lambda *numbers: len(numbers) <= 256)
-
-
-def _number(given: Any) -> float:
-    """Returns a number of Python: of one of Python or NumPy."""
-    if hasattr(given, "dtype") and getattr(given, "ndim", 1) == 0:
-        given = given.item()
-    if isinstance(given, (int, float)):
-        return given
-    raise TypeError(f"{given!r} is no number")
 
 
 # The record
@@ -120,7 +45,7 @@ def _number(given: Any) -> float:
 _Operand = str | int
 
 
-class _Trace:
+class Trace:
     """What a function computed so far of a pixel of some channels: each operation once."""
 
     def __init__(self, channels: int) -> None:
@@ -154,7 +79,7 @@ class _Trace:
         return [f"channels {self.channels}", *lines, f"return {words(results)}"]
 
 
-class _ChannelsError(TraceError):
+class ChannelsError(TraceError):
     """What a function does is not possible for a pixel of this number of channels."""
 
 
@@ -181,7 +106,7 @@ class Value:
 
     __slots__ = ("_is_mask", "_lanes", "_trace")
 
-    def __init__(self, trace: _Trace, lanes: tuple[_Operand, ...], is_mask: bool = False) -> None:
+    def __init__(self, trace: Trace, lanes: tuple[_Operand, ...], is_mask: bool = False) -> None:
         self._trace, self._lanes, self._is_mask = trace, lanes, is_mask
 
     # What is only known for each pixel
@@ -209,7 +134,7 @@ class Value:
 
     def __len__(self) -> int:
         if len(self._lanes) == 1 != self._trace.channels:
-            raise _error("this value is one number: it has no channels", _ChannelsError)
+            raise _error("this value is one number: it has no channels", ChannelsError)
         return len(self._lanes)
 
     def __getitem__(self, index: Any) -> Value:
@@ -388,7 +313,7 @@ class Pixel(Value):
 
     def _color(self, index: int, name: str) -> Value:
         if self._trace.channels < 3:
-            raise _error(f"a pixel of {self._trace.channels} channel(s) has no {name}: take px.channels", _ChannelsError)
+            raise _error(f"a pixel of {self._trace.channels} channel(s) has no {name}: take px.channels", ChannelsError)
         return self[index]
 
     @property
@@ -407,7 +332,7 @@ class Pixel(Value):
         return self._color(2, "b")
 
 
-def _value(trace: _Trace, given: Any) -> Value:
+def as_value(trace: Trace, given: Any) -> Value:
     """Returns a value, a number, or a number or value for each channel, as a value."""
     if isinstance(given, Value):
         if given._trace is not trace:
@@ -416,22 +341,22 @@ def _value(trace: _Trace, given: Any) -> Value:
     if isinstance(given, Draw):
         raise _error(f"{given!r} is drawn for a parameter: make it the parameter's default, or pass it to the op")
     if isinstance(given, (list, tuple)) or getattr(given, "ndim", 0) == 1:
-        values = [_numbers(_value(trace, one)) for one in given]
+        values = [_numbers(as_value(trace, one)) for one in given]
         if len(values) == trace.channels and all(len(value._lanes) == 1 for value in values):
             return Value(trace, tuple(value._lanes[0] for value in values))
-        raise _error(f"{len(values)} numbers for the {trace.channels} channel(s) of the pixel", _ChannelsError)
+        raise _error(f"{len(values)} numbers for the {trace.channels} channel(s) of the pixel", ChannelsError)
     try:
-        number = float(_number(given))
+        number = float(plain_number(given))
     except (TypeError, OverflowError):
         raise _error(f"{type(given).__name__} is no number, value or list of one for each channel") from None
-    if math.isfinite(number) and abs(number) >= _MAX_NUMBER:
+    if math.isfinite(number) and abs(number) >= MAX_NUMBER:
         raise _error(f"{number!r} is too large for float32")
     return Value(trace, (repr(number),))
 
 
 def _numbers(value: Value) -> Value:
     """Returns 1 and 0 for what is true and false."""
-    return _lanes("where", False, value, _value(value._trace, 1), _value(value._trace, 0)) if value._is_mask else value
+    return _lanes("where", False, value, as_value(value._trace, 1), as_value(value._trace, 0)) if value._is_mask else value
 
 
 def _lanes(operation: str, is_mask: bool, *values: Value) -> Value:
@@ -439,12 +364,12 @@ def _lanes(operation: str, is_mask: bool, *values: Value) -> Value:
     trace, count = values[0]._trace, max(len(value._lanes) for value in values)
     if any(len(value._lanes) not in (1, count) for value in values):
         shown = " and ".join(str(len(value._lanes)) for value in values)
-        raise _error(f"values of {shown} channels can't be computed together", _ChannelsError)
+        raise _error(f"values of {shown} channels can't be computed together", ChannelsError)
     each = [value._lanes if len(value._lanes) == count else value._lanes * count for value in values]
     return Value(trace, tuple(trace.add(operation, *operands) for operands in zip(*each)), is_mask)
 
 
-def _trace_of(given: Sequence[Any]) -> _Trace | None:
+def _trace_of(given: Sequence[Any]) -> Trace | None:
     """Returns the trace of the first value of some arguments, which may be in lists."""
     for one in given:
         if isinstance(one, Value):
@@ -460,7 +385,7 @@ def _apply(operation: str, *given: Any) -> Value:
     """Records an operation on numbers, at least one of which is a value."""
     trace = _trace_of(given)
     assert trace is not None
-    values = [_value(trace, one) for one in given]
+    values = [as_value(trace, one) for one in given]
     if operation != "equal" and len(values) > 1 and all(value._is_mask for value in values):
         raise _error("what is true or false is combined by & and |")
     values = [_numbers(value) for value in values]
@@ -576,7 +501,7 @@ def where(condition: Any, a: Any, b: Any) -> Any:
         return np.where(condition, a, b)
     if not condition._is_mask:
         raise _error("the condition of where is a number: compare it, as in ops.where(px.r > 128, a, b)")
-    return _lanes("where", False, condition, *(_numbers(_value(trace, one)) for one in (a, b)))
+    return _lanes("where", False, condition, *(_numbers(as_value(trace, one)) for one in (a, b)))
 
 
 def mean(value: Any) -> Any:
@@ -599,13 +524,13 @@ def stack(channels: Sequence[Any]) -> Any:
         import numpy as np
 
         return np.stack(np.broadcast_arrays(*channels))
-    return _stacked(trace, channels)
+    return stacked(trace, channels)
 
 
-def _stacked(trace: _Trace, channels: Sequence[Any]) -> Value:
-    values = [_numbers(_value(trace, one)) for one in channels]
+def stacked(trace: Trace, channels: Sequence[Any]) -> Value:
+    values = [_numbers(as_value(trace, one)) for one in channels]
     if not 1 <= len(values) <= 4 or any(len(value._lanes) != 1 for value in values):
-        raise _error("expected 1 to 4 values of one number each, such as px.channels", _ChannelsError)
+        raise _error("expected 1 to 4 values of one number each, such as px.channels", ChannelsError)
     return Value(trace, tuple(value._lanes[0] for value in values))
 
 
@@ -643,195 +568,3 @@ _NUMPY: dict[str, Callable[..., Any]] = {
     "trunc": trunc,
     "where": where,
 }
-
-
-# Ops
-
-
-class TracedOp(Op):
-    """An op of a function of :func:`pixel_op`. It is a ``PixelProgram``, and equals any other of the same program."""
-
-    __slots__ = ()
-    __match_args__ = ("program",)
-    name = "PixelProgram"
-
-    def __init__(self, program: Sequence[str]) -> None:
-        super().__init__(program=program)
-
-    def __repr__(self) -> str:
-        return str(self._params["program"][1])
-
-
-@dataclasses.dataclass(frozen=True)
-class _Drawn:
-    """The number that is drawn first, second and so on."""
-
-    index: int
-
-
-def _with_draws(trace: _Trace, param: Any) -> Any:
-    """Returns a parameter as a function gets it."""
-    if isinstance(param, tuple):
-        return tuple(_with_draws(trace, one) for one in param)
-    return Value(trace, (f"d{param.index}",)) if isinstance(param, _Drawn) else param
-
-
-def _shown(param: Any) -> str:
-    """Returns a parameter as Python."""
-    if isinstance(param, (list, tuple)):
-        return f"({', '.join(map(_shown, param))}{',' if len(param) == 1 else ''})"
-    return repr(param.item() if hasattr(param, "dtype") and getattr(param, "ndim", 1) == 0 else param)
-
-
-class PixelFunction:
-    """What :func:`pixel_op` makes of a function: called with parameters, it makes an op."""
-
-    __name__: str
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        if not callable(function):
-            raise ParamError(f"pixel_op takes a function, found {function!r}")
-        functools.update_wrapper(self, function)
-        self._function = function
-        self._name = getattr(function, "__name__", "")
-        if not self._name.isidentifier():
-            raise ParamError(f"pixel_op takes a function with a name, made by `def`, found {self._name or function!r}")
-        params = list(inspect.signature(function).parameters.values())
-        kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        is_named = params and params[0].kind <= kinds[0] and all(param.kind in kinds for param in params[1:])
-        if not is_named or any(param.name == "p" for param in params):
-            raise ParamError(
-                f"{self._name}: expected a function of a pixel and of parameters with names, none of them p, which is the "
-                "share of the images; found (" + ", ".join(str(param) for param in params) + ")"
-            )
-        share = inspect.Parameter("p", inspect.Parameter.KEYWORD_ONLY, default=1.0)
-        own = [param.replace(annotation=inspect.Parameter.empty) for param in params[1:]]
-        self.__signature__ = inspect.Signature([*own, share], return_annotation=Op)
-
-    def __repr__(self) -> str:
-        return f"<pixel_op {self._name}{self.__signature__}>"
-
-    def __reduce__(self) -> str:
-        return self._function.__qualname__
-
-    def __call__(self, *args: Any, **given: Any) -> Any:
-        if args and isinstance(args[0], Value):
-            return self._function(*args, **given)  # a function that another one calls
-        try:
-            bound = self.__signature__.bind(*args, **given)
-        except TypeError as error:
-            raise self._refused(f"{error}; its parameters: {self.__signature__}") from None
-        defaults = {param.name: param.default for param in self.__signature__.parameters.values()}
-        # A parameter that has its default is not shown.
-        given = {name: _shown(value) for name, value in bound.arguments.items()}
-        shown = [f"{name}={text}" for name, text in given.items() if text != _shown(defaults[name])]
-        bound.apply_defaults()
-        share = bound.arguments.pop("p")
-        if not isinstance(share, (int, float)) or not 0.0 <= share <= 1.0:
-            raise self._refused(f"p is {share!r}, expected 0.0 to 1.0", "p")
-        draws: list[str] = []
-        plain = {name: self._param(name, value, draws) for name, value in bound.arguments.items()}
-        head = ["fuseloop pixel program 1", f"{self._name}({', '.join(shown)})", f"p {share!r}", *draws]
-        return TracedOp([*head, *self._sections(plain)])
-
-    def _param(self, name: str, value: Any, draws: list[str]) -> Any:
-        """Returns a parameter as the function gets it, and adds what is drawn for it."""
-        if isinstance(value, Draw):
-            draws.append(f"draw {name} {value.kind} {' '.join(repr(float(number)) for number in value.numbers)}")
-            return _Drawn(len(draws) - 1)
-        if isinstance(value, (list, tuple)):
-            return tuple(self._param(f"{name}{k}", one, draws) for k, one in enumerate(value))
-        if value is None or isinstance(value, (str, bool)):
-            return value
-        try:
-            return _number(value)
-        except TypeError:
-            raise self._refused(
-                f"{name} is {value!r}, expected a number, a draw such as ops.uniform(0, 1), a text, or several of them", name
-            ) from None
-
-    def _sections(self, params: dict[str, Any]) -> list[str]:
-        """Traces the function for images of 1 to 4 channels. Those that have too few or too many for it are left out."""
-        found: dict[int, list[str]] = {}
-        first: Exception | None = None
-        for channels in (3, 1, 2, 4):
-            try:
-                found[channels] = self._traced(channels, params)
-            except (IndexError, ValueError) as error:  # an unpacking, or a channel that there is not
-                if isinstance(error, TraceError) and not isinstance(error, _ChannelsError):
-                    raise
-                first = first or error
-        if not found:
-            assert first is not None
-            raise first
-        return [line for channels in sorted(found) for line in found[channels]]
-
-    def _traced(self, channels: int, params: dict[str, Any]) -> list[str]:
-        trace = _Trace(channels)
-        pixel = Pixel(trace, tuple(f"c{c}" for c in range(channels)))
-        result = self._function(pixel, **{name: _with_draws(trace, value) for name, value in params.items()})
-        try:
-            if isinstance(result, (list, tuple)):
-                value = _stacked(trace, result)
-                return trace.lines(value._lanes)
-            value = _value(trace, result)
-        except _ChannelsError:
-            raise
-        except TraceError as error:
-            raise self._located(f"it returns {type(result).__name__}, expected a value, or one for each channel") from error
-        if value._is_mask:
-            raise self._located("it returns what is true or false, expected numbers: ops.where(mask, 255, 0)")
-        return trace.lines(value._lanes * channels if len(value._lanes) == 1 else value._lanes)
-
-    def _located(self, text: str) -> TraceError:
-        """Returns an error that names the function."""
-        code = getattr(self._function, "__code__", None)
-        where = f"{code.co_filename}, line {code.co_firstlineno}: " if code else ""
-        error = TraceError(f"{where}{self._name}: {text}")
-        if code:
-            error.path, error.line = code.co_filename, code.co_firstlineno
-        return error
-
-    def _refused(self, text: str, param: str | None = None) -> ParamError:
-        error = ParamError(f"{self._name}: {text}")
-        error.op, error.param = self._name, param
-        return error
-
-
-def pixel_op(function: Callable[..., Any]) -> PixelFunction:
-    """Makes an op of a function of a pixel, which is compiled with the ops before and after it.
-
-    The function is called once, when an op is made of it, with a :class:`Pixel` and the parameters. What it computes is
-    recorded, and runs for each pixel of each image: on all processors and devices, in float32, with the same bits. It
-    returns the new pixel: a value, one number for all channels, or a list of 1 to 4 numbers, one for each channel of the
-    new image. Levels are clamped to 0 to 255 afterwards, and keep their fractions until they are stored.
-
-    A condition on pixels is ``ops.where(px.r > 128, a, b)``: an ``if`` on one, ``float()``, and functions that are not
-    traced are a :class:`~fuseloop.errors.TraceError`, which names the line. Loops, other functions, and numbers from
-    around the function are run and read while it is traced.
-
-    Calling the result makes an op. Its parameters are those of the function besides the pixel, and ``p``, the share of
-    the images that it changes. A parameter that is a number, a text or None is this in the function. One that is
-    :func:`uniform`, :func:`normal`, :func:`integers` or :func:`choice` is drawn for each image, and in the function a
-    value like any other. The op takes images of the numbers of channels, 1 to 4, that the function can be traced with,
-    and of more, which are computed channel by channel, if it treats all channels alike.
-
-    An op is pickled, and compared, by what was recorded: it needs no function where it is loaded, and the state of an
-    epoch fits only the same record.
-
-    Raises:
-        TraceError: The function does what is not traced, or returns no value.
-        ParamError: A parameter is not one of the function's, or is none of the above.
-
-    >>> import fuseloop as fl
-    >>> from fuseloop import ops
-    >>> @ops.pixel_op
-    ... def vignette(px, *, strength=ops.uniform(1.0, 3.0)):
-    ...     d = (px.y / px.height - 0.5) ** 2 + (px.x / px.width - 0.5) ** 2
-    ...     return px * ops.exp(-strength * d)
-    >>> vignette(strength=ops.uniform(0.5, 1.0), p=0.8)
-    vignette(strength=uniform(0.5, 1.0), p=0.8)
-    >>> fl.check_ops([ops.RandomHorizontalFlip(), vignette(), ops.ToChannelsFirst()])
-    >>> loader = fl.Loader(example_dataset(), batch_size=4, image=[ops.RandomResizedCrop(32), vignette()])
-    """
-    return PixelFunction(function)

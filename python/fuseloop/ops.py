@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from ._draws import *  # noqa: F403
 from ._lambda import Lambda
 from ._op import Compose, Op, from_torchvision
+from ._pixel_op import *  # noqa: F403
 from ._trace import *  # noqa: F403
 from ._trace import abs as abs
 from ._trace import round as round
