@@ -947,14 +947,14 @@ class PixelProgram(Op):
     """Computes each pixel by a program, such as that of a function which Python traced.
 
     Args:
-        program: The program as text: its name, draws and operations, one a line. Expected: a word.
+        program: Its lines: a name, draws and operations. Expected: a list of words.
     """
 
     __slots__ = ()
     __match_args__ = ("program",)
     name = "PixelProgram"
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: Iterable[str]) -> None:
         super().__init__(program=program)
 
 
