@@ -149,7 +149,24 @@ fn colors() -> Vec<Entry> {
         ),
         entry("PermuteChannels", Pointwise, permuted, fixed(PermuteChannels::new([2, 0, 1]))),
         entry("ColorMatrix", Pointwise, Plain::Drawn, fixed(ColorMatrix::new(matrix))),
+        entry("PixelProgram, solarize", Pointwise, Plain::None, program(SOLARIZE)),
+        entry("PixelProgram, matrix", Pointwise, Plain::None, program(MATRIX)),
     ]
+}
+
+/// `RandomSolarize` as Python traces it.
+const SOLARIZE: &str = "less c0 128\nsub 255 c0\nwhere %0 c0 %1\nless c1 128\nsub 255 c1\nwhere %3 c1 %4\n\
+    less c2 128\nsub 255 c2\nwhere %6 c2 %7\nreturn %2 %5 %8";
+
+/// `ColorMatrix` as Python traces it.
+const MATRIX: &str = "fma c2 0.1 4\nfma c1 0.1 %0\nfma c0 0.8 %1\nfma c2 0.2 -3\nfma c1 0.7 %3\nfma c0 0.1 %4\n\
+    fma c2 0.9 1\nfma c1 0.2 %6\nfma c0 0 %7\nreturn %2 %5 %8";
+
+/// Returns a program for images of 3 channels.
+fn program(code: &str) -> PixelProgram {
+    fixed(PixelProgram::new(
+        ["fuseloop pixel program 1", "mine", "channels 3"].into_iter().chain(code.lines()),
+    ))
 }
 
 fn tables() -> Vec<Entry> {

@@ -95,6 +95,7 @@ mod pad;
 mod permute_channels;
 mod photometric_distort;
 mod picture;
+mod pixel_program;
 mod poison;
 mod polarity_inversion;
 mod policy;
@@ -201,6 +202,7 @@ pub use op::{HostRows, HostSample, LabelSample, NumberRule};
 pub use pad::{Pad, PaddingMode, Sides};
 pub use permute_channels::{ChannelShuffle, PermuteChannels, RandomChannelPermutation};
 pub use photometric_distort::RandomPhotometricDistort;
+pub use pixel_program::PixelProgram;
 pub use poison::Poison;
 pub use polarity_inversion::PolarityInversion;
 pub use posterize::RandomPosterize;
@@ -361,6 +363,7 @@ static ENTRIES: &[registry::OpInfo] = &[
     Lighting::ENTRY,
     Lut::ENTRY,
     PermuteChannels::ENTRY,
+    PixelProgram::ENTRY,
     RandomAutocontrast::ENTRY,
     RandomBrightness::ENTRY,
     RandomChannelPermutation::ENTRY,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from . import errors, ops
 from ._checks import ClassInfo, DamagedValue, DatasetInfo, DegenerateObject, FieldInfo, VerifyReport
 from ._fuseloop import Batch, Dataset, RaggedTensor, Tensor
+from ._op import check_ops
 from ._preview import DrawnOp, Inspected, Sheet
 from ._studio import Studio, studio
 from .errors import *  # noqa: F403
@@ -68,6 +69,7 @@ __all__ = [
     "VerifyReport",
     "View",
     "Weighted",
+    "check_ops",
     "errors",
     "ops",
     "studio",

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, Self, final
 
 import numpy as np
@@ -27,6 +27,7 @@ __all__ = [
     "arrays_dataset",
     "check_destination",
     "check_op",
+    "check_ops",
     "convert",
     "dataset_info",
     "end_functions",
@@ -58,6 +59,7 @@ MAX_PIXELS: int
 MAX_SAMPLE_BYTES: int
 
 def check_op(name: str, params: dict[str, Any]) -> None: ...
+def check_ops(list: Iterable[Any], size: tuple[int, int], channels: int, samples: int) -> None: ...
 def end_functions() -> None: ...
 def run_command(arguments: Sequence[_Path]) -> int: ...
 def registry() -> list[dict[str, Any]]: ...

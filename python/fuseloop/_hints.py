@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ._pixel_op import PixelFunction
 from .errors import ConfigError
 
 # Arguments of torch.utils.data.DataLoader, of datasets of torchvision and of FFCV's Loader.
@@ -100,7 +101,7 @@ OPS = {
     "SetClampingMode": "fuseloop.Target.boxes(clamping='hard') says how boxes are clamped",
     "AutoAugmentPolicy": "ops.AutoAugment takes the policy as a text: 'imagenet', 'cifar10' or 'svhn'",
     "InterpolationMode": "interpolation= takes a text: 'bilinear'",
-    "Transform": "ops.Lambda calls a function of yours; its class is fuseloop.ops.Op",
+    "Transform": "ops.Lambda calls a function of yours, and ops.pixel_op compiles one of a pixel; the class of ops is fuseloop.ops.Op",
     "HorizontalFlip": "ops.RandomHorizontalFlip",
     "VerticalFlip": "ops.RandomVerticalFlip",
     "RandomBrightnessContrast": "ops.ColorJitter",
@@ -287,7 +288,7 @@ def foreign_list(value: Any) -> ConfigError | None:
     library, a module or a class."""
     module = type(value).__module__.partition(".")[0]
     is_module = any(base.__module__ == "torch.nn.modules.module" for base in type(value).__mro__)
-    if isinstance(value, type) or is_module or module in ("torchvision", "albumentations", "kornia"):
+    if isinstance(value, (type, PixelFunction)) or is_module or module in ("torchvision", "albumentations", "kornia"):
         return not_an_op(value)
     return None
 
@@ -316,6 +317,8 @@ def _cure(value: Any) -> str:
         return f"write ops.{value}(...)"
     if isinstance(value, Mapping):
         return "a table is an op in pipeline files alone"
+    if isinstance(value, PixelFunction):
+        return f"call it, {value.__name__}(), which makes an op"
     if isinstance(value, Callable):  # type: ignore[arg-type]
         return "ops.Lambda(function) calls a function, with each batch or with each image"
     return "expected one of fuseloop.ops, or a list of such" + (

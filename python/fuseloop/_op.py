@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from . import _fuseloop
 from ._fuseloop import check_op
 from .errors import ConfigError, ParamError
 
-__all__ = ["Compose", "Op", "from_torchvision"]
+__all__ = ["Compose", "Op", "check_ops", "from_torchvision"]
 
 # The words of ops for types of elements, by those of NumPy and torch.
 _DTYPES = {
@@ -109,7 +110,7 @@ class Op(metaclass=_OpType):
         return self.name == other.name and self._params == other._params
 
     def __hash__(self) -> int:
-        return hash(repr(self))
+        return hash((self.name, repr(self._params)))
 
     def __repr__(self) -> str:
         code = type(self).__init__.__code__
@@ -189,6 +190,28 @@ def from_torchvision(transform: Any) -> list[Op]:
     from ._torchvision import converted
 
     return converted(transform)
+
+
+def check_ops(
+    ops: Iterable[Op], size: tuple[int, int] = (48, 64), *, channels: int = 3, samples: int = 100
+) -> None:
+    """Compiles a list of ops, and checks on random uint8 images that the compiled loop returns the bits that the
+    definitions of the ops return: for the test of an op of your own, between other ops, since they share a loop.
+
+    Args:
+        ops: The list.
+        size: The height and the width of the images.
+        channels: Their number of channels.
+        samples: The number of images, with the draws of as many samples. Both are the same in every call.
+
+    Raises:
+        PipelineError: The list does not fit such images, or an image differs.
+
+    >>> import fuseloop as fl
+    >>> from fuseloop import ops
+    >>> fl.check_ops([ops.RandomCrop(32), ops.RandomSolarize(128), ops.Normalize.imagenet()], samples=20)
+    """
+    _fuseloop.check_ops(ops, size, channels, samples)
 
 
 # Any iterable will do. An op by itself, which has an attribute of any name, would pass for one.

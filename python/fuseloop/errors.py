@@ -32,6 +32,7 @@ __all__ = [
     "SlotsHeldError",
     "StalledError",
     "StateError",
+    "TraceError",
 ]
 
 
@@ -99,6 +100,16 @@ class ParamError(ConfigError):
 
 class PipelineError(ConfigError, TypeError):
     """A list of ops does not fit its field, or its ops do not fit each other."""
+
+
+class TraceError(ConfigError, TypeError):
+    """A function of ``fuseloop.ops.pixel_op`` does what can't be compiled.
+
+    Attributes:
+        line: The line of the function's file, which is ``path``.
+    """
+
+    line: int | None = None
 
 
 class DatasetError(FuseloopError, OSError):

@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from ._draws import *  # noqa: F403
 from ._lambda import Lambda
 from ._op import Compose, Op, from_torchvision
+from ._pixel_op import *  # noqa: F403
+from ._trace import *  # noqa: F403
+from ._trace import abs as abs
+from ._trace import round as round
 
 if not TYPE_CHECKING:
 
@@ -32,6 +37,30 @@ __all__ = [
     "Lambda",
     "Op",
     "from_torchvision",
+    "Draw",
+    "Pixel",
+    "PixelFunction",
+    "Value",
+    "ceil",
+    "choice",
+    "clip",
+    "cos",
+    "exp",
+    "floor",
+    "fma",
+    "integers",
+    "log",
+    "maximum",
+    "mean",
+    "minimum",
+    "normal",
+    "pixel_op",
+    "sin",
+    "sqrt",
+    "stack",
+    "trunc",
+    "uniform",
+    "where",
     "AddGaussianSNR",
     "AugMix",
     "AutoAugment",
@@ -72,6 +101,7 @@ __all__ = [
     "OneHot",
     "Pad",
     "PermuteChannels",
+    "PixelProgram",
     "Poison",
     "PolarityInversion",
     "RandAugment",
@@ -911,6 +941,21 @@ class PermuteChannels(Op):
 
     def __init__(self, permutation: Sequence[int]) -> None:
         super().__init__(permutation=permutation)
+
+
+class PixelProgram(Op):
+    """Computes each pixel by a program, such as that of a function which Python traced.
+
+    Args:
+        program: Its lines: a name, draws and operations. Expected: a list of words.
+    """
+
+    __slots__ = ()
+    __match_args__ = ("program",)
+    name = "PixelProgram"
+
+    def __init__(self, program: Iterable[str]) -> None:
+        super().__init__(program=program)
 
 
 class RandomAutocontrast(Op):

@@ -1,8 +1,11 @@
 //! The registry of ops as data, from which `tools/generate.py` writes the classes of `fuseloop.ops`.
 
+use crate::call::detached;
 use crate::values;
+use fuseloop::ops::author::ImageType;
 use fuseloop::ops::internals::registry as ops;
 use fuseloop::ops::internals::registry::{ParamDefault, ParamInfo, ParamKind};
+use fuseloop::ops::{DType, Size};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -54,8 +57,21 @@ pub(crate) fn check_op(name: &str, params: &Bound<'_, PyDict>) -> PyResult<()> {
     values::check(name, params)
 }
 
+/// Compares the compiled code of a list of ops with its definition, on random images.
+#[pyfunction]
+pub(crate) fn check_ops(
+    list: &Bound<'_, PyAny>,
+    size: (u32, u32),
+    channels: u16,
+    samples: u64,
+) -> PyResult<()> {
+    let (ops, size) = (values::ops(list)?, Size::new(size.0, size.1));
+    let input = ImageType::array(size, channels, DType::U8);
+    detached(list.py(), || fuseloop::check_ops(&ops, input, samples))
+}
+
 /// Panics, for the test of what comes of it.
 #[pyfunction]
 pub(crate) fn _panic(py: Python<'_>, message: String) -> PyResult<()> {
-    crate::call::detached(py, || panic!("{message}"))
+    detached(py, || panic!("{message}"))
 }

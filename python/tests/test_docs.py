@@ -17,6 +17,7 @@ BOOK = [
     "gpu.md",
     "loading.md",
     "migration.md",
+    "own_ops.md",
     "python.md",
     "python_frameworks.md",
     "python_writing.md",

@@ -12,6 +12,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+from fuseloop import _draws, _pixel_op, _trace
 from fuseloop._fuseloop import registry
 
 PACKAGE = Path(__file__).resolve().parent.parent / "fuseloop"
@@ -27,8 +28,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from ._draws import *  # noqa: F403
 from ._lambda import Lambda
 from ._op import Compose, Op, from_torchvision
+from ._pixel_op import *  # noqa: F403
+from ._trace import *  # noqa: F403
+from ._trace import abs as abs
+from ._trace import round as round
 
 if not TYPE_CHECKING:
 
@@ -186,7 +192,8 @@ def written(op):
 def text():
     found = registry()
     names = sorted([op["name"] for op in found] + [alias for op in found for alias in op["aliases"]])
-    listed = "".join(f'    "{name}",\n' for name in ["Compose", "Lambda", "Op", "from_torchvision", *names])
+    traced = sorted([*_draws.__all__, *_pixel_op.__all__, *_trace.__all__])
+    listed = "".join(f'    "{name}",\n' for name in ["Compose", "Lambda", "Op", "from_torchvision", *traced, *names])
     parts = [HEAD, f"__all__ = [\n{listed}]\n\n"]
     for op in found:
         parts.append("\n" + written(op) + "\n")

@@ -674,6 +674,132 @@ fn functions_of_any_bits_have_the_same_bits_compiled_and_evaluated() {
     }
 }
 
+/// The text of a program with one code, for images of 3 channels.
+fn program(draws: &str, code: &str) -> PixelProgram {
+    let text = format!("fuseloop pixel program 1\nmine\n{draws}channels 3\n{code}");
+    PixelProgram::new(text.lines()).unwrap()
+}
+
+/// The formulas of built-in ops as programs.
+fn formulas() -> Vec<(Arc<dyn Op>, Arc<dyn Op>)> {
+    let solarize = "less c0 128\nsub 255 c0\nwhere %0 c0 %1\nless c1 128\nsub 255 c1\nwhere %3 c1 %4\n\
+        less c2 128\nsub 255 c2\nwhere %6 c2 %7\nreturn %2 %5 %8";
+    let brightness = "mul c0 1.25\nmul c1 1.25\nmul c2 1.25\nreturn %0 %1 %2";
+    let matrix = "fma c2 0.1 4\nfma c1 0.1 %0\nfma c0 0.8 %1\nfma c2 0.2 -3\nfma c1 0.7 %3\nfma c0 0.1 %4\n\
+        fma c2 0.9 1\nfma c1 0.2 %6\nfma c0 0 %7\nreturn %2 %5 %8";
+    let rows = [[0.8, 0.1, 0.1, 4.0], [0.1, 0.7, 0.2, -3.0], [0.0, 0.2, 0.9, 1.0]];
+    vec![
+        (
+            Arc::new(program("", solarize)),
+            Arc::new(RandomSolarize::new(128.0).unwrap().p(1.0).unwrap()),
+        ),
+        (
+            Arc::new(program("", brightness)),
+            Arc::new(RandomBrightness::new(1.25..=1.25).unwrap().p(1.0).unwrap()),
+        ),
+        (Arc::new(program("", matrix)), Arc::new(ColorMatrix::new(rows).unwrap())),
+    ]
+}
+
+#[test]
+fn a_program_returns_what_the_built_in_op_of_its_formula_returns() {
+    for (own, built_in) in formulas() {
+        for rule in [NumberRule::Fused, NumberRule::Exact] {
+            let around = |op: &Arc<dyn Op>| -> Ops {
+                let flip = RandomHorizontalFlip::new(0.5).unwrap();
+                vec![Arc::new(flip), Arc::clone(op), Arc::new(Convert::to(DType::F32))]
+            };
+            let [own, built_in] = [&own, &built_in].map(|op| {
+                Kernel::compile(ImagePlan::new(around(op), input(), rule).unwrap()).unwrap()
+            });
+            for sample in 0..20 {
+                assert_eq!(run(&own, sample).0, run(&built_in, sample).0, "{rule:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn programs_of_any_operations_have_the_same_bits_compiled_and_evaluated() {
+    let operations = [
+        "neg", "abs", "sqrt", "floor", "ceil", "trunc", "round", "exp", "log", "sin", "cos", "add",
+        "sub", "mul", "div", "min", "max", "pow", "fma",
+    ];
+    for (index, operation) in operations.iter().enumerate() {
+        let operands =
+            ["%0", "%0 d0", "%0 d0 x"][usize::from(index >= 11) + usize::from(index == 18)];
+        let again = operands.replace("%0", "%1");
+        let code = format!(
+            "fma c0 d1 d0\n{operation} {operands}\n{operation} {again}\nless_equal %1 %0\nnot %3\nequal c1 y\n\
+             or %4 %5\nand %6 %3\nless height width\nwhere %6 %1 c1\nwhere %7 x %2\nwhere %8 %1 %0\nreturn %9 %10 %11"
+        );
+        let draws = "draw a normal 0 30\ndraw b choice 1 0.01 1e30 -1\n";
+        let op = || program(draws, &code);
+        for list in
+            [ops![op()], ops![Normalize::imagenet(), op()], ops![op(), Convert::to(DType::F32)]]
+        {
+            fuseloop::check_ops(&list, Size::new(30, 40), 10).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_largest_programs_compile() {
+    // Each result is used once more, by the last sum, so that all of them are kept.
+    let chain = |step: &str, count: usize| {
+        let steps: String = (0..count).map(|k| format!("{step} %{k} %{}\n", k / 2)).collect();
+        let sums: String = (0..count).map(|k| format!("add %{k} %{}\n", count + k)).collect();
+        format!("mul c0 0.01\n{steps}{sums}return %{} c1 c2", 2 * count)
+    };
+    for code in [chain("add", 2047), chain("pow", 63)] {
+        let begun = std::time::Instant::now();
+        fuseloop::check_ops(&ops![program("", &code)], SIZE, 2).unwrap();
+        println!("{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn time_formulas() {
+    use std::time::Instant;
+    let size = Size::new(256, 256);
+    let input = ImageType::from(size);
+    let pixels: Vec<u8> = (0..3 * size.pixels()).map(|k| (k * 7 % 251) as u8).collect();
+    let view = ImageView::packed(&pixels, size).unwrap();
+    for tail in [false, true] {
+        for (own, built_in) in formulas() {
+            let mut kernels: Vec<_> = [&own, &built_in]
+                .map(|op| {
+                    let mut list: Ops = vec![Arc::clone(op)];
+                    if tail {
+                        list.extend(ops![Normalize::imagenet(), ToChannelsFirst]);
+                    }
+                    let kernel =
+                        Kernel::compile(ImagePlan::new(list, input, NumberRule::Fused).unwrap())
+                            .unwrap();
+                    let mut draws = Draws::default();
+                    kernel.plan().draw(SampleKey::new(1, 0, 0), size, &mut draws);
+                    let out = vec![0; kernel.plan().sample_bytes()];
+                    (kernel, draws, out, f64::MAX)
+                })
+                .into();
+            let mut scratch = Scratch::default();
+            for _ in 0..300 {
+                for (kernel, draws, out, best) in &mut kernels {
+                    let begun = Instant::now();
+                    kernel.run(&mut scratch, DecodedPixels::whole(view), draws, out);
+                    *best = best.min(begun.elapsed().as_nanos() as f64 / size.pixels() as f64);
+                }
+            }
+            println!(
+                "{} tail {tail}: {:.3} vs {:.3} ns/pixel",
+                built_in.name(),
+                kernels[0].3,
+                kernels[1].3
+            );
+        }
+    }
+}
+
 #[test]
 fn a_closure_of_another_size_stands_between_ops_that_draw_sizes() {
     let list = ops![
