@@ -3,8 +3,13 @@
 //! Each check states how many levels a value may be off, and how many the mean of all values.
 
 use super::support::{Image, cases_and_bytes, number, numbers, run};
-use fuseloop_ops::author::GeometryStep;
-use fuseloop_ops::internals::rows::{ConvolutionKernel, MotionLine, RowFilter};
+use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop_ops::author::{Dim, GeometryStep, ImageType};
+use fuseloop_ops::internals::rows::{
+    ConvolutionKernel, Displacement, DisplacementField, Map, MotionLine, RowFilter, Warp,
+};
+use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 
@@ -139,6 +144,93 @@ fn medians_are_opencvs() {
     for (case, theirs) in cases("median_blur", 10) {
         let side = number(&case["side"]);
         let op = MedianBlur::new().blur_limit(side..=side).unwrap().p(1.0).unwrap();
+        assert!(run(ops![op], &Image::of(&case), |_| ()) == theirs, "{case}");
+    }
+}
+
+/// Returns the step of a bilinear warp that counts pixels outside the image as black, as OpenCV does.
+fn warp(field: DisplacementField, size: Size) -> GeometryStep {
+    let map = Map::elastic(Displacement::of(field, size), size);
+    let interpolation = WarpInterpolation::Bilinear;
+    GeometryStep::Rows(RowFilter::Warp(Warp { size, map, interpolation, fill: None }))
+}
+
+/// The positions are Albumentations'; OpenCV rounds them to 1/32 of a pixel.
+#[test]
+fn distorted_grids_are_albumentations_but_for_the_rounding_of_positions() {
+    for (case, theirs) in cases("grid_distortion", 6) {
+        let lengths = |key: &str| -> Vec<f32> {
+            case[key].as_array().unwrap().iter().map(|length| float(length) as f32).collect()
+        };
+        let (image, field) =
+            (Image::of(&case), DisplacementField::Grid([lengths("x"), lengths("y")]));
+        let grid = Displacement::of(field.clone(), image.size);
+        let position = |axis: usize, at: f64| at + grid.at([at + 0.5; 2])[axis];
+        for axis in 0..2 {
+            for (at, expected) in case["map"][axis].as_array().unwrap().iter().enumerate() {
+                let [found, expected] = [position(axis, at as f64), float(expected)];
+                assert!((found - expected).abs() < 1e-3, "{at}: {found}, not {expected}");
+            }
+        }
+        let op = GridDistortion::new().p(1.0).unwrap();
+        let ours = run(ops![op], &image, |draws| {
+            draws.geometry = vec![(0, warp(field, image.size))];
+        });
+        assert_near(&case, &ours, &theirs, 8, 0.8);
+    }
+}
+
+#[test]
+fn lenses_are_albumentations_but_for_the_rounding_of_positions() {
+    for (case, theirs) in cases("optical_distortion", 24) {
+        let lens = if case["mode"] == "camera" { Lens::Camera } else { Lens::Fisheye };
+        let (image, k) = (Image::of(&case), float(&case["k"]) as f32);
+        let op = OpticalDistortion::new().mode(lens).p(1.0).unwrap();
+        let ours = run(ops![op], &image, |draws| {
+            draws.geometry = vec![(0, warp(DisplacementField::Lens(lens, k), image.size))];
+        });
+        assert_near(&case, &ours, &theirs, 8, 0.8);
+    }
+}
+
+fn clahe(case: &Json) -> Ops {
+    let [columns, rows] = [1, 0].map(|axis| number(&case["tiles"][axis]));
+    let op = CLAHE::new().tile_grid_size([columns, rows]).unwrap();
+    let limit = float(&case["limit"]);
+    ops![op.clip_limit(limit..=limit).unwrap().p(1.0).unwrap()]
+}
+
+/// Returns what a list makes of the first channel of an image.
+fn run_gray(ops: Ops, image: &Image) -> Vec<u8> {
+    let Size { height, width } = image.size;
+    let input = ImageType::decoded(Dim::fixed(height), Dim::fixed(width)).with_channels(1);
+    let kernel = Kernel::compile(ImagePlan::new(ops, input, NumberRule::Exact).unwrap()).unwrap();
+    let mut draws = Draws::default();
+    kernel.plan().draw(SampleKey::new(0, 0, 0), image.size, &mut draws);
+    let gray: Vec<u8> = image.pixels.iter().step_by(3).copied().collect();
+    let view = ImageView::packed_channels(&gray, image.size, 1).unwrap();
+    let mut out = vec![0xAA; kernel.plan().sample_bytes()];
+    kernel.run(&mut Scratch::default(), DecodedPixels::whole(view), &draws, &mut out);
+    assert!(out == jit::evaluate(kernel.plan(), &view, &draws), "compiled and evaluated differ");
+    out
+}
+
+#[test]
+fn equalized_tiles_are_opencvs() {
+    for (case, theirs) in cases("clahe_gray", 8) {
+        assert_near(&case, &run_gray(clahe(&case), &Image::of(&case)), &theirs, 0, 0.0);
+    }
+    for (case, theirs) in cases("clahe", 8) {
+        let ours = run(clahe(&case), &Image::of(&case), |_| ());
+        assert_near(&case, &ours, &theirs, 12, 1.5);
+    }
+}
+
+#[test]
+fn large_pixels_are_opencvs() {
+    for (case, theirs) in cases("downscale", 8) {
+        let scale = float(&case["scale"]);
+        let op = Downscale::new().scale_range(scale..=scale).unwrap().p(1.0).unwrap();
         assert!(run(ops![op], &Image::of(&case), |_| ()) == theirs, "{case}");
     }
 }
