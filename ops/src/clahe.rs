@@ -23,17 +23,17 @@ use crate::{HostSample, NumberOrRange, ParamError, Size, TypeError};
 /// out      = the tables of the four tiles whose middles are around the pixel, weighed by its distance from them
 /// ```
 ///
-/// Of an RGB image, this is done to the lightness L of CIE L*a*b*, rounded to 256 levels; a and b stay as they are.
+/// Of an RGB image, this is done to the lightness L of CIE L*a*b*, whose three numbers are bytes.
 ///
 /// | | |
 /// |--------|------------------------------------------------------------------------------------|
 /// | input  | u8 image with 3 channels, or 1                                                     |
 /// | output | as the input                                                                       |
 /// | random | a coin `p`, then `clip_limit`, uniform                                             |
-/// | cost   | ends its block: the image is stored, changed in place and read again; for RGB three cubic roots and three searches per pixel |
+/// | cost   | ends its block: the image is stored, changed in place and read again; for RGB nine look-ups, a division and three searches per pixel |
 ///
-/// Albumentations' `CLAHE`. Gray images are OpenCV's to the bit; OpenCV rounds a and b of colours to 8 bits and computes them
-/// with tables, so that RGB images differ by a few levels.
+/// Albumentations' `CLAHE`. Gray images are OpenCV's to the bit, and so are L, a and b, but for 1 in a few colours of 10000;
+/// on the way back to RGB values differ by at most 2, since OpenCV has tables there.
 ///
 /// ```
 /// # use fuseloop_ops::*;
@@ -107,20 +107,16 @@ fn changed(
     if channels != 3 {
         return equalize(pixels, size, tiles, limit);
     }
-    let count = size.pixels() as usize;
-    let (mut lightness, mut colors) = (vec![], vec![]);
-    memory::resize(&mut lightness, count, WHAT)?;
-    memory::resize(&mut colors, count, WHAT)?;
+    let mut lightness = vec![];
+    memory::resize(&mut lightness, size.pixels() as usize, WHAT)?;
     let space = Space::new();
-    let places = lightness.iter_mut().zip(&mut colors);
-    for (rgb, (lightness, color)) in pixels.as_chunks().0.iter().zip(places) {
-        (*lightness, *color) = space.lightness(*rgb);
+    for (pixel, lightness) in pixels.as_chunks_mut().0.iter_mut().zip(&mut lightness) {
+        *pixel = space.lab(*pixel);
+        *lightness = pixel[0];
     }
     equalize(&mut lightness, size, tiles, limit)?;
-    for (rgb, (lightness, color)) in
-        pixels.as_chunks_mut().0.iter_mut().zip(lightness.iter().zip(&colors))
-    {
-        *rgb = space.rgb(*lightness, *color);
+    for (pixel, lightness) in pixels.as_chunks_mut().0.iter_mut().zip(lightness) {
+        *pixel = space.rgb([lightness, pixel[1], pixel[2]]);
     }
     Ok(())
 }
@@ -223,21 +219,21 @@ fn equalize(plane: &mut [u8], size: Size, tiles: [u32; 2], limit: f32) -> Result
     Ok(())
 }
 
-/// CIE L*a*b* of sRGB, with the white of D65.
+/// CIE L*a*b* of sRGB with the white of D65, in bytes: L times 2.55, and a and b plus 128. The way there is OpenCV's, in
+/// whole numbers; the way back is computed in f32, and not with OpenCV's tables.
 struct Space {
-    /// The linear value of each level.
-    linear: [f32; 256],
+    /// The linear value of each level, times `255 * 8`.
+    linear: [i32; 256],
+    /// The cubic root of each multiple of `1 / (255 * 8)`, times 2^15, below a limit a line.
+    roots: Vec<i32>,
     /// The linear value above which the level after each one is nearer.
     ends: [f32; 255],
 }
 
-/// Linear red, green and blue to X, Y and Z of which white is 1: sRGB (IEC 61966-2-1), divided by the white.
-const TO_XYZ: [[f32; 3]; 3] = [
-    [0.412_453 / 0.950_456, 0.357_58 / 0.950_456, 0.180_423 / 0.950_456],
-    [0.212_671, 0.715_16, 0.072_169],
-    [0.019_334 / 1.088_754, 0.119_193 / 1.088_754, 0.950_227 / 1.088_754],
-];
+/// Linear red, green and blue to X, Y and Z of which white is 1, times 2^12: sRGB (IEC 61966-2-1), divided by the white.
+const TO_XYZ: [[i32; 3]; 3] = [[1777, 1541, 778], [871, 2929, 296], [73, 448, 3575]];
 
+/// X, Y and Z of which white is 1 to linear red, green and blue.
 const TO_RGB: [[f32; 3]; 3] = [
     [3.240_479 * 0.950_456, -1.537_15, -0.498_535 * 1.088_754],
     [-0.969_256 * 0.950_456, 1.875_991, 0.041_556 * 1.088_754],
@@ -254,31 +250,39 @@ impl Space {
             let v = level / 255.0;
             if v <= 0.040_45 { v / 12.92 } else { pow((v + 0.055) / 1.055, 2.4) }
         };
+        let root = |i: u16| {
+            let v = f32::from(i) / 2040.0;
+            let root = if v < FOOT { LINE[0] * v + LINE[1] } else { pow(v, 1.0 / 3.0) };
+            (root * 32_768.0).round_ties_even() as i32
+        };
         Self {
-            linear: std::array::from_fn(|level| linear(level as f32)),
+            linear: std::array::from_fn(|v| (linear(v as f32) * 2040.0).round_ties_even() as i32),
+            roots: (0..3072).map(root).collect(),
             ends: std::array::from_fn(|level| linear(level as f32 + 0.5)),
         }
     }
 
-    /// Returns the lightness of a pixel as a level, and the two differences that a and b are multiples of.
-    fn lightness(&self, rgb: [u8; 3]) -> (u8, [f32; 2]) {
-        let rgb = rgb.map(|level| self.linear[usize::from(level)]);
+    fn lab(&self, rgb: [u8; 3]) -> [u8; 3] {
+        let scaled = |v: i32, bits: u32| (v + (1 << (bits - 1))) >> bits;
+        let [r, g, b] = rgb.map(|level| self.linear[usize::from(level)]);
         let [x, y, z] = TO_XYZ.map(|row| {
-            let v = row[0] * rgb[0] + row[1] * rgb[1] + row[2] * rgb[2];
-            if v > FOOT { pow(v, 1.0 / 3.0) } else { LINE[0] * v + LINE[1] }
+            let v = scaled(row[0] * r + row[1] * g + row[2] * b, 12);
+            self.roots[v as usize]
         });
-        (byte((116.0 * y - 16.0) * 2.55), [x - y, y - z])
+        let middle = 128 << 15;
+        let lab = [296 * y - 1_336_934, 500 * (x - y) + middle, 200 * (y - z) + middle];
+        lab.map(|v| scaled(v, 15).clamp(0, 255) as u8)
     }
 
-    /// Returns the pixel of a lightness and two differences.
-    fn rgb(&self, lightness: u8, [a, b]: [f32; 2]) -> [u8; 3] {
-        let y = (f32::from(lightness) / 2.55 + 16.0) / 116.0;
-        let xyz = [y + a, y, y - b].map(|v| {
+    fn rgb(&self, [l, a, b]: [u8; 3]) -> [u8; 3] {
+        let y = (f32::from(l) / 2.55 + 16.0) / 116.0;
+        let [a, b] = [a, b].map(|v| f32::from(v) - 128.0);
+        let [x, y, z] = [y + a / 500.0, y, y - b / 200.0].map(|v| {
             let cube = v * v * v;
             if cube > FOOT { cube } else { (v - LINE[1]) / LINE[0] }
         });
         TO_RGB.map(|row| {
-            let v = row[0] * xyz[0] + row[1] * xyz[1] + row[2] * xyz[2];
+            let v = row[0] * x + row[1] * y + row[2] * z;
             self.ends.partition_point(|end| *end < v) as u8
         })
     }
@@ -289,18 +293,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_come_back_from_their_lightness() {
+    fn a_colour_is_opencvs_in_lab_and_comes_back() {
         let space = Space::new();
-        for r in (0..256).step_by(15) {
-            for g in (0..256).step_by(17) {
-                for b in (0..256).step_by(51) {
-                    let rgb = [r, g, b].map(|level| level as u8);
-                    let (lightness, color) = space.lightness(rgb);
-                    let back = space.rgb(lightness, color);
-                    let most = rgb.iter().zip(back).map(|(a, b)| a.abs_diff(b)).max();
-                    assert!(most <= Some(2), "{rgb:?} became {back:?}");
-                }
-            }
+        // OpenCV's bytes of red, of a dark green and of gray.
+        for (rgb, lab) in [
+            ([255, 0, 0], [136, 208, 195]),
+            ([10, 60, 20], [54, 102, 148]),
+            ([128; 3], [137, 128, 128]),
+        ] {
+            assert_eq!(space.lab(rgb), lab, "{rgb:?}");
+            let back = space.rgb(lab);
+            assert!(rgb.iter().zip(back).all(|(a, b)| a.abs_diff(b) <= 2), "{rgb:?}: {back:?}");
         }
     }
 

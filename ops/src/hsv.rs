@@ -12,7 +12,7 @@
 
 use crate::author::{Emit, Eval, F32x4, Pixels};
 use crate::emit::{apply_nearest, clamp, max};
-use crate::hue::{Turned, emit_turned, turned};
+use crate::hue::{emit_turned, turned};
 
 /// The drawn parameters: the turn of the hue, and the factor and the shift of saturation and of value.
 pub(crate) const PARAMS: usize = 5;
@@ -36,12 +36,13 @@ pub(crate) fn eval(cx: &Eval<'_>, pixel: &mut [f32]) {
         }
         return;
     };
-    let Turned { shares, fall, high } = turned(*rgb, cx.params[TURN]);
-    let s = fall * -255.0 / max(high, f32::MIN_POSITIVE);
-    let s = if 0.0 < s { changed(s, SATURATION) } else { 0.0 };
-    let high = changed(high, VALUE);
-    let fall = (high * s) * (-1.0 / 255.0);
-    *rgb = shares.map(|share| apply_nearest(cx.rule, share.mul_add(fall, high)));
+    let turned = turned(*rgb, cx.params[TURN], |[fall, high]| {
+        let s = fall * -255.0 / max(high, f32::MIN_POSITIVE);
+        let s = if 0.0 < s { changed(s, SATURATION) } else { 0.0 };
+        let high = changed(high, VALUE);
+        [(high * s) * (-1.0 / 255.0), high]
+    });
+    *rgb = turned.map(|v| apply_nearest(cx.rule, v));
 }
 
 pub(crate) fn emit(e: &mut Emit, pixels: Pixels) -> Pixels {
@@ -51,21 +52,19 @@ pub(crate) fn emit(e: &mut Emit, pixels: Pixels) -> Pixels {
             e.apply_nearest(v)
         });
     };
-    let Turned { shares, fall, high } = emit_turned(e, rgb, TURN);
-    let [scale, back, zero] = [-255.0, -1.0 / 255.0, 0.0].map(|v| e.splat(v));
-    let least = e.splat(f32::MIN_POSITIVE);
-    let (fall, divisor) = (e.mul(fall, scale), e.max(high, least));
-    let s = e.div(fall, divisor);
-    let is_coloured = e.less(zero, s);
-    let s = emit_changed(e, s, SATURATION);
-    let s = e.select(is_coloured, s, zero);
-    let high = emit_changed(e, high, VALUE);
-    let fall = e.mul(high, s);
-    let fall = e.mul(fall, back);
-    e.each(Pixels::from(shares), |e, _, share| {
-        let v = e.fma(share, fall, high);
-        e.apply_nearest(v)
-    })
+    let turned = emit_turned(e, rgb, TURN, |e, [fall, high]| {
+        let [scale, back, zero] = [-255.0, -1.0 / 255.0, 0.0].map(|v| e.splat(v));
+        let least = e.splat(f32::MIN_POSITIVE);
+        let (fall, divisor) = (e.mul(fall, scale), e.max(high, least));
+        let s = e.div(fall, divisor);
+        let is_coloured = e.less(zero, s);
+        let s = emit_changed(e, s, SATURATION);
+        let s = e.select(is_coloured, s, zero);
+        let high = emit_changed(e, high, VALUE);
+        let fall = e.mul(high, s);
+        [e.mul(fall, back), high]
+    });
+    e.each(turned, |e, _, v| e.apply_nearest(v))
 }
 
 fn emit_changed(e: &mut Emit, v: F32x4, params: [usize; 2]) -> F32x4 {

@@ -225,23 +225,16 @@ fn emit_exact(e: &mut Emit, pixels: [F32x4; 3]) -> Pixels {
 
 /// Computes the colour on the same hue circle with one division, in the units of the values.
 fn fused(pixel: [f32; 3], hue: f32) -> [f32; 3] {
-    let Turned { shares, fall, high } = turned(pixel, hue);
-    shares.map(|share| share.mul_add(fall, high))
+    turned(pixel, hue, |ends| ends)
 }
 
-/// A colour whose hue was turned: each value is `high + share * fall`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Turned<F> {
-    /// The share of each value, in 0..=1.
-    pub(crate) shares: [F; 3],
-    /// The smallest of the three values minus the largest.
-    pub(crate) fall: F,
-    /// The largest of the three values.
-    pub(crate) high: F,
-}
-
-/// Turns a hue by a share of a full turn.
-pub(crate) fn turned([r, g, b]: [f32; 3], hue: f32) -> Turned<f32> {
+/// Turns a hue by a share of a full turn. Each value of the result is its share of the fall below the highest value;
+/// `change` gets this fall, which is negative, and the highest value, and returns other ones.
+pub(crate) fn turned(
+    [r, g, b]: [f32; 3],
+    hue: f32,
+    change: impl FnOnce([f32; 2]) -> [f32; 2],
+) -> [f32; 3] {
     let (high, low) = (max(max(r, g), b), min(min(r, g), b));
     let fall = low - high;
     let (difference, centre) = if high == r {
@@ -255,16 +248,21 @@ pub(crate) fn turned([r, g, b]: [f32; 3], hue: f32) -> Turned<f32> {
     let h = hue.mul_add(6.0, h);
     let h = (h * SIXTH).floor().mul_add(-6.0, h);
     let shares = [2.0 - (h - 3.0).abs(), (h - 2.0).abs() - 1.0, (h - 4.0).abs() - 1.0];
-    Turned { shares: shares.map(|share| max(min(share, 1.0), 0.0)), fall, high }
+    let [fall, high] = change([fall, high]);
+    shares.map(|share| max(min(share, 1.0), 0.0).mul_add(fall, high))
 }
 
 fn emit_fused(e: &mut Emit, pixels: [F32x4; 3]) -> Pixels {
-    let Turned { shares, fall, high } = emit_turned(e, pixels, 0);
-    e.each(Pixels::from(shares), |e, _, share| e.fma(share, fall, high))
+    emit_turned(e, pixels, 0, |_, ends| ends)
 }
 
 /// Records the computation of [`turned`], by the turn in drawn parameter `hue_param`.
-pub(crate) fn emit_turned(e: &mut Emit, pixels: [F32x4; 3], hue_param: usize) -> Turned<F32x4> {
+pub(crate) fn emit_turned(
+    e: &mut Emit,
+    pixels: [F32x4; 3],
+    hue_param: usize,
+    change: impl FnOnce(&mut Emit, [F32x4; 2]) -> [F32x4; 2],
+) -> Pixels {
     let [r, g, b] = pixels;
     let (high, low) = extremes(e, pixels);
     let fall = e.sub(low, high);
@@ -288,12 +286,13 @@ pub(crate) fn emit_turned(e: &mut Emit, pixels: [F32x4; 3], hue_param: usize) ->
     let away = [3.0, 2.0, 4.0].map(|hue| distance(e, h, hue));
     let (one, two) = (e.splat(1.0), e.splat(2.0));
     let shares = [e.sub(two, away[0]), e.sub(away[1], one), e.sub(away[2], one)];
-    let shares = shares.map(|share| {
+    let [fall, high] = change(e, [fall, high]);
+    e.each(Pixels::from(shares), |e, _, share| {
         let zero = e.splat(0.0);
         let share = e.min(share, one);
-        e.max(share, zero)
-    });
-    Turned { shares, fall, high }
+        let share = e.max(share, zero);
+        e.fma(share, fall, high)
+    })
 }
 
 /// Returns the largest and the smallest of the three values.

@@ -23,7 +23,7 @@ use crate::{NumberOrRange, Size, TypeError};
 /// | cost   | about sixty operations per pixel, two of them divisions                       |
 ///
 /// Albumentations' `HueSaturationValue`. Its images of u8 are rounded to OpenCV's 180 hues and 256 saturations before
-/// and after the shifts, so that its colours differ by up to 9 levels; the same formula in OpenCV's floats differs by at
+/// and after the shifts, so that its colours differ by up to 12 levels; the same formula in OpenCV's floats differs by at
 /// most 1. An image of one channel has a value alone, which is shifted, as there.
 ///
 /// ```
@@ -115,7 +115,7 @@ mod tests {
     fn shifts_are_of_hue_saturation_and_value() {
         assert_eq!(shifted(60.0, 0.0, 0.0, [200.0, 50.0, 50.0]), [50.0, 200.0, 50.0]);
         assert_eq!(shifted(0.0, -255.0, 0.0, [200.0, 50.0, 90.0]), [200.0; 3]);
-        assert_eq!(shifted(0.0, 0.0, 100.0, [200.0, 100.0, 100.0]), [255.0, 128.0, 128.0]);
+        assert_eq!(shifted(0.0, 0.0, 40.0, [200.0, 100.0, 100.0]), [240.0, 120.0, 120.0]);
     }
 
     #[test]

@@ -47,8 +47,8 @@ pub struct MotionBlur {
         check = sides, limits = SIDES, default = 3..=7, draw = random_sides(rng),
         errors = "If the range is empty, or not in `3..=255`")]
     blur_limit: (u32, u32),
-    /// Sets whether the line may lie beside the pixel.
-    #[param("whether the line may lie beside the pixel", default = true, draw = rng.coin(0.5))]
+    /// Sets whether the line may miss the pixel.
+    #[param("whether the line may miss the pixel", default = true, draw = rng.coin(0.5))]
     allow_shifted: bool,
     /// Sets the range of the line's angle in degrees.
     #[param("range of the line's angle in degrees", 0.0..=360.0, default = 0.0..=360.0, draw = recipe::range(rng, 0.0, 180.0, 180.0))]

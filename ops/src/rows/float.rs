@@ -7,7 +7,7 @@
 //! | mean of rows | the sum of the rows from the first to the last, divided by their number |
 //! | warps | the formulas of [`WarpInterpolation`], with one rounding for each product and each sum |
 //! | convolutions | the weighted sum, row by row of the kernel; with nine weights clamped to 0..=255 |
-//! | median | the middle of the values in their total order |
+//! | median | the middle of the values in their total order, in which NaN is the largest |
 //! | sharpness | `in + (blur - in) * (1 - factor)`, clamped to 0..=255; `blur` is the weighted mean of 3x3 pixels |
 //!
 //! Products and sums are rounded to f32, in the order of the index, and taps of weight 0 are left out, so that
@@ -357,7 +357,8 @@ fn sharpened(input: Floats<'_>, share: f32, y: u32, x: u32) -> [f32; MAX_CHANNEL
     out
 }
 
-/// Returns the median of each channel of the pixels in a square.
+/// Returns the median of each channel of the pixels in a square. NaN counts as larger than all numbers, whatever its sign:
+/// stored images lose it.
 fn middle(input: Floats<'_>, side: usize, y: u32, x: u32) -> [f32; MAX_CHANNELS] {
     const MOST: usize = (median::LONGEST * median::LONGEST) as usize;
     let mut values = [[0.0; MOST]; MAX_CHANNELS];
@@ -365,7 +366,7 @@ fn middle(input: Floats<'_>, side: usize, y: u32, x: u32) -> [f32; MAX_CHANNELS]
         let y = median::source(y, i / side, side, input.size.height);
         let x = median::source(x, i % side, side, input.size.width);
         for (values, value) in values.iter_mut().zip(input.at(y, x)) {
-            values[i] = *value;
+            values[i] = if value.is_nan() { f32::NAN } else { *value };
         }
     }
     let half = side * side / 2;

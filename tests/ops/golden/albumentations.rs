@@ -49,7 +49,7 @@ fn shifted([hue, saturation, value]: [f64; 3]) -> Ops {
 fn shifted_colours_are_opencvs_floats_and_near_albumentations_rounded_ones() {
     for (case, theirs) in cases("float_hsv", 21) {
         let ours = run(shifted(numbers(&case["shift"])), &Image::of(&case), |_| ());
-        assert_near(&case, &ours, &theirs, 1, 0.02);
+        assert_near(&case, &ours, &theirs, 1, 0.1);
     }
     for (case, theirs) in cases("shift_hsv", 21) {
         let shift = numbers(&case["shift"]);
@@ -57,7 +57,7 @@ fn shifted_colours_are_opencvs_floats_and_near_albumentations_rounded_ones() {
             continue; // Albumentations leaves the image as it is.
         }
         let ours = run(shifted(shift), &Image::of(&case), |_| ());
-        assert_near(&case, &ours, &theirs, 9, 2.0);
+        assert_near(&case, &ours, &theirs, 12, 2.5);
     }
 }
 
@@ -68,7 +68,7 @@ fn scaled_colours_are_opencvs_floats() {
         let ours = run(ops![RandomHSV::new()], &Image::of(&case), |draws| {
             draws.params = vec![turn, saturation, 0.0, value, 0.0];
         });
-        assert_near(&case, &ours, &theirs, 1, 0.02);
+        assert_near(&case, &ours, &theirs, 1, 0.1);
     }
 }
 
@@ -119,7 +119,7 @@ fn sharpened_and_embossed_images_are_albumentations_but_for_the_last_bit_of_sums
                 ops![op.p(1.0).unwrap()]
             };
             let ours = run(list, &Image::of(&case), |_| ());
-            assert_near(&case, &ours, &theirs, 1, 0.01);
+            assert_near(&case, &ours, &theirs, 1, 0.03);
         }
     }
 }
@@ -135,7 +135,7 @@ fn motion_blurs_are_albumentations_but_for_the_last_bit_of_sums() {
             draws.geometry =
                 vec![(0, GeometryStep::Rows(RowFilter::Convolve(ConvolutionKernel::Line(line))))];
         });
-        assert_near(&case, &ours, &theirs, 1, 0.01);
+        assert_near(&case, &ours, &theirs, 1, 0.03);
     }
 }
 
@@ -222,7 +222,7 @@ fn equalized_tiles_are_opencvs() {
     }
     for (case, theirs) in cases("clahe", 8) {
         let ours = run(clahe(&case), &Image::of(&case), |_| ());
-        assert_near(&case, &ours, &theirs, 12, 1.5);
+        assert_near(&case, &ours, &theirs, 2, 0.1);
     }
 }
 
