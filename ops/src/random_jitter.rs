@@ -191,8 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn no_distance_does_nothing_and_bad_ones_are_refused() {
-        // A distance of 0 makes 0 of -0.
+    fn a_distance_of_0_changes_the_sign_of_0_and_bad_ones_are_refused() {
         assert!(!RandomJitter::new(0.0).unwrap().does_nothing(&image(DType::F32, false)));
         assert!(RandomJitter::new(1e39).is_err());
     }

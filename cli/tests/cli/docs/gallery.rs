@@ -45,7 +45,7 @@ const BACKGROUND: u8 = 255;
 const SHEET_WIDTH: u32 = 880;
 /// Limits on the sizes of the files in bytes.
 const MOST_OF_ONE: usize = 15_000;
-const MOST_OF_ALL: usize = 700_000;
+const MOST_OF_ALL: usize = 850_000;
 
 /// The parameters of ops whose defaults or examples show little in a small picture.
 const PARAMETERS: &[(&str, &str)] = &[
