@@ -2,12 +2,12 @@
 
 use crate::author::{BoxError, HostOp, Type};
 use crate::kernel_size::KernelSize;
-use crate::maths::pow;
 use crate::memory;
 use crate::op::{Op, class, on_colors, on_u8_image};
 use crate::registry::{Checked, ParamLimits};
 use crate::rows::{PadMode, byte};
 use crate::{HostSample, NumberOrRange, ParamError, Size, TypeError};
+use std::sync::LazyLock;
 
 /// Makes the contrast of a share `p` of the images equal everywhere: contrast-limited adaptive histogram equalization.
 ///
@@ -109,7 +109,7 @@ fn changed(
     }
     let mut lightness = vec![];
     memory::resize(&mut lightness, size.pixels() as usize, WHAT)?;
-    let space = Space::new();
+    let space = &*SPACE;
     for (pixel, lightness) in pixels.as_chunks_mut().0.iter_mut().zip(&mut lightness) {
         *pixel = space.lab(*pixel);
         *lightness = pixel[0];
@@ -221,6 +221,7 @@ fn equalize(plane: &mut [u8], size: Size, tiles: [u32; 2], limit: f32) -> Result
 
 /// CIE L*a*b* of sRGB with the white of D65, in bytes: L times 2.55, and a and b plus 128. The way there is OpenCV's, in
 /// whole numbers; the way back is computed in f32, and not with OpenCV's tables.
+#[derive(Debug)]
 struct Space {
     /// The linear value of each level, times `255 * 8`.
     linear: [i32; 256],
@@ -244,21 +245,25 @@ const TO_RGB: [[f32; 3]; 3] = [
 const FOOT: f32 = 0.008_856;
 const LINE: [f32; 2] = [7.787, 16.0 / 116.0];
 
+static SPACE: LazyLock<Space> = LazyLock::new(Space::new);
+
 impl Space {
+    /// Computes the tables in double precision, so that they do not depend on the last bit of a math library.
     fn new() -> Self {
-        let linear = |level: f32| {
+        let linear = |level: f64| {
             let v = level / 255.0;
-            if v <= 0.040_45 { v / 12.92 } else { pow((v + 0.055) / 1.055, 2.4) }
+            if v <= 0.040_45 { v / 12.92 } else { ((v + 0.055) / 1.055).powf(2.4) }
         };
         let root = |i: u16| {
-            let v = f32::from(i) / 2040.0;
-            let root = if v < FOOT { LINE[0] * v + LINE[1] } else { pow(v, 1.0 / 3.0) };
+            let v = f64::from(i) / 2040.0;
+            let [factor, offset] = LINE.map(f64::from);
+            let root = if v < f64::from(FOOT) { factor * v + offset } else { v.cbrt() };
             (root * 32_768.0).round_ties_even() as i32
         };
         Self {
-            linear: std::array::from_fn(|v| (linear(v as f32) * 2040.0).round_ties_even() as i32),
+            linear: std::array::from_fn(|v| (linear(v as f64) * 2040.0).round_ties_even() as i32),
             roots: (0..3072).map(root).collect(),
-            ends: std::array::from_fn(|level| linear(level as f32 + 0.5)),
+            ends: std::array::from_fn(|level| linear(level as f64 + 0.5) as f32),
         }
     }
 
@@ -294,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_colour_is_opencvs_in_lab_and_comes_back() {
-        let space = Space::new();
+        let space = &*SPACE;
         // OpenCV's bytes of red, of a dark green and of gray.
         for (rgb, lab) in [
             ([255, 0, 0], [136, 208, 195]),
