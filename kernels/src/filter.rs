@@ -74,14 +74,15 @@ mod tests {
     use super::*;
     use fuseloop_ops::Size;
     use fuseloop_ops::internals::rows::{
-        Map, PadMode, Padding, Resampling, RowFilter, RowPermutation, RowScratch, Warp,
-        WarpInterpolation, rotation_matrix,
+        ConvolutionKernel, Map, MotionLine, PadMode, Padding, Resampling, RowFilter,
+        RowPermutation, RowScratch, Warp, WarpInterpolation, rotation_matrix,
     };
     use fuseloop_ops::internals::{ImageView, MAX_CHANNELS};
 
     const SIZE: Size = Size::new(61, 83);
 
     fn filters() -> Vec<RowFilter> {
+        let line = MotionLine { side: 9, angle: 40.0, ends: [-4.0, 3.0], shift: [0.5, -1.0] };
         let mut filters = vec![
             RowFilter::Transpose,
             RowFilter::Pad(Padding {
@@ -96,6 +97,14 @@ mod tests {
             RowFilter::GaussianBlur { kernel: [5, 3], sigma: [1.1, 0.7] },
             RowFilter::GaussianBlur { kernel: [23, 9], sigma: [4.0, 2.0] },
             RowFilter::BoxBlur { kernel: [4, 7] },
+            RowFilter::Convolve(ConvolutionKernel::Square([
+                [-0.2, -0.3, -0.2],
+                [0.0, 1.9, -0.1],
+                [0.3, 0.2, 0.1],
+            ])),
+            RowFilter::Convolve(ConvolutionKernel::Line(line)),
+            RowFilter::Median { side: 3 },
+            RowFilter::Median { side: 7 },
         ];
         filters.extend([0.1, 0.3, 1.000_01, 1.9].map(|factor| RowFilter::Sharpen { factor }));
         for interpolation in

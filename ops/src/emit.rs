@@ -351,6 +351,15 @@ impl Emit {
             NumberRule::Exact => self.trunc(a),
         }
     }
+
+    /// Rounds an op's result for the next op as [`apply_rule`](Self::apply_rule) does, but to the nearest whole
+    /// number, ties to even.
+    pub(crate) fn apply_nearest(&mut self, a: F32x4) -> F32x4 {
+        match self.rule() {
+            NumberRule::Fused | NumberRule::Relaxed => a,
+            NumberRule::Exact => self.round(a),
+        }
+    }
 }
 
 /// Comparisons and choices.
@@ -592,6 +601,14 @@ pub fn apply_rule(rule: NumberRule, a: f32) -> f32 {
     match rule {
         NumberRule::Fused | NumberRule::Relaxed => a,
         NumberRule::Exact => a.trunc(),
+    }
+}
+
+/// Rounds an op's result for the next op as [`apply_rule`] does, but to the nearest whole number, ties to even.
+pub(crate) fn apply_nearest(rule: NumberRule, a: f32) -> f32 {
+    match rule {
+        NumberRule::Fused | NumberRule::Relaxed => a,
+        NumberRule::Exact => a.round_ties_even(),
     }
 }
 

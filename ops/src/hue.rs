@@ -224,7 +224,17 @@ fn emit_exact(e: &mut Emit, pixels: [F32x4; 3]) -> Pixels {
 }
 
 /// Computes the colour on the same hue circle with one division, in the units of the values.
-fn fused([r, g, b]: [f32; 3], hue: f32) -> [f32; 3] {
+fn fused(pixel: [f32; 3], hue: f32) -> [f32; 3] {
+    turned(pixel, hue, |ends| ends)
+}
+
+/// Turns a hue by a share of a full turn. Each value of the result is its share of the fall below the highest value;
+/// `change` gets this fall, which is negative, and the highest value, and returns other ones.
+pub(crate) fn turned(
+    [r, g, b]: [f32; 3],
+    hue: f32,
+    change: impl FnOnce([f32; 2]) -> [f32; 2],
+) -> [f32; 3] {
     let (high, low) = (max(max(r, g), b), min(min(r, g), b));
     let fall = low - high;
     let (difference, centre) = if high == r {
@@ -238,10 +248,21 @@ fn fused([r, g, b]: [f32; 3], hue: f32) -> [f32; 3] {
     let h = hue.mul_add(6.0, h);
     let h = (h * SIXTH).floor().mul_add(-6.0, h);
     let shares = [2.0 - (h - 3.0).abs(), (h - 2.0).abs() - 1.0, (h - 4.0).abs() - 1.0];
+    let [fall, high] = change([fall, high]);
     shares.map(|share| max(min(share, 1.0), 0.0).mul_add(fall, high))
 }
 
 fn emit_fused(e: &mut Emit, pixels: [F32x4; 3]) -> Pixels {
+    emit_turned(e, pixels, 0, |_, ends| ends)
+}
+
+/// Records the computation of [`turned`], by the turn in drawn parameter `hue_param`.
+pub(crate) fn emit_turned(
+    e: &mut Emit,
+    pixels: [F32x4; 3],
+    hue_param: usize,
+    change: impl FnOnce(&mut Emit, [F32x4; 2]) -> [F32x4; 2],
+) -> Pixels {
     let [r, g, b] = pixels;
     let (high, low) = extremes(e, pixels);
     let fall = e.sub(low, high);
@@ -256,7 +277,7 @@ fn emit_fused(e: &mut Emit, pixels: [F32x4; 3]) -> Pixels {
     let divisor = e.min(fall, least);
     let h = e.div(difference, divisor);
     let h = e.add(h, centre);
-    let (hue, six) = (e.param(0), e.splat(6.0));
+    let (hue, six) = (e.param(hue_param), e.splat(6.0));
     let h = e.fma(hue, six, h);
     let (sixth, minus_six) = (e.splat(SIXTH), e.splat(-6.0));
     let turns = e.mul(h, sixth);
@@ -265,6 +286,7 @@ fn emit_fused(e: &mut Emit, pixels: [F32x4; 3]) -> Pixels {
     let away = [3.0, 2.0, 4.0].map(|hue| distance(e, h, hue));
     let (one, two) = (e.splat(1.0), e.splat(2.0));
     let shares = [e.sub(two, away[0]), e.sub(away[1], one), e.sub(away[2], one)];
+    let [fall, high] = change(e, [fall, high]);
     e.each(Pixels::from(shares), |e, _, share| {
         let zero = e.splat(0.0);
         let share = e.min(share, one);

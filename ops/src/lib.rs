@@ -38,9 +38,11 @@ mod brightness;
 mod center_crop;
 mod channel_dropout;
 mod channels;
+mod clahe;
 mod clamp_bounding_boxes;
 mod clamp_keypoints;
 mod clip;
+mod coarse_dropout;
 mod color_jitter;
 mod color_matrix;
 mod container;
@@ -53,8 +55,10 @@ mod d4;
 mod default_floats;
 pub mod detection;
 mod device;
+mod downscale;
 mod elastic_transform;
 mod element;
+mod emboss;
 mod emit;
 mod equalize;
 mod error;
@@ -69,9 +73,12 @@ mod gaussian_blur;
 mod gaussian_noise;
 mod geometry_step;
 mod grayscale;
+mod grid_distortion;
 mod grid_mask;
 mod horizontal_flip;
+mod hsv;
 mod hue;
+mod hue_saturation_value;
 mod invert;
 mod kernel_size;
 mod label_smoothing;
@@ -81,20 +88,25 @@ mod levels;
 mod lighting;
 mod lut;
 mod maths;
+mod median_blur;
 mod memory;
 mod mix_up;
 mod mixing;
 mod mosaic;
+mod motion_blur;
+mod multiplicative_noise;
 mod noise;
 mod normalize;
 mod number_or_range;
 mod one_hot;
 mod op;
 mod op_name;
+mod optical_distortion;
 mod pad;
 mod permute_channels;
 mod photometric_distort;
 mod picture;
+mod pixel_dropout;
 mod pixel_program;
 mod poison;
 mod polarity_inversion;
@@ -107,6 +119,7 @@ mod random_apply;
 mod random_choice;
 mod random_crop;
 mod random_erasing;
+mod random_hsv;
 mod random_iou_crop;
 mod random_jitter;
 mod random_order;
@@ -116,11 +129,13 @@ mod random_resized_crop;
 mod random_rotate90;
 mod random_rotation;
 mod random_shortest_size;
+mod random_tone_curve;
 mod random_translate;
 mod random_zoom_out;
 mod registry;
 mod replace_label;
 mod resize;
+mod rgb_shift;
 mod rng;
 mod rot90;
 mod rows;
@@ -131,6 +146,7 @@ mod scale_intensity_range;
 mod scale_jitter;
 mod select_channels;
 mod shape;
+mod sharpen;
 mod signal;
 mod simple_copy_paste;
 mod solarize;
@@ -157,9 +173,11 @@ pub use brightness::RandomBrightness;
 pub use center_crop::CenterCrop;
 pub use channel_dropout::ChannelDropout;
 pub use channels::{ToChannelsFirst, ToChannelsLast};
+pub use clahe::CLAHE;
 pub use clamp_bounding_boxes::ClampBoundingBoxes;
 pub use clamp_keypoints::ClampKeyPoints;
 pub use clip::Clip;
+pub use coarse_dropout::CoarseDropout;
 pub use color_jitter::ColorJitter;
 pub use color_matrix::ColorMatrix;
 pub use contrast::RandomContrast;
@@ -169,7 +187,9 @@ pub use cut_mix::CutMix;
 pub use cutout::Cutout;
 pub use d4::D4;
 pub use device::Device;
+pub use downscale::Downscale;
 pub use elastic_transform::ElasticTransform;
+pub use emboss::Emboss;
 pub use equalize::RandomEqualize;
 pub use error::{ParamError, TypeError};
 pub use fixed_points::FixedPoints;
@@ -181,9 +201,11 @@ pub use gaussian_blur::GaussianBlur;
 pub use gaussian_noise::GaussianNoise;
 pub use geometry_step::Interpolation;
 pub use grayscale::{Grayscale, RandomGrayscale};
+pub use grid_distortion::GridDistortion;
 pub use grid_mask::GridMask;
 pub use horizontal_flip::RandomHorizontalFlip;
 pub use hue::RandomHue;
+pub use hue_saturation_value::HueSaturationValue;
 pub use invert::RandomInvert;
 pub use kernel_size::KernelSize;
 pub use label_smoothing::LabelSmoothing;
@@ -192,16 +214,21 @@ pub use letterbox::Letterbox;
 pub use levels::Levels;
 pub use lighting::Lighting;
 pub use lut::Lut;
+pub use median_blur::MedianBlur;
 pub use mix_up::{ImageMixup, LabelMixup, MixUp};
 pub use mixing::Partner;
 pub use mosaic::Mosaic;
+pub use motion_blur::MotionBlur;
+pub use multiplicative_noise::MultiplicativeNoise;
 pub use normalize::Normalize;
 pub use number_or_range::NumberOrRange;
 pub use one_hot::OneHot;
 pub use op::{HostRows, HostSample, LabelSample, NumberRule};
+pub use optical_distortion::OpticalDistortion;
 pub use pad::{Pad, PaddingMode, Sides};
 pub use permute_channels::{ChannelShuffle, PermuteChannels, RandomChannelPermutation};
 pub use photometric_distort::RandomPhotometricDistort;
+pub use pixel_dropout::PixelDropout;
 pub use pixel_program::PixelProgram;
 pub use poison::Poison;
 pub use polarity_inversion::PolarityInversion;
@@ -212,6 +239,7 @@ pub use random_apply::RandomApply;
 pub use random_choice::RandomChoice;
 pub use random_crop::RandomCrop;
 pub use random_erasing::RandomErasing;
+pub use random_hsv::RandomHSV;
 pub use random_iou_crop::RandomIoUCrop;
 pub use random_jitter::RandomJitter;
 pub use random_order::RandomOrder;
@@ -221,12 +249,14 @@ pub use random_resized_crop::RandomResizedCrop;
 pub use random_rotate90::RandomRotate90;
 pub use random_rotation::RandomRotation;
 pub use random_shortest_size::RandomShortestSize;
+pub use random_tone_curve::RandomToneCurve;
 pub use random_translate::RandomTranslate;
 pub use random_zoom_out::RandomZoomOut;
 pub use replace_label::ReplaceLabel;
 pub use resize::{Resize, ResizeSize};
+pub use rgb_shift::RGBShift;
 pub use rot90::Rot90;
-pub use rows::WarpInterpolation;
+pub use rows::{Lens, WarpInterpolation};
 pub use sanitize_bounding_boxes::SanitizeBoundingBoxes;
 pub use sanitize_keypoints::SanitizeKeyPoints;
 pub use saturation::RandomSaturation;
@@ -234,6 +264,7 @@ pub use scale_intensity_range::ScaleIntensityRange;
 pub use scale_jitter::ScaleJitter;
 pub use select_channels::SelectChannels;
 pub use shape::{DType, Size};
+pub use sharpen::Sharpen;
 pub use simple_copy_paste::SimpleCopyPaste;
 pub use solarize::RandomSolarize;
 pub use solarize_add::SolarizeAdd;
@@ -351,6 +382,8 @@ static ENTRIES: &[registry::OpInfo] = &[
     RandomPerspective::ENTRY,
     RandomRotation::ENTRY,
     ElasticTransform::ENTRY,
+    GridDistortion::ENTRY,
+    OpticalDistortion::ENTRY,
     SanitizeBoundingBoxes::ENTRY,
     ClampBoundingBoxes::ENTRY,
     ConvertBoundingBoxFormat::ENTRY,
@@ -360,9 +393,12 @@ static ENTRIES: &[registry::OpInfo] = &[
     ColorMatrix::ENTRY,
     Gamma::ENTRY,
     Grayscale::ENTRY,
+    HueSaturationValue::ENTRY,
     Lighting::ENTRY,
     Lut::ENTRY,
+    CLAHE::ENTRY,
     PermuteChannels::ENTRY,
+    RGBShift::ENTRY,
     PixelProgram::ENTRY,
     RandomAutocontrast::ENTRY,
     RandomBrightness::ENTRY,
@@ -372,21 +408,31 @@ static ENTRIES: &[registry::OpInfo] = &[
     RandomGamma::ENTRY,
     RandomGrayscale::ENTRY,
     RandomHue::ENTRY,
+    RandomHSV::ENTRY,
     RandomInvert::ENTRY,
     RandomPhotometricDistort::ENTRY,
     RandomPosterize::ENTRY,
     RandomSaturation::ENTRY,
     RandomSolarize::ENTRY,
+    RandomToneCurve::ENTRY,
     SolarizeAdd::ENTRY,
     GaussianBlur::ENTRY,
     BoxBlur::ENTRY,
+    MotionBlur::ENTRY,
+    MedianBlur::ENTRY,
+    Sharpen::ENTRY,
+    Emboss::ENTRY,
+    Downscale::ENTRY,
     RandomAdjustSharpness::ENTRY,
     Cutout::ENTRY,
+    CoarseDropout::ENTRY,
     RandomErasing::ENTRY,
     GridMask::ENTRY,
     ChannelDropout::ENTRY,
     GaussianNoise::ENTRY,
+    MultiplicativeNoise::ENTRY,
     Poison::ENTRY,
+    PixelDropout::ENTRY,
     FrequencyMasking::ENTRY,
     TimeMasking::ENTRY,
     Gain::ENTRY,

@@ -1,5 +1,7 @@
 //! A parameter that is one number or a range of numbers.
 
+use crate::ParamError;
+use crate::registry::{Checked, ParamLimits};
 use std::ops::RangeInclusive;
 
 /// One number, or a range `low..=high` to draw from: torchvision's "float or tuple". Each op states what
@@ -48,4 +50,14 @@ impl NumberOrRange {
             Self::Range(range) => range.into_inner(),
         }
     }
+}
+
+/// Checks a range of finite numbers: one number stands for a range around 0.
+pub(crate) fn around_zero(
+    op: &'static str,
+    param: &'static str,
+    range: NumberOrRange,
+) -> Result<(f32, f32), ParamError> {
+    let (low, high) = range.around_zero();
+    (low..=high).checked(op, param, ParamLimits::FINITE_RANGE)
 }

@@ -1,6 +1,7 @@
 //! Random affine transform: a rotation, a translation, a scale and a shear in one.
 
 use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
+use crate::number_or_range::around_zero;
 use crate::op::{ImageType, Op, check_fill, class, on_numbers};
 use crate::registry::{BuiltOp, OpArgs, ParamKind, SpecError, built, recipe};
 use crate::rows::{Map, WarpInterpolation, affine_matrix};
@@ -47,7 +48,7 @@ use crate::{NumberOrRange, ParamError, Size, TypeError};
 pub struct RandomAffine {
     /// A rotation by an angle in `degrees`, clockwise, about the middle; the area outside the input
     /// is black. One number `d` is the range `-d..=d`, and 0.0 no rotation.
-    #[param("range of the angle; a number d is -d..d", given = NumberOrRange, check = warping::degrees, example = 15,
+    #[param("range of the angle; a number d is -d..d", given = NumberOrRange, check = around_zero, example = 15,
         errors = "If a number is negative, or the range is empty or not finite")]
     degrees: (f32, f32),
     // Shares along x and along y.
@@ -94,7 +95,7 @@ impl RandomAffine {
     ///
     /// If a number is negative, or the range is empty or not finite.
     pub fn shear(mut self, x: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
-        self.shear = [Some(warping::degrees(OP, "shear", x.into())?), None];
+        self.shear = [Some(around_zero(OP, "shear", x.into())?), None];
         Ok(self)
     }
 
@@ -108,10 +109,8 @@ impl RandomAffine {
         x: impl Into<NumberOrRange>,
         y: impl Into<NumberOrRange>,
     ) -> Result<Self, ParamError> {
-        self.shear = [
-            Some(warping::degrees(OP, "shear", x.into())?),
-            Some(warping::degrees(OP, "shear", y.into())?),
-        ];
+        self.shear =
+            [Some(around_zero(OP, "shear", x.into())?), Some(around_zero(OP, "shear", y.into())?)];
         Ok(self)
     }
 

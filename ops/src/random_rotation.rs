@@ -2,6 +2,7 @@
 
 use crate::author::{GeometryOp, GeometryStep, Rng, RowProducer, Type};
 use crate::error::LONGEST;
+use crate::number_or_range::around_zero;
 use crate::op::{Dim, ImageType, Op, check_fill, class, on_numbers};
 use crate::registry::{BuiltOp, built, recipe};
 use crate::rot90::turn;
@@ -40,7 +41,7 @@ use crate::{NumberOrRange, ParamError, Size, TypeError};
 pub struct RandomRotation {
     /// A rotation by an angle in `degrees`, counter-clockwise, about the middle; the area outside
     /// the input is black. One number `d` is the range `-d..=d`.
-    #[param("range of the angle; a number d is -d..d", given = NumberOrRange, check = warping::degrees, example = 15,
+    #[param("range of the angle; a number d is -d..d", given = NumberOrRange, check = around_zero, example = 15,
         errors = "If a number is negative, or the range is empty or not finite")]
     degrees: (f32, f32),
     #[param(warp_interpolation, default = WarpInterpolation::Nearest)]

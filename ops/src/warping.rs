@@ -4,9 +4,8 @@
 use crate::author::GeometryStep;
 use crate::author::Rng;
 use crate::registry::recipe;
-use crate::registry::{Checked, ParamLimits};
 use crate::rows::{Map, RowFilter, Warp, WarpInterpolation};
-use crate::{NumberOrRange, ParamError, Size};
+use crate::{ParamError, Size};
 
 /// Returns the step that warps by `map`, which must be built for an output of `size`. A `fill` of `None` is black
 /// without blending at the edge: torchvision's `fill=None`.
@@ -17,16 +16,6 @@ pub(crate) const fn warp(
     fill: Option<[u8; 3]>,
 ) -> GeometryStep {
     GeometryStep::Rows(RowFilter::Warp(Warp { size, map, interpolation, fill }))
-}
-
-/// Checks angles in degrees: one number stands for a range around 0.
-pub(crate) fn degrees(
-    op: &'static str,
-    param: &'static str,
-    range: NumberOrRange,
-) -> Result<(f32, f32), ParamError> {
-    let (low, high) = range.around_zero();
-    (low..=high).checked(op, param, ParamLimits::FINITE_RANGE)
 }
 
 /// The point that an image is rotated about, `[x, y]` in pixels from its top left corner; `None` is

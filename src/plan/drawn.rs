@@ -15,7 +15,9 @@ use super::kind::{PixelKind, has_planes};
 use super::{Draws, ImagePlan};
 use fuseloop_ops::author::{Eval, GeometryStep, OpClass, PixelOp, Window};
 use fuseloop_ops::internals::geometry_step;
-use fuseloop_ops::internals::rows::{Map, RowFilter};
+use fuseloop_ops::internals::rows::{
+    ConvolutionKernel, DisplacementField, Map, MotionLine, RowFilter,
+};
 use fuseloop_ops::{NumberRule, Size};
 use std::fmt;
 
@@ -293,8 +295,7 @@ fn filtered(filter: &RowFilter, from: Size) -> String {
         RowFilter::Resample { size, .. } => format!("to {size}"),
         RowFilter::Warp(warp) => {
             if let Some(displacement) = warp.map.displacement() {
-                let [alpha, sigma] = displacement.parameters().map(|of| of.map(number).join(", "));
-                return format!("displaced, alpha {alpha}, sigma {sigma}");
+                return displaced(displacement.field());
             }
             format!("{}, to {}, {}", warped(&warp.map), warp.size, matrix(&warp.map))
         }
@@ -308,7 +309,32 @@ fn filtered(filter: &RowFilter, from: Size) -> String {
             format!("kernel {columns}x{rows}, sigma {x}, {y}")
         }
         RowFilter::BoxBlur { kernel: [columns, rows] } => format!("kernel {columns}x{rows}"),
+        RowFilter::Convolve(ConvolutionKernel::Line(MotionLine { side, angle, .. })) => {
+            format!("kernel {side}x{side}, angle {}", number(*angle))
+        }
+        RowFilter::Convolve(ConvolutionKernel::Square(rows)) => {
+            let row = |row: &[f32; 3]| row.map(significant).join(" ");
+            format!("kernel [{}]", rows.iter().map(row).collect::<Vec<_>>().join("; "))
+        }
+        RowFilter::Median { side } => format!("kernel {side}x{side}"),
+        RowFilter::Pixelate { scale } => format!("scaled {} and back", number(*scale)),
         _ => "rows recomputed".to_owned(),
+    }
+}
+
+fn displaced(field: &DisplacementField) -> String {
+    match field {
+        DisplacementField::Elastic { alpha, sigma, .. } => {
+            let [alpha, sigma] = [alpha, sigma].map(|of| of.map(number).join(", "));
+            format!("displaced, alpha {alpha}, sigma {sigma}")
+        }
+        DisplacementField::Grid(lengths) => {
+            let of = |lengths: &Vec<f32>| {
+                lengths.iter().map(|length| number(*length)).collect::<Vec<_>>().join(" ")
+            };
+            format!("a grid of steps {} along x, {} along y", of(&lengths[0]), of(&lengths[1]))
+        }
+        DisplacementField::Lens(_, k) => format!("bent by {}", number(*k)),
     }
 }
 
@@ -676,6 +702,15 @@ mod tests {
         let blur = RowFilter::GaussianBlur { kernel: [9, 3], sigma: [1.5, 0.5] };
         assert_eq!(said(blur), "kernel 9x3, sigma 1.5, 0.5");
         assert_eq!(said(RowFilter::BoxBlur { kernel: [9, 3] }), "kernel 9x3");
+        assert_eq!(said(RowFilter::Median { side: 5 }), "kernel 5x5");
+        assert_eq!(said(RowFilter::Pixelate { scale: 0.25 }), "scaled 0.25 and back");
+        let line = MotionLine { side: 7, angle: 33.0, ends: [-3.0, 3.0], shift: [0.0; 2] };
+        assert_eq!(
+            said(RowFilter::Convolve(ConvolutionKernel::Line(line))),
+            "kernel 7x7, angle 33"
+        );
+        let square = ConvolutionKernel::Square([[0.0; 3], [0.0, 1.5, 0.0], [0.0; 3]]);
+        assert_eq!(said(RowFilter::Convolve(square)), "kernel [0 0 0; 0 1.5 0; 0 0 0]");
         // Sizes follow from op to op: the crop is all of the turned image.
         let crop = CenterCrop::new((40, 32)).unwrap();
         let turned = words(ops![Transpose::new(1.0).unwrap(), crop], 0);

@@ -1,12 +1,24 @@
-//! The displacements of an elastic transform.
+//! The displacements of an elastic transform, of a distorted grid, and of a lens.
 //!
 //! ```text
-//! d[y, x, axis] = blur(U(-1, 1))[y, x] * alpha[axis] / side[axis]      in units of half the side, side = width, height
+//! elastic   d[y, x, axis] = blur(U(-1, 1))[y, x] * alpha[axis] / 2
+//! grid      d[y, x]       = (position(x) - x, position(y) - y)
+//! lens      d[y, x]       = (X, Y) * s     with (X, Y) the position of the pixel's middle from that of the image
+//!           camera  s = k r + k r^2          r = (X / width)^2 + (Y / height)^2
+//!           fisheye s = k r                  r = (X^2 + Y^2) / ((width / 2)^2 + (height / 2)^2)
 //! ```
 //!
-//! The draws of both axes are independent. The blur is a Gaussian of deviations `sigma` with a square kernel of
+//! These are pixels; they are stored in units of half the side.
+//!
+//! Elastic: the draws of both axes are independent. The blur is a Gaussian of deviations `sigma` with a square kernel of
 //! `floor(8 sigma[axis] + 1)` pixels a side, made odd; without a `sigma[axis]`, there is none. The image is reflected at
 //! its edges. All is computed in f32.
+//!
+//! Grid: with n steps, an axis is cut into n parts of `floor(side / n)` pixels, and a rest. The positions of the pixels of a
+//! part are evenly spaced from its start to its end, both included; a part is as long as its share of all n + 1 lengths,
+//! where that of the rest counts as much of its length as it has pixels. An image of fewer than n pixels stays as it is, and
+//! pixels behind the rest, of fewer than n^2, take the last position. This is Albumentations' `generate_grid` with its
+//! `normalize_grid_distortion_steps`, in f64. Lens: Albumentations' maps, with the middle of the image between its pixels.
 //!
 //! The fields of a sample are computed when the first row is wanted, and not when they are drawn: the draws of a sample
 //! are made before its image is known to be readable.
@@ -21,44 +33,77 @@ use std::sync::OnceLock;
 
 /// The displacements of all pixels of one sample.
 pub struct Displacement {
-    seed: u64,
-    /// The largest displacements along x and y before the blur, in half pixels.
-    alpha: [f32; 2],
-    /// The deviations of the blur along x and y.
-    sigma: [f32; 2],
+    field: DisplacementField,
     size: Size,
     /// The displacements along x, row by row, and then those along y.
     fields: OnceLock<Vec<f32>>,
+}
+
+/// The numbers that displacements are computed from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DisplacementField {
+    /// An elastic transform.
+    Elastic {
+        /// The seed of the draws of all pixels.
+        seed: u64,
+        /// The largest displacements along x and y before the blur, in half pixels.
+        alpha: [f32; 2],
+        /// The deviations of the blur along x and y.
+        sigma: [f32; 2],
+    },
+    /// A distorted grid: the lengths of its steps along x and along y, one more than there are steps.
+    Grid([Vec<f32>; 2]),
+    /// A lens, and the strength k of its distortion.
+    Lens(Lens, f32),
+}
+
+/// The lens of [`OpticalDistortion`](crate::OpticalDistortion).
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let wide = OpticalDistortion::new().mode(Lens::Fisheye);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lens {
+    /// A lens of two radial coefficients that are equal.
+    #[default]
+    Camera,
+    /// A lens of one radial coefficient.
+    Fisheye,
 }
 
 /// Writes the numbers that were drawn, and not the fields.
 impl fmt::Debug for Displacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Displacement");
-        out.field("seed", &self.seed).field("alpha", &self.alpha).field("sigma", &self.sigma);
-        out.field("size", &self.size).finish_non_exhaustive()
+        out.field("field", &self.field).field("size", &self.size).finish_non_exhaustive()
     }
 }
 
 /// Displacements are equal if the numbers are that they are computed from.
 impl PartialEq for Displacement {
     fn eq(&self, other: &Self) -> bool {
-        let drawn = |of: &Self| (of.seed, of.alpha, of.sigma, of.size);
-        drawn(self) == drawn(other)
+        self.field == other.field && self.size == other.size
     }
 }
 
 impl Displacement {
     /// Returns the displacements of an image of `size`.
     #[must_use]
-    pub fn new(seed: u64, alpha: [f32; 2], sigma: [f32; 2], size: Size) -> Self {
-        Self { seed, alpha, sigma, size, fields: OnceLock::new() }
+    pub fn of(field: DisplacementField, size: Size) -> Self {
+        Self { field, size, fields: OnceLock::new() }
     }
 
-    /// Returns `alpha` and `sigma`, each along x and along y.
+    /// Returns the displacements of an elastic transform.
     #[must_use]
-    pub fn parameters(&self) -> [[f32; 2]; 2] {
-        [self.alpha, self.sigma]
+    pub fn new(seed: u64, alpha: [f32; 2], sigma: [f32; 2], size: Size) -> Self {
+        Self::of(DisplacementField::Elastic { seed, alpha, sigma }, size)
+    }
+
+    /// Returns the numbers that displacements are computed from.
+    #[must_use]
+    pub fn field(&self) -> &DisplacementField {
+        &self.field
     }
 
     /// Computes the displacements, if no one has yet.
@@ -137,23 +182,100 @@ impl Displacement {
     }
 
     fn compute(&self) -> Result<Vec<f32>, NoMemory> {
-        const WHAT: &str = "the displacements of an elastic transform";
-        let Size { height, width } = self.size;
+        const WHAT: &str = "the displacements of a warp";
         let count = self.size.pixels() as usize;
-        let (mut fields, mut lines) = (vec![], vec![]);
+        let mut fields = vec![];
         memory::resize(&mut fields, 2 * count, WHAT)?;
-        memory::resize(&mut lines, count, WHAT)?;
-        let mut rng = Rng::new(self.seed);
-        for (axis, field) in fields.chunks_exact_mut(count.max(1)).enumerate() {
-            field.fill_with(|| rng.unit() * 2.0 - 1.0);
-            if self.sigma[axis] > 0.0 {
-                let kernel = (8.0 * self.sigma[axis] + 1.0) as u32 | 1;
-                blur(field, &mut lines, width as usize, kernel, self.sigma);
+        let [along_x, along_y] = {
+            let (x, y) = fields.split_at_mut(count);
+            [x, y]
+        };
+        match &self.field {
+            DisplacementField::Elastic { seed, alpha, sigma } => {
+                let mut lines = vec![];
+                memory::resize(&mut lines, count, WHAT)?;
+                let mut rng = Rng::new(*seed);
+                for (axis, field) in [along_x, along_y].into_iter().enumerate() {
+                    field.fill_with(|| rng.unit() * 2.0 - 1.0);
+                    if sigma[axis] > 0.0 {
+                        let kernel = (8.0 * sigma[axis] + 1.0) as u32 | 1;
+                        blur(field, &mut lines, self.size.width as usize, kernel, *sigma);
+                    }
+                    let side = [self.size.width, self.size.height][axis] as f32;
+                    field.iter_mut().for_each(|value| *value = *value * alpha[axis] / side);
+                }
             }
-            let side = [width, height][axis] as f32;
-            field.iter_mut().for_each(|value| *value = *value * self.alpha[axis] / side);
+            DisplacementField::Grid([x, y]) => {
+                let Size { height, width } = self.size;
+                let (mut columns, mut rows) = (vec![], vec![]);
+                memory::resize(&mut columns, width as usize, WHAT)?;
+                memory::resize(&mut rows, height as usize, WHAT)?;
+                displace(x, &mut columns);
+                displace(y, &mut rows);
+                let width = columns.len().max(1);
+                let lines = along_x.chunks_exact_mut(width).zip(along_y.chunks_exact_mut(width));
+                for ((along_x, along_y), row) in lines.zip(rows) {
+                    along_x.copy_from_slice(&columns);
+                    along_y.fill(row);
+                }
+            }
+            DisplacementField::Lens(lens, k) => bend(*lens, *k, self.size, [along_x, along_y]),
         }
         Ok(fields)
+    }
+}
+
+/// Writes the displacements of the pixels of an axis in a distorted grid.
+fn displace(lengths: &[f32], out: &mut [f32]) {
+    let (side, steps) = (out.len(), lengths.len().saturating_sub(1).max(1));
+    let (part, half) = (side / steps, side as f64 / 2.0);
+    if part == 0 {
+        return out.fill(0.0);
+    }
+    let rest = side.min((steps + 1) * part) - steps * part;
+    let length = |i: usize| {
+        let length = f64::from(lengths.get(i).copied().unwrap_or(1.0));
+        if i == steps { length * rest as f64 / part as f64 } else { length }
+    };
+    let all: f64 = (0..=steps).map(length).sum();
+    let mut start = 0.0;
+    for (i, pixels) in out.chunks_mut(part).enumerate() {
+        // A part of the grid has `part` pixels if its share is that of all of them.
+        let end = if i <= steps { start + side as f64 * length(i) / all } else { start };
+        let last = pixels.len() - 1;
+        for (j, pixel) in pixels.iter_mut().enumerate() {
+            let position = match j {
+                0 => start,
+                _ if j == last => end,
+                _ => start + j as f64 * ((end - start) / last as f64),
+            };
+            *pixel = ((position - (i * part + j) as f64) / half) as f32;
+        }
+        start = end;
+    }
+}
+
+/// Writes the displacements of a lens along x and along y.
+fn bend(lens: Lens, k: f32, Size { height, width }: Size, [along_x, along_y]: [&mut [f32]; 2]) {
+    let k = f64::from(k);
+    let [half_width, half_height] = [width, height].map(|side| f64::from(side) / 2.0);
+    let pixels = along_x.iter_mut().zip(along_y);
+    for (i, (along_x, along_y)) in pixels.enumerate() {
+        let (row, column) = (i / width as usize, i % width as usize);
+        // In units of half the sides.
+        let x = (column as f64 + 0.5) / half_width - 1.0;
+        let y = (row as f64 + 0.5) / half_height - 1.0;
+        let scale = match lens {
+            Lens::Camera => {
+                let r = (x * x + y * y) / 4.0;
+                k * r + k * r * r
+            }
+            Lens::Fisheye => {
+                let (x, y) = (x * half_width, y * half_height);
+                k * (x * x + y * y) / (half_width * half_width + half_height * half_height)
+            }
+        };
+        (*along_x, *along_y) = ((x * scale) as f32, (y * scale) as f32);
     }
 }
 

@@ -3,9 +3,11 @@
 //! | filter | value |
 //! |---|---|
 //! | resizes, blurs | `Σ_i ky[i] * (Σ_j kx[j] * in[..])`: the weights of the filter of bytes, before they are rounded to integers |
-//! | nearest, transpose, padding, permuted rows | copies |
+//! | nearest, transpose, padding, permuted rows, large pixels | copies |
 //! | mean of rows | the sum of the rows from the first to the last, divided by their number |
 //! | warps | the formulas of [`WarpInterpolation`], with one rounding for each product and each sum |
+//! | convolutions | the weighted sum, row by row of the kernel; with nine weights clamped to 0..=255 |
+//! | median | the middle of the values in their total order, in which NaN is the largest |
 //! | sharpness | `in + (blur - in) * (1 - factor)`, clamped to 0..=255; `blur` is the weighted mean of 3x3 pixels |
 //!
 //! Products and sums are rounded to f32, in the order of the index, and taps of weight 0 are left out, so that
@@ -22,10 +24,11 @@
 //!
 //! [`eval`] is the definition, one value at a time. [`FloatRows`] returns the same bits row by row.
 
+use super::convolution::Weight;
 use super::warp::{bilinear_weights, cubic_weights, mix};
 use super::{
-    Padding, RowFilter, RowPermutation, Warp, WarpInterpolation, gaussian_blur, grow, resample,
-    separable,
+    Padding, RowFilter, RowPermutation, Warp, WarpInterpolation, gaussian_blur, grow, median,
+    pixelate, resample, separable,
 };
 use crate::author::GeometryStep;
 use crate::element::ElementValue;
@@ -122,11 +125,25 @@ enum Method<'a> {
     Warp(&'a Warp),
     /// Sharpness, with the share of the blurred image.
     Sharpen(f32),
+    Convolve {
+        weights: &'a [Weight],
+        side: usize,
+        clamps: bool,
+    },
+    /// The median, with the side of the square.
+    Median(usize),
+    /// Large pixels, with the scale.
+    Pixelate(f32),
 }
 
-/// Returns the method of a step that produces rows, for an image of a size. Sets the taps of both axes, if it
-/// has any.
-fn method<'a>(step: &'a GeometryStep, from: Size, [x, y]: [&mut Taps; 2]) -> Method<'a> {
+/// Returns the method of a step that produces rows, for an image of a size. Sets the taps of both axes, or the weights of
+/// a square kernel, if it has any.
+fn method<'a>(
+    step: &'a GeometryStep,
+    from: Size,
+    [x, y]: [&mut Taps; 2],
+    weights: &'a mut Vec<Weight>,
+) -> Method<'a> {
     let to = geometry_step::output(step, from);
     match step {
         GeometryStep::Resize { interpolation: Interpolation::Area, .. } => {
@@ -162,6 +179,15 @@ fn method<'a>(step: &'a GeometryStep, from: Size, [x, y]: [&mut Taps; 2]) -> Met
         GeometryStep::Rows(RowFilter::Sharpen { factor }) => {
             return Method::Sharpen((1.0 - factor) as f32);
         }
+        GeometryStep::Rows(RowFilter::Convolve(kernel)) => {
+            kernel.set(weights);
+            let side = kernel.side() as usize;
+            return Method::Convolve { weights, side, clamps: kernel.clamps() };
+        }
+        GeometryStep::Rows(RowFilter::Median { side }) => {
+            return Method::Median((*side).clamp(1, median::LONGEST) as usize);
+        }
+        GeometryStep::Rows(RowFilter::Pixelate { scale }) => return Method::Pixelate(*scale),
         GeometryStep::CropPad { .. }
         | GeometryStep::FlipHorizontal
         | GeometryStep::FlipVertical => {
@@ -197,8 +223,8 @@ pub fn eval(
         out.resize(to.pixels() as usize * channels, 0.0);
         return Ok(out);
     }
-    let (mut x_taps, mut y_taps) = (Taps::default(), Taps::default());
-    let method = method(step, size, [&mut x_taps, &mut y_taps]);
+    let (mut x_taps, mut y_taps, mut weights) = (Taps::default(), Taps::default(), vec![]);
+    let method = method(step, size, [&mut x_taps, &mut y_taps], &mut weights);
     let input = Floats { values, size, channels };
     for y in 0..to.height {
         for x in 0..to.width {
@@ -242,6 +268,21 @@ fn pixel(method: Method<'_>, input: Floats<'_>, y: u32, x: u32) -> [f32; MAX_CHA
         }
         Method::Warp(warp) => warped(warp, input, warp.map.position(y, x)),
         Method::Sharpen(share) => sharpened(input, share, y, x),
+        Method::Convolve { weights, side, clamps } => {
+            let mut sum = [0.0; MAX_CHANNELS];
+            for &Weight { row, column, weight } in weights {
+                let y = separable::tap(y, row as usize, side, input.size.height);
+                let x = separable::tap(x, column as usize, side, input.size.width);
+                let pairs = sum.iter_mut().zip(input.at(y, x));
+                pairs.for_each(|(sum, value)| *sum += weight * value);
+            }
+            if clamps { sum.map(|sum| super::clamp(sum, 0.0, 255.0)) } else { sum }
+        }
+        Method::Median(side) => middle(input, side, y, x),
+        Method::Pixelate(scale) => {
+            let y = pixelate::source(y, input.size.height, scale);
+            first(input.at(y, pixelate::source(x, input.size.width, scale)))
+        }
         Method::Taps => unreachable!("taps are of an axis"),
     }
 }
@@ -316,6 +357,22 @@ fn sharpened(input: Floats<'_>, share: f32, y: u32, x: u32) -> [f32; MAX_CHANNEL
     out
 }
 
+/// Returns the median of each channel of the pixels in a square. NaN counts as larger than all numbers, whatever its sign:
+/// stored images lose it.
+fn middle(input: Floats<'_>, side: usize, y: u32, x: u32) -> [f32; MAX_CHANNELS] {
+    const MOST: usize = (median::LONGEST * median::LONGEST) as usize;
+    let mut values = [[0.0; MOST]; MAX_CHANNELS];
+    for i in 0..side * side {
+        let y = median::source(y, i / side, side, input.size.height);
+        let x = median::source(x, i % side, side, input.size.width);
+        for (values, value) in values.iter_mut().zip(input.at(y, x)) {
+            values[i] = if value.is_nan() { f32::NAN } else { *value };
+        }
+    }
+    let half = side * side / 2;
+    values.map(|mut values| *values[..side * side].select_nth_unstable_by(half, f32::total_cmp).1)
+}
+
 /// The working memory of [`FloatRows`]: one for each worker, reused from image to image.
 #[derive(Clone, Debug, Default)]
 pub struct FloatScratch {
@@ -325,6 +382,7 @@ pub struct FloatScratch {
     /// Source rows filtered along x; the line of a row is at its index modulo the number of lines in use.
     lines: Vec<Line>,
     row: Vec<f32>,
+    weights: Vec<Weight>,
 }
 
 /// A source row filtered along x.
@@ -352,7 +410,7 @@ impl FloatScratch {
         input: ImageView<'_>,
         columns: Range<u32>,
     ) -> Result<FloatRows<'a>, NoMemory> {
-        let Self { values, x, y, lines, row } = self;
+        let Self { values, x, y, lines, row, weights } = self;
         let (size, format) = (input.size(), input.format());
         let to = geometry_step::output(step, size);
         assert!(columns.start <= columns.end && columns.end <= to.width, "{columns:?}");
@@ -363,7 +421,8 @@ impl FloatScratch {
             ElementValue::append_floats(format.dtype, input.row(y), values);
         }
         grow(row, columns.len() * format.channels);
-        let method = (size.pixels() > 0).then(|| method(step, size, [x, y]));
+        let method =
+            if size.pixels() > 0 { Some(method(step, size, [x, y], weights)) } else { None };
         if let Some(Method::Warp(warp)) = method {
             warp.prepare()?;
         }
@@ -488,7 +547,7 @@ fn across<const C: usize>(taps: &Taps, row: &[f32], columns: Range<u32>, to: &mu
 mod tests {
     use super::*;
     use crate::DType;
-    use crate::rows::{Map, PadMode, Resampling, affine_matrix};
+    use crate::rows::{ConvolutionKernel, Map, MotionLine, PadMode, Resampling, affine_matrix};
 
     const SIZE: Size = Size::new(13, 17);
 
@@ -514,6 +573,7 @@ mod tests {
                 .flat_map(|interpolation| {
                     [None, Some([7; 3])].map(|fill| warp(interpolation, fill))
                 });
+        let line = MotionLine { side: 7, angle: 33.0, ends: [-3.0, 2.0], shift: [0.4, -1.0] };
         let padding = Padding { top: 2, left: 40, bottom: 0, right: 1, mode: PadMode::Reflect };
         let others = [
             RowFilter::Transpose,
@@ -523,6 +583,14 @@ mod tests {
             RowFilter::Sharpen { factor: 1.7 },
             RowFilter::GaussianBlur { kernel: [5, 3], sigma: [1.0, 0.6] },
             RowFilter::BoxBlur { kernel: [4, 31] },
+            RowFilter::Convolve(ConvolutionKernel::Square([
+                [-0.2, -0.2, 0.0],
+                [-0.2, 1.4, 0.0],
+                [0.3, 0.0, 0.1],
+            ])),
+            RowFilter::Convolve(ConvolutionKernel::Line(line)),
+            RowFilter::Median { side: 5 },
+            RowFilter::Pixelate { scale: 0.37 },
         ];
         let filters = others.into_iter().chain(warps.map(RowFilter::Warp));
         resizes.chain(filters.map(GeometryStep::Rows)).collect()

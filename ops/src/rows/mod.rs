@@ -32,12 +32,15 @@
 //! caller. The bits are the same, because only operations that are written as fused are fused.
 
 mod box_blur;
+mod convolution;
 mod displacement;
 mod float;
 mod gaussian_blur;
 mod map;
+mod median;
 mod pad;
 mod permutation;
+mod pixelate;
 mod resample;
 mod row_mean;
 mod separable;
@@ -45,13 +48,15 @@ mod sharpen;
 mod transpose;
 mod warp;
 
-pub use displacement::Displacement;
+pub use convolution::{ConvolutionKernel, MotionLine};
+pub use displacement::{Displacement, DisplacementField, Lens};
 pub(crate) use float::PixelTaps;
 pub use float::{FloatRows, FloatScratch, eval as eval_floats};
 pub use map::{
     BLOCK, Coordinates, Map, affine_matrix, expanded_size, perspective_coefficients,
     rotation_matrix,
 };
+pub(crate) use median::LONGEST as LONGEST_MEDIAN;
 pub use pad::{PadMode, Padding};
 pub use permutation::RowPermutation;
 pub use resample::Resampling;
@@ -103,6 +108,18 @@ pub enum RowFilter {
         /// Columns and rows of the kernel.
         kernel: [u32; 2],
     },
+    /// A convolution with a square kernel.
+    Convolve(ConvolutionKernel),
+    /// The median of a square's pixels.
+    Median {
+        /// Pixels of a side: an odd number of at most 15.
+        side: u32,
+    },
+    /// Every nearest pixel of a smaller image, enlarged again.
+    Pixelate {
+        /// The sides of the smaller image, as a share of the sides.
+        scale: f32,
+    },
 }
 
 impl RowFilter {
@@ -116,7 +133,12 @@ impl RowFilter {
             Self::Pad(padding) => padding.output(input),
             Self::Permute(permutation) => Size { height: permutation.rows, ..input },
             Self::RowMean => Size { height: 1, ..input },
-            Self::Sharpen { .. } | Self::GaussianBlur { .. } | Self::BoxBlur { .. } => input,
+            Self::Sharpen { .. }
+            | Self::GaussianBlur { .. }
+            | Self::BoxBlur { .. }
+            | Self::Convolve(_)
+            | Self::Median { .. }
+            | Self::Pixelate { .. } => input,
         }
     }
 
@@ -139,6 +161,9 @@ impl RowFilter {
                 gaussian_blur::separable(kernel, sigma).eval(input)
             }
             Self::BoxBlur { kernel } => box_blur::separable(kernel).eval(input),
+            Self::Convolve(kernel) => convolution::eval(kernel, input),
+            Self::Median { side } => median::eval(input, side),
+            Self::Pixelate { scale } => pixelate::eval(input, scale),
         }
     }
 
@@ -205,6 +230,16 @@ impl RowFilter {
                 box_blur::fill(&mut scratch.separable.filter, *kernel);
                 FilterState::Separable(scratch.separable.rows(input, columns)?)
             }
+            Self::Convolve(kernel) => {
+                FilterState::Convolve(scratch.convolution.rows(*kernel, input, columns)?)
+            }
+            Self::Median { side } => {
+                let rows = &mut scratch.median;
+                FilterState::Median(median::MedianRows::new(*side, input, columns, rows)?)
+            }
+            Self::Pixelate { scale } => {
+                FilterState::Pixelate(pixelate::PixelateRows::new(*scale, input, columns))
+            }
         })
     }
 }
@@ -215,6 +250,8 @@ pub struct RowScratch {
     resample: resample::ResampleScratch,
     separable: separable::SeparableScratch,
     sharpen: Vec<u16>,
+    convolution: convolution::ConvolutionScratch,
+    median: Vec<median::PaddedRow>,
 }
 
 /// The rows of one image after a row filter.
@@ -254,6 +291,9 @@ enum FilterState<'a> {
     RowMean(row_mean::MeanRow<'a>),
     Sharpen(sharpen::SharpenRows<'a>),
     Separable(separable::SeparableRows<'a>),
+    Convolve(convolution::ConvolutionRows<'a>),
+    Median(median::MedianRows<'a>),
+    Pixelate(pixelate::PixelateRows<'a>),
 }
 
 impl FilterRows<'_> {
@@ -323,6 +363,9 @@ impl FilterRows<'_> {
             FilterState::RowMean(rows) => rows.row::<C>(out),
             FilterState::Sharpen(rows) => rows.row::<C>(y, out),
             FilterState::Separable(rows) => rows.row::<C>(y, out),
+            FilterState::Convolve(rows) => rows.row::<C>(y, out),
+            FilterState::Median(rows) => rows.row::<C>(y, out),
+            FilterState::Pixelate(rows) => rows.row::<C>(y, out),
         }
     }
 }

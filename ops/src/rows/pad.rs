@@ -38,7 +38,7 @@ pub enum PadMode {
 impl PadMode {
     /// Returns the source pixel of index `i`, which may be outside, on an axis of `side` pixels.
     /// `side` must not be 0.
-    pub(super) fn index(self, i: i64, side: u32) -> u32 {
+    pub(crate) fn index(self, i: i64, side: u32) -> u32 {
         let side = i64::from(side);
         let inside = match self {
             Self::Edge => i.clamp(0, side - 1),

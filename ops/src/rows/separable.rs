@@ -72,12 +72,12 @@ pub(super) struct SeparableScratch {
     sums: Vec<f32>,
 }
 
-/// A source row filtered along x.
+/// A source row, filtered along x or as it is.
 #[derive(Clone, Debug, Default)]
-struct Line {
+pub(super) struct Line {
     /// The source row of the line; `None` before the line is first filled.
-    row: Option<u32>,
-    values: Vec<f32>,
+    pub(super) row: Option<u32>,
+    pub(super) values: Vec<f32>,
 }
 
 impl SeparableScratch {
@@ -163,7 +163,12 @@ impl SeparableRows<'_> {
 /// Writes the columns of a row as f32, with the columns around them that a kernel of `count`
 /// weights reads.
 #[inline(always)]
-fn widen<const C: usize>(row: &[u8], columns: &Range<u32>, count: usize, wide: &mut Vec<f32>) {
+pub(super) fn widen<const C: usize>(
+    row: &[u8],
+    columns: &Range<u32>,
+    count: usize,
+    wide: &mut Vec<f32>,
+) {
     let pixels = row.as_chunks::<C>().0;
     let width = pixels.len() as u32;
     grow(wide, (columns.len() + count - 1) * C);

@@ -299,6 +299,45 @@ fn rows_of_a_box_blur() {
 }
 
 #[test]
+fn rows_of_a_convolution() {
+    assert_on_many_sizes(200, |rng, _| {
+        let kernel = if below(rng, 2) == 0 {
+            let mut weights = [[0.0; 3]; 3];
+            for weight in weights.as_flattened_mut() {
+                *weight = if below(rng, 3) == 0 { 0.0 } else { between(rng, -2.0, 2.0) as f32 };
+            }
+            ConvolutionKernel::Square(weights)
+        } else {
+            let side = 1 + 2 * below(rng, 9);
+            let mut number = |most: f64| between(rng, -most, most) as f32;
+            let (angle, ends) = (number(360.0), [number(8.0), number(8.0)]);
+            ConvolutionKernel::Line(MotionLine {
+                side,
+                angle,
+                ends,
+                shift: [number(4.0), number(4.0)],
+            })
+        };
+        RowFilter::Convolve(kernel)
+    });
+}
+
+#[test]
+fn rows_of_a_median() {
+    assert_on_many_sizes(100, |rng, _| RowFilter::Median { side: 1 + 2 * below(rng, 8) });
+}
+
+#[test]
+fn rows_of_large_pixels() {
+    let scales = [1.0, 0.5, 0.01, f32::NAN, 7.0];
+    assert_on_many_sizes(100, |rng, _| {
+        let number = below(rng, 9) as usize;
+        let scale = scales.get(number).copied().unwrap_or(between(rng, 0.02, 1.0) as f32);
+        RowFilter::Pixelate { scale }
+    });
+}
+
+#[test]
 fn a_picture_without_pixels_is_black() {
     let none = ImageView::packed(&[], Size::new(0, 4)).unwrap();
     let mut scratch = RowScratch::default();

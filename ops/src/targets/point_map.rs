@@ -60,7 +60,10 @@ impl PointMap {
                 RowFilter::Resample { size, .. } => Self::resize(input, *size),
                 RowFilter::Sharpen { .. }
                 | RowFilter::GaussianBlur { .. }
-                | RowFilter::BoxBlur { .. } => Self::Identity,
+                | RowFilter::BoxBlur { .. }
+                | RowFilter::Convolve(_)
+                | RowFilter::Median { .. }
+                | RowFilter::Pixelate { .. } => Self::Identity,
             },
         })
     }

@@ -87,7 +87,7 @@ pub const COUNTS: &[Count] = &[
         "GPU programs, by their host build"),
     count("FUSELOOP_KILLS", [50, 1_000, 1_000], 4, ("write", "kill::"),
         "writers killed"),
-    count("FUSELOOP_LISTS", [300, 5_000, 200_000], 2, ("compiler", "fused_equals_evaluated::"),
+    count("FUSELOOP_LISTS", [400, 5_000, 200_000], 2, ("compiler", "fused_equals_evaluated::"),
         "random lists of ops, compiled and evaluated"),
     count("FUSELOOP_MEMCHECK", [10, 200, 200], 1, ("compiler", "memcheck::"),
         "random lists of ops, under valgrind in `scripts/valgrind.sh`"),

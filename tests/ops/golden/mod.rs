@@ -1,10 +1,11 @@
-//! The ops against torchvision, Pillow, OpenCV and timm: the goldens are written by
+//! The ops against torchvision, Pillow, OpenCV, Albumentations and timm: the goldens are written by
 //! `scripts/ops_goldens.py`, which describes each file, and by the scripts beside them.
 //!
 //! Every case runs through the oracle and the compiled kernel, which must agree bit for bit. The draws
 //! are set by hand or come from ranges of one value, because goldens contain no randomness.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test ends where it fails")]
 
+mod albumentations;
 mod arrays;
 mod audio;
 mod aug_mix;

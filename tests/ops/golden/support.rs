@@ -141,9 +141,11 @@ pub fn run(ops: Ops, image: &Image, set: impl FnOnce(&mut Draws)) -> Vec<u8> {
 /// channels what they give those of the RGB image, whose output is `rgb`.
 fn assert_channels_alone(plan: &ImagePlan, image: &Image, draws: &Draws, rgb: &[u8]) {
     let is_separate = |op: &Arc<dyn Op>| match op.class() {
+        // These draw numbers for each channel.
+        _ if ["ChannelDropout", "MultiplicativeNoise", "RandomToneCurve"].contains(&op.name()) => {
+            false
+        }
         OpClass::Geometry(_) | OpClass::Table(_) | OpClass::Region(_) => true,
-        // What this op draws is a flag of each channel.
-        OpClass::Pixel(_) if op.name() == "ChannelDropout" => false,
         OpClass::Pixel(op) => op.is_per_channel() && op.statistic().is_none(),
         OpClass::Cast(_) | OpClass::Layout(_) => true,
         _ => false,

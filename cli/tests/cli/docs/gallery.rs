@@ -46,7 +46,7 @@ const BACKGROUND: u8 = 255;
 const SHEET_WIDTH: u32 = 880;
 /// Limits on the sizes of the files in bytes.
 const MOST_OF_ONE: usize = 15_000;
-const MOST_OF_ALL: usize = 700_000;
+const MOST_OF_ALL: usize = 850_000;
 
 /// The parameters of ops whose defaults or examples show little in a small picture.
 const PARAMETERS: &[(&str, &str)] = &[
@@ -66,6 +66,8 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("RandomAffine", "degrees = 30, translate = [0.2, 0.2], scale = [0.7, 1.2], shear = 20"),
     ("RandomPerspective", "p = 1.0"),
     ("ElasticTransform", "alpha = [300.0, 300.0], sigma = [6.0, 6.0]"),
+    ("GridDistortion", "distort_limit = 0.8, p = 1.0"),
+    ("OpticalDistortion", "distort_limit = [-0.9, 1.5], p = 1.0"),
     ("RandomRotation", "degrees = 45, interpolation = \"bilinear\""),
     ("ColorJitter", "brightness = 0.4, contrast = 0.4, saturation = 0.4, hue = 0.1"),
     (
@@ -80,6 +82,14 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("RandomGamma", "gamma = [0.4, 2.5], p = 1.0"),
     ("RandomGrayscale", "p = 0.7"),
     ("RandomHue", "hue = 0.5, p = 1.0"),
+    (
+        "HueSaturationValue",
+        "hue_shift_limit = 60, sat_shift_limit = 100, val_shift_limit = 60, p = 1.0",
+    ),
+    ("RandomHSV", "hgain = 0.3"),
+    ("RGBShift", "r_shift_limit = 80, g_shift_limit = 80, b_shift_limit = 80, p = 1.0"),
+    ("RandomToneCurve", "scale = 0.5, p = 1.0"),
+    ("CLAHE", "clip_limit = 8, tile_grid_size = 3, p = 1.0"),
     ("RandomPhotometricDistort", "p = 1.0"),
     ("RandomPosterize", "bits = 2"),
     ("RandomSaturation", "magnitude = 1.0, p = 1.0"),
@@ -87,11 +97,22 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("SolarizeAdd", "add = 110"),
     ("GaussianBlur", "kernel_size = 9, sigma = [0.1, 4.0]"),
     ("BoxBlur", "kernel_size = 7"),
+    ("MotionBlur", "blur_limit = [7, 15], p = 1.0"),
+    ("MedianBlur", "blur_limit = [3, 11], p = 1.0"),
+    ("Sharpen", "alpha = [0.3, 1.0], p = 1.0"),
+    ("Emboss", "alpha = [0.5, 1.0], strength = [0.5, 2.0], p = 1.0"),
+    ("Downscale", "scale_range = [0.1, 0.5], p = 1.0"),
     ("RandomAdjustSharpness", "sharpness_factor = 6.0"),
     ("Cutout", "crop_size = 28"),
+    ("CoarseDropout", "num_holes_range = [2, 8], p = 1.0"),
     ("RandomErasing", "p = 1.0"),
     ("GridMask", "period = [18, 36], p = 1.0"),
     ("ChannelDropout", "channel_drop_range = [1, 2], p = 1.0"),
+    ("PixelDropout", "dropout_prob = 0.2, p = 1.0"),
+    (
+        "MultiplicativeNoise",
+        "multiplier = [0.5, 1.5], per_channel = true, elementwise = true, p = 1.0",
+    ),
     ("TimeMasking", "time_mask_param = 40"),
     ("Gain", "p = 1.0"),
     ("PolarityInversion", "p = 1.0"),
