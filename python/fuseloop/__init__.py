@@ -34,6 +34,7 @@ from .loader import (
     View,
     Weighted,
 )
+from .transform import Transform
 
 __version__ = "0.1.0"
 
@@ -65,6 +66,7 @@ __all__ = [
     "Target",
     "Tensor",
     "TensorSpec",
+    "Transform",
     "VerifyReport",
     "View",
     "Weighted",

@@ -22,6 +22,7 @@ __all__ = [
     "RaggedTensor",
     "Sheet",
     "Tensor",
+    "Transform",
     "Writer",
     "_panic",
     "arrays_dataset",
@@ -224,6 +225,26 @@ class Loader:
     def stats(self) -> dict[str, Any]: ...
     def quarantine(self) -> tuple[list[tuple[int, int, str]], int, bool]: ...
     def close(self) -> None: ...
+
+@final
+class Transform:
+    def __new__(
+        cls, ops: Sequence[Any], settings: dict[str, Any], spec: tuple[str, str, str | None] | None = None
+    ) -> Transform: ...
+    def apply(self, image: Any, kind: int, seed: int, epoch: int, sample: int) -> np.ndarray: ...
+    def apply_targets(
+        self, image: Any, kind: int, seed: int, epoch: int, sample: int, values: Sequence[Any]
+    ) -> tuple[np.ndarray, tuple[int, int], list[np.ndarray]]: ...
+    def batch(
+        self,
+        images: Sequence[tuple[Any, bool]],
+        kind: int,
+        seed: int,
+        epoch: int,
+        samples: Sequence[int],
+        threads: int | None,
+    ) -> np.ndarray: ...
+    def explain(self) -> str: ...
 
 @final
 class Epoch:

@@ -6,7 +6,8 @@ use fuseloop::{ErrorKind, SampleId};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::error::Error as StdError;
-use std::fmt;
+use std::path::Path;
+use std::{fmt, io};
 
 /// An exception that Python code raised inside of the library. It is raised again as it is.
 pub(crate) struct Raised(pub(crate) PyErr);
@@ -47,6 +48,21 @@ fn raised_within<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Raised> 
 /// `fuseloop.errors`.
 pub(crate) fn raised(py: Python<'_>, error: &fuseloop::Error) -> PyErr {
     of_error(py, error, &error.to_string(), Attributes::of(error))
+}
+
+/// Returns the exception for `error` in a file.
+pub(crate) fn of_path(py: Python<'_>, path: &Path, error: &fuseloop::Error) -> PyErr {
+    let path = path.to_string_lossy();
+    let attributes = Attributes { path: Some(path.to_string()), ..Attributes::of(error) };
+    of_error(py, error, &format!("{path}: {error}"), attributes)
+}
+
+/// Returns the exception for a file that can't be read.
+pub(crate) fn of_file(py: Python<'_>, path: &Path, error: &io::Error) -> PyErr {
+    let kind = if error.kind() == io::ErrorKind::NotFound { "not_found" } else { "io" };
+    let path = path.to_string_lossy();
+    let attributes = Attributes { path: Some(path.to_string()), ..Attributes::default() };
+    exception(py, kind, &format!("{path}: {error}"), attributes)
 }
 
 /// Returns the exception for a sample of a dataset that can't be read, or for one field of it: see [`raised`].
