@@ -486,6 +486,73 @@ pub mod source {
     }
 }
 
+pub mod transform {
+    use crate::error::Error;
+    use crate::transform::{Image, Key, Transform};
+    use fuseloop_ops::author::Layout;
+    use fuseloop_ops::{DType, Size};
+
+    pub use crate::loader::transform::OutputShape;
+
+    pub trait ImageExt<'a>: Sized {
+        /// Pixels without gaps, as bytes; the axes are `(height, width, channels)` for any layout.
+        fn packed(
+            dtype: DType,
+            bytes: &'a [u8],
+            axes: (usize, usize, usize),
+            layout: Layout,
+        ) -> Result<Self, Error>;
+        /// Rows of pixels `[height, width, channels]` that begin `stride` bytes apart, as bytes.
+        fn of_rows(
+            dtype: DType,
+            bytes: &'a [u8],
+            shape: [usize; 3],
+            stride: usize,
+        ) -> Result<Self, Error>;
+    }
+
+    impl<'a> ImageExt<'a> for Image<'a> {
+        fn packed(
+            dtype: DType,
+            bytes: &'a [u8],
+            axes: (usize, usize, usize),
+            layout: Layout,
+        ) -> Result<Self, Error> {
+            Self::packed(dtype, bytes, axes, layout)
+        }
+
+        fn of_rows(
+            dtype: DType,
+            bytes: &'a [u8],
+            shape: [usize; 3],
+            stride: usize,
+        ) -> Result<Self, Error> {
+            Self::of_rows(dtype, bytes, shape, stride)
+        }
+    }
+
+    pub trait TransformExt {
+        /// Writes the array to the memory that `memory` returns for it, aligned to its elements.
+        fn apply_to<'o>(
+            &self,
+            image: &Image<'_>,
+            key: Key,
+            memory: impl FnOnce(OutputShape<'_>) -> Result<&'o mut [u8], Error>,
+        ) -> Result<Size, Error>;
+    }
+
+    impl TransformExt for Transform {
+        fn apply_to<'o>(
+            &self,
+            image: &Image<'_>,
+            key: Key,
+            memory: impl FnOnce(OutputShape<'_>) -> Result<&'o mut [u8], Error>,
+        ) -> Result<Size, Error> {
+            self.run(image, key, memory)
+        }
+    }
+}
+
 pub mod workload {
     pub use crate::workload::*;
 }

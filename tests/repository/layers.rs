@@ -157,7 +157,10 @@ const INNER: [(&str, &[&str]); 2] = [
             "target_plan",
             "target_rows",
             "compile",
+            "opened_image",
+            "image_run",
             "stage",
+            "transform",
             // Types that users hold.
             "epoch",
             "mod",
