@@ -539,9 +539,25 @@ pub mod transform {
             key: Key,
             memory: impl FnOnce(OutputShape<'_>) -> Result<&'o mut [u8], Error>,
         ) -> Result<Size, Error>;
+        /// Writes the arrays of several images to the memory that `memory` returns for their type and shape.
+        fn batch_to<'o>(
+            &self,
+            images: &[Image<'_>],
+            keys: &[Key],
+            memory: impl FnOnce(DType, &[usize]) -> Result<&'o mut [u8], Error>,
+        ) -> Result<(), Error>;
     }
 
     impl TransformExt for Transform {
+        fn batch_to<'o>(
+            &self,
+            images: &[Image<'_>],
+            keys: &[Key],
+            memory: impl FnOnce(DType, &[usize]) -> Result<&'o mut [u8], Error>,
+        ) -> Result<(), Error> {
+            self.run_batch(images, keys, memory)
+        }
+
         fn apply_to<'o>(
             &self,
             image: &Image<'_>,

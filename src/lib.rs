@@ -110,7 +110,7 @@ pub mod spec;
 pub mod verify;
 /// A list of ops as a function on images that the program holds.
 pub mod transform {
-    pub use crate::loader::transform::{Image, Key, Tensor, Transform};
+    pub use crate::loader::transform::{Image, Key, TargetValue, Tensor, Transform, Transformed};
 }
 mod warnings;
 mod workload;

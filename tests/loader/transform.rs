@@ -3,11 +3,12 @@
 use crate::common::lists::{List, noise};
 use crate::counting::asked_for;
 use fuseloop::internals::transform::{ImageExt as _, TransformExt as _};
+use fuseloop::loader::{BoundingBoxes, Collate, KeyPoints, Targets};
 use fuseloop::ops::author::{ImageType, Layout, Rng};
 use fuseloop::prelude::*;
-use fuseloop::source::{Column, InMemory, NdType, OwnedImage};
-use fuseloop::transform::{Image, Key, Tensor};
-use fuseloop::{ErrorKind, ImageReadMode, Transform};
+use fuseloop::source::{Column, ImageMode, InMemory, NdType, OwnedImage};
+use fuseloop::transform::{Image, Key, TargetValue, Tensor};
+use fuseloop::{ErrorKind, ImageReadMode, ObjectMask, Transform};
 use jpeg_encoder::{ColorType, Encoder};
 
 const SEED: u64 = 11;
@@ -329,4 +330,274 @@ fn lists_for_loaders_are_refused_and_lists_that_do_not_fit_when_they_are_called(
     assert_eq!(damaged.unwrap_err().kind(), ErrorKind::Damaged);
     let crop = Transform::new(ops![RandomCrop::new(2).unwrap()]).unwrap();
     assert!(crop.explain().contains("RandomCrop"));
+}
+
+/// Boxes, labels, two keypoints and a polygon for each object of an image, and a mask of the image.
+struct Annotated {
+    boxes: Vec<u8>,
+    labels: Vec<u8>,
+    keypoints: Vec<u8>,
+    polygons: String,
+    mask: Vec<u8>,
+}
+
+impl Annotated {
+    fn new(sample: u64, size: Size) -> Self {
+        let mut rng = Rng::new(1000 + sample);
+        let [height, width] = [size.height as f32, size.width as f32];
+        let (mut boxes, mut keypoints, mut polygons) = (vec![], vec![], vec![]);
+        let count = sample as i64 % 4;
+        for _ in 0..count {
+            let (left, top) = (rng.uniform(0.0, 0.7) * width, rng.uniform(0.0, 0.7) * height);
+            let (right, bottom) = (rng.uniform(left + 2.0, width), rng.uniform(top + 2.0, height));
+            boxes.extend([left, top, right, bottom].map(f32::to_le_bytes).concat());
+            keypoints.extend([left, top, 2.0, right, bottom, 1.0].map(f32::to_le_bytes).concat());
+            polygons.push(format!("[[{left},{top},{right},{top},{right},{bottom}]]"));
+        }
+        let labels = (0..count).flat_map(|label| (label * 3).to_le_bytes()).collect();
+        let mask = (0..size.pixels()).map(|pixel| (pixel / 31 % 7) as u8).collect();
+        Self { boxes, labels, keypoints, polygons: format!("[{}]", polygons.join(",")), mask }
+    }
+}
+
+fn declared() -> Targets {
+    Targets::new()
+        .mask("mask", 255)
+        .instance_masks("polygons")
+        .column("labels", DType::I64)
+        .keypoints("keypoints", KeyPoints::new(2).flip_pairs(&[[0, 1]]))
+        .boxes("boxes", BoundingBoxes::new(BoxFormat::Xyxy).to(BoxFormat::Cxcywh))
+}
+
+/// A loader whose images are pixels or JPEGs, and have all targets.
+fn annotated_loader(is_jpeg: bool, list: &Ops) -> Loader {
+    let samples = || (0..COUNT).map(|sample| (picture(sample), sample));
+    let all: Vec<_> = samples().map(|((size, _), sample)| Annotated::new(sample, size)).collect();
+    let image = |((size, pixels), sample)| match is_jpeg {
+        true => OwnedImage::file(jpeg(sample)),
+        false => OwnedImage::rgb(size, pixels),
+    };
+    let mask = |((size, _), sample): ((Size, Vec<u8>), u64)| OwnedImage {
+        mode: ImageMode::Raw,
+        width: size.width,
+        height: size.height,
+        bytes: all[sample as usize].mask.clone(),
+    };
+    let bytes = |of: fn(&Annotated) -> Vec<u8>| Column::bytes(all.iter().map(of).collect());
+    let columns = [
+        ("image", Column::images(samples().map(image).collect())),
+        ("boxes", bytes(|of| of.boxes.clone())),
+        ("labels", bytes(|of| of.labels.clone())),
+        ("keypoints", bytes(|of| of.keypoints.clone())),
+        ("polygons", bytes(|of| of.polygons.clone().into_bytes())),
+        ("mask", Column::images(samples().map(mask).collect())),
+    ];
+    let loader = Loader::from_source(InMemory::new(columns).unwrap()).seed(SEED);
+    let loader = loader.targets("image", declared()).pipeline("image", list.clone());
+    let loader = ["boxes", "labels", "keypoints", "polygons"]
+        .into_iter()
+        .fold(loader, |loader, name| loader.collate(name, Collate::ragged().to(8)));
+    loader.batch_size(COUNT as usize).build().unwrap()
+}
+
+#[test]
+fn targets_follow_an_image_as_in_a_loader() {
+    let lists = [
+        ops![RandomResizedCrop::new(40).unwrap(), RandomHorizontalFlip::new(0.5).unwrap()],
+        ops![
+            RandomIoUCrop::new(),
+            RandomRotation::new(20.0).unwrap(),
+            Resize::new((30, 50)).unwrap(),
+            SanitizeBoundingBoxes::new(),
+            ToChannelsFirst,
+        ],
+        ops![
+            RandomVerticalFlip::new(0.5).unwrap(),
+            CenterCrop::new(60).unwrap(),
+            Normalize::imagenet()
+        ],
+    ];
+    for (number, list) in lists.iter().enumerate() {
+        for is_jpeg in [false, true] {
+            let loader = annotated_loader(is_jpeg, list);
+            let batch = loader.epoch(1).unwrap().next().unwrap().unwrap();
+            let boxes = batch.ragged::<f32>("boxes").unwrap();
+            let labels = batch.ragged::<i64>("labels").unwrap();
+            let keypoints = batch.ragged::<f32>("keypoints").unwrap();
+            let polygons = batch.ragged::<u8>("polygons").unwrap();
+            let transform = Transform::new(list.clone()).unwrap().targets(&declared()).unwrap();
+            let mut kept = 0;
+            for sample in 0..COUNT {
+                let ((size, pixels), file) = (picture(sample), jpeg(sample));
+                let [height, width] = [size.height, size.width].map(|side| side as usize);
+                let image = match is_jpeg {
+                    true => Image::encoded(&file),
+                    false => Image::rgb(&pixels, height, width).unwrap(),
+                };
+                let of = Annotated::new(sample, size);
+                let mut values = vec![
+                    ("labels", TargetValue::Bytes(&of.labels)),
+                    ("polygons", TargetValue::Json(&of.polygons)),
+                    ("mask", TargetValue::Mask(Image::plane(&of.mask, [height, width]).unwrap())),
+                    ("boxes", TargetValue::Bytes(&of.boxes)),
+                    ("keypoints", TargetValue::Bytes(&of.keypoints)),
+                ];
+                let key = Key::new(SEED, 1, sample);
+                let out = transform.apply_with(&image, &values, key).unwrap();
+                let row = sample as usize;
+                let here = format!("list {number}, sample {sample}, {is_jpeg}");
+                let same = |name: &str, found: &[u8]| {
+                    let all = batch.bytes(name).unwrap();
+                    let len = all.len() / COUNT as usize;
+                    assert!(found == &all[row * len..][..len], "{name}, {here}");
+                };
+                let target = |name| out.target(name).unwrap();
+                same("image", out.image().as_bytes());
+                same("mask", target("mask").as_bytes());
+                assert_eq!(
+                    target("boxes").as_slice::<f32>().unwrap(),
+                    boxes.row(row).unwrap(),
+                    "{here}"
+                );
+                assert_eq!(target("labels").as_slice::<i64>().unwrap(), labels.row(row).unwrap());
+                assert_eq!(
+                    target("keypoints").as_slice::<f32>().unwrap(),
+                    keypoints.row(row).unwrap()
+                );
+                assert!(target("polygons").as_slice::<u8>().unwrap() == polygons.row(row).unwrap());
+                let labels = out.objects().iter().map(|object| 3 * *object as i64);
+                assert!(labels.eq(target("labels").as_slice::<i64>().unwrap().iter().copied()));
+                kept += out.objects().len();
+                // Masks of pixels are those of their polygons.
+                let mut drawn = vec![];
+                for polygon in ObjectMask::parse_list(of.polygons.as_bytes()).unwrap() {
+                    let mut mask = vec![0; height * width];
+                    polygon.unwrap().fill(size, &mut mask).unwrap();
+                    drawn.extend(mask);
+                }
+                values[1].1 = TargetValue::Masks(&drawn);
+                let again = transform.apply_with(&image, &values, key).unwrap();
+                assert!(again.target("polygons") == out.target("polygons"), "{here}");
+                // The image is the same without targets, unless an op draws around boxes.
+                if number != 1 {
+                    assert!(transform.apply(&image, key).unwrap() == *out.image(), "{here}");
+                }
+                values.retain(|(name, _)| *name == "labels");
+                let some = transform.apply_with(&image, &values, key).unwrap();
+                assert!(some.target("boxes").is_none() && some.target("labels").is_some());
+            }
+            assert!(kept > 3, "{kept} objects are left");
+        }
+    }
+}
+
+#[test]
+fn targets_that_do_not_fit_are_named_errors() {
+    let list = || ops![CenterCrop::new(8).unwrap()];
+    let transform = Transform::new(list()).unwrap().targets(&declared()).unwrap();
+    let pixels = [0; 8 * 8 * 3];
+    let image = Image::rgb(&pixels, 8, 8).unwrap();
+    let error = |values: &[(&str, TargetValue<'_>)]| {
+        transform.apply_with(&image, values, Key::new(0, 0, 0)).unwrap_err().to_string()
+    };
+    let (boxes, labels) = ([0; 32], [0; 24]);
+    assert!(
+        error(&[("box", TargetValue::Bytes(&boxes))])
+            .starts_with("no target named box; declared: ")
+    );
+    let twice = ("boxes", TargetValue::Bytes(&boxes[..]));
+    assert_eq!(error(&[twice, twice]), "target boxes has two values");
+    assert!(error(&[("boxes", TargetValue::Json("[]"))]).contains("a value of another kind"));
+    let counts = error(&[twice, ("labels", TargetValue::Bytes(&labels))]);
+    assert!(counts.starts_with("target labels: "), "{counts}");
+    assert!(error(&[("boxes", TargetValue::Bytes(&boxes[..15]))]).starts_with("target boxes: "));
+    assert!(error(&[("polygons", TargetValue::Masks(&[0; 65]))]).contains("each must have 64"));
+    let small = Image::plane(&pixels[..49], [7, 7]).unwrap();
+    assert!(error(&[("mask", TargetValue::Mask(small))]).contains("both must have one size"));
+    assert!(error(&[("mask", TargetValue::Mask(image))]).contains("u8 pixels of one channel"));
+
+    let declare = |targets: Targets| {
+        Transform::new(list()).unwrap().targets(&targets).unwrap_err().to_string()
+    };
+    let twice = Targets::new().boxes("a", BoxFormat::Xyxy).boxes("b", BoxFormat::Xyxy);
+    assert!(declare(twice).contains("declared twice"));
+    let same = Targets::new().column("a", DType::I64).column("a", DType::I64);
+    assert!(declare(same).contains("declared twice"));
+}
+
+#[test]
+fn a_batch_has_the_arrays_of_its_images() {
+    let pictures: Vec<_> = (0..COUNT).map(picture).collect();
+    let files: Vec<_> = (0..COUNT).map(jpeg).collect();
+    let keys: Vec<_> = (0..2 * COUNT).map(|sample| Key::new(3, 0, sample)).collect();
+    let mut images = vec![];
+    for ((size, pixels), file) in pictures.iter().zip(&files) {
+        images.push(Image::rgb(pixels, size.height as usize, size.width as usize).unwrap());
+        images.push(Image::encoded(file));
+    }
+    for workers in [1, 3] {
+        let transform = Transform::new(augmented()).unwrap().workers(workers);
+        let batch = transform.batch(&images, &keys).unwrap();
+        assert_eq!(batch.shape(), [2 * COUNT as usize, 3, 32, 32]);
+        for ((image, key), row) in images.iter().zip(&keys).zip(batch.as_bytes().chunks(4 * 3072)) {
+            assert!(transform.apply(image, *key).unwrap().as_bytes() == row);
+        }
+        let mut out = vec![0.0_f32; batch.as_slice::<f32>().unwrap().len()];
+        transform.batch_into(&images, &keys, &mut out).unwrap();
+        assert!(out == batch.as_slice::<f32>().unwrap());
+
+        let text = |error: fuseloop::Error| error.to_string();
+        let short = text(transform.batch_into(&images, &keys, &mut out[1..]).unwrap_err());
+        assert_eq!(
+            short,
+            "the array of shape [12, 3, 32, 32] has 36864 elements, but `out` has 36863"
+        );
+        assert!(
+            text(transform.batch(&images, &keys[1..]).unwrap_err())
+                .contains("each image needs a key")
+        );
+        assert!(text(transform.batch(&[], &[]).unwrap_err()).starts_with("no image is given"));
+        images[3] = Image::encoded(b"no image");
+        images[5] = Image::encoded(b"no image");
+        let damaged = transform.batch(&images, &keys).unwrap_err();
+        assert!(text(damaged).starts_with("image 3: "));
+        images[3] = Image::encoded(&files[1]);
+        images[5] = Image::encoded(&files[2]);
+        let sizes = Transform::new(ops![RandomInvert::new(0.5).unwrap()]).unwrap().workers(workers);
+        let varying = text(sizes.batch(&images, &keys).unwrap_err());
+        assert!(varying.starts_with("image 2: its array is [103, 133, 3] of u8"), "{varying}");
+    }
+}
+
+#[cfg(feature = "spec")]
+#[test]
+fn a_pipeline_file_is_a_transform() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("train.toml");
+    let of = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        Transform::from_spec(&path)
+    };
+    let ops = "[{ op = 'Resize', size = [20, 20] }, { op = 'RandomInvert', p = 0.5 }]";
+    let text = format!(
+        "seed = 5\nnumber_rule = 'exact'\n[read_mode]\nimage = 'gray'\n[fields]\nimage = {ops}\n"
+    );
+    let transform = of(&text).unwrap();
+    assert_eq!(transform.fresh_key(), Key::new(5, 0, 0));
+    let loader = of_files((0..COUNT).map(png));
+    let loader = fuseloop::Spec::open(&path).unwrap().apply(loader);
+    for (sample, want) in (0..COUNT).zip(rows(loader, 0)) {
+        let file = png(sample);
+        let found = transform.apply(&Image::encoded(&file), Key::new(5, 0, sample)).unwrap();
+        assert!(found.as_bytes() == want, "sample {sample}");
+    }
+    assert_eq!(of(&format!("[fields]\nphoto = {ops}")).unwrap().ops().len(), 2);
+    let error = |text: &str| of(text).unwrap_err().to_string();
+    assert!(
+        error(&format!("[fields]\none = {ops}\ntwo = {ops}"))
+            .contains("none of the fields with ops is called image: one, two")
+    );
+    let by_epoch =
+        "[fields]\nimage = [{ op = 'Resize', size = { from = 10, to = 20, epochs = [0, 3] } }]";
+    assert!(error(by_epoch).contains("change with the epoch"), "{}", error(by_epoch));
 }

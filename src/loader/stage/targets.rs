@@ -27,7 +27,7 @@ impl LoaderStage {
         let mut targets = TargetScratch::default();
         if let Some(group) = self.targets_of(k) {
             for member in group.read_first() {
-                member.read(source.value(sample, member.field, buffer)?, &mut targets)?;
+                member.read(source.value(sample, member.field, buffer)?, None, &mut targets)?;
             }
         }
         Ok(targets.objects)
@@ -61,7 +61,7 @@ impl LoaderStage {
         for member in group.read_first() {
             let read =
                 self.member_value(member, sample, (&mut *buffer, &mut *cached_bytes), lookup);
-            let read = read.and_then(|value| member.read(value, targets));
+            let read = read.and_then(|value| member.read(value, None, targets));
             read.map_err(|cause| self.member_error(member, sample, cause))?;
         }
         Ok(())

@@ -174,6 +174,14 @@ impl<'a> Image<'a> {
         Ok(Self(Source::Pixels(view, Layout::ChannelsLast)))
     }
 
+    /// Returns whether the pixels can be those of a mask.
+    pub(super) fn is_index(&self) -> bool {
+        match self.0 {
+            Source::Pixels(view, _) => view.format() == PixelFormat::bytes(1),
+            Source::File(_) => true,
+        }
+    }
+
     /// Returns the type of the pixels, if image files are read as `mode`.
     pub(super) fn pixel_type(&self, mode: ImageReadMode) -> PixelType {
         match self.0 {

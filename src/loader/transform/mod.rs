@@ -7,22 +7,28 @@
 //! A list is planned and compiled when the first image of a type arrives: of a number of channels, a type of element and
 //! an order of axes. Sizes are parameters of the code. The steps of an image are those of a loader's stage (`image_run`).
 
+mod batch;
 mod image;
 mod key;
+mod targets;
 mod tensor;
 
 pub use image::Image;
 pub use key::Key;
+pub use targets::{TargetValue, Transformed};
 pub use tensor::Tensor;
 
 use super::compile_context::CompileContext;
 use super::image_run;
+use super::target_rows::{TargetMember, TargetScratch};
+use super::targets::{TargetRequest, Targets};
 use crate::batch::Element;
 use crate::decode::{DecodeOptions, Decoder, ImageReadMode, UnreadParts};
 use crate::error::{Error, fail};
 use crate::jit::{DecodedPixels, Kernel, KernelCache, Scratch};
-use crate::plan::{Draws, ImagePlan, TargetKinds, batch_ops};
+use crate::plan::{Draws, ImagePlan, batch_ops};
 use crate::sample::Limits;
+use batch::{Workers, other_type};
 use fuseloop_engine::batch::bytes_of_mut;
 use fuseloop_ops::author::OpClass;
 use fuseloop_ops::internals::DefaultFloats;
@@ -30,9 +36,11 @@ use fuseloop_ops::{DType, NumberRule, Ops, Size};
 use image::PixelType;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
+use std::mem;
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use targets::CompiledTarget;
 
 /// A list of ops as a function: from an image to an array.
 ///
@@ -78,6 +86,11 @@ pub struct Transform {
     entropy: u64,
     /// How many fresh keys were given.
     fresh: AtomicU64,
+    /// The targets that may come with an image, in the order that they are read in, and their names.
+    members: Vec<(String, TargetMember)>,
+    request: TargetRequest,
+    /// The threads of batches.
+    workers: Workers,
     compiled: RwLock<Vec<Compiled>>,
     kernels: Mutex<KernelCache>,
     /// The memory of calls that have ended. It is as many as the calls that were running at once.
@@ -85,7 +98,13 @@ pub struct Transform {
 }
 
 /// The list as compiled for images of a type, of one size or any.
-type Compiled = (PixelType, Option<Size>, Arc<Kernel>);
+type Compiled = (PixelType, Option<Size>, Arc<CompiledList>);
+
+/// The kernel of the image, and how each target follows it.
+struct CompiledList {
+    kernel: Kernel,
+    targets: Vec<CompiledTarget>,
+}
 
 /// The memory of a call.
 #[derive(Default)]
@@ -95,6 +114,7 @@ struct Memory {
     draws: Draws,
     /// The draws for an image that is decoded at a smaller scale.
     scaled: Draws,
+    targets: TargetScratch,
 }
 
 /// The most lists that are compiled for images of one size each, where the list does not take images of any size.
@@ -134,6 +154,9 @@ impl Transform {
             seed: None,
             entropy: RandomState::new().hash_one(0),
             fresh: AtomicU64::new(0),
+            members: vec![],
+            request: TargetRequest::default(),
+            workers: Workers::default(),
             compiled: RwLock::default(),
             kernels: Mutex::default(),
             idle: Mutex::default(),
@@ -173,6 +196,29 @@ impl Transform {
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
         self.with(|setup| setup.decode.limits = limits)
+    }
+
+    /// Declares the boxes, keypoints, labels and masks that may come with an image, as those of a loader's fields: see
+    /// [`apply_with`](Self::apply_with).
+    ///
+    /// # Errors
+    ///
+    /// If a declaration is not valid, or two have one name.
+    pub fn targets(self, targets: &Targets) -> Result<Self, Error> {
+        let request = TargetRequest::of_values(targets)?;
+        let member = |(name, (field, target)): (&str, &(usize, _))| {
+            let target = Clone::clone(target);
+            (name.to_owned(), TargetMember { field: *field, target, output: None })
+        };
+        let mut members: Vec<_> = targets.names().zip(&request.fields).map(member).collect();
+        members.sort_by_key(|(_, member)| member.rank());
+        Ok(Self { members, request, ..self.with(|_| ()) })
+    }
+
+    /// Sets the number of threads of [`batch`](Self::batch). Default one per core.
+    #[must_use]
+    pub fn workers(self, workers: usize) -> Self {
+        Self { workers: Workers::new(workers), ..self }
     }
 
     /// Sets the seed of [`fresh_key`](Self::fresh_key). By default it is different in each process and for each transform.
@@ -257,28 +303,37 @@ impl Transform {
         key: Key,
         memory: impl FnOnce(OutputShape<'_>) -> Result<&'o mut [u8], Error>,
     ) -> Result<Size, Error> {
+        self.in_memory(|worker| Ok(self.run_with(worker, image, &[], key, memory)?.1))
+    }
+
+    /// Calls `work` with the memory of a call.
+    fn in_memory<R>(&self, work: impl FnOnce(&mut Memory) -> Result<R, Error>) -> Result<R, Error> {
         let mut worker = self.idle().pop().unwrap_or_else(|| {
             let decoder = Decoder::new(self.setup.decode).warning(&self.setup.unread);
             Box::new(Memory { decoder, ..Memory::default() })
         });
-        let done = DefaultFloats::during(|| self.run_in(&mut worker, image, key, memory));
+        let done = DefaultFloats::during(|| work(&mut worker));
         self.idle().push(worker);
         done
     }
 
-    fn run_in<'o>(
+    /// Runs the list on an image that has targets, which follow it afterwards. Returns the list as it was compiled, and the
+    /// size of the array.
+    fn run_with<'o>(
         &self,
         worker: &mut Memory,
         image: &Image<'_>,
+        values: &[(usize, TargetValue<'_>)],
         key: Key,
         memory: impl FnOnce(OutputShape<'_>) -> Result<&'o mut [u8], Error>,
-    ) -> Result<Size, Error> {
-        let Memory { decoder, scratch, draws, scaled } = worker;
+    ) -> Result<(Arc<CompiledList>, Size), Error> {
+        let Memory { decoder, scratch, draws, scaled, targets } = worker;
         let mut opened = image.open(decoder, self.read_mode)?;
         let size = opened.size();
-        let kernel = self.kernel(image.pixel_type(self.read_mode), size)?;
-        let plan = kernel.plan();
-        draws.objects.clear();
+        let list = self.list(image.pixel_type(self.read_mode), size)?;
+        let (kernel, plan) = (&list.kernel, list.kernel.plan());
+        self.read_objects(&opened, values, targets)?;
+        mem::swap(&mut draws.objects, &mut targets.objects);
         image_run::draw(plan, (key.of_ops(), size), &self.setup.decode.limits, draws)?;
         let smaller = image_run::scale_down(&mut opened, plan, draws, &self.setup, scaled);
         let (run_draws, whole) = match smaller {
@@ -291,7 +346,21 @@ impl Transform {
         shape.check(out.as_ptr(), out.len())?;
         let (view, top, left) = (decoded.view, decoded.top, decoded.left);
         kernel.try_run(scratch, DecodedPixels { view, top, left, whole }, run_draws, out)?;
-        Ok(draws.output)
+        let size = draws.output;
+        mem::swap(draws, &mut targets.image);
+        Ok((list, size))
+    }
+
+    /// Returns the type and the shape of the array of an image, without decoding it.
+    fn shape_of(&self, image: &Image<'_>, key: Key) -> Result<(DType, Vec<usize>), Error> {
+        self.in_memory(|worker| {
+            let size = image.open(&mut worker.decoder, self.read_mode)?.size();
+            let list = self.list(image.pixel_type(self.read_mode), size)?;
+            let (plan, draws) = (list.kernel.plan(), &mut worker.draws);
+            draws.objects.clear();
+            image_run::draw(plan, (key.of_ops(), size), &self.setup.decode.limits, draws)?;
+            Ok((plan.dtype(), plan.shape_of(draws.output)))
+        })
     }
 
     /// Describes how the list is compiled for the types of images that were run; if none was, for image files.
@@ -303,34 +372,39 @@ impl Transform {
         {
             return format!("{error}\n");
         }
-        self.compiled().iter().map(|(.., kernel)| kernel.explain()).collect()
+        self.compiled().iter().map(|(.., list)| list.kernel.explain()).collect()
     }
 
-    /// Returns the kernel for images of a type and a size.
-    fn kernel(&self, pixels: PixelType, size: Size) -> Result<Arc<Kernel>, Error> {
+    /// Returns the list as compiled for images of a type and a size.
+    fn list(&self, pixels: PixelType, size: Size) -> Result<Arc<CompiledList>, Error> {
         let serves = |of_size: Option<Size>| of_size.is_none_or(|of_size| of_size == size);
         let known = |compiled: &[Compiled]| {
             let mut known = compiled.iter();
             let found = known.find(|(known, of_size, _)| *known == pixels && serves(*of_size));
-            found.map(|(.., kernel)| Arc::clone(kernel))
+            found.map(|(.., list)| Arc::clone(list))
         };
-        if let Some(kernel) = known(&self.compiled()) {
-            return Ok(kernel);
+        if let Some(list) = known(&self.compiled()) {
+            return Ok(list);
         }
         match self.compile(pixels, None) {
-            // Some lists fit images of some sizes only: those of a crop, for example.
+            // Some lists fit images of some sizes only.
             Err(_) => self.compile(pixels, Some(size)),
             compiled => compiled,
         }
     }
 
     /// Compiles the list for images of a type, of one size or any.
-    fn compile(&self, pixels: PixelType, size: Option<Size>) -> Result<Arc<Kernel>, Error> {
+    fn compile(&self, pixels: PixelType, size: Option<Size>) -> Result<Arc<CompiledList>, Error> {
         let plan = ImagePlan::of_any_size(self.ops.clone(), pixels.images(size), self.setup.rule)?;
         plan.check_pixels(&self.setup.decode.limits)?;
-        plan.check_targets(TargetKinds::default())?;
+        plan.check_targets(self.request.kinds())?;
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        let kernel = Arc::new(kernels.compile(plan.named("transform"))?);
+        let target = |(_, member): &(String, TargetMember)| {
+            CompiledTarget::new(&member.target, &plan, &mut kernels)
+        };
+        let targets = self.members.iter().map(target).collect::<Result<_, _>>()?;
+        let kernel = kernels.compile(plan.named("transform"))?;
+        let list = Arc::new(CompiledList { kernel, targets });
         let mut compiled = self.compiled.write().unwrap_or_else(PoisonError::into_inner);
         let is_same = |(known, of_size, _): &&Compiled| (*known, *of_size) == (pixels, size);
         if let Some((.., first)) = compiled.iter().find(is_same) {
@@ -342,8 +416,8 @@ impl Transform {
         {
             compiled.remove(oldest);
         }
-        compiled.push((pixels, size, Arc::clone(&kernel)));
-        Ok(kernel)
+        compiled.push((pixels, size, Arc::clone(&list)));
+        Ok(list)
     }
 
     fn compiled(&self) -> RwLockReadGuard<'_, Vec<Compiled>> {
@@ -391,12 +465,7 @@ impl OutputShape<'_> {
     /// Returns the bytes of `out`, if it can hold the array.
     fn checked<'o, T: Element>(&self, out: &'o mut [T]) -> Result<&'o mut [u8], Error> {
         if T::DTYPE != self.dtype() {
-            return Err(fail!(
-                Parameter,
-                "the array has elements of type {}, but `out` has {}",
-                self.dtype(),
-                T::DTYPE
-            ));
+            return Err(other_type(self.dtype(), T::DTYPE));
         }
         Ok(bytes_of_mut(out))
     }
