@@ -491,6 +491,7 @@ pub mod transform {
     use crate::transform::{Image, Key, Transform};
     use fuseloop_ops::author::Layout;
     use fuseloop_ops::{DType, Size};
+    use std::num::NonZeroUsize;
 
     pub use crate::loader::transform::OutputShape;
 
@@ -539,11 +540,13 @@ pub mod transform {
             key: Key,
             memory: impl FnOnce(OutputShape<'_>) -> Result<&'o mut [u8], Error>,
         ) -> Result<Size, Error>;
-        /// Writes the arrays of several images to the memory that `memory` returns for their type and shape.
+        /// Writes the arrays of several images to the memory that `memory` returns for their type and shape. `threads`
+        /// overrides the number of workers.
         fn batch_to<'o>(
             &self,
             images: &[Image<'_>],
             keys: &[Key],
+            threads: Option<NonZeroUsize>,
             memory: impl FnOnce(DType, &[usize]) -> Result<&'o mut [u8], Error>,
         ) -> Result<(), Error>;
     }
@@ -553,9 +556,10 @@ pub mod transform {
             &self,
             images: &[Image<'_>],
             keys: &[Key],
+            threads: Option<NonZeroUsize>,
             memory: impl FnOnce(DType, &[usize]) -> Result<&'o mut [u8], Error>,
         ) -> Result<(), Error> {
-            self.run_batch(images, keys, memory)
+            self.run_batch((images, keys), threads, memory)
         }
 
         fn apply_to<'o>(
@@ -598,11 +602,18 @@ pub mod device {
 
 #[cfg(feature = "spec")]
 pub mod spec {
+    use crate::error::Error;
     use crate::spec::Spec;
+    use crate::transform::Transform;
 
     pub const MAX_BYTES: usize = crate::spec::MAX_BYTES;
     pub use crate::spec::error::{ParseCause, ParseError, TextPosition};
     pub use crate::spec::schedule::Schedule;
+
+    /// Returns the transform of a pipeline file that was read before.
+    pub fn transform_of_spec(spec: &Spec) -> Result<Transform, Error> {
+        crate::spec::transform::of_spec(spec)
+    }
 
     pub trait SpecExt {
         fn changes(&self) -> bool;

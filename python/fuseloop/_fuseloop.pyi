@@ -229,12 +229,14 @@ class Loader:
 @final
 class Transform:
     def __new__(
-        cls, ops: Sequence[Any], settings: dict[str, Any], spec: tuple[str, str, str | None] | None = None
+        cls, ops: Sequence[Any], settings: dict[str, Any], spec: tuple[_Path, str] | None = None
     ) -> Transform: ...
+    @property
+    def seed(self) -> int | None: ...
     def apply(self, image: Any, kind: int, seed: int, epoch: int, sample: int) -> np.ndarray: ...
     def apply_targets(
-        self, image: Any, kind: int, seed: int, epoch: int, sample: int, values: Sequence[Any]
-    ) -> tuple[np.ndarray, tuple[int, int], list[np.ndarray]]: ...
+        self, image: Any, kind: int, seed: int, epoch: int, sample: int, values: Sequence[tuple[str, Any]]
+    ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]: ...
     def batch(
         self,
         images: Sequence[tuple[Any, bool]],

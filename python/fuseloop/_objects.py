@@ -6,6 +6,7 @@ are taken here, so that they may be of any type.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -19,13 +20,10 @@ from .loader import Target
 # What undeclared values are, by name.
 _BOXES = ("boxes", "bboxes", "bbox")
 _KEYPOINTS = ("keypoints",)
-_INSTANCES = ("masks",)
+_INSTANCES = ("masks", "segmentation")
 _MASK = ("mask",)
 # Values of the image, not of its objects, in datasets of detectors.
 _OF_IMAGE = ("image_id", "size", "orig_size")
-
-_KEPT = "objects that stay"
-"""The column with the numbers of the objects."""
 
 _OBJECTS = ("boxes", "keypoints", "instance_masks")
 
@@ -36,16 +34,15 @@ class Objects:
     Attributes:
         declared: What the library has to know of each, by name.
         key: The same, hashable.
-        values: The arrays of those, in that order.
+        values: The name and the value of each: an array, or a text of JSON.
     """
 
     def __init__(self, given: Mapping[str, Any], targets: Mapping[str, Target]) -> None:
         self._given = given
         self.declared: dict[str, dict[str, Any]] = {}
-        self.values: list[np.ndarray] = []
+        self.values: list[tuple[str, np.ndarray | str]] = []
         self._columns: list[str] = []
         counts: dict[str, int] = {}
-        # Boxes first: they tell of other values what these are.
         kinds = {name: _kind(name, value, targets.get(name), given) for name, value in given.items()}
         for name, options in kinds.items():
             if options is None:
@@ -55,25 +52,23 @@ class Objects:
                 continue
             array = _READ[options["as"]](name, given[name], options)
             if options["as"] in _OBJECTS:
-                counts[name] = len(array)
+                counts[name] = len(given[name])
             self.declared[name] = options
-            self.values.append(array)
+            self.values.append((name, array))
         if counts:
             first, count = next(iter(counts.items()))
             counts |= {name: len(given[name]) for name in self._columns}
             for name, found in counts.items():
                 if found != count:
                     raise _wrong(name, f"it has {found} entries for the {count} objects of {first}")
-            self.declared[_KEPT] = {"as": "column", "dtype": "i64"}
-            self.values.append(np.arange(count, dtype=np.int64))
         else:
             self._columns = []
         self.key = tuple((name, *sorted((key, str(value)) for key, value in of.items())) for name, of in self.declared.items())
 
-    def results(self, outputs: list[np.ndarray], size: tuple[int, int]) -> dict[str, Any]:
-        """Returns the values after the ops, each as what it came as."""
+    def results(self, outputs: list[np.ndarray], kept: np.ndarray, size: tuple[int, int]) -> dict[str, Any]:
+        """Returns the values after the ops, each as what it came as. ``kept`` are the numbers of the objects that stay, and
+        ``size`` the height and the width of the image."""
         moved = dict(zip(self.declared, outputs, strict=True))
-        kept = moved.pop(_KEPT, None)
         results = {}
         for name, value in self._given.items():
             if name in moved:
@@ -98,13 +93,14 @@ def _kind(name: str, value: Any, target: Target | None, given: Mapping[str, Any]
         return options
     kind = type(value).__name__ if type(value).__module__.startswith("torchvision.tv_tensors") else ""
     if kind == "BoundingBoxes":
-        return Target.boxes(str(value.format.value)).options
+        clamping = getattr(value, "clamping_mode", "soft") or "none"
+        return Target.boxes(str(value.format.value), clamping=clamping).options
     if kind == "KeyPoints" or (name in _KEYPOINTS and value is not None):
         return _points(name, value)
     if kind == "Mask" or (name in (*_INSTANCES, *_MASK) and value is not None):
-        axes = getattr(value, "ndim", None) or np.ndim(value)
         has_boxes = any(other in _BOXES or type(boxes).__name__ == "BoundingBoxes" for other, boxes in given.items())
-        is_one = axes == 2 or name in _MASK or (not has_boxes and kind == "Mask" and len(value) == 1)
+        axes = getattr(value, "ndim", 3)
+        is_one = name in _MASK or (kind == "Mask" and (axes == 2 or (not has_boxes and len(value) == 1)))
         return Target.mask().options if is_one else Target.instance_masks().options
     if name in _BOXES and value is not None:
         return Target.boxes().options
@@ -159,7 +155,13 @@ def _keypoints(name: str, value: Any, options: Mapping[str, Any]) -> np.ndarray:
     return array
 
 
-def _instance_masks(name: str, value: Any, options: Mapping[str, Any]) -> np.ndarray:
+def _instance_masks(name: str, value: Any, options: Mapping[str, Any]) -> np.ndarray | str:
+    """Returns the masks as an array, or as JSON if they are a list of COCO's polygons and run lengths."""
+    if isinstance(value, (list, tuple)):
+        try:
+            return json.dumps(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _wrong(name, f"{error}; expected COCO's polygons and run lengths, or an array") from None
     array = _plain(name, value, None)
     if array.ndim != 3:
         raise _wrong(name, f"its shape is {array.shape}, expected (objects, height, width)")
@@ -182,10 +184,8 @@ def _mask(name: str, value: Any, options: Mapping[str, Any]) -> np.ndarray:
 _READ = {"boxes": _boxes, "keypoints": _keypoints, "instance_masks": _instance_masks, "mask": _mask}
 
 
-def _entries(value: Any, kept: np.ndarray | None) -> Any:
+def _entries(value: Any, kept: np.ndarray) -> Any:
     """Returns the entries of the objects that stay."""
-    if kept is None:
-        return value
     if _is_tensor(value):
         return value[sys.modules["torch"].from_numpy(kept)]
     if isinstance(value, np.ndarray):
@@ -196,11 +196,15 @@ def _entries(value: Any, kept: np.ndarray | None) -> Any:
 
 def _as_given(array: np.ndarray, value: Any, options: Mapping[str, Any], size: tuple[int, int]) -> Any:
     kind = options["as"]
-    if kind in ("mask", "instance_masks"):
+    if kind == "mask":
+        # The library has an axis of one channel at the end.
         shape = np.shape(value)
-        if kind == "mask" and len(shape) == 3:
-            array = array[None] if shape[0] == 1 else array[:, :, None]
-        if _is_tensor(value) or isinstance(value, np.ndarray):
+        array = array if len(shape) == 3 and shape[0] != 1 else array[:, :, 0]
+        array = array[None] if len(shape) == 3 and shape[0] == 1 else array
+    if kind in ("mask", "instance_masks"):
+        if not _is_tensor(value) and not isinstance(value, np.ndarray) and kind == "instance_masks":
+            return array
+        if hasattr(value, "dtype"):
             array = array.astype(str(value.dtype).removeprefix("torch."), copy=False)
     if _is_tensor(value):
         tensor = sys.modules["torch"].from_numpy(array)

@@ -95,16 +95,13 @@ class Transform:
         self._begin(_listed(ops), None, {"seed": seed, "targets": targets, **settings})
 
     @classmethod
-    def from_spec(
-        cls, pipeline: str | os.PathLike[str], field: str | None = None, *, seed: int | None = None
-    ) -> Transform:
-        """Makes the transform of a pipeline file (TOML): the ops of a field of images, with the settings of the file that
-        say what the pixels are and how values are rounded.
+    def from_spec(cls, pipeline: str | os.PathLike[str], *, seed: int | None = None) -> Transform:
+        """Makes the transform of a pipeline file (TOML): the ops of its field ``image``, or of its only field with ops, and
+        its settings ``seed``, ``number_rule``, ``exif_orientation``, ``scaled_decode`` and ``read_mode``.
 
         Args:
             pipeline: The file.
-            field: The field; by default ``image``, or the only one with ops.
-            seed: See :class:`Transform`. The seed in the file is that of a loader, and is not taken.
+            seed: See :class:`Transform`; by default that of the file.
         """
         path = os.fspath(pipeline)
         try:
@@ -115,25 +112,30 @@ class Transform:
         except OSError as error:
             raise _of_system(path, error) from error
         transform = cls.__new__(cls)
-        transform._begin([], (str(path), text, field), {"seed": seed})
+        transform._begin([], (str(path), text), {"seed": seed})
         return transform
 
-    def _begin(self, ops: list[Op], spec: tuple[str, str, str | None] | None, arguments: dict[str, Any]) -> None:
+    def _begin(self, ops: list[Op], spec: tuple[str, str] | None, arguments: dict[str, Any]) -> None:
         seed = arguments.get("seed")
         self._ops, self._spec, self._arguments = ops, spec, arguments
         self._targets = _declared(arguments.get("targets"))
         self._settings = _data({name: arguments.get(name) for name in _SETTINGS})
         self._read_mode = arguments.get("read_mode", "rgb")
+        if spec is None:
+            self._settings["read_mode"] = {"image": self._read_mode}
         self._seed = None if seed is None else _seed(seed)
         self._home = _getpid()
         self._processes: dict[int, _Process] = {}
         orders = [op.name for op in ops if op.name in ("ToChannelsFirst", "ToChannelsLast")]
-        self._is_channels_first = orders[-1:] == ["ToChannelsFirst"]
-        self._start()
+        self._is_channels_first, self._is_channels_last = orders[-1:] == ["ToChannelsFirst"], orders[-1:] == ["ToChannelsLast"]
+        core = self._start().core
+        if self._seed is None:
+            self._seed = core.seed
 
     def _made(self, targets: Mapping[str, Any]) -> _fuseloop.Transform:
         """Builds the compiled part."""
-        return _fuseloop.Transform(self._ops, {**self._settings, "targets": dict(targets)}, self._spec)
+        settings = {**self._settings, "targets": {"image": dict(targets)}} if targets else self._settings
+        return _fuseloop.Transform(self._ops, settings, self._spec)
 
     def _start(self) -> _Process:
         """Builds what belongs to this process: of two threads that do it, one is taken."""
@@ -184,10 +186,7 @@ class Transform:
         if target is None and not named and not _is_sample(image):
             return self._image(here, image, (seed, epoch, sample))
         image, values, is_pair = _parts(image, target, named)
-        if not values:
-            result, found = self._image(here, image, (seed, epoch, sample)), {}
-        else:
-            result, found = self._image_with(here, image, values, (seed, epoch, sample))
+        result, found = self._image_with(here, image, values, (seed, epoch, sample))
         return (result, found) if is_pair else {"image": result, **found}
 
     def batch(
@@ -253,13 +252,17 @@ class Transform:
         self, here: _Process, image: Any, values: Mapping[str, Any], key: tuple[int, int, int]
     ) -> tuple[Any, dict[str, Any]]:
         """Returns what the ops make of an image and its targets."""
+        if not values:
+            return self._image(here, image, key), {}
         given, kind = image_of(image, self._read_mode)
         objects = Objects(values, self._targets)
         core = here.with_targets.get(objects.key)
         if core is None:
             core = here.with_targets.setdefault(objects.key, self._made(objects.declared))
-        array, size, outputs = core.apply_targets(given, kind, *key, objects.values)
-        return result_of(array, kind, image, self._is_channels_first), objects.results(outputs, size)
+        array, outputs, kept = core.apply_targets(given, kind, *key, objects.values)
+        is_first = self._is_channels_first or (kind == TORCH and not self._is_channels_last)
+        size = array.shape[1:3] if is_first and array.ndim == 3 else array.shape[:2]
+        return result_of(array, kind, image, self._is_channels_first), objects.results(outputs, kept, size)
 
     def _key(self, seed: Any, epoch: Any, sample: Any) -> tuple[int, int, int]:
         """Returns the key that a call gives."""
@@ -318,8 +321,7 @@ class Transform:
         named = "".join(f", {name}={value!r}" for name, value in given.items())
         if self._spec is None:
             return f"{type(self).__name__}({self._ops!r}{named})"
-        path, _, field = self._spec
-        return f"{type(self).__name__}.from_spec({path!r}{'' if field is None else f', {field!r}'}{named})"
+        return f"{type(self).__name__}.from_spec({self._spec[0]!r}{named})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Without a seed, the same transform has the same bytes in every process, which caches of datasets hash.
@@ -330,7 +332,7 @@ class Transform:
 def _unpickled(
     kind: type[Transform],
     ops: list[Op],
-    spec: tuple[str, str, str | None] | None,
+    spec: tuple[str, str] | None,
     arguments: dict[str, Any],
     home: int,
 ) -> Transform:
@@ -424,7 +426,7 @@ def _mixed(seed: int, *words: int) -> int:
 
 # Reading arguments
 
-_SETTINGS = ("read_mode", "number_rule", "exif_orientation", "scaled_decode")
+_SETTINGS = ("number_rule", "exif_orientation", "scaled_decode")
 _DEFAULTS: dict[str, Any] = {"seed": None, "targets": None, **(Transform.__init__.__kwdefaults__ or {})}
 
 

@@ -105,9 +105,14 @@ fn of_error(
         return exception(py, kind(error.kind()), message, attributes);
     };
     let own = own.clone_ref(py);
-    // The note says where it happened. An exception that takes no note is raised without.
-    let _ = own.value(py).call_method1("add_note", (format!("fuseloop: {message}"),));
-    own
+    noted(py, own, message)
+}
+
+/// Returns an exception with a note that says where it happened.
+pub(crate) fn noted(py: Python<'_>, error: PyErr, location: &str) -> PyErr {
+    // An exception that takes no note is raised without.
+    let _ = error.value(py).call_method1("add_note", (format!("fuseloop: {location}"),));
+    error
 }
 
 /// Returns what is raised instead of an exception of the user's code: itself, or a RuntimeError if it would end a loop

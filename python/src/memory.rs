@@ -99,7 +99,8 @@ impl Lent {
         let before = axes.len().checked_sub(known.len()).ok_or("it has too many axes")?;
         axes.iter_mut().skip(before).zip(known).for_each(|(axis, known)| *axis = known);
         let [(planes, plane), (rows, row), (columns, column)] = axes;
-        let count = [planes, rows, columns, item].iter().try_fold(1_usize, |n, &m| n.checked_mul(m));
+        let count =
+            [planes, rows, columns, item].iter().try_fold(1_usize, |n, &m| n.checked_mul(m));
         let count = count.ok_or("it has too many elements")?;
         let mut copy = vec![];
         copy.try_reserve_exact(count).map_err(|_| format!("no memory for {count} bytes"))?;
@@ -109,7 +110,9 @@ impl Lent {
             let (plane_number, row_number) = (plane_number.cast_signed(), row_number.cast_signed());
             plane_number * plane + row_number * row - self.lowest
         };
-        let Some(row_bytes) = columns.checked_mul(item).filter(|&bytes| bytes > 0) else { return Ok(copy) };
+        let Some(row_bytes) = columns.checked_mul(item).filter(|&bytes| bytes > 0) else {
+            return Ok(copy);
+        };
         for (number, out) in copy.chunks_exact_mut(row_bytes).enumerate() {
             let start = at(number / rows, number % rows).cast_unsigned();
             if column == item.cast_signed() || columns == 1 {

@@ -147,7 +147,7 @@ def test_an_array_gives_an_array_however_its_memory_lies() -> None:
         "channels backwards": image[:, :, ::-1].copy()[:, :, ::-1],
         "all backwards": image[::-1, ::-1, ::-1].copy()[::-1, ::-1, ::-1],
         "every second": np.repeat(np.repeat(image, 2, 0), 2, 1)[::2, ::2],
-        "a subclass": image.view(np.recarray) if False else image.view(type("Own", (np.ndarray,), {})),
+        "a subclass": image.view(type("Own", (np.ndarray,), {})),
         "at an odd address": np.frombuffer(b"x" + image.tobytes(), np.uint8, offset=1).reshape(image.shape),
     }
     for what, array in alike.items():
@@ -318,9 +318,11 @@ def test_batches_that_are_none_are_refused() -> None:
         augment.batch([picture(1)] * 2, seed=1, samples=[1])
     with pytest.raises(fl.ConfigError, match="threads is 0"):
         augment.batch([picture(1)], threads=0)
-    with pytest.raises(fl.DecodeError) as raised:
+    with pytest.raises(fl.FuseloopError, match="image 1: "):
         augment.batch([picture(1), b"\xff\xd8\xff\xe0 broken"])
-    assert raised.value.sample == 1
+    with pytest.raises(fl.ConfigError) as raised:
+        augment.batch([picture(1), picture(1).astype(bool)])
+    assert raised.value.__notes__ == ["fuseloop: image 1"]
 
 
 # Copies
@@ -481,6 +483,133 @@ def test_workers_of_a_dataloader_differ_and_repeat(method: str, seed: int | None
     assert len({row for epoch in found for row in epoch}) == 24
     assert epochs(1) == found
     assert epochs(2) != found
+
+
+# Targets
+
+DETECT = [
+    ops.RandomZoomOut(), ops.RandomIoUCrop(), ops.Resize((32, 32)), ops.RandomHorizontalFlip(),
+    ops.SanitizeBoundingBoxes(), ops.ToChannelsFirst(),
+]
+
+
+def test_targets_follow_as_in_a_loader(tmp_path: Path) -> None:
+    pixels = [picture(k, 60, 80) for k in range(6)]
+    boxes = np.array([[5, 5, 30, 20], [40, 10, 25, 40], [2, 30, 20, 20]], "<f4")
+    classes = np.array([4, 1, 2], "<i8")
+    masks = [[[x, y, x + w, y, x + w, y + h, x, y + h]] for x, y, w, h in boxes.tolist()]
+    fields = {"image": "image", "bbox": "bytes", "category_id": "bytes", "segmentation": "json"}
+    samples = [(image, boxes.tobytes(), classes.tobytes(), masks) for image in pixels]
+    file = tmp_path / "objects.beton"
+    fl.write.write(samples, file, fields, image=fl.write.Image("raw"), progress=None)
+    targets = {"bbox": fl.Target.boxes("xywh", to="xyxy"), "segmentation": fl.Target.instance_masks()}
+    declared = {**targets, "category_id": fl.Target.column()}
+    loader = fl.Loader(file, 6, seed=4, image=DETECT, targets={"image": declared})
+    augment = fl.Transform(DETECT, targets=targets)
+    lost = 0
+    for epoch in range(4):
+        batch = next(iter(loader.epoch(epoch)))
+        for k, image in enumerate(pixels):
+            values = {"bbox": boxes, "category_id": classes, "segmentation": masks, "names": ["a", "b", "c"]}
+            out = augment(image=image, **values, seed=4, epoch=epoch, sample=k)
+            assert [*out] == ["image", *values]
+            assert np.array_equal(out["image"], batch["image"].numpy()[k])
+            for name in declared:
+                assert np.array_equal(out[name], batch[name].row(k)), name
+                assert out[name].dtype == batch[name].row(k).dtype
+            assert [{"a": 4, "b": 1, "c": 2}[name] for name in out["names"]] == out["category_id"].tolist()
+            lost += 3 - len(out["names"])
+    assert lost > 0
+
+
+FLIP = [ops.RandomHorizontalFlip(1.0)]
+
+
+def test_targets_come_out_as_what_they_were() -> None:
+    image = picture(2, 40, 60)
+    boxes = [[10, 5, 20, 25], [30, 0, 60, 40]]
+    flipped = [[40, 5, 50, 25], [0, 0, 30, 40]]
+    masks = np.zeros((2, 40, 60), bool)
+    masks[0, 5:25, 10:20] = masks[1, :, 30:] = True
+    classes = np.arange(2400).reshape(40, 60) % 200
+    augment = fl.Transform(FLIP)
+    out = augment(
+        image=image, boxes=boxes, labels=("cat", "dog"), masks=masks, mask=classes.astype(np.int32), keypoints=np.ones((2, 4, 2)),
+        area=np.array([200.0, 1200.0]), image_id=7, note="x", nothing=None,
+    )
+    assert np.array_equal(out["image"], image[:, ::-1])
+    assert out["boxes"] == flipped and out["labels"] == ("cat", "dog")
+    assert out["masks"].dtype == bool and np.array_equal(out["masks"], masks[:, :, ::-1])
+    assert out["mask"].dtype == np.int32 and np.array_equal(out["mask"], classes[:, ::-1])
+    assert np.array_equal(out["keypoints"], np.broadcast_to(np.float32([58, 1]), (2, 4, 2)))
+    assert out["area"].dtype == np.float64 and (out["image_id"], out["note"], out["nothing"]) == (7, "x", None)
+    # As datasets of torchvision call it, and as a dict.
+    pair, found = augment(image, {"boxes": np.array(boxes)})
+    assert np.array_equal(pair, image[:, ::-1]) and found["boxes"].dtype == np.float32
+    assert augment({"image": image, "boxes": boxes})["boxes"] == flipped
+    assert [*augment(image=image)] == ["image"] and augment(image, {})[1] == {}
+    empty = augment(image=image, boxes=np.zeros((0, 4)), labels=[])
+    assert empty["boxes"].shape == (0, 4) and empty["labels"] == []
+    # Without objects, lists are values of the image.
+    assert augment(image=image, tags=[1, 2, 3])["tags"] == [1, 2, 3]
+    assert fl.Transform(FLIP)(image=image, mask=classes[:, :, None].astype(np.uint8))["mask"].shape == (40, 60, 1)
+
+
+def test_tensors_and_images_of_pil_are_targets() -> None:
+    torch = pytest.importorskip("torch")
+    tv = pytest.importorskip("torchvision.tv_tensors")
+    pil = pytest.importorskip("PIL.Image")
+    image = tv.Image(torch.from_numpy(picture(2, 40, 60)).permute(2, 0, 1))
+    boxes = tv.BoundingBoxes([[10, 5, 10, 20], [30, 0, 30, 40]], format="XYWH", canvas_size=(40, 60), dtype=torch.float32)
+    masks = tv.Mask(torch.zeros(2, 40, 60, dtype=torch.uint8))
+    masks[0, 5:25, 10:20] = 1
+    given = {
+        "boxes": boxes, "labels": torch.tensor([3, 4]), "masks": masks, "image_id": 5,
+        "points": tv.KeyPoints(torch.ones(2, 3, 2), canvas_size=(40, 60)),
+    }
+    augment = fl.Transform([*FLIP, ops.Resize((20, 30))])
+    found, out = augment(image, given)
+    assert isinstance(found, tv.Image) and found.shape == (3, 20, 30)
+    assert isinstance(out["boxes"], tv.BoundingBoxes) and out["boxes"].canvas_size == (20, 30)
+    assert out["boxes"].format == boxes.format and out["boxes"].tolist() == [[20, 2.5, 5, 10], [0, 0, 15, 20]]
+    assert isinstance(out["masks"], tv.Mask) and out["masks"].shape == (2, 20, 30) and out["masks"].dtype == torch.uint8
+    assert isinstance(out["points"], tv.KeyPoints) and out["points"].canvas_size == (20, 30)
+    assert out["labels"].tolist() == [3, 4] and out["image_id"] == 5
+    segment = tv.Mask(torch.arange(2400, dtype=torch.int64).reshape(40, 60) % 100)
+    one, mask = fl.Transform(FLIP)(image, {"target": segment})
+    assert isinstance(mask["target"], tv.Mask) and torch.equal(mask["target"], segment.flip(1))
+    palette = pil.fromarray((np.arange(2400) % 9).reshape(40, 60).astype(np.uint8)).convert("P")
+    both = fl.Transform(FLIP)(image=pil.fromarray(picture(2, 40, 60)), mask=palette)
+    assert both["image"].mode == "RGB" and both["mask"].mode == "P"
+    assert np.array_equal(np.asarray(both["mask"]), np.asarray(palette)[:, ::-1])
+
+
+def test_targets_that_do_not_fit_are_refused() -> None:
+    image = picture(2, 40, 60)
+    two = np.ones((2, 4), np.float32)
+    augment = fl.Transform(FLIP)
+    for given, message in (
+        ({"boxes": [[1, 2, 3]]}, r"boxes: its shape is \(1, 3\), expected \(objects, 4\) for xyxy"),
+        ({"boxes": "x"}, "boxes: elements of type"),
+        ({"boxes": [[1, 2, "x", 4]]}, "boxes: "),
+        ({"boxes": [[1, 2, 3, 4], [1, 2]]}, "boxes: "),
+        ({"boxes": two, "labels": [1]}, "labels: it has 1 entries for the 2 objects of boxes"),
+        ({"boxes": two, "keypoints": np.ones((3, 2, 2))}, "keypoints: it has 3 entries for the 2 objects of boxes"),
+        ({"boxes": np.array([[np.nan, 0, 1, 1]])}, "boxes"),
+        ({"boxes": np.array([[9, 9, 1, 1]])}, "boxes"),
+        ({"masks": np.zeros((40, 60))}, r"masks: its shape is \(40, 60\), expected \(objects, height, width\)"),
+        ({"masks": np.zeros((1, 30, 60), bool)}, "masks"),
+        ({"mask": np.zeros((40, 60))}, "mask: float64"),
+        ({"mask": np.full((40, 60), 256)}, "mask: int64 of 256 to 256, expected numbers of classes from 0 to 255"),
+        ({"mask": np.zeros((30, 60), np.uint8)}, "mask"),
+        ({"keypoints": np.ones((2, 4))}, r"keypoints: its shape is \(2, 4\), expected \(objects, points, 2\)"),
+        ({"keypoints": np.ones((2, 4, 5))}, "keypoints: its shape"),
+    ):
+        with pytest.raises(fl.FuseloopError, match=message) as raised:
+            augment(image=image, **given)
+        assert raised.value.field in given, given
+    with pytest.raises(fl.ConfigError):
+        fl.Transform([ops.SanitizeBoundingBoxes()])(image)
 
 
 # Recipes

@@ -21,7 +21,8 @@ impl Transform {
     }
 }
 
-fn of_spec(spec: &Spec) -> Result<Transform, Error> {
+/// Returns the transform of a pipeline file that was read before: see [`Transform::from_spec`].
+pub(crate) fn of_spec(spec: &Spec) -> Result<Transform, Error> {
     let mut fields = spec.fields.iter();
     let only = fields.next().filter(|_| fields.next().is_none());
     let image = spec.fields.get_key_value("image").or(only);

@@ -30,17 +30,19 @@ impl Workers {
         self.count.unwrap_or_else(cores)
     }
 
-    /// Returns the threads. A forked child starts its own.
-    fn threads(&self) -> Result<Arc<ThreadPool>, Error> {
+    /// Returns `count` threads. A forked child starts its own.
+    fn threads(&self, count: usize) -> Result<Arc<ThreadPool>, Error> {
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((process, pool)) = &*started
             && *process == process::id()
+            && pool.current_num_threads() == count
         {
             return Ok(Arc::clone(pool));
         }
-        let new = Arc::new(pool(self.count(), "fuseloop-batch")?);
+        let new = Arc::new(pool(count, "fuseloop-batch")?);
+        let old = started.replace((process::id(), Arc::clone(&new)));
         // The threads of a parent process can't be waited for.
-        mem::forget(started.replace((process::id(), Arc::clone(&new))));
+        mem::forget(old.filter(|(process, _)| *process != process::id()));
         Ok(new)
     }
 }
@@ -66,7 +68,7 @@ impl Transform {
     /// starts no threads; see [`apply`](Self::apply). Of several errors, that of the first image is returned.
     pub fn batch(&self, images: &[Image<'_>], keys: &[Key]) -> Result<Tensor, Error> {
         let mut tensor = None;
-        self.run_batch(images, keys, |dtype, shape| {
+        self.run_batch((images, keys), None, |dtype, shape| {
             Ok(tensor.insert(Tensor::zeros(dtype, shape.to_vec())?).bytes_mut())
         })?;
         Ok(tensor.expect("a call that succeeds has asked for its memory"))
@@ -84,7 +86,7 @@ impl Transform {
         keys: &[Key],
         out: &mut [T],
     ) -> Result<(), Error> {
-        self.run_batch(images, keys, |dtype, _| {
+        self.run_batch((images, keys), None, |dtype, _| {
             if T::DTYPE != dtype {
                 return Err(other_type(dtype, T::DTYPE));
             }
@@ -93,11 +95,11 @@ impl Transform {
     }
 
     /// Runs the list on several images, and writes the array to the memory that `memory` returns for its type and shape,
-    /// aligned to the elements.
+    /// aligned to the elements. `threads` overrides the number of workers.
     pub(crate) fn run_batch<'o>(
         &self,
-        images: &[Image<'_>],
-        keys: &[Key],
+        (images, keys): (&[Image<'_>], &[Key]),
+        threads: Option<NonZeroUsize>,
         memory: impl FnOnce(DType, &[usize]) -> Result<&'o mut [u8], Error>,
     ) -> Result<(), Error> {
         if images.len() != keys.len() {
@@ -140,11 +142,12 @@ impl Transform {
             });
             ran.err().map(|error| error.context(format_args!("image {index}")))
         };
-        let error = if images.len() == 1 || self.workers.count() == 1 {
+        let threads = threads.map_or_else(|| self.workers.count(), NonZeroUsize::get);
+        let error = if images.len() == 1 || threads == 1 {
             images.iter().zip(keys).zip(out.chunks_mut(row)).enumerate().find_map(run)
         } else {
             let rows = images.par_iter().zip(keys).zip(out.par_chunks_mut(row)).enumerate();
-            self.workers.threads()?.install(|| rows.find_map_first(run))
+            self.workers.threads(threads)?.install(|| rows.find_map_first(run))
         };
         error.map_or(Ok(()), Err)
     }
