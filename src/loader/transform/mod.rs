@@ -332,6 +332,9 @@ impl Transform {
         let size = opened.size();
         let list = self.list(image.pixel_type(self.read_mode), size)?;
         let (kernel, plan) = (&list.kernel, list.kernel.plan());
+        if !values.is_empty() && values.len() < self.members.len() {
+            plan.check_targets(self.kinds(values))?;
+        }
         self.read_objects(&opened, values, targets)?;
         mem::swap(&mut draws.objects, &mut targets.objects);
         image_run::draw(plan, (key.of_ops(), size), &self.setup.decode.limits, draws)?;
@@ -367,9 +370,8 @@ impl Transform {
     #[must_use]
     pub fn explain(&self) -> String {
         let of_files = PixelType::of_files(self.read_mode);
-        if self.compiled().is_empty()
-            && let Err(error) = self.compile(of_files, None)
-        {
+        let is_first = self.compiled().is_empty();
+        if let Some(Err(error)) = is_first.then(|| self.compile(of_files, None)) {
             return format!("{error}\n");
         }
         self.compiled().iter().map(|(.., list)| list.kernel.explain()).collect()

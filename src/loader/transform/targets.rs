@@ -7,8 +7,8 @@ use crate::jit::{DecodedPixels, Kernel, KernelCache, Scratch};
 use crate::loader::image_run;
 use crate::loader::opened_image::OpenedImage;
 use crate::loader::target_rows::{TargetScratch, read_first};
-use crate::loader::targets::{PlannedTarget, Target, check_orientation};
-use crate::plan::ImagePlan;
+use crate::loader::targets::{PlannedTarget, Target, TargetRequest, check_orientation};
+use crate::plan::{ImagePlan, TargetKinds};
 use crate::source::{Escaped, Value};
 use fuseloop_ops::{DType, Ops, Squeeze};
 use std::sync::Arc;
@@ -125,7 +125,8 @@ impl CompiledTarget {
 
 impl Transform {
     /// Runs the list on an image, and has its [targets](Self::targets) follow it, with the draws of the image. `values` are
-    /// names of targets and their values; a target may be left out, as if it were not declared, but for ops that draw around boxes.
+    /// names of targets and their values; a target may be left
+    /// out, as if it were not declared.
     ///
     /// ```
     /// use fuseloop::loader::Targets;
@@ -212,6 +213,15 @@ impl Transform {
         }
         ordered.sort_by_key(|(number, _)| *number);
         Ok(ordered)
+    }
+
+    /// Returns the kinds of targets that an image has.
+    pub(super) fn kinds(&self, values: &[(usize, TargetValue<'_>)]) -> TargetKinds {
+        let field = |(number, _): &(usize, _)| {
+            let member = &self.members[*number].1;
+            (member.field, member.target.clone())
+        };
+        TargetRequest { fields: values.iter().map(field).collect() }.kinds()
     }
 
     /// Reads the objects of an image that draws afterwards.
