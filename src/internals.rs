@@ -6,7 +6,6 @@
 
 #![allow(missing_docs, reason = "the modules are documented where they are defined")]
 
-
 pub use crate::testing::assert_says;
 pub use crate::warnings::recorded as recorded_warnings;
 
@@ -134,6 +133,93 @@ pub mod source {
     }
 }
 
+pub mod transform {
+    use crate::error::Error;
+    use crate::transform::{Image, Key, Transform};
+    use fuseloop_ops::author::Layout;
+    use fuseloop_ops::{DType, Size};
+    use std::num::NonZeroUsize;
+
+    pub use crate::loader::transform::OutputShape;
+
+    pub trait ImageExt<'a>: Sized {
+        /// Pixels without gaps, as bytes; the axes are `(height, width, channels)` for any layout.
+        fn packed(
+            dtype: DType,
+            bytes: &'a [u8],
+            axes: (usize, usize, usize),
+            layout: Layout,
+        ) -> Result<Self, Error>;
+        /// Rows of pixels `[height, width, channels]` that begin `stride` bytes apart, as bytes.
+        fn of_rows(
+            dtype: DType,
+            bytes: &'a [u8],
+            shape: [usize; 3],
+            stride: usize,
+        ) -> Result<Self, Error>;
+    }
+
+    impl<'a> ImageExt<'a> for Image<'a> {
+        fn packed(
+            dtype: DType,
+            bytes: &'a [u8],
+            axes: (usize, usize, usize),
+            layout: Layout,
+        ) -> Result<Self, Error> {
+            Self::packed(dtype, bytes, axes, layout)
+        }
+
+        fn of_rows(
+            dtype: DType,
+            bytes: &'a [u8],
+            shape: [usize; 3],
+            stride: usize,
+        ) -> Result<Self, Error> {
+            Self::of_rows(dtype, bytes, shape, stride)
+        }
+    }
+
+    pub trait TransformExt {
+        /// Writes the array to the memory that `memory` returns for it, aligned to its elements.
+        fn apply_to<'o>(
+            &self,
+            image: &Image<'_>,
+            key: Key,
+            memory: impl FnOnce(OutputShape<'_>) -> Result<&'o mut [u8], Error>,
+        ) -> Result<Size, Error>;
+        /// Writes the arrays of several images to the memory that `memory` returns for their type and shape. `threads`
+        /// overrides the number of workers.
+        fn batch_to<'o>(
+            &self,
+            images: &[Image<'_>],
+            keys: &[Key],
+            threads: Option<NonZeroUsize>,
+            memory: impl FnOnce(DType, &[usize]) -> Result<&'o mut [u8], Error>,
+        ) -> Result<(), Error>;
+    }
+
+    impl TransformExt for Transform {
+        fn batch_to<'o>(
+            &self,
+            images: &[Image<'_>],
+            keys: &[Key],
+            threads: Option<NonZeroUsize>,
+            memory: impl FnOnce(DType, &[usize]) -> Result<&'o mut [u8], Error>,
+        ) -> Result<(), Error> {
+            self.run_batch((images, keys), threads, memory)
+        }
+
+        fn apply_to<'o>(
+            &self,
+            image: &Image<'_>,
+            key: Key,
+            memory: impl FnOnce(OutputShape<'_>) -> Result<&'o mut [u8], Error>,
+        ) -> Result<Size, Error> {
+            self.run(image, key, memory)
+        }
+    }
+}
+
 pub mod workload {
     pub use crate::workload::*;
 }
@@ -161,9 +247,18 @@ pub mod device {
 
 #[cfg(feature = "spec")]
 pub mod spec {
+    use crate::error::Error;
+    use crate::spec::Spec;
+    use crate::transform::Transform;
+
     pub const MAX_BYTES: usize = crate::spec::MAX_BYTES;
     pub use crate::spec::error::{ParseCause, ParseError, TextPosition};
     pub use crate::spec::schedule::Schedule;
+
+    /// Returns the transform of a pipeline file that was read before.
+    pub fn transform_of_spec(spec: &Spec) -> Result<Transform, Error> {
+        crate::spec::transform::of_spec(spec)
+    }
 }
 
 pub mod verify {

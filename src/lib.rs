@@ -109,6 +109,10 @@ pub mod source;
 pub mod spec;
 mod testing;
 pub mod verify;
+/// A list of ops as a function on images that the program holds.
+pub mod transform {
+    pub use crate::loader::transform::{Image, Key, TargetValue, Tensor, Transform, Transformed};
+}
 mod warnings;
 mod workload;
 #[cfg(feature = "write")]
@@ -129,6 +133,7 @@ pub use order::Order;
 pub use sample::{Epoch, Limits, SampleId, SampleRef};
 #[cfg(feature = "spec")]
 pub use spec::Spec;
+pub use transform::Transform;
 pub use warnings::set_warning_handler;
 
 /// The ops, and the types that a list of ops is built with.

@@ -35,6 +35,7 @@ from .loader import (
     View,
     Weighted,
 )
+from .transform import Transform
 
 __version__ = "0.1.0"
 
@@ -66,6 +67,7 @@ __all__ = [
     "Target",
     "Tensor",
     "TensorSpec",
+    "Transform",
     "VerifyReport",
     "View",
     "Weighted",

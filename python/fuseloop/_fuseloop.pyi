@@ -22,6 +22,7 @@ __all__ = [
     "RaggedTensor",
     "Sheet",
     "Tensor",
+    "Transform",
     "Writer",
     "_panic",
     "arrays_dataset",
@@ -203,6 +204,28 @@ class Loader:
     def stats(self) -> dict[str, Any]: ...
     def quarantine(self) -> tuple[list[tuple[int, int, str]], int, bool]: ...
     def close(self) -> None: ...
+
+@final
+class Transform:
+    def __new__(
+        cls, ops: Sequence[Any], settings: dict[str, Any], spec: tuple[_Path, str] | None = None
+    ) -> Transform: ...
+    @property
+    def seed(self) -> int | None: ...
+    def apply(self, image: Any, kind: int, seed: int, epoch: int, sample: int) -> np.ndarray: ...
+    def apply_targets(
+        self, image: Any, kind: int, seed: int, epoch: int, sample: int, values: Sequence[tuple[str, Any]]
+    ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]: ...
+    def batch(
+        self,
+        images: Sequence[tuple[Any, bool]],
+        kind: int,
+        seed: int,
+        epoch: int,
+        samples: Sequence[int],
+        threads: int | None,
+    ) -> np.ndarray: ...
+    def explain(self) -> str: ...
 
 @final
 class Epoch:

@@ -248,6 +248,18 @@ def missing_writer(name: str) -> AttributeError:
     return AttributeError(f"{text}: {WRITERS[name]} does that" if name in WRITERS else text, name=name)
 
 
+def no_column(name: str, known: list[str]) -> ConfigError:
+    """Returns the error for a column that a batch of columns does not have."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, 1)
+    error = ConfigError(
+        f"no column {name!r}, only {', '.join(known) or 'none'}" + (f": did you mean {near[0]!r}?" if near else "")
+    )
+    error.field, error.hint = name, near[0] if near else None
+    return error
+
+
 def missing_op(name: str) -> AttributeError:
     """Returns the error for an op that there is not."""
     from difflib import get_close_matches

@@ -277,6 +277,15 @@ def _in_python(message: str) -> str:
     return message
 
 
+def _of_system(path: str | bytes, error: OSError) -> DatasetError:
+    """Returns the exception for a file that can't be read."""
+    name = path if isinstance(path, str) else repr(path)
+    kind = DatasetNotFoundError if isinstance(error, FileNotFoundError) else DatasetError
+    made = kind(f"{name}: {error.strerror or error}")
+    made.path = name
+    return made
+
+
 def _of_kind(kind: str, message: str, /, **attributes: Any) -> FuseloopError:
     """Makes the exception of a kind; called by the compiled module."""
     made: type[FuseloopError] = _CLASSES.get(kind, FuseloopError)

@@ -6,7 +6,8 @@ use fuseloop::{ErrorKind, SampleId};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::error::Error as StdError;
-use std::fmt;
+use std::path::Path;
+use std::{fmt, io};
 
 /// An exception that Python code raised inside of the library. It is raised again as it is.
 pub(crate) struct Raised(pub(crate) PyErr);
@@ -49,6 +50,21 @@ pub(crate) fn raised(py: Python<'_>, error: &fuseloop::Error) -> PyErr {
     of_error(py, error, &error.to_string(), Attributes::of(error))
 }
 
+/// Returns the exception for `error` in a file.
+pub(crate) fn of_path(py: Python<'_>, path: &Path, error: &fuseloop::Error) -> PyErr {
+    let path = path.to_string_lossy();
+    let attributes = Attributes { path: Some(path.to_string()), ..Attributes::of(error) };
+    of_error(py, error, &format!("{path}: {error}"), attributes)
+}
+
+/// Returns the exception for a file that can't be read.
+pub(crate) fn of_file(py: Python<'_>, path: &Path, error: &io::Error) -> PyErr {
+    let kind = if error.kind() == io::ErrorKind::NotFound { "not_found" } else { "io" };
+    let path = path.to_string_lossy();
+    let attributes = Attributes { path: Some(path.to_string()), ..Attributes::default() };
+    exception(py, kind, &format!("{path}: {error}"), attributes)
+}
+
 /// Returns the exception for a sample of a dataset that can't be read, or for one field of it: see [`raised`].
 pub(crate) fn of_sample(
     py: Python<'_>,
@@ -89,9 +105,14 @@ fn of_error(
         return exception(py, kind(error.kind()), message, attributes);
     };
     let own = own.clone_ref(py);
-    // The note says where it happened. An exception that takes no note is raised without.
-    let _ = own.value(py).call_method1("add_note", (format!("fuseloop: {message}"),));
-    own
+    noted(py, own, message)
+}
+
+/// Returns an exception with a note that says where it happened.
+pub(crate) fn noted(py: Python<'_>, error: PyErr, location: &str) -> PyErr {
+    // An exception that takes no note is raised without.
+    let _ = error.value(py).call_method1("add_note", (format!("fuseloop: {location}"),));
+    error
 }
 
 /// Returns what is raised instead of an exception of the user's code: itself, or a RuntimeError if it would end a loop

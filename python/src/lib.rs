@@ -20,6 +20,7 @@ mod epoch;
 mod errors;
 mod lambda;
 mod loader;
+mod memory;
 mod preview;
 mod registry;
 mod rows;
@@ -27,6 +28,7 @@ mod settings;
 mod sources;
 mod task;
 mod tensor;
+mod transform;
 mod values;
 mod warnings;
 mod write;
@@ -63,6 +65,8 @@ mod _fuseloop {
     };
     #[pymodule_export]
     use super::tensor::Tensor;
+    #[pymodule_export]
+    use super::transform::Transform;
     #[pymodule_export]
     use super::write::{Writer, check_destination, convert, index, recut};
 

@@ -24,6 +24,7 @@ BOOK = [
     "resume_and_ranks.md",
     "sources.md",
     "targets.md",
+    "transform.md",
 ]
 PAGES = ["README.md", *(f"docs/{page}" for page in BOOK)]
 MNIST = ROOT / "tests" / "golden" / "mnist_cifar" / "mnist"
@@ -50,7 +51,7 @@ def write_objects(path: Path) -> None:
 def test_the_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not (ROOT / page).exists():
         pytest.skip("no sources beside the tests")
-    if page.endswith("frameworks.md"):
+    if page.endswith(("frameworks.md", "transform.md")):
         pytest.importorskip("torch")
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "train").symlink_to(photos)

@@ -38,6 +38,26 @@ pub(super) struct CompileContext {
     pub(super) counted_batches: Option<u64>,
 }
 
+impl CompileContext {
+    /// Returns the default settings.
+    pub(super) fn new(batch_size: usize, decode: DecodeOptions, unread: Arc<UnreadParts>) -> Self {
+        Self {
+            seed: 0,
+            rule: NumberRule::Fused,
+            batch_size,
+            decode,
+            unread,
+            exif_orientation: None,
+            scaled_decode: false,
+            stored_elements: false,
+            on_damaged: OnDamaged::Fail,
+            rank: 0,
+            world: 1,
+            counted_batches: None,
+        }
+    }
+}
+
 /// Compiles the plan of an output, whose code is listed under the output's name.
 pub(super) fn compile_image(
     image: ImagePlan,
@@ -74,7 +94,7 @@ pub(super) fn within_limits(
 }
 
 /// The largest side of an image of unknown size: JPEG's own limit.
-const LARGEST_SIDE: u32 = 65_535;
+pub(super) const LARGEST_SIDE: u32 = 65_535;
 
 /// Returns the type of the images that the ops of an output get.
 pub(super) fn image_input(

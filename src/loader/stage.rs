@@ -4,7 +4,6 @@
 mod facts;
 mod image_outputs;
 mod images_together;
-mod opened_image;
 mod partly_read;
 mod targets;
 
@@ -17,6 +16,7 @@ use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
 use super::device::{DeviceChoice, Upload};
 use super::error::of_sample;
 use super::mixing::BatchScratch;
+use super::opened_image::StoredImage;
 use super::outputs::OutputSpec;
 use super::target_rows::{TargetGroup, TargetScratch};
 use super::work::{FieldPlan, OutputPlan, tensors};
@@ -37,7 +37,6 @@ use fuseloop_engine::batch::pack;
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::{BatchKey, SampleKey, stream};
 use images_together::runs_together;
-use opened_image::StoredImage;
 use partly_read::{PartialField, PartialReads};
 use std::mem;
 use std::num::NonZeroUsize;

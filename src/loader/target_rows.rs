@@ -8,9 +8,9 @@ use crate::error::{Error, fail};
 use crate::jit::{DecodedPixels, Kernel, Scratch};
 use crate::plan::Draws;
 use crate::source::Value;
-use fuseloop_ops::DType;
 use fuseloop_ops::author::Objects;
 use fuseloop_ops::internals::{ImageView, PixelFormat, memory};
+use fuseloop_ops::{DType, Size};
 
 /// An image output, and the fields that follow it.
 #[derive(Clone, Debug)]
@@ -59,11 +59,7 @@ impl TargetGroup {
                 TargetMember { field: *field, target: target.clone(), output }
             };
             let mut members: Vec<_> = output.targets.as_ref()?.fields.iter().map(member).collect();
-            members.sort_by_key(|member| match member.target {
-                Target::Boxes(_) => 0,
-                Target::KeyPoints(_) => 1,
-                _ => 2,
-            });
+            members.sort_by_key(TargetMember::rank);
             Some(Self { image, field: output.field, members })
         };
         outputs.iter().enumerate().filter_map(group).collect()
@@ -72,14 +68,29 @@ impl TargetGroup {
     /// Returns the members that are read before the image draws: those that say where the objects are, or else one that
     /// says how many there are.
     pub(super) fn read_first(&self) -> impl Iterator<Item = &TargetMember> {
-        let places = self.members.iter().filter(|member| member.has_places());
-        let has_places = self.members.iter().any(TargetMember::has_places);
-        let count = self.members.iter().find(|member| !has_places && member.counts_objects());
-        places.chain(count)
+        read_first(self.members.iter())
     }
 }
 
+/// Returns those of the members of an image that are read before it draws: see [`TargetGroup::read_first`].
+pub(super) fn read_first<'a>(
+    members: impl Iterator<Item = &'a TargetMember> + Clone,
+) -> impl Iterator<Item = &'a TargetMember> {
+    let has_places = members.clone().any(TargetMember::has_places);
+    let count = members.clone().find(|member| !has_places && member.counts_objects());
+    members.filter(|member| member.has_places()).chain(count)
+}
+
 impl TargetMember {
+    /// Returns the place of the member among those of its image: the boxes, the keypoints, and then all others.
+    pub(super) fn rank(&self) -> usize {
+        match self.target {
+            Target::Boxes(_) => 0,
+            Target::KeyPoints(_) => 1,
+            _ => 2,
+        }
+    }
+
     fn has_places(&self) -> bool {
         matches!(self.target, Target::Boxes(_) | Target::KeyPoints(_))
     }
@@ -94,7 +105,13 @@ impl TargetMember {
     }
 
     /// Reads the objects, before the image draws.
-    pub(super) fn read(&self, value: Value<'_>, scratch: &mut TargetScratch) -> Result<(), Error> {
+    /// `whole` is the size of the image, if it is known.
+    pub(super) fn read(
+        &self,
+        value: Value<'_>,
+        whole: Option<Size>,
+        scratch: &mut TargetScratch,
+    ) -> Result<(), Error> {
         let bytes = bytes_of(value);
         let TargetScratch { objects, stored, .. } = scratch;
         match &self.target {
@@ -103,7 +120,7 @@ impl TargetMember {
             Target::Column(dtype) => {
                 objects.reset(rows_of(bytes, *dtype, 1)?.len() / dtype.bytes());
             }
-            Target::InstanceMasks => objects.reset(masks_of(bytes)?.len()),
+            Target::InstanceMasks => objects.reset(ObjectMasks::of(value, whole)?.len()),
             Target::Mask { .. } => {}
         }
         *stored = objects.len();
@@ -136,7 +153,7 @@ impl TargetScratch {
             (Target::Column(dtype), _) => {
                 write_column(bytes, *dtype, (objects, self.stored), &mut self.rows)?;
             }
-            (_, Some(kernel)) => self.instance_masks(kernel, bytes, kernels)?,
+            (_, Some(kernel)) => self.instance_masks(kernel, value, kernels)?,
             (Target::InstanceMasks | Target::Mask { .. }, None) => {}
         }
         Ok(&self.rows)
@@ -146,11 +163,11 @@ impl TargetScratch {
     fn instance_masks(
         &mut self,
         kernel: &Kernel,
-        bytes: &[u8],
+        value: Option<Value<'_>>,
         kernels: &mut Scratch,
     ) -> Result<(), Error> {
         let Self { image, mask, rows, pixels, stored, .. } = self;
-        let masks = masks_of(bytes)?;
+        let masks = ObjectMasks::of(value.unwrap_or(Value::Json(b"[]")), Some(image.source))?;
         if masks.len() != *stored {
             let (found, expected) = (masks.len(), *stored);
             return Err(other_count(found, expected));
@@ -160,10 +177,7 @@ impl TargetScratch {
         memory::resize(pixels, whole.pixels() as usize, "the mask of an object")?;
         memory::resize(rows, each * image.objects.len(), "the masks of the objects")?;
         for (&row, out) in image.objects.rows().iter().zip(rows.chunks_exact_mut(each.max(1))) {
-            match &masks[row] {
-                Some(object) => object.fill(whole, pixels).map_err(|error| of_mask(row, &error))?,
-                None => pixels.fill(0),
-            }
+            let pixels = masks.pixels(row, whole, pixels)?;
             let format = PixelFormat { channels: 1, dtype: DType::U8 };
             let view =
                 ImageView::packed_format(pixels, whole, format).expect("a byte for each pixel");
@@ -185,4 +199,55 @@ pub(super) fn bytes_of(value: Value<'_>) -> &[u8] {
 pub(super) fn masks_of(bytes: &[u8]) -> Result<Vec<Option<ObjectMask>>, Error> {
     ObjectMask::parse_list(bytes)
         .map_err(|error| fail!(Damaged, "the masks of the objects: {error}"))
+}
+
+/// The masks of the objects of an image, as they are stored.
+enum ObjectMasks<'a> {
+    /// Polygons and run lengths.
+    Coded(Vec<Option<ObjectMask>>),
+    /// A byte for each pixel of the image, mask after mask.
+    Pixels { bytes: &'a [u8], each: usize },
+}
+
+impl<'a> ObjectMasks<'a> {
+    /// `whole` is the size of the image, which masks of pixels need.
+    fn of(value: Value<'a>, whole: Option<Size>) -> Result<Self, Error> {
+        let (Value::NdArray(bytes), Some(whole)) = (value, whole) else {
+            return Ok(Self::Coded(masks_of(bytes_of(value))?));
+        };
+        let each = whole.pixels() as usize;
+        if !bytes.len().is_multiple_of(each.max(1)) {
+            return Err(fail!(
+                Damaged,
+                "the masks of the objects have {} bytes: each must have {each}, as many as an image of {whole} has pixels",
+                bytes.len()
+            ));
+        }
+        Ok(Self::Pixels { bytes, each })
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Coded(masks) => masks.len(),
+            Self::Pixels { bytes, each } => bytes.len() / each,
+        }
+    }
+
+    /// Returns the pixels of the mask of object `row` in an image of size `whole`; those that are coded are drawn in
+    /// `drawn`.
+    fn pixels<'b>(
+        &'b self,
+        row: usize,
+        whole: Size,
+        drawn: &'b mut [u8],
+    ) -> Result<&'b [u8], Error> {
+        match self {
+            Self::Pixels { bytes, each } => return Ok(&bytes[row * each..][..*each]),
+            Self::Coded(masks) => match &masks[row] {
+                Some(object) => object.fill(whole, drawn).map_err(|error| of_mask(row, &error))?,
+                None => drawn.fill(0),
+            },
+        }
+        Ok(drawn)
+    }
 }

@@ -524,7 +524,7 @@ impl ImagePlan {
         self.bytes_of(self.output_size())
     }
 
-    fn bytes_of(&self, size: Size) -> usize {
+    pub(crate) fn bytes_of(&self, size: Size) -> usize {
         let pixel = usize::from(self.output().channels) * self.dtype().bytes();
         (size.pixels() as usize).saturating_mul(pixel)
     }

@@ -32,6 +32,7 @@ mod read;
 pub(crate) mod schedule;
 mod settings;
 mod targets;
+pub(crate) mod transform;
 
 use crate::error::Error;
 use crate::loader::{LoaderBuilder, Pipeline};

@@ -11,6 +11,8 @@ mod cache;
 mod collate;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/counting.rs"]
+mod counting;
 #[cfg(all(feature = "tables", feature = "tar", feature = "write"))]
 mod errors;
 #[cfg(all(feature = "spec", feature = "write", target_arch = "x86_64"))]
@@ -50,6 +52,7 @@ mod scaled_decode;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 mod spec;
 mod targets;
+mod transform;
 #[cfg(feature = "write")]
 mod verify;
 #[cfg(feature = "write")]

@@ -160,7 +160,10 @@ const INNER: [(&str, &[&str]); 2] = [
             "target_plan",
             "target_rows",
             "compile",
+            "opened_image",
+            "image_run",
             "stage",
+            "transform",
             // Types that users hold.
             "epoch",
             "mod",
@@ -230,6 +233,7 @@ const UNSAFE: &[&str] = &[
     "kernels/src/rows.rs",            // the CPU's own conversions
     "kernels/src/source.rs",          // the CPU's own arithmetic
     "kernels/src/tests.rs",           // rows called by address
+    "python/src/memory.rs",           // memory that objects of Python own
     "python/src/tensor.rs",           // structures of C that other libraries own
     "src/source/fetch_ahead.rs",      // a hint for the processor's caches
     "src/device/cuda/bench.rs",       // copies and kernels that are timed

@@ -29,7 +29,7 @@ pub use self::ragged::{ImagePadding, Ragged, TensorRows, pack};
 use self::shared_tensor::LeasedSlot;
 pub use self::shared_tensor::{SharedBytes, SharedTensor};
 pub(crate) use self::slot::FillingSlot;
-pub use self::slot::{Element, RowsMut, Slot, SlotExtension};
+pub use self::slot::{Element, RowsMut, Slot, SlotExtension, bytes_of, bytes_of_mut, elements_of};
 use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::sync::Arc;
 

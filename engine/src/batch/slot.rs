@@ -64,6 +64,29 @@ elements!(
     u8 => U8, u16 => U16, i16 => I16, i32 => I32, i64 => I64, f16 => F16, bf16 => Bf16, f32 => F32, f64 => F64
 );
 
+/// Returns the elements that bytes are; `None` if the bytes are not whole elements, or not aligned to them.
+#[must_use]
+pub fn elements_of<T: Element>(bytes: &[u8]) -> Option<&[T]> {
+    // SAFETY: `Element` is implemented in this file only, for numbers without padding of
+    // which every bit pattern is a value.
+    let (before, elements, after) = unsafe { bytes.align_to::<T>() };
+    (before.is_empty() && after.is_empty()).then_some(elements)
+}
+
+/// Returns the bytes of elements, in native byte order.
+#[must_use]
+pub fn bytes_of<T: Element>(elements: &[T]) -> &[u8] {
+    // SAFETY: as in `elements_of`: an element has no padding, and bytes need no alignment.
+    unsafe { slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
+}
+
+/// Returns the bytes of elements, to write to.
+#[must_use]
+pub fn bytes_of_mut<T: Element>(elements: &mut [T]) -> &mut [u8] {
+    // SAFETY: as in `bytes_of`; every bit pattern that is written is a value, and the elements stay borrowed.
+    unsafe { slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), size_of_val(elements)) }
+}
+
 /// Every tensor starts at a multiple of this: a cache line, and the width of the widest vector.
 const ALIGN: usize = 64;
 
@@ -244,11 +267,8 @@ impl Slot {
     ///
     /// See [`bytes`](Self::bytes); also if the bytes are not whole elements.
     pub(crate) fn elements<T: Element>(&self, k: usize) -> &[T] {
-        // SAFETY: `Element` is implemented in this file only, for numbers without padding of
-        // which every bit pattern is a value.
-        let (before, elements, after) = unsafe { self.bytes(k).align_to::<T>() };
-        assert!(before.is_empty() && after.is_empty(), "tensor {k} is not of {}", T::DTYPE);
-        elements
+        let elements = elements_of(self.bytes(k));
+        elements.unwrap_or_else(|| panic!("tensor {k} is not of {}", T::DTYPE))
     }
 }
 

@@ -84,7 +84,7 @@ impl TargetPlans {
         let mut scratch = TargetScratch::default();
         for member in self.group.read_first() {
             let value = reader.value(member)?;
-            member.read(value, &mut scratch).map_err(|cause| (member.field, cause))?;
+            member.read(value, None, &mut scratch).map_err(|cause| (member.field, cause))?;
         }
         let objects = scratch.objects;
         let count = objects.len();

@@ -6,13 +6,14 @@
 //!
 //! The window that is decoded is the smallest rectangle around those of all outputs.
 
-use super::opened_image::{OpenedImage, StoredImage};
 use super::{FollowedImage, ImageScratch, LoaderStage, SampleRows};
 use crate::decode::{ImageReadMode, Opened, ScaledImage};
 use crate::device::DeviceOutput;
 use crate::error::Error;
 use crate::jit::DecodedPixels;
 use crate::loader::cache::PendingEntry;
+use crate::loader::image_run;
+use crate::loader::opened_image::{OpenedImage, StoredImage};
 use crate::loader::work::open_image;
 use crate::plan::{Draws, ImagePlan};
 use crate::run::Phase;
@@ -71,19 +72,18 @@ impl LoaderStage {
             if let Some((_, targets)) = followed.as_mut().filter(|(image, _)| *image == k) {
                 mem::swap(&mut draws.objects, &mut targets.objects);
             }
-            kernel.plan().draw_around_objects(self.outputs[k].draws.key(key), size, draws);
-            kernel.plan().check_draws(draws, &self.setup.decode.limits)?;
+            let key = self.outputs[k].draws.key(key);
+            image_run::draw(kernel.plan(), (key, size), self.limits(), draws)?;
         }
         let alone = kernels().next().filter(|_| outputs.len() == 1).map(|(_, kernel)| kernel);
-        let mut runs = (&draws[..], size);
-        if let (Some(kernel), OpenedImage::Value(opened)) = (alone, &mut opened)
-            && let Some(image) = self.scaled_image(opened, kernel.plan(), &draws[0])
-        {
-            opened.set_scale(&image);
-            kernel.plan().scale_draws(&draws[0], &image, &mut scaled[0]);
-            runs = (&scaled[..], image.size);
-        }
-        let (run_draws, run_size) = runs;
+        let smaller = alone.and_then(|kernel| {
+            let (draws, scaled) = (&draws[0], &mut scaled[0]);
+            image_run::scale_down(&mut opened, kernel.plan(), draws, &self.setup, scaled)
+        });
+        let (run_draws, run_size) = match smaller {
+            Some(size) => (&scaled[..], size),
+            None => (&draws[..], size),
+        };
         let wanted =
             kernels().zip(run_draws).fold(None, |wanted: Option<Window>, (kernel, draws)| {
                 let own = kernel.1.plan().needed_window(draws);
@@ -145,10 +145,7 @@ impl LoaderStage {
         plan: &ImagePlan,
         draws: &Draws,
     ) -> Option<ScaledImage> {
-        if self.decodes_whole() {
-            return None;
-        }
-        opened.scaled(plan.decode_factor(draws)?)
+        image_run::scaled_image(opened, plan, draws, &self.setup)
     }
 
     /// Has an image decoded at a smaller scale, as for a run, and returns the draws of output `k` for that; `None` if it

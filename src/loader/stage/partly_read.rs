@@ -7,8 +7,8 @@
 //! | re-cut JPEG                            | headers and index     | the segments of the window           |
 //! | others, smaller ones, and damaged ones | all bytes             |                                      |
 
-use super::opened_image::{RawRows, StoredImage};
 use crate::decode::PartlyRead;
+use crate::loader::opened_image::{RawRows, StoredImage};
 use crate::sample::{Limits, SampleId};
 use crate::source::{Buffer, ImageExtent, ImageMode, PartialImage, Source, StoredValues};
 

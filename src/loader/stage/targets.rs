@@ -5,8 +5,10 @@ use crate::decode::{ImageReadMode, Opened};
 use crate::error::Error;
 use crate::jit::{DecodedPixels, Kernel};
 use crate::loader::cache::CacheLookup;
+use crate::loader::image_run;
+use crate::loader::opened_image::OpenedImage;
 use crate::loader::target_rows::{TargetGroup, TargetMember, TargetScratch};
-use crate::loader::targets::{Target, check_orientation, other_size};
+use crate::loader::targets::{Target, check_orientation};
 use crate::loader::work::{OutputPlan, open_image};
 use crate::run::Phase;
 use crate::sample::SampleId;
@@ -25,7 +27,7 @@ impl LoaderStage {
         let mut targets = TargetScratch::default();
         if let Some(group) = self.targets_of(k) {
             for member in group.read_first() {
-                member.read(source.value(sample, member.field, buffer)?, &mut targets)?;
+                member.read(source.value(sample, member.field, buffer)?, None, &mut targets)?;
             }
         }
         Ok(targets.objects)
@@ -59,7 +61,7 @@ impl LoaderStage {
         for member in group.read_first() {
             let read =
                 self.member_value(member, sample, (&mut *buffer, &mut *cached_bytes), lookup);
-            let read = read.and_then(|value| member.read(value, targets));
+            let read = read.and_then(|value| member.read(value, None, targets));
             read.map_err(|cause| self.member_error(member, sample, cause))?;
         }
         Ok(())
@@ -129,21 +131,14 @@ impl LoaderStage {
     ) -> Result<(), Error> {
         let ImageScratch { watch, decoder, scratch, .. } = pictures;
         watch.phase(Phase::Decode);
-        let TargetScratch { image, mask, .. } = targets;
-        let mut opened = open_image(decoder, value, ImageReadMode::Index, None)?;
-        if let Some(turned) = opened.turned() {
-            check_orientation(turned, None, self.setup.exif_orientation)?;
-        }
-        let size = opened.size();
-        if size != image.source {
-            return Err(other_size(size, image.source));
-        }
-        kernel.plan().follow(image, mask);
-        kernel.plan().check_draws(mask, &self.setup.decode.limits)?;
+        let opened = open_image(decoder, value, ImageReadMode::Index, None)?;
+        let mut opened = OpenedImage::Value(opened);
+        image_run::draw_mask(&opened, kernel, targets, &self.setup)?;
+        let (whole, mask) = (opened.size(), &targets.mask);
         let decoded = opened.decode(kernel.plan().needed_window(mask))?;
         watch.phase(Phase::Kernel);
         let (top, left) = (decoded.top, decoded.left);
-        let pixels = DecodedPixels { view: decoded.view, top, left, whole: size };
+        let pixels = DecodedPixels { view: decoded.view, top, left, whole };
         output.run(kernel, scratch, (pixels, mask), row)
     }
 

@@ -162,24 +162,10 @@ impl TargetRequest {
                 fail!(Pipeline, "targets follow images; this is {kind}", kind = kind.word()),
             ));
         }
-        let mut own: Vec<(usize, Target)> = vec![];
+        let mut own = Self::default();
         for (field, (_, target)) in fields.into_iter().zip(&targets.fields) {
-            let is_only = !matches!(target, Target::Column(_) | Target::Mask { .. });
-            let is_twice = own.iter().any(|(other, before)| {
-                *other == field
-                    || is_only && std::mem::discriminant(before) == std::mem::discriminant(target)
-            });
-            if is_twice || field == image {
-                return Err((
-                    field,
-                    fail!(
-                        Pipeline,
-                        "{target} are declared twice: an image has one field of them",
-                        target = target.word()
-                    ),
-                ));
-            }
-            target.check(&source.fields()[field].kind).map_err(|error| (field, error))?;
+            let kind = &source.fields()[field].kind;
+            own.declare(field, target, kind, field == image).map_err(|error| (field, error))?;
             if let Target::Boxes(boxes) = target
                 && let Some(known @ ObjectField::Boxes(format)) =
                     known.get(&source.fields()[field].name)
@@ -194,9 +180,51 @@ impl TargetRequest {
                     ),
                 ));
             }
-            own.push((field, target.clone()));
         }
-        Ok(Self { fields: own })
+        Ok(own)
+    }
+
+    /// Checks targets whose values are given with each image; the fields are their numbers.
+    pub(in crate::loader) fn of_values(targets: &Targets) -> Result<Self, Error> {
+        let mut own = Self::default();
+        for (number, (name, target)) in targets.fields.iter().enumerate() {
+            let kind = match target {
+                Target::InstanceMasks => FieldKind::Json,
+                Target::Mask { .. } => FieldKind::RgbImage,
+                Target::Boxes(_) | Target::KeyPoints(_) | Target::Column(_) => FieldKind::Bytes,
+            };
+            let is_named_twice = targets.names().take(number).any(|other| other == name);
+            let declared = own.declare(number, target, &kind, is_named_twice);
+            declared.map_err(|error| {
+                error.context(format_args!("target {}", Escaped(name))).of_field(name)
+            })?;
+        }
+        Ok(own)
+    }
+
+    /// Adds a target, which is stored as a field of a kind. `is_taken` is true if something else has its field.
+    fn declare(
+        &mut self,
+        field: usize,
+        target: &Target,
+        kind: &FieldKind,
+        is_taken: bool,
+    ) -> Result<(), Error> {
+        let is_only = !matches!(target, Target::Column(_) | Target::Mask { .. });
+        let is_twice = self.fields.iter().any(|(other, before)| {
+            *other == field
+                || is_only && std::mem::discriminant(before) == std::mem::discriminant(target)
+        });
+        if is_twice || is_taken {
+            return Err(fail!(
+                Pipeline,
+                "{target} are declared twice: an image has one field of them",
+                target = target.word()
+            ));
+        }
+        target.check(kind)?;
+        self.fields.push((field, target.clone()));
+        Ok(())
     }
 
     /// Returns the kinds of targets that there are.

@@ -277,6 +277,59 @@ pub(super) fn run() -> Result<()> { main() }
 }
 
 #[rustfmt::skip]
+fn transform(jpeg: Vec<u8>) -> Result<fuseloop::Transform, fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+use fuseloop::transform::{Image, Key, Transform};
+
+let transform = Transform::new(ops![
+    RandomResizedCrop::new(224)?,
+    RandomHorizontalFlip::new(0.5)?,
+    ColorJitter::new(0.4, 0.4, 0.4)?,
+    Normalize::imagenet(),
+    ToChannelsFirst,
+])?;
+let image = Image::encoded(&jpeg);                           // or Image::rgb(&pixels, height, width)?
+let tensor = transform.apply(&image, Key::new(42, 3, 17))?;  // the row of sample 17 in epoch 3 of a loader with seed 42
+println!("{:?} {:?}", tensor.dtype(), tensor.shape());       // F32 [3, 224, 224]
+Ok(transform)
+}
+
+#[rustfmt::skip]
+fn transform_batch(transform: fuseloop::Transform, images: Vec<fuseloop::transform::Image<'_>>) -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::transform::Key;
+let keys: Vec<Key> = images.iter().map(|_| transform.fresh_key()).collect();
+let batch = transform.batch(&images, &keys)?;                // [images, 3, 224, 224]
+Ok(())
+}
+
+#[rustfmt::skip]
+fn transform_targets(
+    list: fuseloop::ops::Ops,
+    image: fuseloop::transform::Image<'_>,
+    (boxes, labels, mask): (Vec<u8>, Vec<u8>, Vec<u8>),
+    (height, width): (usize, usize),
+    key: fuseloop::transform::Key,
+) -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::loader::Targets;
+use fuseloop::prelude::*;
+use fuseloop::transform::{Image, TargetValue, Transform};
+let targets = Targets::new().boxes("boxes", BoxFormat::Xyxy).column("labels", DType::I64).mask("mask", 255);
+let transform = Transform::new(list)?.targets(&targets)?;
+let out = transform.apply_with(
+    &image,
+    &[
+        ("boxes", TargetValue::Bytes(&boxes)),               // f32 [objects, 4]
+        ("labels", TargetValue::Bytes(&labels)),             // i64 [objects]
+        ("mask", TargetValue::Mask(Image::plane(&mask, [height, width])?)),
+    ],
+    key,
+)?;
+println!("{:?} {:?}", out.image(), out.target("boxes"));
+println!("{:?}", out.objects());                             // the objects that stay, by their numbers
+Ok(())
+}
+
+#[rustfmt::skip]
 fn loading_first(checkpoint: Option<String>) -> Result<(), fuseloop::source::BoxError> {
 use fuseloop::prelude::*;
 use fuseloop::OnDamaged;
@@ -429,5 +482,14 @@ pub(super) fn run() -> Result<(), fuseloop::source::BoxError> {
     targets_warped()?;
     targets_mixed()?;
     targets_presets()?;
+    let (pixels, mut file) = (vec![7; 3 * 300 * 260], vec![]);
+    let size = fuseloop::ops::Size::new(300, 260);
+    fuseloop::internals::preview::encode::png(&mut file, &pixels, size)?;
+    let image = fuseloop::transform::Image::encoded(&file);
+    transform_batch(transform(file.clone())?, vec![image; 3])?;
+    let (boxes, labels) = ([1.0_f32, 2.0, 30.0, 40.0].map(f32::to_le_bytes).concat(), vec![0; 8]);
+    let list = fuseloop::ops::ops![fuseloop::ops::CenterCrop::new(64)?];
+    let targets = (boxes, labels, vec![1; 300 * 260]);
+    transform_targets(list, image, targets, (300, 260), fuseloop::transform::Key::new(0, 0, 0))?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! An image before it is decoded: opened by the decoder, or a raw image of which only some rows are read.
+//! An image before it is decoded: opened by the decoder, a raw image of which only some rows are read, or the pixels
+//! themselves.
 
 use crate::decode::{Decoded, Opened, PartlyRead, outside};
 use crate::error::Error;
@@ -33,6 +34,7 @@ pub(super) struct RawRows<'a> {
 pub(super) enum OpenedImage<'a> {
     Value(Opened<'a>),
     Rows(RawRows<'a>),
+    Pixels(ImageView<'a>),
 }
 
 impl OpenedImage<'_> {
@@ -40,6 +42,7 @@ impl OpenedImage<'_> {
         match self {
             Self::Value(opened) => opened.size(),
             Self::Rows(rows) => rows.extent.size,
+            Self::Pixels(view) => view.size(),
         }
     }
 
@@ -48,6 +51,7 @@ impl OpenedImage<'_> {
         match self {
             Self::Value(opened) => opened.decode(wanted),
             Self::Rows(rows) => rows.read(wanted),
+            Self::Pixels(view) => Ok(Decoded { view: *view, top: 0, left: 0 }),
         }
     }
 }

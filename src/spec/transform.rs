@@ -1,0 +1,65 @@
+//! Transforms from pipeline files.
+
+use super::{Settings, Spec};
+use crate::error::{Error, fail};
+use crate::loader::transform::Transform;
+use std::path::Path;
+
+impl Transform {
+    /// A transform by a [pipeline file](Spec): the ops of its field of images, which is its only field with ops, or else
+    /// the one called `image`. Of the file's settings, `seed`, `number_rule`, `exif_orientation`, `scaled_decode` and
+    /// `read_mode` apply; the others are for loaders.
+    ///
+    /// # Errors
+    ///
+    /// If the file can't be read, is no pipeline file, or has no such field; if a number of its ops follows the epoch; see
+    /// [`new`](Self::new).
+    pub fn from_spec(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let spec = Spec::open(path)?;
+        of_spec(&spec).map_err(|error| error.at(path))
+    }
+}
+
+/// Returns the transform of a pipeline file that was read before: see [`Transform::from_spec`].
+pub(crate) fn of_spec(spec: &Spec) -> Result<Transform, Error> {
+    let mut fields = spec.fields.iter();
+    let only = fields.next().filter(|_| fields.next().is_none());
+    let image = spec.fields.get_key_value("image").or(only);
+    let Some((name, ops)) = image else {
+        let known: Vec<&str> = spec.fields().collect();
+        return Err(fail!(
+            Field,
+            "none of the fields with ops is called image: {}; build the transform by `Transform::new(spec.ops(field, \
+             epoch)?)`",
+            known.join(", ")
+        ));
+    };
+    let Some(ops) = &ops.fixed else {
+        return Err(fail!(
+            Pipeline,
+            "the ops of {name} change with the epoch, but a transform has one list: build it by \
+             `Transform::new(spec.ops({name:?}, epoch)?)`"
+        ));
+    };
+    let Settings { seed, number_rule, exif_orientation, scaled_decode, read_mode, .. } =
+        spec.settings();
+    let mut transform = Transform::new(ops.clone())?;
+    if let Some(seed) = *seed {
+        transform = transform.seed(seed);
+    }
+    if let Some(rule) = *number_rule {
+        transform = transform.number_rule(rule);
+    }
+    if let Some(turn) = *exif_orientation {
+        transform = transform.exif_orientation(turn);
+    }
+    if let Some(scaled) = *scaled_decode {
+        transform = transform.scaled_decode(scaled);
+    }
+    let modes = read_mode.iter().flatten();
+    if let Some((_, mode)) = modes.into_iter().find(|(field, _)| field == name) {
+        transform = transform.read_mode(*mode);
+    }
+    Ok(transform)
+}
