@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ._lambda import Lambda
-from ._op import Compose, Op, from_torchvision
+from ._op import Compose, Op, from_albumentations, from_timm, from_torchvision
 
 if not TYPE_CHECKING:
 
@@ -31,6 +31,8 @@ __all__ = [
     "Compose",
     "Lambda",
     "Op",
+    "from_albumentations",
+    "from_timm",
     "from_torchvision",
     "AddGaussianSNR",
     "AugMix",

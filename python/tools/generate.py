@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ._lambda import Lambda
-from ._op import Compose, Op, from_torchvision
+from ._op import Compose, Op, from_albumentations, from_timm, from_torchvision
 
 if not TYPE_CHECKING:
 
@@ -46,6 +46,9 @@ Pair = Sequence[float]
 Size = int | Sequence[int]
 Color = int | Sequence[int]
 '''
+
+# The functions of ops.py that convert transforms of other libraries.
+FUNCTIONS = ["from_albumentations", "from_timm", "from_torchvision"]
 
 # What the kinds of parameters are in Python.
 TYPES = {
@@ -186,7 +189,7 @@ def written(op):
 def text():
     found = registry()
     names = sorted([op["name"] for op in found] + [alias for op in found for alias in op["aliases"]])
-    listed = "".join(f'    "{name}",\n' for name in ["Compose", "Lambda", "Op", "from_torchvision", *names])
+    listed = "".join(f'    "{name}",\n' for name in ["Compose", "Lambda", "Op", *FUNCTIONS, *names])
     parts = [HEAD, f"__all__ = [\n{listed}]\n\n"]
     for op in found:
         parts.append("\n" + written(op) + "\n")
