@@ -54,6 +54,14 @@ class Row:
         return ", ".join(text for text in (self.same, draws) if text)
 
 
+    def printed(self, name: str) -> str:
+        """Returns the line of a table of the documentation."""
+        said = "; ".join(text for text in (self.images(), self.note) if text)
+        said = f"{ABSENT}: {self.note}" if self.same == ABSENT else said
+        ours = self.ours or ("" if self.same == ABSENT else f"`{name}`")
+        return f"| `{name}` | {ours} | {said} |\n"
+
+
 Table = Mapping[str, Row]
 
 
@@ -67,16 +75,14 @@ class Library:
     """A library whose transforms become ops.
 
     Attributes:
-        roots: The packages that its classes are in.
         function: The function of ``fuseloop.ops`` that converts them.
-        table: A row for each of its classes.
+        tables: A row for each of its classes, by the package that it is in.
         pairs: The functions that convert two transforms which follow each other to one op, by their classes. One that
             returns None leaves them to their own rows.
     """
 
-    roots: tuple[str, ...]
     function: str
-    table: Table
+    tables: Mapping[str, Table]
     pairs: Mapping[tuple[str, str], Callable[[Any, Any, Conversion], Made | None]]
 
 
@@ -91,6 +97,11 @@ class Given:
     def __getattr__(self, name: str) -> Any:
         self._read.add(name)
         return 1.0 if name == "p" and self._is_forced else getattr(self._transform, name)
+
+    def own(self, name: str) -> Any:
+        """Returns an attribute, whatever the list does that the transform is in."""
+        self._read.add(name)
+        return getattr(self._transform, name)
 
 
 class Conversion:
@@ -152,8 +163,6 @@ class Conversion:
             return []
         finally:
             noted, self._noted = self._noted, before
-        if row.same == DIFFER and not noted:
-            noted = [row.note]
         self.differences += [self._at(f"{name}: {text}") for text in noted]
         if not row.is_list:
             shown = ", ".join(map(repr, made)) or "nothing"
@@ -164,12 +173,11 @@ class Conversion:
 
     def _made(self, transform: Any, name: str) -> tuple[list[Op], Row]:
         """Returns the ops for a transform, and its row."""
-        kind = type(transform)
-        if not self._is_known(kind):
-            raise ConfigError(f"{kind.__module__}.{name} has no op in Fuseloop: {_ELSEWHERE}")
-        row = self.library.table[name]
+        row = self._row(transform)
+        if row is None:
+            raise ConfigError(f"{type(transform).__module__}.{name} has no op in Fuseloop: {_elsewhere(transform)}")
         if row.made is None:
-            raise ConfigError(f"{name} has no op in Fuseloop: {row.note or _ELSEWHERE}")
+            raise ConfigError(f"{name} has no op in Fuseloop: {row.note}")
         given = Given(transform, is_forced=self.is_forced)
         made = _listed(row.made(given, self))
         self._check_rest(given, row.unused)
@@ -179,23 +187,25 @@ class Conversion:
         """Returns a text behind the indices of the transform at hand."""
         return " ".join(filter(None, ("".join(f"[{number}]" for number in self._path), text)))
 
-    def _is_known(self, kind: type) -> bool:
-        row, root = self.library.table.get(kind.__name__), kind.__module__.partition(".")[0]
-        return row is not None and (root in self.library.roots or row.is_list and root == "torch")
+    def _row(self, transform: Any) -> Row | None:
+        """Returns the row of a transform's class."""
+        kind = type(transform)
+        return self.library.tables.get(kind.__module__.partition(".")[0], {}).get(kind.__name__)
 
     def _pair(self, two: list[Any]) -> list[Op] | None:
         """Returns the ops for two transforms that become one op, and None for others."""
         names = tuple(type(one).__name__ for one in two)
         made = self.library.pairs.get((names[0], names[1])) if len(names) == 2 else None
-        if made is None or not all(self._is_known(type(one)) for one in two):
+        rows = [self._row(one) for one in two]
+        if made is None or None in rows:
             return None
-        given = [Given(one) for one in two]
+        first, second = given = [Given(one) for one in two]
         before, self._noted = self._noted, []
         try:
-            found = made(*given, self)
+            found = made(first, second, self)
             if found is not None:
-                for one, name in zip(given, names):
-                    self._check_rest(one, self.library.table[name].unused)
+                for one, row in zip(given, rows):
+                    self._check_rest(one, row.unused if row else ())
         except ConfigError:  # converted by itself, the one that is at fault says so
             found = None
         finally:
@@ -232,10 +242,15 @@ class Conversion:
         return made
 
 
-_ELSEWHERE = (
-    "leave it out of the list, and call it on the batches (fuseloop.torch.Loader(after=...)) or on each picture "
-    "(fuseloop.ops.Lambda)"
-)
+def _elsewhere(transform: Any) -> str:
+    """Returns what to do with a transform that is in no table."""
+    root = type(transform).__module__.partition(".")[0]
+    if root in ("torchvision", "albumentations", "timm"):
+        return f"ops.from_{root} converts those of {root}, which it may be new in"
+    return (
+        "leave it out of the list, and call it on the batches (fuseloop.torch.Loader(after=...)) or on each picture "
+        "(fuseloop.ops.Lambda)"
+    )
 
 
 def _listed(made: Made) -> list[Op]:

@@ -153,6 +153,11 @@ def _plain(value: Any) -> Any:
     raise ConfigError(f"{value!r} is no parameter of an op: expected a number, a text, a list or an op")
 
 
+def _unless(other: Any, value: Any, default: Any) -> Any:
+    """Returns a value, and None for a default that another parameter, which is given, stands in place of."""
+    return None if other is not None and value == default else value
+
+
 def _dtype(name: str) -> str:
     return _DTYPES.get(name, name)
 

@@ -24,9 +24,14 @@ def converted(transform: Any, report: Report | None = None, library: Library | N
     return state.finished(made, report)
 
 
+# Pillow's numbers for interpolations, which torchvision takes, too.
+_PILLOW = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
+
+
 def interpolation(transform: Any, warp: bool = False) -> Any:
     """Returns our word for an interpolation."""
     given = getattr(transform.interpolation, "value", transform.interpolation)
+    given = _PILLOW[given] if isinstance(given, int) and given in range(len(_PILLOW)) else given
     antialias = getattr(transform, "antialias", True)
     if warp and given in ("nearest", "bilinear", "bicubic"):
         return given
@@ -268,8 +273,11 @@ TABLE: dict[str, Row] = {
     "Lambda": absent("`ops.Lambda` takes the function: it gets arrays of NumPy"),
     "LinearTransformation": absent("`ops.Lambda(function)` calls a function with each batch"),
     "SetClampingMode": absent("`fuseloop.Target.boxes(clamping=...)` says how boxes are clamped"),
-    "ToPILImage": absent("leave it out: the loader decodes images itself"),
-    "Transform": absent("it is the base of classes of your own: `ops.Lambda` calls a function of yours"),
+    "ToPILImage": absent("leave it out: the loader decodes images itself; `PIL.Image.fromarray` takes an image of a batch"),
+    "Transform": absent("it is the base of classes of your own: `ops.Lambda` calls a function of yours; the class of ops is `fuseloop.ops.Op`"),
 }
 
-LIBRARY = Library(("torchvision",), "from_torchvision", TABLE, {})
+# Modules of PyTorch that hold transforms.
+LISTS = {name: TABLE[name] for name in ("Sequential", "ModuleList")}
+
+LIBRARY = Library("from_torchvision", {"torchvision": TABLE, "torch": LISTS}, {})

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ._lambda import Lambda
-from ._op import Compose, Op, from_albumentations, from_timm, from_torchvision
+from ._op import Compose, Op, _unless, from_albumentations, from_timm, from_torchvision
 
 if not TYPE_CHECKING:
 
@@ -1619,9 +1619,9 @@ class RandAugment(Op):
         fill: Color | None = None,
     ) -> None:
         super().__init__(
-            num_ops=num_ops,
-            magnitude=magnitude,
-            num_magnitude_bins=num_magnitude_bins,
+            num_ops=_unless(config, num_ops, 2),
+            magnitude=_unless(config, magnitude, 9),
+            num_magnitude_bins=_unless(config, num_magnitude_bins, 31),
             config=config,
             interpolation=interpolation,
             fill=fill,

@@ -61,7 +61,8 @@ def test_the_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: 
     names: dict[str, object] = {"train": lambda *_: None}
     left_out = 0
     for block in blocks:
-        if "import transformers" in block and importlib.util.find_spec("transformers") is None:
+        packages = set(re.findall(r"^(?:import|from) (\w+)", block, re.M)) - {"fuseloop"}
+        if any(importlib.util.find_spec(name) is None for name in packages):
             left_out += 1
             continue
         frameworks = [name for name in ("torch", "jax") if f"fl.{name}.Loader(" in block]
