@@ -32,6 +32,8 @@ _WARPS = {0: "nearest", 1: "bilinear", 2: "bicubic"}
 _NAMES = {0: "INTER_NEAREST", 1: "INTER_LINEAR", 2: "INTER_CUBIC", 3: "INTER_AREA", 4: "INTER_LANCZOS4"}
 # Ops with one number stand for a range of it.
 _DEVIATIONS = 8
+# The largest of 2 * 256 * 256 numbers of a normal distribution, on average.
+_LARGEST = 4.63
 _BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 4: "reflect"}
 
 
@@ -53,7 +55,9 @@ def _resize_by(t: Any, s: Conversion) -> Any:
         )
     word = _RESIZES.get(t.interpolation)
     if word is None:
-        raise ConfigError(f"interpolation={_named(t.interpolation)} has no counterpart: choose cv2.INTER_LINEAR or INTER_AREA")
+        raise ConfigError(
+            f"interpolation={_named(t.interpolation)} has no counterpart: choose cv2.INTER_LINEAR or INTER_AREA"
+        )
     if word.startswith("bicubic"):
         s.differs("INTER_CUBIC differs by more than a level where it overshoots, at sharp edges")
     if word == "nearest-exact":
@@ -83,7 +87,9 @@ def _named(interpolation: int) -> str:
 def _border(t: Any) -> Any:
     word = _BORDERS.get(t.border_mode)
     if word is None:
-        raise ConfigError(f"border_mode={t.border_mode} has no counterpart: choose cv2.BORDER_CONSTANT or BORDER_REFLECT_101")
+        raise ConfigError(
+            f"border_mode={t.border_mode} has no counterpart: choose cv2.BORDER_CONSTANT or BORDER_REFLECT_101"
+        )
     return word
 
 
@@ -352,22 +358,28 @@ def _translate(t: Any) -> tuple[float, float] | None:
 def _elastic(t: Any, s: Conversion) -> Made:
     for name in ("approximate", "same_dxdy"):
         _only(t, name, False, "leave it False")
-    if t.noise_distribution != "uniform":
-        raise ConfigError(
-            f"noise_distribution={t.noise_distribution!r} has no counterpart, as it divides by the largest number of an image: "
-            "choose 'uniform'"
-        )
+    alpha = 2.0 * t.alpha
+    if t.noise_distribution == "gaussian":
+        alpha *= 3**0.5 / _LARGEST
+        s.differs("displacements are divided by the largest number that an image of 256 x 256 draws on average, and by that "
+                  "of each image there")
+    elif t.noise_distribution != "uniform":
+        raise ConfigError(f"noise_distribution={t.noise_distribution!r} has no counterpart: choose 'gaussian' or 'uniform'")
     s.differs("displacements go on at the edges by reflection, and by repetition there")
-    return ops.ElasticTransform((2.0 * t.alpha,) * 2, (float(t.sigma),) * 2, _warp_by(t), _fill(t))
+    return ops.ElasticTransform((alpha, alpha), (float(t.sigma),) * 2, _warp_by(t), _fill(t))
 
 
 # Colours.
 
 
+def _numbers(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, Iterable) else [value]
+
+
 def _normalize(t: Any, s: Conversion) -> Made:
     _always(t)
     _only(t, "normalization", "standard", "images are not normalized by their own mean")
-    mean, std = ([float(one) for one in value] if isinstance(value, Iterable) else [float(value)] for value in (t.mean, t.std))
+    mean, std = ([float(one) for one in value] for value in (_numbers(t.mean), _numbers(t.std)))
     s.is_normalized = True
     if t.max_pixel_value == 255:
         return ops.Normalize(mean, std)
@@ -439,8 +451,8 @@ def _brightness_contrast(t: Any, s: Conversion) -> Made:
     brightness, contrast = ((1 + low, 1 + high) for low, high in (t.brightness_limit, t.contrast_limit))
     if brightness == (1, 1):  # the contrast there is a factor of all levels
         return ops.RandomBrightness(contrast, t.p)
-    s.differs("its brightness adds to all levels and its contrast is a factor of them; here the brightness is a factor, and the "
-              "contrast a factor of the distance to the mean")
+    s.differs("its brightness adds to all levels and its contrast is a factor of them; here the brightness is a factor, and "
+              "the contrast a factor of the distance to the mean")
     return ops.ColorJitter(brightness, contrast if contrast != (1, 1) else 0.0)
 
 
@@ -583,8 +595,8 @@ TABLE: dict[str, Row] = {
         draws=False,
     ),
     "PadIfNeeded": absent(
-        "it is `Letterbox` after `LongestMaxSize`, and part of `RandomCrop` before a random crop, of the same size; by itself "
-        "no op pads to a size without cropping"
+        "it is `Letterbox` after `LongestMaxSize`, and part of `RandomCrop` before a random crop, of the same size; no op only "
+        "pads to a size"
     ),
     "Pad": _row(BITS, "Pad", _pad, draws=False),
     "CenterCrop": _row(
@@ -595,7 +607,7 @@ TABLE: dict[str, Row] = {
     "RandomSizedCrop": absent(_SIZES),
     "RandomScale": absent(_SIZES),
     "Crop": absent("no op cuts a window at a fixed position but `ops.CenterCrop`"),
-    "CropAndPad": absent("`ops.Pad` and `ops.RandomCrop` do one of both"),
+    "CropAndPad": absent("`ops.Pad` adds a frame, and `ops.RandomCrop` cuts"),
     "RandomCropFromBorders": absent(_SIZES),
     "CropNonEmptyMaskIfExists": absent("no crop looks at a mask"),
     "RandomCropNearBBox": absent(_BOXES),
@@ -618,7 +630,8 @@ TABLE: dict[str, Row] = {
     ),
     "Perspective": absent("`ops.RandomPerspective` is torchvision's, which moves the corners in another way"),
     "ElasticTransform": _row(
-        DIFFER, "ElasticTransform", _elastic, "at the edges; `noise_distribution=\"uniform\"`", unused=_KEYPOINTS
+        DIFFER, "ElasticTransform", _elastic, "at the edges, and in strength unless `noise_distribution=\"uniform\"`",
+        unused=_KEYPOINTS,
     ),
     "GridDistortion": absent("`ops.ElasticTransform` moves pixels by smooth steps, too"),
     "GridElasticDeform": absent("`ops.ElasticTransform` moves pixels by smooth steps, too"),
@@ -667,7 +680,9 @@ TABLE: dict[str, Row] = {
     "Sharpen": absent("`ops.RandomAdjustSharpness` has torchvision's kernel"),
     "UnsharpMask": absent("`ops.RandomAdjustSharpness` has torchvision's kernel"),
     "Emboss": absent("`ops.RandomAdjustSharpness` has torchvision's kernel"),
-    "GaussNoise": _row(LEVEL, "GaussianNoise", _gauss_noise, "a range of deviations becomes a `RandomChoice` of 8; one mean"),
+    "GaussNoise": _row(
+        LEVEL, "GaussianNoise", _gauss_noise, "a range of deviations becomes a `RandomChoice` of 8; one mean"
+    ),
     "AdditiveNoise": absent("`ops.GaussianNoise` adds normal noise"),
     "MultiplicativeNoise": absent("`ops.GaussianNoise` adds normal noise"),
     "ISONoise": absent("`ops.GaussianNoise` adds normal noise"),

@@ -243,7 +243,7 @@ class Conversion:
 
 
 def _elsewhere(transform: Any) -> str:
-    """Returns what to do with a transform that is in no table."""
+    """Returns the cure for a transform that is in no table."""
     root = type(transform).__module__.partition(".")[0]
     if root in ("torchvision", "albumentations", "timm"):
         return f"ops.from_{root} converts those of {root}, which it may be new in"

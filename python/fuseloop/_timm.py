@@ -75,7 +75,9 @@ def _random_crop(t: Any, s: Conversion) -> Made:
 
 
 def _prefetched(t: Any, s: Conversion) -> Made:
-    s.differs("the transform does not normalize, as timm's loader or the model does: append ops.Normalize(mean, std) if neither will")
+    s.differs(
+        "the transform does not normalize, as timm's loader or the model does: append ops.Normalize(mean, std) if neither will"
+    )
     return to_image(t, s)
 
 
@@ -85,7 +87,7 @@ def _erasing(t: Any, s: Conversion) -> Made:
     if (t.min_count, t.max_count) != (1, 1):
         raise ConfigError(f"max_count={t.max_count} has no counterpart: RandomErasing erases one rectangle")
     if t.num_splits > 1:
-        raise ConfigError(f"num_splits={t.num_splits} has no counterpart: samples are not split into clean and augmented ones")
+        raise ConfigError(f"num_splits={t.num_splits} has no counterpart: views= of the loader makes a clean image, too")
     low, high = (math.exp(one) for one in t.log_aspect_ratio)
     return ops.RandomErasing(
         t.probability, (t.min_area, t.max_area), (round(low, 12), round(high, 12)), "random" if t.per_pixel else 0
@@ -170,7 +172,8 @@ TABLE: dict[str, Row] = {
         "`RandomResizedCrop`", LEVEL, "`interpolation=\"random\"` becomes a `RandomChoice`", _random_resized_crop, True
     ),
     "ResizeKeepRatio": Row(
-        "`Resize`", DIFFER, f"{_SIDE}; with `CenterCropOrPad` of its size (`crop_mode=\"border\"`) `Letterbox`, within a level",
+        "`Resize`", DIFFER,
+        f"{_SIDE}; with `CenterCropOrPad` of its size (`crop_mode=\"border\"`) `Letterbox`, within a level",
         _keep_ratio, unused=("random_scale_range", "random_scale_area", "random_aspect_range"),
     ),
     "CenterCropOrPad": Row("`CenterCrop`", BITS, "black borders", _center_crop),

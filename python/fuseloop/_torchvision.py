@@ -274,7 +274,9 @@ TABLE: dict[str, Row] = {
     "LinearTransformation": absent("`ops.Lambda(function)` calls a function with each batch"),
     "SetClampingMode": absent("`fuseloop.Target.boxes(clamping=...)` says how boxes are clamped"),
     "ToPILImage": absent("leave it out: the loader decodes images itself; `PIL.Image.fromarray` takes an image of a batch"),
-    "Transform": absent("it is the base of classes of your own: `ops.Lambda` calls a function of yours; the class of ops is `fuseloop.ops.Op`"),
+    "Transform": absent(
+        "it is the base of classes of your own: `ops.Lambda` calls a function of yours; the class of ops is `ops.Op`"
+    ),
 }
 
 # Modules of PyTorch that hold transforms.
