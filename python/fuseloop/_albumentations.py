@@ -369,6 +369,21 @@ def _elastic(t: Any, s: Conversion) -> Made:
     return ops.ElasticTransform((alpha, alpha), (float(t.sigma),) * 2, _warp_by(t), _fill(t))
 
 
+def _grid(t: Any, s: Conversion) -> Made:
+    _only(t, "normalized", True, "leave it True")
+    return ops.GridDistortion(t.num_steps, tuple(t.distort_limit), _warp_by(t), _outside(t), t.p)
+
+
+def _optical(t: Any, s: Conversion) -> Made:
+    s.differs("the centre is half a pixel off there")
+    return ops.OpticalDistortion(tuple(t.distort_limit), t.mode, _warp_by(t), _outside(t), t.p)
+
+
+def _outside(t: Any) -> Any:
+    """Returns a colour, and None for black that is blended in once at the edge."""
+    return None if _fill(t) in (0, (0, 0, 0)) else _fill(t)
+
+
 # Colours.
 
 
@@ -465,6 +480,26 @@ def _sepia(t: Any, s: Conversion) -> Made:
     return ops.ColorMatrix([value for row in rows for value in (*map(float, row), 0.0)])
 
 
+def _hsv(t: Any, s: Conversion) -> Made:
+    s.differs("hues are whole numbers of 2 degrees there, and saturations whole levels: up to 9 levels apart")
+    return ops.HueSaturationValue(
+        tuple(t.hue_shift_limit), tuple(t.sat_shift_limit), tuple(t.val_shift_limit), t.p
+    )
+
+
+def _rgb_shift(t: Any, s: Conversion) -> Made:
+    limits = (t.r_shift_limit, t.g_shift_limit, t.b_shift_limit)
+    # Limits of at most 1 are shares of 255.
+    levels = [tuple(one * (255 if max(map(abs, limit)) <= 1 else 1) for one in limit) for limit in limits]
+    return ops.RGBShift(*levels, t.p)
+
+
+def _clahe(t: Any, s: Conversion) -> Made:
+    s.differs("the colours of a pixel are not rounded in between: some levels apart")
+    tiles = t.tile_grid_size
+    return ops.CLAHE(tuple(t.clip_limit), tiles[0] if _is_one(tiles) else tuple(tiles), t.p)
+
+
 # Neighbourhoods and noise.
 
 
@@ -507,6 +542,42 @@ def _gauss_noise(t: Any, s: Conversion) -> Made:
     return ops.RandomChoice(
         [ops.GaussianNoise(t.mean_range[0], round(low + step * (k + 0.5), 6)) for k in range(_DEVIATIONS)]
     )
+
+
+def _coarse_dropout(t: Any, s: Conversion) -> Made:
+    height, width = tuple(t.hole_height_range), tuple(t.hole_width_range)
+    if (height[1] >= 1) != (width[1] >= 1):
+        raise ConfigError(
+            f"hole_height_range={height} and hole_width_range={width} have no counterpart: both shares, or both pixels"
+        )
+    if t.fill_mask is not None:
+        raise ConfigError(f"fill_mask={t.fill_mask} has no counterpart: masks keep their classes below holes, so leave it None")
+    return ops.CoarseDropout(tuple(t.num_holes_range), height, width, _fill(t), t.p)
+
+
+def _pixel_dropout(t: Any, s: Conversion) -> Made:
+    if not isinstance(t.drop_value, (int, float)):
+        raise ConfigError(f"drop_value={t.drop_value!r} has no counterpart: one number")
+    return ops.PixelDropout(t.dropout_prob, t.per_channel, float(t.drop_value), t.p)
+
+
+def _multiplicative_noise(t: Any, s: Conversion) -> Made:
+    return ops.MultiplicativeNoise(tuple(t.multiplier), t.per_channel, t.elementwise, t.p)
+
+
+def _motion_blur(t: Any, s: Conversion) -> Made:
+    return ops.MotionBlur(tuple(t.blur_limit), t.allow_shifted, tuple(t.angle_range), tuple(t.direction_range), t.p)
+
+
+def _sharpen(t: Any, s: Conversion) -> Made:
+    _only(t, "method", "kernel", "choose 'kernel'")
+    return ops.Sharpen(tuple(t.alpha), tuple(t.lightness), t.p)
+
+
+def _downscale(t: Any, s: Conversion) -> Made:
+    if set(t.interpolation_pair.values()) != {0}:
+        raise ConfigError(f"interpolation_pair={t.interpolation_pair} has no counterpart: choose cv2.INTER_NEAREST for both")
+    return ops.Downscale(tuple(t.scale_range), t.p)
 
 
 def _erasing(t: Any, s: Conversion) -> Made:
@@ -554,9 +625,10 @@ def _row(same: str, ours: str, made: Callable[[Any, Conversion], Made], note: st
 
 
 def _list(ours: str, made: Callable[[Any, Conversion], Made], note: str = "", unused: tuple[str, ...] = ()) -> Row:
-    return Row(ours, NOTHING, note, made, True, unused, True)
+    return Row(ours, "", note, made, unused=unused, is_list=True)
 
 
+_SHAPES = "it paints shapes of OpenCV, without a formula; `ops.Lambda(function, per_sample=True)` calls a function"
 _CALL = "`ops.Lambda(function, per_sample=True)` calls a function with each image"
 _VOLUMES = "volumes have no ops of three axes"
 _BOXES = "`ops.RandomIoUCrop` crops by the boxes"
@@ -565,11 +637,11 @@ _SIZES = "`ops.ScaleJitter`, `ops.RandomResize` and `ops.RandomResizedCrop` draw
 _COMPOSE = ("is_check_shapes", "strict", "save_applied_params", "bbox_params", "keypoint_params", "additional_targets",
             "save_key")
 _KEYPOINTS = ("keypoint_remapping_method",)
-_EDGE = "linear and cubic blend with the fill in another way at the edge of the image; nearest gives the same bits"
+_EDGE = "the same bits with INTER_NEAREST; others blend with `fill` in another way at the edge"
 
 # A row for each class of Albumentations 2.0.8.
 TABLE: dict[str, Row] = {
-    "Compose": _list("a list", _compose, "below", _COMPOSE),
+    "Compose": _list("a list", _compose, "what is around the transforms: above", _COMPOSE),
     "ReplayCompose": _list("a list", _compose, "nothing is saved for a replay", _COMPOSE),
     "Sequential": _list("a list, or `RandomApply`", _sequential),
     "OneOf": _list("`RandomChoice`, in `RandomApply` if `p` is below 1", _one_of),
@@ -591,8 +663,9 @@ TABLE: dict[str, Row] = {
         DIFFER, "Resize", _max_size, "the other side is rounded down, and to the nearest pixel there", draws=False
     ),
     "LongestMaxSize": _row(
-        DIFFER, "Resize(side=\"long\")", _max_size, "as above; with `PadIfNeeded` of its size `Letterbox`, within a level",
-        draws=False,
+        DIFFER, "Resize(side=\"long\")", _max_size,
+        "the other side is rounded down, and to the nearest pixel there; with `PadIfNeeded` of its size it is `Letterbox`, "
+        "within a level", draws=False,
     ),
     "PadIfNeeded": absent(
         "it is `Letterbox` after `LongestMaxSize`, and part of `RandomCrop` before a random crop, of the same size; no op only "
@@ -633,11 +706,13 @@ TABLE: dict[str, Row] = {
         DIFFER, "ElasticTransform", _elastic, "at the edges, and in strength unless `noise_distribution=\"uniform\"`",
         unused=_KEYPOINTS,
     ),
-    "GridDistortion": absent("`ops.ElasticTransform` moves pixels by smooth steps, too"),
-    "GridElasticDeform": absent("`ops.ElasticTransform` moves pixels by smooth steps, too"),
-    "OpticalDistortion": absent("`ops.ElasticTransform` moves pixels by smooth steps, too"),
-    "PiecewiseAffine": absent("`ops.ElasticTransform` moves pixels by smooth steps, too"),
-    "ThinPlateSpline": absent("`ops.ElasticTransform` moves pixels by smooth steps, too"),
+    "GridDistortion": _row(LEVEL, "GridDistortion", _grid, "to 1/32 of a pixel", unused=_KEYPOINTS),
+    "GridElasticDeform": absent("`ops.ElasticTransform` and `ops.GridDistortion` move pixels by smooth steps, too"),
+    "OpticalDistortion": _row(
+        DIFFER, "OpticalDistortion", _optical, "the centre is half a pixel off there", unused=_KEYPOINTS
+    ),
+    "PiecewiseAffine": absent("`ops.ElasticTransform` and `ops.GridDistortion` move pixels by smooth steps, too"),
+    "ThinPlateSpline": absent("`ops.ElasticTransform` and `ops.GridDistortion` move pixels by smooth steps, too"),
     "RandomGridShuffle": absent(_CALL),
     "ColorJitter": _row(LEVEL, "ColorJitter", _jitter, "hue by some levels, as it is a whole number of 2 degrees there"),
     "RandomBrightnessContrast": _row(
@@ -646,8 +721,10 @@ TABLE: dict[str, Row] = {
         "`RandomBrightness`, within a level", unused=("brightness_by_max",),
     ),
     "RandomGamma": _row(LEVEL, "RandomGamma", _gamma),
-    "HueSaturationValue": absent("`ops.ColorJitter` and `ops.RandomHue` have factors, and no steps"),
-    "RGBShift": absent("`ops.Lighting` adds to the channels along ImageNet's colours"),
+    "HueSaturationValue": _row(
+        DIFFER, "HueSaturationValue", _hsv, "by up to 9 levels, as hues are whole numbers of 2 degrees there"
+    ),
+    "RGBShift": _row(LEVEL, "RGBShift", _rgb_shift),
     "ToGray": _row(LEVEL, "Grayscale", _to_gray, "or `RandomGrayscale`, or `ColorMatrix` for `method=\"average\"`"),
     "ToSepia": _row(LEVEL, "ColorMatrix", _sepia),
     "InvertImg": _row(BITS, "RandomInvert", lambda t, s: ops.RandomInvert(t.p)),
@@ -656,65 +733,71 @@ TABLE: dict[str, Row] = {
     "Equalize": _row(DIFFER, "RandomEqualize", _equalize, "by tens of levels: the look-up table is Pillow's",
                      unused=("mode", "mask_params")),
     "AutoContrast": _row(LEVEL, "RandomAutocontrast", _autocontrast, "`method=\"pil\"`"),
-    "CLAHE": absent("`ops.RandomEqualize` has one histogram for the image"),
+    "CLAHE": _row(DIFFER, "CLAHE", _clahe, "by some levels, as colours are not rounded in between"),
     "ChannelShuffle": _row(BITS, "RandomChannelPermutation", lambda t, s: ops.RandomChannelPermutation(t.p)),
     "ChannelDropout": _row(BITS, "ChannelDropout", lambda t, s: ops.ChannelDropout(
         tuple(t.channel_drop_range), float(t.fill), t.p
     )),
     "FancyPCA": absent("`ops.Lighting` takes ImageNet's colours in place of the image's own"),
-    "PlanckianJitter": absent(_CALL),
-    "RandomToneCurve": absent("`ops.RandomGamma` bends the levels by a power"),
+    "PlanckianJitter": absent("`ops.RGBShift` adds to each channel"),
+    "RandomToneCurve": _row(
+        LEVEL, "RandomToneCurve", lambda t, s: ops.RandomToneCurve(float(t.scale), t.per_channel, t.p)
+    ),
     "ChromaticAberration": absent(_CALL),
     "HEStain": absent(_CALL),
     "Illumination": absent(_CALL),
     "PlasmaBrightnessContrast": absent(_CALL),
     "Blur": _row(BITS, "BoxBlur", _blur, "a range of sizes becomes a `RandomChoice`"),
     "GaussianBlur": _row(LEVEL, "GaussianBlur", _gaussian_blur, "a range of sizes becomes a `RandomChoice`"),
-    "MedianBlur": absent("`ops.BoxBlur` takes the mean"),
-    "MotionBlur": absent("`ops.GaussianBlur` and `ops.BoxBlur` blur in all directions"),
+    "MedianBlur": _row(
+        BITS, "MedianBlur", lambda t, s: ops.MedianBlur(tuple(t.blur_limit), t.p), "at most 15 pixels a side"
+    ),
+    "MotionBlur": _row(LEVEL, "MotionBlur", _motion_blur),
     "AdvancedBlur": absent("`ops.GaussianBlur` has a round kernel"),
-    "Defocus": absent("`ops.GaussianBlur` blurs, too"),
-    "GlassBlur": absent("`ops.GaussianBlur` blurs, too"),
-    "ZoomBlur": absent("`ops.GaussianBlur` blurs, too"),
+    "Defocus": absent("`ops.GaussianBlur` and `ops.MotionBlur` have other kernels"),
+    "GlassBlur": absent("`ops.GaussianBlur` and `ops.MotionBlur` have other kernels"),
+    "ZoomBlur": absent("`ops.GaussianBlur` and `ops.MotionBlur` have other kernels"),
     "RingingOvershoot": absent(_CALL),
-    "Sharpen": absent("`ops.RandomAdjustSharpness` has torchvision's kernel"),
-    "UnsharpMask": absent("`ops.RandomAdjustSharpness` has torchvision's kernel"),
-    "Emboss": absent("`ops.RandomAdjustSharpness` has torchvision's kernel"),
+    "Sharpen": _row(
+        LEVEL, "Sharpen", _sharpen, "`method=\"kernel\"`", unused=("kernel_size", "sigma")
+    ),
+    "UnsharpMask": absent("it blurs what it blurred; `ops.Sharpen` and `ops.RandomAdjustSharpness` have no threshold"),
+    "Emboss": _row(LEVEL, "Emboss", lambda t, s: ops.Emboss(tuple(t.alpha), tuple(t.strength), t.p)),
     "GaussNoise": _row(
         LEVEL, "GaussianNoise", _gauss_noise, "a range of deviations becomes a `RandomChoice` of 8; one mean"
     ),
     "AdditiveNoise": absent("`ops.GaussianNoise` adds normal noise"),
-    "MultiplicativeNoise": absent("`ops.GaussianNoise` adds normal noise"),
-    "ISONoise": absent("`ops.GaussianNoise` adds normal noise"),
+    "MultiplicativeNoise": _row(LEVEL, "MultiplicativeNoise", _multiplicative_noise),
+    "ISONoise": absent("it needs a statistic of the whole image first; `ops.GaussianNoise` adds normal noise"),
     "ShotNoise": absent("`ops.GaussianNoise` adds normal noise"),
-    "SaltAndPepper": absent("`ops.GaussianNoise` adds normal noise"),
-    "Downscale": absent("two `ops.Resize`, in `ops.RandomApply`, scale down and up again where all images have one size"),
-    "ImageCompression": absent(_CALL),
+    "SaltAndPepper": absent("`ops.PixelDropout` sets pixels to one value"),
+    "Downscale": _row(BITS, "Downscale", _downscale, "nearest pixels both ways"),
+    "ImageCompression": absent(f"there is no encoder in a loader; {_CALL}"),
     "Superpixels": absent(_CALL),
     "Morphological": absent(_CALL),
     "Erasing": _row(
         DIFFER, "RandomErasing", _erasing, "the logarithm of the ratio is uniform, and the ratio there; `fill` is a colour"
     ),
-    "CoarseDropout": absent("`ops.Cutout` paints one square over, `ops.RandomErasing` a rectangle"),
-    "ConstrainedCoarseDropout": absent("`ops.Cutout` paints one square over, `ops.RandomErasing` a rectangle"),
-    "GridDropout": absent("`ops.GridMask` is the paper's"),
+    "CoarseDropout": _row(BITS, "CoarseDropout", _coarse_dropout, "`fill` is a colour; boxes below holes stay"),
+    "ConstrainedCoarseDropout": absent("`ops.CoarseDropout` paints rectangles over anywhere"),
+    "GridDropout": absent("`ops.GridMask` is the paper's, with squares"),
     "MaskDropout": absent("`ops.SimpleCopyPaste` pastes objects by their masks"),
-    "PixelDropout": absent(_CALL),
+    "PixelDropout": _row(BITS, "PixelDropout", _pixel_dropout, "`drop_value` is one number"),
     "XYMasking": absent("`ops.TimeMasking` and `ops.FrequencyMasking` mask one band each"),
     "TimeMasking": _row(DIFFER, "TimeMasking", _time_masking, "the length is below the parameter, as torchaudio has it"),
     "FrequencyMasking": _row(
         DIFFER, "FrequencyMasking", _time_masking, "the length is below the parameter, as torchaudio has it"
     ),
     "TimeReverse": _row(BITS, "RandomHorizontalFlip", lambda t, s: ops.RandomHorizontalFlip(t.p)),
-    "RandomFog": absent(_CALL),
-    "RandomGravel": absent(_CALL),
-    "RandomRain": absent(_CALL),
-    "RandomShadow": absent(_CALL),
-    "RandomSnow": absent(_CALL),
-    "RandomSunFlare": absent(_CALL),
+    "RandomFog": absent(_SHAPES),
+    "RandomGravel": absent(_SHAPES),
+    "RandomRain": absent(_SHAPES),
+    "RandomShadow": absent(_SHAPES),
+    "RandomSnow": absent(_SHAPES),
+    "RandomSunFlare": absent(_SHAPES),
     "PlasmaShadow": absent(_CALL),
-    "Spatter": absent(_CALL),
-    "TextImage": absent(_CALL),
+    "Spatter": absent(_SHAPES),
+    "TextImage": absent(_SHAPES),
     "OverlayElements": absent(_OTHERS),
     "Mosaic": absent(_OTHERS),
     "FDA": absent(_OTHERS),

@@ -32,7 +32,7 @@ class Row:
 
     Attributes:
         ours: The op, as the documentation shows it; empty if there is none.
-        same: How the images compare.
+        same: How the images compare; empty for a list.
         note: What differs, which parameters are refused, or why there is no op and what to do.
         made: Returns the ops for a transform.
         is_random: Whether it draws numbers.
@@ -52,7 +52,6 @@ class Row:
         """Returns how the images compare, as a text."""
         draws = "other draws" if self.is_random and self.same != ABSENT else ""
         return ", ".join(text for text in (self.same, draws) if text)
-
 
     def printed(self, name: str) -> str:
         """Returns the line of a table of the documentation."""
@@ -175,7 +174,8 @@ class Conversion:
         """Returns the ops for a transform, and its row."""
         row = self._row(transform)
         if row is None:
-            raise ConfigError(f"{type(transform).__module__}.{name} has no op in Fuseloop: {_elsewhere(transform)}")
+            cure = _elsewhere(transform, self.library)
+            raise ConfigError(f"{type(transform).__module__}.{name} has no op in Fuseloop: {cure}")
         if row.made is None:
             raise ConfigError(f"{name} has no op in Fuseloop: {row.note}")
         given = Given(transform, is_forced=self.is_forced)
@@ -242,11 +242,11 @@ class Conversion:
         return made
 
 
-def _elsewhere(transform: Any) -> str:
+def _elsewhere(transform: Any, library: Library) -> str:
     """Returns the cure for a transform that is in no table."""
     root = type(transform).__module__.partition(".")[0]
-    if root in ("torchvision", "albumentations", "timm"):
-        return f"ops.from_{root} converts those of {root}, which it may be new in"
+    if root in ("torchvision", "albumentations", "timm") and root not in library.tables:
+        return f"ops.from_{root}(transform) converts transforms of {root}"
     return (
         "leave it out of the list, and call it on the batches (fuseloop.torch.Loader(after=...)) or on each picture "
         "(fuseloop.ops.Lambda)"

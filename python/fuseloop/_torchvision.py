@@ -145,27 +145,26 @@ def _row(same: str, made: Callable[[Any, Conversion], Made], note: str = "", *, 
     return Row(ours, same, note, made, draws, unused)
 
 
-def _list(made: Callable[[Any, Conversion], Made], ours: str) -> Row:
-    return Row(ours, NOTHING, made=made, is_list=True)
+def _list(made: Callable[[Any, Conversion], Made], note: str = "", *, ours: str = "", draws: bool = True) -> Row:
+    return Row(ours, "", note, made, draws, is_list=True)
 
 
 _TARGETS = ("labels_getter",)
 _EXACT = "the same bits with `number_rule=\"exact\"`"
-_WARP = "as torchvision's of tensors: nearest gives the same bits; it warps PIL images in another way"
+_WARP = "of tensors; those of PIL images differ at edges, and in bicubic"
 _CROPS = "`views` of the loader makes further outputs of an image, each with a crop"
 _MIX = "it is no transform of an image: write `ops.{0}` last in the lists of the image and the label"
 
 # A row for each class of torchvision.transforms, .v2 and the transforms of weights. An empty name of the op is the name
 # of the class.
 TABLE: dict[str, Row] = {
-    "Compose": _list(_compose, "a list"),
-    "Sequential": _list(_compose, "a list"),
-    "ModuleList": _list(_compose, "a list"),
-    "RandomApply": Row("RandomApply", NOTHING, "", lambda t, s: ops.RandomApply(s.all(t.transforms), t.p), True, (), True),
-    "RandomChoice": Row("RandomChoice", NOTHING, "", _choice, True, (), True),
-    "RandomOrder": Row(
-        "RandomOrder", NOTHING, "at most 5 transforms",
-        lambda t, s: ops.RandomOrder([together(one) for one in s.each(t.transforms)]), True, (), True,
+    "Compose": _list(_compose, ours="a list", draws=False),
+    "Sequential": _list(_compose, ours="a list", draws=False),
+    "ModuleList": _list(_compose, ours="a list", draws=False),
+    "RandomApply": _list(lambda t, s: ops.RandomApply(s.all(t.transforms), t.p)),
+    "RandomChoice": _list(_choice),
+    "RandomOrder": _list(
+        lambda t, s: ops.RandomOrder([together(one) for one in s.each(t.transforms)]), "at most 5 transforms"
     ),
     "Identity": _row(NOTHING, lambda t, _: [], ours="nothing", draws=False),
     "ToPureTensor": _row(NOTHING, lambda t, _: [], ours="nothing", draws=False),
@@ -257,11 +256,15 @@ TABLE: dict[str, Row] = {
         t.num_magnitude_bins, interpolation(t, True), fill_of(t, None)
     ), _WARP),
     "ImageClassification": _row(
-        LEVEL, _preset, "of `weights.transforms()`, as the next two",
+        LEVEL, _preset, "of `weights.transforms()`",
         ours="`Resize`, `CenterCrop`, `Normalize`, `ToChannelsFirst`", draws=False,
     ),
-    "SemanticSegmentation": _row(LEVEL, _preset, ours="`Resize`, `Normalize`, `ToChannelsFirst`", draws=False),
-    "ObjectDetection": _row(LEVEL, to_tensor, ours="`Normalize`, `ToChannelsFirst`", draws=False),
+    "SemanticSegmentation": _row(
+        LEVEL, _preset, "of `weights.transforms()`", ours="`Resize`, `Normalize`, `ToChannelsFirst`", draws=False
+    ),
+    "ObjectDetection": _row(
+        LEVEL, to_tensor, "of `weights.transforms()`", ours="`Normalize`, `ToChannelsFirst`", draws=False
+    ),
     "OpticalFlow": absent("pairs of frames are not read as one image"),
     "VideoClassification": absent("videos are not read"),
     "UniformTemporalSubsample": absent("videos are not read"),
@@ -269,7 +272,7 @@ TABLE: dict[str, Row] = {
     "MixUp": absent(_MIX.format("MixUp")),
     "FiveCrop": absent(f"an image becomes one tensor here: {_CROPS}"),
     "TenCrop": absent(f"an image becomes one tensor here: {_CROPS}"),
-    "JPEG": absent("`ops.Lambda(function, per_sample=True)` calls a function with each image"),
+    "JPEG": absent("there is no encoder in a loader; `ops.Lambda(function, per_sample=True)` calls a function with each image"),
     "Lambda": absent("`ops.Lambda` takes the function: it gets arrays of NumPy"),
     "LinearTransformation": absent("`ops.Lambda(function)` calls a function with each batch"),
     "SetClampingMode": absent("`fuseloop.Target.boxes(clamping=...)` says how boxes are clamped"),

@@ -47,6 +47,14 @@ CASES: dict[str, list[tuple[dict[str, Any], str]]] = {
                     ({"brightness": (1, 1), "contrast": (1, 1), "saturation": (1.3, 1.3), "hue": (0, 0)}, "")],
     "RandomBrightnessContrast": [({"brightness_limit": (0, 0), "contrast_limit": (0.3, 0.3)}, "within a level")],
     "Blur": [({"blur_limit": (size, size)}, "") for size in (3, 5, 7)],
+    "MedianBlur": [({"blur_limit": (size, size)}, "") for size in (3, 5, 7)],
+    "Sharpen": [({"alpha": (0.4, 0.4), "lightness": (0.7, 0.7)}, "")],
+    "Emboss": [({"alpha": (0.4, 0.4), "strength": (0.3, 0.3)}, "")],
+    "Downscale": [({"scale_range": (0.3, 0.3)}, "")],
+    "RGBShift": [({"r_shift_limit": (9, 9), "g_shift_limit": (-17, -17), "b_shift_limit": (0.1, 0.1)}, "")],
+    "RandomToneCurve": [({"scale": 0.0}, "")],
+    "MultiplicativeNoise": [({"multiplier": (1.2, 1.2), "elementwise": how}, "") for how in (False, True)],
+    "PixelDropout": [({"dropout_prob": 1.0, "drop_value": 7}, "")],
     "GaussianBlur": [({"blur_limit": (5, 5), "sigma_limit": (1.2, 1.2)}, ""), ({"sigma_limit": (1.2, 1.2)}, "")],
 }
 
@@ -55,7 +63,8 @@ OTHERS: dict[str, dict[str, Any]] = {
     "RandomResizedCrop": {"size": (32, 24)}, "RandomRotate90": {}, "D4": {"p": 1}, "SquareSymmetry": {"p": 1},
     "ShiftScaleRotate": {}, "ElasticTransform": {"noise_distribution": "uniform"}, "Equalize": {}, "ChannelShuffle": {},
     "ChannelDropout": {}, "GaussNoise": {}, "Erasing": {}, "TimeMasking": {}, "FrequencyMasking": {}, "Normalize": {},
-    "ToFloat": {}, "ToTensorV2": {},
+    "ToFloat": {}, "ToTensorV2": {}, "HueSaturationValue": {}, "CLAHE": {"tile_grid_size": (4, 5)}, "CoarseDropout": {},
+    "MotionBlur": {}, "GridDistortion": {}, "OpticalDistortion": {"mode": "fisheye", "fill": 7},
 }
 
 
@@ -142,7 +151,12 @@ RANDOM: dict[str, dict[str, Any]] = {
     "RandomBrightnessContrast": {"brightness_limit": 0}, "ChannelShuffle": {}, "ChannelDropout": {"channel_drop_range": (1, 2)},
     "Blur": {}, "GaussianBlur": {"blur_limit": (3, 7)}, "GaussNoise": {}, "Erasing": {"ratio": (0.5, 0.6)},
     "ElasticTransform": {"alpha": 100, "sigma": 4, "noise_distribution": "uniform"}, "ToGray": {"p": 0.4}, "InvertImg": {"p": 0.2},
-    "Solarize": {"threshold_range": (0.5, 0.5)}, "ToSepia": {"p": 0.7},
+    "Solarize": {"threshold_range": (0.5, 0.5)}, "ToSepia": {"p": 0.7}, "RGBShift": {"r_shift_limit": (-0.2, 0.1)},
+    "HueSaturationValue": {"hue_shift_limit": 40}, "CLAHE": {"clip_limit": (2, 8)}, "RandomToneCurve": {"scale": 0.2, "per_channel": True},
+    "MultiplicativeNoise": {"multiplier": (0.5, 1.2), "per_channel": True}, "PixelDropout": {"dropout_prob": 0.2, "drop_value": 99},
+    "CoarseDropout": {"num_holes_range": (1, 4), "hole_height_range": (0.2, 0.5)}, "MotionBlur": {"blur_limit": (3, 11)},
+    "MedianBlur": {}, "Sharpen": {}, "Emboss": {}, "Downscale": {"scale_range": (0.2, 0.6)}, "GridDistortion": {},
+    "OpticalDistortion": {"distort_limit": 0.5},
 }
 
 
@@ -305,6 +319,15 @@ def test_targets_are_reported() -> None:
         ("GaussNoise", {"per_channel": False}, "per_channel=False"),
         ("SmallestMaxSize", {"max_size": [8, 9]}, "RandomShortestSize"),
         ("LongestMaxSize", {"max_size_hw": (8, 9)}, "max_size_hw"),
+        ("CoarseDropout", {"hole_height_range": (3, 9)}, "both shares, or both pixels"),
+        ("CoarseDropout", {"fill_mask": 0}, "fill_mask=0"),
+        ("PixelDropout", {"drop_value": None}, "drop_value=None"),
+        ("PixelDropout", {"mask_drop_value": 3}, "mask_drop_value=3.*leave the parameter at None"),
+        ("MedianBlur", {"blur_limit": (3, 31)}, "blur_limit"),
+        ("Sharpen", {"method": "gaussian"}, "method='gaussian'"),
+        ("Downscale", {"interpolation_pair": {"upscale": 1, "downscale": 0}}, "interpolation_pair="),
+        ("GridDistortion", {"normalized": False}, "normalized=False"),
+        ("OpticalDistortion", {"border_mode": 4}, "border_mode=4"),
         ("RandomFog", {}, " has no op in Fuseloop: .*Lambda"),
     ],
 )

@@ -102,6 +102,11 @@ def test_a_class_of_that_name_elsewhere_is_no_transform_of_torchvision() -> None
 
     with pytest.raises(fl.ConfigError, match=r"test_from_torchvision\.Resize has no op.*ops\.Lambda"):
         ops.from_torchvision(Resize())
+    (v2,) = conversions("torchvision.transforms.v2")
+    with pytest.raises(fl.ConfigError, match=r"Resize has no op in Fuseloop: ops\.from_torchvision\(transform\) converts"):
+        ops.from_albumentations(v2.Resize(8))
+    with pytest.raises(fl.ConfigError, match=r"fuseloop\.ops\.RandomInvert has no op"):
+        ops.from_torchvision([ops.RandomInvert()])
 
 
 def test_numbers_of_pillow_are_interpolations() -> None:
