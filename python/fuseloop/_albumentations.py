@@ -490,8 +490,8 @@ def _hsv(t: Any, s: Conversion) -> Made:
 def _rgb_shift(t: Any, s: Conversion) -> Made:
     limits = (t.r_shift_limit, t.g_shift_limit, t.b_shift_limit)
     # Limits of at most 1 are shares of 255.
-    levels = [tuple(one * (255 if max(map(abs, limit)) <= 1 else 1) for one in limit) for limit in limits]
-    return ops.RGBShift(*levels, t.p)
+    red, green, blue = (tuple(one * (255 if max(map(abs, limit)) <= 1 else 1) for one in limit) for limit in limits)
+    return ops.RGBShift(red, green, blue, t.p)
 
 
 def _clahe(t: Any, s: Conversion) -> Made:
@@ -771,7 +771,7 @@ TABLE: dict[str, Row] = {
     "ISONoise": absent("it needs a statistic of the whole image first; `ops.GaussianNoise` adds normal noise"),
     "ShotNoise": absent("`ops.GaussianNoise` adds normal noise"),
     "SaltAndPepper": absent("`ops.PixelDropout` sets pixels to one value"),
-    "Downscale": _row(BITS, "Downscale", _downscale, "nearest pixels both ways"),
+    "Downscale": _row(BITS, "Downscale", _downscale, "nearest pixels both ways; the scale has single precision"),
     "ImageCompression": absent(f"there is no encoder in a loader; {_CALL}"),
     "Superpixels": absent(_CALL),
     "Morphological": absent(_CALL),

@@ -50,7 +50,7 @@ CASES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "MedianBlur": [({"blur_limit": (size, size)}, "") for size in (3, 5, 7)],
     "Sharpen": [({"alpha": (0.4, 0.4), "lightness": (0.7, 0.7)}, "")],
     "Emboss": [({"alpha": (0.4, 0.4), "strength": (0.3, 0.3)}, "")],
-    "Downscale": [({"scale_range": (0.3, 0.3)}, "")],
+    "Downscale": [({"scale_range": (scale, scale)}, "") for scale in (0.25, 0.37)],
     "RGBShift": [({"r_shift_limit": (9, 9), "g_shift_limit": (-17, -17), "b_shift_limit": (0.1, 0.1)}, "")],
     "RandomToneCurve": [({"scale": 0.0}, "")],
     "MultiplicativeNoise": [({"multiplier": (1.2, 1.2), "elementwise": how}, "") for how in (False, True)],
