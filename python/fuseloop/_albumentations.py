@@ -481,7 +481,7 @@ def _sepia(t: Any, s: Conversion) -> Made:
 
 
 def _hsv(t: Any, s: Conversion) -> Made:
-    s.differs("hues are whole numbers of 2 degrees there, and saturations whole levels: up to 9 levels apart")
+    s.differs("hues are whole numbers of 2 degrees there, and saturations whole levels: up to 12 levels apart")
     return ops.HueSaturationValue(
         tuple(t.hue_shift_limit), tuple(t.sat_shift_limit), tuple(t.val_shift_limit), t.p
     )
@@ -495,7 +495,7 @@ def _rgb_shift(t: Any, s: Conversion) -> Made:
 
 
 def _clahe(t: Any, s: Conversion) -> Made:
-    s.differs("the colours of a pixel are not rounded in between: some levels apart")
+    s.differs("colours are up to 2 levels apart, and gray images are the same")
     tiles = t.tile_grid_size
     return ops.CLAHE(tuple(t.clip_limit), tiles[0] if _is_one(tiles) else tuple(tiles), t.p)
 
@@ -722,7 +722,7 @@ TABLE: dict[str, Row] = {
     ),
     "RandomGamma": _row(LEVEL, "RandomGamma", _gamma),
     "HueSaturationValue": _row(
-        DIFFER, "HueSaturationValue", _hsv, "by up to 9 levels, as hues are whole numbers of 2 degrees there"
+        DIFFER, "HueSaturationValue", _hsv, "by up to 12 levels, as hues are whole numbers of 2 degrees there"
     ),
     "RGBShift": _row(LEVEL, "RGBShift", _rgb_shift),
     "ToGray": _row(LEVEL, "Grayscale", _to_gray, "or `RandomGrayscale`, or `ColorMatrix` for `method=\"average\"`"),
@@ -733,7 +733,7 @@ TABLE: dict[str, Row] = {
     "Equalize": _row(DIFFER, "RandomEqualize", _equalize, "by tens of levels: the look-up table is Pillow's",
                      unused=("mode", "mask_params")),
     "AutoContrast": _row(LEVEL, "RandomAutocontrast", _autocontrast, "`method=\"pil\"`"),
-    "CLAHE": _row(DIFFER, "CLAHE", _clahe, "by some levels, as colours are not rounded in between"),
+    "CLAHE": _row(DIFFER, "CLAHE", _clahe, "by at most 2 levels; not at all for gray images"),
     "ChannelShuffle": _row(BITS, "RandomChannelPermutation", lambda t, s: ops.RandomChannelPermutation(t.p)),
     "ChannelDropout": _row(BITS, "ChannelDropout", lambda t, s: ops.ChannelDropout(
         tuple(t.channel_drop_range), float(t.fill), t.p
