@@ -26,12 +26,12 @@ ARGUMENTS = {
     "persistent_workers": "leave it out: the threads stay between epochs",
     "pin_memory_device": "pin_memory= takes the number of the GPU",
     "in_order": "unordered=True gives batches as they are ready",
-    "transform": "the ops of a field stand under its name, image=[ops.Resize(256), ...]; ops.from_torchvision(transform) "
-    "makes them of torchvision's",
+    "transform": "the ops of a field stand under its name, image=[ops.Resize(256), ...]; ops.from_torchvision(transform), "
+    "from_albumentations and from_timm make them of other libraries' transforms",
     "target_transform": "the ops of a label stand under its name, label=[ops.OneHot(10)]; fuseloop.ops.Lambda calls a "
     "function",
-    "transforms": "the ops of a field stand under its name, image=[ops.Resize(256), ...]; "
-    "ops.from_torchvision(transforms) makes them of torchvision's",
+    "transforms": "the ops of a field stand under its name, image=[ops.Resize(256), ...]; ops.from_torchvision(transforms), "
+    "from_albumentations and from_timm make them of other libraries' transforms",
     "pipelines": "fuseloop.ffcv.Loader takes FFCV's pipelines; here the ops of a field stand under its name, image=[...]",
     "os_cache": "process_cache=True is FFCV's os_cache=False",
     "distributed": "ranks='env' divides the samples between the processes",
@@ -80,7 +80,7 @@ WRITERS = {
     "unpack": "write.convert('planes.beton', 'train.beton')",
 }
 
-# Names of torchvision.transforms and of others that are no ops.
+# Names of torchvision.transforms and of FFCV that are no ops; the tables by which transforms become ops have further names.
 OPS = {
     "ToTensor": "batches are tensors anyway: ops.ToChannelsFirst() is its order of the axes, and ops.Normalize scales to "
     "0 to 1",
@@ -88,38 +88,13 @@ OPS = {
     "PILToTensor": "batches are tensors anyway: ops.ToChannelsFirst() is its order of the axes",
     "ToPureTensor": "leave it out: batches are tensors anyway",
     "ToTensorV2": "batches are tensors anyway: ops.ToChannelsFirst() is its order of the axes",
-    "ToPILImage": "leave it out: the loader decodes images itself; PIL.Image.fromarray takes an image of a batch",
     "ToDtype": "ops.Convert('float16') changes the type, and ops.Normalize scales to 0 to 1",
     "ConvertImageDtype": "ops.Convert('float16') changes the type, and ops.Normalize scales to 0 to 1",
     "Identity": "leave it out",
     "RGB": "leave it out: images are read as RGB unless read_mode= says otherwise",
-    "JPEG": "ops.Lambda(function, per_sample=True) calls a function with each image",
-    "FiveCrop": "an image becomes one tensor here: views= of the loader makes further outputs of it, each with a crop",
-    "TenCrop": "an image becomes one tensor here: views= of the loader makes further outputs of it, each with a crop",
-    "LinearTransformation": "ops.Lambda(function) calls a function with each batch",
-    "UniformTemporalSubsample": "it is for videos, which are not read",
-    "SetClampingMode": "fuseloop.Target.boxes(clamping='hard') says how boxes are clamped",
     "AutoAugmentPolicy": "ops.AutoAugment takes the policy as a text: 'imagenet', 'cifar10' or 'svhn'",
     "InterpolationMode": "interpolation= takes a text: 'bilinear'",
     "Transform": "ops.Lambda calls a function of yours, and ops.pixel_op compiles one of a pixel; the class of ops is fuseloop.ops.Op",
-    "HorizontalFlip": "ops.RandomHorizontalFlip",
-    "VerticalFlip": "ops.RandomVerticalFlip",
-    "RandomBrightnessContrast": "ops.ColorJitter",
-    "CoarseDropout": "ops.RandomErasing or ops.Cutout",
-    "ShiftScaleRotate": "ops.RandomAffine",
-    "Affine": "ops.RandomAffine",
-    "Rotate": "ops.RandomRotation",
-    "Perspective": "ops.RandomPerspective",
-    "LongestMaxSize": "ops.Resize(size, side='long')",
-    "SmallestMaxSize": "ops.Resize(size)",
-    "PadIfNeeded": "ops.Letterbox, or ops.RandomCrop with pad_if_needed=True",
-    "ToGray": "ops.RandomGrayscale",
-    "Solarize": "ops.RandomSolarize",
-    "Posterize": "ops.RandomPosterize",
-    "Equalize": "ops.RandomEqualize",
-    "Sharpen": "ops.RandomAdjustSharpness",
-    "OneOf": "ops.RandomChoice",
-    "Sequential": "a list is one: ops.Compose joins lists",
     "NormalizeImage": "ops.Normalize",
     "ToTorchImage": "ops.ToChannelsFirst",
     "RandomTranslateCutout": "ops.RandomTranslate and ops.Cutout",
@@ -266,11 +241,28 @@ def missing_op(name: str) -> AttributeError:
 
     from . import ops
 
-    if name in OPS:
-        return AttributeError(f"fuseloop.ops has no {name}: {OPS[name]}", name=name, obj=ops)
+    said = OPS.get(name) or _in_tables(name)
+    if said:
+        return AttributeError(f"fuseloop.ops has no {name}: {said}", name=name, obj=ops)
     near = get_close_matches(name, ops.__all__, 1)
     cure = f"; did you mean {near[0]}?" if near and not name.startswith("_") else ""
     return AttributeError(f"module 'fuseloop.ops' has no attribute {name!r}{cure}", name=name, obj=ops)
+
+
+def _in_tables(name: str) -> str | None:
+    """Returns what stands for a class of torchvision, Albumentations or timm."""
+    import re
+
+    from . import _albumentations, _timm, _torchvision
+
+    for module in (_torchvision, _albumentations, _timm):
+        row, library = module.TABLE.get(name), module.__name__.rpartition("_")[2]
+        if row is not None and row.made is None:
+            return row.note.replace("`", "")
+        if row is not None:
+            ours = re.sub("`([A-Z][^`]*)`", r"ops.\1", row.ours).replace("`", "")
+            return f"it becomes {ours} here, and ops.from_{library}(transform) converts it"
+    return None
 
 
 def parameter(op: str, name: str) -> str | None:
@@ -300,7 +292,7 @@ def foreign_list(value: Any) -> ConfigError | None:
     library, a module or a class."""
     module = type(value).__module__.partition(".")[0]
     is_module = any(base.__module__ == "torch.nn.modules.module" for base in type(value).__mro__)
-    if isinstance(value, (type, PixelFunction)) or is_module or module in ("torchvision", "albumentations", "kornia"):
+    if isinstance(value, (type, PixelFunction)) or is_module or module in ("torchvision", "albumentations", "timm", "kornia"):
         return not_an_op(value)
     return None
 
@@ -318,11 +310,8 @@ def _cure(value: Any) -> str:
     library, name = kind.__module__.partition(".")[0], kind.__name__
     if isinstance(value, type) and issubclass(value, Op):
         return f"it is a class, whose ops are made by calling it: ops.{name}(...)"
-    if library == "torchvision":
-        return "ops.from_torchvision(transform) returns the ops for a transform of torchvision"
-    if library == "albumentations":
-        same = OPS.get(name) or (f"ops.{name}" if name in ops.__all__ else None)
-        return f"{same} is its op here" if same else "ops.Lambda(function, per_sample=True) calls a function"
+    if library in ("torchvision", "albumentations", "timm"):
+        return f"ops.from_{library}(transform) returns the ops for a transform of {library}"
     if any(base.__module__ == "torch.nn.modules.module" for base in kind.__mro__):
         return "after= of fuseloop.torch.Loader calls modules of PyTorch with each batch"
     if isinstance(value, str) and value in ops.__all__:

@@ -10,7 +10,7 @@ from . import _fuseloop
 from ._fuseloop import check_op
 from .errors import ConfigError, ParamError
 
-__all__ = ["Compose", "Op", "check_ops", "from_torchvision"]
+__all__ = ["Compose", "Op", "check_ops", "from_albumentations", "from_timm", "from_torchvision"]
 
 # The words of ops for types of elements, by those of NumPy and torch.
 _DTYPES = {
@@ -154,6 +154,11 @@ def _plain(value: Any) -> Any:
     raise ConfigError(f"{value!r} is no parameter of an op: expected a number, a text, a list or an op")
 
 
+def _unless(other: Any, value: Any, default: Any) -> Any:
+    """Returns a value, and None for a default that another parameter, which is given, stands in place of."""
+    return None if other is not None and value == default else value
+
+
 def _dtype(name: str) -> str:
     return _DTYPES.get(name, name)
 
@@ -180,16 +185,53 @@ def Compose(*ops: Any) -> list[Op]:  # noqa: N802, torchvision's name
     return joined
 
 
-def from_torchvision(transform: Any) -> list[Op]:
+def from_torchvision(transform: Any, *, report: Callable[[str], object] | None = None) -> list[Op]:
     """Returns the ops for a transform of ``torchvision.transforms`` or ``.v2``, for a list of them, or for
     ``weights.transforms()`` of a model.
 
     What makes tensors of pictures (``ToTensor``, ``ToImage``, ``ToDtype``) becomes the order of the axes and the scale
-    of the ops. A transform that has no op, and an option that the op does not have, are a ``ConfigError``.
+    of the ops. Transforms without an op, and values of parameters that the op does not have, are a ``ConfigError`` that
+    names each. ``docs/migration.md`` lists all classes.
+
+    Args:
+        report: Is called with a line for each transform: the op, and how its images differ. By default a
+            ``FuseloopWarning`` lists the differences of more than a level, and those of targets.
     """
     from ._torchvision import converted
 
-    return converted(transform)
+    return converted(transform, report)
+
+
+def from_albumentations(transform: Any, *, report: Callable[[str], object] | None = None) -> list[Op]:
+    """Returns the ops for an ``A.Compose`` of Albumentations, for one of its transforms, or for a list of them.
+
+    ``ToTensorV2`` becomes ``ToChannelsFirst`` at the end. Boxes, keypoints and masks follow the image if ``targets=`` of
+    the loader declares them. Transforms without an op, and values of parameters that the op does not have, are a
+    ``ConfigError`` that names each. ``docs/migration.md`` lists all classes.
+
+    Args:
+        report: Is called with a line for each transform: the op, and how its images differ. By default a
+            ``FuseloopWarning`` lists the differences of more than a level, and those of targets.
+    """
+    from ._albumentations import converted
+
+    return converted(transform, report)
+
+
+def from_timm(transform: Any, *, report: Callable[[str], object] | None = None) -> list[Op]:
+    """Returns the ops for what ``timm.data.create_transform`` returns: a transform of timm and of torchvision, or a
+    tuple of them (``separate=True``), which run one after the other.
+
+    Transforms without an op, and values of parameters that the op does not have, are a ``ConfigError`` that names each.
+    ``docs/migration.md`` lists all classes.
+
+    Args:
+        report: Is called with a line for each transform: the op, and how its images differ. By default a
+            ``FuseloopWarning`` lists the differences of more than a level, and those of targets.
+    """
+    from ._timm import converted
+
+    return converted(transform, report)
 
 
 def check_ops(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ._draws import *  # noqa: F403
 from ._lambda import Lambda
-from ._op import Compose, Op, from_torchvision
+from ._op import Compose, Op, _unless, from_albumentations, from_timm, from_torchvision
 from ._pixel_op import *  # noqa: F403
 from ._trace import *  # noqa: F403
 from ._trace import abs as abs
@@ -36,6 +36,8 @@ __all__ = [
     "Compose",
     "Lambda",
     "Op",
+    "from_albumentations",
+    "from_timm",
     "from_torchvision",
     "Draw",
     "Pixel",
@@ -1662,9 +1664,9 @@ class RandAugment(Op):
         fill: Color | None = None,
     ) -> None:
         super().__init__(
-            num_ops=num_ops,
-            magnitude=magnitude,
-            num_magnitude_bins=num_magnitude_bins,
+            num_ops=_unless(config, num_ops, 2),
+            magnitude=_unless(config, magnitude, 9),
+            num_magnitude_bins=_unless(config, num_magnitude_bins, 31),
             config=config,
             interpolation=interpolation,
             fill=fill,

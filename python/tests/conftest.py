@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import signal
@@ -11,6 +12,7 @@ import sys
 import zlib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,3 +106,28 @@ def fake_driver() -> Path | None:
         if built:
             return max(built, key=lambda library: library.stat().st_mtime)
     return None
+
+
+def conversions(*names: str) -> list[ModuleType]:
+    """Imports modules of another library, or skips the test with a line that says so."""
+    found = []
+    for name in names:
+        try:
+            found.append(importlib.import_module(name))
+        except ImportError:
+            print(f"{name} is not installed: its classes are not compared with the table")
+            pytest.skip(f"{name} is not installed")
+    return found
+
+
+def image_of(pixels: np.ndarray, made: list[fl.ops.Op], **options: Any) -> np.ndarray:
+    """Returns what ops make of an image."""
+    loader = fl.Loader(fl.sources.from_arrays(image=pixels[None]), 1, image=made, **options)
+    return next(iter(loader))["image"].numpy()[0]
+
+
+def alike(same: str, theirs: np.ndarray, ours: np.ndarray) -> None:
+    """Compares two images as a row of a table says."""
+    assert theirs.shape == ours.shape
+    apart = np.abs(theirs.astype(float) - ours)
+    assert apart.max() <= {"same bits": 0, "no pixels change": 0, "within a level": 1}[same]

@@ -92,6 +92,30 @@ def test_transforms_of_torchvision_are_converted(same_size):
             fl.Loader(same_size, image=given)
 
 
+def test_transforms_of_albumentations_and_timm_are_converted(same_size):
+    albumentations = pytest.importorskip("albumentations")
+    for given in (albumentations.Compose([]), [albumentations.HorizontalFlip()]):
+        with pytest.raises(fl.ConfigError, match=r"ops\.from_albumentations\(transform\)"):
+            fl.Loader(same_size, image=given)
+    timm = pytest.importorskip("timm.data.transforms")
+    with pytest.raises(fl.ConfigError, match=r"ops\.from_timm\(transform\)"):
+        fl.Loader(same_size, image=[timm.CenterCropOrPad(8)])
+
+
+def test_every_class_of_other_libraries_has_a_hint():
+    from fuseloop import _albumentations, _timm
+
+    for library in (_albumentations, _timm):
+        for name in library.TABLE:
+            if name not in ops.__all__:
+                with pytest.raises(AttributeError, match=f"fuseloop.ops has no {name}: "):
+                    getattr(ops, name)
+    with pytest.raises(AttributeError, match="ShiftScaleRotate: it becomes ops.RandomAffine here, and ops.from_albumentations"):
+        ops.ShiftScaleRotate  # noqa: B018
+    with pytest.raises(AttributeError, match="has no RandomFog: it paints shapes .*ops.Lambda"):
+        ops.RandomFog  # noqa: B018
+
+
 def test_modules_run_after_the_loader(same_size):
     torch = pytest.importorskip("torch")
     with pytest.raises(fl.ConfigError, match="after="):

@@ -210,6 +210,14 @@ def test_values_of_other_libraries() -> None:
     assert ops.Normalize(torch.full((3,), 0.5), (0.25, 0.25, 0.25)) == ops.Normalize((0.5,) * 3, (0.25,) * 3)
 
 
+def test_randaugment_takes_a_string_in_place_of_numbers() -> None:
+    op = ops.RandAugment(config="rand-m9-mstd0.5-inc1")
+    assert op.params == {"config": "rand-m9-mstd0.5-inc1"} and op.num_ops is None
+    assert eval(repr(op), {**vars(ops)}) == op == pickle.loads(pickle.dumps(op))  # noqa: S307, its own repr
+    with pytest.raises(fl.ParamError, match="config is given together with num_ops"):
+        ops.RandAugment(3, config="rand-m9")
+
+
 def test_patterns_and_lists() -> None:
     match ops.RandomResizedCrop(224, (0.5, 1)):
         case ops.RandomResizedCrop(size, scale):

@@ -1,5 +1,6 @@
-"""Writes what follows from something else: fuseloop/ops.py from the registry of ops of the compiled module, and the
-signatures of the loaders of fuseloop/torch.py and fuseloop/jax.py, for checkers of types, from fuseloop.Loader's.
+"""Writes what follows from something else: fuseloop/ops.py from the registry of ops of the compiled module; the
+signatures of the loaders of fuseloop/torch.py and fuseloop/jax.py, for checkers of types, from fuseloop.Loader's; and
+the tables of docs/migration.md from those by which transforms of other libraries become ops.
 
     python tools/generate.py            writes the files
     python tools/generate.py --check    fails if a file is not what would be written
@@ -7,6 +8,7 @@ signatures of the loaders of fuseloop/torch.py and fuseloop/jax.py, for checkers
 
 import argparse
 import ast
+import importlib
 import keyword
 import sys
 import textwrap
@@ -30,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ._draws import *  # noqa: F403
 from ._lambda import Lambda
-from ._op import Compose, Op, from_torchvision
+from ._op import Compose, Op, _unless, from_albumentations, from_timm, from_torchvision
 from ._pixel_op import *  # noqa: F403
 from ._trace import *  # noqa: F403
 from ._trace import abs as abs
@@ -52,6 +54,9 @@ Pair = Sequence[float]
 Size = int | Sequence[int]
 Color = int | Sequence[int]
 '''
+
+# The functions of ops.py that convert transforms of other libraries.
+FUNCTIONS = ["from_albumentations", "from_timm", "from_torchvision"]
 
 # What the kinds of parameters are in Python.
 TYPES = {
@@ -96,6 +101,9 @@ EXTRAS = {
         return cls((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.201))
 '''
 }
+
+# A parameter in place of others: with it, their defaults are not passed on.
+INSTEAD = {"RandAugment": ("config", ("num_ops", "magnitude", "num_magnitude_bins"))}
 
 
 # Types with a name, by their first and last words.
@@ -166,10 +174,17 @@ def docstring(op):
     return f'    """{text}\n    """'
 
 
+def passed_on(op, param):
+    """Returns the argument of Op for a parameter."""
+    name = param["name"]
+    other, others = INSTEAD.get(op["name"], ("", ()))
+    return f"{name}=_unless({other}, {name}, {code(param['value'])})" if name in others else f"{name}={name}"
+
+
 def written(op):
     params = ordered(op["params"])
     arguments = ", ".join(["self", *map(argument, params)])
-    passed = ", ".join(f"{param['name']}={param['name']}" for param in params)
+    passed = ", ".join(passed_on(op, param) for param in params)
     match = ", ".join(f'"{param["name"]}"' for param in params)
     match = f"({match}{',' if len(params) == 1 else ''})"
     head = f"    def __init__({arguments}) -> None:"
@@ -178,7 +193,7 @@ def written(op):
         head = "\n".join(["    def __init__(", "        self,", *lines, "    ) -> None:"])
     call = f"        super().__init__({passed})"
     if len(call) > 120:
-        lines = [f"            {param['name']}={param['name']}," for param in params]
+        lines = [f"            {passed_on(op, param)}," for param in params]
         call = "\n".join(["        super().__init__(", *lines, "        )"])
     if len(match) > 96:
         match = "(\n" + "".join(f'        "{param["name"]}",\n' for param in params) + "    )"
@@ -193,7 +208,7 @@ def text():
     found = registry()
     names = sorted([op["name"] for op in found] + [alias for op in found for alias in op["aliases"]])
     traced = sorted([*_draws.__all__, *_pixel_op.__all__, *_trace.__all__])
-    listed = "".join(f'    "{name}",\n' for name in ["Compose", "Lambda", "Op", "from_torchvision", *traced, *names])
+    listed = "".join(f'    "{name}",\n' for name in ["Compose", "Lambda", "Op", *FUNCTIONS, *traced, *names])
     parts = [HEAD, f"__all__ = [\n{listed}]\n\n"]
     for op in found:
         parts.append("\n" + written(op) + "\n")
@@ -253,15 +268,35 @@ def with_signatures(name):
     return f"{before}{BEGIN}{signatures(SIGNATURES[name])}{END}{after}"
 
 
+# The pages with tables, next to the package.
+PAGE = PACKAGE.parent.parent / "docs" / "migration.md"
+TABLES = ("torchvision", "albumentations", "timm")
+
+
+def with_tables():
+    """Returns the page with the tables of the classes of other libraries."""
+    page = PAGE.read_text(encoding="utf-8")
+    for library in TABLES:
+        table = importlib.import_module(f"fuseloop._{library}").TABLE
+        begin = f"<!-- python/tools/generate.py: {library} -->\n"
+        before, rest = page.split(begin)
+        _, end, after = rest.partition("<!-- end -->\n")
+        lines = "".join(table[name].printed(name) for name in sorted(table, key=str.lower))
+        page = f"{before}{begin}| {library} | Fuseloop | images |\n|---|---|---|\n{lines}{end}{after}"
+    return page
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     is_check = parser.parse_args().check
-    for name, made in {"ops.py": text(), **{name: with_signatures(name) for name in SIGNATURES}}.items():
+    written = {PACKAGE / "ops.py": text(), **{PACKAGE / name: with_signatures(name) for name in SIGNATURES}}
+    written[PAGE] = with_tables()
+    for path, made in written.items():
         if not is_check:
-            (PACKAGE / name).write_text(made, encoding="utf-8")
-        elif (PACKAGE / name).read_text(encoding="utf-8") != made:
-            sys.exit(f"{name} is not what would be written: run python tools/generate.py")
+            path.write_text(made, encoding="utf-8")
+        elif path.read_text(encoding="utf-8") != made:
+            sys.exit(f"{path.name} is not what would be written: run python tools/generate.py")
 
 
 if __name__ == "__main__":
