@@ -752,51 +752,7 @@ fn the_largest_programs_compile() {
         format!("mul c0 0.01\n{steps}{sums}return %{} c1 c2", 2 * count)
     };
     for code in [chain("add", 2047), chain("pow", 63)] {
-        let begun = std::time::Instant::now();
         fuseloop::check_ops(&ops![program("", &code)], SIZE, 2).unwrap();
-        println!("{:?}", begun.elapsed());
-    }
-}
-
-#[test]
-fn time_formulas() {
-    use std::time::Instant;
-    let size = Size::new(256, 256);
-    let input = ImageType::from(size);
-    let pixels: Vec<u8> = (0..3 * size.pixels()).map(|k| (k * 7 % 251) as u8).collect();
-    let view = ImageView::packed(&pixels, size).unwrap();
-    for tail in [false, true] {
-        for (own, built_in) in formulas() {
-            let mut kernels: Vec<_> = [&own, &built_in]
-                .map(|op| {
-                    let mut list: Ops = vec![Arc::clone(op)];
-                    if tail {
-                        list.extend(ops![Normalize::imagenet(), ToChannelsFirst]);
-                    }
-                    let kernel =
-                        Kernel::compile(ImagePlan::new(list, input, NumberRule::Fused).unwrap())
-                            .unwrap();
-                    let mut draws = Draws::default();
-                    kernel.plan().draw(SampleKey::new(1, 0, 0), size, &mut draws);
-                    let out = vec![0; kernel.plan().sample_bytes()];
-                    (kernel, draws, out, f64::MAX)
-                })
-                .into();
-            let mut scratch = Scratch::default();
-            for _ in 0..300 {
-                for (kernel, draws, out, best) in &mut kernels {
-                    let begun = Instant::now();
-                    kernel.run(&mut scratch, DecodedPixels::whole(view), draws, out);
-                    *best = best.min(begun.elapsed().as_nanos() as f64 / size.pixels() as f64);
-                }
-            }
-            println!(
-                "{} tail {tail}: {:.3} vs {:.3} ns/pixel",
-                built_in.name(),
-                kernels[0].3,
-                kernels[1].3
-            );
-        }
     }
 }
 
