@@ -110,13 +110,18 @@ impl Transform {
         let settings =
             Settings::of_table(&table).map_err(|error| errors::of_op(py, "Transform", &error))?;
         let (transform, seed) = match spec {
-            None => (fuseloop::Transform::new(values::ops(ops)?), None),
+            None => {
+                let transform = fuseloop::Transform::new(values::ops(ops)?);
+                (transform.map_err(|error| errors::raised(py, &error))?, None)
+            }
             Some((path, text)) => {
                 let spec = detached(py, || Spec::parse(&text, &path))?;
-                (transform_of_spec(&spec), spec.settings().seed)
+                let transform = transform_of_spec(&spec);
+                let failed = |error| errors::of_path(py, &path, &error);
+                (transform.map_err(failed)?, spec.settings().seed)
             }
         };
-        let transform = transform.and_then(|transform| applied(&settings, transform));
+        let transform = applied(&settings, transform);
         let transform = transform.map_err(|error| errors::raised(py, &error))?;
         Ok(Self { transform, seed, expected: Mutex::default() })
     }
