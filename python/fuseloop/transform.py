@@ -66,6 +66,7 @@ class Transform:
         scaled_decode: Decodes a large JPEG at a part of its size where a resize comes first, as
             :class:`fuseloop.Loader` does.
 
+    >>> from fuseloop import ops
     >>> augment = Transform([ops.RandomHorizontalFlip(), ops.CenterCrop(4)], seed=7)
     >>> augment
     Transform([RandomHorizontalFlip(), CenterCrop(4)], seed=7)
@@ -234,6 +235,7 @@ class Transform:
                 ``dataset.cast_column("image", datasets.Image(decode=False))``.
             to: The column that gets the results, such as ``"pixel_values"``, in place of ``column``.
 
+        >>> from fuseloop import ops
         >>> augment = Transform([ops.CenterCrop(2)])
         >>> batch = augment.on("image", to="pixel_values")({"image": [np.zeros((4, 4, 3), np.uint8)] * 2, "label": [0, 1]})
         >>> [*batch], len(batch["pixel_values"]), batch["pixel_values"][0].shape

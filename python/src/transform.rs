@@ -110,13 +110,18 @@ impl Transform {
         let settings =
             Settings::of_table(&table).map_err(|error| errors::of_op(py, "Transform", &error))?;
         let (transform, seed) = match spec {
-            None => (fuseloop::Transform::new(values::ops(ops)?), None),
+            None => {
+                let transform = fuseloop::Transform::new(values::ops(ops)?);
+                (transform.map_err(|error| errors::raised(py, &error))?, None)
+            }
             Some((path, text)) => {
                 let spec = detached(py, || Spec::parse(&text, &path))?;
-                (transform_of_spec(&spec), spec.settings().seed)
+                let transform = transform_of_spec(&spec);
+                let failed = |error| errors::of_path(py, &path, &error);
+                (transform.map_err(failed)?, spec.settings().seed)
             }
         };
-        let transform = transform.and_then(|transform| applied(&settings, transform));
+        let transform = applied(&settings, transform);
         let transform = transform.map_err(|error| errors::raised(py, &error))?;
         Ok(Self { transform, seed, expected: Mutex::default() })
     }
@@ -306,7 +311,11 @@ impl Given {
             let text = format!("an image is {}: {error}", described(object));
             errors::setting(object.py(), &text)
         };
-        let lent = Lent::of(object).map_err(failed)?;
+        let is_scalar = || object.getattr("ndim").is_ok_and(|axes| axes.eq(0).unwrap_or(false));
+        let lent = match Lent::of(object) {
+            Err(_) if is_scalar() => return Err(failed(expected_axes(is_tensor).to_owned())),
+            lent => lent.map_err(failed)?,
+        };
         if lent.shape().len() == 1 && lent.item_size() == 1 && !is_tensor {
             let copy = if lent.is_packed() { None } else { Some(lent.gathered().map_err(failed)?) };
             return Ok(Self::File(lent, copy));
@@ -370,9 +379,8 @@ impl Pixels {
                 ((height, width, channels), Layout::ChannelsFirst)
             }
             (shape, _) => {
-                let channels = if is_tensor { "[C, H, W]" } else { "[H, W, C]" };
                 let several = if shape.len() == 4 { ": batch(images) takes several" } else { "" };
-                return Err(format!("expected {channels} or [H, W]{several}"));
+                return Err(format!("{}{several}", expected_axes(is_tensor)));
             }
         };
         let pixels = axes.0.saturating_mul(axes.1) as u64;
@@ -446,6 +454,10 @@ fn array_of<'py>(py: Python<'py>, tensor: &Tensor, for_torch: bool) -> PyResult<
 
 /// The most channels that colours have, with alpha.
 const MOST_COLORS: usize = 4;
+
+fn expected_axes(is_tensor: bool) -> &'static str {
+    if is_tensor { "expected [C, H, W] or [H, W]" } else { "expected [H, W, C] or [H, W]" }
+}
 
 /// Returns whether a length is likely to be the number of channels.
 fn is_colors(length: usize) -> bool {
