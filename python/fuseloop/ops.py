@@ -67,12 +67,14 @@ __all__ = [
     "AugMix",
     "AutoAugment",
     "BoxBlur",
+    "CLAHE",
     "CenterCrop",
     "ChannelDropout",
     "ChannelShuffle",
     "ClampBoundingBoxes",
     "ClampKeyPoints",
     "Clip",
+    "CoarseDropout",
     "ColorJitter",
     "ColorMatrix",
     "Convert",
@@ -80,7 +82,9 @@ __all__ = [
     "CutMix",
     "Cutout",
     "D4",
+    "Downscale",
     "ElasticTransform",
+    "Emboss",
     "FixedPoints",
     "FixedSizeCrop",
     "FrequencyMasking",
@@ -89,7 +93,9 @@ __all__ = [
     "GaussianBlur",
     "GaussianNoise",
     "Grayscale",
+    "GridDistortion",
     "GridMask",
+    "HueSaturationValue",
     "ImageMixup",
     "LabelMixup",
     "LabelSmoothing",
@@ -97,15 +103,21 @@ __all__ = [
     "Levels",
     "Lighting",
     "Lut",
+    "MedianBlur",
     "MixUp",
     "Mosaic",
+    "MotionBlur",
+    "MultiplicativeNoise",
     "Normalize",
     "OneHot",
+    "OpticalDistortion",
     "Pad",
     "PermuteChannels",
+    "PixelDropout",
     "PixelProgram",
     "Poison",
     "PolarityInversion",
+    "RGBShift",
     "RandAugment",
     "RandomAdjustSharpness",
     "RandomAffine",
@@ -120,6 +132,7 @@ __all__ = [
     "RandomErasing",
     "RandomGamma",
     "RandomGrayscale",
+    "RandomHSV",
     "RandomHorizontalFlip",
     "RandomHue",
     "RandomInvert",
@@ -136,6 +149,7 @@ __all__ = [
     "RandomSaturation",
     "RandomShortestSize",
     "RandomSolarize",
+    "RandomToneCurve",
     "RandomTranslate",
     "RandomVerticalFlip",
     "RandomZoomOut",
@@ -147,6 +161,7 @@ __all__ = [
     "ScaleIntensityRange",
     "ScaleJitter",
     "SelectChannels",
+    "Sharpen",
     "SimpleCopyPaste",
     "SolarizeAdd",
     "Squeeze",
@@ -724,6 +739,64 @@ class ElasticTransform(Op):
         super().__init__(alpha=alpha, sigma=sigma, interpolation=interpolation, fill=fill)
 
 
+class GridDistortion(Op):
+    """Makes the cells of a grid wider or narrower, in a share p of the images.
+
+    Args:
+        num_steps: Number of the grid's columns, and of its rows.
+        distort_limit: Range of the change of a length; a number d is -d..d. Expected: a number, or (low, high).
+        interpolation: Interpolation between pixels.
+        fill: Fill colour outside the image. Expected: a level 0 to 255, or (red, green, blue).
+        p: Share of the images.
+
+    >>> GridDistortion()
+    GridDistortion()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("num_steps", "distort_limit", "interpolation", "fill", "p")
+    name = "GridDistortion"
+
+    def __init__(
+        self,
+        num_steps: int = 5,
+        distort_limit: float | Pair = (-0.3, 0.3),
+        interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear",
+        fill: Color = 0,
+        p: float = 0.5,
+    ) -> None:
+        super().__init__(num_steps=num_steps, distort_limit=distort_limit, interpolation=interpolation, fill=fill, p=p)
+
+
+class OpticalDistortion(Op):
+    """Bends a share p of the images as a lens does.
+
+    Args:
+        distort_limit: Range of the strength; a number k is -k..k. Expected: a number, or (low, high).
+        mode: The lens.
+        interpolation: Interpolation between pixels.
+        fill: Fill colour outside the image. Expected: a level 0 to 255, or (red, green, blue).
+        p: Share of the images.
+
+    >>> OpticalDistortion()
+    OpticalDistortion()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("distort_limit", "mode", "interpolation", "fill", "p")
+    name = "OpticalDistortion"
+
+    def __init__(
+        self,
+        distort_limit: float | Pair = (-0.05, 0.05),
+        mode: Literal["camera", "fisheye"] = "camera",
+        interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear",
+        fill: Color = 0,
+        p: float = 0.5,
+    ) -> None:
+        super().__init__(distort_limit=distort_limit, mode=mode, interpolation=interpolation, fill=fill, p=p)
+
+
 class SanitizeBoundingBoxes(Op):
     """Removes objects whose box is too small or outside the image.
 
@@ -893,6 +966,41 @@ class Grayscale(Op):
         super().__init__(num_output_channels=num_output_channels)
 
 
+class HueSaturationValue(Op):
+    """Shifts hue, saturation and value of a share p of the images.
+
+    Args:
+        hue_shift_limit: Range of the hue's shift, of which 180 are a full turn; a number n is -n..n. Expected: a
+            number, or (low, high).
+        sat_shift_limit: Range of the saturation's shift, of 255; a number n is -n..n. Expected: a number, or (low,
+            high).
+        val_shift_limit: Range of the value's shift in levels; a number n is -n..n. Expected: a number, or (low,
+            high).
+        p: Share of the images.
+
+    >>> HueSaturationValue()
+    HueSaturationValue()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("hue_shift_limit", "sat_shift_limit", "val_shift_limit", "p")
+    name = "HueSaturationValue"
+
+    def __init__(
+        self,
+        hue_shift_limit: float | Pair = (-20.0, 20.0),
+        sat_shift_limit: float | Pair = (-30.0, 30.0),
+        val_shift_limit: float | Pair = (-20.0, 20.0),
+        p: float = 0.5,
+    ) -> None:
+        super().__init__(
+            hue_shift_limit=hue_shift_limit,
+            sat_shift_limit=sat_shift_limit,
+            val_shift_limit=val_shift_limit,
+            p=p,
+        )
+
+
 class Lighting(Op):
     """Shifts the colours by a random step, as AlexNet did.
 
@@ -927,6 +1035,27 @@ class Lut(Op):
         super().__init__(table=table)
 
 
+class CLAHE(Op):
+    """Makes the contrast equal everywhere, in a share p of the images.
+
+    Args:
+        clip_limit: Range of the limit of counts, in units of their mean; a number n is 1..n. Expected: a number, or
+            (low, high).
+        tile_grid_size: How many tiles. Expected: pixels, or (width, height).
+        p: Share of the images.
+
+    >>> CLAHE()
+    CLAHE()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("clip_limit", "tile_grid_size", "p")
+    name = "CLAHE"
+
+    def __init__(self, clip_limit: float | Pair = (1.0, 4.0), tile_grid_size: Size = 8, p: float = 0.5) -> None:
+        super().__init__(clip_limit=clip_limit, tile_grid_size=tile_grid_size, p=p)
+
+
 class PermuteChannels(Op):
     """Puts the channels in another order.
 
@@ -943,6 +1072,33 @@ class PermuteChannels(Op):
 
     def __init__(self, permutation: Sequence[int]) -> None:
         super().__init__(permutation=permutation)
+
+
+class RGBShift(Op):
+    """Adds a random number to each channel of a share p of the images.
+
+    Args:
+        r_shift_limit: Range of the shift of red in levels; a number n is -n..n. Expected: a number, or (low, high).
+        g_shift_limit: Range of the shift of green in levels; a number n is -n..n. Expected: a number, or (low, high).
+        b_shift_limit: Range of the shift of blue in levels; a number n is -n..n. Expected: a number, or (low, high).
+        p: Share of the images.
+
+    >>> RGBShift()
+    RGBShift()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("r_shift_limit", "g_shift_limit", "b_shift_limit", "p")
+    name = "RGBShift"
+
+    def __init__(
+        self,
+        r_shift_limit: float | Pair = (-20.0, 20.0),
+        g_shift_limit: float | Pair = (-20.0, 20.0),
+        b_shift_limit: float | Pair = (-20.0, 20.0),
+        p: float = 0.5,
+    ) -> None:
+        super().__init__(r_shift_limit=r_shift_limit, g_shift_limit=g_shift_limit, b_shift_limit=b_shift_limit, p=p)
 
 
 class PixelProgram(Op):
@@ -1112,6 +1268,26 @@ class RandomHue(Op):
         super().__init__(hue=hue, p=p)
 
 
+class RandomHSV(Op):
+    """Turns the hue and scales saturation and value, as YOLO does.
+
+    Args:
+        hgain: Largest turn of the hue, as a share of a full turn.
+        sgain: Largest change of the saturation, as a share of it.
+        vgain: Largest change of the value, as a share of it.
+
+    >>> RandomHSV()
+    RandomHSV()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("hgain", "sgain", "vgain")
+    name = "RandomHSV"
+
+    def __init__(self, hgain: float = 0.015, sgain: float = 0.7, vgain: float = 0.4) -> None:
+        super().__init__(hgain=hgain, sgain=sgain, vgain=vgain)
+
+
 class RandomInvert(Op):
     """Inverts a share p of the images.
 
@@ -1217,6 +1393,26 @@ class RandomSolarize(Op):
         super().__init__(threshold=threshold, p=p)
 
 
+class RandomToneCurve(Op):
+    """Changes the values of a share p of the images by a random curve.
+
+    Args:
+        scale: Standard deviation of the points that bend the curve.
+        per_channel: Whether each channel has a curve of its own.
+        p: Share of the images.
+
+    >>> RandomToneCurve()
+    RandomToneCurve()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("scale", "per_channel", "p")
+    name = "RandomToneCurve"
+
+    def __init__(self, scale: float = 0.1, per_channel: bool = False, p: float = 0.5) -> None:
+        super().__init__(scale=scale, per_channel=per_channel, p=p)
+
+
 class SolarizeAdd(Op):
     """Brightens what is dark.
 
@@ -1273,6 +1469,119 @@ class BoxBlur(Op):
         super().__init__(kernel_size=kernel_size)
 
 
+class MotionBlur(Op):
+    """Blurs a share p of the images along a random line.
+
+    Args:
+        blur_limit: Range of the kernel's side; an even number is the odd one above. Expected: (low, high).
+        allow_shifted: Whether the line may miss the pixel.
+        angle_range: Range of the line's angle in degrees. Expected: (low, high).
+        direction_range: Range of the direction: 1 forward, -1 backward, 0 both. Expected: (low, high).
+        p: Share of the images.
+
+    >>> MotionBlur()
+    MotionBlur()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("blur_limit", "allow_shifted", "angle_range", "direction_range", "p")
+    name = "MotionBlur"
+
+    def __init__(
+        self,
+        blur_limit: Pair = (3, 7),
+        allow_shifted: bool = True,
+        angle_range: Pair = (0.0, 360.0),
+        direction_range: Pair = (-1.0, 1.0),
+        p: float = 0.5,
+    ) -> None:
+        super().__init__(
+            blur_limit=blur_limit,
+            allow_shifted=allow_shifted,
+            angle_range=angle_range,
+            direction_range=direction_range,
+            p=p,
+        )
+
+
+class MedianBlur(Op):
+    """Makes every value the median of those around it, in a share p of the images.
+
+    Args:
+        blur_limit: Range of the square's side; an even number is the odd one above. Expected: (low, high).
+        p: Share of the images.
+
+    >>> MedianBlur()
+    MedianBlur()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("blur_limit", "p")
+    name = "MedianBlur"
+
+    def __init__(self, blur_limit: Pair = (3, 7), p: float = 0.5) -> None:
+        super().__init__(blur_limit=blur_limit, p=p)
+
+
+class Sharpen(Op):
+    """Adds the edges of an image to it, in a share p of the images.
+
+    Args:
+        alpha: Range of the share of the sharpened image. Expected: (low, high).
+        lightness: Range of the lightness: 1 keeps the brightness. Expected: (low, high).
+        p: Share of the images.
+
+    >>> Sharpen()
+    Sharpen()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("alpha", "lightness", "p")
+    name = "Sharpen"
+
+    def __init__(self, alpha: Pair = (0.2, 0.5), lightness: Pair = (0.5, 1.0), p: float = 0.5) -> None:
+        super().__init__(alpha=alpha, lightness=lightness, p=p)
+
+
+class Emboss(Op):
+    """Mixes an image with its relief, in a share p of the images.
+
+    Args:
+        alpha: Range of the share of the embossed image. Expected: (low, high).
+        strength: Range of the strength of the relief. Expected: (low, high).
+        p: Share of the images.
+
+    >>> Emboss()
+    Emboss()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("alpha", "strength", "p")
+    name = "Emboss"
+
+    def __init__(self, alpha: Pair = (0.2, 0.5), strength: Pair = (0.2, 0.7), p: float = 0.5) -> None:
+        super().__init__(alpha=alpha, strength=strength, p=p)
+
+
+class Downscale(Op):
+    """Reduces a share p of the images and enlarges them again.
+
+    Args:
+        scale_range: Range of the scale. Expected: (low, high).
+        p: Share of the images.
+
+    >>> Downscale()
+    Downscale()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("scale_range", "p")
+    name = "Downscale"
+
+    def __init__(self, scale_range: Pair = (0.25, 0.25), p: float = 0.5) -> None:
+        super().__init__(scale_range=scale_range, p=p)
+
+
 class RandomAdjustSharpness(Op):
     """Sharpens or blurs a share p of the images.
 
@@ -1309,6 +1618,43 @@ class Cutout(Op):
 
     def __init__(self, crop_size: int, fill: Color = 0) -> None:
         super().__init__(crop_size=crop_size, fill=fill)
+
+
+class CoarseDropout(Op):
+    """Paints random rectangles over, in a share p of the images.
+
+    Args:
+        num_holes_range: Range of the number of holes. Expected: (low, high).
+        hole_height_range: Range of a hole's height: shares of the image's, or pixels if it ends at 1 or more.
+            Expected: (low, high).
+        hole_width_range: Range of a hole's width: shares of the image's, or pixels if it ends at 1 or more. Expected:
+            (low, high).
+        fill: Their colour. Expected: a level 0 to 255, or (red, green, blue).
+        p: Share of the images.
+
+    >>> CoarseDropout()
+    CoarseDropout()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("num_holes_range", "hole_height_range", "hole_width_range", "fill", "p")
+    name = "CoarseDropout"
+
+    def __init__(
+        self,
+        num_holes_range: Pair = (1, 2),
+        hole_height_range: Pair = (0.1, 0.2),
+        hole_width_range: Pair = (0.1, 0.2),
+        fill: Color = 0,
+        p: float = 0.5,
+    ) -> None:
+        super().__init__(
+            num_holes_range=num_holes_range,
+            hole_height_range=hole_height_range,
+            hole_width_range=hole_width_range,
+            fill=fill,
+            p=p,
+        )
 
 
 class RandomErasing(Op):
@@ -1399,6 +1745,33 @@ class GaussianNoise(Op):
         super().__init__(mean=mean, sigma=sigma, clip=clip)
 
 
+class MultiplicativeNoise(Op):
+    """Multiplies the values of a share p of the images by random factors.
+
+    Args:
+        multiplier: Range of the factor. Expected: (low, high).
+        per_channel: Whether each channel has a factor of its own.
+        elementwise: Whether each pixel has a factor of its own.
+        p: Share of the images.
+
+    >>> MultiplicativeNoise()
+    MultiplicativeNoise()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("multiplier", "per_channel", "elementwise", "p")
+    name = "MultiplicativeNoise"
+
+    def __init__(
+        self,
+        multiplier: Pair = (0.9, 1.1),
+        per_channel: bool = False,
+        elementwise: bool = False,
+        p: float = 0.5,
+    ) -> None:
+        super().__init__(multiplier=multiplier, per_channel=per_channel, elementwise=elementwise, p=p)
+
+
 class Poison(Op):
     """Blends a fixed image into some samples.
 
@@ -1418,6 +1791,33 @@ class Poison(Op):
 
     def __init__(self, size: Size, mask: Iterable[float], alpha: Iterable[float], indices: Iterable[int]) -> None:
         super().__init__(size=size, mask=mask, alpha=alpha, indices=indices)
+
+
+class PixelDropout(Op):
+    """Overwrites random pixels of a share p of the images.
+
+    Args:
+        dropout_prob: Share of the pixels that are dropped.
+        per_channel: Whether values are dropped by themselves.
+        drop_value: Value of dropped pixels, in units of the values.
+        p: Share of the images.
+
+    >>> PixelDropout()
+    PixelDropout()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("dropout_prob", "per_channel", "drop_value", "p")
+    name = "PixelDropout"
+
+    def __init__(
+        self,
+        dropout_prob: float = 0.01,
+        per_channel: bool = False,
+        drop_value: float = 0.0,
+        p: float = 0.5,
+    ) -> None:
+        super().__init__(dropout_prob=dropout_prob, per_channel=per_channel, drop_value=drop_value, p=p)
 
 
 class FrequencyMasking(Op):

@@ -6,8 +6,8 @@ use crate::loader::transform::Transform;
 use std::path::Path;
 
 impl Transform {
-    /// A transform by a [pipeline file](Spec): the ops of its field of images, which is its only field with ops, or else
-    /// the one called `image`. Of the file's settings, `seed`, `number_rule`, `exif_orientation`, `scaled_decode` and
+    /// A transform by a [pipeline file](Spec): the ops of the field called `image`, or else of
+    /// the only field with ops. Of the file's settings, `seed`, `number_rule`, `exif_orientation`, `scaled_decode` and
     /// `read_mode` apply; the others are for loaders.
     ///
     /// # Errors
@@ -30,16 +30,16 @@ pub(crate) fn of_spec(spec: &Spec) -> Result<Transform, Error> {
         let known: Vec<&str> = spec.fields().collect();
         return Err(fail!(
             Field,
-            "none of the fields with ops is called image: {}; build the transform by `Transform::new(spec.ops(field, \
-             epoch)?)`",
+            "none of the fields with ops is called image: {}; keep the ops of one field in the file, or call the field \
+             of the images `image`",
             known.join(", ")
         ));
     };
     let Some(ops) = &ops.fixed else {
         return Err(fail!(
             Pipeline,
-            "the ops of {name} change with the epoch, but a transform has one list: build it by \
-             `Transform::new(spec.ops({name:?}, epoch)?)`"
+            "the ops of {name} change with the epoch, but a transform has one list: write the list of one epoch into \
+             a file of its own"
         ));
     };
     let Settings { seed, number_rule, exif_orientation, scaled_decode, read_mode, .. } =

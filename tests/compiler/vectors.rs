@@ -115,7 +115,7 @@ fn bugs_planted_in_machine_code_are_caught() {
     }
     for (name, widths, plant) in PLANTS {
         for bits in widths {
-            let caught = (0..300).find(|number| {
+            let caught = (0..1500).find(|number| {
                 let case = Case::with_vectors(*number, *bits);
                 let (seen, out) = case.interpreted(move |run| {
                     run.row_loops.iter_mut().flatten().for_each(|code| plant(code));

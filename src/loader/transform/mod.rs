@@ -275,7 +275,7 @@ impl Transform {
     /// # use fuseloop::ops::*;
     /// # use fuseloop::transform::{Image, Key, Transform};
     /// let transform = Transform::new(ops![Resize::new((8, 6))?])?;
-    /// let (pixels, mut out) = (vec![128; 48 * 64 * 3], vec![0; 8 * 6 * 3]);
+    /// let (pixels, mut out) = (vec![128; 48 * 64 * 3], vec![0_u8; 8 * 6 * 3]);
     /// let image = Image::rgb(&pixels, 48, 64)?;
     /// let size = transform.apply_into(&image, Key::new(0, 0, 0), &mut out)?;
     /// assert_eq!(size, Size::new(8, 6));

@@ -297,6 +297,7 @@ Ok(transform)
 #[rustfmt::skip]
 fn transform_batch(transform: fuseloop::Transform, images: Vec<fuseloop::transform::Image<'_>>) -> Result<(), fuseloop::source::BoxError> {
 use fuseloop::transform::Key;
+
 let keys: Vec<Key> = images.iter().map(|_| transform.fresh_key()).collect();
 let batch = transform.batch(&images, &keys)?;                // [images, 3, 224, 224]
 Ok(())
@@ -313,6 +314,7 @@ fn transform_targets(
 use fuseloop::loader::Targets;
 use fuseloop::prelude::*;
 use fuseloop::transform::{Image, TargetValue, Transform};
+
 let targets = Targets::new().boxes("boxes", BoxFormat::Xyxy).column("labels", DType::I64).mask("mask", 255);
 let transform = Transform::new(list)?.targets(&targets)?;
 let out = transform.apply_with(
