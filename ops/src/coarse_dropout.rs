@@ -65,7 +65,7 @@ fn random_count(rng: &mut Rng) -> RangeInclusive<u32> {
 fn random_side(rng: &mut Rng) -> RangeInclusive<f64> {
     let most = if rng.coin(0.5) { 0.9 } else { 20.0 };
     let low = f64::from(rng.uniform(0.0, most));
-    low..=low + f64::from(rng.uniform(0.0, most as f32 - low as f32))
+    low..=low + f64::from(rng.uniform(0.0, most - low as f32))
 }
 
 #[class(Pixel)]

@@ -35,7 +35,6 @@ from .loader import (
     View,
     Weighted,
 )
-from .transform import Transform
 
 __version__ = "0.1.0"
 
@@ -83,9 +82,15 @@ _LAZY = ("detection", "ffcv", "jax", "ray", "sources", "torch", "write")
 
 if TYPE_CHECKING:
     from . import detection, ffcv, jax, ray, sources, torch, write
+    from .transform import Transform
 else:
 
     def __getattr__(name: str):
+        if name == "Transform":
+            from .transform import Transform
+
+            globals()[name] = Transform
+            return Transform
         if name in _LAZY:
             import importlib
 

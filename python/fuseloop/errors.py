@@ -214,6 +214,7 @@ _IN_PYTHON = {
     "`to_size((height, width))`": "`to=(height, width)`",
     "`to_size` is for images: use `to(max)`": "a height and a width are for images: use `to=max`",
     "`to(max)`": "`to=max`",
+    "; in a program, declare it in `OpenOptions::custom_fields`": "",
     ", or raise `max_pixels` (LoaderBuilder::limits)": "",
     ", or raise `max_row_bytes` (LoaderBuilder::limits)": "",
     " (`Limits::max_unpacked_bytes`): unpack the shard, or raise the limit": ": unpack the shard",

@@ -308,7 +308,7 @@ def test_batches_that_are_none_are_refused() -> None:
         (picture(1)[0], "no list of images"),
         (b"\xff\xd8\xff", "no list of images"),
         (3, "no list of images"),
-        ([], "no images"),
+        ([], "no image is given"),
     ):
         with pytest.raises(fl.ConfigError, match=message):
             augment.batch(given)
@@ -698,11 +698,11 @@ BAD: list[tuple[str, Callable[[], Any], str]] = [
     ("records", lambda: np.zeros((40, 50), [("r", "u1"), ("g", "u1")]), "expected elements"),
     ("too many pixels", lambda: np.broadcast_to(np.uint8(0), (60000, 60000, 3)), "the limit is"),
     ("a side too long", lambda: np.broadcast_to(np.uint8(0), (2, 70000, 3)), "65,535|65535"),
-    ("bytes of nothing", lambda: b"", "image"),
-    ("bytes of something else", lambda: b"hello, world, this is no image at all", "image"),
-    ("an array of bytes of something else", lambda: np.zeros(40, np.uint8), "image"),
+    ("bytes of nothing", lambda: b"", "not a JPEG"),
+    ("bytes of something else", lambda: b"hello, world, this is no image at all", "not a JPEG"),
+    ("an array of bytes of something else", lambda: np.zeros(40, np.uint8), "not a JPEG"),
     ("floats in a row", lambda: np.zeros(40, np.float32), r"\[H, W, C\]"),
-    ("bytes in a row with steps", lambda: np.zeros(40, np.uint8)[::2], "image"),
+    ("bytes in a row with steps", lambda: np.zeros(40, np.uint8)[::2], "not a JPEG"),
     ("no file", lambda: {"bytes": None, "path": None}, "without bytes and without a path"),
     ("None", lambda: None, r"a transform takes augment\(image\)"),
 ]
@@ -761,11 +761,11 @@ def test_arguments_that_are_wrong_are_refused() -> None:
         (lambda: fl.Transform(lambda epoch: TRAIN), "one list for all epochs"),
         (lambda: fl.Transform([3]), "no op"),
         (lambda: fl.Transform([ops.MixUp(0.2)]), "MixUp"),
-        (lambda: fl.Transform([ops.ToDevice()]), "ToDevice"),
+        (lambda: fl.Transform([ops.ToDevice(0)]), "ToDevice"),
         (lambda: fl.Transform(TRAIN, seed=-1), r"seed is -1, expected 0 to 2\*\*64 - 1"),
         (lambda: fl.Transform(TRAIN, seed="x"), "seed is 'x', expected a whole number"),
-        (lambda: fl.Transform(TRAIN, read_mode="bgr"), "read_mode is 'bgr', expected 'rgb'"),  # type: ignore[arg-type]
-        (lambda: fl.Transform(TRAIN, number_rule="x"), "number_rule is 'x'"),  # type: ignore[arg-type]
+        (lambda: fl.Transform(TRAIN, read_mode="bgr"), 'read_mode: image is "bgr", expected "rgb"'),  # type: ignore[arg-type]
+        (lambda: fl.Transform(TRAIN, number_rule="x"), "number_rule"),  # type: ignore[arg-type]
         (lambda: fl.Transform(TRAIN, targets=3), "targets"),  # type: ignore[arg-type]
         (lambda: augment(image, epoch=1), "epoch=1 without sample"),
         (lambda: augment(image, sample=-1), "sample is -1"),

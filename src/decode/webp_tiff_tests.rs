@@ -1,5 +1,7 @@
 //! WebP and TIFF against Pillow's pixels (`scripts/webp_tiff_goldens.py`), and against damage.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
 use super::{DecodeOptions, Decoder, ImageReadMode};
 use crate::error::{Damage, Error};
 use crate::sample::Limits;

@@ -507,7 +507,7 @@ impl Records {
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
         let (file, at) = self.find(sample).ok_or("no file has the sample")?;
-        let failed = |cause| Error::from(cause).at(&file.path);
+        let failed = |error: Error| error.at(&file.path);
         let Buffer { bytes, check, .. } = buffer;
         match &self.stored {
             Stored::Array(_) => {

@@ -83,8 +83,8 @@ impl Column {
 
     /// Returns a column of bytes of any length.
     #[must_use]
-    pub fn bytes(values: Vec<Vec<u8>>) -> Self {
-        Self(Values::Bytes(values.iter().map(Vec::as_slice).collect()))
+    pub fn bytes<B: AsRef<[u8]>>(values: impl IntoIterator<Item = B>) -> Self {
+        Self(Values::Bytes(values.into_iter().collect()))
     }
 
     /// Returns a column of arrays of one shape, whose elements lie one after another in C order.
@@ -160,7 +160,7 @@ impl InMemory {
                     Some(Value::Int(value)) => print.number(value.cast_unsigned()),
                     Some(Value::Float(value)) => print.number(value.to_bits()),
                     value => {
-                        print.number(value.map_or(0, |value| crc32c::crc32c(value.bytes()).into()))
+                        print.number(value.map_or(0, |value| crc32c::crc32c(value.bytes()).into()));
                     }
                 }
             }
@@ -242,7 +242,7 @@ mod tests {
             ("rgb", Column::rgb((1, 2), [[1; 6], [2; 6]].concat())),
             ("n", Column::ints([7, 8])),
             ("x", Column::floats([0.5, 1.5])),
-            ("text", Column::bytes(vec![b"a".to_vec(), b"bcd".to_vec()])),
+            ("text", Column::bytes(["a", "bcd"])),
             ("pair", Column::arrays(NdType::BYTE, &[2], vec![1, 2, 3, 4])),
         ]);
         let source = source.unwrap();

@@ -16,10 +16,10 @@ pub(super) struct Packed {
     longest: u64,
 }
 
-impl<'a> FromIterator<&'a [u8]> for Packed {
-    fn from_iter<I: IntoIterator<Item = &'a [u8]>>(texts: I) -> Self {
+impl<B: AsRef<[u8]>> FromIterator<B> for Packed {
+    fn from_iter<I: IntoIterator<Item = B>>(texts: I) -> Self {
         let mut packed = Self::default();
-        texts.into_iter().for_each(|text| packed.push(text));
+        texts.into_iter().for_each(|text| packed.push(text.as_ref()));
         packed
     }
 }

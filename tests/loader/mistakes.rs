@@ -260,7 +260,7 @@ fn a_mask_that_is_moved_by_other_draws_than_its_image_is_warned_of() {
         path.display()
     );
     assert!(warning.starts_with(&want), "{warning}");
-    assert_says(&warning, ["; a list of its own needs `share_draws` with the image"]);
+    assert_says(warning, ["; a list of its own needs `share_draws` with the image"]);
     // The image alone is cropped by draws.
     let center = || CenterCrop::new(4).unwrap();
     assert_eq!(warned(with(ops![of_image()], ops![center()])).len(), 1);

@@ -385,7 +385,7 @@ fn annotated_loader(is_jpeg: bool, list: &Ops) -> Loader {
         height: size.height,
         bytes: all[sample as usize].mask.clone(),
     };
-    let bytes = |of: fn(&Annotated) -> Vec<u8>| Column::bytes(all.iter().map(of).collect());
+    let bytes = |of: fn(&Annotated) -> Vec<u8>| Column::bytes(all.iter().map(of));
     let columns = [
         ("image", Column::images(samples().map(image).collect())),
         ("boxes", bytes(|of| of.boxes.clone())),

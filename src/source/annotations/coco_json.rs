@@ -481,10 +481,10 @@ impl Parser {
             match &*key {
                 "id" => self.current.id = self.next_id(&mut map, "id", &mut problem)?,
                 "image_id" => {
-                    self.current.image_id = self.next_id(&mut map, "image_id", &mut problem)?
+                    self.current.image_id = self.next_id(&mut map, "image_id", &mut problem)?;
                 }
                 "category_id" => {
-                    category_id = self.next_id(&mut map, "category_id", &mut problem)?
+                    category_id = self.next_id(&mut map, "category_id", &mut problem)?;
                 }
                 "area" => match map.next_value()? {
                     Scalar::Null => {}

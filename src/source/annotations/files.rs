@@ -62,7 +62,7 @@ pub(super) fn has_pair(dir: &Path, extension: &str) -> bool {
 pub(super) fn images(root: &Path, limits: &Limits) -> Result<Vec<Box<str>>, Error> {
     let mut ignored = Ignored::default();
     let files = walk(root, IMAGE_EXTENSIONS, limits, |name| {
-        ignored.add(name.into(), "no image by its name")
+        ignored.add(name.into(), "no image by its name");
     })?;
     if let Some(pictures) = ignored.pictures() {
         warn(format_args!("{}: {pictures}", Escaped(&root.to_string_lossy())));

@@ -97,7 +97,7 @@ fn header(bytes: &FileBytes, dims: u8, limits: &Limits) -> Result<(Vec<u64>, u64
         )
         .byte(bytes.len()));
     }
-    let read = |start, size| bytes.copy(start, size).map_err(Error::from);
+    let read = |start, size| bytes.copy(start, size);
     let magic = read(0, 4)?;
     if magic.starts_with(&[0x1f, 0x8b]) {
         return Err(fail!(

@@ -1,5 +1,7 @@
 //! Objects on a test server: every byte read is the object's, or there is an error.
 
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+
 use super::disk::{self, DiskCache};
 use super::fetch::FetchLimits;
 use super::opened::Object;

@@ -10,6 +10,7 @@
     unused_imports,
     unused_mut,
     clippy::all,
+    clippy::needless_pass_by_value,
     reason = "pieces as they stand in documents"
 )]
 
