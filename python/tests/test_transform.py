@@ -416,7 +416,7 @@ def _draw(augment: fl.Transform) -> str:
     return augment(np.arange(48 * 64 * 3, dtype=np.uint32).astype(np.uint8).reshape(48, 64, 3)).tobytes().hex()
 
 
-NOISE = [ops.RandomCrop(8)]
+NOISE = [ops.RandomCrop(8), ops.ColorJitter(0.4, 0.4, 0.4)]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
