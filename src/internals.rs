@@ -134,6 +134,7 @@ pub mod source {
 }
 
 pub mod transform {
+    use crate::CancelFlag;
     use crate::error::Error;
     use crate::transform::{Image, Key, Transform};
     use fuseloop_ops::author::Layout;
@@ -194,6 +195,7 @@ pub mod transform {
             images: &[Image<'_>],
             keys: &[Key],
             threads: Option<NonZeroUsize>,
+            cancel: &CancelFlag,
             memory: impl FnOnce(DType, &[usize]) -> Result<&'o mut [u8], Error>,
         ) -> Result<(), Error>;
     }
@@ -204,9 +206,10 @@ pub mod transform {
             images: &[Image<'_>],
             keys: &[Key],
             threads: Option<NonZeroUsize>,
+            cancel: &CancelFlag,
             memory: impl FnOnce(DType, &[usize]) -> Result<&'o mut [u8], Error>,
         ) -> Result<(), Error> {
-            self.run_batch((images, keys), threads, memory)
+            self.run_batch((images, keys), threads, cancel, memory)
         }
 
         fn apply_to<'o>(

@@ -70,8 +70,8 @@ use std::sync::Arc;
 ///     "where %0 0 255",
 ///     "return %1",
 /// ];
-/// let list = ops![ToMono::new(), PixelProgram::new(program)?];
-/// assert_eq!(list[1].name(), "threshold");
+/// let list = ops![PixelProgram::new(program)?];
+/// assert_eq!(list[0].name(), "threshold");
 /// # Ok::<(), ParamError>(())
 /// ```
 #[derive(Op, Clone, PartialEq)]

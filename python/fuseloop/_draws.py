@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .errors import ParamError
@@ -26,6 +26,19 @@ class Draw:
     def __repr__(self) -> str:
         numbers = ", ".join(map(repr, self.numbers))
         return f"{self.kind}([{numbers}])" if self.kind == "choice" else f"{self.kind}({numbers})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self.kind, self.numbers)
+
+
+def _unpickled(kind: Any, numbers: Any) -> Draw:
+    made: dict[str, Callable[..., Draw]] = {
+        "uniform": uniform, "normal": normal, "integers": integers, "choice": lambda *numbers: choice(numbers),
+    }
+    try:
+        return made[kind](*numbers)
+    except (KeyError, TypeError):
+        raise ParamError("the pickle of a draw is damaged: make the draw again") from None
 
 
 def _draw(kind: str, numbers: Sequence[Any], expected: str, is_valid: Callable[..., bool]) -> Draw:
@@ -62,6 +75,10 @@ def integers(low: int, high: int) -> Draw:
 
 def choice(numbers: Sequence[float]) -> Draw:
     """One of up to 256 numbers, each as often, for a parameter of an op of :func:`pixel_op`."""
+    if not isinstance(numbers, Iterable):
+        error = ParamError(f"choice({numbers!r}): expected a list of 1 to 256 finite numbers, such as choice([{numbers!r}])")
+        error.op, error.expected = "choice", "1 to 256 finite numbers"
+        raise error
     return _draw("choice", tuple(numbers), "1 to 256 finite numbers", lambda *numbers: len(numbers) <= 256)
 
 

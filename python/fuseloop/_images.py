@@ -22,7 +22,13 @@ def image_of(image: Any, read_mode: str) -> tuple[Any, int]:
     if _is_tensor(image):
         return _array_of(image), TORCH
     if _is_pil(image):
-        return _of_pil(image, read_mode), PIL
+        try:
+            return _of_pil(image, read_mode), PIL
+        except (ValueError, AttributeError) as error:  # PIL's, of images that are closed and of modes without a conversion
+            if isinstance(error, ConfigError):
+                raise
+            cure = "use it before it is closed" if "closed" in str(error) else "convert it to RGB before"
+            raise ConfigError(f"an image of PIL's mode {image.mode}: {error}: {cure}") from error
     if isinstance(image, (bytes, bytearray, memoryview)):
         return image, NUMPY
     if isinstance(image, (str, os.PathLike)):
@@ -54,7 +60,7 @@ def _array_of(tensor: Any) -> np.ndarray:
     if str(tensor.device) != "cpu":
         raise ConfigError(f"an image is a tensor on {tensor.device}, expected one in host memory: image.cpu()")
     try:
-        return tensor.detach().numpy()
+        return tensor.detach().resolve_conj().resolve_neg().numpy()
     except (RuntimeError, TypeError) as error:  # bfloat16, sparse and quantized ones
         raise ConfigError(
             f"an image is a tensor of {tensor.dtype} ({tensor.layout}), which NumPy does not have: image.float()"

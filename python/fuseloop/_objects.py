@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ._values import _is_tensor
-from .errors import ConfigError
+from .errors import ConfigError, _warn
 from .loader import Target
 
 # What undeclared values are, by name.
@@ -22,6 +22,8 @@ _BOXES = ("boxes", "bboxes", "bbox")
 _KEYPOINTS = ("keypoints",)
 _INSTANCES = ("masks", "segmentation")
 _MASK = ("mask",)
+# Values that are no places in the image, though they may look so: a row for each object has a number for each class.
+_CLASSES = ("label", "labels", "classes", "scores")
 # Values of the image, not of its objects, in datasets of detectors.
 _OF_IMAGE = ("image_id", "size", "orig_size")
 
@@ -37,7 +39,15 @@ class Objects:
         values: The name and the value of each: an array, or a text of JSON.
     """
 
-    def __init__(self, given: Mapping[str, Any], targets: Mapping[str, Target]) -> None:
+    def __init__(
+        self, given: Mapping[str, Any], targets: Mapping[str, Target], size: tuple[int, int] | None = None
+    ) -> None:
+        """Reads the targets of an image; ``size`` is its height and width, None if they are not known, as of a file."""
+        for name in targets:
+            if name not in given:
+                raise _wrong(
+                    name, f"it is declared by targets=, but this call does not give it: augment(image=image, {name}=...)"
+                )
         self._given = given
         self.declared: dict[str, dict[str, Any]] = {}
         self.values: list[tuple[str, np.ndarray | str]] = []
@@ -46,11 +56,16 @@ class Objects:
         kinds = {name: _kind(name, value, targets.get(name), given) for name, value in given.items()}
         for name, options in kinds.items():
             if options is None:
+                if hasattr(given[name], "getpalette"):  # an image of PIL
+                    _warn(_not_moved(name))
                 continue
             if options["as"] == "column":
                 self._columns.append(name)
                 continue
-            array = _READ[options["as"]](name, given[name], options)
+            if options["as"] == "instance_masks":
+                array = _instance_masks(name, given[name], size)
+            else:
+                array = _READ[options["as"]](name, given[name], options)
             if options["as"] in _OBJECTS:
                 counts[name] = len(given[name])
             self.declared[name] = options
@@ -61,7 +76,10 @@ class Objects:
             for name, found in counts.items():
                 if found != count:
                     raise _wrong(name, f"it has {found} entries for the {count} objects of {first}")
-        else:
+        for name in self._columns:
+            if name not in targets and name not in _CLASSES and _looks_moved(given[name], size):
+                _warn(_not_moved(name))
+        if not counts:
             self._columns = []
         self.key = tuple((name, *sorted((key, str(value)) for key, value in of.items())) for name, of in self.declared.items())
 
@@ -84,6 +102,13 @@ def _wrong(name: str, message: str) -> ConfigError:
     return error
 
 
+def _not_moved(name: str) -> str:
+    return (
+        f"{name} is not moved with the image: call it boxes=, keypoints=, masks= or mask=, or declare it in targets=, as "
+        "Target.column() if it is no place in the image"
+    )
+
+
 def _kind(name: str, value: Any, target: Target | None, given: Mapping[str, Any]) -> dict[str, Any] | None:
     """Returns what a value is; None for one that has nothing to do with the objects."""
     if target is not None:
@@ -104,17 +129,40 @@ def _kind(name: str, value: Any, target: Target | None, given: Mapping[str, Any]
         return Target.mask().options if is_one else Target.instance_masks().options
     if name in _BOXES and value is not None:
         return Target.boxes().options
-    if name in _OF_IMAGE or isinstance(value, (str, bytes, int, float, bool, type(None))) or np.ndim(value) == 0:
+    if name in _OF_IMAGE or isinstance(value, (str, bytes, int, float, bool, Mapping, type(None))):
         return None
-    if not hasattr(value, "__len__"):
+    if not hasattr(value, "__len__") or not hasattr(value, "__getitem__") or getattr(value, "ndim", 1) == 0:
         return None
     return {"as": "column"}
 
 
+def _looks_moved(value: Any, size: tuple[int, int] | None) -> bool:
+    """Returns whether a value that is no target looks like places in the image: numbers by twos, threes or fours, or of
+    the image's size."""
+    if _is_tensor(value):
+        shape, is_number = tuple(value.shape), True
+    elif isinstance(value, np.ndarray) or (isinstance(value, (list, tuple)) and value and hasattr(value[0], "__len__")):
+        try:
+            array = np.asarray(value)
+        except (TypeError, ValueError, RuntimeError):  # lists of several lengths
+            return False
+        shape, is_number = array.shape, array.dtype.kind in "biuf"
+    else:
+        return False
+    if not is_number or len(shape) < 2 or 0 in shape:
+        return False
+    return shape[-1] in (2, 3, 4) or (size is not None and size in (shape[:2], shape[-2:]))
+
+
 def _points(name: str, value: Any) -> dict[str, Any]:
-    shape = np.shape(value)
+    try:
+        shape = tuple(getattr(value, "shape", None) or np.shape(value))
+    except (TypeError, ValueError):
+        raise _wrong(
+            name, "its lists are of several lengths, expected (objects, points, 2) or (objects, points, 3)"
+        ) from None
     if len(shape) != 3 or shape[2] not in (2, 3):
-        if not np.size(value):
+        if 0 in shape:
             return Target.keypoints(1, visibility=False).options
         raise _wrong(name, f"its shape is {tuple(shape)}, expected (objects, points, 2) or (objects, points, 3)")
     return Target.keypoints(shape[1], visibility=shape[2] == 3).options
@@ -125,14 +173,26 @@ def _plain(name: str, value: Any, dtype: Any) -> np.ndarray:
     if _is_tensor(value):
         if str(value.device) != "cpu":
             raise _wrong(name, f"a tensor on {value.device}, expected one in host memory: {name}.cpu()")
-        value = value.detach().numpy()
+        value = _array_of(name, value)
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
             raise TypeError(f"elements of type {array.dtype}")
-        return np.ascontiguousarray(array, dtype=dtype)
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, which the library refuses
+            return np.ascontiguousarray(array, dtype=dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise _wrong(name, f"{error}; expected an array of numbers") from None
+
+
+def _array_of(name: str, tensor: Any) -> np.ndarray:
+    """Returns the elements of a tensor in host memory."""
+    try:
+        return tensor.detach().resolve_conj().resolve_neg().numpy()
+    except (RuntimeError, TypeError) as error:  # bfloat16, sparse and quantized ones
+        cure = f"{name}.to_dense()" if "strided" not in str(tensor.layout) else f"{name}.float()"
+        raise _wrong(
+            name, f"a tensor of {tensor.dtype} ({tensor.layout}), which NumPy does not have: {cure}"
+        ) from error
 
 
 def _boxes(name: str, value: Any, options: Mapping[str, Any]) -> np.ndarray:
@@ -155,17 +215,45 @@ def _keypoints(name: str, value: Any, options: Mapping[str, Any]) -> np.ndarray:
     return array
 
 
-def _instance_masks(name: str, value: Any, options: Mapping[str, Any]) -> np.ndarray | str:
-    """Returns the masks as an array, or as JSON if they are a list of COCO's polygons and run lengths."""
+def _instance_masks(name: str, value: Any, size: tuple[int, int] | None) -> np.ndarray | str:
+    """Returns the masks as an array, or as JSON if they are a list of COCO's polygons and run lengths, or if the size of the
+    image is not known: run lengths are compared with it where the file is read."""
     if isinstance(value, (list, tuple)):
         try:
             return json.dumps(value)
         except (TypeError, ValueError, RecursionError) as error:
             raise _wrong(name, f"{error}; expected COCO's polygons and run lengths, or an array") from None
     array = _plain(name, value, None)
-    if array.ndim != 3:
-        raise _wrong(name, f"its shape is {array.shape}, expected (objects, height, width)")
-    return np.ascontiguousarray(array != 0, dtype=np.uint8)
+    if array.ndim != 3 or (size is not None and len(array) and array.shape[1:] != size):
+        expected = "(objects, height, width)" + ("" if size is None else f" of an image of {size[0]} x {size[1]}")
+        cure = ""
+        if array.ndim == 3 and array.shape[:2] == size:
+            cure = f": {name}.{'permute' if _is_tensor(value) else 'transpose'}(2, 0, 1)"
+        elif array.ndim == 3 and array.shape[:0:-1] == size:
+            cure = f": {name}.{'permute' if _is_tensor(value) else 'transpose'}(0, 2, 1)"
+        elif array.ndim == 2 and array.shape == size:
+            cure = f": {name}[None] for one object, or mask={name} for numbers of classes"
+        raise _wrong(name, f"its shape is {array.shape}, expected {expected}{cure}")
+    inside = array != 0
+    level = array.max() if array.size else array.dtype.type(1)
+    if not np.isfinite(level) or not np.array_equal(array, np.where(inside, level, array.dtype.type(0))):
+        found = np.unique(array)
+        shown = ", ".join(map(str, found[:4].tolist())) + (" ..." if len(found) > 4 else "")
+        raise _wrong(
+            name,
+            f"its values are {shown}, expected 0 outside an object and one other number inside: [height, width] with "
+            "numbers of classes is mask=",
+        )
+    if size is None and len(array):
+        return json.dumps([_run_lengths(mask) for mask in inside])
+    return np.ascontiguousarray(inside, dtype=np.uint8)
+
+
+def _run_lengths(mask: np.ndarray) -> dict[str, list[int]]:
+    """Returns a mask as COCO's runs, which go down the columns and begin outside."""
+    column = np.concatenate(([False], mask.ravel(order="F")))
+    ends = np.flatnonzero(column[1:] != column[:-1])
+    return {"size": list(mask.shape), "counts": np.diff(ends, prepend=0, append=mask.size).tolist()}
 
 
 def _mask(name: str, value: Any, options: Mapping[str, Any]) -> np.ndarray:
@@ -181,7 +269,7 @@ def _mask(name: str, value: Any, options: Mapping[str, Any]) -> np.ndarray:
     return np.ascontiguousarray(array, dtype=np.uint8)
 
 
-_READ = {"boxes": _boxes, "keypoints": _keypoints, "instance_masks": _instance_masks, "mask": _mask}
+_READ = {"boxes": _boxes, "keypoints": _keypoints, "mask": _mask}
 
 
 def _entries(value: Any, kept: np.ndarray) -> Any:
@@ -206,6 +294,9 @@ def _as_given(array: np.ndarray, value: Any, options: Mapping[str, Any], size: t
             return array
         if hasattr(value, "dtype"):
             array = array.astype(str(value.dtype).removeprefix("torch."), copy=False)
+        if kind == "instance_masks" and array.dtype.kind != "b" and len(value):
+            level = value.max().item()
+            array = array if level in (0, 1) else array * array.dtype.type(level)
     if _is_tensor(value):
         tensor = sys.modules["torch"].from_numpy(array)
         wrap = getattr(type(value), "wrap", None)

@@ -88,7 +88,14 @@ class Op(metaclass=_OpType):
     _params: dict[str, Any]
 
     def __init__(self, **given: Any) -> None:
-        params = {name: _plain(value) for name, value in given.items() if value is not None}
+        try:
+            params = {name: _plain(value) for name, value in given.items() if value is not None}
+        except RecursionError:
+            raise ParamError(f"{self.name}: a list contains itself, expected one of numbers, texts, lists and ops") from None
+        except UnicodeEncodeError as error:
+            raise ParamError(
+                f"{self.name}: {error.object!r} is no text: half of a pair of UTF-16 stands alone in it"
+            ) from None
         check_op(self.name, params)
         object.__setattr__(self, "_params", params)
 
@@ -128,6 +135,9 @@ class Op(metaclass=_OpType):
 
 
 def _rebuilt(kind: type[Op], params: dict[str, Any]) -> Op:
+    is_whole = isinstance(kind, type) and issubclass(kind, Op) and isinstance(params, dict)
+    if not is_whole or not all(isinstance(name, str) for name in params):
+        raise ConfigError("the pickle of an op is damaged: make the op again")
     return kind(**params)
 
 
@@ -136,7 +146,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Enum):  # torchvision's InterpolationMode, Pillow's Resampling
         value = value.value
     if value is None or isinstance(value, (bool, int, float, str, Op)):
-        return _DTYPES.get(value, value) if isinstance(value, str) else value
+        if isinstance(value, str):
+            value.encode()  # raises for half a pair of UTF-16
+            return _DTYPES.get(value, value)
+        return value
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, range)):

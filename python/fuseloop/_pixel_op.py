@@ -10,7 +10,7 @@ from typing import Any
 
 from ._draws import Draw, plain_number
 from ._op import Op
-from ._trace import ChannelsError, Pixel, Trace, Value, as_value, stacked
+from ._trace import ChannelsError, NoChannel, Pixel, Trace, Value, as_value, stacked
 from .errors import ParamError, TraceError
 
 __all__ = ["PixelFunction", "pixel_op"]
@@ -51,6 +51,12 @@ def _shown(param: Any) -> str:
     return repr(param.item() if hasattr(param, "dtype") and getattr(param, "ndim", 1) == 0 else param)
 
 
+def _is_of_channels(error: Exception) -> bool:
+    """Returns whether a function failed because a pixel has too few or too many channels for it."""
+    is_unpacking = isinstance(error, ValueError) and ("values to unpack" in str(error) or str(error).startswith("zip() arg"))
+    return is_unpacking or isinstance(error, (ChannelsError, NoChannel))
+
+
 class PixelFunction:
     """What :func:`pixel_op` makes of a function: called with parameters, it makes an op."""
 
@@ -64,7 +70,12 @@ class PixelFunction:
         self._name = getattr(function, "__name__", "")
         if not self._name.isidentifier():
             raise ParamError(f"pixel_op takes a function with a name, made by `def`, found {self._name or function!r}")
-        params = list(inspect.signature(function).parameters.values())
+        try:
+            params = list(inspect.signature(function).parameters.values())
+        except (TypeError, ValueError):
+            raise ParamError(
+                f"pixel_op takes a function of Python, made by `def`, found {self._name}, which does not tell its parameters"
+            ) from None
         kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         is_named = params and params[0].kind <= kinds[0] and all(param.kind in kinds for param in params[1:])
         if not is_named or any(param.name == "p" for param in params):
@@ -91,11 +102,15 @@ class PixelFunction:
             raise self._refused(f"{error}; its parameters: {self.__signature__}") from None
         defaults = {param.name: param.default for param in self.__signature__.parameters.values()}
         # A parameter that has its default is not shown.
-        given = {name: _shown(value) for name, value in bound.arguments.items()}
+        try:
+            given = {name: _shown(value) for name, value in bound.arguments.items()}
+        except RecursionError:
+            raise self._refused("a parameter is a list that contains itself") from None
         shown = [f"{name}={text}" for name, text in given.items() if text != _shown(defaults[name])]
         bound.apply_defaults()
         share = bound.arguments.pop("p")
-        if not isinstance(share, (int, float)) or not 0.0 <= share <= 1.0:
+        is_number = isinstance(share, (int, float)) and not isinstance(share, bool)
+        if not is_number or not 0.0 <= share <= 1.0:
             raise self._refused(f"p is {share!r}, expected 0.0 to 1.0", "p")
         draws: list[str] = []
         plain = {name: self._param(name, value, draws) for name, value in bound.arguments.items()}
@@ -119,7 +134,8 @@ class PixelFunction:
             ) from None
 
     def _sections(self, params: dict[str, Any]) -> list[str]:
-        """Traces the function for images of 1 to 4 channels. Those that have too few or too many for it are left out."""
+        """Traces the function for images of 1 to 4 channels. Those that have too few or too many for it are left out; for
+        3 channels, any other error of it is its own."""
         found: dict[int, list[str]] = {}
         first: Exception | None = None
         for channels in (3, 1, 2, 4):
@@ -127,6 +143,9 @@ class PixelFunction:
                 found[channels] = self._traced(channels, params)
             except (IndexError, ValueError) as error:  # an unpacking, or a channel that there is not
                 if isinstance(error, TraceError) and not isinstance(error, ChannelsError):
+                    raise
+                if channels == 3 and not _is_of_channels(error):
+                    error.add_note(f"fuseloop: {self._name} was traced for a pixel of 3 channels")
                     raise
                 first = first or error
         if not found:
@@ -138,6 +157,16 @@ class PixelFunction:
         trace = Trace(channels)
         pixel = Pixel(trace, tuple(f"c{c}" for c in range(channels)))
         result = self._function(pixel, **{name: _with_draws(trace, value) for name, value in params.items()})
+        if isinstance(result, (list, tuple)):
+            if not 1 <= len(result) <= 4:
+                raise self._located(
+                    f"it returns a list of {len(result)}, expected 1 to 4 values, one for each channel", ChannelsError
+                )
+            if any(isinstance(one, Value) and len(one._lanes) > 1 for one in result):
+                raise self._located(
+                    "it returns a list with a value of several channels, expected one number for each channel: "
+                    "[px.r, px.g, px.b], or px itself"
+                )
         try:
             if isinstance(result, (list, tuple)):
                 value = stacked(trace, result)
@@ -151,11 +180,11 @@ class PixelFunction:
             raise self._located("it returns what is true or false, expected numbers: ops.where(mask, 255, 0)")
         return trace.lines(value._lanes * channels if len(value._lanes) == 1 else value._lanes)
 
-    def _located(self, text: str) -> TraceError:
+    def _located(self, text: str, kind: type[TraceError] = TraceError) -> TraceError:
         """Returns an error that names the function."""
         code = getattr(self._function, "__code__", None)
         where = f"{code.co_filename}, line {code.co_firstlineno}: " if code else ""
-        error = TraceError(f"{where}{self._name}: {text}")
+        error = kind(f"{where}{self._name}: {text}")
         if code:
             error.path, error.line = code.co_filename, code.co_firstlineno
         return error

@@ -83,6 +83,22 @@ class ChannelsError(TraceError):
     """What a function does is not possible for a pixel of this number of channels."""
 
 
+class NoChannel(IndexError):
+    """A pixel has no such channel. It ends loops over the channels."""
+
+
+class _Channels(tuple[Any, ...]):
+    """The channels of a pixel."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        try:
+            return super().__getitem__(index)
+        except IndexError:
+            raise NoChannel(f"channel {index} of a value of {len(self)} channels") from None
+
+
 def _error(text: str, kind: type[TraceError] = TraceError) -> TraceError:
     """Returns an error that says which line of the user's it is of."""
     frame = sys._getframe(1)
@@ -142,7 +158,7 @@ class Value:
         if not isinstance(index, (int, slice)):
             raise _error("a value takes the number of a channel, or a slice of them, in brackets")
         if isinstance(index, int) and not -count <= index < count:
-            raise IndexError(f"channel {index} of a value of {count} channels")  # it ends loops over the channels
+            raise NoChannel(f"channel {index} of a value of {count} channels")
         lanes = self._lanes[index]
         return Value(self._trace, lanes if isinstance(lanes, tuple) else (lanes,), self._is_mask)
 
@@ -309,7 +325,7 @@ class Pixel(Value):
     @property
     def channels(self) -> tuple[Value, ...]:
         """The channels, each one number."""
-        return tuple(self)
+        return _Channels(self)
 
     def _color(self, index: int, name: str) -> Value:
         if self._trace.channels < 3:
@@ -471,17 +487,20 @@ def abs(x: Any) -> Any:  # noqa: A001, NumPy's name
 
 
 def minimum(a: Any, b: Any) -> Any:
-    """The smaller one of two numbers; of a :class:`Value`, or of what NumPy takes."""
+    """The smaller one of two numbers; of a :class:`Value`, or of what NumPy takes. Of a :class:`Value`, NaN is not
+    propagated: if one of the two is NaN, the result is ``b``."""
     return _function("min", a, b, numpy="minimum")
 
 
 def maximum(a: Any, b: Any) -> Any:
-    """The larger one of two numbers; of a :class:`Value`, or of what NumPy takes."""
+    """The larger one of two numbers; of a :class:`Value`, or of what NumPy takes. Of a :class:`Value`, NaN is not
+    propagated: if one of the two is NaN, the result is ``b``."""
     return _function("max", a, b, numpy="maximum")
 
 
 def clip(x: Any, low: Any, high: Any) -> Any:
-    """``x``, at least ``low`` and at most ``high``; of a :class:`Value`, or of what NumPy takes."""
+    """``x``, at least ``low`` and at most ``high``; of a :class:`Value`, or of what NumPy takes. A :class:`Value` that is
+    NaN becomes ``low``."""
     return minimum(maximum(x, low), high)
 
 

@@ -24,8 +24,9 @@ from . import _fuseloop, _hints
 from ._images import NUMPY, TORCH, image_of, result_of, tensor_of
 from ._objects import Objects
 from ._op import Compose, Op
+from ._values import _is_tensor
 from .errors import ConfigError, FuseloopError, _in_python, _of_system
-from .loader import Plan, Target, _data, _epoch_number, _targets_of, _whole
+from .loader import Plan, Target, _data, _epoch_number, _targets_of
 
 __all__ = ["Transform"]
 
@@ -104,7 +105,11 @@ class Transform:
             pipeline: The file.
             seed: See :class:`Transform`; by default that of the file.
         """
+        if not isinstance(pipeline, (str, os.PathLike)):
+            raise ConfigError(f"from_spec: {pipeline!r} is no path, expected that of a pipeline file")
         path = os.fspath(pipeline)
+        if "\0" in os.fsdecode(path):
+            raise ConfigError(f"from_spec: {path!r} has a zero byte, which no path has")
         try:
             with open(path, encoding="utf-8") as file:
                 text = file.read()
@@ -122,6 +127,10 @@ class Transform:
         self._targets = _declared(arguments.get("targets"))
         self._settings = _data({name: arguments.get(name) for name in _SETTINGS})
         self._read_mode = arguments.get("read_mode", "rgb")
+        if not isinstance(self._read_mode, str):
+            raise ConfigError(
+                f'read_mode is {self._read_mode!r}, expected "rgb", "gray", "gray16", "rgb_alpha" or "index"'
+            )
         if spec is None:
             self._settings["read_mode"] = {"image": self._read_mode}
         self._seed = None if seed is None else _seed(seed)
@@ -165,7 +174,10 @@ class Transform:
         * ``boxes`` or ``bboxes`` ``[n, 4]`` are ``"xyxy"``, ``keypoints`` ``[n, points, 2 or 3]``, ``masks`` ``[n, H, W]``
           the masks of the objects, ``mask`` ``[H, W]`` one of numbers of classes.
         * Any other array or list with one entry for each object, such as ``labels``, loses those of objects that an op
-          removes. Single numbers, texts and None come back as they are.
+          removes. Single numbers, texts and None come back as they are. Arrays and lists that look like places in the
+          image (the last axis is 2, 3 or 4, or the size is the image's) are not moved: a ``FuseloopWarning`` says so.
+
+        Each call gives all targets that ``targets`` declares.
 
         Args:
             image: An image: see :class:`Transform`.
@@ -182,9 +194,11 @@ class Transform:
             epoch, sample = 0, next(numbers)
         else:
             seed, epoch, sample = self._key(seed, epoch, sample)
-        if type(image) is np.ndarray and target is None and not named:
+        if type(image) is np.ndarray and target is None and not named and not self._targets:
             return here.core.apply(image, NUMPY, seed, epoch, sample)
         if target is None and not named and not _is_sample(image):
+            if self._targets:
+                Objects({}, self._targets)  # which names the first one
             return self._image(here, image, (seed, epoch, sample))
         image, values, is_pair = _parts(image, target, named)
         result, found = self._image_with(here, image, values, (seed, epoch, sample))
@@ -205,15 +219,20 @@ class Transform:
 
         Args:
             images: Images of any kind, or an array or a tensor of them.
-            threads: The number of threads; by default one per core.
+            threads: The number of threads, at most one for each image; by default one per core.
             seed: See :meth:`__call__`, as for ``epoch``.
             epoch: By default 0.
             samples: The number of the sample of each image; by default 0, 1, 2, ... if a seed is given.
         """
+        if self._targets:
+            raise ConfigError(
+                f"batch takes images alone, but targets= declares {', '.join(self._targets)}: call the transform for "
+                "each image"
+            )
         here = self._processes.get(_getpid()) or self._start()
         listed = [image_of(image, self._read_mode) for image in _several(images)]
         if threads is not None:
-            threads = _whole("threads", threads, 1)
+            threads = min(_within("threads", threads, 1, None), max(len(listed), 1))
         if seed is None and epoch is None and samples is None:
             seed, unused = here.draws or self._begin_draws(here)
             epoch, numbers = 0, [*itertools.islice(unused, len(listed))]
@@ -254,10 +273,10 @@ class Transform:
         self, here: _Process, image: Any, values: Mapping[str, Any], key: tuple[int, int, int]
     ) -> tuple[Any, dict[str, Any]]:
         """Returns what the ops make of an image and its targets."""
-        if not values:
+        if not values and not self._targets:
             return self._image(here, image, key), {}
         given, kind = image_of(image, self._read_mode)
-        objects = Objects(values, self._targets)
+        objects = Objects(values, self._targets, _size_of(given, kind))
         core = here.with_targets.get(objects.key)
         if core is None:
             core = here.with_targets.setdefault(objects.key, self._made(objects.declared))
@@ -276,7 +295,7 @@ class Transform:
         if seed is None:
             seed = self._seed or 0
         epoch = 0 if epoch is None else _epoch_number(epoch)
-        return _seed(seed), epoch, 0 if sample is None else _whole("sample", sample)
+        return _seed(seed), epoch, 0 if sample is None else _within("sample", sample, 0, 63)
 
     def _begin_draws(self, here: _Process) -> tuple[int, itertools.count[int]]:
         """Begins with the calls without a key in this process.
@@ -338,6 +357,18 @@ def _unpickled(
     arguments: dict[str, Any],
     home: int,
 ) -> Transform:
+    is_whole = (
+        isinstance(kind, type)
+        and issubclass(kind, Transform)
+        and isinstance(ops, list)
+        and all(isinstance(op, Op) for op in ops)
+        and (spec is None or (isinstance(spec, tuple) and [type(text) for text in spec] == [str, str]))
+        and isinstance(arguments, dict)
+        and all(name in _DEFAULTS for name in arguments)
+        and isinstance(home, int)
+    )
+    if not is_whole:
+        raise ConfigError("the pickle of a transform is damaged: make the transform again")
     transform = kind.__new__(kind)
     transform._begin(ops, spec, arguments)
     if _process_name() is not None:
@@ -433,6 +464,8 @@ _DEFAULTS: dict[str, Any] = {"seed": None, "targets": None, **(Transform.__init_
 
 
 def _listed(ops: Any) -> list[Op]:
+    if ops is None:
+        raise ConfigError("ops is None, expected a list of ops: an empty one, [], changes nothing")
     if callable(ops) and not isinstance(ops, Op) and _hints.foreign_list(ops) is None:
         raise ConfigError(
             f"{ops!r} is a function: a transform has one list for all epochs. Make a transform for each, as compiling one "
@@ -452,12 +485,19 @@ def _declared(targets: Any) -> dict[str, Target]:
 
 
 def _seed(seed: Any) -> int:
+    return _within("seed", seed, 0, 64)
+
+
+def _within(name: str, value: Any, least: int, bits: int | None) -> int:
+    """Returns a whole number of at least ``least``, and of up to so many bits; of any size for None."""
     try:
-        number = int(seed.__index__())
+        number = int(value.__index__())
     except (AttributeError, TypeError):
-        raise ConfigError(f"seed is {seed!r}, expected a whole number") from None
-    if not 0 <= number < _WORD:
-        raise ConfigError(f"seed is {number}, expected 0 to 2**64 - 1")
+        raise ConfigError(f"{name} is {value!r}, expected a whole number") from None
+    if bits is None and number < least:
+        raise ConfigError(f"{name} is {number}, expected {least} or more")
+    if bits is not None and not least <= number < 2**bits:
+        raise ConfigError(f"{name} is {number}, expected {least} to 2**{bits} - 1")
     return number
 
 
@@ -483,11 +523,28 @@ def _parts(image: Any, target: Any, named: dict[str, Any]) -> tuple[Any, dict[st
     return named.pop("image"), named, False
 
 
+def _size_of(given: Any, kind: int) -> tuple[int, int] | None:
+    """Returns the height and the width of an image; None for a file."""
+    if not isinstance(given, np.ndarray) or given.ndim < 2:
+        return None
+    height, width = given.shape[-2:] if kind == TORCH else given.shape[:2]
+    return height, width
+
+
 def _several(images: Any) -> Sequence[Any]:
     """Returns a list of images."""
     is_one = isinstance(images, (str, bytes, bytearray, memoryview, os.PathLike, Mapping))
     if is_one or not isinstance(images, Iterable) or getattr(images, "ndim", 4) < 3:
         raise ConfigError(f"batch: {type(images).__name__} is no list of images: augment(image) takes one")
+    shape = tuple(getattr(images, "shape", ()))
+    if len(shape) == 3:
+        # Gray images in an array are [N, H, W]; an image has few channels, last in an array and first in a tensor.
+        is_image = shape[0] <= 4 if _is_tensor(images) else shape[2] <= 4
+        if is_image:
+            raise ConfigError(
+                f"batch: {type(images).__name__} of shape {shape} is one image, expected several: augment(image), or "
+                "batch(image[None])"
+            )
     return list(images)
 
 
@@ -496,7 +553,9 @@ def _numbers(samples: Any, count: int) -> list[int]:
         raise ConfigError(
             "epoch without samples: the draws of a call depend on both, give the number of each image by samples="
         )
-    numbers = [_whole("samples: a number", number) for number in samples]
+    if not isinstance(samples, Iterable) or isinstance(samples, (str, bytes)):
+        raise ConfigError(f"samples is {samples!r}, expected the number of each image: samples=[0, 1, 2]")
+    numbers = [_within("samples: a number", number, 0, 63) for number in samples]
     if len(numbers) != count:
         raise ConfigError(f"samples has {len(numbers)} numbers for {count} images")
     return numbers

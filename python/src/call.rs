@@ -9,6 +9,7 @@ use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::any::Any;
+use std::cell::Cell;
 use std::mem;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,10 +25,35 @@ pub(crate) fn end_functions() {
     ENDED.store(true, Ordering::SeqCst);
 }
 
+thread_local! {
+    static FUNCTIONS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Returns how many functions that the library called run inside one another on this thread.
+pub(crate) fn functions_on_this_thread() -> u32 {
+    FUNCTIONS.get()
+}
+
+/// Sets the number of functions on this thread, until it is dropped.
+pub(crate) struct Inside(u32);
+
+impl Inside {
+    pub(crate) fn of(functions: u32) -> Self {
+        Self(FUNCTIONS.replace(functions))
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        FUNCTIONS.set(self.0);
+    }
+}
+
 /// Runs `work` attached to the interpreter, on a thread of the library. An exception becomes an error, which is
 /// raised again as it is, unless it would end a loop: see [`errors::of_function`].
 pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, BoxError> {
     let is_ended = ENDED.load(Ordering::SeqCst);
+    let _inside = Inside::of(functions_on_this_thread() + 1);
     let called = |py: Python<'_>| work(py).map_err(|error| errors::of_function(py, error));
     let done = if is_ended { None } else { Python::try_attach(called) };
     Ok(done.ok_or("the interpreter is exiting")?.map_err(Raised)?)

@@ -5,7 +5,7 @@ use crate::call::{DetachedDrop, calling, detached, numpy};
 use crate::errors;
 use crate::task::Task;
 use fuseloop::SampleId;
-use fuseloop::internals::source::{open_dataset};
+use fuseloop::internals::source::open_dataset;
 use fuseloop::recut::BitPlaneCodec;
 use fuseloop::sample::Limits;
 use fuseloop::source::{

@@ -7,7 +7,7 @@ use crate::rows;
 use crate::settings::get;
 use crate::task::Task;
 use crate::write::links;
-use fuseloop::internals::source::{open_shards};
+use fuseloop::internals::source::open_shards;
 use fuseloop::ops::Size;
 use fuseloop::source::stream::{Interleave, MixEnd, Stream};
 use fuseloop::source::{

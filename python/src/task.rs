@@ -1,12 +1,14 @@
 //! Long calls of the library that Ctrl-C can end.
 
-use crate::call::caught;
+use crate::call::{Inside, caught, functions_on_this_thread};
 use crate::errors;
 use crate::warnings;
 use fuseloop::internals::threads::builder;
 use fuseloop::write::CancelFlag;
 use pyo3::prelude::*;
+use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
 use std::time::Duration;
 
 /// How long a call waits before it looks for signals.
@@ -80,6 +82,49 @@ impl<T: Send + 'static> Task<T> {
         // Its error is that it was cancelled.
         let _ = py.detach(move || outcome.recv_timeout(patience));
     }
+}
+
+/// Runs `work`, which borrows what it needs, on a thread of its own. An exception of a signal sets `cancel`, at which `work`
+/// is to end soon.
+pub(crate) fn interruptible<T: Send>(
+    py: Python<'_>,
+    cancel: &CancelFlag,
+    work: impl FnOnce() -> T + Send,
+) -> PyResult<T> {
+    let (mut raised, functions) = (None, functions_on_this_thread());
+    let done = py.detach(|| {
+        thread::scope(|scope| {
+            let (sender, outcome) = sync_channel(1);
+            let work = move || {
+                let _inside = Inside::of(functions);
+                // The receiver waits for it.
+                let _ = sender.send(caught(work));
+            };
+            builder("fuseloop-call".to_owned())?.spawn_scoped(scope, work)?;
+            loop {
+                match outcome.recv_timeout(STEP) {
+                    Ok(done) => return Ok(done),
+                    Err(RecvTimeoutError::Timeout) if raised.is_none() => {
+                        raised = Python::try_attach(|py| py.check_signals().err()).flatten();
+                        if raised.is_some() {
+                            cancel.cancel();
+                        }
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => {
+                        return Ok(Err("a thread ended without its result".to_owned()));
+                    }
+                }
+            }
+        })
+    });
+    if let Some(raised) = raised {
+        return Err(errors::of_function(py, raised));
+    }
+    let done: io::Result<Result<T, String>> = done;
+    let done = done?.map_err(|panic| errors::internal(py, &panic))?;
+    warnings::raise(py)?;
+    Ok(done)
 }
 
 impl<T> Drop for Task<T> {

@@ -8,9 +8,10 @@
 //! tensor with its channels first, or a file. The interpreter is free from the first draw to the last pixel.
 
 use crate::batch::int64;
-use crate::call::{attached, calling, detached};
+use crate::call::{attached, calling, detached, functions_on_this_thread};
 use crate::errors;
 use crate::memory::{Lent, NewArray, arguments};
+use crate::task::interruptible;
 use crate::values;
 use fuseloop::Error;
 use fuseloop::internals::spec::transform_of_spec;
@@ -20,10 +21,11 @@ use fuseloop::ops::author::Layout;
 use fuseloop::sample::Limits;
 use fuseloop::spec::{Settings, Spec, TargetFields};
 use fuseloop::transform::{Image, Key, TargetValue, Tensor};
+use fuseloop::write::CancelFlag;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{fs, io};
 
@@ -146,6 +148,7 @@ impl Transform {
         let given = Given::of(image, for_torch)?;
         let mut array = self.ready(py, for_torch)?;
         let (given, memory) = (&given, &mut array);
+        nested_calls(py)?;
         let done = calling(py, move || {
             given.with(|image| {
                 self.transform.apply_to(image, key, move |shape| {
@@ -183,16 +186,21 @@ impl Transform {
         let keys: Vec<_> = samples.iter().map(|&sample| Key::new(seed, epoch, sample)).collect();
         let mut array = None;
         let (given, keys, memory) = (&given, &keys, &mut array);
-        let done = calling(py, move || {
+        let nested = nested_calls(py)?;
+        // The threads of a batch may all be in functions, and this call inside one of them.
+        let threads = if nested > 0 { Some(NonZeroUsize::MIN) } else { threads };
+        let cancel = CancelFlag::new();
+        let done = interruptible(py, &cancel, || {
             let files = given.iter().map(Given::read).collect::<Result<Vec<_>, _>>()?;
             let images = given.iter().zip(&files).map(|(given, file)| given.image(file));
             let images = images.collect::<Result<Vec<_>, _>>().map_err(Failed::Library)?;
-            let done = self.transform.batch_to(&images, keys, threads, move |dtype, shape| {
-                let made = attached(|py| {
-                    NewArray::new(&arguments(py, shape, dtype, kind == TORCH)?, dtype)
+            let done =
+                self.transform.batch_to(&images, keys, threads, &cancel, move |dtype, shape| {
+                    let made = attached(|py| {
+                        NewArray::new(&arguments(py, shape, dtype, kind == TORCH)?, dtype)
+                    });
+                    Ok(memory.insert(made?).bytes_mut())
                 });
-                Ok(memory.insert(made?).bytes_mut())
-            });
             done.map_err(Failed::Library)
         });
         done?.map_err(|failed| failed.raised(py))?;
@@ -217,6 +225,7 @@ impl Transform {
         let targets = values.iter().map(|(name, value)| Ok((&**name, GivenTarget::of(value)?)));
         let targets = targets.collect::<PyResult<Vec<(&str, GivenTarget)>>>()?;
         let targets = &targets;
+        nested_calls(py)?;
         let done = calling(py, || {
             given.with(|image| {
                 let values = targets.iter().map(|(name, target)| Ok((*name, target.value()?)));
@@ -326,7 +335,7 @@ impl Given {
     /// Reads the file of a path; nothing of others.
     fn read(&self) -> Result<Vec<u8>, Failed> {
         match self {
-            Self::Path(path) => fs::read(path).map_err(|error| Failed::File(path.clone(), error)),
+            Self::Path(path) => read(path).map_err(|error| Failed::File(path.clone(), error)),
             _ => Ok(vec![]),
         }
     }
@@ -352,6 +361,25 @@ impl Given {
     }
 }
 
+/// Reads an image file.
+///
+/// # Errors
+///
+/// If the path is none of a file, such as that of a pipe, which might never end, or the file is over the limit of samples.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let invalid = |text| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    let (found, most) = (fs::metadata(path)?, Limits::DEFAULT.max_sample_bytes);
+    if !found.is_file() {
+        return invalid(
+            "expected an image file, but it is a folder, a pipe or a device".to_owned(),
+        );
+    }
+    if found.len() > most {
+        return invalid(format!("the file has {} bytes, and the limit is {most}", found.len()));
+    }
+    fs::read(path)
+}
+
 impl Pixels {
     /// Returns the pixels of an array. The error is a sentence that says what is wrong with it.
     fn of(lent: Lent, is_tensor: bool) -> Result<Self, String> {
@@ -359,7 +387,7 @@ impl Pixels {
         let (axes, layout) = match (lent.shape(), is_tensor) {
             (&[height, width], _) => ((height, width, 1), Layout::Plane),
             (&[height, width, channels], false) => {
-                if channels > MOST_COLORS && is_colors(height) {
+                if is_colors(height) && width.min(channels) >= LEAST_SIDE {
                     return Err(
                         "its first axis looks like channels, which come last in an array: \
                                 image.transpose(1, 2, 0)"
@@ -369,7 +397,7 @@ impl Pixels {
                 ((height, width, channels), Layout::ChannelsLast)
             }
             (&[channels, height, width], true) => {
-                if channels > MOST_COLORS && is_colors(width) {
+                if is_colors(width) && height.min(channels) >= LEAST_SIDE {
                     return Err(
                         "its last axis looks like channels, which come first in a tensor: \
                                 image.permute(2, 0, 1)"
@@ -444,6 +472,26 @@ impl GivenTarget {
     }
 }
 
+/// How many functions of Python may run inside one another on a thread. Each needs some 30 KB of the thread's stack.
+const MAX_NESTED: u32 = 16;
+
+/// Returns the number of functions of Python that this call is inside of.
+///
+/// # Errors
+///
+/// If functions among the ops call transforms inside one another without end.
+fn nested_calls(py: Python<'_>) -> PyResult<u32> {
+    let nested = functions_on_this_thread();
+    if nested >= MAX_NESTED {
+        let text = format!(
+            "{MAX_NESTED} calls of transforms run inside one another: a function among the ops calls the transform that it \
+             is in, so give it a transform of its own"
+        );
+        return Err(errors::pipeline(py, &text));
+    }
+    Ok(nested)
+}
+
 /// Returns an array of the library as one of NumPy.
 fn array_of<'py>(py: Python<'py>, tensor: &Tensor, for_torch: bool) -> PyResult<Bound<'py, PyAny>> {
     let arguments = arguments(py, tensor.shape(), tensor.dtype(), for_torch)?;
@@ -452,8 +500,8 @@ fn array_of<'py>(py: Python<'py>, tensor: &Tensor, for_torch: bool) -> PyResult<
     Ok(array.into_array(py))
 }
 
-/// The most channels that colours have, with alpha.
-const MOST_COLORS: usize = 4;
+/// An axis of 1, 3 or 4 beside two of at least so many elements is that of the channels.
+const LEAST_SIDE: usize = 16;
 
 fn expected_axes(is_tensor: bool) -> &'static str {
     if is_tensor { "expected [C, H, W] or [H, W]" } else { "expected [H, W, C] or [H, W]" }
@@ -484,8 +532,12 @@ fn other_elements(lent: &Lent, is_tensor: bool) -> String {
         (Some((_, true)), _) => "image.astype(image.dtype.newbyteorder('='))",
         (Some((b'd' | b'g', _)), false) => "image.astype('float32')",
         (Some((b'd', _)), true) => "image.float()",
-        (_, false) => "image.astype('uint8')",
-        (_, true) => "image.to(torch.uint8)",
+        (_, false) => {
+            "image.astype('uint8') if its values are 0 to 255, image * np.uint8(255) if it is of bool"
+        }
+        (_, true) => {
+            "image.to(torch.uint8) if its values are 0 to 255, image * 255 if it is of bool"
+        }
     };
     format!(
         "expected elements of uint8, uint16, int16, float16 or float32 in this machine's byte order: {cure}"

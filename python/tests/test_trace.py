@@ -330,6 +330,61 @@ def test_an_error_of_the_function_is_raised_as_it_is():
         wrong()
 
 
+def test_an_error_for_three_channels_is_of_the_function():
+    weights = [0.5, 2.0]
+
+    @ops.pixel_op
+    def wrong(px):
+        return sum(weights[c] * channel for c, channel in enumerate(px))
+
+    with pytest.raises(IndexError, match="list index out of range") as raised:
+        wrong()
+    assert raised.value.__notes__ == ["fuseloop: wrong was traced for a pixel of 3 channels"]
+
+    @ops.pixel_op
+    def of_alpha(px):
+        return px * (px.channels[3] / 255)
+
+    @ops.pixel_op
+    def of_two(px):
+        value, alpha = px
+        return value * alpha
+
+    for op, channels in ((of_alpha(), "channels 4"), (of_two(), "channels 2")):
+        assert [line for line in op.program if line.startswith("channels")] == [channels]
+
+
+def test_a_list_has_one_value_for_each_channel():
+    line = inspect.currentframe().f_lineno + 2
+
+    @ops.pixel_op
+    def pixels(px):
+        return [px, px, px]
+
+    words = r"pixels: it returns a list with a value of several channels.*\[px.r, px.g, px.b\]"
+    with pytest.raises(fl.TraceError, match=words) as raised:
+        pixels()
+    assert raised.value.line == line
+
+    @ops.pixel_op
+    def five(px):
+        return [px.r] * 5
+
+    with pytest.raises(fl.TraceError, match=f"line {line + 9}: five: it returns a list of 5, expected 1 to 4 values"):
+        five()
+
+
+def test_nan_is_not_propagated_by_minimum_maximum_and_clip():
+    image = np.full((4, 4, 3), np.nan, np.float32)
+    for function, wanted in (
+        (lambda px: ops.minimum(px, 7), 7), (lambda px: ops.maximum(px, 7), 7), (lambda px: ops.clip(px, 1, 5), 1),
+        (lambda px: ops.minimum(7, px), np.nan),
+    ):
+        function.__name__ = "function"
+        listed = [ops.Normalize([0.0] * 3, [1.0] * 3, scale="values"), ops.pixel_op(function)()]
+        assert np.array_equal(fl.Transform(listed)(image), np.full((4, 4, 3), np.float32(wanted)), equal_nan=True)
+
+
 def test_a_value_of_another_call_is_refused():
     kept = []
 
@@ -363,6 +418,7 @@ def test_a_program_has_a_limit():
         ({"strenght": 1}, r"unexpected keyword argument 'strenght'; its parameters: \(\*, strength=uniform"),
         ({"p": 1.5}, "p is 1.5, expected 0.0 to 1.0"),
         ({"strength": object()}, "expected a number, a draw"),
+        ({"p": True}, "p is True, expected 0.0 to 1.0"),
     ],
 )
 def test_parameters_are_checked(params, words):
@@ -384,6 +440,24 @@ def test_draws_are_checked():
         def variadic(*px):
             return px
 
+    with pytest.raises(fl.ParamError, match=r"choice\(5\): expected a list"):
+        ops.choice(5)
+    for draw in (ops.uniform(1, 2), ops.normal(), ops.integers(1, 3), ops.choice([1, 2.5])):
+        assert pickle.loads(pickle.dumps(draw)) == copy.copy(draw) == draw
+        rebuild, (kind, _) = draw.__reduce__()
+        for damaged in ((3, (1, 2)), ([], (1, 2)), (kind, 3), (kind, ("a", 2))):
+            with pytest.raises(fl.ParamError):
+                rebuild(*damaged)
+    with pytest.raises(fl.ParamError, match="made by `def`, found int"):
+        ops.pixel_op(int)
+    loop: list = []
+    loop.append(loop)
+    with pytest.raises(fl.ParamError, match="a list that contains itself"):
+        vignette(strength=loop)
+    with pytest.raises(fl.ParamError, match="a list contains itself"):
+        ops.Resize(loop)
+    with pytest.raises(fl.ParamError, match="is no text"):
+        ops.PixelProgram(["\ud800"])
     with pytest.raises(fl.ParamError, match="a function with a name"):
         ops.pixel_op(lambda px: px)
     with pytest.raises(fl.ConfigError, match=r"call it, vignette\(\)"):

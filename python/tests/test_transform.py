@@ -9,6 +9,7 @@ import os
 import pickle
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -612,6 +613,126 @@ def test_targets_that_do_not_fit_are_refused() -> None:
         fl.Transform([ops.SanitizeBoundingBoxes()])(image)
 
 
+def test_masks_have_the_shape_of_the_image_and_one_number_inside(tmp_path: Path) -> None:
+    image = picture(2, 40, 60)
+    augment = fl.Transform(FLIP)
+    masks = np.zeros((2, 40, 60), np.uint8)
+    masks[0, 5:25, 10:20] = masks[1, :, 30:] = 1
+    file = tmp_path / "x.png"
+    file.write_bytes(png(image))
+    for given in (image, file, png(image)):
+        assert np.array_equal(augment(image=given, masks=masks)["masks"], masks[:, :, ::-1])
+        for wrong in (masks.transpose(1, 2, 0), masks.transpose(0, 2, 1), masks[:, :20], masks[:, :0]):
+            with pytest.raises(fl.FuseloopError, match="masks"):
+                augment(image=given, masks=wrong)
+    with pytest.raises(fl.ConfigError, match=r"masks: its shape is \(40, 60, 2\).* of 40 x 60: masks.transpose\(2, 0, 1\)"):
+        augment(image=image, masks=masks.transpose(1, 2, 0))
+    with pytest.raises(fl.ConfigError, match=r"masks: its shape is \(2, 60, 40\).*: masks.transpose\(0, 2, 1\)"):
+        augment(image=image, masks=masks.transpose(0, 2, 1))
+    for level in (255, 1):
+        found = augment(image=image, masks=masks * np.uint8(level))["masks"]
+        assert found.dtype == np.uint8 and np.array_equal(found, masks[:, :, ::-1] * np.uint8(level))
+    half = augment(image=image, masks=masks * np.float32(0.5))["masks"]
+    assert half.dtype == np.float32 and np.array_equal(half, masks[:, :, ::-1] * np.float32(0.5))
+    several = masks.astype(np.int64) * [[[2]], [[3]]]
+    infinite = np.where(masks, np.float32(np.inf), np.float32(0))
+    for wrong in (masks + masks[:, ::-1], masks * np.float32(np.nan), infinite, masks * np.int8(-1), several):
+        with pytest.raises(fl.ConfigError, match="masks: its values are .*numbers of classes is mask="):
+            augment(image=image, masks=wrong)
+
+
+def test_what_is_not_moved_is_told() -> None:
+    image = picture(2, 40, 60)
+    augment = fl.Transform(FLIP)
+    for value in ([[1, 2, 3, 4]], np.ones((1, 2)), np.zeros((1, 40, 60)), np.zeros((40, 60), np.uint8)):
+        with pytest.warns(fl.errors.FuseloopWarning, match="box is not moved with the image: call it boxes="):
+            out = augment(image=image, box=value)
+        assert out["box"] is value
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for value in ([["a"], ["b", "c"]], [1, 2, 3], ["a", "b"], {1, 2}, {"a": 1}, [], np.float32(3)):
+            assert augment(image=image, captions=value)["captions"] is value
+        out = augment(image=image, boxes=[[1, 2, 3, 4], [1, 2, 5, 6]], labels=np.eye(3)[:2], captions=[["a"], ["b", "c"]])
+        assert out["captions"] == [["a"], ["b", "c"]]
+        declared = fl.Transform(FLIP, targets={"hot": fl.Target.column()})
+        assert np.array_equal(declared(image=image, boxes=[[1, 2, 3, 4]], hot=np.eye(3)[:1])["hot"], np.eye(3)[:1])
+
+
+def test_a_call_gives_all_targets_that_are_declared() -> None:
+    image = picture(2, 40, 60)
+    augment = fl.Transform(FLIP, targets={"bbox": fl.Target.boxes("xywh"), "points": fl.Target.keypoints(2)})
+    for call in (
+        lambda: augment(image=image, bbox=[[1, 2, 3, 4]]), lambda: augment(image, {"bbox": [[1, 2, 3, 4]]}),
+    ):
+        with pytest.raises(fl.ConfigError, match="points: it is declared by targets=, but this call does not give it"):
+            call()
+    for call in (lambda: augment(image), lambda: augment(image=image), lambda: augment(png(image))):
+        with pytest.raises(fl.ConfigError, match="bbox: it is declared by targets="):
+            call()
+    with pytest.raises(fl.ConfigError, match="batch takes images alone, but targets= declares bbox, points"):
+        augment.batch([image])
+
+
+def test_tensors_of_all_kinds_are_targets_or_refused() -> None:
+    torch = pytest.importorskip("torch")
+    image = picture(2, 40, 60)
+    augment = fl.Transform(FLIP)
+    boxes = torch.tensor([[1.0, 2, 3, 4]])
+    negative = torch._neg_view(-boxes)
+    assert augment(image=image, boxes=negative)["boxes"].tolist() == [[57, 2, 59, 4]]
+    for wrong, message in ((boxes.bfloat16(), r"bfloat16.*boxes\.float\(\)"), (boxes.to_sparse(), r"sparse.*boxes\.to_dense\(\)")):
+        with pytest.raises(fl.ConfigError, match=f"boxes: a tensor of .*{message}"):
+            augment(image=image, boxes=wrong)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(fl.FuseloopError, match="boxes"):
+            augment(image=image, boxes=np.full((1, 4), 1e300))
+
+
+def test_images_of_pil_that_can_not_be_read_are_refused() -> None:
+    pil = pytest.importorskip("PIL.Image")
+    augment = fl.Transform(FLIP)
+    with pytest.raises(fl.ConfigError, match="PIL's mode La: .*convert it to RGB before"):
+        augment(pil.new("La", (60, 40)))
+    closed = pil.new("RGB", (60, 40))
+    closed.close()
+    file = io.BytesIO(png(picture(2)))
+    late = pil.open(file)
+    file.close()
+    for image in (closed, late):
+        with pytest.raises(fl.ConfigError, match="closed.*use it before it is closed"):
+            augment(image)
+
+
+def test_one_image_is_no_batch() -> None:
+    augment = fl.Transform(FLIP)
+    image = picture(2, 40, 60)
+    with pytest.raises(fl.ConfigError, match=r"ndarray of shape \(40, 60, 3\) is one image.*batch\(image\[None\]\)"):
+        augment.batch(image)
+    assert augment.batch(image[None], threads=2**70).shape == (1, 40, 60, 3)
+    assert augment.batch(np.zeros((5, 40, 60), np.uint8)).shape[:3] == (5, 40, 60)
+    torch = pytest.importorskip("torch")
+    with pytest.raises(fl.ConfigError, match="is one image"):
+        augment.batch(torch.zeros(3, 40, 60))
+    assert augment.batch(torch.zeros(2, 3, 40, 60)).shape == (2, 3, 40, 60)
+
+
+def test_a_damaged_pickle_is_refused() -> None:
+    rebuild, (kind, listed, spec, arguments, home) = fl.Transform(FLIP, seed=1).__reduce__()
+    for wrong in (
+        (int, listed, spec, arguments, home), (kind, 3, spec, arguments, home), (kind, [3], spec, arguments, home),
+        (kind, listed, "x", arguments, home), (kind, listed, ("x", 3), arguments, home), (kind, listed, spec, None, home),
+        (kind, listed, spec, {"x": 3}, home), (kind, listed, spec, {"read_mode": 3}, home), (kind, listed, spec, {}, "x"),
+        (kind, listed, spec, {"targets": 3}, home), (kind, listed, spec, {"seed": "x"}, home),
+    ):
+        with pytest.raises(fl.ConfigError):
+            rebuild(*wrong)
+    rebuild, (op, params) = FLIP[0].__reduce__()
+    for wrong_op in ((int, params), (op, 3), (op, {3: 4}), (op, {"x": 3})):
+        with pytest.raises(fl.ConfigError):
+            rebuild(*wrong_op)
+
+
 # Recipes
 
 
@@ -774,6 +895,13 @@ def test_arguments_that_are_wrong_are_refused() -> None:
         (lambda: augment(image, boxes=[]), r"a transform takes augment\(image\)"),
         (lambda: augment(image, 3), "expected a dict of targets"),
         (lambda: augment.on(3), "no column"),  # type: ignore[arg-type]
+        (lambda: augment(image, sample=2**63), r"sample is 9223372036854775808, expected 0 to 2\*\*63 - 1"),
+        (lambda: augment.batch([image], samples=5), r"samples is 5, expected the number of each image"),  # type: ignore[arg-type]
+        (lambda: augment.batch([image], samples=[2**63]), r"2\*\*63 - 1"),
+        (lambda: fl.Transform(None), "ops is None, expected a list of ops"),  # type: ignore[arg-type]
+        (lambda: fl.Transform(TRAIN, read_mode=None), 'read_mode is None, expected "rgb"'),  # type: ignore[arg-type]
+        (lambda: fl.Transform.from_spec(3), "from_spec: 3 is no path"),  # type: ignore[arg-type]
+        (lambda: fl.Transform.from_spec("a\0"), "has a zero byte"),
     ):
         with pytest.raises(fl.ConfigError, match=message):
             call()

@@ -2,6 +2,7 @@
 
 use super::{Image, Key, Tensor, Transform};
 use crate::batch::Element;
+use crate::cancel::CancelFlag;
 use crate::error::{Error, fail};
 use crate::parallel::pool;
 use fuseloop_engine::batch::bytes_of_mut;
@@ -68,7 +69,7 @@ impl Transform {
     /// starts no threads; see [`apply`](Self::apply). Of several errors, that of the first image is returned.
     pub fn batch(&self, images: &[Image<'_>], keys: &[Key]) -> Result<Tensor, Error> {
         let mut tensor = None;
-        self.run_batch((images, keys), None, |dtype, shape| {
+        self.run_batch((images, keys), None, &CancelFlag::new(), |dtype, shape| {
             Ok(tensor.insert(Tensor::zeros(dtype, shape.to_vec())?).bytes_mut())
         })?;
         Ok(tensor.expect("a call that succeeds has asked for its memory"))
@@ -86,7 +87,7 @@ impl Transform {
         keys: &[Key],
         out: &mut [T],
     ) -> Result<(), Error> {
-        self.run_batch((images, keys), None, |dtype, _| {
+        self.run_batch((images, keys), None, &CancelFlag::new(), |dtype, _| {
             if T::DTYPE != dtype {
                 return Err(other_type(dtype, T::DTYPE));
             }
@@ -95,11 +96,12 @@ impl Transform {
     }
 
     /// Runs the list on several images, and writes the array to the memory that `memory` returns for its type and shape,
-    /// aligned to the elements. `threads` overrides the number of workers.
+    /// aligned to the elements. `threads` overrides the number of workers. `cancel` ends the call before its next image.
     pub(crate) fn run_batch<'o>(
         &self,
         (images, keys): (&[Image<'_>], &[Key]),
         threads: Option<NonZeroUsize>,
+        cancel: &CancelFlag,
         memory: impl FnOnce(DType, &[usize]) -> Result<&'o mut [u8], Error>,
     ) -> Result<(), Error> {
         if images.len() != keys.len() {
@@ -128,6 +130,9 @@ impl Transform {
             ));
         }
         let run = |(index, ((image, key), out)): (usize, ((&Image<'_>, &Key), &'o mut [u8]))| {
+            if cancel.is_cancelled() {
+                return Some(fail!(Cancelled, "the batch was cancelled"));
+            }
             let ran = self.run(image, *key, |own| {
                 if (own.dtype(), &own.shape()) != (dtype, &row_shape) {
                     return Err(fail!(

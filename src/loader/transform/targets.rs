@@ -20,6 +20,19 @@ use std::sync::Arc;
 /// | [`boxes`](crate::loader::Targets::boxes), [`keypoints`](crate::loader::Targets::keypoints), [`column`](crate::loader::Targets::column) | [`Bytes`](Self::Bytes) |
 /// | [`instance_masks`](crate::loader::Targets::instance_masks) | [`Json`](Self::Json) or [`Masks`](Self::Masks) |
 /// | [`mask`](crate::loader::Targets::mask) | [`Mask`](Self::Mask) |
+///
+/// ```
+/// use fuseloop::transform::{Image, TargetValue};
+///
+/// let boxes = [2.0_f32, 1.0, 6.0, 5.0].map(f32::to_le_bytes).concat();
+/// let pixels = vec![1_u8; 10 * 20];
+/// let values = [
+///     ("boxes", TargetValue::Bytes(&boxes)),
+///     ("mask", TargetValue::Mask(Image::plane(&pixels, [10, 20])?)),
+/// ];
+/// # assert_eq!(values.len(), 2);
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum TargetValue<'a> {
@@ -58,6 +71,22 @@ impl<'a> TargetValue<'a> {
 }
 
 /// An image and its targets after a call.
+///
+/// ```
+/// use fuseloop::loader::Targets;
+/// use fuseloop::ops::*;
+/// use fuseloop::transform::{Image, Key, TargetValue, Transform};
+///
+/// let list = ops![RandomHorizontalFlip::new(1.0)?];
+/// let transform = Transform::new(list)?.targets(&Targets::new().boxes("boxes", BoxFormat::Xyxy))?;
+/// let boxes = [2.0_f32, 1.0, 6.0, 5.0].map(f32::to_le_bytes).concat();
+/// let pixels = vec![0; 10 * 20 * 3];
+/// let image = Image::rgb(&pixels, 10, 20)?;
+/// let out = transform.apply_with(&image, &[("boxes", TargetValue::Bytes(&boxes))], Key::new(0, 0, 0))?;
+/// assert_eq!(out.image().shape(), [10, 20, 3]);
+/// assert_eq!(out.objects(), [0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Transformed {
     image: Tensor,
@@ -125,8 +154,7 @@ impl CompiledTarget {
 
 impl Transform {
     /// Runs the list on an image, and has its [targets](Self::targets) follow it, with the draws of the image. `values` are
-    /// names of targets and their values; a target may be left
-    /// out, as if it were not declared.
+    /// names of targets and their values; a target may be left out, as if it were not declared.
     ///
     /// ```
     /// use fuseloop::loader::Targets;
