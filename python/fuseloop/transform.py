@@ -136,9 +136,9 @@ class Transform:
         self._seed = None if seed is None else _seed(seed)
         self._home = _getpid()
         self._processes: dict[int, _Process] = {}
-        orders = [op.name for op in ops if op.name in ("ToChannelsFirst", "ToChannelsLast")]
-        self._is_channels_first, self._is_channels_last = orders[-1:] == ["ToChannelsFirst"], orders[-1:] == ["ToChannelsLast"]
         core = self._start().core
+        self._is_channels_first, self._is_channels_last = core.channels_first is True, core.channels_first is False
+        self._read_mode = core.read_mode
         if self._seed is None:
             self._seed = core.seed
 

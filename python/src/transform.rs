@@ -13,7 +13,7 @@ use crate::errors;
 use crate::memory::{Lent, NewArray, arguments};
 use crate::task::interruptible;
 use crate::values;
-use fuseloop::Error;
+use fuseloop::{Error, ImageReadMode};
 use fuseloop::internals::spec::transform_of_spec;
 use fuseloop::internals::transform::{ImageExt as _, OutputShape, TransformExt as _};
 use fuseloop::ops::DType;
@@ -132,6 +132,29 @@ impl Transform {
     #[getter]
     fn seed(&self) -> Option<u64> {
         self.seed
+    }
+
+    /// Whether the channels come first after the ops; `None` if no op changes their place.
+    #[getter]
+    fn channels_first(&self) -> Option<bool> {
+        let place = |name| match name {
+            "ToChannelsFirst" => Some(true),
+            "ToChannelsLast" => Some(false),
+            _ => None,
+        };
+        self.transform.ops().iter().rev().find_map(|op| place(op.name()))
+    }
+
+    /// What image files are read as.
+    #[getter]
+    fn read_mode(&self) -> &'static str {
+        match self.transform.image_read_mode() {
+            ImageReadMode::Gray => "gray",
+            ImageReadMode::Gray16 => "gray16",
+            ImageReadMode::RgbAlpha => "rgb_alpha",
+            ImageReadMode::Index => "index",
+            _ => "rgb",
+        }
     }
 
     /// Runs the ops on an image, and returns a new array.

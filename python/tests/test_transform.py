@@ -368,6 +368,55 @@ def test_a_pipeline_file_is_a_transform(tmp_path: Path) -> None:
         fl.Transform.from_spec(file)
 
 
+def test_settings_of_a_pipeline_file_hold_for_images_of_pil(tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image")
+    file = tmp_path / "val.toml"
+    file.write_text('[read_mode]\nimage = "gray"\n[fields]\nimage = [{ op = "CenterCrop", size = 24 }, "ToChannelsFirst"]\n')
+    found = fl.Transform.from_spec(file)(pil.fromarray(picture(2)))
+    assert isinstance(found, np.ndarray) and found.shape == (1, 24, 24)
+
+
+def test_a_transform_that_calls_itself_is_refused() -> None:
+    image = picture(1)
+    inner = fl.Transform([ops.Lambda(lambda pixels: inner(pixels), per_sample=True)])
+    with pytest.raises(fl.PipelineError, match="run inside one another"):
+        inner(image)
+    batch = fl.Transform([ops.Lambda(lambda pixels: batch.batch([pixels, pixels])[0], per_sample=True)])
+    with pytest.raises(fl.PipelineError, match="run inside one another"):
+        batch.batch([image] * 4, threads=2)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_a_path_of_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jpg")
+    with pytest.raises(fl.DatasetError, match="a folder, a pipe or a device"):
+        fl.Transform(TRAIN)(tmp_path / "pipe.jpg")
+
+
+def test_a_batch_ends_at_a_signal() -> None:
+    code = """
+import os, signal, threading, time
+import numpy as np, fuseloop as fl
+from fuseloop import ops
+images = [np.zeros((500, 500, 3), np.uint8)] * 5000
+augment = fl.Transform([ops.Resize(1000), ops.ElasticTransform()])
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    augment.batch(images, threads=2)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    assert run_python(code).stdout.split() == ["interrupted"]
+
+
+def test_axes_look_like_channels_only_beside_sides_of_images() -> None:
+    augment = fl.Transform([])
+    for shape in ((4, 4, 5), (1, 100, 8)):
+        assert augment(np.zeros(shape, np.uint8)).shape == shape
+    with pytest.raises(fl.ConfigError, match="looks like channels"):
+        augment(np.zeros((3, 24, 24), np.uint8))
+
+
 def test_the_plan_is_told() -> None:
     augment = fl.Transform(TRAIN)
     text = augment.explain()

@@ -176,6 +176,13 @@ impl Transform {
         Self { read_mode: mode, ..self.with(|_| ()) }
     }
 
+    /// Returns what the pixels of image files are read as.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn image_read_mode(&self) -> ImageReadMode {
+        self.read_mode
+    }
+
     /// Turns image files as their EXIF orientation says, if true. By default they stay as they are stored.
     #[must_use]
     pub fn exif_orientation(self, turn: bool) -> Self {
