@@ -247,6 +247,7 @@ impl<'a> Details<'a> {
     }
 
     /// Sets the offset, unless a cause further inside knows one.
+    #[cfg(feature = "spec")]
     pub(crate) fn offset(self, offset: u64) -> Self {
         Self { offset: self.offset.or(Some(offset)), ..self }
     }

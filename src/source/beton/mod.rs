@@ -29,6 +29,7 @@ mod table;
 
 pub use field::CustomRow;
 use field::CustomRows;
+#[cfg(feature = "write")]
 pub(crate) use field::{check_custom, same_name};
 pub use header::Header;
 pub(super) use open::IS_IT_BETON;

@@ -123,7 +123,7 @@ mod tests {
     use crate::sample::SampleId;
     use crate::source::file::tests::folder;
     use crate::source::{
-        BoxError, Buffer, FieldKind, Folder, FolderOptions, Labels, Links, Source as _, Value,
+        BoxError, Buffer, Folder, FolderOptions, Labels, Links, Source as _, Value,
     };
     use std::fs;
 
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(list.classes(), ["cat", "dog"]);
 
         let list = read("t.csv", "path,label\na.jpg,1\nb.jpg,3.0\n").unwrap();
-        assert_eq!(list.facts().fields[1].kind, FieldKind::Float);
+        assert_eq!(list.facts().fields[1].kind, crate::source::FieldKind::Float);
         let list = read("t.csv", "a.jpg,2\nb.jpg,\n").unwrap();
         let error = label(&list, SampleId(1)).unwrap_err().to_string();
         assert!(error.contains("line 2: the label is empty"), "{error}");
