@@ -489,7 +489,7 @@ def _seed(seed: Any) -> int:
 
 
 def _within(name: str, value: Any, least: int, bits: int | None) -> int:
-    """Returns a whole number of at least ``least``, and of up to so many bits; of any size for None."""
+    """Returns a whole number of at least ``least`` that fits into ``bits`` bits; of any size for None."""
     try:
         number = int(value.__index__())
     except (AttributeError, TypeError):

@@ -29,7 +29,7 @@ thread_local! {
     static FUNCTIONS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Returns how many functions that the library called run inside one another on this thread.
+/// Returns how many functions that the library called are nested on this thread.
 pub(crate) fn functions_on_this_thread() -> u32 {
     FUNCTIONS.get()
 }

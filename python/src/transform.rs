@@ -13,7 +13,6 @@ use crate::errors;
 use crate::memory::{Lent, NewArray, arguments};
 use crate::task::interruptible;
 use crate::values;
-use fuseloop::{Error, ImageReadMode};
 use fuseloop::internals::spec::transform_of_spec;
 use fuseloop::internals::transform::{ImageExt as _, OutputShape, TransformExt as _};
 use fuseloop::ops::DType;
@@ -22,6 +21,7 @@ use fuseloop::sample::Limits;
 use fuseloop::spec::{Settings, Spec, TargetFields};
 use fuseloop::transform::{Image, Key, TargetValue, Tensor};
 use fuseloop::write::CancelFlag;
+use fuseloop::{Error, ImageReadMode};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::num::NonZeroUsize;
@@ -495,19 +495,19 @@ impl GivenTarget {
     }
 }
 
-/// How many functions of Python may run inside one another on a thread. Each needs some 30 KB of the thread's stack.
+/// How many functions of Python may are nested on a thread. Each needs some 30 KB of the thread's stack.
 const MAX_NESTED: u32 = 16;
 
 /// Returns the number of functions of Python that this call is inside of.
 ///
 /// # Errors
 ///
-/// If functions among the ops call transforms inside one another without end.
+/// If functions among the ops nest calls of transforms without end.
 fn nested_calls(py: Python<'_>) -> PyResult<u32> {
     let nested = functions_on_this_thread();
     if nested >= MAX_NESTED {
         let text = format!(
-            "{MAX_NESTED} calls of transforms run inside one another: a function among the ops calls the transform that it \
+            "{MAX_NESTED} calls of transforms are nested: a function among the ops calls the transform that it \
              is in, so give it a transform of its own"
         );
         return Err(errors::pipeline(py, &text));

@@ -379,10 +379,10 @@ def test_settings_of_a_pipeline_file_hold_for_images_of_pil(tmp_path: Path) -> N
 def test_a_transform_that_calls_itself_is_refused() -> None:
     image = picture(1)
     inner = fl.Transform([ops.Lambda(lambda pixels: inner(pixels), per_sample=True)])
-    with pytest.raises(fl.PipelineError, match="run inside one another"):
+    with pytest.raises(fl.PipelineError, match="calls of transforms are nested"):
         inner(image)
     batch = fl.Transform([ops.Lambda(lambda pixels: batch.batch([pixels, pixels])[0], per_sample=True)])
-    with pytest.raises(fl.PipelineError, match="run inside one another"):
+    with pytest.raises(fl.PipelineError, match="calls of transforms are nested"):
         batch.batch([image] * 4, threads=2)
 
 
