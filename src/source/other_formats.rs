@@ -11,7 +11,7 @@
 //! | YAML, as YOLO has beside its folders | the folder of the images                              |
 //! | XML, as of Pascal VOC                | the folder of the dataset                             |
 
-use super::image_header::format_name;
+use super::image_format::format_name;
 use super::{ReadAt as _, file_pool};
 use std::path::Path;
 
@@ -68,10 +68,7 @@ fn by_bytes(first: &[u8], name: &str) -> Option<(&'static str, &'static str)> {
         () if let Some(picture) = format_name(first)
             && !begins(b"<") =>
         {
-            (
-                picture,
-                "a dataset is a folder, a pattern or a table of images in a format that is read (JPEG, PNG, WebP, TIFF)",
-            )
+            (picture, "a dataset is a folder, a pattern or a table of images")
         }
         () if [&b"{"[..], b"[", b"\xef\xbb\xbf{"].into_iter().any(begins) => (
             "JSON, but no file of COCO, which has `images` and `annotations`",
