@@ -67,6 +67,8 @@
 //! |---|---|---|---|
 //! | `cuda` | yes | [batches on a GPU](device); needs no CUDA to build | `cudarc`, `hmac-sha256`, `libloading` |
 //! | `tar` | yes | WebDataset's tar shards, plain or packed with gzip or zstd | `ruzstd` |
+//! | `heic` | | HEIC images, as phones take them | `heic-rs` |
+//! | `jxl` | | JPEG XL images | `jxl` |
 //! | `ndarray` | | tensors of batches as arrays of the `ndarray` crate, without copies | `ndarray` |
 //! | `remote` | | [datasets at addresses](source::remote): `s3://`, `gs://`, `http(s)://` | `object_store`, `reqwest`, `rustls`, `tokio`, .. |
 //! | `spec` | | [pipelines in TOML files](spec) | `toml` |

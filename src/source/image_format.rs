@@ -254,3 +254,42 @@ pub(crate) fn format_name(bytes: &[u8]) -> Option<&'static str> {
 /// What an AVIF is, and what to do with it.
 const AVIF: &str =
     "an AVIF, which is not read: convert it, for example by `magick in.avif out.png`";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_the_docs_has_every_format() {
+        let docs = include_str!("../../docs/sources.md");
+        for ImageFormat { name, extensions, feature, .. } in FORMATS {
+            let (_, noun) = name.split_once(' ').unwrap();
+            let extensions = extensions.join("`, `");
+            let feature = feature.map_or_else(String::new, |feature| format!("`{feature}` "));
+            let row = format!("\n| {noun} | `{extensions}` | {feature}| ");
+            assert!(docs.contains(&row), "docs/sources.md lacks {row:?}");
+        }
+    }
+
+    #[test]
+    fn first_bytes_tell_the_format_and_a_text_is_none() {
+        for (bytes, name) in [
+            (&b"\xff\xd8\xff"[..], Some("a JPEG")),
+            (b"\x89PNG\n", Some("a PNG")),
+            (b"BM\x36\x0c\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0", Some("a BMP")),
+            (b"BMW sells cars, and more", None),
+            (b"P5 2 2 255\n", Some("a PNM")),
+            (b"P7\nWIDTH 1\n", Some("a PNM")),
+            (b"P.S. more", None),
+            (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", Some("a HEIC")),
+            (b"\0\0\0\x18ftypmif1\0\0\0\0mif1avif", Some(AVIF)),
+            (
+                b"\0\0\0\x18ftypisom\0\0\0\0mp41isom",
+                Some("a video or another file of boxes, which is not read"),
+            ),
+            (b"\xff\x0a\0", Some("a JPEG XL")),
+        ] {
+            assert_eq!(format_name(bytes), name, "{bytes:?}");
+        }
+    }
+}

@@ -125,7 +125,7 @@ mod tests {
             ("a.pt", b"PK\x03\x04", Some("it is a file of PyTorch: ")),
             ("a.zip", b"PK\x03\x04", Some("it is a ZIP archive: unpack it and open the folder")),
             ("shard", &tar, Some("it is a tar archive: its name must end in .tar")),
-            ("a.gif", b"GIF89a", Some("it is a GIF, which is not read: a dataset is a folder")),
+            ("a.gif", b"GIF89a", Some("it is a GIF: a dataset is a folder")),
             ("a.json", b"{\"a\": 1}", Some("it is JSON, but no file of COCO")),
             ("a.pkl", b"\x80\x04\x95", Some("it is a pickle of Python, which is never loaded")),
             ("a.h5", b"", Some("it is an HDF5 file")),
