@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Writes small BMPs, GIFs, PNMs, JPEG XLs and HEICs, and their pixels as Pillow's convert("RGBA") and convert("L") return
-them; those of PAMs as OpenCV reads them. RGB is RGBA without alpha.
+them. RGB is RGBA without alpha.
 
     python scripts/still_goldens.py tests/golden
 
-Needs pillow==13.0.0, pillow-jxl-plugin==1.3.8 (libjxl), pillow-heif==1.8.1 (libheif, libde265), numpy==2.4.6 and
-opencv-python-headless==5.0.0.93.
+Needs pillow==13.0.0, pillow-jxl-plugin==1.3.8 (libjxl), pillow-heif==1.8.1 (libheif, libde265) and
+numpy==2.4.6.
 """
 
 import io
@@ -13,7 +13,6 @@ import pathlib
 import struct
 import sys
 
-import cv2
 import numpy as np
 import pillow_heif
 import pillow_jxl  # noqa: F401
@@ -179,10 +178,9 @@ def heics():
 
 def pixels_of(name, data):
     if name.startswith("p7"):
-        read = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
-        if name == "p7_rgba":
-            return Image.fromarray(cv2.cvtColor(read, cv2.COLOR_BGRA2RGBA))
-        return Image.fromarray(read if read.ndim == 2 else read[..., ::-1])
+        # Pillow does not read these, and OpenCV swaps red and blue: they are the bytes after the header.
+        samples = np.frombuffer(data[data.index(b"ENDHDR\n") + 7 :], np.uint8)
+        return Image.fromarray(samples.reshape(7, 11, -1).squeeze())
     image = Image.open(io.BytesIO(data))
     if "gray16" in name:
         # Pillow clips these to 255: scaled as it scales colours of as many bits.
