@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use super::{DecodeOptions, Decoder, ImageReadMode};
-use crate::error::{Damage, Error};
+use crate::error::Error;
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
 use fuseloop_ops::Size;
@@ -155,7 +155,7 @@ fn indices_and_levels_are_those_stored() {
 fn a_lossy_format_is_no_mask() {
     for (path, name) in [("jxl/gray.jxl", "a JPEG XL"), ("heic/gray.heic", "a HEIC")] {
         let error = whole(&golden(path), ImageReadMode::Index).unwrap_err();
-        assert_eq!(error.damage_found(), Some(Damage::Unsupported));
+        assert_eq!(error.damage_found(), Some(crate::error::Damage::Unsupported));
         assert!(
             error.to_string().starts_with(&format!("{name} holds no exact numbers")),
             "{error}"
