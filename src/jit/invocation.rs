@@ -20,8 +20,8 @@ pub(super) use bytes::ByteLinks;
 pub use chunk::ChunkRun;
 pub(super) use chunk::WaitingSamples;
 
+use super::body::CompiledBody;
 use super::call::{BodyCall, BodyRunner, LevelsState, States};
-use super::compile::CompiledBody;
 use super::frame::{self, Framed};
 use super::param_block::{HEADER, HeaderWord, ParamBlocks, PassWord};
 use super::shuffle_tables::shuffles_for;

@@ -10,10 +10,10 @@
 //! afterwards.
 
 use super::{Base, Invocation, NotRun, WorkerScratch};
+use crate::jit::body::BodySpec;
 use crate::jit::call::BodyRunner;
-use crate::jit::check;
-use crate::jit::emit::BodySpec;
 use crate::jit::frame::paint;
+use crate::jit::settings::settings;
 use crate::jit::vector_bits::VectorBits;
 use crate::plan::FusedOp;
 use crate::plan::compose::{Composed, PassMap, Rect};
@@ -80,7 +80,7 @@ impl ByteLinks {
         let looks_up = maps.iter().any(|link| matches!(link, FusedOp::Table { .. }));
         let is_wide = has_tables() && spec.bits == VectorBits::V512;
         let of_cpu = FEWEST[usize::from(!is_wide)];
-        let fewest = check::settings().byte_maps_from.unwrap_or(of_cpu);
+        let fewest = settings().byte_maps_from.unwrap_or(of_cpu);
         // Without look-ups in registers, only maps without tables are worthwhile, which these are not.
         let needs_tables = looks_up || spec.readings().next().is_some();
         let are_so = maps.iter().all(is_map) && paints.iter().all(is_paint);
