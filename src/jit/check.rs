@@ -12,13 +12,14 @@
 
 #![allow(unsafe_code, reason = "accesses memory by address, after a look at the regions")]
 
+pub use super::VectorBits;
 use super::body::{self, COUNT, MAKE, TABLE};
 pub use super::call::MemoryRegion;
 use super::call::{self, BodyCall, BodyRunner, States};
 use super::compile;
 use super::emit::{BodySpec, Constants};
 pub use super::settings::{CodegenSettings, with_settings};
-use super::{DecodedPixels, Kernel, Scratch, VectorBits, avx, spec, vector_bits};
+use super::{DecodedPixels, Kernel, Scratch, avx, spec, vector_bits};
 use crate::error::Error;
 use crate::plan::{Draws, ImagePlan};
 use cranelift_codegen::ir::Function;

@@ -344,12 +344,13 @@ mod tests {
         format!(r#"{{"abi":"{version}","bits":128,"pipeline":"","header":"0","bodies":[]}}"#)
     }
 
+    fn says(text: &str, words: &str) {
+        assert_says(LinkedCode::open(list(text)).unwrap_err(), [words]);
+    }
+
     #[test]
     fn an_object_of_another_version_is_refused() {
-        assert_says(
-            &LinkedCode::open(list(&of_version("0.0.1 (00000000)"))),
-            "written by fuseloop 0.0.1",
-        );
+        says(&of_version("0.0.1 (00000000)"), "written by fuseloop 0.0.1");
         assert!(LinkedCode::open(list(&of_version(&abi()))).is_ok());
     }
 
@@ -357,7 +358,7 @@ mod tests {
     fn a_description_that_is_none_is_refused() {
         let right = of_version(&abi());
         for wrong in ["", "{}", "[1]", "\u{7f}", &right[1..], &right.replace("128", "64")] {
-            assert_says(&LinkedCode::open(list(wrong)), "its description can't be read");
+            says(wrong, "its description can't be read");
         }
         let call = r#"{"key":"1","code":1,"constants":"","passes":[""],"calls":[["make_row",0]]}"#;
         let body = right.replace("[]", &format!("[{call}]"));

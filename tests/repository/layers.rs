@@ -195,12 +195,13 @@ fn reexports(module: &str) -> BTreeMap<String, String> {
 const FREE: [&str; 3] = ["lib", "internals", "fuzzing"];
 
 /// The workspace crates that each of the other crates may use.
-const CRATES: [(&str, &[&str]); 5] = [
+const CRATES: [(&str, &[&str]); 6] = [
     ("ops", &["fuseloop_ops_derive"]),
     ("ops/derive", &[]),
     ("engine", &["fuseloop_ops"]),
     ("kernels", &["fuseloop_ops"]),
     ("cli", &["fuseloop"]),
+    ("runtime", &["fuseloop"]),
 ];
 
 /// The workspace crates, by their names in code.
@@ -208,7 +209,8 @@ const CRATES_BY_NAME: [&str; 5] =
     ["fuseloop", "fuseloop_ops", "fuseloop_ops_derive", "fuseloop_engine", "fuseloop_kernels"];
 
 /// Folders of code that users build.
-const SHIPPED: [&str; 7] = ["src", "engine", "ops", "kernels", "cli", "python", "integrations"];
+const SHIPPED: [&str; 8] =
+    ["src", "engine", "ops", "kernels", "cli", "runtime", "python", "integrations"];
 
 /// Files that may hold unsafe code. A new entry states the purpose here.
 const UNSAFE: &[&str] = &[
@@ -253,6 +255,8 @@ const UNSAFE: &[&str] = &[
     "src/jit/code.rs",                // the release of its pages
     "src/jit/invocation.rs",          // the addresses passed to compiled code
     "src/jit/invocation/chunk.rs",    // the same, of several samples
+    "src/jit/linked.rs",              // the addresses in an object file
+    "runtime/src/lib.rs",             // functions for C
     "tests/common/float_mode.rs",     // the register of the floating-point mode
     "tests/common/counting.rs",       // a counting allocator
     "tests/common/guarded.rs",        // guard pages
