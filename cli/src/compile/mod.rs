@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         }
     }
     let compiled =
-        ahead_of_time(&args.pipeline, &format!("fuseloop_{name}"), args.isa.map(Into::into))?;
+        ahead_of_time(&args.pipeline, &format!("fuseloop_list_{name}"), args.isa.map(Into::into))?;
     let write = |path: &Path, bytes: &[u8]| output::write_bytes(path, Existing::Replace, &[bytes]);
     write(&args.out, &compiled.object)?;
     if let Some(path) = &args.header {
@@ -173,12 +173,12 @@ fn header(name: &str, pipeline: &Path, compiled: &AheadOfTime) -> String {
 extern \"C\" {{
 #endif
 
-extern const fuseloop_list fuseloop_{name};
+extern const fuseloop_list fuseloop_list_{name};
 
 /* Opens the list: see fuseloop_open. */
 static inline int {name}_open(fuseloop_context **context)
 {{
-    return fuseloop_open(&fuseloop_{name}, UINT64_C(0x{header:016x}), context);
+    return fuseloop_open(&fuseloop_list_{name}, UINT64_C(0x{header:016x}), context);
 }}
 
 #ifdef __cplusplus
@@ -200,10 +200,10 @@ fn rust(name: &str) -> String {
 #[allow(unsafe_code)]
 pub fn transform() -> fuseloop::Result<fuseloop::Transform> {{
     unsafe extern \"C\" {{
-        static fuseloop_{name}: fuseloop::transform::CompiledObject;
+        static fuseloop_list_{name}: fuseloop::transform::CompiledObject;
     }}
     // SAFETY: the object file defines it, and nothing writes to it.
-    fuseloop::Transform::linked(unsafe {{ &fuseloop_{name} }})
+    fuseloop::Transform::linked(unsafe {{ &fuseloop_list_{name} }})
 }}
 ",
         version = env!("CARGO_PKG_VERSION")

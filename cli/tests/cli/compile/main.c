@@ -72,13 +72,13 @@ int main(int argc, char **argv)
     fclose(out);
 
     /* What is wrong is an error with a text. */
-    static uint8_t array[VAL_BYTES + 8];
+    static _Alignas(16) uint8_t array[VAL_BYTES + 8];
     fuseloop_key key = {0};
     fuseloop_context *other = (fuseloop_context *)argv;
     refused("list", fuseloop_open(NULL, 0, &other), FUSELOOP_ARGUMENT, "`list` is null");
     if (other) return 3;
     refused("context", val_open(NULL), FUSELOOP_ARGUMENT, "`context` is null");
-    refused("header", fuseloop_open(&fuseloop_val, 1, &other), FUSELOOP_OBJECT, "different runs of `fuseloop compile`");
+    refused("header", fuseloop_open(&fuseloop_list_val, 1, &other), FUSELOOP_OBJECT, "different runs of `fuseloop compile`");
     refused("damaged", damaged_open(&other), FUSELOOP_OBJECT, "the checksum of its description is");
     refused("later", later_open(&other), FUSELOOP_OBJECT, "has format 2, but this program reads format 1");
     refused("no context", fuseloop_apply_file(NULL, file, file_bytes, key, array, VAL_BYTES, NULL), FUSELOOP_ARGUMENT,
