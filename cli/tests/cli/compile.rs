@@ -219,7 +219,10 @@ fn a_list_that_has_no_code_of_its_own_is_refused_by_name() {
     for (list, says) in [
         (r#"{ op = "MixUp", alpha = 0.2 }"#, "MixUp works on batches"),
         (r#"{ op = "ToDevice", device = "auto" }"#, "ToDevice is for loaders"),
-        (r#"{ op = "RandomCrop", size = 64 }"#, "must fit images of all sizes"),
+        (
+            r#"{ op = "Resize", size = { from = 32, to = 64, epochs = 4, step = 8 } }"#,
+            "change with the epoch",
+        ),
     ] {
         fs::write(dir.join("list.toml"), format!("[fields]\nimage = [{list}]\n")).unwrap();
         let (code, errors) = refused(dir, &["compile", "list.toml", "-o", "list.o"]);

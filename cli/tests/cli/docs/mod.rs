@@ -26,9 +26,10 @@ use std::path::Path;
 use std::process::Command;
 
 /// The beginnings of commands that are not run, and the reasons.
-const NOT_RUN: [(&str, &str); 7] = [
+const NOT_RUN: [(&str, &str); 8] = [
     ("fuseloop studio ", "it serves until it is ended; `studio` runs it"),
     ("cargo ", "it compiles everything again; CI runs the same"),
+    ("cc ", "`compile` compiles a program in C"),
     ("scripts/gpu_check.sh", "it builds in release mode for machines with a GPU"),
     ("target/gpu_check/", "it needs a GPU"),
     ("git clone ", "it needs a network"),
@@ -330,6 +331,8 @@ fn lay_out(dir: &Path) {
     let detection = "[targets.image]\nbbox = { as = 'boxes', format = 'xywh' }\ncategory_id = 'column'\n\
         [fields]\nimage = ['RandomIoUCrop', { op = 'Resize', size = [300, 300] }, 'SanitizeBoundingBoxes']\n";
     fs::write(dir.join("detection.toml"), detection).unwrap();
+    let val = "[fields]\nimage = [{ op = \"CenterCrop\", size = 224 }, \"ToChannelsFirst\"]\n";
+    fs::write(dir.join("val.toml"), val).unwrap();
 }
 
 /// Runs a line of shell in a folder; returns its output if it failed.
