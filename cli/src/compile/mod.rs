@@ -192,20 +192,6 @@ static inline int {name}_open(fuseloop_context **context)
 
 /// Returns the file that Rust programs include.
 fn rust(name: &str) -> String {
-    format!(
-        "// Written by fuseloop {version}. Do not edit: run `fuseloop compile` again. In build.rs:
-// println!(\"cargo::rustc-link-arg={{}}/{name}.o\", env!(\"CARGO_MANIFEST_DIR\"));
-
-/// Opens the list that was compiled ahead of time.
-#[allow(unsafe_code)]
-pub fn transform() -> fuseloop::Result<fuseloop::Transform> {{
-    unsafe extern \"C\" {{
-        static fuseloop_list_{name}: fuseloop::transform::CompiledObject;
-    }}
-    // SAFETY: the object file defines it, and nothing writes to it.
-    fuseloop::Transform::linked(unsafe {{ &fuseloop_list_{name} }})
-}}
-",
-        version = env!("CARGO_PKG_VERSION")
-    )
+    let text = include_str!("list.rs.in").replace("VERSION", env!("CARGO_PKG_VERSION"));
+    text.replace("NAME", name)
 }
