@@ -354,7 +354,7 @@ impl Kernel {
     }
 
     /// Makes a loop body fail to compile, for tests of what is said about it.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "jit"))]
     pub(crate) fn fail_a_loop(&self) {
         let links = vec![FusedOp::Paint { region: usize::MAX }];
         let error = |_: &[FusedOp], _| Err(compile::is_unsafe("can trap"));
