@@ -75,7 +75,8 @@ use targets::CompiledTarget;
 /// ```
 ///
 /// Ops that mix several samples, such as [`MixUp`](crate::ops::MixUp), and [`ToDevice`](crate::ops::ToDevice) are for
-/// loaders.
+/// loaders. Ops that change objects only, such as [`SanitizeBoundingBoxes`](crate::ops::SanitizeBoundingBoxes), have nothing
+/// to do where no targets are declared.
 pub struct Transform {
     ops: Ops,
     setup: CompileContext,
@@ -406,7 +407,7 @@ impl Transform {
     fn compile(&self, pixels: PixelType, size: Option<Size>) -> Result<Arc<CompiledList>, Error> {
         let plan = ImagePlan::of_any_size(self.ops.clone(), pixels.images(size), self.setup.rule)?;
         plan.check_pixels(&self.setup.decode.limits)?;
-        plan.check_targets(self.request.kinds())?;
+        plan.check_targets(targets::kinds(&self.request))?;
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         let target = |(_, member): &(String, TargetMember)| {
             CompiledTarget::new(&member.target, &plan, &mut kernels)
