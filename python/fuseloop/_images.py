@@ -82,13 +82,23 @@ def _of_pil(image: Any, read_mode: str) -> Any:
         if mode not in ("P", "L", "1"):
             raise _no_mode(mode, 'read_mode="index"', "P, L or 1")
         return np.asarray(image).astype(np.uint8, copy=False)[:, :, None]
-    if read_mode == "rgb":
+    if read_mode == "rgb" and _is_upright(image):
         jpeg = _unchanged_jpeg(image)
         if jpeg is not None:
             return jpeg
     wanted = {"gray": "L", "rgb_alpha": "RGBA"}.get(read_mode, "RGB")
     pixels = np.asarray(image if mode == wanted else image.convert(wanted))
     return pixels[:, :, None] if pixels.ndim == 2 else pixels
+
+
+def _is_upright(image: Any) -> bool:
+    """Returns whether the file of an image of PIL has no EXIF orientation: images of PIL are not turned, files may be."""
+    if "exif" not in getattr(image, "info", ()):
+        return True
+    try:
+        return image.getexif().get(0x0112, 1) == 1
+    except Exception:  # of many kinds, where it is damaged
+        return False
 
 
 def _no_mode(mode: str, setting: str, expected: str) -> ConfigError:
