@@ -39,13 +39,15 @@ def filled(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.n
 
 def changed(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
     """Returns an array of the same axes, most of them with other memory."""
+    if array.ndim == 0:
+        return array
     match rng.integers(9):
         case 0:
             return np.asfortranarray(array)
         case 1:
             return array[tuple(slice(None, None, -1) if rng.random() < 0.5 else slice(None) for _ in array.shape)]
         case 2:
-            return np.repeat(array, 2, axis=0)[:: 2 * rng.choice([1, -1])] if array.ndim else array
+            return np.repeat(array, 2, axis=0)[:: 2 * rng.choice([1, -1])]
         case 3:
             wide = np.zeros(tuple(side + 3 for side in array.shape), array.dtype)
             inside = tuple(slice(1, 1 + side) for side in array.shape)
@@ -59,7 +61,7 @@ def changed(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
             return np.broadcast_to(array[:1], array.shape)
         case 6:
             return array.T.copy().T
-        case 7 if array.dtype.kind not in "O":
+        case 7 if array.dtype.kind != "O" and array.size:
             return np.frombuffer(b"x" + array.tobytes(), np.uint8, offset=1).view(array.dtype).reshape(array.shape)
         case _:
             return array
@@ -117,7 +119,7 @@ def test_random_tensors_are_as_their_plain_copies_or_a_named_error() -> None:
                 return tensor[:1].expand(tensor.shape)
             case 6:
                 return tensor.to("meta")
-            case 7:
+            case 7 if tensor.ndim:
                 return tensor.to_sparse()
             case 8 if tensor.is_floating_point():
                 return torch._neg_view(tensor)
@@ -159,7 +161,7 @@ def test_quantized_and_wrapped_tensors_are_refused_by_name() -> None:
 def test_arrays_that_are_large_by_their_strides_alone_are_refused() -> None:
     augment = fl.Transform([ops.CenterCrop(8)])
     one = np.uint8(7)
-    for shape in ((1000, 1000, 60000), (10**12,), (2**40, 2**20, 3), (13000, 13000, 4), (8, 8, 2**40)):
+    for shape in ((1000, 1000, 60000), (10**12,), (2**40, 2**20, 3), (13000, 13000, 8), (8, 8, 2**40)):
         with pytest.raises(fl.FuseloopError, match="limit|must be 1 to|channel|JPEG"):
             augment(np.broadcast_to(one, shape))
     # One of a size that images have is copied.
@@ -172,7 +174,7 @@ def test_arrays_of_bytes_that_claim_to_be_larger_are_refused() -> None:
 
         __array_interface__ = {"shape": (10**6, 10**6, 3), "typestr": "|u1", "data": b"\0" * 300, "version": 3}
 
-    with pytest.raises((fl.FuseloopError, ValueError)):
+    with pytest.raises(fl.ConfigError, match="an image of type Lying: "):
         fl.Transform([])(Lying())
 
 
@@ -219,7 +221,7 @@ def test_random_targets_are_moved_or_a_named_error() -> None:
         if rng.random() < 0.5:
             given["labels"] = rng.integers(0, 9, int(rng.choice([count, count, count, 7])))
         if rng.random() < 0.5:
-            given["mask"] = changed(rng, rng.integers(0, 300, tuple(rng.choice([20, 20, 20, 30], 2)), rng.choice([np.uint8, int])))
+            given["mask"] = changed(rng, rng.integers(0, 300, rng.choice([20, 20, 20, 30], 2)).astype(rng.choice(["u1", "i8"])))
         if rng.random() < 0.5:
             given["masks"] = changed(rng, rng.integers(0, 2, (count, 20, 30)).astype(rng.choice(["?", "u1", "f4", "i8"])))
         if rng.random() < 0.3:
