@@ -80,6 +80,15 @@ seed() {
         printf '{"path": "1.jpg", "x": [1]}\n{"path": "2.jpg", "x": null}\n' >"$corpus/table.jsonl"
         printf '1.jpg\t0\n2.jpg\t1\n' >"$corpus/table.tsv"
         ;;
+    transform)
+        # A list of ops, the kind of image, its type and shape, one box, and pixels.
+        for list in 000 001 002 003 004 005; do
+            for kind in 000 001 002 003; do
+                printf "\\$list\\$kind\\000\\377\\024\\000\\030\\000\\003\\000\\007\\000\\020\\000\\003\\001%s" \
+                    'box and pixels: any bytes do, as these are repeated' >"$corpus/$list-$kind"
+            done
+        done
+        ;;
     cursor)
         local ids='"dataset":"0000000000000001","order":"0000000000000002","plan":"0000000000000003"'
         for position in 0 4 10; do

@@ -9,6 +9,7 @@ use crate::call::numpy;
 use crate::errors;
 use crate::tensor::dtype_name;
 use fuseloop::ops::DType;
+use fuseloop::sample::Limits;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -102,6 +103,10 @@ impl Lent {
         let count =
             [planes, rows, columns, item].iter().try_fold(1_usize, |n, &m| n.checked_mul(m));
         let count = count.ok_or("it has too many elements")?;
+        let most = Limits::DEFAULT.max_sample_bytes;
+        if count as u64 > most {
+            return Err(format!("a copy of its elements has {count} bytes, and the limit is {most}"));
+        }
         let mut copy = vec![];
         copy.try_reserve_exact(count).map_err(|_| format!("no memory for {count} bytes"))?;
         copy.resize(count, 0);

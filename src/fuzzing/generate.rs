@@ -468,6 +468,34 @@ fn spec_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
+pub(super) fn transform() -> InputGenerator {
+    mutating(vec![], transform_call, 16)
+}
+
+/// Generates an image of up to 40 x 40 pixels with boxes, mostly of three channels and bytes.
+fn transform_call(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let mut head: [u8; 16] = u.arbitrary()?;
+    let [height, width] = [u.int_in_range(1..=39)?, u.int_in_range(1..=39)?];
+    let channels = *u.choose(&[3, 3, 3, 1, 2, 4, 5])?;
+    let gap = u.int_in_range(0..=99)?;
+    let boxes = u.int_in_range(0..=3)?;
+    head[2] = *u.choose(&[0, 0, 0, 1, 2, 3, 4, 5])?;
+    head[3] = 255;
+    for (at, number) in [(4, height), (6, width), (8, channels), (10, gap), (12, 16 * boxes)] {
+        (head[at], head[at + 1]) = (number, 0);
+    }
+    let mut bytes = head.to_vec();
+    for _ in 0..boxes {
+        let [left, top] = [width, height].map(f32::from).map(|side| side / 4.0);
+        bytes.extend([left, top, left + 3.0, top + 2.5].map(f32::to_le_bytes).concat());
+    }
+    bytes.extend(u.arbitrary::<[u8; 24]>()?);
+    if u.ratio(1, 4)? {
+        bytes.extend(b"[[[1,2,9,2,9,8]]]");
+    }
+    Ok(bytes)
+}
+
 pub(super) fn cursor() -> InputGenerator {
     mutating(vec![], cursor_file, 300)
 }

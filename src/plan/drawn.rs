@@ -191,7 +191,7 @@ impl Draws {
             words.push(format!("{} {numbers}", part_name(op.as_ref())).trim_end().to_owned());
             first += kind.map_or(0, |kind| kind.param_count);
         }
-        let order = nth_order(words.len(), order).into_iter();
+        let order = nth_order(words.len(), order);
         order.map(|part| words[part].as_str()).collect::<Vec<_>>().join(", then ")
     }
 

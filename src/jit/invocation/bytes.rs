@@ -137,14 +137,16 @@ impl<R: BodyRunner> Invocation<'_, R> {
         let all = Rect::of(size);
         // Nothing is painted over the levels.
         let outside = self.block.regions.iter().enumerate().filter(|(_, region)| region.outside);
-        let regions = outside.map(|(number, _)| (number, all)).collect();
-        let composed = Composed {
-            resampled: None,
-            stored: PassMap { regions, ..PassMap::new(size) },
-            reductions: self.composed.reductions.clone(),
-            frame: self.composed.frame,
-            output: size,
-        };
+        let mut composed = std::mem::take(&mut memory.of_levels);
+        composed.stored.set(&PassMap::new(size));
+        composed.stored.regions.extend(outside.map(|(number, _)| (number, all)));
+        composed.reductions.resize_with(self.composed.reductions.len(), PassMap::default);
+        composed
+            .reductions
+            .iter_mut()
+            .zip(&self.composed.reductions)
+            .for_each(|(to, of)| to.set(of));
+        (composed.frame, composed.output) = (self.composed.frame, size);
         let levels = Invocation { composed: &composed, ..*self };
         let mut out = std::mem::take(&mut memory.levels);
         memory::resize(&mut out, levels.output_bytes(), "a table of bytes")?;
@@ -171,6 +173,7 @@ impl<R: BodyRunner> Invocation<'_, R> {
         let pixels = base.pixels.as_ptr_range();
         levels.call(memory, pixels, None);
         memory.levels = out;
+        memory.of_levels = composed;
         Ok(())
     }
 

@@ -77,7 +77,8 @@ use targets::CompiledTarget;
 /// ```
 ///
 /// Ops that mix several samples, such as [`MixUp`](crate::ops::MixUp), and [`ToDevice`](crate::ops::ToDevice) are for
-/// loaders.
+/// loaders. Ops that change objects only, such as [`SanitizeBoundingBoxes`](crate::ops::SanitizeBoundingBoxes), have nothing
+/// to do where no targets are declared.
 pub struct Transform {
     ops: Ops,
     setup: CompileContext,
@@ -416,7 +417,7 @@ impl Transform {
         self.check_linked(pixels)?;
         let plan = ImagePlan::of_any_size(self.ops.clone(), pixels.images(size), self.setup.rule)?;
         plan.check_pixels(&self.setup.decode.limits)?;
-        plan.check_targets(self.request.kinds())?;
+        plan.check_targets(targets::kinds(&self.request))?;
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         let target = |(_, member): &(String, TargetMember)| {
             CompiledTarget::new(&member.target, &plan, &mut kernels)
