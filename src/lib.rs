@@ -67,6 +67,7 @@
 //! |---|---|---|---|
 //! | `cuda` | yes | [batches on a GPU](device); needs no CUDA to build | `cudarc`, `hmac-sha256`, `libloading` |
 //! | `tar` | yes | WebDataset's tar shards, plain or packed with gzip or zstd | `ruzstd` |
+//! | `mds` | | MDS shards of mosaicml-streaming, plain or packed with gzip or zstd; includes `tar` | `ring` |
 //! | `ndarray` | | tensors of batches as arrays of the `ndarray` crate, without copies | `ndarray` |
 //! | `remote` | | [datasets at addresses](source::remote): `s3://`, `gs://`, `http(s)://` | `object_store`, `reqwest`, `rustls`, `tokio`, .. |
 //! | `spec` | | [pipelines in TOML files](spec) | `toml` |
