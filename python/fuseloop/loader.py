@@ -669,10 +669,10 @@ class Loader(Generic[B]):
         self._build()
 
     def _begin(self, dataset: Any, arguments: dict[str, Any], pipeline: str | None) -> None:
-        if not isinstance(dataset, (str, os.PathLike, list, Dataset)):
-            from .sources import in_memory
+        if not isinstance(dataset, (str, os.PathLike, Dataset)):
+            from .sources import _in_memory
 
-            arrays = in_memory(dataset)
+            arrays = _in_memory(dataset)
             dataset = dataset if arrays is None else arrays
         if isinstance(dataset, (str, os.PathLike, list, tuple)):
             dataset = opened(dataset)

@@ -694,15 +694,16 @@ def _from_arrays(arrays: dict[str, Any], classes: list[str] | None) -> Dataset:
     return _remade(_fuseloop.arrays_dataset(columns, pairs), _from_arrays, arrays, classes)
 
 
-def in_memory(given: Any) -> Dataset | None:
+def _in_memory(given: Any) -> Dataset | None:
     """Returns the dataset of arrays by their names, or of one or several whose kinds name them; None for other things."""
     if isinstance(given, Mapping):
         is_named = all(isinstance(name, str) for name in given)
         return from_arrays(**given) if is_named and any(map(_is_column, given.values())) else None
     arrays = given if isinstance(given, tuple) else (given,)
-    if not any(map(_is_array, arrays)) and not (isinstance(given, tuple) and any(map(_is_column, arrays))):
+    if not any(map(_is_column, arrays)):
         return None
-    return from_arrays(**dict(zip(_names([_word(array) for array in arrays]), arrays, strict=True)))
+    names = _names([_word(array) for array in arrays])
+    return from_arrays(**{name: arrays[n] for n, name in enumerate(names)})
 
 
 def _is_array(given: Any) -> bool:
