@@ -2,7 +2,7 @@
 
 use fuseloop::source::{Buffer, Dataset, Mds, MdsOptions, OwnedValue, Source, Value};
 use fuseloop::verify::{VerifyOptions, verify};
-use fuseloop::{Loader, Order, SampleId, ops::ops};
+use fuseloop::{Loader, Order, SampleId, ops::*};
 use serde_json::Value as Json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -110,6 +110,7 @@ fn loaders_read_plain_and_packed_shards_in_any_order() {
         let without: Vec<String> =
             mds.facts().fields.iter().map(|field| field.name.clone()).collect();
         let builder = Loader::from_source(mds).batch_size(2).order(Order::Random).seed(7);
+        let builder = builder.pipeline("png", ops![CenterCrop::new(6).unwrap()]);
         let without = without.iter().filter(|name| !keep.contains(&name.as_str()));
         without.fold(builder, |builder, name| builder.without(name)).build().unwrap()
     };
@@ -215,7 +216,7 @@ fn the_photographs_of_the_shared_folder_are_loaded() {
         let loader = Loader::open(&path)
             .unwrap()
             .batch_size(8)
-            .pipeline("image", ops![fuseloop::ops::Resize::new(32).unwrap()])
+            .pipeline("image", ops![CenterCrop::new(32).unwrap()])
             .build()
             .unwrap();
         let batches: Vec<_> = loader.epoch(0).unwrap().map(Result::unwrap).collect();

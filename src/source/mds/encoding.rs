@@ -342,7 +342,7 @@ pub(super) fn is_image(bytes: &[u8]) -> bool {
 
 fn image(bytes: &[u8]) -> Result<Value<'_>, Error> {
     if !is_image(bytes) {
-        return Err(fail!(Damaged, "an image that is neither JPEG, PNG, WebP nor TIFF"));
+        return Err(fail!(Damaged, "an image in no format that is read"));
     }
     let mode = ImageMode::of_file(bytes);
     Ok(Value::Image(EncodedImage { mode, width: 0, height: 0, bytes }))

@@ -22,7 +22,8 @@ use super::shards::{Extents, Shard, Shards};
 use super::starts::Starts;
 use super::{
     BoxError, Buffer, EncodedImage, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, ImageMode,
-    Location, NdType, Record, Run, RunPlan, SampleLocation, Source, StoredValues, Value, npy,
+    Location, NdType, Record, Run, RunPlan, SampleLocation, Source, StoredValues, Value, location,
+    npy,
 };
 use crate::error::{AtPath as _, Error, ErrorKind, fail};
 use crate::parallel;
@@ -224,7 +225,8 @@ impl Mds {
     /// Fails if the index or a shard is missing or damaged, if a shard is packed in a format that is not read (br, bz2,
     /// snappy), or if a column is pickled.
     pub fn open(path: impl AsRef<Path>, options: &MdsOptions) -> Result<Self, Error> {
-        let folder = Folder::of(path.as_ref())?;
+        let of_url = location::path_of_url(path.as_ref())?;
+        let folder = Folder::of(of_url.as_deref().unwrap_or(path.as_ref()))?;
         if let Folder::Path(path) = &folder
             && let Some(split) = splits(path).next()
             && !path.join(INDEX).exists()

@@ -140,7 +140,7 @@ fn a_value_that_is_not_of_its_encoding_is_damage() {
     for (encoding, value, part) in [
         ("str", b"\xff".to_vec(), "the text is not UTF-8 from its byte 0 on"),
         ("json", b"{\0}".to_vec(), "JSON with a NUL at its byte 1"),
-        ("jpeg", b"GIF8".to_vec(), "an image that is neither JPEG"),
+        ("jpeg", b"text".to_vec(), "an image in no format that is read"),
         ("str_int", b"1.5".to_vec(), "\"1.5\" is not a whole number"),
         ("str_float", b"x".to_vec(), "\"x\" is not a number"),
         ("uint64", u64::MAX.to_le_bytes().to_vec(), "over the largest int64"),
@@ -166,7 +166,6 @@ fn a_value_that_is_not_of_its_encoding_is_damage() {
 
 #[test]
 fn values_are_those_of_their_encodings() {
-    let two = [1_u32, 3, 1].iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     let gray = [&[2, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0][..], b"L\x07\x09"].concat();
     for (encoding, value, wanted) in [
         ("int8", vec![0xfe], "[Int(-2)]"),
@@ -182,7 +181,6 @@ fn values_are_those_of_their_encodings() {
     }
     assert!(said("bytes", b"\xff\xd8\xff\xe0").contains("Jpeg"), "bytes of an image file");
     assert!(said("pil", &gray).contains("bytes: [7, 7, 7, 9, 9, 9]"), "{}", said("pil", &gray));
-    assert!(said("jpegarray", &two).contains("ends before"), "a list of another length");
 }
 
 #[test]
