@@ -271,6 +271,6 @@ fn a_folder_of_splits_asks_for_one() {
         fs::create_dir(dir.path().join(split)).unwrap();
         fs::write(dir.path().join(split).join(INDEX), "{\"shards\": []}").unwrap();
     }
-    let error = crate::source::Dataset::open(dir.path()).map(drop).unwrap_err().to_string();
+    let error = Mds::open(dir.path(), &MdsOptions::default()).unwrap_err().to_string();
     assert!(error.contains("open one of them") && error.contains("train, val"), "{error}");
 }
