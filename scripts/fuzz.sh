@@ -74,6 +74,9 @@ seed() {
         printf '<annotation><object><name>a</name><truncated>0</truncated><bndbox>%s</bndbox></object></annotation>' \
             '<xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax>' >"$corpus/object.xml"
         ;;
+    mds)
+        { cat "$golden"/mds/plain/index.json; printf '\0'; cat "$golden"/mds/plain/shard.00000.mds; } >"$corpus/plain"
+        ;;
     yolo) printf '0 0.5 0.5 0.25 0.5\n1 0.1 0.1 0.5 0.1 0.5 0.5\n\0names: [a, b]\n' >"$corpus/labels.txt" ;;
     folder)
         printf 'path,label,x\na/1.jpg,dog,1\n"b,2.png",cat,2.5\n' >"$corpus/table.csv"

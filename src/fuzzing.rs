@@ -11,6 +11,7 @@
 //! | [`beton`]      | a `.beton` file                        |                        |
 //! | [`tar`]        | a tar file, plain or packed            | [`resummed`]           |
 //! | [`tfrecord`]   | a TFRecord file                        | [`reframed`]           |
+//! | [`mds`]        | the index of MDS shards and, after a NUL, a shard |             |
 //! | [`folder`]     | a table of images; a saved listing     |                        |
 //! | [`fixed_length`] | an idx file, also packed; a batch of CIFAR |                  |
 //! | [`coco`]       | a file of COCO's annotations, and its masks |                   |
@@ -42,6 +43,8 @@ use crate::source::{
     ImageMode, InMemory, OwnedValue, Record, Source, Tar, TarOptions, TarStream, TfOptions,
     TfRecords, Value, VocOptions, YoloOptions, good_in_sequence, masked_crc32c,
 };
+#[cfg(feature = "mds")]
+use crate::source::{Mds, MdsOptions};
 use crate::spec::Spec;
 use fuseloop_ops::author::{Dim, ImageType, Layout, Rng, Window};
 use fuseloop_ops::internals::{ImageView, SampleKey};
@@ -583,6 +586,32 @@ pub fn tfrecord(bytes: &[u8]) -> bool {
     true
 }
 
+/// An index of MDS shards and a shard of any bytes open or are refused. In a dataset that opens, every value reads or is
+/// refused, and a record has the values of its fields.
+#[cfg(feature = "mds")]
+pub fn mds(bytes: &[u8]) -> bool {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    let (index, shard) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());
+    let options = MdsOptions::default().limits(Limits::SMALL).cache_bytes(4 << 20);
+    let Ok(mds) = Mds::from_bytes(index, shard, &options) else { return false };
+    let (facts, mut buffer) = (mds.facts(), Buffer::default());
+    for sample in (0..facts.samples).map(SampleId) {
+        let record = mds.read(sample).ok();
+        for field in 0..facts.fields.len() {
+            let value = mds.value(sample, field, &mut buffer).ok().map(OwnedValue::from);
+            // As texts: NaN is not equal to itself.
+            let same = |record: &Record| {
+                format!("{:?}", record.get(field)) == format!("{:?}", value.as_ref())
+            };
+            assert!(record.as_ref().is_none_or(same), "another value in the record");
+            if let (Some(OwnedValue::Bytes(found)), Some(longest)) = (value, facts.longest(field)) {
+                assert!(found.len() as u64 <= longest, "{longest} bytes at most");
+            }
+        }
+    }
+    true
+}
+
 /// Corrects the checksums of a TFRecord file's frames, as far as the frames' lengths lead. A file that
 /// begins as gzip or zlib stays unchanged.
 #[must_use]
@@ -847,6 +876,13 @@ mod tests {
     fn tfrecord_holds() {
         assert_refuses(tfrecord);
         assert_holds("tfrecord", generate::tfrecord(), Some(reframed), tfrecord);
+    }
+
+    #[cfg(feature = "mds")]
+    #[test]
+    fn mds_holds() {
+        assert_refuses(mds);
+        assert_holds("mds", generate::mds(), None, mds);
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub(crate) mod error;
 #[cfg(all(feature = "tar", feature = "tfrecord"))]
 mod faults;
 #[cfg(not(all(
+    feature = "mds",
     feature = "remote",
     feature = "tables",
     feature = "tar",
@@ -47,6 +48,8 @@ pub(crate) mod index_shards;
 pub(crate) mod jpeg_file;
 mod location;
 mod mask_runs;
+#[cfg(feature = "mds")]
+mod mds;
 mod names;
 #[cfg_attr(not(feature = "tar"), allow(dead_code, reason = "read in tar shards alone"))]
 pub(crate) mod npy;
@@ -69,6 +72,7 @@ mod selected;
     allow(dead_code, unused_imports, reason = "only tar files need all of it")
 )]
 mod shards;
+mod shared_values;
 mod starts;
 pub mod stream;
 #[cfg(feature = "tar")]
@@ -118,6 +122,8 @@ pub use in_memory::{Column, InMemory};
 pub use index_shards::{IndexReport, index_shards};
 pub(crate) use location::Location;
 pub(crate) use mask_runs::column_runs;
+#[cfg(feature = "mds")]
+pub use mds::{Mds, MdsOptions};
 pub(crate) use object_fields::{KeypointLayout, ObjectField, ObjectFields};
 #[cfg(feature = "write")]
 pub(crate) use object_fields::{is_object_file, objects_beside, objects_of_others};

@@ -294,6 +294,12 @@ fn lay_out(dir: &Path) {
     lay_out_photos(&dir.join("photos"), PHOTOS);
     lay_out_photos(&dir.join("imagenet/train"), 4);
     lay_out_mnist(dir);
+    let mds = dir.join("imagenet-mds/train");
+    fs::create_dir_all(&mds).unwrap();
+    for file in ["index.json", "shard.00000.mds", "shard.00001.mds"] {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/mds/plain");
+        fs::copy(golden.join(file), mds.join(file)).unwrap();
+    }
     fs::create_dir_all(dir.join("coco/annotations")).unwrap();
     for split in ["train2017", "val2017"] {
         fs::create_dir(dir.join("coco").join(split)).unwrap();

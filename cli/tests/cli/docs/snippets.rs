@@ -138,6 +138,17 @@ let test = Loader::open("mnist/t10k-images-idx3-ubyte")?;
 Ok(())
 }
 
+#[expect(dead_code, reason = "its budget is that of a large dataset")]
+#[rustfmt::skip]
+fn sources_mds() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::Loader;
+use fuseloop::source::{Mds, MdsOptions};
+
+let dataset = Mds::open("imagenet-mds/train", &MdsOptions::default().cache_bytes(16 << 30))?;
+let loader = Loader::from_source(dataset);
+Ok(())
+}
+
 #[rustfmt::skip]
 fn sources_tar() -> Result<(), fuseloop::source::BoxError> {
 use fuseloop::source::{As, TarOptions};
