@@ -1,4 +1,4 @@
-//! Decoding photographs stored as WebP, TIFF, PNG and JPEG, on one thread.
+//! Decoding photographs stored in each format that is read, on one thread.
 //!
 //! `scripts/image_formats.py` makes the files, one folder for each format, and starts this program; `FUSELOOP_IMAGES` is
 //! the folder of these folders. It then asks for one turn at a time, between turns of OpenCV, by a line on the standard
@@ -103,7 +103,12 @@ fn mode(path: &Path) -> ImageMode {
         Some("png") => ImageMode::Png,
         Some("tif") => ImageMode::Tiff,
         Some("webp") => ImageMode::Webp,
-        _ => panic!("{} is no .jpg, .png, .tif or .webp", path.display()),
+        Some("bmp") => ImageMode::Bmp,
+        Some("gif") => ImageMode::Gif,
+        Some("ppm") => ImageMode::Pnm,
+        Some("jxl") => ImageMode::JpegXl,
+        Some("heic") => ImageMode::Heic,
+        _ => panic!("{} has no extension of a format", path.display()),
     }
 }
 

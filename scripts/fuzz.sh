@@ -49,6 +49,7 @@ seed() {
     png) strangers "$corpus" .png ;;
     tiff) strangers "$corpus" .tif ;;
     webp) strangers "$corpus" .webp ;;
+    still) strangers "$corpus" .bmp .gif .ppm .pgm .pbm .jxl .heic ;;
     tar) strangers "$corpus" .tar ;;
     tfrecord) strangers "$corpus" .tfrecord ;;
     coco) strangers "$corpus" .json ;;
@@ -62,6 +63,7 @@ seed() {
     png) copy "$corpus" "$golden"/png/*.png ;;
     tiff) copy "$corpus" "$golden"/tiff/*.tif ;;
     webp) copy "$corpus" "$golden"/webp/*.webp ;;
+    still) copy "$corpus" "$golden"/bmp/*.bmp "$golden"/gif/*.gif "$golden"/pnm/*.p?m "$golden"/jxl/*.jxl "$golden"/heic/*.heic ;;
     bit_planes) copy "$corpus" "$golden"/bit_planes/*.fplanes ;;
     jpeg_*) copy "$corpus" "$golden"/jpeg/*.jpg ;;
     spec) copy "$corpus" examples/pipelines/*.toml ;;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stores photographs as WebP, TIFF, PNG and JPEG, and times our decoders on them in turn with OpenCV's.
+"""Stores photographs in each format that is read, and times our decoders on them in turn with OpenCV's.
 
     python scripts/image_formats.py FOLDER
 
@@ -8,10 +8,13 @@ folder FUSELOOP_SHARED or ../shared, reduced to at most 500 pixels a side. The b
 all files of a format on one thread, in turn and for several rounds, so that a slow moment of the machine affects both.
 Times are processor times; a ratio is the median of the rounds' ratios. Prints a table in Markdown.
 
-Needs numpy, opencv-python-headless, pillow and tifffile.
+JPEG XLs and HEICs are decoded by Pillow's plugins (libjxl, libheif) instead, since OpenCV does not read them.
+
+Needs numpy, opencv-python-headless, pillow, pillow-heif, pillow-jxl-plugin and tifffile.
 """
 
 import argparse
+import io
 import os
 import pathlib
 import re
@@ -21,11 +24,15 @@ import time
 
 import cv2
 import numpy as np
+import pillow_heif
+import pillow_jxl  # noqa: F401
 import tifffile
 from PIL import Image
 
+pillow_heif.register_heif_opener()
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BENCH = ["cargo", "bench", "--locked", "--quiet", "--features", "tiff,webp", "--bench", "image_formats"]
+BENCH = ["cargo", "bench", "--locked", "--quiet", "--features", "heic,jxl,tiff,webp", "--bench", "image_formats"]
 SIDE = 500
 # The least nanoseconds of a turn of OpenCV; the bench has the same.
 TURN = 300_000_000
@@ -62,6 +69,11 @@ FORMATS = {
     "tiff_deflate": ("tif", "TIFF, deflate", libtiff(cv2.IMWRITE_TIFF_COMPRESSION_ADOBE_DEFLATE)),
     "tiff_tiles": ("tif", "TIFF, deflate, tiles of 128 x 128", tiles),
     "tiff_16": ("tif", "TIFF, deflate, 16 bits", deep),
+    "bmp": ("bmp", "BMP", pillow()),
+    "gif": ("gif", "GIF", lambda picture, path: Image.fromarray(picture).quantize(256).save(path)),
+    "ppm": ("ppm", "PPM", pillow()),
+    "jxl": ("jxl", "JPEG XL, quality 90", pillow(quality=90)),
+    "heic": ("heic", "HEIC, quality 90", pillow(quality=90)),
 }
 
 
@@ -104,12 +116,18 @@ class Ours:
         self.bench.wait()
 
 
-def opencv(files):
-    """Returns the milliseconds that OpenCV takes for an image."""
+def by_pillow(file):
+    """Decodes what OpenCV does not: by the libjxl and the libheif of Pillow's plugins, on one thread."""
+    return Image.open(io.BytesIO(file)).convert("RGB").load()
+
+
+def others(name, files):
+    """Returns the milliseconds that OpenCV takes for an image, or Pillow for one that OpenCV does not read."""
+    decode = by_pillow if name in ("jxl", "heic") else lambda file: cv2.imdecode(file, cv2.IMREAD_COLOR_RGB)
     begun, images = time.process_time_ns(), 0
     while (spent := time.process_time_ns() - begun) < TURN:
         for file in files:
-            cv2.imdecode(file, cv2.IMREAD_COLOR_RGB)
+            decode(file)
         images += len(files)
     return spent / images / 1e6
 
@@ -121,7 +139,7 @@ def measure(name, ours, folder, rounds):
     # All pixels of a WebP or a PNG are decoded, whatever is wanted.
     parts = ["whole", "windows"] if title.startswith(("TIFF", "JPEG")) else ["whole"]
     # The first round warms up.
-    turns = [(opencv(files), *(ours.turn(name, part) for part in parts)) for _ in range(rounds + 1)][1:]
+    turns = [(others(name, files), *(ours.turn(name, part) for part in parts)) for _ in range(rounds + 1)][1:]
     theirs, whole, *windows = (statistics.median(times) for times in zip(*turns))
     ratio = statistics.median(whole / theirs for theirs, whole, *_ in turns)
     size = sum(map(len, files)) / len(files) / 1000

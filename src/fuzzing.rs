@@ -21,6 +21,7 @@
 //! | [`bit_planes`] | a bit-plane image                      | [`resealed`]           |
 //! | [`png`]        | a PNG                                  | [`rechecked`]          |
 //! | [`webp`]       | a WebP                                 |                        |
+//! | [`still`]      | a BMP, a GIF, a PNM, a JPEG XL or a HEIC |                      |
 //! | [`tiff`]       | a TIFF                                 |                        |
 //! | [`transform`]  | an image, its shape, its targets, and the ops |                 |
 //! | [`spec_toml`]  | a pipeline file                        |                        |
@@ -63,7 +64,16 @@ pub fn pass_caught_panics() {
     let end = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let file = panic.location().map_or("", |at| at.file());
-        let crates = ["/image-webp-", "/png-", "/tiff-", "/zune-jpeg-"];
+        let crates = [
+            "/gif-",
+            "/heic-rs-",
+            "/image-webp-",
+            "/jxl",
+            "/png-",
+            "/tiff-",
+            "/weezl-",
+            "/zune-jpeg-",
+        ];
         if !crates.iter().any(|name| file.contains(name)) {
             end(panic);
         }
@@ -350,6 +360,13 @@ pub fn png(bytes: &[u8]) -> bool {
 /// A WebP of any bytes is decoded or refused, and its windows are those of the whole image.
 pub fn webp(bytes: &[u8]) -> bool {
     holds_as(ImageMode::Webp, bytes)
+}
+
+/// A BMP, a GIF or a PNM of any bytes is decoded or refused, and so is a JPEG XL or a HEIC in builds that read them. Its
+/// windows are those of the whole image. The first bytes tell the format.
+pub fn still(bytes: &[u8]) -> bool {
+    let mode = ImageMode::of_file(bytes);
+    mode.is_other_file() && holds_as(mode, bytes)
 }
 
 /// A TIFF of any bytes is decoded or refused, as an image and as an array, and its windows are those of the whole
@@ -944,6 +961,12 @@ mod tests {
     fn webp_holds() {
         assert_refuses(webp);
         assert_holds("webp", generate::webp(), None, webp);
+    }
+
+    #[test]
+    fn still_holds() {
+        assert_refuses(still);
+        assert_holds("still", generate::still(), None, still);
     }
 
     #[cfg(feature = "tiff")]

@@ -67,7 +67,9 @@
 //! |---|---|---|---|
 //! | `cuda` | yes | [batches on a GPU](device); needs no CUDA to build | `cudarc`, `hmac-sha256`, `libloading` |
 //! | `tar` | yes | WebDataset's tar shards, plain or packed with gzip or zstd | `ruzstd` |
+//! | `heic` | | HEIC images, as phones take them | `heic-rs` |
 //! | `jit` | yes | the compiler of lists of ops; a build without it runs lists from [object files](Transform::linked), or slowly | `cranelift-codegen`, `cranelift-jit`, .. |
+//! | `jxl` | | JPEG XL images | `jxl` |
 //! | `mds` | | MDS shards of mosaicml-streaming, plain or packed with gzip or zstd; includes `tar` | `ring` |
 //! | `ndarray` | | tensors of batches as arrays of the `ndarray` crate, without copies | `ndarray` |
 //! | `object` | | what writes object files, for the command `fuseloop compile` | `cranelift-object` |

@@ -135,7 +135,7 @@ pub(super) fn add_reencoded(text: &mut String, reencoded: &[Reencoded]) {
         let lost = match (is_lossy, to) {
             (false, _) => "no pixel changed",
             (true, ImageMode::Jpeg) => "lossy",
-            (true, _) if matches!(from, ImageMode::Png | ImageMode::Webp | ImageMode::Tiff) => {
+            (true, _) if from.is_other_file() => {
                 "downscaled, or stored without alpha or with fewer bits per channel"
             }
             (true, _) => "downscaled",
@@ -148,14 +148,12 @@ pub(super) fn add_reencoded(text: &mut String, reencoded: &[Reencoded]) {
     }
 }
 
-fn word(mode: ImageMode) -> &'static str {
+fn word(mode: ImageMode) -> String {
     match mode {
-        ImageMode::Jpeg => "JPEG",
-        ImageMode::Raw => "raw pixels",
-        ImageMode::Png => "PNG",
-        ImageMode::Webp => "WebP",
-        ImageMode::Tiff => "TIFF",
-        ImageMode::BitPlanes => "bit planes",
+        ImageMode::Raw => "raw pixels".into(),
+        ImageMode::Webp => "WebP".into(),
+        ImageMode::BitPlanes => "bit planes".into(),
+        mode => mode.name().to_ascii_uppercase(),
     }
 }
 

@@ -21,6 +21,7 @@ from .errors import ConfigError
 _JPEG = b"\xff\xd8\xff"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_OTHERS = (b"GIF87a", b"GIF89a", b"\xff\x0a", b"\0\0\0\x0cJXL ")
 _KINDS = ("image", "int", "float", "bytes", "json")
 _OF_TYPE: dict[type, str] = {
     int: "int",
@@ -177,7 +178,7 @@ def _inferred(name: str, value: Any) -> Spec:
     if isinstance(value, (float, np.floating)):
         return Spec(name, "float")
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return Spec(name, "image" if _is_image_file(bytes(value[:12])) else "bytes")
+        return Spec(name, "image" if _is_image_file(bytes(value[:18])) else "bytes")
     if isinstance(value, str):
         return Spec(name, "bytes")
     if isinstance(value, np.ndarray):
@@ -215,7 +216,9 @@ def _is_tensor(value: Any) -> bool:
 def _is_image_file(head: bytes) -> bool:
     """Returns whether a file that begins so is an image."""
     is_webp = head.startswith(b"RIFF") and head[8:12] == b"WEBP"
-    return is_webp or head.startswith((_JPEG, _PNG, *_TIFF))
+    is_bmp = head.startswith(b"BM") and head[15:18] == bytes(3)
+    is_heic = head[4:8] == b"ftyp" and head[8:12] in (b"heic", b"heix", b"heim", b"heis", b"mif1")
+    return is_webp or is_bmp or is_heic or head.startswith((_JPEG, _PNG, *_TIFF, *_OTHERS))
 
 
 def _is_encoded(value: Any) -> bool:

@@ -521,7 +521,7 @@ def _adapted(samples: Any, fields: Any) -> tuple[Any, Any, Sequence[str] | None]
         return samples, fields if fields is not None else _specs_of(samples), _class_sequence(samples.classes)
     if module == "torchvision.datasets.folder" and type(samples).__name__ == "ImageFolder":
         plain = all(getattr(samples, name, None) is None for name in ("transform", "target_transform", "transforms"))
-        if plain and all(name.lower().endswith((".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff")) for name, _ in samples.samples):
+        if plain and all(name.lower().endswith((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".webp", ".tif", ".tiff")) for name, _ in samples.samples):
             return _Files(samples.samples), fields if fields is not None else ["image", "label"], samples.classes
         return samples, fields, samples.classes
     if module.partition(".")[0] == "datasets" and hasattr(samples, "features") and hasattr(samples, "cast_column"):

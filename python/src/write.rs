@@ -406,16 +406,8 @@ fn skipped(list: &[SkippedSample]) -> Vec<Skipped> {
 }
 
 fn reencoded(list: &[Reencoded]) -> Vec<(&'static str, &'static str, bool, u64, u64)> {
-    let word = |mode| match mode {
-        ImageMode::Jpeg => "jpeg",
-        ImageMode::Raw => "raw",
-        ImageMode::Png => "png",
-        ImageMode::Webp => "webp",
-        ImageMode::Tiff => "tiff",
-        ImageMode::BitPlanes => "planes",
-    };
     let row = |one: &Reencoded| {
-        (word(one.from), word(one.to), one.is_lossy, one.images, one.lost_orientations)
+        (one.from.name(), one.to.name(), one.is_lossy, one.images, one.lost_orientations)
     };
     list.iter().map(row).collect()
 }

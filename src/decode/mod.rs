@@ -14,6 +14,7 @@
 //! | bit planes of a JPEG                  | the window, from its tiles only            | into scratch            |
 //! | PNG                                   | the whole image                            | its window into scratch |
 //! | WebP                                  | the whole image                            | its window into scratch |
+//! | BMP, GIF, PNM, JPEG XL, HEIC          | the whole image                            | its window into scratch |
 //! | TIFF                                  | the strips or tiles that the window touches | its window into scratch |
 //!
 //! Inside the window the pixels equal those of decoding the whole image, bit for bit. [`ImageReadMode`] says
@@ -34,6 +35,9 @@ mod orientation;
 mod png;
 mod raw;
 mod read_mode;
+mod still;
+#[cfg(test)]
+mod still_tests;
 #[cfg(feature = "tiff")]
 mod tiff;
 mod unread;
@@ -101,6 +105,7 @@ pub struct Decoder {
     tiff: tiff::TiffDecoder,
     #[cfg(feature = "webp")]
     webp: webp::WebpDecoder,
+    still: still::StillDecoder,
     raw: raw::RawDecoder,
     /// Gets the parts of images that are stored and not read.
     #[cfg_attr(not(feature = "tiff"), allow(dead_code, reason = "only TIFFs have such parts"))]
@@ -130,6 +135,8 @@ enum ImageHeaders {
     #[cfg(feature = "tiff")]
     /// A TIFF, with the directory of its first image.
     Tiff(Box<crate::source::TiffFile>, StoredSize),
+    /// An image of another format.
+    Still(Box<still::StillImage>, StoredSize),
     /// A raw image, whose bytes are the pixels.
     Raw(Size, PixelFormat),
     /// An array, whose elements are the pixels, and whether its channels are planes.
@@ -146,6 +153,7 @@ impl ImageHeaders {
             Self::Webp(file) => file.decoded_size(),
             #[cfg(feature = "tiff")]
             Self::Tiff(_, file) => file.decoded_size(),
+            Self::Still(_, file) => file.decoded_size(),
             Self::Raw(size, _) | Self::Array { size, .. } => *size,
         }
     }
@@ -159,6 +167,7 @@ impl ImageHeaders {
             Self::Webp(file) => Some(*file),
             #[cfg(feature = "tiff")]
             Self::Tiff(_, file) => Some(*file),
+            Self::Still(_, file) => Some(*file),
             Self::Jpeg(_) | Self::Raw(..) | Self::Array { .. } => None,
         }
     }
@@ -226,6 +235,7 @@ impl Decoder {
             tiff: tiff::TiffDecoder::new(options),
             #[cfg(feature = "webp")]
             webp: webp::WebpDecoder::new(options),
+            still: still::StillDecoder::new(options),
             raw,
             unread: None,
             turns: options.exif_orientation,
@@ -356,14 +366,6 @@ impl Decoder {
                 let orientation = exif::orientation_in(ChunkFormat::Webp, image.bytes);
                 ImageHeaders::Webp(self.stored(size, orientation))
             }
-            #[cfg(not(feature = "webp"))]
-            ImageMode::Webp => {
-                return Err(fail!(
-                    Damaged,
-                    "this build can't read WebP images: build fuseloop with the feature `webp`"
-                )
-                .damage(Damage::Unsupported));
-            }
             #[cfg(feature = "tiff")]
             ImageMode::Tiff => {
                 let file = Box::new(self.tiff.open(image, mode)?);
@@ -373,17 +375,17 @@ impl Decoder {
                 let stored = self.stored(file.size, file.orientation);
                 ImageHeaders::Tiff(file, stored)
             }
-            #[cfg(not(feature = "tiff"))]
-            ImageMode::Tiff => {
-                return Err(fail!(
-                    Damaged,
-                    "this build can't read TIFF images: build fuseloop with the feature `tiff`"
-                )
-                .damage(Damage::Unsupported));
-            }
             ImageMode::Raw => {
                 let (size, format) = self.raw.size(image, mode)?;
                 ImageHeaders::Raw(size, format)
+            }
+            other => {
+                let file = Box::new(self.still.open(image, other, mode)?);
+                if let Some(unread) = &self.unread {
+                    unread.still(&file, image.bytes);
+                }
+                let stored = self.stored(file.size(), file.orientation());
+                ImageHeaders::Still(file, stored)
             }
         })
     }
@@ -439,6 +441,7 @@ impl Decoder {
             ImageHeaders::Png(file) => return self.png.decode(bytes, file.size, mode, wanted),
             #[cfg(feature = "webp")]
             ImageHeaders::Webp(file) => return self.webp.decode(bytes, file.size, mode, wanted),
+            ImageHeaders::Still(file, _) => return self.still.decode(bytes, file, mode, wanted),
             #[cfg(feature = "tiff")]
             ImageHeaders::Tiff(file, _) => return self.tiff.decode(bytes, file, mode, wanted),
             ImageHeaders::Raw(size, format) => raw::view(bytes, *size, *format),

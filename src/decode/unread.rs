@@ -5,33 +5,48 @@
 //! | the pages after the first                           | never                  |
 //! | the fourth band of RGB, if the file says no more of it than that it is there | with `rgb_alpha`, as alpha |
 //!
+//! Of a GIF, and of a PNM with samples in bytes, the images after the first are never read.
+//!
 //! Alpha that is declared is dropped without a warning, as it is of all other formats.
 
 #[cfg(feature = "tiff")]
 use super::ImageReadMode;
+use super::still::StillImage;
 #[cfg(feature = "tiff")]
 use crate::source::{Photometric, TiffFile};
-#[cfg(feature = "tiff")]
 use crate::warnings;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-#[cfg(feature = "tiff")]
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Warns of the parts of a dataset's images that are not read: of each kind once.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "tiff"), allow(dead_code, reason = "only TIFFs have such parts"))]
+#[cfg_attr(not(feature = "tiff"), allow(dead_code, reason = "only TIFFs have pages and bands"))]
 pub(crate) struct UnreadParts {
     dataset: String,
     has_pages: AtomicBool,
+    has_frames: AtomicBool,
     has_bands: AtomicBool,
 }
 
 impl UnreadParts {
     /// `dataset` begins the warnings.
     pub(crate) fn of(dataset: impl Into<String>) -> Arc<Self> {
-        let (has_pages, has_bands) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { dataset: dataset.into(), has_pages, has_bands })
+        let [has_pages, has_frames, has_bands] = [(); 3].map(|()| AtomicBool::new(false));
+        Arc::new(Self { dataset: dataset.into(), has_pages, has_frames, has_bands })
+    }
+
+    /// Takes an image of a format that may have several in a file.
+    pub(super) fn still(&self, file: &StillImage, bytes: &[u8]) {
+        if self.has_frames.load(Ordering::Relaxed) || !file.has_more(bytes) {
+            return;
+        }
+        if !self.has_frames.swap(true, Ordering::Relaxed) {
+            warnings::warn(format_args!(
+                "{}: some {}s have several images, and only the first image of each is read: save the others as separate files if you need them",
+                self.dataset,
+                file.noun()
+            ));
+        }
     }
 
     /// Takes a TIFF that is read.

@@ -1,7 +1,7 @@
 //! Inputs for the checks: a valid file with up to three mutations.
 //!
 //! Files are generated from random numbers where that is simple (`.beton`, tar, TFRecord, tables,
-//! pipelines, cursors), and are goldens where those cover all kinds (JPEG, PNG, WebP, TIFF). Goldens of the other
+//! pipelines, cursors), and are goldens where those cover all kinds (JPEG, PNG, WebP, TIFF, BMP, GIF, PNM, JPEG XL, HEIC). Goldens of the other
 //! formats, which other programs wrote, are among the valid files too.
 
 use crate::recut::{BitPlaneCodec, Recutter, Tile};
@@ -503,6 +503,18 @@ pub(super) fn png() -> InputGenerator {
 #[cfg(feature = "webp")]
 pub(super) fn webp() -> InputGenerator {
     spliced(goldens("webp", "webp"), 200)
+}
+
+pub(super) fn still() -> InputGenerator {
+    let mut files = [goldens("bmp", "bmp"), goldens("gif", "gif")].concat();
+    for ending in ["pbm", "pgm", "ppm", "pam"] {
+        files.extend(goldens("pnm", ending));
+    }
+    #[cfg(feature = "jxl")]
+    files.extend(goldens("jxl", "jxl"));
+    #[cfg(feature = "heic")]
+    files.extend(goldens("heic", "heic"));
+    spliced(files, 200)
 }
 
 #[cfg(feature = "tiff")]

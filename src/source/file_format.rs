@@ -1,5 +1,7 @@
 //! The formats of datasets, and the endings of the names of their files.
 
+use super::image_format::of_extension;
+
 /// The format of the files of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileFormat {
@@ -20,8 +22,8 @@ pub(super) const MDS_INDEX: &str = "index.json";
 /// The names of splits that folders of MDS shards have.
 pub(super) const MDS_SPLITS: [&str; 6] = ["train", "val", "valid", "validation", "eval", "test"];
 
-/// The endings of names, in small letters.
-const ENDINGS: [(&str, FileFormat); 22] = [
+/// The endings of names, in small letters, without those of images.
+const ENDINGS: [(&str, FileFormat); 14] = [
     (".beton", FileFormat::Beton),
     (".tar", FileFormat::Tar),
     (".tar.gz", FileFormat::TarStream),
@@ -36,21 +38,18 @@ const ENDINGS: [(&str, FileFormat); 22] = [
     (".csv", FileFormat::Folder),
     (".tsv", FileFormat::Folder),
     (".jsonl", FileFormat::Folder),
-    (".jpg", FileFormat::Folder),
-    (".jpeg", FileFormat::Folder),
-    (".jpe", FileFormat::Folder),
-    (".jfif", FileFormat::Folder),
-    (".png", FileFormat::Folder),
-    (".webp", FileFormat::Folder),
-    (".tif", FileFormat::Folder),
-    (".tiff", FileFormat::Folder),
 ];
 
 impl FileFormat {
-    /// Returns the known ending of a name, and its format.
+    /// Returns the known ending of a name, that of an image without its dot, and its format.
     pub(super) fn ending(name: &str) -> Option<(&'static str, Self)> {
         let name = name.to_ascii_lowercase();
-        ENDINGS.into_iter().find(|(ending, _)| name.ends_with(ending))
+        let known = ENDINGS.into_iter().find(|(ending, _)| name.ends_with(ending));
+        known.or_else(|| {
+            let extension = name.rsplit_once('.')?.1;
+            let known = of_extension(extension)?.extensions;
+            known.iter().find(|one| **one == extension).map(|one| (*one, Self::Folder))
+        })
     }
 
     /// Returns the format that a file's own name tells, without the folders that it is in.

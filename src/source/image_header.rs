@@ -1,8 +1,8 @@
 //! The size of an image and its EXIF orientation, from the header of its file.
 
-#[cfg(not(all(feature = "tiff", feature = "webp")))]
-use super::feature::NeedsFeature;
+use super::image_format::format_name;
 use super::jpeg_file::{APP1, SOS, Segment, SegmentError, Segments, be16, is_frame};
+use super::still::Still;
 #[cfg(all(feature = "tiff", feature = "write"))]
 use super::tiff_file::Photometric;
 #[cfg(feature = "tiff")]
@@ -34,7 +34,18 @@ impl ImageHeader {
     ///
     /// If the header is damaged or cut; the error says why.
     pub(super) fn parse(file: &[u8]) -> Result<Self, String> {
-        match ImageMode::of_file(file) {
+        let mode = ImageMode::of_file(file);
+        if let Some(format) = mode.file_format() {
+            if let Some(error) = format.needs_feature() {
+                return Err(error);
+            }
+            if let Some(still) = format.still {
+                let Still { size, orientation, .. } =
+                    call_decoder(format.noun(), || (still.header)(file))?;
+                return Ok(Self { size, orientation: orientation.into() });
+            }
+        }
+        match mode {
             #[cfg(feature = "webp")]
             ImageMode::Webp => {
                 let size = WebpHeader::parse(file)?.size;
@@ -46,15 +57,7 @@ impl ImageHeader {
                 let (size, orientation) = TiffFile::size_and_orientation(file)?;
                 return Ok(Self { size, orientation: orientation.into() });
             }
-            #[cfg(not(feature = "webp"))]
-            ImageMode::Webp => {
-                return Err(NeedsFeature { what: "WebP images", feature: "webp" }.to_string());
-            }
-            #[cfg(not(feature = "tiff"))]
-            ImageMode::Tiff => {
-                return Err(NeedsFeature { what: "TIFF images", feature: "tiff" }.to_string());
-            }
-            ImageMode::Jpeg | ImageMode::Png | ImageMode::Raw | ImageMode::BitPlanes => {}
+            _ => {}
         }
         if !file.starts_with(&[0xff, 0xd8]) {
             if let Some(format) = format_name(file).filter(|_| !file.starts_with(b"\x89PNG")) {
@@ -110,36 +113,6 @@ impl ImageHeader {
     }
 }
 
-/// The bytes at the beginning of a file that name its format.
-pub(crate) const FORMAT_BYTES: usize = 12;
-
-/// Names the format of a file by its first bytes; `None` if it is unknown.
-pub(crate) fn format_name(bytes: &[u8]) -> Option<&'static str> {
-    let first = &bytes[..bytes.len().min(FORMAT_BYTES)];
-    Some(match *first {
-        [b'B', b'M', ..] => "a BMP, which is not read",
-        [b'G', b'I', b'F', b'8', ..] => "a GIF, which is not read",
-        [_, _, _, _, b'f', b't', b'y', b'p', b'a', b'v', b'i', b'f' | b's'] => {
-            "an AVIF, which is not read"
-        }
-        [_, _, _, _, b'f', b't', b'y', b'p', ..] => {
-            "a HEIC or another file of boxes, which is not read"
-        }
-        [0, 0, 0, 12, b'j', b'P', b' ', b' ', ..] | [0xff, 0x4f, 0xff, 0x51, ..] => {
-            "a JPEG 2000, which is not read"
-        }
-        [0xff, 0x0a, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..] => {
-            "a JPEG XL, which is not read"
-        }
-        [0xff, 0xd8, ..] => "a JPEG",
-        [0x89, b'P', b'N', b'G', ..] => "a PNG",
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P'] => "a WebP",
-        [b'I', b'I', 42, 0, ..] | [b'M', b'M', 0, 42, ..] => "a TIFF",
-        [b'<', ..] => "text that begins with `<`, such as HTML or SVG",
-        _ => return None,
-    })
-}
-
 /// The properties of an image file that RGB pixels of 8 bits a sample can't represent.
 #[cfg(feature = "write")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,7 +153,13 @@ impl SampleFormat {
                 };
                 (tiff.samples > colors, tiff.bits > 8)
             }
-            _ => (false, false),
+            mode => match mode.file_format().and_then(|format| format.still) {
+                Some(still) => {
+                    let still = call_decoder("header", || (still.header)(file))?;
+                    (still.has_alpha(), still.white > 255)
+                }
+                None => (false, false),
+            },
         };
         Ok(Self { has_alpha, is_over_8_bits })
     }
@@ -202,9 +181,8 @@ mod tests {
         for len in 2..180 {
             assert!(ImageHeader::parse(&short[..len]).is_err(), "{len}");
         }
-        let bmp = fs::read(folder.join("named-jpg-bmp/a/picture.jpg")).unwrap();
-        let error = ImageHeader::parse(&bmp).unwrap_err();
-        assert_eq!(error, "it is a BMP, which is not read");
+        let error = ImageHeader::parse(b"\0\0\0\x0cjP  \r\n\x87\n").unwrap_err();
+        assert_eq!(error, "it is a JPEG 2000, which is not read");
     }
 
     #[test]

@@ -1,80 +1,64 @@
 //! Names of image files: the extensions by which folders and tables recognize images.
 //!
-//! | extension       | format | in builds with   |
-//! |-----------------|--------|------------------|
-//! | jpg, jpeg, jpe, jfif | JPEG | any features  |
-//! | png             | PNG    | any features     |
-//! | webp            | WebP   | the feature `webp` |
-//! | tif, tiff       | TIFF   | the feature `tiff` |
-//!
-//! The format itself is told by the first bytes of a file ([`ImageMode`](super::ImageMode)).
+//! [`FORMATS`] has them. The format itself is told by the first bytes of a file ([`ImageMode`](super::ImageMode)).
 
-#[cfg(all(feature = "tiff", feature = "webp"))]
-macro_rules! listed {
-    () => {
-        ".jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif or .tiff"
-    };
+pub(super) use super::image_format::is_picture;
+use super::image_format::{FORMATS, ImageFormat, of_extension};
+use std::sync::LazyLock;
+
+/// Returns the number of extensions of the formats that this build reads.
+const fn count(masks_only: bool) -> usize {
+    let (mut count, mut at) = (0, 0);
+    while at < FORMATS.len() {
+        if is_listed(&FORMATS[at], masks_only) {
+            count += FORMATS[at].extensions.len();
+        }
+        at += 1;
+    }
+    count
 }
-#[cfg(all(feature = "tiff", not(feature = "webp")))]
-macro_rules! listed {
-    () => {
-        ".jpg, .jpeg, .jpe, .jfif, .png, .tif or .tiff"
-    };
+
+const fn is_listed(format: &ImageFormat, masks_only: bool) -> bool {
+    format.is_built && (format.is_for_masks || !masks_only)
 }
-#[cfg(all(not(feature = "tiff"), feature = "webp"))]
-macro_rules! listed {
-    () => {
-        ".jpg, .jpeg, .jpe, .jfif, .png or .webp"
-    };
-}
-#[cfg(not(any(feature = "tiff", feature = "webp")))]
-macro_rules! listed {
-    () => {
-        ".jpg, .jpeg, .jpe, .jfif or .png"
-    };
+
+const fn extensions<const N: usize>(masks_only: bool) -> [&'static str; N] {
+    let mut all = [""; N];
+    let (mut count, mut at) = (0, 0);
+    while at < FORMATS.len() {
+        let mut one = 0;
+        while is_listed(&FORMATS[at], masks_only) && one < FORMATS[at].extensions.len() {
+            all[count] = FORMATS[at].extensions[one];
+            (count, one) = (count + 1, one + 1);
+        }
+        at += 1;
+    }
+    all
 }
 
 /// The extensions of images that this build reads.
-pub(crate) const IMAGE_EXTENSIONS: &[&str] = &[
-    "jpg",
-    "jpeg",
-    "jpe",
-    "jfif",
-    "png",
-    #[cfg(feature = "webp")]
-    "webp",
-    #[cfg(feature = "tiff")]
-    "tif",
-    #[cfg(feature = "tiff")]
-    "tiff",
-];
-
-/// The extensions of JPEGs, which come first.
-#[cfg(feature = "write")]
-pub(super) const JPEG_EXTENSIONS: &[&str] = IMAGE_EXTENSIONS.split_at(4).0;
-
-/// The extensions of pictures in formats that no build reads, or not every one: pictures that are left out are probably
-/// missed. The last line has the raw files of cameras.
-const OTHER_PICTURES: &[&str] = &[
-    "webp", "tif", "tiff", "heic", "heif", "hif", "avif", "bmp", "dib", "gif", "apng", "jxl",
-    "jp2", "j2k", "jpf", "jpx", "jxr", "ppm", "pgm", "pbm", "pnm", "pam", "pfm", "ico", "svg",
-    "tga", "psd", "exr", "hdr", "dcm", "qoi", "jls", "dng", "cr2", "cr3", "crw", "nef", "nrw",
-    "arw", "srf", "sr2", "raf", "orf", "rw2", "pef", "srw", "raw", "3fr", "iiq",
-];
+pub(crate) const IMAGE_EXTENSIONS: &[&str] = &extensions::<{ count(false) }>(false);
 
 /// The extensions of masks: of formats that store exact numbers.
-pub(super) const MASK_EXTENSIONS: &[&str] = &[
-    "png",
-    #[cfg(feature = "webp")]
-    "webp",
-    #[cfg(feature = "tiff")]
-    "tif",
-    #[cfg(feature = "tiff")]
-    "tiff",
-];
+pub(super) const MASK_EXTENSIONS: &[&str] = &extensions::<{ count(true) }>(true);
 
-/// The extensions as an error lists them.
-pub(super) const LISTED: &str = listed!();
+/// The extensions of JPEGs.
+#[cfg(feature = "write")]
+pub(super) const JPEG_EXTENSIONS: &[&str] = FORMATS[0].extensions;
+
+/// The extensions as an error lists them, and the reason why a file with another one is no image.
+static LISTED: LazyLock<[String; 2]> = LazyLock::new(|| {
+    let all: Vec<String> = IMAGE_EXTENSIONS.iter().map(|one| format!(".{one}")).collect();
+    let (last, others) = all.split_last().expect("every build reads JPEGs");
+    let listed = format!("{} or {last}", others.join(", "));
+    let not_called = format!("not called {listed}");
+    [listed, not_called]
+});
+
+/// Returns the extensions as an error lists them.
+pub(super) fn listed() -> &'static str {
+    &LISTED[0]
+}
 
 /// Returns whether a name ends in one of these extensions, whatever their case.
 pub(super) fn has_extension(name: &str, extensions: &[&str]) -> bool {
@@ -84,23 +68,16 @@ pub(super) fn has_extension(name: &str, extensions: &[&str]) -> bool {
 
 /// Returns why a file with this extension is no image; `None` if it has the extension of one.
 pub(super) fn why_not(extension: Option<&str>) -> Option<&'static str> {
-    let is = |one: &str| extension.is_some_and(|found| found.eq_ignore_ascii_case(one));
-    if IMAGE_EXTENSIONS.iter().any(|one| is(one)) {
-        return None;
+    match extension.and_then(of_extension) {
+        Some(format) if format.is_built => None,
+        Some(ImageFormat { left_out, .. }) => Some(left_out),
+        None => Some(&LISTED[1]),
     }
-    Some(if is("webp") {
-        "a WebP, which needs a build of fuseloop with the feature `webp`"
-    } else if is("tif") || is("tiff") {
-        "a TIFF, which needs a build of fuseloop with the feature `tiff`"
-    } else {
-        concat!("not called ", listed!())
-    })
 }
 
-/// Returns whether files with this extension are pictures, of any format.
-pub(super) fn is_picture(extension: &str) -> bool {
-    let mut known = IMAGE_EXTENSIONS.iter().chain(OTHER_PICTURES);
-    known.any(|one| extension.eq_ignore_ascii_case(one))
+/// Returns the feature that would let this build read files with this extension; `None` if none would.
+pub(super) fn feature_for(extension: &str) -> Option<&'static str> {
+    of_extension(extension).filter(|format| !format.is_built)?.feature
 }
 
 #[cfg(test)]
@@ -109,22 +86,27 @@ mod tests {
 
     #[test]
     fn names_of_formats_that_a_build_leaves_out_name_their_feature() {
-        for name in ["jpg", "JPEG", "Png", "jfif"] {
+        for name in ["jpg", "JPEG", "Png", "jfif", "bmp", "GIF", "ppm", "PAM"] {
             assert_eq!(why_not(Some(name)), None);
         }
-        let other = why_not(Some("gif")).unwrap();
+        let other = why_not(Some("jp2")).unwrap();
         assert!(other.starts_with("not called .jpg, .jpeg"), "{other}");
-        assert!(is_picture("HEIC") && is_picture("JFIF") && !is_picture("txt"));
+        assert!(
+            is_picture("HEIC") && is_picture("JFIF") && is_picture("AVIF") && !is_picture("txt")
+        );
         assert_eq!(why_not(None), Some(other));
         for (name, feature, is_read) in [
             ("webp", "`webp`", cfg!(feature = "webp")),
             ("TIF", "`tiff`", cfg!(feature = "tiff")),
             ("tiff", "`tiff`", cfg!(feature = "tiff")),
+            ("jxl", "`jxl`", cfg!(feature = "jxl")),
+            ("HEIC", "`heic`", cfg!(feature = "heic")),
         ] {
             let reason = why_not(Some(name));
             assert_eq!(reason.is_none(), is_read, "{name}: {reason:?}");
             assert!(reason.is_none_or(|reason| reason.contains(feature)), "{name}: {reason:?}");
         }
-        assert!(IMAGE_EXTENSIONS.iter().all(|one| LISTED.contains(one)));
+        assert!(IMAGE_EXTENSIONS.iter().all(|one| listed().contains(one)));
+        assert!(MASK_EXTENSIONS.contains(&"png") && !MASK_EXTENSIONS.contains(&"jpg"));
     }
 }

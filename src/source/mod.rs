@@ -6,6 +6,7 @@ mod annotations;
 pub(crate) mod atomic_file;
 mod beside;
 pub(crate) mod beton;
+mod bmp_file;
 pub(crate) mod class_counts;
 mod classes;
 mod columnar;
@@ -19,15 +20,7 @@ pub(crate) mod error;
 #[cfg(test)]
 #[cfg(all(feature = "tar", feature = "tfrecord"))]
 mod faults;
-#[cfg(not(all(
-    feature = "mds",
-    feature = "remote",
-    feature = "tables",
-    feature = "tar",
-    feature = "tfrecord",
-    feature = "tiff",
-    feature = "webp"
-)))]
+#[cfg(not(all(feature = "mds", feature = "remote", feature = "tables", feature = "tar", feature = "tfrecord")))]
 mod feature;
 pub(crate) mod fetch_ahead;
 mod field_kind;
@@ -37,6 +30,10 @@ mod file_pool;
 mod fixed_length;
 pub(crate) mod folder;
 pub(crate) mod generate;
+mod gif_file;
+#[cfg(feature = "heic")]
+mod heic_file;
+mod image_format;
 mod image_header;
 mod image_names;
 mod image_stats;
@@ -46,6 +43,8 @@ mod index_file;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub(crate) mod index_shards;
 pub(crate) mod jpeg_file;
+#[cfg(feature = "jxl")]
+mod jxl_file;
 mod location;
 mod mask_runs;
 #[cfg(feature = "mds")]
@@ -60,6 +59,7 @@ pub(crate) mod npy;
 pub(crate) mod object_fields;
 pub(crate) mod open;
 mod other_formats;
+mod pnm_file;
 #[cfg(any(feature = "cuda", feature = "remote"))]
 pub(crate) mod private;
 pub mod remote;
@@ -74,6 +74,7 @@ mod selected;
 mod shards;
 mod shared_values;
 mod starts;
+mod still;
 pub mod stream;
 #[cfg(feature = "tar")]
 mod tar;
@@ -111,9 +112,11 @@ pub use folder::{Folder, FolderOptions, Ignored, Labels, LinkCounts, Links};
 #[cfg(feature = "write")]
 pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name};
 pub use generate::{Generated, Generator, Queue, QueueStats};
+pub(crate) use image_format::{FORMAT_BYTES, ImageFormat, format_name};
+#[cfg(feature = "write")]
+pub(crate) use image_format::{FORMATS, is_image_extension, mask_extensions};
 #[cfg(feature = "write")]
 pub(crate) use image_header::SampleFormat;
-pub(crate) use image_header::{FORMAT_BYTES, format_name};
 #[cfg(feature = "write")]
 pub(crate) use image_names::IMAGE_EXTENSIONS;
 pub use image_stats::ImageStats;
@@ -136,6 +139,7 @@ pub use samples::{Buffer, Facts, Record, Run, Source};
 pub use samples::{ImageExtent, LazyRecord, StoredValues};
 pub(crate) use samples::{PartialImage, read_image_part};
 pub use selected::Selected;
+pub(crate) use still::{Still, StillFormat};
 pub use stream::Stream;
 #[cfg(feature = "tar")]
 pub use tar::{Tar, TarOptions, TarStream};

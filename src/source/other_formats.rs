@@ -11,7 +11,7 @@
 //! | YAML, as YOLO has beside its folders | the folder of the images                              |
 //! | XML, as of Pascal VOC                | the folder of the dataset                             |
 
-use super::image_header::format_name;
+use super::image_format::format_name;
 use super::{ReadAt as _, file_pool};
 use std::path::Path;
 
@@ -68,10 +68,7 @@ fn by_bytes(first: &[u8], name: &str) -> Option<(&'static str, &'static str)> {
         () if let Some(picture) = format_name(first)
             && !begins(b"<") =>
         {
-            (
-                picture,
-                "a dataset is a folder, a pattern or a table of images in a format that is read (JPEG, PNG, WebP, TIFF)",
-            )
+            (picture, "a dataset is a folder, a pattern or a table of images")
         }
         () if [&b"{"[..], b"[", b"\xef\xbb\xbf{"].into_iter().any(begins) => (
             "JSON, but no file of COCO, which has `images` and `annotations`",
@@ -128,7 +125,7 @@ mod tests {
             ("a.pt", b"PK\x03\x04", Some("it is a file of PyTorch: ")),
             ("a.zip", b"PK\x03\x04", Some("it is a ZIP archive: unpack it and open the folder")),
             ("shard", &tar, Some("it is a tar archive: its name must end in .tar")),
-            ("a.gif", b"GIF89a", Some("it is a GIF, which is not read: a dataset is a folder")),
+            ("a.gif", b"GIF89a", Some("it is a GIF: a dataset is a folder")),
             ("a.json", b"{\"a\": 1}", Some("it is JSON, but no file of COCO")),
             ("a.pkl", b"\x80\x04\x95", Some("it is a pickle of Python, which is never loaded")),
             ("a.h5", b"", Some("it is an HDF5 file")),

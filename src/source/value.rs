@@ -52,6 +52,7 @@ impl<'a> Value<'a> {
 ///
 /// assert_eq!(OwnedImage::jpeg(vec![0xff, 0xd8]).mode, ImageMode::Jpeg);
 /// assert_eq!(OwnedImage::rgb(1, vec![0, 0, 0]).mode, ImageMode::Raw);
+/// assert_eq!(ImageMode::Webp.name(), "webp");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImageMode {
@@ -68,34 +69,43 @@ pub enum ImageMode {
     Tiff,
     /// A JPEG whose coefficients are stored as bit planes, with everything else of the file; 2 in the sample table.
     BitPlanes,
+    /// A whole BMP file. A `.beton` file has none, as of PNG.
+    Bmp,
+    /// A whole GIF file, whose first image is read. A `.beton` file has none, as of PNG.
+    Gif,
+    /// A whole PBM, PGM, PPM or PAM file. A `.beton` file has none, as of PNG.
+    Pnm,
+    /// A whole JPEG XL file, whose first frame is read. A `.beton` file has none, as of PNG.
+    JpegXl,
+    /// A whole HEIC file, whose primary image is read. A `.beton` file has none, as of PNG.
+    Heic,
 }
 
 /// The first bytes of a bit-plane image; the last one is the version.
 pub(crate) const BIT_PLANES_MAGIC: [u8; 8] = *b"FPLANES\x01";
 
 impl ImageMode {
-    /// Returns the kind of an image file by its first bytes: a PNG, a WebP, a TIFF, a bit-plane image, or else a
-    /// JPEG. The file's name is ignored: one of ImageNet's `.JPEG` files is a PNG.
-    pub(crate) fn of_file(bytes: &[u8]) -> Self {
-        if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
-            Self::Png
-        } else if bytes.starts_with(&BIT_PLANES_MAGIC) {
-            Self::BitPlanes
-        } else if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
-            Self::Webp
-        } else if [b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"]
-            .iter()
-            .any(|four| bytes.starts_with(*four))
-        {
-            Self::Tiff
-        } else {
-            Self::Jpeg
-        }
-    }
-
     /// Returns whether the bytes must be decoded, which is true of all but raw images.
     pub(crate) fn is_coded(self) -> bool {
         self != Self::Raw
+    }
+
+    /// Returns the name in small letters, as reports of Python and of JSON have it: `"jpeg"`, `"raw"`, `"png"`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Jpeg => "jpeg",
+            Self::Raw => "raw",
+            Self::Png => "png",
+            Self::Webp => "webp",
+            Self::Tiff => "tiff",
+            Self::BitPlanes => "planes",
+            Self::Bmp => "bmp",
+            Self::Gif => "gif",
+            Self::Pnm => "pnm",
+            Self::JpegXl => "jxl",
+            Self::Heic => "heic",
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 //! |----------------------|-------------------------------------------------------------|------------|
 //! | a JPEG               | **its own bytes**, unless it is resized or a quality is set | decoded    |
 //! | a JPEG of CMYK       | encoded like RGB pixels: lossy                              | decoded    |
-//! | a PNG, WebP or TIFF  | encoded like RGB pixels: lossy                              | decoded    |
+//! | a file of another format | encoded like RGB pixels: lossy                              | decoded    |
 //! | RGB pixels           | encoded: baseline, 4:2:0, quality 90 by default: lossy      | unchanged  |
 //! | stored in a `.beton` | unchanged                                                   | unchanged  |
 //! | bit planes           | like the JPEG that they were made of                        | decoded    |
@@ -30,7 +30,9 @@ use super::pixels::{PixelReader, PixelsError};
 use super::report::Reencoded;
 use crate::decode::no_index;
 use crate::sample::{Limits, SampleId};
-use crate::source::{EncodedImage, ImageMode, OwnedImage, ReadAt, SampleFormat, refuse_cut};
+use crate::source::{
+    EncodedImage, ImageFormat, ImageMode, OwnedImage, ReadAt, SampleFormat, refuse_cut,
+};
 use fuseloop_ops::Size;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -51,7 +53,7 @@ const QUALITY: u8 = 90;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageInput {
-    /// The bytes of a JPEG file, or of a PNG, WebP or TIFF.
+    /// The bytes of a JPEG file, or of an image file of another format.
     JpegBytes(Vec<u8>),
     /// The path of an image file, read by the thread that encodes it.
     Path(PathBuf),
@@ -65,7 +67,7 @@ pub enum ImageInput {
         height: u32,
     },
     /// An image from a `.beton` file or from another source. It keeps its mode and its size, whatever
-    /// its bytes are: only the options `tile` and `verify` apply. A PNG, WebP or TIFF is treated like one given
+    /// its bytes are: only the options `tile` and `verify` apply. A file of a format other than JPEG is treated like one given
     /// by its bytes.
     Stored(OwnedImage),
 }
@@ -114,11 +116,14 @@ pub enum ImageError {
     /// A JPEG of a mask.
     #[error("a JPEG blends the class numbers of a mask: give the mask as PNG or as raw pixels")]
     MaskJpeg,
-    /// A lossy WebP of a mask.
+    /// A lossy file of a mask, such as a lossy WebP.
     #[error(
-        "a lossy WebP blends the class numbers of a mask: give the mask as PNG, lossless WebP or raw pixels"
+        "a lossy {format} blends the class numbers of a mask: give the mask as PNG, lossless WebP or raw pixels"
     )]
-    MaskWebp,
+    MaskLossy {
+        /// The name of the format.
+        format: &'static str,
+    },
     /// The pixels of an image that is not stored upright would be stored without its EXIF orientation, beside objects or
     /// masks.
     #[error(
@@ -173,7 +178,7 @@ impl ImageError {
                 | Self::PixelCount { .. }
                 | Self::Encode { .. }
                 | Self::MaskJpeg
-                | Self::MaskWebp
+                | Self::MaskLossy { .. }
                 | Self::Orientation { .. }
         );
         !is_other && !self.lacks_memory()
@@ -203,7 +208,7 @@ enum LoadedImage {
         bytes: Vec<u8>,
         head: JpegHeader,
     },
-    /// A PNG, a WebP or a TIFF.
+    /// A file of another format.
     Other {
         bytes: Vec<u8>,
         size: Size,
@@ -235,11 +240,7 @@ pub(super) fn store(
         {
             return Err(ImageError::MaskJpeg);
         }
-        ImageInput::Stored(image)
-            if matches!(image.mode, ImageMode::Png | ImageMode::Webp | ImageMode::Tiff) =>
-        {
-            load(image.bytes, pixels)?
-        }
+        ImageInput::Stored(image) if image.mode.is_other_file() => load(image.bytes, pixels)?,
         ImageInput::Stored(image) => return store_unchanged(image, options, limits, pixels),
         ImageInput::JpegBytes(bytes) => load(bytes, pixels)?,
         ImageInput::Path(path) => load(read_file(&path, limits.max_sample_bytes)?, pixels)?,
@@ -257,11 +258,12 @@ pub(super) fn store(
     if is_mask && given == ImageMode::Jpeg {
         return Err(ImageError::MaskJpeg);
     }
-    if let LoadedImage::Other { bytes, mode: ImageMode::Webp, .. } = &loaded
+    if let LoadedImage::Other { bytes, mode, .. } = &loaded
         && is_mask
-        && is_lossy_webp(bytes)
+        && !is_exact_file(*mode, bytes)
     {
-        return Err(ImageError::MaskWebp);
+        let format = mode.file_format().map_or("file", ImageFormat::noun);
+        return Err(ImageError::MaskLossy { format });
     }
     let format = match &loaded {
         LoadedImage::Other { format, .. } => *format,
@@ -456,11 +458,12 @@ fn class_numbers(
 
 /// Returns true if an image file stores exact numbers, as the mask of an image needs.
 pub(super) fn is_exact(image: &OwnedImage) -> bool {
-    match image.mode {
-        ImageMode::Png | ImageMode::Tiff => true,
-        ImageMode::Webp => !is_lossy_webp(&image.bytes),
-        ImageMode::Raw | ImageMode::Jpeg | ImageMode::BitPlanes => false,
-    }
+    is_exact_file(image.mode, &image.bytes)
+}
+
+fn is_exact_file(mode: ImageMode, bytes: &[u8]) -> bool {
+    let is_for_masks = mode.file_format().is_some_and(|format| format.is_for_masks);
+    is_for_masks && !(mode == ImageMode::Webp && is_lossy_webp(bytes))
 }
 
 /// Returns true for a JPEG that a `.beton` file can't store as it is, such as one of CMYK.
@@ -508,14 +511,14 @@ fn check_pixels(size: Size, limits: &Limits) -> Result<(), ImageError> {
 /// Reads the header of an image file. Bit planes become the JPEG that they were made of.
 fn load(mut bytes: Vec<u8>, pixels: &mut PixelReader) -> Result<LoadedImage, ImageError> {
     match ImageMode::of_file(&bytes) {
-        mode @ (ImageMode::Png | ImageMode::Webp | ImageMode::Tiff) => {
+        mode if mode.is_other_file() => {
             let size = pixels.size(&bytes)?;
             // The decoder reads the same header: if it can't be read, decoding the pixels gives the error.
             let format = SampleFormat::of_file(&bytes).unwrap_or_default();
             return Ok(LoadedImage::Other { bytes, size, mode, format });
         }
         ImageMode::BitPlanes => bytes = pixels.restore(&bytes)?,
-        ImageMode::Jpeg | ImageMode::Raw => {}
+        _ => {}
     }
     let head = JpegHeader::parse(&bytes)?;
     Ok(LoadedImage::Jpeg { bytes, head })

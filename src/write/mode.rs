@@ -41,7 +41,7 @@ pub enum WriteMode {
     /// Never: every image takes `3 * width * height` bytes, and nothing needs decoding.
     Raw,
     /// Raw, for masks, whose values are numbers of classes: indices into the palette, or gray levels as stored, in all
-    /// three channels. In files that [`convert`](super::convert()) writes, a PNG, a lossless WebP and a TIFF stay as
+    /// three channels. In files that [`convert`](super::convert()) writes, a PNG, a lossless WebP, a TIFF, a BMP, a GIF and a PNM stay as
     /// they are, and pixels become a gray PNG. A JPEG, a lossy WebP and pixels of no class are refused, and an image
     /// above [`max_resolution`](ImageOptions::max_resolution) is scaled down to the nearest pixels. The dataset then
     /// knows that the field is a mask (of `x.beton`, `x.beton.objects.json` says it), so that a loader reads the classes.

@@ -170,7 +170,7 @@ pub struct Reencoded {
 impl Reencoded {
     /// Adds the counts of `more` to `all`, which has each kind once, sorted by kind.
     pub(super) fn count(all: &mut Vec<Self>, more: impl IntoIterator<Item = Self>) {
-        let kind = |one: &Self| (word(one.from), word(one.to), one.is_lossy);
+        let kind = |one: &Self| (one.from.name(), one.to.name(), one.is_lossy);
         for one in more {
             match all.binary_search_by_key(&kind(&one), kind) {
                 Ok(known) => {
@@ -192,18 +192,6 @@ pub(super) fn note_of_orientations(reencoded: &[Reencoded]) -> Option<String> {
             "{images} lost an EXIF orientation, which only unchanged image files keep: the pixels are not turned, and exif_orientation of a loader no longer turns them"
         )
     })
-}
-
-/// Returns the name of an image mode in the journal.
-pub(super) fn word(mode: ImageMode) -> &'static str {
-    match mode {
-        ImageMode::Jpeg => "jpeg",
-        ImageMode::Raw => "raw",
-        ImageMode::Png => "png",
-        ImageMode::Webp => "webp",
-        ImageMode::Tiff => "tiff",
-        ImageMode::BitPlanes => "planes",
-    }
 }
 
 /// A number of bytes before and after a change.

@@ -375,9 +375,12 @@ fn kinds_that_would_be_decoded_wrong_are_refused_by_name() {
     for (bytes, expected) in [
         (&b"\x89PNG"[..], "not a JPEG: it is a PNG"),
         (b"", "not a JPEG: the file is empty"),
-        (b"BM\x36\x0c", "not a JPEG: it is a BMP, which is not read"),
-        (b"GIF89a", "not a JPEG: it is a GIF, which is not read"),
-        (b"\0\0\0\x1cftypavif", "not a JPEG: it is an AVIF, which is not read"),
+        (b"BM\x36\x0c\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0", "not a JPEG: it is a BMP"),
+        (b"GIF89a", "not a JPEG: it is a GIF"),
+        (
+            b"\0\0\0\x1cftypavif",
+            "not a JPEG: it is an AVIF, which is not read: convert it, for example by `magick in.avif out.png`",
+        ),
         (b"\x01\x02", "not a JPEG: it begins with [01, 02], expected [ff, d8]"),
     ] {
         let error = whole(&mut decoder, &unmeasured(bytes)).unwrap_err();

@@ -124,7 +124,7 @@ impl<'a> Image<'a> {
         Self::packed(T::DTYPE, bytes_of(pixels), (height, width, 1), Layout::Plane)
     }
 
-    /// An image file: a JPEG, a PNG, a WebP or a TIFF, as its first bytes say. Only the window that the ops need is
+    /// An image file of any format that is read, as its first bytes say. Only the window that the ops need is
     /// decoded, where the format allows it. A file that is damaged is an error of the call that decodes it.
     #[must_use]
     pub fn encoded(bytes: &'a [u8]) -> Self {

@@ -6,7 +6,7 @@ use crate::error::{Error, fail};
 use crate::sample::Limits;
 use crate::source::Escaped;
 use crate::source::columnar::{Files, Values};
-use crate::source::image_names::{LISTED, MASK_EXTENSIONS};
+use crate::source::image_names::{MASK_EXTENSIONS, listed};
 use crate::warnings::warn;
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub(super) fn open(
     let files = files::images(images, limits)?;
     if files.is_empty() {
         return Err(
-            fail!(Format, "no {LISTED} file found: expected an image for each mask").at(images)
+            fail!(Format, "no {} file found: expected an image for each mask", listed()).at(images)
         );
     }
     let found = list(masks, MASK_EXTENSIONS, limits)?;

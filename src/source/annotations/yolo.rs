@@ -19,7 +19,7 @@ use crate::sample::Limits;
 use crate::source::columnar::{Texts, Values};
 use crate::source::file::FileBytes;
 use crate::source::image_header::ImageHeader;
-use crate::source::image_names::LISTED;
+use crate::source::image_names::listed;
 use crate::source::{ClassNames, KeypointLayout};
 use fuseloop_ops::{BoxFormat, Size};
 use std::collections::{BTreeMap, BTreeSet};
@@ -163,7 +163,7 @@ pub(super) fn open(root: &Path, options: &YoloOptions) -> Result<Annotated, Erro
     let Description { names, shape, flip_pairs } = description(root, &labels, options, &texts)?;
     let files = files::images(&images, limits)?;
     if files.is_empty() {
-        return Err(fail!(Format, "no {LISTED} file is in it").at(&images));
+        return Err(fail!(Format, "no {} file is in it", listed()).at(&images));
     }
     let origins = label_files(&files, &images, &labels, limits)?;
     let count = names.as_ref().map(Vec::len);

@@ -140,7 +140,7 @@ impl ImageCell {
         Ok(Self { mode, width, height, ptr })
     }
 
-    /// Returns the cell's bytes. The mode of a PNG, WebP or TIFF is 255, which no reader accepts: see [`ImageMode::Png`].
+    /// Returns the cell's bytes. The mode of another image file is 255, which no reader accepts: see [`ImageMode::Png`].
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -148,7 +148,7 @@ impl ImageCell {
             ImageMode::Jpeg => 0,
             ImageMode::Raw => 1,
             ImageMode::BitPlanes => 2,
-            ImageMode::Png | ImageMode::Webp | ImageMode::Tiff => u8::MAX,
+            _ => u8::MAX,
         };
         bytes[1..3].copy_from_slice(&self.width.to_le_bytes());
         bytes[3..5].copy_from_slice(&self.height.to_le_bytes());

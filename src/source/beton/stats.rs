@@ -45,7 +45,7 @@ impl ImageStats {
             ImageMode::Jpeg => self.jpeg += 1,
             ImageMode::Raw => self.raw += 1,
             ImageMode::BitPlanes => self.bit_planes += 1,
-            ImageMode::Png | ImageMode::Webp | ImageMode::Tiff => {} // no cell is read as one
+            _ => {} // no cell is read as one
         }
         let (min, max) = (self.min.unwrap_or(size), self.max.unwrap_or(size));
         self.min = Some(Size::new(min.height.min(size.height), min.width.min(size.width)));

@@ -1,28 +1,19 @@
 //! Images: the extensions that stand for an image, and the format that the first bytes tell.
-//!
-//! This is the only file that lists the image formats for fields by extension.
 
 use crate::source::ImageMode;
+use crate::source::image_names::IMAGE_EXTENSIONS;
 
-/// The extensions of image files that can be decoded.
-pub(super) const EXTENSIONS: &[&str] = &[
-    "jpg",
-    "jpeg",
-    "png",
-    "jpe",
-    "jfif",
-    "fplanes",
-    #[cfg(feature = "webp")]
-    "webp",
-    #[cfg(feature = "tiff")]
-    "tif",
-    #[cfg(feature = "tiff")]
-    "tiff",
-];
+/// The extension of bit planes.
+const BIT_PLANES: &str = "fplanes";
+
+/// Returns the extensions of image files that can be decoded.
+pub(super) fn extensions() -> impl Iterator<Item = &'static str> {
+    IMAGE_EXTENSIONS.iter().copied().chain([BIT_PLANES])
+}
 
 /// Returns whether files with this extension are images that can be decoded.
 pub(super) fn is_read(ext: &str) -> bool {
-    EXTENSIONS.contains(&ext)
+    extensions().any(|known| ext == known)
 }
 
 /// Returns how an image is coded, whatever its extension says; `None` if its format is not known.

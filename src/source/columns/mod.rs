@@ -2,8 +2,7 @@
 //!
 //! | extension (its last part)        | kind      | value                                                   |
 //! |----------------------------------|-----------|---------------------------------------------------------|
-//! | jpg jpeg png jpe jfif fplanes    | `Image`   | the file, decoded when the loader wants its pixels      |
-//! | webp, tif tiff                   | `Image`   | the same, with the features `webp` and `tiff`           |
+//! | jpg, png and the other extensions of images; fplanes | `Image` | the file, decoded when the loader wants its pixels |
 //! | tif tiff, declared as an array   | `NdArray` | the samples, as stored                                  |
 //! | cls cls2 class count id index inx | `Int`    | a decimal number, spaces around it                      |
 //! | json jsn                         | `Json`    | the text with a NUL behind it; not parsed, NUL-free     |
@@ -38,7 +37,7 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum As {
-    /// An image, a JPEG, PNG, WebP or TIFF: its first bytes tell which.
+    /// An image file: its first bytes tell its format.
     Image,
     /// A decimal number with or without a sign.
     Int,
@@ -152,8 +151,8 @@ impl FieldRequest {
         let mut all: Vec<Self> = exts.map(Self::of_extension).collect();
         let mut pictures = all.iter_mut().filter(|wanted| image::is_read(&wanted.name));
         if let (Some(only), None) = (pictures.next(), pictures.next()) {
-            let others = image::EXTENSIONS.iter().filter(|&&ext| ext != only.name);
-            let others: Vec<_> = others.map(|&ext| (ext.to_owned(), None)).collect();
+            let others = image::extensions().filter(|ext| *ext != only.name);
+            let others: Vec<_> = others.map(|ext| (ext.to_owned(), None)).collect();
             only.exts.extend(others);
         }
         all
@@ -265,7 +264,7 @@ impl FieldColumn {
 }
 
 fn no_image() -> Error {
-    fail!(Damaged, "an image that is neither JPEG, PNG, WebP nor TIFF")
+    fail!(Damaged, "an image of a format that is not known")
 }
 
 fn text(bytes: &[u8]) -> Result<ColumnValue<'_>, Error> {

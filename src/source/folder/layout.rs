@@ -37,8 +37,8 @@ use super::walk::{self, FolderWalk, Listing, PendingDir, Rules};
 use crate::error::{AtPath as _, Error, fail};
 use crate::parallel;
 use crate::source::file_format::FileFormat;
-use crate::source::image_names::LISTED;
 use crate::source::image_names::is_picture;
+use crate::source::image_names::listed;
 use crate::source::names::Names;
 use crate::source::{Escaped, FOLDER_FILE_NAME, Location};
 use crate::warnings::warn;
@@ -107,7 +107,8 @@ impl ListedFiles {
             let links = if links.is_empty() { String::new() } else { format!("; {links}") };
             return Err(fail!(
                 Format,
-                "no {LISTED} file found ({ignored} other names{links}{hint})"
+                "no {} file found ({ignored} other names{links}{hint})",
+                listed()
             )
             .at(path)
             .help("convert other formats to JPEG or PNG first; `fuseloop info --help` lists the kinds of datasets"));

@@ -1,7 +1,7 @@
 //! Files of a folder that are no samples.
 
 use crate::source::image_names;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -85,18 +85,16 @@ impl Ignored {
         let listed: Vec<String> =
             found.iter().map(|(extension, files)| format!("{files} .{extension}")).collect();
         let noun = if total == 1 { "picture is" } else { "pictures are" };
-        let feature = |extension: &str| found.iter().any(|(found, _)| found.starts_with(extension));
-        let remedy = match (feature("webp"), feature("tif")) {
-            (false, false) => "convert them to JPEG or PNG first".to_owned(),
-            (is_webp, is_tiff) => {
-                let features = [("webp", is_webp), ("tiff", is_tiff)];
-                let features: Vec<&str> =
-                    features.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect();
-                format!(
-                    "build fuseloop with the feature {}, or convert them to JPEG or PNG first",
-                    features.join(" and ")
-                )
-            }
+        let features =
+            found.iter().filter_map(|(extension, _)| image_names::feature_for(extension));
+        let features: BTreeSet<&str> = features.collect();
+        let features: Vec<&str> = features.into_iter().collect();
+        let remedy = match features[..] {
+            [] => "convert them to JPEG or PNG first".to_owned(),
+            _ => format!(
+                "build fuseloop with the feature {}, or convert them to JPEG or PNG first",
+                features.join(" and ")
+            ),
         };
         (total > 0).then(|| {
             format!("{total} {noun} of a format that is not read ({}): {remedy}", listed.join(", "))
@@ -210,11 +208,11 @@ mod tests {
 
     #[test]
     fn a_folder_without_images_is_refused() {
-        let dir = tree(&["a/1.gif", "a/2.txt"]);
+        let dir = tree(&["a/1.jp2", "a/2.txt"]);
         let error = opened(dir.path()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Format);
-        let (error, names) = (error.to_string(), image_names::LISTED);
-        assert!(error.ends_with(&format!("no {names} file found (2 other names, such as 1 .gif: convert the pictures to a format that is read)")), "{error}");
+        let (error, names) = (error.to_string(), image_names::listed());
+        assert!(error.ends_with(&format!("no {names} file found (2 other names, such as 1 .jp2: convert the pictures to a format that is read)")), "{error}");
         let missing = opened(&dir.path().join("no")).unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
         assert!(missing.to_string().contains("no: No such file"), "{missing}");

@@ -232,6 +232,11 @@ fn encoded(key: &str, record: &Record) -> Vec<u8> {
                     ImageMode::BitPlanes => 9,
                     ImageMode::Webp => 10,
                     ImageMode::Tiff => 11,
+                    ImageMode::Bmp => 12,
+                    ImageMode::Gif => 13,
+                    ImageMode::Pnm => 14,
+                    ImageMode::JpegXl => 15,
+                    ImageMode::Heic => 16,
                 };
                 out.push(mode);
                 out.extend_from_slice(&image.width.to_le_bytes());
@@ -264,7 +269,7 @@ fn decoded(payload: &[u8]) -> Option<Record> {
         record.push(match kind {
             0 => OwnedValue::Float(f64::from_le_bytes(take(&mut rest)?.try_into().ok()?)),
             1 => OwnedValue::Int(i64::from_le_bytes(take(&mut rest)?.try_into().ok()?)),
-            2..=4 | 9..=11 => {
+            2..=4 | 9..=16 => {
                 let (sizes, tail) = rest.split_first_chunk::<8>()?;
                 rest = tail;
                 let [a, b, c, d, e, f, g, h] = *sizes;
@@ -276,6 +281,11 @@ fn decoded(payload: &[u8]) -> Option<Record> {
                     4 => ImageMode::Png,
                     10 => ImageMode::Webp,
                     11 => ImageMode::Tiff,
+                    12 => ImageMode::Bmp,
+                    13 => ImageMode::Gif,
+                    14 => ImageMode::Pnm,
+                    15 => ImageMode::JpegXl,
+                    16 => ImageMode::Heic,
                     _ => ImageMode::BitPlanes,
                 };
                 let bytes = take(&mut rest)?.to_vec();

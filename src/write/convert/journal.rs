@@ -19,12 +19,12 @@
 use super::WriteOptions;
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
-use crate::source::ImageMode;
+use crate::source::{FORMATS, ImageMode};
 use crate::write::atomic_file::{busy, not_a_file, open_own, sync_dir};
 use crate::write::error::{io_error, write_error};
 use crate::write::options::OnUnreadable;
 use crate::write::report::{
-    CountedList, ImageCounts, Reencoded, SizeChange, SkippedSample, WriteReport, word,
+    CountedList, ImageCounts, Reencoded, SizeChange, SkippedSample, WriteReport,
 };
 use crate::write::step::{FileStep, ObservedFile, StepFile, StepObserver};
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ impl OutputChunk {
         let state = |at: ChunkCheckpoint| (at.page_size, at.allocations, at.crc);
         let checkpoint = self.checkpoint.map(state);
         let image = |one: &Reencoded| {
-            (word(one.from), word(one.to), one.is_lossy, one.images, one.lost_orientations)
+            (one.from.name(), one.to.name(), one.is_lossy, one.images, one.lost_orientations)
         };
         let reencoded: Vec<_> = images.reencoded.iter().map(image).collect();
         let ImageCounts { passed_through, recut, recut_bytes, unchanged, .. } = images;
@@ -179,15 +179,9 @@ fn checkpoint_of(state: &Value) -> Option<ChunkCheckpoint> {
 /// Parses an entry of `reencoded`.
 fn reencoded_of(entry: &Value) -> Option<Reencoded> {
     let mode = |index: usize| {
-        let all = [
-            ImageMode::Jpeg,
-            ImageMode::Raw,
-            ImageMode::Png,
-            ImageMode::Webp,
-            ImageMode::Tiff,
-            ImageMode::BitPlanes,
-        ];
-        all.into_iter().find(|&mode| entry[index] == word(mode))
+        let others = [ImageMode::Raw, ImageMode::BitPlanes].into_iter();
+        let mut all = FORMATS.iter().map(|format| format.mode).chain(others);
+        all.find(|mode| entry[index] == mode.name())
     };
     let (from, to) = (mode(0)?, mode(1)?);
     let (is_lossy, images) = (entry[2].as_bool()?, entry[3].as_u64()?);

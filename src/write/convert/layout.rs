@@ -3,7 +3,7 @@
 use super::{ImageFiles, OutputFormat};
 use crate::error::Error;
 use crate::sample::SampleId;
-use crate::source::{BoxError, FieldSpec, ObjectField, Record, Source};
+use crate::source::{BoxError, FieldSpec, ObjectField, Record, Source, mask_extensions};
 use crate::write::beside::Beside;
 use crate::write::report::ImageCounts;
 use crate::write::shards::{
@@ -12,9 +12,6 @@ use crate::write::shards::{
 };
 use crate::write::value::WriteSampleError;
 use std::collections::HashSet;
-
-/// The ends of the names of masks, of which each sample has one.
-const MASKS: [&str; 3] = ["png", "webp", "tif"];
 
 /// How samples are laid out in shards.
 pub(super) enum ShardLayout {
@@ -68,7 +65,9 @@ impl ShardLayout {
             Self::Tar(columns) => beside.objects.as_ref().and_then(|objects| {
                 let members = fields.iter().zip(&columns.names).flat_map(|(field, name)| {
                     let names = match objects.get(&field.name) {
-                        Some(ObjectField::Mask) => MASKS.map(|end| format!("{name}{end}")).to_vec(),
+                        Some(ObjectField::Mask) => {
+                            mask_extensions().map(|end| format!("{name}{end}")).collect()
+                        }
                         _ => vec![name.clone()],
                     };
                     names.into_iter().map(|name| (&*field.name, name))

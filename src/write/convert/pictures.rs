@@ -4,7 +4,7 @@
 //! |----------|-------------|-----------------------------------------|-------------------------|
 //! | JPEG     | its bytes   | its bytes, or encoded if a size or a quality is set | a PNG of its pixels |
 //! | PNG      | its bytes   | encoded: lossy                          | its bytes, or a smaller PNG             |
-//! | WebP, TIFF | its bytes | encoded: lossy                          | a PNG of its pixels |
+//! | another format | its bytes | encoded: lossy                          | a PNG of its pixels |
 //! | pixels   | a PNG       | encoded: lossy                          | a PNG                   |
 //!
 //! The rules are those of a `.beton` (`image.rs`), except that raw pixels become a PNG, because a file
@@ -129,8 +129,7 @@ impl<'a> ImageFiles<'a> {
             let is_kept = match from {
                 ImageMode::Png => true,
                 // Raw pixels are asked for, and a PNG is the file that has these.
-                ImageMode::Webp | ImageMode::Tiff => options.write_mode != WriteMode::Raw,
-                ImageMode::Jpeg | ImageMode::Raw | ImageMode::BitPlanes => false,
+                other => other.is_other_file() && options.write_mode != WriteMode::Raw,
             };
             original = is_kept.then(|| image.bytes.clone());
             let given = std::mem::replace(image, OwnedImage::png(vec![]));
@@ -234,10 +233,6 @@ pub(super) fn to_input(image: OwnedImage) -> ImageInput {
     let OwnedImage { mode, width, height, bytes } = image;
     match mode {
         ImageMode::Raw => ImageInput::Rgb { pixels: bytes, width, height },
-        ImageMode::Jpeg
-        | ImageMode::Png
-        | ImageMode::Webp
-        | ImageMode::Tiff
-        | ImageMode::BitPlanes => ImageInput::JpegBytes(bytes),
+        _ => ImageInput::JpegBytes(bytes),
     }
 }

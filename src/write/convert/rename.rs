@@ -16,14 +16,14 @@
 
 use super::OutputFormat;
 use crate::error::{Error, fail};
-use crate::source::{FieldSpec, IMAGE_EXTENSIONS, ObjectFields};
+use crate::source::{FieldSpec, IMAGE_EXTENSIONS, ObjectFields, mask_extensions};
 use crate::write::shards::{detection_image, is_file_name, label};
 
 /// Field names of TensorFlow's image datasets.
 const WELL_KNOWN: [(&str, &str); 2] = [("image/encoded", "image"), ("image/class/label", "label")];
 
-/// The ends of the names of fields of objects and of masks in a tar.
-const MEMBERS: [&str; 6] = [".npy", ".json", ".id", ".png", ".webp", ".tif"];
+/// The ends of the names of fields of objects in a tar.
+const MEMBERS: [&str; 3] = [".npy", ".json", ".id"];
 
 /// The maximum length of a field's name in a `.beton`.
 const BETON: usize = 16;
@@ -117,7 +117,8 @@ fn plain<'a>(
     if form == OutputFormat::Tar || objects.get(name).is_none() {
         return name;
     }
-    let plain = MEMBERS.iter().find_map(|end| name.strip_suffix(end));
+    let masks = mask_extensions().filter_map(|end| name.strip_suffix(end)?.strip_suffix('.'));
+    let plain = MEMBERS.iter().filter_map(|end| name.strip_suffix(end)).chain(masks).next();
     plain.filter(|plain| !plain.is_empty()).unwrap_or(name)
 }
 

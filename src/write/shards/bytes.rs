@@ -110,13 +110,8 @@ pub(in crate::write) fn json_text(mut text: Vec<u8>) -> Vec<u8> {
 
 /// Returns the extension of an image file.
 pub(in crate::write) fn extension(picture: &[u8]) -> &'static str {
-    match ImageMode::of_file(picture) {
-        ImageMode::Png => "png",
-        ImageMode::Webp => "webp",
-        ImageMode::Tiff => "tif",
-        ImageMode::BitPlanes => "fplanes",
-        ImageMode::Jpeg | ImageMode::Raw => "jpg",
-    }
+    let format = ImageMode::of_file(picture).file_format();
+    format.map_or("fplanes", |format| format.extensions[0])
 }
 
 /// Converts an image to a file.

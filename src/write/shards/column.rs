@@ -19,7 +19,9 @@
 //! decoders turn `txt`, `cls`, `json` and `npy` into text, ints, objects and arrays.
 
 use crate::error::{Error, fail};
-use crate::source::{FieldKind, FieldSpec, IMAGE_EXTENSIONS, NdType, ObjectField, ObjectFields};
+use crate::source::{
+    FORMATS, FieldKind, FieldSpec, IMAGE_EXTENSIONS, NdType, ObjectField, ObjectFields,
+};
 use std::collections::HashMap;
 
 /// Extensions that a bytes field keeps.
@@ -104,9 +106,8 @@ impl Columns {
             // An image reserves all of its possible names.
             let all = match field.kind {
                 FieldKind::RgbImage | FieldKind::BitPlaneImage => {
-                    ["jpg", "png", "webp", "tif", "fplanes"]
-                        .map(|extension| format!("{name}{extension}"))
-                        .to_vec()
+                    let files = FORMATS.iter().map(|format| format.extensions[0]);
+                    files.chain(["fplanes"]).map(|extension| format!("{name}{extension}")).collect()
                 }
                 _ => vec![name.clone()],
             };

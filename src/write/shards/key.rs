@@ -13,13 +13,11 @@
 //! appended, so that it stays unique. A sample without a key is named by its number: `00000123`.
 
 use crate::sample::SampleId;
+use crate::source::is_image_extension;
 
 /// The maximum length of a key in bytes, without its number. A file name has at most 255 bytes on most
 /// systems.
 const MOST: usize = 200;
-
-/// The extensions of image files.
-const PICTURES: [&str; 6] = [".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff"];
 
 /// Returns the name of a sample in an archive: safe components between slashes.
 pub(in crate::write) fn safe_key(key: Option<&str>, sample: SampleId) -> String {
@@ -43,12 +41,10 @@ pub(in crate::write) fn last_part(key: &str) -> &str {
 }
 
 fn without_extension(key: &str) -> &str {
-    let ends_in = |extension: &&str| {
-        let at = key.len().checked_sub(extension.len())?;
-        let tail = key.get(at..)?;
-        tail.eq_ignore_ascii_case(extension).then(|| &key[..at])
-    };
-    PICTURES.iter().find_map(ends_in).unwrap_or(key)
+    match key.rsplit_once('.') {
+        Some((name, extension)) if is_image_extension(extension) => name,
+        _ => key,
+    }
 }
 
 fn is_empty_part(part: &str) -> bool {

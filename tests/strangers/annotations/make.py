@@ -120,16 +120,16 @@ def damaged():
     picture.resize((4, 3)).save(folder / "images/1.png")
     (folder / "labels/1.txt").write_text("0 0.5 0.5 0.5 0.5\n")
     (folder / "data.yaml").write_text("train: images\nnc: 3  # of which one has no name\nnames: [cat, dog]\n")
-    folder = HERE / "yolo-bmp"
+    folder = HERE / "yolo-jp2"
     for name in ["images", "labels"]:
         (folder / name).mkdir(parents=True, exist_ok=True)
-    for number, suffix in [(1, "png"), (2, "bmp")]:
+    for number, suffix in [(1, "png"), (2, "jp2")]:
         picture.resize((4, 3)).save(folder / f"images/{number}.{suffix}")
         (folder / f"labels/{number}.txt").write_text("0 0.5 0.5 0.5 0.5\n")
-    folder = HERE / "masks-bmp"
+    folder = HERE / "masks-jp2"
     for name in ["images", "masks"]:
         (folder / name).mkdir(parents=True, exist_ok=True)
-    for number, suffix in [(1, "png"), (2, "bmp")]:
+    for number, suffix in [(1, "png"), (2, "jp2")]:
         picture.resize((4, 3)).save(folder / f"images/{number}.{suffix}")
     picture.resize((4, 3)).convert("L").save(folder / "masks/1.png")
 

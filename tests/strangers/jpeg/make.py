@@ -31,8 +31,8 @@ MOTION = {
     "motion-jpeg-chroma": "one table that is missing is that of the standard",
 }
 OTHERS = {
-    "bmp": "it is a BMP, which is not read",
-    "gif": "it is a GIF, which is not read",
+    "bmp": None,
+    "gif": None,
     "avif": "it is an AVIF, which is not read",
 }
 
@@ -89,8 +89,8 @@ for extension, words in OTHERS.items():
     folder = HERE / name / "a"
     folder.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (4, 3), (200, 100, 50)).save(folder / "picture.jpg", extension)
-    case = f"a file of another format that is called .jpg is named: {extension}"
-    cases.append({"case": case, "open": name, "damaged": [words]})
+    case = f"a file of another format that is called .jpg is {'named' if words else 'read'}: {extension}"
+    cases.append({"case": case, "open": name} | ({"damaged": [words]} if words else {"labels": [0]}))
 folder = HERE / "named-jpg-empty" / "a"
 folder.mkdir(parents=True, exist_ok=True)
 (folder / "picture.jpg").write_bytes(b"")

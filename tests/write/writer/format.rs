@@ -82,16 +82,12 @@ fn again(value: Value<'_>, kind: &FieldKind) -> FieldValue {
             FieldValue::NdArray { dtype: *dtype, bytes: bytes.to_vec() }
         }
         (Value::Image(image), _) => FieldValue::Image(match image.mode {
-            ImageMode::Jpeg
-            | ImageMode::Png
-            | ImageMode::Webp
-            | ImageMode::Tiff
-            | ImageMode::BitPlanes => ImageInput::JpegBytes(image.bytes.to_vec()),
             ImageMode::Raw => ImageInput::Rgb {
                 pixels: image.bytes.to_vec(),
                 width: image.width,
                 height: image.height,
             },
+            _ => ImageInput::JpegBytes(image.bytes.to_vec()),
         }),
         (other, _) => panic!("{other:?}"),
     }

@@ -232,7 +232,7 @@ fn folders_that_are_not_of_this_format_are_refused() {
     let error = refusal(&[("labels/2.txt", LINES)], &["images/1.png"]);
     assert!(error.contains("none of 1 images has a file of labels"), "{error}");
     assert!(error.contains("labels/1.txt"), "{error}");
-    assert_says(refusal(&[("labels/2.txt", LINES), ("images/a.gif", "")], &[]), ["no .jpg, .jpeg"]);
+    assert_says(refusal(&[("labels/2.txt", LINES), ("images/a.jp2", "")], &[]), ["no .jpg, .jpeg"]);
     let error = refusal(&[("labels/1.txt", LINES)], &["images/1.png", "images/1.jpg"]);
     assert!(error.contains("the same name"), "{error}");
     let error = refusal(&[("labels/1.txt", LINES), ("classes.txt", "a\na")], &["images/1.png"]);
