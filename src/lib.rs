@@ -70,7 +70,7 @@
 //! | `heic` | | HEIC images, as phones take them | `heic-rs` |
 //! | `jit` | yes | the compiler of lists of ops; a build without it runs lists from [object files](Transform::linked), or slowly | `cranelift-codegen`, `cranelift-jit`, .. |
 //! | `jxl` | | JPEG XL images | `jxl` |
-//! | `mds` | | MDS shards of mosaicml-streaming, plain or packed with gzip or zstd; includes `tar` | `ring` |
+//! | `mds` | | MDS shards of mosaicml-streaming, plain or packed with gzip or zstd; includes `tar` | `hmac-sha256`, `sha1_smol` |
 //! | `ndarray` | | tensors of batches as arrays of the `ndarray` crate, without copies | `ndarray` |
 //! | `object` | | what writes object files, for the command `fuseloop compile` | `cranelift-object` |
 //! | `remote` | | [datasets at addresses](source::remote): `s3://`, `gs://`, `http(s)://` | `object_store`, `reqwest`, `rustls`, `tokio`, .. |

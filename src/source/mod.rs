@@ -20,7 +20,13 @@ pub(crate) mod error;
 #[cfg(test)]
 #[cfg(all(feature = "tar", feature = "tfrecord"))]
 mod faults;
-#[cfg(not(all(feature = "mds", feature = "remote", feature = "tables", feature = "tar", feature = "tfrecord")))]
+#[cfg(not(all(
+    feature = "mds",
+    feature = "remote",
+    feature = "tables",
+    feature = "tar",
+    feature = "tfrecord"
+)))]
 mod feature;
 pub(crate) mod fetch_ahead;
 mod field_kind;

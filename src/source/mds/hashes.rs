@@ -1,7 +1,8 @@
-//! The hashes of files that an index lists, compared by `verify`: sha1, sha256, sha384 and sha512. Others are not compared.
+//! The hashes of files that an index lists, compared by `verify`: sha1 and sha256. Others are not compared.
 
 use crate::source::shards::Shard;
-use ring::digest::{Algorithm, Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512};
+use hmac_sha256::Hash as Sha256;
+use sha1_smol::Sha1;
 use std::fmt::Write as _;
 
 /// The bytes of a file that are read at once.
@@ -9,21 +10,18 @@ const PIECE: u64 = 1 << 20;
 
 /// Returns what is wrong with a file: it can't be read, or one of its hashes is another.
 pub(super) fn difference(file: &Shard, hashes: &[(String, String)]) -> Option<String> {
-    let known = hashes.iter().find_map(|(name, digest)| Some((algorithm(name)?, name, digest)));
-    let (algorithm, name, listed) = known?;
-    let (mut context, mut buffer, mut at) = (Context::new(algorithm), vec![], 0);
+    let known = hashes.iter().find_map(|(name, digest)| Some((Hasher::new(name)?, name, digest)));
+    let (mut hasher, name, listed) = known?;
+    let (mut buffer, mut at) = (vec![], 0);
     while at < file.bytes.len() {
         let size = PIECE.min(file.bytes.len() - at);
         match file.bytes.get(at, size, &mut buffer) {
-            Ok(bytes) => context.update(bytes),
+            Ok(bytes) => hasher.update(bytes),
             Err(error) => return Some(format!("{}: {error}", file.location)),
         }
         at += size;
     }
-    let mut found = String::new();
-    for byte in context.finish().as_ref() {
-        let _ = write!(found, "{byte:02x}");
-    }
+    let found = hasher.hex();
     (found != *listed).then(|| {
         format!(
             "{}: its {name} is {found}, and the index lists {listed}: copy the shard again",
@@ -32,12 +30,35 @@ pub(super) fn difference(file: &Shard, hashes: &[(String, String)]) -> Option<St
     })
 }
 
-fn algorithm(name: &str) -> Option<&'static Algorithm> {
-    Some(match name {
-        "sha1" => &SHA1_FOR_LEGACY_USE_ONLY,
-        "sha256" => &SHA256,
-        "sha384" => &SHA384,
-        "sha512" => &SHA512,
-        _ => return None,
-    })
+/// A hash of bytes that arrive in pieces.
+enum Hasher {
+    Sha1(Sha1),
+    Sha256(Sha256),
+}
+
+impl Hasher {
+    fn new(name: &str) -> Option<Self> {
+        match name {
+            "sha1" => Some(Self::Sha1(Sha1::new())),
+            "sha256" => Some(Self::Sha256(Sha256::new())),
+            _ => None,
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Sha1(hash) => hash.update(bytes),
+            Self::Sha256(hash) => hash.update(bytes),
+        }
+    }
+
+    fn hex(self) -> String {
+        match self {
+            Self::Sha1(hash) => hash.digest().to_string(),
+            Self::Sha256(hash) => hash.finalize().iter().fold(String::new(), |mut hex, byte| {
+                let _ = write!(hex, "{byte:02x}");
+                hex
+            }),
+        }
+    }
 }
