@@ -76,11 +76,23 @@ seed() {
         printf '<annotation><object><name>a</name><truncated>0</truncated><bndbox>%s</bndbox></object></annotation>' \
             '<xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax>' >"$corpus/object.xml"
         ;;
+    mds)
+        { cat "$golden"/mds/plain/index.json; printf '\0'; cat "$golden"/mds/plain/shard.00000.mds; } >"$corpus/plain"
+        ;;
     yolo) printf '0 0.5 0.5 0.25 0.5\n1 0.1 0.1 0.5 0.1 0.5 0.5\n\0names: [a, b]\n' >"$corpus/labels.txt" ;;
     folder)
         printf 'path,label,x\na/1.jpg,dog,1\n"b,2.png",cat,2.5\n' >"$corpus/table.csv"
         printf '{"path": "1.jpg", "x": [1]}\n{"path": "2.jpg", "x": null}\n' >"$corpus/table.jsonl"
         printf '1.jpg\t0\n2.jpg\t1\n' >"$corpus/table.tsv"
+        ;;
+    transform)
+        # A list of ops, the kind of image, its type and shape, one box, and pixels.
+        for list in 000 001 002 003 004 005; do
+            for kind in 000 001 002 003; do
+                printf "\\$list\\$kind\\000\\377\\024\\000\\030\\000\\003\\000\\007\\000\\020\\000\\003\\001%s" \
+                    'box and pixels: any bytes do, as these are repeated' >"$corpus/$list-$kind"
+            done
+        done
         ;;
     cursor)
         local ids='"dataset":"0000000000000001","order":"0000000000000002","plan":"0000000000000003"'

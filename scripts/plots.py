@@ -2,7 +2,9 @@
 
     python3 scripts/plots.py results.json --table results.md --chart results.svg
     python3 scripts/plots.py results.json --chart readme.svg --only W1,W2,W3
+    python3 scripts/plots.py results.json --table results.md --transform transform.json
 
+`transform.json` is what benches/peers/transform.py writes: its table follows the others.
 Uses Python's standard library only. The same JSON always gives the same bytes. The chart has no background and
 follows the reader's light or dark theme.
 """
@@ -31,6 +33,14 @@ WORKLOADS = {
     "W1 half raw": "W1, half JPEG and half raw, as FFCV recommends",
 }
 US = "fuseloop"
+
+# The rows of a transform's table: a title, and the names of its cases for decoded images and for files.
+TRANSFORMS = [
+    ("Fuseloop", "Fuseloop", "Fuseloop, from files"),
+    ("Albumentations, with `cv2.imdecode` for files", "Albumentations", "cv2.imdecode and Albumentations"),
+    ("torchvision v2, tensors", "torchvision, tensors", None),
+    ("torchvision v2, images of PIL", "torchvision, PIL", None),
+]
 
 WIDTH, COLUMNS, PANEL, GAP = 880, 2, 425, 30
 LABEL, VALUE, BAR, PITCH, HEAD = 110, 75, 14, 20, 30
@@ -102,6 +112,41 @@ def table(results, only=()):
         lines += [f"* {what}: {why}" for what, why in sorted(results["left_out"].items())]
     lines += ["", facts(results)]
     return "\n".join(lines) + "\n"
+
+
+def transform_table(results):
+    """Returns what benches/peers/transform.py measured as Markdown: one row for each library."""
+    found = results["cpu_ms"]
+    lines = [
+        "",
+        "## A transform as a function",
+        "",
+        "Processor time of one image in milliseconds, on one thread: `RandomResizedCrop(224)`, flip, "
+        "`ColorJitter(0.4, 0.4, 0.4)` and normalization to f32 with the channels first, of "
+        f"{results['photos']} photographs.",
+        "",
+        "| ms | decoded images | files |",
+        "|---|---:|---:|",
+    ]
+    for head, *cases in TRANSFORMS:
+        if cases[0] in found:
+            cells = [transform_cell(found, ours, case) for ours, case in zip(TRANSFORMS[0][1:], cases)]
+            lines.append(f"| {head} | " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        f"In parentheses: how many times as long as Fuseloop it takes. A call costs {results['call_us']:.1f} microseconds "
+        "besides its loop. Albumentations does not antialias.",
+        "",
+        facts(results),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def transform_cell(found, ours, case):
+    if case not in found:
+        return ""
+    ratio = "" if case == ours else f" ({found[case] / found[ours]:.1f}x)"
+    return f"{found[case]:.3g}{ratio}"
 
 
 def cell(workload, peer):
@@ -202,17 +247,22 @@ def main():
     parser.add_argument("results", help="the JSON that benches/peers/run.py wrote")
     parser.add_argument("--table", metavar="FILE.md", help="write the table to this file")
     parser.add_argument("--chart", metavar="FILE.svg", help="write the chart to this file")
+    parser.add_argument("--transform", metavar="FILE.json", help="the JSON that benches/peers/transform.py wrote")
     parser.add_argument("--only", default="", metavar="W1,W2", help="these workloads only")
     args = parser.parse_args()
     with open(args.results, encoding="utf-8") as file:
         results = json.load(file)
     only = [name for name in args.only.split(",") if name]
-    for path, write in [(args.table, table), (args.chart, chart)]:
+    tables = table(results, only)
+    if args.transform:
+        with open(args.transform, encoding="utf-8") as file:
+            tables += transform_table(json.load(file))
+    for path, text in [(args.table, tables), (args.chart, chart(results, only))]:
         if path:
             with open(path, "w", encoding="utf-8", newline="\n") as file:
-                file.write(write(results, only))
+                file.write(text)
     if not (args.table or args.chart):
-        print(table(results, only), end="")
+        print(tables, end="")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 //! | [`beton`]      | a `.beton` file                        |                        |
 //! | [`tar`]        | a tar file, plain or packed            | [`resummed`]           |
 //! | [`tfrecord`]   | a TFRecord file                        | [`reframed`]           |
+//! | [`mds`]        | the index of MDS shards and, after a NUL, a shard |             |
 //! | [`folder`]     | a table of images; a saved listing     |                        |
 //! | [`fixed_length`] | an idx file, also packed; a batch of CIFAR |                  |
 //! | [`coco`]       | a file of COCO's annotations, and its masks |                   |
@@ -22,6 +23,7 @@
 //! | [`webp`]       | a WebP                                 |                        |
 //! | [`still`]      | a BMP, a GIF, a PNM, a JPEG XL or a HEIC |                      |
 //! | [`tiff`]       | a TIFF                                 |                        |
+//! | [`transform`]  | an image, its shape, its targets, and the ops |                 |
 //! | [`spec_toml`]  | a pipeline file                        |                        |
 //! | [`cursor`]     | a cursor                               |                        |
 
@@ -30,7 +32,8 @@ mod generate;
 mod parts;
 
 use crate::decode::{self, DecodeOptions, Decoder, ImageReadMode, JpegBackend, ObjectMask};
-use crate::loader::{Cursor, Loader};
+use crate::loader::transform::{Image, Key, TargetValue, Transform};
+use crate::loader::{Cursor, Loader, Targets};
 use crate::plan::ImagePlan;
 use crate::recut::{BitPlaneCodec, Recutter, Tile, Unchanged};
 use crate::sample::{Epoch, Limits, SampleId};
@@ -41,10 +44,16 @@ use crate::source::{
     ImageMode, InMemory, OwnedValue, Record, Source, Tar, TarOptions, TarStream, TfOptions,
     TfRecords, Value, VocOptions, YoloOptions, good_in_sequence, masked_crc32c,
 };
+#[cfg(feature = "mds")]
+use crate::source::{Mds, MdsOptions};
 use crate::spec::Spec;
-use fuseloop_ops::author::{Dim, ImageType, Rng, Window};
+use fuseloop_ops::author::{Dim, ImageType, Layout, Rng, Window};
 use fuseloop_ops::internals::{ImageView, SampleKey};
-use fuseloop_ops::{NumberRule, Size};
+use fuseloop_ops::{
+    BoxFormat, CenterCrop, ColorJitter, Convert, DType, GaussianBlur, Normalize, NumberRule, Ops,
+    Pad, RandomHorizontalFlip, RandomInvert, RandomIoUCrop, RandomResizedCrop, RandomVerticalFlip,
+    RandomZoomOut, Resize, SanitizeBoundingBoxes, Size, ops,
+};
 use serde_core::de::IgnoredAny;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -393,6 +402,167 @@ fn holds_as(mode: ImageMode, bytes: &[u8]) -> bool {
     true
 }
 
+/// An image of any shape, type, length and stride is transformed or refused, and so are targets of any bytes. Rows with gaps
+/// become what the same rows without gaps do, and planes the planes of it.
+///
+/// The first 16 bytes say how the others are taken:
+///
+/// | byte | meaning |
+/// |---|---|
+/// | 0 | the list of ops |
+/// | 1 | pixels without gaps, rows with gaps, planes, one plane, or the bytes of a file |
+/// | 2 | the type of the elements |
+/// | 3 | the number of bytes that are missing or too many, if it is less than 32 |
+/// | 4, 6, 8, 10 | the height, the width, the channels, and the bytes between rows |
+/// | 12 | how many of the bytes are boxes |
+/// | 14 | whether there are boxes, labels, masks of objects, and a mask; whether those of objects are JSON |
+pub fn transform(bytes: &[u8]) -> bool {
+    let Some((head, rest)) = bytes.split_first_chunk::<16>() else { return false };
+    let number = |at: usize| usize::from(u16::from_le_bytes([head[at], head[at + 1]]));
+    let side = |at, most| match number(at) {
+        huge @ 0xf800.. => huge << (huge % 49),
+        number => number % most,
+    };
+    let [height, width] = [4, 6].map(|at| side(at, 40));
+    let (channels, gap) = (side(8, 6), side(10, 100));
+    let types =
+        [DType::U8, DType::U16, DType::I16, DType::F16, DType::Bf16, DType::F32, DType::I64];
+    let dtype = types[usize::from(head[2]) % types.len()];
+    let row = width.saturating_mul(channels).saturating_mul(dtype.bytes());
+    let wrong = |len: usize| match head[3] {
+        n @ 0..16 => len.saturating_add(n.into()),
+        n @ 16..32 => len.saturating_sub(n.into()),
+        _ => len,
+    };
+    let pixels =
+        |len: usize| -> Vec<u8> { rest.iter().copied().cycle().take(len.min(1 << 18)).collect() };
+    let packed = pixels(wrong(row.saturating_mul(height)));
+    let (axes, key) = ((height, width, channels), Key::new(head[0].into(), 0, head[15].into()));
+    let list = &transforms()[usize::from(head[0]) % transforms().len()];
+    let image = match head[1] % 5 {
+        0 => Image::packed(dtype, &packed, axes, Layout::ChannelsLast),
+        1 => return of_rows(list, dtype, (axes, row.saturating_add(gap)), &packed, key),
+        2 => return of_planes(list, dtype, axes, &packed, key),
+        3 => Image::packed(dtype, &packed, (height, width, 1), Layout::Plane),
+        _ => Ok(Image::encoded(rest)),
+    };
+    let Ok(image) = image else { return false };
+    let boxes = &rest[..number(12).min(rest.len())];
+    let mask = pixels(height.saturating_mul(width));
+    let mask = Image::packed(DType::U8, &mask, (height, width, 1), Layout::Plane);
+    let text = String::from_utf8_lossy(rest);
+    let mut values = vec![
+        ("boxes", TargetValue::Bytes(boxes)),
+        ("labels", TargetValue::Bytes(rest)),
+        ("masks", if head[14] < 128 { TargetValue::Json(&text) } else { TargetValue::Masks(rest) }),
+    ];
+    values.extend(mask.ok().map(|mask| ("mask", TargetValue::Mask(mask))));
+    let mut bits = (0..).map(|bit| head[14] >> bit & 1 == 1);
+    values.retain(|_| bits.next() == Some(true));
+    if let Ok(out) = list.apply_with(&image, &values, key) {
+        for (name, _) in values.iter().filter(|(name, _)| *name != "mask") {
+            let rows = out.target(name).map(|target| target.shape()[0]);
+            assert_eq!(rows, Some(out.objects().len()), "{name}");
+        }
+    }
+    list.apply(&image, key).is_ok()
+}
+
+/// Checks that rows with gaps become what the same rows without gaps do.
+fn of_rows(
+    list: &Transform,
+    dtype: DType,
+    ((height, width, channels), stride): ((usize, usize, usize), usize),
+    packed: &[u8],
+    key: Key,
+) -> bool {
+    let row = width.saturating_mul(channels).saturating_mul(dtype.bytes());
+    let mut apart = vec![];
+    for row in packed.chunks(row.max(1)).take(1 << 10) {
+        apart.extend(row);
+        apart.resize(apart.len() + stride.saturating_sub(row.len()).min(1 << 8), 0xaa);
+    }
+    let Ok(image) = Image::of_rows(dtype, &apart, [height, width, channels], stride) else {
+        return false;
+    };
+    let found = list.apply(&image, key);
+    let packed = packed.get(..row * height).map(|packed| {
+        Image::packed(dtype, packed, (height, width, channels), Layout::ChannelsLast)
+    });
+    if let Some(Ok(packed)) = packed {
+        assert!(found.as_ref().ok() == list.apply(&packed, key).as_ref().ok(), "{stride}");
+    }
+    found.is_ok()
+}
+
+/// Checks that planes become the planes of what the same pixels with their channels last do.
+fn of_planes(
+    list: &Transform,
+    dtype: DType,
+    (height, width, channels): (usize, usize, usize),
+    planes: &[u8],
+    key: Key,
+) -> bool {
+    let axes = (height, width, channels);
+    let Ok(image) = Image::packed(dtype, planes, axes, Layout::ChannelsFirst) else { return false };
+    let (found, plane) = (list.apply(&image, key), height * width);
+    let last = interleaved(planes, channels, plane, dtype.bytes());
+    let last = Image::packed(dtype, &last, axes, Layout::ChannelsLast).expect("as many bytes");
+    // Some ops take one order of the axes only.
+    if let (Ok(found), Ok(last)) = (&found, list.apply(&last, key)) {
+        let &[channels, height, width] = found.shape() else { panic!("planes became {found:?}") };
+        assert_eq!(last.shape(), [height, width, channels]);
+        let item = found.dtype().bytes();
+        let planes = interleaved(found.as_bytes(), channels, height * width, item);
+        assert!(planes == last.as_bytes(), "{found:?}");
+    }
+    found.is_ok()
+}
+
+/// Returns planes of elements of `item` bytes as pixels.
+fn interleaved(planes: &[u8], channels: usize, plane: usize, item: usize) -> Vec<u8> {
+    let element =
+        |pixel: usize, channel: usize| &planes[(channel * plane + pixel) * item..][..item];
+    (0..plane)
+        .flat_map(|pixel| (0..channels).flat_map(move |c| element(pixel, c)))
+        .copied()
+        .collect()
+}
+
+/// Returns the transforms that the check of one calls.
+fn transforms() -> &'static [Transform] {
+    static TRANSFORMS: OnceLock<Vec<Transform>> = OnceLock::new();
+    let make = |list: Ops| {
+        let targets = Targets::new()
+            .boxes("boxes", BoxFormat::Xyxy)
+            .column("labels", DType::I64)
+            .instance_masks("masks")
+            .mask("mask", 255);
+        Transform::new(list)?.limits(Limits::SMALL).targets(&targets)
+    };
+    let lists = || -> Result<Vec<Transform>, Box<dyn std::error::Error>> {
+        Ok(vec![
+            make(ops![
+                RandomResizedCrop::new(9)?,
+                RandomHorizontalFlip::new(0.5)?,
+                ColorJitter::new(0.4, 0.4, 0.4)?,
+                Normalize::imagenet(),
+            ])?,
+            make(ops![RandomHorizontalFlip::new(0.5)?, RandomVerticalFlip::new(0.5)?])?,
+            make(ops![Resize::new((11, 9))?, GaussianBlur::new(3)?, Convert::to(DType::F32)])?,
+            make(ops![Pad::new(2)?, CenterCrop::new(12)?, RandomInvert::new(0.5)?])?,
+            make(ops![
+                RandomZoomOut::new(),
+                RandomIoUCrop::new(),
+                Resize::new((12, 12))?,
+                SanitizeBoundingBoxes::new(),
+            ])?,
+            make(ops![])?,
+        ])
+    };
+    TRANSFORMS.get_or_init(|| lists().expect("lists of valid ops"))
+}
+
 /// Corrects the checksums of a PNG's chunks, as far as the chunks' lengths lead.
 #[must_use]
 pub fn rechecked(bytes: &[u8]) -> Vec<u8> {
@@ -430,6 +600,32 @@ pub fn tfrecord(bytes: &[u8]) -> bool {
     }
     // A message may be good and lack features of the first message.
     assert!(good <= in_sequence, "{good} records, {in_sequence} in sequence");
+    true
+}
+
+/// An index of MDS shards and a shard of any bytes open or are refused. In a dataset that opens, every value reads or is
+/// refused, and a record has the values of its fields.
+#[cfg(feature = "mds")]
+pub fn mds(bytes: &[u8]) -> bool {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    let (index, shard) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());
+    let options = MdsOptions::default().limits(Limits::SMALL).cache_bytes(4 << 20);
+    let Ok(mds) = Mds::from_bytes(index, shard, &options) else { return false };
+    let (facts, mut buffer) = (mds.facts(), Buffer::default());
+    for sample in (0..facts.samples).map(SampleId) {
+        let record = mds.read(sample).ok();
+        for field in 0..facts.fields.len() {
+            let value = mds.value(sample, field, &mut buffer).ok().map(OwnedValue::from);
+            // As texts: NaN is not equal to itself.
+            let same = |record: &Record| {
+                format!("{:?}", record.get(field)) == format!("{:?}", value.as_ref())
+            };
+            assert!(record.as_ref().is_none_or(same), "another value in the record");
+            if let (Some(OwnedValue::Bytes(found)), Some(longest)) = (value, facts.longest(field)) {
+                assert!(found.len() as u64 <= longest, "{longest} bytes at most");
+            }
+        }
+    }
     true
 }
 
@@ -699,6 +895,13 @@ mod tests {
         assert_holds("tfrecord", generate::tfrecord(), Some(reframed), tfrecord);
     }
 
+    #[cfg(feature = "mds")]
+    #[test]
+    fn mds_holds() {
+        assert_refuses(mds);
+        assert_holds("mds", generate::mds(), None, mds);
+    }
+
     #[test]
     fn folder_holds() {
         assert_refuses(folder);
@@ -774,6 +977,12 @@ mod tests {
     }
 
     #[test]
+    fn transform_holds() {
+        assert_refuses(transform);
+        assert_holds("transform", generate::transform(), None, transform);
+    }
+
+    #[test]
     fn spec_toml_holds() {
         assert_refuses(spec_toml);
         assert_holds("spec", generate::spec(), None, spec_toml);
@@ -810,7 +1019,7 @@ mod tests {
     /// Mutations change something, and generators return more than one file.
     #[test]
     fn generators_make_many_files() {
-        let generators: [(&str, InputGenerator); 13] = [
+        let generators: [(&str, InputGenerator); 14] = [
             ("beton", generate::beton()),
             ("tar", generate::tar()),
             ("tfrecord", generate::tfrecord()),
@@ -824,6 +1033,7 @@ mod tests {
             ("png", generate::png()),
             ("spec", generate::spec()),
             ("cursor", generate::cursor()),
+            ("transform", generate::transform()),
         ];
         let noise: Vec<u8> = (0..1_u32 << 16).map(|at| (at.wrapping_mul(at) >> 7) as u8).collect();
         for (name, mut generator) in generators {

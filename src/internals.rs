@@ -142,6 +142,8 @@ pub mod transform {
     use std::num::NonZeroUsize;
 
     pub use crate::loader::transform::OutputShape;
+    #[cfg(feature = "object")]
+    pub use crate::loader::transform::linked::AheadOfTime;
 
     pub trait ImageExt<'a>: Sized {
         /// Pixels without gaps, as bytes; the axes are `(height, width, channels)` for any layout.
@@ -188,6 +190,8 @@ pub mod transform {
             key: Key,
             memory: impl FnOnce(OutputShape<'_>) -> Result<&'o mut [u8], Error>,
         ) -> Result<Size, Error>;
+        /// Returns the type and the shape of the array of an image, without decoding it.
+        fn shape_of(&self, image: &Image<'_>, key: Key) -> Result<(DType, Vec<usize>), Error>;
         /// Writes the arrays of several images to the memory that `memory` returns for their type and shape. `threads`
         /// overrides the number of workers.
         fn batch_to<'o>(
@@ -201,6 +205,10 @@ pub mod transform {
     }
 
     impl TransformExt for Transform {
+        fn shape_of(&self, image: &Image<'_>, key: Key) -> Result<(DType, Vec<usize>), Error> {
+            self.shape_of(image, key)
+        }
+
         fn batch_to<'o>(
             &self,
             images: &[Image<'_>],
@@ -252,11 +260,29 @@ pub mod device {
 pub mod spec {
     use crate::error::Error;
     use crate::spec::Spec;
-    use crate::transform::Transform;
+    use crate::transform::{CompiledObject, Transform};
 
     pub const MAX_BYTES: usize = crate::spec::MAX_BYTES;
     pub use crate::spec::error::{ParseCause, ParseError, TextPosition};
     pub use crate::spec::schedule::Schedule;
+
+    /// Returns the transform of an object file, whose header has the number `header`.
+    pub fn linked_by_header(
+        list: &'static CompiledObject,
+        header: u64,
+    ) -> Result<Transform, Error> {
+        crate::spec::transform::linked(list, Some(header))
+    }
+
+    /// Compiles the list of a pipeline file for an object file that defines `symbol`, with vectors of `isa` bits.
+    #[cfg(feature = "object")]
+    pub fn ahead_of_time(
+        path: &std::path::Path,
+        symbol: &str,
+        isa: Option<u64>,
+    ) -> Result<super::transform::AheadOfTime, Error> {
+        crate::spec::transform::ahead_of_time(path, symbol, isa)
+    }
 
     /// Returns the transform of a pipeline file that was read before.
     pub fn transform_of_spec(spec: &Spec) -> Result<Transform, Error> {

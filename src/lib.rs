@@ -68,8 +68,11 @@
 //! | `cuda` | yes | [batches on a GPU](device); needs no CUDA to build | `cudarc`, `hmac-sha256`, `libloading` |
 //! | `tar` | yes | WebDataset's tar shards, plain or packed with gzip or zstd | `ruzstd` |
 //! | `heic` | | HEIC images, as phones take them | `heic-rs` |
+//! | `jit` | yes | the compiler of lists of ops; a build without it runs lists from [object files](Transform::linked), or slowly | `cranelift-codegen`, `cranelift-jit`, .. |
 //! | `jxl` | | JPEG XL images | `jxl` |
+//! | `mds` | | MDS shards of mosaicml-streaming, plain or packed with gzip or zstd; includes `tar` | `hmac-sha256`, `sha1_smol` |
 //! | `ndarray` | | tensors of batches as arrays of the `ndarray` crate, without copies | `ndarray` |
+//! | `object` | | what writes object files, for the command `fuseloop compile` | `cranelift-object` |
 //! | `remote` | | [datasets at addresses](source::remote): `s3://`, `gs://`, `http(s)://` | `object_store`, `reqwest`, `rustls`, `tokio`, .. |
 //! | `spec` | | [pipelines in TOML files](spec) | `toml` |
 //! | `tables` | | tables of images (`.csv`, `.tsv`, `.jsonl`), and the arrays in `.npz` files of tar shards | `csv`, `zip` |
@@ -113,7 +116,9 @@ mod testing;
 pub mod verify;
 /// A list of ops as a function on images that the program holds.
 pub mod transform {
-    pub use crate::loader::transform::{Image, Key, TargetValue, Tensor, Transform, Transformed};
+    pub use crate::loader::transform::{
+        CompiledObject, Image, Key, TargetValue, Tensor, Transform, Transformed,
+    };
 }
 mod warnings;
 mod workload;

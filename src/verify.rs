@@ -13,7 +13,8 @@
 //! because its pieces are joined in the order of the samples. It lists the first
 //! thousand damaged values and counts the rest, and has one bit for each sample.
 //!
-//! The tables of a `.beton` file are compared with each other by `layout`.
+//! The tables of a `.beton` file are compared with each other by `layout`, and the files of MDS shards with the hashes
+//! that their index lists: a file that differs is damage of its first sample.
 
 mod json;
 pub(crate) mod layout;
@@ -29,7 +30,7 @@ use crate::decode::UnreadParts;
 use crate::error::{Error, ErrorKind, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
-use crate::source::{BoxError, Source};
+use crate::source::{BoxError, Source, StoredValues};
 use crate::threads::{self, ThreadsError};
 use objects::ObjectChecker;
 use rayon::prelude::*;
@@ -103,6 +104,9 @@ pub fn verify(
     let good = IntactSamples::new(samples)
         .ok_or_else(|| fail!(Memory, "no memory for a bit for each of {samples} samples"))?;
     let (objects, masks) = (ObjectChecker::new(source)?, objects::mask_fields(source)?);
+    // A part of the samples is checked without reading whole files.
+    let stored = source.stored().filter(|_| options.limit.is_none());
+    let changed = stored.map(StoredValues::changed_files).into_iter().flatten().collect();
     let (groups, unread) = (samples.div_ceil(GROUP), UnreadParts::of(source.name()));
     let pool = parallel::pool(thread_count(options.threads, groups)?, "fuseloop-verify")?;
     let check = |checker: &mut Checker<'_>, group: u64| {
@@ -121,7 +125,8 @@ pub fn verify(
         tally
     };
     let tally = pool.install(|| {
-        let checker = || Checker::new(source, objects.as_ref(), &masks, options.limits, &unread);
+        let checker =
+            || Checker::new(source, objects.as_ref(), (&masks, &changed), options.limits, &unread);
         let tallies = (0..groups).into_par_iter().map_init(checker, check);
         tallies.reduce(Tally::default, Tally::followed_by)
     });

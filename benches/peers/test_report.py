@@ -111,6 +111,31 @@ class Chart(unittest.TestCase):
             self.assertEqual(paths["r.svg"].read_text(encoding="utf-8"), plots.chart(RESULTS))
 
 
+class Transform(unittest.TestCase):
+    def setUp(self):
+        known = {name: RESULTS[name] for name in ("hardware", "date", "versions")}
+        times = {"Fuseloop": 0.2, "Fuseloop, from files": 0.75, "torchvision, tensors": 1.3}
+        self.results = {**known, "command": "transform.py", "photos": 200, "cpu_ms": times, "ratios": {}, "call_us": 2.04}
+
+    def test_libraries_that_were_measured_have_rows(self):
+        rows = [line for line in plots.transform_table(self.results).splitlines() if line.startswith("| ")]
+        self.assertEqual(
+            rows,
+            ["| ms | decoded images | files |", "| Fuseloop | 0.2 | 0.75 |", "| torchvision v2, tensors | 1.3 (6.5x) |  |"],
+        )
+
+    def test_the_table_follows_the_others(self):
+        with tempfile.TemporaryDirectory() as folder:
+            loaders, transform, text = (Path(folder, name) for name in ("r.json", "t.json", "r.md"))
+            loaders.write_text(json.dumps(RESULTS), encoding="utf-8")
+            transform.write_text(json.dumps(self.results), encoding="utf-8")
+            argv = ["plots.py", str(loaders), "--transform", str(transform), "--table", str(text)]
+            with mock.patch.object(sys, "argv", argv):
+                plots.main()
+            expected = plots.table(RESULTS) + plots.transform_table(self.results)
+            self.assertEqual(text.read_text(encoding="utf-8"), expected)
+
+
 class Run(unittest.TestCase):
     """The order of measuring and what becomes of failures, with stand-ins for what is measured."""
 

@@ -11,9 +11,13 @@ is installed. Without photographs, nothing is measured.
 All run on one thread, in turns: a round of each after another, so that what else the machine does meets all alike. CPU
 time counts, of all threads of the process; a figure is the median of the rounds, a ratio the median of the rounds' ratios.
 The work is close, not equal: Albumentations does not antialias, and each library draws by generators of its own.
+
+docs/peers.md shows the figures of benches/peers/transform.json: scripts/plots.py draws the table.
 """
 
 import argparse
+import datetime
+import importlib.metadata
 import io
 import json
 import os
@@ -27,6 +31,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NO_ALBUMENTATION
 
 import numpy as np
 
+import run
 from loaders import MEAN, STD
 from pictures import jpegs_in
 
@@ -152,6 +157,17 @@ def ratios(times):
     return found
 
 
+def versions():
+    """Returns the versions of the libraries that are installed."""
+    found = {}
+    for name in ("fuseloop", "albumentations", "numpy", "opencv-python-headless", "pillow", "torch", "torchvision"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA, help="folder of JPEGs, searched at all depths")
@@ -173,7 +189,16 @@ def main():
     overhead = 1000 * medians["Fuseloop, one op on 8 x 8"]
     print(f"{overhead:9.1f}  microseconds of a call with one op on 8 x 8 pixels (aim {OVERHEAD_US})")
     if args.json:
-        result = {"photos": len(paths), "cpu_ms": medians, "ratios": shares, "call_us": overhead}
+        result = {
+            "hardware": run.hardware(1) | {"threads": "1 thread"},
+            "date": datetime.date.today().isoformat(),
+            "versions": versions(),
+            "command": f"python benches/peers/transform.py --rounds {args.rounds}",
+            "photos": len(paths),
+            "cpu_ms": medians,
+            "ratios": shares,
+            "call_us": overhead,
+        }
         args.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 

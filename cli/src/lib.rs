@@ -5,6 +5,8 @@
 //! arguments or progress bars.
 
 mod bench;
+#[cfg(feature = "object")]
+mod compile;
 mod convert;
 mod costly;
 mod demo;
@@ -50,7 +52,7 @@ use std::time::Instant;
 
 /// Load training data with JIT-compiled augmentation
 ///
-/// Reads .beton files, folders, tar and TFRecord shards, the files of MNIST and CIFAR, and the annotations of
+/// Reads .beton files, folders, tar, TFRecord and MDS shards, the files of MNIST and CIFAR, and the annotations of
 /// COCO, Pascal VOC and YOLO.
 #[derive(Parser)]
 #[command(
@@ -83,6 +85,8 @@ enum Command {
     Replay(replay::Args),
     #[cfg(feature = "studio")]
     Studio(studio::Args),
+    #[cfg(feature = "object")]
+    Compile(compile::Args),
     Ops(ops::Args),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
@@ -142,6 +146,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Replay(args) => replay::run(&args),
         #[cfg(feature = "studio")]
         Command::Studio(args) => studio::run(&args),
+        #[cfg(feature = "object")]
+        Command::Compile(args) => compile::run(&args),
         Command::Ops(args) => ops::run(&args),
         Command::Completions(args) => shell::completions(&args, command()),
         Command::Man(args) => shell::man(&args, command()),

@@ -105,6 +105,7 @@ mod tests {
             RowFilter::Convolve(ConvolutionKernel::Line(line)),
             RowFilter::Median { side: 3 },
             RowFilter::Median { side: 7 },
+            RowFilter::Jpeg { quality: 60 },
         ];
         filters.extend([0.1, 0.3, 1.000_01, 1.9].map(|factor| RowFilter::Sharpen { factor }));
         for interpolation in

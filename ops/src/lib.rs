@@ -49,6 +49,7 @@ mod container;
 mod contrast;
 mod convert;
 mod convert_bounding_box_format;
+mod crop;
 mod cut_mix;
 mod cutout;
 mod d4;
@@ -80,6 +81,7 @@ mod hsv;
 mod hue;
 mod hue_saturation_value;
 mod invert;
+mod jpeg;
 mod kernel_size;
 mod label_smoothing;
 mod lambda;
@@ -103,7 +105,9 @@ mod op;
 mod op_name;
 mod optical_distortion;
 mod pad;
+mod pad_if_needed;
 mod permute_channels;
+mod perspective;
 mod photometric_distort;
 mod picture;
 mod pixel_dropout;
@@ -116,9 +120,11 @@ mod program;
 mod rand_augment;
 mod random_affine;
 mod random_apply;
+mod random_brightness_contrast;
 mod random_choice;
 mod random_crop;
 mod random_erasing;
+mod random_grid_shuffle;
 mod random_hsv;
 mod random_iou_crop;
 mod random_jitter;
@@ -129,6 +135,7 @@ mod random_resized_crop;
 mod random_rotate90;
 mod random_rotation;
 mod random_shortest_size;
+mod random_sized_crop;
 mod random_tone_curve;
 mod random_translate;
 mod random_zoom_out;
@@ -183,6 +190,7 @@ pub use color_matrix::ColorMatrix;
 pub use contrast::RandomContrast;
 pub use convert::Convert;
 pub use convert_bounding_box_format::ConvertBoundingBoxFormat;
+pub use crop::Crop;
 pub use cut_mix::CutMix;
 pub use cutout::Cutout;
 pub use d4::D4;
@@ -207,6 +215,7 @@ pub use horizontal_flip::RandomHorizontalFlip;
 pub use hue::RandomHue;
 pub use hue_saturation_value::HueSaturationValue;
 pub use invert::RandomInvert;
+pub use jpeg::JPEG;
 pub use kernel_size::KernelSize;
 pub use label_smoothing::LabelSmoothing;
 pub use lambda::{Lambda, LambdaResult};
@@ -226,7 +235,9 @@ pub use one_hot::OneHot;
 pub use op::{HostRows, HostSample, LabelSample, NumberRule};
 pub use optical_distortion::OpticalDistortion;
 pub use pad::{Pad, PaddingMode, Sides};
+pub use pad_if_needed::{PadIfNeeded, PadPosition};
 pub use permute_channels::{ChannelShuffle, PermuteChannels, RandomChannelPermutation};
+pub use perspective::Perspective;
 pub use photometric_distort::RandomPhotometricDistort;
 pub use pixel_dropout::PixelDropout;
 pub use pixel_program::PixelProgram;
@@ -236,9 +247,11 @@ pub use posterize::RandomPosterize;
 pub use rand_augment::RandAugment;
 pub use random_affine::RandomAffine;
 pub use random_apply::RandomApply;
+pub use random_brightness_contrast::RandomBrightnessContrast;
 pub use random_choice::RandomChoice;
 pub use random_crop::RandomCrop;
 pub use random_erasing::RandomErasing;
+pub use random_grid_shuffle::RandomGridShuffle;
 pub use random_hsv::RandomHSV;
 pub use random_iou_crop::RandomIoUCrop;
 pub use random_jitter::RandomJitter;
@@ -249,6 +262,7 @@ pub use random_resized_crop::RandomResizedCrop;
 pub use random_rotate90::RandomRotate90;
 pub use random_rotation::RandomRotation;
 pub use random_shortest_size::RandomShortestSize;
+pub use random_sized_crop::RandomSizedCrop;
 pub use random_tone_curve::RandomToneCurve;
 pub use random_translate::RandomTranslate;
 pub use random_zoom_out::RandomZoomOut;
@@ -363,8 +377,11 @@ static ENTRIES: &[registry::OpInfo] = &[
     Resize::ENTRY,
     CenterCrop::ENTRY,
     RandomCrop::ENTRY,
+    Crop::ENTRY,
+    RandomSizedCrop::ENTRY,
     RandomIoUCrop::ENTRY,
     Pad::ENTRY,
+    PadIfNeeded::ENTRY,
     RandomZoomOut::ENTRY,
     RandomResize::ENTRY,
     RandomShortestSize::ENTRY,
@@ -380,10 +397,12 @@ static ENTRIES: &[registry::OpInfo] = &[
     D4::ENTRY,
     RandomAffine::ENTRY,
     RandomPerspective::ENTRY,
+    Perspective::ENTRY,
     RandomRotation::ENTRY,
     ElasticTransform::ENTRY,
     GridDistortion::ENTRY,
     OpticalDistortion::ENTRY,
+    RandomGridShuffle::ENTRY,
     SanitizeBoundingBoxes::ENTRY,
     ClampBoundingBoxes::ENTRY,
     ConvertBoundingBoxFormat::ENTRY,
@@ -402,6 +421,7 @@ static ENTRIES: &[registry::OpInfo] = &[
     PixelProgram::ENTRY,
     RandomAutocontrast::ENTRY,
     RandomBrightness::ENTRY,
+    RandomBrightnessContrast::ENTRY,
     RandomChannelPermutation::ENTRY,
     RandomContrast::ENTRY,
     RandomEqualize::ENTRY,
@@ -424,6 +444,7 @@ static ENTRIES: &[registry::OpInfo] = &[
     Emboss::ENTRY,
     Downscale::ENTRY,
     RandomAdjustSharpness::ENTRY,
+    JPEG::ENTRY,
     Cutout::ENTRY,
     CoarseDropout::ENTRY,
     RandomErasing::ENTRY,

@@ -21,7 +21,7 @@ use std::ops::RangeInclusive;
 /// | input  | image of u8, u16, i16, f16, bf16 or f32                                          |
 /// | output | as the input                                                                     |
 /// | random | a coin `p`, then n                                                               |
-/// | cost   | `8 n*n` comparisons of bytes per value; the n*n values of other types are sorted |
+/// | cost   | 30 comparisons of bytes per value for n = 3, else `8 n*n`; the n*n values of other types are sorted |
 ///
 /// Albumentations' `MedianBlur` and OpenCV's `medianBlur`, to the bit: the border repeats the pixel at the edge.
 ///

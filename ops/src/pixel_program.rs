@@ -6,7 +6,7 @@ mod range;
 mod text;
 
 use crate::author::{Emit, Eval, ImageType, OpClass, PixelOp, Pixels, Rng, Type};
-use crate::emit::{apply_rule, clamp};
+use crate::emit::{apply_rule, max, min};
 use crate::op::{Op, is_loaded};
 use crate::registry::{BuiltOp, ParamKind, ParamValue, built};
 use crate::shape::MAX_CHANNELS;
@@ -117,12 +117,10 @@ struct Input {
 
 /// What becomes of a result.
 enum Finish {
-    /// It is in 0..=255, and stays so.
-    Keep,
-    /// Clamped to 0..=255.
-    Clamp,
-    /// NaN gets the same bits on all devices.
-    OneNan,
+    /// Levels: the result is raised to 0, and lowered to 255, unless it can't be below or above.
+    Levels { raise: bool, lower: bool },
+    /// Other numbers: NaN gets the same bits on all devices.
+    Number,
 }
 
 impl PixelProgram {
@@ -152,12 +150,12 @@ impl PixelProgram {
 
     /// Returns what becomes of each channel that a code returns.
     fn finish(&self, code: &Code) -> impl Fn(usize) -> Finish {
-        let stays = self.input.is_some_and(|input| input.is_bytes).then_some(&code.stay_levels);
+        let limits = self.input.is_some_and(|input| input.is_bytes).then_some(&code.limits);
         let is_levels = self.is_levels();
-        move |c| match stays.and_then(|stays| stays.get(c)) {
-            Some(true) => Finish::Keep,
-            _ if is_levels => Finish::Clamp,
-            _ => Finish::OneNan,
+        move |c| match limits.and_then(|limits| limits.get(c)) {
+            Some([is_above, is_below]) => Finish::Levels { raise: !is_above, lower: !is_below },
+            None if is_levels => Finish::Levels { raise: true, lower: true },
+            None => Finish::Number,
         }
     }
 
@@ -256,10 +254,12 @@ impl PixelOp for PixelProgram {
         let sample = Sample { params: cx.params, draws: self.parts.draws.len(), at: cx.at };
         let (finish, rule) = (self.finish(code), cx.rule);
         let finish = |c: usize, v: f32| match finish(c) {
-            Finish::Keep => apply_rule(rule, v),
-            Finish::Clamp => apply_rule(rule, clamp(v)),
-            Finish::OneNan if v.is_nan() => f32::NAN,
-            Finish::OneNan => v,
+            Finish::Levels { raise, lower } => {
+                let v = if lower { min(v, 255.0) } else { v };
+                apply_rule(rule, if raise { max(v, 0.0) } else { v })
+            }
+            Finish::Number if v.is_nan() => f32::NAN,
+            Finish::Number => v,
         };
         // A pixel of more than 4 channels is computed channel by channel.
         let together = channels.max(code.outputs());
@@ -276,12 +276,19 @@ impl PixelOp for PixelProgram {
         let results = code.emit(e, pixels, self.parts.draws.len());
         let finish = self.finish(code);
         e.each(results, |e, c, v| match finish(c) {
-            Finish::Keep => e.apply_rule(v),
-            Finish::Clamp => {
-                let v = e.clamp(v);
+            Finish::Levels { raise, lower } => {
+                let mut v = v;
+                if lower {
+                    let white = e.splat(255.0);
+                    v = e.min(v, white);
+                }
+                if raise {
+                    let black = e.splat(0.0);
+                    v = e.max(v, black);
+                }
                 e.apply_rule(v)
             }
-            Finish::OneNan => {
+            Finish::Number => {
                 let (is_number, nan) = (e.equal(v, v), e.splat(f32::NAN));
                 e.select(is_number, v, nan)
             }

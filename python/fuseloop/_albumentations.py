@@ -295,6 +295,29 @@ def _random_resized_crop(t: Any, s: Conversion) -> Made:
     return ops.RandomResizedCrop(size, tuple(t.scale), tuple(t.ratio), _resize_by(t, s))
 
 
+def _pad_if_needed(t: Any, s: Conversion) -> Made:
+    _always(t)
+    for name in ("pad_height_divisor", "pad_width_divisor"):
+        _only(t, name, None, "set min_height and min_width")
+    size = t.min_height if t.min_height == t.min_width else (t.min_height, t.min_width)
+    return ops.PadIfNeeded(size, t.position, _fill(t), _border(t))
+
+
+def _crop(t: Any, s: Conversion) -> Made:
+    _always(t)
+    _only(t, "pad_if_needed", False, "leave it False, or write ops.PadIfNeeded before it")
+    _ = (t.pad_position, t.border_mode, t.fill)  # nothing is padded
+    s.differs("a window that is not inside the image is black here, and an error there")
+    return ops.Crop((t.y_max - t.y_min, t.x_max - t.x_min), t.y_min, t.x_min)
+
+
+def _random_sized_crop(t: Any, s: Conversion) -> Made:
+    _always(t)
+    s.differs("a window is at most as large as the image here, and a larger one is an error there")
+    size = t.size[0] if _is_one(t.size) else tuple(t.size)
+    return ops.RandomSizedCrop(size, tuple(t.min_max_height), float(t.w2h_ratio), _resize_by(t, s))
+
+
 def _pad(t: Any, s: Conversion) -> Made:
     _always(t)
     padding = t.padding if isinstance(t.padding, int) else tuple(t.padding)
@@ -377,6 +400,12 @@ def _grid(t: Any, s: Conversion) -> Made:
 def _optical(t: Any, s: Conversion) -> Made:
     s.differs("the centre is half a pixel off there")
     return ops.OpticalDistortion(tuple(t.distort_limit), t.mode, _warp_by(t), _outside(t), t.p)
+
+
+def _perspective(t: Any, s: Conversion) -> Made:
+    _only(t, "keep_size", True, "leave it True")
+    _only(t, "fit_output", False, "leave it False")
+    return ops.Perspective(tuple(t.scale), _warp_by(t), _outside(t), t.p)
 
 
 def _outside(t: Any) -> Any:
@@ -463,12 +492,8 @@ def _jitter(t: Any, s: Conversion) -> Made:
 
 def _brightness_contrast(t: Any, s: Conversion) -> Made:
     _only(t, "ensure_safe_range", False, "leave it False")
-    brightness, contrast = ((1 + low, 1 + high) for low, high in (t.brightness_limit, t.contrast_limit))
-    if brightness == (1, 1):  # the contrast there is a factor of all levels
-        return ops.RandomBrightness(contrast, t.p)
-    s.differs("its brightness adds to all levels and its contrast is a factor of them; here the brightness is a factor, and "
-              "the contrast a factor of the distance to the mean")
-    return ops.ColorJitter(brightness, contrast if contrast != (1, 1) else 0.0)
+    _only(t, "brightness_by_max", True, "leave it True")
+    return ops.RandomBrightnessContrast(tuple(t.brightness_limit), tuple(t.contrast_limit), t.p)
 
 
 def _gamma(t: Any, s: Conversion) -> Made:
@@ -574,6 +599,13 @@ def _sharpen(t: Any, s: Conversion) -> Made:
     return ops.Sharpen(tuple(t.alpha), tuple(t.lightness), t.p)
 
 
+def _image_compression(t: Any, s: Conversion) -> Made:
+    _only(t, "compression_type", "jpeg", "choose 'jpeg'")
+    low, high = (int(one) for one in t.quality_range)
+    s.differs("colours are some levels apart, as red and blue are exchanged there; gray images are the same")
+    return ops.JPEG(low if low == high else (low, high))
+
+
 def _downscale(t: Any, s: Conversion) -> Made:
     if set(t.interpolation_pair.values()) != {0}:
         raise ConfigError(f"interpolation_pair={t.interpolation_pair} has no counterpart: choose cv2.INTER_NEAREST for both")
@@ -667,9 +699,9 @@ TABLE: dict[str, Row] = {
         "the other side is rounded down, and to the nearest pixel there; with `PadIfNeeded` of its size it is `Letterbox`, "
         "within a level", draws=False,
     ),
-    "PadIfNeeded": absent(
-        "it is `Letterbox` after `LongestMaxSize`, and part of `RandomCrop` before a random crop, of the same size; no op only "
-        "pads to a size"
+    "PadIfNeeded": _row(
+        BITS, "PadIfNeeded", _pad_if_needed, "or `Letterbox` after `LongestMaxSize`, and a part of `RandomCrop` before one, of "
+        "the same size; no divisors",
     ),
     "Pad": _row(BITS, "Pad", _pad, draws=False),
     "CenterCrop": _row(
@@ -677,9 +709,9 @@ TABLE: dict[str, Row] = {
     ),
     "RandomCrop": _row(BITS, "RandomCrop", _random_crop),
     "RandomResizedCrop": _row(LEVEL, "RandomResizedCrop", _random_resized_crop),
-    "RandomSizedCrop": absent(_SIZES),
+    "RandomSizedCrop": _row(LEVEL, "RandomSizedCrop", _random_sized_crop),
     "RandomScale": absent(_SIZES),
-    "Crop": absent("no op cuts a window at a fixed position but `ops.CenterCrop`"),
+    "Crop": _row(BITS, "Crop", _crop, draws=False),
     "CropAndPad": absent("`ops.Pad` adds a frame, and `ops.RandomCrop` cuts"),
     "RandomCropFromBorders": absent(_SIZES),
     "CropNonEmptyMaskIfExists": absent("no crop looks at a mask"),
@@ -701,7 +733,7 @@ TABLE: dict[str, Row] = {
         LEVEL, "RandomAffine", _shift_scale_rotate, f"{_EDGE}; one factor for both axes",
         unused=("shift_limit", "shift_limit_x", "shift_limit_y", "scale_limit", "rotate_limit"),
     ),
-    "Perspective": absent("`ops.RandomPerspective` is torchvision's, which moves the corners in another way"),
+    "Perspective": _row(LEVEL, "Perspective", _perspective, "to 1/32 of a pixel; `keep_size=True`"),
     "ElasticTransform": _row(
         DIFFER, "ElasticTransform", _elastic, "at the edges, and in strength unless `noise_distribution=\"uniform\"`",
         unused=_KEYPOINTS,
@@ -713,12 +745,12 @@ TABLE: dict[str, Row] = {
     ),
     "PiecewiseAffine": absent("`ops.ElasticTransform` and `ops.GridDistortion` move pixels by smooth steps, too"),
     "ThinPlateSpline": absent("`ops.ElasticTransform` and `ops.GridDistortion` move pixels by smooth steps, too"),
-    "RandomGridShuffle": absent(_CALL),
+    "RandomGridShuffle": _row(BITS, "RandomGridShuffle", lambda t, s: ops.RandomGridShuffle(
+        t.grid[0] if _is_one(t.grid) else (t.grid[1], t.grid[0]), t.p
+    ), "boxes and keypoints are refused"),
     "ColorJitter": _row(LEVEL, "ColorJitter", _jitter, "hue by some levels, as it is a whole number of 2 degrees there"),
     "RandomBrightnessContrast": _row(
-        DIFFER, "ColorJitter", _brightness_contrast,
-        "its brightness adds to all levels, and its contrast is a factor of them; with `brightness_limit=0` it is "
-        "`RandomBrightness`, within a level", unused=("brightness_by_max",),
+        LEVEL, "RandomBrightnessContrast", _brightness_contrast, "the same bits with `number_rule=\"exact\"`"
     ),
     "RandomGamma": _row(LEVEL, "RandomGamma", _gamma),
     "HueSaturationValue": _row(
@@ -772,7 +804,10 @@ TABLE: dict[str, Row] = {
     "ShotNoise": absent("`ops.GaussianNoise` adds normal noise"),
     "SaltAndPepper": absent("`ops.PixelDropout` sets pixels to one value"),
     "Downscale": _row(BITS, "Downscale", _downscale, "nearest pixels both ways; the scale has single precision"),
-    "ImageCompression": absent(f"there is no encoder in a loader; {_CALL}"),
+    "ImageCompression": _row(
+        DIFFER, "JPEG", _image_compression, "by some levels, as red and blue are exchanged there; the codec is the same to the "
+        "bit, so that gray images are; `compression_type=\"jpeg\"`",
+    ),
     "Superpixels": absent(_CALL),
     "Morphological": absent(_CALL),
     "Erasing": _row(

@@ -39,8 +39,7 @@ def image_of(image: Any, read_mode: str) -> tuple[Any, int]:
             return content, NUMPY
         raise ConfigError("an image without bytes and without a path")
     if hasattr(image, "__array__") or hasattr(image, "__array_interface__") or hasattr(image, "__dlpack__"):
-        array = np.asarray(image) if not hasattr(image, "__dlpack__") else _of_dlpack(image)
-        return array, NUMPY
+        return _converted(image), NUMPY
     what = "a list: batch(images) takes several" if isinstance(image, (list, tuple)) else type(image).__name__
     raise ConfigError(
         f"an image is {what}; expected an array of NumPy, a tensor of torch, an image of PIL, or the bytes or the path of an "
@@ -48,11 +47,13 @@ def image_of(image: Any, read_mode: str) -> tuple[Any, int]:
     )
 
 
-def _of_dlpack(image: Any) -> np.ndarray:
+def _converted(image: Any) -> np.ndarray:
+    """Returns what converts to an array as one."""
+    is_array = hasattr(image, "__array__") or hasattr(image, "__array_interface__")
     try:
-        return np.asarray(image) if hasattr(image, "__array__") else np.from_dlpack(image)
+        return np.asarray(image) if is_array else np.from_dlpack(image)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise ConfigError(f"an image of type {type(image).__name__}: {error}: copy it to host memory") from error
+        raise ConfigError(f"an image of type {type(image).__name__}: {error}: give it as an array of NumPy") from error
 
 
 def _array_of(tensor: Any) -> np.ndarray:
@@ -82,13 +83,23 @@ def _of_pil(image: Any, read_mode: str) -> Any:
         if mode not in ("P", "L", "1"):
             raise _no_mode(mode, 'read_mode="index"', "P, L or 1")
         return np.asarray(image).astype(np.uint8, copy=False)[:, :, None]
-    if read_mode == "rgb":
+    if read_mode == "rgb" and _is_upright(image):
         jpeg = _unchanged_jpeg(image)
         if jpeg is not None:
             return jpeg
     wanted = {"gray": "L", "rgb_alpha": "RGBA"}.get(read_mode, "RGB")
     pixels = np.asarray(image if mode == wanted else image.convert(wanted))
     return pixels[:, :, None] if pixels.ndim == 2 else pixels
+
+
+def _is_upright(image: Any) -> bool:
+    """Returns whether the file of an image of PIL has no EXIF orientation: images of PIL are not turned, files may be."""
+    if "exif" not in getattr(image, "info", ()):
+        return True
+    try:
+        return image.getexif().get(0x0112, 1) == 1
+    except Exception:  # of many kinds, where it is damaged
+        return False
 
 
 def _no_mode(mode: str, setting: str, expected: str) -> ConfigError:

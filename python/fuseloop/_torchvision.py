@@ -272,7 +272,7 @@ TABLE: dict[str, Row] = {
     "MixUp": absent(_MIX.format("MixUp")),
     "FiveCrop": absent(f"an image becomes one tensor here: {_CROPS}"),
     "TenCrop": absent(f"an image becomes one tensor here: {_CROPS}"),
-    "JPEG": absent("there is no encoder in a loader; `ops.Lambda(function, per_sample=True)` calls a function with each image"),
+    "JPEG": _row(BITS, lambda t, _: ops.JPEG(t.quality[0] if t.quality[0] == t.quality[1] else tuple(t.quality)), "of RGB images"),
     "Lambda": absent("`ops.Lambda` takes the function: it gets arrays of NumPy"),
     "LinearTransformation": absent("`ops.Lambda(function)` calls a function with each batch"),
     "SetClampingMode": absent("`fuseloop.Target.boxes(clamping=...)` says how boxes are clamped"),

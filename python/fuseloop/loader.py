@@ -486,8 +486,9 @@ class Loader(Generic[B]):
 
     Args:
         dataset: A ``.beton`` file, a folder of images, the files of MNIST or CIFAR (``"mnist/"``), tar shards, TFRecord
-            files, an address, or a ``Dataset``. Several files are one dataset: ``"train-{000..015}.beton"``,
-            ``"train-*.beton"``, or a list of names.
+            files, MDS shards, an address, or a ``Dataset``. Several files are one dataset: ``"train-{000..015}.beton"``,
+            ``"train-*.beton"``, or a list of names. Arrays in memory are one, too: ``(images, labels)``, or
+            ``{"image": images, "label": labels}``; see :func:`fuseloop.sources.from_arrays`.
         batch_size: The number of samples of a batch.
         ops: The ops of each output, by its name; None leaves the output out. ``image=[...]`` is short for
             ``ops={"image": [...]}``. A function gets the epoch and returns its list.
@@ -564,7 +565,7 @@ class Loader(Generic[B]):
 
     def __init__(
         self,
-        dataset: str | os.PathLike[str] | Dataset | Sequence[str | os.PathLike[str] | Dataset],
+        dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any],
         /,
         batch_size: int = 64,
         *,
@@ -668,11 +669,16 @@ class Loader(Generic[B]):
         self._build()
 
     def _begin(self, dataset: Any, arguments: dict[str, Any], pipeline: str | None) -> None:
+        if not isinstance(dataset, (str, os.PathLike, Dataset)):
+            from .sources import _in_memory
+
+            arrays = _in_memory(dataset)
+            dataset = dataset if arrays is None else arrays
         if isinstance(dataset, (str, os.PathLike, list, tuple)):
             dataset = opened(dataset)
         if not isinstance(dataset, Dataset):
             raise ConfigError(
-                f"a dataset is a path or a fuseloop.Dataset, not {type(dataset).__name__}: "
+                f"a dataset is a path, a fuseloop.Dataset, or arrays, such as (x, y), not {type(dataset).__name__}: "
                 "see fuseloop.sources for those that are made in Python"
             )
         arguments["dataset"] = dataset

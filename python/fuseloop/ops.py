@@ -79,6 +79,7 @@ __all__ = [
     "ColorMatrix",
     "Convert",
     "ConvertBoundingBoxFormat",
+    "Crop",
     "CutMix",
     "Cutout",
     "D4",
@@ -97,6 +98,7 @@ __all__ = [
     "GridMask",
     "HueSaturationValue",
     "ImageMixup",
+    "JPEG",
     "LabelMixup",
     "LabelSmoothing",
     "Letterbox",
@@ -112,7 +114,9 @@ __all__ = [
     "OneHot",
     "OpticalDistortion",
     "Pad",
+    "PadIfNeeded",
     "PermuteChannels",
+    "Perspective",
     "PixelDropout",
     "PixelProgram",
     "Poison",
@@ -124,6 +128,7 @@ __all__ = [
     "RandomApply",
     "RandomAutocontrast",
     "RandomBrightness",
+    "RandomBrightnessContrast",
     "RandomChannelPermutation",
     "RandomChoice",
     "RandomContrast",
@@ -132,6 +137,7 @@ __all__ = [
     "RandomErasing",
     "RandomGamma",
     "RandomGrayscale",
+    "RandomGridShuffle",
     "RandomHSV",
     "RandomHorizontalFlip",
     "RandomHue",
@@ -148,6 +154,7 @@ __all__ = [
     "RandomRotation",
     "RandomSaturation",
     "RandomShortestSize",
+    "RandomSizedCrop",
     "RandomSolarize",
     "RandomToneCurve",
     "RandomTranslate",
@@ -284,6 +291,61 @@ class RandomCrop(Op):
         super().__init__(size=size, padding=padding, pad_if_needed=pad_if_needed, fill=fill, padding_mode=padding_mode)
 
 
+class Crop(Op):
+    """Cuts a window at a fixed position.
+
+    Args:
+        size: Of the output; one number for a square. Expected: pixels, or (height, width).
+        top: First row.
+        left: First column.
+
+    >>> Crop(224)
+    Crop(224)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("size", "top", "left")
+    name = "Crop"
+
+    def __init__(self, size: Size, top: int = 0, left: int = 0) -> None:
+        super().__init__(size=size, top=top, left=left)
+
+
+class RandomSizedCrop(Op):
+    """Cuts a window of a random height and scales it to a fixed size.
+
+    Args:
+        size: Of the output; one number for a square. Expected: pixels, or (height, width).
+        min_max_height: Range of the window's height in pixels. Expected: (low, high).
+        w2h_ratio: The window's width over its height.
+        interpolation: How pixels are weighed.
+        antialias: Torchvision's: false is the interpolation with "-aliased"; default: true.
+
+    >>> RandomSizedCrop(224, (64, 128))
+    RandomSizedCrop(224, (64, 128))
+    """
+
+    __slots__ = ()
+    __match_args__ = ("size", "min_max_height", "w2h_ratio", "interpolation", "antialias")
+    name = "RandomSizedCrop"
+
+    def __init__(
+        self,
+        size: Size,
+        min_max_height: Pair,
+        w2h_ratio: float = 1.0,
+        interpolation: Interpolation = "bilinear",
+        antialias: bool | None = None,
+    ) -> None:
+        super().__init__(
+            size=size,
+            min_max_height=min_max_height,
+            w2h_ratio=w2h_ratio,
+            interpolation=interpolation,
+            antialias=antialias,
+        )
+
+
 class RandomIoUCrop(Op):
     """Crops so that a bounding box overlaps the crop as much as drawn.
 
@@ -334,6 +396,33 @@ class Pad(Op):
         padding_mode: Literal["constant", "edge", "reflect", "symmetric"] = "constant",
     ) -> None:
         super().__init__(padding=padding, fill=fill, padding_mode=padding_mode)
+
+
+class PadIfNeeded(Op):
+    """Frames images that are smaller than a size.
+
+    Args:
+        size: Of the output; one number for a square. Expected: pixels, or (height, width).
+        position: Where the image is placed.
+        fill: Fill colour outside the image. Expected: a level 0 to 255, or (red, green, blue).
+        padding_mode: What a frame shows: `fill`, the pixels at the edge, or the mirrored image.
+
+    >>> PadIfNeeded(224)
+    PadIfNeeded(224)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("size", "position", "fill", "padding_mode")
+    name = "PadIfNeeded"
+
+    def __init__(
+        self,
+        size: Size,
+        position: Literal["center", "top_left", "top_right", "bottom_left", "bottom_right", "random"] = "center",
+        fill: Color = 0,
+        padding_mode: Literal["constant", "edge", "reflect", "symmetric"] = "constant",
+    ) -> None:
+        super().__init__(size=size, position=position, fill=fill, padding_mode=padding_mode)
 
 
 class RandomZoomOut(Op):
@@ -683,6 +772,34 @@ class RandomPerspective(Op):
         super().__init__(distortion_scale=distortion_scale, p=p, interpolation=interpolation, fill=fill)
 
 
+class Perspective(Op):
+    """Draws a random four-sided part out to the whole image, in a share p of the images.
+
+    Args:
+        scale: Range of the deviation of the corners, in shares of the sides; a number n is 0..n. Expected: a number,
+            or (low, high).
+        interpolation: Interpolation between pixels.
+        fill: Fill colour outside the image. Expected: a level 0 to 255, or (red, green, blue).
+        p: Share of the images.
+
+    >>> Perspective()
+    Perspective()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("scale", "interpolation", "fill", "p")
+    name = "Perspective"
+
+    def __init__(
+        self,
+        scale: float | Pair = (0.05, 0.1),
+        interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear",
+        fill: Color = 0,
+        p: float = 0.5,
+    ) -> None:
+        super().__init__(scale=scale, interpolation=interpolation, fill=fill, p=p)
+
+
 class RandomRotation(Op):
     """Turns an image by a random angle.
 
@@ -795,6 +912,25 @@ class OpticalDistortion(Op):
         p: float = 0.5,
     ) -> None:
         super().__init__(distort_limit=distort_limit, mode=mode, interpolation=interpolation, fill=fill, p=p)
+
+
+class RandomGridShuffle(Op):
+    """Puts the tiles of a grid in a random order, in a share p of the images.
+
+    Args:
+        grid: How many tiles. Expected: pixels, or (width, height).
+        p: Share of the images.
+
+    >>> RandomGridShuffle()
+    RandomGridShuffle()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("grid", "p")
+    name = "RandomGridShuffle"
+
+    def __init__(self, grid: Size = 3, p: float = 0.5) -> None:
+        super().__init__(grid=grid, p=p)
 
 
 class SanitizeBoundingBoxes(Op):
@@ -1152,6 +1288,32 @@ class RandomBrightness(Op):
 
     def __init__(self, magnitude: float | Pair, p: float = 0.5) -> None:
         super().__init__(magnitude=magnitude, p=p)
+
+
+class RandomBrightnessContrast(Op):
+    """Multiplies values by a random number and adds another one, in a share p of the images.
+
+    Args:
+        brightness_limit: Range of what is added, as a share of 255; a number n is -n..n. Expected: a number, or (low,
+            high).
+        contrast_limit: Range of the factor, minus 1; a number n is -n..n. Expected: a number, or (low, high).
+        p: Share of the images.
+
+    >>> RandomBrightnessContrast()
+    RandomBrightnessContrast()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("brightness_limit", "contrast_limit", "p")
+    name = "RandomBrightnessContrast"
+
+    def __init__(
+        self,
+        brightness_limit: float | Pair = (-0.2, 0.2),
+        contrast_limit: float | Pair = (-0.2, 0.2),
+        p: float = 0.5,
+    ) -> None:
+        super().__init__(brightness_limit=brightness_limit, contrast_limit=contrast_limit, p=p)
 
 
 class RandomChannelPermutation(Op):
@@ -1599,6 +1761,24 @@ class RandomAdjustSharpness(Op):
 
     def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:
         super().__init__(sharpness_factor=sharpness_factor, p=p)
+
+
+class JPEG(Op):
+    """Compresses images as JPEG and decodes them again.
+
+    Args:
+        quality: Quality of 1 to 100, or a range of it. Expected: a number, or (low, high).
+
+    >>> JPEG(75)
+    JPEG(75)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("quality",)
+    name = "JPEG"
+
+    def __init__(self, quality: float | Pair) -> None:
+        super().__init__(quality=quality)
 
 
 class Cutout(Op):

@@ -19,8 +19,8 @@ from typing import Any, Literal
 from . import _fuseloop
 from ._fuseloop import Dataset
 from ._manifest import opened
-from ._values import Array, Rows, Spec, fields_of
-from .errors import ConfigError
+from ._values import Array, Rows, Spec, _is_image_file, _names, fields_of
+from .errors import ConfigError, _warn
 from .loader import _bytes, _class_pairs, _whole
 from .write import _adapted, _class_list, _specs_of
 
@@ -34,6 +34,7 @@ __all__ = [
     "from_arrays",
     "from_generator",
     "from_python",
+    "mds",
     "open",
     "table",
     "tar",
@@ -370,6 +371,29 @@ def tfrecord(name: str, features: Mapping[str, str | tuple[str, int]] | None = N
     return _named(_fuseloop.open_tfrecord, tfrecord, name, wanted, features, (".gz",))
 
 
+def mds(path: _PathLike, *, split: str | None = None, cache_bytes: int | str | None = None) -> Dataset:
+    """Opens the MDS shards of mosaicml-streaming: a folder with ``index.json``, or its address.
+
+    Each column is a field; a list of images is a field for each of them, such as ``frames_0`` and ``frames_1``. Samples are
+    read in any order, which is that of the loader and not that of ``StreamingDataset``.
+
+    Args:
+        path: The folder, ``index.json`` itself, or an address, such as ``"s3://bucket/train"``.
+        split: Opens this folder in the folder, such as ``"train"``.
+        cache_bytes: The bytes that shards packed with zstd or gzip may take unpacked, such as ``"8GiB"``; 2 GiB by default.
+            Beyond them, the shard that was read least recently is given up, and unpacked again when it is needed.
+    """
+    name = os.fspath(path)
+    if split is not None:
+        name = f"{name.rstrip('/')}/{split}"
+    most = None if cache_bytes is None else _bytes("cache_bytes", cache_bytes)
+    return _mds(name, most)
+
+
+def _mds(name: str, cache_bytes: int | None) -> Dataset:
+    return _remade(_fuseloop.open_mds(name, cache_bytes), _mds, name, cache_bytes)
+
+
 def _named(
     call: Callable[..., Dataset],
     remake: Callable[..., Dataset],
@@ -639,12 +663,19 @@ def _from_python(dataset: Any, fields: Any, name: str | None) -> Dataset:
 
 def from_arrays(*, classes: Sequence[str] | None = None, **arrays: Any) -> Dataset:
     """Takes arrays in memory as a dataset: the samples are along the first axis of each. Unlike with :func:`from_python`,
-    no call of Python reads a sample.
+    no call of Python reads a sample. ``fl.Loader((x, y), ...)`` and ``fl.Loader({"image": x, "label": y}, ...)`` do the
+    same.
+
+    The arrays are not copied, and the dataset keeps them alive. Do not write to them while a loader reads them: a sample
+    may then have old values, new ones, or some of each. Where a sample's elements do not lie in the order of rows, or
+    their bytes are swapped, the array is copied once, with a warning. Numbers are copied: 8 bytes a sample.
 
     Args:
         classes: The names of the classes, in the order of their numbers.
-        arrays: An array of NumPy, or what NumPy makes one of, for each field. Whole numbers and floats ``[N]`` are numbers,
-            such as labels; bytes ``[N, H, W, 3]`` are RGB images; all others are arrays. They are copied.
+        arrays: An array of NumPy, a tensor of torch on the CPU, a list of bytes, or what NumPy makes an array of, for each
+            field. Whole numbers and floats ``[N]`` are numbers, such as labels; bytes ``[N, H, W, 3]`` are RGB images;
+            a list of the bytes of JPEG, PNG and other image files are images, and of other bytes or texts are bytes; all
+            others are arrays.
 
     >>> import numpy as np
     >>> import fuseloop as fl
@@ -658,19 +689,114 @@ def from_arrays(*, classes: Sequence[str] | None = None, **arrays: Any) -> Datas
 
 
 def _from_arrays(arrays: dict[str, Any], classes: list[str] | None) -> Dataset:
-    import numpy
-
-    columns = []
-    for name, given in arrays.items():
-        array = numpy.asarray(given)
-        if array.ndim == 0 or array.dtype.kind not in "biufc":
-            raise ConfigError(f"{name} has {array.ndim} axes of {array.dtype}, expected numbers with at least 1 axis")
-        if array.ndim == 1 and array.dtype.kind != "c":
-            array = array.astype("<f8" if array.dtype.kind == "f" else "<i8")
-        array = numpy.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        columns.append((name, array.dtype.str, list(array.shape), array.reshape(-1).view("u1")))
+    columns = [(name, *_column(name, given)) for name, given in arrays.items()]
     pairs = None if classes is None else list(enumerate(classes))
     return _remade(_fuseloop.arrays_dataset(columns, pairs), _from_arrays, arrays, classes)
+
+
+def _in_memory(given: Any) -> Dataset | None:
+    """Returns the dataset of arrays by their names, or of one or several whose kinds name them; None for other things."""
+    if isinstance(given, Mapping):
+        is_named = all(isinstance(name, str) for name in given)
+        return from_arrays(**given) if is_named and any(map(_is_column, given.values())) else None
+    arrays = given if isinstance(given, tuple) else (given,)
+    if not any(map(_is_column, arrays)):
+        return None
+    names = _names([_word(array) for array in arrays])
+    return from_arrays(**{name: arrays[n] for n, name in enumerate(names)})
+
+
+def _is_array(given: Any) -> bool:
+    """True for an array of NumPy and a tensor of torch."""
+    return any(
+        base.__name__ in ("ndarray", "Tensor") and base.__module__.partition(".")[0] in ("numpy", "torch")
+        for base in type(given).__mro__
+    )
+
+
+def _is_column(given: Any) -> bool:
+    """True for the values of a field: an array, or a list of bytes."""
+    return _is_array(given) or isinstance(given, list) and bool(given) and isinstance(given[0], (bytes, bytearray))
+
+
+def _word(given: Any) -> str:
+    """Returns the kind of values that have no name: image, int (which is called label), float, bytes or array."""
+    if isinstance(given, list) and given and isinstance(given[0], (bytes, bytearray)):
+        return "image" if _is_image_file(bytes(given[0][:12])) else "bytes"
+    axes = getattr(given, "ndim", 1)
+    if axes > 1:
+        return "image" if axes > 2 else "array"
+    return "float" if "float" in str(getattr(given, "dtype", type(next(iter(given), 0)).__name__)) else "int"
+
+
+# What ops read, and what images are often stored as by mistake.
+_IMAGE_DTYPES = ("uint8", "uint16", "int16", "float16", "float32", "bool")
+
+
+def _column(name: str, given: Any) -> tuple[str, str, Any]:
+    """Returns the kind of a column, the type of its elements, and its values."""
+    import numpy
+
+    if isinstance(given, numpy.ndarray) and given.dtype.kind == "O":
+        given = given.tolist()
+    if isinstance(given, (list, tuple)) and given and isinstance(given[0], (bytes, bytearray, str)):
+        return _bytes_column(name, given)
+    array = _numpy_array(name, given)
+    if array.ndim == 0 or array.dtype.kind not in "biufc":
+        raise ConfigError(f"{name} has {array.ndim} axes of {array.dtype}, expected numbers with at least 1 axis")
+    if array.ndim == 1 and array.dtype.kind != "c":
+        if array.dtype.kind == "u" and array.size and int(array.max()) >= 1 << 63:
+            raise ConfigError(f"{name}: {array.max()} is over the largest int64, which numbers are")
+        is_float = array.dtype.kind == "f"
+        return "floats" if is_float else "ints", "", numpy.ascontiguousarray(array, "=f8" if is_float else "=i8")
+    is_picture = array.ndim == 4 and (array.shape[-1] in (1, 3, 4) or array.shape[1] in (1, 3, 4))
+    if (is_picture or name == "image" and array.ndim > 2) and array.dtype.name not in _IMAGE_DTYPES:
+        whole = array.dtype.kind in "iu"
+        if isinstance(given, numpy.ndarray):
+            kind, cure = "ndarray", f"{name}.astype('{'uint8' if whole else 'float32'}')"
+        else:
+            kind, cure = type(given).__name__, f"{name}.to(torch.uint8)" if whole else f"{name}.float()"
+        raise ConfigError(
+            f"{name}: {kind} of {array.dtype} and shape {array.shape}, expected images of uint8 (0 to 255), uint16, int16, "
+            f"float16 or float32: convert them once, such as {cure}"
+        )
+    native = array.dtype.newbyteorder("<")
+    if len(array) and (array.dtype != native or not array[0].flags.c_contiguous):
+        _warn(
+            f"{name} is copied ({array.nbytes} bytes): the elements of a sample do not lie in the order of rows, or their "
+            f"bytes are swapped. numpy.ascontiguousarray(x, x.dtype.newbyteorder('<')) makes such an array once"
+        )
+        array = numpy.ascontiguousarray(array, native)
+    return "array", native.str, array
+
+
+def _bytes_column(name: str, values: Sequence[Any]) -> tuple[str, str, Any]:
+    """Returns the column of a list of bytes or texts. Bytes stay where they are; others are copied."""
+    of_bytes = [value.encode() if isinstance(value, str) else value for value in values]
+    wrong = next((n for n, value in enumerate(of_bytes) if not isinstance(value, (bytes, bytearray))), None)
+    if wrong is not None:
+        raise ConfigError(f"{name}[{wrong}] is of type {type(of_bytes[wrong]).__name__}, expected bytes as the first")
+    is_files = any(_is_image_file(bytes(value[:12])) for value in of_bytes[:8])
+    return "files" if is_files else "bytes", "", of_bytes
+
+
+def _numpy_array(name: str, given: Any) -> Any:
+    import numpy
+
+    if not _is_array(given) or isinstance(given, numpy.ndarray):
+        try:
+            return numpy.asarray(given)
+        except ValueError as error:
+            raise ConfigError(
+                f"{name}: NumPy makes no array of it ({error}): give images of several sizes as a list of the bytes of "
+                "their files, or see from_python"
+            ) from None
+    if given.device.type != "cpu":
+        raise ConfigError(f"{name} is on {given.device}, expected a tensor on the CPU: give {name}.cpu()")
+    try:
+        return given.detach().numpy()
+    except (RuntimeError, TypeError) as error:
+        raise ConfigError(f"{name}: a tensor of {given.dtype} is no array of NumPy ({error}): give {name}.float()") from None
 
 
 class _Generated:

@@ -63,7 +63,8 @@ class Transform:
             or ``"index"``. Arrays and tensors have the channels that they have.
         number_rule: How values are rounded between ops, as for :class:`fuseloop.Loader`.
         exif_orientation: Whether image files are turned as their EXIF orientation says. By default they are not, and one
-            that would be is an error if it has targets.
+            that would be is an error if it has targets. Images of PIL are taken as they are:
+            ``PIL.ImageOps.exif_transpose`` turns one.
         scaled_decode: Decodes a large JPEG at a part of its size where a resize comes first, as
             :class:`fuseloop.Loader` does.
 

@@ -15,14 +15,45 @@ use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Set when the interpreter ends: no function is called from then on.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Lets no thread of the library call a function any more. Called before the interpreter is torn down.
+/// The number of functions that run, on all threads.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// How long the end of the interpreter waits for functions that run.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Lets no thread of the library call a function any more, and waits for those that run. Called before the interpreter
+/// is torn down, which ends daemon threads where they ask for it: inside of a function, that aborts the process.
 #[pyfunction]
-pub(crate) fn end_functions() {
+pub(crate) fn end_functions(py: Python<'_>) {
     ENDED.store(true, Ordering::SeqCst);
+    py.detach(|| {
+        let start = Instant::now();
+        while RUNNING.load(Ordering::SeqCst) > 0 && start.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+/// Counts a function that runs, until it is dropped.
+struct Running;
+
+impl Running {
+    fn begin() -> Self {
+        RUNNING.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 thread_local! {
@@ -52,6 +83,8 @@ impl Drop for Inside {
 /// Runs `work` attached to the interpreter, on a thread of the library. An exception becomes an error, which is
 /// raised again as it is, unless it would end a loop: see [`errors::of_function`].
 pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, BoxError> {
+    // Counted first: what end_functions does not wait for, sees that it was called.
+    let _running = Running::begin();
     let is_ended = ENDED.load(Ordering::SeqCst);
     let _inside = Inside::of(functions_on_this_thread() + 1);
     let called = |py: Python<'_>| work(py).map_err(|error| errors::of_function(py, error));

@@ -9,10 +9,11 @@ use crate::call::numpy;
 use crate::errors;
 use crate::tensor::dtype_name;
 use fuseloop::ops::DType;
+use fuseloop::sample::Limits;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyMemoryView, PyTuple};
 use std::slice;
 
 /// The memory of an object, and what its elements are.
@@ -102,6 +103,10 @@ impl Lent {
         let count =
             [planes, rows, columns, item].iter().try_fold(1_usize, |n, &m| n.checked_mul(m));
         let count = count.ok_or("it has too many elements")?;
+        let most = Limits::DEFAULT.max_sample_bytes;
+        if count as u64 > most {
+            return Err(format!("a copy of its elements has {count} bytes, and the limit is {most}"));
+        }
         let mut copy = vec![];
         copy.try_reserve_exact(count).map_err(|_| format!("no memory for {count} bytes"))?;
         copy.resize(count, 0);
@@ -141,6 +146,39 @@ impl Lent {
         // SAFETY: the exporter of a buffer has all elements of its shape, at these strides from the first; `lowest` and
         // `span` reach from the lowest of them to the highest, within one object's memory. The buffer holds it.
         unsafe { slice::from_raw_parts(first.offset(self.lowest), self.span) }
+    }
+}
+
+/// The memory of an object, which other threads read for as long as this exists. Unlike a [`Lent`], any thread may drop
+/// it: a memoryview, which is an object of Python, holds the memory, and is given back when the interpreter runs next.
+pub(crate) struct Held {
+    _view: Py<PyMemoryView>,
+    lowest: *const u8,
+    span: usize,
+}
+
+// SAFETY: the view, which no other code has, keeps the memory in place, and it is only read. What the object's owner
+// writes to it meanwhile is read as it comes: its bytes are pixels and elements, of which all values are valid.
+unsafe impl Send for Held {}
+// SAFETY: as above.
+unsafe impl Sync for Held {}
+
+impl Held {
+    /// Holds the memory of an object, with the byte of its first element. The error is a sentence.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> Result<(Self, usize), String> {
+        let view = PyMemoryView::from(object).map_err(|error| error.to_string())?;
+        let lent = Lent::of(&view)?;
+        let bytes = lent.bytes();
+        let held = Self { lowest: bytes.as_ptr(), span: bytes.len(), _view: view.unbind() };
+        Ok((held, lent.lowest.unsigned_abs()))
+    }
+}
+
+/// The bytes from the lowest to the highest element.
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: `of` took them from a slice of the memory that the view holds.
+        unsafe { slice::from_raw_parts(self.lowest, self.span) }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::call::{attached, detached};
 use crate::dataset::{Dataset, to_python};
 use crate::errors;
+use crate::memory::{Held, Lent};
 use crate::rows;
 use crate::settings::get;
 use crate::task::Task;
@@ -12,12 +13,14 @@ use fuseloop::ops::Size;
 use fuseloop::source::stream::{Interleave, MixEnd, Stream};
 use fuseloop::source::{
     self, Annotated, As, ClassNames, CocoOptions, Column, Concat, CustomRow, Facts, Feature,
-    FieldSpec, Folder, FolderOptions, Generator, InMemory, Labels, OpenOptions, OwnedValue, Tar,
-    TarOptions, TarStream, TfOptions, TfRecordStream, TfRecords, VocOptions, YoloOptions,
+    FieldSpec, Folder, FolderOptions, Generator, InMemory, Labels, Mds, MdsOptions, OpenOptions,
+    OwnedValue, Tar, TarOptions, TarStream, TfOptions, TfRecordStream, TfRecords, VocOptions,
+    YoloOptions,
 };
 use fuseloop::write::CancelFlag;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -209,6 +212,22 @@ pub(crate) fn open_tfrecord(
     }))
 }
 
+/// Opens MDS shards, with the bytes that unpacked ones may take.
+#[pyfunction]
+pub(crate) fn open_mds(
+    py: Python<'_>,
+    path: PathBuf,
+    cache_bytes: Option<u64>,
+) -> PyResult<Dataset> {
+    let options = MdsOptions::default();
+    let options = match cache_bytes {
+        Some(bytes) => options.cache_bytes(bytes),
+        None => options,
+    };
+    let opened = detached(py, || Mds::open(&path, &options))?;
+    Ok(Dataset::new(source::Dataset::Source(Arc::new(opened))))
+}
+
 fn unknown(py: Python<'_>, field: &str, kind: &str) -> PyErr {
     errors::setting(py, &format!("field {field}: no kind '{kind}'"))
 }
@@ -374,33 +393,50 @@ pub(crate) fn python_dataset(
     Ok(Dataset::new(source::Dataset::Source(Arc::new(source))))
 }
 
-/// Makes a dataset of arrays: for each its name, NumPy's text for its dtype, its shape, and its bytes in C order.
+/// Returns a column of an array whose samples are along its first axis. Each of them lies in the order of rows.
+fn array_column(dtype: &str, array: &Bound<'_, PyAny>) -> PyResult<Column> {
+    let py = array.py();
+    let refused = |text: String| errors::setting(py, &text);
+    let lent = Lent::of(array).map_err(refused)?;
+    let (held, start) = Held::of(array).map_err(refused)?;
+    let (Some((&count, shape)), Some(&distance)) =
+        (lent.shape().split_first(), lent.strides().first())
+    else {
+        return Err(refused("an array without axes".to_owned()));
+    };
+    let shape: Vec<u64> = shape.iter().map(|&side| side as u64).collect();
+    let column = match (dtype, &shape[..]) {
+        ("|u1", &[height, width, 3]) => {
+            let side = |side: u64| u32::try_from(side).unwrap_or(u32::MAX);
+            Column::rgb(Size::new(side(height), side(width)), held)
+        }
+        _ => {
+            let dtype = dtype.parse::<source::NdType>();
+            Column::arrays(dtype.map_err(|error| errors::raised(py, &error))?, &shape, held)
+        }
+    };
+    Ok(column.at_distance(start, distance, count))
+}
+
+/// Makes a dataset of columns in memory: for each its name, its kind, NumPy's text for the dtype of arrays, and its values.
 #[pyfunction]
 pub(crate) fn arrays_dataset(
     py: Python<'_>,
-    arrays: Vec<(String, String, Vec<u64>, PyBuffer<u8>)>,
+    columns: Vec<(String, String, String, Bound<'_, PyAny>)>,
     classes: Option<Vec<(i64, String)>>,
 ) -> PyResult<Dataset> {
-    let column = |(name, dtype, shape, bytes): (String, String, Vec<u64>, PyBuffer<u8>)| {
-        let bytes = bytes.to_vec(py)?;
-        let column = match (dtype.as_str(), shape.get(1..).unwrap_or_default()) {
-            ("<i8", []) => Column::ints(bytes.as_chunks().0.iter().map(|n| i64::from_le_bytes(*n))),
-            ("<f8", []) => {
-                Column::floats(bytes.as_chunks().0.iter().map(|n| f64::from_le_bytes(*n)))
-            }
-            ("|u1", &[height, width, 3]) => {
-                let side = |side: u64| u32::try_from(side).unwrap_or(u32::MAX);
-                Column::rgb(Size::new(side(height), side(width)), bytes)
-            }
-            (dtype, shape) => {
-                let dtype = dtype.parse::<source::NdType>();
-                let dtype = dtype.map_err(|error| errors::raised(py, &error))?;
-                Column::arrays(dtype, shape, bytes)
-            }
+    let column = |(name, kind, dtype, values): (String, String, String, Bound<'_, PyAny>)| {
+        let column = match kind.as_str() {
+            "ints" => Column::ints(PyBuffer::<i64>::get(&values)?.to_vec(py)?),
+            "floats" => Column::floats(PyBuffer::<f64>::get(&values)?.to_vec(py)?),
+            "files" => Column::encoded(values.extract::<Vec<PyBackedBytes>>()?),
+            "bytes" => Column::shared_bytes(values.extract::<Vec<PyBackedBytes>>()?),
+            _ => array_column(&dtype, &values)?,
         };
         Ok((name, column))
     };
-    let columns: Vec<(String, Column)> = arrays.into_iter().map(column).collect::<PyResult<_>>()?;
+    let columns: Vec<(String, Column)> =
+        columns.into_iter().map(column).collect::<PyResult<_>>()?;
     let source = detached(py, || InMemory::new(columns))?.named("arrays");
     let source = match classes {
         Some(names) => source.with_class_names(names.into_iter().collect()),

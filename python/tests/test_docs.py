@@ -27,7 +27,7 @@ BOOK = [
     "transform.md",
 ]
 # Blocks that import one of these are left out where it is missing.
-OPTIONAL = {"albumentations", "timm", "torchvision", "transformers"}
+OPTIONAL = {"albumentations", "datasets", "fastapi", "timm", "torchvision", "transformers"}
 PAGES = ["README.md", *(f"docs/{page}" for page in BOOK)]
 MNIST = ROOT / "tests" / "golden" / "mnist_cifar" / "mnist"
 

@@ -45,7 +45,15 @@ CASES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "ColorJitter": [({"brightness": (1.3, 1.3), "contrast": (1, 1), "saturation": (1, 1), "hue": (0, 0)}, ""),
                     ({"brightness": (1, 1), "contrast": (1.3, 1.3), "saturation": (1, 1), "hue": (0, 0)}, ""),
                     ({"brightness": (1, 1), "contrast": (1, 1), "saturation": (1.3, 1.3), "hue": (0, 0)}, "")],
-    "RandomBrightnessContrast": [({"brightness_limit": (0, 0), "contrast_limit": (0.3, 0.3)}, "within a level")],
+    "RandomBrightnessContrast": [
+        ({"brightness_limit": (b, b), "contrast_limit": (c, c)}, "") for b, c in [(0, 0.3), (0.2, -0.1), (-0.3, 0), (0.4, -1.5)]
+    ],
+    "PadIfNeeded": [({"min_height": 90, "min_width": 95, "fill": (1, 2, 3)}, ""),
+                    ({"min_height": 70, "min_width": 20, "position": "bottom_left", "border_mode": 4}, ""),
+                    *[({"min_height": 99, "min_width": 99, "position": at, "fill": 7}, "")
+                      for at in ("top_left", "top_right", "bottom_right")]],
+    "Crop": [({"x_min": 5, "y_min": 7, "x_max": 40, "y_max": 60}, "")],
+    "RandomSizedCrop": [({"min_max_height": (61, 61), "w2h_ratio": 83 / 61, "size": (40, 30), "interpolation": 1}, "")],
     "Blur": [({"blur_limit": (size, size)}, "") for size in (3, 5, 7)],
     "MedianBlur": [({"blur_limit": (size, size)}, "") for size in (3, 5, 7)],
     "Sharpen": [({"alpha": (0.4, 0.4), "lightness": (0.7, 0.7)}, "")],
@@ -55,6 +63,8 @@ CASES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "RandomToneCurve": [({"scale": 0.0}, "")],
     "MultiplicativeNoise": [({"multiplier": (1.2, 1.2), "elementwise": how}, "") for how in (False, True)],
     "PixelDropout": [({"dropout_prob": 1.0, "drop_value": 7}, "")],
+    "RandomGridShuffle": [({"grid": (1, 1)}, "")],
+    "Perspective": [({"scale": (0, 0)}, "")],
     "GaussianBlur": [({"blur_limit": (5, 5), "sigma_limit": (1.2, 1.2)}, ""), ({"sigma_limit": (1.2, 1.2)}, "")],
 }
 
@@ -65,6 +75,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "ChannelDropout": {}, "GaussNoise": {}, "Erasing": {}, "TimeMasking": {}, "FrequencyMasking": {}, "Normalize": {},
     "ToFloat": {}, "ToTensorV2": {}, "HueSaturationValue": {}, "CLAHE": {"tile_grid_size": (4, 5)}, "CoarseDropout": {},
     "MotionBlur": {}, "GridDistortion": {}, "OpticalDistortion": {"mode": "fisheye", "fill": 7},
+    "ImageCompression": {"quality_range": (30, 60)},
 }
 
 
@@ -143,6 +154,15 @@ def test_floats_are_the_same_to_a_millionth() -> None:
     assert np.array_equal(transform(image=pixels)["image"].numpy(), image_of(pixels, ops.from_albumentations(transform)))
 
 
+def test_compressed_images_are_those_of_exchanged_colours() -> None:
+    transform = made_of("ImageCompression", p=1.0, quality_range=(37, 37))
+    made = ops.from_albumentations(transform, report=lambda line: None)
+    for seed in range(3):
+        pixels = picture(seed, 61, 83)
+        theirs = library().Compose([transform])(image=np.ascontiguousarray(pixels[..., ::-1]))["image"][..., ::-1]
+        alike("same bits", theirs, image_of(pixels, made))
+
+
 RANDOM: dict[str, dict[str, Any]] = {
     "HorizontalFlip": {"p": 0.3}, "Transpose": {}, "RandomRotate90": {"p": 0.5}, "D4": {"p": 1}, "SquareSymmetry": {"p": 1},
     "RandomResizedCrop": {"size": (48, 48), "scale": (0.2, 0.7)}, "RandomCrop": {"height": 32, "width": 32},
@@ -156,7 +176,8 @@ RANDOM: dict[str, dict[str, Any]] = {
     "MultiplicativeNoise": {"multiplier": (0.5, 1.2), "per_channel": True}, "PixelDropout": {"dropout_prob": 0.2, "drop_value": 99},
     "CoarseDropout": {"num_holes_range": (1, 4), "hole_height_range": (0.2, 0.5)}, "MotionBlur": {"blur_limit": (3, 11)},
     "MedianBlur": {}, "Sharpen": {}, "Emboss": {}, "Downscale": {"scale_range": (0.2, 0.6)}, "GridDistortion": {},
-    "OpticalDistortion": {"distort_limit": 0.5},
+    "OpticalDistortion": {"distort_limit": 0.5}, "ImageCompression": {"quality_range": (5, 90)}, "RandomGridShuffle": {"grid": (3, 4)},
+    "Perspective": {"scale": (0.05, 0.2)}, "RandomSizedCrop": {"min_max_height": (20, 40), "size": (48, 48)},
 }
 
 
@@ -328,6 +349,10 @@ def test_targets_are_reported() -> None:
         ("Downscale", {"interpolation_pair": {"upscale": 1, "downscale": 0}}, "interpolation_pair="),
         ("GridDistortion", {"normalized": False}, "normalized=False"),
         ("OpticalDistortion", {"border_mode": 4}, "border_mode=4"),
+        ("ImageCompression", {"compression_type": "webp"}, "compression_type='webp'"),
+        ("PadIfNeeded", {"min_height": None, "pad_height_divisor": 32}, "pad_height_divisor=32"),
+        ("Perspective", {"fit_output": True}, "fit_output=True"),
+        ("RandomBrightnessContrast", {"brightness_by_max": False}, "brightness_by_max=False"),
         ("RandomFog", {}, " has no op in Fuseloop: .*Lambda"),
     ],
 )

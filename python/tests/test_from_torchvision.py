@@ -59,7 +59,7 @@ CASES = {
     "RandomInvert": (1.0,), "RandomPosterize": (3, 1.0), "RandomSolarize": (99, 1.0), "RandomEqualize": (1.0,),
     "RandomAutocontrast": (1.0,), "RandomAdjustSharpness": (1.7, 1.0), "Grayscale": (3,), "Resize": ((24, 30),),
     "GaussianBlur": (5, (1.2, 1.2)), "RandomRotation": ((20, 20),), "RandomAffine": ((20, 20), None, (1.2, 1.2)),
-    "Identity": (), "ToImage": (), "RandomGrayscale": (1.0,),
+    "Identity": (), "ToImage": (), "RandomGrayscale": (1.0,), "JPEG": (40,),
 }
 
 
@@ -82,7 +82,7 @@ def test_images_are_as_the_row_says(name: str) -> None:
 def test_all_errors_come_at_once_with_their_places() -> None:
     (v2,) = conversions("torchvision.transforms.v2")
     transform = v2.Compose([
-        v2.FiveCrop(8), v2.RandomHorizontalFlip(), v2.RandomApply([v2.JPEG(50), v2.Resize(8, interpolation=4)]),
+        v2.FiveCrop(8), v2.RandomHorizontalFlip(), v2.RandomApply([v2.TenCrop(8), v2.Resize(8, interpolation=4)]),
         v2.Pad(2, fill={"others": 0}), v2.RandomErasing(),
     ])
     with pytest.raises(fl.ConfigError) as caught:
@@ -90,7 +90,7 @@ def test_all_errors_come_at_once_with_their_places() -> None:
     first, *lines = str(caught.value).splitlines()
     assert first == "from_torchvision: 4 transforms can't be converted:"
     starts = [
-        "  [0] FiveCrop has no op", "  [2][0] JPEG has no op", "  [2][1] Resize: there is no interpolation box",
+        "  [0] FiveCrop has no op", "  [2][0] TenCrop has no op", "  [2][1] Resize: there is no interpolation box",
         "  [3] Pad: one fill",
     ]
     assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts

@@ -659,7 +659,7 @@ def test_targets_that_do_not_fit_are_refused() -> None:
             augment(image=image, **given)
         assert raised.value.field in given, given
     with pytest.raises(fl.ConfigError):
-        fl.Transform([ops.SanitizeBoundingBoxes()])(image)
+        fl.Transform([ops.RandomIoUCrop()])(image)
 
 
 def test_masks_have_the_shape_of_the_image_and_one_number_inside(tmp_path: Path) -> None:
@@ -798,11 +798,6 @@ def test_a_dataset_of_torchvision_takes_a_transform(photos: Path) -> None:
 
 
 def test_a_dict_of_lists_as_hugging_face_has_it() -> None:
-    try:
-        import datasets
-    except ImportError:
-        print("datasets is not installed: its batches are imitated")
-        datasets = None
     pixels = [picture(k, 40 + k, 50) for k in range(6)]
     augment = fl.Transform(TRAIN)
     function = augment.on("image", to="pixel_values")
@@ -819,11 +814,30 @@ def test_a_dict_of_lists_as_hugging_face_has_it() -> None:
     with pytest.raises(fl.ConfigError) as raised:
         augment.on("image")({"image": [pixels[0], None]})
     assert "row 1 of column image" in "".join(raised.value.__notes__) and raised.value.field == "image"
-    if datasets is not None:
-        features = datasets.Features({"image": datasets.Image(decode=False), "label": datasets.Value("int64")})
+
+
+@pytest.mark.torch
+def test_a_dataset_of_hugging_face_takes_a_transform() -> None:
+    datasets = pytest.importorskip("datasets")
+    torch = pytest.importorskip("torch")
+    encoded = [{"bytes": png(picture(k, 40 + k, 50)), "path": None} for k in range(6)]
+    val = [ops.Resize(32), ops.CenterCrop(24), ops.Normalize.imagenet(), ops.ToChannelsFirst()]
+    wanted = [fl.Transform(val)(one) for one in encoded]
+    for decode in (False, True):
+        features = datasets.Features({"image": datasets.Image(decode=decode), "label": datasets.Value("int64")})
         table = datasets.Dataset.from_dict({"image": encoded, "label": [*range(6)]}, features=features)
-        table.set_transform(function)
-        assert np.asarray(table[2]["pixel_values"]).shape == (3, 24, 24)
+        changed = table.with_transform(fl.Transform(val).on("image", to="pixel_values"))
+        assert np.array_equal(changed[2]["pixel_values"], wanted[2])
+        assert all(np.array_equal(*pair) for pair in zip(changed[1:4]["pixel_values"], wanted[1:4]))
+        loader = torch.utils.data.DataLoader(changed, 3, num_workers=2, multiprocessing_context="fork")
+        found = torch.cat([batch["pixel_values"] for batch in loader])
+        assert np.array_equal(found, np.stack(wanted))
+        streamed = table.to_iterable_dataset().map(fl.Transform(val).on("image", to="pixel_values"), batched=True, batch_size=2)
+        assert all(np.array_equal(row["pixel_values"], one) for row, one in zip(streamed, wanted, strict=True))
+    # Random ops draw again in each epoch, and differently in each worker.
+    table.set_transform(fl.Transform(TRAIN).on("image"))
+    seen = {np.asarray(table[0]["image"]).tobytes() for _ in range(4)}
+    assert len(seen) == 4
 
 
 def test_a_service_answers_from_threads() -> None:
@@ -836,11 +850,66 @@ def test_a_service_answers_from_threads() -> None:
         assert all(shape == [1, 3, 24, 24] for shape in pool.map(predict, [jpeg(picture(k)) for k in range(20)]))
 
 
+def test_fastapi_calls_a_transform_from_its_threads() -> None:
+    fastapi = pytest.importorskip("fastapi")
+    pytest.importorskip("httpx")
+    from fastapi.testclient import TestClient
+
+    val = fl.Transform([ops.Resize(32), ops.CenterCrop(24), ops.Normalize.imagenet(), ops.ToChannelsFirst()])
+    app, threads = fastapi.FastAPI(), set()
+
+    async def body(request: fastapi.Request) -> bytes:
+        return await request.body()
+
+    def predict(image: bytes = fastapi.Depends(body)) -> dict[str, float]:
+        threads.add(threading.get_ident())
+        try:
+            return {"sum": float(val(image).sum())}
+        except fl.DecodeError as error:
+            raise fastapi.HTTPException(400, str(error)) from error
+
+    # The annotations are texts here, whose names FastAPI looks up in the module.
+    body.__annotations__ = {"request": fastapi.Request, "return": bytes}
+    predict.__annotations__ = {"image": bytes, "return": dict[str, float]}
+    app.post("/predict")(predict)
+    bodies = [jpeg(picture(k)) for k in range(24)]
+    with TestClient(app) as client, ThreadPoolExecutor(8) as pool:
+        answers = [*pool.map(lambda content: client.post("/predict", content=content), bodies)]
+        broken = client.post("/predict", content=b"no image")
+    assert [answer.json()["sum"] for answer in answers] == [float(val(content).sum()) for content in bodies]
+    assert broken.status_code == 400 and "not a JPEG" in broken.json()["detail"]
+    assert threading.get_ident() not in threads
+
+
+def test_a_detector_as_ultralytics_trains_it() -> None:
+    targets = {"bboxes": fl.Target.boxes("xyxy", to="cxcywh", normalized=True)}
+    head = [ops.Letterbox(64), ops.RandomAffine(0.0, (0.1, 0.1), (0.5, 1.5), interpolation="bilinear", fill=114)]
+    tail = [ops.RandomHSV(0.015, 0.7, 0.4), ops.RandomHorizontalFlip(), ops.Normalize((0.0,) * 3, (1.0,) * 3)]
+    augment = fl.Transform([*head, ops.SanitizeBoundingBoxes(2.0), *tail, ops.ToChannelsFirst()], targets=targets)
+    boxes = np.array([[10, 5, 30, 40], [0, 0, 20, 15], [50, 40, 59, 47]], np.float32)
+    samples = [augment(image=picture(k), bboxes=boxes, cls=np.array([3, 1, 2])) for k in range(20)]
+    for out in samples:
+        assert out["image"].shape == (3, 64, 64) and len(out["cls"]) == len(out["bboxes"])
+        assert 0 <= out["image"].min() and out["image"].max() <= 1
+        assert ((out["bboxes"] >= 0) & (out["bboxes"] <= 1)).all()
+    # A collate function as the library has it: the number of the image before each box.
+    rows = [np.insert(out["bboxes"], 0, number, axis=1) for number, out in enumerate(samples)]
+    assert np.concatenate(rows).shape[1] == 5
+    with pytest.raises(fl.PipelineError, match="Mosaic works on batches"):
+        fl.Transform([ops.Letterbox(64), ops.Mosaic()])
+    with pytest.raises(fl.PipelineError, match="MixUp works on batches"):
+        fl.Transform([ops.Letterbox(64), ops.MixUp(32.0)])
+
+
 def test_two_views_are_two_calls() -> None:
     augment = fl.Transform(TRAIN, seed=1)
     image = picture(1)
     one, other = augment(image), augment(image)
     assert one.shape == other.shape and not np.array_equal(one, other)
+    images = [picture(k) for k in range(4)]
+    views = [augment.batch(images, threads=2) for _ in range(2)]
+    assert views[0].shape == views[1].shape == (4, 3, 24, 24)
+    assert not any(np.array_equal(*pair) for pair in zip(*views))
 
 
 # Refusals

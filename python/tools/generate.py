@@ -9,6 +9,7 @@ the tables of docs/migration.md from those by which transforms of other librarie
 import argparse
 import ast
 import importlib
+import json
 import keyword
 import sys
 import textwrap
@@ -273,6 +274,23 @@ PAGE = PACKAGE.parent.parent / "docs" / "migration.md"
 TABLES = ("torchvision", "albumentations", "timm")
 
 
+COUNTS = Path(__file__).with_name("op_counts.json")
+
+
+def counted(library, table):
+    """Returns a sentence on the classes without an op that public code names, or an empty text."""
+    counts = json.loads(COUNTS.read_text(encoding="utf-8")).get(library)
+    if counts is None:
+        return ""
+    named = {name: sources for name, (sources, _) in counts["classes"].items() if sources >= 2 and name in table}
+    without = [f"`{name}` {sources}" for name, sources in named.items() if table[name].same == "absent"]
+    listed = f"; without: {', '.join(without)}" if without else ""
+    return (
+        f"Of {len(counts['sources'])} public projects that use it, two or more name {len(named)} of these classes, of which "
+        f"{len(named) - len(without)} have an op{listed} ([how it was counted](#how-often-classes-are-used)).\n\n"
+    )
+
+
 def with_tables():
     """Returns the page with the tables of the classes of other libraries."""
     page = PAGE.read_text(encoding="utf-8")
@@ -282,7 +300,7 @@ def with_tables():
         before, rest = page.split(begin)
         _, end, after = rest.partition("<!-- end -->\n")
         lines = "".join(table[name].printed(name) for name in sorted(table, key=str.lower))
-        page = f"{before}{begin}| {library} | Fuseloop | images |\n|---|---|---|\n{lines}{end}{after}"
+        page = f"{before}{begin}{counted(library, table)}| {library} | Fuseloop | images |\n|---|---|---|\n{lines}{end}{after}"
     return page
 
 

@@ -178,7 +178,7 @@ impl Words<'_> {
         let active = |means: &&Needed| draws.active[means.leaf];
         let leaves: Vec<usize> = means.iter().filter(active).map(|mean| mean.leaf).collect();
         let mut composed = Composed::default();
-        composed.set(block, draws, &leaves, staged);
+        composed.set(block, draws, leaves.into_iter(), staged);
         let mut passes = composed.passes();
         self.pass(layout, 0, passes.next(), true);
         for (k, mean) in means.iter().enumerate() {
@@ -233,8 +233,8 @@ impl Words<'_> {
             if step.fused_ops.len() > 1 {
                 let order = draws.orders.iter().find(|(of, _)| *of == leaf);
                 let order = order.map_or(0, |(_, order)| *order);
-                let parts = nth_order(step.fused_ops.len(), order);
-                let packed = parts.iter().rev().fold(0, |word, part| word << 4 | *part as u32);
+                let parts = nth_order(step.fused_ops.len(), order).zip(0..);
+                let packed = parts.fold(0, |word, (part, at)| word | (part as u32) << (4 * at));
                 self.set(layout.order(shuffled), packed);
                 shuffled += 1;
             }

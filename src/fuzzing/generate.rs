@@ -212,6 +212,98 @@ fn tfrecord_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+#[cfg(feature = "mds")]
+pub(super) fn mds() -> InputGenerator {
+    let golden = |name: &str| {
+        let files = goldens(&format!("mds/{name}"), "json").pop().unwrap_or_default();
+        // An index of one shard.
+        let mut index: serde_json::Value = serde_json::from_slice(&files).unwrap();
+        index["shards"].as_array_mut().unwrap().truncate(1);
+        let shard = match name {
+            "plain" => goldens("mds/plain", "mds"),
+            "gz" => goldens("mds/gz", "gz"),
+            _ => goldens("mds/zstd", "zstd"),
+        };
+        [index.to_string().as_bytes(), b"\0", &shard[0]].concat()
+    };
+    // Changes of bytes in place of what follows the index: the texts of an index are refused by most changes.
+    let files: Vec<Vec<u8>> = ["plain", "gz", "zstd"].map(golden).into();
+    Box::new(move |u| {
+        let file = if u.ratio(1, 2)? { mds_file(u)? } else { u.choose(&files)?.clone() };
+        let end = file.iter().position(|&byte| byte == 0).unwrap_or_default();
+        if u.ratio(1, 4)? {
+            return mutated(file, end, u);
+        }
+        let shard = mutated(file[end + 1..].to_vec(), 40, u)?;
+        let index = String::from_utf8_lossy(&file[..end]).into_owned();
+        // The length that the index lists.
+        let index = index.replace(
+            &format!("\"bytes\":{}", file.len() - end - 1),
+            &format!("\"bytes\":{}", shard.len()),
+        );
+        Ok([index.as_bytes(), b"\0", &shard].concat())
+    })
+}
+
+/// Generates a shard of up to five samples with up to four columns of encodings, and its index.
+#[cfg(feature = "mds")]
+fn mds_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let (mut names, mut encodings, mut sizes) = (vec![], vec![], vec![]);
+    for number in 0..u.int_in_range(1..=4)? {
+        let (encoding, size) = *u.choose(&[
+            ("bytes", None),
+            ("str", None),
+            ("json", None),
+            ("pil", None),
+            ("ndarray", None),
+            ("ndarray:int16", None),
+            ("jpegarray", None),
+            ("list[png]", None),
+            ("str_int", None),
+            ("int", Some(8)),
+            ("float32", Some(4)),
+            ("ndarray:uint8:2,3", Some(6)),
+        ])?;
+        names.push(format!("x{number}"));
+        encodings.push(encoding);
+        sizes.push(size);
+    }
+    let samples: u32 = u.int_in_range(1..=5)?;
+    let (mut table, mut bodies) = (vec![samples, 4 * (samples + 2)], vec![]);
+    for _ in 0..samples {
+        let (mut head, mut values) = (vec![], vec![]);
+        for (encoding, size) in encodings.iter().zip(&sizes) {
+            let value: Vec<u8> = match (*encoding, *size) {
+                (_, Some(size)) => (0..size).map(|_| u.arbitrary()).collect::<Result<_>>()?,
+                ("str" | "json" | "str_int", _) => format!("{}", u.int_in_range(0..=99)?).into(),
+                ("pil", _) => [&[1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0][..], b"L7"].concat(),
+                ("ndarray", _) => vec![8, 1 << 2, 2, u.arbitrary()?, 0],
+                ("ndarray:int16", _) => vec![1 << 2, 1, u.arbitrary()?, 0],
+                ("jpegarray", _) => [&[1, 0, 0, 0, 3, 0, 0, 0][..], b"\xff\xd8\xff"].concat(),
+                ("list[png]", _) => {
+                    [&[0, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0][..], b"\x89PNG\r\n\x1a\n"].concat()
+                }
+                _ => u.arbitrary()?,
+            };
+            if size.is_none() {
+                head.extend((value.len() as u32).to_le_bytes());
+            }
+            values.extend(value);
+        }
+        bodies.extend(head);
+        bodies.extend(values);
+        table.push(4 * (samples + 2) + bodies.len() as u32);
+    }
+    let mut shard: Vec<u8> = table.iter().flat_map(|word| word.to_le_bytes()).collect();
+    shard.extend(bodies);
+    let index = serde_json::json!({"version": 2, "shards": [{
+        "format": "mds", "version": 2, "samples": samples, "compression": null,
+        "column_names": names, "column_encodings": encodings, "column_sizes": sizes,
+        "raw_data": {"basename": "shard.mds", "bytes": shard.len(), "hashes": {}}, "zip_data": null,
+    }]});
+    Ok([index.to_string().as_bytes(), b"\0", &shard].concat())
+}
+
 pub(super) fn fixed_length() -> InputGenerator {
     mutating(vec![], fixed_length_file, 16)
 }
@@ -478,6 +570,34 @@ fn spec_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     }
     text.push_str("]\n");
     Ok(text.into_bytes())
+}
+
+pub(super) fn transform() -> InputGenerator {
+    mutating(vec![], transform_call, 16)
+}
+
+/// Generates an image of up to 40 x 40 pixels with boxes, mostly of three channels and bytes.
+fn transform_call(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let mut head: [u8; 16] = u.arbitrary()?;
+    let [height, width] = [u.int_in_range(1..=39)?, u.int_in_range(1..=39)?];
+    let channels = *u.choose(&[3, 3, 3, 1, 2, 4, 5])?;
+    let gap = u.int_in_range(0..=99)?;
+    let boxes = u.int_in_range(0..=3)?;
+    head[2] = *u.choose(&[0, 0, 0, 1, 2, 3, 4, 5])?;
+    head[3] = 255;
+    for (at, number) in [(4, height), (6, width), (8, channels), (10, gap), (12, 16 * boxes)] {
+        (head[at], head[at + 1]) = (number, 0);
+    }
+    let mut bytes = head.to_vec();
+    for _ in 0..boxes {
+        let [left, top] = [width, height].map(f32::from).map(|side| side / 4.0);
+        bytes.extend([left, top, left + 3.0, top + 2.5].map(f32::to_le_bytes).concat());
+    }
+    bytes.extend(u.arbitrary::<[u8; 24]>()?);
+    if u.ratio(1, 4)? {
+        bytes.extend(b"[[[1,2,9,2,9,8]]]");
+    }
+    Ok(bytes)
 }
 
 pub(super) fn cursor() -> InputGenerator {

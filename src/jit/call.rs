@@ -2,8 +2,8 @@
 
 #![allow(unsafe_code, reason = "the one call of compiled code, and the functions it calls")]
 
-use super::code::CodeModule;
-use super::compile::CompiledBody;
+use super::body::CompiledBody;
+use super::code::{BodyFn, Code};
 use super::param_block::ParamBlocks;
 use crate::plan::{Block, Draws, FusedOp, ImagePlan};
 use fuseloop_ops::internals::area::AreaRows;
@@ -70,7 +70,7 @@ pub(super) trait BodyRunner {
     ///
     /// # Safety
     ///
-    /// The code must be a block compiled by [`compile`](super::compile::compile), and every address in the
+    /// The code must be a block compiled from the body's `BodySpec`, and every address in the
     /// parameter blocks must be valid for what the block reads and writes there, as
     /// [`Invocation`](super::invocation::Invocation) fills it. The regions, if there are any, and the
     /// states must be valid, and nothing else may use them, until the call returns.
@@ -95,14 +95,13 @@ impl BodyRunner for Native {
 ///
 /// # Safety
 ///
-/// `code` must be a block compiled by [`compile`](super::compile::compile), `constants` its constants,
+/// `code` must be a block compiled from a `BodySpec`, `constants` its constants,
 /// and `records` parameter blocks of its layout in which every address is valid for what the block reads
 /// and writes there, as [`Invocation`](super::invocation::Invocation) fills them.
-unsafe fn run(code: &CodeModule, records: &mut ParamBlocks, constants: &[u128]) {
-    // SAFETY: `entry` is the address of a function of exactly this signature, finished by
-    // `compile`; `code` keeps its pages mapped.
-    let entry: unsafe extern "C" fn(*mut u8, u64, *const u8) =
-        unsafe { std::mem::transmute(code.entry()) };
+unsafe fn run(code: &Code, records: &mut ParamBlocks, constants: &[u128]) {
+    // SAFETY: `entry` is the address of a function of exactly this signature, finished by the
+    // compiler; `code` keeps its pages mapped, or they are the program's own.
+    let entry: BodyFn = unsafe { std::mem::transmute(code.entry()) };
     clear_upper_halves();
     // SAFETY: the caller's promise; `records` and `constants` are borrowed until the call returns and are
     // aligned to 16 bytes, and the count is that of the parameter blocks.

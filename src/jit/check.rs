@@ -12,11 +12,13 @@
 
 #![allow(unsafe_code, reason = "accesses memory by address, after a look at the regions")]
 
+pub use super::VectorBits;
+use super::body::{self, COUNT, MAKE, TABLE};
 pub use super::call::MemoryRegion;
 use super::call::{self, BodyCall, BodyRunner, States};
-use super::compile::{self, COUNT, MAKE, TABLE};
+use super::compile;
 use super::emit::{BodySpec, Constants};
-pub use super::vector_bits::VectorBits;
+pub use super::settings::{CodegenSettings, with_settings};
 use super::{DecodedPixels, Kernel, Scratch, avx, spec, vector_bits};
 use crate::error::Error;
 use crate::plan::{Draws, ImagePlan};
@@ -24,7 +26,7 @@ use cranelift_codegen::ir::Function;
 use fuseloop_kernels::{Numbers, RowFunction};
 use fuseloop_ops::DType;
 use fuseloop_ops::internals::DTYPES;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 impl MemoryRegion {
     fn holds(&self, address: u64, bytes: u64) -> bool {
@@ -270,7 +272,7 @@ pub fn functions(plan: &ImagePlan, draws: &Draws) -> Vec<Function> {
 /// Returns the names of all functions that compiled code may call.
 #[must_use]
 pub fn row_functions() -> Vec<&'static str> {
-    compile::row_functions().map(|(name, _)| name).collect()
+    body::row_functions().map(|(name, _)| name).collect()
 }
 
 /// Checks that compiled code may call a function of this name.
@@ -282,39 +284,8 @@ pub fn declare(name: &str) -> Result<(), Error> {
     compile::declare(name)
 }
 
-/// Settings of code generation. Code that compiles returns the same bits with all settings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CodegenSettings {
-    /// True if Cranelift's own optimizations run.
-    pub optimized: bool,
-    /// CPU features to disable, by Cranelift's names.
-    pub without: &'static [&'static str],
-    /// The widest vectors that loops may have; those of the process if `None`. Code with wider vectors than the
-    /// CPU has must not run natively.
-    pub bits: Option<VectorBits>,
-    /// The fewest pixels of an image of bytes for which ops become tables of bytes; the usual number if `None`.
-    pub byte_maps_from: Option<u64>,
-}
-
 /// Returns the widest vectors of this CPU.
 #[must_use]
 pub fn widest_vectors() -> VectorBits {
     vector_bits::widest()
-}
-
-thread_local! {
-    static SETTINGS: Cell<CodegenSettings> = Cell::default();
-}
-
-/// Returns the settings that this thread generates code with.
-pub(super) fn settings() -> CodegenSettings {
-    SETTINGS.get()
-}
-
-/// Runs `work` with other settings for the code that this thread generates.
-pub fn with_settings<T>(settings: CodegenSettings, work: impl FnOnce() -> T) -> T {
-    let before = SETTINGS.replace(settings);
-    let result = work();
-    SETTINGS.set(before);
-    result
 }

@@ -4,30 +4,26 @@
 //! that are listed here and the loops of `avx`, and its size is bounded.
 
 use super::avx::{self, RowLoop};
-use super::code::CodeModule;
-use super::emit::{self, BodySpec, CALLED_ROW, Constants, Imports, ROW_LOOP, STORE_ROW};
-use super::invocation::ByteLinks;
-use super::vector_bits::{self, Fallback, VectorBits};
-use super::{call, check, param_block, perf};
+use super::body::{COUNT, CompiledBody, MAKE, TABLE, row_functions};
+use super::code::{Code, CodeModule};
+use super::emit::{self, BodySpec, CALLED_ROW, Callee, Constants, Imports, ROW_LOOP, STORE_ROW};
+use super::perf;
+use super::settings::settings as asked_settings;
+use super::support::refuses_pages;
+use super::vector_bits::{Fallback, VectorBits};
 use crate::error::{Error, fail};
-use crate::plan::block::Reduction;
-use crate::plan::{Block, FusedOp};
-use crate::warnings::warn;
+use crate::plan::FusedOp;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{
-    AbiParam, ExtFuncData, ExternalName, FuncRef, Function, Signature, Type,
+    AbiParam, ExtFuncData, ExternalName, FuncRef, Function, SigRef, Signature, Type,
 };
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{FinalizedMachReloc, FinalizedRelocTarget};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{Linkage, Module, ModuleError};
-use fuseloop_kernels::ROW_FUNCTIONS;
+use cranelift_module::{FuncId, Linkage, Module, ModuleError};
 use fuseloop_ops::author::RowProducer;
-use memmap2::MmapMut;
-use std::io;
-use std::sync::OnceLock;
 
 /// True if the host has the x86-64 instructions that the emitter can do without.
 const X86: bool = cfg!(target_arch = "x86_64");
@@ -36,7 +32,7 @@ const X86: bool = cfg!(target_arch = "x86_64");
 const MAX_CODE: usize = 4 << 20;
 
 /// The advice for an error of the compiler.
-const BUG: &str = "this is a bug: please report it with the output of `fuseloop info`";
+pub(super) const BUG: &str = "this is a bug: please report it with the output of `fuseloop info`";
 
 /// Converts the error of IR that Cranelift rejected: a bug, unless the system refuses executable pages, which it granted when
 /// the first block was compiled.
@@ -59,109 +55,28 @@ pub(super) fn is_unsafe(what: &str) -> Error {
     fail!(Pipeline, "a compiled block {what} (please report this)").help(BUG)
 }
 
-/// The code of one list of fused ops of a block.
-#[derive(Debug)]
-pub(crate) struct CompiledBody {
-    pub(crate) code: CodeModule,
-    pub(crate) constants: Vec<u128>,
-    pub(crate) layout: param_block::ParamLayout,
-    /// The reductions that run over the image first, each with the position of the fused op that needs
-    /// it.
-    pub(crate) readings: Vec<(Reduction, usize)>,
-    /// The map of bytes that the fused ops are, if they change each byte by itself.
-    pub(super) byte_links: Option<ByteLinks>,
-    /// The widest vectors that were asked for.
-    pub(crate) bits: VectorBits,
-    /// The vectors of each pass: the widest that were asked for, or why they have 128 bits.
-    pub(super) passes: Vec<Result<VectorBits, Fallback>>,
-}
-
-impl CompiledBody {
-    /// Returns true if loops over `block`'s image read masks of the pixels in view.
-    pub(super) fn reads_masks(&self, block: &Block) -> bool {
-        self.bits == VectorBits::V512 && block.padded_copy.is_some()
-    }
-
-    /// Returns true if no pass over `block`'s image reads pixels that are out of view.
-    pub(super) fn masks_all(&self, block: &Block) -> bool {
-        self.reads_masks(block) && self.passes.iter().all(Result::is_ok)
-    }
-}
-
-/// Returns why this machine can't run compiled code, or `None` if it can. Without compiled code,
-/// pipelines run on the scalar evaluator: the same bits, but slower.
-#[must_use]
-pub fn unsupported() -> Option<&'static str> {
-    static REASON: OnceLock<Option<&'static str>> = OnceLock::new();
-    *REASON.get_or_init(find_reason)
-}
-
-#[cfg(target_arch = "x86_64")]
-fn find_reason() -> Option<&'static str> {
-    if std::env::var_os("FUSELOOP_NO_JIT").is_some() {
-        return Some("FUSELOOP_NO_JIT is set");
-    }
-    let has_all =
-        std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
-    if !has_all {
-        return Some("the CPU has no AVX2 and FMA");
-    }
-    refuses_pages().then_some(NO_PAGES)
-}
-
-/// The reason of a system that lets no process, or not this one, make executable what it has written.
-const NO_PAGES: &str = "the system refuses executable memory";
-
-/// Returns true if the system refuses to make a page executable, as `cranelift-jit` makes those of code. Other faults,
-/// such as no memory, are found when code is compiled.
-fn refuses_pages() -> bool {
-    let page = MmapMut::map_anon(1).and_then(MmapMut::make_exec);
-    page.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
-}
-
-/// Warns that nothing is compiled although the machine could: the user may not know of the policy that is the reason.
-pub(crate) fn warn_if_refused() {
-    if unsupported() == Some(NO_PAGES) {
-        warn(format_args!(
-            "{NO_PAGES} (systemd's MemoryDenyWriteExecute, SELinux's execmem, or the policy of a container): pipelines are \
-             evaluated op by op, the same bits in many times the time. Allow it for this process; FUSELOOP_NO_JIT=1 asks \
-             for the evaluator without this warning"
-        ));
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn find_reason() -> Option<&'static str> {
-    Some("this version compiles for x86-64 only")
-}
-
 /// Compiles one list of fused ops. `perf` shows the code under `name`.
 pub(crate) fn compile(spec: BodySpec<'_>, name: &str) -> Result<CompiledBody, Error> {
     let mut module = new_module();
-    let mut constants = Constants::default();
-    let row_loops = avx::row_loops(spec, &mut constants);
-    match define(&mut module, spec, &row_loops, &mut constants) {
-        Ok(Defined { entry, bytes, loops }) => {
+    let defined = define(&mut module, "block", spec, None).and_then(|defined| {
+        module.finalize_definitions()?;
+        Ok(defined)
+    });
+    match defined {
+        Ok(Defined { id, bytes, loops, constants, passes }) => {
+            let entry = module.get_finalized_function(id);
             perf::note(name, entry, bytes);
             let mut all = bytes;
-            for (pass, address, bytes) in loops {
+            for (pass, id, bytes) in loops {
                 perf::note(
                     &format!("{name}::pass{pass}::{}bits", spec.bits.count()),
-                    address,
+                    module.get_finalized_function(id),
                     bytes,
                 );
                 all += bytes;
             }
-            let code = CodeModule::new(module, entry, all);
-            let readings: Vec<_> = spec.readings().collect();
-            let of_pass = |row_loop: Result<Option<RowLoop>, Fallback>| {
-                row_loop.map(|row_loop| row_loop.map_or(VectorBits::V128, |_| spec.bits))
-            };
-            let passes = row_loops.into_iter().take(1 + readings.len()).map(of_pass).collect();
-            let constants = constants.table().iter().map(|bytes| u128::from_le_bytes(*bytes));
-            let (constants, layout, bits) = (constants.collect(), spec.layout, spec.bits);
-            let byte_links = ByteLinks::of(spec);
-            Ok(CompiledBody { code, constants, layout, readings, byte_links, bits, passes })
+            let code = Code::Compiled(CodeModule::new(module, entry, all));
+            Ok(CompiledBody::new(spec, code, constants, passes))
         }
         Err(error) => {
             drop(CodeModule::new(module, std::ptr::null(), 0));
@@ -180,7 +95,7 @@ fn new_module() -> JITModule {
 }
 
 fn isa() -> OwnedTargetIsa {
-    let asked = check::settings();
+    let asked = asked_settings();
     let mut flags = settings::builder();
     // `none` leaves loads of constants next to their use, where they fold into the instruction.
     let wanted = [
@@ -201,21 +116,6 @@ fn isa() -> OwnedTargetIsa {
     host.finish(settings::Flags::new(flags)).expect("the host's own features are consistent")
 }
 
-/// The names of the row functions in this crate: they produce rows, count levels and compute tables.
-pub(super) const MAKE: &str = "make_row";
-pub(super) const COUNT: &str = "count_levels";
-pub(super) const TABLE: &str = "make_table";
-
-/// Returns the name and address of every function that compiled code may call.
-pub(super) fn row_functions() -> impl Iterator<Item = (&'static str, *const u8)> {
-    let stores = ROW_FUNCTIONS.iter().map(|row| (row.name, row.entry() as *const u8));
-    stores.chain([
-        (MAKE, call::make_row as *const u8),
-        (COUNT, call::count_levels as *const u8),
-        (TABLE, call::make_table as *const u8),
-    ])
-}
-
 /// The name of a row function and the types of its arguments.
 type Imported = Option<(&'static str, &'static [Type])>;
 
@@ -229,31 +129,47 @@ fn imported(spec: BodySpec<'_>) -> [Imported; 4] {
     [store, called(MAKE, calls), called(COUNT, counts), called(TABLE, counts)]
 }
 
-/// The code of a block: the address and the bytes of its function, and pass, address and bytes of each loop with wider
-/// vectors.
-struct Defined {
-    entry: *const u8,
-    bytes: usize,
-    loops: Vec<(usize, *const u8, usize)>,
+/// The code of a block: its function, the bytes of it, and pass, function and bytes of each loop with wider vectors.
+pub(super) struct Defined {
+    pub(super) id: FuncId,
+    pub(super) bytes: usize,
+    pub(super) loops: Vec<(usize, FuncId, usize)>,
+    pub(super) constants: Vec<u128>,
+    /// The vectors of each pass, or why they have 128 bits.
+    pub(super) passes: Vec<Result<VectorBits, Fallback>>,
 }
 
 /// The alignment of a loop.
 const LOOP_ALIGNMENT: u64 = 64;
 
-fn define(
-    module: &mut JITModule,
+/// Defines the function `name` of a block in a module. Its code has the addresses of row functions, which the module
+/// knows; or it loads them from its constants, and `linked` gets the name of each and its offset there.
+pub(super) fn define(
+    module: &mut impl Module,
+    name: &str,
     spec: BodySpec<'_>,
-    row_loops: &[Result<Option<RowLoop>, Fallback>],
-    constants: &mut Constants,
+    mut linked: Option<&mut Vec<(&'static str, i32)>>,
 ) -> Result<Defined, Error> {
+    let mut constants = Constants::default();
+    let row_loops = avx::row_loops(spec, &mut constants);
     let mut context = module.make_context();
     context.func.signature.params = vec![AbiParam::new(I64); 3];
-    let id = module.declare_function("block", Linkage::Export, &context.func.signature)?;
-    let [store, maker, count, table] = imported(spec);
-    let mut import = |row: Imported| -> Result<Option<FuncRef>, Error> {
-        row.map(|(name, words)| import(module, &mut context.func, name, words)).transpose()
+    let is_linked = linked.is_some();
+    let linkage = if is_linked { Linkage::Local } else { Linkage::Export };
+    let id = module.declare_function(name, linkage, &context.func.signature)?;
+    let mut allowed = 0;
+    let mut import = |row: Imported| -> Result<Option<Callee>, Error> {
+        let Some((name, words)) = row else { return Ok(None) };
+        if let Some(linked) = &mut linked {
+            let (signature, offset) =
+                load(&mut context.func, (module, &mut constants), words, linked.len());
+            linked.push((name, offset));
+            return Ok(Some(Callee::Constant(signature, offset)));
+        }
+        allowed += 1;
+        import(module, &mut context.func, name, words).map(|row| Some(Callee::Function(row)))
     };
-    let mut allowed = imported(spec).iter().flatten().count();
+    let [store, maker, count, table] = imported(spec);
     let (store, maker) = (import(store)?, import(maker)?);
     let (count, table) = (import(count)?, import(table)?);
     let (mut references, mut loops) = (vec![], vec![]);
@@ -264,12 +180,13 @@ fn define(
         };
         let mut signature = module.make_signature();
         signature.params = ROW_LOOP.map(AbiParam::new).to_vec();
-        let id = module.declare_function(&loop_name(pass), Linkage::Local, &signature)?;
+        let loop_name = if is_linked { format!("{name}_{pass}") } else { loop_name(pass) };
+        let id = module.declare_function(&loop_name, Linkage::Local, &signature)?;
         let code = row_loop.code();
         module.define_function_bytes(id, LOOP_ALIGNMENT, &code, &[])?;
         let reference = module.declare_func_in_func(id, &mut context.func);
         // It need not be near the function.
-        context.func.dfg.ext_funcs[reference].colocated = false;
+        context.func.dfg.ext_funcs[reference].colocated = is_linked;
         references.push(Some(reference));
         loops.push((pass, id, code.len()));
         allowed += 1;
@@ -278,14 +195,31 @@ fn define(
 
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
-    emit::function(&mut builder, spec, &imports, X86, constants);
+    emit::function(&mut builder, spec, &imports, X86, &mut constants);
     builder.finalize(module.target_config());
     module.define_function(id, &mut context)?;
     let bytes = check_code(&context, allowed)?;
-    module.finalize_definitions()?;
-    let address = |(pass, id, bytes)| (pass, module.get_finalized_function(id), bytes);
-    let loops = loops.into_iter().map(address).collect();
-    Ok(Defined { entry: module.get_finalized_function(id), bytes, loops })
+    let of_pass = |row_loop: Result<Option<RowLoop>, Fallback>| {
+        row_loop.map(|row_loop| row_loop.map_or(VectorBits::V128, |_| spec.bits))
+    };
+    let passes = row_loops.into_iter().take(1 + spec.readings().count()).map(of_pass).collect();
+    let constants = constants.table().iter().map(|bytes| u128::from_le_bytes(*bytes)).collect();
+    Ok(Defined { id, bytes, loops, constants, passes })
+}
+
+/// Reserves a constant for the address of row function number `number`. Returns the offset of the constant, and the
+/// signature of the function in `function`.
+fn load(
+    function: &mut Function,
+    (module, constants): (&impl Module, &mut Constants),
+    words: &[Type],
+    number: usize,
+) -> (SigRef, i32) {
+    let mut signature = module.make_signature();
+    signature.params = words.iter().copied().map(AbiParam::new).collect();
+    let mut unique = *b"fuseloop row fn ";
+    unique[15] = number as u8;
+    (function.import_signature(signature), constants.offset(unique))
 }
 
 /// The name of the loop of a pass.
@@ -296,7 +230,7 @@ pub(super) fn loop_name(pass: usize) -> String {
 /// Declares a row function. An unknown name is rejected here, since the linker would search the whole
 /// process for it.
 fn import(
-    module: &mut JITModule,
+    module: &mut impl Module,
     function: &mut Function,
     name: &str,
     words: &[Type],
@@ -345,14 +279,6 @@ fn check_code(context: &cranelift_codegen::Context, allowed: usize) -> Result<us
     Ok(bytes)
 }
 
-/// Returns the widest vectors that loops may have, or an error if the environment asks for others.
-pub(super) fn vector_bits() -> Result<VectorBits, Error> {
-    match check::settings().bits {
-        Some(bits) => Ok(bits),
-        None => vector_bits::vector_bits(),
-    }
-}
-
 /// Returns the IR of a block as text, for golden tests and inspection.
 pub(crate) fn ir_text(spec: BodySpec<'_>) -> String {
     ir(spec, X86).display().to_string()
@@ -391,7 +317,8 @@ pub(super) fn ir(spec: BodySpec<'_>, x86: bool) -> Function {
         let (colocated, patchable) = (false, false);
         function.import_function(ExtFuncData { name, signature, colocated, patchable })
     };
-    let [store, maker, count, table] = imported(spec).map(|name| name.map(&mut import));
+    let [store, maker, count, table] =
+        imported(spec).map(|name| name.map(|row| Callee::Function(import(row))));
     let mut constants = Constants::default();
     let row_loops = avx::row_loops(spec, &mut constants).into_iter().enumerate();
     let row_loops = row_loops.map(|(pass, row_loop)| {

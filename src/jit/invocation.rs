@@ -20,8 +20,8 @@ pub(super) use bytes::ByteLinks;
 pub use chunk::ChunkRun;
 pub(super) use chunk::WaitingSamples;
 
+use super::body::CompiledBody;
 use super::call::{BodyCall, BodyRunner, LevelsState, States};
-use super::compile::CompiledBody;
 use super::frame::{self, Framed};
 use super::param_block::{HEADER, HeaderWord, ParamBlocks, PassWord};
 use super::shuffle_tables::shuffles_for;
@@ -72,7 +72,9 @@ pub(super) struct WorkerScratch {
     byte_row: Vec<u8>,
     masks: Vec<u64>,
     levels: Vec<u8>,
+    of_levels: Composed,
     byte_map: ByteMap,
+    counted: Vec<(usize, usize)>,
 }
 
 /// Decoded pixels: a whole image, or the region around the pixels that are read.
@@ -162,8 +164,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     ) -> Self {
         let block = &plan.blocks()[index];
         let leaf = |(_, position): &(Reduction, usize)| body.leaves[*position];
-        let readings: Vec<usize> = compiled.readings.iter().map(leaf).collect();
-        composed.set(block, draws, &readings, source.whole);
+        composed.set(block, draws, compiled.readings.iter().map(leaf), source.whole);
         Self { plan, block, compiled, draws, source, body, composed, runner }
     }
 
@@ -208,7 +209,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     fn run_wide(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NotRun> {
         memory.record.reset(self.compiled.layout);
         self.set_all(memory, out)?;
-        match self.composed.resampled.as_deref() {
+        match &self.composed.resampled {
             Some((stage, motion)) => self.run_with_produced_rows(memory, stage, motion)?,
             None => self.run_plain(memory)?,
         }
@@ -339,7 +340,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         };
         let mut passes = self.composed.passes();
         passes.any(|pass| pass.size.width < NARROWEST || pass.size.height == 0)
-            || self.composed.resampled.as_deref().is_some_and(is_narrow)
+            || self.composed.resampled.as_ref().is_some_and(is_narrow)
     }
 
     /// Returns true if passes read the image before it is stored.
@@ -513,11 +514,12 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         maker: Option<(u64, u64)>,
     ) {
         let regions = if R::NEEDS_REGIONS { self.regions(memory, pixels) } else { vec![] };
-        let WorkerScratch { record, tables, counts, .. } = memory;
-        let readings: Vec<(usize, usize)> = self.counted_tables().collect();
+        let WorkerScratch { record, tables, counts, counted, .. } = memory;
+        counted.clear();
+        counted.extend(self.counted_tables());
         let counts = counts.get_or_insert_with(|| Box::new([[[0; 256]; MAX_CHANNELS]; 4]));
         let (plan, draws) = (self.plan, self.draws);
-        let (readings, computed) = (&readings, 0);
+        let (readings, computed) = (&*counted, 0);
         let mut state =
             LevelsState { plan, draws, counts, tables, readings, computed, panic: None };
         let levels = std::ptr::from_mut(&mut state) as u64;

@@ -13,10 +13,10 @@
 //! median. So a cost is what an op adds where it is: next to ops that wait for memory it may be nothing,
 //! or slightly negative by noise. A reduction over the image counts for the op that needs it.
 
+use super::body::CompiledBody;
 use super::call::Native;
-use super::compile::{self, CompiledBody};
 use super::invocation::{DecodedPixels, Invocation, LoopBody, WorkerScratch};
-use super::{Kernel, spec, unsupported};
+use super::{Kernel, compile_here, spec, support, unsupported};
 use crate::error::Error;
 use crate::plan::compose::Composed;
 use crate::plan::{Block, Draws, FusedOp};
@@ -234,9 +234,9 @@ impl<'a> KernelTimer<'a> {
         for count in 0..=input.links.len() {
             let key = (input.index, input.links[..count].to_vec());
             if !self.partials.contains_key(&key) {
-                let bits = compile::vector_bits()?;
+                let bits = support::vector_bits()?;
                 let spec = spec(&self.kernel.plan, input.index, &key.1, bits);
-                let compiled = compile::compile(spec, "fuseloop::partial")?;
+                let compiled = compile_here(spec, || "fuseloop::partial".to_owned())?;
                 self.partials.insert(key, compiled);
             }
         }

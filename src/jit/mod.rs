@@ -10,6 +10,8 @@
 //!
 //! `plan/mod.rs` explains the compiler step by step. The decisions about its code:
 //!
+//! * **Code may come from an object file** (`object.rs` writes it, `linked.rs` reads it), in builds without the feature `jit`
+//!   too. The plan is made again, and each loop body is found by a key of what its code depends on.
 //! * **Sizes are parameters**, and so are probabilities and ranges: none is part of the code. So progressive resizing
 //!   finds its code in the cache of every epoch ([`KernelCache`]).
 //! * **Cranelift does not optimize** (`opt_level=none`). The emitter places constants next to their use, where they
@@ -28,41 +30,60 @@
 //! * **An op may change the number of channels**, and so how many vectors a loop carries. A selection of planes is no
 //!   code: it decides which planes are copied and run (`planes.rs`).
 
+#![cfg_attr(
+    not(feature = "jit"),
+    allow(dead_code, unreachable_pub, reason = "the compiler uses it")
+)]
+
+#[cfg(feature = "jit")]
 mod avx;
+mod body;
 mod call;
+#[cfg(feature = "jit")]
 #[doc(hidden)]
 pub mod check;
 mod code;
+#[cfg(feature = "jit")]
 mod compile;
+#[cfg(feature = "jit")]
 mod emit;
 mod frame;
 mod invocation;
+pub(crate) mod linked;
 mod measure;
 mod mix;
+#[cfg(feature = "object")]
+pub(crate) mod object;
 mod oracle;
 mod param_block;
+#[cfg(feature = "jit")]
 mod perf;
 mod planes;
 mod predict;
+mod settings;
 mod shuffle_tables;
+mod support;
 mod variants;
 mod vector_bits;
 
 use crate::error::Error;
-pub use compile::unsupported;
-pub(crate) use compile::warn_if_refused;
-pub(crate) use emit::{BlockCode, Constants, lower, multiply};
+pub(crate) use body::multiply;
+#[cfg(feature = "jit")]
+pub(crate) use emit::{BlockCode, Constants, lower};
 use fuseloop_ops::internals::DefaultFloats;
 pub use invocation::{ChunkRun, DecodedPixels};
 pub use measure::{BlockCosts, Costs, KernelTimer};
 pub use oracle::{EvaluatedStep, ShownLevels, evaluate, evaluate_steps, shown_row, try_evaluate};
 pub(crate) use oracle::{shown, try_evaluate_host};
 pub use predict::predict;
+pub use support::unsupported;
+pub(crate) use support::warn_if_refused;
+pub use vector_bits::VectorBits;
 
 use crate::plan::compose::Composed;
 use crate::plan::{Draws, FusedOp, ImagePlan, OpKind, PlaneWalk};
+use body::{BodySpec, CompiledBody};
 use call::{BodyRunner, Native};
-use emit::BodySpec;
 use fuseloop_kernels::planes::{join, join_plane, joined};
 use fuseloop_ops::author::Layout;
 use fuseloop_ops::internals::{
@@ -70,13 +91,14 @@ use fuseloop_ops::internals::{
 };
 use fuseloop_ops::{DType, Size};
 use invocation::{Invocation, LoopBody, NotRun, WaitingSamples, WorkerScratch};
+use linked::LinkedCode;
 use planes::PlaneScratch;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use variants::Variants;
-use vector_bits::{Fallback, VectorBits};
+use vector_bits::Fallback;
 
 /// A compiled plan. Workers share it; each worker has its own [`Scratch`].
 #[derive(Debug)]
@@ -88,6 +110,8 @@ pub struct Kernel {
     steps: Vec<(usize, Self)>,
     /// Tables that are the same for every sample, by the first flat op of their group.
     fixed: Vec<(usize, Box<LevelTables>)>,
+    /// The object file that the code is from, if it is not compiled here.
+    linked: Option<Arc<LinkedCode>>,
 }
 
 /// The memory of one worker, reused from sample to sample.
@@ -110,6 +134,7 @@ pub struct Scratch {
 #[derive(Clone, Debug, Default)]
 pub struct KernelCache {
     entries: Vec<(String, Blocks)>,
+    linked: Option<Arc<LinkedCode>>,
 }
 
 type Blocks = Vec<Arc<Variants>>;
@@ -118,6 +143,11 @@ type Blocks = Vec<Arc<Variants>>;
 const MAX_CACHED: usize = 64;
 
 impl KernelCache {
+    /// A cache that takes all code from an object file.
+    pub(crate) fn of_object(linked: Arc<LinkedCode>) -> Self {
+        Self { entries: vec![], linked: Some(linked) }
+    }
+
     /// Compiles a plan, or reuses cached code that would be the same.
     ///
     /// A block whose samples may need several loop bodies (orders of a jitter, choices of a policy) is
@@ -132,7 +162,8 @@ impl KernelCache {
     }
 
     fn compile_plan(&mut self, plan: Arc<ImagePlan>) -> Result<Kernel, Error> {
-        let blocks = if unsupported().is_some() { vec![] } else { self.blocks(&plan)? };
+        let is_evaluated = self.linked.is_none() && unsupported().is_some();
+        let blocks = if is_evaluated { vec![] } else { self.blocks(&plan)? };
         let mut steps = vec![];
         for (leaf, step) in plan.flat_ops().iter().enumerate() {
             if let Some(step) = &step.step {
@@ -140,16 +171,18 @@ impl KernelCache {
             }
         }
         let fixed = fixed_tables(&plan);
-        Ok(Kernel { plan, blocks, steps, fixed })
+        Ok(Kernel { plan, blocks, steps, fixed, linked: self.linked.clone() })
     }
 
     fn blocks(&mut self, plan: &ImagePlan) -> Result<Blocks, Error> {
-        let key = format!("{:?} {}", compile::vector_bits()?, plan.code_key());
+        let bits = if self.linked.is_some() { None } else { Some(support::vector_bits()?) };
+        let key = format!("{bits:?} {}", plan.code_key());
         if let Some((_, blocks)) = self.entries.iter().find(|(known, _)| *known == key) {
             return Ok(blocks.clone());
         }
         let compiled = first_links(plan).into_iter().enumerate().map(|(block, links)| {
-            let compile = |links: &[FusedOp]| compile_body(plan, block, links, 0);
+            let linked = self.linked.as_deref();
+            let compile = |links: &[FusedOp]| compile_body((plan, block), links, 0, linked);
             Variants::new(links, compile).map(Arc::new)
         });
         let blocks = compiled.collect::<Result<Blocks, _>>()?;
@@ -220,20 +253,23 @@ impl Kernel {
     }
 
     /// Returns the IR of each block as text, for the loop body that was compiled first.
+    #[cfg(feature = "jit")]
     #[must_use]
     pub fn ir(&self) -> String {
         self.first_bodies(compile::ir_text)
     }
 
     /// Returns the native code of each block as text, for the loop body that was compiled first.
+    #[cfg(feature = "jit")]
     #[must_use]
     pub fn asm(&self) -> String {
         self.first_bodies(|spec| compile::asm_text(spec).unwrap_or_else(|error| error.to_string()))
     }
 
     /// Applies `text` to the first compiled loop body of each block and joins the results.
+    #[cfg(feature = "jit")]
     fn first_bodies(&self, text: impl Fn(BodySpec<'_>) -> String) -> String {
-        let Some(bits) = compile::vector_bits().ok().filter(|_| unsupported().is_none()) else {
+        let Some(bits) = support::vector_bits().ok().filter(|_| unsupported().is_none()) else {
             return String::new();
         };
         let links = first_links(&self.plan);
@@ -251,6 +287,9 @@ impl Kernel {
     #[must_use]
     pub fn explain(&self) -> String {
         let code = match unsupported() {
+            _ if self.linked.is_some() => {
+                format!("{} bytes of code, compiled ahead of time\n", self.code_bytes())
+            }
             Some(reason) => format!("not compiled ({reason}): evaluated op by op\n"),
             None => format!(
                 "compiled {} loop(s) in {:.2} ms to {} bytes of code\n",
@@ -315,7 +354,7 @@ impl Kernel {
     }
 
     /// Makes a loop body fail to compile, for tests of what is said about it.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "jit"))]
     pub(crate) fn fail_a_loop(&self) {
         let links = vec![FusedOp::Paint { region: usize::MAX }];
         let error = |_: &[FusedOp], _| Err(compile::is_unsafe("can trap"));
@@ -548,7 +587,9 @@ impl Kernel {
             };
             let block = &self.plan.blocks()[index];
             self.plan.fused_ops(block, draws, links, leaves);
-            let compile = |links: &[FusedOp], body| compile_body(&self.plan, index, links, body);
+            let linked = self.linked.as_deref();
+            let compile =
+                |links: &[FusedOp], body| compile_body((&self.plan, index), links, body, linked);
             let compiled = variants.get(links, compile).ok_or(NotRun::Evaluate)?;
             let body = LoopBody { links, leaves, fixed: &self.fixed };
             let (plan, sample) = ((&*self.plan, index), (draws, source));
@@ -628,15 +669,33 @@ fn spec<'a>(
     BodySpec::new(plan.flat_ops(), &plan.blocks()[block], links, plan.rule(), bits)
 }
 
-/// Compiles loop body number `body` of a block.
+/// Compiles loop body number `body` of a block, or takes it from an object file.
 fn compile_body(
-    plan: &ImagePlan,
-    block: usize,
+    (plan, block): (&ImagePlan, usize),
     links: &[FusedOp],
     body: usize,
-) -> Result<compile::CompiledBody, Error> {
-    let bits = compile::vector_bits()?;
-    compile::compile(spec(plan, block, links, bits), &body_name(plan, block, body))
+    linked: Option<&LinkedCode>,
+) -> Result<CompiledBody, Error> {
+    if let Some(linked) = linked {
+        return linked.body((plan, block), links);
+    }
+    let spec = spec(plan, block, links, support::vector_bits()?);
+    compile_here(spec, || body_name(plan, block, body))
+}
+
+/// Compiles a loop body. `perf` shows the code under `name`.
+#[cfg(feature = "jit")]
+fn compile_here(spec: BodySpec<'_>, name: impl FnOnce() -> String) -> Result<CompiledBody, Error> {
+    compile::compile(spec, &name())
+}
+
+/// Returns the error of a build without the compiler, in which no kernel has loops to compile.
+#[cfg(not(feature = "jit"))]
+fn compile_here(_: BodySpec<'_>, _: impl FnOnce() -> String) -> Result<CompiledBody, Error> {
+    Err(crate::error::fail!(
+        Unsupported,
+        "nothing can be compiled: enable the feature `jit` of the crate fuseloop"
+    ))
 }
 
 /// The name of a loop body in `perf` and in listings.

@@ -5,9 +5,9 @@
 //! machines differ by about one factor for all constants: what matters is an op whose measured and
 //! predicted costs differ by more than those of the others.
 
-use super::compile::vector_bits;
 use super::invocation::DecodedPixels;
 use super::measure::{BlockCosts, Costs};
+use super::support::vector_bits;
 use super::vector_bits::VectorBits;
 use crate::plan::{Block, Draws, FusedOp, ImagePlan, OpKind, PixelKind};
 use fuseloop_ops::author::{GeometryStep, RowProducer};

@@ -7,7 +7,7 @@
 //! A body that does not compile is a bug of ours. Its samples are evaluated op by op: the bits are the
 //! same, but the samples are slow. So it is counted, and reported by a warning once per process.
 
-use super::compile::CompiledBody;
+use super::body::CompiledBody;
 use super::vector_bits::{Fallback, VectorBits};
 use crate::error::Error;
 use crate::plan::FusedOp;

@@ -1,6 +1,7 @@
 //! The width of the vectors of compiled loops: what the CPU has, what the environment asks for, and why a pass has less.
 
 use crate::error::{Error, fail};
+use fuseloop_ops::internals::DTYPES;
 use std::sync::OnceLock;
 
 /// The width of the vectors of compiled loops.
@@ -24,6 +25,20 @@ impl VectorBits {
             Self::V512 => 512,
         }
     }
+
+    /// Returns the width of a number of bits.
+    #[must_use]
+    pub fn of_count(count: u64) -> Option<Self> {
+        [Self::V128, Self::V256, Self::V512]
+            .into_iter()
+            .find(|bits| u64::from(bits.count()) == count)
+    }
+
+    /// Returns the widest vectors of this CPU.
+    #[must_use]
+    pub fn widest() -> Self {
+        widest()
+    }
 }
 
 /// The reason why a loop runs with 128 bits.
@@ -37,6 +52,25 @@ pub(super) enum Fallback {
     Bytes,
     #[error("a sum of squares is computed")]
     Squares,
+}
+
+impl Fallback {
+    /// Returns the word for it in the description of an object file.
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Registers => "registers".to_owned(),
+            Self::Source(dtype) => format!("source {dtype}"),
+            Self::Bytes => "bytes".to_owned(),
+            Self::Squares => "squares".to_owned(),
+        }
+    }
+
+    /// Returns the reason with a name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let mut all = vec![Self::Registers, Self::Bytes, Self::Squares];
+        all.extend(DTYPES.map(Self::Source));
+        all.into_iter().find(|reason| reason.name() == name)
+    }
 }
 
 /// The environment variable that sets the width of vectors.

@@ -343,6 +343,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "jit")]
     #[test]
     fn a_loop_that_does_not_compile_is_counted_and_explained() {
         if jit::unsupported().is_some() {

@@ -625,15 +625,15 @@ pub fn orders(count: usize) -> usize {
     (1..=count).fold(1, usize::saturating_mul)
 }
 
-/// Returns order number `index` of `count` items, in lexicographic order.
-#[must_use]
-pub fn nth_order(count: usize, mut index: usize) -> Vec<usize> {
-    let mut left: Vec<usize> = (0..count).collect();
-    let mut order = vec![];
-    while !left.is_empty() {
-        let of_each = orders(left.len() - 1);
-        order.push(left.remove(index / of_each % left.len()));
+/// Returns order number `index` of `count` items, at most 64, in lexicographic order. Nothing is allocated.
+pub fn nth_order(count: usize, mut index: usize) -> impl Iterator<Item = usize> {
+    let mut taken = 0_u64;
+    (1..=count).rev().filter_map(move |left| {
+        let of_each = orders(left - 1);
+        let number = index / of_each % left;
         index %= of_each;
-    }
-    order
+        let item = (0..count).filter(|item| taken >> item & 1 == 0).nth(number)?;
+        taken |= 1 << item;
+        Some(item)
+    })
 }

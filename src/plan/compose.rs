@@ -128,6 +128,13 @@ impl PassMap {
         Self { size, ..Self::default() }
     }
 
+    /// Makes this another pass. Memory is reused.
+    pub(crate) fn set(&mut self, Self { rows, columns, size, regions, maps }: &Self) {
+        (self.rows, self.columns, self.size) = (*rows, *columns, *size);
+        self.regions.clone_from(regions);
+        self.maps.clone_from(maps);
+    }
+
     /// Makes this the pass that reads an image of `size` as it is.
     fn restart(&mut self, size: Size) {
         (self.rows, self.columns, self.size) = (AxisMap::IDENTITY, AxisMap::IDENTITY, size);
@@ -191,8 +198,8 @@ impl PassMap {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Composed {
     /// The pass that rows are resampled from, in coordinates of the source, and the step that does it,
-    /// if any. Most samples have none, so the pair lies elsewhere.
-    pub(crate) resampled: Option<Box<(PassMap, GeometryStep)>>,
+    /// if any.
+    pub(crate) resampled: Option<(PassMap, GeometryStep)>,
     /// The stored image, in coordinates of the resampled image, or of the source if nothing is resampled.
     pub(crate) stored: PassMap,
     /// One pass for each reduction, in the same coordinates.
@@ -216,16 +223,21 @@ impl Composed {
     }
 
     /// Composes what `draws` does to an image of size `source` in `block`. `readings` are the flat ops that need a
-    /// reduction over the image first, in the order of their passes. Memory is reused.
-    pub(crate) fn set(&mut self, block: &Block, draws: &Draws, readings: &[usize], source: Size) {
+    /// reduction over the image first, in the order of their passes: all of them run. Memory is reused.
+    pub(crate) fn set(
+        &mut self,
+        block: &Block,
+        draws: &Draws,
+        readings: impl ExactSizeIterator<Item = usize> + Clone,
+        source: Size,
+    ) {
         let Self { resampled, stored: now, reductions, frame, output } = self;
         (*resampled, *frame) = (None, None);
         now.restart(source);
-        reductions.clear();
-        let mut read: Vec<(usize, PassMap)> = vec![];
+        reductions.resize_with(readings.len(), PassMap::default);
         for leaf in block.ops.clone().filter(|&leaf| draws.active[leaf]) {
-            let needed = readings.iter().enumerate().filter(|(_, reading)| **reading == leaf);
-            read.extend(needed.map(|(index, _)| (index, now.clone())));
+            let passes = reductions.iter_mut().zip(readings.clone());
+            passes.filter(|(_, reading)| *reading == leaf).for_each(|(pass, _)| pass.set(now));
             if let Some(map) = map_of(block, leaf) {
                 now.maps.push((map, [AxisMap::IDENTITY; 2]));
             }
@@ -239,7 +251,7 @@ impl Composed {
             }
             for (_, motion) in draws.geometry.iter().filter(|(of, _)| *of == leaf) {
                 if geometry_step::produces_rows(motion) {
-                    *resampled = Some(Box::new((now.clone(), motion.clone())));
+                    *resampled = Some((now.clone(), motion.clone()));
                 }
                 now.apply(motion);
             }
@@ -247,8 +259,6 @@ impl Composed {
                 now.regions.extend(region.map(|region| (region, rect(*window))));
             }
         }
-        read.sort_by_key(|(index, _)| *index);
-        reductions.extend(read.into_iter().map(|(_, pass)| pass));
         *output = now.size;
     }
 }
@@ -289,7 +299,7 @@ mod tests {
         let (size, mut draws) = (Size::new(20, 30), Draws::default());
         plan.draw(SampleKey::new(0, 0, 0), size, &mut draws);
         let mut composed = Composed::default();
-        composed.set(&plan.blocks()[0], &draws, &[], size);
+        composed.set(&plan.blocks()[0], &draws, [].into_iter(), size);
         composed
     }
 
@@ -335,7 +345,7 @@ mod tests {
     #[test]
     fn what_comes_after_made_rows_maps_to_them() {
         let composed = composed(ops![mirror(), Resize::new((8, 16)).unwrap(), mirror()]);
-        let (stage, _) = *composed.resampled.unwrap();
+        let (stage, _) = composed.resampled.unwrap();
         assert_eq!(stage.columns, AxisMap { sign: -1, offset: 29 });
         assert_eq!(composed.stored.columns, AxisMap { sign: -1, offset: 15 });
     }

@@ -191,7 +191,7 @@ impl Draws {
             words.push(format!("{} {numbers}", part_name(op.as_ref())).trim_end().to_owned());
             first += kind.map_or(0, |kind| kind.param_count);
         }
-        let order = nth_order(words.len(), order).into_iter();
+        let order = nth_order(words.len(), order);
         order.map(|part| words[part].as_str()).collect::<Vec<_>>().join(", then ")
     }
 
@@ -318,6 +318,10 @@ fn filtered(filter: &RowFilter, from: Size) -> String {
         }
         RowFilter::Median { side } => format!("kernel {side}x{side}"),
         RowFilter::Pixelate { scale } => format!("scaled {} and back", number(*scale)),
+        RowFilter::Tiles(tiles) => {
+            format!("{} x {} tiles", tiles.rows.len() - 1, tiles.columns.len() - 1)
+        }
+        RowFilter::Jpeg { quality } => format!("quality {quality}"),
         _ => "rows recomputed".to_owned(),
     }
 }
@@ -704,6 +708,7 @@ mod tests {
         assert_eq!(said(RowFilter::BoxBlur { kernel: [9, 3] }), "kernel 9x3");
         assert_eq!(said(RowFilter::Median { side: 5 }), "kernel 5x5");
         assert_eq!(said(RowFilter::Pixelate { scale: 0.25 }), "scaled 0.25 and back");
+        assert_eq!(said(RowFilter::Jpeg { quality: 75 }), "quality 75");
         let line = MotionLine { side: 7, angle: 33.0, ends: [-3.0, 3.0], shift: [0.0; 2] };
         assert_eq!(
             said(RowFilter::Convolve(ConvolutionKernel::Line(line))),

@@ -12,9 +12,7 @@ use super::flatten::{FlatOp, Guard};
 use super::function;
 use super::kind::{OpKind, PixelKind};
 use crate::error::Error;
-use fuseloop_ops::author::{
-    Eval, GeometryStep, Histogram, LevelTable, Objects, OpClass, RowProducer, Window,
-};
+use fuseloop_ops::author::{Eval, GeometryStep, Histogram, LevelTable, Objects, OpClass, Window};
 use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::memory;
 use fuseloop_ops::internals::{MAX_CHANNELS, Mixture, SampleKey, geometry_step, to_u8};
@@ -155,7 +153,7 @@ impl ImagePlan {
                     let order = draws.orders.iter().find(|(leaf, _)| *leaf == step.flat_ops[0]);
                     let order =
                         nth_order(step.fused_ops.len(), order.map_or(0, |(_, order)| *order));
-                    links.extend(order.into_iter().map(|part| step.fused_ops[part]));
+                    links.extend(order.map(|part| step.fused_ops[part]));
                 }
             }
             leaves.resize(links.len(), step.flat_ops[0]);
@@ -395,11 +393,12 @@ fn mix_steps(plan: &ImagePlan, key: SampleKey, size: Size, mixture: &Mixture) ->
 
 /// Checks that rows are produced at most once, and only where the plan expects it.
 fn check_geometry(leaf: &FlatOp, motions: &[GeometryStep]) {
-    let makers: Vec<RowProducer> = motions.iter().filter_map(geometry_step::row_producer).collect();
+    let makers = || motions.iter().filter_map(geometry_step::row_producer);
     let (name, planned) = (leaf.op.name(), leaf.kind.rows());
     assert!(
-        makers.is_empty() || makers.len() == 1 && planned == Some(makers[0]),
-        "{name} drew steps whose rows are produced by {makers:?}, but its `row_producer` returned {planned:?}"
+        makers().count() <= 1 && makers().all(|maker| planned == Some(maker)),
+        "{name} drew steps whose rows are produced by {:?}, but its `row_producer` returned {planned:?}",
+        makers().collect::<Vec<_>>()
     );
 }
 

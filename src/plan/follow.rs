@@ -68,6 +68,8 @@ pub(crate) struct TargetKinds {
     pub(crate) instance_masks: bool,
     /// Masks of the whole image.
     pub(crate) masks: bool,
+    /// Ops that change objects only have nothing to do, instead of being an error.
+    pub(crate) may_lack_objects: bool,
 }
 
 impl ImagePlan {
@@ -83,6 +85,7 @@ impl ImagePlan {
                 {
                     COPIES
                 }
+                OpClass::Objects(_) if kinds.may_lack_objects => return Ok(()),
                 OpClass::Objects(op) if op.needs_boxes() && !kinds.boxes => NO_BOXES,
                 OpClass::Objects(op) if !op.needs_boxes() && !kinds.keypoints => NO_KEYPOINTS,
                 OpClass::Host(_) if kinds.any && leaf.kind.host_size().is_some() => IN_RUST,

@@ -9,8 +9,12 @@
 //! trying all outcomes, choice by choice. Where that leads to too many lists to be compiled anyway, the
 //! bound is the product of the numbers of lists that each choice leaves by itself.
 
+#[cfg(feature = "object")]
+use super::block::nth_order;
 use super::block::{Block, FusedOp, MAX_VARIANTS, OpGroup, orders};
 use super::flatten::FlatOp;
+#[cfg(feature = "object")]
+use crate::error::{Error, fail};
 use std::collections::HashSet;
 
 /// Most lists of groups that are tried: the outcomes of a choice in each outcome of another one, a few
@@ -28,11 +32,55 @@ impl Block {
         all.fold(1, usize::saturating_mul)
     }
 
+    /// Returns all lists of fused ops that samples may need, each once.
+    ///
+    /// # Errors
+    ///
+    /// If the choices of the ops leave too many lists to try.
+    #[cfg(feature = "object")]
+    pub(crate) fn all_fused_ops(&self, leaves: &[FlatOp]) -> Result<Vec<Vec<FusedOp>>, Error> {
+        let (mut lists, mut known) = (vec![], HashSet::new());
+        let trial = self.outcomes(leaves);
+        if trial.is_over() {
+            return Err(too_many());
+        }
+        for steps in &trial.steps {
+            let mut all: Vec<Vec<FusedOp>> = vec![vec![]];
+            for step in steps {
+                let may_skip = leaves[step.flat_ops[0]].kind.may_skip();
+                let count = step.fused_ops.len();
+                let mut longer = if may_skip { all.clone() } else { vec![] };
+                for order in 0..orders(count) {
+                    let order = nth_order(count, order);
+                    let more: Vec<FusedOp> =
+                        order.into_iter().map(|part| step.fused_ops[part]).collect();
+                    longer.extend(all.iter().map(|list| [&list[..], &more].concat()));
+                }
+                if longer.len() > MAX_TRIED {
+                    return Err(too_many());
+                }
+                all = longer;
+            }
+            lists.extend(all.into_iter().filter(|list| known.insert(list.clone())));
+            if lists.len() > MAX_TRIED {
+                return Err(too_many());
+            }
+        }
+        Ok(lists)
+    }
+
+    /// Walks over all outcomes of the choices.
+    fn outcomes<'a>(&'a self, leaves: &'a [FlatOp]) -> OutcomeWalk<'a> {
+        let steps: Vec<&OpGroup> = self.groups.iter().collect();
+        let mut trial = OutcomeWalk { leaves, lists: HashSet::new(), steps: vec![], tried: 0 };
+        trial.run(&steps, 0);
+        trial
+    }
+
     /// Returns how many lists of fused ops the choices leave.
     fn chosen_lists(&self, leaves: &[FlatOp]) -> usize {
         let steps: Vec<&OpGroup> = self.groups.iter().collect();
-        let mut trial = OutcomeWalk { leaves, lists: HashSet::new(), tried: 0 };
-        trial.run(&steps, 0);
+        let trial = self.outcomes(leaves);
         if !trial.is_over() {
             return trial.lists.len();
         }
@@ -53,6 +101,8 @@ struct OutcomeWalk<'a> {
     leaves: &'a [FlatOp],
     /// The lists of fused ops found so far.
     lists: HashSet<Vec<&'a [FusedOp]>>,
+    /// The lists of groups found so far.
+    steps: Vec<Vec<&'a OpGroup>>,
     /// How many lists of groups were tried.
     tried: usize,
 }
@@ -74,12 +124,21 @@ impl<'a> OutcomeWalk<'a> {
         let open = guards.map(|guard| guard.choice).filter(|choice| *choice >= first);
         let Some(choice) = open.min() else {
             self.lists.insert(links(steps));
+            self.steps.push(steps.to_vec());
             return;
         };
         for left in remaining_after(self.leaves, steps, choice) {
             self.run(&left, choice + 1);
         }
     }
+}
+
+#[cfg(feature = "object")]
+fn too_many() -> Error {
+    fail!(
+        Pipeline,
+        "its random choices leave more than {MAX_TRIED} lists of ops, each of which needs code of its own: use fewer choices"
+    )
 }
 
 fn links<'a>(steps: &[&'a OpGroup]) -> Vec<&'a [FusedOp]> {

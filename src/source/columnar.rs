@@ -12,6 +12,7 @@
 use super::file::{FileBytes, read_file};
 use super::image_header::ImageHeader;
 use super::names::{Names, Packed};
+use super::shared_values::{EvenValues, SharedValues};
 use super::starts::Starts;
 use super::{
     BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, ImageMode, ImageStats, OwnedImage,
@@ -27,6 +28,9 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The bytes of a column that are read to identify it.
+const MOST_IDENTIFIED: usize = 256 << 20;
 
 /// A dataset of columns.
 pub(super) struct Columnar {
@@ -75,9 +79,13 @@ pub(super) enum Values {
     Json(Packed),
     Images(Vec<OwnedImage>),
     /// RGB images of one size.
-    Pixels(Size, Vec<u8>),
+    Pixels(Size, EvenValues),
     /// Arrays of one kind.
-    Arrays(FieldKind, Vec<u8>),
+    Arrays(FieldKind, EvenValues),
+    /// Image files in memory.
+    Encoded(Box<dyn SharedValues>),
+    /// Bytes in the memory of others.
+    Shared(Box<dyn SharedValues>),
     /// A row of as many bytes for each object of a sample.
     Rows(usize, Vec<u8>),
     /// A list of JSON texts, with one text for each object of a sample.
@@ -156,9 +164,11 @@ impl Values {
         match self {
             Self::Ints(_) => FieldKind::Int,
             Self::Floats(_) => FieldKind::Float,
-            Self::Bytes(_) | Self::Rows(..) => FieldKind::Bytes,
+            Self::Bytes(_) | Self::Shared(_) | Self::Rows(..) => FieldKind::Bytes,
             Self::Json(_) | Self::Lists(_) => FieldKind::Json,
-            Self::Images(_) | Self::Pixels(..) | Self::Files(_) => FieldKind::RgbImage,
+            Self::Images(_) | Self::Pixels(..) | Self::Encoded(_) | Self::Files(_) => {
+                FieldKind::RgbImage
+            }
             Self::Arrays(kind, _) => kind.clone(),
             Self::Records(records) => match &records.stored {
                 Stored::Array(kind) => kind.clone(),
@@ -179,8 +189,14 @@ impl Values {
                 let OwnedImage { mode, width, height, bytes } = images.get(index)?;
                 Value::Image(EncodedImage { mode: *mode, width: *width, height: *height, bytes })
             }
-            Self::Pixels(size, bytes) => raw(*size, nth(bytes, index, size.pixels() * RGB as u64)?),
-            Self::Arrays(kind, bytes) => Value::NdArray(nth(bytes, index, kind.array_bytes()?)?),
+            Self::Pixels(size, bytes) => raw(*size, bytes.get(index, size.pixels() * RGB as u64)?),
+            Self::Arrays(kind, bytes) => Value::NdArray(bytes.get(index, kind.array_bytes()?)?),
+            Self::Encoded(images) => {
+                let bytes = images.value(index)?;
+                let mode = ImageMode::of_file(bytes);
+                Value::Image(EncodedImage { mode, width: 0, height: 0, bytes })
+            }
+            Self::Shared(values) => Value::Bytes(values.value(index)?),
             Self::Rows(row, bytes) => {
                 let objects = objects_of(starts, index)?;
                 Value::Bytes(bytes.get(objects.start * row..objects.end * row)?)
@@ -209,11 +225,22 @@ impl Values {
         }
     }
 
+    /// Returns the distance of the samples whose values identify the column: all, but of columns of more than
+    /// [`MOST_IDENTIFIED`] bytes only as many samples as have them.
+    pub(super) fn fingerprint_step(&self, samples: usize) -> usize {
+        let bytes = match self {
+            Self::Pixels(_, values) | Self::Arrays(_, values) => values.bytes(),
+            _ => 0,
+        };
+        (bytes / MOST_IDENTIFIED + 1).min(samples.max(1))
+    }
+
     /// Returns the size of the longest value of bytes or JSON.
     fn longest(&self, starts: &[usize]) -> Option<u64> {
         let objects = starts.windows(2).map(|pair| pair[0]..pair[1]);
         match self {
             Self::Bytes(values) | Self::Json(values) => values.longest(),
+            Self::Shared(values) => values.longest(),
             Self::Rows(row, _) => objects.map(|objects| (objects.len() * row) as u64).max(),
             Self::Lists(texts) => objects.map(|objects| texts.size(objects)).max(),
             _ => None,
@@ -224,12 +251,6 @@ impl Values {
 /// Returns the objects of a sample.
 fn objects_of(starts: &[usize], index: usize) -> Option<Range<usize>> {
     Some(*starts.get(index)?..*starts.get(index + 1)?)
-}
-
-/// Returns the value at an index among values of `each` bytes.
-fn nth(bytes: &[u8], index: usize, each: u64) -> Option<&[u8]> {
-    let each = each as usize;
-    bytes.get(index.checked_mul(each)?..)?.get(..each)
 }
 
 fn raw(Size { height, width }: Size, bytes: &[u8]) -> Value<'_> {

@@ -13,7 +13,14 @@ pub(super) enum FileFormat {
     TarStream,
     TfRecords,
     TfRecordStream,
+    Mds,
 }
+
+/// The name of the index of MDS shards.
+pub(super) const MDS_INDEX: &str = "index.json";
+
+/// The names of splits that folders of MDS shards have.
+pub(super) const MDS_SPLITS: [&str; 6] = ["train", "val", "valid", "validation", "eval", "test"];
 
 /// The endings of names, in small letters, without those of images.
 const ENDINGS: [(&str, FileFormat); 14] = [
@@ -53,6 +60,7 @@ impl FileFormat {
                 .is_some_and(|(_, of)| !of.is_empty() && of.bytes().all(|b| b.is_ascii_digit()))
         };
         match Self::ending(&name) {
+            None if name == MDS_INDEX => Self::Mds,
             Some((_, format)) => format,
             None if !is_tf_shard(name.trim_end_matches(".gz")) => Self::Beton,
             None if name.ends_with(".gz") => Self::TfRecordStream,

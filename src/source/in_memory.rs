@@ -2,6 +2,7 @@
 
 use super::columnar::{Columnar, Values};
 use super::samples::value_of_record;
+use super::shared_values::EvenValues;
 use super::{
     BoxError, Buffer, ClassNames, Facts, FieldKind, Fingerprint, NdType, OwnedImage, Record,
     Source, StoredValues, Value,
@@ -53,59 +54,108 @@ type Function = Box<dyn Fn(SampleId) -> Result<Record, BoxError> + Send + Sync>;
 /// let images = Column::images(vec![OwnedImage::rgb(8, vec![0; 8 * 8 * 3]); 3]);
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
-pub struct Column(Values);
+pub struct Column(Values, Option<usize>);
 
 impl Column {
     /// Returns a column of whole numbers.
     #[must_use]
     pub fn ints(values: impl IntoIterator<Item = i64>) -> Self {
-        Self(Values::Ints(values.into_iter().collect()))
+        Self::of(Values::Ints(values.into_iter().collect()))
     }
 
     /// Returns a column of floats.
     #[must_use]
     pub fn floats(values: impl IntoIterator<Item = f64>) -> Self {
-        Self(Values::Floats(values.into_iter().collect()))
+        Self::of(Values::Floats(values.into_iter().collect()))
     }
 
     /// Returns a column of images.
     #[must_use]
     pub fn images(images: Vec<OwnedImage>) -> Self {
-        Self(Values::Images(images))
+        Self::of(Values::Images(images))
+    }
+
+    /// Returns a column of image files, such as JPEGs, without a copy of them. They may be in different formats.
+    ///
+    /// ```
+    /// use fuseloop::source::Column;
+    ///
+    /// let photographs: Vec<std::sync::Arc<[u8]>> = vec![];
+    /// let column = Column::encoded(photographs);
+    /// ```
+    #[must_use]
+    pub fn encoded<B: AsRef<[u8]> + Send + Sync + 'static>(files: Vec<B>) -> Self {
+        Self::of(Values::Encoded(Box::new(files)))
+    }
+
+    /// Returns a column of bytes of any length that stay where they are.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn shared_bytes<B: AsRef<[u8]> + Send + Sync + 'static>(values: Vec<B>) -> Self {
+        Self::of(Values::Shared(Box::new(values)))
     }
 
     /// Returns a column of RGB images of one size, whose `height * width * 3` bytes lie one after another. One number as
-    /// the size is a square.
+    /// the size is a square. The memory is read where it is, and not copied.
     #[must_use]
-    pub fn rgb(size: impl Into<Size>, pixels: Vec<u8>) -> Self {
-        Self(Values::Pixels(size.into(), pixels))
+    pub fn rgb(size: impl Into<Size>, pixels: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        Self::of(Values::Pixels(size.into(), EvenValues::new(pixels)))
     }
 
     /// Returns a column of bytes of any length.
     #[must_use]
     pub fn bytes<B: AsRef<[u8]>>(values: impl IntoIterator<Item = B>) -> Self {
-        Self(Values::Bytes(values.into_iter().collect()))
+        Self::of(Values::Bytes(values.into_iter().collect()))
     }
 
-    /// Returns a column of arrays of one shape, whose elements lie one after another in C order.
+    /// Returns a column of arrays of one shape, whose elements lie one after another in C order. The memory is read where
+    /// it is, and not copied.
     #[must_use]
-    pub fn arrays(dtype: NdType, shape: &[u64], elements: Vec<u8>) -> Self {
+    pub fn arrays(
+        dtype: NdType,
+        shape: &[u64],
+        elements: impl AsRef<[u8]> + Send + Sync + 'static,
+    ) -> Self {
         let kind = FieldKind::NdArray { dtype, shape: shape.to_vec() };
-        Self(Values::Arrays(kind, elements))
+        Self::of(Values::Arrays(kind, EvenValues::new(elements)))
+    }
+
+    /// Says where the values of a column of [`rgb`](Self::rgb) or [`arrays`](Self::arrays) lie in its memory: the byte
+    /// of the first, the distance of two in bytes, and their number.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn at_distance(mut self, start: usize, distance: isize, count: usize) -> Self {
+        if let Values::Pixels(_, values) | Values::Arrays(_, values) = &mut self.0 {
+            values.place(start, distance);
+            self.1 = Some(count);
+        }
+        self
+    }
+
+    fn of(values: Values) -> Self {
+        Self(values, None)
     }
 
     /// Returns the number of values.
     fn len(&self, name: &str) -> Result<usize, Error> {
-        let (each, bytes) = match &self.0 {
+        let (each, values) = match &self.0 {
             Values::Floats(values) => return Ok(values.len()),
             Values::Images(images) => return Ok(images.len()),
             Values::Bytes(values) => return Ok(values.len()),
-            Values::Pixels(size, bytes) => (size.pixels().checked_mul(RGB as u64), bytes.len()),
-            Values::Arrays(kind, bytes) => (kind.array_bytes(), bytes.len()),
+            Values::Encoded(values) | Values::Shared(values) => return Ok(values.count()),
+            Values::Pixels(size, values) => (size.pixels().checked_mul(RGB as u64), Some(values)),
+            Values::Arrays(kind, values) => (kind.array_bytes(), Some(values)),
             Values::Ints(values) => return Ok(values.len()),
-            _ => (None, 0),
+            _ => (None, None),
         };
-        let bytes = bytes as u64;
+        let bytes = values.map_or(0, EvenValues::bytes) as u64;
+        if let (Some(count), Some(each), Some(values)) = (self.1, each, values) {
+            if values.holds(count, each) {
+                return Ok(count);
+            }
+            return Err(fail!(Parameter, "column {name}: {bytes} bytes do not hold its values")
+                .of_field(name));
+        }
         let each = each.filter(|&each| each > 0 && bytes.is_multiple_of(each));
         let each = each.ok_or_else(|| {
             let kind = self.0.kind();
@@ -149,13 +199,15 @@ impl InMemory {
         }
         let samples = samples.ok_or_else(|| fail!(Parameter, "no columns, expected 1 or more"))?;
         let columns =
-            named.iter_mut().map(|(name, Column(values))| (&**name, mem::take(values).into()));
+            named.iter_mut().map(|(name, column)| (&**name, mem::take(&mut column.0).into()));
         let mut columns = Columnar::new(columns.collect(), samples as u64, vec![]);
         let mut print = Fingerprint::default();
         print.text("in memory");
         print.fields(&columns.facts.fields);
         for field in 0..columns.columns.len() {
-            for sample in (0..samples as u64).map(SampleId) {
+            // Large columns are known by some of their values: reading all of them would take seconds.
+            let step = columns.columns[field].values.fingerprint_step(samples);
+            for sample in (0..samples as u64).step_by(step).map(SampleId) {
                 match columns.value_in_memory(sample, field) {
                     Some(Value::Int(value)) => print.number(value.cast_unsigned()),
                     Some(Value::Float(value)) => print.number(value.to_bits()),

@@ -20,7 +20,13 @@ pub(crate) mod error;
 #[cfg(test)]
 #[cfg(all(feature = "tar", feature = "tfrecord"))]
 mod faults;
-#[cfg(not(all(feature = "remote", feature = "tables", feature = "tar", feature = "tfrecord")))]
+#[cfg(not(all(
+    feature = "mds",
+    feature = "remote",
+    feature = "tables",
+    feature = "tar",
+    feature = "tfrecord"
+)))]
 mod feature;
 pub(crate) mod fetch_ahead;
 mod field_kind;
@@ -47,6 +53,8 @@ pub(crate) mod jpeg_file;
 mod jxl_file;
 mod location;
 mod mask_runs;
+#[cfg(feature = "mds")]
+mod mds;
 mod names;
 #[cfg_attr(not(feature = "tar"), allow(dead_code, reason = "read in tar shards alone"))]
 pub(crate) mod npy;
@@ -70,6 +78,7 @@ mod selected;
     allow(dead_code, unused_imports, reason = "only tar files need all of it")
 )]
 mod shards;
+mod shared_values;
 mod starts;
 mod still;
 pub mod stream;
@@ -122,6 +131,8 @@ pub use in_memory::{Column, InMemory};
 pub use index_shards::{IndexReport, index_shards};
 pub(crate) use location::Location;
 pub(crate) use mask_runs::column_runs;
+#[cfg(feature = "mds")]
+pub use mds::{Mds, MdsOptions};
 pub(crate) use object_fields::{KeypointLayout, ObjectField, ObjectFields};
 #[cfg(feature = "write")]
 pub(crate) use object_fields::{is_object_file, objects_beside, objects_of_others};

@@ -13,6 +13,7 @@
 //! | `.tar.gz`, `.tgz`, `.tar.zst`                    | a [`TarStream`], in sequence        |
 //! | `.tfrecord(s)`, `.tfrec`, `train-00000-of-01024` | [`TfRecords`], in any order         |
 //! | the same with `.gz`                              | a [`TfRecordStream`], in sequence   |
+//! | a folder with the `index.json` of MDS shards, or that file | an [`Mds`], in any order  |
 //! | `.beton`, and anything else                      | a [`Beton`]                         |
 //! | several `.beton`, by braces, `::` and `*`        | their [`Concat`], in any order      |
 //!
@@ -23,15 +24,18 @@
 
 use super::annotations::{self, Annotated};
 use super::beton::IS_IT_BETON;
-#[cfg(not(all(feature = "tar", feature = "tfrecord")))]
+#[cfg(not(all(feature = "mds", feature = "tar", feature = "tfrecord")))]
 use super::feature::NeedsFeature;
-use super::file_format::FileFormat;
+use super::file_format::{FileFormat, MDS_INDEX, MDS_SPLITS};
 use super::fixed_length;
 use super::other_formats;
 use super::shards::{Shard, Shards};
 use super::{
-    Beton, Concat, Escaped, Folder, FolderOptions, Location, OpenOptions, Source, Stream, location,
+    Beton, Concat, Escaped, Folder, FolderOptions, Location, OpenOptions, Source, Stream,
+    file_pool, location,
 };
+#[cfg(feature = "mds")]
+use super::{Mds, MdsOptions};
 #[cfg(feature = "tar")]
 use super::{Tar, TarOptions, TarStream};
 #[cfg(feature = "tfrecord")]
@@ -39,6 +43,7 @@ use super::{TfOptions, TfRecordStream, TfRecords};
 use crate::error::{Damage, Error, ErrorKind, fail};
 use crate::parallel;
 use fuseloop_ops::internals::DefaultFloats;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -157,6 +162,15 @@ impl Dataset {
             FileFormat::TfRecordStream => {
                 let shards = located(path, more)?;
                 Self::Stream(TfRecordStream::at(&shards, &TfOptions::default())?.into())
+            }
+            #[cfg(feature = "mds")]
+            FileFormat::Mds => {
+                let mds = MdsOptions::default().limits(options.limits);
+                Self::Source(Arc::new(Mds::open(path, &mds)?))
+            }
+            #[cfg(not(feature = "mds"))]
+            FileFormat::Mds => {
+                return Err(left_out(path, NeedsFeature { what: "MDS shards", feature: "mds" }));
             }
             #[cfg(not(feature = "tfrecord"))]
             FileFormat::TfRecords | FileFormat::TfRecordStream => {
@@ -287,7 +301,7 @@ fn located(first: &Path, more: &[PathBuf]) -> Result<Vec<Location>, Error> {
 }
 
 /// Returns the error for a dataset in a format that this build leaves out.
-#[cfg(not(all(feature = "tar", feature = "tfrecord")))]
+#[cfg(not(all(feature = "mds", feature = "tar", feature = "tfrecord")))]
 fn left_out(path: &Path, reason: NeedsFeature) -> Error {
     let reason = format!("{}: {reason}", Escaped(&path.to_string_lossy()));
     Error::boxed(reason.into(), ErrorKind::Unsupported)
@@ -356,12 +370,16 @@ impl FileFormat {
         if path.is_dir() {
             return match () {
                 () if fixed_length::is_folder(path) => Self::FixedLength,
+                () if has_mds_index(path) => Self::Mds,
                 () if annotations::is_folder(path) => Self::Annotated,
                 () => Self::Folder,
             };
         }
         if fixed_length::is_file(path) {
             return Self::FixedLength;
+        }
+        if path.file_name().is_some_and(|name| name == MDS_INDEX) && is_mds_index(path) {
+            return Self::Mds;
         }
         if annotations::is_file(path) {
             return Self::Annotated;
@@ -373,6 +391,24 @@ impl FileFormat {
         let last = location::parts(text).next_back().unwrap_or(text);
         Self::of_name(Location::Url(last.to_owned()).file_name())
     }
+}
+
+/// Returns whether a folder, or one of its splits, has the index of MDS shards.
+fn has_mds_index(folder: &Path) -> bool {
+    let split = |split: &&str| is_mds_index(&folder.join(split).join(MDS_INDEX));
+    is_mds_index(&folder.join(MDS_INDEX)) || MDS_SPLITS.iter().any(split)
+}
+
+/// Returns whether a file begins as the index of MDS shards.
+fn is_mds_index(path: &Path) -> bool {
+    let begins = |mut file: std::fs::File| {
+        let mut head = [0; 256];
+        let count = file.read(&mut head).unwrap_or_default();
+        let text = String::from_utf8_lossy(&head[..count]).into_owned();
+        let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+        text.starts_with("{\"shards\":[") || text.starts_with("{\"version\":2,\"shards\":[")
+    };
+    file_pool::regular(path).and_then(|_| file_pool::open(path)).is_ok_and(begins)
 }
 
 #[cfg(test)]
@@ -396,6 +432,7 @@ mod tests {
             ("https://host/a.beton?version=x.tar", FileFormat::Beton),
             ("train-{000..015}.beton", FileFormat::Beton),
             ("a.beton::b.beton", FileFormat::Beton),
+            ("s3://bucket/train/index.json", FileFormat::Mds),
             ("train", FileFormat::Beton),
         ];
         for (name, kind) in kinds {
@@ -424,7 +461,7 @@ mod tests {
         assert!(open_shards(&missing).is_err());
     }
 
-    #[cfg(not(all(feature = "tar", feature = "tfrecord", feature = "tables")))]
+    #[cfg(not(all(feature = "mds", feature = "tar", feature = "tfrecord", feature = "tables")))]
     #[test]
     fn a_format_that_is_left_out_is_an_error_that_names_its_feature() {
         let dir = tempfile::tempdir().unwrap();
@@ -435,6 +472,7 @@ mod tests {
             ("x-00000-of-00001.gz", "tfrecord", cfg!(feature = "tfrecord")),
             ("x.csv", "tables", cfg!(feature = "tables")),
             ("x.jsonl", "tables", cfg!(feature = "tables")),
+            ("index.json", "mds", cfg!(feature = "mds")),
         ] {
             let path = dir.path().join(name);
             std::fs::write(&path, "a.jpg,0").unwrap();

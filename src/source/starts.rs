@@ -26,6 +26,12 @@ impl Starts {
         self.0[self.parts()]
     }
 
+    /// Returns the first sample of a component.
+    #[cfg(feature = "mds")]
+    pub(super) fn first(&self, part: usize) -> SampleId {
+        SampleId(self.0[part])
+    }
+
     pub(super) fn parts(&self) -> usize {
         self.0.len() - 1
     }

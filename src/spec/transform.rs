@@ -2,7 +2,10 @@
 
 use super::{Settings, Spec};
 use crate::error::{Error, fail};
-use crate::loader::transform::Transform;
+#[cfg(feature = "object")]
+use crate::loader::transform::linked::AheadOfTime;
+use crate::loader::transform::linked::LinkedCode;
+use crate::loader::transform::{CompiledObject, Transform};
 use std::path::Path;
 
 impl Transform {
@@ -19,6 +22,57 @@ impl Transform {
         let spec = Spec::open(path)?;
         of_spec(&spec).map_err(|error| error.at(path))
     }
+
+    /// A transform by the list that `fuseloop compile` wrote to an object file, which is linked into the program. It
+    /// runs without a compiler, and makes no page executable: the crate may be built without its feature `jit`.
+    ///
+    /// It takes image files, and pixels of the type that they are read as: u8 `[height, width, 3]`, unless the pipeline
+    /// file sets `read_mode`. Its arrays are those of [`from_spec`](Self::from_spec), bit for bit. Settings that the list
+    /// depends on, and targets, can't be changed.
+    ///
+    /// The file that `fuseloop compile --rust val.rs` writes calls this function:
+    ///
+    /// ```ignore
+    /// include!("val.rs"); // fn transform() -> fuseloop::Result<Transform>
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the object file is of another version of fuseloop, is damaged, or needs instructions that this CPU lacks.
+    pub fn linked(list: &'static CompiledObject) -> Result<Self, Error> {
+        linked(list, None)
+    }
+}
+
+/// Returns the transform of an object file, whose header has the number `header`.
+pub(crate) fn linked(
+    list: &'static CompiledObject,
+    header: Option<u64>,
+) -> Result<Transform, Error> {
+    let code = LinkedCode::open(list)?;
+    let description = &code.description;
+    if header.is_some_and(|header| header != description.header) {
+        return Err(fail!(
+            Format,
+            "the header and the object file are of different runs of `fuseloop compile`: run it again, and build the \
+             program with both of its files"
+        ));
+    }
+    let spec = Spec::parse(&description.pipeline, Path::new("pipeline of the object file"))?;
+    of_spec(&spec)?.with_code(code)
+}
+
+/// Compiles the list of a pipeline file for an object file that defines `symbol`, with vectors of `isa` bits.
+#[cfg(feature = "object")]
+pub(crate) fn ahead_of_time(
+    path: &Path,
+    symbol: &str,
+    isa: Option<u64>,
+) -> Result<AheadOfTime, Error> {
+    let text = super::read::text(path)?;
+    let spec = Spec::parse(&text, path)?;
+    let compiled = of_spec(&spec).and_then(|list| list.ahead_of_time(&text, symbol, isa));
+    compiled.map_err(|error| error.at(path))
 }
 
 /// Returns the transform of a pipeline file that was read before: see [`Transform::from_spec`].

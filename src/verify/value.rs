@@ -8,6 +8,7 @@ use crate::panicked::caught;
 use crate::sample::{Limits, SampleId};
 use crate::source::{Buffer, EncodedImage, Source, Value};
 use fuseloop_ops::Size;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The state of one checking thread.
@@ -16,6 +17,8 @@ pub(super) struct Checker<'s> {
     objects: Option<&'s ObjectChecker>,
     /// Which of the fields are masks.
     masks: &'s [bool],
+    /// What is wrong with files, by their first samples.
+    changed: &'s HashMap<SampleId, String>,
     limits: Limits,
     unread: Arc<UnreadParts>,
     scratch: CheckScratch,
@@ -41,18 +44,22 @@ impl<'s> Checker<'s> {
     pub(super) fn new(
         source: &'s dyn Source,
         objects: Option<&'s ObjectChecker>,
-        masks: &'s [bool],
+        (masks, changed): (&'s [bool], &'s HashMap<SampleId, String>),
         limits: Limits,
         unread: &Arc<UnreadParts>,
     ) -> Self {
         let scratch = CheckScratch::new(limits, unread);
-        Self { source, objects, masks, limits, unread: Arc::clone(unread), scratch }
+        Self { source, objects, masks, changed, limits, unread: Arc::clone(unread), scratch }
     }
 
     /// Checks all values of a sample and counts them; returns false if one is damaged.
     pub(super) fn sample(&mut self, sample: SampleId, tally: &mut Tally) -> bool {
         self.scratch.buffer.forget();
         let (mut is_good, mut size, mut masks) = (true, None, vec![]);
+        if let Some(text) = self.changed.get(&sample) {
+            is_good = false;
+            tally.damaged(self.damaged(sample, 0, ValueError::of_source(&text.clone().into())));
+        }
         for field in 0..self.source.fields().len() {
             tally.values += 1;
             let error = match self.value(sample, field) {

@@ -4,11 +4,13 @@
 pub mod counted;
 #[cfg(feature = "write")]
 pub mod dataset;
+#[cfg(feature = "jit")]
 pub mod emulator;
 pub mod files;
 #[cfg(target_arch = "x86_64")]
 pub mod float_mode;
 pub mod guarded;
+#[cfg(feature = "jit")]
 pub mod interpreter;
 pub mod jpegs;
 pub mod lists;

@@ -10,10 +10,10 @@ use crate::common::guarded::{Guard, Guarded};
 use crate::common::lists::{List, first_difference, noise, view};
 use crate::common::random_ops;
 use fuseloop::internals::jit::check::{CodegenSettings, VectorBits, widest_vectors, with_settings};
-use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
-use fuseloop::internals::plan::Draws;
+use fuseloop::internals::jit::{self, DecodedPixels, Kernel, KernelCache, Scratch};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_counts::numbers;
-use fuseloop_ops::author::{ImageType, Layout, Rng};
+use fuseloop_ops::author::{Dim, ImageType, Layout, Rng};
 use fuseloop_ops::internals::{ImageView, PixelFormat, SampleKey};
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
@@ -236,6 +236,34 @@ fn the_wanted_window_is_all_that_is_read() {
         kernel.run(&mut scratch, source, &draws, &mut out);
         if let Some(difference) = first_difference(kernel.plan(), &out, &want) {
             panic!("list {number}: {difference}\n{:#?}\n{draws:?}", kernel.plan().ops());
+        }
+    }
+}
+
+#[test]
+fn noise_without_a_deviation_leaves_zeros_the_signs_that_its_definition_does() {
+    let size = Size::new(9, 33);
+    let input = ImageType {
+        dtype: DType::F32,
+        is_levels: false,
+        ..ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width))
+    };
+    let values = [-0.0_f32, 0.0, 1.0, -1e-40, f32::NAN].into_iter().cycle();
+    let pixels: Vec<u8> = values.take(9 * 33 * 3).flat_map(f32::to_ne_bytes).collect();
+    for sigma in [0.0, 1e-60, 1e-38, 0.5] {
+        let ops = ops![
+            GaussianNoise::new().sigma(sigma).unwrap(),
+            RandomHorizontalFlip::new(0.5).unwrap()
+        ];
+        let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap();
+        let kernel = KernelCache::default().compile(plan).unwrap();
+        let (mut draws, view) = (Draws::default(), view(kernel.plan(), &pixels, size));
+        for sample in 0..4 {
+            kernel.plan().draw(SampleKey::new(0, 0, sample), size, &mut draws);
+            let want = jit::evaluate(kernel.plan(), &view, &draws);
+            let mut found = vec![0; want.len()];
+            kernel.run(&mut Scratch::default(), DecodedPixels::whole(view), &draws, &mut found);
+            assert!(found == want, "sigma {sigma}, sample {sample}");
         }
     }
 }

@@ -109,6 +109,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "samples",
             "names",
             "starts",
+            "shared_values",
             "columnar",
             "in_memory",
             "class_counts",
@@ -129,6 +130,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "annotations",
             "tar",
             "tfrecord",
+            "mds",
             "other_formats",
             "open",
             "index_shards",
@@ -202,12 +204,13 @@ fn reexports(module: &str) -> BTreeMap<String, String> {
 const FREE: [&str; 3] = ["lib", "internals", "fuzzing"];
 
 /// The workspace crates that each of the other crates may use.
-const CRATES: [(&str, &[&str]); 5] = [
+const CRATES: [(&str, &[&str]); 6] = [
     ("ops", &["fuseloop_ops_derive"]),
     ("ops/derive", &[]),
     ("engine", &["fuseloop_ops"]),
     ("kernels", &["fuseloop_ops"]),
     ("cli", &["fuseloop"]),
+    ("runtime", &["fuseloop"]),
 ];
 
 /// The workspace crates, by their names in code.
@@ -215,7 +218,8 @@ const CRATES_BY_NAME: [&str; 5] =
     ["fuseloop", "fuseloop_ops", "fuseloop_ops_derive", "fuseloop_engine", "fuseloop_kernels"];
 
 /// Folders of code that users build.
-const SHIPPED: [&str; 7] = ["src", "engine", "ops", "kernels", "cli", "python", "integrations"];
+const SHIPPED: [&str; 8] =
+    ["src", "engine", "ops", "kernels", "cli", "runtime", "python", "integrations"];
 
 /// Files that may hold unsafe code. A new entry states the purpose here.
 const UNSAFE: &[&str] = &[
@@ -260,6 +264,8 @@ const UNSAFE: &[&str] = &[
     "src/jit/code.rs",                // the release of its pages
     "src/jit/invocation.rs",          // the addresses passed to compiled code
     "src/jit/invocation/chunk.rs",    // the same, of several samples
+    "src/jit/linked.rs",              // the addresses in an object file
+    "runtime/src/lib.rs",             // functions for C
     "tests/common/float_mode.rs",     // the register of the floating-point mode
     "tests/common/counting.rs",       // a counting allocator
     "tests/common/guarded.rs",        // guard pages

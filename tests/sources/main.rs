@@ -13,6 +13,8 @@ mod folder;
 mod generator;
 #[cfg(all(feature = "tar", feature = "tfrecord", feature = "write"))]
 mod joined;
+#[cfg(feature = "mds")]
+mod mds;
 mod mnist_cifar;
 #[cfg(feature = "write")]
 mod own_source;

@@ -5,6 +5,8 @@
 mod annotated;
 mod cli_files;
 mod command;
+#[cfg(feature = "object")]
+mod compile;
 mod costly;
 #[path = "../../../tests/common/dataset.rs"]
 #[allow(dead_code, unreachable_pub, reason = "tests of the library share it")]

@@ -137,8 +137,8 @@ pub(super) struct Code {
     pub(super) steps: Vec<Step>,
     /// The numbers of the resulting pixel, 1 to 4.
     pub(super) results: Vec<Operand>,
-    /// Whether each of them is in 0..=255 if all channels are.
-    pub(super) stay_levels: Vec<bool>,
+    /// Whether each of them is 0 or more, and whether it is 255 or less, if all channels are in 0..=255.
+    pub(super) limits: Vec<[bool; 2]>,
 }
 
 /// What the code knows of a sample and a pixel besides the channels.

@@ -1,4 +1,4 @@
-//! The ranges of the results of a pixel program, for levels of 0 to 255: a result that stays in them needs no clamp.
+//! The ranges of the results of a pixel program, for levels of 0 to 255: a result that does not leave them needs no clamp.
 //!
 //! Rounding keeps the order of numbers, so the ends of a range are computed by the operations themselves.
 
@@ -15,8 +15,8 @@ const ANY: Range = [f32::NEG_INFINITY, f32::INFINITY];
 /// The last row or column of an image.
 const LAST: f32 = 65_534.0;
 
-/// Returns whether each of the results is in 0..=255.
-pub(super) fn stay_levels(steps: &[Step], results: &[Operand], draws: &[Draw]) -> Vec<bool> {
+/// Returns whether each of the results is 0 or more, and whether it is 255 or less.
+pub(super) fn limits(steps: &[Step], results: &[Operand], draws: &[Draw]) -> Vec<[bool; 2]> {
     let mut ranges: Vec<Option<Range>> = Vec::with_capacity(steps.len());
     for step in steps {
         let of_operands = step.operands.map(|operand| range(operand, &ranges, draws));
@@ -24,8 +24,9 @@ pub(super) fn stay_levels(steps: &[Step], results: &[Operand], draws: &[Draw]) -
         let found = of_step(step.operation, of_operands, is_square);
         ranges.push(found.filter(|[low, high]| low <= high));
     }
-    let is_level = |range: Range| 0.0 <= range[0] && range[1] <= 255.0;
-    results.iter().map(|operand| range(*operand, &ranges, draws).is_some_and(is_level)).collect()
+    let limits = |[low, high]: Range| [0.0 <= low, high <= 255.0];
+    let of = |operand: &Operand| range(*operand, &ranges, draws).map_or([false; 2], limits);
+    results.iter().map(of).collect()
 }
 
 fn range(operand: Operand, ranges: &[Option<Range>], draws: &[Draw]) -> Option<Range> {

@@ -3,7 +3,7 @@ use super::*;
 use crate::NumberRule;
 use crate::author::Dim;
 use crate::op::evaluated;
-use crate::program::{Grant, Program};
+use crate::program::{Grant, Instruction, Program};
 use crate::rng::SampleKey;
 
 /// A program with one code, for images of 3 channels.
@@ -224,13 +224,79 @@ fn results_that_stay_levels_are_found() {
         (false, "return y"),
     ] {
         let op = new(&program(code)).unwrap();
-        let found = op.code(3).unwrap().stay_levels.clone();
+        let limits = &op.code(3).unwrap().limits;
+        let found: Vec<bool> = limits.iter().map(|[above, below]| *above && *below).collect();
         let wanted = if code.contains("height") { vec![false, true] } else { vec![is_level] };
         assert_eq!(found, wanted, "{code}");
     }
 }
 
-/// Whatever the operations, a result that is said to stay in 0..=255 does.
+#[test]
+fn a_result_that_can_leave_one_side_only_is_clamped_there() {
+    for (limits, code, level, clamped) in [
+        ([true, false], "mul c0 1.3\nreturn %0", 200.0, 255.0),
+        ([false, true], "sub c0 90\nreturn %0", 40.0, 0.0),
+        ([false, false], "fma c0 2 -90\nreturn %0", 200.0, 255.0),
+        ([false, false], "log c0\nreturn %0", 0.0, 0.0),
+    ] {
+        let op = new(&program(code)).unwrap();
+        assert_eq!(op.code(3).unwrap().limits, [limits], "{code}");
+        let image = Type::Image(ImageType::decoded(Dim::fixed(2), Dim::fixed(2)));
+        let op = op.for_input(&image).unwrap();
+        let OpClass::Pixel(op) = op.class() else { panic!("a pixel op") };
+        let cx = Eval::new(NumberRule::Fused, &[]);
+        assert_eq!(evaluated(op, &cx, [level; 3])[0], clamped, "{code}");
+    }
+}
+
+/// Parameters and constants are loaded before the loop; the rest is what a pixel costs.
+#[test]
+fn a_traced_op_has_no_more_operations_than_the_built_in_one_of_its_formula() {
+    let on_rgb = |line: fn(usize) -> String, result: fn(usize) -> usize| {
+        let lines: Vec<String> = (0..3).map(line).collect();
+        let results: Vec<String> = (0..3).map(|c| format!("%{}", result(c))).collect();
+        format!(
+            "fuseloop pixel program 1\nmine(a=1)\ndraw a uniform 0.6 1.4\nchannels 3\n{}\nreturn {}",
+            lines.join("\n"),
+            results.join(" ")
+        )
+    };
+    let brightness = crate::RandomBrightness::new(0.4).unwrap();
+    let solarize = crate::RandomSolarize::new(128.0).unwrap();
+    let image = Type::Image(ImageType::decoded(Dim::fixed(9), Dim::fixed(9)));
+    let count = |op: &dyn PixelOp| {
+        let grant = Grant {
+            rule: NumberRule::Fused,
+            param_count: op.param_count(),
+            uses_position: false,
+            channels: 3,
+            outputs: 3,
+        };
+        let program = Program::record(grant, |e, pixels| op.emit(e, pixels)).unwrap();
+        let is_loaded =
+            |i: &&Instruction| matches!(i, Instruction::Param(_) | Instruction::Splat(_));
+        program.instructions().iter().filter(|i| !is_loaded(i)).count()
+    };
+    let cases: [(String, &dyn PixelOp); 3] = [
+        (on_rgb(|c| format!("mul c{c} d0"), |c| c), &brightness),
+        (on_rgb(|c| format!("sub 255 c{c}"), |c| c), &crate::RandomInvert::always()),
+        (
+            on_rgb(
+                |c| format!("less c{c} 128\nsub 255 c{c}\nwhere %{} c{c} %{}", 3 * c, 3 * c + 1),
+                |c| 3 * c + 2,
+            ),
+            &solarize,
+        ),
+    ];
+    for (text, built_in) in cases {
+        let traced = new(&text).unwrap().for_input(&image).unwrap();
+        let OpClass::Pixel(traced) = traced.class() else { panic!("a pixel op") };
+        let [traced, built_in_count] = [count(traced), count(built_in)];
+        assert!(traced <= built_in_count, "{traced} for {built_in_count} of {built_in:?}");
+    }
+}
+
+/// Whatever the operations, a result that is said to stay on a side of 0..=255 does.
 #[test]
 fn results_that_are_said_to_stay_levels_do() {
     let before = ImageType::decoded(Dim::fixed(300), Dim::fixed(300));
@@ -244,7 +310,8 @@ fn results_that_are_said_to_stay_levels_do() {
         let text = section[..section.len() - 1].join("\n") + &returns;
         let Ok(op) = new(&text) else { continue };
         let code = op.code(1).unwrap();
-        if !code.stay_levels[0] {
+        let [is_above, is_below] = code.limits[0];
+        if !is_above && !is_below {
             continue;
         }
         said += 1;
@@ -255,7 +322,8 @@ fn results_that_are_said_to_stay_levels_do() {
             let at = [size.height, size.width].map(|side| rng.below(side) as i32);
             let sample = Sample { params: &params, draws: op.parts.draws.len(), at };
             let [found, ..] = code.eval(&sample, &[rng.below(256) as f32]);
-            assert!((0.0..=255.0).contains(&found), "{found}: {text}");
+            assert!(!is_above || found >= 0.0, "{found}: {text}");
+            assert!(!is_below || found <= 255.0, "{found}: {text}");
         }
     }
     assert!(said > 100, "{said}");

@@ -3,7 +3,7 @@
 use super::Parts;
 use super::code::{Code, FORMS, Form, Kind, Operand, Operation, Step};
 use super::draw::{Draw, param_names};
-use super::range::stay_levels;
+use super::range::limits;
 use crate::ParamError;
 use crate::author::{ImageType, Rng, op_name};
 use crate::default_floats::nearest_f32;
@@ -112,7 +112,7 @@ impl Reader {
                     Some(None) => {}
                     _ => return Err(expected),
                 }
-                let code = Code { channels, steps: vec![], results: vec![], stay_levels: vec![] };
+                let code = Code { channels, steps: vec![], results: vec![], limits: vec![] };
                 self.code = Some(Open { code, kinds: vec![], instructions: 0 });
                 Ok(())
             }
@@ -145,7 +145,7 @@ impl Reader {
                 return Err("`return` and 1 to 4 numbers");
             }
             if let Some(Open { mut code, .. }) = self.code.take() {
-                code.stay_levels = stay_levels(&code.steps, &code.results, &self.draws);
+                code.limits = limits(&code.steps, &code.results, &self.draws);
                 let index = code.channels - 1;
                 self.codes[index] = Some(code);
             }

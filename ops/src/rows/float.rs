@@ -3,7 +3,7 @@
 //! | filter | value |
 //! |---|---|
 //! | resizes, blurs | `Σ_i ky[i] * (Σ_j kx[j] * in[..])`: the weights of the filter of bytes, before they are rounded to integers |
-//! | nearest, transpose, padding, permuted rows, large pixels | copies |
+//! | nearest, transpose, padding, permuted rows, tiles, large pixels | copies |
 //! | mean of rows | the sum of the rows from the first to the last, divided by their number |
 //! | warps | the formulas of [`WarpInterpolation`], with one rounding for each product and each sum |
 //! | convolutions | the weighted sum, row by row of the kernel; with nine weights clamped to 0..=255 |
@@ -27,8 +27,8 @@
 use super::convolution::Weight;
 use super::warp::{bilinear_weights, cubic_weights, mix};
 use super::{
-    Padding, RowFilter, RowPermutation, Warp, WarpInterpolation, gaussian_blur, grow, median,
-    pixelate, resample, separable,
+    Padding, RowFilter, RowPermutation, Tiles, Warp, WarpInterpolation, gaussian_blur, grow,
+    median, pixelate, resample, separable,
 };
 use crate::author::GeometryStep;
 use crate::element::ElementValue;
@@ -121,6 +121,7 @@ enum Method<'a> {
     Transpose,
     Pad(Padding),
     Permute(RowPermutation),
+    Tiles(&'a Tiles),
     RowMean,
     Warp(&'a Warp),
     /// Sharpness, with the share of the blurred image.
@@ -174,6 +175,7 @@ fn method<'a>(
         GeometryStep::Rows(RowFilter::Permute(permutation)) => {
             return Method::Permute(*permutation);
         }
+        GeometryStep::Rows(RowFilter::Tiles(tiles)) => return Method::Tiles(tiles),
         GeometryStep::Rows(RowFilter::RowMean) => return Method::RowMean,
         GeometryStep::Rows(RowFilter::Warp(warp)) => return Method::Warp(warp),
         GeometryStep::Rows(RowFilter::Sharpen { factor }) => {
@@ -193,7 +195,9 @@ fn method<'a>(
         | GeometryStep::FlipVertical => {
             unreachable!("these steps move pixels, and produce no rows")
         }
-        GeometryStep::ResizePart { .. } => unreachable!("this step is made for bytes alone"),
+        GeometryStep::ResizePart { .. } | GeometryStep::Rows(RowFilter::Jpeg { .. }) => {
+            unreachable!("these steps are made for bytes alone")
+        }
     }
     Method::Taps
 }
@@ -258,6 +262,10 @@ fn pixel(method: Method<'_>, input: Floats<'_>, y: u32, x: u32) -> [f32; MAX_CHA
         }
         Method::Permute(permutation) => {
             first(input.at(permutation.source(input.size.height, y), x))
+        }
+        Method::Tiles(tiles) => {
+            let [y, x] = tiles.source(y, x);
+            first(input.at(y, x))
         }
         Method::RowMean => {
             let mut mean = first(input.at(0, x));

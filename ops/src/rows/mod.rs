@@ -17,8 +17,8 @@
 //!
 //! [`RowFilter::eval`] is the definition, one value at a time. [`FilterRows`] returns the same
 //! bytes one row at a time, for any columns, in any order. Each filter has its own file with its
-//! formula. An image without pixels produces black. Channels do not mix: each channel of the output is what
-//! the filter makes of the same channel of the input.
+//! formula. An image without pixels produces black. Channels do not mix, but for the three of
+//! a colour in [`RowFilter::Jpeg`]: each channel of the output is what the filter makes of the same channel of the input.
 //!
 //! The functions that compute a row have the number of channels as a constant, `C`. Some compute a pixel in
 //! `L` lanes: 1 for one channel, and otherwise 4, because vectors have four. The lanes behind the pixel's
@@ -36,6 +36,7 @@ mod convolution;
 mod displacement;
 mod float;
 mod gaussian_blur;
+mod jpeg;
 mod map;
 mod median;
 mod pad;
@@ -45,6 +46,7 @@ mod resample;
 mod row_mean;
 mod separable;
 mod sharpen;
+mod tiles;
 mod transpose;
 mod warp;
 
@@ -60,6 +62,7 @@ pub(crate) use median::LONGEST as LONGEST_MEDIAN;
 pub use pad::{PadMode, Padding};
 pub use permutation::RowPermutation;
 pub use resample::Resampling;
+pub use tiles::Tiles;
 pub use warp::{Warp, WarpInterpolation, WarpRows};
 
 use crate::memory::NoMemory;
@@ -120,6 +123,13 @@ pub enum RowFilter {
         /// The sides of the smaller image, as a share of the sides.
         scale: f32,
     },
+    /// The tiles of a grid in another order.
+    Tiles(Tiles),
+    /// JPEG compression. The three channels of a colour image are coded together.
+    Jpeg {
+        /// The quality, 1 to 100.
+        quality: u32,
+    },
 }
 
 impl RowFilter {
@@ -138,7 +148,9 @@ impl RowFilter {
             | Self::BoxBlur { .. }
             | Self::Convolve(_)
             | Self::Median { .. }
-            | Self::Pixelate { .. } => input,
+            | Self::Pixelate { .. }
+            | Self::Tiles(_)
+            | Self::Jpeg { .. } => input,
         }
     }
 
@@ -164,6 +176,8 @@ impl RowFilter {
             Self::Convolve(kernel) => convolution::eval(kernel, input),
             Self::Median { side } => median::eval(input, side),
             Self::Pixelate { scale } => pixelate::eval(input, scale),
+            Self::Tiles(ref tiles) => tiles.eval(input),
+            Self::Jpeg { quality } => jpeg::eval(input, quality),
         }
     }
 
@@ -240,6 +254,10 @@ impl RowFilter {
             Self::Pixelate { scale } => {
                 FilterState::Pixelate(pixelate::PixelateRows::new(*scale, input, columns))
             }
+            Self::Tiles(tiles) => FilterState::Tiles(tiles::TileRows::new(tiles, input, columns)),
+            Self::Jpeg { quality } => {
+                FilterState::Jpeg(scratch.jpeg.rows(*quality, input, columns)?)
+            }
         })
     }
 }
@@ -252,6 +270,7 @@ pub struct RowScratch {
     sharpen: Vec<u16>,
     convolution: convolution::ConvolutionScratch,
     median: Vec<median::PaddedRow>,
+    jpeg: jpeg::JpegScratch,
 }
 
 /// The rows of one image after a row filter.
@@ -294,6 +313,8 @@ enum FilterState<'a> {
     Convolve(convolution::ConvolutionRows<'a>),
     Median(median::MedianRows<'a>),
     Pixelate(pixelate::PixelateRows<'a>),
+    Tiles(tiles::TileRows<'a>),
+    Jpeg(jpeg::JpegRows<'a>),
 }
 
 impl FilterRows<'_> {
@@ -366,6 +387,8 @@ impl FilterRows<'_> {
             FilterState::Convolve(rows) => rows.row::<C>(y, out),
             FilterState::Median(rows) => rows.row::<C>(y, out),
             FilterState::Pixelate(rows) => rows.row::<C>(y, out),
+            FilterState::Tiles(rows) => rows.row::<C>(y, out),
+            FilterState::Jpeg(rows) => rows.row::<C>(y, out),
         }
     }
 }

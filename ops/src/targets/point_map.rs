@@ -56,14 +56,18 @@ impl PointMap {
                     None => Self::Matrix(warp.map.forward()),
                 },
                 RowFilter::Transpose => Self::Transpose,
-                RowFilter::Pad(_) | RowFilter::Permute(_) | RowFilter::RowMean => return None,
+                RowFilter::Pad(_)
+                | RowFilter::Permute(_)
+                | RowFilter::Tiles(_)
+                | RowFilter::RowMean => return None,
                 RowFilter::Resample { size, .. } => Self::resize(input, *size),
                 RowFilter::Sharpen { .. }
                 | RowFilter::GaussianBlur { .. }
                 | RowFilter::BoxBlur { .. }
                 | RowFilter::Convolve(_)
                 | RowFilter::Median { .. }
-                | RowFilter::Pixelate { .. } => Self::Identity,
+                | RowFilter::Pixelate { .. }
+                | RowFilter::Jpeg { .. } => Self::Identity,
             },
         })
     }

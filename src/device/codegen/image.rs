@@ -12,7 +12,8 @@
 //! samples, epochs and sizes. All threads of a block work on the same sample, so threads that run
 //! together never diverge.
 
-use super::translate::{Translation, function};
+use super::translate::function;
+use super::translation::Translation;
 use super::{KernelBuilder, Untranslatable};
 use crate::device::record::{DeviceRecordLayout, Needed};
 use crate::plan::{Block, ImagePlan, OpKind};

@@ -1,7 +1,8 @@
 //! Generates the text of an image's fused ops: a function for each op, and the calls in order.
 
 use super::image::ImageCode;
-use super::translate::{Translation, function};
+use super::translate::function;
+use super::translation::Translation;
 use super::{KernelBuilder, Untranslatable};
 use crate::jit::multiply;
 use crate::plan::PaintedRect;

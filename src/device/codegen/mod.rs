@@ -13,7 +13,9 @@
 pub(crate) mod image;
 mod links;
 pub(crate) mod one_hot;
+#[cfg_attr(not(feature = "jit"), path = "untranslated.rs")]
 mod translate;
+mod translation;
 
 use image::ImageCode;
 use one_hot::OneHotCode;

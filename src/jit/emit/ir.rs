@@ -1,6 +1,7 @@
 //! Emits loops, loads and stores for the other files of this module.
 
 use super::super::param_block::{HeaderWord, PassWord};
+use super::Callee;
 use super::constants::Constants;
 use super::hoist::{entered_from, hoist};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
@@ -39,6 +40,19 @@ fn aligned() -> MemFlagsData {
 impl BlockCode<'_, '_> {
     pub(super) fn int(&mut self, value: i64) -> Value {
         self.builder.ins().iconst(I64, value)
+    }
+
+    /// Calls a row function.
+    pub(super) fn call(&mut self, callee: Callee, arguments: &[Value]) {
+        match callee {
+            Callee::Function(function) => {
+                self.builder.ins().call(function, arguments);
+            }
+            Callee::Constant(signature, offset) => {
+                let address = self.load(I64, self.table, offset);
+                self.builder.ins().call_indirect(signature, address, arguments);
+            }
+        }
     }
 
     pub(super) fn offset(&mut self, address: Value, bytes: i64) -> Value {

@@ -28,7 +28,7 @@ pub(super) fn pass(
         let state = e.header(HeaderWord::Levels);
         let columns = e.pass_word(at, PassWord::LastGroup);
         let columns = e.offset(columns, GROUP);
-        e.builder.ins().call(count, &[state, row, columns]);
+        e.call(count, &[state, row, columns]);
     };
     match imports.row_loops[1 + index] {
         Some(row_loop) => {
@@ -52,7 +52,7 @@ pub(super) fn pass(
     }
     let state = e.header(HeaderWord::Levels);
     let (table, zero) = (e.int(table as i64), e.int(0));
-    e.builder.ins().call(make, &[state, table, zero]);
+    e.call(make, &[state, table, zero]);
 }
 
 /// Looks each value, rounded to a level, up in `table`.

@@ -40,63 +40,23 @@ mod statistic;
 mod store;
 mod wide;
 
-use super::param_block::{HeaderWord, ParamLayout};
-use super::vector_bits::{Fallback, VectorBits};
-use crate::plan::block::{Reduction, reduction};
-use crate::plan::{Block, FlatOp, FusedOp};
+use super::param_block::HeaderWord;
+use super::vector_bits::Fallback;
+use crate::plan::FusedOp;
+use crate::plan::block::Reduction;
 use cranelift_codegen::ir::types::I64;
-use cranelift_codegen::ir::{FuncRef, InstBuilder, Value};
+use cranelift_codegen::ir::{FuncRef, InstBuilder, SigRef, Value};
 use cranelift_frontend::FunctionBuilder;
+use fuseloop_ops::DType;
 use fuseloop_ops::author::{RowProducer, Statistic};
-use fuseloop_ops::{DType, NumberRule};
 
+pub(crate) use super::body::BodySpec;
 pub(crate) use constants::Constants;
 pub(crate) use ir::BlockCode;
 pub(crate) use lower::lower;
-pub(crate) use pass::multiply;
 pub(crate) use store::{PassStore, row_function};
 
 use ir::counted_loop;
-
-/// The input of code generation: one list of fused ops of a block.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BodySpec<'a> {
-    pub(crate) leaves: &'a [FlatOp],
-    pub(crate) block: &'a Block,
-    pub(crate) links: &'a [FusedOp],
-    pub(crate) rule: NumberRule,
-    pub(crate) layout: ParamLayout,
-    /// The widest vectors that its loops may have.
-    pub(crate) bits: VectorBits,
-}
-
-impl<'a> BodySpec<'a> {
-    pub(crate) fn new(
-        leaves: &'a [FlatOp],
-        block: &'a Block,
-        links: &'a [FusedOp],
-        rule: NumberRule,
-        bits: VectorBits,
-    ) -> Self {
-        let readings = links.iter().filter(|link| reduction(leaves, **link).is_some()).count();
-        Self { leaves, block, links, rule, layout: ParamLayout::new(block, readings, bits), bits }
-    }
-
-    /// The reductions over the whole image that run before it is stored, each with the position of the
-    /// fused op that needs it.
-    pub(crate) fn readings(&self) -> impl Iterator<Item = (Reduction, usize)> + use<'a> {
-        let (leaves, links) = (self.leaves, self.links);
-        let of_link = move |(position, link): (usize, &FusedOp)| {
-            reduction(leaves, *link).map(|reading| (reading, position))
-        };
-        links.iter().enumerate().filter_map(of_link)
-    }
-
-    /// Returns the offset in the parameter block of an op parameter of the plan.
-    pub(super) fn param(&self, param: usize) -> i32 {
-        self.layout.params() + 16 * (param - self.block.params.start) as i32
-    }
-}
 
 /// A pass over an image, as a loop with wider vectors stores it.
 #[derive(Clone, Copy, Debug)]
@@ -131,17 +91,26 @@ pub(crate) fn streamed_pass(spec: BodySpec<'_>) -> Option<StoredPass<'_>> {
     Some(StoredPass { pass: 0, links: spec.links, store: Ok(store) })
 }
 
+/// A row function, as code calls it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Callee {
+    /// By its address, which is part of the code.
+    Function(FuncRef),
+    /// By its address among the constants, at a byte offset.
+    Constant(SigRef, i32),
+}
+
 /// The row functions that a block may call, and its loops with wider vectors.
 #[derive(Clone, Debug)]
 pub(crate) struct Imports {
     /// Stores a row to the output, converted or streamed: `(from, to, count, numbers)`.
-    pub(crate) store: Option<FuncRef>,
+    pub(crate) store: Option<Callee>,
     /// Produces a row: `(state, row, to)`.
-    pub(crate) maker: Option<FuncRef>,
+    pub(crate) maker: Option<Callee>,
     /// Counts the levels of a row of bytes: `(state, row, columns)`.
-    pub(crate) count: Option<FuncRef>,
+    pub(crate) count: Option<Callee>,
     /// Computes a table from the counts: `(state, table, 0)`.
-    pub(crate) table: Option<FuncRef>,
+    pub(crate) table: Option<Callee>,
     /// The loops of [`stored_passes`] and of [`streamed_pass`], if they have wider vectors: `(parameter block,
     /// constants, source, output, first row, number of rows)`.
     pub(crate) row_loops: Vec<Option<FuncRef>>,

@@ -13,11 +13,11 @@ use super::ir::{BlockCode, counted_loop, overlapped_loop, paired_loop};
 use super::lower::{lower, lower_own, no_params};
 use super::store::PassStore;
 use super::{BodySpec, Imports, levels, store, wide};
+use crate::jit::body::multiply;
 use crate::plan::FusedOp;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32X4, I8X16, I32, I32X4, I64, I64X2};
 use cranelift_codegen::ir::{FuncRef, InstBuilder, Value};
-use fuseloop_ops::author::{Emit, Pixels};
 use fuseloop_ops::internals::program::Grant;
 use fuseloop_ops::internals::{PixelFormat, channel_of};
 
@@ -357,19 +357,6 @@ fn apply_links(
         }
     }
     pixels
-}
-
-/// Multiplies by the matrix in twelve op parameters, whose rows hold the factors of red, green and blue
-/// and a constant, and clamps, as [`multiply`](super::super::oracle::multiply) does.
-pub(crate) fn multiply(e: &mut Emit, pixels: Pixels) -> Pixels {
-    e.each(pixels, |e, c, _| {
-        let mut sum = e.param(4 * c + 3);
-        for k in [2, 1, 0] {
-            let factor = e.param(4 * c + k);
-            sum = e.fma(pixels.channels()[k], factor, sum);
-        }
-        e.clamp(sum)
-    })
 }
 
 fn paint(

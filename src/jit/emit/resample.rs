@@ -42,7 +42,7 @@ pub(super) fn row(
     match (maker, imports.maker) {
         (RowProducer::Called, Some(maker)) => {
             let state = e.header(HeaderWord::Maker);
-            e.builder.ins().call(maker, &[state, y, to]);
+            e.call(maker, &[state, y, to]);
         }
         _ => bilinear_row(e, spec.block.channels, y, to),
     }

@@ -306,14 +306,14 @@ impl Sink {
             let channels = self.channels as i64;
             let count = e.times(columns, channels);
             let to = output_row(e, y, channels * element);
-            e.builder.ins().call(store, &[from, to, count, numbers]);
+            e.call(store, &[from, to, count, numbers]);
             return;
         }
         let (from_plane, to_plane) = (self.plane(e), e.header(HeaderWord::Plane));
         let (mut from, mut to) = (from, output_row(e, y, element));
         for channel in 0..self.channels {
             let numbers = e.offset(numbers, (channel * size_of::<Numbers>()) as i64);
-            e.builder.ins().call(store, &[from, to, columns, numbers]);
+            e.call(store, &[from, to, columns, numbers]);
             (from, to) = (e.plus(from, from_plane), e.plus(to, to_plane));
         }
     }

@@ -10,10 +10,10 @@
 //! afterwards.
 
 use super::{Base, Invocation, NotRun, WorkerScratch};
+use crate::jit::body::BodySpec;
 use crate::jit::call::BodyRunner;
-use crate::jit::check;
-use crate::jit::emit::BodySpec;
 use crate::jit::frame::paint;
+use crate::jit::settings::settings;
 use crate::jit::vector_bits::VectorBits;
 use crate::plan::FusedOp;
 use crate::plan::compose::{Composed, PassMap, Rect};
@@ -80,7 +80,7 @@ impl ByteLinks {
         let looks_up = maps.iter().any(|link| matches!(link, FusedOp::Table { .. }));
         let is_wide = has_tables() && spec.bits == VectorBits::V512;
         let of_cpu = FEWEST[usize::from(!is_wide)];
-        let fewest = check::settings().byte_maps_from.unwrap_or(of_cpu);
+        let fewest = settings().byte_maps_from.unwrap_or(of_cpu);
         // Without look-ups in registers, only maps without tables are worthwhile, which these are not.
         let needs_tables = looks_up || spec.readings().next().is_some();
         let are_so = maps.iter().all(is_map) && paints.iter().all(is_paint);
@@ -137,14 +137,16 @@ impl<R: BodyRunner> Invocation<'_, R> {
         let all = Rect::of(size);
         // Nothing is painted over the levels.
         let outside = self.block.regions.iter().enumerate().filter(|(_, region)| region.outside);
-        let regions = outside.map(|(number, _)| (number, all)).collect();
-        let composed = Composed {
-            resampled: None,
-            stored: PassMap { regions, ..PassMap::new(size) },
-            reductions: self.composed.reductions.clone(),
-            frame: self.composed.frame,
-            output: size,
-        };
+        let mut composed = std::mem::take(&mut memory.of_levels);
+        composed.stored.set(&PassMap::new(size));
+        composed.stored.regions.extend(outside.map(|(number, _)| (number, all)));
+        composed.reductions.resize_with(self.composed.reductions.len(), PassMap::default);
+        composed
+            .reductions
+            .iter_mut()
+            .zip(&self.composed.reductions)
+            .for_each(|(to, of)| to.set(of));
+        (composed.frame, composed.output) = (self.composed.frame, size);
         let levels = Invocation { composed: &composed, ..*self };
         let mut out = std::mem::take(&mut memory.levels);
         memory::resize(&mut out, levels.output_bytes(), "a table of bytes")?;
@@ -171,6 +173,7 @@ impl<R: BodyRunner> Invocation<'_, R> {
         let pixels = base.pixels.as_ptr_range();
         levels.call(memory, pixels, None);
         memory.levels = out;
+        memory.of_levels = composed;
         Ok(())
     }
 

@@ -11,8 +11,8 @@
 
 use super::{DecodedPixels, Invocation, LoopBody, NotRun, WorkerScratch};
 use crate::error::Error;
+use crate::jit::body::CompiledBody;
 use crate::jit::call::{BodyCall, BodyRunner, MemoryRegion, Native, States};
-use crate::jit::compile::CompiledBody;
 use crate::jit::param_block::ParamBlocks;
 use crate::jit::{Kernel, Scratch, compile_body};
 use crate::plan::{Draws, FusedOp, ImagePlan};
@@ -191,7 +191,9 @@ impl<'r> ChunkRun<'r> {
         let (kernel, plan) = (self.kernel, &*self.kernel.plan);
         let Scratch { memory, composed, links, leaves, waiting, .. } = &mut *self.scratch;
         plan.fused_ops(&plan.blocks()[0], draws, links, leaves);
-        let compile = |links: &[FusedOp], body| compile_body(plan, 0, links, body);
+        let compile = |links: &[FusedOp], body| {
+            compile_body((plan, 0), links, body, kernel.linked.as_deref())
+        };
         let call = waiting.call(links, || kernel.blocks[0].get(links, compile));
         let call = call.ok_or(NotRun::Evaluate)?;
         let WaitingCall { compiled, blocks, .. } = call;

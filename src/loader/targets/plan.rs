@@ -236,6 +236,7 @@ impl TargetRequest {
             keypoints: has(|target| matches!(target, Target::KeyPoints(_))),
             instance_masks: has(|target| matches!(target, Target::InstanceMasks)),
             masks: has(|target| matches!(target, Target::Mask { .. })),
+            may_lack_objects: false,
         }
     }
 

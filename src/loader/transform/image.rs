@@ -37,9 +37,9 @@ pub(super) enum Source<'a> {
 /// The type of the images that one compiled list serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PixelType {
-    channels: u16,
-    dtype: DType,
-    layout: Layout,
+    pub(super) channels: u16,
+    pub(super) dtype: DType,
+    pub(super) layout: Layout,
 }
 
 impl PixelType {

@@ -10,11 +10,13 @@
 mod batch;
 mod image;
 mod key;
+pub(crate) mod linked;
 mod targets;
 mod tensor;
 
 pub use image::Image;
 pub use key::Key;
+pub use linked::CompiledObject;
 pub use targets::{TargetValue, Transformed};
 pub use tensor::Tensor;
 
@@ -75,7 +77,8 @@ use targets::CompiledTarget;
 /// ```
 ///
 /// Ops that mix several samples, such as [`MixUp`](crate::ops::MixUp), and [`ToDevice`](crate::ops::ToDevice) are for
-/// loaders.
+/// loaders. Ops that change objects only, such as [`SanitizeBoundingBoxes`](crate::ops::SanitizeBoundingBoxes), have nothing
+/// to do where no targets are declared.
 pub struct Transform {
     ops: Ops,
     setup: CompileContext,
@@ -92,6 +95,8 @@ pub struct Transform {
     /// The threads of batches.
     workers: Workers,
     compiled: RwLock<Vec<Compiled>>,
+    /// True if all code is from an object file.
+    is_linked: bool,
     kernels: Mutex<KernelCache>,
     /// The memory of calls that have ended. It is as many as the calls that were running at once.
     idle: Mutex<Vec<Box<Memory>>>,
@@ -158,6 +163,7 @@ impl Transform {
             request: TargetRequest::default(),
             workers: Workers::default(),
             compiled: RwLock::default(),
+            is_linked: false,
             kernels: Mutex::default(),
             idle: Mutex::default(),
         })
@@ -362,7 +368,11 @@ impl Transform {
     }
 
     /// Returns the type and the shape of the array of an image, without decoding it.
-    fn shape_of(&self, image: &Image<'_>, key: Key) -> Result<(DType, Vec<usize>), Error> {
+    pub(crate) fn shape_of(
+        &self,
+        image: &Image<'_>,
+        key: Key,
+    ) -> Result<(DType, Vec<usize>), Error> {
         self.in_memory(|worker| {
             let size = image.open(&mut worker.decoder, self.read_mode)?.size();
             let list = self.list(image.pixel_type(self.read_mode), size)?;
@@ -404,9 +414,10 @@ impl Transform {
 
     /// Compiles the list for images of a type, of one size or any.
     fn compile(&self, pixels: PixelType, size: Option<Size>) -> Result<Arc<CompiledList>, Error> {
+        self.check_linked(pixels)?;
         let plan = ImagePlan::of_any_size(self.ops.clone(), pixels.images(size), self.setup.rule)?;
         plan.check_pixels(&self.setup.decode.limits)?;
-        plan.check_targets(self.request.kinds())?;
+        plan.check_targets(targets::kinds(&self.request))?;
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         let target = |(_, member): &(String, TargetMember)| {
             CompiledTarget::new(&member.target, &plan, &mut kernels)

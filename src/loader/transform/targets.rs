@@ -1,6 +1,7 @@
 //! Boxes, keypoints, columns and masks that follow an image, with its draws.
 
 use super::{Image, Key, Memory, Tensor, Transform};
+use crate::batch::Element;
 use crate::decode::ImageReadMode;
 use crate::error::{Error, fail};
 use crate::jit::{DecodedPixels, Kernel, KernelCache, Scratch};
@@ -10,6 +11,7 @@ use crate::loader::target_rows::{TargetScratch, read_first};
 use crate::loader::targets::{PlannedTarget, Target, TargetRequest, check_orientation};
 use crate::plan::{ImagePlan, TargetKinds};
 use crate::source::{Escaped, Value};
+use fuseloop_engine::batch::bytes_of;
 use fuseloop_ops::{DType, Ops, Squeeze};
 use std::sync::Arc;
 
@@ -17,17 +19,16 @@ use std::sync::Arc;
 ///
 /// | declared by | value |
 /// |---|---|
-/// | [`boxes`](crate::loader::Targets::boxes), [`keypoints`](crate::loader::Targets::keypoints), [`column`](crate::loader::Targets::column) | [`Bytes`](Self::Bytes) |
+/// | [`boxes`](crate::loader::Targets::boxes), [`keypoints`](crate::loader::Targets::keypoints), [`column`](crate::loader::Targets::column) | [`elements`](Self::elements) or [`Bytes`](Self::Bytes) |
 /// | [`instance_masks`](crate::loader::Targets::instance_masks) | [`Json`](Self::Json) or [`Masks`](Self::Masks) |
 /// | [`mask`](crate::loader::Targets::mask) | [`Mask`](Self::Mask) |
 ///
 /// ```
 /// use fuseloop::transform::{Image, TargetValue};
 ///
-/// let boxes = [2.0_f32, 1.0, 6.0, 5.0].map(f32::to_le_bytes).concat();
 /// let pixels = vec![1_u8; 10 * 20];
 /// let values = [
-///     ("boxes", TargetValue::Bytes(&boxes)),
+///     ("boxes", TargetValue::elements(&[2.0_f32, 1.0, 6.0, 5.0])),
 ///     ("mask", TargetValue::Mask(Image::plane(&pixels, [10, 20])?)),
 /// ];
 /// # assert_eq!(values.len(), 2);
@@ -39,6 +40,9 @@ pub enum TargetValue<'a> {
     /// The elements of all objects, one object after the other, in little-endian order, or a `.npy` file of them: f32 for
     /// boxes and keypoints, and the declared type for a column.
     Bytes(&'a [u8]),
+    /// What [`elements`](Self::elements) returns: the elements in native order, and their type.
+    #[doc(hidden)]
+    Typed(&'a [u8], DType),
     /// JSON: a list of COCO's `segmentation` values, one for each object.
     Json(&'a str),
     /// The mask of each object, one after the other: a byte for each pixel of the image.
@@ -48,10 +52,17 @@ pub enum TargetValue<'a> {
 }
 
 impl<'a> TargetValue<'a> {
+    /// The elements of all objects, one object after the other: f32 for boxes and keypoints, and the declared type for a
+    /// column. Elements of another type are an error of the call.
+    #[must_use]
+    pub fn elements<T: Element>(elements: &'a [T]) -> Self {
+        Self::Typed(bytes_of(elements), T::DTYPE)
+    }
+
     /// Returns the value as one of a dataset's field; `None` for an image.
     fn stored(self) -> Option<Value<'a>> {
         match self {
-            Self::Bytes(bytes) => Some(Value::Bytes(bytes)),
+            Self::Bytes(bytes) | Self::Typed(bytes, _) => Some(Value::Bytes(bytes)),
             Self::Json(text) => Some(Value::Json(text.as_bytes())),
             Self::Masks(pixels) => Some(Value::NdArray(pixels)),
             Self::Mask(_) => None,
@@ -62,7 +73,7 @@ impl<'a> TargetValue<'a> {
     fn is_of(&self, target: &Target) -> bool {
         match target {
             Target::Boxes(_) | Target::KeyPoints(_) | Target::Column(_) => {
-                matches!(self, Self::Bytes(_))
+                matches!(self, Self::Bytes(_) | Self::Typed(..))
             }
             Target::InstanceMasks => matches!(self, Self::Json(_) | Self::Masks(_)),
             Target::Mask { .. } => matches!(self, Self::Mask(_)),
@@ -79,10 +90,10 @@ impl<'a> TargetValue<'a> {
 ///
 /// let list = ops![RandomHorizontalFlip::new(1.0)?];
 /// let transform = Transform::new(list)?.targets(&Targets::new().boxes("boxes", BoxFormat::Xyxy))?;
-/// let boxes = [2.0_f32, 1.0, 6.0, 5.0].map(f32::to_le_bytes).concat();
 /// let pixels = vec![0; 10 * 20 * 3];
 /// let image = Image::rgb(&pixels, 10, 20)?;
-/// let out = transform.apply_with(&image, &[("boxes", TargetValue::Bytes(&boxes))], Key::new(0, 0, 0))?;
+/// let boxes = TargetValue::elements(&[2.0_f32, 1.0, 6.0, 5.0]);
+/// let out = transform.apply_with(&image, &[("boxes", boxes)], Key::new(0, 0, 0))?;
 /// assert_eq!(out.image().shape(), [10, 20, 3]);
 /// assert_eq!(out.objects(), [0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -164,10 +175,9 @@ impl Transform {
     /// let targets = Targets::new().boxes("boxes", BoxFormat::Xyxy).column("labels", DType::I64);
     /// let transform = Transform::new(ops![RandomHorizontalFlip::new(1.0)?])?.targets(&targets)?;
     /// let pixels = vec![0; 10 * 20 * 3];
-    /// let boxes = [2.0_f32, 1.0, 6.0, 5.0].map(f32::to_le_bytes).concat();
     /// let values = [
-    ///     ("boxes", TargetValue::Bytes(&boxes)),
-    ///     ("labels", TargetValue::Bytes(&7_i64.to_le_bytes())),
+    ///     ("boxes", TargetValue::elements(&[2.0_f32, 1.0, 6.0, 5.0])),
+    ///     ("labels", TargetValue::elements(&[7_i64])),
     /// ];
     /// let out = transform.apply_with(&Image::rgb(&pixels, 10, 20)?, &values, Key::new(0, 0, 0))?;
     /// let boxes = out.target("boxes").expect("a value was given");
@@ -237,6 +247,17 @@ impl Transform {
                 );
                 return Err(of_target(error, name));
             }
+            let expected = match self.members[number].1.target {
+                Target::Column(dtype) => dtype,
+                _ => DType::F32,
+            };
+            if let TargetValue::Typed(_, found) = value
+                && *found != expected
+            {
+                let error =
+                    fail!(Parameter, "its elements are of type {found}, expected {expected}");
+                return Err(of_target(error, name));
+            }
             ordered.push((number, *value));
         }
         ordered.sort_by_key(|(number, _)| *number);
@@ -249,7 +270,7 @@ impl Transform {
             let member = &self.members[*number].1;
             (member.field, member.target.clone())
         };
-        TargetRequest { fields: values.iter().map(field).collect() }.kinds()
+        kinds(&TargetRequest { fields: values.iter().map(field).collect() })
     }
 
     /// Reads the objects of an image that draws afterwards.
@@ -323,6 +344,12 @@ impl Transform {
         kernel.try_run(scratch, pixels, draws, tensor.bytes_mut())?;
         Ok(tensor)
     }
+}
+
+/// Returns the kinds of targets. A call without objects is one whose ops on objects have nothing to do.
+pub(super) fn kinds(request: &TargetRequest) -> TargetKinds {
+    let is_object = |(_, target): &(usize, Target)| !matches!(target, Target::Mask { .. });
+    TargetKinds { may_lack_objects: !request.fields.iter().any(is_object), ..request.kinds() }
 }
 
 /// Names the target that an error is about.

@@ -223,6 +223,12 @@ pub trait StoredValues: Send + Sync {
         None
     }
 
+    /// Compares the files with the hashes that the dataset lists. Returns the first sample of each file that differs, and
+    /// a sentence that says how.
+    fn changed_files(&self) -> Vec<(SampleId, String)> {
+        vec![]
+    }
+
     /// Reads all bytes of the dataset into memory, from where values are borrowed from then on. Does nothing to a
     /// dataset that can't be held.
     fn hold_in_memory(&self) -> Result<(), BoxError> {

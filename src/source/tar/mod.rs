@@ -32,6 +32,8 @@ pub use options::TarOptions;
 pub use stream::TarStream;
 
 pub(in crate::source) use scan::{Scanned, scan, warn_of_open};
+#[cfg(feature = "mds")]
+pub(in crate::source) use zstd::ZstdReader;
 
 use super::columns::{ColumnValue, with_nul};
 use super::file::LengthCheck;

@@ -18,7 +18,7 @@ use std::io::{self, BufRead, Read};
 const MAX_WINDOW: u64 = 1 << 27;
 
 /// The data of all frames of `source`.
-pub(super) struct ZstdReader<R> {
+pub(in crate::source) struct ZstdReader<R> {
     source: R,
     decoder: FrameDecoder,
     is_in_frame: bool,
@@ -26,7 +26,7 @@ pub(super) struct ZstdReader<R> {
 
 impl<R: BufRead> ZstdReader<R> {
     /// Reads from the start of a frame.
-    pub(super) fn new(source: R) -> Self {
+    pub(in crate::source) fn new(source: R) -> Self {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(MAX_WINDOW);
         Self { source, decoder, is_in_frame: false }

@@ -13,6 +13,9 @@ A case has `bytes` of albumentations.bin, in the order of the cases: the result 
     optical_distortion     the mode and k; the map of the camera is moved by half a pixel, so that k = 0 changes nothing
     clahe                  clip limit, and the numbers of rows and columns of tiles; also of the first channel alone
     downscale              scale
+    brightness_contrast    a factor, and what is added
+    jpeg                   quality; also of the first channel alone
+    perspective            the corners of the part that becomes the image, in pixels, clockwise from the top left
 
     pip install albumentations torchvision timm opencv-python-headless numpy
     python albumentations_ops.py
@@ -59,6 +62,10 @@ GRIDS = [([1.0] * 6, [1.0] * 6), ([0.7, 1.3, 1.1, 0.8, 1.2, 0.9], [1.2, 0.75, 1.
 DISTORTIONS = [0.0, 0.05, -0.05, 0.5, -0.4, 1.0]
 CLAHES = [(4.0, (8, 8)), (1.0, (8, 8)), (2.5, (3, 5)), (40.0, (2, 2))]
 DOWNSCALES = [0.25, 0.5, 0.37, 0.9]
+QUALITIES = [1, 10, 49, 50, 75, 95, 100]
+CONTRASTS = [(1.0, 0.0), (1.2, 13.7), (0.8, -30.3), (-0.5, 200.0)]
+# Shares of the width and of the height.
+CORNERS = [[(0.1, 0.05), (0.9, 0.1), (0.95, 0.8), (0.2, 0.9)], [(0.02, 0.3), (0.99, 0.01), (0.7, 0.98), (0.05, 0.7)]]
 
 
 class Draws:
@@ -178,9 +185,35 @@ def scales():
             yield {"picture": spec, "op": "downscale", "scale": scale}, out
 
 
+def levels():
+    for factor, plus in map(singles, CONTRASTS):
+        out = albucore.multiply_add(picture(*NOISE), factor, plus, inplace=False)
+        yield {"picture": NOISE, "op": "brightness_contrast", "factor": factor, "plus": plus}, out
+    for spec in [WAVES, NARROW, ["noise", 1, 3, 4], ["waves", 2, 1, 9]]:
+        for quality in QUALITIES:
+            image, case = picture(*spec), {"picture": spec, "quality": quality}
+            # Albumentations leaves out the exchange of red and blue, which OpenCV's codec takes in this order.
+            swapped = np.ascontiguousarray(image[..., ::-1])
+            yield {**case, "op": "jpeg"}, pixel.image_compression(swapped, quality, ".jpg")[..., ::-1]
+            gray = pixel.image_compression(np.ascontiguousarray(image[..., :1]), quality, ".jpg")
+            yield {**case, "op": "jpeg_gray"}, gray.reshape(*image.shape[:2], 1)
+
+
+def perspectives():
+    for spec in [WAVES, NARROW]:
+        image = picture(*spec)
+        height, width = image.shape[:2]
+        for shares in CORNERS:
+            corners = np.float32([[x * width, y * height] for x, y in shares])
+            to = np.float32([[0, 0], [width, 0], [width, height], [0, height]])
+            matrix = cv2.getPerspectiveTransform(corners, to)
+            out = geometric.perspective(image, matrix, width, height, 0, cv2.BORDER_CONSTANT, True, cv2.INTER_LINEAR)
+            yield {"picture": spec, "op": "perspective", "corners": corners.tolist()}, out
+
+
 def main():
     cases, data = [], []
-    for family in [colours, neighbours, warps, contrasts, scales]:
+    for family in [colours, neighbours, warps, contrasts, scales, levels, perspectives]:
         for case, out in family():
             assert out.dtype == np.uint8
             cases.append({**case, "bytes": out.nbytes})

@@ -8,6 +8,7 @@ use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_ops::author::{Dim, GeometryStep, ImageType};
 use fuseloop_ops::internals::rows::{
     ConvolutionKernel, Displacement, DisplacementField, Map, MotionLine, RowFilter, Warp,
+    perspective_coefficients,
 };
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
@@ -223,6 +224,49 @@ fn equalized_tiles_are_opencvs() {
     for (case, theirs) in cases("clahe", 8) {
         let ours = run(clahe(&case), &Image::of(&case), |_| ());
         assert_near(&case, &ours, &theirs, 2, 0.1);
+    }
+}
+
+#[test]
+fn brightness_and_contrast_are_albumentations() {
+    for (case, theirs) in cases("brightness_contrast", 4) {
+        let drawn = ["factor", "plus"].map(|key| float(&case[key]) as f32);
+        let op = RandomBrightnessContrast::new().p(1.0).unwrap();
+        let ours = run(ops![op], &Image::of(&case), |draws| draws.params = drawn.to_vec());
+        assert!(ours == theirs, "{case}");
+    }
+}
+
+#[test]
+fn compressed_images_are_those_of_opencvs_codec() {
+    for (case, theirs) in cases("jpeg", 28) {
+        let op = JPEG::new(float(&case["quality"])).unwrap();
+        assert_near(&case, &run(ops![op], &Image::of(&case), |_| ()), &theirs, 0, 0.0);
+    }
+    for (case, theirs) in cases("jpeg_gray", 28) {
+        let op = JPEG::new(float(&case["quality"])).unwrap();
+        assert_near(&case, &run_gray(ops![op], &Image::of(&case)), &theirs, 0, 0.0);
+    }
+}
+
+/// OpenCV rounds positions to 1/32 of a pixel.
+#[test]
+fn perspectives_are_albumentations_but_for_the_rounding_of_positions() {
+    for (case, theirs) in cases("perspective", 4) {
+        let image = Image::of(&case);
+        let Size { height, width } = image.size;
+        let [right, bottom] = [width, height].map(|side| f64::from(side) + 0.5);
+        let to = [[0.5, 0.5], [right, 0.5], [right, bottom], [0.5, bottom]];
+        let from = [0, 1, 2, 3].map(|i| numbers::<2>(&case["corners"][i]).map(|at| at + 0.5));
+        let map =
+            Map::perspective(perspective_coefficients(from, to).unwrap(), image.size, image.size);
+        let warp =
+            Warp { size: image.size, map, interpolation: WarpInterpolation::Bilinear, fill: None };
+        let op = Perspective::new().p(1.0).unwrap().fill(None);
+        let ours = run(ops![op], &image, |draws| {
+            draws.geometry = vec![(0, GeometryStep::Rows(RowFilter::Warp(warp)))];
+        });
+        assert_near(&case, &ours, &theirs, 8, 0.8);
     }
 }
 

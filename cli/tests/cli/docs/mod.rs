@@ -26,9 +26,10 @@ use std::path::Path;
 use std::process::Command;
 
 /// The beginnings of commands that are not run, and the reasons.
-const NOT_RUN: [(&str, &str); 7] = [
+const NOT_RUN: [(&str, &str); 8] = [
     ("fuseloop studio ", "it serves until it is ended; `studio` runs it"),
     ("cargo ", "it compiles everything again; CI runs the same"),
+    ("cc ", "`compile` compiles a program in C"),
     ("scripts/gpu_check.sh", "it builds in release mode for machines with a GPU"),
     ("target/gpu_check/", "it needs a GPU"),
     ("git clone ", "it needs a network"),
@@ -293,6 +294,12 @@ fn lay_out(dir: &Path) {
     lay_out_photos(&dir.join("photos"), PHOTOS);
     lay_out_photos(&dir.join("imagenet/train"), 4);
     lay_out_mnist(dir);
+    let mds = dir.join("imagenet-mds/train");
+    fs::create_dir_all(&mds).unwrap();
+    for file in ["index.json", "shard.00000.mds", "shard.00001.mds"] {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/mds/plain");
+        fs::copy(golden.join(file), mds.join(file)).unwrap();
+    }
     fs::create_dir_all(dir.join("coco/annotations")).unwrap();
     for split in ["train2017", "val2017"] {
         fs::create_dir(dir.join("coco").join(split)).unwrap();
@@ -330,6 +337,8 @@ fn lay_out(dir: &Path) {
     let detection = "[targets.image]\nbbox = { as = 'boxes', format = 'xywh' }\ncategory_id = 'column'\n\
         [fields]\nimage = ['RandomIoUCrop', { op = 'Resize', size = [300, 300] }, 'SanitizeBoundingBoxes']\n";
     fs::write(dir.join("detection.toml"), detection).unwrap();
+    let val = "[fields]\nimage = [{ op = \"CenterCrop\", size = 224 }, \"ToChannelsFirst\"]\n";
+    fs::write(dir.join("val.toml"), val).unwrap();
 }
 
 /// Runs a line of shell in a folder; returns its output if it failed.

@@ -138,6 +138,17 @@ let test = Loader::open("mnist/t10k-images-idx3-ubyte")?;
 Ok(())
 }
 
+#[expect(dead_code, reason = "its budget is that of a large dataset")]
+#[rustfmt::skip]
+fn sources_mds() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::Loader;
+use fuseloop::source::{Mds, MdsOptions};
+
+let dataset = Mds::open("imagenet-mds/train", &MdsOptions::default().cache_bytes(16 << 30))?;
+let loader = Loader::from_source(dataset);
+Ok(())
+}
+
 #[rustfmt::skip]
 fn sources_tar() -> Result<(), fuseloop::source::BoxError> {
 use fuseloop::source::{As, TarOptions};
@@ -308,7 +319,7 @@ Ok(())
 fn transform_targets(
     list: fuseloop::ops::Ops,
     image: fuseloop::transform::Image<'_>,
-    (boxes, labels, mask): (Vec<u8>, Vec<u8>, Vec<u8>),
+    (boxes, labels, mask): (Vec<f32>, Vec<i64>, Vec<u8>),
     (height, width): (usize, usize),
     key: fuseloop::transform::Key,
 ) -> Result<(), fuseloop::source::BoxError> {
@@ -321,8 +332,8 @@ let transform = Transform::new(list)?.targets(&targets)?;
 let out = transform.apply_with(
     &image,
     &[
-        ("boxes", TargetValue::Bytes(&boxes)),               // f32 [objects, 4]
-        ("labels", TargetValue::Bytes(&labels)),             // i64 [objects]
+        ("boxes", TargetValue::elements(&boxes)),            // f32 [objects, 4]
+        ("labels", TargetValue::elements(&labels)),          // i64 [objects]
         ("mask", TargetValue::Mask(Image::plane(&mask, [height, width])?)),
     ],
     key,
@@ -490,9 +501,8 @@ pub(super) fn run() -> Result<(), fuseloop::source::BoxError> {
     fuseloop::internals::preview::encode::png(&mut file, &pixels, size)?;
     let image = fuseloop::transform::Image::encoded(&file);
     transform_batch(transform(file.clone())?, vec![image; 3])?;
-    let (boxes, labels) = ([1.0_f32, 2.0, 30.0, 40.0].map(f32::to_le_bytes).concat(), vec![0; 8]);
     let list = fuseloop::ops::ops![fuseloop::ops::CenterCrop::new(64)?];
-    let targets = (boxes, labels, vec![1; 300 * 260]);
+    let targets = (vec![1.0, 2.0, 30.0, 40.0], vec![0], vec![1; 300 * 260]);
     transform_targets(list, image, targets, (300, 260), fuseloop::transform::Key::new(0, 0, 0))?;
     Ok(())
 }
