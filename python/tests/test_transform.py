@@ -890,7 +890,7 @@ def test_a_detector_as_ultralytics_trains_it() -> None:
     samples = [augment(image=picture(k), bboxes=boxes, cls=np.array([3, 1, 2])) for k in range(20)]
     for out in samples:
         assert out["image"].shape == (3, 64, 64) and len(out["cls"]) == len(out["bboxes"])
-        assert 0 <= out["image"].min() and out["image"].max() <= 1
+        assert -1e-6 < out["image"].min() and out["image"].max() < 1 + 1e-6
         assert ((out["bboxes"] >= 0) & (out["bboxes"] <= 1)).all()
     # A collate function as the library has it: the number of the image before each box.
     rows = [np.insert(out["bboxes"], 0, number, axis=1) for number, out in enumerate(samples)]
