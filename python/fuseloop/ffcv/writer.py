@@ -23,7 +23,7 @@ from .fields import (
     RGBImageField,
     TorchTensorField,
 )
-from .pipeline.compiler import cores
+from .._workers import cores
 from .types import get_metadata_type
 
 MIN_PAGE_SIZE = 1 << 21
