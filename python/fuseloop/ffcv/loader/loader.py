@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..._workers import cores
 from ... import loader as core
 from ..._fuseloop import Dataset
+from ..._workers import cores
 from ...errors import ConfigError, DeviceError, PipelineError
 from .._plan import IDS, Call, Plan, Planner
 from ..fields.base import Field
