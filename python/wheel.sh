@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Builds a wheel to publish, as small as it gets.
+# Builds wheels to publish, as small as they get, and checks them.
 #
-#     python/wheel.sh FOLDER        the wheel is put there
+#     python/wheel.sh FOLDER                        a wheel for CPython 3.11 and newer is put there
+#     python/wheel.sh FOLDER -i python3.11 -i python3.14t      and one for an interpreter without the GIL
+#     FUSELOOP_GLIBC=2.28 python/wheel.sh FOLDER    a wheel for Linux with this glibc or a newer one
 #
-# Needs Rust and maturin. Takes about three times as long as `pip install ./python`. The wheel is for systems whose glibc
-# is at least as new as this one's, so build it on an old system, such as a container of the manylinux project.
+# What follows FOLDER goes to `maturin build`. Needs Rust, maturin and Python 3.11. Takes about three times as long as
+# `pip install ./python`.
 #
-# Not with Zig's linker (maturin's --zig), though it knows old versions of glibc: it replaces libgcc's unwinder, and a
-# program then crashes where a thread of Python is still in a loader at its end.
+# On Linux, a wheel is for systems whose glibc is at least as new as this one's. For older systems, build it in a
+# container of the manylinux project, or set FUSELOOP_GLIBC, which needs cargo-zigbuild, ziglang and gcc.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:?a folder for the wheel: python/wheel.sh FOLDER}
+shift
 
 # One unit of code for each crate, and LTO over all crates.
 export CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
@@ -24,13 +27,20 @@ options=()
 for crate in "${small[@]}"; do
     options+=(--config "profile.release.package.$crate.opt-level=\"s\"")
 done
-maturin build --release --locked --compression-level 9 --manifest-path python/Cargo.toml --out "$folder" "${options[@]}"
+if [ -n "${FUSELOOP_GLIBC:-}" ]; then
+    host=$(uname -m)
+    export "CARGO_TARGET_${host^^}_UNKNOWN_LINUX_GNU_LINKER=$PWD/python/zig_linker.sh"
+    options+=(--compatibility "manylinux_${FUSELOOP_GLIBC/./_}")
+fi
+new=$(mktemp -d)
+trap 'rm -rf "$new"' EXIT
+maturin build --release --locked --compression-level 9 --manifest-path python/Cargo.toml --out "$new" \
+    "${options[@]}" "$@"
 
-for wheel in "$folder"/fuseloop-*.whl; do
-    size=$(wc -c <"$wheel")
-    echo "$(basename "$wheel"): $((size / 1024)) KiB"
-    if [ "$size" -gt $((10 << 20)) ]; then
-        echo "the wheel has more than 10 MiB" >&2
-        exit 1
-    fi
-done
+# A wheel for another machine is looked at, but can't run here.
+all=--all
+case " $* " in *" --target "*) all= ;; esac
+python=$(command -v python3.11 || command -v python3 || command -v python)
+"$python" python/tools/check_wheel.py $all "$new"/fuseloop-*.whl
+mkdir -p "$folder"
+mv "$new"/fuseloop-*.whl "$folder"

@@ -33,6 +33,9 @@ mod replay;
 mod shell;
 #[cfg(unix)]
 mod signals;
+#[cfg(windows)]
+#[path = "signals_windows.rs"]
+mod signals;
 mod source;
 mod storage;
 mod stored;
@@ -94,7 +97,6 @@ enum Command {
 
 impl Command {
     /// Returns true if the command may have unfinished files.
-    #[cfg(unix)]
     fn writes(&self) -> bool {
         match self {
             Self::Info(_) | Self::Explain(_) | Self::Ops(_) => false,
@@ -128,7 +130,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         command().error(kind, message).exit();
     }
     print::set_quiet(cli.quiet);
-    #[cfg(unix)]
     if cli.command.writes() {
         signals::delete_unfinished_at_end();
     }
@@ -152,7 +153,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Completions(args) => shell::completions(&args, command()),
         Command::Man(args) => shell::man(&args, command()),
     };
-    #[cfg(unix)]
     signals::wait_if_ending();
     exit_code(outcome)
 }

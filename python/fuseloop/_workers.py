@@ -28,6 +28,11 @@ _AHEAD = 3
 """The chunks that a worker has ready besides the one it reads."""
 
 
+def cores() -> int:
+    """Returns the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def row_or_error(dataset: Any, rows: Rows, index: int, skip: bool) -> tuple[Any, ...] | str:
     """Returns the row of a sample. With ``skip``, an exception of the dataset becomes its text."""
     try:

@@ -26,6 +26,7 @@ except ImportError as error:
 
 from . import loader as _loader
 from ._fuseloop import Batch, Dataset
+from ._workers import cores as _cores
 from .errors import _ENDINGS, ConfigError, _not_an_end
 from .loader import Epoch, Ranks
 
@@ -559,7 +560,7 @@ class _Shards(data.IterableDataset):
             dataset, batch_size = arguments.pop("dataset"), arguments.pop("batch_size")
             own = arguments["ranks"] or Ranks(0, 1, "exact")
             arguments["ranks"] = Ranks(own.rank * count + number, own.world_size * count, own.uneven)
-            arguments["workers"] = arguments["workers"] or max(1, len(os.sched_getaffinity(0)) // count)
+            arguments["workers"] = arguments["workers"] or max(1, _cores() // count)
             self._loader = self._kind(dataset, batch_size, **arguments)
             self._loader._drops_padding = True
         return self._loader

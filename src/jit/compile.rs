@@ -104,6 +104,9 @@ fn isa() -> OwnedTargetIsa {
         ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
         ("use_colocated_libcalls", "false"),
         ("is_pic", "false"),
+        // Windows adds pages to a stack one by one: a large frame must touch each.
+        ("enable_probestack", if cfg!(windows) { "true" } else { "false" }),
+        ("probestack_strategy", "inline"),
     ];
     for (name, value) in wanted {
         flags.set(name, value).expect("these settings exist in the pinned version");
@@ -178,7 +181,8 @@ pub(super) fn define(
             references.push(None);
             continue;
         };
-        let mut signature = module.make_signature();
+        // Our encoder takes the arguments as System V has them, on every system: Windows has others.
+        let mut signature = Signature::new(CallConv::SystemV);
         signature.params = ROW_LOOP.map(AbiParam::new).to_vec();
         let loop_name = if is_linked { format!("{name}_{pass}") } else { loop_name(pass) };
         let id = module.declare_function(&loop_name, Linkage::Local, &signature)?;

@@ -149,6 +149,9 @@ fn of_file_url(name: &str, rest: &str) -> Result<PathBuf, Error> {
     if !rest.starts_with('/') {
         return Err(fail!(Parameter, "expected three slashes, as in file:///data/x.tar").at(name));
     }
+    // On Windows, a drive follows the third slash: file:///C:/data/x.tar.
+    let drive = rest.strip_prefix('/').filter(|path| path.as_bytes().get(1) == Some(&b':'));
+    let rest = drive.filter(|_| cfg!(windows)).unwrap_or(rest);
     let path = PathBuf::from(rest);
     if !rest.contains('%') || path.exists() {
         return Ok(path);

@@ -229,6 +229,7 @@ const UNSAFE: &[&str] = &[
     "benches/fused/op_by_op.rs",      // passes compiled for the CPU's features
     "cli/src/reserve.rs",             // the allocator of the command
     "cli/src/signals.rs",             // signals that end the command
+    "cli/src/signals_windows.rs",     // events of the console that end the command
     "engine/src/batch/slot.rs",       // rows of one batch, written by several threads
     "examples/fuseloop_torch.rs",     // pointers of C
     "ops/src/default_floats.rs",      // the register of the floating-point mode

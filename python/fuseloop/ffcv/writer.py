@@ -12,6 +12,7 @@ import numpy as np
 from .. import _fuseloop
 from ..errors import ConfigError
 from ._torch import numpy_dtype
+from .._workers import cores
 from ._write import write_in_python
 from .fields import (
     BytesField,
@@ -23,7 +24,6 @@ from .fields import (
     RGBImageField,
     TorchTensorField,
 )
-from .pipeline.compiler import cores
 from .types import get_metadata_type
 
 MIN_PAGE_SIZE = 1 << 21

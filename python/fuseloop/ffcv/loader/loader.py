@@ -12,11 +12,12 @@ import numpy as np
 
 from ... import loader as core
 from ..._fuseloop import Dataset
+from ..._workers import cores
 from ...errors import ConfigError, DeviceError, PipelineError
 from .._plan import IDS, Call, Plan, Planner
 from ..fields.base import Field
 from ..memory_managers import MemoryManager, OSCacheManager, ProcessCacheManager
-from ..pipeline.compiler import Compiler, cores
+from ..pipeline.compiler import Compiler
 from ..pipeline.pipeline_spec import PipelineSpec
 from ..reader import Reader
 from ..transforms.ops import only_device

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import os
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-
-def cores() -> int:
-    """Returns the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+from ..._workers import cores
 
 
 @functools.cache
