@@ -21,6 +21,7 @@
 //! | [`png`]        | a PNG                                  | [`rechecked`]          |
 //! | [`webp`]       | a WebP                                 |                        |
 //! | [`tiff`]       | a TIFF                                 |                        |
+//! | [`parquet`]    | a Parquet file                         |                        |
 //! | [`spec_toml`]  | a pipeline file                        |                        |
 //! | [`cursor`]     | a cursor                               |                        |
 
@@ -33,6 +34,8 @@ use crate::loader::{Cursor, Loader};
 use crate::plan::ImagePlan;
 use crate::recut::{BitPlaneCodec, Recutter, Tile, Unchanged};
 use crate::sample::{Epoch, Limits, SampleId};
+#[cfg(feature = "parquet")]
+use crate::source::Parquet;
 use crate::source::open::open_dataset;
 use crate::source::stream::{Item, Pass, Streamed as _};
 use crate::source::{
@@ -54,7 +57,7 @@ pub fn pass_caught_panics() {
     let end = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let file = panic.location().map_or("", |at| at.file());
-        let crates = ["/image-webp-", "/png-", "/tiff-", "/zune-jpeg-"];
+        let crates = ["/image-webp-", "/parquet-", "/png-", "/tiff-", "/zune-jpeg-"];
         if !crates.iter().any(|name| file.contains(name)) {
             end(panic);
         }
@@ -416,6 +419,27 @@ pub fn tfrecord(bytes: &[u8]) -> bool {
     true
 }
 
+/// A Parquet file of any bytes opens or is refused. In a file that opens, every value reads or returns an error.
+pub fn parquet(bytes: &[u8]) -> bool {
+    #[cfg(feature = "parquet")]
+    {
+        let Ok(source) = Parquet::from_bytes(bytes, &Limits::SMALL) else { return false };
+        let mut buffer = Buffer::default();
+        for sample in (0..source.facts().samples.min(256)).map(SampleId) {
+            for field in 0..source.facts().fields.len() {
+                let _ = source.value(sample, field, &mut buffer);
+                let _ = source.locate(sample, field);
+            }
+        }
+        true
+    }
+    #[cfg(not(feature = "parquet"))]
+    {
+        let _ = bytes;
+        false
+    }
+}
+
 /// Corrects the checksums of a TFRecord file's frames, as far as the frames' lengths lead. A file that
 /// begins as gzip or zlib stays unchanged.
 #[must_use]
@@ -741,6 +765,13 @@ mod tests {
     fn webp_holds() {
         assert_refuses(webp);
         assert_holds("webp", generate::webp(), None, webp);
+    }
+
+    #[cfg(feature = "parquet")]
+    #[test]
+    fn parquet_holds() {
+        assert_refuses(parquet);
+        assert_holds("parquet", generate::parquet(), None, parquet);
     }
 
     #[cfg(feature = "tiff")]

@@ -489,6 +489,7 @@ class Loader(Generic[B]):
             files, an address, or a ``Dataset``. Several files are one dataset: ``"train-{000..015}.beton"``,
             ``"train-*.beton"``, or a list of names.
         batch_size: The number of samples of a batch.
+        split: The split to open of a dataset that has several, such as ``"train"``.
         ops: The ops of each output, by its name; None leaves the output out. ``image=[...]`` is short for
             ``ops={"image": [...]}``. A function gets the epoch and returns its list.
         without: Fields that are left out, as those whose ops are None.
@@ -568,6 +569,7 @@ class Loader(Generic[B]):
         /,
         batch_size: int = 64,
         *,
+        split: str | None = None,
         ops: Mapping[str, OpList | None] | None = None,
         without: Iterable[str] = (),
         views: Mapping[str, View] | None = None,
@@ -668,8 +670,12 @@ class Loader(Generic[B]):
         self._build()
 
     def _begin(self, dataset: Any, arguments: dict[str, Any], pipeline: str | None) -> None:
+        # The dataset of a split is pickled with it.
+        split = arguments.pop("split", None)
         if isinstance(dataset, (str, os.PathLike, list, tuple)):
-            dataset = opened(dataset)
+            dataset = opened(dataset, split)
+        elif split is not None:
+            raise ConfigError(f"split={split!r} is of a dataset that is opened by its name")
         if not isinstance(dataset, Dataset):
             raise ConfigError(
                 f"a dataset is a path or a fuseloop.Dataset, not {type(dataset).__name__}: "

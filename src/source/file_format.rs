@@ -7,6 +7,7 @@ pub(super) enum FileFormat {
     Folder,
     FixedLength,
     Annotated,
+    Parquet,
     Tar,
     TarStream,
     TfRecords,
@@ -14,7 +15,7 @@ pub(super) enum FileFormat {
 }
 
 /// The endings of names, in small letters.
-const ENDINGS: [(&str, FileFormat); 22] = [
+const ENDINGS: [(&str, FileFormat); 23] = [
     (".beton", FileFormat::Beton),
     (".tar", FileFormat::Tar),
     (".tar.gz", FileFormat::TarStream),
@@ -37,6 +38,7 @@ const ENDINGS: [(&str, FileFormat); 22] = [
     (".webp", FileFormat::Folder),
     (".tif", FileFormat::Folder),
     (".tiff", FileFormat::Folder),
+    (".parquet", FileFormat::Parquet),
 ];
 
 impl FileFormat {

@@ -122,6 +122,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "annotations",
             "tar",
             "tfrecord",
+            "parquet",
             "other_formats",
             "open",
             "index_shards",
