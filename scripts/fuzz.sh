@@ -60,6 +60,7 @@ seed() {
     beton) copy "$corpus" "$golden"/beton/*.beton "$shared"/data/beton/*.beton ;;
     tar) copy "$corpus" "$golden"/webdataset/*.tar "$golden"/webdataset/*.gz ;;
     tfrecord) copy "$corpus" "$golden"/tfrecord/*.tfrecord ;;
+    parquet) copy "$corpus" "$golden"/parquet/*.parquet "$golden"/parquet/hub/data/*.parquet ;;
     png) copy "$corpus" "$golden"/png/*.png ;;
     tiff) copy "$corpus" "$golden"/tiff/*.tif ;;
     webp) copy "$corpus" "$golden"/webp/*.webp ;;

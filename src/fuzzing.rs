@@ -24,6 +24,7 @@
 //! | [`still`]      | a BMP, a GIF, a PNM, a JPEG XL or a HEIC |                      |
 //! | [`tiff`]       | a TIFF                                 |                        |
 //! | [`transform`]  | an image, its shape, its targets, and the ops |                 |
+//! | [`parquet`]    | a Parquet file                         |                        |
 //! | [`spec_toml`]  | a pipeline file                        |                        |
 //! | [`cursor`]     | a cursor                               |                        |
 
@@ -37,6 +38,8 @@ use crate::loader::{Cursor, Loader, Targets};
 use crate::plan::ImagePlan;
 use crate::recut::{BitPlaneCodec, Recutter, Tile, Unchanged};
 use crate::sample::{Epoch, Limits, SampleId};
+#[cfg(feature = "parquet")]
+use crate::source::Parquet;
 use crate::source::open::open_dataset;
 use crate::source::stream::{Item, Pass, Streamed as _};
 use crate::source::{
@@ -69,6 +72,7 @@ pub fn pass_caught_panics() {
             "/heic-rs-",
             "/image-webp-",
             "/jxl",
+            "/parquet-",
             "/png-",
             "/tiff-",
             "/weezl-",
@@ -629,6 +633,27 @@ pub fn mds(bytes: &[u8]) -> bool {
     true
 }
 
+/// A Parquet file of any bytes opens or is refused. In a file that opens, every value reads or returns an error.
+pub fn parquet(bytes: &[u8]) -> bool {
+    #[cfg(feature = "parquet")]
+    {
+        let Ok(source) = Parquet::from_bytes(bytes, &Limits::SMALL) else { return false };
+        let mut buffer = Buffer::default();
+        for sample in (0..source.facts().samples.min(256)).map(SampleId) {
+            for field in 0..source.facts().fields.len() {
+                let _ = source.value(sample, field, &mut buffer);
+                let _ = source.locate(sample, field);
+            }
+        }
+        true
+    }
+    #[cfg(not(feature = "parquet"))]
+    {
+        let _ = bytes;
+        false
+    }
+}
+
 /// Corrects the checksums of a TFRecord file's frames, as far as the frames' lengths lead. A file that
 /// begins as gzip or zlib stays unchanged.
 #[must_use]
@@ -967,6 +992,13 @@ mod tests {
     fn still_holds() {
         assert_refuses(still);
         assert_holds("still", generate::still(), None, still);
+    }
+
+    #[cfg(feature = "parquet")]
+    #[test]
+    fn parquet_holds() {
+        assert_refuses(parquet);
+        assert_holds("parquet", generate::parquet(), None, parquet);
     }
 
     #[cfg(feature = "tiff")]

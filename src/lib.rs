@@ -73,6 +73,7 @@
 //! | `mds` | | MDS shards of mosaicml-streaming, plain or packed with gzip or zstd; includes `tar` | `hmac-sha256`, `sha1_smol` |
 //! | `ndarray` | | tensors of batches as arrays of the `ndarray` crate, without copies | `ndarray` |
 //! | `object` | | what writes object files, for the command `fuseloop compile` | `cranelift-object` |
+//! | `parquet` | | Parquet files, also in the layouts of the Hugging Face Hub; includes `tar` | `parquet`, `snap`, `lz4_flex`, .. |
 //! | `remote` | | [datasets at addresses](source::remote): `s3://`, `gs://`, `http(s)://` | `object_store`, `reqwest`, `rustls`, `tokio`, .. |
 //! | `spec` | | [pipelines in TOML files](spec) | `toml` |
 //! | `tables` | | tables of images (`.csv`, `.tsv`, `.jsonl`), and the arrays in `.npz` files of tar shards | `csv`, `zip` |

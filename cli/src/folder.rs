@@ -24,7 +24,7 @@ pub(super) struct InFolder {
     /// Source of the labels: `auto`, `none`, `folder`, `file_name`, or a table column
     #[arg(long, value_name = "SOURCE", default_value = "auto")]
     label: String,
-    /// Subfolder to open, such as `train`
+    /// Split or subfolder to open, such as `train`
     #[arg(long, value_name = "NAME")]
     split: Option<String>,
     /// File that numbers the classes: one name per line, or a `.classes.json`

@@ -22,10 +22,11 @@ use std::path::{Path, PathBuf};
   fuseloop info voc/
   fuseloop info coco128/images/train2017                     # YOLO's format
   fuseloop info 'train-{000..255}.tar'
+  fuseloop info org-folder --split train                     # Parquet files of the Hugging Face Hub
   fuseloop info own.beton --custom vector=24:8
   fuseloop info --gpu         # the GPUs of this machine")]
 pub(super) struct Args {
-    /// Dataset: .beton file, folder, table, tar, TFRecord, MDS, MNIST, CIFAR or annotations
+    /// Dataset: .beton file, folder, table, tar, TFRecord, MDS, Parquet, MNIST, CIFAR or annotations
     #[arg(value_name = "DATASET", required_unless_present = "gpu", conflicts_with = "gpu")]
     file: Option<PathBuf>,
     /// Size and alignment of a user-defined .beton field, such as vector=24:8 (repeatable). Take them from

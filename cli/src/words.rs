@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Texts of messages, and what stands for them here. Longer ones come first.
-const NAMES: [(&str, &str); 49] = [
+const NAMES: [(&str, &str); 50] = [
     ("`VerifyReport` lists", "`--json` lists"),
     ("`on_damaged` set to skip", "`--on-damaged skip`"),
     (": choose a different output, or set `overwrite: true`", ""),
@@ -66,6 +66,7 @@ const NAMES: [(&str, &str); 49] = [
     ),
     ("; a list of its own needs `share_draws` with the image, and the same random ops", ""),
     ("set `split`, such as to", "set `--split`, such as to"),
+    ("name one by `split`", "name one by `--split`"),
     ("set `label` to", "set `--label` to"),
     ("set `image` to one of", "set `--image` to one of"),
     ("set `delimiter`", "set `--delimiter`"),

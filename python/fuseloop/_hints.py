@@ -50,7 +50,6 @@ ARGUMENTS = {
 
 # Arguments of the functions of fuseloop.sources, which open a dataset with options, and their calls.
 SOURCES = {
-    "split": "folder(path, split='train')",
     "label": "folder(path, label=None)",
     "classes": "folder(path, classes=['cat', 'dog'])",
     "links": "folder(path, links='within')",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ._fuseloop import Dataset
+from ._fuseloop import Dataset, open_split
 from .errors import ConfigError, DatasetError, DatasetNotFoundError
 
 NAME = "manifest.json"
@@ -32,13 +32,23 @@ def is_manifest(name: Any) -> bool:
         return b'"fuseloop_manifest"' in file.read(4096)
 
 
-def opened(name: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | Dataset]) -> Dataset:
+def opened(
+    name: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | Dataset], split: str | None = None
+) -> Dataset:
     """Opens a dataset by its name, which may be that of a manifest; or several, which become one."""
+    if split is not None:
+        if not isinstance(name, (str, os.PathLike)):
+            raise ConfigError(f"split={split!r} is of one name: open each with its split, and join them")
+        return _split(os.fspath(name), split)
     if not isinstance(name, (str, os.PathLike)):
         from . import sources
 
         return sources.concat(name)
     return open_manifest(name) if is_manifest(name) else Dataset.open(name)
+
+
+def _split(name: str, split: str) -> Dataset:
+    return Dataset(open_split(name, split), (_split, (name, split)))
 
 
 def entry(path: Path) -> dict[str, Any]:

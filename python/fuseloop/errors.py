@@ -261,6 +261,7 @@ _IN_PYTHON = {
 # Python.
 _SETTINGS = [
     (re.compile(r"set `split`, such as to `([^`]*)`"), r"call fuseloop.sources.folder(path, split='\1')"),
+    (re.compile(r"name one by `split`, such as `([^`]*)`"), r"name one, such as by split='\1'"),
     (re.compile(r"set `label` to `none`"), "call fuseloop.sources.folder(path, label=None)"),
     (re.compile(r"set `label` to `(folder|file_name)`"), r"call fuseloop.sources.folder(path, label='\1')"),
     (re.compile(r"set `label` to `([^`]*)`"), r"call fuseloop.sources.table(path, label='\1')"),

@@ -79,6 +79,7 @@ class Loader(_loader.Loader[dict[str, Any]]):
             batch_size: int = 64,
             *,
             sharding: Shardings | None = None,
+            split: str | None = None,
             ops: Mapping[str, OpList | None] | None = None,
             without: Iterable[str] = (),
             views: Mapping[str, View] | None = None,

@@ -490,6 +490,7 @@ class Loader(Generic[B]):
             ``"train-*.beton"``, or a list of names. Arrays in memory are one, too: ``(images, labels)``, or
             ``{"image": images, "label": labels}``; see :func:`fuseloop.sources.from_arrays`.
         batch_size: The number of samples of a batch.
+        split: The split to open of a dataset that has several, such as ``"train"``.
         ops: The ops of each output, by its name; None leaves the output out. ``image=[...]`` is short for
             ``ops={"image": [...]}``. A function gets the epoch and returns its list.
         without: Fields that are left out, as those whose ops are None.
@@ -569,6 +570,7 @@ class Loader(Generic[B]):
         /,
         batch_size: int = 64,
         *,
+        split: str | None = None,
         ops: Mapping[str, OpList | None] | None = None,
         without: Iterable[str] = (),
         views: Mapping[str, View] | None = None,
@@ -669,13 +671,17 @@ class Loader(Generic[B]):
         self._build()
 
     def _begin(self, dataset: Any, arguments: dict[str, Any], pipeline: str | None) -> None:
+        # The dataset of a split is pickled with it.
+        split = arguments.pop("split", None)
         if not isinstance(dataset, (str, os.PathLike, Dataset)):
             from .sources import _in_memory
 
             arrays = _in_memory(dataset)
             dataset = dataset if arrays is None else arrays
         if isinstance(dataset, (str, os.PathLike, list, tuple)):
-            dataset = opened(dataset)
+            dataset = opened(dataset, split)
+        elif split is not None:
+            raise ConfigError(f"split={split!r} is of a dataset that is opened by its name")
         if not isinstance(dataset, Dataset):
             raise ConfigError(
                 f"a dataset is a path, a fuseloop.Dataset, or arrays, such as (x, y), not {type(dataset).__name__}: "

@@ -56,16 +56,18 @@ def _remade(core: Dataset, remake: Callable[..., Dataset], *arguments: Any) -> D
 # Datasets by name
 
 
-def open(name: _PathLike | Sequence[_PathLike | Dataset]) -> Dataset | Stream:
+def open(name: _PathLike | Sequence[_PathLike | Dataset], *, split: str | None = None) -> Dataset | Stream:
     """Opens the dataset of this name: a ``.beton`` file, a folder or a table of images, the files of MNIST or CIFAR,
-    tar shards, TFRecord files, an address. The name tells the format. Shards that are packed as a whole are a
+    tar shards, TFRecord files, Parquet files and folders of the Hugging Face Hub, an address. The name tells the format. Shards that are packed as a whole are a
     :class:`Stream`.
 
     Several files are one dataset: by braces (``"train-{000..015}.beton"``), a pattern (``"train-*.beton"``), or a list
     of names, whose formats may differ if their fields do not. A list of shards means what their names mean with ``::``
     between them. By the names of their classes, one number must mean one class in all files.
+
+    ``split`` opens this split of a dataset that has several: ``"train"``, of several configurations ``"en/train"``.
     """
-    dataset = opened(name)
+    dataset = opened(name, split)
     return Stream(dataset) if dataset.is_stream else dataset
 
 

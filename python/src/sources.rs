@@ -8,7 +8,7 @@ use crate::rows;
 use crate::settings::get;
 use crate::task::Task;
 use crate::write::links;
-use fuseloop::internals::source::open_shards;
+use fuseloop::internals::source::{open_dataset, open_shards};
 use fuseloop::ops::Size;
 use fuseloop::source::stream::{Interleave, MixEnd, Stream};
 use fuseloop::source::{
@@ -92,6 +92,13 @@ pub(crate) fn open_folder(
     let options = folder_options(py, options)?.cancel(cancel.clone());
     let task = Task::start(cancel, move || source::Folder::open(&path, &options))?;
     Ok(Dataset::new(source::Dataset::Folder(Arc::new(task.wait(py, || Ok(()))?))))
+}
+
+/// Opens a split of a dataset that has several.
+#[pyfunction]
+pub(crate) fn open_split(py: Python<'_>, path: PathBuf, split: &str) -> PyResult<Dataset> {
+    let options = FolderOptions::default().split(split);
+    Ok(Dataset::new(detached(py, || open_dataset(&path, &options))?))
 }
 
 /// Opens images with annotations: of a kind, by its paths, with the options that are given by name.

@@ -517,6 +517,27 @@ pub(super) fn still() -> InputGenerator {
     spliced(files, 200)
 }
 
+/// The footer is at the end of a file, and the headers of pages are everywhere.
+#[cfg(feature = "parquet")]
+pub(super) fn parquet() -> InputGenerator {
+    let files = goldens("parquet", "parquet");
+    Box::new(move |u| {
+        let file = u.choose(&files)?.clone();
+        match u.ratio(1, 2)? {
+            true => mutated(file, usize::MAX, u),
+            false => {
+                let mut file = file;
+                let footer = file.len() - file.len() / 5;
+                for _ in 0..u.int_in_range(1..=3)? {
+                    let at = u.int_in_range(footer..=file.len() - 1)?;
+                    file[at] = u.arbitrary()?;
+                }
+                Ok(file)
+            }
+        }
+    })
+}
+
 #[cfg(feature = "tiff")]
 pub(super) fn tiff() -> InputGenerator {
     spliced(goldens("tiff", "tif"), 400)

@@ -9,6 +9,7 @@ pub(super) enum FileFormat {
     Folder,
     FixedLength,
     Annotated,
+    Parquet,
     Tar,
     TarStream,
     TfRecords,
@@ -23,7 +24,7 @@ pub(super) const MDS_INDEX: &str = "index.json";
 pub(super) const MDS_SPLITS: [&str; 6] = ["train", "val", "valid", "validation", "eval", "test"];
 
 /// The endings of names, in small letters, without those of images.
-const ENDINGS: [(&str, FileFormat); 14] = [
+const ENDINGS: [(&str, FileFormat); 15] = [
     (".beton", FileFormat::Beton),
     (".tar", FileFormat::Tar),
     (".tar.gz", FileFormat::TarStream),
@@ -38,6 +39,7 @@ const ENDINGS: [(&str, FileFormat); 14] = [
     (".csv", FileFormat::Folder),
     (".tsv", FileFormat::Folder),
     (".jsonl", FileFormat::Folder),
+    (".parquet", FileFormat::Parquet),
 ];
 
 impl FileFormat {

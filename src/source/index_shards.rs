@@ -101,7 +101,9 @@ fn scan(shard: &Shard) -> Result<(Kind, ShardIndex), BoxError> {
         format => {
             let scanned = tar::scan(shard, &Limits::DEFAULT).map_err(|error| match format {
                 // Any other name may be that of a tar file.
-                FileFormat::Beton | FileFormat::Folder => not_a_shard(shard, &error),
+                FileFormat::Beton | FileFormat::Folder | FileFormat::Parquet => {
+                    not_a_shard(shard, &error)
+                }
                 _ => error.into(),
             })?;
             if scanned.is_open {
@@ -121,7 +123,7 @@ fn scan(shard: &Shard) -> Result<(Kind, ShardIndex), BoxError> {
 #[cfg(feature = "tar")]
 fn not_a_shard(shard: &Shard, error: &dyn std::error::Error) -> BoxError {
     let reason = format!(
-        "{}: an index is written for tar and TFRecord shards and for folders; a .beton file and a table need none (read as \
+        "{}: an index is written for tar and TFRecord shards and for folders; a Parquet file, a .beton file and a table need none (read as \
          a tar: {error})",
         shard.location
     );

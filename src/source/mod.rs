@@ -22,6 +22,7 @@ pub(crate) mod error;
 mod faults;
 #[cfg(not(all(
     feature = "mds",
+    feature = "parquet",
     feature = "remote",
     feature = "tables",
     feature = "tar",
@@ -65,6 +66,8 @@ pub(crate) mod npy;
 pub(crate) mod object_fields;
 pub(crate) mod open;
 mod other_formats;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod pnm_file;
 #[cfg(any(feature = "cuda", feature = "remote"))]
 pub(crate) mod private;
@@ -137,6 +140,14 @@ pub(crate) use object_fields::{KeypointLayout, ObjectField, ObjectFields};
 #[cfg(feature = "write")]
 pub(crate) use object_fields::{is_object_file, objects_beside, objects_of_others};
 pub use open::Dataset;
+#[cfg(all(
+    feature = "parquet",
+    feature = "spec",
+    feature = "tables",
+    feature = "tar",
+    feature = "write"
+))]
+pub(crate) use parquet::Parquet;
 pub use run_plan::{RunPlan, Upcoming};
 pub use sample_location::SampleLocation;
 pub(crate) use samples::Fingerprint;

@@ -14,6 +14,7 @@
 //! | `.tfrecord(s)`, `.tfrec`, `train-00000-of-01024` | [`TfRecords`], in any order         |
 //! | the same with `.gz`                              | a [`TfRecordStream`], in sequence   |
 //! | a folder with the `index.json` of MDS shards, or that file | an [`Mds`], in any order  |
+//! | `.parquet`: one, or by braces, `::` and `*`; a folder of them | their rows, in any order |
 //! | `.beton`, and anything else                      | a [`Beton`]                         |
 //! | several `.beton`, by braces, `::` and `*`        | their [`Concat`], in any order      |
 //!
@@ -24,11 +25,13 @@
 
 use super::annotations::{self, Annotated};
 use super::beton::IS_IT_BETON;
-#[cfg(not(all(feature = "mds", feature = "tar", feature = "tfrecord")))]
+#[cfg(not(all(feature = "mds", feature = "parquet", feature = "tar", feature = "tfrecord")))]
 use super::feature::NeedsFeature;
 use super::file_format::{FileFormat, MDS_INDEX, MDS_SPLITS};
 use super::fixed_length;
 use super::other_formats;
+#[cfg(feature = "parquet")]
+use super::parquet::{self, Parquet};
 use super::shards::{Shard, Shards};
 use super::{
     Beton, Concat, Escaped, Folder, FolderOptions, Location, OpenOptions, Source, Stream,
@@ -139,6 +142,17 @@ impl Dataset {
             FileFormat::Annotated => {
                 Self::Source(Arc::new(Annotated::open(path, &options.limits)?))
             }
+            #[cfg(feature = "parquet")]
+            FileFormat::Parquet => Self::Source(Arc::new(Parquet::open(
+                path,
+                options.take_split().0,
+                &options.limits,
+            )?)),
+            #[cfg(not(feature = "parquet"))]
+            FileFormat::Parquet => {
+                let reason = NeedsFeature { what: "Parquet files", feature: "parquet" };
+                return Err(left_out(path, reason));
+            }
             #[cfg(feature = "tar")]
             FileFormat::Tar => {
                 let shards = located(path, more)?;
@@ -191,7 +205,10 @@ pub fn open_dataset(path: &Path, options: &FolderOptions) -> Result<Dataset, Err
     let of_url = location::path_of_url(path)?;
     let path = of_url.as_deref().unwrap_or(path);
     check_name(path)?;
-    if let (Some(split), options) = options.take_split() {
+    let format = FileFormat::of(path);
+    if let (Some(split), options) = options.take_split()
+        && format != FileFormat::Parquet
+    {
         let whole = path.join(split);
         if !whole.is_dir() {
             let reason = format!("no folder {:?} for `split`", whole.display().to_string());
@@ -199,7 +216,6 @@ pub fn open_dataset(path: &Path, options: &FolderOptions) -> Result<Dataset, Err
         }
         return open_dataset(&whole, &options);
     }
-    let format = FileFormat::of(path);
     if format != FileFormat::Folder && options.are_of_folders() {
         let dataset = Escaped(&path.to_string_lossy()).to_string();
         let reason = format!(
@@ -301,7 +317,7 @@ fn located(first: &Path, more: &[PathBuf]) -> Result<Vec<Location>, Error> {
 }
 
 /// Returns the error for a dataset in a format that this build leaves out.
-#[cfg(not(all(feature = "mds", feature = "tar", feature = "tfrecord")))]
+#[cfg(not(all(feature = "mds", feature = "parquet", feature = "tar", feature = "tfrecord")))]
 fn left_out(path: &Path, reason: NeedsFeature) -> Error {
     let reason = format!("{}: {reason}", Escaped(&path.to_string_lossy()));
     Error::boxed(reason.into(), ErrorKind::Unsupported)
@@ -372,6 +388,8 @@ impl FileFormat {
                 () if fixed_length::is_folder(path) => Self::FixedLength,
                 () if has_mds_index(path) => Self::Mds,
                 () if annotations::is_folder(path) => Self::Annotated,
+                #[cfg(feature = "parquet")]
+                () if parquet::is_folder(path) => Self::Parquet,
                 () => Self::Folder,
             };
         }
@@ -461,7 +479,13 @@ mod tests {
         assert!(open_shards(&missing).is_err());
     }
 
-    #[cfg(not(all(feature = "mds", feature = "tar", feature = "tfrecord", feature = "tables")))]
+    #[cfg(not(all(
+        feature = "mds",
+        feature = "parquet",
+        feature = "tar",
+        feature = "tfrecord",
+        feature = "tables"
+    )))]
     #[test]
     fn a_format_that_is_left_out_is_an_error_that_names_its_feature() {
         let dir = tempfile::tempdir().unwrap();
@@ -470,6 +494,7 @@ mod tests {
             ("x.tar.zst", "tar", cfg!(feature = "tar")),
             ("x.tfrecord", "tfrecord", cfg!(feature = "tfrecord")),
             ("x-00000-of-00001.gz", "tfrecord", cfg!(feature = "tfrecord")),
+            ("x.parquet", "parquet", cfg!(feature = "parquet")),
             ("x.csv", "tables", cfg!(feature = "tables")),
             ("x.jsonl", "tables", cfg!(feature = "tables")),
             ("index.json", "mds", cfg!(feature = "mds")),

@@ -60,7 +60,7 @@ fn by_bytes(first: &[u8], name: &str) -> Option<(&'static str, &'static str)> {
         () if begins(b"7z\xbc\xaf\x27\x1c") => ("a 7z archive", ARCHIVE),
         () if begins(b"Rar!") => ("a RAR archive", ARCHIVE),
         () if begins(b"\x89HDF") => ("an HDF5 file", SAMPLES),
-        () if begins(b"PAR1") => ("a Parquet file", SAMPLES),
+        () if begins(b"PAR1") => ("a Parquet file", "its name must end in .parquet"),
         () if begins(b"ARROW1") => ("an Arrow file", SAMPLES),
         () if begins(b"\x80") && first.get(1).is_some_and(|version| (2..=5).contains(version)) => {
             ("a pickle of Python, which is never loaded", SAMPLES)
@@ -89,7 +89,6 @@ fn by_name(name: &str) -> Option<(&'static str, &'static str)> {
         () if ends(&[".pt", ".pth"]) => ("a file of PyTorch", SAMPLES),
         () if ends(&[".xlsx"]) => ("a table of Excel", "save it as .csv"),
         () if ends(&[".zip"]) => ("a ZIP archive", ARCHIVE),
-        () if ends(&[".parquet"]) => ("a Parquet file", SAMPLES),
         () if ends(&[".h5", ".hdf5"]) => ("an HDF5 file", SAMPLES),
         () if ends(&[".mdb", ".lmdb"]) => ("a file of LMDB", SAMPLES),
         () if ends(&[".yaml", ".yml"]) => (

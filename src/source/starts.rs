@@ -32,6 +32,12 @@ impl Starts {
         SampleId(self.0[part])
     }
 
+    /// Returns the number of samples of a component.
+    #[cfg(feature = "parquet")]
+    pub(super) fn len_of(&self, part: usize) -> u64 {
+        self.0[part + 1] - self.0[part]
+    }
+
     pub(super) fn parts(&self) -> usize {
         self.0.len() - 1
     }

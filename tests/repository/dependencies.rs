@@ -34,13 +34,15 @@ const LICENCES: [&str; 11] = [
 
 /// Crates in more than one version, and the crates that require the older ones. A new entry states its
 /// reason here.
-const TWICE: [(&str, &str); 10] = [
+const TWICE: [(&str, &str); 12] = [
     ("bitflags", "1: region, which cranelift-jit maps code with"),
     ("crypto-common", "0.1: digest 0.10"),
     ("digest", "0.10: crc-fast, which object_store signs uploads with"),
-    ("getrandom", "0.2: ring, and rand_core 0.6"),
+    ("getrandom", "0.2: ring, and rand_core 0.6; 0.3: ahash, which parquet hashes with"),
     ("hashbrown", "0.16: gimli, which cranelift writes unwind tables with"),
     ("itertools", "0.13: criterion; 0.14: prost-derive"),
+    ("num-bigint", "0.4: npyz, in tests alone"),
+    ("r-efi", "5: getrandom 0.3; on UEFI alone"),
     ("rand", "0.8: shuttle, in tests alone"),
     ("rand_core", "0.6: shuttle, in tests alone"),
     ("syn", "2: derive macros that have not moved to 3"),

@@ -131,6 +131,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "tar",
             "tfrecord",
             "mds",
+            "parquet",
             "other_formats",
             "open",
             "index_shards",

@@ -1,0 +1,616 @@
+//! Parquet files, read in any order: the datasets of the Hugging Face Hub, and tables of pyarrow, Spark and img2dataset.
+//!
+//! ```text
+//!  hub.rs          footer.rs ─ schema.rs        thrift.rs            extents.rs ──▶ one read of an image
+//!  names ─▶ files ─▶ chunks of columns ─▶ pages.rs: pages ─▶ where values lie
+//!                                                                    leaf.rs, tree.rs ─▶ span.rs ─ cache.rs
+//! ```
+//!
+//! Opening reads the footers, and of columns whose type does not say what they are the first values. A column of bytes
+//! whose pages are neither compressed nor coded, as `datasets` writes images, needs 12 bytes of memory a sample for the
+//! positions of its values, which are found when its row group is read first; a value is then one read of its bytes. All
+//! other columns are decoded page by page, or those with lists row group by row group, and the pages that were read last
+//! stay in memory ([`CACHE_BYTES`]). Row groups are the locality groups of `Order::QuasiRandom`.
+//!
+//! The crate `parquet` parses footers and decodes values. It is called for one file, page or column at a time, and a
+//! panic in it is an error of that.
+
+mod cache;
+mod extents;
+mod footer;
+mod hub;
+mod leaf;
+mod pages;
+mod schema;
+mod span;
+#[cfg(test)]
+mod tests;
+mod thrift;
+mod tree;
+
+pub(super) use hub::is_folder;
+
+use super::file::LengthCheck;
+use super::shards::{Shard, Shards};
+use super::starts::Starts;
+use super::{
+    BoxError, Buffer, EncodedImage, Facts, FieldSpec, Fingerprint, ImageExtent, ImageMode,
+    Location, ObjectFields, OwnedValue, Record, SampleLocation, Source, StoredValues, Value,
+    location,
+};
+use crate::error::{Error, fail};
+use crate::parallel;
+use crate::sample::{Limits, SampleId};
+use crate::warnings::warn;
+use ::parquet::schema::types::SchemaDescPtr;
+use cache::Cache;
+use footer::{File, Footer};
+use fuseloop_ops::Size;
+use pages::{Chunk, Directory};
+use schema::{Column, How, Plan};
+use span::{HeldRow, Span};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The most bytes of decoded pages in memory.
+const CACHE_BYTES: usize = 256 << 20;
+
+/// The number of row groups whose first values are looked at until one is not null.
+const MOST_TRIED: usize = 4;
+
+/// The samples of Parquet files.
+pub(crate) struct Parquet {
+    facts: Facts,
+    files: Vec<File>,
+    starts: Starts,
+    /// The number of the first row group of each file.
+    first_groups: Vec<u64>,
+    cache: Cache,
+    limits: Limits,
+}
+
+/// Where a sample's value is.
+struct Cell<'a> {
+    file: &'a File,
+    column: &'a Column,
+    key: (u32, u32, u32),
+    chunks: &'a [Chunk],
+    row: usize,
+    rows: u64,
+}
+
+/// A value as it is found.
+enum Found<'a> {
+    /// Bytes in the file.
+    Stored { offset: u64, len: u64 },
+    /// A row of decoded values.
+    Decoded { span: Arc<Span>, row: usize, column: &'a Column },
+}
+
+impl Parquet {
+    /// Opens the files that a name stands for: a file, a pattern, a folder in a layout of the Hub.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such file or split, if there are several splits and none is named, if a file can't be read or is
+    /// damaged, or if the files have different fields.
+    pub(super) fn open(path: &Path, split: Option<&str>, limits: &Limits) -> Result<Self, Error> {
+        Self::of(Shards::at(&files(path, split)?)?, limits)
+    }
+
+    /// Opens a file that is in memory.
+    #[cfg(any(
+        test,
+        all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
+    ))]
+    pub(crate) fn from_bytes(bytes: &[u8], limits: &Limits) -> Result<Self, Error> {
+        Self::of(Shards::new(vec![Shard::held("memory.parquet", bytes)]), limits)
+    }
+
+    fn of(shards: Shards, limits: &Limits) -> Result<Self, Error> {
+        let footers = parallel::map(shards.all(), |shard| Footer::read(shard, limits))?;
+        let footers = footers.into_iter().collect::<Result<Vec<_>, Error>>()?;
+        let mut print = Fingerprint::default();
+        print.text("parquet");
+        for (shard, footer) in shards.all().iter().zip(&footers) {
+            print.text(shard.location.file_name());
+            print.number(shard.bytes.len());
+            print.number(footer.checksum.into());
+        }
+        let mut files: Vec<File> = vec![];
+        // The schema and the features of the file before, and its plan.
+        let mut known: Option<(SchemaDescPtr, Option<String>, Arc<Plan>)> = None;
+        for (shard, footer) in shards.all().iter().zip(footers) {
+            let (schema, features) = (footer.schema(), footer.features.clone());
+            let same = known.as_ref().filter(|(other, of_other, _)| {
+                *of_other == features && schema.root_schema() == other.root_schema()
+            });
+            let plan = match same {
+                Some((.., plan)) => Arc::clone(plan),
+                None => Arc::new(footer.plan()),
+            };
+            known = Some((schema, features, Arc::clone(&plan)));
+            files.push(footer.file(shard, &plan)?);
+        }
+        resolve(&mut files, limits)?;
+        let starts: Starts = files.iter().map(|file| file.groups.samples()).collect();
+        let Some(first) = files.first() else {
+            return Err(fail!(NotFound, "no Parquet files"));
+        };
+        let (samples, name) = (starts.samples(), shards.name());
+        if samples == 0 {
+            return Err(fail!(Format, "{name}: no rows: a dataset needs at least one sample"));
+        }
+        if samples > limits.max_samples {
+            return Err(fail!(
+                Memory,
+                "{name}: {samples} rows, the limit is {}",
+                limits.max_samples
+            ));
+        }
+        if first.plan.columns.is_empty() {
+            return Err(fail!(Format, "{name}: none of its columns can be read"));
+        }
+        if !first.plan.left_out.is_empty() {
+            let names = first.plan.left_out.join(", ");
+            warn(format_args!(
+                "{name}: columns that are left out, since no field holds their values: {}",
+                super::Escaped(&names)
+            ));
+        }
+        let facts = facts(&shards, &first.plan, samples, print);
+        let groups = files
+            .iter()
+            .scan(0, |next, file| Some(std::mem::replace(next, *next + file.group_count() as u64)));
+        let first_groups = groups.collect();
+        let cache = Cache::new(CACHE_BYTES);
+        Ok(Self { facts, files, starts, first_groups, cache, limits: *limits })
+    }
+
+    /// Returns where a value is.
+    fn cell(&self, sample: SampleId, field: usize) -> Result<Cell<'_>, Error> {
+        let samples = self.facts.samples;
+        let (number, row) = self.starts.locate(sample).ok_or_else(|| {
+            fail!(Parameter, "sample {sample} does not exist: the dataset has {samples} samples")
+        })?;
+        let file = &self.files[number];
+        let fields = file.plan.columns.len();
+        let column = file.plan.columns.get(field).ok_or_else(|| {
+            fail!(Field, "field {field} does not exist: the dataset has {fields} fields")
+        })?;
+        let (group, row) = file.groups.locate(row).unwrap_or((0, row));
+        let rows = file.groups.len_of(group);
+        let key = (number as u32, group as u32, field as u32);
+        Ok(Cell { file, column, key, chunks: file.chunks(group, field), row: row.0 as usize, rows })
+    }
+
+    /// Finds a value: its position in the file, or its row among decoded values.
+    fn find<'a>(&self, cell: &Cell<'a>) -> Result<Found<'a>, Error> {
+        let Cell { file, column, key, chunks, row, .. } = *cell;
+        let (shard, limits) = (&file.shard, &self.limits);
+        let failed = |error: Error| file.failed(column, error);
+        if let How::Lists(..) | How::Array(..) | How::Rows(..) | How::Tree(_) = column.how {
+            let key = (key.0, key.1, key.2, 0);
+            let span = self.cache.get(key, || decode_group(cell, limits)).map_err(failed)?;
+            return Ok(Found::Decoded { span, row, column });
+        }
+        let chunk = &chunks[0];
+        match directory(shard, chunk, column, limits).map_err(failed)? {
+            Directory::Extents { offsets, lens } => match (offsets.get(row), lens.get(row)) {
+                (Some(offset), Some(len)) if *len != Directory::NULL => {
+                    let len = u64::from(*len);
+                    if len > limits.max_sample_bytes {
+                        let most = limits.max_sample_bytes;
+                        let error = fail!(Damaged, "{len} bytes, the limit is {most}");
+                        return Err(failed(error.byte(*offset)));
+                    }
+                    Ok(Found::Stored { offset: *offset, len })
+                }
+                _ => Err(failed(fail!(Damaged, "row {row} of its row group: it is null"))),
+            },
+            Directory::Pages { dictionary, pages } => {
+                let page = pages.partition_point(|(_, first)| *first as usize <= row);
+                let Some((page, (at, first))) = page.checked_sub(1).map(|page| (page, pages[page]))
+                else {
+                    return Err(failed(fail!(Damaged, "no page has row {row} of its row group")));
+                };
+                let decode = || {
+                    let loaded = chunk.load_one(shard, *dictionary, at, limits)?;
+                    let span = Span::of_page(&column.leaf, loaded);
+                    span.map_err(|reason| fail!(Damaged, "{reason}").byte(at))
+                };
+                let key = (key.0, key.1, key.2, page as u32);
+                let span = self.cache.get(key, decode).map_err(failed)?;
+                Ok(Found::Decoded { span, row: row - first as usize, column })
+            }
+        }
+    }
+
+    fn borrowed_value<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, Error> {
+        let cell = self.cell(sample, field)?;
+        let Buffer { bytes, check, held, .. } = buffer;
+        match self.find(&cell)? {
+            Found::Stored { offset, len } => {
+                let bytes = read(&cell, (offset, len), bytes, check.as_mut())?;
+                match cell.column.how {
+                    How::Json => {
+                        let text = json(bytes).map_err(|reason| cell.failed(&reason))?;
+                        Ok(Value::Json((**held.insert(Arc::new(text))).as_ref()))
+                    }
+                    _ => value(&cell.column.how, bytes).map_err(|reason| cell.failed(&reason)),
+                }
+            }
+            Found::Decoded { span, row, column } => {
+                let failed = |reason: String| cell.failed(&reason);
+                match column.how {
+                    How::Int(dtype) => {
+                        return Ok(Value::Int(span.int(row, dtype).map_err(failed)?));
+                    }
+                    How::Float => return Ok(Value::Float(span.float(row).map_err(failed)?)),
+                    How::Json => {
+                        let text = json(span.bytes(row).map_err(failed)?).map_err(failed)?;
+                        return Ok(Value::Json((**held.insert(Arc::new(text))).as_ref()));
+                    }
+                    _ => {}
+                }
+                // Checks that there is a value, so that the one that is held is it.
+                span.bytes(row).map_err(failed)?;
+                let bytes = (**held.insert(Arc::new(HeldRow { span, row }))).as_ref();
+                value(&column.how, bytes).map_err(failed)
+            }
+        }
+    }
+}
+
+impl Cell<'_> {
+    fn failed(&self, reason: &str) -> Error {
+        let error = fail!(Damaged, "row {} of its row group: {reason}", self.row);
+        self.file.failed(self.column, error)
+    }
+}
+
+/// Reads the bytes of a value.
+fn read<'a>(
+    cell: &Cell<'a>,
+    range: (u64, u64),
+    buffer: &'a mut Vec<u8>,
+    check: Option<&mut LengthCheck>,
+) -> Result<&'a [u8], Error> {
+    let found = cell.file.shard.bytes.get_with(range, buffer, check);
+    found.map_err(|error| cell.file.failed(cell.column, error.byte(range.0)))
+}
+
+/// Returns the value that is stored in bytes.
+fn value<'a>(how: &How, bytes: &'a [u8]) -> Result<Value<'a>, String> {
+    Ok(match how {
+        How::Image if bytes.is_empty() => return Err("an image of no bytes".to_owned()),
+        How::Image => {
+            let mode = ImageMode::of_file(bytes);
+            Value::Image(EncodedImage { mode, width: 0, height: 0, bytes })
+        }
+        How::Array(..) => Value::NdArray(bytes),
+        How::Tree(_) => Value::Json(bytes),
+        _ => Value::Bytes(bytes),
+    })
+}
+
+/// Returns a text of JSON with its final NUL.
+fn json(text: &[u8]) -> Result<Vec<u8>, String> {
+    match text.iter().position(|byte| *byte == 0) {
+        Some(at) => Err(format!("JSON with a NUL at its byte {at}")),
+        None => Ok([text, &[0]].concat()),
+    }
+}
+
+/// Returns where the values of a chunk lie, which is found once.
+fn directory<'a>(
+    shard: &Shard,
+    chunk: &'a Chunk,
+    column: &Column,
+    limits: &Limits,
+) -> Result<&'a Directory, Error> {
+    if let Some(known) = chunk.directory.get() {
+        return Ok(known);
+    }
+    let (leaf, pages) = (&column.leaf, chunk.walk(shard)?);
+    let found = match leaf.has_lengths() {
+        true => extents::find(shard, chunk, &pages, leaf.defined(), limits)?,
+        false => None,
+    };
+    let found = found.unwrap_or_else(|| pages::directory_of(&pages));
+    // Another thread may have been faster.
+    Ok(chunk.directory.get_or_init(|| found))
+}
+
+/// Decodes the values of a field for all rows of a row group.
+fn decode_group(cell: &Cell<'_>, limits: &Limits) -> Result<Span, Error> {
+    let Cell { file, column, chunks, rows, .. } = cell;
+    let loaded = chunks.iter().map(|chunk| chunk.load_all(&file.shard, limits));
+    let mut loaded = loaded.collect::<Result<Vec<_>, Error>>()?;
+    let span = match (&column.how, loaded.pop()) {
+        (How::Tree(root), Some(last)) => {
+            loaded.push(last);
+            match tree::Schema::of(&file.schema, *root) {
+                Some(schema) => Span::of_tree(loaded, *rows, &schema),
+                None => Err("its schema is damaged".to_owned()),
+            }
+        }
+        (How::Array(dtype, shape), Some(pages)) => {
+            Span::of_lists(&column.leaf, pages, (*dtype, shape, true))
+        }
+        (How::Rows(dtype, row), Some(pages)) => {
+            Span::of_lists(&column.leaf, pages, (*dtype, row, false))
+        }
+        _ => Err("its shape is unknown".to_owned()),
+    };
+    let at = chunks.first().map_or(0, |chunk| chunk.start);
+    let span = span.map_err(|reason| fail!(Damaged, "{reason}").byte(at))?;
+    match span.rows() as u64 == *rows {
+        true => Ok(span),
+        false => {
+            let found = span.rows();
+            Err(fail!(Damaged, "{found} rows in a row group of {rows}").byte(at))
+        }
+    }
+}
+
+/// Returns the files that a name stands for.
+fn files(path: &Path, split: Option<&str>) -> Result<Vec<Location>, Error> {
+    let local = |files: Vec<PathBuf>| files.into_iter().map(Location::Path).collect();
+    if path.is_dir() {
+        return hub::files_of_folder(path, split).map(local);
+    }
+    let text = path
+        .to_str()
+        .ok_or_else(|| fail!(Parameter, "the names of Parquet files are in UTF-8").at(path))?;
+    let found = Location::parse(text)?;
+    let is_pattern = !path.is_file() && location::parts(text).any(location::is_pattern);
+    if !is_pattern && split.is_none() {
+        return Ok(found);
+    }
+    let paths = found.iter().map(|file| file.as_ref().to_owned()).collect();
+    let chosen = hub::files_of_pattern(paths, text, split)?;
+    Ok(found.into_iter().filter(|file| chosen.iter().any(|path| path == file.as_ref())).collect())
+}
+
+/// Finds out what only values tell, from the first file that has some, and compares the fields of all files.
+fn resolve(files: &mut [File], limits: &Limits) -> Result<(), Error> {
+    let Some(first) = files.iter().find(|file| file.groups.samples() > 0).or(files.first()) else {
+        return Ok(());
+    };
+    let mut plan = (*first.plan).clone();
+    for field in 0..plan.columns.len() {
+        plan.columns[field].how = match &plan.columns[field].how {
+            How::Binary => binary(first, field, limits),
+            How::Lists(dtype, lens) => {
+                let values = |each: u64| fits_all(files, field, each);
+                lists(first, field, *dtype, lens, values, limits)
+            }
+            _ => continue,
+        };
+    }
+    plan.find_objects();
+    let first_name = first.shard.location.clone();
+    let first_plan = Arc::clone(&first.plan);
+    let resolved = Arc::new(plan);
+    let of_first: Vec<_> = resolved.columns.iter().map(field_spec).collect();
+    for file in files {
+        if Arc::ptr_eq(&file.plan, &first_plan) {
+            file.plan = Arc::clone(&resolved);
+            continue;
+        }
+        let mut plan = (*file.plan).clone();
+        for column in &mut plan.columns {
+            let same = resolved.columns.iter().find(|other| other.name == column.name);
+            if let Some(same) = same.filter(|same| same.leaf.is_alike(&column.leaf)) {
+                column.how = match &same.how {
+                    How::Tree(_) => How::Tree(column.root),
+                    how => how.clone(),
+                };
+                column.object = same.object;
+            }
+        }
+        let fields: Vec<_> = plan.columns.iter().map(field_spec).collect();
+        if fields != of_first {
+            return Err(fail!(
+                Format,
+                "other columns than {first_name} has: {}, expected {}",
+                described(&fields),
+                described(&of_first)
+            )
+            .at(&file.shard.location));
+        }
+        file.plan = Arc::new(plan);
+    }
+    Ok(())
+}
+
+fn field_spec(column: &Column) -> FieldSpec {
+    FieldSpec { name: column.name.clone(), kind: column.how.kind() }
+}
+
+fn described(fields: &[FieldSpec]) -> String {
+    let field =
+        |field: &FieldSpec| format!("{} ({})", super::Escaped(&field.name), field.kind.described());
+    fields.iter().map(field).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns whether a column has `each` values in every row of all files, by the numbers of values.
+fn fits_all(files: &[File], field: usize, each: u64) -> bool {
+    files.iter().all(|file| {
+        let fits = |group: usize| {
+            let values = file.groups.len_of(group).checked_mul(each);
+            file.plan.columns.len() > field && values == Some(file.chunks(group, field)[0].values)
+        };
+        (0..file.group_count()).all(fits)
+    })
+}
+
+/// Returns how binary values are read: as images, if the first value that is not null begins as one.
+fn binary(file: &File, field: usize, limits: &Limits) -> How {
+    let column = &file.plan.columns[field];
+    let first_of = |group: usize| -> Option<Vec<u8>> {
+        let chunk = file.chunks(group, field).first()?;
+        match directory(&file.shard, chunk, column, limits).ok()? {
+            Directory::Extents { offsets, lens } => {
+                let row = lens.iter().position(|len| *len != Directory::NULL && *len > 0)?;
+                let size = u64::from(lens[row]).min(super::FORMAT_BYTES as u64);
+                file.shard.bytes.copy(offsets[row], size).ok()
+            }
+            Directory::Pages { dictionary, pages } => {
+                let (at, _) = pages.first()?;
+                let loaded = chunk.load_one(&file.shard, *dictionary, *at, limits).ok()?;
+                let span = Span::of_page(&column.leaf, loaded).ok()?;
+                let first = (0..span.rows()).find_map(|row| span.bytes(row).ok())?;
+                Some(first.iter().take(super::FORMAT_BYTES).copied().collect())
+            }
+        }
+    };
+    // Other row groups are looked at if the first ones are damaged or null.
+    let first = (0..file.group_count().min(MOST_TRIED)).find_map(first_of);
+    if first.is_some_and(|first| is_image(&first)) { How::Image } else { How::Bytes }
+}
+
+/// Returns whether bytes begin as an image does.
+fn is_image(first: &[u8]) -> bool {
+    first.starts_with(&[0xff, 0xd8, 0xff]) || ImageMode::of_file(first) != ImageMode::Jpeg
+}
+
+/// Returns the shape of lists: as the features have it, or as the first row group tells.
+fn lists(
+    file: &File,
+    field: usize,
+    dtype: super::NdType,
+    lens: &[Option<u64>],
+    fits: impl Fn(u64) -> bool,
+    limits: &Limits,
+) -> How {
+    if let Some(shape) = lens.iter().copied().collect::<Option<Vec<u64>>>() {
+        return How::Array(dtype, shape);
+    }
+    if let Some(row) = lens[1..].iter().copied().collect::<Option<Vec<u64>>>()
+        && lens.len() > 1
+    {
+        return How::Rows(dtype, row);
+    }
+    let column = &file.plan.columns[field];
+    let leaf = &column.leaf;
+    let axes = leaf.axes.len();
+    for group in 0..file.group_count().min(MOST_TRIED) {
+        let chunk = &file.chunks(group, field)[0];
+        // A damaged row group is an error when its samples are read.
+        let Ok(pages) = chunk.load_all(&file.shard, limits) else { continue };
+        let Ok(decoded) = leaf.decode(pages) else { continue };
+        match span::shape_of(leaf, &decoded, &fits) {
+            Some((shape, true)) => return How::Array(dtype, shape),
+            Some((row, false)) if row.len() + 1 == axes => return How::Rows(dtype, row),
+            _ => {}
+        }
+    }
+    // Inner lists that differ in length have no form as rows. Of several leaves, each row says so.
+    match column.is_of_several || axes == 1 {
+        true => How::Rows(dtype, vec![1; axes - 1]),
+        false => How::Tree(column.root),
+    }
+}
+
+fn facts(shards: &Shards, plan: &Arc<Plan>, samples: u64, mut print: Fingerprint) -> Facts {
+    let fields: Arc<[FieldSpec]> = plan.columns.iter().map(field_spec).collect();
+    print.fields(&fields);
+    let mut facts = Facts { fingerprint: print.value(), ..shards.facts(fields, samples) };
+    if let Some(names) = plan.class_names().cloned() {
+        facts = facts.with_class_names(move || Ok(Some(names.clone())));
+    }
+    let objects =
+        plan.columns.iter().filter_map(|column| Some((column.name.clone(), column.object?)));
+    let objects: ObjectFields = objects.collect();
+    if objects.iter().len() > 0 {
+        facts = facts.with_object_fields(move || Ok(Some(objects.clone())));
+    }
+    facts
+}
+
+impl Source for Parquet {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let mut buffer = Buffer::default();
+        let fields = 0..self.facts.fields.len();
+        fields
+            .map(|field| {
+                buffer.forget();
+                Ok(OwnedValue::from(self.value(sample, field, &mut buffer)?))
+            })
+            .collect()
+    }
+
+    fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        Ok(self.borrowed_value(sample, field, buffer)?)
+    }
+
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        let cell = self.cell(sample, field).ok()?;
+        let bytes = match self.find(&cell) {
+            Ok(Found::Stored { offset, len }) => Some(offset..offset + len),
+            _ => None,
+        };
+        let location = SampleLocation::in_file(cell.file.shard.location.text(), None);
+        Some(SampleLocation { bytes, ..location })
+    }
+
+    /// The number of the row group.
+    fn locality_group(&self, sample: SampleId) -> Option<u64> {
+        let (file, row) = self.starts.locate(sample)?;
+        let (group, _) = self.files[file].groups.locate(row)?;
+        Some(self.first_groups[file] + group as u64)
+    }
+
+    fn stored(&self) -> Option<&dyn StoredValues> {
+        Some(self)
+    }
+}
+
+impl StoredValues for Parquet {
+    /// Parts of images are read of local files alone, as of tar files.
+    fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
+        let cell = self.cell(sample, field).ok()?;
+        let shard = &cell.file.shard;
+        let is_local = matches!(shard.location, Location::Path(_));
+        if cell.column.how != How::Image || !is_local || shard.bytes.in_memory().is_some() {
+            return None;
+        }
+        match self.find(&cell) {
+            Ok(Found::Stored { offset, len }) => {
+                Some(ImageExtent { mode: None, size: Size::new(0, 0), start: offset, bytes: len })
+            }
+            _ => None,
+        }
+    }
+
+    fn image_part(
+        &self,
+        sample: SampleId,
+        field: usize,
+        to: (u64, &mut [u8]),
+        buffer: &mut Buffer,
+    ) -> Result<(), BoxError> {
+        let cell = self.cell(sample, field)?;
+        let Found::Stored { offset, len } = self.find(&cell)? else {
+            return Err("its page is compressed".into());
+        };
+        let read = cell.file.shard.bytes.read_part((offset, len), to, buffer.check.as_mut());
+        Ok(read.map_err(|error| cell.file.failed(cell.column, error))?)
+    }
+}

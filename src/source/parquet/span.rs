@@ -1,0 +1,234 @@
+//! Decoded values: those of a page of a plain column, or those of a row group of a column with lists.
+
+use super::leaf::{Cells, Decoded, Leaf, RowShape};
+use super::pages::Pages;
+use super::tree;
+use crate::source::NdType;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The values of some rows of a field.
+pub(super) enum Span {
+    /// A value for each row: of those that are not null, if `index` has the row's index among them.
+    Cells { cells: Cells, index: Option<Box<[u32]>>, bytes: usize },
+    /// Bytes for each row, one after another; rows that have no value, with the reason.
+    Rows { bytes: Vec<u8>, ends: Box<[usize]>, bad: BTreeMap<usize, String> },
+}
+
+/// The index of a row that is null.
+const NULL: u32 = u32::MAX;
+
+/// What is wrong with a row that has no value.
+const IS_NULL: &str = "it is null";
+
+impl Span {
+    /// Decodes a page of a column without lists.
+    pub(super) fn of_page(leaf: &Leaf, pages: Pages) -> Result<Self, String> {
+        let bytes = pages.bytes();
+        let Decoded { definition, cells, rows, .. } = leaf.decode(pages)?;
+        let defined = leaf.defined();
+        let index = match definition.iter().all(|level| *level == defined) {
+            true => None,
+            false => {
+                let mut next = 0;
+                let of_level = |level: &i16| match *level == defined {
+                    true => {
+                        next += 1;
+                        next - 1
+                    }
+                    false => NULL,
+                };
+                Some(definition.iter().map(of_level).collect::<Box<[u32]>>())
+            }
+        };
+        match index.as_ref().is_none_or(|index| index.len() == rows) {
+            true => Ok(Self::Cells { cells, index, bytes }),
+            false => Err("levels of another number than rows".to_owned()),
+        }
+    }
+
+    /// Decodes all rows of a column with lists.
+    pub(super) fn of_lists(
+        leaf: &Leaf,
+        pages: Pages,
+        (dtype, shape, is_array): (NdType, &[u64], bool),
+    ) -> Result<Self, String> {
+        let decoded = leaf.decode(pages)?;
+        let (mut bytes, mut ends, mut bad) = (vec![], vec![], BTreeMap::new());
+        decoded.rows(leaf, |row, found, range| {
+            let problem = match &found {
+                RowShape::Null => Some(IS_NULL.to_owned()),
+                RowShape::Ragged => Some(format!(
+                    "its lists differ in length, expected {}",
+                    shape_text(shape, is_array)
+                )),
+                // A row without elements has no shape of its own.
+                RowShape::Array(found) if !is_array && found[0] == 0 => None,
+                RowShape::Array(found) => {
+                    let expected = if is_array { &found[..] } else { &found[1..] };
+                    (expected != shape).then(|| {
+                        format!(
+                            "a list of shape {found:?}, expected {}",
+                            shape_text(shape, is_array)
+                        )
+                    })
+                }
+            };
+            match problem {
+                Some(problem) => drop(bad.insert(row, problem)),
+                None => {
+                    for index in range {
+                        decoded.cells.append(index, dtype, &mut bytes).ok_or("no numbers")?;
+                    }
+                }
+            }
+            ends.push(bytes.len());
+            Ok(())
+        })?;
+        Ok(Self::Rows { bytes, ends: ends.into(), bad })
+    }
+
+    /// Makes JSON of all rows of the columns of a field.
+    pub(super) fn of_tree(
+        pages: Vec<Pages>,
+        rows: u64,
+        schema: &tree::Schema,
+    ) -> Result<Self, String> {
+        let (mut bytes, mut ends, mut bad) = (vec![], vec![], BTreeMap::new());
+        for (row, value) in tree::rows(schema, pages, rows)?.into_iter().enumerate() {
+            match value {
+                Ok(serde_json::Value::Null) => drop(bad.insert(row, IS_NULL.to_owned())),
+                Ok(value) => {
+                    serde_json::to_writer(&mut bytes, &value).map_err(|error| error.to_string())?;
+                    bytes.push(0);
+                }
+                Err(reason) => drop(bad.insert(row, reason)),
+            }
+            ends.push(bytes.len());
+        }
+        Ok(Self::Rows { bytes, ends: ends.into(), bad })
+    }
+
+    /// Returns the number of rows.
+    pub(super) fn rows(&self) -> usize {
+        match self {
+            Self::Cells { index: Some(index), .. } => index.len(),
+            Self::Cells { cells, .. } => cells.len(),
+            Self::Rows { ends, .. } => ends.len(),
+        }
+    }
+
+    /// Returns the bytes of memory that the values need.
+    pub(super) fn memory(&self) -> usize {
+        match self {
+            Self::Cells { cells, index, bytes } => {
+                let pages =
+                    if matches!(cells, Cells::Bytes(_) | Cells::Fixed(_)) { *bytes } else { 0 };
+                pages + cells.memory() + index.as_ref().map_or(0, |index| 4 * index.len())
+            }
+            Self::Rows { bytes, ends, .. } => bytes.capacity() + 8 * ends.len(),
+        }
+    }
+
+    fn cell(&self, row: usize) -> Result<(&Cells, usize), String> {
+        match self {
+            Self::Cells { cells, index: None, .. } => Ok((cells, row)),
+            Self::Cells { cells, index: Some(index), .. } => match index.get(row) {
+                Some(&NULL) => Err(IS_NULL.to_owned()),
+                Some(index) => Ok((cells, *index as usize)),
+                None => Err(missing()),
+            },
+            Self::Rows { .. } => Err(missing()),
+        }
+    }
+
+    /// Returns the integer of a row.
+    pub(super) fn int(&self, row: usize, dtype: NdType) -> Result<i64, String> {
+        let (cells, index) = self.cell(row)?;
+        cells.int(index, dtype).ok_or_else(|| "an integer of 2^63 or more".to_owned())
+    }
+
+    /// Returns the float of a row.
+    pub(super) fn float(&self, row: usize) -> Result<f64, String> {
+        let (cells, index) = self.cell(row)?;
+        cells.float(index).ok_or_else(missing)
+    }
+
+    /// Returns the bytes of a row.
+    pub(super) fn bytes(&self, row: usize) -> Result<&[u8], String> {
+        match self {
+            Self::Cells { .. } => {
+                let (cells, index) = self.cell(row)?;
+                cells.bytes(index).ok_or_else(missing)
+            }
+            Self::Rows { bytes, ends, bad } => {
+                if let Some(reason) = bad.get(&row) {
+                    return Err(reason.clone());
+                }
+                let end = *ends.get(row).ok_or_else(missing)?;
+                let start = row.checked_sub(1).map_or(0, |before| ends[before]);
+                Ok(&bytes[start..end])
+            }
+        }
+    }
+}
+
+fn missing() -> String {
+    "its page has no such row".to_owned()
+}
+
+fn shape_text(shape: &[u64], is_array: bool) -> String {
+    match is_array {
+        true => format!("{shape:?}"),
+        false if shape.is_empty() => "one list".to_owned(),
+        false => format!("any number of rows of shape {shape:?}"),
+    }
+}
+
+/// The bytes of a row, which keep the values in memory.
+pub(super) struct HeldRow {
+    pub(super) span: Arc<Span>,
+    pub(super) row: usize,
+}
+
+impl AsRef<[u8]> for HeldRow {
+    fn as_ref(&self) -> &[u8] {
+        self.span.bytes(self.row).unwrap_or_default()
+    }
+}
+
+/// Returns the shape of the arrays of a column, whose rows `decoded` has: the whole shape, if all rows have it and the
+/// number of values of all row groups is as many; otherwise that without the first axis. `None` if the other axes differ.
+pub(super) fn shape_of(
+    leaf: &Leaf,
+    decoded: &Decoded,
+    fits_all: impl Fn(u64) -> bool,
+) -> Option<(Vec<u64>, bool)> {
+    let (mut whole, mut inner): (Option<Vec<u64>>, Option<Vec<u64>>) = (None, None);
+    let (mut is_whole, mut is_regular) = (true, true);
+    let read = decoded.rows(leaf, |_, shape, _| {
+        match shape {
+            RowShape::Null => {}
+            RowShape::Ragged => is_regular = false,
+            RowShape::Array(shape) => {
+                if shape[0] > 0 {
+                    let row = inner.get_or_insert_with(|| shape[1..].to_vec());
+                    is_regular &= *row == shape[1..];
+                }
+                is_whole &= *whole.get_or_insert_with(|| shape.clone()) == shape;
+            }
+        }
+        Ok(())
+    });
+    read.ok()?;
+    let whole = whole.filter(|shape| {
+        let values = shape.iter().try_fold(1_u64, |all, len| all.checked_mul(*len));
+        is_whole && is_regular && values.is_some_and(|values| values > 0 && fits_all(values))
+    });
+    match (whole, inner) {
+        (Some(shape), _) => Some((shape, true)),
+        _ if !is_regular => None,
+        (None, Some(row)) => Some((row, false)),
+        (None, None) => (leaf.axes.len() == 1).then_some((vec![], false)),
+    }
+}
