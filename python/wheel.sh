@@ -3,13 +3,15 @@
 #
 #     python/wheel.sh FOLDER                        a wheel for CPython 3.11 and newer is put there
 #     python/wheel.sh FOLDER -i python3.11 -i python3.14t      and one for an interpreter without the GIL
-#     FUSELOOP_GLIBC=2.28 python/wheel.sh FOLDER    a wheel for Linux with this glibc or a newer one
 #
 # What follows FOLDER goes to `maturin build`. Needs Rust, maturin and Python 3.11. Takes about three times as long as
 # `pip install ./python`.
 #
-# On Linux, a wheel is for systems whose glibc is at least as new as this one's. For older systems, build it in a
-# container of the manylinux project, or set FUSELOOP_GLIBC, which needs cargo-zigbuild, ziglang and gcc.
+# On Linux, a wheel is for systems whose glibc is at least as new as this one's, so build it on an old system, such as a
+# container of the manylinux project.
+#
+# Not with Zig's linker (maturin's --zig), though it knows old versions of glibc: it replaces libgcc's unwinder, and a
+# program then crashes where a thread of Python is still in a loader at its end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:?a folder for the wheel: python/wheel.sh FOLDER}
@@ -27,11 +29,6 @@ options=()
 for crate in "${small[@]}"; do
     options+=(--config "profile.release.package.$crate.opt-level=\"s\"")
 done
-if [ -n "${FUSELOOP_GLIBC:-}" ]; then
-    host=$(uname -m)
-    export "CARGO_TARGET_${host^^}_UNKNOWN_LINUX_GNU_LINKER=$PWD/python/zig_linker.sh"
-    options+=(--compatibility "manylinux_${FUSELOOP_GLIBC/./_}")
-fi
 new=$(mktemp -d)
 trap 'rm -rf "$new"' EXIT
 maturin build --release --locked --compression-level 9 --manifest-path python/Cargo.toml --out "$new" \

@@ -79,13 +79,13 @@ def run(command: list[str], *, check: bool = True, cwd: Path | None = None) -> s
 
 
 def png(level: int, width: int, height: int) -> bytes:
-    """Returns a gray image."""
+    """Returns an image in RGB."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    rows = b"".join(b"\0" + bytes((level + x + y) % 256 for x in range(width)) for y in range(height))
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = b"".join(b"\0" + bytes((level + x + y) % 256 for x in range(3 * width)) for y in range(height))
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 

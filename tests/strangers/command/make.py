@@ -1,6 +1,6 @@
 """Makes the files of this folder, with Pillow: pictures under names that shells, patterns and addresses treat specially.
 
-Windows can store all of them; tests of the command make those with `?` and `:` where the system can.
+Windows can store all of them, so none has a `?` or a `:`.
 """
 
 from __future__ import annotations
