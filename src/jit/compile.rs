@@ -5,7 +5,7 @@
 
 use super::avx::{self, RowLoop};
 use super::code::CodeModule;
-use super::emit::{self, BodySpec, CALLED_ROW, Constants, Imports, ROW_LOOP, STORE_ROW};
+use super::emit::{self, BodySpec, CALLED_ROW, Constants, Imports, ROW_LOOP, STORE_ROW, Target};
 use super::invocation::ByteLinks;
 use super::vector_bits::{self, Fallback, VectorBits};
 use super::{call, check, param_block, perf};
@@ -29,14 +29,11 @@ use memmap2::MmapMut;
 use std::io;
 use std::sync::OnceLock;
 
-/// True if the host has the x86-64 instructions that the emitter can do without.
-const X86: bool = cfg!(target_arch = "x86_64");
-
 /// The maximum bytes of code of one block.
 const MAX_CODE: usize = 4 << 20;
 
 /// The advice for an error of the compiler.
-const BUG: &str = "this is a bug: please report it with the output of `fuseloop info`";
+const BUG: &str = "this is a bug: please report it with the output of `fuseloop info --cpu`";
 
 /// Converts the error of IR that Cranelift rejected: a bug, unless the system refuses executable pages, which it granted when
 /// the first block was compiled.
@@ -96,17 +93,33 @@ pub fn unsupported() -> Option<&'static str> {
     *REASON.get_or_init(find_reason)
 }
 
-#[cfg(target_arch = "x86_64")]
 fn find_reason() -> Option<&'static str> {
     if std::env::var_os("FUSELOOP_NO_JIT").is_some() {
         return Some("FUSELOOP_NO_JIT is set");
     }
-    let has_all =
-        std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
-    if !has_all {
-        return Some("the CPU has no AVX2 and FMA");
-    }
-    refuses_pages().then_some(NO_PAGES)
+    lacks().or_else(|| refuses_pages().then_some(NO_PAGES))
+}
+
+/// Returns what the CPU lacks for compiled code. Each aarch64 CPU has all of it.
+fn lacks() -> Option<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    return (!std::arch::is_x86_feature_detected!("sse4.1")).then_some("the CPU has no SSE4.1");
+    #[cfg(target_arch = "aarch64")]
+    return None;
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return Some("code is compiled for x86-64 and aarch64 only");
+}
+
+/// Returns the instructions that code for this CPU may use.
+fn host() -> Target {
+    #[cfg(target_arch = "x86_64")]
+    return Target {
+        x86: true,
+        fma: std::arch::is_x86_feature_detected!("fma")
+            && !check::settings().without.contains(&"has_fma"),
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    return Target::PORTABLE;
 }
 
 /// The reason of a system that lets no process, or not this one, make executable what it has written.
@@ -128,11 +141,6 @@ pub(crate) fn warn_if_refused() {
              for the evaluator without this warning"
         ));
     }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn find_reason() -> Option<&'static str> {
-    Some("this version compiles for x86-64 only")
 }
 
 /// Compiles one list of fused ops. `perf` shows the code under `name`.
@@ -194,7 +202,7 @@ fn isa() -> OwnedTargetIsa {
         flags.set(name, value).expect("these settings exist in the pinned version");
     }
     let mut host =
-        cranelift_native::builder().expect("the host is x86-64: `unsupported` was asked");
+        cranelift_native::builder().expect("Cranelift knows the host: `unsupported` was asked");
     for feature in asked.without {
         host.set(feature, "false").expect("these features exist in the pinned version");
     }
@@ -278,7 +286,7 @@ fn define(
 
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
-    emit::function(&mut builder, spec, &imports, X86, constants);
+    emit::function(&mut builder, spec, &imports, host(), constants);
     builder.finalize(module.target_config());
     module.define_function(id, &mut context)?;
     let bytes = check_code(&context, allowed)?;
@@ -355,13 +363,13 @@ pub(super) fn vector_bits() -> Result<VectorBits, Error> {
 
 /// Returns the IR of a block as text, for golden tests and inspection.
 pub(crate) fn ir_text(spec: BodySpec<'_>) -> String {
-    ir(spec, X86).display().to_string()
+    ir(spec, host()).display().to_string()
 }
 
 /// Returns the native code of a block as text: instructions and registers as Cranelift lists them right
 /// before it encodes them, without the pseudo-instructions that emit no bytes.
 pub(crate) fn asm_text(spec: BodySpec<'_>) -> Result<String, Error> {
-    let mut context = cranelift_codegen::Context::for_function(ir(spec, X86));
+    let mut context = cranelift_codegen::Context::for_function(ir(spec, host()));
     context.set_disasm(true);
     let compiled = context.compile(isa().as_ref(), &mut Default::default());
     let compiled = compiled.map_err(ModuleError::from)?;
@@ -378,9 +386,8 @@ pub(crate) fn asm_text(spec: BodySpec<'_>) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Returns the IR of a block, with or without instructions that only x86-64 has. Called functions have a
-/// name in place of an address.
-pub(super) fn ir(spec: BodySpec<'_>, x86: bool) -> Function {
+/// Returns the IR of a block for a CPU. Called functions have a name in place of an address.
+pub(super) fn ir(spec: BodySpec<'_>, target: Target) -> Function {
     let mut function = Function::new();
     function.signature.params = vec![AbiParam::new(I64); 3];
     let mut import = |(name, words): (&str, &[Type])| {
@@ -400,7 +407,7 @@ pub(super) fn ir(spec: BodySpec<'_>, x86: bool) -> Function {
     let imports = Imports { store, maker, count, table, row_loops: row_loops.collect() };
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut function, &mut builder_context);
-    emit::function(&mut builder, spec, &imports, x86, &mut constants);
+    emit::function(&mut builder, spec, &imports, target, &mut constants);
     builder.finalize(isa().frontend_config());
     function
 }

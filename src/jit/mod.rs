@@ -5,7 +5,7 @@
 //! ```
 //!
 //! [`Kernel::run`] returns the same bits as [`evaluate`], the oracle. The oracle also runs in place of
-//! compiled code where code can't be compiled ([`unsupported`]: no AVX2 and FMA, another architecture, no executable
+//! compiled code where code can't be compiled ([`unsupported`]: no SSE4.1, another architecture, no executable
 //! memory) or an image is too narrow for vectors.
 //!
 //! `plan/mod.rs` explains the compiler step by step. The decisions about its code:
@@ -51,7 +51,7 @@ mod vector_bits;
 use crate::error::Error;
 pub use compile::unsupported;
 pub(crate) use compile::warn_if_refused;
-pub(crate) use emit::{BlockCode, Constants, lower, multiply};
+pub(crate) use emit::{BlockCode, Constants, Target, lower, multiply};
 use fuseloop_ops::internals::DefaultFloats;
 pub use invocation::{ChunkRun, DecodedPixels};
 pub use measure::{BlockCosts, Costs, KernelTimer};
