@@ -7,6 +7,8 @@
 //!
 //! The eight values of a row or a column are two vectors: half 0 and half 1.
 
+#![allow(unsafe_code, reason = "vectors as the CPU has them")]
+
 use super::{COLUMNS, EVEN, FIRST, ODD, SECOND};
 use std::arch::aarch64::*;
 
