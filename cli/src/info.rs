@@ -5,8 +5,10 @@ use super::gpu;
 use super::print::{say, say_json};
 use super::problem::Problem;
 use fuseloop::internals::info::DatasetSummary;
+use fuseloop::internals::jit::{check::widest_vectors, unsupported};
 use fuseloop::internals::source::beton::BetonHead;
 use fuseloop::source::{Beton, CustomRow, Dataset, OpenOptions, Source as _};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// Show the samples, fields and classes of a dataset
@@ -24,10 +26,11 @@ use std::path::{Path, PathBuf};
   fuseloop info 'train-{000..255}.tar'
   fuseloop info org-folder --split train                     # Parquet files of the Hugging Face Hub
   fuseloop info own.beton --custom vector=24:8
-  fuseloop info --gpu         # the GPUs of this machine")]
+  fuseloop info --gpu         # the GPUs of this machine
+  fuseloop info --cpu         # how loops run on its processors")]
 pub(super) struct Args {
     /// Dataset: .beton file, folder, table, tar, TFRecord, MDS, Parquet, MNIST, CIFAR or annotations
-    #[arg(value_name = "DATASET", required_unless_present = "gpu", conflicts_with = "gpu")]
+    #[arg(value_name = "DATASET", required_unless_present_any = ["gpu", "cpu"], conflicts_with = "gpu")]
     file: Option<PathBuf>,
     /// Size and alignment of a user-defined .beton field, such as vector=24:8 (repeatable). Take them from
     /// its NumPy type.
@@ -36,6 +39,9 @@ pub(super) struct Args {
     /// Show the GPUs that ToDevice finds, instead of a dataset
     #[arg(long)]
     gpu: bool,
+    /// Show how this CPU runs loops, instead of a dataset
+    #[arg(long, conflicts_with_all = ["file", "custom", "gpu"])]
+    cpu: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -94,7 +100,27 @@ fn check_custom(
     })
 }
 
+/// Says whether this CPU runs compiled loops, and with which vectors.
+fn cpu(as_json: bool) -> Result<(), Problem> {
+    let (arch, os) = (std::env::consts::ARCH, std::env::consts::OS);
+    let (bits, reason) = (widest_vectors().count(), unsupported());
+    if as_json {
+        let bits = reason.is_none().then_some(bits);
+        return say_json(
+            &json!({ "arch": arch, "os": os, "vector_bits": bits, "not_compiled": reason }),
+        );
+    }
+    let loops = match reason {
+        None => format!("compiled, with vectors of at most {bits} bits"),
+        Some(reason) => format!("not compiled ({reason}): ops are evaluated one by one, slowly"),
+    };
+    say(&format!("CPU: {arch}, {os}\nloops: {loops}\n"))
+}
+
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
+    if args.cpu {
+        return cpu(args.json);
+    }
     let Some(file) = &args.file else { return gpu::run(args.json) };
     let info = match open(args, file)? {
         Ok(dataset) => DatasetSummary::of(&dataset).map_err(Problem::Beside)?,

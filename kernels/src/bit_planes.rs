@@ -63,10 +63,8 @@ pub(crate) enum Kind {
     /// A step a bit.
     Portable,
     /// With AVX2, and BMI2 that is not microcode.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "for x86-64"))]
     Avx2,
     /// With AVX-512 as CPUs with BITALG have it: Intel's since Ice Lake, AMD's since Zen 4.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "for x86-64"))]
     Avx512,
 }
 

@@ -221,6 +221,13 @@ pub fn map_rows(map: &ByteMap, rows: ByteRows<'_>, count: usize, (to, step): (&m
 
 /// The definition of [`map_rows`] for a row.
 fn map_row(map: &ByteMap, rows: ByteRows<'_>, from: &[u8], to: &mut [u8]) {
+    if let (Form::Bits { keep, from: first }, false) = (map.form, rows.mirrored) {
+        let (least, inverts) = (first.min(255) as u8, if first > 255 { 0 } else { 255 });
+        for (to, byte) in to.iter_mut().zip(from) {
+            *to = (byte & keep) ^ if *byte >= least { inverts } else { 0 };
+        }
+        return;
+    }
     let of_pixel = |(to, from): (&mut [u8], &[u8])| {
         let bytes = to.iter_mut().zip(from).zip(&map.tables);
         bytes.for_each(|((to, byte), table)| *to = table[usize::from(*byte)]);
@@ -234,6 +241,7 @@ fn map_row(map: &ByteMap, rows: ByteRows<'_>, from: &[u8], to: &mut [u8]) {
 }
 
 /// The byte of a group that byte `i` of the mirrored group is. A group has `pixels` pixels.
+#[cfg(target_arch = "x86_64")]
 const fn mirrored_byte(i: usize, pixels: usize, channels: usize) -> usize {
     (pixels - 1 - i / channels) * channels + i % channels
 }

@@ -20,6 +20,8 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::pair;
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::*;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
@@ -63,14 +65,20 @@ fn fast(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) -> usize {
         // SAFETY: the CPU has AVX2, as checked just above.
         return unsafe { sixteens(y, cb, cr, out) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (y, cb, cr, out);
-    0
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: every aarch64 CPU that Rust's standard library runs on has NEON.
+    return unsafe { sixteens(y, cb, cr, out) };
+    #[cfg(not(target_arch = "aarch64"))]
+    {
+        let _ = (y, cb, cr, out);
+        0
+    }
 }
 
 /// Writes all pixels except up to 15, and returns the number.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+#[cfg_attr(target_arch = "aarch64", target_feature(enable = "neon"))]
 fn sixteens(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) -> usize {
     let (y, cb, cr) = (y.as_chunks().0, cb.as_chunks().0, cr.as_chunks().0);
     let mut done = 0;
@@ -103,6 +111,52 @@ fn sixteen(y: &[u8; 16], cb: &[u8; 16], cr: &[u8; 16]) -> [u8; 48] {
         _mm256_packs_epi32(_mm256_srai_epi32::<14>(low), _mm256_srai_epi32::<14>(high))
     });
     interleaved(_mm256_packus_epi16(red, green), _mm256_packus_epi16(blue, blue))
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline]
+#[target_feature(enable = "neon")]
+fn sixteen(y: &[u8; 16], cb: &[u8; 16], cr: &[u8; 16]) -> [u8; 48] {
+    let load = |bytes: &[u8; 16]| {
+        // SAFETY: 16 bytes each; any bytes are a vector.
+        unsafe { std::mem::transmute::<[u8; 16], uint8x16_t>(*bytes) }
+    };
+    let (y, cb, cr) = (load(y), load(cb), load(cr));
+    let centre = vdup_n_u8(128);
+    let low = eight(
+        vmovl_u8(vget_low_u8(y)),
+        vsubl_u8(vget_low_u8(cb), centre),
+        vsubl_u8(vget_low_u8(cr), centre),
+    );
+    let high = eight(
+        vmovl_high_u8(y),
+        vsubl_u8(vget_high_u8(cb), centre),
+        vsubl_u8(vget_high_u8(cr), centre),
+    );
+    let [r, g, b] = std::array::from_fn(|c| vcombine_u8(low[c], high[c]));
+    let mut out = [0; 48];
+    // SAFETY: 48 bytes are written, to any address.
+    unsafe { vst3q_u8(out.as_mut_ptr(), uint8x16x3_t(r, g, b)) };
+    out
+}
+
+/// Returns red, green and blue of eight pixels. Chroma is a number with a sign.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+#[target_feature(enable = "neon")]
+fn eight(y: uint16x8_t, cb: uint16x8_t, cr: uint16x8_t) -> [uint8x8_t; 3] {
+    let [cb, cr] = [cb, cr].map(|v| vreinterpretq_s16_u16(v));
+    let half = vdupq_n_s32(HALF);
+    let luma = [vget_low_u16(y), vget_high_u16(y)]
+        .map(|y| vaddq_s32(half, vreinterpretq_s32_u32(vshll_n_u16::<14>(y))));
+    let (cb, cr) = ([vget_low_s16(cb), vget_high_s16(cb)], [vget_low_s16(cr), vget_high_s16(cr)]);
+    let bytes = |[low, high]: [int32x4_t; 2]| {
+        vqmovn_u16(vcombine_u16(vqshrun_n_s32::<14>(low), vqshrun_n_s32::<14>(high)))
+    };
+    let red = [0, 1].map(|i| vmlal_n_s16(luma[i], cr[i], CR_R));
+    let green = [0, 1].map(|i| vmlal_n_s16(vmlal_n_s16(luma[i], cb[i], CB_G), cr[i], CR_G));
+    let blue = [0, 1].map(|i| vmlal_n_s16(luma[i], cb[i], CB_B));
+    [bytes(red), bytes(green), bytes(blue)]
 }
 
 /// Widens sixteen bytes to 16-bit words.

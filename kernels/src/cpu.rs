@@ -48,12 +48,15 @@ pub(crate) fn interleaved<const L: usize>(a: [u8; 16], b: [u8; 16]) -> [[u8; 16]
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE2 is part of x86-64.
     return unsafe { unpacked::<L>(a, b) };
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: every aarch64 CPU that Rust's standard library runs on has NEON.
+    return unsafe { zipped::<L>(a, b) };
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     return plain_interleaved::<L>(a, b);
 }
 
 /// The definition of [`interleaved`].
-#[cfg(any(test, not(target_arch = "x86_64")))]
+#[cfg(any(test, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 fn plain_interleaved<const L: usize>(a: [u8; 16], b: [u8; 16]) -> [[u8; 16]; 2] {
     [0, L / 2].map(|first| {
         std::array::from_fn(|byte| {
@@ -79,6 +82,27 @@ fn unpacked<const L: usize>(a: [u8; 16], b: [u8; 16]) -> [[u8; 16]; 2] {
     };
     // SAFETY: 16 bytes each; any bytes are integers.
     both.map(|vector| unsafe { std::mem::transmute::<__m128i, [u8; 16]>(vector) })
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline]
+#[target_feature(enable = "neon")]
+fn zipped<const L: usize>(a: [u8; 16], b: [u8; 16]) -> [[u8; 16]; 2] {
+    use std::arch::aarch64::*;
+    // SAFETY: 16 bytes each; any bytes are a vector.
+    let [a, b] = [a, b].map(|bytes| unsafe { std::mem::transmute::<[u8; 16], uint8x16_t>(bytes) });
+    let [a16, b16] = [a, b].map(|v| vreinterpretq_u16_u8(v));
+    let [a32, b32] = [a, b].map(|v| vreinterpretq_u32_u8(v));
+    let [a64, b64] = [a, b].map(|v| vreinterpretq_u64_u8(v));
+    let both = match L {
+        16 => [vzip1q_u8(a, b), vzip2q_u8(a, b)],
+        8 => [vzip1q_u16(a16, b16), vzip2q_u16(a16, b16)].map(|v| vreinterpretq_u8_u16(v)),
+        4 => [vzip1q_u32(a32, b32), vzip2q_u32(a32, b32)].map(|v| vreinterpretq_u8_u32(v)),
+        2 => [vzip1q_u64(a64, b64), vzip2q_u64(a64, b64)].map(|v| vreinterpretq_u8_u64(v)),
+        _ => unreachable!("elements have 1, 2, 4 or 8 bytes"),
+    };
+    // SAFETY: 16 bytes each; any bytes are integers.
+    both.map(|vector| unsafe { std::mem::transmute::<uint8x16_t, [u8; 16]>(vector) })
 }
 
 /// Returns a vector with the same two factors in every pair of words.

@@ -80,6 +80,35 @@ pub(crate) unsafe extern "C" fn portable<S: RowSource, C: Conversion>(
     }
 }
 
+/// Does the same by blocks of values, in loops that become vectors of NEON. There are no stores around the caches.
+///
+/// # Safety
+///
+/// The same as for [`RowEntry`].
+#[cfg(target_arch = "aarch64")]
+pub(crate) unsafe extern "C" fn by_blocks<S: RowSource, C: Conversion>(
+    src: *const u8,
+    dst: *mut u8,
+    n: u64,
+    numbers: *const Numbers,
+) {
+    /// The values of a block: whole pixels of three channels.
+    const BLOCK: usize = 96;
+    if n == 0 {
+        return;
+    }
+    // SAFETY: this function has the same contract.
+    let row = unsafe { Row::<S, C>::new(src, dst, n, numbers) };
+    let mut values = [0.0; BLOCK];
+    for (dst, src) in row.dst.chunks_mut(BLOCK).zip(row.src.chunks(BLOCK)) {
+        let values = &mut values[..src.len()];
+        for (i, (value, &element)) in values.iter_mut().zip(src).enumerate() {
+            *value = S::one(element, row.numbers, i);
+        }
+        C::many(values, dst);
+    }
+}
+
 /// Does the same on a CPU with AVX2, FMA and F16C.
 ///
 /// # Safety

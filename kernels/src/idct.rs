@@ -17,10 +17,13 @@
 //! The constants are those of the flow graph of Loeffler, Ligtenberg and Moschytz (ICASSP 1989),
 //! multiplied out, times 4096 and rounded; the bits are therefore those of decoders that follow the
 //! graph. All sums wrap around: for coefficients that no image has, the result is meaningless but
-//! deterministic. [`plain`] is the reference implementation. The fast one multiplies pairs of `i16`,
-//! and leaves blocks whose sums could exceed an `i16` to [`plain`].
+//! deterministic. [`plain`] is the reference implementation. Those for x86-64 multiply pairs of `i16`,
+//! and leave blocks whose sums could exceed an `i16` to [`plain`]; `neon` has products of 32 bits.
 
 #![allow(unsafe_code, reason = "vectors as the CPU has them")]
+
+#[cfg(target_arch = "aarch64")]
+mod neon;
 
 use crate::bit_planes::Form;
 #[cfg(target_arch = "x86_64")]
@@ -116,6 +119,10 @@ fn rows(block: &[i16; 64], steps: &[i16; 64]) -> [u64; 8] {
             return rows;
         }
     }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: every aarch64 CPU that Rust's standard library runs on has NEON.
+    return unsafe { neon::rows(block, steps) };
+    #[cfg(not(target_arch = "aarch64"))]
     plain(block, steps)
 }
 
@@ -130,6 +137,8 @@ pub fn idct_pair(form: Form, blocks: [&[i16; 64]; 2], steps: [&[i16; 64]; 2]) ->
             return rows;
         }
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = form;
     [rows(blocks[0], steps[0]), rows(blocks[1], steps[1])]
 }
 
@@ -159,6 +168,10 @@ pub fn store_block(rows: &[u64; 8], out: &mut [u8], stride: usize) {
 }
 
 /// Returns the rows of a block. This is the reference implementation.
+#[cfg_attr(
+    all(target_arch = "aarch64", not(test)),
+    expect(dead_code, reason = "the meaning of the one with NEON")
+)]
 fn plain(block: &[i16; 64], steps: &[i16; 64]) -> [u64; 8] {
     let at = |v: usize, u: usize| {
         let index = usize::from(ORDER[8 * v + u]);
@@ -188,7 +201,7 @@ fn transform(c: [i32; 8], (round, shift): (i32, u32)) -> [i32; 8] {
 
 /// The largest sum of absolute coefficients, in half a column, for which the transform fits into an
 /// `i16`: (2 * 2950 * 5683 + 512) / 1024 < 2^15.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(test, target_arch = "x86_64"))]
 const LARGEST: i16 = 2950;
 
 /// Does the same as [`plain`], or returns `None` if the coefficients are too large for this

@@ -58,6 +58,8 @@ pub use source::Numbers;
 /// headers.
 pub const CUDA_PRELUDE: &str = include_str!("../cuda/fuseloop.cuh");
 
+#[cfg(target_arch = "aarch64")]
+use entry::by_blocks;
 use entry::portable;
 #[cfg(target_arch = "x86_64")]
 use entry::{stored, streamed};
@@ -76,7 +78,7 @@ pub struct RowFunction {
 }
 
 impl RowFunction {
-    /// The CPU features that the fast implementations need.
+    /// The CPU features that the fast implementations need on x86-64.
     pub const REQUIRED_FEATURES: &'static str = "AVX2, FMA and F16C";
 
     /// Returns the row function called `name`.
@@ -93,7 +95,7 @@ impl RowFunction {
             && std::arch::is_x86_feature_detected!("fma")
             && std::arch::is_x86_feature_detected!("f16c");
         #[cfg(not(target_arch = "x86_64"))]
-        return false;
+        return cfg!(target_arch = "aarch64");
     }
 
     /// Returns the implementation for this CPU.
@@ -118,7 +120,9 @@ macro_rules! row_functions {
                 description: $does,
                 #[cfg(target_arch = "x86_64")]
                 fast: stored::<$source, $to>,
-                #[cfg(not(target_arch = "x86_64"))]
+                #[cfg(target_arch = "aarch64")]
+                fast: by_blocks::<$source, $to>,
+                #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
                 fast: portable::<$source, $to>,
                 portable: portable::<$source, $to>,
             },
@@ -127,7 +131,9 @@ macro_rules! row_functions {
                 description: concat!($does, ", around the caches"),
                 #[cfg(target_arch = "x86_64")]
                 fast: streamed::<$source, $to>,
-                #[cfg(not(target_arch = "x86_64"))]
+                #[cfg(target_arch = "aarch64")]
+                fast: by_blocks::<$source, $to>,
+                #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
                 fast: portable::<$source, $to>,
                 portable: portable::<$source, $to>,
             },

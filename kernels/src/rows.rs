@@ -29,8 +29,18 @@ pub(crate) trait Conversion {
     /// Converts one value. This is the reference implementation.
     fn one(value: f32) -> Self::To;
 
+    /// Converts as many values as `to` has elements.
+    #[cfg(target_arch = "aarch64")]
+    #[inline]
+    fn many(values: &[f32], to: &mut [Self::To]) {
+        for (to, value) in to.iter_mut().zip(values) {
+            *to = Self::one(*value);
+        }
+    }
+
     /// If true, the two vectors of `sixteen` hold the values of even and of odd index, instead of eight
     /// consecutive values each. The packed results then need not be reordered.
+    #[cfg(target_arch = "x86_64")]
     const ALTERNATES: bool = false;
 
     /// Converts sixteen values.
@@ -66,6 +76,19 @@ impl Conversion for ToF16 {
         half::f16::from_f32_const(value).to_bits()
     }
 
+    #[cfg(target_arch = "aarch64")]
+    #[inline]
+    fn many(values: &[f32], to: &mut [u16]) {
+        let (eights, rest) = values.as_chunks();
+        let (to, to_rest) = to.as_chunks_mut();
+        for (to, eight) in to.iter_mut().zip(eights) {
+            *to = eight_f16(eight);
+        }
+        for (to, value) in to_rest.iter_mut().zip(rest) {
+            *to = Self::one(*value);
+        }
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
@@ -78,6 +101,7 @@ impl Conversion for ToF16 {
 
 impl Conversion for ToBf16 {
     type To = u16;
+    #[cfg(target_arch = "x86_64")]
     const ALTERNATES: bool = true;
 
     fn one(value: f32) -> u16 {
@@ -220,6 +244,29 @@ fn eight_f16(values: __m256) -> __m128i {
     let low = _mm_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_castps256_ps128(values));
     let high = _mm_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_extractf128_ps::<1>(values));
     _mm_unpacklo_epi64(low, high)
+}
+
+/// Converts eight values. The intrinsics for half precision are not stable, and the instruction is in every aarch64 CPU.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+fn eight_f16(values: &[f32; 8]) -> [u16; 8] {
+    use std::arch::aarch64::{float32x4_t, uint16x8_t};
+    let halves: uint16x8_t;
+    // SAFETY: 32 bytes each; any bytes are floats.
+    let [low, high] = unsafe { std::mem::transmute::<[f32; 8], [float32x4_t; 2]>(*values) };
+    // SAFETY: the two instructions read and write only these registers.
+    unsafe {
+        std::arch::asm!(
+            "fcvtn {halves:v}.4h, {low:v}.4s",
+            "fcvtn2 {halves:v}.8h, {high:v}.4s",
+            halves = out(vreg) halves,
+            low = in(vreg) low,
+            high = in(vreg) high,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    // SAFETY: 16 bytes each; any bytes are elements.
+    unsafe { std::mem::transmute::<uint16x8_t, [u16; 8]>(halves) }
 }
 
 /// Returns the results in the high halves of eight lanes. The result for a NaN is meaningless.

@@ -17,7 +17,7 @@ use super::body::{self, COUNT, MAKE, TABLE};
 pub use super::call::MemoryRegion;
 use super::call::{self, BodyCall, BodyRunner, States};
 use super::compile;
-use super::emit::{BodySpec, Constants};
+use super::emit::{BodySpec, Constants, Target};
 pub use super::settings::{CodegenSettings, with_settings};
 use super::{DecodedPixels, Kernel, Scratch, avx, spec, vector_bits};
 use crate::error::Error;
@@ -64,7 +64,7 @@ impl BlockRun {
         let row_loops = row_loops.map(|row_loop| Some(row_loop.ok()??.code())).collect();
         let (first, count) = (records.as_mut_ptr() as u64, records.count());
         let arguments = [first, count, compiled.constants.as_ptr() as u64];
-        let function = compile::ir(spec, false);
+        let function = compile::ir(spec, Target::PORTABLE);
         Self { function, row_loops, arguments, regions, states }
     }
 
@@ -264,7 +264,7 @@ pub fn functions(plan: &ImagePlan, draws: &Draws) -> Vec<Function> {
     let (mut links, mut leaves) = (vec![], vec![]);
     let blocks = plan.blocks().iter().enumerate().map(|(index, block)| {
         plan.fused_ops(block, draws, &mut links, &mut leaves);
-        compile::ir(spec(plan, index, &links, VectorBits::V128), false)
+        compile::ir(spec(plan, index, &links, VectorBits::V128), Target::PORTABLE)
     });
     blocks.collect()
 }

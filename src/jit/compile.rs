@@ -6,7 +6,9 @@
 use super::avx::{self, RowLoop};
 use super::body::{COUNT, CompiledBody, MAKE, TABLE, row_functions};
 use super::code::{Code, CodeModule};
-use super::emit::{self, BodySpec, CALLED_ROW, Callee, Constants, Imports, ROW_LOOP, STORE_ROW};
+use super::emit::{
+    self, BodySpec, CALLED_ROW, Callee, Constants, Imports, ROW_LOOP, STORE_ROW, Target,
+};
 use super::perf;
 use super::settings::settings as asked_settings;
 use super::support::refuses_pages;
@@ -25,14 +27,12 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, ModuleError};
 use fuseloop_ops::author::RowProducer;
 
-/// True if the host has the x86-64 instructions that the emitter can do without.
-const X86: bool = cfg!(target_arch = "x86_64");
-
 /// The maximum bytes of code of one block.
 const MAX_CODE: usize = 4 << 20;
 
 /// The advice for an error of the compiler.
-pub(super) const BUG: &str = "this is a bug: please report it with the output of `fuseloop info`";
+pub(super) const BUG: &str =
+    "this is a bug: please report it with the output of `fuseloop info --cpu`";
 
 /// Converts the error of IR that Cranelift rejected: a bug, unless the system refuses executable pages, which it granted when
 /// the first block was compiled.
@@ -53,6 +53,18 @@ impl From<ModuleError> for Error {
 /// Returns the error of code that can trap, or calls a function that it may not call: a bug.
 pub(super) fn is_unsafe(what: &str) -> Error {
     fail!(Pipeline, "a compiled block {what} (please report this)").help(BUG)
+}
+
+/// Returns the instructions that code for this CPU may use.
+fn host() -> Target {
+    #[cfg(target_arch = "x86_64")]
+    return Target {
+        x86: true,
+        fma: std::arch::is_x86_feature_detected!("fma")
+            && !asked_settings().without.contains(&"has_fma"),
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    return Target::PORTABLE;
 }
 
 /// Compiles one list of fused ops. `perf` shows the code under `name`.
@@ -112,7 +124,7 @@ fn isa() -> OwnedTargetIsa {
         flags.set(name, value).expect("these settings exist in the pinned version");
     }
     let mut host =
-        cranelift_native::builder().expect("the host is x86-64: `unsupported` was asked");
+        cranelift_native::builder().expect("Cranelift knows the host: `unsupported` was asked");
     for feature in asked.without {
         host.set(feature, "false").expect("these features exist in the pinned version");
     }
@@ -199,7 +211,7 @@ pub(super) fn define(
 
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
-    emit::function(&mut builder, spec, &imports, X86, &mut constants);
+    emit::function(&mut builder, spec, &imports, host(), &mut constants);
     builder.finalize(module.target_config());
     module.define_function(id, &mut context)?;
     let bytes = check_code(&context, allowed)?;
@@ -285,13 +297,13 @@ fn check_code(context: &cranelift_codegen::Context, allowed: usize) -> Result<us
 
 /// Returns the IR of a block as text, for golden tests and inspection.
 pub(crate) fn ir_text(spec: BodySpec<'_>) -> String {
-    ir(spec, X86).display().to_string()
+    ir(spec, host()).display().to_string()
 }
 
 /// Returns the native code of a block as text: instructions and registers as Cranelift lists them right
 /// before it encodes them, without the pseudo-instructions that emit no bytes.
 pub(crate) fn asm_text(spec: BodySpec<'_>) -> Result<String, Error> {
-    let mut context = cranelift_codegen::Context::for_function(ir(spec, X86));
+    let mut context = cranelift_codegen::Context::for_function(ir(spec, host()));
     context.set_disasm(true);
     let compiled = context.compile(isa().as_ref(), &mut Default::default());
     let compiled = compiled.map_err(ModuleError::from)?;
@@ -308,9 +320,8 @@ pub(crate) fn asm_text(spec: BodySpec<'_>) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Returns the IR of a block, with or without instructions that only x86-64 has. Called functions have a
-/// name in place of an address.
-pub(super) fn ir(spec: BodySpec<'_>, x86: bool) -> Function {
+/// Returns the IR of a block for a CPU. Called functions have a name in place of an address.
+pub(super) fn ir(spec: BodySpec<'_>, target: Target) -> Function {
     let mut function = Function::new();
     function.signature.params = vec![AbiParam::new(I64); 3];
     let mut import = |(name, words): (&str, &[Type])| {
@@ -331,7 +342,7 @@ pub(super) fn ir(spec: BodySpec<'_>, x86: bool) -> Function {
     let imports = Imports { store, maker, count, table, row_loops: row_loops.collect() };
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut function, &mut builder_context);
-    emit::function(&mut builder, spec, &imports, x86, &mut constants);
+    emit::function(&mut builder, spec, &imports, target, &mut constants);
     builder.finalize(isa().frontend_config());
     function
 }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! [`Kernel::run`] returns the same bits as [`evaluate`], the oracle. The oracle also runs in place of
-//! compiled code where code can't be compiled ([`unsupported`]: no AVX2 and FMA, another architecture, no executable
+//! compiled code where code can't be compiled ([`unsupported`]: no SSE4.1, another architecture, no executable
 //! memory) or an image is too narrow for vectors.
 //!
 //! `plan/mod.rs` explains the compiler step by step. The decisions about its code:
@@ -69,7 +69,7 @@ mod vector_bits;
 use crate::error::Error;
 pub(crate) use body::multiply;
 #[cfg(feature = "jit")]
-pub(crate) use emit::{BlockCode, Constants, lower};
+pub(crate) use emit::{BlockCode, Constants, Target, lower};
 use fuseloop_ops::internals::DefaultFloats;
 pub use invocation::{ChunkRun, DecodedPixels};
 pub use measure::{BlockCosts, Costs, KernelTimer};

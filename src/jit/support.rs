@@ -16,20 +16,22 @@ pub fn unsupported() -> Option<&'static str> {
     *REASON.get_or_init(find_reason)
 }
 
-#[cfg(target_arch = "x86_64")]
 fn find_reason() -> Option<&'static str> {
     if std::env::var_os("FUSELOOP_NO_JIT").is_some() {
         return Some("FUSELOOP_NO_JIT is set");
     }
-    let has_all =
-        std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
-    if !has_all {
-        return Some("the CPU has no AVX2 and FMA");
-    }
-    if cfg!(not(feature = "jit")) {
-        return Some(NO_COMPILER);
-    }
-    refuses_pages().then_some(NO_PAGES)
+    let no_compiler = cfg!(not(feature = "jit")).then_some(NO_COMPILER);
+    lacks().or(no_compiler).or_else(|| refuses_pages().then_some(NO_PAGES))
+}
+
+/// Returns what the CPU lacks for compiled code. Each aarch64 CPU has all of it.
+fn lacks() -> Option<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    return (!std::arch::is_x86_feature_detected!("sse4.1")).then_some("the CPU has no SSE4.1");
+    #[cfg(target_arch = "aarch64")]
+    return None;
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return Some("code is compiled for x86-64 and aarch64 only");
 }
 
 /// The reason of a build without the compiler.
@@ -55,11 +57,6 @@ pub(crate) fn warn_if_refused() {
              without this warning"
         ));
     }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn find_reason() -> Option<&'static str> {
-    Some("this version compiles for x86-64 only")
 }
 
 /// Returns the widest vectors that loops may have, or an error if the environment asks for others.

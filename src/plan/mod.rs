@@ -393,7 +393,9 @@ impl ImagePlan {
         let large = self.sample_bytes().saturating_mul(samples) >= LARGE;
         let long = self.output_size().width >= LONG;
         let is_f32 = self.stored_dtype() == DType::F32; // the only type that was measured to gain from it
-        if waits_for_memory && large && long && is_f32 { self.streaming() } else { self }
+        // Other CPUs have no stores around the caches.
+        let is_x86 = cfg!(target_arch = "x86_64");
+        if is_x86 && waits_for_memory && large && long && is_f32 { self.streaming() } else { self }
     }
 
     /// Stores the output around the caches, unless it is u8. This is faster where a batch is far larger

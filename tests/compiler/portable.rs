@@ -1,7 +1,7 @@
 //! Code without the instructions that only x86-64 has, compiled for aarch64.
 //!
-//! The code can't run here (the interpreter runs it, see `interpreted.rs`), but it can be examined: it
-//! must compile, can't trap, and calls only functions that it declared.
+//! On x86-64 the code can't run (the interpreter runs it, see `interpreted.rs`, and `scripts/aarch64.sh` runs it under
+//! qemu), but it can be examined: it must compile, can't trap, and calls only functions that it declared.
 
 use crate::common::lists::List;
 use crate::common::random_ops;

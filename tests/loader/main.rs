@@ -13,6 +13,7 @@ mod collate;
 mod common;
 #[path = "../common/counting.rs"]
 mod counting;
+mod epoch_hash;
 #[cfg(all(feature = "tables", feature = "tar", feature = "write"))]
 mod errors;
 #[cfg(all(feature = "spec", feature = "write", target_arch = "x86_64"))]

@@ -326,6 +326,22 @@ fn info_tells_what_there_is_or_why_there_is_nothing() {
 }
 
 #[test]
+fn info_tells_how_loops_run_on_the_cpu() {
+    let (_dir, path) = file();
+    let arch = std::env::consts::ARCH;
+    let (code, text, _) = command(&path, &["info", "--cpu"]);
+    assert!(code == 0 && text.starts_with(&format!("CPU: {arch}, ")), "{text}");
+    assert!(text.contains("\nloops: "), "{text}");
+    let (_, text, _) = command(&path, &["info", "--cpu", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(
+        report["arch"] == arch
+            && report["vector_bits"].is_null() != report["not_compiled"].is_null()
+    );
+    assert_eq!(command(&path, &["info", "FILE", "--cpu"]).0, 2);
+}
+
+#[test]
 fn bench_and_explain_say_where_they_run() {
     if !has_no_gpu() {
         return;

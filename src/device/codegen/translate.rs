@@ -14,7 +14,7 @@
 //! An instruction that programs are not lowered to is rejected by name.
 
 use super::translation::Translation;
-use crate::jit::{BlockCode, Constants, lower};
+use crate::jit::{BlockCode, Constants, Target, lower};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32X4, I32X4, I64};
 use cranelift_codegen::ir::{
@@ -84,7 +84,7 @@ fn ir(frame: Translation<'_>, program: &Program) -> (Function, Constants) {
         constants: &mut constants,
         table: params[0],
         record: params[1],
-        x86: false,
+        target: Target::PORTABLE,
         is_float: false,
     };
     let pixels = lower(&mut code, program, 0, params[2..5].to_vec(), position);

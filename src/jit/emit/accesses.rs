@@ -52,6 +52,7 @@ pub(super) fn check(e: &BlockCode<'_, '_>, layout: ParamLayout) {
 mod tests {
     use super::super::super::vector_bits::VectorBits;
     use super::super::constants::Constants;
+    use super::super::ir::Target;
     use super::*;
     use crate::plan::ImagePlan;
     use cranelift_codegen::ir::types::{I8X16, I64};
@@ -111,7 +112,7 @@ mod tests {
             constants: &mut constants,
             table,
             record,
-            x86: true,
+            target: Target::PORTABLE,
             is_float: false,
         };
         if is_store {

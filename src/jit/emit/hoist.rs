@@ -12,12 +12,12 @@ use cranelift_codegen::ir::{
     Block, Inst, InstBuilder, InstructionData, MemFlagsData, Opcode, Type, Value,
 };
 
-/// The number of vectors held in registers: sixteen registers, less the values of four pixels and
-/// temporaries of ops.
-const VECTORS: usize = 8;
+/// The numbers of vectors and of words held in registers: of sixteen registers, less the values of four pixels and
+/// temporaries of ops, or addresses and counters.
+const SIXTEEN: (usize, usize) = (8, 4);
 
-/// The number of words held in registers: sixteen registers, less addresses and counters.
-const WORDS: usize = 4;
+/// The same of 32 registers.
+const THIRTY_TWO: (usize, usize) = (18, 10);
 
 /// The key of a load: `ty` from `base + offset`.
 #[derive(Clone, Copy, PartialEq)]
@@ -35,14 +35,15 @@ pub(super) fn entered_from(e: &BlockCode<'_, '_>) -> Block {
 /// Moves the most frequent loads of the blocks emitted since to the end of `outside`: loads of
 /// constants, of the parameter block, and of shuffles whose address was moved there.
 pub(super) fn hoist(e: &mut BlockCode<'_, '_>, outside: Block) {
+    let (most_vectors, most_words) = if e.target.x86 { SIXTEEN } else { THIRTY_TWO };
     let bases = [e.table, e.record];
     let mut words = vec![];
-    for (loaded, loads) in
-        most_loaded(e, outside, WORDS, |loaded, _| loaded.ty == I64 && bases.contains(&loaded.base))
-    {
+    for (loaded, loads) in most_loaded(e, outside, most_words, |loaded, _| {
+        loaded.ty == I64 && bases.contains(&loaded.base)
+    }) {
         words.push(load_before(e, outside, loaded, &loads));
     }
-    for (loaded, loads) in most_loaded(e, outside, VECTORS, |loaded, never_changes| {
+    for (loaded, loads) in most_loaded(e, outside, most_vectors, |loaded, never_changes| {
         let is_known = bases.contains(&loaded.base);
         loaded.ty.is_vector() && (is_known || never_changes && words.contains(&loaded.base))
     }) {

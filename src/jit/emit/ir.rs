@@ -5,9 +5,23 @@ use super::Callee;
 use super::constants::Constants;
 use super::hoist::{entered_from, hoist};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::types::{F32X4, I8X16, I16X8, I32X4, I64};
+use cranelift_codegen::ir::types::{F32X4, F64X2, I8X16, I16X8, I32X4, I64, I64X2};
 use cranelift_codegen::ir::{Block, Endianness, InstBuilder, MemFlagsData, Type, Value};
 use cranelift_frontend::FunctionBuilder;
+
+/// The instructions that code may use, besides those that every CPU with vectors of 128 bits has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// True if it may use instructions that only x86-64 has.
+    pub(crate) x86: bool,
+    /// True if the CPU multiplies and adds with one rounding.
+    pub(crate) fma: bool,
+}
+
+impl Target {
+    /// Code for any CPU but x86-64.
+    pub(crate) const PORTABLE: Self = Self { x86: false, fma: true };
+}
 
 /// A block's function while it is emitted. Ops never see it: their recorded programs are lowered into
 /// it.
@@ -19,8 +33,8 @@ pub(crate) struct BlockCode<'a, 'b> {
     pub(crate) table: Value,
     /// The address of the sample's parameter block.
     pub(crate) record: Value,
-    /// True if the code is for x86-64, so that instructions only x86-64 has may be used.
-    pub(crate) x86: bool,
+    /// The instructions that may be used.
+    pub(crate) target: Target,
     /// True if the source's elements are floats, some of which may be NaN.
     pub(crate) is_float: bool,
 }
@@ -103,7 +117,7 @@ impl BlockCode<'_, '_> {
 
     /// Returns a vector whose byte `i` is `bytes[mask[i]]`, or 0 where the mask's top bit is set.
     pub(super) fn pshufb(&mut self, bytes: Value, mask: Value) -> Value {
-        if self.x86 {
+        if self.target.x86 {
             self.builder.ins().x86_pshufb(bytes, mask)
         } else {
             self.builder.ins().swizzle(bytes, mask)
@@ -119,7 +133,7 @@ impl BlockCode<'_, '_> {
 
     /// Returns `(a * b + 2^14) >> 15` of `i16`; not for -1 times -1, where the two instructions differ.
     pub(super) fn multiply_high(&mut self, a: Value, b: Value) -> Value {
-        if self.x86 {
+        if self.target.x86 {
             self.builder.ins().x86_pmulhrsw(a, b)
         } else {
             self.builder.ins().sqmul_round_sat(a, b)
@@ -180,6 +194,51 @@ impl BlockCode<'_, '_> {
         self.builder.ins().bitcast(ty, little, a)
     }
 
+    /// Returns `a * b + c`, rounded once.
+    pub(super) fn multiply_add(&mut self, operands: [Value; 3]) -> Value {
+        if self.target.fma {
+            let [a, b, c] = operands;
+            return self.builder.ins().fma(a, b, c);
+        }
+        let [low, high] = [false, true].map(|high| {
+            let [a, b, c] = operands.map(|v| {
+                let order = std::array::from_fn(|i| if high { 8 + i as u8 % 8 } else { i as u8 });
+                let pair = if high { self.shuffle(v, v, order) } else { v };
+                let pair = self.cast(F32X4, pair);
+                self.builder.ins().fvpromote_low(pair)
+            });
+            self.multiply_add_pair(a, b, c)
+        });
+        let both = std::array::from_fn(|i| if i < 8 { i } else { i + 8 } as u8);
+        let both = self.shuffle(low, high, both);
+        self.cast(F32X4, both)
+    }
+
+    /// Does the same for two numbers that `f64` holds, on a CPU without the instruction. The product is exact; the sum
+    /// is rounded to odd, so that the second rounding, to `f32`, gives what a single one would.
+    fn multiply_add_pair(&mut self, a: Value, b: Value, c: Value) -> Value {
+        let (zero, one) = (self.constant(F64X2, [0; 16]), self.constant(I64X2, ONES));
+        let ins = &mut self.builder;
+        let product = ins.ins().fmul(a, b);
+        let sum = ins.ins().fadd(product, c);
+        // The sum's error, which is exact (Knuth). It is NaN, and compares as false, where the sum is no finite number.
+        let second = ins.ins().fsub(sum, product);
+        let first = ins.ins().fsub(sum, second);
+        let (first, second) = (ins.ins().fsub(product, first), ins.ins().fsub(c, second));
+        let error = ins.ins().fadd(first, second);
+        let side = ins.ins().fmul(error, sum);
+        // True, and -1, where the sum was rounded away from zero.
+        let is_beyond = ins.ins().fcmp(FloatCC::LessThan, side, zero);
+        let is_below = ins.ins().fcmp(FloatCC::LessThan, zero, side);
+        let is_rounded = ins.ins().bor(is_beyond, is_below);
+        let odd = ins.ins().band(is_rounded, one);
+        let sum = self.cast(I64X2, sum);
+        let truncated = self.builder.ins().iadd(sum, is_beyond);
+        let odd = self.builder.ins().bor(truncated, odd);
+        let odd = self.cast(F64X2, odd);
+        self.builder.ins().fvdemote(odd)
+    }
+
     /// Selects, lane by lane, `a` where `mask` is all ones and `b` where it is zeros.
     pub(super) fn select(&mut self, mask: Value, a: Value, b: Value) -> Value {
         let mask = self.cast(F32X4, mask);
@@ -188,7 +247,7 @@ impl BlockCode<'_, '_> {
 
     /// Truncates to `i32`, for numbers in the range of `i32`.
     pub(super) fn i32_of(&mut self, a: Value) -> Value {
-        if self.x86 {
+        if self.target.x86 {
             self.builder.ins().x86_cvtt2dq(I32X4, a)
         } else {
             self.builder.ins().fcvt_to_sint_sat(I32X4, a)
@@ -212,6 +271,9 @@ impl BlockCode<'_, '_> {
         self.select(above, a, low)
     }
 }
+
+/// The integer 1 in two lanes.
+const ONES: [u8; 16] = [1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
 
 fn splat_bytes(lane: [u8; 4]) -> [u8; 16] {
     std::array::from_fn(|i| lane[i % 4])

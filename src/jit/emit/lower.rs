@@ -74,10 +74,7 @@ fn step(
         Instruction::SplatI32(number) => code.splat_i32(number),
         Instruction::Unary(operation, a) => unary(code, operation, value(a)),
         Instruction::Binary(operation, operands) => binary(code, operation, operands.map(value)),
-        Instruction::Fma(operands) => {
-            let [a, b, c] = operands.map(value);
-            code.builder.ins().fma(a, b, c)
-        }
+        Instruction::Fma(operands) => code.multiply_add(operands.map(value)),
         Instruction::Select(operands) => {
             let [mask, a, b] = operands.map(value);
             code.select(mask, a, b)

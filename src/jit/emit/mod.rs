@@ -52,7 +52,7 @@ use fuseloop_ops::author::{RowProducer, Statistic};
 
 pub(crate) use super::body::BodySpec;
 pub(crate) use constants::Constants;
-pub(crate) use ir::BlockCode;
+pub(crate) use ir::{BlockCode, Target};
 pub(crate) use lower::lower;
 pub(crate) use store::{PassStore, row_function};
 
@@ -121,7 +121,7 @@ pub(crate) fn function(
     builder: &mut FunctionBuilder<'_>,
     spec: BodySpec<'_>,
     imports: &Imports,
-    x86: bool,
+    target: Target,
     constants: &mut Constants,
 ) {
     let entry = builder.create_block();
@@ -129,7 +129,7 @@ pub(crate) fn function(
     builder.switch_to_block(entry);
     let [records, count, table] = std::array::from_fn(|i| builder.block_params(entry)[i]);
     let is_float = matches!(spec.block.source, DType::F16 | DType::Bf16 | DType::F32);
-    let mut e = BlockCode { builder, constants, table, record: records, x86, is_float };
+    let mut e = BlockCode { builder, constants, table, record: records, target, is_float };
     let bytes = spec.layout.bytes() as i64;
     counted_loop(&mut e, count, &[records], |e, _, carried| {
         e.record = carried[0];
