@@ -1,6 +1,6 @@
 use super::*;
-use fuseloop_ops::Normalize;
-use fuseloop_ops::author::{Op, PixelOp};
+use fuseloop_ops::author::{Emit, Op, PixelOp, Pixels};
+use fuseloop_ops::{Normalize, NumberRule};
 
 const FRAME: Translation<'_> =
     Translation { name: "op", param_count: 1, mean: false, constants: None };
