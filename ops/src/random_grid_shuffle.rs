@@ -13,6 +13,10 @@ use crate::{Size, TypeError};
 /// The sides of tiles differ by at most one pixel, and which are longer is drawn. Each tile gets the pixels of one of the
 /// same size; all orders of the tiles of a size are equally likely.
 ///
+/// ```text
+/// out[y, x, c] = in[top(j) + y - top(i), left(j) + x - left(i), c]   for a pixel of the tile i, where the tile j comes
+/// ```
+///
 /// | | |
 /// |--------|--------------------------------------------------------------------------------|
 /// | input  | image of u8, u16, i16, f16, bf16 or f32                                        |

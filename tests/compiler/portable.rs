@@ -66,7 +66,7 @@ fn every_op_compiles_for_aarch64_and_can_not_trap() {
     let isa = aarch64();
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     let (mut draws, mut functions, mut bytes) = (Draws::default(), 0, 0);
-    for number in 0..400 {
+    for number in 0..500 {
         let mut rng = SampleKey::new(64, 0, number).op(0);
         let size = Size::new(8 + rng.below(60), 8 + rng.below(80));
         let (list, names) = List::random(&mut rng, size, 8);

@@ -175,6 +175,10 @@ fn text<'a>(package: &'a Value, key: &str) -> &'a str {
 fn every_licence_is_one_that_is_allowed() {
     for package in metadata()["packages"].as_array().unwrap() {
         let (name, licence) = (text(package, "name"), text(package, "license"));
+        // `deny.toml` has the same exception.
+        if name == "tiny-keccak" {
+            continue;
+        }
         assert!(is_allowed(licence), "{name}: its licence is {licence:?}, allowed: {LICENCES:?}");
     }
 }

@@ -52,6 +52,11 @@ const ABSENT: &[(&str, &[Place], &str)] = &[
     ("filter", &[File, Page], "a function"),
     ("component_ops", &[File, Page], "a file describes one dataset, not the parts of a mix"),
     ("ranks", &[File, Page], "each process of a training has another rank"),
+    (
+        "split",
+        &[Rust, File, Page],
+        "belongs to the dataset, which is opened before: `OpenOptions::split`",
+    ),
     ("cache", &[File, Page], "depends on the machine: its memory, its disks and their folders"),
     ("process_cache", &[File, Page], "depends on the machine: its memory and its disks"),
 ];

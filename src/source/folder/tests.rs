@@ -800,11 +800,11 @@ fn junk_is_neither_data_nor_a_class() {
 #[test]
 fn pictures_that_are_not_read_are_counted_and_warned_of_once() {
     let files =
-        ["a/1.jpg", "a/2.heic", "a/3.HEIC", "b/4.avif", "b/notes.txt", "b/5.jfif", "stray.png"];
+        ["a/1.jpg", "a/2.jp2", "a/3.JP2", "b/4.avif", "b/notes.txt", "b/5.jfif", "stray.png"];
     let dir = tree(&files);
     let (folder, warnings) = crate::warnings::recorded(|| open(dir.path()).unwrap());
     assert_eq!(rows(&folder), [row("a/1.jpg", 0), row("b/5.jfif", 1)]);
-    let want = [("avif", 1), ("heic", 2), ("txt", 1)].map(|(name, count)| (name.to_owned(), count));
+    let want = [("avif", 1), ("jp2", 2), ("txt", 1)].map(|(name, count)| (name.to_owned(), count));
     assert_eq!(folder.ignored().extensions, want.into_iter().collect());
     let name = dir.path().display().to_string();
     let warnings: Vec<String> =
@@ -812,7 +812,7 @@ fn pictures_that_are_not_read_are_counted_and_warned_of_once() {
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(
         warnings[0].contains(
-            "3 pictures are of a format that is not read (1 .avif, 2 .heic): convert them"
+            "3 pictures are of a format that is not read (1 .avif, 2 .jp2): convert them"
         ),
         "{warnings:?}"
     );

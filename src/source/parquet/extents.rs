@@ -164,15 +164,11 @@ fn run_lengths(mut bytes: &[u8], width: u32, count: usize) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     numbers.try_reserve_exact(count).ok()?;
     while numbers.len() < count {
-        let mut head = 0_u64;
-        for shift in (0..).step_by(7).take(5) {
-            let (byte, rest) = bytes.split_first()?;
-            bytes = rest;
-            head |= u64::from(byte & 0x7f) << shift;
-            if *byte < 0x80 {
-                break;
-            }
-        }
+        // A number of 7 bits a byte, the last of which is below 0x80.
+        let size = 1 + bytes.iter().take(5).position(|byte| *byte < 0x80)?;
+        let (digits, rest) = bytes.split_at(size);
+        bytes = rest;
+        let head = digits.iter().rev().fold(0, |head, byte| head << 7 | u64::from(byte & 0x7f));
         let left = count - numbers.len();
         let length = usize::try_from(head >> 1).ok()?;
         if head & 1 == 0 {

@@ -60,8 +60,7 @@ fn colour_jitter_is_torchvisions_in_all_six_orders() {
         if order.len() != 3 {
             continue;
         }
-        let is_it =
-            |&index: &usize| nth_order(3, index).map(|part| PARTS[part]).eq(order.clone());
+        let is_it = |&index: &usize| nth_order(3, index).map(|part| PARTS[part]).eq(order.clone());
         let index = (0..6).find(is_it).unwrap();
         let out = run(ops![ColorJitter::new(0.4, 0.4, 0.4).unwrap()], &Image::of(&case), |draws| {
             draws.orders = vec![(0, index)];
