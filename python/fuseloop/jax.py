@@ -74,7 +74,7 @@ class Loader(_loader.Loader[dict[str, Any]]):
         # Signatures of __init__, written by tools/generate.py.
         def __init__(
             self,
-            dataset: str | os.PathLike[str] | Dataset | Sequence[str | os.PathLike[str] | Dataset],
+            dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any],
             /,
             batch_size: int = 64,
             *,

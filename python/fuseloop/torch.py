@@ -92,7 +92,7 @@ class Loader(_loader.Loader[B]):
         @overload
         def __init__(
             self: Loader[tuple[torch.Tensor, ...]],
-            dataset: str | os.PathLike[str] | Dataset | Sequence[str | os.PathLike[str] | Dataset],
+            dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any],
             /,
             batch_size: int = 64,
             *,
@@ -141,7 +141,7 @@ class Loader(_loader.Loader[B]):
         @overload
         def __init__(
             self: Loader[dict[str, torch.Tensor]],
-            dataset: str | os.PathLike[str] | Dataset | Sequence[str | os.PathLike[str] | Dataset],
+            dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any],
             /,
             batch_size: int = 64,
             *,
@@ -190,7 +190,7 @@ class Loader(_loader.Loader[B]):
         @overload
         def __init__(
             self,
-            dataset: str | os.PathLike[str] | Dataset | Sequence[str | os.PathLike[str] | Dataset],
+            dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any],
             /,
             batch_size: int = 64,
             *,

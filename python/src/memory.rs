@@ -105,7 +105,9 @@ impl Lent {
         let count = count.ok_or("it has too many elements")?;
         let most = Limits::DEFAULT.max_sample_bytes;
         if count as u64 > most {
-            return Err(format!("a copy of its elements has {count} bytes, and the limit is {most}"));
+            return Err(format!(
+                "a copy of its elements has {count} bytes, and the limit is {most}"
+            ));
         }
         let mut copy = vec![];
         copy.try_reserve_exact(count).map_err(|_| format!("no memory for {count} bytes"))?;

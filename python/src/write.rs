@@ -15,7 +15,7 @@ use fuseloop::internals::source::{index_until, saved_listing};
 use fuseloop::internals::write::name_classes;
 use fuseloop::recut::Tile;
 use fuseloop::source::{
-    self, BoxError, ClassNames, FieldSpec, Folder, FolderOptions, ImageMode, Selected, Source,
+    self, BoxError, ClassNames, FieldSpec, Folder, FolderOptions, Selected, Source,
 };
 use fuseloop::write::{
     self, CancelFlag, FieldValue, Ignored, ImageOptions, LinkCounts, Links, OnUnreadable,

@@ -36,6 +36,18 @@ use std::slice;
 /// [`Transform::linked`](crate::Transform::linked).
 ///
 /// A program can't make one: it declares the static that the object file defines, as the file of `--rust` does.
+///
+/// ```no_run
+/// use fuseloop::Transform;
+/// use fuseloop::transform::CompiledObject;
+///
+/// unsafe extern "C" {
+///     static fuseloop_list_val: CompiledObject;
+/// }
+/// // SAFETY: the object file defines it, and nothing writes to it.
+/// let val = Transform::linked(unsafe { &fuseloop_list_val })?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Debug)]
 #[repr(C)]
 pub struct CompiledObject {

@@ -66,7 +66,10 @@ fn isa() -> Result<OwnedTargetIsa, Error> {
         flags.set(name, value).expect("these settings exist in the pinned version");
     }
     let mut cpu = cranelift_native::builder_with_options(false).map_err(|_| other_cpu())?;
-    cpu.enable("x86-64-v3").map_err(|_| other_cpu())?;
+    // Cranelift's preset lacks AVX, without which it uses neither AVX2 nor FMA.
+    for features in ["x86-64-v3", "has_avx"] {
+        cpu.enable(features).map_err(|_| other_cpu())?;
+    }
     Ok(cpu.finish(settings::Flags::new(flags)).expect("the preset's features are consistent"))
 }
 

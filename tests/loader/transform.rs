@@ -45,8 +45,8 @@ fn random_lists_have_the_rows_of_a_loader_for_arrays_of_all_types() {
     for number in 0..60 {
         let size = Size::new(1 + rng.below(40), 1 + rng.below(60));
         let (List { ops, input, rule, .. }, names) = List::random(&mut rng, size, 8);
-        if input.dtype == DType::Bf16 {
-            continue; // NumPy has no such type
+        if input.dtype == DType::Bf16 || names.contains(&"ToDevice") {
+            continue; // NumPy has no such type; a transform ends on the CPU
         }
         let images: Vec<Vec<u8>> = (0..COUNT).map(|_| noise(&mut rng, size, &input)).collect();
         let (shape, axes) = axes(&input, size);

@@ -57,7 +57,7 @@ pub(in crate::write) fn custom_field(field: &str) -> Error {
 
 /// Returns the error of two fields that would have the same name.
 pub(in crate::write) fn same_name(first: &str, second: &str, name: &str) -> Error {
-    fail!(Field, "fields {first:?} and {second:?} would both be called {name:?}")
+    fail!(Field, "fields {first:?} and {second:?} would both be called {name:?}: rename one of them")
 }
 
 /// The members of every sample, in the order of the fields.
@@ -245,7 +245,7 @@ mod tests {
         use FieldKind::{Bytes, Int};
         let message = |fields: &[FieldSpec]| Columns::new(fields, None).unwrap_err().to_string();
         let error = message(&[field("A", Bytes), field("a", Bytes)]);
-        assert_eq!(error, r#"fields "A" and "a" would both be called "a.bin""#);
+        assert_eq!(error, r#"fields "A" and "a" would both be called "a.bin": rename one of them"#);
         let custom = field("c", FieldKind::Custom { row_size: 8, align: 8 });
         assert!(message(&[custom]).contains("user-defined"));
         for odd in ["", ".", "a/b", "..", "a\\b", "a\0", "a..b", "x__"] {

@@ -26,7 +26,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The beginnings of commands that are not run, and the reasons.
-const NOT_RUN: [(&str, &str); 8] = [
+const NOT_RUN: [(&str, &str); 9] = [
     ("fuseloop studio ", "it serves until it is ended; `studio` runs it"),
     ("cargo ", "it compiles everything again; CI runs the same"),
     ("cc ", "`compile` compiles a program in C"),
@@ -34,6 +34,7 @@ const NOT_RUN: [(&str, &str); 8] = [
     ("target/gpu_check/", "it needs a GPU"),
     ("git clone ", "it needs a network"),
     ("pip install ", "python/check.sh builds the wheel and installs it"),
+    ("python -m fuseloop", "python/check.sh builds the wheel and tests it"),
     ("python python/", "python/check.sh tests the Python package"),
 ];
 
