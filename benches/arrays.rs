@@ -249,7 +249,7 @@ const PICTURES: usize = 20_000;
 fn small_pictures_of(side: u32, channels: u16) -> InMemory {
     let shape = [side.into(), side.into(), channels.into()];
     let bytes = (side * side) as usize * usize::from(channels) * PICTURES;
-    let pixels = (0..bytes).map(|at| ((at * 2_654_435_761) >> 13) as u8).collect();
+    let pixels: Vec<u8> = (0..bytes).map(|at| ((at * 2_654_435_761) >> 13) as u8).collect();
     let dtype = "|u1".parse().expect("a type of NumPy");
     InMemory::new([("image", Column::arrays(dtype, &shape, pixels))]).expect("whole pictures")
 }

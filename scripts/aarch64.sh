@@ -53,7 +53,7 @@ run() {
 }
 
 has_all() {
-    command -v qemu-aarch64 aarch64-linux-gnu-gcc >/dev/null &&
+    command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null &&
         [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ]
 }
 

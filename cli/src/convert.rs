@@ -72,7 +72,7 @@ numbers. Field names that the destination does not allow are shortened: image/en
 image/class/label to label, a/b/c to c."
 )]
 pub(super) struct Args {
-    /// One or more datasets (.beton files, folders, tables, tar, TFRecord, MDS, MNIST, CIFAR or annotations), and at the
+    /// One or more datasets (.beton files, folders, tables, tar, TFRecord, MDS, Parquet, MNIST, CIFAR or annotations), and at the
     /// end the output: a file, shards or a folder. Files are written atomically.
     #[arg(required = true, num_args = 1.., value_name = "PATH")]
     paths: Vec<PathBuf>,

@@ -55,7 +55,7 @@ use std::time::Instant;
 
 /// Load training data with JIT-compiled augmentation
 ///
-/// Reads .beton files, folders, tar, TFRecord and MDS shards, the files of MNIST and CIFAR, and the annotations of
+/// Reads .beton files, folders, tar, TFRecord and MDS shards, Parquet files, the files of MNIST and CIFAR, and the annotations of
 /// COCO, Pascal VOC and YOLO.
 #[derive(Parser)]
 #[command(

@@ -262,7 +262,7 @@ fn eight_f16(values: &[f32; 8]) -> [u16; 8] {
             halves = out(vreg) halves,
             low = in(vreg) low,
             high = in(vreg) high,
-            options(pure, nomem, nostack, preserves_flags),
+            options(pure, nomem, nostack),
         );
     }
     // SAFETY: 16 bytes each; any bytes are elements.

@@ -306,7 +306,6 @@ def _pad_if_needed(t: Any, s: Conversion) -> Made:
 def _crop(t: Any, s: Conversion) -> Made:
     _always(t)
     _only(t, "pad_if_needed", False, "leave it False, or write ops.PadIfNeeded before it")
-    _ = (t.pad_position, t.border_mode, t.fill)  # nothing is padded
     s.differs("a window that is not inside the image is black here, and an error there")
     return ops.Crop((t.y_max - t.y_min, t.x_max - t.x_min), t.y_min, t.x_min)
 
@@ -405,6 +404,7 @@ def _optical(t: Any, s: Conversion) -> Made:
 def _perspective(t: Any, s: Conversion) -> Made:
     _only(t, "keep_size", True, "leave it True")
     _only(t, "fit_output", False, "leave it False")
+    s.differs("the part fills the image, and 2.0.8 enlarges it once more, so that its right and bottom are cut off")
     return ops.Perspective(tuple(t.scale), _warp_by(t), _outside(t), t.p)
 
 
@@ -711,7 +711,7 @@ TABLE: dict[str, Row] = {
     "RandomResizedCrop": _row(LEVEL, "RandomResizedCrop", _random_resized_crop),
     "RandomSizedCrop": _row(LEVEL, "RandomSizedCrop", _random_sized_crop),
     "RandomScale": absent(_SIZES),
-    "Crop": _row(BITS, "Crop", _crop, draws=False),
+    "Crop": _row(BITS, "Crop", _crop, draws=False, unused=("pad_position", "border_mode", "fill")),  # nothing is padded
     "CropAndPad": absent("`ops.Pad` adds a frame, and `ops.RandomCrop` cuts"),
     "RandomCropFromBorders": absent(_SIZES),
     "CropNonEmptyMaskIfExists": absent("no crop looks at a mask"),
@@ -733,7 +733,9 @@ TABLE: dict[str, Row] = {
         LEVEL, "RandomAffine", _shift_scale_rotate, f"{_EDGE}; one factor for both axes",
         unused=("shift_limit", "shift_limit_x", "shift_limit_y", "scale_limit", "rotate_limit"),
     ),
-    "Perspective": _row(LEVEL, "Perspective", _perspective, "to 1/32 of a pixel; `keep_size=True`"),
+    "Perspective": _row(
+        DIFFER, "Perspective", _perspective, "the part fills the image, and 2.0.8 enlarges it once more; `keep_size=True`"
+    ),
     "ElasticTransform": _row(
         DIFFER, "ElasticTransform", _elastic, "at the edges, and in strength unless `noise_distribution=\"uniform\"`",
         unused=_KEYPOINTS,

@@ -700,12 +700,12 @@ def _in_memory(given: Any) -> Dataset | None:
     """Returns the dataset of arrays by their names, or of one or several whose kinds name them; None for other things."""
     if isinstance(given, Mapping):
         is_named = all(isinstance(name, str) for name in given)
-        return from_arrays(**given) if is_named and any(map(_is_column, given.values())) else None
+        return _from_arrays(dict(given), None) if is_named and any(map(_is_column, given.values())) else None
     arrays = given if isinstance(given, tuple) else (given,)
     if not any(map(_is_column, arrays)):
         return None
     names = _names([_word(array) for array in arrays])
-    return from_arrays(**{name: arrays[n] for n, name in enumerate(names)})
+    return _from_arrays({name: arrays[n] for n, name in enumerate(names)}, None)
 
 
 def _is_array(given: Any) -> bool:
@@ -724,7 +724,7 @@ def _is_column(given: Any) -> bool:
 def _word(given: Any) -> str:
     """Returns the kind of values that have no name: image, int (which is called label), float, bytes or array."""
     if isinstance(given, list) and given and isinstance(given[0], (bytes, bytearray)):
-        return "image" if _is_image_file(bytes(given[0][:12])) else "bytes"
+        return "image" if _is_image_file(bytes(given[0][:18])) else "bytes"
     axes = getattr(given, "ndim", 1)
     if axes > 1:
         return "image" if axes > 2 else "array"
@@ -778,7 +778,7 @@ def _bytes_column(name: str, values: Sequence[Any]) -> tuple[str, str, Any]:
     wrong = next((n for n, value in enumerate(of_bytes) if not isinstance(value, (bytes, bytearray))), None)
     if wrong is not None:
         raise ConfigError(f"{name}[{wrong}] is of type {type(of_bytes[wrong]).__name__}, expected bytes as the first")
-    is_files = any(_is_image_file(bytes(value[:12])) for value in of_bytes[:8])
+    is_files = any(_is_image_file(bytes(value[:18])) for value in of_bytes[:8])
     return "files" if is_files else "bytes", "", of_bytes
 
 

@@ -48,8 +48,8 @@ class Transform:
     array ``[H, W, C]`` or ``[H, W]``     array
     tensor of torch, ``[C, H, W]``        tensor: ``[C, H, W]``, unless ``ToChannelsLast`` is among the ops
     image of PIL                          image of PIL, if the ops end with uint8 ``[H, W, C]``; an array otherwise
-    bytes or path of an image file        array; only the part of a JPEG that the drawn crop needs is decoded
-    or TIFF, or ``{"bytes", "path"}``
+    bytes or path of an image file,       array; only the part of a JPEG that the drawn crop needs is decoded
+    or ``{"bytes", "path"}``
     ====================================  ===========================================================================
 
     Args:

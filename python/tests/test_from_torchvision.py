@@ -38,7 +38,8 @@ def test_the_page_has_the_rows(library: str) -> None:
         pytest.skip("no sources beside the tests")
     table = importlib.import_module(f"fuseloop._{library}").TABLE
     text = page.read_text(encoding="utf-8")
-    lines = re.search(rf"<!-- python/tools/generate.py: {library} -->\n.*?\n.*?\n(.*?)<!-- end -->", text, re.S)
+    table_of = rf"<!-- python/tools/generate.py: {library} -->\n.*?\|---\|---\|---\|\n(.*?)<!-- end -->"
+    lines = re.search(table_of, text, re.S)
     assert lines is not None
     expected = "".join(table[name].printed(name) for name in sorted(table, key=str.lower))
     assert lines[1] == expected, "run python tools/generate.py"

@@ -89,7 +89,7 @@ def test_tensors_of_torch_are_taken_as_they_are() -> None:
     x, y = torch.from_numpy(images()), torch.arange(8)
     loader = fl.Loader((x, y), 4)
     assert np.array_equal(rows(loader), x.numpy()) and rows(loader, "label").tolist() == y.tolist()
-    planes = torch.rand(8, 3, 6, 5, requires_grad=True)
+    planes = torch.rand(8, 3, 7, 6, requires_grad=True)
     loader = fl.Loader({"image": planes}, 4, image=[ops.CenterCrop(4)])
     assert rows(loader).shape == (8, 3, 4, 4)
     with pytest.raises(fl.ConfigError, match=r"bfloat16.*image\.float\(\)"):
@@ -134,6 +134,25 @@ def test_other_tuples_and_dicts_are_no_arrays() -> None:
     for given in [{"train": object()}, {}, 3, {"image": "x.beton"}]:
         with pytest.raises(fl.ConfigError, match="a dataset is a path"):
             fl.Loader(given, 2)  # type: ignore[arg-type]
+
+
+def test_every_key_of_a_dict_is_a_field() -> None:
+    loader = fl.Loader({"image": images(8), "classes": np.arange(8)}, 4)
+    assert rows(loader, "classes").tolist() == list(range(8))
+
+
+def test_bmp_files_are_images() -> None:
+    pytest.importorskip("PIL.Image")
+    from PIL import Image
+
+    files = []
+    for pixels in images(4):
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "BMP")
+        files.append(file.getvalue())
+    for given in (files, {"picture": files}):
+        name = "image" if given is files else "picture"
+        assert np.array_equal(rows(fl.Loader(given, 4, **{name: [ops.CenterCrop((6, 5))]}), name), images(4))
 
 
 def test_orders_resume_classes_and_pickles() -> None:

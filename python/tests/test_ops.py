@@ -188,7 +188,7 @@ def test_every_transform_with_an_op_is_converted() -> None:
         "ConvertBoundingBoxFormat": ("XYXY",),
         "Pad": (3,), "RandomAffine": (30, (0.1, 0.2), (0.8, 1.2), 10), "RandomRotation": (30,), "GaussianBlur": (5,),
         "RandomPosterize": (3,), "RandomSolarize": (99,), "RandomAdjustSharpness": (1.5,), "Resize": ((8, 9),),
-        "CenterCrop": (8,), "RandomCrop": (8, 2), "RandomResizedCrop": (8,), "Grayscale": (3,),
+        "CenterCrop": (8,), "JPEG": (50,), "RandomCrop": (8, 2), "RandomResizedCrop": (8,), "Grayscale": (3,),
     } | {name: ([v2.RandomInvert()],) for name in ("RandomApply", "RandomOrder", "RandomChoice")}
     converted = 0
     for name in REGISTRY:

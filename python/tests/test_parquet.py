@@ -17,6 +17,9 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 Image = pytest.importorskip("PIL.Image")
 
+# No file says what the sizes of its images are, and images of several sizes are no batch.
+WHOLE = [ops.CenterCrop((12, 16))]
+
 FEATURES = {
     "image": {"_type": "Image"},
     "label": {"names": ["bird", "cat", "dog"], "_type": "ClassLabel"},
@@ -70,7 +73,7 @@ def shades(loader: fl.Loader) -> list[int]:
 def test_a_split_is_read(tmp_path: Path, compression: str, dictionary: bool) -> None:
     options = {"compression": compression, "use_dictionary": dictionary, "row_group_size": 8}
     hub = write_hub(tmp_path / "hub", {"train": range(40), "test": range(40, 50)}, **options)
-    loader = fl.Loader(hub, 8, split="test", image=[], without=["caption"])
+    loader = fl.Loader(hub, 8, split="test", image=WHOLE, without=["caption"])
     assert shades(loader) == list(range(40, 50))
     assert loader.classes == {0: "bird", 1: "cat", 2: "dog"}
 
@@ -86,30 +89,33 @@ def test_a_split_must_be_named(hub: Path) -> None:
 
 def test_orders_and_resume(hub: Path) -> None:
     for order in ["random", "quasi_random"]:
-        loader = fl.Loader(hub, 8, split="train", image=[], order=order, seed=3)
+        loader = fl.Loader(hub, 8, split="train", image=WHOLE, order=order, seed=3)
         whole = shades(loader)
         assert sorted(whole) == list(range(40)) and whole != sorted(whole)
-        loader = pickle.loads(pickle.dumps(fl.Loader(hub, 8, split="train", image=[], order=order, seed=3)))
+        loader = pickle.loads(pickle.dumps(fl.Loader(hub, 8, split="train", image=WHOLE, order=order, seed=3)))
         epoch = iter(loader)
         first = [int(shade) for shade in next(epoch)["image"].numpy()[:, 0, 0, 0]]
-        resumed = fl.Loader(hub, 8, split="train", image=[], order=order, seed=3)
+        resumed = fl.Loader(hub, 8, split="train", image=WHOLE, order=order, seed=3)
         resumed.load_state_dict(loader.state_dict())
         assert first + shades(resumed) == whole
 
 
 def test_boxes_are_targets(hub: Path) -> None:
-    loader = fl.Loader(hub, 4, split="train", image=[ops.RandomHorizontalFlip(1.0)], targets="auto")
+    longest = {"bbox": fl.Collate.ragged(to=2), "category": fl.Collate.ragged(to=2)}  # which no file says
+    image = [*WHOLE, ops.RandomHorizontalFlip(1.0)]
+    loader = fl.Loader(hub, 4, split="train", image=image, targets="auto", collate=longest, without=["caption"])
     batch = next(iter(loader))
-    assert {"bbox", "category"} <= set(batch)
+    assert batch["category"].values.numpy().tolist() == [0, 0, 1]  # of the rows 0 to 3: none, one, two, none
+    assert batch["bbox"].values.numpy().tolist() == [[12, 2, 3, 0], [12, 2, 3, 0], [12, 2, 3, 1]]
 
 
 def test_a_null_is_damage_of_its_sample(tmp_path: Path) -> None:
     rows = [None if row == 3 else png(row) for row in range(10)]
     pq.write_table(pa.table({"jpg": pa.array(rows, pa.binary())}), tmp_path / "x.parquet")
-    loader = fl.Loader(tmp_path / "x.parquet", 5, image=[])
+    loader = fl.Loader(tmp_path / "x.parquet", 5, image=WHOLE)
     with pytest.raises(fl.FuseloopError, match="it is null"):
         list(loader)
-    skipping = fl.Loader(tmp_path / "x.parquet", 5, image=[], on_damaged="skip")
+    skipping = fl.Loader(tmp_path / "x.parquet", 5, image=WHOLE, on_damaged="skip")
     assert shades(skipping) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 

@@ -52,7 +52,7 @@ def test_a_list_of_addresses_of_one_dataset_is_checked(shards: list[Path], tmp_p
         fl.Loader([shards[0], tmp_path / "other.beton"])
     with pytest.raises(fl.DatasetNotFoundError, match=r"s-004\.beton"):
         fl.Loader(tmp_path / "s-{000..009}.beton")
-    with pytest.raises(fl.ConfigError, match="a dataset is a path, a fuseloop.Dataset, or arrays, such as .x, y., not int"):
+    with pytest.raises(fl.ConfigError, match="a dataset is a path or a fuseloop.Dataset, not int"):
         fl.Loader([shards[0], 3])
     with pytest.raises(fl.FuseloopError):
         fl.Loader([])

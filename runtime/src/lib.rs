@@ -156,6 +156,9 @@ pub unsafe extern "C" fn fuseloop_apply_pixels(
         if pixels.is_null() {
             return Err(argument("`pixels` is null"));
         }
+        if height == 0 || width == 0 || channels == 0 {
+            return Err(argument("the image has no pixels"));
+        }
         let row = width.checked_mul(channels).filter(|row| *row <= stride);
         let row = row.ok_or_else(|| {
             argument(format!(

@@ -150,8 +150,8 @@ impl LinkedCode {
         if !missing.is_empty() {
             return Err(fail!(
                 Unsupported,
-                "the object file is for vectors of {} bits, but this CPU has no {missing}: run `fuseloop compile --isa` with \
-                 a smaller number",
+                "the object file is for vectors of {} bits, but this CPU has no {missing}: all need AVX2 and FMA, and \
+                 `fuseloop compile --isa 256` needs no AVX-512",
                 description.bits.count()
             ));
         }
@@ -301,6 +301,12 @@ fn abi() -> String {
                 let _ = write!(agreed, " {:x}", crc32c::crc32c(shuffles.as_flattened()));
             }
         }
+    }
+    // The layout of what code reads is defined in these files.
+    for file in
+        [include_str!("param_block.rs"), include_str!("invocation.rs"), include_str!("call.rs")]
+    {
+        let _ = write!(agreed, " {:x}", crc32c::crc32c(file.as_bytes()));
     }
     format!("{} ({:08x})", env!("CARGO_PKG_VERSION"), crc32c::crc32c(agreed.as_bytes()))
 }

@@ -7,14 +7,15 @@
 //! (ISO/IEC 23008-12.) The crate `heic-rs` reads the boxes and decodes HEVC, 8 and 10 bits to 8-bit RGB or RGBA. The
 //! rotation, mirroring and crop of the file's own properties are applied, and its EXIF orientation is not, as by
 //! libheif: the properties say the same, so an image would be turned twice. As in libheif, a chroma sample is repeated for its
-//! pixels; `heic-rs` itself would blend it with its neighbours.
+//! pixels; `heic-rs` itself would blend it with its neighbours. Chroma of 4:2:2 is refused, and so are many files of 4:4:4,
+//! which `heic-rs` does not decode; phones write 4:2:0.
 
 use super::still::{Still, StillFormat};
 use fuseloop_ops::Size;
 use heic_rs::context::Context;
 use heic_rs::hevc::{self, Frame};
-use heic_rs::props::ItemProps;
-use heic_rs::{ChromaFormat, Image, PixelLayout};
+use heic_rs::props::{ItemProps, Transform};
+use heic_rs::{ChromaFormat, Image, Mirror, PixelLayout};
 
 pub(super) const HEIC: StillFormat = StillFormat { header, pixels, has_more: |_| false };
 
@@ -40,9 +41,20 @@ fn pixels(file: &[u8], still: &Still, out: &mut [u8]) -> Result<(), String> {
 fn decode(file: &[u8], still: &Still) -> heic_rs::Result<Image> {
     let context = Context::open(file)?;
     let id = context.meta.primary;
-    let properties = context.props(id)?;
-    // A crop may have cut most of the coded picture off.
-    let most = still.size.pixels().saturating_mul(16);
+    let mut properties = context.props(id)?;
+    for transform in &mut properties.transforms {
+        // libheif, which most files are written by, mirrors along the other axis than `heic-rs`.
+        if let Transform::Mirror(mirror) = transform {
+            *mirror = match mirror {
+                Mirror::LeftRight => Mirror::TopBottom,
+                Mirror::TopBottom => Mirror::LeftRight,
+            };
+        }
+    }
+    // A crop may have cut most of the coded picture off, which consists of blocks of up to 64 x 64 pixels.
+    let [height, width] = [still.size.height, still.size.width];
+    let blocks = |side: u32| u64::from(side).next_multiple_of(64);
+    let most = blocks(height).saturating_mul(blocks(width)).saturating_mul(16);
     let (width, height) = context.coded_size(id, &properties)?;
     heic_rs::image::check_pixels(width, height, most)?;
     let frame = frame(&context, id, &properties, most)?;
@@ -66,19 +78,36 @@ fn frame(
     most: u64,
 ) -> heic_rs::Result<Frame> {
     if let Some((grid, tiles)) = context.grid(id)? {
-        let tile = |tile: &u32| coded(context, *tile, &context.props(*tile)?);
-        let tiles = tiles.iter().map(tile).collect::<heic_rs::Result<Vec<Frame>>>()?;
+        let mut left = most;
+        let mut tile = |tile: &u32| {
+            let frame = coded(context, *tile, &context.props(*tile)?, left)?;
+            left -= (u64::from(frame.width) * u64::from(frame.height)).min(left);
+            Ok(frame)
+        };
+        let tiles = tiles.iter().map(&mut tile).collect::<heic_rs::Result<Vec<Frame>>>()?;
         return heic_rs::grid::compose(&grid, &tiles, most);
     }
-    coded(context, id, properties)
+    coded(context, id, properties, most)
 }
 
-fn coded(context: &Context<'_>, id: u32, properties: &ItemProps<'_>) -> heic_rs::Result<Frame> {
+/// Decodes a picture of at most `most` pixels.
+fn coded(
+    context: &Context<'_>,
+    id: u32,
+    properties: &ItemProps<'_>,
+    most: u64,
+) -> heic_rs::Result<Frame> {
     let configuration = properties.hvcc.as_ref().ok_or(heic_rs::Error::MissingBox("hvcC"))?;
+    let sets = configuration.parameter_sets();
+    let info = hevc::probe(&sets)?;
+    heic_rs::image::check_pixels(info.width, info.height, most)?;
     let data = context.item_data(id)?;
-    let frame =
-        hevc::decode_still(&configuration.parameter_sets(), &configuration.split_nals(&data)?)?;
+    let frame = hevc::decode_still(&sets, &configuration.split_nals(&data)?)?;
     frame.validate()?;
+    if frame.chroma == ChromaFormat::Yuv422 {
+        // `heic-rs` decodes it to other colours.
+        return Err(heic_rs::Error::Unsupported("chroma of 4:2:2"));
+    }
     Ok(frame)
 }
 
@@ -86,7 +115,6 @@ fn coded(context: &Context<'_>, id: u32, properties: &ItemProps<'_>) -> heic_rs:
 fn with_full_chroma(frame: Frame) -> heic_rs::Result<Frame> {
     let (x_shift, y_shift) = match frame.chroma {
         ChromaFormat::Yuv420 => (1, 1),
-        ChromaFormat::Yuv422 => (1, 0),
         _ => return Ok(frame),
     };
     let (width, stride) = (frame.width as usize, frame.c_stride as usize);

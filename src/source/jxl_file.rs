@@ -61,7 +61,8 @@ fn has_more(file: &[u8]) -> bool {
 
 fn pixels(file: &[u8], still: &Still, out: &mut [u8]) -> Result<(), String> {
     // A frame may be larger than the image that it is a part of.
-    let samples = out.len().saturating_mul(2 + MOST_EXTRA);
+    // The decoder pads small ones.
+    let samples = out.len().saturating_mul(2 + MOST_EXTRA).max(1 << 16);
     let (mut decoder, mut rest) = begin(file, Some(samples))?;
     let (found, info) = info(&decoder)?;
     let extra = info.extra_channels.len();

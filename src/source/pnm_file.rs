@@ -42,8 +42,9 @@ impl<'a> Words<'a> {
             }
         }
         let rest = &self.file[self.at..];
-        let length = rest.iter().position(|byte| is_space(*byte)).ok_or_else(|| cut("header"))?;
-        self.at += length + 1;
+        let is_end = |byte: &u8| is_space(*byte) || *byte == b'#';
+        let length = rest.iter().position(is_end).ok_or_else(|| cut("header"))?;
+        self.at += length + usize::from(rest[length] != b'#');
         Ok(&rest[..length])
     }
 

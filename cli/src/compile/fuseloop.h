@@ -60,7 +60,7 @@ int fuseloop_apply_pixels(const fuseloop_context *context, const uint8_t *pixels
                           size_t channels, size_t stride, fuseloop_key key, void *out, size_t out_bytes,
                           fuseloop_array *array);
 
-/* The same for the bytes of an image file: a JPEG or a PNG. Only the part that the list needs is decoded. */
+/* The same for the bytes of an image file, such as a JPEG or a PNG. Only the part that the list needs is decoded. */
 int fuseloop_apply_file(const fuseloop_context *context, const uint8_t *file, size_t file_bytes, fuseloop_key key,
                         void *out, size_t out_bytes, fuseloop_array *array);
 

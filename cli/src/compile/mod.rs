@@ -80,10 +80,11 @@ fn name(args: &Args) -> Result<String, Problem> {
     let stem = args.out.file_stem().unwrap_or_default().to_string_lossy();
     let name = args.name.as_deref().unwrap_or(&stem);
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if name.is_empty() || name.len() > 64 || !name.chars().all(is_word) {
+    let is_taken = name == "fuseloop" || name.starts_with(|c: char| c.is_ascii_digit());
+    if name.is_empty() || name.len() > 64 || !name.chars().all(is_word) || is_taken {
         return Err(Problem::Refused {
             message: format!(
-                "{name:?} can't be a part of a name in C: use up to 64 letters, digits and underscores"
+                "{name:?} can't be a part of a name in C: use up to 64 letters, digits and underscores, no digit first, and not `fuseloop`"
             ),
             help: "set it with --name",
         });

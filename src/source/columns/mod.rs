@@ -19,7 +19,7 @@ mod image;
 mod number;
 
 use super::npy::{self, NativeArray};
-use super::{EncodedImage, FieldKind, NdType, OwnedImage, OwnedValue, Value};
+use super::{EncodedImage, FieldKind, NdType, OwnedImage, OwnedValue, Value, format_name};
 use crate::error::{Error, fail};
 use crate::sample::Limits;
 use array::Array;
@@ -216,7 +216,7 @@ impl FieldColumn {
         }
         Ok(ColumnValue::Borrowed(match self.wanted.how {
             As::Image => {
-                let mode = image::mode(bytes).ok_or_else(no_image)?;
+                let mode = image::mode(bytes).ok_or_else(|| no_image(bytes))?;
                 Value::Image(EncodedImage { mode, width: 0, height: 0, bytes })
             }
             As::Int => Value::Int(number::int(bytes)?),
@@ -234,7 +234,7 @@ impl FieldColumn {
     pub(super) fn owned(&self, ext: usize, bytes: Vec<u8>) -> Result<OwnedValue, Error> {
         match self.wanted.how {
             As::Image => {
-                let mode = image::mode(&bytes).ok_or_else(no_image)?;
+                let mode = image::mode(&bytes).ok_or_else(|| no_image(&bytes))?;
                 Ok(OwnedValue::Image(OwnedImage { mode, width: 0, height: 0, bytes }))
             }
             As::Bytes => Ok(OwnedValue::Bytes(bytes)),
@@ -263,8 +263,9 @@ impl FieldColumn {
     }
 }
 
-fn no_image() -> Error {
-    fail!(Damaged, "an image of a format that is not known")
+fn no_image(bytes: &[u8]) -> Error {
+    let what = format_name(bytes).unwrap_or("an image of a format that is not known");
+    fail!(Damaged, "{what}")
 }
 
 fn text(bytes: &[u8]) -> Result<ColumnValue<'_>, Error> {

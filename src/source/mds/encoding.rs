@@ -310,9 +310,12 @@ fn little_endian(bytes: &[u8]) -> u64 {
 }
 
 fn int(bytes: &[u8], is_signed: bool) -> Result<i64, Error> {
+    if !matches!(bytes.len(), 1..=8) {
+        return Err(fail!(Damaged, "an integer of {} bytes", bytes.len()));
+    }
     let number = little_endian(bytes);
     if is_signed {
-        let unused = 64 - 8 * bytes.len().clamp(1, 8);
+        let unused = 64 - 8 * bytes.len();
         return Ok(number.cast_signed() << unused >> unused);
     }
     i64::try_from(number).map_err(|_| fail!(Damaged, "{number} is over the largest int64"))

@@ -158,7 +158,8 @@ impl Folder {
                     )
                     .at(Location::Url(url.to_owned())));
                 }
-                let folder = url.strip_suffix(INDEX).unwrap_or(url).trim_end_matches('/');
+                let folder = url.strip_suffix(INDEX).filter(|folder| folder.ends_with('/'));
+                let folder = folder.unwrap_or(url).trim_end_matches('/');
                 Ok(Self::Url(folder.to_owned()))
             }
             None if name.file_name().is_some_and(|name| name == INDEX) => {

@@ -4,7 +4,7 @@
 
 use super::span::Span;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A page, or all pages of a column in a row group: the file, the row group, the field and the page.
 pub(super) type Key = (u32, u32, u32, u32);
@@ -12,6 +12,7 @@ pub(super) type Key = (u32, u32, u32, u32);
 /// The pages in memory.
 pub(super) struct Cache {
     pages: Mutex<Pages>,
+    changed: Condvar,
     most_bytes: usize,
 }
 
@@ -26,14 +27,19 @@ struct Pages {
 }
 
 struct Slot {
-    span: Arc<Mutex<Option<Arc<Span>>>>,
+    page: Page,
     used: u64,
-    bytes: usize,
+}
+
+enum Page {
+    /// A thread of this process decodes the page. A forked child has no such thread.
+    Loading(u32),
+    Ready(Arc<Span>, usize),
 }
 
 impl Cache {
     pub(super) fn new(most_bytes: usize) -> Self {
-        Self { pages: Mutex::default(), most_bytes }
+        Self { pages: Mutex::default(), changed: Condvar::new(), most_bytes }
     }
 
     /// Returns a page: that in memory, or the one that `decode` returns.
@@ -42,48 +48,84 @@ impl Cache {
         key: Key,
         decode: impl FnOnce() -> Result<Span, E>,
     ) -> Result<Arc<Span>, E> {
-        let slot = lock(&self.pages).touch(key);
-        let mut span = lock(&slot);
-        if let Some(span) = &*span {
-            return Ok(Arc::clone(span));
+        let process = std::process::id();
+        let mut pages = lock(&self.pages);
+        loop {
+            match pages.touch(key) {
+                Some(Page::Ready(span, _)) => return Ok(Arc::clone(span)),
+                Some(Page::Loading(of)) if *of == process => {
+                    pages = self.changed.wait(pages).unwrap_or_else(PoisonError::into_inner);
+                }
+                _ => break,
+            }
         }
-        let decoded = Arc::new(decode()?);
-        *span = Some(Arc::clone(&decoded));
-        drop(span);
-        lock(&self.pages).filled(key, decoded.memory(), self.most_bytes);
-        Ok(decoded)
+        pages.insert(key, Page::Loading(process));
+        drop(pages);
+        let loading = Loading { cache: self, key };
+        let span = Arc::new(decode()?);
+        let bytes = span.memory() + size_of::<Slot>() + 128;
+        let mut pages = lock(&self.pages);
+        pages.bytes += bytes;
+        pages.insert(key, Page::Ready(Arc::clone(&span), bytes));
+        pages.give_up(self.most_bytes, key);
+        drop(pages);
+        drop(loading);
+        Ok(span)
+    }
+}
+
+/// Ends the waiting of other threads, also where decoding fails or panics.
+struct Loading<'a> {
+    cache: &'a Cache,
+    key: Key,
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        let mut pages = lock(&self.cache.pages);
+        if let Some(Slot { page: Page::Loading(_), .. }) = pages.slots.get(&self.key) {
+            pages.remove(self.key);
+        }
+        drop(pages);
+        self.cache.changed.notify_all();
     }
 }
 
 impl Pages {
-    /// Returns the slot of a page, which becomes the one that was used last.
-    fn touch(&mut self, key: Key) -> Arc<Mutex<Option<Arc<Span>>>> {
+    /// Returns a page, which becomes the one that was used last.
+    fn touch(&mut self, key: Key) -> Option<&Page> {
+        let slot = self.slots.get_mut(&key)?;
         self.now += 1;
-        let now = self.now;
-        let slot = self.slots.entry(key).or_insert_with(|| Slot {
-            span: Arc::default(),
-            used: now,
-            bytes: 0,
-        });
         self.by_use.remove(&slot.used);
-        slot.used = now;
-        self.by_use.insert(now, key);
-        Arc::clone(&slot.span)
+        slot.used = self.now;
+        self.by_use.insert(self.now, key);
+        Some(&slot.page)
     }
 
-    /// Notes the size of a page, and removes those whose last use is the longest ago while there are too many bytes.
-    fn filled(&mut self, key: Key, bytes: usize, most: usize) {
-        // Each slot needs memory itself, also one that stays empty after an error.
-        let bytes = bytes + size_of::<Slot>() + 128;
-        if let Some(slot) = self.slots.get_mut(&key) {
-            self.bytes += bytes - slot.bytes;
-            slot.bytes = bytes;
-        }
-        while self.bytes > most
-            && let Some((_, oldest)) = self.by_use.pop_first()
-        {
-            if let Some(slot) = self.slots.remove(&oldest) {
-                self.bytes -= slot.bytes;
+    fn insert(&mut self, key: Key, page: Page) {
+        self.remove(key);
+        self.now += 1;
+        self.by_use.insert(self.now, key);
+        self.slots.insert(key, Slot { page, used: self.now });
+    }
+
+    fn remove(&mut self, key: Key) -> Option<Page> {
+        let slot = self.slots.remove(&key)?;
+        self.by_use.remove(&slot.used);
+        Some(slot.page)
+    }
+
+    /// Gives up the pages whose last use is the longest ago, until the others fit into `most` bytes; never the page
+    /// `last`.
+    fn give_up(&mut self, most: usize, last: Key) {
+        while self.bytes > most {
+            let mut ready = self.by_use.values().filter(|key| {
+                **key != last
+                    && matches!(self.slots.get(*key), Some(Slot { page: Page::Ready(..), .. }))
+            });
+            let Some(oldest) = ready.next().copied() else { return };
+            if let Some(Page::Ready(_, bytes)) = self.remove(oldest) {
+                self.bytes -= bytes;
             }
         }
     }

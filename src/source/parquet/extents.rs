@@ -45,7 +45,7 @@ pub(super) fn find(
     if chunk.codec != Codec::None || !pages.iter().all(is_plain) {
         return Ok(None);
     }
-    if chunk.values > limits.max_unpacked_bytes / 4 {
+    if chunk.values > limits.max_unpacked_bytes / 32 {
         return Err(fail!(Damaged, "{} rows in a row group", chunk.values).byte(chunk.start));
     }
     let (mut dictionary, mut found) = (vec![], vec![]);

@@ -157,7 +157,7 @@ fn by_names(
 fn named(path: &str) -> (String, String) {
     let (dirs, file) = path.rsplit_once('/').unwrap_or(("", path));
     let dirs: Vec<&str> = dirs.split('/').filter(|dir| !dir.is_empty()).collect();
-    let stem = &file[..file.len().saturating_sub(ENDING.len())];
+    let stem = file.get(..file.len().saturating_sub(ENDING.len())).unwrap_or(file);
     let is_split = |dir: &&str| split_of(dir).is_some();
     let config = dirs.iter().find(|dir| **dir != "data" && !is_split(dir));
     let config = config.map_or("default", |dir| *dir).to_owned();
@@ -306,7 +306,7 @@ enum Yaml {
 }
 
 impl Yaml {
-    /// Parses the first document. Anchors are read as what they stand for nowhere, and are texts.
+    /// Parses the first document. Aliases are not resolved: each is an empty text.
     fn parse(text: &str) -> Result<Self, String> {
         let mut parser = Parser::new_from_str(text);
         let mut open: Vec<(Self, Option<String>)> = vec![];

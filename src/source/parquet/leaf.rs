@@ -17,7 +17,7 @@ use crate::source::dtype::{ByteOrder, NdKind};
 use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{
-    BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArray,
+    AsBytes, BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArray,
     FixedLenByteArrayType, FloatType, Int32Type, Int64Type,
 };
 use parquet::schema::types::{ColumnDescPtr, Type};
@@ -121,6 +121,19 @@ impl Leaf {
             || matches!(self.descr.logical_type_ref(), Some(LogicalType::Json))
     }
 
+    /// Returns whether the writer saw nothing but nulls, and gave the column a type of no meaning.
+    pub(super) fn is_null(&self) -> bool {
+        matches!(self.descr.logical_type_ref(), Some(LogicalType::Unknown))
+    }
+
+    /// Returns the type of a time, which has its unit.
+    pub(super) fn time_unit(&self) -> Option<&LogicalType> {
+        let is_time = |logical: &&LogicalType| {
+            matches!(logical, LogicalType::Timestamp { .. } | LogicalType::Time { .. })
+        };
+        self.descr.logical_type_ref().filter(is_time)
+    }
+
     /// Returns whether plain values have their lengths before them.
     pub(super) fn has_lengths(&self) -> bool {
         self.descr.physical_type() == Physical::BYTE_ARRAY
@@ -163,12 +176,15 @@ impl Leaf {
         pages: Pages,
         cells: impl Fn(Vec<T::T>) -> Cells,
     ) -> Result<Decoded, String> {
+        let (step, most) =
+            (if pages.has_prefixes() { 1 } else { usize::MAX / 2 }, pages.most_bytes);
+        let (mut bytes, mut known) = (0, 0);
         let mut reader = ColumnReaderImpl::<T>::new(self.descr.clone(), Box::new(pages));
         let (mut definition, mut repetition, mut values) = (vec![], vec![], vec![]);
         let mut rows = 0;
         loop {
             let read = reader.read_records(
-                usize::MAX / 2,
+                step,
                 Some(&mut definition),
                 Some(&mut repetition),
                 &mut values,
@@ -176,6 +192,14 @@ impl Leaf {
             match read.map_err(|error| error.to_string())?.0 {
                 0 => break,
                 found => rows += found,
+            }
+            if step == 1 {
+                bytes +=
+                    values[known..].iter().map(|value| value.as_bytes().len() as u64).sum::<u64>();
+                known = values.len();
+                if bytes > most {
+                    return Err(format!("values of more than {most} bytes in a page or column"));
+                }
             }
         }
         Ok(Decoded { definition, repetition, cells: cells(values), rows })

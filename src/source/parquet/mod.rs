@@ -49,6 +49,7 @@ use fuseloop_ops::Size;
 use pages::{Chunk, Directory};
 use schema::{Column, How, Plan};
 use span::{HeldRow, Span};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -133,6 +134,7 @@ impl Parquet {
             files.push(footer.file(shard, &plan)?);
         }
         resolve(&mut files, limits)?;
+        warn_of_missing(&shards);
         let starts: Starts = files.iter().map(|file| file.groups.samples()).collect();
         let Some(first) = files.first() else {
             return Err(fail!(NotFound, "no Parquet files"));
@@ -399,6 +401,12 @@ fn resolve(files: &mut [File], limits: &Limits) -> Result<(), Error> {
     let first_plan = Arc::clone(&first.plan);
     let resolved = Arc::new(plan);
     let of_first: Vec<_> = resolved.columns.iter().map(field_spec).collect();
+    let mut names: Vec<&str> = of_first.iter().map(|field| &*field.name).collect();
+    names.sort_unstable();
+    if let Some([name, _]) = names.array_windows().find(|[one, next]| one == next) {
+        let error = fail!(Format, "two fields would be called {name:?}: rename a column");
+        return Err(error.at(&first_name));
+    }
     for file in files {
         if Arc::ptr_eq(&file.plan, &first_plan) {
             file.plan = Arc::clone(&resolved);
@@ -425,9 +433,54 @@ fn resolve(files: &mut [File], limits: &Limits) -> Result<(), Error> {
             )
             .at(&file.shard.location));
         }
+        for (column, of_first) in plan.columns.iter().zip(&resolved.columns) {
+            let is_same = match (&column.how, &of_first.how) {
+                (How::Tree(_), How::Tree(_)) => true,
+                (how, other) => how == other,
+            };
+            let what = match (&column.names, &of_first.names) {
+                (Some(names), Some(others)) if names != others => "names other classes",
+                _ if !is_same => "has values of another type",
+                _ if column.leaf.time_unit() != of_first.leaf.time_unit() => {
+                    "has times of another unit"
+                }
+                _ => continue,
+            };
+            let error = fail!(
+                Format,
+                "its column {} {what} than in {first_name}: open the files as datasets of their own",
+                super::Escaped(&column.name)
+            );
+            return Err(error.at(&file.shard.location));
+        }
         file.plan = Arc::new(plan);
     }
     Ok(())
+}
+
+/// Warns of files that the names of others count, `train-00000-of-00003`, and that are not there.
+fn warn_of_missing(shards: &Shards) {
+    let mut found: BTreeMap<(&str, usize), usize> = BTreeMap::new();
+    for shard in shards.all() {
+        let name = shard.location.file_name();
+        let Some((before, after)) = name.split_once("-of-") else { continue };
+        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+        let (Some((start, _)), Ok(count)) = (before.rsplit_once('-'), after[..digits].parse())
+        else {
+            continue;
+        };
+        *found.entry((start, count)).or_default() += 1;
+    }
+    for ((start, count), found) in found {
+        // One file alone was asked for by its name.
+        if found != count && shards.all().len() > 1 {
+            warn(format_args!(
+                "{}: {found} of the {count} files of {:?} are there: their samples are missing",
+                shards.name(),
+                format!("{start}-*-of-{count:05}")
+            ));
+        }
+    }
 }
 
 fn field_spec(column: &Column) -> FieldSpec {

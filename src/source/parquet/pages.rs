@@ -107,10 +107,10 @@ impl PageAt {
                 }
                 return Ok(Self { header_at, at, header });
             }
-            if window == left || window > MOST_HEADER_BYTES {
+            if window == left.min(MOST_HEADER_BYTES) {
                 return Err(fail!(Damaged, "no header of a page").byte(header_at));
             }
-            window = (window * 32).min(left);
+            window = (window * 32).min(left).min(MOST_HEADER_BYTES);
         }
     }
 
@@ -171,10 +171,20 @@ impl Chunk {
         limits: &Limits,
     ) -> Result<Page, Error> {
         let damaged = |reason: String| fail!(Damaged, "{reason}").byte(page.header_at);
-        let PageHeader { ref kind, unpacked, stored, values, encoding } = page.header;
+        let PageHeader { ref kind, unpacked, stored, values, encoding, crc } = page.header;
         check_size(u64::from(unpacked), u64::from(values), limits)
             .map_err(|error| error.byte(page.header_at))?;
         let bytes = shard.bytes.copy(page.at, u64::from(stored))?;
+        if let Some(crc) = crc {
+            let mut found = flate2::Crc::new();
+            found.update(&bytes);
+            if found.sum() != crc {
+                let found = found.sum();
+                return Err(damaged(format!(
+                    "a page with the CRC {found:08x}, expected {crc:08x}"
+                )));
+            }
+        }
         let bytes = match *kind {
             PageKind::DataV2 { definition, repetition, is_compressed, .. } => {
                 let levels = u64::from(definition) + u64::from(repetition);
@@ -243,7 +253,7 @@ impl Chunk {
         check_size(unpacked, self.values, limits).map_err(|error| error.byte(self.start))?;
         let pages: Result<Vec<Page>, Error> =
             pages.iter().map(|page| self.load(shard, page, limits)).collect();
-        Ok(Pages::new(pages?))
+        Ok(Pages::new(pages?, limits))
     }
 
     /// Reads one page and the dictionary that it may need.
@@ -261,12 +271,17 @@ impl Chunk {
         let page = PageAt::read(shard, page, self.end)?;
         let needs_dictionary =
             matches!(page.header.encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
+        if needs_dictionary && dictionary.is_none() {
+            return Err(
+                fail!(Damaged, "a page of a dictionary that its column lacks").byte(page.header_at)
+            );
+        }
         let mut pages = vec![];
         if let Some(at) = dictionary.filter(|_| needs_dictionary) {
             pages.push(self.load(shard, &PageAt::read(shard, at, self.end)?, limits)?);
         }
         pages.push(self.load(shard, &page, limits)?);
-        Ok(Pages::new(pages))
+        Ok(Pages::new(pages, limits))
     }
 }
 
@@ -288,12 +303,12 @@ fn check_size(unpacked: u64, values: u64, limits: &Limits) -> Result<(), Error> 
     if unpacked > most {
         return Err(fail!(Damaged, "{unpacked} bytes once decompressed, the limit is {most}"));
     }
-    // A value has levels of 4 bytes, and needs a few more until it is where it belongs.
-    if values > most / 2 {
+    // A value has levels of 4 bytes, and up to 32 bytes of its own.
+    if values > most / 8 {
         return Err(fail!(
             Damaged,
             "{values} values in one page or column, the limit is {}",
-            most / 2
+            most / 8
         ));
     }
     Ok(())
@@ -362,16 +377,25 @@ fn hadoop_lz4(mut packed: &[u8], unpacked: &mut [u8]) -> Option<usize> {
 }
 
 /// Pages in memory, as the crate's decoders take them.
-pub(super) struct Pages(std::vec::IntoIter<Page>);
+pub(super) struct Pages {
+    left: std::vec::IntoIter<Page>,
+    /// The most bytes of the values.
+    pub(super) most_bytes: u64,
+}
 
 impl Pages {
-    fn new(pages: Vec<Page>) -> Self {
-        Self(pages.into_iter())
+    fn new(pages: Vec<Page>, limits: &Limits) -> Self {
+        Self { left: pages.into_iter(), most_bytes: limits.max_unpacked_bytes }
+    }
+
+    /// Returns true if a value may repeat the begin of the one before: a few bytes then become many.
+    pub(super) fn has_prefixes(&self) -> bool {
+        self.left.as_slice().iter().any(|page| page.encoding() == Encoding::DELTA_BYTE_ARRAY)
     }
 
     /// Returns the number of bytes of the pages.
     pub(super) fn bytes(&self) -> usize {
-        self.0.as_slice().iter().map(|page| page.buffer().len()).sum()
+        self.left.as_slice().iter().map(|page| page.buffer().len()).sum()
     }
 }
 
@@ -379,17 +403,17 @@ impl Iterator for Pages {
     type Item = ParquetResult<Page>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next().map(Ok)
+        self.left.next().map(Ok)
     }
 }
 
 impl PageReader for Pages {
     fn get_next_page(&mut self) -> ParquetResult<Option<Page>> {
-        Ok(self.0.next())
+        Ok(self.left.next())
     }
 
     fn peek_next_page(&mut self) -> ParquetResult<Option<PageMetadata>> {
-        Ok(self.0.as_slice().first().map(|page| PageMetadata {
+        Ok(self.left.as_slice().first().map(|page| PageMetadata {
             num_rows: match page {
                 Page::DataPageV2 { num_rows, .. } => Some(*num_rows as usize),
                 _ => None,
@@ -400,7 +424,7 @@ impl PageReader for Pages {
     }
 
     fn skip_next_page(&mut self) -> ParquetResult<()> {
-        self.0.next();
+        self.left.next();
         Ok(())
     }
 }

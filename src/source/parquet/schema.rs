@@ -179,6 +179,10 @@ impl Plan {
         for found in found {
             let Found { names, leaf, feature, lens } = found;
             let is_in_lists = !leaf.axes.is_empty();
+            if leaf.is_null() {
+                self.left_out.push(names.join("."));
+                continue;
+            }
             let how = match leaf.dtype() {
                 _ if has_map(column, 0) => continue,
                 Some(dtype) if is_in_lists => How::Lists(dtype, lens),
@@ -254,7 +258,9 @@ impl Plan {
             let is_int = matches!(dtype.kind, NdKind::Int | NdKind::UInt);
             let is_class = column.names.is_some() || is_named_class;
             column.object = match &row[..] {
-                [4] if index == boxes => {
+                [4] if index == boxes
+                    && (dtype.kind != NdKind::Float || dtype.item_size() >= 4) =>
+                {
                     *dtype = NdType::F32;
                     Some(ObjectField::Boxes(BoxFormat::Xywh))
                 }
@@ -288,7 +294,8 @@ fn file_of(column: &Type, found: &[Found<'_>]) -> Option<usize> {
         found.iter().position(|found| is_it(found) && found.leaf.axes.is_empty())
     };
     let (bytes, path) = (has("bytes")?, has("path")?);
-    (is_file && found[bytes].leaf.is_bytes() && found[path].leaf.is_text()).then_some(bytes)
+    let is_path = |leaf: &Leaf| leaf.is_text() || leaf.is_null();
+    (is_file && found[bytes].leaf.is_bytes() && is_path(&found[path].leaf)).then_some(bytes)
 }
 
 fn is_of(node: &Type, converted: ConvertedType) -> bool {

@@ -31,6 +31,8 @@ pub(super) struct PageHeader {
     pub(super) stored: u32,
     pub(super) values: u32,
     pub(super) encoding: Encoding,
+    /// The CRC-32 of the page in the file.
+    pub(super) crc: Option<u32>,
 }
 
 /// What a page holds.
@@ -50,13 +52,14 @@ pub(super) enum PageKind {
 /// they are no header.
 pub(super) fn page_header(bytes: &[u8]) -> Option<(PageHeader, usize)> {
     let mut reader = Compact(bytes);
-    let (mut kind, mut sizes) = (None, [None; 2]);
+    let (mut kind, mut sizes, mut crc) = (None, [None; 2], None);
     // The fields of the structure for the kind of page, by their numbers.
     let (mut of_kind, mut known) = ([None; 10], None);
     reader.fields(|reader, field, of_type| {
         match field {
             1 => kind = Some(reader.zigzag()?),
             2 | 3 => sizes[field as usize - 2] = u32::try_from(reader.zigzag()?).ok(),
+            4 if of_type == 5 => crc = Some(reader.zigzag()? as u32),
             5 | 7 | 8 if of_type == STRUCT => {
                 known = Some(field);
                 reader.fields(|reader, field, of_type| {
@@ -96,7 +99,7 @@ pub(super) fn page_header(bytes: &[u8]) -> Option<(PageHeader, usize)> {
         (0 | 2 | 3, _) => return None,
         _ => (PageKind::Other, 0, Encoding::PLAIN),
     };
-    let header = PageHeader { kind, unpacked: unpacked?, stored: stored?, values, encoding };
+    let header = PageHeader { kind, unpacked: unpacked?, stored: stored?, values, encoding, crc };
     Some((header, bytes.len() - reader.0.len()))
 }
 
@@ -122,8 +125,12 @@ fn encoding(number: i64) -> Option<Encoding> {
 pub(super) fn has_sound_schema(metadata: &[u8]) -> bool {
     let mut counts = None;
     let read = Compact(metadata).fields(|reader, field, of_type| {
-        if (field, of_type) != (2, LIST) || counts.is_some() {
+        if field != 2 {
             return reader.skip(of_type, 0);
+        }
+        // The crate reads the schema again wherever it finds this field.
+        if of_type != LIST || counts.is_some() {
+            return None;
         }
         let (count, of_elements) = reader.list()?;
         if of_elements != STRUCT {

@@ -57,7 +57,10 @@ pub(in crate::write) fn custom_field(field: &str) -> Error {
 
 /// Returns the error of two fields that would have the same name.
 pub(in crate::write) fn same_name(first: &str, second: &str, name: &str) -> Error {
-    fail!(Field, "fields {first:?} and {second:?} would both be called {name:?}: rename one of them")
+    fail!(
+        Field,
+        "fields {first:?} and {second:?} would both be called {name:?}: rename one of them"
+    )
 }
 
 /// The members of every sample, in the order of the fields.

@@ -142,7 +142,9 @@ pub fn run(ops: Ops, image: &Image, set: impl FnOnce(&mut Draws)) -> Vec<u8> {
 fn assert_channels_alone(plan: &ImagePlan, image: &Image, draws: &Draws, rgb: &[u8]) {
     let is_separate = |op: &Arc<dyn Op>| match op.class() {
         // These draw numbers for each channel, or mix the channels.
-        _ if ["ChannelDropout", "JPEG", "MultiplicativeNoise", "RandomToneCurve"].contains(&op.name()) => {
+        _ if ["ChannelDropout", "JPEG", "MultiplicativeNoise", "RandomToneCurve"]
+            .contains(&op.name()) =>
+        {
             false
         }
         OpClass::Geometry(_) | OpClass::Table(_) | OpClass::Region(_) => true,
