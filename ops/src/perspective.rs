@@ -26,7 +26,7 @@ use crate::{ParamError, Size, TypeError};
 /// | random | a coin `p`, then s, then two numbers for each corner, clockwise from the top left |
 /// | cost   | a pixel: its position and two divisions, then 1, 4 or 16 pixels read        |
 ///
-/// Albumentations' `Perspective` with `keep_size`, within a level but for the edge. See
+/// Albumentations' `Perspective` with `keep_size` draws the same corners; version 2.0.8 enlarges the result once more. See
 /// [`RandomPerspective`](crate::RandomPerspective) for torchvision's, which shrinks the image into the corners.
 ///
 /// ```

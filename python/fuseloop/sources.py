@@ -785,6 +785,8 @@ def _bytes_column(name: str, values: Sequence[Any]) -> tuple[str, str, Any]:
 def _numpy_array(name: str, given: Any) -> Any:
     import numpy
 
+    if isinstance(given, numpy.ma.MaskedArray):
+        raise ConfigError(f"{name} is a masked array, whose mask would be lost: give {name}.filled(VALUE)")
     if not _is_array(given) or isinstance(given, numpy.ndarray):
         try:
             return numpy.asarray(given)

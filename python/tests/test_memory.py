@@ -142,9 +142,6 @@ def test_every_key_of_a_dict_is_a_field() -> None:
 
 
 def test_bmp_files_are_images() -> None:
-    pytest.importorskip("PIL.Image")
-    from PIL import Image
-
     files = []
     for pixels in images(4):
         file = io.BytesIO()
@@ -193,3 +190,9 @@ def test_mds_shards_are_a_dataset(tmp_path: Path) -> None:
     (tmp_path / "mds" / "shard.00001.mds").unlink()
     with pytest.raises(fl.FuseloopError, match=r"shard\.00001\.mds"):
         fl.Loader(tmp_path / "mds", 2)
+
+
+def test_a_masked_array_is_refused() -> None:
+    masked = np.ma.array([1, 2, 3], mask=[0, 1, 0])
+    with pytest.raises(fl.ConfigError, match="masked array"):
+        sources.from_arrays(a=masked)

@@ -178,7 +178,7 @@ impl Words<'_> {
         let active = |means: &&Needed| draws.active[means.leaf];
         let leaves: Vec<usize> = means.iter().filter(active).map(|mean| mean.leaf).collect();
         let mut composed = Composed::default();
-        composed.set(block, draws, leaves.into_iter(), staged);
+        composed.set(block, draws, &leaves.into_iter(), staged);
         let mut passes = composed.passes();
         self.pass(layout, 0, passes.next(), true);
         for (k, mean) in means.iter().enumerate() {

@@ -119,6 +119,10 @@ fn clear_upper_halves() {
 }
 
 /// A producer of rows, one at a time.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is built for an image: a box would be allocated each time"
+)]
 pub(super) enum RowFunctionKind<'a> {
     /// OpenCV's area resize.
     Area(AreaRows<'a>),

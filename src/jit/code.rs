@@ -18,6 +18,13 @@ pub(crate) type BodyFn = unsafe extern "C" fn(*mut u8, u64, *const u8);
 
 /// The code of a loop body.
 #[derive(Debug)]
+#[cfg_attr(
+    feature = "jit",
+    expect(
+        clippy::large_enum_variant,
+        reason = "a process has few, and nearly all are the larger ones"
+    )
+)]
 pub(crate) enum Code {
     /// Compiled by this process.
     #[cfg(feature = "jit")]

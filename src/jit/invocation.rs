@@ -164,7 +164,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     ) -> Self {
         let block = &plan.blocks()[index];
         let leaf = |(_, position): &(Reduction, usize)| body.leaves[*position];
-        composed.set(block, draws, compiled.readings.iter().map(leaf), source.whole);
+        composed.set(block, draws, &compiled.readings.iter().map(leaf), source.whole);
         Self { plan, block, compiled, draws, source, body, composed, runner }
     }
 

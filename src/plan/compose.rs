@@ -228,7 +228,7 @@ impl Composed {
         &mut self,
         block: &Block,
         draws: &Draws,
-        readings: impl ExactSizeIterator<Item = usize> + Clone,
+        readings: &(impl ExactSizeIterator<Item = usize> + Clone),
         source: Size,
     ) {
         let Self { resampled, stored: now, reductions, frame, output } = self;
@@ -299,7 +299,7 @@ mod tests {
         let (size, mut draws) = (Size::new(20, 30), Draws::default());
         plan.draw(SampleKey::new(0, 0, 0), size, &mut draws);
         let mut composed = Composed::default();
-        composed.set(&plan.blocks()[0], &draws, [].into_iter(), size);
+        composed.set(&plan.blocks()[0], &draws, &[].into_iter(), size);
         composed
     }
 

@@ -218,7 +218,7 @@ pub(crate) fn is_image_extension(extension: &str) -> bool {
 /// Returns the format of files with this extension, whether this build reads it or not.
 pub(super) fn of_extension(extension: &str) -> Option<&'static ImageFormat> {
     let is = |known: &&str| extension.eq_ignore_ascii_case(known);
-    FORMATS.iter().find(|format| format.extensions.iter().any(|known| is(&known)))
+    FORMATS.iter().find(|format| format.extensions.iter().any(&is))
 }
 
 /// Returns whether files with this extension are pictures, of any format.

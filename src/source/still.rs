@@ -39,9 +39,12 @@ impl Still {
     #[cfg(feature = "write")]
     pub(crate) fn has_alpha(&self) -> bool {
         let is_clear = |palette: &Palette| palette.iter().any(|colour| colour[3] != u8::MAX);
-        self.channels % 2 == 0 || self.palette.as_ref().is_some_and(is_clear)
+        self.channels.is_multiple_of(2) || self.palette.as_ref().is_some_and(is_clear)
     }
 }
+
+/// Decodes a file of which this is the header.
+type ReadPixels = fn(&[u8], &Still, &mut [u8]) -> Result<(), String>;
 
 /// A format of such pictures.
 #[derive(Clone, Copy)]
@@ -49,7 +52,7 @@ pub(crate) struct StillFormat {
     /// Reads and checks the header, of a file or of its first bytes.
     pub(crate) header: fn(&[u8]) -> Result<Still, String>,
     /// Decodes the pixels of a file, of whose header this is, into exactly as many bytes as they have.
-    pub(crate) pixels: fn(&[u8], &Still, &mut [u8]) -> Result<(), String>,
+    pub(crate) pixels: ReadPixels,
     /// Returns whether the file has pictures after the first, which is the one that is read.
     pub(crate) has_more: fn(&[u8]) -> bool,
 }

@@ -263,7 +263,7 @@ fn rgb(y: u8, cb: u8, cr: u8) -> [u8; RGB] {
 /// Returns the two rows of Cb and Cr that a row of pixels is computed from: the nearer, then the farther one.
 fn chroma_rows(y: u32, height: u32) -> [u32; 2] {
     let (near, last) = (y / 2, height.div_ceil(2) - 1);
-    [near, if y % 2 == 0 { near.saturating_sub(1) } else { (near + 1).min(last) }]
+    [near, if y.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(last) }]
 }
 
 /// Returns three quarters and a quarter of four values, given the sums of three times the nearer and once the farther row at
@@ -529,11 +529,12 @@ fn enlarge(plane: &CodedPlane, [near, far]: [u32; 2], width: u32, first: u32, ou
     }
     let sum = |x: usize| 3 * u16::from(near[x - start]) + u16::from(far[x - start]);
     let at = |x: usize| {
-        let next = if x % 2 == 0 { (x / 2).saturating_sub(1) } else { (x / 2 + 1).min(last) };
+        let next =
+            if x.is_multiple_of(2) { (x / 2).saturating_sub(1) } else { (x / 2 + 1).min(last) };
         enlarged(sum(x / 2), sum(next), x % 2 == 1)
     };
     // From the first even pixel to the last odd one, but not those at the edges: two pixels of each sum.
-    let from = (first.max(1) + 1) / 2;
+    let from = first.max(1).div_ceil(2);
     let end = ((first + out.len()) / 2).min(last);
     let (head, tail) =
         ((2 * from - first).min(out.len()), (2 * end.max(from) - first).min(out.len()));

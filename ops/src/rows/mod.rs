@@ -299,6 +299,10 @@ pub struct FilterRows<'a> {
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is built for an image: a box would be allocated each time"
+)]
 enum FilterState<'a> {
     /// The output of an image without pixels.
     Black,

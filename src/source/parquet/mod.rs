@@ -96,7 +96,7 @@ impl Parquet {
     /// Fails if there is no such file or split, if there are several splits and none is named, if a file can't be read or is
     /// damaged, or if the files have different fields.
     pub(super) fn open(path: &Path, split: Option<&str>, limits: &Limits) -> Result<Self, Error> {
-        Self::of(Shards::at(&files(path, split)?)?, limits)
+        Self::of(&Shards::at(&files(path, split)?)?, limits)
     }
 
     /// Opens a file that is in memory.
@@ -105,10 +105,10 @@ impl Parquet {
         all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
     ))]
     pub(crate) fn from_bytes(bytes: &[u8], limits: &Limits) -> Result<Self, Error> {
-        Self::of(Shards::new(vec![Shard::held("memory.parquet", bytes)]), limits)
+        Self::of(&Shards::new(vec![Shard::held("memory.parquet", bytes)]), limits)
     }
 
-    fn of(shards: Shards, limits: &Limits) -> Result<Self, Error> {
+    fn of(shards: &Shards, limits: &Limits) -> Result<Self, Error> {
         let footers = parallel::map(shards.all(), |shard| Footer::read(shard, limits))?;
         let footers = footers.into_iter().collect::<Result<Vec<_>, Error>>()?;
         let mut print = Fingerprint::default();
@@ -134,7 +134,7 @@ impl Parquet {
             files.push(footer.file(shard, &plan)?);
         }
         resolve(&mut files, limits)?;
-        warn_of_missing(&shards);
+        warn_of_missing(shards);
         let starts: Starts = files.iter().map(|file| file.groups.samples()).collect();
         let Some(first) = files.first() else {
             return Err(fail!(NotFound, "no Parquet files"));
@@ -160,7 +160,7 @@ impl Parquet {
                 super::Escaped(&names)
             ));
         }
-        let facts = facts(&shards, &first.plan, samples, print);
+        let facts = facts(shards, &first.plan, samples, print);
         let groups = files
             .iter()
             .scan(0, |next, file| Some(std::mem::replace(next, *next + file.group_count() as u64)));

@@ -156,7 +156,7 @@ impl Plan {
             return;
         }
         let is_plain = |found: &Found<'_>| found.leaf.dtype().is_some() || found.leaf.is_text();
-        let needs_tree = has_map(column, 0)
+        let needs_tree = has_map(column)
             || found
                 .iter()
                 .any(|found| !found.leaf.axes.is_empty() && found.leaf.dtype().is_none());
@@ -184,7 +184,7 @@ impl Plan {
                 continue;
             }
             let how = match leaf.dtype() {
-                _ if has_map(column, 0) => continue,
+                _ if has_map(column) => continue,
                 Some(dtype) if is_in_lists => How::Lists(dtype, lens),
                 None if is_in_lists => continue,
                 Some(dtype) if dtype.kind == NdKind::Float => How::Float,
@@ -302,10 +302,10 @@ fn is_of(node: &Type, converted: ConvertedType) -> bool {
     node.is_group() && node.get_basic_info().converted_type() == converted
 }
 
-fn has_map(node: &Type, depth: usize) -> bool {
+fn has_map(node: &Type) -> bool {
     is_of(node, ConvertedType::MAP)
         || is_of(node, ConvertedType::MAP_KEY_VALUE)
-        || node.is_group() && node.get_fields().iter().any(|child| has_map(child, depth + 1))
+        || node.is_group() && node.get_fields().iter().any(|child| has_map(child))
 }
 
 /// Finds the leaves below a node.

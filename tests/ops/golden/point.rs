@@ -111,9 +111,7 @@ fn colour_jitter_with_hue_is_torchvisions_in_all_24_orders() {
     let mut seen = [0; 24];
     for case in cases("point.json").iter().filter(|case| case["op"] == "color_jitter") {
         let order = case["order"].as_array().unwrap();
-        let is_it = |&index: &usize| {
-            nth_order(4, index).into_iter().map(|part| PARTS[part]).eq(order.iter())
-        };
+        let is_it = |&index: &usize| nth_order(4, index).map(|part| PARTS[part]).eq(order.iter());
         let index = (0..24).find(is_it).unwrap();
         let [b, c, s, h] = [0, 1, 2, 3].map(|part| float(&case["factors"][part]));
         let jitter = ColorJitter::new(b..=b, c..=c, s..=s).unwrap().hue(h..=h).unwrap();

@@ -301,6 +301,12 @@ fn lay_out(dir: &Path) {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/mds/plain");
         fs::copy(golden.join(file), mds.join(file)).unwrap();
     }
+    let parquet = dir.join("org-folder/data");
+    fs::create_dir_all(&parquet).unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/parquet/hub/data");
+    for file in fs::read_dir(golden).unwrap().map(Result::unwrap) {
+        fs::copy(file.path(), parquet.join(file.file_name())).unwrap();
+    }
     fs::create_dir_all(dir.join("coco/annotations")).unwrap();
     for split in ["train2017", "val2017"] {
         fs::create_dir(dir.join("coco").join(split)).unwrap();
