@@ -156,8 +156,9 @@ pub unsafe extern "C" fn fuseloop_apply_pixels(
         if pixels.is_null() {
             return Err(argument("`pixels` is null"));
         }
-        if height == 0 || width == 0 || channels == 0 {
-            return Err(argument("the image has no pixels"));
+        if height == 0 || width == 0 {
+            let sides = format!("the image is {height} x {width} pixels: each must be 1 to 65535");
+            return Err(argument(sides));
         }
         let row = width.checked_mul(channels).filter(|row| *row <= stride);
         let row = row.ok_or_else(|| {

@@ -107,7 +107,11 @@ fn around(param: &ParamInfo, limits: ParamLimits) -> [Vec<SpecValue>; 2] {
     let ParamLimits { low, high, is_above, .. } = limits;
     let is_whole = match (param.kind, param.need) {
         (ParamKind::Whole | ParamKind::Size | ParamKind::Kernel | ParamKind::Sides, _) => true,
-        (_, ParamDefault::Default(ParamValue::Ints(_))) => param.kind == ParamKind::Range,
+        (
+            kind,
+            ParamDefault::Default(ParamValue::Ints(_))
+            | ParamDefault::Required(ParamValue::Ints(_)),
+        ) => kind == ParamKind::Range,
         _ => false,
     };
     let number = |number: f64| match is_whole {
