@@ -49,6 +49,7 @@ mod compile;
 mod emit;
 mod frame;
 mod invocation;
+#[cfg_attr(not(feature = "spec"), allow(dead_code, reason = "object files have pipelines in TOML"))]
 pub(crate) mod linked;
 mod measure;
 mod mix;

@@ -37,6 +37,10 @@ pub struct AheadOfTime {
 
 impl Transform {
     /// Takes all code from an object file, in which it must be.
+    #[cfg_attr(
+        not(feature = "spec"),
+        allow(dead_code, reason = "object files have pipelines in TOML")
+    )]
     pub(crate) fn with_code(mut self, code: LinkedCode) -> Result<Self, Error> {
         self.kernels = Mutex::new(KernelCache::of_object(Arc::new(code)));
         self.is_linked = true;
