@@ -620,7 +620,7 @@ pub fn mds(bytes: &[u8]) -> bool {
         let record = mds.read(sample).ok();
         for field in 0..facts.fields.len() {
             let value = mds.value(sample, field, &mut buffer).ok().map(OwnedValue::from);
-            // As texts: NaN is not equal to itself.
+            // They are compared as texts, since NaN is not equal to itself.
             let same = |record: &Record| {
                 format!("{:?}", record.get(field)) == format!("{:?}", value.as_ref())
             };

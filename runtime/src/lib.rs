@@ -19,7 +19,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{ptr, slice};
 
-/// What a function returns.
+/// The status that a function returns.
 #[derive(Clone, Copy)]
 #[repr(i32)]
 enum Status {

@@ -5,7 +5,7 @@
 //! | the pages after the first                           | never                  |
 //! | the fourth band of RGB, if the file says no more of it than that it is there | with `rgb_alpha`, as alpha |
 //!
-//! Of a GIF, and of a PNM with samples in bytes, the images after the first are never read.
+//! The images after the first of a GIF, or of a PNM with samples in bytes, are never read.
 //!
 //! Alpha that is declared is dropped without a warning, as it is of all other formats.
 

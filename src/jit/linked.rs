@@ -63,7 +63,7 @@ pub struct CompiledObject {
 // SAFETY: nothing is written, here or through the addresses.
 unsafe impl Sync for CompiledObject {}
 
-/// What the static begins with.
+/// The first bytes of the static.
 pub(super) const MAGIC: [u8; 8] = *b"FUSELOOP";
 
 /// The format of the static and of the description.

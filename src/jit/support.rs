@@ -1,4 +1,4 @@
-//! Whether this machine and this build run compiled code, and with which vectors.
+//! Finds out if this machine and this build run compiled code, and with which vectors.
 
 use super::settings::settings;
 use super::vector_bits::{self, VectorBits};

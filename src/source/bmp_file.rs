@@ -27,7 +27,7 @@ const FILE_HEADER: usize = 14;
 /// How the bytes of the pixels are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packing {
-    /// Indices of so many bits.
+    /// Indices of this number of bits.
     Index(u8),
     Runs4,
     Runs8,
@@ -35,11 +35,11 @@ enum Packing {
     Words {
         has_6_bits_of_green: bool,
     },
-    /// So many bytes a pixel, and the positions of red, green, blue and, if there are four, alpha.
+    /// The number of bytes of a pixel, and the positions of red, green, blue and, if there are four, alpha.
     Bytes(usize, &'static [usize]),
 }
 
-/// What the header says.
+/// The contents of the header.
 struct Bitmap {
     size: Size,
     is_top_down: bool,
@@ -96,7 +96,7 @@ impl Bitmap {
         };
         let masks_end = if length == 40 && compression == 3 { after + 12 } else { after };
         let behind = masks_end + colours * colour;
-        // As in Pillow: an offset that forgets the palette is corrected.
+        // Pillow corrects an offset that forgets the palette, too.
         let pixels = if offset == 0 || (has_palette && offset == after) { behind } else { offset };
         let palette = (masks_end, colours.min(256), colour);
         Ok(Self { size, is_top_down, packing, palette, pixels })

@@ -251,7 +251,7 @@ pub(crate) fn format_name(bytes: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// What an AVIF is, and what to do with it.
+/// The description of an AVIF, and what to do with it.
 const AVIF: &str =
     "an AVIF, which is not read: convert it, for example by `magick in.avif out.png`";
 

@@ -1,6 +1,6 @@
 //! Names of image files: the extensions by which folders and tables recognize images.
 //!
-//! [`FORMATS`] has them. The format itself is told by the first bytes of a file ([`ImageMode`](super::ImageMode)).
+//! [`FORMATS`] lists them. The first bytes of a file, not its name, decide its format ([`ImageMode`](super::ImageMode)).
 
 pub(super) use super::image_format::is_picture;
 use super::image_format::{FORMATS, ImageFormat, of_extension};

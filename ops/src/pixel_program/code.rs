@@ -137,7 +137,7 @@ pub(super) struct Code {
     pub(super) steps: Vec<Step>,
     /// The numbers of the resulting pixel, 1 to 4.
     pub(super) results: Vec<Operand>,
-    /// Whether each of them is 0 or more, and whether it is 255 or less, if all channels are in 0..=255.
+    /// Two flags for each of them: it is 0 or more, and it is 255 or less, if all channels are in 0..=255.
     pub(super) limits: Vec<[bool; 2]>,
 }
 

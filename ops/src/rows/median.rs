@@ -13,8 +13,9 @@
 //! | random | nothing                                                              |
 //! | cost   | a value: of 3x3 pixels 30 comparisons of bytes, of more `8 n*n` and as many additions |
 //!
-//! Of squares of 3x3 pixels, [`MedianRows`] sorts the columns. Of larger ones it finds the median bit by bit, from the highest: a bit is set if at least half of the values are not
-//! below the number that has it. So no value is moved, and a vector computes as many medians as it has bytes.
+//! [`MedianRows`] sorts the columns of squares of 3x3 pixels. In larger squares it finds the median bit by bit, from the
+//! highest: a bit is set if at least half of the values are not below the number that has it. So no value is moved, and a
+//! vector computes as many medians as it has bytes.
 
 use super::grow_kept;
 use super::pad::PadMode;

@@ -40,7 +40,7 @@ pub enum TargetValue<'a> {
     /// The elements of all objects, one object after the other, in little-endian order, or a `.npy` file of them: f32 for
     /// boxes and keypoints, and the declared type for a column.
     Bytes(&'a [u8]),
-    /// What [`elements`](Self::elements) returns: the elements in native order, and their type.
+    /// The value of [`elements`](Self::elements): the elements in native order, and their type.
     #[doc(hidden)]
     Typed(&'a [u8], DType),
     /// JSON: a list of COCO's `segmentation` values, one for each object.

@@ -21,7 +21,7 @@ pub(super) const MOST_BYTES: u64 = 64 << 20;
 /// The most columns of a sample.
 const MOST_COLUMNS: usize = 1 << 12;
 
-/// What `index.json` says.
+/// The contents of `index.json`.
 pub(super) struct Index {
     pub(super) columns: Vec<Column>,
     pub(super) shards: Vec<ListedShard>,

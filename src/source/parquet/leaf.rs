@@ -319,7 +319,7 @@ impl Decoded {
         mut row: impl FnMut(usize, RowShape, std::ops::Range<usize>) -> Result<(), String>,
     ) -> Result<(), String> {
         let axes = &leaf.axes;
-        // The least level of a row that is there: lists that may be null are null below it.
+        // The lowest level of a row that is not null: a list that may be null is null below it.
         let (defined, first_axis) = (leaf.defined(), axes.first().copied().unwrap_or(0));
         let (mut index, mut at, mut value) = (0, 0, 0);
         let levels = self.repetition.len();
@@ -344,7 +344,7 @@ impl Decoded {
                 }
                 match definition == defined {
                     true => value += 1,
-                    // The last element of a path that is there, but for its value.
+                    // The path exists down to its last element, whose value is null.
                     false if axes.last().is_some_and(|last| definition >= *last) => is_null = true,
                     false => {}
                 }
