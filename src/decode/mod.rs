@@ -38,6 +38,8 @@ mod read_mode;
 mod still;
 #[cfg(test)]
 mod still_tests;
+#[cfg(test)]
+mod test_images;
 #[cfg(feature = "tiff")]
 mod tiff;
 mod unread;

@@ -2,13 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+use super::test_images::{cut, folder, image, read};
 use super::{DecodeOptions, Decoder, ImageReadMode};
 use crate::error::Error;
 use crate::sample::Limits;
-use crate::source::{EncodedImage, ImageMode};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
-use std::path::{Path, PathBuf};
 
 /// The folders of goldens, and the most by which a level may differ from Pillow's.
 const FOLDERS: &[(&str, u8)] = &[
@@ -20,10 +19,6 @@ const FOLDERS: &[(&str, u8)] = &[
     #[cfg(feature = "heic")]
     ("heic", 1),
 ];
-
-fn folder(kind: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(kind)
-}
 
 fn golden(path: &str) -> Vec<u8> {
     std::fs::read(folder(path)).unwrap()
@@ -47,33 +42,10 @@ fn files(kind: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-fn image(bytes: &[u8]) -> EncodedImage<'_> {
-    EncodedImage { mode: ImageMode::of_file(bytes), width: 0, height: 0, bytes }
-}
-
-fn read(
-    decoder: &mut Decoder,
-    bytes: &[u8],
-    mode: ImageReadMode,
-    window: Window,
-) -> Result<Vec<u8>, Error> {
-    let mut opened = decoder.open_as(&image(bytes), mode)?;
-    let view = opened.decode(window)?.window(window).unwrap();
-    assert_eq!(view.format(), mode.format());
-    Ok((0..view.size().height).flat_map(|y| view.row(y)).copied().collect())
-}
-
 fn whole(bytes: &[u8], mode: ImageReadMode) -> Result<Vec<u8>, Error> {
     let mut decoder = Decoder::default();
     let size = decoder.open_as(&image(bytes), mode)?.size();
     read(&mut decoder, bytes, mode, size.full())
-}
-
-fn cut(whole: &[u8], size: Size, pixel: usize, window: Window) -> Vec<u8> {
-    let rows = whole.chunks_exact(size.width as usize * pixel);
-    let rows = rows.skip(window.top as usize).take(window.height as usize);
-    let columns = window.left as usize * pixel..(window.left + window.width) as usize * pixel;
-    rows.flat_map(|row| &row[columns.clone()]).copied().collect()
 }
 
 #[test]

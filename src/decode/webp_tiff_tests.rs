@@ -2,19 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+use super::test_images::{cut, folder, image, read};
 use super::{DecodeOptions, Decoder, ImageReadMode};
-use crate::error::{Damage, Error};
+use crate::error::Damage;
 use crate::sample::Limits;
-use crate::source::{EncodedImage, ImageMode};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
-use std::path::{Path, PathBuf};
-
-fn folder(kind: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(kind)
-}
+use std::path::Path;
 
 fn golden(kind: &str, name: &str) -> Vec<u8> {
     std::fs::read(folder(kind).join(name)).unwrap()
@@ -29,29 +25,6 @@ fn names(kind: &str) -> Vec<String> {
     names.sort();
     assert!(names.len() > 5, "{kind}: {names:?}");
     names
-}
-
-fn image(bytes: &[u8]) -> EncodedImage<'_> {
-    EncodedImage { mode: ImageMode::of_file(bytes), width: 0, height: 0, bytes }
-}
-
-fn read(
-    decoder: &mut Decoder,
-    bytes: &[u8],
-    mode: ImageReadMode,
-    window: Window,
-) -> Result<Vec<u8>, Error> {
-    let mut opened = decoder.open_as(&image(bytes), mode)?;
-    let view = opened.decode(window)?.window(window).unwrap();
-    assert_eq!(view.format(), mode.format());
-    Ok((0..view.size().height).flat_map(|y| view.row(y)).copied().collect())
-}
-
-fn cut(whole: &[u8], size: Size, pixel: usize, window: Window) -> Vec<u8> {
-    let rows = whole.chunks_exact(size.width as usize * pixel);
-    let rows = rows.skip(window.top as usize).take(window.height as usize);
-    let columns = window.left as usize * pixel..(window.left + window.width) as usize * pixel;
-    rows.flat_map(|row| &row[columns.clone()]).copied().collect()
 }
 
 /// Returns the whole image and twenty random windows.
