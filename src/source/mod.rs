@@ -53,6 +53,8 @@ pub(crate) mod jpeg_file;
 #[cfg(feature = "jxl")]
 mod jxl_file;
 mod location;
+#[cfg(any(feature = "mds", feature = "parquet"))]
+mod lru_cache;
 mod mask_runs;
 #[cfg(feature = "mds")]
 mod mds;

@@ -110,6 +110,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "names",
             "starts",
             "shared_values",
+            "lru_cache",
             "columnar",
             "in_memory",
             "class_counts",

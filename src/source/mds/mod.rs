@@ -18,6 +18,7 @@ mod unpacked;
 use super::file::{LengthCheck, read_file};
 use super::file_format::{MDS_INDEX as INDEX, MDS_SPLITS};
 use super::file_pool;
+use super::lru_cache::LruCache;
 use super::shards::{Extents, Shard, Shards};
 use super::starts::Starts;
 use super::{
@@ -36,7 +37,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use unpacked::{PackedShard, UnpackedShards};
+use unpacked::{PackedShard, UnpackedShard};
 
 /// The bytes that unpacked shards may take by default.
 const CACHE_BYTES: u64 = 2 << 30;
@@ -129,7 +130,7 @@ struct Plan {
     head_bytes: u64,
     starts: Starts,
     tables: Vec<Table>,
-    unpacked: UnpackedShards,
+    unpacked: LruCache<usize, UnpackedShard>,
     limits: Limits,
 }
 
@@ -400,7 +401,7 @@ impl Store {
         let counts: Vec<u64> = together.iter().map(|(_, (.., samples))| *samples).collect();
         let starts = counts.into_iter().collect();
         let head_bytes = 4 * columns.iter().filter(|column| column.size.is_none()).count() as u64;
-        let unpacked = UnpackedShards::new(tables.len(), budget);
+        let unpacked = LruCache::new(budget, |shard: &UnpackedShard| shard.bytes.len() as u64);
         let limits = options.limits;
         drop(together);
         let plan = Plan { columns, head_bytes, starts, tables, unpacked, limits };

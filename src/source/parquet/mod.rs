@@ -15,7 +15,6 @@
 //! The crate `parquet` parses footers and decodes values. It is called for one file, page or column at a time, and a
 //! panic in it is an error of that.
 
-mod cache;
 mod extents;
 mod footer;
 mod hub;
@@ -31,6 +30,7 @@ mod tree;
 pub(super) use hub::is_folder;
 
 use super::file::LengthCheck;
+use super::lru_cache::LruCache;
 use super::shards::{Shard, Shards};
 use super::starts::Starts;
 use super::{
@@ -43,7 +43,6 @@ use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::warnings::warn;
 use ::parquet::schema::types::SchemaDescPtr;
-use cache::Cache;
 use footer::{File, Footer};
 use fuseloop_ops::Size;
 use pages::{Chunk, Directory};
@@ -54,7 +53,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The most bytes of decoded pages in memory.
-const CACHE_BYTES: usize = 256 << 20;
+const CACHE_BYTES: u64 = 256 << 20;
 
 /// The number of row groups whose first values are looked at until one is not null.
 const MOST_TRIED: usize = 4;
@@ -66,7 +65,9 @@ pub(crate) struct Parquet {
     starts: Starts,
     /// The number of the first row group of each file.
     first_groups: Vec<u64>,
-    cache: Cache,
+    /// The pages that were decoded, or all pages of a column in a row group, by the file, the row group, the field and
+    /// the page.
+    cache: LruCache<(u32, u32, u32, u32), Span>,
     limits: Limits,
 }
 
@@ -165,7 +166,8 @@ impl Parquet {
             .iter()
             .scan(0, |next, file| Some(std::mem::replace(next, *next + file.group_count() as u64)));
         let first_groups = groups.collect();
-        let cache = Cache::new(CACHE_BYTES);
+        // A slot needs memory itself, too.
+        let cache = LruCache::new(CACHE_BYTES, |span: &Span| span.memory() as u64 + 192);
         Ok(Self { facts, files, starts, first_groups, cache, limits: *limits })
     }
 
