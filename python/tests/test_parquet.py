@@ -133,3 +133,24 @@ def test_it_becomes_a_beton(hub: Path, tmp_path: Path) -> None:
     loader = fl.Loader(tmp_path / "x.beton", 8, image=[], without=["caption"])
     assert shades(loader) == list(range(40))
     assert loader.classes == {0: "bird", 1: "cat", 2: "dog"}
+
+
+def test_columns_of_several_files_mean_the_same(tmp_path: Path) -> None:
+    def write(folder: str, one: object, other: object, features: tuple[object, object] = (None, None)) -> str:
+        (tmp_path / folder).mkdir()
+        for number, (column, names) in enumerate([(one, features[0]), (other, features[1])]):
+            table = pa.table({"a": column})
+            if names is not None:
+                info = {"info": {"features": {"a": {"names": names, "_type": "ClassLabel"}}}}
+                table = table.replace_schema_metadata({"huggingface": json.dumps(info)})
+            pq.write_table(table, tmp_path / folder / f"{number}.parquet")
+        return str(tmp_path / folder / "*.parquet")
+
+    sizes = write("sizes", pa.array([1, 2], pa.int32()), pa.array([3, 1 << 40], pa.int64()))
+    assert [sample["a"] for sample in sources.open(sizes)] == [1, 2, 3, 1 << 40]
+    classes = write("classes", [0, 1], [0, 1], (["cat", "dog"], ["dog", "cat"]))
+    units = write("units", pa.array([1], pa.timestamp("ms")), pa.array([1], pa.timestamp("us")))
+    lists = write("lists", pa.array([[1], [1, 2]], pa.list_(pa.int64())), pa.array(["x", "y"]))
+    for name, why in ((classes, "names other classes"), (units, "times of another unit"), (lists, "values of another type")):
+        with pytest.raises(fl.FuseloopError, match=why):
+            sources.open(name)

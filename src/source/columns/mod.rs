@@ -264,8 +264,10 @@ impl FieldColumn {
 }
 
 fn no_image(bytes: &[u8]) -> Error {
-    let what = format_name(bytes).unwrap_or("an image of a format that is not known");
-    fail!(Damaged, "{what}")
+    match format_name(bytes) {
+        Some(format) => fail!(Damaged, "not a readable image: it is {format}"),
+        None => fail!(Damaged, "an image of a format that is not known"),
+    }
 }
 
 fn text(bytes: &[u8]) -> Result<ColumnValue<'_>, Error> {

@@ -437,7 +437,8 @@ fn resolve(files: &mut [File], limits: &Limits) -> Result<(), Error> {
         }
         for (column, of_first) in plan.columns.iter().zip(&resolved.columns) {
             let is_same = match (&column.how, &of_first.how) {
-                (How::Tree(_), How::Tree(_)) => true,
+                // Integers of each size are read alike.
+                (How::Tree(_), How::Tree(_)) | (How::Int(_), How::Int(_)) => true,
                 (how, other) => how == other,
             };
             let what = match (&column.names, &of_first.names) {
