@@ -21,8 +21,8 @@ use std::time::Instant;
 /// Counts the damaged values by kind, and lists them with sample, field and position in the file. The exit
 /// code is 1 if anything is damaged.
 ///
-/// Harmless findings, such as unused space or empty boxes, are listed as notes. Only TFRecord has checksums, and
-/// MDS may list hashes; in other formats a changed number or byte cannot be detected.
+/// Harmless findings, such as unused space or empty boxes, are listed as notes. TFRecord has checksums, and
+/// Parquet and MDS may have some; in other formats a changed number or byte cannot be detected.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop verify train.beton
@@ -31,7 +31,7 @@ use std::time::Instant;
   fuseloop verify 'train-{000..255}.tar'
   fuseloop verify train.beton --json | jq .damaged")]
 pub(super) struct Args {
-    /// Dataset: .beton file, folder, table, tar, TFRecord, MDS, MNIST, CIFAR or annotations
+    /// Dataset: .beton file, folder, table, tar, TFRecord, MDS, Parquet, MNIST, CIFAR or annotations
     #[arg(value_name = "DATASET")]
     file: PathBuf,
     /// Number of threads [default: one per core]. Does not affect the report.

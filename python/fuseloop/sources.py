@@ -58,8 +58,8 @@ def _remade(core: Dataset, remake: Callable[..., Dataset], *arguments: Any) -> D
 
 def open(name: _PathLike | Sequence[_PathLike | Dataset], *, split: str | None = None) -> Dataset | Stream:
     """Opens the dataset of this name: a ``.beton`` file, a folder or a table of images, the files of MNIST or CIFAR,
-    tar shards, TFRecord files, Parquet files and folders of the Hugging Face Hub, an address. The name tells the format. Shards that are packed as a whole are a
-    :class:`Stream`.
+    tar shards, TFRecord files, Parquet files and folders of the Hugging Face Hub, an address. The name tells the format.
+    Shards that are packed as a whole are a :class:`Stream`.
 
     Several files are one dataset: by braces (``"train-{000..015}.beton"``), a pattern (``"train-*.beton"``), or a list
     of names, whose formats may differ if their fields do not. A list of shards means what their names mean with ``::``
@@ -718,12 +718,16 @@ def _is_array(given: Any) -> bool:
 
 def _is_column(given: Any) -> bool:
     """True for the values of a field: an array, or a list of bytes."""
-    return _is_array(given) or isinstance(given, list) and bool(given) and isinstance(given[0], (bytes, bytearray))
+    return _is_array(given) or _is_list_of_bytes(given)
+
+
+def _is_list_of_bytes(given: Any) -> bool:
+    return isinstance(given, list) and bool(given) and isinstance(given[0], (bytes, bytearray))
 
 
 def _word(given: Any) -> str:
     """Returns the kind of values that have no name: image, int (which is called label), float, bytes or array."""
-    if isinstance(given, list) and given and isinstance(given[0], (bytes, bytearray)):
+    if _is_list_of_bytes(given):
         return "image" if _is_image_file(bytes(given[0][:18])) else "bytes"
     axes = getattr(given, "ndim", 1)
     if axes > 1:
