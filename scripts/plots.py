@@ -2,9 +2,10 @@
 
     python3 scripts/plots.py results.json --table results.md --chart results.svg
     python3 scripts/plots.py results.json --chart readme.svg --only W1,W2,W3
-    python3 scripts/plots.py results.json --table results.md --transform transform.json
+    python3 scripts/plots.py results.json --table results.md --sources sources.json --transform transform.json
 
-`transform.json` is what benches/peers/transform.py writes: its table follows the others.
+`sources.json` is what benches/peers/sources.py writes, and `transform.json` what benches/peers/transform.py writes: their
+tables follow the others.
 Uses Python's standard library only. The same JSON always gives the same bytes. The chart has no background and
 follows the reader's light or dark theme.
 """
@@ -112,6 +113,24 @@ def table(results, only=()):
         lines += [f"* {what}: {why}" for what, why in sorted(results["left_out"].items())]
     lines += ["", facts(results)]
     return "\n".join(lines) + "\n"
+
+
+def sources_table(results):
+    """Returns what benches/peers/sources.py measured as Markdown: one row for each source of each workload."""
+    lines = [
+        "",
+        "## The same pictures in other formats",
+        "",
+        "Photographs (W1) and 50,000 pictures of 32x32 pixels (W4), as `.beton`, as Hugging Face writes Parquet, as MDS "
+        "shards, and as lists or arrays in memory; and the libraries that these formats belong to, with torchvision.",
+        "",
+        "| | images/s | beside `.beton` |",
+        "|---|---:|---:|",
+    ]
+    for workload, rates in results["images_per_s"].items():
+        for source, rate in rates.items():
+            lines.append(f"| {workload}, {source} | {number(rate)} | {rate / rates['.beton']:.2f} |")
+    return "\n".join([*lines, "", facts(results)]) + "\n"
 
 
 def transform_table(results):
@@ -247,6 +266,7 @@ def main():
     parser.add_argument("results", help="the JSON that benches/peers/run.py wrote")
     parser.add_argument("--table", metavar="FILE.md", help="write the table to this file")
     parser.add_argument("--chart", metavar="FILE.svg", help="write the chart to this file")
+    parser.add_argument("--sources", metavar="FILE.json", help="the JSON that benches/peers/sources.py wrote")
     parser.add_argument("--transform", metavar="FILE.json", help="the JSON that benches/peers/transform.py wrote")
     parser.add_argument("--only", default="", metavar="W1,W2", help="these workloads only")
     args = parser.parse_args()
@@ -254,9 +274,10 @@ def main():
         results = json.load(file)
     only = [name for name in args.only.split(",") if name]
     tables = table(results, only)
-    if args.transform:
-        with open(args.transform, encoding="utf-8") as file:
-            tables += transform_table(json.load(file))
+    for path, more in [(args.sources, sources_table), (args.transform, transform_table)]:
+        if path:
+            with open(path, encoding="utf-8") as file:
+                tables += more(json.load(file))
     for path, text in [(args.table, tables), (args.chart, chart(results, only))]:
         if path:
             with open(path, "w", encoding="utf-8", newline="\n") as file:

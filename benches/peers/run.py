@@ -11,6 +11,7 @@ Writes results.json, results.md and results.svg.
 import argparse
 import datetime
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -336,6 +337,17 @@ def hardware(threads):
         pass
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {"cpu": model, "cores": f"{cores} cores", "memory": memory, "threads": f"{threads} threads a loader"}
+
+
+def installed(*packages):
+    """Returns the versions of those of the packages that are installed."""
+    found = {}
+    for name in packages:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def version(fuseloop, built):

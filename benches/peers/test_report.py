@@ -136,6 +136,16 @@ class Transform(unittest.TestCase):
             self.assertEqual(text.read_text(encoding="utf-8"), expected)
 
 
+class Sources(unittest.TestCase):
+    def test_each_source_is_set_beside_the_beton_of_its_workload(self):
+        known = {name: RESULTS[name] for name in ("hardware", "date", "versions")}
+        rates = {"W1": {".beton": 2000, "datasets": 300}, "W4": {".beton": 7e5, "arrays": 7e5}}
+        rows = plots.sources_table({**known, "command": "sources.py", "images_per_s": rates}).splitlines()
+        cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows if row.startswith("| W")]
+        self.assertEqual([[name, share] for name, _, share in cells],
+                         [["W1, .beton", "1.00"], ["W1, datasets", "0.15"], ["W4, .beton", "1.00"], ["W4, arrays", "1.00"]])  # fmt: skip
+
+
 class Run(unittest.TestCase):
     """The order of measuring and what becomes of failures, with stand-ins for what is measured."""
 

@@ -17,7 +17,6 @@ docs/peers.md shows the figures of benches/peers/transform.json: scripts/plots.p
 
 import argparse
 import datetime
-import importlib.metadata
 import io
 import json
 import os
@@ -36,6 +35,7 @@ from loaders import MEAN, STD
 from pictures import jpegs_in
 
 PHOTOS = 200
+PEERS = ["albumentations", "numpy", "opencv-python-headless", "pillow", "torch", "torchvision"]
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "imagenet"
 # The largest ratio of Fuseloop's time to that of each, and of the overhead to its limit, which are meant to hold.
 AIMS = {
@@ -157,17 +157,6 @@ def ratios(times):
     return found
 
 
-def versions():
-    """Returns the versions of the libraries that are installed."""
-    found = {}
-    for name in ("fuseloop", "albumentations", "numpy", "opencv-python-headless", "pillow", "torch", "torchvision"):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA, help="folder of JPEGs, searched at all depths")
@@ -192,7 +181,7 @@ def main():
         result = {
             "hardware": run.hardware(1) | {"threads": "1 thread"},
             "date": datetime.date.today().isoformat(),
-            "versions": versions(),
+            "versions": run.installed("fuseloop", *PEERS),
             "command": f"python benches/peers/transform.py --rounds {args.rounds}",
             "photos": len(paths),
             "cpu_ms": medians,
