@@ -767,7 +767,7 @@ TABLE: dict[str, Row] = {
     "Equalize": _row(DIFFER, "RandomEqualize", _equalize, "by tens of levels: the look-up table is Pillow's",
                      unused=("mode", "mask_params")),
     "AutoContrast": _row(LEVEL, "RandomAutocontrast", _autocontrast, "`method=\"pil\"`"),
-    "CLAHE": _row(DIFFER, "CLAHE", _clahe, "by at most 2 levels; not at all for gray images"),
+    "CLAHE": _row(DIFFER, "CLAHE", _clahe, "by a level, in one value of 40,000 by up to 5; not at all for gray images"),
     "ChannelShuffle": _row(BITS, "RandomChannelPermutation", lambda t, s: ops.RandomChannelPermutation(t.p)),
     "ChannelDropout": _row(BITS, "ChannelDropout", lambda t, s: ops.ChannelDropout(
         tuple(t.channel_drop_range), float(t.fill), t.p

@@ -40,8 +40,8 @@ const OWN: &str = "would move the mask, but a mask that is a target follows the 
     of the image";
 const CONTAINER: &str =
     "is a container, which the ops of a mask that is a target can't be in: list the ops themselves";
-const COPIES: &str = "shows pixels of the image more than once, so no box or keypoint can follow: use \
-    padding_mode = \"constant\", or leave it out";
+const COPIES: &str = "repeats parts of the image, or moves them apart, so that no box or keypoint can follow: leave it \
+    out, or if it has a padding mode, set padding_mode = \"constant\"";
 const BATCH: &str = "cuts other images into an image without their masks, boxes and keypoints: use Mosaic, SimpleCopyPaste \
     or MixUp, or leave it out";
 const BLENDS: &str = "blends two images, and so would give a mask of class numbers values of no class: leave out the mask, \

@@ -87,8 +87,8 @@ pub enum ObjectMotion {
     Follow,
     /// They stay, because pixels do: a blur.
     Stay,
-    /// A pixel has no single place in the output, or none at all: a border that mirrors the image. Masks follow, but
-    /// boxes and keypoints can't.
+    /// A pixel has no single place in the output (a border that mirrors the image), or neighbours are moved apart (tiles
+    /// in another order). Masks follow, but boxes and keypoints cannot.
     Copied,
 }
 
