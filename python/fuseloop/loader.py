@@ -509,9 +509,9 @@ class Loader(Generic[B]):
             ``"HWC"``, ``"CHW"``, ``"TCHW"``. Without it they are guessed where the shape leaves little doubt.
         arrays: Fields of bytes that are arrays, with their types and shapes: ``{"points": ("float32", (-1, 3))}``. An
             axis of -1 differs from sample to sample; the ops must then make one size, for example by ``RandomCrop``.
-        order: ``"sequential"``, ``"random"``, ``"quasi_random"``, one of ``QuasiRandom``, ``Weighted``,
-            ``ClassBalanced`` and ``RepeatedAugment``, or a sampler: an object with ``__iter__`` and ``__len__``, and
-            ``set_epoch`` if it is random.
+        order: ``"sequential"``, ``"random"``, ``"permuted"`` (random, without a list of all samples in memory),
+            ``"quasi_random"``, one of ``QuasiRandom``, ``Weighted``, ``ClassBalanced`` and ``RepeatedAugment``, or a
+            sampler: an object with ``__iter__`` and ``__len__``, and ``set_epoch`` if it is random.
         seed: Random orders and draws depend on it, the epoch and the sample.
         indices: Only these samples.
         filter: Only the samples for which this is true: a function that gets whole columns,
@@ -582,7 +582,7 @@ class Loader(Generic[B]):
         targets: Mapping[str, Mapping[str, Target]] | Literal["auto"] | None = None,
         axes: Mapping[str, str] | None = None,
         arrays: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
-        order: Literal["sequential", "random", "quasi_random"]
+        order: Literal["sequential", "random", "permuted", "quasi_random"]
         | QuasiRandom
         | Weighted
         | ClassBalanced
@@ -1298,12 +1298,12 @@ def _chosen(dataset: Dataset, keep: Callable[[Mapping[str, Any]], Any], indices:
 
 def _order(order: Any, batch_size: int, dataset: Dataset, indices: Any) -> tuple[Any, ...]:
     if isinstance(order, str):
-        if order in ("sequential", "random"):
+        if order in ("sequential", "random", "permuted"):
             return (order,)
         if order == "quasi_random":
             return (order, 2 * batch_size)
         raise ConfigError(
-            f"order is {order!r}, expected 'sequential', 'random', 'quasi_random', one of the classes of orders, "
+            f"order is {order!r}, expected 'sequential', 'random', 'permuted', 'quasi_random', one of the classes of orders, "
             "or a sampler"
         )
     if isinstance(order, QuasiRandom):

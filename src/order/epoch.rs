@@ -6,10 +6,11 @@
 //!                                                                 + global position mod repeats
 //! ```
 //!
-//! Cost: 4 bytes per row if the order is drawn, none if it is sequential; 4 more if samples come several
+//! Cost: 4 bytes per row if the order is a list, none if it is sequential or permuted; 4 more if samples come several
 //! times, unless all come equally often in a row.
 
 use super::memory::reserved;
+use super::permuted::Permutation;
 use super::{Ranks, Subset};
 use crate::error::Error;
 use crate::sample::SampleRef;
@@ -30,12 +31,39 @@ pub(super) struct Global {
     pub(super) subset: Subset,
     /// The number of positions.
     pub(super) len: u64,
-    /// The row of each position, or of each `repeats` positions; `None` if the row is the position.
-    pub(super) rows: Option<Vec<u32>>,
+    /// The row of each position, or of each `repeats` positions.
+    pub(super) rows: Rows,
     /// How often the sample of each row came in earlier rows; `None` if never.
     pub(super) copies: Option<Vec<u32>>,
     /// How often each row comes in a row, at least 1.
     pub(super) repeats: u32,
+}
+
+/// The row of each turn.
+#[derive(Debug)]
+pub(super) enum Rows {
+    /// The turn itself.
+    Turns,
+    Listed(Vec<u32>),
+    Permuted(Permutation),
+}
+
+impl Rows {
+    fn at(&self, turn: u64) -> u64 {
+        match self {
+            Self::Turns => turn,
+            Self::Listed(rows) => u64::from(rows[turn as usize]),
+            Self::Permuted(permutation) => permutation.at(turn),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Turns => 0,
+            Self::Listed(rows) => rows.capacity() * size_of::<u32>(),
+            Self::Permuted(permutation) => permutation.bytes(),
+        }
+    }
 }
 
 impl EpochOrder {
@@ -81,8 +109,8 @@ impl EpochOrder {
     /// Returns the bytes that the order holds, without those of its [`Subset`].
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let of = |list: &Option<Vec<u32>>| list.as_ref().map_or(0, Vec::capacity);
-        (of(&self.all.rows) + of(&self.all.copies)) * size_of::<u32>()
+        let copies = self.all.copies.as_ref().map_or(0, Vec::capacity) * size_of::<u32>();
+        self.all.rows.bytes() + copies
     }
 }
 
@@ -93,7 +121,7 @@ impl Global {
             1 => (position, 0),
             repeats => (position / u64::from(repeats), (position % u64::from(repeats)) as u32),
         };
-        let row = self.rows.as_ref().map_or(turn, |rows| u64::from(rows[turn as usize]));
+        let row = self.rows.at(turn);
         let before = self.copies.as_ref().map_or(0, |copies| copies[turn as usize]);
         SampleRef {
             sample: self.subset.at(row),
@@ -107,16 +135,17 @@ impl Global {
 ///
 /// `duplicates` maps a row to the first row of its sample, if a sample is listed several times.
 pub(super) fn copies(
-    rows: Option<&[u32]>,
+    rows: &Rows,
     duplicates: Option<&[u32]>,
     subset: &Subset,
 ) -> Result<Option<Vec<u32>>, Error> {
-    let turns = rows.map_or(subset.len(), |rows| rows.len() as u64);
+    let turns = if let Rows::Listed(rows) = rows { rows.len() as u64 } else { subset.len() };
     let mut seen = reserved(subset.len())?;
     seen.resize(subset.len() as usize, 0u32);
     let mut copies = reserved(turns)?;
-    copies.extend((0..turns as usize).map(|turn| {
-        let row = rows.map_or(turn as u32, |rows| rows[turn]);
+    copies.extend((0..turns).map(|turn| {
+        // What is counted was checked to be countable when the order was prepared.
+        let row = rows.at(turn) as u32;
         let times =
             &mut seen[duplicates.map_or(row, |duplicates| duplicates[row as usize]) as usize];
         let before = *times;

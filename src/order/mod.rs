@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | [`Sequential`](Order::Sequential) | the subset as given | |
 //! | [`Random`](Order::Random) | each sample once, shuffled | numpy, torch if there are ranks |
+//! | [`Permuted`](Order::Permuted) | each once, shuffled without a list in memory | own |
 //! | [`QuasiRandom`](Order::QuasiRandom) | each once, shuffled over a few pages at a time | own |
 //! | [`Weighted`](Order::Weighted) | a given number of samples, by weight | own |
 //! | [`ClassBalanced`](Order::ClassBalanced) | every class equally often | own |
@@ -27,6 +28,7 @@ mod groups;
 mod launcher;
 mod memory;
 mod numpy;
+mod permuted;
 pub(crate) mod prepare;
 mod quasi;
 mod random;
@@ -66,6 +68,12 @@ pub enum Order {
     ///
     /// Epoch 1 of seed 7 is therefore epoch 0 of seed 8: choose seeds that are far apart.
     Random,
+    /// Shuffled in every epoch, by a function that computes the sample at a position: for datasets of which a list of
+    /// all samples would not fit in memory. It holds less than 300 KB, whatever the number of samples, and begins and
+    /// resumes at any position at once. [`Random`](Self::Random) holds 4 bytes a sample, of at most 4 billion.
+    ///
+    /// A subset that is a list of samples stays a list, of 8 bytes a sample.
+    Permuted,
     /// Shuffled within a few pages of the file: for a file that does not fit in memory, on storage where
     /// seeking is slow.
     ///
@@ -113,6 +121,7 @@ impl Order {
         match self {
             Self::Sequential => "sequential",
             Self::Random => "random",
+            Self::Permuted => permuted::NAME,
             Self::QuasiRandom { .. } => quasi::NAME,
             Self::Weighted { .. } => weighted::NAME,
             Self::ClassBalanced { .. } => balanced::NAME,

@@ -2,9 +2,10 @@
 
 use super::balanced::Balanced;
 use super::custom::Custom;
-use super::epoch::{EpochOrder, Global, copies};
+use super::epoch::{EpochOrder, Global, Rows, copies};
 use super::fingerprint::fingerprint;
 use super::memory::reserved;
+use super::permuted::Permutation;
 use super::quasi::Quasi;
 use super::weighted::Weighted;
 use super::{Order, Ranks, Subset, numpy, repeated, torch};
@@ -69,7 +70,7 @@ fn usual_orders(own: &Order) -> impl Iterator<Item = Order> {
     let repeated = (2..=4).map(|repeats| Order::RepeatedAugment { repeats });
     let quasi = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
     let quasi = quasi.map(|open_pages| Order::QuasiRandom { open_pages });
-    let plain = [own.clone(), Order::Sequential, Order::Random];
+    let plain = [own.clone(), Order::Sequential, Order::Random, Order::Permuted];
     plain.into_iter().chain(balanced).chain(repeated).chain(quasi)
 }
 
@@ -93,6 +94,7 @@ fn described(order: &Order, subset: &Subset, total: u64, is_shared: bool) -> Str
 enum OrderKind {
     Sequential,
     Random,
+    Permuted,
     Quasi(Quasi),
     Weighted(Weighted),
     Balanced(Balanced),
@@ -121,7 +123,8 @@ impl Order {
     #[doc(hidden)]
     pub fn prepare(&self, facts: &dyn DatasetInfo, subset: Subset) -> Result<PreparedOrder, Error> {
         let subset = subset.checked(facts.samples())?;
-        let is_counted = matches!((self, &subset), (Self::Sequential, Subset::All(_)));
+        let is_counted =
+            matches!((self, &subset), (Self::Sequential | Self::Permuted, Subset::All(_)));
         if !is_counted {
             self.countable(subset.len())?;
         }
@@ -139,7 +142,7 @@ impl Order {
         let most = u64::from(u32::MAX);
         let order = self.name();
         u32::try_from(samples).map_err(|_| {
-            fail!(Memory, "order {order}: {samples} samples; the limit is {most}: use `sequential`")
+            fail!(Memory, "order {order}: {samples} samples; the limit is {most}: use `permuted` or `sequential`")
         })
     }
 
@@ -147,6 +150,7 @@ impl Order {
         Ok(match self {
             Self::Sequential => OrderKind::Sequential,
             Self::Random => OrderKind::Random,
+            Self::Permuted => OrderKind::Permuted,
             Self::QuasiRandom { open_pages } => {
                 let pages = subset.iter().map(|sample| facts.page(sample));
                 OrderKind::Quasi(Quasi::new(pages, subset.len(), *open_pages)?)
@@ -209,7 +213,7 @@ impl PreparedOrder {
         let rows = DefaultFloats::during(rows)?;
         let may_repeat = self.kind.may_repeat() || self.duplicates.is_some();
         let copies = if may_repeat {
-            copies(rows.as_deref(), self.duplicates.as_deref(), &self.subset)?
+            copies(&rows, self.duplicates.as_deref(), &self.subset)?
         } else {
             None
         };
@@ -271,7 +275,7 @@ impl OrderKind {
     /// Returns the number of samples of an epoch.
     fn len(&self, subset: &Subset) -> u64 {
         match self {
-            Self::Sequential | Self::Random | Self::Quasi(_) => subset.len(),
+            Self::Sequential | Self::Random | Self::Permuted | Self::Quasi(_) => subset.len(),
             Self::Weighted(weighted) => u64::from(weighted.len()),
             Self::Balanced(balanced) => u64::from(balanced.len()),
             Self::Repeated(_) => repeated::len(subset.len()),
@@ -279,18 +283,21 @@ impl OrderKind {
         }
     }
 
-    /// Returns the rows of an epoch; `None` if they are 0, 1, 2 and so on.
+    /// Returns the rows of an epoch.
     fn rows(
         &self,
         subset: &Subset,
         seed: u64,
         epoch: Epoch,
         is_distributed: bool,
-    ) -> Result<Option<Vec<u32>>, Error> {
-        // Every order but the sequential one was checked to be countable when it was prepared.
+    ) -> Result<Rows, Error> {
+        // Every order but the sequential and the permuted one was checked to be countable when it was prepared.
         let count = subset.len() as u32;
         let rows = match self {
-            Self::Sequential => return Ok(None),
+            Self::Sequential => return Ok(Rows::Turns),
+            Self::Permuted => {
+                return Ok(Rows::Permuted(Permutation::new(seed, epoch, subset.len())?));
+            }
             Self::Random if is_distributed => torch::permutation(torch::seed(seed, epoch), count),
             Self::Random => numpy::permutation(numpy::seed(seed, epoch), count),
             Self::Quasi(quasi) => quasi.rows(seed, epoch),
@@ -299,13 +306,17 @@ impl OrderKind {
             Self::Repeated(repeats) => repeated::rows(seed, epoch, count, *repeats),
             Self::Custom(custom) => custom.rows(subset, seed, epoch),
         };
-        rows.map(Some)
+        rows.map(Rows::Listed)
     }
 
     /// Returns true if a row may come twice. (Repeated augmentation repeats all rows equally.)
     fn may_repeat(&self) -> bool {
         match self {
-            Self::Sequential | Self::Random | Self::Quasi(_) | Self::Repeated(_) => false,
+            Self::Sequential
+            | Self::Random
+            | Self::Permuted
+            | Self::Quasi(_)
+            | Self::Repeated(_) => false,
             Self::Weighted(weighted) => weighted.may_repeat(),
             Self::Balanced(balanced) => balanced.may_repeat(),
             Self::Custom(_) => true,
@@ -314,7 +325,7 @@ impl OrderKind {
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Sequential | Self::Random | Self::Repeated(_) => 0,
+            Self::Sequential | Self::Random | Self::Permuted | Self::Repeated(_) => 0,
             Self::Quasi(quasi) => quasi.bytes(),
             Self::Weighted(weighted) => weighted.bytes(),
             Self::Balanced(balanced) => balanced.bytes(),

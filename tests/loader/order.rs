@@ -4,7 +4,8 @@
 use fuseloop::internals::order::{DatasetInfo, EpochOrder, PreparedOrder, SampleCount};
 use fuseloop::order::{Order, Ranks, Sampler, Subset, Uneven};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
-use fuseloop::source::BoxError;
+use fuseloop::source::{BoxError, Facts, FieldKind, OwnedValue, Record, Source};
+use fuseloop::{Batch, Error, Loader};
 use fuseloop_counts::rounds;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -63,6 +64,7 @@ fn orders(samples: u64) -> Vec<Order> {
     vec![
         Order::Sequential,
         Order::Random,
+        Order::Permuted,
         Order::QuasiRandom { open_pages: 3 },
         weighted(samples, samples, true),
         weighted(samples, samples / 2, false),
@@ -250,6 +252,7 @@ fn the_orders_of_seed_42_and_epoch_0() {
     };
     literal(&Order::Sequential, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     literal(&Order::Random, LITERAL[0]);
+    literal(&Order::Permuted, LITERAL[8]);
     literal(&Order::QuasiRandom { open_pages: 3 }, LITERAL[1]);
     literal(&weighted(30, 30, true), LITERAL[2]);
     literal(&weighted(30, 15, false), LITERAL[3]);
@@ -259,7 +262,7 @@ fn the_orders_of_seed_42_and_epoch_0() {
     assert_eq!(distributed(&Order::Random, 30, 42, 0)[..10], LITERAL[7]);
 }
 
-const LITERAL: [[u64; 10]; 8] = [
+const LITERAL: [[u64; 10]; 9] = [
     [29, 16, 7, 25, 24, 22, 5, 21, 26, 10],
     [14, 11, 8, 17, 5, 7, 18, 12, 13, 15],
     [10, 9, 26, 11, 19, 11, 14, 1, 19, 5],
@@ -268,7 +271,83 @@ const LITERAL: [[u64; 10]; 8] = [
     [1, 10, 26, 11, 6, 2, 29, 28, 17, 16],
     [12, 12, 12, 0, 0, 0, 6, 6, 6, 25],
     [12, 0, 6, 25, 8, 15, 10, 18, 16, 23],
+    [12, 17, 22, 13, 5, 25, 29, 26, 15, 23],
 ];
+
+/// The first samples of a trillion, which no list could hold.
+#[test]
+fn a_trillion_samples_are_permuted() {
+    let samples = 1_000_000_000_000;
+    let prepared = Order::Permuted.prepare(&SampleCount(samples), Subset::All(samples)).unwrap();
+    let order = prepared.epoch(42, Epoch(0), None).unwrap();
+    assert_eq!((prepared.bytes(), order.bytes(), order.samples()), (0, 0, samples));
+    let mut visits = vec![];
+    order.visits(0..5, &mut visits);
+    order.visits(samples - 2..samples, &mut visits);
+    let first = [383_309_702_992, 355_611_658_627, 75_829_359_586, 707_030_430_395, 95_117_560_884];
+    assert_eq!(ids(&visits[..5]), first);
+    assert_eq!(ids(&visits[5..]), [24_586_408_701, 940_651_395_454]);
+}
+
+/// Samples that are made when they are read.
+struct Numbered(Facts);
+
+impl Source for Numbered {
+    fn facts(&self) -> &Facts {
+        &self.0
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        Ok(vec![OwnedValue::Int(i64::try_from(sample.0)?)])
+    }
+}
+
+#[test]
+fn a_loader_of_a_trillion_samples_begins_and_resumes_at_once() {
+    let samples = 1_000_000_000_000;
+    let loader = || {
+        let source = Numbered(Facts::new([("number", FieldKind::Int)], samples));
+        let builder = Loader::from_source(source).batch_size(1000).order(Order::Permuted);
+        builder.seed(42).workers(2).build().unwrap()
+    };
+    let numbers = |run: &mut dyn Iterator<Item = Result<Batch, Error>>| {
+        let batch = run.next().unwrap().unwrap();
+        batch.tensor::<i64>("number").unwrap().as_slice().to_vec()
+    };
+    let first = loader();
+    let mut run = first.epoch(0).unwrap();
+    assert_eq!(numbers(&mut run)[..3], [383_309_702_992, 355_611_658_627, 75_829_359_586]);
+    let mut cursor = run.cursor().unwrap();
+    let second = numbers(&mut run);
+    assert_eq!(numbers(&mut loader().resume(&cursor).unwrap()), second);
+    // The end of the epoch is as near as its beginning.
+    cursor.position = samples - 1000;
+    let resumed = loader();
+    let mut rest = resumed.resume(&cursor).unwrap();
+    assert_eq!(numbers(&mut rest)[999], 940_651_395_454);
+    assert!(rest.next().is_none());
+}
+
+/// 1,024 ranks share a billion samples, and 768 go on: each position is that of the global order.
+#[test]
+fn ranks_share_a_permuted_order_and_others_resume_it() {
+    let samples = 1_000_000_007;
+    let prepared = Order::Permuted.prepare(&SampleCount(samples), Subset::All(samples)).unwrap();
+    let global = prepared.epoch(3, Epoch(5), None).unwrap();
+    for (world, steps) in [(1024, 0..3), (768, 4..6), (1024, 976_560..976_562)] {
+        for number in [0, 1, world / 2, world - 1] {
+            let rank = ranks(number, world, Uneven::Drop);
+            let share = prepared.epoch(3, Epoch(5), Some(&rank)).unwrap();
+            let (mut found, mut expected) = (vec![], vec![]);
+            for step in steps.clone() {
+                share.visits(step..step + 1, &mut found);
+                let position = step * u64::from(world) + u64::from(number);
+                global.visits(position..position + 1, &mut expected);
+            }
+            assert_eq!(found, expected);
+        }
+    }
+}
 
 #[test]
 fn fingerprints_never_change() {
@@ -277,9 +356,10 @@ fn fingerprints_never_change() {
     assert_eq!(found, FINGERPRINTS);
 }
 
-const FINGERPRINTS: [u64; 9] = [
+const FINGERPRINTS: [u64; 10] = [
     1_852_730_995_632_251_784,
     7_690_384_577_558_338_556,
+    16_242_232_583_634_824_349,
     6_245_729_927_724_055_041,
     757_094_933_108_582_135,
     13_233_159_770_570_011_207,

@@ -91,6 +91,7 @@ fn each_sample_is_as_likely_at_each_place() {
     let balanced = |replacement| Order::ClassBalanced { field: "label".into(), replacement };
     assert_shuffled("numpy", &of_epochs(&Order::Random, None), 64);
     assert_shuffled("torch", &of_epochs(&Order::Random, one), 64);
+    assert_shuffled("permuted", &of_epochs(&Order::Permuted, None), 64);
     let all_open = Order::QuasiRandom { open_pages: 8 };
     assert_shuffled("quasi, all open", &of_epochs(&all_open, None), 64);
     assert_shuffled("weighted, each once", &of_epochs(&weighted(false), None), 64);
