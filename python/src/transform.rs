@@ -200,7 +200,8 @@ impl Transform {
         self.transform.placement().device.to_string()
     }
 
-    /// Runs the ops on several images, the last ones on a device, and returns the tensor of the batch.
+    /// Runs the ops on several images, each with whether it is a tensor, and the last ops on a device. Returns the tensor
+    /// of the batch.
     fn batch_on_device<'py>(
         &self,
         py: Python<'py>,
@@ -487,7 +488,7 @@ struct SeveralImages {
 }
 
 impl SeveralImages {
-    /// Returns images, of each of which it is told whether it is a tensor.
+    /// Prepares images, each with whether it is a tensor.
     fn of<'py>(
         py: Python<'py>,
         images: &[(Bound<'py, PyAny>, bool)],

@@ -46,11 +46,10 @@ fn pictures(count: u32) -> Vec<(Size, Vec<u8>)> {
 }
 
 fn images(pictures: &[(Size, Vec<u8>)]) -> Vec<Image<'_>> {
-    let image = |(size, pixels): &'_ _| -> Image<'_> {
-        let (size, pixels): (&Size, &Vec<u8>) = (size, pixels);
+    let images = pictures.iter().map(|(size, pixels)| {
         Image::rgb(pixels, size.height as usize, size.width as usize).unwrap()
-    };
-    pictures.iter().map(image).collect()
+    });
+    images.collect()
 }
 
 fn keys(count: usize) -> Vec<Key> {
@@ -72,8 +71,8 @@ fn batches_are_those_of_a_loader_from_several_threads() {
     let lists: &[&str] =
         if has_host_compiler() { &["normalize", "jitter"] } else { &["normalize"] };
     for (seed, delay) in [("1", "400"), ("2", "0")] {
-        for name in lists {
-            let compiler = if *name == "normalize" { NO_COMPILER } else { NO_CACHE };
+        for &name in lists {
+            let compiler = if name == "normalize" { NO_COMPILER } else { NO_CACHE };
             let settings = [
                 compiler,
                 NO_CACHE,
