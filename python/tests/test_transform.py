@@ -322,6 +322,8 @@ def test_batches_of_a_device_have_the_bits_of_a_loader_where_there_is_no_gpu() -
     held = [train.batch(images, seed=3) for _ in range(40)]
     assert all(same(batch.numpy(), want) for batch in held)
     assert str(train.explain()).startswith("device: cpu, since ")
+    with pytest.raises(fl.errors.DeviceError, match="was requested"):
+        fl.Transform(train.ops, device="cuda:77").batch(images)
     here = fl.Transform([*DEVICE, ops.ToChannelsFirst()], seed=3, device="cpu")
     assert same(here(images[4], seed=3, sample=4), want[4])
     copied = pickle.loads(pickle.dumps(here))
@@ -1037,7 +1039,6 @@ def test_arguments_that_are_wrong_are_refused() -> None:
         (lambda: fl.Transform([3]), "no op"),
         (lambda: fl.Transform([ops.MixUp(0.2)]), "MixUp"),
         (lambda: fl.Transform([ops.ToDevice(0)])(image), "ToDevice finishes whole batches on a GPU"),
-        (lambda: fl.Transform([ops.ToDevice(77)]).batch([image]), "was requested"),
         (lambda: fl.Transform(TRAIN, device="gpu"), "gpu"),
         (lambda: fl.Transform(TRAIN, device="cuda:0")(image), "no list of ops has ToDevice"),
         (lambda: fl.Transform(TRAIN, device_batches=0), "0 batches on the device"),
