@@ -10,8 +10,8 @@ use std::path::Path;
 
 impl Transform {
     /// A transform by a [pipeline file](Spec): the ops of the field called `image`, or else of
-    /// the only field with ops. Of the file's settings, `seed`, `number_rule`, `exif_orientation`, `scaled_decode` and
-    /// `read_mode` apply; the others are for loaders.
+    /// the only field with ops. Of the file's settings, `seed`, `number_rule`, `exif_orientation`, `scaled_decode`,
+    /// `read_mode`, `device` and `device_batches` apply; the others are for loaders.
     ///
     /// # Errors
     ///

@@ -79,8 +79,9 @@ use targets::CompiledTarget;
 /// ```
 ///
 /// Ops that mix several samples, such as [`MixUp`](crate::ops::MixUp), are for loaders. A list with
-/// [`ToDevice`](crate::ops::ToDevice) runs on batches: see [`batch_on_device`](Self::batch_on_device). Ops that change objects only, such as [`SanitizeBoundingBoxes`](crate::ops::SanitizeBoundingBoxes), have nothing
-/// to do where no targets are declared.
+/// [`ToDevice`](crate::ops::ToDevice) runs on batches: see [`batch_on_device`](Self::batch_on_device). Ops that change
+/// objects only, such as [`SanitizeBoundingBoxes`](crate::ops::SanitizeBoundingBoxes), have nothing to do where no targets
+/// are declared.
 pub struct Transform {
     ops: Ops,
     setup: CompileContext,
@@ -136,8 +137,7 @@ impl Transform {
     ///
     /// # Errors
     ///
-    /// If an op mixes samples. Whether the ops fit the images is checked when the
-    /// first image of a type arrives.
+    /// If an op mixes samples. Whether the ops fit the images is checked when the first image of a type arrives.
     pub fn new(ops: Ops) -> Result<Self, Error> {
         for (op_index, op) in ops.iter().enumerate() {
             let name = op.name();
