@@ -11,7 +11,7 @@ use super::{Image, Key, OutputShape, Transform};
 use crate::batch::{Batch, TensorRows, TensorSpec};
 use crate::cancel::CancelFlag;
 use crate::device::{DeviceOutput, DeviceProgram};
-use crate::error::{Error, fail};
+use crate::error::{Error, ErrorKind, fail};
 use crate::loader::Placement;
 use crate::loader::device::{DeviceChoice, DeviceDecision, DeviceRequest, Upload, to_device};
 use crate::plan::ImagePlan;
@@ -264,8 +264,10 @@ impl Transform {
             ));
         }
         let (first, key) = super::batch::first_of(images, keys)?;
-        let kind = self.kind(first, key, images.len());
-        let kind = kind.map_err(|error| error.context(format_args!("image 0")))?;
+        let kind = self.kind(first, key, images.len()).map_err(|error| match error.kind() {
+            ErrorKind::Device => error,
+            _ => error.context(format_args!("image 0")),
+        })?;
         let lease = kind.pool.take().expect("the pool has no limit");
         let mut slot = kind.pool.redeem(lease).map_err(RunError::from)?;
         let visit = |key: &Key| SampleRef::once(SampleId(key.of_ops().sample()));
@@ -302,8 +304,11 @@ impl Transform {
         }
         let (dtype, shape) = self.array_of(first, key)?;
         let tensor = TensorSpec::new(NAME, dtype, shape);
-        known(&mut kinds, rows, |kind| kind.upload.is_none() && kind.tensor == tensor)
-            .map_or_else(|| added(&mut kinds, BatchKind::new(tensor, rows, None)?), Ok)
+        let is_same = |kind: &BatchKind| kind.upload.is_none() && kind.tensor == tensor;
+        if let Some(kind) = known(&mut kinds, rows, is_same) {
+            return Ok(kind);
+        }
+        Ok(added(&mut kinds, BatchKind::new(tensor, rows, None)?))
     }
 
     /// Returns the kind of a batch that a GPU finishes.
@@ -324,36 +329,38 @@ impl Transform {
         if let Some(kind) = known(kinds, rows, is_same) {
             return Ok(kind);
         }
-        // The memory of smaller batches is freed when they are dropped.
-        kinds.retain(|kind| !is_same(kind));
         let choice = &self.on_device.choice;
         let upload = choice.upload(decision, rows, 0..1, program.clone())?;
         let plan = list.kernel.plan();
         let staged = TensorRows::Device { staged: share.staged_bytes() };
         let tensor =
             TensorSpec { rows: staged, ..TensorSpec::new(NAME, plan.dtype(), plan.shape()) };
-        added(kinds, BatchKind::new(tensor, rows, Some((program.clone(), upload)))?)
+        Ok(added(kinds, BatchKind::new(tensor, rows, Some((program.clone(), upload)))?))
     }
 }
 
-/// Returns a kind of batches with room for `rows` rows, and moves it to the end.
+/// Returns a kind of batches with room for `rows` rows, and moves it to the end. Removes one that has less: its memory is
+/// freed when its batches are dropped.
 fn known(
     kinds: &mut Vec<Arc<BatchKind>>,
     rows: usize,
     is_same: impl Fn(&BatchKind) -> bool,
 ) -> Option<Arc<BatchKind>> {
-    let index = kinds.iter().position(|kind| kind.rows >= rows && is_same(kind))?;
+    let index = kinds.iter().position(|kind| is_same(kind))?;
     let kind = kinds.remove(index);
+    if kind.rows < rows {
+        return None;
+    }
     kinds.push(Arc::clone(&kind));
     Some(kind)
 }
 
 /// Adds a kind of batches, in place of the one that was used least recently if there are too many.
-fn added(kinds: &mut Vec<Arc<BatchKind>>, kind: BatchKind) -> Result<Arc<BatchKind>, Error> {
+fn added(kinds: &mut Vec<Arc<BatchKind>>, kind: BatchKind) -> Arc<BatchKind> {
     if kinds.len() >= MOST_KINDS {
         kinds.remove(0);
     }
     let kind = Arc::new(kind);
     kinds.push(Arc::clone(&kind));
-    Ok(kind)
+    kind
 }
