@@ -135,6 +135,7 @@ pub mod source {
 
 pub mod transform {
     use crate::CancelFlag;
+    use crate::batch::Batch;
     use crate::error::Error;
     use crate::transform::{Image, Key, Transform};
     use fuseloop_ops::author::Layout;
@@ -202,6 +203,14 @@ pub mod transform {
             cancel: &CancelFlag,
             memory: impl FnOnce(DType, &[usize]) -> Result<&'o mut [u8], Error>,
         ) -> Result<(), Error>;
+        /// Runs the list on several images, and the end of it on a device. `threads` overrides the number of workers.
+        fn batch_on_device_by(
+            &self,
+            images: &[Image<'_>],
+            keys: &[Key],
+            threads: Option<NonZeroUsize>,
+            cancel: &CancelFlag,
+        ) -> Result<Batch, Error>;
     }
 
     impl TransformExt for Transform {
@@ -218,6 +227,16 @@ pub mod transform {
             memory: impl FnOnce(DType, &[usize]) -> Result<&'o mut [u8], Error>,
         ) -> Result<(), Error> {
             self.run_batch((images, keys), threads, cancel, memory)
+        }
+
+        fn batch_on_device_by(
+            &self,
+            images: &[Image<'_>],
+            keys: &[Key],
+            threads: Option<NonZeroUsize>,
+            cancel: &CancelFlag,
+        ) -> Result<Batch, Error> {
+            self.run_on_device((images, keys), threads, cancel)
         }
 
         fn apply_to<'o>(

@@ -2,6 +2,7 @@
 
 mod code;
 mod draw;
+mod floored;
 mod range;
 mod text;
 
@@ -52,6 +53,7 @@ use std::sync::Arc;
 /// |---|---|
 /// | `neg` `abs` `sqrt` `floor` `ceil` `trunc` `round` `exp` `log` `sin` `cos` | of one number; `round` takes halves to even |
 /// | `add` `sub` `mul` `div` `min` `max` `pow` | of two numbers |
+/// | `floor_div` `remainder` | the quotient rounded down, and what it leaves of the first number: NumPy's for float32, to the bit |
 /// | `fma a b c` | `a * b + c`, rounded once |
 /// | `less` `less_equal` `equal`, `and` `or` `not` | of numbers, and of what is true or false |
 /// | `where a b c` | `b` where `a` is true, and `c` elsewhere |

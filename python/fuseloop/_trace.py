@@ -218,16 +218,16 @@ class Value:
         return _apply("div", other, self)
 
     def __floordiv__(self, other: Any) -> Value:
-        return _apply("floor", self / other)
+        return _apply("floor_div", self, other)
 
     def __rfloordiv__(self, other: Any) -> Value:
-        return _apply("floor", other / self)
+        return _apply("floor_div", other, self)
 
     def __mod__(self, other: Any) -> Value:
-        return self - (self // other) * other
+        return _apply("remainder", self, other)
 
     def __rmod__(self, other: Any) -> Value:
-        return other - (other // self) * self
+        return _apply("remainder", other, self)
 
     def __pow__(self, exponent: Any, modulus: None = None) -> Value:
         if modulus is not None:
@@ -564,6 +564,7 @@ _NUMPY: dict[str, Callable[..., Any]] = {
     "equal": functools.partial(_apply, "equal"),
     "exp": exp,
     "floor": floor,
+    "floor_divide": functools.partial(_apply, "floor_div"),
     "greater": lambda a, b: _apply("less", b, a),
     "greater_equal": lambda a, b: _apply("less_equal", b, a),
     "less": functools.partial(_apply, "less"),
@@ -578,6 +579,7 @@ _NUMPY: dict[str, Callable[..., Any]] = {
     "negative": functools.partial(_apply, "neg"),
     "not_equal": lambda a, b: ~_apply("equal", a, b),
     "power": functools.partial(_apply, "pow"),
+    "remainder": functools.partial(_apply, "remainder"),
     "rint": round,
     "round": round,
     "sin": sin,

@@ -53,7 +53,8 @@ class Transform:
     ====================================  ===========================================================================
 
     Args:
-        ops: The ops, in the order in which they run. Those on batches, such as ``MixUp``, are for loaders.
+        ops: The ops, in the order in which they run. Those that mix samples, such as ``MixUp``, are for loaders. Those
+            after ``ToDevice`` run on a GPU: see :meth:`batch`.
         seed: Calls without a key draw what a loader with this seed draws for the samples 0, 1, 2, ... of epoch 0. By
             default they draw from the system's entropy. In a worker of a DataLoader, they draw from the worker's seed and
             from this one: workers and epochs differ, and ``torch.manual_seed`` repeats them.
@@ -67,6 +68,8 @@ class Transform:
             ``PIL.ImageOps.exif_transpose`` turns one.
         scaled_decode: Decodes a large JPEG at a part of its size where a resize comes first, as
             :class:`fuseloop.Loader` does.
+        device: Where the ops after ``ToDevice`` run: ``"cpu"``, ``"cuda:0"``, ``"auto"``. By default, the op says it.
+        device_batches: Maximum number of batches on the device that are held at a time, 16 by default.
 
     >>> from fuseloop import ops
     >>> augment = Transform([ops.RandomHorizontalFlip(), ops.CenterCrop(4)], seed=7)
@@ -88,19 +91,24 @@ class Transform:
         number_rule: Literal["fused", "exact", "relaxed"] = "fused",
         exif_orientation: bool | None = None,
         scaled_decode: bool = False,
+        device: str | None = None,
+        device_batches: int | None = None,
     ) -> None:
         settings = {
             "read_mode": read_mode,
             "number_rule": number_rule,
             "exif_orientation": exif_orientation,
             "scaled_decode": scaled_decode,
+            "device": device,
+            "device_batches": device_batches,
         }
         self._begin(_listed(ops), None, {"seed": seed, "targets": targets, **settings})
 
     @classmethod
     def from_spec(cls, pipeline: str | os.PathLike[str], *, seed: int | None = None) -> Transform:
         """Makes the transform of a pipeline file (TOML): the ops of its field ``image``, or of its only field with ops, and
-        its settings ``seed``, ``number_rule``, ``exif_orientation``, ``scaled_decode`` and ``read_mode``.
+        its settings ``seed``, ``number_rule``, ``exif_orientation``, ``scaled_decode``, ``read_mode``, ``device`` and
+        ``device_batches``.
 
         Args:
             pipeline: The file.
@@ -218,6 +226,11 @@ class Transform:
 
         The result is that of a call for each, whatever the number of threads. The arrays must have one size.
 
+        If the list has ``ToDevice``, the ops after it run on the GPU, as one kernel for all images, and the result is a
+        :class:`fuseloop.Tensor` there, as of a loader's batch (``.torch()``, ``.jax()``, ``.numpy()``, DLPack); or in host
+        memory, if :attr:`device` is the CPU. Of tensors of torch, it is a tensor of torch. At most ``device_batches`` of
+        them may be held at a time: one more is an error.
+
         Args:
             images: Images of any kind, or an array or a tensor of them.
             threads: The number of threads, at most one for each image; by default one per core.
@@ -243,6 +256,9 @@ class Transform:
         kinds = {kind for _, kind in listed}
         kind = TORCH if kinds == {TORCH} else NUMPY
         inputs = [(image, given_kind == TORCH) for image, given_kind in listed]
+        if here.core.on_device:
+            tensor = here.core.batch_on_device(inputs, seed, epoch, numbers, threads)
+            return tensor.torch() if kind == TORCH else tensor
         array = here.core.batch(inputs, kind, seed, epoch, numbers, threads)
         return tensor_of(array) if kind == TORCH else array
 
@@ -333,6 +349,11 @@ class Transform:
     def ops(self) -> list[Op]:
         """The ops; empty for a transform of a pipeline file."""
         return list(self._ops)
+
+    @property
+    def device(self) -> str:
+        """The device of the batches, ``"cpu"`` or ``"cuda:0"``, which is chosen for the first one; ``"cpu"`` before it."""
+        return (self._processes.get(_getpid()) or self._start()).core.device()
 
     def explain(self) -> Plan:
         """Describes how the ops were planned and compiled for each type of image so far, or for image files."""
@@ -460,7 +481,7 @@ def _mixed(seed: int, *words: int) -> int:
 
 # Reading arguments
 
-_SETTINGS = ("number_rule", "exif_orientation", "scaled_decode")
+_SETTINGS = ("number_rule", "exif_orientation", "scaled_decode", "device", "device_batches")
 _DEFAULTS: dict[str, Any] = {"seed": None, "targets": None, **(Transform.__init__.__kwdefaults__ or {})}
 
 

@@ -59,7 +59,7 @@ impl Batch {
         self.shared.get()
     }
 
-    fn tensor<'py>(&self, py: Python<'py>, k: usize) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn tensor<'py>(&self, py: Python<'py>, k: usize) -> PyResult<Bound<'py, PyAny>> {
         let batch = self.shared.get()?;
         let spec = &batch.specs()[k];
         let shared = || Arc::clone(&self.shared);

@@ -7,7 +7,7 @@
 //! `fuseloop/_images.py` says which image is which, and hands over an array with its channels last, the memory of a
 //! tensor with its channels first, or a file. The interpreter is free from the first draw to the last pixel.
 
-use crate::batch::int64;
+use crate::batch::{Batch, int64};
 use crate::call::{attached, calling, detached, functions_on_this_thread};
 use crate::errors;
 use crate::memory::{Lent, NewArray, arguments};
@@ -16,7 +16,7 @@ use crate::values;
 use fuseloop::internals::spec::transform_of_spec;
 use fuseloop::internals::transform::{ImageExt as _, OutputShape, TransformExt as _};
 use fuseloop::ops::DType;
-use fuseloop::ops::author::Layout;
+use fuseloop::ops::author::{Layout, OpClass};
 use fuseloop::sample::Limits;
 use fuseloop::spec::{Settings, Spec, TargetFields};
 use fuseloop::transform::{Image, Key, TargetValue, Tensor};
@@ -189,6 +189,35 @@ impl Transform {
         Ok(array.expect("a call that succeeds has asked for its memory").into_array(py))
     }
 
+    /// Whether batches are those of a device: the list has ``ToDevice``.
+    #[getter]
+    fn on_device(&self) -> bool {
+        self.transform.ops().iter().any(|op| matches!(op.class(), OpClass::Device(_)))
+    }
+
+    /// The device of the batches so far.
+    fn device(&self) -> String {
+        self.transform.placement().device.to_string()
+    }
+
+    /// Runs the ops on several images, each with whether it is a tensor, and the last ops on a device. Returns the tensor
+    /// of the batch.
+    fn batch_on_device<'py>(
+        &self,
+        py: Python<'py>,
+        images: Vec<(Bound<'py, PyAny>, bool)>,
+        seed: u64,
+        epoch: u32,
+        samples: Vec<u64>,
+        threads: Option<NonZeroUsize>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let given = SeveralImages::of(py, &images, (seed, epoch), &samples, threads)?;
+        let batch = given.run(py, |images, keys, threads, cancel| {
+            self.transform.batch_on_device_by(images, keys, threads, cancel)
+        })?;
+        Batch::new(batch).tensor(py, 0)
+    }
+
     /// Runs the ops on several images, and returns one new array. Of each image, it is told whether it is a tensor.
     #[expect(clippy::too_many_arguments, reason = "fuseloop/transform.py has names for them")]
     fn batch<'py>(
@@ -201,32 +230,17 @@ impl Transform {
         samples: Vec<u64>,
         threads: Option<NonZeroUsize>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let of = |(index, (image, is_tensor)): (usize, &(Bound<'py, PyAny>, bool))| {
-            Given::of(image, *is_tensor)
-                .map_err(|error| errors::noted(py, error, &format!("image {index}")))
-        };
-        let given = images.iter().enumerate().map(of).collect::<PyResult<Vec<_>>>()?;
-        let keys: Vec<_> = samples.iter().map(|&sample| Key::new(seed, epoch, sample)).collect();
+        let given = SeveralImages::of(py, &images, (seed, epoch), &samples, threads)?;
         let mut array = None;
-        let (given, keys, memory) = (&given, &keys, &mut array);
-        let nested = nested_calls(py)?;
-        // The threads of a batch may all be in functions, and this call inside one of them.
-        let threads = if nested > 0 { Some(NonZeroUsize::MIN) } else { threads };
-        let cancel = CancelFlag::new();
-        let done = interruptible(py, &cancel, || {
-            let files = given.iter().map(Given::read).collect::<Result<Vec<_>, _>>()?;
-            let images = given.iter().zip(&files).map(|(given, file)| given.image(file));
-            let images = images.collect::<Result<Vec<_>, _>>().map_err(Failed::Library)?;
-            let done =
-                self.transform.batch_to(&images, keys, threads, &cancel, move |dtype, shape| {
-                    let made = attached(|py| {
-                        NewArray::new(&arguments(py, shape, dtype, kind == TORCH)?, dtype)
-                    });
-                    Ok(memory.insert(made?).bytes_mut())
+        let memory = &mut array;
+        given.run(py, move |images, keys, threads, cancel| {
+            self.transform.batch_to(images, keys, threads, cancel, move |dtype, shape| {
+                let made = attached(|py| {
+                    NewArray::new(&arguments(py, shape, dtype, kind == TORCH)?, dtype)
                 });
-            done.map_err(Failed::Library)
-        });
-        done?.map_err(|failed| failed.raised(py))?;
+                Ok(memory.insert(made?).bytes_mut())
+            })
+        })?;
         Ok(array.expect("a call that succeeds has asked for its memory").into_array(py))
     }
 
@@ -292,6 +306,12 @@ fn applied(
     }
     if let Some(scaled) = settings.scaled_decode {
         transform = transform.scaled_decode(scaled);
+    }
+    if let Some(device) = settings.device {
+        transform = transform.device(&device.to_string())?;
+    }
+    if let Some(batches) = settings.device_batches {
+        transform = transform.device_batches(batches)?;
     }
     match &settings.targets {
         Some(TargetFields::Of(fields)) => match fields.first() {
@@ -457,6 +477,52 @@ impl Pixels {
             }
             (None, layout) => Image::packed(self.dtype, self.lent.bytes(), self.axes, layout),
         }
+    }
+}
+
+/// The images of a batch as Python gave them.
+struct SeveralImages {
+    given: Vec<Given>,
+    keys: Vec<Key>,
+    threads: Option<NonZeroUsize>,
+}
+
+impl SeveralImages {
+    /// Prepares images, each with whether it is a tensor.
+    fn of<'py>(
+        py: Python<'py>,
+        images: &[(Bound<'py, PyAny>, bool)],
+        (seed, epoch): (u64, u32),
+        samples: &[u64],
+        threads: Option<NonZeroUsize>,
+    ) -> PyResult<Self> {
+        let of = |(index, (image, is_tensor)): (usize, &(Bound<'py, PyAny>, bool))| {
+            Given::of(image, *is_tensor)
+                .map_err(|error| errors::noted(py, error, &format!("image {index}")))
+        };
+        let given = images.iter().enumerate().map(of).collect::<PyResult<_>>()?;
+        let keys = samples.iter().map(|&sample| Key::new(seed, epoch, sample)).collect();
+        // The threads of a batch may all be in functions, and this call inside one of them.
+        let threads = if nested_calls(py)? > 0 { Some(NonZeroUsize::MIN) } else { threads };
+        Ok(Self { given, keys, threads })
+    }
+
+    /// Calls `run` with the images, their keys and the number of threads; reads the files of paths before.
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        run: impl FnOnce(&[Image<'_>], &[Key], Option<NonZeroUsize>, &CancelFlag) -> Result<T, Error>
+        + Send,
+    ) -> PyResult<T> {
+        let Self { given, keys, threads } = self;
+        let cancel = CancelFlag::new();
+        let done = interruptible(py, &cancel, || {
+            let files = given.iter().map(Given::read).collect::<Result<Vec<_>, _>>()?;
+            let images = given.iter().zip(&files).map(|(given, file)| given.image(file));
+            let images = images.collect::<Result<Vec<_>, _>>().map_err(Failed::Library)?;
+            run(&images, keys, *threads, &cancel).map_err(Failed::Library)
+        });
+        done?.map_err(|failed| failed.raised(py))
     }
 }
 

@@ -67,7 +67,12 @@ def rounded(px, *, by=7):
     return ops.round(px / by) * by + px // 100 - ops.ceil(px / 90) + ops.trunc(px / -30) + px**3 / 65025 - 2 ** (px / 64)
 
 
-FUNCTIONS = [vignette, solarize, matrix, checkers, tone, waves, mixed, rounded]
+@ops.pixel_op
+def floored(px, *, by=0.3):
+    return px // by + px % by + (px - 100) // -7.5 - 300 % (px - 90.5) + 1000 // (px + 0.1)
+
+
+FUNCTIONS = [vignette, solarize, matrix, checkers, tone, waves, mixed, rounded, floored]
 
 
 class ArrayPixel(np.ndarray):
@@ -105,6 +110,40 @@ def pictures(channels=3, count=3):
 
 
 # What it computes
+
+
+@ops.pixel_op
+def divided(px):
+    return [px.r // px.g, px.r % px.g, px.b]
+
+
+def bits(values):
+    """Returns the bits of numbers; those of NaN are the same for all of them."""
+    return np.where(np.isnan(values), np.uint32(0x7FC00000), values.view(np.uint32))
+
+
+def test_the_floored_quotient_and_the_remainder_have_the_bits_of_numpy():
+    rng = np.random.default_rng(3)
+    special = np.array([0, 1, 3, 0.3, 2**24, 2**24 + 2, 1e-45, 1.1e-38, 3.4e38, np.inf, np.nan, 7, 255, 0.1], np.float32)
+    special = np.concatenate([special, -special, np.nextafter(special, np.float32(9)), np.nextafter(special, np.float32(-9))])
+    a, b = (side.ravel() for side in np.meshgrid(special, special))
+    any_bits = rng.integers(0, 2**32, (2, 600_000), dtype=np.uint32).view(np.float32)
+    levels = rng.uniform(-300, 300, (2, 200_000)).astype(np.float32)
+    whole = rng.integers(-600, 600, (2, 100_000)).astype(np.float32)
+    # Quotients next to whole numbers, and of all sizes.
+    near = rng.integers(1, 2**24, 200_000).astype(np.float32) * levels[1]
+    a = np.concatenate([a, any_bits[0], levels[0], whole[0], near, near * np.float32(2**40)])
+    b = np.concatenate([b, any_bits[1], levels[1], whole[1], levels[1], levels[1]])
+    rows = len(a) // 1000
+    image = np.stack([a, b, a], axis=-1)[: rows * 1000].reshape(rows, 1000, 3)
+    out = fl.Transform([divided()])(image).reshape(-1, 3)
+    with np.errstate(all="ignore"):
+        want = [a // b, a % b]
+    for channel, (name, values) in enumerate(zip(("//", "%"), want)):
+        wrong = np.flatnonzero(bits(np.ascontiguousarray(out[:, channel])) != bits(values[: rows * 1000]))
+        first = [(a[k], b[k], out[k, channel], values[k]) for k in wrong[:5]]
+        assert len(wrong) == 0, f"{name}: {len(wrong)} of {rows * 1000}, such as {first}"
+
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)

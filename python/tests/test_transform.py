@@ -303,6 +303,44 @@ def test_a_batch_of_tensors_is_a_tensor() -> None:
     assert all(same(found[k], augment(images[k], seed=1, sample=k)) for k in range(4))
 
 
+DEVICE = [ops.RandomResizedCrop(24), ops.ToDevice("auto"), ops.RandomHorizontalFlip(), ops.Normalize.imagenet()]
+
+
+def test_batches_of_a_device_have_the_bits_of_a_loader_where_there_is_no_gpu() -> None:
+    images = np.random.default_rng(8).integers(0, 256, (9, 40, 50, 3), dtype=np.uint8)
+    loader = fl.Loader(sources.from_arrays(image=images), 9, seed=3, image=[*DEVICE, ops.ToChannelsFirst()])
+    want = next(iter(loader))["image"].numpy()
+    train = fl.Transform([*DEVICE, ops.ToChannelsFirst()], seed=3)
+    for threads in (1, 4):
+        batch = train.batch(images, threads=threads, seed=3)
+        assert isinstance(batch, fl.Tensor) and batch.device == train.device == "cpu"
+        assert same(batch.numpy(), want) and same(np.from_dlpack(batch), want)
+    with ThreadPoolExecutor(4) as pool:
+        for batch in pool.map(lambda count: train.batch(images[:count], seed=3), [9, 2, 5, 9, 1, 7]):
+            assert same(batch.numpy(), want[: len(batch)])
+    # Batches in host memory may be held as long as one likes.
+    held = [train.batch(images, seed=3) for _ in range(40)]
+    assert all(same(batch.numpy(), want) for batch in held)
+    assert str(train.explain()).startswith("device: cpu, since ")
+    with pytest.raises(fl.errors.DeviceError, match="was requested"):
+        fl.Transform(train.ops, device="cuda:77").batch(images)
+    here = fl.Transform([*DEVICE, ops.ToChannelsFirst()], seed=3, device="cpu")
+    assert same(here(images[4], seed=3, sample=4), want[4])
+    copied = pickle.loads(pickle.dumps(here))
+    assert repr(copied) == repr(here) and repr(here).endswith('seed=3, device=\'cpu\')')
+    assert same(copied.batch(images, seed=3).numpy(), want)
+
+
+def test_a_batch_of_tensors_on_a_device_is_a_tensor() -> None:
+    torch = pytest.importorskip("torch")
+    images = np.random.default_rng(8).integers(0, 256, (4, 40, 50, 3), dtype=np.uint8)
+    tensors = torch.from_numpy(images).permute(0, 3, 1, 2).contiguous()
+    want = fl.Transform([*DEVICE, ops.ToChannelsFirst()]).batch(images, seed=3).numpy()
+    for made in (DEVICE, [*DEVICE, ops.ToChannelsFirst()]):
+        found = fl.Transform(made).batch(tensors, seed=3)
+        assert type(found) is torch.Tensor and found.dtype == torch.float32 and same(found.numpy(), want)
+
+
 def test_batches_that_are_none_are_refused() -> None:
     augment = fl.Transform(TRAIN)
     for given, message in (
@@ -1000,7 +1038,10 @@ def test_arguments_that_are_wrong_are_refused() -> None:
         (lambda: fl.Transform(lambda epoch: TRAIN), "one list for all epochs"),
         (lambda: fl.Transform([3]), "no op"),
         (lambda: fl.Transform([ops.MixUp(0.2)]), "MixUp"),
-        (lambda: fl.Transform([ops.ToDevice(0)]), "ToDevice"),
+        (lambda: fl.Transform([ops.ToDevice(0)])(image), "ToDevice finishes whole batches on a GPU"),
+        (lambda: fl.Transform(TRAIN, device="gpu"), "gpu"),
+        (lambda: fl.Transform(TRAIN, device="cuda:0")(image), "no list of ops has ToDevice"),
+        (lambda: fl.Transform(TRAIN, device_batches=0), "0 batches on the device"),
         (lambda: fl.Transform(TRAIN, seed=-1), r"seed is -1, expected 0 to 2\*\*64 - 1"),
         (lambda: fl.Transform(TRAIN, seed="x"), "seed is 'x', expected a whole number"),
         (lambda: fl.Transform(TRAIN, read_mode="bgr"), 'read_mode: image is "bgr", expected "rgb"'),  # type: ignore[arg-type]

@@ -57,6 +57,20 @@ pub(crate) struct DeviceOneHot {
     mixers: usize,
 }
 
+impl DeviceOutput {
+    /// Creates the device's share of an image's plan: the ops that are left to it, or a copy of the host's rows.
+    ///
+    /// # Errors
+    ///
+    /// If a device can't run one of the ops that are left to it.
+    pub(crate) fn of_image(plan: &Arc<ImagePlan>) -> Result<Self, Error> {
+        Ok(match plan.staged() {
+            Some(_) => Self::Image(DeviceImage::new(plan)?),
+            None => Self::Copied { dtype: plan.dtype(), shape: plan.shape() },
+        })
+    }
+}
+
 impl DeviceImage {
     /// Creates the device's share of a plan that was built [for a device](ImagePlan::on_device) and
     /// leaves ops to it.

@@ -5,6 +5,7 @@ use super::choose::{self, SourceInfo};
 use super::classes;
 use super::compile_context::CompileContext;
 use super::damaged::OnDamaged;
+use super::device::HELD;
 use super::error::no_rows;
 use super::in_memory;
 use super::outputs::check_recompile;
@@ -26,8 +27,7 @@ impl LoaderBuilder {
     pub(super) fn build_loader(mut self) -> Result<Loader, Error> {
         let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or_else(no_rows)?;
         let mut options = self.engine_options()?;
-        let device_choice =
-            self.device_request.choice(self.setup.batch_size, self.batches_ahead)?;
+        let device_choice = self.device_request.choice(self.batches_ahead.saturating_add(HELD))?;
         let setup = self.setup_on_ranks()?;
         let pages = self.pages()?;
         self.check_stream()?;

@@ -20,7 +20,7 @@ use super::targets::Target;
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::TensorSpec;
 use crate::decode::ImageReadMode;
-use crate::device::{DeviceImage, DeviceOneHot, DeviceOutput};
+use crate::device::{DeviceOneHot, DeviceOutput, DeviceProgram};
 use crate::error::{Error, fail};
 use crate::jit::KernelCache;
 use crate::plan::batch_ops::mixers;
@@ -66,9 +66,11 @@ fn plan_on_device(
         let planned = plan_outputs(source, outputs, lists, &decision.staged, setup, cache);
         let planned = planned.and_then(|plans| {
             let on_device = plans.iter().enumerate();
-            let on_device =
-                on_device.filter_map(|(k, work)| Some((k, work.device_output.as_ref()?)));
-            let upload = choice.upload(&decision, &on_device.collect::<Vec<_>>())?;
+            let (indices, parts): (Vec<_>, Vec<_>) =
+                on_device.filter_map(|(k, work)| Some((k, work.device_output.as_ref()?))).unzip();
+            let program = DeviceProgram::new(&parts)?;
+            let rows = setup.batch_size;
+            let upload = choice.upload(&decision, rows, indices.into_iter(), program)?;
             Ok((plans, Some(upload)))
         });
         match planned {
@@ -434,8 +436,8 @@ fn add_components(
 fn device_output(work: &FieldPlan, output: &str) -> Result<DeviceOutput, Error> {
     let refused = |error| of_output(error, output);
     let left = match work {
-        FieldPlan::Image(kernel) if kernel.plan().staged().is_some() => {
-            Some(DeviceOutput::Image(DeviceImage::new(kernel.shared_plan()).map_err(refused)?))
+        FieldPlan::Image(kernel) => {
+            Some(DeviceOutput::of_image(kernel.shared_plan()).map_err(refused)?)
         }
         FieldPlan::Label(plan) => DeviceOneHot::new(plan).map(DeviceOutput::OneHot),
         _ => None,

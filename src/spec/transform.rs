@@ -10,8 +10,8 @@ use std::path::Path;
 
 impl Transform {
     /// A transform by a [pipeline file](Spec): the ops of the field called `image`, or else of
-    /// the only field with ops. Of the file's settings, `seed`, `number_rule`, `exif_orientation`, `scaled_decode` and
-    /// `read_mode` apply; the others are for loaders.
+    /// the only field with ops. Of the file's settings, `seed`, `number_rule`, `exif_orientation`, `scaled_decode`,
+    /// `read_mode`, `device` and `device_batches` apply; the others are for loaders.
     ///
     /// # Errors
     ///
@@ -96,8 +96,16 @@ pub(crate) fn of_spec(spec: &Spec) -> Result<Transform, Error> {
              a file of its own"
         ));
     };
-    let Settings { seed, number_rule, exif_orientation, scaled_decode, read_mode, .. } =
-        spec.settings();
+    let Settings {
+        seed,
+        number_rule,
+        exif_orientation,
+        scaled_decode,
+        read_mode,
+        device,
+        device_batches,
+        ..
+    } = spec.settings();
     let mut transform = Transform::new(ops.clone())?;
     if let Some(seed) = *seed {
         transform = transform.seed(seed);
@@ -110,6 +118,12 @@ pub(crate) fn of_spec(spec: &Spec) -> Result<Transform, Error> {
     }
     if let Some(scaled) = *scaled_decode {
         transform = transform.scaled_decode(scaled);
+    }
+    if let Some(device) = *device {
+        transform = transform.device(&device.to_string())?;
+    }
+    if let Some(batches) = *device_batches {
+        transform = transform.device_batches(batches)?;
     }
     let modes = read_mode.iter().flatten();
     if let Some((_, mode)) = modes.into_iter().find(|(field, _)| field == name) {

@@ -45,8 +45,8 @@ fn random_lists_have_the_rows_of_a_loader_for_arrays_of_all_types() {
     for number in 0..60 {
         let size = Size::new(1 + rng.below(40), 1 + rng.below(60));
         let (List { ops, input, rule, .. }, names) = List::random(&mut rng, size, 8);
-        if input.dtype == DType::Bf16 || names.contains(&"ToDevice") {
-            continue; // NumPy has no such type; a transform ends on the CPU
+        if input.dtype == DType::Bf16 {
+            continue; // NumPy has no such type
         }
         let images: Vec<Vec<u8>> = (0..COUNT).map(|_| noise(&mut rng, size, &input)).collect();
         let (shape, axes) = axes(&input, size);
@@ -57,7 +57,7 @@ fn random_lists_have_the_rows_of_a_loader_for_arrays_of_all_types() {
             continue; // ops on boxes, which there are none of
         };
         let want = rows_of(&loader, 2);
-        let transform = Transform::new(ops).unwrap().number_rule(rule);
+        let transform = Transform::new(ops).unwrap().number_rule(rule).device("cpu").unwrap();
         for (sample, (pixels, want)) in images.iter().zip(&want).enumerate() {
             let axes = (size.height as usize, size.width as usize, usize::from(input.channels));
             let image = Image::packed(input.dtype, pixels, axes, input.layout).unwrap();
@@ -345,8 +345,6 @@ fn lists_for_loaders_are_refused_and_lists_that_do_not_fit_when_they_are_called(
     let error = |ops| Transform::new(ops).unwrap_err().to_string();
     let mixed = error(ops![CenterCrop::new(8).unwrap(), MixUp::new(0.2).unwrap()]);
     assert!(mixed.starts_with("op 1 of the list: MixUp works on batches"), "{mixed}");
-    let device = error(ops![ToDevice::to(Device::Cuda(0))]);
-    assert!(device.starts_with("op 0 of the list: ToDevice is for loaders"), "{device}");
 
     let transform = Transform::new(ops![OneHot::new(3).unwrap()]).unwrap();
     let (pixels, key) = ([0; 12], Key::new(0, 0, 0));
@@ -360,6 +358,125 @@ fn lists_for_loaders_are_refused_and_lists_that_do_not_fit_when_they_are_called(
     let explained = Transform::new(augmented()).unwrap().explain();
     assert!(explained.contains("RandomResizedCrop"), "{explained}");
     assert!(crop.explain().contains("RandomCrop"));
+}
+
+/// The list of a training whose images a GPU finishes, or the CPU where there is none.
+fn to_device(device: &str) -> Ops {
+    ops![
+        RandomResizedCrop::new(32).unwrap(),
+        ToDevice::new(device).unwrap(),
+        RandomHorizontalFlip::new(0.5).unwrap(),
+        ColorJitter::new(0.4, 0.4, 0.4).unwrap(),
+        Normalize::imagenet(),
+        ToChannelsFirst,
+    ]
+}
+
+#[test]
+fn without_a_gpu_batches_of_a_device_have_the_rows_of_a_loader_in_host_memory() {
+    let files: Vec<Vec<u8>> = (0..COUNT).map(jpeg).collect();
+    let want = rows(of_files(files.clone()).pipeline("image", to_device("cpu")), 2);
+    let images: Vec<Image<'_>> = files.iter().map(|file| Image::encoded(file)).collect();
+    let keys: Vec<Key> = (0..COUNT).map(|sample| Key::new(SEED, 2, sample)).collect();
+    for device in ["auto", "cpu"] {
+        let transform = Transform::new(to_device(device)).unwrap();
+        assert_eq!(transform.placement().to_string(), "cpu");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for count in [2, COUNT as usize, 3] {
+                        let batch = transform.batch_on_device(&images[..count], &keys[..count]);
+                        let batch = batch.unwrap();
+                        assert!(batch.bytes("image").unwrap() == want[..count].concat());
+                        let tensor = batch.tensor::<f32>("image").unwrap();
+                        assert_eq!(tensor.shape(), [count, 3, 32, 32]);
+                        assert_eq!((batch.ids().len(), batch.epoch().index()), (count, 2));
+                        assert!(batch.device().is_none());
+                    }
+                });
+            }
+        });
+        let placement = transform.placement().to_string();
+        assert_eq!(placement.starts_with("cpu, since "), device == "auto", "{placement}");
+        assert!(transform.explain().starts_with(&format!("device: {placement}\n")));
+    }
+    let here = Transform::new(to_device("cpu")).unwrap();
+    assert!(here.apply(&images[1], keys[1]).unwrap().as_bytes() == want[1]);
+    assert!(here.batch(&images, &keys).unwrap().as_bytes() == want.concat());
+    // Batches of a list without ToDevice are in host memory, too.
+    let host = Transform::new(augmented()).unwrap().batch_on_device(&images, &keys).unwrap();
+    let host_rows = rows(of_files(files.clone()).pipeline("image", augmented()), 2);
+    assert!(host.bytes("image").unwrap() == host_rows.concat());
+}
+
+#[test]
+fn planes_reach_a_device_and_stay_planes() {
+    let (size, pixels) = picture(2);
+    let [height, width] = [size.height, size.width].map(|side| side as usize);
+    let planes: Vec<u8> = (0..3).flat_map(|c| pixels[c..].iter().step_by(3).copied()).collect();
+    let planes = [Image::planes(&planes, [3, height, width]).unwrap()];
+    let images = [Image::rgb(&pixels, height, width).unwrap()];
+    let list = || to_device("cpu");
+    let without = || list()[..5].to_vec();
+    let last = [&without()[..], &ops![ToChannelsLast]].concat();
+    let run = |ops: Ops, images: &[Image<'_>]| {
+        let transform = Transform::new(ops).unwrap();
+        let batch = transform.batch_on_device(images, &[Key::new(SEED, 0, 0)]).unwrap();
+        (batch.shape("image").unwrap(), batch.bytes("image").unwrap().to_vec())
+    };
+    let want = run(list(), &images);
+    assert_eq!(want.0, [1, 3, 32, 32]);
+    assert!(run(list(), &planes) == want && run(without(), &planes) == want);
+    let turned = run(last, &planes);
+    assert!(turned == run(without(), &images) && turned.0 == [1, 32, 32, 3]);
+}
+
+#[test]
+fn calls_that_do_not_fit_a_device_are_named_errors() {
+    let (size, pixels) = picture(1);
+    let image = Image::rgb(&pixels, size.height as usize, size.width as usize).unwrap();
+    let (images, keys) = ([image; 2], [Key::new(0, 0, 0); 2]);
+    let text = |error: fuseloop::Error| error.to_string();
+    let on_gpu = Transform::new(to_device("auto")).unwrap();
+    let refused = [
+        text(on_gpu.apply(&image, keys[0]).unwrap_err()),
+        text(on_gpu.apply_into(&image, keys[0], &mut [0.0_f32; 3 * 32 * 32]).unwrap_err()),
+        text(on_gpu.batch(&images, &keys).unwrap_err()),
+        text(on_gpu.apply_with(&image, &[], keys[0]).unwrap_err()),
+        text(on_gpu.shape_of(&image, keys[0]).unwrap_err()),
+    ];
+    for refused in refused {
+        assert!(
+            refused.starts_with("op 1 of the list: ToDevice finishes whole batches"),
+            "{refused}"
+        );
+        assert!(refused.contains("`batch_on_device`"), "{refused}");
+    }
+    let missing = Transform::new(to_device("cuda:77")).unwrap();
+    let error = missing.batch_on_device(&images, &keys).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Device);
+    assert!(text(error).contains("was requested"));
+    assert!(
+        text(Transform::new(to_device("auto")).unwrap().device("gpu").unwrap_err()).contains("gpu")
+    );
+    let none = Transform::new(to_device("auto")).unwrap().device_batches(0).unwrap_err();
+    assert!(text(none).starts_with("0 batches on the device"));
+    let other = Transform::new(augmented()).unwrap().device("cuda:0").unwrap();
+    assert!(
+        text(other.apply(&image, keys[0]).unwrap_err()).contains("no list of ops has ToDevice")
+    );
+
+    let targets = Targets::new().boxes("boxes", BoxFormat::Xyxy);
+    let annotated = Transform::new(to_device("cpu")).unwrap().targets(&targets).unwrap();
+    let error = text(annotated.batch_on_device(&images, &keys).unwrap_err());
+    assert!(error.contains("declares targets, such as boxes"), "{error}");
+    assert!(text(on_gpu.batch_on_device(&[], &[]).unwrap_err()).starts_with("no image is given"));
+    let error = text(on_gpu.batch_on_device(&images, &keys[1..]).unwrap_err());
+    assert!(error.starts_with("2 image(s) and 1 key(s)"), "{error}");
+    let damaged = [image, Image::encoded(b"no image")];
+    assert!(text(on_gpu.batch_on_device(&damaged, &keys).unwrap_err()).starts_with("image 1: "));
+    let mixed = Transform::new([&to_device("auto")[..], &ops![MixUp::new(0.2).unwrap()]].concat());
+    assert!(text(mixed.unwrap_err()).starts_with("op 6 of the list: MixUp works on batches"));
 }
 
 /// Boxes, labels, two keypoints and a polygon for each object of an image, and a mask of the image.

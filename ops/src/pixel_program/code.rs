@@ -1,7 +1,8 @@
 //! The code of a pixel program: its operations, each computed for one pixel and recorded for several.
 
+use super::floored;
 use crate::author::{Emit, Pixels, cos, exp, log, max, min, pow, sin};
-use crate::emit::{F32x4, Mask};
+use crate::emit::{F32x4, I32x4, Mask};
 use std::cell::RefCell;
 
 /// The bit of the sign of an `f32`.
@@ -32,6 +33,8 @@ pub(super) enum Operation {
     Sub,
     Mul,
     Div,
+    FloorDiv,
+    Remainder,
     Min,
     Max,
     Pow,
@@ -62,7 +65,7 @@ const TRUTHS: &[Kind] = &[Kind::Truth; 2];
 const CHOICE: &[Kind] = &[Kind::Truth, Kind::Number, Kind::Number];
 
 /// All operations.
-pub(super) static FORMS: [Form; 26] = {
+pub(super) static FORMS: [Form; 28] = {
     use Kind::{Number, Truth};
     use Operation as O;
     const fn form(
@@ -90,6 +93,8 @@ pub(super) static FORMS: [Form; 26] = {
         form("sub", O::Sub, TWO, Number, 1),
         form("mul", O::Mul, TWO, Number, 1),
         form("div", O::Div, TWO, Number, 1),
+        form("floor_div", O::FloorDiv, TWO, Number, 192),
+        form("remainder", O::Remainder, TWO, Number, 192),
         form("min", O::Min, TWO, Number, 2),
         form("max", O::Max, TWO, Number, 2),
         form("pow", O::Pow, TWO, Number, 256),
@@ -280,6 +285,8 @@ impl Operation {
             Self::Sub => a - b,
             Self::Mul => a * b,
             Self::Div => a / b,
+            Self::FloorDiv => floored::floor_div(a, b),
+            Self::Remainder => floored::remainder(a, b),
             Self::Min => min(a, b),
             Self::Max => max(a, b),
             Self::Pow => pow(a, b),
@@ -305,11 +312,7 @@ impl Operation {
         let ([a, b, c], [p, q, _]) = (operands.map(F32x4), operands.map(Mask));
         let result = match self {
             Self::Neg => negated(e, a),
-            Self::Abs => {
-                let (bits, others) = (e.bits(a), e.splat_i32(!SIGN as i32));
-                let bits = e.and_i32(bits, others);
-                e.from_bits(bits)
-            }
+            Self::Abs => absolute(e, a),
             Self::Sqrt => e.sqrt(a),
             Self::Floor => e.floor(a),
             Self::Ceil => {
@@ -327,6 +330,8 @@ impl Operation {
             Self::Sub => e.sub(a, b),
             Self::Mul => e.mul(a, b),
             Self::Div => e.div(a, b),
+            Self::FloorDiv => floored::emit_floor_div(e, a, b),
+            Self::Remainder => floored::emit_remainder(e, a, b),
             Self::Min => e.min(a, b),
             Self::Max => e.max(a, b),
             Self::Pow => e.pow(a, b),
@@ -351,7 +356,25 @@ impl Operation {
 }
 
 fn negated(e: &mut Emit, a: F32x4) -> F32x4 {
-    let (bits, sign) = (e.bits(a), e.splat_i32(SIGN.cast_signed()));
+    let sign = e.splat_i32(SIGN.cast_signed());
+    with_sign(e, a, sign)
+}
+
+/// Returns `a` with its sign turned where `sign` has the bit of one.
+pub(super) fn with_sign(e: &mut Emit, a: F32x4, sign: I32x4) -> F32x4 {
+    let bits = e.bits(a);
     let bits = e.xor_i32(bits, sign);
+    e.from_bits(bits)
+}
+
+/// Returns the bit of the sign.
+pub(super) fn sign_of(e: &mut Emit, a: F32x4) -> I32x4 {
+    let (bits, sign) = (e.bits(a), e.splat_i32(SIGN.cast_signed()));
+    e.and_i32(bits, sign)
+}
+
+pub(super) fn absolute(e: &mut Emit, a: F32x4) -> F32x4 {
+    let (bits, others) = (e.bits(a), e.splat_i32(!SIGN as i32));
+    let bits = e.and_i32(bits, others);
     e.from_bits(bits)
 }

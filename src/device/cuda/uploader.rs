@@ -129,6 +129,11 @@ impl Uploader {
         }))
     }
 
+    /// Returns the maximum number of rows of a batch.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Sends a batch: `outputs` are the tensors of `rows` in which the program's tensors are staged, in
     /// order. Returns before the batch is on the device; until the slot is reclaimed, `rows` may be
     /// read, but not written.

@@ -16,7 +16,7 @@
 mod tests;
 
 use crate::batch::RowsMut;
-use crate::device::{DeviceOutput, DeviceProgram, DeviceStats, Gpu, GpuInfo, Uploader};
+use crate::device::{DeviceProgram, DeviceStats, Gpu, GpuInfo, Uploader};
 use crate::error::{Error, ErrorKind, fail};
 use fuseloop_ops::author::{Op, OpClass};
 use fuseloop_ops::{Device, Ops, ParamError, ToDevice};
@@ -78,27 +78,25 @@ pub(super) struct DeviceRequest {
 
 /// The number of batches on a device in addition to those ahead: the one in use, the previous one, and
 /// two that are held for some time.
-const HELD: usize = 4;
+pub(super) const HELD: usize = 4;
 
 impl DeviceRequest {
-    /// Creates the device choice for batches of `rows` rows, `ahead` of which are started ahead.
-    pub(super) fn choice(&self, rows: usize, ahead: usize) -> Result<DeviceChoice, Error> {
+    /// Creates the device choice. By default, `batches` batches may be on a device at the same time.
+    pub(super) fn choice(&self, batches: usize) -> Result<DeviceChoice, Error> {
         let asked = self.device.clone().transpose();
         let asked = asked.map_err(|error| fail!(Parameter, "device: {error}"))?;
-        let batches = self.batches.unwrap_or(ahead.saturating_add(HELD));
+        let batches = self.batches.unwrap_or(batches);
         let batches = NonZeroUsize::new(batches).ok_or_else(|| {
             fail!(Parameter, "0 batches on the device: give 1 or more (`device_batches`)")
         })?;
-        Ok(DeviceChoice { asked, rows, batches, decided: Mutex::new(None) })
+        Ok(DeviceChoice { asked, batches, decided: Mutex::new(None) })
     }
 }
 
-/// Decides where the lists of a loader run, and stores the decision.
+/// Decides where the lists of a loader or of a transform run, and stores the decision.
 pub(super) struct DeviceChoice {
     /// The device set on the builder.
     asked: Option<Device>,
-    /// The maximum number of rows of a batch.
-    rows: usize,
     /// The maximum number of batches on a device at the same time.
     batches: NonZeroUsize,
     decided: Mutex<Option<RequestOutcome>>,
@@ -170,7 +168,7 @@ impl DeviceChoice {
     }
 
     /// Refuses a GPU requested by number if no list has anything for it to do.
-    fn check_asked(&self, lists: &[Ops]) -> Result<(), Error> {
+    pub(super) fn check_asked(&self, lists: &[Ops]) -> Result<(), Error> {
         match self.asked {
             Some(device @ Device::Cuda(_))
                 if lists.iter().all(|ops| devices(ops).next().is_none()) =>
@@ -227,33 +225,33 @@ impl DeviceChoice {
         Ok(())
     }
 
-    /// Creates the upload of these outputs, by their index, and makes the decision final. Reuses the last
-    /// uploader if its program is the same.
+    /// Creates the upload of batches of up to `rows` rows, of these outputs by their index, by a program for them. Makes
+    /// the decision final. Reuses the last uploader if its program is the same and it has room.
     pub(super) fn upload(
         &self,
         decision: &DeviceDecision,
-        outputs: &[(usize, &DeviceOutput)],
+        rows: usize,
+        outputs: impl Iterator<Item = usize>,
+        program: DeviceProgram,
     ) -> Result<Upload, Error> {
         let DeviceDecision { asked, gpu, .. } = decision;
-        let program =
-            DeviceProgram::new(&outputs.iter().map(|(_, output)| *output).collect::<Vec<_>>())?;
         let mut decided = self.decided();
         let last = match decided.as_mut().map(|known| &mut known.on) {
             Some(ChosenDevice::Gpu { last, .. }) if decision.is_final => last.take(),
             _ => None,
         };
-        let lane = match last.filter(|(known, _)| *known == program) {
+        let lane = match last.filter(|(known, lane)| *known == program && lane.rows() >= rows) {
             Some((_, lane)) => lane,
-            None => Uploader::new(gpu, program.clone(), self.rows, self.batches.get())?,
+            None => Uploader::new(gpu, program.clone(), rows, self.batches.get())?,
         };
         let last = Some((program, Arc::clone(&lane)));
         let on = ChosenDevice::Gpu { gpu: Arc::clone(gpu), last };
         *decided = Some(RequestOutcome { asked: *asked, on });
-        Ok(Upload { lane, outputs: outputs.iter().map(|(k, _)| *k).collect() })
+        Ok(Upload { lane, outputs: outputs.collect() })
     }
 
     /// Returns true if the last ops of a list are for a device.
-    fn leaves_host(&self, ops: &Ops) -> bool {
+    pub(super) fn leaves_host(&self, ops: &Ops) -> bool {
         devices(ops).any(|own| self.asked.unwrap_or(own) != Device::Cpu)
     }
 
@@ -286,6 +284,11 @@ fn of_op(op: &Arc<dyn Op>) -> Option<Device> {
 /// Iterates over the devices that a list names.
 fn devices(ops: &Ops) -> impl Iterator<Item = Device> {
     ops.iter().filter_map(of_op)
+}
+
+/// Returns the index of the op in a list that names a device.
+pub(super) fn to_device(ops: &Ops) -> Option<usize> {
+    ops.iter().position(|op| of_op(op).is_some())
 }
 
 /// Returns true if a list only moves its field to a device.

@@ -1,6 +1,6 @@
 //! Several images at once, on several threads.
 
-use super::{Image, Key, Tensor, Transform};
+use super::{Image, Key, OutputShape, Tensor, Transform};
 use crate::batch::Element;
 use crate::cancel::CancelFlag;
 use crate::error::{Error, fail};
@@ -104,19 +104,9 @@ impl Transform {
         cancel: &CancelFlag,
         memory: impl FnOnce(DType, &[usize]) -> Result<&'o mut [u8], Error>,
     ) -> Result<(), Error> {
-        if images.len() != keys.len() {
-            return Err(fail!(
-                Parameter,
-                "{} image(s) and {} key(s): each image needs a key",
-                images.len(),
-                keys.len()
-            ));
-        }
-        let (Some(first), Some(key)) = (images.first(), keys.first()) else {
-            return Err(fail!(Parameter, "no image is given: a batch has at least one"));
-        };
+        let (first, key) = first_of(images, keys)?;
         let (dtype, row_shape) =
-            self.shape_of(first, *key).map_err(|error| error.context(format_args!("image 0")))?;
+            self.shape_of(first, key).map_err(|error| error.context(format_args!("image 0")))?;
         let row = row_shape.iter().fold(dtype.bytes(), |bytes, side| bytes.saturating_mul(*side));
         let mut shape = row_shape.clone();
         shape.insert(0, images.len());
@@ -129,22 +119,32 @@ impl Transform {
                 out.len() / dtype.bytes()
             ));
         }
-        let run = |(index, ((image, key), out)): (usize, ((&Image<'_>, &Key), &'o mut [u8]))| {
-            if cancel.is_cancelled() {
-                return Some(fail!(Cancelled, "the batch was cancelled"));
-            }
-            let ran = self.run(image, *key, |own| {
+        self.fill((images, keys), threads, cancel, out, |image, key, out| {
+            let ran = self.run(image, key, |own| {
                 if (own.dtype(), &own.shape()) != (dtype, &row_shape) {
-                    return Err(fail!(
-                        Parameter,
-                        "its array is {:?} of {}, but that of the first image is {row_shape:?} of {dtype}: a batch has one \
-                         shape, so add ops that set it, such as RandomResizedCrop, Resize or CenterCrop",
-                        own.shape(),
-                        own.dtype()
-                    ));
+                    return Err(other_array(&own, dtype, &row_shape));
                 }
                 Ok(out)
             });
+            ran.map(drop)
+        })
+    }
+
+    /// Calls `run` for each image, its key and its row of `out`, on several threads.
+    pub(super) fn fill(
+        &self,
+        (images, keys): (&[Image<'_>], &[Key]),
+        threads: Option<NonZeroUsize>,
+        cancel: &CancelFlag,
+        out: &mut [u8],
+        run: impl Fn(&Image<'_>, Key, &mut [u8]) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
+        let row = out.len() / images.len();
+        let run = |(index, ((image, key), out)): (usize, ((&Image<'_>, &Key), &mut [u8]))| {
+            if cancel.is_cancelled() {
+                return Some(fail!(Cancelled, "the batch was cancelled"));
+            }
+            let ran = run(image, *key, out);
             ran.err().map(|error| error.context(format_args!("image {index}")))
         };
         let threads = threads.map_or_else(|| self.workers.count(), NonZeroUsize::get);
@@ -156,6 +156,34 @@ impl Transform {
         };
         error.map_or(Ok(()), Err)
     }
+}
+
+/// Returns the first image of a batch, and its key.
+pub(super) fn first_of<'i, 'a>(
+    images: &'i [Image<'a>],
+    keys: &[Key],
+) -> Result<(&'i Image<'a>, Key), Error> {
+    if images.len() != keys.len() {
+        return Err(fail!(
+            Parameter,
+            "{} image(s) and {} key(s): each image needs a key",
+            images.len(),
+            keys.len()
+        ));
+    }
+    let first = images.first().zip(keys.first().copied());
+    first.ok_or_else(|| fail!(Parameter, "no image is given: a batch has at least one"))
+}
+
+/// Returns the error of an image whose array differs from that of the first one.
+pub(super) fn other_array(own: &OutputShape<'_>, dtype: DType, shape: &[usize]) -> Error {
+    fail!(
+        Parameter,
+        "its array is {:?} of {}, but that of the first image is {shape:?} of {dtype}: a batch has one shape, so add ops \
+         that set it, such as RandomResizedCrop, Resize or CenterCrop",
+        own.shape(),
+        own.dtype()
+    )
 }
 
 /// Returns the error of memory for elements of another type.

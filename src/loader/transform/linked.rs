@@ -44,7 +44,8 @@ impl Transform {
     pub(crate) fn with_code(mut self, code: LinkedCode) -> Result<Self, Error> {
         self.kernels = Mutex::new(KernelCache::of_object(Arc::new(code)));
         self.is_linked = true;
-        self.compile(PixelType::of_files(self.read_mode), None)?;
+        self.on_device.check_ahead_of_time()?;
+        self.compile(PixelType::of_files(self.read_mode), None, false)?;
         Ok(self)
     }
 
@@ -70,6 +71,7 @@ impl Transform {
         symbol: &str,
         isa: Option<u64>,
     ) -> Result<AheadOfTime, Error> {
+        self.on_device.check_ahead_of_time()?;
         let bits = match isa {
             None => VectorBits::widest(),
             Some(count) => VectorBits::of_count(count).ok_or_else(|| {

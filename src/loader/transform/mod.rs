@@ -11,6 +11,7 @@ mod batch;
 mod image;
 mod key;
 pub(crate) mod linked;
+mod on_device;
 mod targets;
 mod tensor;
 
@@ -26,16 +27,17 @@ use super::target_rows::{TargetMember, TargetScratch};
 use super::targets::{TargetRequest, Targets};
 use crate::batch::Element;
 use crate::decode::{DecodeOptions, Decoder, ImageReadMode, UnreadParts};
+use crate::device::DeviceOutput;
 use crate::error::{Error, fail};
 use crate::jit::{DecodedPixels, Kernel, KernelCache, Scratch};
 use crate::plan::{Draws, ImagePlan, batch_ops};
 use crate::sample::Limits;
 use batch::{Workers, other_type};
 use fuseloop_engine::batch::bytes_of_mut;
-use fuseloop_ops::author::OpClass;
 use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::{DType, NumberRule, Ops, Size};
 use image::PixelType;
+use on_device::{BatchDevice, DeviceShare};
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::mem;
@@ -76,9 +78,10 @@ use targets::CompiledTarget;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Ops that mix several samples, such as [`MixUp`](crate::ops::MixUp), and [`ToDevice`](crate::ops::ToDevice) are for
-/// loaders. Ops that change objects only, such as [`SanitizeBoundingBoxes`](crate::ops::SanitizeBoundingBoxes), have nothing
-/// to do where no targets are declared.
+/// Ops that mix several samples, such as [`MixUp`](crate::ops::MixUp), are for loaders. A list with
+/// [`ToDevice`](crate::ops::ToDevice) runs on batches: see [`batch_on_device`](Self::batch_on_device). Ops that change
+/// objects only, such as [`SanitizeBoundingBoxes`](crate::ops::SanitizeBoundingBoxes), have nothing to do where no targets
+/// are declared.
 pub struct Transform {
     ops: Ops,
     setup: CompileContext,
@@ -94,6 +97,8 @@ pub struct Transform {
     request: TargetRequest,
     /// The threads of batches.
     workers: Workers,
+    /// Where batches are computed, if the list has `ToDevice`.
+    on_device: BatchDevice,
     compiled: RwLock<Vec<Compiled>>,
     /// True if all code is from an object file.
     is_linked: bool,
@@ -109,6 +114,8 @@ type Compiled = (PixelType, Option<Size>, Arc<CompiledList>);
 struct CompiledList {
     kernel: Kernel,
     targets: Vec<CompiledTarget>,
+    /// What a device runs of the list; `None` if it runs nothing.
+    share: Option<DeviceShare>,
 }
 
 /// The memory of a call.
@@ -130,8 +137,7 @@ impl Transform {
     ///
     /// # Errors
     ///
-    /// If an op mixes samples or is [`ToDevice`](crate::ops::ToDevice). Whether the ops fit the images is checked when the
-    /// first image of a type arrives.
+    /// If an op mixes samples. Whether the ops fit the images is checked when the first image of a type arrives.
     pub fn new(ops: Ops) -> Result<Self, Error> {
         for (op_index, op) in ops.iter().enumerate() {
             let name = op.name();
@@ -143,16 +149,10 @@ impl Transform {
                 );
                 return Err(error.of_op(op_index));
             }
-            if let OpClass::Device(_) = op.class() {
-                let error = fail!(
-                    Pipeline,
-                    "op {op_index} of the list: {name} is for loaders, whose batches a GPU finishes: leave it out"
-                );
-                return Err(error.of_op(op_index));
-            }
         }
         let unread = UnreadParts::of("images");
         Ok(Self {
+            on_device: BatchDevice::new(&ops)?,
             ops,
             setup: CompileContext::new(1, DecodeOptions::default(), unread),
             read_mode: ImageReadMode::Rgb,
@@ -316,7 +316,8 @@ impl Transform {
         key: Key,
         memory: impl FnOnce(OutputShape<'_>) -> Result<&'o mut [u8], Error>,
     ) -> Result<Size, Error> {
-        self.in_memory(|worker| Ok(self.run_with(worker, image, &[], key, memory)?.1))
+        self.on_device.check_host(&self.ops)?;
+        self.in_memory(|worker| Ok(self.run_with(worker, image, &[], key, false, memory)?.1))
     }
 
     /// Calls `work` with the memory of a call.
@@ -330,20 +331,21 @@ impl Transform {
         done
     }
 
-    /// Runs the list on an image that has targets, which follow it afterwards. Returns the list as it was compiled, and the
-    /// size of the array.
+    /// Runs the list on an image that has targets, which follow it afterwards. If `is_staged`, it writes the row that a
+    /// device gets. Returns the list as it was compiled, and the size of the array.
     fn run_with<'o>(
         &self,
         worker: &mut Memory,
         image: &Image<'_>,
         values: &[(usize, TargetValue<'_>)],
         key: Key,
+        is_staged: bool,
         memory: impl FnOnce(OutputShape<'_>) -> Result<&'o mut [u8], Error>,
     ) -> Result<(Arc<CompiledList>, Size), Error> {
         let Memory { decoder, scratch, draws, scaled, targets } = worker;
         let mut opened = image.open(decoder, self.read_mode)?;
         let size = opened.size();
-        let list = self.list(image.pixel_type(self.read_mode), size)?;
+        let list = self.list(image.pixel_type(self.read_mode), size, is_staged)?;
         let (kernel, plan) = (&list.kernel, list.kernel.plan());
         if !values.is_empty() && values.len() < self.members.len() {
             plan.check_targets(self.kinds(values))?;
@@ -357,11 +359,15 @@ impl Transform {
             None => (&*draws, size),
         };
         let decoded = opened.decode(plan.needed_window(run_draws))?;
-        let shape = OutputShape { plan, size: draws.output };
+        let shape = OutputShape { plan, size: draws.output, share: list.share.as_ref() };
         let out = memory(shape)?;
         shape.check(out.as_ptr(), out.len())?;
         let (view, top, left) = (decoded.view, decoded.top, decoded.left);
-        kernel.try_run(scratch, DecodedPixels { view, top, left, whole }, run_draws, out)?;
+        let pixels = &mut out[..plan.drawn_bytes(run_draws)];
+        kernel.try_run(scratch, DecodedPixels { view, top, left, whole }, run_draws, pixels)?;
+        if let Some(DeviceShare { output: DeviceOutput::Image(image), .. }) = &list.share {
+            image.record(draws, out);
+        }
         let size = draws.output;
         mem::swap(draws, &mut targets.image);
         Ok((list, size))
@@ -373,9 +379,15 @@ impl Transform {
         image: &Image<'_>,
         key: Key,
     ) -> Result<(DType, Vec<usize>), Error> {
+        self.on_device.check_host(&self.ops)?;
+        self.array_of(image, key)
+    }
+
+    /// Does the same for any device.
+    fn array_of(&self, image: &Image<'_>, key: Key) -> Result<(DType, Vec<usize>), Error> {
         self.in_memory(|worker| {
             let size = image.open(&mut worker.decoder, self.read_mode)?.size();
-            let list = self.list(image.pixel_type(self.read_mode), size)?;
+            let list = self.list(image.pixel_type(self.read_mode), size, false)?;
             let (plan, draws) = (list.kernel.plan(), &mut worker.draws);
             draws.objects.clear();
             image_run::draw(plan, (key.of_ops(), size), &self.setup.decode.limits, draws)?;
@@ -388,34 +400,53 @@ impl Transform {
     pub fn explain(&self) -> String {
         let of_files = PixelType::of_files(self.read_mode);
         let is_first = self.compiled().is_empty();
-        if let Some(Err(error)) = is_first.then(|| self.compile(of_files, None)) {
+        if let Some(Err(error)) = is_first.then(|| self.compile(of_files, None, false)) {
             return format!("{error}\n");
         }
-        self.compiled().iter().map(|(.., list)| list.kernel.explain()).collect()
+        let lists = self.compiled().iter().map(|(.., list)| list.kernel.explain()).collect();
+        if self.on_device.is_in_list() {
+            format!("device: {}\n{lists}", self.placement())
+        } else {
+            lists
+        }
     }
 
-    /// Returns the list as compiled for images of a type and a size.
-    fn list(&self, pixels: PixelType, size: Size) -> Result<Arc<CompiledList>, Error> {
+    /// Returns the list as compiled for images of a type and a size; if `is_staged`, without the ops that a device runs.
+    fn list(
+        &self,
+        pixels: PixelType,
+        size: Size,
+        is_staged: bool,
+    ) -> Result<Arc<CompiledList>, Error> {
         let serves = |of_size: Option<Size>| of_size.is_none_or(|of_size| of_size == size);
         let known = |compiled: &[Compiled]| {
             let mut known = compiled.iter();
-            let found = known.find(|(known, of_size, _)| *known == pixels && serves(*of_size));
+            let found = known.find(|(known, of_size, list)| {
+                *known == pixels && serves(*of_size) && list.share.is_some() == is_staged
+            });
             found.map(|(.., list)| Arc::clone(list))
         };
         if let Some(list) = known(&self.compiled()) {
             return Ok(list);
         }
-        match self.compile(pixels, None) {
+        match self.compile(pixels, None, is_staged) {
             // Some lists fit images of some sizes only.
-            Err(_) => self.compile(pixels, Some(size)),
+            Err(_) => self.compile(pixels, Some(size), is_staged),
             compiled => compiled,
         }
     }
 
     /// Compiles the list for images of a type, of one size or any.
-    fn compile(&self, pixels: PixelType, size: Option<Size>) -> Result<Arc<CompiledList>, Error> {
+    fn compile(
+        &self,
+        pixels: PixelType,
+        size: Option<Size>,
+        is_staged: bool,
+    ) -> Result<Arc<CompiledList>, Error> {
         self.check_linked(pixels)?;
-        let plan = ImagePlan::of_any_size(self.ops.clone(), pixels.images(size), self.setup.rule)?;
+        let new = if is_staged { ImagePlan::on_device } else { ImagePlan::of_any_size };
+        let (ops, images) = self.on_device.planned(&self.ops, pixels.images(size));
+        let plan = new(ops, images, self.setup.rule)?;
         plan.check_pixels(&self.setup.decode.limits)?;
         plan.check_targets(targets::kinds(&self.request))?;
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
@@ -424,9 +455,12 @@ impl Transform {
         };
         let targets = self.members.iter().map(target).collect::<Result<_, _>>()?;
         let kernel = kernels.compile(plan.named("transform"))?;
-        let list = Arc::new(CompiledList { kernel, targets });
+        let share = is_staged.then(|| DeviceShare::new(kernel.shared_plan())).transpose()?;
+        let list = Arc::new(CompiledList { kernel, targets, share });
         let mut compiled = self.compiled.write().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |(known, of_size, _): &&Compiled| (*known, *of_size) == (pixels, size);
+        let is_same = |(known, of_size, list): &&Compiled| {
+            (*known, *of_size, list.share.is_some()) == (pixels, size, is_staged)
+        };
         if let Some((.., first)) = compiled.iter().find(is_same) {
             return Ok(Arc::clone(first));
         }
@@ -461,6 +495,8 @@ impl fmt::Debug for Transform {
 pub struct OutputShape<'a> {
     plan: &'a ImagePlan,
     size: Size,
+    /// What a device makes of the row, if it makes the array.
+    share: Option<&'a DeviceShare>,
 }
 
 impl OutputShape<'_> {
@@ -476,10 +512,10 @@ impl OutputShape<'_> {
         self.plan.shape_of(self.size)
     }
 
-    /// Returns the number of bytes.
+    /// Returns the number of bytes that the call writes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.plan.bytes_of(self.size)
+        self.share.map_or_else(|| self.plan.bytes_of(self.size), DeviceShare::staged_bytes)
     }
 
     /// Returns the bytes of `out`, if it can hold the array.

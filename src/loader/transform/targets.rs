@@ -204,10 +204,11 @@ impl Transform {
         values: &[(&str, TargetValue<'_>)],
         key: Key,
     ) -> Result<Transformed, Error> {
+        self.on_device.check_host(&self.ops)?;
         let values = self.in_order(values)?;
         let mut array = None;
         let (targets, objects) = self.in_memory(|worker| {
-            let (list, _) = self.run_with(worker, image, &values, key, |out| {
+            let (list, _) = self.run_with(worker, image, &values, key, false, |out| {
                 Ok(array.insert(Tensor::zeros(out.dtype(), out.shape())?).bytes_mut())
             })?;
             let mut targets = vec![];

@@ -316,6 +316,31 @@ Ok(())
 }
 
 #[rustfmt::skip]
+fn transform_on_gpu(
+    images: Vec<fuseloop::transform::Image<'_>>,
+    keys: Vec<fuseloop::transform::Key>,
+    train: impl Fn(u64),
+) -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::device::DeviceStream;
+use fuseloop::prelude::*;
+use fuseloop::transform::Transform;
+
+let transform = Transform::new(ops![
+    RandomResizedCrop::new(224)?,                            // the host: decode, crop, resize
+    ToDevice::new("auto")?,
+    RandomHorizontalFlip::new(0.5)?,                         // one kernel from here on
+    Normalize::imagenet(),
+    ToChannelsFirst,
+])?;
+let batch = transform.batch_on_device(&images, &keys)?;      // f32 [images, 3, 224, 224]
+match batch.device() {
+    Some(_) => train(batch.device_tensor("image", DeviceStream::Legacy)?.ptr()),
+    None => println!("{}", transform.placement()),           // cpu, since ...
+}
+Ok(())
+}
+
+#[rustfmt::skip]
 fn transform_targets(
     list: fuseloop::ops::Ops,
     image: fuseloop::transform::Image<'_>,
@@ -501,6 +526,8 @@ pub(super) fn run() -> Result<(), fuseloop::source::BoxError> {
     fuseloop::internals::preview::encode::png(&mut file, &pixels, size)?;
     let image = fuseloop::transform::Image::encoded(&file);
     transform_batch(transform(file.clone())?, vec![image; 3])?;
+    let keys = [0, 1, 2].map(|sample| fuseloop::transform::Key::new(0, 0, sample));
+    transform_on_gpu(vec![image; 3], keys.into(), |_| ())?;
     let list = fuseloop::ops::ops![fuseloop::ops::CenterCrop::new(64)?];
     let targets = (vec![1.0, 2.0, 30.0, 40.0], vec![0], vec![1; 300 * 260]);
     transform_targets(list, image, targets, (300, 260), fuseloop::transform::Key::new(0, 0, 0))?;
