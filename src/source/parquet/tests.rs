@@ -31,7 +31,10 @@ fn shown(source: &Parquet, sample: u64, name: &str, buffer: &mut Buffer) -> Json
         Err(error) => panic!("{name}, sample {sample}: {error}"),
     };
     match value {
-        Value::Int(value) => value.into(),
+        Value::Int(value) => match &column.how {
+            How::Classes(texts) => texts[value as usize].as_str().into(),
+            _ => value.into(),
+        },
         Value::Float(value) => value.into(),
         Value::Image(image) => hex(image.bytes).into(),
         Value::Json(text) => serde_json::from_slice(text.strip_suffix(&[0]).unwrap()).unwrap(),
@@ -120,9 +123,9 @@ fn kinds_are_those_of_the_types() {
         shape: shape.to_vec(),
     };
     assert_eq!(kind("jpg"), FieldKind::RgbImage);
-    assert_eq!(kind("class"), FieldKind::Bytes);
+    assert_eq!(kind("class"), FieldKind::Int, "texts of classes");
     assert_eq!(kind("embedding"), array("<f4", &[4]));
-    assert_eq!(kind("grid"), FieldKind::Bytes, "a null is no row of the shape");
+    assert_eq!(kind("grid"), array("<i2", &[2, 3]), "nulls have no shape");
     assert_eq!(kind("tokens"), FieldKind::Bytes);
     for name in ["ragged", "tags", "extra"] {
         assert_eq!(kind(name), FieldKind::Json, "{name}");
