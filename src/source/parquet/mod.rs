@@ -42,6 +42,7 @@ use crate::error::{Error, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::warnings::warn;
+use ::parquet::basic::ConvertedType;
 use ::parquet::schema::types::SchemaDescPtr;
 use footer::{File, Footer};
 use fuseloop_ops::Size;
@@ -598,9 +599,12 @@ fn lists(
     if let Some(shape) = lens.iter().copied().collect::<Option<Vec<u64>>>() {
         return How::Array(dtype, shape);
     }
-    // Lists of several leaves are objects, of which samples have any number.
+    // Structures in a list are objects, of which samples have any number.
+    let root = file.schema.root_schema().get_fields().get(file.plan.columns[field].root);
+    let is_list = root.is_some_and(|root| schema::is_of(root, ConvertedType::LIST));
+    let is_of_objects = is_list && file.plan.columns[field].is_of_several;
     if let Some(row) = lens[1..].iter().copied().collect::<Option<Vec<u64>>>()
-        && (lens.len() > 1 || file.plan.columns[field].is_of_several)
+        && (lens.len() > 1 || is_of_objects)
     {
         return How::Rows(dtype, row);
     }

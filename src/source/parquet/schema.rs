@@ -350,7 +350,8 @@ fn file_of(column: &Type, found: &[Found<'_>]) -> Option<usize> {
     (is_file && found[bytes].leaf.is_bytes() && is_path(&found[path].leaf)).then_some(bytes)
 }
 
-fn is_of(node: &Type, converted: ConvertedType) -> bool {
+/// Returns whether a node is a group of this kind.
+pub(super) fn is_of(node: &Type, converted: ConvertedType) -> bool {
     node.is_group() && node.get_basic_info().converted_type() == converted
 }
 

@@ -29,6 +29,7 @@ use crate::write::step::StepObserver;
 use crate::write::value::WriteSampleError;
 #[cfg(feature = "parquet")]
 use crate::{
+    panicked::caught,
     source::FieldKind,
     write::shards::{Member, ParquetLayout, ParquetShard},
 };
@@ -315,7 +316,7 @@ impl DatasetConversion<'_> {
         for id in (0..samples.min(FIRST_SAMPLES)).map(SampleId) {
             cancel::check(&self.options.cancel).map_err(|_| cancelled())?;
             // An error of a sample is that of its row.
-            let Ok(record) = self.source.read(id) else { continue };
+            let Ok(Ok(record)) = caught(|| self.source.read(id)) else { continue };
             read += 1;
             for (value, text) in record.iter().zip(&mut texts) {
                 let found = value.borrowed().bytes();
