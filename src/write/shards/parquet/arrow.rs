@@ -41,10 +41,10 @@ pub(super) struct ArrowField {
     pub(super) extension: Option<(String, String)>,
 }
 
-/// Returns the text of the schema.
-pub(super) fn schema(fields: &[ArrowField]) -> String {
+/// Returns the text of the schema, with its metadata: pyarrow reads them here and not in the file's own.
+pub(super) fn schema(fields: &[ArrowField], metadata: &[(&str, &str)]) -> String {
     let fields = Flat::Vector(fields.iter().map(ArrowField::flat).collect());
-    let schema = Flat::Table(vec![(1, Slot::Of(fields))]);
+    let schema = Flat::Table(vec![(1, Slot::Of(fields)), (2, Slot::Of(Flat::pairs(metadata)))]);
     let message =
         Flat::Table(vec![(0, Slot::I16(VERSION)), (1, Slot::U8(SCHEMA)), (2, Slot::Of(schema))]);
     let mut flat = vec![0; 4];
@@ -78,15 +78,9 @@ impl ArrowField {
             (5, Slot::Of(Flat::Vector(children))),
         ];
         if let Some((name, parameters)) = &self.extension {
-            let pair = |key: &str, value: &str| {
-                let text = |text: &str| Slot::Of(Flat::Text(text.to_owned()));
-                Flat::Table(vec![(0, text(key)), (1, text(value))])
-            };
-            let pairs = vec![
-                pair("ARROW:extension:name", name),
-                pair("ARROW:extension:metadata", parameters),
-            ];
-            slots.push((6, Slot::Of(Flat::Vector(pairs))));
+            let pairs =
+                [("ARROW:extension:name", &**name), ("ARROW:extension:metadata", parameters)];
+            slots.push((6, Slot::Of(Flat::pairs(&pairs))));
         }
         Flat::Table(slots)
     }
@@ -110,6 +104,14 @@ enum Slot {
 }
 
 impl Flat {
+    /// Returns a vector of keys with their values.
+    fn pairs(pairs: &[(&str, &str)]) -> Self {
+        let text = |text: &str| Slot::Of(Self::Text(text.to_owned()));
+        let pair =
+            |(key, value): &(&str, &str)| Self::Table(vec![(0, text(key)), (1, text(value))]);
+        Self::Vector(pairs.iter().map(pair).collect())
+    }
+
     /// Appends the object, and returns its position. The objects that it refers to follow it.
     fn write(&self, out: &mut Vec<u8>) -> usize {
         match self {

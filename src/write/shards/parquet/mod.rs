@@ -66,6 +66,9 @@ const MOST_BYTES: usize = 1 << 30;
 /// The largest number of a class that a list of all names may end with.
 const MOST_CLASSES: i64 = 100_000;
 
+/// The key of the features in the metadata.
+const FEATURES: &str = "huggingface";
+
 /// The column of the objects.
 const OBJECTS: &str = "objects";
 
@@ -334,11 +337,11 @@ fn schema(columns: &[TableColumn]) -> Result<TypePtr, ParquetError> {
 /// Returns the metadata of the file: the features, what the fields of objects are, and Arrow's schema.
 fn metadata(columns: &[TableColumn], objects: &ObjectFields) -> Vec<KeyValue> {
     let features = columns.iter().map(|(name, _, of)| (name.clone(), of.feature()));
-    let features = json!({"info": {"features": features.collect::<Map<_, _>>()}});
+    let features = json!({"info": {"features": features.collect::<Map<_, _>>()}}).to_string();
     let fields: Vec<_> = columns.iter().map(|(name, _, of)| of.arrow(name)).collect();
     let pair = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
-    let mut metadata =
-        vec![pair("huggingface", features.to_string()), pair(arrow::KEY, arrow::schema(&fields))];
+    let arrow = arrow::schema(&fields, &[(FEATURES, &features)]);
+    let mut metadata = vec![pair(FEATURES, features), pair(arrow::KEY, arrow)];
     if objects.iter().len() > 0 {
         let objects = objects.clone().with_boxes(BoxFormat::Xywh);
         metadata.push(pair(OBJECTS_KEY, objects.to_json("")));
