@@ -81,7 +81,7 @@
 //! | `tiff` | | TIFF images, by strips and tiles, and arrays in TIFFs of tar shards | `tiff` |
 //! | `tracing` | | spans of epochs, batches and the phases of samples | `tracing` |
 //! | `webp` | | WebP images, lossy and lossless | `image-webp` |
-//! | `write` | | whatever writes datasets: [`mod@write`] in all of its formats, and [`recut`]; includes `tfrecord` | `jpeg-encoder`, `libjpeg-turbo-rs` |
+//! | `write` | | whatever writes datasets: [`mod@write`] in all of its formats (Parquet with `parquet`), and [`recut`]; includes `tfrecord` | `jpeg-encoder`, `libjpeg-turbo-rs` |
 //!
 //! Caches, indexes of shards and saved listings of folders need no feature beyond that of their format: they
 //! help to read. Nor does [`mod@verify`], which only reads. A dataset in a format that a build leaves out is

@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Write a folder or any other dataset as .beton, tar shards, TFRecord shards or a folder
+/// Write a folder or any other dataset as .beton, tar shards, TFRecord shards, Parquet files or a folder
 ///
-/// The name of DST selects the format: x.beton, x-{000000}.tar (WebDataset), x-{00000}-of-{N}.tfrecord, or a
-/// name without an extension or with a trailing / for a folder of images. FFCV can read .beton files, except for
+/// The name of DST selects the format: x.beton, x-{000000}.tar (WebDataset), x-{00000}-of-{N}.tfrecord,
+/// x-{00000}-of-{N}.parquet (Hugging Face), or a name without an extension or with a trailing / for a folder of images. FFCV can read .beton files, except for
 /// bit planes. Several datasets are joined.
 ///
 /// The subfolders of a folder are the classes; without subfolders, the class is the part of a file name before
@@ -50,6 +50,7 @@ use std::time::{Duration, Instant};
   fuseloop convert train.beton 'shards/train-{000000}.tar'        # 100,000 samples or 3 GB each
   fuseloop convert train.beton 'shards/train-{000000}.tar' --max-bytes 1000000000
   fuseloop convert train.beton 'train-{00000}-of-{N}.tfrecord' --shards 16
+  fuseloop convert train.beton 'out/train-{00000}-of-{N}.parquet' # load_dataset(\"out\") reads it; 500 MB each
   fuseloop convert train.beton train/                             # one folder per class, or metadata.jsonl
   fuseloop convert train.beton again.beton --on-damaged skip
   fuseloop convert scans train.beton --write-mode jpg             # PNGs as JPEGs: lossy
@@ -64,7 +65,8 @@ use std::time::{Duration, Instant};
   srun fuseloop convert train/ 'x-{000}.tar' --shards 64 --ranks env   # each task writes its share
 
 In tar shards the first image is jpg or png, the int `label` is cls, other fields are NAME.txt (floats),
-NAME.bin, NAME.json, NAME.npy. In TFRecord shards each sample is a tf.train.Example.
+NAME.bin, NAME.json, NAME.npy. In TFRecord shards each sample is a tf.train.Example. Parquet files have the
+features of Hugging Face's datasets; boxes are xywh, in the list `objects`.
 
 Images are stored without loss by default: JPEGs and PNGs unchanged, pixels as PNG, and in a .beton file
 PNGs as pixels. --write-mode, --max-resolution and --jpeg-quality change this. Masks always keep their class
@@ -187,7 +189,7 @@ fn check_shards(args: &Args, dst: &Path) -> Result<(), Problem> {
     let name = dst.to_string_lossy();
     let dst = dst.display();
     let is_sharded = extension.is_some_and(|extension| {
-        ["tar", "tfrecord", "tfrecords"].iter().any(|shards| extension == *shards)
+        ["tar", "tfrecord", "tfrecords", "parquet"].iter().any(|shards| extension == *shards)
             || (extension == "beton" && name.contains(['{', '%']))
     });
     let limits = [

@@ -138,6 +138,8 @@ pub(crate) use location::Location;
 pub(crate) use mask_runs::column_runs;
 #[cfg(feature = "mds")]
 pub use mds::{Mds, MdsOptions};
+#[cfg(feature = "parquet")]
+pub(crate) use object_fields::OBJECTS_KEY;
 pub(crate) use object_fields::{KeypointLayout, ObjectField, ObjectFields};
 #[cfg(feature = "write")]
 pub(crate) use object_fields::{is_object_file, objects_beside, objects_of_others};

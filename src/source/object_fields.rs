@@ -26,8 +26,8 @@
 //! | `image_id`     | int   | the number of the image                               |
 //! | `mask`         | image | the number of a class for each pixel of the image     |
 
-use super::Location;
 use super::beside::BesideFile;
+use super::{ClassNames, Location};
 use super::{FieldKind, FieldSpec, NdType};
 use crate::error::Error;
 use fuseloop_ops::BoxFormat;
@@ -46,6 +46,10 @@ const FILE: BesideFile = BesideFile {
 
 const VERSION: u64 = 1;
 
+/// The key of the fields in the metadata of Parquet files.
+#[cfg(feature = "parquet")]
+pub(crate) const OBJECTS_KEY: &str = "fuseloop";
+
 /// The most keypoints of an object, as in the declaration of targets.
 const MOST_KEYPOINTS: u64 = 1024;
 
@@ -55,6 +59,8 @@ pub struct ObjectFields {
     fields: Vec<(String, ObjectField)>,
     /// What more is known of the keypoints of a field.
     keypoints: BTreeMap<String, KeypointLayout>,
+    /// The names of the objects' classes, if they are not those of the dataset; none if the classes have no names.
+    classes: Option<ClassNames>,
 }
 
 /// What a dataset knows of its keypoints beside their number.
@@ -213,6 +219,31 @@ impl ObjectFields {
         self.keypoints.get(name)
     }
 
+    /// Sets the names of the objects' classes, which are not those of the dataset: the classes of the images have these.
+    #[cfg(feature = "parquet")]
+    #[must_use]
+    pub(super) fn with_class_names(self, classes: ClassNames) -> Self {
+        Self { classes: Some(classes), ..self }
+    }
+
+    /// Returns the names of the objects' classes, if they are not those of the dataset.
+    #[cfg(all(feature = "parquet", feature = "write"))]
+    pub(crate) fn class_names(&self) -> Option<&ClassNames> {
+        self.classes.as_ref()
+    }
+
+    /// Returns the same fields with all boxes in this format.
+    #[cfg(all(feature = "parquet", feature = "write"))]
+    #[must_use]
+    pub(crate) fn with_boxes(mut self, format: BoxFormat) -> Self {
+        for (_, field) in &mut self.fields {
+            if let ObjectField::Boxes(of) = field {
+                *of = format;
+            }
+        }
+        self
+    }
+
     /// Returns what the field of this name is.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<ObjectField> {
@@ -244,7 +275,7 @@ impl ObjectFields {
         &self,
         names: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Option<Self> {
-        let mut fields = Self::default();
+        let mut fields = Self { classes: self.classes.clone(), ..Self::default() };
         for (from, to) in names {
             let Some(field) = self.get(from) else { continue };
             fields.fields.push((to.to_owned(), field));
@@ -344,7 +375,7 @@ impl ObjectFields {
 impl<S: Into<String>> FromIterator<(S, ObjectField)> for ObjectFields {
     fn from_iter<I: IntoIterator<Item = (S, ObjectField)>>(fields: I) -> Self {
         let fields = fields.into_iter().map(|(name, field)| (name.into(), field)).collect();
-        Self { fields, keypoints: BTreeMap::new() }
+        Self { fields, ..Self::default() }
     }
 }
 

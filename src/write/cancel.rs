@@ -86,7 +86,9 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Cancelled, "{what}: {error}");
         };
         let beton = Beton::open(&src, &OpenOptions::default()).unwrap();
-        for name in ["x.beton", "x-{000}.tar", "x-{000}.tfrecord", "x-{0}.beton"] {
+        let mut forms = vec!["x.beton", "x-{000}.tar", "x-{000}.tfrecord", "x-{0}.beton"];
+        forms.extend(cfg!(feature = "parquet").then_some("x-{000}.parquet"));
+        for name in forms {
             let out = tempfile::tempdir().unwrap();
             let (cancel, progress) = after_the_first();
             let shards = name.ends_with("}.beton").then_some(2);

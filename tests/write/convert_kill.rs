@@ -16,12 +16,18 @@ use std::time::{Duration, Instant};
 const TARGET: &str = "FUSELOOP_TEST_CONVERT_TARGET";
 
 /// Destinations, and the `max_samples` of each conversion.
-const FORMS: [(&str, u64); 4] =
-    [("x-{000}.tar", 300), ("x-{000}.tfrecord", 300), ("x.beton", 300), ("x", 20)];
+const FORMS: &[(&str, u64)] = &[
+    ("x-{000}.tar", 300),
+    ("x-{000}.tfrecord", 300),
+    #[cfg(feature = "parquet")]
+    ("x-{000}.parquet", 300),
+    ("x.beton", 300),
+    ("x", 20),
+];
 
 fn run(dst: &Path) -> fuseloop::Result<WriteReport> {
     let name = dst.file_name().unwrap().to_str().unwrap();
-    let (_, unit) = FORMS.into_iter().find(|(form, _)| *form == name).unwrap();
+    let (_, unit) = *FORMS.iter().find(|(form, _)| *form == name).unwrap();
     // The files of a folder are synced one by one, which is slow, so that there are fewer of them.
     let samples = if name == "x" { 120 } else { 3000 };
     let options = WriteOptions {

@@ -232,9 +232,10 @@ fn class_numbers_are_the_same_after_any_chain_of_conversions() {
     let first: Arc<dyn Source> = Arc::new(source);
     assert!(classes(Arc::clone(&first)) == expected);
     let mut source = first;
-    for name in
-        ["a.tar", "b.tar", "a.tfrecord", "a.beton", "b.beton", "c.tar", "c.beton", "b.tfrecord"]
-    {
+    let names =
+        ["a.tar", "b.tar", "a.tfrecord", "a.beton", "b.beton", "c.tar", "c.beton", "b.tfrecord"];
+    let parquet = ["a.parquet", "d.tar", "b.parquet"].into_iter();
+    for name in names.into_iter().chain(parquet.filter(|_| cfg!(feature = "parquet"))) {
         let path = dir.path().join(name);
         let report = convert(&*source, &path, &WriteOptions::default()).unwrap();
         assert!(

@@ -106,7 +106,10 @@ fn objects_are_the_same_after_any_chain_of_conversions() {
         assert_eq!(fields["keypoints"], "3 keypoints per object");
         assert_eq!(fields.len(), 8);
         let mut source: std::sync::Arc<dyn Source> = std::sync::Arc::new(first);
-        for name in ["a.beton", "a.tar", "b.tar", "a.tfrecord", "b.beton", "c.tar", "b.tfrecord"] {
+        let names = ["a.beton", "a.tar", "b.tar", "a.tfrecord", "b.beton", "c.tar", "b.tfrecord"];
+        let parquet = ["a.parquet", "d.tar", "b.parquet", "c.parquet", "c.tfrecord", "d.parquet"];
+        let parquet = parquet.into_iter().filter(|_| cfg!(feature = "parquet"));
+        for name in names.into_iter().chain(parquet) {
             source = converted(&*source, &dir.path().join(name));
             assert_eq!(values(&*source), expected, "{name}");
             assert_eq!(described(&*source), fields, "{name}");
@@ -114,6 +117,18 @@ fn objects_are_the_same_after_any_chain_of_conversions() {
             assert_eq!(names.iter().collect::<Vec<_>>(), [(0, "cat"), (1, "dog")]);
         }
     }
+}
+
+/// A folder's table has texts and numbers, no rows of objects.
+#[test]
+fn a_folder_of_images_refuses_objects_before_it_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = coco(dir.path(), MIXED);
+    let error = convert(&source, dir.path().join("out"), &WriteOptions::default()).unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("has rows of objects (boxes, xywh, in pixels)"), "{said}");
+    assert!(said.contains("convert to .tar, .tfrecord, .parquet or .beton"), "{said}");
+    assert!(!dir.path().join("out").exists());
 }
 
 /// Returns the members of a tar by name.
@@ -385,7 +400,9 @@ fn the_layout_of_keypoints_is_the_same_after_any_chain_of_conversions() {
     fs::write(root.join("labels/1.txt"), "0 0.5 0.5 0.5 0.5 0.25 0.5 2 0.75 0.5 2\n").unwrap();
     fs::write(root.join("data.yaml"), "kpt_shape: [2, 3]\nflip_idx: [1, 0]\nnames: [a]\n").unwrap();
     let mut source = open(&root);
-    for name in ["a.beton", "b.beton", "c.tar", "d.beton", "e.tfrecord", "f.beton"] {
+    let parquet = ["g.parquet", "h.tar"].into_iter().filter(|_| cfg!(feature = "parquet"));
+    let names = ["a.beton", "b.beton", "c.tar", "d.beton", "e.tfrecord", "f.beton"];
+    for name in names.into_iter().chain(parquet) {
         source = converted(&*source, &dir.path().join(name));
         let said = format!("{:?}", source.object_fields().unwrap().unwrap());
         assert!(said.contains("{ flip_pairs: [[0, 1]], is_continuous: true }"), "{name}: {said}");

@@ -12,6 +12,7 @@ use crate::panicked::call_decoder;
 use crate::sample::Limits;
 use crate::source::shards::Shard;
 use crate::source::starts::Starts;
+use crate::source::{OBJECTS_KEY, ObjectFields};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::schema::types::SchemaDescPtr;
 use serde_json::Value as Json;
@@ -33,6 +34,8 @@ pub(super) struct Footer {
     metadata: ParquetMetaData,
     /// The JSON text of the features.
     pub(super) features: Option<String>,
+    /// The JSON text of what the fields of objects are, which `convert` writes.
+    pub(super) objects: Option<String>,
     /// A checksum of the metadata.
     pub(super) checksum: u32,
 }
@@ -96,9 +99,11 @@ impl Footer {
         let metadata = call_decoder("parquet", || ParquetMetaDataReader::decode_metadata(&tail));
         let metadata = metadata.map_err(damaged)?;
         let pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
-        let features =
-            pairs.filter(|pair| pair.key == FEATURES).find_map(|pair| pair.value.clone());
-        Ok(Self { features, checksum: crc32c::crc32c(&tail), metadata })
+        let text = |key: &str| {
+            pairs.clone().filter(|pair| pair.key == key).find_map(|pair| pair.value.clone())
+        };
+        let (features, objects) = (text(FEATURES), text(OBJECTS_KEY));
+        Ok(Self { features, objects, checksum: crc32c::crc32c(&tail), metadata })
     }
 
     /// Returns the schema.
@@ -111,7 +116,10 @@ impl Footer {
         let features = self.features.as_deref();
         let features = features.and_then(|text| serde_json::from_str::<Json>(text).ok());
         let features = features.as_ref().and_then(|all| all.get("info")?.get("features"));
-        Plan::new(&self.schema(), features)
+        // Objects of a later version are no objects.
+        let objects = self.objects.as_ref();
+        let objects = objects.and_then(|text| ObjectFields::parse(text.as_bytes()).ok());
+        Plan::new(&self.schema(), features, objects)
     }
 
     /// Returns the file with the chunks of the fields of a plan.

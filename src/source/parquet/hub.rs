@@ -17,6 +17,8 @@
 //!     path: data/train-*
 //! ```
 //!
+//! A configuration without `data_files` has the files of its `data_dir`, whose names tell the splits.
+//!
 //! Splits are never merged, and never taken for classes: if there are several, one must be named.
 
 use crate::error::{Error, fail};
@@ -243,7 +245,17 @@ fn listed_in_readme(dir: &Path) -> Result<Option<Splits>, Error> {
     for config in configs {
         let name = config.get("config_name").and_then(Yaml::text).unwrap_or("default");
         let folder = config.get("data_dir").and_then(Yaml::text).unwrap_or("");
-        let Some(files) = config.get("data_files") else { continue };
+        let Some(files) = config.get("data_files") else {
+            // The names of the files in the folder tell their splits.
+            if !folder.is_empty() {
+                let root = dir.join(folder);
+                let found = matches(dir, Path::new(folder), &path)?;
+                for ((_, split), files) in by_names(found, |path| path.strip_prefix(&root).ok()) {
+                    splits.entry((name.to_owned(), split)).or_default().extend(files);
+                }
+            }
+            continue;
+        };
         let listed: Vec<(&str, &Yaml)> = match files {
             Yaml::List(items) if items.iter().all(|item| item.get("path").is_some()) => {
                 let split = |item: &&Yaml| item.get("path").is_some();
@@ -430,5 +442,12 @@ mod tests {
         readme("# No list\n");
         assert_eq!(chosen(None).unwrap().len(), 3);
         assert!(is_folder(dir.path()));
+        fs::create_dir(dir.path().join("y")).unwrap();
+        for name in ["train-0.parquet", "test.parquet"] {
+            fs::write(dir.path().join("y").join(name), "").unwrap();
+        }
+        readme("---\nconfigs:\n- config_name: small\n  data_dir: y\n---\n");
+        assert_eq!(chosen(Some("train")).unwrap(), ["train-0.parquet"]);
+        assert!(chosen(None).unwrap_err().contains("test, train"));
     }
 }

@@ -15,6 +15,7 @@
 //! The crate `parquet` parses footers and decodes values. It is called for one file, page or column at a time, and a
 //! panic in it is an error of that.
 
+mod classes;
 mod extents;
 mod footer;
 mod hub;
@@ -35,13 +36,13 @@ use super::shards::{Shard, Shards};
 use super::starts::Starts;
 use super::{
     BoxError, Buffer, EncodedImage, Facts, FieldSpec, Fingerprint, ImageExtent, ImageMode,
-    Location, ObjectFields, OwnedValue, Record, SampleLocation, Source, StoredValues, Value,
-    location,
+    Location, OwnedValue, Record, SampleLocation, Source, StoredValues, Value, location,
 };
 use crate::error::{Error, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::warnings::warn;
+use ::parquet::basic::ConvertedType;
 use ::parquet::schema::types::SchemaDescPtr;
 use footer::{File, Footer};
 use fuseloop_ops::Size;
@@ -54,6 +55,9 @@ use std::sync::Arc;
 
 /// The most bytes of decoded pages in memory.
 const CACHE_BYTES: u64 = 256 << 20;
+
+/// The most bytes of a column of lists that are read to find out whether all of them are of one shape.
+const CHECKED_BYTES: u64 = 64 << 20;
 
 /// The number of row groups whose first values are looked at until one is not null.
 const MOST_TRIED: usize = 4;
@@ -120,10 +124,11 @@ impl Parquet {
             print.number(footer.checksum.into());
         }
         let mut files: Vec<File> = vec![];
-        // The schema and the features of the file before, and its plan.
-        let mut known: Option<(SchemaDescPtr, Option<String>, Arc<Plan>)> = None;
+        // The schema, the features and the objects of the file before, and its plan.
+        let mut known: Option<(SchemaDescPtr, [Option<String>; 2], Arc<Plan>)> = None;
         for (shard, footer) in shards.all().iter().zip(footers) {
-            let (schema, features) = (footer.schema(), footer.features.clone());
+            let schema = footer.schema();
+            let features = [footer.features.clone(), footer.objects.clone()];
             let same = known.as_ref().filter(|(other, of_other, _)| {
                 *of_other == features && schema.root_schema() == other.root_schema()
             });
@@ -134,7 +139,7 @@ impl Parquet {
             known = Some((schema, features, Arc::clone(&plan)));
             files.push(footer.file(shard, &plan)?);
         }
-        resolve(&mut files, limits)?;
+        resolve(&mut files, &shards.name(), limits)?;
         warn_of_missing(shards);
         let starts: Starts = files.iter().map(|file| file.groups.samples()).collect();
         let Some(first) = files.first() else {
@@ -210,7 +215,7 @@ impl Parquet {
                     }
                     Ok(Found::Stored { offset: *offset, len })
                 }
-                _ => Err(failed(fail!(Damaged, "row {row} of its row group: it is null"))),
+                _ => Err(failed(fail!(Damaged, "it is null"))),
             },
             Directory::Pages { dictionary, pages } => {
                 let page = pages.partition_point(|(_, first)| *first as usize <= row);
@@ -237,10 +242,19 @@ impl Parquet {
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, Error> {
         let cell = self.cell(sample, field)?;
+        let found = self.found_value(&cell, buffer);
+        found.map_err(|error| error.of_value(sample, &cell.column.name))
+    }
+
+    fn found_value<'a>(
+        &'a self,
+        cell: &Cell<'a>,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, Error> {
         let Buffer { bytes, check, held, .. } = buffer;
-        match self.find(&cell)? {
+        match self.find(cell)? {
             Found::Stored { offset, len } => {
-                let bytes = read(&cell, (offset, len), bytes, check.as_mut())?;
+                let bytes = read(cell, (offset, len), bytes, check.as_mut())?;
                 match cell.column.how {
                     How::Json => {
                         let text = json(bytes).map_err(|reason| cell.failed(&reason))?;
@@ -256,6 +270,10 @@ impl Parquet {
                         return Ok(Value::Int(span.int(row, dtype).map_err(failed)?));
                     }
                     How::Float => return Ok(Value::Float(span.float(row).map_err(failed)?)),
+                    How::Classes(ref texts) => {
+                        let text = span.bytes(row).map_err(failed)?;
+                        return Ok(Value::Int(classes::number(texts, text).map_err(failed)?));
+                    }
                     How::Json => {
                         let text = json(span.bytes(row).map_err(failed)?).map_err(failed)?;
                         return Ok(Value::Json((**held.insert(Arc::new(text))).as_ref()));
@@ -273,8 +291,7 @@ impl Parquet {
 
 impl Cell<'_> {
     fn failed(&self, reason: &str) -> Error {
-        let error = fail!(Damaged, "row {} of its row group: {reason}", self.row);
-        self.file.failed(self.column, error)
+        self.file.failed(self.column, fail!(Damaged, "{reason}"))
     }
 }
 
@@ -322,7 +339,8 @@ fn directory<'a>(
         return Ok(known);
     }
     let (leaf, pages) = (&column.leaf, chunk.walk(shard)?);
-    let found = match leaf.has_lengths() {
+    // Texts of classes are short, and read page by page.
+    let found = match leaf.has_lengths() && !matches!(column.how, How::Classes(_)) {
         true => extents::find(shard, chunk, &pages, leaf.defined(), limits)?,
         false => None,
     };
@@ -383,7 +401,7 @@ fn files(path: &Path, split: Option<&str>) -> Result<Vec<Location>, Error> {
 }
 
 /// Finds out what only values tell, from the first file that has some, and compares the fields of all files.
-fn resolve(files: &mut [File], limits: &Limits) -> Result<(), Error> {
+fn resolve(files: &mut [File], dataset: &str, limits: &Limits) -> Result<(), Error> {
     let Some(first) = files.iter().find(|file| file.groups.samples() > 0).or(files.first()) else {
         return Ok(());
     };
@@ -391,14 +409,12 @@ fn resolve(files: &mut [File], limits: &Limits) -> Result<(), Error> {
     for field in 0..plan.columns.len() {
         plan.columns[field].how = match &plan.columns[field].how {
             How::Binary => binary(first, field, limits),
-            How::Lists(dtype, lens) => {
-                let values = |each: u64| fits_all(files, field, each);
-                lists(first, field, *dtype, lens, values, limits)
-            }
+            How::Lists(dtype, lens) => lists(files, first, field, *dtype, lens, limits),
             _ => continue,
         };
     }
     plan.find_objects();
+    classes::find(files, &mut plan, dataset, limits)?;
     let first_name = first.shard.location.clone();
     let first_plan = Arc::clone(&first.plan);
     let resolved = Arc::new(plan);
@@ -423,6 +439,9 @@ fn resolve(files: &mut [File], limits: &Limits) -> Result<(), Error> {
                     how => how.clone(),
                 };
                 column.object = same.object;
+                if let How::Classes(_) = column.how {
+                    column.names.clone_from(&same.names);
+                }
             }
         }
         let fields: Vec<_> = plan.columns.iter().map(field_spec).collect();
@@ -496,15 +515,46 @@ fn described(fields: &[FieldSpec]) -> String {
     fields.iter().map(field).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns whether a column has `each` values in every row of all files, by the numbers of values.
+/// Returns whether a column may have `each` values in every row of all files that is not null, by the numbers of values:
+/// a row that is null counts as one.
 fn fits_all(files: &[File], field: usize, each: u64) -> bool {
     files.iter().all(|file| {
         let fits = |group: usize| {
-            let values = file.groups.len_of(group).checked_mul(each);
-            file.plan.columns.len() > field && values == Some(file.chunks(group, field)[0].values)
+            let rows = file.groups.len_of(group);
+            let all = rows.checked_mul(each);
+            let missing = all.and_then(|all| all.checked_sub(file.chunks(group, field)[0].values));
+            missing.is_some_and(|missing| match each.saturating_sub(1) {
+                0 => missing == 0,
+                of_null => missing.is_multiple_of(of_null) && missing / of_null <= rows,
+            })
         };
-        (0..file.group_count()).all(fits)
+        file.plan.columns.len() > field && (0..file.group_count()).all(fits)
     })
+}
+
+/// Returns whether the rows of a column have this shape: all of them, or those of row groups all over the files, as far as
+/// [`CHECKED_BYTES`] go.
+fn is_regular(files: &[File], field: usize, shape: &[u64], limits: &Limits) -> bool {
+    let groups =
+        files.iter().flat_map(|file| (0..file.group_count()).map(move |group| (file, group)));
+    let groups: Vec<_> = groups.collect();
+    let bytes = |(file, group): &(&File, usize)| {
+        let chunk = &file.chunks(*group, field)[0];
+        chunk.end - chunk.start
+    };
+    let all: u64 = groups.iter().map(bytes).sum();
+    let step = all.div_ceil(CHECKED_BYTES).max(1) as usize;
+    let chosen: Vec<_> = groups.into_iter().step_by(step).collect();
+    let is_so = |(file, group): &(&File, usize)| {
+        let leaf = &file.plan.columns[field].leaf;
+        // A damaged row group is an error when its samples are read.
+        let Ok(pages) = file.chunks(*group, field)[0].load_all(&file.shard, limits) else {
+            return true;
+        };
+        let Ok(decoded) = leaf.decode(pages) else { return true };
+        span::has_shape(leaf, &decoded, shape)
+    };
+    parallel::map(&chosen, is_so).is_ok_and(|found| found.into_iter().all(|is_so| is_so))
 }
 
 /// Returns how binary values are read: as images, if the first value that is not null begins as one.
@@ -537,20 +587,24 @@ fn is_image(first: &[u8]) -> bool {
     first.starts_with(&[0xff, 0xd8, 0xff]) || ImageMode::of_file(first) != ImageMode::Jpeg
 }
 
-/// Returns the shape of lists: as the features have it, or as the first row group tells.
+/// Returns the shape of lists: as the features have it, or as the first row group tells and the others confirm.
 fn lists(
+    files: &[File],
     file: &File,
     field: usize,
     dtype: super::NdType,
     lens: &[Option<u64>],
-    fits: impl Fn(u64) -> bool,
     limits: &Limits,
 ) -> How {
     if let Some(shape) = lens.iter().copied().collect::<Option<Vec<u64>>>() {
         return How::Array(dtype, shape);
     }
+    // Structures in a list are objects, of which samples have any number.
+    let root = file.schema.root_schema().get_fields().get(file.plan.columns[field].root);
+    let is_list = root.is_some_and(|root| schema::is_of(root, ConvertedType::LIST));
+    let is_of_objects = is_list && file.plan.columns[field].is_of_several;
     if let Some(row) = lens[1..].iter().copied().collect::<Option<Vec<u64>>>()
-        && lens.len() > 1
+        && (lens.len() > 1 || is_of_objects)
     {
         return How::Rows(dtype, row);
     }
@@ -562,8 +616,11 @@ fn lists(
         // A damaged row group is an error when its samples are read.
         let Ok(pages) = chunk.load_all(&file.shard, limits) else { continue };
         let Ok(decoded) = leaf.decode(pages) else { continue };
-        match span::shape_of(leaf, &decoded, &fits) {
-            Some((shape, true)) => return How::Array(dtype, shape),
+        match span::shape_of(leaf, &decoded, |each| fits_all(files, field, each)) {
+            Some((shape, true)) if is_regular(files, field, &shape, limits) => {
+                return How::Array(dtype, shape);
+            }
+            Some((shape, true)) => return How::Rows(dtype, shape[1..].to_vec()),
             Some((row, false)) if row.len() + 1 == axes => return How::Rows(dtype, row),
             _ => {}
         }
@@ -582,10 +639,7 @@ fn facts(shards: &Shards, plan: &Arc<Plan>, samples: u64, mut print: Fingerprint
     if let Some(names) = plan.class_names().cloned() {
         facts = facts.with_class_names(move || Ok(Some(names.clone())));
     }
-    let objects =
-        plan.columns.iter().filter_map(|column| Some((column.name.clone(), column.object?)));
-    let objects: ObjectFields = objects.collect();
-    if objects.iter().len() > 0 {
+    if let Some(objects) = plan.object_fields(&facts.fields) {
         facts = facts.with_object_fields(move || Ok(Some(objects.clone())));
     }
     facts
@@ -667,6 +721,8 @@ impl StoredValues for Parquet {
             return Err("its page is compressed".into());
         };
         let read = cell.file.shard.bytes.read_part((offset, len), to, buffer.check.as_mut());
-        Ok(read.map_err(|error| cell.file.failed(cell.column, error))?)
+        Ok(read.map_err(|error| {
+            cell.file.failed(cell.column, error).of_value(sample, &cell.column.name)
+        })?)
     }
 }

@@ -8,23 +8,25 @@
 //! | integers, booleans, dates and times              | `ClassLabel`, `Value` | int                                       |
 //! | floats                                           | `Value`          | float                                          |
 //! | text; text of JSON                               | `Value`          | bytes; JSON                                    |
+//! | text that is a label (`classes.rs`)              | `Value`          | int: the number of its class                   |
 //! | lists of numbers, all of one shape               | `List(length)`, `Array2D`, … | array                              |
 //! | lists of numbers of which the first axis differs | `List`           | bytes: as many rows as a sample has            |
 //! | a list of structures, a structure of lists       | `List({...})`    | of each number a field, as above               |
 //! | everything else with texts and numbers           |                  | JSON                                           |
 //!
 //! Rows of boxes (a name of [`BOXES`], four numbers a row) and what lies beside them are the targets of the image. Boxes are
-//! taken as `xywh`, the format of COCO. Columns that are none of this are left out with a warning: times of 96 bits,
+//! taken as `xywh`, the format of COCO, unless the metadata `fuseloop` of [`convert`](crate::write) says what they are. Columns that are none of this are left out with a warning: times of 96 bits,
 //! decimals of bytes, bytes in lists.
 
 use super::leaf::Leaf;
 use crate::source::dtype::NdKind;
-use crate::source::{ClassNames, FieldKind, NdType, ObjectField};
+use crate::source::{ClassNames, FieldKind, FieldSpec, NdType, ObjectField, ObjectFields};
 use fuseloop_ops::BoxFormat;
 use parquet::basic::ConvertedType;
 use parquet::schema::types::{SchemaDescriptor, Type};
 use serde_json::Value as Json;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The names of columns of boxes.
 const BOXES: [&str; 4] = ["bbox", "bboxes", "box", "boxes"];
@@ -39,6 +41,8 @@ pub(super) enum How {
     Int(NdType),
     Float,
     Bytes,
+    /// Texts, which are those of classes in the order of their numbers.
+    Classes(Arc<[String]>),
     Json,
     Image,
     /// Bytes that may be images: their first value tells.
@@ -76,13 +80,15 @@ pub(super) struct Plan {
     pub(super) columns: Vec<Column>,
     /// The names of the columns that are left out.
     pub(super) left_out: Vec<String>,
+    /// What the fields of objects are, if the file says it.
+    pub(super) objects: Option<ObjectFields>,
 }
 
 impl How {
     /// Returns the kind of the field.
     pub(super) fn kind(&self) -> FieldKind {
         match self {
-            Self::Int(_) => FieldKind::Int,
+            Self::Int(_) | Self::Classes(_) => FieldKind::Int,
             Self::Float => FieldKind::Float,
             Self::Image => FieldKind::RgbImage,
             Self::Json | Self::Tree(_) => FieldKind::Json,
@@ -115,8 +121,12 @@ struct At<'a> {
 
 impl Plan {
     /// Returns the fields of a schema. Those that values must tell are not known yet.
-    pub(super) fn new(schema: &SchemaDescriptor, features: Option<&Json>) -> Self {
-        let mut plan = Self::default();
+    pub(super) fn new(
+        schema: &SchemaDescriptor,
+        features: Option<&Json>,
+        objects: Option<ObjectFields>,
+    ) -> Self {
+        let mut plan = Self { objects, ..Self::default() };
         let mut next = 0;
         for (root, column) in schema.root_schema().get_fields().iter().enumerate() {
             let feature = features.and_then(|features| features.get(column.name()));
@@ -132,7 +142,25 @@ impl Plan {
             plan.add(root, column, found);
         }
         plan.shorten_names();
+        plan.declare_objects();
         plan
+    }
+
+    /// Reads the rows of objects as the file says that they are.
+    fn declare_objects(&mut self) {
+        for column in &mut self.columns {
+            let object = self.objects.as_ref().and_then(|objects| objects.get(&column.name));
+            let Some((object, (dtype, row))) =
+                object.and_then(|object| Some((object, object.row()?)))
+            else {
+                continue;
+            };
+            let is_so =
+                column.leaf.dtype() == Some(dtype) && column.leaf.axes.len() == row.len() + 1;
+            if is_so && matches!(column.how, How::Lists(..)) {
+                (column.how, column.object) = (How::Rows(dtype, row), Some(object));
+            }
+        }
     }
 
     fn add(&mut self, root: usize, column: &Type, found: Vec<Found<'_>>) {
@@ -240,6 +268,9 @@ impl Plan {
 
     /// Says which fields are the objects of the image, once the shapes of lists are known.
     pub(super) fn find_objects(&mut self) {
+        if self.objects.is_some() {
+            return;
+        }
         let own = |column: &Column| {
             column.name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase()
         };
@@ -278,11 +309,32 @@ impl Plan {
 
     /// Returns the names of the classes: those of the label, or else of the objects.
     pub(super) fn class_names(&self) -> Option<&ClassNames> {
-        let named = || self.columns.iter().filter(|column| column.names.is_some());
-        let labels = || named().filter(|column| matches!(column.how, How::Int(_)));
-        let label = labels().find(|column| column.name == "label").or(labels().next());
-        let object = || named().find(|column| column.object == Some(ObjectField::Classes));
-        label.or_else(object)?.names.as_ref()
+        self.label_names().or_else(|| self.classes_of_objects()?.names.as_ref())
+    }
+
+    fn label_names(&self) -> Option<&ClassNames> {
+        let named = self.columns.iter().filter(|column| column.names.is_some());
+        let is_int = |column: &&Column| matches!(column.how, How::Int(_) | How::Classes(_));
+        let labels = || named.clone().filter(is_int);
+        labels().find(|column| column.name == "label").or(labels().next())?.names.as_ref()
+    }
+
+    fn classes_of_objects(&self) -> Option<&Column> {
+        self.columns.iter().find(|column| column.object == Some(ObjectField::Classes))
+    }
+
+    /// Returns what the fields of objects are; `None` if there are none.
+    pub(super) fn object_fields(&self, fields: &[FieldSpec]) -> Option<ObjectFields> {
+        let found = self.columns.iter();
+        let found = found.filter_map(|column| Some((column.name.clone(), column.object?)));
+        let objects = self.objects.clone().unwrap_or_else(|| found.collect()).among(fields)?;
+        let (label, classes) = (self.label_names(), self.classes_of_objects());
+        Some(match classes {
+            Some(classes) if classes.names.as_ref() != label => {
+                objects.with_class_names(classes.names.clone().unwrap_or_default())
+            }
+            _ => objects,
+        })
     }
 }
 
@@ -298,7 +350,8 @@ fn file_of(column: &Type, found: &[Found<'_>]) -> Option<usize> {
     (is_file && found[bytes].leaf.is_bytes() && is_path(&found[path].leaf)).then_some(bytes)
 }
 
-fn is_of(node: &Type, converted: ConvertedType) -> bool {
+/// Returns whether a node is a group of this kind.
+pub(super) fn is_of(node: &Type, converted: ConvertedType) -> bool {
     node.is_group() && node.get_basic_info().converted_type() == converted
 }
 

@@ -197,6 +197,20 @@ impl AsRef<[u8]> for HeldRow {
     }
 }
 
+/// Returns whether all rows that are not null have a shape.
+pub(super) fn has_shape(leaf: &Leaf, decoded: &Decoded, shape: &[u64]) -> bool {
+    let mut is_so = true;
+    let read = decoded.rows(leaf, |_, found, _| {
+        is_so &= match found {
+            RowShape::Array(found) => found == shape,
+            RowShape::Null => true,
+            RowShape::Ragged => false,
+        };
+        Ok(())
+    });
+    read.is_ok() && is_so
+}
+
 /// Returns the shape of the arrays of a column, whose rows `decoded` has: the whole shape, if all rows have it and the
 /// number of values of all row groups is as many; otherwise that without the first axis. `None` if the other axes differ.
 pub(super) fn shape_of(

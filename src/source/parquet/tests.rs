@@ -31,7 +31,10 @@ fn shown(source: &Parquet, sample: u64, name: &str, buffer: &mut Buffer) -> Json
         Err(error) => panic!("{name}, sample {sample}: {error}"),
     };
     match value {
-        Value::Int(value) => value.into(),
+        Value::Int(value) => match &column.how {
+            How::Classes(texts) => texts[value as usize].as_str().into(),
+            _ => value.into(),
+        },
         Value::Float(value) => value.into(),
         Value::Image(image) => hex(image.bytes).into(),
         Value::Json(text) => serde_json::from_slice(text.strip_suffix(&[0]).unwrap()).unwrap(),
@@ -120,9 +123,9 @@ fn kinds_are_those_of_the_types() {
         shape: shape.to_vec(),
     };
     assert_eq!(kind("jpg"), FieldKind::RgbImage);
-    assert_eq!(kind("class"), FieldKind::Bytes);
+    assert_eq!(kind("class"), FieldKind::Int, "texts of classes");
     assert_eq!(kind("embedding"), array("<f4", &[4]));
-    assert_eq!(kind("grid"), FieldKind::Bytes, "a null is no row of the shape");
+    assert_eq!(kind("grid"), array("<i2", &[3, 2]), "nulls have no shape");
     assert_eq!(kind("tokens"), FieldKind::Bytes);
     for name in ["ragged", "tags", "extra"] {
         assert_eq!(kind(name), FieldKind::Json, "{name}");
@@ -258,4 +261,111 @@ fn a_schema_that_lies_is_refused() {
         "too deep"
     );
     assert!(!thrift::has_sound_schema(&[]));
+}
+
+/// The values of a column in a row group, with their levels of definition and repetition.
+enum Written {
+    Ints(Vec<i32>, Vec<i16>, Vec<i16>),
+    Texts(Vec<&'static str>, Vec<i16>, Vec<i16>),
+}
+
+/// Returns a file of row groups with these columns.
+fn written(schema: &str, groups: &[Vec<Written>]) -> Vec<u8> {
+    use ::parquet::column::writer::ColumnWriter;
+    use ::parquet::file::{properties::WriterProperties, writer::SerializedFileWriter};
+    let schema = Arc::new(::parquet::schema::parser::parse_message_type(schema).unwrap());
+    let properties = Arc::new(WriterProperties::builder().build());
+    let mut file = SerializedFileWriter::new(vec![], schema, properties).unwrap();
+    for columns in groups {
+        let mut group = file.next_row_group().unwrap();
+        for column in columns {
+            let mut writer = group.next_column().unwrap().unwrap();
+            match (writer.untyped(), column) {
+                (
+                    ColumnWriter::Int32ColumnWriter(writer),
+                    Written::Ints(values, levels, starts),
+                ) => {
+                    writer.write_batch(values, Some(levels), Some(starts)).unwrap();
+                }
+                (
+                    ColumnWriter::ByteArrayColumnWriter(writer),
+                    Written::Texts(texts, levels, starts),
+                ) => {
+                    let texts: Vec<_> = texts.iter().map(|text| (*text).into()).collect();
+                    writer.write_batch(&texts, Some(levels), Some(starts)).unwrap();
+                }
+                _ => panic!("a column of another type"),
+            }
+            writer.close().unwrap();
+        }
+        group.close().unwrap();
+    }
+    file.into_inner().unwrap()
+}
+
+fn of_bytes(bytes: &[u8]) -> Parquet {
+    Parquet::from_bytes(bytes, &Limits::SMALL).unwrap()
+}
+
+#[test]
+fn lists_of_several_lengths_are_no_arrays_though_their_sums_fit() {
+    let schema =
+        "message m { optional group v (LIST) { repeated group list { optional int32 element; } } }";
+    let ints = |levels: &[i16], starts: &[i16]| {
+        let count = levels.iter().filter(|level| **level == 3).count() as i32;
+        vec![Written::Ints((0..count).collect(), levels.to_vec(), starts.to_vec())]
+    };
+    let two_and_two = || ints(&[3; 4], &[0, 1, 0, 1]);
+    let one_and_three = || ints(&[3; 4], &[0, 0, 1, 1]);
+    let two_and_null = || ints(&[3, 3, 0], &[0, 1, 0]);
+    let kind =
+        |groups: &[Vec<Written>]| of_bytes(&written(schema, groups)).facts().fields[0].kind.clone();
+    let pair = FieldKind::NdArray { dtype: "<i4".parse().unwrap(), shape: vec![2] };
+    assert_eq!(kind(&[two_and_two(), two_and_two()]), pair);
+    assert_eq!(kind(&[two_and_two(), two_and_null(), two_and_two()]), pair, "a null is no list");
+    assert_eq!(kind(&[two_and_two(), one_and_three()]), FieldKind::Bytes);
+    let source = of_bytes(&written(schema, &[two_and_two(), two_and_null()]));
+    let error = source.read(SampleId(3)).unwrap_err().to_string();
+    assert_eq!(error, "memory.parquet: sample 3 (v): it is null");
+}
+
+#[test]
+fn texts_of_a_label_are_classes_in_sorted_order() {
+    let texts = |texts: &[&'static str]| {
+        Written::Texts(texts.to_vec(), vec![1; texts.len()], vec![0; texts.len()])
+    };
+    let label = "message m { optional binary caption (UTF8); optional binary Label (UTF8); }";
+    let group = |labels: &[&'static str]| vec![texts(&vec!["same"; labels.len()]), texts(labels)];
+    let (first, second) = (["dog", "cat", "dog", "cat"], ["cat", "bird", "dog"]);
+    let file = written(label, &[group(&first), group(&second)]);
+    let (source, warnings) = crate::warnings::recorded(|| of_bytes(&file));
+    let kinds: Vec<_> = source.facts().fields.iter().map(|field| field.kind.clone()).collect();
+    assert_eq!(kinds, [FieldKind::Bytes, FieldKind::Int]);
+    let names = source.facts().class_names().unwrap().unwrap();
+    assert_eq!(names.iter().collect::<Vec<_>>(), [(0, "bird"), (1, "cat"), (2, "dog")]);
+    let numbers = (0..7).map(|sample| source.read(SampleId(sample)).unwrap().remove(1));
+    let expected = [2, 1, 2, 1, 1, 0, 2].map(OwnedValue::Int);
+    assert_eq!(numbers.collect::<Vec<_>>(), expected);
+    assert!(warnings.iter().any(|text| text.contains("read as 3 classes")), "{warnings:?}");
+    // Most texts differ, or numbers are the label.
+    let kind = |file: &[u8]| of_bytes(file).facts().fields[1].kind.clone();
+    assert_eq!(kind(&written(label, &[group(&["a", "b", "c", "a"])])), FieldKind::Bytes);
+    let both = "message m { optional int32 label; optional binary class (UTF8); }";
+    let ints = Written::Ints(vec![1; 4], vec![1; 4], vec![0; 4]);
+    assert_eq!(kind(&written(both, &[vec![ints, texts(&first)]])), FieldKind::Bytes);
+}
+
+#[test]
+fn a_map_with_two_values_of_a_key_is_damage() {
+    let schema = "message m { optional group tags (MAP) { repeated group key_value { required binary key (UTF8); \
+                  optional int32 value; } } }";
+    let keys = Written::Texts(vec!["a", "b", "a", "a"], vec![2; 4], vec![0, 1, 0, 1]);
+    let values = Written::Ints(vec![1, 2, 3, 4], vec![3; 4], vec![0, 1, 0, 1]);
+    let source = of_bytes(&written(schema, &[vec![keys, values]]));
+    assert_eq!(
+        source.read(SampleId(0)).unwrap(),
+        [OwnedValue::Json(b"{\"a\":1,\"b\":2}\0".to_vec())]
+    );
+    let error = source.read(SampleId(1)).unwrap_err().to_string();
+    assert!(error.contains("sample 1 (tags): a map with two values of the key \"a\""), "{error}");
 }

@@ -2,6 +2,7 @@
 
 use super::pages::Pages;
 use crate::panicked::call_decoder;
+use crate::source::Escaped;
 use parquet::column::page::PageReader;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
@@ -92,14 +93,19 @@ fn json(field: Field) -> Result<Value, String> {
             Value::Array(items.collect::<Result<_, _>>()?)
         }
         Field::MapInternal(map) => {
-            let entries = map.entries().iter().map(|(key, value)| {
+            let mut entries = serde_json::Map::new();
+            for (key, value) in map.entries() {
                 let key = match json(key.clone())? {
                     Value::String(text) => text,
                     other => other.to_string(),
                 };
-                Ok((key, json(value.clone())?))
-            });
-            Value::Object(entries.collect::<Result<_, String>>()?)
+                if entries.contains_key(&key) {
+                    let key = Escaped(&key).to_string();
+                    return Err(format!("a map with two values of the key {key:?}, JSON has one"));
+                }
+                entries.insert(key, json(value.clone())?);
+            }
+            Value::Object(entries)
         }
     })
 }

@@ -23,6 +23,7 @@ use crate::source::FOLDER_FILE_NAME;
 use crate::threads::ThreadsError;
 use crate::write::WriteReport;
 use crate::write::atomic_file::{AtomicFile, sync_dir};
+use crate::write::beside::Beside;
 use crate::write::cancel;
 use crate::write::dir_tree::has_files;
 use crate::write::encode_threads::EncodeThreads;
@@ -56,7 +57,8 @@ impl DatasetConversion<'_> {
             let reason = "a folder holds images that other programs read: bit planes are stored in .beton files and shards";
             return Err(fail!(Parameter, "{reason}"));
         }
-        let shape = Shape::new(&self.fields, self.beside.classes.as_ref())?;
+        let Beside { classes, objects } = &self.beside;
+        let shape = Shape::new(&self.fields, classes.as_ref(), objects.as_ref())?;
         let taken = || Ok(has_files(&self.dst)?.then(|| self.dst.clone()));
         self.with_journal(print, taken, |journal| self.write_folder(&shape, journal))
     }

@@ -10,6 +10,8 @@ use crate::write::shards::{
     Columns, END, ExampleLayout, Member, encode_record, extension, file_bytes, frame,
     member_header, padding, rows_file, safe_key,
 };
+#[cfg(feature = "parquet")]
+use crate::write::shards::{ParquetLayout, last_part};
 use crate::write::value::WriteSampleError;
 use std::collections::HashSet;
 
@@ -17,12 +19,14 @@ use std::collections::HashSet;
 pub(super) enum ShardLayout {
     Tar(Columns),
     TfRecord(ExampleLayout),
+    #[cfg(feature = "parquet")]
+    Parquet(ParquetLayout),
 }
 
 /// An encoded sample.
 pub(super) struct EncodedSample {
     key: String,
-    members: Vec<Member>,
+    pub(super) members: Vec<Member>,
     pub(super) images: ImageCounts,
 }
 
@@ -47,6 +51,7 @@ impl EncodedSample {
 }
 
 impl ShardLayout {
+    /// Returns the layout of tar or TFRecord shards.
     pub(super) fn new(
         form: OutputFormat,
         fields: &[FieldSpec],
@@ -59,7 +64,7 @@ impl ShardLayout {
     }
 
     /// Returns what is written beside the shards: of a tar, with the names of its members. An example
-    /// itself says what the fields of objects are.
+    /// itself says what the fields of objects are, and a Parquet file has all of it.
     pub(super) fn beside(&self, fields: &[FieldSpec], beside: &Beside) -> Beside {
         let objects = match self {
             Self::Tar(columns) => beside.objects.as_ref().and_then(|objects| {
@@ -76,6 +81,8 @@ impl ShardLayout {
                 objects.renamed(members.iter().map(|(field, name)| (*field, &**name)))
             }),
             Self::TfRecord(_) => None,
+            #[cfg(feature = "parquet")]
+            Self::Parquet(_) => return Beside::default(),
         };
         Beside { objects, ..beside.clone() }
     }
@@ -103,6 +110,14 @@ impl ShardLayout {
                 let record = Member { extension: String::new(), bytes: frame(&example) };
                 Ok(EncodedSample { key: String::new(), members: vec![record], images })
             }
+            #[cfg(feature = "parquet")]
+            Self::Parquet(layout) => {
+                let (key, mut record) = read_keyed(source, id)?;
+                let images = pictures.to_files(&mut record, fields, id)?;
+                let stem = key.map(|key| last_part(&safe_key(Some(&key), id)).to_owned());
+                let members = layout.row(record, fields, stem.as_deref())?;
+                Ok(EncodedSample { key: String::new(), members, images })
+            }
         }
     }
 
@@ -126,11 +141,23 @@ impl ShardLayout {
         SamplePieces { key, pieces }
     }
 
+    /// Returns what readers of the shards should know.
+    pub(super) fn notes(&self) -> &[String] {
+        match self {
+            Self::Tar(_) | Self::TfRecord(_) => &[],
+            #[cfg(feature = "parquet")]
+            Self::Parquet(layout) => &layout.notes,
+        }
+    }
+
     /// Returns the bytes that end a shard.
     pub(super) fn end(&self) -> &'static [u8] {
         match self {
             Self::Tar(_) => &END,
             Self::TfRecord(_) => &[],
+            // The rows that were added end with their own footer.
+            #[cfg(feature = "parquet")]
+            Self::Parquet(_) => &[],
         }
     }
 }

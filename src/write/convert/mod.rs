@@ -6,6 +6,7 @@
 //! | `x.beton`, `x-{000}.beton`            | one `.beton` file, or several                        |
 //! | `x-{000000}.tar`, `x.tar`             | WebDataset's shards, or one                          |
 //! | `x-{00000}.tfrecord`, `x.tfrecord`, `.tfrecords` | TFRecord shards of `tf.train.Example`, or one |
+//! | `x-{00000}-of-{N}.parquet`, `x.parquet` | Parquet files, which `datasets` reads, or one       |
 //! | any other name                        | a folder of images: a folder per class, or `metadata.jsonl` |
 //!
 //! ```text
@@ -66,6 +67,7 @@ enum OutputFormat {
     Beton,
     Tar,
     TfRecord,
+    Parquet,
     Folder,
 }
 
@@ -76,6 +78,7 @@ impl OutputFormat {
             Some("beton") => Self::Beton,
             Some("tar") => Self::Tar,
             Some("tfrecord" | "tfrecords") => Self::TfRecord,
+            Some("parquet") => Self::Parquet,
             _ => Self::Folder,
         }
     }
@@ -91,7 +94,7 @@ fn check_extension(dst: &Path) -> Result<(), Error> {
     }
     Err(fail!(
         Parameter,
-        "{dst:?}: unknown extension: use .beton, .tar or .tfrecord, or end the name with / for a folder"
+        "{dst:?}: unknown extension: use .beton, .tar, .tfrecord or .parquet, or end the name with / for a folder"
     )
     .named_path(dst))
 }
@@ -104,7 +107,8 @@ fn is_compressed(dst: &Path) -> bool {
 }
 
 /// Writes a dataset in the format that the name of `dst` selects: `x.beton`, `x-{000000}.tar`,
-/// `x-{00000}-of-{N}.tfrecord`, or a folder of images: a name without an extension, or with a `/` at its end.
+/// `x-{00000}-of-{N}.tfrecord`, `x-{00000}-of-{N}.parquet`, or a folder of images: a name without an extension, or with a
+/// `/` at its end.
 ///
 /// Values are copied as the source stores them, unless the options say otherwise: the images of a `.beton` keep their
 /// form. Bit planes are an exception: they become the JPEGs that they were made of, unless they are asked for.
@@ -119,6 +123,9 @@ fn is_compressed(dst: &Path) -> bool {
 ///   replaced, or the sample's number.
 /// - **TFRecord**: a `tf.train.Example` per sample, a feature per field. Floats have 32 bits; a second
 ///   feature stores a float that needs 64. Arrays are lists if lists hold every bit, otherwise bytes.
+/// - **Parquet** (feature `parquet`): a row per sample, as `datasets` writes it, with its features: images as
+///   `struct<bytes, path>`, the label as a `ClassLabel`, the rows of objects as a list `objects` of structures.
+///   `load_dataset` reads `out/train-{00000}-of-{N}.parquet` as the split `train` of `out`.
 /// - **folder**: `DST/cat/00000123.jpg` if the fields are one image and one int, its class. Otherwise
 ///   all images in `DST` and their other fields in `DST/metadata.jsonl`, which must then be numbers,
 ///   text or JSON.
@@ -234,7 +241,9 @@ impl<'a> DatasetConversion<'a> {
     /// Returns the names of the shards; `None` if the output is a folder or a single `.beton`.
     fn template(&self) -> Result<Option<Template>, Error> {
         Ok(match self.form {
-            OutputFormat::Tar | OutputFormat::TfRecord => Some(Template::parse(&self.dst)?),
+            OutputFormat::Tar | OutputFormat::TfRecord | OutputFormat::Parquet => {
+                Some(Template::parse(&self.dst)?)
+            }
             OutputFormat::Beton => Template::parse(&self.dst).ok().filter(Template::has_number),
             OutputFormat::Folder => None,
         })

@@ -14,7 +14,7 @@ use super::classes::ClassFolders;
 use super::layout::read_keyed;
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
-use crate::source::{ClassNames, FieldKind, FieldSpec, OwnedValue, Record, Source};
+use crate::source::{ClassNames, FieldKind, FieldSpec, ObjectFields, OwnedValue, Record, Source};
 use crate::write::report::ImageCounts;
 use crate::write::shards::{
     Columns, extension, file_bytes, json_text, last_part, safe_key, same_name,
@@ -38,11 +38,27 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    pub(super) fn new(fields: &[FieldSpec], names: Option<&ClassNames>) -> Result<Self, Error> {
+    /// # Errors
+    ///
+    /// If a folder can't hold the fields.
+    pub(super) fn new(
+        fields: &[FieldSpec],
+        names: Option<&ClassNames>,
+        objects: Option<&ObjectFields>,
+    ) -> Result<Self, Error> {
         let image = |field: &FieldSpec| field.kind.is_image();
         let first = fields.iter().position(image).ok_or_else(|| {
             fail!(Field, "a folder of images needs an image field, but there is none")
         })?;
+        let mut objects = objects.iter().flat_map(|objects| objects.iter());
+        if let Some((name, object)) = objects.find(|(_, object)| object.row().is_some()) {
+            return Err(fail!(
+                Field,
+                "field {name:?} has rows of objects ({object}), which no folder of images holds: convert to .tar, .tfrecord, \
+                 .parquet or .beton"
+            )
+            .of_field(name));
+        }
         let extensions = Columns::new(fields, None)?;
         let label = fields.iter().position(|field| field.kind == FieldKind::Int);
         if let (2, Some(label)) = (fields.len(), label) {

@@ -27,6 +27,12 @@ use crate::write::error::{cancelled, io_error, write_error};
 use crate::write::shards::Template;
 use crate::write::step::StepObserver;
 use crate::write::value::WriteSampleError;
+#[cfg(feature = "parquet")]
+use crate::{
+    panicked::caught,
+    source::FieldKind,
+    write::shards::{Member, ParquetLayout, ParquetShard},
+};
 use std::collections::HashSet;
 use std::fs;
 use std::io::Write as _;
@@ -40,6 +46,11 @@ const BUFFER: usize = 1 << 20;
 const MAX_SAMPLES: u64 = 100_000;
 /// The default size of a shard in bytes, as in WebDataset's `ShardWriter`.
 const MAX_BYTES: u64 = 3_000_000_000;
+/// The default size of a Parquet file in bytes, as in `push_to_hub`.
+const MAX_PARQUET_BYTES: u64 = 500_000_000;
+/// The number of samples that are looked at before Parquet files are written.
+#[cfg(feature = "parquet")]
+const FIRST_SAMPLES: u64 = 100;
 
 /// The limits of shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,8 +75,14 @@ impl ShardLimits {
     fn new(template: &Template, samples: u64, options: &WriteOptions) -> Result<Self, Error> {
         let WriteOptions { max_samples, max_bytes, shards, .. } = *options;
         let refused = |reason: &str| Err(fail!(Parameter, "{reason}"));
-        let is_beton = template.is_beton();
-        let most_bytes = if is_beton { u64::MAX } else { MAX_BYTES };
+        let is_beton = template.has_extension("beton");
+        let is_parquet = template.has_extension("parquet");
+        let most_samples = if is_parquet { u64::MAX } else { MAX_SAMPLES };
+        let most_bytes = match (is_beton, is_parquet) {
+            (true, _) => u64::MAX,
+            (_, true) => MAX_PARQUET_BYTES,
+            _ => MAX_BYTES,
+        };
         let even = |shards: u64| ShardEnd::Even(shards.clamp(1, samples.max(1)));
         let cut = match (max_samples, max_bytes, shards) {
             (None, None, None) if !template.has_number() => ShardEnd::Even(1),
@@ -89,7 +106,7 @@ impl ShardLimits {
                     error.help("give `--shards`, or `--max-samples` without `--max-bytes`")
                 });
             }
-            (None, None, None) => ShardEnd::Most { samples: MAX_SAMPLES, bytes: most_bytes },
+            (None, None, None) => ShardEnd::Most { samples: most_samples, bytes: most_bytes },
             (samples, bytes, _) => ShardEnd::Most {
                 samples: samples.unwrap_or(u64::MAX),
                 bytes: bytes.unwrap_or(u64::MAX),
@@ -159,7 +176,10 @@ impl DatasetConversion<'_> {
         template: &Template,
         print: &ConversionId,
     ) -> Result<WriteReport, Error> {
-        let plan = ShardLimits::new(template, self.source.len(), self.options)?;
+        let first = self.first_samples(template)?;
+        let shards = first.as_ref().and_then(|first| first.shards).or(self.options.shards);
+        let options = WriteOptions { shards, ..self.options.clone() };
+        let plan = ShardLimits::new(template, self.source.len(), &options)?;
         let own = self.shards_of_rank(plan.count);
         let taken = || match self.options.ranks {
             None => Ok(other_shards(template, &[])?.pop()),
@@ -180,7 +200,10 @@ impl DatasetConversion<'_> {
                 self.write_betons(template, plan, print, journal)
             });
         }
-        let layout = ShardLayout::new(self.form, &self.fields, &self.beside)?;
+        let layout = match first {
+            None => ShardLayout::new(self.form, &self.fields, &self.beside)?,
+            Some(first) => self.table_layout(&first)?,
+        };
         let beside = layout.beside(&self.fields, &self.beside);
         if let Some(path) = beside.of_others(template, &template.path(own.start, plan.count)) {
             let reason = "readers would take it for a file of the new shards, because it is named \
@@ -276,8 +299,87 @@ impl DatasetConversion<'_> {
         let count = journal.chunks().len() as u64;
         let mut report = journal.report(first);
         report.notes.splice(0..0, template.note_of_order(own.start + count));
+        report.notes.splice(0..0, layout.notes().iter().cloned());
         Ok(report)
     }
+
+    /// Looks at the first samples of what becomes Parquet files; `None` for other formats.
+    #[cfg(feature = "parquet")]
+    fn first_samples(&self, template: &Template) -> Result<Option<FirstSamples>, Error> {
+        if self.form != OutputFormat::Parquet {
+            return Ok(None);
+        }
+        let samples = self.source.len();
+        let (mut read, mut bytes) = (0, 0);
+        // Whether a field's bytes are texts; none if it has had none.
+        let mut texts = vec![None; self.fields.len()];
+        for id in (0..samples.min(FIRST_SAMPLES)).map(SampleId) {
+            cancel::check(&self.options.cancel).map_err(|_| cancelled())?;
+            // An error of a sample is that of its row.
+            let Ok(Ok(record)) = caught(|| self.source.read(id)) else { continue };
+            read += 1;
+            for (value, text) in record.iter().zip(&mut texts) {
+                let found = value.borrowed().bytes();
+                bytes += found.len().max(8) as u64;
+                if !found.is_empty() {
+                    *text = Some(text.unwrap_or(true) && std::str::from_utf8(found).is_ok());
+                }
+            }
+        }
+        let WriteOptions { max_samples, max_bytes, shards, .. } = self.options;
+        let is_counted =
+            template.has_count() && (max_samples, max_bytes, shards) == (&None, &None, &None);
+        let all = u128::from(bytes) * u128::from(samples) / u128::from(read.max(1_u64));
+        let shards = is_counted.then(|| all.div_ceil(u128::from(MAX_PARQUET_BYTES)).max(1) as u64);
+        let texts = texts.into_iter().map(|text| text == Some(true)).collect();
+        Ok(Some(FirstSamples { texts, shards }))
+    }
+
+    #[cfg(not(feature = "parquet"))]
+    fn first_samples(&self, _: &Template) -> Result<Option<FirstSamples>, Error> {
+        match self.form {
+            OutputFormat::Parquet => Err(fail!(
+                Unsupported,
+                "this build can't write Parquet files: build fuseloop with the feature `parquet`"
+            )),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the columns of Parquet files.
+    #[cfg(feature = "parquet")]
+    fn table_layout(&self, first: &FirstSamples) -> Result<ShardLayout, Error> {
+        if self.images.iter().any(|image| image.bit_planes) {
+            let reason = "a Parquet file holds images that other programs read: bit planes are stored in .beton files and tar \
+                          shards";
+            return Err(fail!(Parameter, "{reason}"));
+        }
+        let label = self.source.field_index("label");
+        let is_int = |index: &usize| self.fields[*index].kind == FieldKind::Int;
+        // Other names may mean a number that is none of a class, where the names of classes are those of objects.
+        let has_objects = self.has_positions;
+        let is_named = |index: &usize| {
+            let name = self.source.fields()[*index].name.rsplit(['/', '.']).next();
+            !has_objects || matches!(name, Some("label" | "cls" | "class"))
+        };
+        let label = label.filter(is_int).filter(is_named);
+        ParquetLayout::new(&self.fields, &self.beside, &first.texts, label)
+            .map(ShardLayout::Parquet)
+    }
+
+    #[cfg(not(feature = "parquet"))]
+    fn table_layout(&self, _: &FirstSamples) -> Result<ShardLayout, Error> {
+        ShardLayout::new(self.form, &self.fields, &self.beside)
+    }
+}
+
+/// What the first samples tell of all.
+struct FirstSamples {
+    /// True of the fields whose bytes are texts.
+    #[cfg(feature = "parquet")]
+    texts: Vec<bool>,
+    /// The number of shards, if their names have it and no option says it.
+    shards: Option<u64>,
 }
 
 /// Returns true if a shard is at its path as the journal has recorded it.
@@ -336,6 +438,9 @@ struct OpenShard<'a> {
     end: u64,
     unit: OutputChunk,
     keys: HashSet<String>,
+    /// The rows of a Parquet file.
+    #[cfg(feature = "parquet")]
+    table: Option<ParquetShard<'a>>,
 }
 
 impl<'a> ShardSplitter<'a, '_> {
@@ -352,7 +457,7 @@ impl<'a> ShardSplitter<'a, '_> {
             self.finish(id.0)?;
         }
         match encoded {
-            Ok(encoded) => self.put(id, &encoded),
+            Ok(encoded) => self.put(id, encoded),
             Err(cause) => {
                 let entry = self.job.skipped_entry(id, cause)?;
                 self.open(id.0)?.unit.skipped.add(entry);
@@ -362,14 +467,25 @@ impl<'a> ShardSplitter<'a, '_> {
         }
     }
 
-    fn put(&mut self, id: SampleId, encoded: &EncodedSample) -> Result<(), Error> {
+    fn put(&mut self, id: SampleId, encoded: EncodedSample) -> Result<(), Error> {
         let (layout, most) = (self.layout, self.plan.max_bytes());
         let shard = self.open(id.0)?;
-        let mut laid = layout.lay(encoded, id, &shard.keys);
+        #[cfg(feature = "parquet")]
+        if shard.table.is_some() {
+            let size = encoded.held() as u64;
+            if shard.len() + size > most && shard.unit.samples > 0 {
+                self.finish(id.0)?;
+            }
+            self.progress.add(size);
+            let shard = self.open(id.0)?;
+            shard.unit.images.add(&encoded.images);
+            return shard.add_row(encoded.members);
+        }
+        let mut laid = layout.lay(&encoded, id, &shard.keys);
         let grown = shard.len() + laid.size() + layout.end().len() as u64;
         if grown > most && shard.unit.samples > 0 {
             self.finish(id.0)?;
-            laid = layout.lay(encoded, id, &HashSet::new());
+            laid = layout.lay(&encoded, id, &HashSet::new());
         }
         self.progress.add(laid.size());
         let shard = self.open(id.0)?;
@@ -385,7 +501,7 @@ impl<'a> ShardSplitter<'a, '_> {
                 let number = self.own.start + self.journal.chunks().len() as u64;
                 let target = AtomicFile::create(&self.template.path(number, self.plan.count))?;
                 let end = self.plan.end(number, first);
-                OpenShard::new(target, self.job.watch, first, end)
+                OpenShard::new(target, self.layout, self.job.watch, (first, end))?
             }
         };
         Ok(self.open.insert(shard))
@@ -408,14 +524,52 @@ impl<'a> ShardSplitter<'a, '_> {
 }
 
 impl<'a> OpenShard<'a> {
-    fn new(target: AtomicFile, watch: StepObserver<'a>, first: u64, end: u64) -> Self {
-        let unit = OutputChunk { first, files: 1, ..OutputChunk::default() };
-        Self { target, watch, buffer: vec![], written: 0, end, unit, keys: HashSet::new() }
+    #[cfg_attr(
+        not(feature = "parquet"),
+        allow(unused_variables, reason = "the layout of Parquet files")
+    )]
+    fn new(
+        target: AtomicFile,
+        layout: &'a ShardLayout,
+        watch: StepObserver<'a>,
+        (first, end): (u64, u64),
+    ) -> Result<Self, Error> {
+        #[cfg(feature = "parquet")]
+        let table = match layout {
+            ShardLayout::Parquet(layout) => {
+                Some(ParquetShard::new(layout).map_err(write_error(target.partial_path()))?)
+            }
+            _ => None,
+        };
+        Ok(Self {
+            target,
+            watch,
+            buffer: vec![],
+            written: 0,
+            end,
+            unit: OutputChunk { first, files: 1, ..OutputChunk::default() },
+            keys: HashSet::new(),
+            #[cfg(feature = "parquet")]
+            table,
+        })
     }
 
     /// Returns the size of the shard so far in bytes.
     fn len(&self) -> u64 {
-        self.written + self.buffer.len() as u64
+        #[cfg(feature = "parquet")]
+        let rows = self.table.as_ref().map_or(0, ParquetShard::held);
+        #[cfg(not(feature = "parquet"))]
+        let rows = 0;
+        self.written + self.buffer.len() as u64 + rows
+    }
+
+    /// Adds a row of a Parquet file.
+    #[cfg(feature = "parquet")]
+    fn add_row(&mut self, row: Vec<Member>) -> Result<(), Error> {
+        let Some(table) = &mut self.table else { return Ok(()) };
+        let bytes = table.add(row).map_err(write_error(self.target.partial_path()))?;
+        self.unit.samples += 1;
+        self.write(&bytes)
     }
 
     fn add(&mut self, laid: SamplePieces<'_>) -> Result<(), Error> {
@@ -463,6 +617,11 @@ impl<'a> OpenShard<'a> {
 
     /// Finishes the shard, which has the samples up to `end`, and moves it to its path.
     fn finish(mut self, ending: &[u8], end: u64) -> Result<OutputChunk, Error> {
+        #[cfg(feature = "parquet")]
+        if let Some(table) = self.table.take() {
+            let bytes = table.finish().map_err(write_error(self.target.partial_path()))?;
+            self.write(&bytes)?;
+        }
         self.write(ending)?;
         self.flush()?;
         self.target.commit(&self.watch)?;

@@ -177,8 +177,8 @@ fn ints(samples: u64) -> Drawn {
 }
 
 /// Every format, with limits that produce several chunks of it.
-fn forms() -> [(&'static str, Drawn, WriteOptions); 11] {
-    [
+fn forms() -> Vec<(&'static str, Drawn, WriteOptions)> {
+    let mut forms = vec![
         ("x-{000}.tar", drawn(30), limits(0, 40_000, 0)),
         ("x-{00000}-of-{N}.tfrecord", drawn(20), limits(0, 0, 3)),
         ("x.tar", classes(10), limits(0, 0, 0)),
@@ -190,7 +190,12 @@ fn forms() -> [(&'static str, Drawn, WriteOptions); 11] {
         ("several-{0}.beton", named(12), limits(0, 0, 3)),
         ("named-{00}.tar", named(12), limits(4, 0, 0)),
         ("named", named(9), limits(4, 0, 0)),
-    ]
+    ];
+    if cfg!(feature = "parquet") {
+        forms.push(("x-{000}.parquet", drawn(30), limits(0, 20_000, 0)));
+        forms.push(("named-{00}-of-{N}.parquet", named(12), limits(4, 0, 0)));
+    }
+    forms
 }
 
 #[test]
@@ -310,6 +315,113 @@ fn tfrecord_shards_hold_the_samples() {
     }
 }
 
+#[cfg(feature = "parquet")]
+fn opened(path: &Path) -> std::sync::Arc<dyn Source> {
+    crate::source::Dataset::open(path).unwrap().source().unwrap()
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_files_hold_the_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let source =
+        Drawn { names: named(1).names, keys: |n| Some(format!("a/key {n}")), ..drawn(250) };
+    convert(&source, dir.path().join("x-{0}.parquet"), &limits(120, 0, 0)).unwrap();
+    assert_eq!(files(dir.path()).len(), 3, "nothing lies beside the files");
+    let read = opened(&dir.path().join("x-*.parquet"));
+    assert_eq!(*read.facts().fields, *source.fields);
+    assert_eq!(read.class_names().unwrap(), source.names);
+    for n in 0..250 {
+        let (found, expected) =
+            (read.read(SampleId(n)).unwrap(), source.read(SampleId(n)).unwrap());
+        for (index, (found, expected)) in found.into_iter().zip(expected).enumerate() {
+            match (found, expected) {
+                // Pixels become a PNG, and the size of an image is in its file.
+                (OwnedValue::Image(found), OwnedValue::Image(expected)) => match expected.mode {
+                    crate::source::ImageMode::Raw => assert!(found.bytes.starts_with(b"\x89PNG")),
+                    _ => assert_eq!(found.bytes, expected.bytes),
+                },
+                (found, expected) => assert_eq!(found, expected, "sample {n}, field {index}"),
+            }
+        }
+        // One read of its bytes.
+        let place = read.locate(SampleId(n), 0).unwrap();
+        let file = fs::read(place.file.as_deref().unwrap()).unwrap();
+        let bytes = place.bytes.unwrap();
+        assert_eq!(file[bytes.start as usize..bytes.end as usize], jpeg(n));
+    }
+    let groups = (0..250).map(|n| read.locality_group(SampleId(n)).unwrap());
+    let expected = [vec![0; 100], vec![1; 20], vec![2; 100], vec![3; 20], vec![4; 10]].concat();
+    assert_eq!(groups.collect::<Vec<_>>(), expected);
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn numbers_of_every_type_are_read_from_parquet_as_they_were() {
+    let dtypes = ["|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<f2", "<f4", "<f8"];
+    for shape in [&[3][..], &[2, 2], &[1, 2, 3], &[1, 2, 1, 2, 1], &[1, 1, 2, 1, 1, 2]] {
+        let fields = dtypes.map(|dtype| field(dtype, array(dtype, shape)));
+        let source = Drawn { fields: fields.to_vec(), ..drawn(5) };
+        let dir = tempfile::tempdir().unwrap();
+        convert(&source, dir.path().join("x.parquet"), &limits(0, 0, 0)).unwrap();
+        let read = opened(&dir.path().join("x.parquet"));
+        assert_eq!(*read.facts().fields, *source.fields);
+        for n in (0..5).map(SampleId) {
+            let bool = |record: Record| {
+                let first = record.into_iter().next();
+                let Some(OwnedValue::NdArray(bytes)) = first else { panic!() };
+                bytes.into_iter().map(|byte| byte != 0).collect::<Vec<_>>()
+            };
+            let (found, expected) = (read.read(n).unwrap(), source.read(n).unwrap());
+            assert_eq!(found[1..], expected[1..]);
+            assert_eq!(bool(found), bool(expected));
+        }
+    }
+    let big = Drawn { fields: vec![field("big", array(">i4", &[2]))], ..drawn(2) };
+    let dir = tempfile::tempdir().unwrap();
+    convert(&big, dir.path().join("x.parquet"), &limits(0, 0, 0)).unwrap();
+    let read = opened(&dir.path().join("x.parquet")).read(SampleId(1)).unwrap();
+    assert_eq!(read, [OwnedValue::NdArray(vec![4, 3, 2, 1, 8, 7, 6, 5])]);
+    let complex = Drawn { fields: vec![field("c", array("<c8", &[2]))], ..drawn(2) };
+    let error = convert(&complex, dir.path().join("c.parquet"), &limits(0, 0, 0)).unwrap_err();
+    assert!(error.to_string().contains("an array of <c8, which Parquet does not have"), "{error}");
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn the_number_of_parquet_files_in_their_names_follows_from_the_first_samples() {
+    let count = |name: &str, options: &WriteOptions| {
+        converted(&classes(10), name, options).into_keys().collect::<Vec<_>>().join(" ")
+    };
+    let name = "train-{00000}-of-{N}.parquet";
+    assert_eq!(count(name, &limits(0, 0, 0)), "train-00000-of-00001.parquet");
+    assert_eq!(
+        count(name, &limits(0, 0, 2)),
+        "train-00000-of-00002.parquet train-00001-of-00002.parquet"
+    );
+    assert_eq!(count("x.parquet", &limits(0, 0, 0)), "x.parquet");
+}
+
+/// A text of 100 samples may be followed by bytes that are none.
+#[cfg(feature = "parquet")]
+#[test]
+fn bytes_that_are_no_text_like_those_before_are_damage_of_their_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |odd: u64| {
+        InMemory::from_fn(Facts::new([("b", FieldKind::Bytes)], 150), move |sample| {
+            let bytes = if sample.0 == odd { vec![0xff] } else { b"a text".to_vec() };
+            Ok(vec![OwnedValue::Bytes(bytes)])
+        })
+    };
+    let at = |name: &str| dir.path().join(name);
+    let error = convert(&of(120), at("a.parquet"), &limits(0, 0, 0)).unwrap_err();
+    assert_eq!(error.sample(), Some(SampleId(120)));
+    assert!(error.to_string().contains("field \"b\": it is no text in UTF-8"), "{error}");
+    let skip = WriteOptions { on_damaged: OnUnreadable::Skip, ..limits(0, 0, 0) };
+    assert_eq!(convert(&of(120), at("a.parquet"), &skip).unwrap().skipped.count, 1);
+    assert_eq!(convert(&of(20), at("b.parquet"), &limits(0, 0, 0)).unwrap().samples, 150);
+}
+
 #[test]
 fn a_shard_ends_by_samples_and_has_one_at_least() {
     let count = |options: &WriteOptions| converted(&classes(10), "x-{0}.tar", options).len();
@@ -338,6 +450,8 @@ fn ranks_together_write_what_one_process_writes() {
     for (name, source) in [
         ("x-{000}.tar", drawn(30)),
         ("x-{00000}-of-{N}.tfrecord", drawn(20)),
+        #[cfg(feature = "parquet")]
+        ("x-{00000}-of-{N}.parquet", drawn(20)),
         ("named-{00}.tar", named(12)),
         ("x-{0}.beton", drawn(30)),
         ("none-{0}.beton", classes(0)),
@@ -1198,8 +1312,16 @@ fn tensorflow_s_names_are_shortened_and_said() {
 /// `FUSELOOP_STEP_FAULTS=1000` makes every step from 0 to 999 fail.
 #[test]
 fn the_nth_step_that_fails_is_an_error_with_its_path_and_an_interrupted_one_is_none() {
+    each_step_may_fail("tar");
+    if cfg!(feature = "parquet") {
+        each_step_may_fail("parquet");
+    }
+}
+
+fn each_step_may_fail(extension: &str) {
     let (source, options) = (classes(200), limits(1, 0, 0));
-    let want = converted(&source, "x-{000}.tar", &options);
+    let name = format!("x-{{000}}.{extension}");
+    let want = converted(&source, &name, &options);
     let tried = fuseloop_counts::rounds::<u64>("FUSELOOP_STEP_FAULTS");
     for number in fuseloop_counts::numbers("FUSELOOP_STEP_FAULTS") {
         let number = (number * 1000 / tried) as usize;
@@ -1207,7 +1329,7 @@ fn the_nth_step_that_fails_is_an_error_with_its_path_and_an_interrupted_one_is_n
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("io")).unwrap();
         let failed = |_: FileStep<'_>| Err(io::Error::from_raw_os_error(5));
-        let failure = failed_at(&source, &at("io/x-{000}.tar"), &options, number, failed);
+        let failure = failed_at(&source, &at("io").join(&name), &options, number, failed);
         let message = failure.unwrap().to_string();
         assert!(message.contains(at("io").to_str().unwrap()), "{number}: {message}");
         assert!(message.contains("os error 5"), "{number}: {message}");
@@ -1217,7 +1339,7 @@ fn the_nth_step_that_fails_is_an_error_with_its_path_and_an_interrupted_one_is_n
             FileStep::Write { .. } => Err(io::ErrorKind::Interrupted.into()),
             _ => Ok(()),
         };
-        let failure = failed_at(&source, &at("cut/x-{000}.tar"), &options, number, interrupted);
+        let failure = failed_at(&source, &at("cut").join(&name), &options, number, interrupted);
         assert!(failure.is_none() && files(&at("cut")) == want, "{number}: {failure:?}");
     }
 }

@@ -10,6 +10,7 @@
 //! | `example.rs`  | a sample as a `tf.train.Example`                                           |
 //! | `detection.rs` | the features of TensorFlow's detection models                             |
 //! | `record.rs`   | TFRecord's frames                                                          |
+//! | `parquet/`    | the columns of Parquet files                                               |
 
 mod bytes;
 mod column;
@@ -17,6 +18,8 @@ mod detection;
 mod example;
 mod key;
 mod name;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod record;
 mod tar;
 
@@ -26,5 +29,7 @@ pub(super) use detection::detection_image;
 pub(super) use example::{ExampleLayout, encode_record};
 pub(super) use key::{last_part, safe_key};
 pub(super) use name::Template;
+#[cfg(feature = "parquet")]
+pub(super) use parquet::{ParquetLayout, ParquetShard};
 pub(super) use record::frame;
 pub(super) use tar::{END, member_header, padding};

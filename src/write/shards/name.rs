@@ -82,10 +82,10 @@ impl Template {
         self.number.is_some()
     }
 
-    /// Returns true if the files are `.beton` files.
-    pub(in crate::write) fn is_beton(&self) -> bool {
+    /// Returns true if the files have this extension.
+    pub(in crate::write) fn has_extension(&self, extension: &str) -> bool {
         let name = self.path(0, 1);
-        name.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("beton"))
+        name.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
     }
 
     /// Returns true if the names contain the number of shards.
