@@ -41,6 +41,7 @@ use crate::recut::{BitPlaneCodec, Recutter, Tile, Unchanged};
 use crate::sample::{Epoch, Limits, SampleId};
 #[cfg(feature = "parquet")]
 use crate::source::Parquet;
+use crate::source::hub_api;
 use crate::source::open::open_dataset;
 use crate::source::stream::{Item, Pass, Streamed as _};
 use crate::source::{
@@ -637,29 +638,19 @@ pub fn mds(bytes: &[u8]) -> bool {
 /// Answers of the Hugging Face Hub of any bytes are read or refused. Paths of files stay inside of their dataset, and the
 /// next page is on the same server.
 pub fn hub(bytes: &[u8]) -> bool {
-    #[cfg(feature = "remote")]
-    {
-        let split = bytes.iter().position(|&byte| byte == 0);
-        let (link, page) = split.map_or((&[][..], bytes), |at| (&bytes[..at], &bytes[at + 1..]));
-        let server = "https://hub.example/api/datasets/a/b/tree/main?recursive=true";
-        if let Ok(Some(next)) =
-            crate::source::remote::hub::next_page(&String::from_utf8_lossy(link), server)
-        {
-            assert!(next.starts_with("https://hub.example/"), "{next}");
-        }
-        let _ = crate::source::remote::hub::commit_of(page);
-        let Ok(files) = crate::source::remote::hub::files_of(page) else { return false };
-        for file in &files {
-            let inside = |part| matches!(part, std::path::Component::Normal(_));
-            assert!(Path::new(file).components().all(inside), "{file:?}");
-        }
-        true
+    let split = bytes.iter().position(|&byte| byte == 0);
+    let (link, page) = split.map_or((&[][..], bytes), |at| (&bytes[..at], &bytes[at + 1..]));
+    let server = "https://hub.example/api/datasets/a/b/tree/main?recursive=true";
+    if let Ok(Some(next)) = hub_api::next_page(&String::from_utf8_lossy(link), server) {
+        assert!(next.starts_with("https://hub.example/"), "{next}");
     }
-    #[cfg(not(feature = "remote"))]
-    {
-        let _ = bytes;
-        false
+    let _ = hub_api::commit_of(page);
+    let Ok(files) = hub_api::files_of(page) else { return false };
+    for file in &files {
+        let is_inside = |part| matches!(part, std::path::Component::Normal(_));
+        assert!(Path::new(file).components().all(is_inside), "{file:?}");
     }
+    true
 }
 
 /// A Parquet file of any bytes opens or is refused. In a file that opens, every value reads or returns an error.
@@ -986,7 +977,6 @@ mod tests {
         assert_holds("yolo", generate::yolo(), None, yolo);
     }
 
-    #[cfg(feature = "remote")]
     #[test]
     fn hub_holds() {
         assert_refuses(hub);

@@ -539,12 +539,10 @@ pub(super) fn parquet() -> InputGenerator {
 }
 
 /// Generates a header `Link` and a page of up to four files.
-#[cfg(feature = "remote")]
 pub(super) fn hub() -> InputGenerator {
     mutating(vec![], hub_page, 100)
 }
 
-#[cfg(feature = "remote")]
 fn hub_page(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let links =
         ["", "<?cursor=1>; rel=\"next\"", "<https://a.example/x>; rel=\"prev\", </y>; rel=next"];

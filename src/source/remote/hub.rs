@@ -29,12 +29,12 @@ use super::client;
 use super::fetch::{FetchError, FetchLimits, Tries};
 use super::runtime;
 use crate::error::Error;
+use crate::source::hub_api::{MOST_PATH, commit_of, files_of, is_commit, is_path, next_page};
 use crate::source::{Escaped, file_pool};
 use glob::{MatchOptions, Pattern};
 use object_store::ClientOptions;
 use object_store::client::{HttpClient, HttpRequest, HttpRequestBody};
 use reqwest::Url;
-use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::env;
@@ -53,9 +53,6 @@ const MOST_FILES: usize = 1 << 20;
 
 /// The most bytes of an answer: a page of a thousand files has some 300 KB.
 const MOST_BYTES: usize = 8 << 20;
-
-/// The most bytes of a path, and of the file with the token.
-const MOST_PATH: usize = 4096;
 
 /// The form of addresses, for errors.
 const EXPECTED: &str =
@@ -433,65 +430,6 @@ fn token_of_environment() -> Option<Token> {
     set.or_else(in_file).map(Token)
 }
 
-/// Returns the commit in an answer about a revision.
-pub(crate) fn commit_of(answer: &[u8]) -> Result<String, String> {
-    let answer: Json = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
-    let commit = answer.get("sha").and_then(Json::as_str).unwrap_or_default();
-    match is_commit(commit) {
-        true => Ok(commit.to_owned()),
-        false => Err("no commit of 40 hexadecimal digits in `sha`".to_owned()),
-    }
-}
-
-/// Returns the paths of the files on a page of a tree.
-pub(crate) fn files_of(answer: &[u8]) -> Result<Vec<String>, String> {
-    let answer: Json = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
-    let entries = answer.as_array().ok_or("no list of files")?;
-    let mut files = vec![];
-    for entry in entries {
-        let text = |name: &str| entry.get(name).and_then(Json::as_str);
-        let (of_type, path) = (text("type"), text("path").ok_or("a file without a path")?);
-        if !is_path(path) {
-            return Err(format!("the path {path:?} is not one of a file in the dataset"));
-        }
-        if of_type == Some("file") {
-            files.push(path.to_owned());
-        }
-    }
-    Ok(files)
-}
-
-/// Returns the address of the next page in a header `Link`; `None` if there is none.
-///
-/// # Errors
-///
-/// Fails if the page is not on the server of the `first` one: the token would be sent there.
-pub(crate) fn next_page(link: &str, first: &str) -> Result<Option<String>, String> {
-    let next = link.split(',').find_map(|one| {
-        let (target, parameters) = one.trim().strip_prefix('<')?.split_once('>')?;
-        let is_next = |one: &str| matches!(one.trim(), "rel=\"next\"" | "rel=next");
-        parameters.split(';').any(is_next).then_some(target)
-    });
-    let Some(next) = next else { return Ok(None) };
-    let first = Url::parse(first).map_err(|error| error.to_string())?;
-    let next = first.join(next).map_err(|error| format!("the next page of its list: {error}"))?;
-    if next.origin() != first.origin() || !next.username().is_empty() {
-        return Err("the next page of its list is on another server".to_owned());
-    }
-    Ok(Some(next.into()))
-}
-
-/// Returns whether this is a relative path without parts that lead elsewhere.
-fn is_path(path: &str) -> bool {
-    let is_part = |part: &str| !matches!(part, "" | "." | "..");
-    let is_good = |c: char| !c.is_control() && c != '\\';
-    path.len() <= MOST_PATH && path.split('/').all(is_part) && path.chars().all(is_good)
-}
-
-fn is_commit(text: &str) -> bool {
-    text.len() == 40 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
 /// Returns a part of a path as an address has it: all but letters, digits and `-._~` percent-encoded.
 fn encoded(part: &str) -> String {
     let of = |byte: u8| match byte {
@@ -539,22 +477,6 @@ mod tests {
         ] {
             let refused = HubAddress::parse(url).unwrap_err();
             assert!(refused.starts_with(url), "{refused}");
-        }
-    }
-
-    #[test]
-    fn the_next_page_is_on_the_same_server() {
-        let first = "https://h:1/api/datasets/o/n/tree/c?recursive=true";
-        let next = |link: &str| next_page(link, first);
-        let page = |path: &str| Ok(Some(format!("https://h:1{path}")));
-        assert_eq!(next("<https://h:1/x?cursor=a>; rel=\"next\""), page("/x?cursor=a"));
-        assert_eq!(next("</a>; rel=\"prev\", </b>; title=x; rel=next"), page("/b"));
-        assert_eq!(next("</a>; rel=\"last\""), Ok(None));
-        assert_eq!(next("nonsense"), Ok(None));
-        for other in
-            ["https://h/x", "http://h:1/x", "https://i:1/x", "//i:1/x", "https://u@h:1/x", "data:x"]
-        {
-            assert!(next(&format!("<{other}>; rel=\"next\"")).is_err(), "{other}");
         }
     }
 
