@@ -92,11 +92,11 @@ impl HttpService for PoliteClient {
         Box::pin(async move {
             let answer = self.0.call(request).await?;
             let status = answer.status().as_u16();
-            let wait =
-                answer.headers().get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.parse().ok());
+            let wait = answer.headers().get(RETRY_AFTER);
+            let wait = wait.and_then(|wait| wait.to_str().ok()?.parse::<u32>().ok());
             match wait.filter(|_| matches!(status, 429 | 503)) {
                 Some(seconds) => {
-                    let busy = Busy { status, wait: Duration::from_secs(seconds) };
+                    let busy = Busy { status, wait: Duration::from_secs(seconds.into()) };
                     Err(HttpError::new(HttpErrorKind::Request, busy))
                 }
                 None => Ok(answer),
