@@ -296,6 +296,10 @@ fn a_busy_hub_is_asked_again_when_it_says_so() {
     hub.instead(|_| Some(Reply(429, vec![("retry-after", "300".into())], vec![])));
     let said = hub.said("hf://datasets/org/name", Some("train"));
     assert_says(&said, ["the server is busy (429) and asks to wait 300 s"]);
+    let longest = u32::MAX.to_string();
+    let expected = format!("asks to wait {longest} s");
+    hub.instead(move |_| Some(Reply(429, vec![("retry-after", longest.clone())], vec![])));
+    assert_says(&hub.said("hf://datasets/org/name", Some("train")), [&*expected]);
 }
 
 #[test]

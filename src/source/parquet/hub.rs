@@ -153,7 +153,7 @@ pub(super) fn files_on_hub(name: &str, split: Option<&str>) -> Result<Vec<Locati
     let of_names = || {
         let files = folder.files.iter().map(PathBuf::from);
         by_names(files.filter(|file| is_file(file) && !is_hidden(file)).collect(), |path| {
-            Some(path)
+            path.strip_prefix("").ok()
         })
     };
     let chosen = choose(listed_files.unwrap_or_else(of_names), split);

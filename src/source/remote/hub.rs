@@ -413,7 +413,7 @@ fn token_of_environment() -> Option<Token> {
     }
     let set = variable("HF_TOKEN").or_else(|| variable("HUGGING_FACE_HUB_TOKEN"));
     let in_file = || {
-        let home = || variable("HOME").map(PathBuf::from);
+        let home = || variable("HOME").or_else(|| variable("USERPROFILE")).map(PathBuf::from);
         let path = |text: String| match (text.strip_prefix("~/"), home()) {
             (Some(rest), Some(home)) => home.join(rest),
             _ => PathBuf::from(text),
