@@ -171,7 +171,7 @@ impl HubAddress {
         let commit = match commits.get(&url) {
             Some(commit) => commit.clone(),
             None => {
-                let (answer, _) = self.get(url.clone(), patience)?;
+                let (answer, _) = self.get(&self.client()?, url.clone(), patience)?;
                 let commit = commit_of(&answer).map_err(|reason| self.invalid(&reason))?;
                 commits.insert(url, commit.clone());
                 commit
@@ -191,9 +191,9 @@ impl HubAddress {
             return Ok(Arc::clone(files));
         }
         let (mut files, mut seen, mut urls) = (vec![], 0, HashSet::new());
-        let mut next = Some(first.clone());
+        let (client, mut next) = (self.client()?, Some(first.clone()));
         while let Some(url) = next {
-            let (answer, link) = self.get(url.clone(), patience)?;
+            let (answer, link) = self.get(&client, url.clone(), patience)?;
             let page = files_of(&answer).map_err(|reason| self.invalid(&reason))?;
             seen += page.len().max(1000);
             files.extend(page);
@@ -216,13 +216,22 @@ impl HubAddress {
         Ok(files)
     }
 
+    /// Returns a client for the dataset, with the token.
+    fn client(&self) -> io::Result<HttpClient> {
+        let (store, _) = self.store();
+        let client = Cause::check_endpoint(&store).and_then(|()| client(&store));
+        client.map_err(|cause| FetchError::of(self, &cause, "").into())
+    }
+
     /// Asks the server; returns the body of its answer, and the header `Link`.
-    fn get(&self, url: String, patience: FetchLimits) -> io::Result<(Vec<u8>, Option<String>)> {
-        let (address, (store, _)) = (self.to_string(), self.store());
+    fn get(
+        &self,
+        client: &HttpClient,
+        url: String,
+        patience: FetchLimits,
+    ) -> io::Result<(Vec<u8>, Option<String>)> {
+        let (address, (store, _), client) = (self.to_string(), self.store(), client.clone());
         let answer = runtime::wait(async move {
-            let failed = |cause: Cause| FetchError::of(&address, &cause, "");
-            Cause::check_endpoint(&store).map_err(failed)?;
-            let client = client(&store).map_err(failed)?;
             let mut tries = Tries::begin(&address, patience);
             loop {
                 match ask(&client, &url, &store, &tries).await {
@@ -310,7 +319,8 @@ pub(in crate::source) fn text_on_hub(folder: &HubFolder, path: &str) -> Result<V
     let address = address(&format!("{}/{path}", folder.address))?;
     let (StoreAt::Hub { base }, path) = address.store() else { return Ok(vec![]) };
     let path: Vec<_> = path.split('/').map(encoded).collect();
-    let (text, _) = address.get(format!("{base}/{}", path.join("/")), FetchLimits::default())?;
+    let url = format!("{base}/{}", path.join("/"));
+    let (text, _) = address.get(&address.client()?, url, FetchLimits::default())?;
     Ok(text)
 }
 

@@ -12,8 +12,8 @@
 //! Everything runs in the page cache; the times are medians of the rounds. One thread: `taskset -c 0`.
 //!
 //! ```text
-//! cargo bench --features parquet --bench parquet
-//! cargo bench --features parquet --bench parquet -- --test     two small files, once
+//! cargo bench --features parquet --bench parquet_index
+//! cargo bench --features parquet --bench parquet_index -- --test     two small files, once
 //! ```
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
