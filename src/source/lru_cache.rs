@@ -51,6 +51,7 @@ impl<K: Copy + Eq + Hash, V> LruCache<K, V> {
     }
 
     /// Returns whether the value of a key is in memory, or is made just now.
+    #[cfg(feature = "parquet")]
     pub(super) fn has(&self, key: K) -> bool {
         self.state().slots.contains_key(&key)
     }

@@ -70,6 +70,7 @@ pub(super) struct HubAddress {
 }
 
 /// A folder of a dataset, in one commit.
+#[cfg(feature = "parquet")]
 #[derive(Debug)]
 pub(in crate::source) struct HubFolder {
     /// The address of the folder, with the commit.
@@ -298,6 +299,7 @@ pub(in crate::source) fn files_on_hub(name: &str) -> Result<Vec<String>, Error> 
 /// # Errors
 ///
 /// Fails as [`files_on_hub`] does.
+#[cfg(feature = "parquet")]
 pub(in crate::source) fn folder_on_hub(name: &str) -> Result<Option<HubFolder>, Error> {
     let patience = FetchLimits::default();
     let found = address(name)?.pinned(patience)?;
@@ -315,6 +317,7 @@ pub(in crate::source) fn folder_on_hub(name: &str) -> Result<Option<HubFolder>, 
 /// # Errors
 ///
 /// Fails as [`files_on_hub`] does.
+#[cfg(feature = "parquet")]
 pub(in crate::source) fn text_on_hub(folder: &HubFolder, path: &str) -> Result<Vec<u8>, Error> {
     let address = address(&format!("{}/{path}", folder.address))?;
     let (StoreAt::Hub { base }, path) = address.store() else { return Ok(vec![]) };
