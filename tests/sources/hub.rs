@@ -39,7 +39,8 @@ fn values(source: &Arc<dyn Source>) -> Result<String, fuseloop::source::BoxError
         write!(text, "{:?}", source.read(SampleId(sample))?)?;
     }
     if source.fields().iter().any(|field| field.name == "label") {
-        let loader = Loader::from_source(Arc::clone(source)).batch_size(3).order(Order::Random);
+        let loader = Loader::from_dataset(Dataset::Source(Arc::clone(source)));
+        let loader = loader.batch_size(3).order(Order::Random);
         let others = source.fields().iter().filter(|field| field.name != "label");
         let loader = others.fold(loader, |loader, field| loader.without(&field.name));
         for batch in loader.build()?.epoch(1)? {
