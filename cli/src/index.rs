@@ -11,11 +11,11 @@ use fuseloop::internals::source::{is_annotated, is_fixed_length, is_parquet, sav
 use fuseloop::source::{Dataset, Folder, IndexReport, Source as _, index_shards};
 use std::path::{Path, PathBuf};
 
-/// Index tar, TFRecord or Parquet files, or list a folder, so that opening is faster
+/// Index tar, TFRecord and Parquet files or folders for faster opening
 ///
 /// Writes NAME.fidx next to each shard, or FOLDER.fidx next to the folder. Without an index, every start
-/// reads the headers of all samples of the shards, and each first read of a row group those of its images. A stale index is an error, a stale listing is ignored;
-/// rerun to update it.
+/// reads the headers of all samples of the shards; of Parquet files, the first read of a row group finds
+/// its images. A stale index is an error, a stale listing is ignored; rerun to update it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop index 'train-{000..255}.tar'
