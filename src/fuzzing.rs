@@ -25,6 +25,7 @@
 //! | [`tiff`]       | a TIFF                                 |                        |
 //! | [`transform`]  | an image, its shape, its targets, and the ops |                 |
 //! | [`parquet`]    | a Parquet file                         |                        |
+//! | [`hub`]        | a header `Link` of the Hugging Face Hub and, after a NUL, a page of files | |
 //! | [`spec_toml`]  | a pipeline file                        |                        |
 //! | [`cursor`]     | a cursor                               |                        |
 
@@ -40,6 +41,7 @@ use crate::recut::{BitPlaneCodec, Recutter, Tile, Unchanged};
 use crate::sample::{Epoch, Limits, SampleId};
 #[cfg(feature = "parquet")]
 use crate::source::Parquet;
+use crate::source::hub_api;
 use crate::source::open::open_dataset;
 use crate::source::stream::{Item, Pass, Streamed as _};
 use crate::source::{
@@ -633,6 +635,24 @@ pub fn mds(bytes: &[u8]) -> bool {
     true
 }
 
+/// Answers of the Hugging Face Hub of any bytes are read or refused. Paths of files stay inside of their dataset, and the
+/// next page is on the same server.
+pub fn hub(bytes: &[u8]) -> bool {
+    let split = bytes.iter().position(|&byte| byte == 0);
+    let (link, page) = split.map_or((&[][..], bytes), |at| (&bytes[..at], &bytes[at + 1..]));
+    let server = "https://hub.example/api/datasets/a/b/tree/main?recursive=true";
+    if let Ok(Some(next)) = hub_api::next_page(&String::from_utf8_lossy(link), server) {
+        assert!(next.starts_with("https://hub.example/"), "{next}");
+    }
+    let _ = hub_api::commit_of(page);
+    let Ok(files) = hub_api::files_of(page) else { return false };
+    for file in &files {
+        let is_inside = |part| matches!(part, std::path::Component::Normal(_));
+        assert!(Path::new(file).components().all(is_inside), "{file:?}");
+    }
+    true
+}
+
 /// A Parquet file of any bytes opens or is refused. In a file that opens, every value reads or returns an error.
 pub fn parquet(bytes: &[u8]) -> bool {
     #[cfg(feature = "parquet")]
@@ -955,6 +975,12 @@ mod tests {
     fn yolo_holds() {
         assert_refuses(yolo);
         assert_holds("yolo", generate::yolo(), None, yolo);
+    }
+
+    #[test]
+    fn hub_holds() {
+        assert_refuses(hub);
+        assert_holds("hub", generate::hub(), None, hub);
     }
 
     #[test]

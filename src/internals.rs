@@ -116,7 +116,8 @@ pub mod source {
     pub use crate::source::index_shards::index_until;
     pub use crate::source::object_fields::{KeypointLayout, ObjectField, ObjectFields};
     pub use crate::source::open::{
-        has_labels_apart, is_annotated, is_fixed_length, open_dataset, open_shards, saved_listing,
+        has_labels_apart, is_annotated, is_fixed_length, is_parquet, open_dataset, open_shards,
+        saved_listing,
     };
     pub use crate::source::unfinished::{delete_unfinished, note_unfinished};
 

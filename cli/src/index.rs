@@ -7,19 +7,20 @@ use super::print::{bar, bytes, counted, say};
 use super::problem::Problem;
 use fuseloop::internals::info::folder_text;
 use fuseloop::internals::source::Escaped;
-use fuseloop::internals::source::{is_annotated, is_fixed_length, saved_listing};
+use fuseloop::internals::source::{is_annotated, is_fixed_length, is_parquet, saved_listing};
 use fuseloop::source::{Dataset, Folder, IndexReport, Source as _, index_shards};
 use std::path::{Path, PathBuf};
 
-/// Index tar or TFRecord shards, or list a folder, so that opening is faster
+/// Index tar, TFRecord and Parquet files or folders for faster opening
 ///
 /// Writes NAME.fidx next to each shard, or FOLDER.fidx next to the folder. Without an index, every start
-/// reads the headers of all samples of the shards. A stale index is an error, a stale listing is ignored;
-/// rerun to update it.
+/// reads the headers of all samples of the shards; of Parquet files, the first read of a row group finds
+/// its images. A stale index is an error, a stale listing is ignored; rerun to update it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop index 'train-{000..255}.tar'
   fuseloop index 'data/*.tfrecord'
+  fuseloop index org-folder              # Parquet files in the Hub's layout
   fuseloop index imagenet/train          # 1.28 million names, listed once")]
 pub(super) struct Args {
     /// Shards, by braces, `::` and `*`, or a folder. A .beton file and a table need no index.
@@ -35,7 +36,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     if is_annotated(&args.dataset) {
         return Err(Problem::Annotated { path: args.dataset.clone() });
     }
-    let text = if args.dataset.is_dir() {
+    let text = if args.dataset.is_dir() && !is_parquet(&args.dataset) {
         index_folder(&args.dataset, &args.folder)?
     } else {
         let name = args.dataset.to_string_lossy();

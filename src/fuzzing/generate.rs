@@ -538,6 +538,27 @@ pub(super) fn parquet() -> InputGenerator {
     })
 }
 
+/// Generates a header `Link` and a page of up to four files.
+pub(super) fn hub() -> InputGenerator {
+    mutating(vec![], hub_page, 100)
+}
+
+fn hub_page(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let links =
+        ["", "<?cursor=1>; rel=\"next\"", "<https://a.example/x>; rel=\"prev\", </y>; rel=next"];
+    let mut text = format!("{}\0[", u.choose(&links)?);
+    for number in 0..u.int_in_range(0..=4)? {
+        let comma = if number == 0 { "" } else { "," };
+        let of_type = u.choose(&["file", "directory"])?;
+        let path =
+            u.choose(&["README.md", "data/train-0.parquet", "a/\\u00e4.tar", "x", "a/..b"])?;
+        text += &format!(
+            "{comma}{{\"type\":\"{of_type}\",\"oid\":\"a\",\"size\":1,\"path\":\"{path}\"}}"
+        );
+    }
+    Ok(text.into_bytes().into_iter().chain(*b"]").collect())
+}
+
 #[cfg(feature = "tiff")]
 pub(super) fn tiff() -> InputGenerator {
     spliced(goldens("tiff", "tif"), 400)

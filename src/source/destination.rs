@@ -54,6 +54,7 @@ pub fn check_destination(path: &Path) -> Result<(), DestinationError> {
         }
         "s3" => upload(", for example with `aws s3 cp`"),
         "gs" => upload(", for example with `gcloud storage cp`"),
+        "hf" => upload(", for example with `hf upload`"),
         _ => upload(""),
     };
     let is_web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");

@@ -1,11 +1,15 @@
 //! Writes an index file beside each shard of a dataset, for `fuseloop index`.
 
 use super::BoxError;
+#[cfg(feature = "parquet")]
+use super::Location;
 #[cfg(not(all(feature = "tar", feature = "tfrecord")))]
 use super::feature::NeedsFeature;
 use super::file_format::FileFormat;
-use super::index_file::{Kind, save};
-use super::shards::{Shard, ShardIndex, Shards};
+use super::index_file::{Kind, save, table_of};
+#[cfg(feature = "parquet")]
+use super::parquet;
+use super::shards::{Shard, Shards};
 #[cfg(feature = "tar")]
 use super::tar;
 #[cfg(feature = "tfrecord")]
@@ -14,6 +18,8 @@ use crate::cancel::CancelFlag;
 use crate::error::{Error, ErrorKind};
 use crate::parallel;
 use crate::sample::Limits;
+#[cfg(feature = "parquet")]
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The result of indexing.
@@ -40,7 +46,8 @@ pub struct IndexReport {
 /// and the number of all shards.
 ///
 /// With an index, opening a shard reads the index and no headers. [`Tar`](super::Tar) and
-/// [`TfRecords`](super::TfRecords) find the index by its name.
+/// [`TfRecords`](super::TfRecords) find the index by its name, and so do Parquet files, in a folder or by their names:
+/// otherwise the positions of their images are found when a row group is read first.
 ///
 /// ```no_run
 /// use fuseloop::source::index_shards;
@@ -66,16 +73,16 @@ pub fn index_until(
     cancel: &CancelFlag,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<IndexReport, Error> {
-    let shards = Shards::open(spec)?;
+    let shards = shards(spec)?;
     let (done, of) = (AtomicUsize::new(0), shards.all().len());
     let one = |shard: &Shard| -> Result<(u64, u64), BoxError> {
         if cancel.is_cancelled() {
             return Err(Error::boxed("indexing was cancelled".into(), ErrorKind::Cancelled).into());
         }
-        let (kind, index) = scan(shard)?;
-        let bytes = save(shard, kind, &index)?;
+        let (kind, table, samples) = scan(shard)?;
+        let bytes = save(shard, kind, &table)?;
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, of);
-        Ok((index.len() as u64, bytes))
+        Ok((samples, bytes))
     };
     let mut report = IndexReport::default();
     for one in parallel::map(shards.all(), one)? {
@@ -87,11 +94,30 @@ pub fn index_until(
     Ok(report)
 }
 
-/// Finds the samples of a shard. The shard's name tells its format.
-fn scan(shard: &Shard) -> Result<(Kind, ShardIndex), BoxError> {
+/// Opens the shards that a text names, or the Parquet files in a folder, of all splits.
+fn shards(spec: &str) -> Result<Shards, Error> {
+    #[cfg(feature = "parquet")]
+    if Path::new(spec).is_dir() && parquet::is_folder(Path::new(spec)) {
+        let files = parquet::all_files(Path::new(spec))?;
+        return Shards::at(&files.into_iter().map(Location::Path).collect::<Vec<_>>());
+    }
+    Shards::open(spec)
+}
+
+/// Finds the samples of a shard. The shard's name tells its format. Returns the table of its index, and the number of
+/// samples.
+fn scan(shard: &Shard) -> Result<(Kind, Vec<u8>, u64), BoxError> {
     match FileFormat::of_name(shard.location.file_name()) {
+        #[cfg(feature = "parquet")]
+        FileFormat::Parquet => {
+            let (table, samples) = parquet::scan(shard, &Limits::DEFAULT)?;
+            Ok((Kind::Parquet, table, samples))
+        }
         #[cfg(feature = "tfrecord")]
-        FileFormat::TfRecords => Ok((Kind::TfRecord, tfrecord::scan(shard, &Limits::DEFAULT)?)),
+        FileFormat::TfRecords => {
+            let index = tfrecord::scan(shard, &Limits::DEFAULT)?;
+            Ok((Kind::TfRecord, table_of(&index), index.len() as u64))
+        }
         #[cfg(not(feature = "tfrecord"))]
         FileFormat::TfRecords => {
             let reason = NeedsFeature { what: "TFRecord files", feature: "tfrecord" };
@@ -109,7 +135,7 @@ fn scan(shard: &Shard) -> Result<(Kind, ShardIndex), BoxError> {
             if scanned.is_open {
                 tar::warn_of_open(std::iter::once(&shard.location));
             }
-            Ok((Kind::Tar, scanned.index))
+            Ok((Kind::Tar, table_of(&scanned.index), scanned.index.len() as u64))
         }
         #[cfg(not(feature = "tar"))]
         _ => {
@@ -123,8 +149,8 @@ fn scan(shard: &Shard) -> Result<(Kind, ShardIndex), BoxError> {
 #[cfg(feature = "tar")]
 fn not_a_shard(shard: &Shard, error: &dyn std::error::Error) -> BoxError {
     let reason = format!(
-        "{}: an index is written for tar and TFRecord shards and for folders; a Parquet file, a .beton file and a table need none (read as \
-         a tar: {error})",
+        "{}: an index is written for tar, TFRecord and Parquet files and for folders; a .beton file and a table need none \
+         (read as a tar: {error})",
         shard.location
     );
     Error::boxed(reason.into(), ErrorKind::Unsupported).into()

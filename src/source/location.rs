@@ -8,11 +8,13 @@
 //! | `shards/*.tar`, `**/x-?.tar`    | the files there are, sorted by the bytes of their paths     |
 //! | `s3://`, `gs://`, `http(s)://`  | an address; braces are expanded                             |
 //! | `s3://bucket/shards/*.tar`      | the objects there are, of `gs://` too; a web server has no list |
+//! | `hf://datasets/org/name/*.tar`  | the files of a dataset of the Hugging Face Hub, in the commit of now |
 //! | `file:///data/x.tar`            | a path; `%20` is a space unless a file has it in its name   |
 //!
 //! No program is run: `pipe:` is refused. A text that is the name of an existing file means that file,
 //! whatever special characters it contains.
 
+use super::file_format::FileFormat;
 use super::{Escaped, remote};
 use crate::error::{Error, ErrorKind, fail};
 use std::fmt;
@@ -24,7 +26,7 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Location {
     /// A local file.
     Path(PathBuf),
-    /// A remote object: `s3://`, `gs://`, `http://` or `https://`.
+    /// A remote object: `s3://`, `gs://`, `hf://`, `http://` or `https://`.
     Url(String),
 }
 
@@ -130,11 +132,26 @@ pub(super) fn parts(spec: &str) -> impl DoubleEndedIterator<Item = &str> {
     found.into_iter().filter(|part| !part.is_empty())
 }
 
+/// Returns whether a name stands for several files, if no file is called so.
+pub(super) fn is_several(name: &str) -> bool {
+    parts(name).count() > 1 || parts(name).any(|part| part.contains('{') || is_pattern(part))
+}
+
+/// Returns whether this is the name of a dataset of the Hugging Face Hub, or of a folder in one: no file, by its ending.
+pub(super) fn is_folder_of_hub(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix("hf://datasets/") else { return false };
+    let (_, path) =
+        rest.split_once('/').and_then(|(_, rest)| rest.split_once('/')).unwrap_or_default();
+    let last = path.rsplit('/').next().unwrap_or(path);
+    path.is_empty()
+        || FileFormat::ending(last).is_none() && FileFormat::of_name(last) == FileFormat::Beton
+}
+
 /// Returns whether a name stands for the files that match it, if no file is called so.
 pub(super) fn is_pattern(name: &str) -> bool {
     match name.split_once("://") {
         None => name.contains(['*', '?', '[']),
-        Some(("s3" | "gs", rest)) => {
+        Some(("s3" | "gs" | "hf", rest)) => {
             rest.split_once('/').is_some_and(|(_, key)| key.contains(['*', '?', '[']))
         }
         // `?` begins a query, and `[` an IPv6 address.
@@ -204,6 +221,13 @@ fn of_name(name: &str) -> Result<Vec<Location>, Error> {
             }
         }
         Some(("s3" | "gs", _)) if is_pattern(name) => listed(name),
+        Some(("hf", _)) => {
+            let found = remote::files_on_hub(name)?;
+            match found.is_empty() {
+                true => Err(fail!(NotFound, "no file matches").at(name)),
+                false => Ok(found.into_iter().map(Location::Url).collect()),
+            }
+        }
         Some(("http" | "https", _)) if is_pattern(name) => {
             Err(fail!(
                 Unsupported,
@@ -215,7 +239,7 @@ fn of_name(name: &str) -> Result<Vec<Location>, Error> {
         Some((scheme, _)) if scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
             Err(fail!(
                 Unsupported,
-                "{scheme}:// is not supported; available: s3, gs, http, https and file"
+                "{scheme}:// is not supported; available: s3, gs, hf, http, https and file"
             )
             .at(name))
         }
@@ -336,7 +360,7 @@ mod tests {
         );
         assert_eq!(
             message("ftp://x"),
-            "ftp://x: ftp:// is not supported; available: s3, gs, http, https and file"
+            "ftp://x: ftp:// is not supported; available: s3, gs, hf, http, https and file"
         );
         assert_eq!(message("a-{1..x}"), "a-{1..x}: a range needs two numbers");
         assert_eq!(message("a-{3..1}"), "a-{3..1}: a range that runs backwards");

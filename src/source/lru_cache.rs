@@ -50,6 +50,12 @@ impl<K: Copy + Eq + Hash, V> LruCache<K, V> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns whether the value of a key is in memory, or is made just now.
+    #[cfg(feature = "parquet")]
+    pub(super) fn has(&self, key: K) -> bool {
+        self.state().slots.contains_key(&key)
+    }
+
     /// Returns the value of a key: the one in memory, or the one that `make` returns.
     pub(super) fn get<E>(&self, key: K, make: impl FnOnce() -> Result<V, E>) -> Result<Arc<V>, E> {
         let process = std::process::id();

@@ -40,6 +40,8 @@ pub(crate) mod generate;
 mod gif_file;
 #[cfg(feature = "heic")]
 mod heic_file;
+#[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "fuzz checks need half of it"))]
+pub(crate) mod hub_api;
 mod image_format;
 mod image_header;
 mod image_names;

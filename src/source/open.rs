@@ -15,6 +15,7 @@
 //! | the same with `.gz`                              | a [`TfRecordStream`], in sequence   |
 //! | a folder with the `index.json` of MDS shards, or that file | an [`Mds`], in any order  |
 //! | `.parquet`: one, or by braces, `::` and `*`; a folder of them | their rows, in any order |
+//! | `hf://datasets/ORG/NAME`, or a folder in it      | its Parquet files                   |
 //! | `.beton`, and anything else                      | a [`Beton`]                         |
 //! | several `.beton`, by braces, `::` and `*`        | their [`Concat`], in any order      |
 //!
@@ -266,7 +267,7 @@ fn check_name(path: &Path) -> Result<(), Error> {
             "{}: no such file or folder: `~` is not replaced by the home folder here, write the whole path",
             Escaped(&text)
         )
-    } else if ["s3:/", "gs:/", "http:/", "https:/", "file:/"].into_iter().any(starts) {
+    } else if ["s3:/", "gs:/", "hf:/", "http:/", "https:/", "file:/"].into_iter().any(starts) {
         format!(
             "{}: no such file or folder: an address has two slashes after the colon (Python's `Path` drops one: pass a text)",
             Escaped(&text)
@@ -293,6 +294,12 @@ pub fn is_fixed_length(path: &Path) -> bool {
 #[must_use]
 pub fn is_annotated(path: &Path) -> bool {
     FileFormat::of(path) == FileFormat::Annotated
+}
+
+/// Returns whether this is the name of Parquet files.
+#[must_use]
+pub fn is_parquet(path: &Path) -> bool {
+    FileFormat::of(path) == FileFormat::Parquet
 }
 
 /// Returns whether this is the name of a dataset, but no `.beton` file or folder of classes, whose labels are read without
@@ -346,9 +353,7 @@ fn beton(path: &Path) -> Result<Beton, Error> {
 /// Returns the text of a name that stands for several files; `None` if it is the name of one file.
 fn several(path: &Path) -> Option<&str> {
     let text = path.to_str().filter(|_| !path.exists())?;
-    let is_several = location::parts(text).count() > 1
-        || location::parts(text).any(|part| part.contains('{') || location::is_pattern(part));
-    is_several.then_some(text)
+    location::is_several(text).then_some(text)
 }
 
 /// Opens all `.beton` files that a text names, several at a time. Of many files, a few are open at a time.
@@ -407,6 +412,9 @@ impl FileFormat {
         };
         // The end of a pattern tells the format, as the files that it finds do.
         let last = location::parts(text).next_back().unwrap_or(text);
+        if location::is_folder_of_hub(last) {
+            return Self::Parquet;
+        }
         Self::of_name(Location::Url(last.to_owned()).file_name())
     }
 }

@@ -10,6 +10,7 @@ pub mod files;
 #[cfg(target_arch = "x86_64")]
 pub mod float_mode;
 pub mod guarded;
+pub mod hub;
 #[cfg(feature = "jit")]
 pub mod interpreter;
 pub mod jpegs;

@@ -98,6 +98,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "atomic_file",
             "private",
             "run_plan",
+            "hub_api",
             // Remote objects and their names, and the files of a dataset, local or remote.
             "remote",
             "location",

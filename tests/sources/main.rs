@@ -11,6 +11,8 @@ mod common;
 mod folder;
 #[cfg(feature = "write")]
 mod generator;
+#[cfg(all(feature = "parquet", feature = "remote"))]
+mod hub;
 #[cfg(all(feature = "tar", feature = "tfrecord", feature = "write"))]
 mod joined;
 #[cfg(feature = "mds")]

@@ -628,7 +628,7 @@ fn odd_names_of_datasets_are_opened_or_refused_by_name() {
     let (_, errors) = refused(here, &["info", "file://photos.beton"]);
     assert!(errors.contains("expected three slashes"), "{errors}");
     let (_, errors) = refused(here, &["info", "ftp://host/photos.beton"]);
-    assert!(errors.contains("only s3, gs, http and https are read"), "{errors}");
+    assert!(errors.contains("only s3, gs, hf, http and https are read"), "{errors}");
     let (_, errors) = refused(here, &["info", "photos.beton/"]);
     assert!(!errors.contains("is it a .beton file"), "{errors}");
     let long = "x".repeat(5000) + ".beton";

@@ -4,10 +4,10 @@
 //! |-------:|-----:|---------|-----------------------------------------------------------|
 //! |      0 |    8 | magic   | `\x89FIDX\r\n\x1a`: shows a conversion of line ends       |
 //! |      8 |    4 | version | 1                                                         |
-//! |     12 |    4 | kind    | 1: tar; 2: TFRecord                                       |
+//! |     12 |    4 | kind    | 1: tar; 2: TFRecord; 3: Parquet                           |
 //! |     16 |    8 | length  | of the shard, in bytes                                    |
 //! |     24 |    4 | ends    | CRC-32C of the shard's first 64 KiB, then its last 64 KiB |
-//! |     28 |      | table   | see `table.rs`                                            |
+//! |     28 |      | table   | see `table.rs`; of Parquet, `parquet/positions.rs`        |
 //! |     -4 |    4 | CRC-32C | of all bytes before it                                    |
 //!
 //! All numbers are little-endian. A shard whose length or ends differ is another shard, and the index is
@@ -37,6 +37,8 @@ pub(in crate::source) enum Kind {
     Tar = 1,
     #[cfg_attr(not(feature = "tfrecord"), expect(dead_code, reason = "this build reads none"))]
     TfRecord = 2,
+    #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "this build reads none"))]
+    Parquet = 3,
 }
 
 /// Reads the index beside a shard; `None` if there is none.
@@ -45,6 +47,19 @@ pub(in crate::source) enum Kind {
 ///
 /// Fails if the index is damaged, has another version, or belongs to another shard.
 pub(in crate::source) fn load(shard: &Shard, kind: Kind) -> Result<Option<ShardIndex>, BoxError> {
+    load_with(shard, kind, table::decode)
+}
+
+/// Reads the index beside a shard as [`load`] does; `decode` reads the table of a shard of a number of bytes.
+///
+/// # Errors
+///
+/// Fails as [`load`] does, and if `decode` returns `None`.
+pub(in crate::source) fn load_with<T>(
+    shard: &Shard,
+    kind: Kind,
+    decode: impl Fn(&[u8], u64) -> Option<T>,
+) -> Result<Option<T>, BoxError> {
     let Some(path) = beside(&shard.location) else { return Ok(None) };
     if !path.is_file() {
         return Ok(None);
@@ -63,7 +78,12 @@ pub(in crate::source) fn load(shard: &Shard, kind: Kind) -> Result<Option<ShardI
         )));
     }
     let bytes = found.copy(0, found.len()).map_err(|error| refused(error.to_string()))?;
-    decode(&bytes, shard, kind).map(Some).map_err(refused)
+    opened(&bytes, shard, kind, decode).map(Some).map_err(refused)
+}
+
+/// Returns the table of an index.
+pub(in crate::source) fn table_of(index: &ShardIndex) -> Vec<u8> {
+    table::encode(index)
 }
 
 /// Writes the index of a local shard beside the shard; returns the size of the index file in bytes.
@@ -71,15 +91,11 @@ pub(in crate::source) fn load(shard: &Shard, kind: Kind) -> Result<Option<ShardI
 /// # Errors
 ///
 /// Fails if the shard is remote or can't be read, or with the system's error.
-pub(in crate::source) fn save(
-    shard: &Shard,
-    kind: Kind,
-    index: &ShardIndex,
-) -> Result<u64, BoxError> {
+pub(in crate::source) fn save(shard: &Shard, kind: Kind, table: &[u8]) -> Result<u64, BoxError> {
     let path = beside(&shard.location).ok_or_else(|| {
         format!("{}: an index can only be written next to a local file", shard.location)
     })?;
-    let bytes = encode(shard, kind, index)?;
+    let bytes = encode(shard, kind, table)?;
     let written = atomic_file::write(&path, &bytes);
     written.map_err(|error| format!("{}: {error}", Location::Path(path.clone())))?;
     Ok(bytes.len() as u64)
@@ -89,7 +105,7 @@ pub(in crate::source) fn save(
 /// scan built.
 #[cfg(feature = "tar")]
 pub(in crate::source) fn digest(index: &ShardIndex) -> u32 {
-    crc32c::crc32c(&table::encode(index))
+    crc32c::crc32c(&table_of(index))
 }
 
 fn beside(location: &Location) -> Option<PathBuf> {
@@ -99,19 +115,25 @@ fn beside(location: &Location) -> Option<PathBuf> {
     Some(name.into())
 }
 
-fn encode(shard: &Shard, kind: Kind, index: &ShardIndex) -> Result<Vec<u8>, BoxError> {
+fn encode(shard: &Shard, kind: Kind, table: &[u8]) -> Result<Vec<u8>, BoxError> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(VERSION.to_le_bytes());
     bytes.extend((kind as u32).to_le_bytes());
     bytes.extend(shard.bytes.len().to_le_bytes());
     bytes.extend(ends(shard)?.to_le_bytes());
-    bytes.extend(table::encode(index));
+    bytes.extend(table);
     let sum = crc32c::crc32c(&bytes);
     bytes.extend(sum.to_le_bytes());
     Ok(bytes)
 }
 
-fn decode(bytes: &[u8], shard: &Shard, kind: Kind) -> Result<ShardIndex, String> {
+/// Checks the bytes of an index, and decodes its table.
+fn opened<T>(
+    bytes: &[u8],
+    shard: &Shard,
+    kind: Kind,
+    decode: impl Fn(&[u8], u64) -> Option<T>,
+) -> Result<T, String> {
     let damaged = || "the index is damaged: run `fuseloop index` again".to_owned();
     let (body, sum) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
     let head: &[u8; HEAD] = body.first_chunk().ok_or_else(damaged)?;
@@ -130,7 +152,7 @@ fn decode(bytes: &[u8], shard: &Shard, kind: Kind) -> Result<ShardIndex, String>
     if !is_ours {
         return Err("the index belongs to another file: run `fuseloop index` again".to_owned());
     }
-    table::decode(&body[HEAD..], len).ok_or_else(damaged)
+    decode(&body[HEAD..], len).ok_or_else(damaged)
 }
 
 /// Returns the checksum of a shard's two ends.
@@ -153,6 +175,10 @@ mod tests {
         (dir, Shard::open(Location::Path(path)).unwrap())
     }
 
+    fn decode(bytes: &[u8], shard: &Shard, kind: Kind) -> Result<ShardIndex, String> {
+        opened(bytes, shard, kind, table::decode)
+    }
+
     fn index() -> ShardIndex {
         let mut index = ShardIndex::default();
         for sample in 0..3u64 {
@@ -167,19 +193,19 @@ mod tests {
     fn an_index_comes_back_as_it_was_saved() {
         let (dir, shard) = shard(1000);
         assert_eq!(load(&shard, Kind::Tar).unwrap(), None);
-        let bytes = save(&shard, Kind::Tar, &index()).unwrap();
+        let bytes = save(&shard, Kind::Tar, &table_of(&index())).unwrap();
         assert_eq!(load(&shard, Kind::Tar).unwrap(), Some(index()));
         let names: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
         assert_eq!(names.len(), 2);
         assert_eq!(fs::metadata(dir.path().join("a.tar.fidx")).unwrap().len(), bytes);
-        save(&shard, Kind::Tar, &ShardIndex::default()).unwrap();
+        save(&shard, Kind::Tar, &table_of(&ShardIndex::default())).unwrap();
         assert_eq!(load(&shard, Kind::Tar).unwrap(), Some(ShardIndex::default()));
     }
 
     #[test]
     fn an_index_of_another_file_is_refused() {
         let (dir, shard) = shard(200_000);
-        save(&shard, Kind::Tar, &index()).unwrap();
+        save(&shard, Kind::Tar, &table_of(&index())).unwrap();
         let path = dir.path().join("a.tar");
         let loaded = || {
             let again = Shard::open(Location::Path(path.clone())).unwrap();
@@ -201,7 +227,7 @@ mod tests {
     #[test]
     fn an_index_cut_or_changed_anywhere_is_refused() {
         let (dir, shard) = shard(1000);
-        save(&shard, Kind::Tar, &index()).unwrap();
+        save(&shard, Kind::Tar, &table_of(&index())).unwrap();
         let path = dir.path().join("a.tar.fidx");
         let whole = fs::read(&path).unwrap();
         for len in 0..whole.len() {
@@ -222,7 +248,7 @@ mod tests {
     #[test]
     fn a_table_changed_anywhere_is_refused_or_lies_within_the_shard() {
         let (_dir, shard) = shard(1000);
-        let whole = encode(&shard, Kind::Tar, &index()).unwrap();
+        let whole = encode(&shard, Kind::Tar, &table_of(&index())).unwrap();
         for bit in HEAD * 8..(whole.len() - 4) * 8 {
             let mut bytes = whole[..whole.len() - 4].to_vec();
             bytes[bit / 8] ^= 1 << (bit % 8);

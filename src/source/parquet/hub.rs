@@ -19,15 +19,17 @@
 //!
 //! A configuration without `data_files` has the files of its `data_dir`, whose names tell the splits.
 //!
+//! A dataset of the Hub itself, `hf://datasets/ORG/NAME`, has the same layouts.
+//!
 //! Splits are never merged, and never taken for classes: if there are several, one must be named.
 
 use crate::error::{Error, fail};
-use crate::source::Escaped;
 use crate::source::image_names::{IMAGE_EXTENSIONS, has_extension};
+use crate::source::{Escaped, Location, remote};
 use saphyr_parser::{Event, Parser};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The end of the names of files.
 const ENDING: &str = ".parquet";
@@ -44,6 +46,9 @@ const MOST_LOOKED_AT: usize = 1000;
 
 /// The most folders in a folder that are looked into.
 const MOST_FOLDERS: usize = 64;
+
+/// The name of the file that may list the others.
+const README: &str = "README.md";
 
 /// The most bytes of a README.md.
 const MOST_BYTES: u64 = 4 << 20;
@@ -115,12 +120,67 @@ pub(super) fn files_of_pattern(
 ) -> Result<Vec<PathBuf>, Error> {
     let fixed = pattern.split(['*', '?', '[', '{']).next().unwrap_or_default();
     let root = fixed.rsplit_once('/').map_or("", |(root, _)| root).to_owned();
-    let splits = by_names(files, |path| path.strip_prefix(&root).ok());
+    let splits = by_names(files, |path| in_dataset(path).or(path.strip_prefix(&root).ok()));
     choose(splits, split).map_err(|error| error.at(pattern))
 }
 
+/// Returns the path in its dataset that an address of the Hub has; `None` for any other path.
+fn in_dataset(path: &Path) -> Option<&Path> {
+    let mut parts = path.strip_prefix("hf://datasets").ok()?.components();
+    parts.next()?;
+    parts.next()?;
+    Some(parts.as_path())
+}
+
+/// Returns the files of a split of a dataset of the Hub, or of a folder in one, in the order of their names.
+///
+/// # Errors
+///
+/// Fails as [`files_of_folder`] does, and if the Hub refuses or answers wrongly.
+pub(super) fn files_on_hub(name: &str, split: Option<&str>) -> Result<Vec<Location>, Error> {
+    let folder = remote::folder_on_hub(name)?;
+    let folder =
+        folder.ok_or_else(|| fail!(NotFound, "the dataset has no such folder").at(name))?;
+    let address = &folder.address;
+    let listed_files = match folder.files.iter().any(|file| file == README) {
+        true => {
+            let text = remote::text_on_hub(&folder, README)?;
+            let readme = PathBuf::from(format!("{address}/{README}"));
+            let files =
+                |pattern: &Path| Ok(matching(&folder.files, &inside(pattern, &readme)?, &readme)?);
+            listed(&String::from_utf8_lossy(&text), &readme, files)?
+        }
+        false => None,
+    };
+    let of_names = || {
+        let files = folder.files.iter().map(PathBuf::from);
+        by_names(files.filter(|file| is_file(file) && !is_hidden(file)).collect(), |path| {
+            path.strip_prefix("").ok()
+        })
+    };
+    let chosen = choose(listed_files.unwrap_or_else(of_names), split);
+    let chosen = chosen.map_err(|error| error.at(address))?;
+    Ok(chosen.iter().map(|file| Location::Url(format!("{address}/{}", file.display()))).collect())
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.iter().any(|part| part.as_encoded_bytes().starts_with(b"."))
+}
+
+/// Returns the Parquet files of a list which match a pattern, or which lie in a folder that does.
+fn matching(files: &[String], pattern: &str, readme: &Path) -> Result<Vec<PathBuf>, Error> {
+    let pattern = glob::Pattern::new(pattern);
+    let pattern = pattern.map_err(|error| fail!(Format, "data_files: {error}").at(readme))?;
+    let options =
+        glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
+    let matches =
+        |path: &Path| path.ancestors().any(|path| pattern.matches_path_with(path, options));
+    let paths = files.iter().map(PathBuf::from);
+    Ok(paths.filter(|path| is_file(path) && matches(path)).collect())
+}
+
 /// Finds the files of a folder, its folders, and the folders in them.
-fn all_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+pub(in crate::source) fn all_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut found = vec![];
     let mut left = vec![(dir.to_owned(), 0)];
     while let Some((dir, depth)) = left.pop() {
@@ -230,16 +290,25 @@ fn choose(splits: Splits, split: Option<&str>) -> Result<Vec<PathBuf>, Error> {
 
 /// Returns the files that the README.md of a folder lists; `None` if it lists none.
 fn listed_in_readme(dir: &Path) -> Result<Option<Splits>, Error> {
-    let path = dir.join("README.md");
+    let path = dir.join(README);
     let Ok(metadata) = fs::metadata(&path) else { return Ok(None) };
     if !metadata.is_file() || metadata.len() > MOST_BYTES {
         return Ok(None);
     }
     let text = fs::read_to_string(&path).map_err(|error| fail!(Io, "{error}").at(&path))?;
+    listed(&text, &path, |pattern| matches(dir, &inside(pattern, &path)?, &path))
+}
+
+/// Returns the files that the text of a README.md lists, by the patterns that it has; `None` if it lists none.
+fn listed(
+    text: &str,
+    path: &Path,
+    files_of: impl Fn(&Path) -> Result<Vec<PathBuf>, Error>,
+) -> Result<Option<Splits>, Error> {
     let text = text.replace("\r\n", "\n");
     let front = text.strip_prefix("---\n").and_then(|text| Some(text.split_once("\n---")?.0));
     let Some(front) = front else { return Ok(None) };
-    let read = Yaml::parse(front).map_err(|reason| fail!(Format, "{reason}").at(&path))?;
+    let read = Yaml::parse(front).map_err(|reason| fail!(Format, "{reason}").at(path))?;
     let Some(Yaml::List(configs)) = read.get("configs") else { return Ok(None) };
     let mut splits = Splits::new();
     for config in configs {
@@ -275,7 +344,7 @@ fn listed_in_readme(dir: &Path) -> Result<Option<Splits>, Error> {
             };
             let found = splits.entry((name.to_owned(), split.to_owned())).or_default();
             for pattern in paths {
-                found.extend(matches(dir, &Path::new(folder).join(pattern), &path)?);
+                found.extend(files_of(&Path::new(folder).join(pattern))?);
             }
         }
     }
@@ -283,18 +352,26 @@ fn listed_in_readme(dir: &Path) -> Result<Option<Splits>, Error> {
     Ok(Some(splits).filter(|splits| !splits.is_empty()))
 }
 
-/// Returns the Parquet files in the folder that a pattern of its README.md matches.
-fn matches(dir: &Path, pattern: &Path, readme: &Path) -> Result<Vec<PathBuf>, Error> {
-    let inside = pattern
-        .components()
-        .all(|part| matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir));
-    if !inside {
+/// Returns the text of a pattern of a README.md, which must lead to no other folder.
+fn inside(pattern: &Path, readme: &Path) -> Result<String, Error> {
+    let part = |part: Component<'_>| match part {
+        Component::Normal(part) => part.to_str().map(|part| Some(part.to_owned())),
+        Component::CurDir => Some(None),
+        _ => None,
+    };
+    let parts: Option<Vec<_>> = pattern.components().map(part).collect();
+    let Some(parts) = parts else {
         let pattern = Escaped(&pattern.to_string_lossy()).to_string();
         return Err(
             fail!(Format, "data_files {pattern:?}: expected a path in the folder").at(readme)
         );
-    }
-    let whole = format!("{}/{}", glob::Pattern::escape(&dir.to_string_lossy()), pattern.display());
+    };
+    Ok(parts.into_iter().flatten().collect::<Vec<_>>().join("/"))
+}
+
+/// Returns the Parquet files in the folder that a pattern of its README.md matches.
+fn matches(dir: &Path, pattern: &str, readme: &Path) -> Result<Vec<PathBuf>, Error> {
+    let whole = format!("{}/{pattern}", glob::Pattern::escape(&dir.to_string_lossy()));
     let found = glob::glob(&whole);
     let found = found.map_err(|error| fail!(Format, "data_files: {error}").at(readme))?;
     let mut files: Vec<PathBuf> = vec![];

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  hub.rs          footer.rs ─ schema.rs        thrift.rs            extents.rs ──▶ one read of an image
-//!  names ─▶ files ─▶ chunks of columns ─▶ pages.rs: pages ─▶ where values lie
+//!  names ─▶ files ─▶ chunks of columns ─▶ pages.rs: pages ─▶ where values lie ◀── positions.rs, an index file
 //!                                                                    leaf.rs, tree.rs ─▶ span.rs ─ cache.rs
 //! ```
 //!
@@ -11,6 +11,9 @@
 //! positions of its values, which are found when its row group is read first; a value is then one read of its bytes. All
 //! other columns are decoded page by page, or those with lists row group by row group, and the pages that were read last
 //! stay in memory ([`CACHE_BYTES`]). Row groups are the locality groups of `Order::QuasiRandom`.
+//!
+//! Of remote files, a run fetches ahead the values whose positions are known, and the whole chunks of columns of the row
+//! groups that it reads first.
 //!
 //! The crate `parquet` parses footers and decodes values. It is called for one file, page or column at a time, and a
 //! panic in it is an error of that.
@@ -21,6 +24,7 @@ mod footer;
 mod hub;
 mod leaf;
 mod pages;
+mod positions;
 mod schema;
 mod span;
 #[cfg(test)]
@@ -28,15 +32,17 @@ mod tests;
 mod thrift;
 mod tree;
 
-pub(super) use hub::is_folder;
+pub(super) use hub::{all_files, is_folder};
+pub(super) use positions::scan;
 
 use super::file::LengthCheck;
 use super::lru_cache::LruCache;
-use super::shards::{Shard, Shards};
+use super::shards::{Extents, Shard, Shards};
 use super::starts::Starts;
 use super::{
     BoxError, Buffer, EncodedImage, Facts, FieldSpec, Fingerprint, ImageExtent, ImageMode,
-    Location, OwnedValue, Record, SampleLocation, Source, StoredValues, Value, location,
+    Location, ObjectFields, OwnedValue, Record, Run, RunPlan, SampleLocation, Source, StoredValues,
+    Value, location,
 };
 use crate::error::{Error, fail};
 use crate::parallel;
@@ -50,6 +56,7 @@ use pages::{Chunk, Directory};
 use schema::{Column, How, Plan};
 use span::{HeldRow, Span};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,22 +69,30 @@ const CHECKED_BYTES: u64 = 64 << 20;
 /// The number of row groups whose first values are looked at until one is not null.
 const MOST_TRIED: usize = 4;
 
-/// The samples of Parquet files.
+/// The most bytes of a chunk that is fetched as a whole ahead of its samples: a quarter of what is fetched ahead.
+const MOST_AHEAD: u64 = 64 << 20;
+
+/// The samples of Parquet files. A clone shares all but the files that values are read from.
+#[derive(Clone)]
 pub(crate) struct Parquet {
     facts: Facts,
-    files: Vec<File>,
-    starts: Starts,
+    /// What values are read from: the files, or in a run the files with what is fetched ahead.
+    shards: Shards,
+    files: Arc<[File]>,
+    starts: Arc<Starts>,
     /// The number of the first row group of each file.
-    first_groups: Vec<u64>,
+    first_groups: Arc<[u64]>,
     /// The pages that were decoded, or all pages of a column in a row group, by the file, the row group, the field and
     /// the page.
-    cache: LruCache<(u32, u32, u32, u32), Span>,
+    cache: Arc<LruCache<(u32, u32, u32, u32), Span>>,
     limits: Limits,
 }
 
 /// Where a sample's value is.
 struct Cell<'a> {
     file: &'a File,
+    /// What the file is read from.
+    shard: &'a Shard,
     column: &'a Column,
     key: (u32, u32, u32),
     chunks: &'a [Chunk],
@@ -114,6 +129,15 @@ impl Parquet {
     }
 
     fn of(shards: &Shards, limits: &Limits) -> Result<Self, Error> {
+        Self::of_indexed(shards, limits, positions::load)
+    }
+
+    /// Opens files of which `load` takes what an index file knows.
+    fn of_indexed(
+        shards: &Shards,
+        limits: &Limits,
+        load: impl Fn(&File) -> Result<(), Error> + Send + Sync,
+    ) -> Result<Self, Error> {
         let footers = parallel::map(shards.all(), |shard| Footer::read(shard, limits))?;
         let footers = footers.into_iter().collect::<Result<Vec<_>, Error>>()?;
         let mut print = Fingerprint::default();
@@ -138,6 +162,9 @@ impl Parquet {
             };
             known = Some((schema, features, Arc::clone(&plan)));
             files.push(footer.file(shard, &plan)?);
+        }
+        for indexed in parallel::map(&files, load)? {
+            indexed?;
         }
         resolve(&mut files, &shards.name(), limits)?;
         warn_of_missing(shards);
@@ -173,7 +200,15 @@ impl Parquet {
         let first_groups = groups.collect();
         // A slot needs memory itself, too.
         let cache = LruCache::new(CACHE_BYTES, |span: &Span| span.memory() as u64 + 192);
-        Ok(Self { facts, files, starts, first_groups, cache, limits: *limits })
+        Ok(Self {
+            facts,
+            shards: shards.clone(),
+            files: files.into(),
+            starts: Arc::new(starts),
+            first_groups,
+            cache: Arc::new(cache),
+            limits: *limits,
+        })
     }
 
     /// Returns where a value is.
@@ -182,7 +217,7 @@ impl Parquet {
         let (number, row) = self.starts.locate(sample).ok_or_else(|| {
             fail!(Parameter, "sample {sample} does not exist: the dataset has {samples} samples")
         })?;
-        let file = &self.files[number];
+        let (file, shard) = (&self.files[number], &self.shards.all()[number]);
         let fields = file.plan.columns.len();
         let column = file.plan.columns.get(field).ok_or_else(|| {
             fail!(Field, "field {field} does not exist: the dataset has {fields} fields")
@@ -190,15 +225,16 @@ impl Parquet {
         let (group, row) = file.groups.locate(row).unwrap_or((0, row));
         let rows = file.groups.len_of(group);
         let key = (number as u32, group as u32, field as u32);
-        Ok(Cell { file, column, key, chunks: file.chunks(group, field), row: row.0 as usize, rows })
+        let (chunks, row) = (file.chunks(group, field), row.0 as usize);
+        Ok(Cell { file, shard, column, key, chunks, row, rows })
     }
 
     /// Finds a value: its position in the file, or its row among decoded values.
     fn find<'a>(&self, cell: &Cell<'a>) -> Result<Found<'a>, Error> {
-        let Cell { file, column, key, chunks, row, .. } = *cell;
-        let (shard, limits) = (&file.shard, &self.limits);
+        let Cell { file, shard, column, key, chunks, row, .. } = *cell;
+        let limits = &self.limits;
         let failed = |error: Error| file.failed(column, error);
-        if let How::Lists(..) | How::Array(..) | How::Rows(..) | How::Tree(_) = column.how {
+        if column.how.is_of_group() {
             let key = (key.0, key.1, key.2, 0);
             let span = self.cache.get(key, || decode_group(cell, limits)).map_err(failed)?;
             return Ok(Found::Decoded { span, row, column });
@@ -289,6 +325,43 @@ impl Parquet {
     }
 }
 
+impl Extents for Parquet {
+    /// Nothing is read here: where positions are not known yet, the chunks are needed whole.
+    fn extents(&self, sample: SampleId, fields: &[usize], out: &mut Vec<(usize, Range<u64>)>) {
+        for field in fields {
+            let Ok(cell) = self.cell(sample, *field) else { continue };
+            let (shard, key, chunks) = (cell.key.0 as usize, cell.key, cell.chunks);
+            let page = |page: u32| (key.0, key.1, key.2, page);
+            let known = chunks[0].directory.get().filter(|_| !cell.column.how.is_of_group());
+            match known {
+                Some(Directory::Extents { offsets, lens }) => {
+                    if let (Some(offset), Some(len)) = (offsets.get(cell.row), lens.get(cell.row))
+                        && *len != Directory::NULL
+                    {
+                        out.push((shard, *offset..offset.saturating_add((*len).into())));
+                    }
+                }
+                Some(Directory::Pages { dictionary, pages }) => {
+                    let after = pages.partition_point(|(_, first)| *first as usize <= cell.row);
+                    if let Some(number) = after.checked_sub(1)
+                        && !self.cache.has(page(number as u32))
+                    {
+                        let end = pages.get(after).map_or(chunks[0].end, |(next, _)| *next);
+                        out.push((shard, pages[number].0..end));
+                        out.extend(dictionary.map(|at| (shard, at..pages[0].0)));
+                    }
+                }
+                None if self.cache.has(page(0)) => {}
+                None => {
+                    let whole = chunks.iter().map(|chunk| chunk.start..chunk.end);
+                    let whole = whole.filter(|range| range.end - range.start <= MOST_AHEAD);
+                    out.extend(whole.map(|range| (shard, range)));
+                }
+            }
+        }
+    }
+}
+
 impl Cell<'_> {
     fn failed(&self, reason: &str) -> Error {
         self.file.failed(self.column, fail!(Damaged, "{reason}"))
@@ -302,7 +375,7 @@ fn read<'a>(
     buffer: &'a mut Vec<u8>,
     check: Option<&mut LengthCheck>,
 ) -> Result<&'a [u8], Error> {
-    let found = cell.file.shard.bytes.get_with(range, buffer, check);
+    let found = cell.shard.bytes.get_with(range, buffer, check);
     found.map_err(|error| cell.file.failed(cell.column, error.byte(range.0)))
 }
 
@@ -351,8 +424,8 @@ fn directory<'a>(
 
 /// Decodes the values of a field for all rows of a row group.
 fn decode_group(cell: &Cell<'_>, limits: &Limits) -> Result<Span, Error> {
-    let Cell { file, column, chunks, rows, .. } = cell;
-    let loaded = chunks.iter().map(|chunk| chunk.load_all(&file.shard, limits));
+    let Cell { file, shard, column, chunks, rows, .. } = cell;
+    let loaded = chunks.iter().map(|chunk| chunk.load_all(shard, limits));
     let mut loaded = loaded.collect::<Result<Vec<_>, Error>>()?;
     let span = match (&column.how, loaded.pop()) {
         (How::Tree(root), Some(last)) => {
@@ -390,6 +463,9 @@ fn files(path: &Path, split: Option<&str>) -> Result<Vec<Location>, Error> {
     let text = path
         .to_str()
         .ok_or_else(|| fail!(Parameter, "the names of Parquet files are in UTF-8").at(path))?;
+    if location::is_folder_of_hub(text) && !location::is_several(text) {
+        return hub::files_on_hub(text, split);
+    }
     let found = Location::parse(text)?;
     let is_pattern = !path.is_file() && location::parts(text).any(location::is_pattern);
     if !is_pattern && split.is_none() {
@@ -687,6 +763,12 @@ impl Source for Parquet {
         Some(self.first_groups[file] + group as u64)
     }
 
+    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Run>, BoxError> {
+        let ahead = self.shards.ahead(run, Arc::clone(&self) as _)?;
+        let begun = |shards| Run::new(Arc::new(Self { shards, ..(*self).clone() }));
+        Ok(ahead.map(begun))
+    }
+
     fn stored(&self) -> Option<&dyn StoredValues> {
         Some(self)
     }
@@ -696,7 +778,7 @@ impl StoredValues for Parquet {
     /// Parts of images are read of local files alone, as of tar files.
     fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
         let cell = self.cell(sample, field).ok()?;
-        let shard = &cell.file.shard;
+        let shard = cell.shard;
         let is_local = matches!(shard.location, Location::Path(_));
         if cell.column.how != How::Image || !is_local || shard.bytes.in_memory().is_some() {
             return None;
@@ -720,7 +802,7 @@ impl StoredValues for Parquet {
         let Found::Stored { offset, len } = self.find(&cell)? else {
             return Err("its page is compressed".into());
         };
-        let read = cell.file.shard.bytes.read_part((offset, len), to, buffer.check.as_mut());
+        let read = cell.shard.bytes.read_part((offset, len), to, buffer.check.as_mut());
         Ok(read.map_err(|error| {
             cell.file.failed(cell.column, error).of_value(sample, &cell.column.name)
         })?)

@@ -85,6 +85,11 @@ pub(super) struct Plan {
 }
 
 impl How {
+    /// Returns whether all rows of a row group are decoded together.
+    pub(super) fn is_of_group(&self) -> bool {
+        matches!(self, Self::Lists(..) | Self::Array(..) | Self::Rows(..) | Self::Tree(_))
+    }
+
     /// Returns the kind of the field.
     pub(super) fn kind(&self) -> FieldKind {
         match self {

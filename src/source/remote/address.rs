@@ -3,11 +3,13 @@
 //! ```text
 //! s3://bucket/a b.tar          -> S3, bucket, key "a b.tar"
 //! https://host:1/a%20b?sig=x   -> https://host:1/?sig=x, path "a b", shown as https://host:1/a%20b?..
+//! hf://datasets/o/n@main/a b   -> HF_ENDPOINT/datasets/o/n/resolve/main, path "a b"
 //! ```
 //!
 //! The query (the text after a `?`) may be a signature, so it is never shown. A name and password before
 //! an `@` are refused, because they would not be sent.
 
+use super::hub::{self, HubAddress};
 use crate::source::Escaped;
 use object_store::path::Path;
 use std::fmt;
@@ -36,6 +38,10 @@ pub(super) enum StoreAt {
     Http {
         base: String,
     },
+    /// A revision of a dataset of the Hugging Face Hub: the address that the paths of its files are below.
+    Hub {
+        base: String,
+    },
 }
 
 impl Address {
@@ -45,6 +51,17 @@ impl Address {
     ///
     /// A message that names the address, if the address is invalid.
     pub(super) fn parse(url: &str) -> Result<Self, String> {
+        if url.starts_with(hub::SCHEME) {
+            let address = HubAddress::parse(url)?;
+            let (store, path) = address.store();
+            let path = Path::parse(path).map_err(|error| format!("{address}: {error}"))?;
+            if path.is_root() {
+                return Err(format!(
+                    "{address}: a dataset, and only files are read here: add the path of one"
+                ));
+            }
+            return Ok(Self { store, path, shown: address.to_string() });
+        }
         let shown = shown(url);
         let bad = |why: &str| format!("{}: {why}", Escaped(&shown));
         let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("not an address"))?;
@@ -53,7 +70,7 @@ impl Address {
             "s3" => (StoreAt::S3 { bucket: host.to_owned() }, Path::parse(key)),
             "gs" => (StoreAt::Google { bucket: host.to_owned() }, Path::parse(key)),
             "http" | "https" => of_http(scheme, rest).map_err(bad)?,
-            _ => return Err(bad("only s3, gs, http and https are read")),
+            _ => return Err(bad("only s3, gs, hf, http and https are read")),
         };
         let key = if scheme.starts_with("http") { key.split(['?', '#']).next() } else { Some(key) };
         if key.is_some_and(|key| key.len() > 1 && key.ends_with('/')) {
@@ -136,7 +153,7 @@ mod tests {
         assert!(message("s3://b/train/").starts_with("s3://b/train/: a folder, and only files"));
         assert!(message("https://h/x/?sig=secret").starts_with("https://h/x/?..: a folder"));
         assert_eq!(message("s3://b/"), "s3://b/: the address names no object");
-        assert_eq!(message("ftp://h/a"), "ftp://h/a: only s3, gs, http and https are read");
+        assert_eq!(message("ftp://h/a"), "ftp://h/a: only s3, gs, hf, http and https are read");
         assert_eq!(message("a\x1b"), "a\\u{1b}: not an address");
         for url in ["https://me:secret@h/a", "https://h/%ff?secret", "https://me:secret@h?secret"] {
             assert!(!message(url).contains("secret"), "{}", message(url));

@@ -4,7 +4,7 @@
 //! |-----------------------------------------------|-------|---------------------------------------|
 //! | no connection, a connection that broke        | yes   | the innermost error                   |
 //! | no byte arrived within the time limit         | yes   | that time                             |
-//! | 408, 429, 5xx                                 | yes   | the status                            |
+//! | 408, 429, 5xx                                 | yes   | the status, and how long the server asks to wait |
 //! | 401, 403; no credentials found on the machine | no    | the variables to set                  |
 //! | 404                                           | no    | to check the name                     |
 //! | an answer that is not HTTP; anything unknown  | few times | the innermost error               |
@@ -17,10 +17,14 @@
 //! The store's own message is not shown, because it contains the whole address.
 
 use super::address::StoreAt;
+use super::client::Busy;
+use super::hub;
 use super::redirects::RefusedRedirect;
 use object_store::client::{HttpError, HttpErrorKind};
+use std::borrow::Cow;
 use std::error::Error;
 use std::io;
+use std::time::Duration;
 
 /// The reason why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,12 +37,15 @@ pub(super) struct Cause {
     pub(super) unlikely: bool,
     /// True if no server was reached.
     pub(super) unreached: bool,
+    /// How long the server asks to wait.
+    pub(super) wait: Duration,
 }
 
 impl Cause {
     /// A permanent cause.
     pub(super) fn lasting(kind: io::ErrorKind, text: impl Into<String>) -> Self {
-        Self { kind, text: text.into(), passing: false, unlikely: false, unreached: false }
+        let (text, wait) = (text.into(), Duration::ZERO);
+        Self { kind, text, passing: false, unlikely: false, unreached: false, wait }
     }
 
     /// A temporary cause.
@@ -107,6 +114,11 @@ impl Cause {
         }
         if let Some(refused) = find::<RefusedRedirect>(error) {
             return Self::lasting(io::ErrorKind::PermissionDenied, refused.to_string());
+        }
+        if let Some(Busy { status, wait }) = find::<Busy>(error) {
+            let text =
+                format!("the server is busy ({status}) and asks to wait {} s", wait.as_secs());
+            return Self { wait: *wait, ..Self::passing(io::ErrorKind::ResourceBusy, text) };
         }
         if let Some(lasting) = Self::of_request(error, store) {
             return lasting;
@@ -198,7 +210,7 @@ impl Cause {
         Self::lasting(io::ErrorKind::Unsupported, text)
     }
 
-    fn status(status: u16, store: &StoreAt) -> Self {
+    pub(super) fn status(status: u16, store: &StoreAt) -> Self {
         match status {
             401 | 403 => Self::lasting(
                 io::ErrorKind::PermissionDenied,
@@ -206,7 +218,12 @@ impl Cause {
             ),
             404 => Self::lasting(
                 io::ErrorKind::NotFound,
-                "not found (404): check the name and the endpoint",
+                match store {
+                    StoreAt::Hub { .. } => {
+                        "no such dataset, revision or file (404): check the address"
+                    }
+                    _ => "not found (404): check the name and the endpoint",
+                },
             ),
             416 => Self::changed(),
             408 | 429 | 500..=599 => Self::passing(
@@ -234,6 +251,7 @@ fn endpoint_variables(store: &StoreAt) -> Option<(&'static [&'static str], &'sta
             Some((&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"], "AWS_ALLOW_HTTP"))
         }
         StoreAt::Google { .. } => Some((&["GOOGLE_BASE_URL"], "GOOGLE_ALLOW_HTTP")),
+        StoreAt::Hub { .. } => Some((&["HF_ENDPOINT"], "")),
         StoreAt::Http { .. } => None,
     }
 }
@@ -258,8 +276,8 @@ fn plain_http(store: &StoreAt) -> Option<(&'static str, String, &'static str)> {
 }
 
 /// The next step when credentials are missing.
-fn credentials(store: &StoreAt) -> &'static str {
-    match store {
+fn credentials(store: &StoreAt) -> Cow<'static, str> {
+    let text = match store {
         StoreAt::S3 { .. } => {
             "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or for a public bucket \
              AWS_SKIP_SIGNATURE=true; check AWS_REGION"
@@ -268,7 +286,16 @@ fn credentials(store: &StoreAt) -> &'static str {
             "set GOOGLE_SERVICE_ACCOUNT, or for a public bucket GOOGLE_SKIP_SIGNATURE=true"
         }
         StoreAt::Http { .. } => "use an address that is signed, and has not expired",
-    }
+        StoreAt::Hub { base } => {
+            let page = hub::page_of(base);
+            return format!(
+                "the dataset does not exist, is private, or is gated: check its name, accept its terms at {page}, and log in \
+                 with a token that may read it (HF_TOKEN, or `hf auth login`)"
+            )
+            .into();
+        }
+    };
+    text.into()
 }
 
 /// The status that a store's error message names: the error's type is private to the store.

@@ -7,20 +7,29 @@
 //! | `TIMEOUT`, `READ_TIMEOUT`         | ignored: [`fetch`](super::fetch) has its own limits         |
 //! | `HTTP2_*` except the one above    | ignored                                                     |
 //!
-//! The client of `object_store` differs only in that it follows every redirect.
+//! The client of `object_store` differs in that it follows every redirect, and in that it does not say how long a busy
+//! server asks to wait ([`Busy`]).
 
+use super::hub::Token;
 use super::redirects::Allowed;
 use crate::source::BoxError;
-use object_store::client::{HttpClient, HttpConnector};
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+};
 use object_store::{ClientConfigKey as Key, ClientOptions};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{ClientBuilder, NoProxy, Proxy};
 use rustls::crypto::ring;
 use rustls_platform_verifier::BuilderVerifierExt;
+use std::fmt;
+use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Builds clients for stores.
 #[derive(Debug)]
@@ -28,13 +37,79 @@ pub(super) struct Connector;
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let client = client(&StoreSettings(options))
-            .map_err(|source| object_store::Error::Generic { store: "HTTP client", source })?;
-        Ok(HttpClient::new(client))
+        let client = client(&StoreSettings(options), Allowed::of_environment(), None);
+        client.map_err(|source| object_store::Error::Generic { store: "HTTP client", source })
     }
 }
 
-fn client(settings: &StoreSettings<'_>) -> Result<reqwest::Client, BoxError> {
+/// Builds clients for stores of the Hub, with the token to send.
+#[derive(Debug)]
+pub(super) struct HubConnector(pub(super) Option<Token>);
+
+impl HttpConnector for HubConnector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let client = of_hub(self.0.as_ref(), options);
+        client.map_err(|source| object_store::Error::Generic { store: "HTTP client", source })
+    }
+}
+
+/// Builds a client for the Hub. It follows redirects to any host, because the Hub's files are stored at others; reqwest
+/// drops the token there.
+pub(super) fn of_hub(
+    token: Option<&Token>,
+    options: &ClientOptions,
+) -> Result<HttpClient, BoxError> {
+    client(&StoreSettings(options), Allowed::Any, token)
+}
+
+/// A client that says of a busy server how long it asks to wait.
+#[derive(Debug)]
+struct PoliteClient(reqwest::Client);
+
+/// An answer of a server that asks to be left alone for a while: its status, and the header `Retry-After`.
+#[derive(Debug)]
+pub(super) struct Busy {
+    pub(super) status: u16,
+    pub(super) wait: Duration,
+}
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server asks to wait {} s ({})", self.wait.as_secs(), self.status)
+    }
+}
+
+impl std::error::Error for Busy {}
+
+impl HttpService for PoliteClient {
+    fn call<'client, 'call>(
+        &'client self,
+        request: HttpRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'call>>
+    where
+        'client: 'call,
+    {
+        Box::pin(async move {
+            let answer = self.0.call(request).await?;
+            let status = answer.status().as_u16();
+            let wait = answer.headers().get(RETRY_AFTER);
+            let wait = wait.and_then(|wait| wait.to_str().ok()?.parse::<u32>().ok());
+            match wait.filter(|_| matches!(status, 429 | 503)) {
+                Some(seconds) => {
+                    let busy = Busy { status, wait: Duration::from_secs(seconds.into()) };
+                    Err(HttpError::new(HttpErrorKind::Request, busy))
+                }
+                None => Ok(answer),
+            }
+        })
+    }
+}
+
+fn client(
+    settings: &StoreSettings<'_>,
+    allowed: Allowed,
+    token: Option<&Token>,
+) -> Result<HttpClient, BoxError> {
     for key in [Key::AllowInvalidCertificates, Key::NoSystemCertificates] {
         if settings.is_set(key)? {
             return Err(unsupported(key));
@@ -47,8 +122,13 @@ fn client(settings: &StoreSettings<'_>) -> Result<reqwest::Client, BoxError> {
                 .unwrap_or(concat!("fuseloop/", env!("CARGO_PKG_VERSION")).into()),
         )
         .https_only(!settings.is_set(Key::AllowHttp)?)
-        .redirect(policy(Allowed::of_environment()))
+        .redirect(policy(allowed))
         .tls_backend_preconfigured(tls()?);
+    if let Some(token) = token {
+        let mut value = HeaderValue::from_str(&token.header())?;
+        value.set_sensitive(true);
+        builder = builder.default_headers(HeaderMap::from_iter([(AUTHORIZATION, value)]));
+    }
     if let Some(time) = settings.time(Key::ConnectTimeout)? {
         builder = builder.connect_timeout(time);
     }
@@ -70,7 +150,7 @@ fn client(settings: &StoreSettings<'_>) -> Result<reqwest::Client, BoxError> {
     if let Some(proxy) = proxy(settings)? {
         builder = builder.proxy(proxy);
     }
-    Ok(builder.build()?)
+    Ok(HttpClient::new(PoliteClient(builder.build()?)))
 }
 
 fn policy(allowed: Allowed) -> Policy {

@@ -15,7 +15,7 @@
 //! result is therefore the range as it was when the object was opened, or an error. ETags are compared
 //! here and not sent in the request, because servers differ in which ones they accept.
 
-use super::address::Address;
+use super::address::{Address, StoreAt};
 use super::cause::Cause;
 use super::stores::{self, Store};
 use crate::source::Escaped;
@@ -123,6 +123,8 @@ impl Pace {
     ///
     /// If the period ends before the pause does: the cause of the last failure.
     async fn pause(&self, pause: Duration, cause: Cause) -> Result<(), Cause> {
+        // A server that asks to wait longer is not asked before.
+        let pause = pause.max(cause.wait);
         if self.begun.elapsed() + pause >= self.period {
             return Err(Cause { passing: false, ..cause });
         }
@@ -215,13 +217,19 @@ impl From<FetchError> for io::Error {
 }
 
 impl Fetcher {
-    /// Requests an object's length and version.
+    /// Requests an object's length and version. Of the Hub, the first byte is asked for: the storage that it redirects to
+    /// may allow nothing else.
     pub(super) async fn open(address: Address, patience: FetchLimits) -> Result<Self, FetchError> {
         let store = stores::store(&address.store);
         let store = store.map_err(|cause| FetchError::of(&address, &cause, ""))?;
         let mut tries = Tries::begin(&address, patience);
         let version = loop {
-            let options = GetOptions { head: true, ..GetOptions::default() };
+            let options = match address.store {
+                StoreAt::Hub { .. } => {
+                    GetOptions { range: Some(GetRange::Bounded(0..1)), ..GetOptions::default() }
+                }
+                _ => GetOptions { head: true, ..GetOptions::default() },
+            };
             match answer(&*store, &address, options, &tries.pace, 0).await {
                 Ok(answer) => break Version::of(&answer.meta),
                 Err(cause) => tries.failed(cause).await?,

@@ -43,7 +43,9 @@ pub(super) fn matching_with(
     let bucket = match &address.store {
         StoreAt::S3 { bucket } => format!("s3://{bucket}/"),
         StoreAt::Google { bucket } => format!("gs://{bucket}/"),
-        StoreAt::Http { .. } => return Err(format!("{address}: a web server has no list").into()),
+        StoreAt::Http { .. } | StoreAt::Hub { .. } => {
+            return Err(format!("{address}: a web server has no list").into());
+        }
     };
     let keys = runtime::wait(wanted.keys(address, patience, most_seen))?;
     let mut keys = keys.map_err(io::Error::from)?;

@@ -15,6 +15,7 @@
 //! | `s3://bucket/key`           | S3, or `AWS_ENDPOINT_URL`        | `AWS_*`, as in `object_store`     |
 //! | `gs://bucket/key`           | Google Cloud, or `GOOGLE_BASE_URL` | `GOOGLE_*`, `SERVICE_ACCOUNT`    |
 //! | `http(s)://host/path?query` | any server that supports ranges  | presigned addresses are used unchanged |
+//! | `hf://datasets/org/name/path` | the Hugging Face Hub           | `HF_ENDPOINT`, `HF_TOKEN`: `hub.rs` |
 //!
 //! Credentials are read from the environment; without them, those that a cloud gives to its machines are
 //! used. Profile files are not read. Keys of `s3://` and `gs://` are used unchanged; paths of
@@ -44,6 +45,7 @@
 //! | a range of which less than 64 KiB arrive within 60 seconds, whatever the reason | after those 60 seconds |
 //! | a request that receives no byte for 15 seconds               | after those 15 seconds; it is sent again |
 //! | a network that fails, a server that is busy (408, 429, 5xx)  | after ten tries, some 40 seconds  |
+//! | a server that asks to wait longer than these limits (`Retry-After`) | at once                    |
 //! | an answer that is not HTTP, or has endless headers           | after three tries                 |
 //! | a page of a list of objects                                  | after 30 seconds at most          |
 //! | a redirect loop, and errors that do not pass (404, 403, a certificate, ..) | at once             |
@@ -52,7 +54,7 @@
 //!
 //! A redirect is followed to another path of the same host, and from `http` to `https` on that host. A
 //! redirect to another host or port would let that server decide which bytes are read, so it needs
-//! consent: `FUSELOOP_ALLOW_REDIRECTS` lists such hosts, separated by commas, for example
+//! consent, except for the Hub: `FUSELOOP_ALLOW_REDIRECTS` lists such hosts, separated by commas, for example
 //! `cdn.example.com,*.example.org`. The error for a redirect that was not followed names both hosts.
 //!
 //! # A local cache
@@ -84,6 +86,8 @@ pub(crate) mod extents;
 #[cfg(feature = "remote")]
 mod fetch;
 #[cfg(feature = "remote")]
+pub(crate) mod hub;
+#[cfg(feature = "remote")]
 mod list;
 #[cfg(not(feature = "remote"))]
 mod none;
@@ -112,13 +116,19 @@ use std::sync::Arc;
 pub(super) use ahead::ahead;
 pub(super) use extents::Extents;
 #[cfg(feature = "remote")]
+pub(super) use hub::files_on_hub;
+#[cfg(all(feature = "parquet", feature = "remote"))]
+pub(super) use hub::{folder_on_hub, text_on_hub};
+#[cfg(feature = "remote")]
 pub(super) use list::matching;
 #[cfg(not(feature = "remote"))]
 use none::open as opened;
 #[cfg(not(feature = "remote"))]
 use none::small as small_object;
 #[cfg(not(feature = "remote"))]
-pub(super) use none::{ahead, matching};
+pub(super) use none::{ahead, files_on_hub, matching};
+#[cfg(all(feature = "parquet", not(feature = "remote")))]
+pub(super) use none::{folder_on_hub, text_on_hub};
 #[cfg(feature = "remote")]
 use opened::small as small_object;
 

@@ -4,6 +4,7 @@ use super::address::Address;
 use super::blocks;
 use super::disk::{self, DiskCache};
 use super::fetch::{FetchError, FetchLimits, Fetcher};
+use super::hub;
 use super::runtime;
 use crate::source::{BoxError, ReadAt};
 use std::fmt;
@@ -41,6 +42,7 @@ impl Object {
         disk: Option<Arc<DiskCache>>,
     ) -> Result<Self, BoxError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let url = &*hub::pinned(url, patience)?;
         let address = Address::parse(url)?;
         let shown = address.to_string();
         let fetcher = runtime::wait(Fetcher::open(address, patience));

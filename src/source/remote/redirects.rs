@@ -5,6 +5,7 @@
 //! | a host and port that this request was sent to before    | yes         |
 //! | the same by https after http, both at their usual ports | yes         |
 //! | a host that `FUSELOOP_ALLOW_REDIRECTS` lists            | yes         |
+//! | any host, by the Hugging Face Hub (`hf://`)             | yes         |
 //! | any other host                                          | no          |
 //! | http after https                                        | no          |
 //! | anything, after ten redirects                           | no          |
@@ -22,8 +23,12 @@ pub(super) const VARIABLE: &str = "FUSELOOP_ALLOW_REDIRECTS";
 const MOST: usize = 10;
 
 /// The hosts that redirects may lead to.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Allowed(Vec<String>);
+#[derive(Clone, Debug)]
+pub(super) enum Allowed {
+    /// Those of this list.
+    Listed(Vec<String>),
+    Any,
+}
 
 /// The message for a redirect that is not followed. Paths and queries are not shown.
 #[derive(Debug)]
@@ -45,7 +50,7 @@ impl Allowed {
 
     fn parse(list: &str) -> Self {
         let hosts = list.split(',').map(|host| host.trim().to_lowercase());
-        Self(hosts.filter(|host| !host.is_empty()).collect())
+        Self::Listed(hosts.filter(|host| !host.is_empty()).collect())
     }
 
     /// Decides on a redirect to `next`, given the addresses that were requested before it.
@@ -76,7 +81,8 @@ impl Allowed {
     fn lists(&self, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default();
         let with_port = host_and_port(url);
-        self.0.iter().any(|listed| match listed.strip_prefix('*') {
+        let Self::Listed(hosts) = self else { return true };
+        hosts.iter().any(|listed| match listed.strip_prefix('*') {
             Some(end) => end.starts_with('.') && host.ends_with(end),
             None => *listed == host || *listed == with_port,
         })

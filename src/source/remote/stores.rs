@@ -8,7 +8,8 @@
 
 use super::address::StoreAt;
 use super::cause::Cause;
-use super::client::Connector;
+use super::client::{Connector, HubConnector};
+use super::hub;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder};
 use object_store::http::{HttpBuilder, HttpStore};
@@ -54,13 +55,18 @@ pub(super) fn store(at: &StoreAt) -> Result<Arc<dyn Store>, Cause> {
     if let Some(store) = open.get(at).and_then(Weak::upgrade) {
         return Ok(store);
     }
-    let store = build(at).map_err(|error| Cause::settings(&error))?;
+    let store = build(at)?;
     open.retain(|_, store| store.strong_count() > 0);
     open.insert(at.clone(), Arc::downgrade(&store));
     Ok(store)
 }
 
-fn build(at: &StoreAt) -> Result<Arc<dyn Store>, object_store::Error> {
+fn build(at: &StoreAt) -> Result<Arc<dyn Store>, Cause> {
+    let token = hub::token(at)?;
+    built(at, token).map_err(|error| Cause::settings(&error))
+}
+
+fn built(at: &StoreAt, token: Option<hub::Token>) -> Result<Arc<dyn Store>, object_store::Error> {
     let once = RetryConfig { max_retries: 0, ..RetryConfig::default() };
     Ok(match at {
         StoreAt::S3 { bucket } => Arc::new(
@@ -82,6 +88,11 @@ fn build(at: &StoreAt) -> Result<Arc<dyn Store>, object_store::Error> {
             let options = ClientOptions::new().with_allow_http(true);
             let builder = HttpBuilder::new().with_url(base).with_client_options(options);
             Arc::new(builder.with_http_connector(Connector).with_retry(once).build()?)
+        }
+        StoreAt::Hub { base } => {
+            let options = ClientOptions::new().with_allow_http(true);
+            let builder = HttpBuilder::new().with_url(base).with_client_options(options);
+            Arc::new(builder.with_http_connector(HubConnector(token)).with_retry(once).build()?)
         }
     })
 }

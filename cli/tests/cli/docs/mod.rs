@@ -26,12 +26,14 @@ use std::path::Path;
 use std::process::Command;
 
 /// The beginnings of commands that are not run, and the reasons.
-const NOT_RUN: [(&str, &str); 9] = [
+const NOT_RUN: [(&str, &str); 11] = [
     ("fuseloop studio ", "it serves until it is ended; `studio` runs it"),
     ("cargo ", "it compiles everything again; CI runs the same"),
     ("cc ", "`compile` compiles a program in C"),
     ("scripts/gpu_check.sh", "it builds in release mode for machines with a GPU"),
     ("target/gpu_check/", "it needs a GPU"),
+    ("fuseloop info hf://", "it needs a network"),
+    ("fuseloop convert 'hf://", "it needs a network"),
     ("git clone ", "it needs a network"),
     ("pip install ", "python/check.sh builds the wheel and installs it"),
     ("python -m fuseloop", "python/check.sh builds the wheel and tests it"),
