@@ -479,9 +479,11 @@ pub(crate) fn arrow_dataset(
     indices: Option<Vec<Bound<'_, PyAny>>>,
     files: Vec<PathBuf>,
 ) -> PyResult<Dataset> {
-    let arrays = |arrays: Vec<Bound<'_, PyAny>>| arrays.iter().map(arrow_array).collect();
-    let columns = columns.into_iter().map(arrays).collect::<PyResult<Vec<Vec<_>>>>()?;
-    let indices = indices.map(arrays).transpose()?;
+    let arrays = |of: &Vec<Bound<'_, PyAny>>| -> PyResult<Vec<ArrowArray>> {
+        of.iter().map(arrow_array).collect()
+    };
+    let columns = columns.iter().map(arrays).collect::<PyResult<Vec<_>>>()?;
+    let indices = indices.as_ref().map(arrays).transpose()?;
     let table = detached(py, || ArrowTable::new(name, &schema, columns, indices, files))?;
     Ok(Dataset::new(source::Dataset::Source(Arc::new(table))))
 }

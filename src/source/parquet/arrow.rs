@@ -121,7 +121,8 @@ impl ArrowTable {
             let array = of_columns[column.root].arrays.first();
             let path = path(column.root, column.leaf.index);
             let leaf = array.zip(path).and_then(|(array, path)| array.below(path));
-            let is_read = leaf.is_some_and(ArrowArray::is_known);
+            let is_read = leaf
+                .is_some_and(|(leaf, lists)| leaf.is_known() && lists == column.leaf.axes.len());
             if !is_read {
                 left_out.push(column.name.clone());
             }

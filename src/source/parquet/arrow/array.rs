@@ -27,7 +27,7 @@ use std::ops::Range;
 pub type Memory = Box<dyn AsRef<[u8]> + Send + Sync>;
 
 /// The most values that the JSON of a row may have.
-pub(super) const MOST_VALUES: u64 = 1 << 24;
+pub(super) const MOST_VALUES: u64 = 1 << 22;
 
 /// An array of Arrow: a piece of a column.
 pub struct ArrowArray {
@@ -156,9 +156,12 @@ impl ArrowArray {
         below.collect()
     }
 
-    /// Returns the array at the end of a path.
-    pub(super) fn below(&self, path: &[usize]) -> Option<&Self> {
-        path.iter().try_fold(self, |array, child| Some(&array.children.get(*child)?.1))
+    /// Returns the array at the end of a path, and the number of lists that it is in.
+    pub(super) fn below(&self, path: &[usize]) -> Option<(&Self, usize)> {
+        path.iter().try_fold((self, 0), |(array, lists), child| {
+            let is_list = array.layout != Layout::Struct;
+            Some((&array.children.get(*child)?.1, lists + usize::from(is_list)))
+        })
     }
 
     /// Returns the values of a row in a leaf.

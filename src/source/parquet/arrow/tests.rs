@@ -89,7 +89,7 @@ fn offsets_and_lengths_that_lie_are_errors_of_their_row() {
     }
     let short = array("string", 4, vec![None, memory(ints(&[0, 1])), memory("abc")]);
     says.push(shown(&of_schema(TEXT, vec![vec![short]], None).unwrap(), 3));
-    let nulls = array("string", 99, vec![memory([0]), memory(ints(&[0; 100])), memory("")]);
+    let nulls = array("string", 99, vec![memory([0_u8]), memory(ints(&[0; 100])), memory("")]);
     let nulls = of_schema(TEXT, vec![vec![nulls]], None).unwrap();
     says.extend([shown(&nulls, 5), shown(&nulls, 60)]);
     let view = [ints(&[13, 0, 4, -1]), vec![]].concat();
@@ -127,7 +127,6 @@ fn columns_that_do_not_fit_their_schema_are_refused() {
     assert!(refused(TEXT, vec![vec![]]).contains("no rows"));
     // A list where the schema has a text, and a type that is not known.
     for array in [lists(&[0, 1], texts(&[0, 1], "a")), array("decimal128(9, 2)", 1, vec![])] {
-        let table = of_schema(TEXT, vec![vec![array]], None);
-        assert!(table.is_err() || shown(&table.unwrap(), 0).contains("its type has changed"));
+        assert!(refused(TEXT, vec![vec![array]]).contains("none of its columns can be read"));
     }
 }
