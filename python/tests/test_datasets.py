@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import multiprocessing
-import os
 import pickle
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -211,9 +212,12 @@ def test_other_rows_have_another_fingerprint(tmp_path: Path) -> None:
     assert len(prints) == 1
     others = [ds.shuffle(seed=1), ds.select(range(39)), ds.map(lambda row: {"label": 0}), ds.remove_columns("caption")]
     assert len({sources.from_datasets(one).fingerprint for one in others} | prints) == 5
-    loader = loaded(ds)
+    epoch = iter(loaded(ds))
+    next(epoch)
+    other = loaded(ds.shuffle(seed=1))
     with pytest.raises(fl.StateError):
-        loaded(ds.shuffle(seed=1)).load_state_dict(loader.state_dict())
+        other.load_state_dict(epoch.state_dict())
+        next(iter(other))
 
 
 def test_images_without_bytes_are_read_from_their_paths(tmp_path: Path) -> None:
@@ -242,7 +246,7 @@ def test_nulls_are_damage_of_their_sample() -> None:
     images[1] = images[4] = None
     ds = datasets.Dataset.from_dict({"image": images, "label": [0, 1, 2, None, 1, 2]}, features)
     assert shades(fl.Loader(ds, 6, image=WHOLE, on_damaged="skip")) == [0, 2, 5]
-    assert len(fl.Loader(ds, 6, image=WHOLE, on_damaged="substitute")) == 1
+    assert set(shades(fl.Loader(ds, 6, image=WHOLE, on_damaged="substitute"))) == {0, 2, 5}
     with pytest.raises(fl.SampleError, match="null") as raised:
         shades(fl.Loader(ds, 6, image=WHOLE))
     assert raised.value.sample == 1
@@ -328,11 +332,12 @@ def test_memory_is_held_and_given_back(tmp_path: Path) -> None:
     assert shades(loader) == list(range(40))
     del loader
     maps = Path("/proc/self/maps")
-    if maps.exists():
-        import gc
-
+    for _ in range(100 if maps.exists() else 0):
         gc.collect()
-        assert str(os.fspath(tmp_path / "ds")) not in maps.read_text()
+        if str(tmp_path / "ds") not in maps.read_text():
+            return
+        time.sleep(0.1)  # the threads of the loader end
+    assert not maps.exists(), "the files are still mapped"
 
 
 def test_torch_and_jax_take_it() -> None:
