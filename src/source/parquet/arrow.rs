@@ -170,7 +170,9 @@ impl ArrowTable {
                 How::Binary => {
                     let first =
                         (0..self.facts.samples).find_map(|n| match self.find(SampleId(n), field) {
-                            Ok(Found::Value(value)) => Some(super::is_image(value.bytes())),
+                            Ok(Found::Value(Value::Bytes(bytes))) if !bytes.is_empty() => {
+                                Some(super::is_image(bytes))
+                            }
                             _ => None,
                         });
                     if first == Some(true) { How::Image } else { How::Bytes }
@@ -202,29 +204,33 @@ impl ArrowTable {
         shapes.found(self.fields[field].column.leaf.axes.len(), |_| !has_nulls)
     }
 
+    /// Returns the row of a sample, which indices may name wrongly.
+    fn row(&self, sample: SampleId) -> Result<u64, Error> {
+        let samples = self.facts.samples;
+        if sample.0 >= samples {
+            return Err(fail!(
+                Parameter,
+                "sample {sample} does not exist: the dataset has {samples} samples"
+            ));
+        }
+        let Some((array, at)) = self.indices.as_ref().and_then(|of| of.locate(sample.0)) else {
+            return Ok(sample.0);
+        };
+        let row = array.int(at).map_err(|reason| fail!(Damaged, "its index: {reason}"))?;
+        Ok(u64::try_from(row).unwrap_or(u64::MAX))
+    }
+
     /// Returns where a value is.
     fn cell(&self, sample: SampleId, field: usize) -> Result<(&ArrowArray, u64, &Field), Error> {
-        let samples = self.facts.samples;
-        let missing = || {
-            fail!(Parameter, "sample {sample} does not exist: the dataset has {samples} samples")
-        };
-        let row = match &self.indices {
-            None => sample.0,
-            Some(indices) => {
-                let (array, at) = indices.locate(sample.0).ok_or_else(missing)?;
-                let row = array.int(at).map_err(|reason| fail!(Damaged, "its index: {reason}"))?;
-                u64::try_from(row).unwrap_or(u64::MAX)
-            }
-        };
+        let row = self.row(sample)?;
         let fields = self.fields.len();
         let field = self.fields.get(field).ok_or_else(|| {
             fail!(Field, "field {field} does not exist: the dataset has {fields} fields")
         })?;
         let column = &self.columns[field.column.root];
-        let (array, at) = column.locate(row).ok_or_else(|| match &self.indices {
-            None => missing(),
-            Some(_) => fail!(Damaged, "its index is {row}, of {} rows", column.rows()),
-        })?;
+        let (array, at) = column
+            .locate(row)
+            .ok_or_else(|| fail!(Damaged, "its index is {row}, of {} rows", column.rows()))?;
         Ok((array, at, field))
     }
 
@@ -244,7 +250,7 @@ impl ArrowTable {
     ) -> Result<Found<'a>, String> {
         let how = &field.column.how;
         if let How::Tree(_) = how {
-            let json = match array.json(row, &mut array::MOST_VALUES.clone())? {
+            let json = match array.json(row, &mut { array::MOST_VALUES })? {
                 serde_json::Value::Null => return Err(IS_NULL.to_owned()),
                 json => serde_json::to_vec(&json).map_err(|error| error.to_string())?,
             };
@@ -339,10 +345,9 @@ impl ArrowTable {
             }
             Found::Numbers(leaf, range, dtype) => {
                 bytes.clear();
-                range
-                    .into_iter()
-                    .try_for_each(|row| leaf.append(row, dtype, bytes))
-                    .map_err(failed)?;
+                for row in range {
+                    leaf.append(row, dtype, bytes).map_err(failed)?;
+                }
                 super::value(&column().how, bytes).map_err(failed)?
             }
         })
@@ -430,14 +435,8 @@ impl Source for ArrowTable {
 
     /// The number of the array that has the sample.
     fn locality_group(&self, sample: SampleId) -> Option<u64> {
-        let row = match &self.indices {
-            None => sample.0,
-            Some(indices) => {
-                let (array, at) = indices.locate(sample.0)?;
-                u64::try_from(array.int(at).ok()?).ok()?
-            }
-        };
-        let (piece, _) = self.columns.first()?.starts.locate(SampleId(row))?;
+        let row = SampleId(self.row(sample).ok()?);
+        let (piece, _) = self.columns.first()?.starts.locate(row)?;
         Some(piece as u64)
     }
 
