@@ -161,7 +161,7 @@ def test_a_loader_takes_a_dataset(tmp_path: Path) -> None:
         assert shades(loader) == list(range(40))
         assert loader.classes == dict(enumerate(NAMES))
     boxes = {"bbox": fl.Collate.ragged(to=9), "category": fl.Collate.ragged(to=9)}
-    loader = fl.Loader(ds, 40, image=WHOLE, without=["caption"], collate=boxes)
+    loader = fl.Loader(ds, 40, image=WHOLE, without=["caption"], collate=boxes, targets="auto")
     batch = next(iter(loader))
     assert [len(rows) for rows in batch["bbox"]] == [row % 3 for row in range(40)]
 
@@ -304,8 +304,8 @@ def test_it_is_joined_streamed_and_converted(tmp_path: Path) -> None:
     ds = hub(10)
     fl.write.convert(ds, tmp_path / "ds.beton", progress=None)
     assert shades(loaded(tmp_path / "ds.beton")) == list(range(10))
-    joined = sources.concat([ds, sources.from_datasets(ds.select([4]))])
-    assert shades(loaded(joined)) == [*range(10), 4]
+    joined = sources.concat([ds, sources.from_datasets(ds.select([4, 8]))])
+    assert shades(loaded(joined)) == [*range(10), 4, 8]
     assert shades(loaded(sources.Stream(ds).take(3))) == [0, 1, 2]
 
 
