@@ -26,6 +26,7 @@
 //! | [`transform`]  | an image, its shape, its targets, and the ops |                 |
 //! | [`parquet`]    | a Parquet file                         |                        |
 //! | [`hub`]        | a header `Link` of the Hugging Face Hub and, after a NUL, a page of files | |
+//! | [`arrow`]      | buffers of columns of Arrow            |                        |
 //! | [`spec_toml`]  | a pipeline file                        |                        |
 //! | [`cursor`]     | a cursor                               |                        |
 
@@ -39,8 +40,6 @@ use crate::loader::{Cursor, Loader, Targets};
 use crate::plan::ImagePlan;
 use crate::recut::{BitPlaneCodec, Recutter, Tile, Unchanged};
 use crate::sample::{Epoch, Limits, SampleId};
-#[cfg(feature = "parquet")]
-use crate::source::Parquet;
 use crate::source::hub_api;
 use crate::source::open::open_dataset;
 use crate::source::stream::{Item, Pass, Streamed as _};
@@ -51,6 +50,8 @@ use crate::source::{
 };
 #[cfg(feature = "mds")]
 use crate::source::{Mds, MdsOptions};
+#[cfg(feature = "parquet")]
+use crate::source::{Parquet, parquet::ArrowTable};
 use crate::spec::Spec;
 use fuseloop_ops::author::{Dim, ImageType, Layout, Rng, Window};
 use fuseloop_ops::internals::{ImageView, SampleKey};
@@ -658,19 +659,39 @@ pub fn parquet(bytes: &[u8]) -> bool {
     #[cfg(feature = "parquet")]
     {
         let Ok(source) = Parquet::from_bytes(bytes, &Limits::SMALL) else { return false };
-        let mut buffer = Buffer::default();
-        for sample in (0..source.facts().samples.min(256)).map(SampleId) {
-            for field in 0..source.facts().fields.len() {
-                let _ = source.value(sample, field, &mut buffer);
-                let _ = source.locate(sample, field);
-            }
-        }
+        read_all(&source);
         true
     }
     #[cfg(not(feature = "parquet"))]
     {
         let _ = bytes;
         false
+    }
+}
+
+/// Columns of Arrow whose buffers are any bytes open or are refused; every value reads or returns an error.
+pub fn arrow(bytes: &[u8]) -> bool {
+    #[cfg(feature = "parquet")]
+    {
+        let Ok(source) = ArrowTable::from_bytes(bytes) else { return false };
+        read_all(&source);
+        true
+    }
+    #[cfg(not(feature = "parquet"))]
+    {
+        let _ = bytes;
+        false
+    }
+}
+
+#[cfg(feature = "parquet")]
+fn read_all(source: &dyn Source) {
+    let mut buffer = Buffer::default();
+    for sample in (0..source.facts().samples.min(256)).map(SampleId) {
+        for field in 0..source.facts().fields.len() {
+            let _ = source.value(sample, field, &mut buffer);
+            let _ = source.locate(sample, field);
+        }
     }
 }
 
@@ -1025,6 +1046,13 @@ mod tests {
     fn parquet_holds() {
         assert_refuses(parquet);
         assert_holds("parquet", generate::parquet(), None, parquet);
+    }
+
+    #[cfg(feature = "parquet")]
+    #[test]
+    fn arrow_holds() {
+        assert_refuses(arrow);
+        assert_holds("arrow", generate::arrow(), None, arrow);
     }
 
     #[cfg(feature = "tiff")]

@@ -119,6 +119,8 @@ pub mod source {
         has_labels_apart, is_annotated, is_fixed_length, is_parquet, open_dataset, open_shards,
         saved_listing,
     };
+    #[cfg(feature = "parquet")]
+    pub use crate::source::parquet::{ArrowArray, ArrowTable, Memory};
     pub use crate::source::unfinished::{delete_unfinished, note_unfinished};
 
     /// Reading ahead of remote objects.

@@ -26,6 +26,7 @@ __all__ = [
     "Writer",
     "_panic",
     "arrays_dataset",
+    "arrow_dataset",
     "check_destination",
     "check_op",
     "check_ops",
@@ -81,6 +82,9 @@ def shards(names: Sequence[_Path]) -> Dataset | None: ...
 def stream(op: str, parts: Sequence[Dataset], options: dict[str, Any]) -> Dataset: ...
 def arrays_dataset(
     columns: Sequence[tuple[str, str, str, Any]], classes: Sequence[tuple[int, str]] | None
+) -> Dataset: ...
+def arrow_dataset(
+    name: str, schema: bytes, columns: Sequence[Sequence[Any]], indices: Sequence[Any] | None, files: Sequence[_Path]
 ) -> Dataset: ...
 def python_dataset(
     row: Callable[[int], tuple[Any, ...]],

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         Target,
         View,
         Weighted,
+        _HubDataset,
         _Sampler,
     )
 
@@ -74,7 +75,7 @@ class Loader(_loader.Loader[dict[str, Any]]):
         # Signatures of __init__, written by tools/generate.py.
         def __init__(
             self,
-            dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any],
+            dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any] | _HubDataset,
             /,
             batch_size: int = 64,
             *,

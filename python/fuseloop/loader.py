@@ -98,6 +98,16 @@ class RepeatedAugment:
     repeats: int = 3
 
 
+class _HubDataset(Protocol):
+    """What type checkers know a ``datasets.Dataset`` by."""
+
+    @property
+    def features(self) -> Any: ...
+
+    @property
+    def num_rows(self) -> Any: ...
+
+
 class _Sampler(Protocol):
     """A user's order: the numbers of the samples of an epoch. A random one has ``set_epoch(epoch)``, too."""
 
@@ -566,7 +576,7 @@ class Loader(Generic[B]):
 
     def __init__(
         self,
-        dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any],
+        dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any] | _HubDataset,
         /,
         batch_size: int = 64,
         *,
@@ -674,8 +684,10 @@ class Loader(Generic[B]):
         # The dataset of a split is pickled with it.
         split = arguments.pop("split", None)
         if not isinstance(dataset, (str, os.PathLike, Dataset)):
-            from .sources import _in_memory
+            from .sources import _arrow, _in_memory, from_datasets
 
+            if _arrow.class_of(dataset) is not None:
+                dataset, split = from_datasets(dataset, split=split), None
             arrays = _in_memory(dataset)
             dataset = dataset if arrays is None else arrays
         if isinstance(dataset, (str, os.PathLike, list, tuple)):

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from . import _fuseloop
+from . import _arrow, _fuseloop
 from ._fuseloop import Dataset
 from ._manifest import opened
 from ._values import Array, Rows, Spec, _is_image_file, _names, fields_of
@@ -32,6 +32,7 @@ __all__ = [
     "concat",
     "folder",
     "from_arrays",
+    "from_datasets",
     "from_generator",
     "from_python",
     "mds",
@@ -415,6 +416,8 @@ def _named(
 def _opened(dataset: Any) -> Dataset:
     if isinstance(dataset, (str, os.PathLike)):
         return opened(dataset)
+    if _arrow.class_of(dataset) is not None:
+        return from_datasets(dataset)
     if not isinstance(dataset, Dataset):
         raise ConfigError(
             f"a dataset is a path or a fuseloop.Dataset, not {type(dataset).__name__}: see from_python for datasets of "
@@ -694,6 +697,25 @@ def _from_arrays(arrays: dict[str, Any], classes: list[str] | None) -> Dataset:
     columns = [(name, *_column(name, given)) for name, given in arrays.items()]
     pairs = None if classes is None else list(enumerate(classes))
     return _remade(_fuseloop.arrays_dataset(columns, pairs), _from_arrays, arrays, classes)
+
+
+def from_datasets(dataset: Any, *, split: str | None = None) -> Dataset:
+    """Takes a ``datasets.Dataset`` of Hugging Face as a dataset. Unlike with :func:`from_python`, no call of Python reads a
+    sample: columns are read in the memory of Arrow that ``datasets`` has mapped. ``fl.Loader(ds, ...)`` does the same.
+
+    Fields and values are those of the same rows in Parquet: features ``Image`` are images, ``ClassLabel`` are numbers with
+    names, ``objects`` with ``bbox`` are boxes. An image without bytes is read from its path. ``select``, ``shuffle``,
+    ``filter`` and ``train_test_split`` are followed, and so are the ``columns`` of ``set_format``; its type is not needed. A
+    transform (``set_transform``) is refused: ops of the loader replace it.
+
+    Args:
+        dataset: The ``datasets.Dataset``, or a ``DatasetDict``.
+        split: The split of a ``DatasetDict`` that has several.
+
+    >>> cats = fl.sources.from_datasets(datasets.load_dataset("org/cats"), split="train")  # doctest: +SKIP
+    """
+    one = _arrow.one_split(dataset, split)
+    return _remade(_arrow.opened(one), from_datasets, one)
 
 
 def _in_memory(given: Any) -> Dataset | None:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         Target,
         View,
         Weighted,
+        _HubDataset,
         _Sampler,
     )
 
@@ -92,7 +93,7 @@ class Loader(_loader.Loader[B]):
         @overload
         def __init__(
             self: Loader[tuple[torch.Tensor, ...]],
-            dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any],
+            dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any] | _HubDataset,
             /,
             batch_size: int = 64,
             *,
@@ -141,7 +142,7 @@ class Loader(_loader.Loader[B]):
         @overload
         def __init__(
             self: Loader[dict[str, torch.Tensor]],
-            dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any],
+            dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any] | _HubDataset,
             /,
             batch_size: int = 64,
             *,
@@ -190,7 +191,7 @@ class Loader(_loader.Loader[B]):
         @overload
         def __init__(
             self,
-            dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any],
+            dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any] | _HubDataset,
             /,
             batch_size: int = 64,
             *,

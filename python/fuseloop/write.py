@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _fuseloop
+from ._arrow import class_of
 from ._checks import _count, _size
 from ._fuseloop import Dataset
 from ._values import Array, Rows, Spec, fields_of, size
 from ._workers import CHUNK, read, row_or_error
 from .errors import ConfigError, FuseloopError, OutputExistsError, _in_python
-from .loader import Ranks, _bytes, _ranks, _whole
+from .loader import Ranks, _bytes, _HubDataset, _ranks, _whole
 
 __all__ = [
     "Array",
@@ -660,7 +661,7 @@ def _iterated(first: list[Any], rest: Iterator[Any], rows: Rows) -> Generator[li
 
 
 def convert(
-    source: _PathLike | Dataset | Sequence[_PathLike | Dataset],
+    source: _PathLike | Dataset | _HubDataset | Sequence[_PathLike | Dataset],
     dst: _PathLike,
     *,
     indices: Iterable[int] | None = None,
@@ -719,6 +720,10 @@ def convert(
     }
     if isinstance(source, Dataset):
         dataset = source
+    elif class_of(source) is not None:
+        from .sources import from_datasets
+
+        dataset = from_datasets(source)
     elif isinstance(source, Sequence) and not isinstance(source, str):
         from .sources import concat
 

@@ -60,8 +60,9 @@ mod _fuseloop {
     use super::registry::{_panic, check_op, check_ops, registry};
     #[pymodule_export]
     use super::sources::{
-        arrays_dataset, generated_dataset, join, open_annotated, open_beton, open_columns,
-        open_folder, open_mds, open_split, open_tar, open_tfrecord, python_dataset, shards, stream,
+        arrays_dataset, arrow_dataset, generated_dataset, join, open_annotated, open_beton,
+        open_columns, open_folder, open_mds, open_split, open_tar, open_tfrecord, python_dataset,
+        shards, stream,
     };
     #[pymodule_export]
     use super::tensor::Tensor;

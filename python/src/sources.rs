@@ -8,7 +8,7 @@ use crate::rows;
 use crate::settings::get;
 use crate::task::Task;
 use crate::write::links;
-use fuseloop::internals::source::{open_dataset, open_shards};
+use fuseloop::internals::source::{ArrowArray, ArrowTable, Memory, open_dataset, open_shards};
 use fuseloop::ops::Size;
 use fuseloop::source::stream::{Interleave, MixEnd, Stream};
 use fuseloop::source::{
@@ -450,6 +450,42 @@ pub(crate) fn arrays_dataset(
         None => source,
     };
     Ok(Dataset::new(source::Dataset::Source(Arc::new(source))))
+}
+
+/// Returns an array of Arrow: the text of its type, its offset, its length, its own buffers, and its children by name.
+fn arrow_array(array: &Bound<'_, PyAny>) -> PyResult<ArrowArray> {
+    type Children<'py> = Vec<(String, Bound<'py, PyAny>)>;
+    type Buffers<'py> = Vec<Option<Bound<'py, PyAny>>>;
+    let (layout, offset, len, buffers, children): (String, u64, u64, Buffers<'_>, Children<'_>) =
+        array.extract()?;
+    let held = |buffer: Bound<'_, PyAny>| -> PyResult<Memory> {
+        let held = Held::of(&buffer).map_err(|text| errors::setting(array.py(), &text))?;
+        Ok(Box::new(held.0))
+    };
+    let buffers = buffers.into_iter().map(|buffer| buffer.map(held).transpose());
+    let buffers = buffers.collect::<PyResult<Vec<_>>>()?;
+    let children = children.into_iter().map(|(name, child)| Ok((name, arrow_array(&child)?)));
+    Ok(ArrowArray::new(&layout, (offset, len), buffers, children.collect::<PyResult<_>>()?))
+}
+
+/// Makes a dataset of columns of Arrow: the bytes of a Parquet file with their schema, the arrays of each column, those of the
+/// rows that are samples, and the files that the memory is of.
+#[pyfunction]
+pub(crate) fn arrow_dataset(
+    py: Python<'_>,
+    name: &str,
+    schema: PyBackedBytes,
+    columns: Vec<Vec<Bound<'_, PyAny>>>,
+    indices: Option<Vec<Bound<'_, PyAny>>>,
+    files: Vec<PathBuf>,
+) -> PyResult<Dataset> {
+    let arrays = |of: &Vec<Bound<'_, PyAny>>| -> PyResult<Vec<ArrowArray>> {
+        of.iter().map(arrow_array).collect()
+    };
+    let columns = columns.iter().map(arrays).collect::<PyResult<Vec<_>>>()?;
+    let indices = indices.as_ref().map(arrays).transpose()?;
+    let table = detached(py, || ArrowTable::new(name, &schema, columns, indices, files))?;
+    Ok(Dataset::new(source::Dataset::Source(Arc::new(table))))
 }
 
 /// Makes a dataset of a function that returns the row of a sample of an epoch. Threads call it ahead.

@@ -559,6 +559,38 @@ fn hub_page(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(text.into_bytes().into_iter().chain(*b"]").collect())
 }
 
+/// The pieces of three rows, with changed bytes.
+#[cfg(feature = "parquet")]
+pub(super) fn arrow() -> InputGenerator {
+    let words = |words: &[i32]| -> Vec<u8> { words.iter().flat_map(|n| n.to_le_bytes()).collect() };
+    let longs = |longs: &[i64]| -> Vec<u8> { longs.iter().flat_map(|n| n.to_le_bytes()).collect() };
+    // The buffers of each array, and the rows of a child.
+    let arrays: [(Option<u8>, Vec<Vec<u8>>); 11] = [
+        (None, vec![vec![0b101]]),
+        (Some(3), vec![vec![], words(&[0, 4, 4, 7]), b"\xff\xd8\xff\xe0GIF".to_vec()]),
+        (Some(3), vec![vec![0b011], words(&[0, 1, 2, 2]), b"ab".to_vec()]),
+        (None, vec![vec![0b110], longs(&[0, 1, 2])]),
+        (None, vec![vec![], words(&[0, 2, 2, 3])]),
+        (Some(3), vec![vec![0b111]]),
+        (Some(3), vec![vec![]]),
+        (Some(12), vec![vec![], longs(&[1; 12])]),
+        (Some(3), vec![vec![], words(&[0, 1, 2])]),
+        (None, vec![vec![], words(&[0, 1, 1, 2])]),
+        (Some(2), vec![vec![], words(&[1, 97, 0, 0, 13, 0, 0, 1]), b"a text of 13..".to_vec()]),
+    ];
+    let mut bytes = vec![3];
+    let text = (None, vec![vec![], longs(&[0, 0, 1, 2]), b"ab".to_vec()]);
+    for (rows, buffers) in arrays.into_iter().chain([text]) {
+        bytes.push(0);
+        bytes.extend(rows);
+        for buffer in buffers {
+            bytes.push(buffer.len() as u8);
+            bytes.extend(buffer);
+        }
+    }
+    Box::new(move |u| mutated(bytes.clone(), usize::MAX, u))
+}
+
 #[cfg(feature = "tiff")]
 pub(super) fn tiff() -> InputGenerator {
     spliced(goldens("tiff", "tif"), 400)

@@ -71,7 +71,7 @@ pub(crate) mod object_fields;
 pub(crate) mod open;
 mod other_formats;
 #[cfg(feature = "parquet")]
-mod parquet;
+pub(crate) mod parquet;
 mod pnm_file;
 #[cfg(any(feature = "cuda", feature = "remote"))]
 pub(crate) mod private;

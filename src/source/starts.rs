@@ -27,7 +27,7 @@ impl Starts {
     }
 
     /// Returns the first sample of a component.
-    #[cfg(feature = "mds")]
+    #[cfg(any(feature = "mds", feature = "parquet"))]
     pub(super) fn first(&self, part: usize) -> SampleId {
         SampleId(self.0[part])
     }

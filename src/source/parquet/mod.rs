@@ -6,6 +6,8 @@
 //!                                                                    leaf.rs, tree.rs ─▶ span.rs ─ cache.rs
 //! ```
 //!
+//! `arrow.rs` has the same columns in memory: those of a `datasets.Dataset`.
+//!
 //! Opening reads the footers, and of columns whose type does not say what they are the first values. A column of bytes
 //! whose pages are neither compressed nor coded, as `datasets` writes images, needs 12 bytes of memory a sample for the
 //! positions of its values, which are found when its row group is read first; a value is then one read of its bytes. All
@@ -18,6 +20,7 @@
 //! The crate `parquet` parses footers and decodes values. It is called for one file, page or column at a time, and a
 //! panic in it is an error of that.
 
+mod arrow;
 mod classes;
 mod extents;
 mod footer;
@@ -32,6 +35,8 @@ mod tests;
 mod thrift;
 mod tree;
 
+#[doc(hidden)]
+pub use arrow::{ArrowArray, ArrowTable, Memory};
 pub(super) use hub::{all_files, is_folder};
 pub(super) use positions::scan;
 
@@ -173,26 +178,8 @@ impl Parquet {
             return Err(fail!(NotFound, "no Parquet files"));
         };
         let (samples, name) = (starts.samples(), shards.name());
-        if samples == 0 {
-            return Err(fail!(Format, "{name}: no rows: a dataset needs at least one sample"));
-        }
-        if samples > limits.max_samples {
-            return Err(fail!(
-                Memory,
-                "{name}: {samples} rows, the limit is {}",
-                limits.max_samples
-            ));
-        }
-        if first.plan.columns.is_empty() {
-            return Err(fail!(Format, "{name}: none of its columns can be read"));
-        }
-        if !first.plan.left_out.is_empty() {
-            let names = first.plan.left_out.join(", ");
-            warn(format_args!(
-                "{name}: columns that are left out, since no field holds their values: {}",
-                super::Escaped(&names)
-            ));
-        }
+        check_count(&name, samples, limits)?;
+        check_plan(&name, &first.plan)?;
         let facts = facts(shards, &first.plan, samples, print);
         let groups = files
             .iter()
@@ -476,6 +463,43 @@ fn files(path: &Path, split: Option<&str>) -> Result<Vec<Location>, Error> {
     Ok(found.into_iter().filter(|file| chosen.iter().any(|path| path == file.as_ref())).collect())
 }
 
+/// Refuses a number of samples that is none or too large.
+fn check_count(name: &str, samples: u64, limits: &Limits) -> Result<(), Error> {
+    let most = limits.max_samples;
+    match samples {
+        0 => Err(fail!(Format, "{name}: no rows: a dataset needs at least one sample")),
+        _ if samples > most => Err(fail!(Memory, "{name}: {samples} rows, the limit is {most}")),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a plan without fields, and warns of columns that are left out.
+fn check_plan(name: &str, plan: &Plan) -> Result<(), Error> {
+    if plan.columns.is_empty() {
+        return Err(fail!(Format, "{name}: none of its columns can be read"));
+    }
+    if !plan.left_out.is_empty() {
+        let names = plan.left_out.join(", ");
+        warn(format_args!(
+            "{name}: columns that are left out, since no field holds their values: {}",
+            super::Escaped(&names)
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses two fields of one name.
+fn check_names(plan: &Plan) -> Result<(), Error> {
+    let mut names: Vec<&str> = plan.columns.iter().map(|column| &*column.name).collect();
+    names.sort_unstable();
+    match names.array_windows().find(|[one, next]| one == next) {
+        Some([name, _]) => {
+            Err(fail!(Format, "two fields would be called {name:?}: rename a column"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Finds out what only values tell, from the first file that has some, and compares the fields of all files.
 fn resolve(files: &mut [File], dataset: &str, limits: &Limits) -> Result<(), Error> {
     let Some(first) = files.iter().find(|file| file.groups.samples() > 0).or(files.first()) else {
@@ -485,7 +509,12 @@ fn resolve(files: &mut [File], dataset: &str, limits: &Limits) -> Result<(), Err
     for field in 0..plan.columns.len() {
         plan.columns[field].how = match &plan.columns[field].how {
             How::Binary => binary(first, field, limits),
-            How::Lists(dtype, lens) => lists(files, first, field, *dtype, lens, limits),
+            How::Lists(dtype, lens) => {
+                let values = |each: u64| fits_all(files, field, each);
+                lists(&first.plan.columns[field], *dtype, lens, || {
+                    shape_of(files, first, field, values, limits)
+                })
+            }
             _ => continue,
         };
     }
@@ -495,12 +524,7 @@ fn resolve(files: &mut [File], dataset: &str, limits: &Limits) -> Result<(), Err
     let first_plan = Arc::clone(&first.plan);
     let resolved = Arc::new(plan);
     let of_first: Vec<_> = resolved.columns.iter().map(field_spec).collect();
-    let mut names: Vec<&str> = of_first.iter().map(|field| &*field.name).collect();
-    names.sort_unstable();
-    if let Some([name, _]) = names.array_windows().find(|[one, next]| one == next) {
-        let error = fail!(Format, "two fields would be called {name:?}: rename a column");
-        return Err(error.at(&first_name));
-    }
+    check_names(&resolved).map_err(|error| error.at(&first_name))?;
     for file in files {
         if Arc::ptr_eq(&file.plan, &first_plan) {
             file.plan = Arc::clone(&resolved);
@@ -663,14 +687,12 @@ fn is_image(first: &[u8]) -> bool {
     first.starts_with(&[0xff, 0xd8, 0xff]) || ImageMode::of_file(first) != ImageMode::Jpeg
 }
 
-/// Returns the shape of lists: as the features have it, or as the first row group tells and the others confirm.
+/// Returns the shape of lists: as the features have it, or as values tell: all of a shape, or it without the first axis.
 fn lists(
-    files: &[File],
-    file: &File,
-    field: usize,
+    column: &Column,
     dtype: super::NdType,
     lens: &[Option<u64>],
-    limits: &Limits,
+    of_values: impl FnOnce() -> Option<(Vec<u64>, bool)>,
 ) -> How {
     if let Some(shape) = lens.iter().copied().collect::<Option<Vec<u64>>>() {
         return How::Array(dtype, shape);
@@ -684,34 +706,45 @@ fn lists(
     {
         return How::Rows(dtype, row);
     }
-    let column = &file.plan.columns[field];
-    let leaf = &column.leaf;
-    let axes = leaf.axes.len();
-    for group in 0..file.group_count().min(MOST_TRIED) {
+    let axes = column.leaf.axes.len();
+    match of_values() {
+        Some((shape, true)) => How::Array(dtype, shape),
+        Some((row, false)) => How::Rows(dtype, row),
+        // Inner lists that differ in length have no form as rows. Of several leaves, each row says so.
+        None if column.is_of_several || axes == 1 => How::Rows(dtype, vec![1; axes - 1]),
+        None => How::Tree(column.root),
+    }
+}
+
+/// Returns the shape of lists that the first row groups have.
+fn shape_of(
+    files: &[File],
+    file: &File,
+    field: usize,
+    fits: impl Fn(u64) -> bool,
+    limits: &Limits,
+) -> Option<(Vec<u64>, bool)> {
+    let leaf = &file.plan.columns[field].leaf;
+    (0..file.group_count().min(MOST_TRIED)).find_map(|group| {
         let chunk = &file.chunks(group, field)[0];
         // A damaged row group is an error when its samples are read.
-        let Ok(pages) = chunk.load_all(&file.shard, limits) else { continue };
-        let Ok(decoded) = leaf.decode(pages) else { continue };
-        match span::shape_of(leaf, &decoded, |each| fits_all(files, field, each)) {
-            Some((shape, true)) if is_regular(files, field, &shape, limits) => {
-                return How::Array(dtype, shape);
-            }
-            Some((shape, true)) => return How::Rows(dtype, shape[1..].to_vec()),
-            Some((row, false)) if row.len() + 1 == axes => return How::Rows(dtype, row),
-            _ => {}
+        let decoded = leaf.decode(chunk.load_all(&file.shard, limits).ok()?).ok()?;
+        match span::shape_of(leaf, &decoded, &fits)? {
+            (shape, true) if is_regular(files, field, &shape, limits) => Some((shape, true)),
+            (shape, true) => Some((shape[1..].to_vec(), false)),
+            (row, false) => (row.len() + 1 == leaf.axes.len()).then_some((row, false)),
         }
-    }
-    // Inner lists that differ in length have no form as rows. Of several leaves, each row says so.
-    match column.is_of_several || axes == 1 {
-        true => How::Rows(dtype, vec![1; axes - 1]),
-        false => How::Tree(column.root),
-    }
+    })
 }
 
 fn facts(shards: &Shards, plan: &Arc<Plan>, samples: u64, mut print: Fingerprint) -> Facts {
     let fields: Arc<[FieldSpec]> = plan.columns.iter().map(field_spec).collect();
     print.fields(&fields);
-    let mut facts = Facts { fingerprint: print.value(), ..shards.facts(fields, samples) };
+    with_names(Facts { fingerprint: print.value(), ..shards.facts(fields, samples) }, plan)
+}
+
+/// Adds the names of classes, and the fields of objects.
+fn with_names(mut facts: Facts, plan: &Plan) -> Facts {
     if let Some(names) = plan.class_names().cloned() {
         facts = facts.with_class_names(move || Ok(Some(names.clone())));
     }

@@ -19,7 +19,7 @@ pub(super) enum Span {
 const NULL: u32 = u32::MAX;
 
 /// What is wrong with a row that has no value.
-const IS_NULL: &str = "it is null";
+pub(super) const IS_NULL: &str = "it is null";
 
 impl Span {
     /// Decodes a page of a column without lists.
@@ -56,25 +56,7 @@ impl Span {
         let decoded = leaf.decode(pages)?;
         let (mut bytes, mut ends, mut bad) = (vec![], vec![], BTreeMap::new());
         decoded.rows(leaf, |row, found, range| {
-            let problem = match &found {
-                RowShape::Null => Some(IS_NULL.to_owned()),
-                RowShape::Ragged => Some(format!(
-                    "its lists differ in length, expected {}",
-                    shape_text(shape, is_array)
-                )),
-                // A row without elements has no shape of its own.
-                RowShape::Array(found) if !is_array && found[0] == 0 => None,
-                RowShape::Array(found) => {
-                    let expected = if is_array { &found[..] } else { &found[1..] };
-                    (expected != shape).then(|| {
-                        format!(
-                            "a list of shape {found:?}, expected {}",
-                            shape_text(shape, is_array)
-                        )
-                    })
-                }
-            };
-            match problem {
+            match problem(&found, shape, is_array) {
                 Some(problem) => drop(bad.insert(row, problem)),
                 None => {
                     for index in range {
@@ -173,6 +155,24 @@ impl Span {
     }
 }
 
+/// Returns why a row is no array of a shape, or no rows of one.
+pub(super) fn problem(found: &RowShape, shape: &[u64], is_array: bool) -> Option<String> {
+    match found {
+        RowShape::Null => Some(IS_NULL.to_owned()),
+        RowShape::Ragged => {
+            Some(format!("its lists differ in length, expected {}", shape_text(shape, is_array)))
+        }
+        // A row without elements has no shape of its own.
+        RowShape::Array(found) if !is_array && found.first() == Some(&0) => None,
+        RowShape::Array(found) => {
+            let expected = if is_array { &found[..] } else { found.get(1..).unwrap_or(&[]) };
+            (expected != shape).then(|| {
+                format!("a list of shape {found:?}, expected {}", shape_text(shape, is_array))
+            })
+        }
+    }
+}
+
 fn missing() -> String {
     "its page has no such row".to_owned()
 }
@@ -211,38 +211,68 @@ pub(super) fn has_shape(leaf: &Leaf, decoded: &Decoded, shape: &[u64]) -> bool {
     read.is_ok() && is_so
 }
 
-/// Returns the shape of the arrays of a column, whose rows `decoded` has: the whole shape, if all rows have it and the
-/// number of values of all row groups is as many; otherwise that without the first axis. `None` if the other axes differ.
+/// The shapes of the rows of a column.
+pub(super) struct Shapes {
+    whole: Option<Vec<u64>>,
+    inner: Option<Vec<u64>>,
+    is_whole: bool,
+    is_regular: bool,
+}
+
+impl Default for Shapes {
+    fn default() -> Self {
+        Self { whole: None, inner: None, is_whole: true, is_regular: true }
+    }
+}
+
+impl Shapes {
+    pub(super) fn add(&mut self, row: &RowShape) {
+        match row {
+            RowShape::Null => {}
+            RowShape::Ragged => self.is_regular = false,
+            RowShape::Array(shape) => {
+                if let [1..=u64::MAX, axes @ ..] = &shape[..] {
+                    let row = self.inner.get_or_insert_with(|| axes.to_vec());
+                    self.is_regular &= *row == axes;
+                }
+                self.is_whole &= self.whole.get_or_insert_with(|| shape.clone()) == shape;
+            }
+        }
+    }
+
+    /// Returns the whole shape, if all rows have it and `fits_all` says so of the number of its values; otherwise that
+    /// without the first axis. `None` if the other axes differ.
+    pub(super) fn found(
+        self,
+        axes: usize,
+        fits_all: impl Fn(u64) -> bool,
+    ) -> Option<(Vec<u64>, bool)> {
+        let whole = self.whole.filter(|shape| {
+            let values = shape.iter().try_fold(1_u64, |all, len| all.checked_mul(*len));
+            let is_whole = self.is_whole && self.is_regular;
+            is_whole && values.is_some_and(|values| values > 0 && fits_all(values))
+        });
+        match (whole, self.inner) {
+            (Some(shape), _) => Some((shape, true)),
+            _ if !self.is_regular => None,
+            (None, Some(row)) => Some((row, false)),
+            (None, None) => (axes == 1).then_some((vec![], false)),
+        }
+    }
+}
+
+/// Returns the shape of the arrays of a column, whose rows `decoded` has, if `fits_all` says of the number of values of a row
+/// that all row groups have as many.
 pub(super) fn shape_of(
     leaf: &Leaf,
     decoded: &Decoded,
     fits_all: impl Fn(u64) -> bool,
 ) -> Option<(Vec<u64>, bool)> {
-    let (mut whole, mut inner): (Option<Vec<u64>>, Option<Vec<u64>>) = (None, None);
-    let (mut is_whole, mut is_regular) = (true, true);
+    let mut shapes = Shapes::default();
     let read = decoded.rows(leaf, |_, shape, _| {
-        match shape {
-            RowShape::Null => {}
-            RowShape::Ragged => is_regular = false,
-            RowShape::Array(shape) => {
-                if shape[0] > 0 {
-                    let row = inner.get_or_insert_with(|| shape[1..].to_vec());
-                    is_regular &= *row == shape[1..];
-                }
-                is_whole &= *whole.get_or_insert_with(|| shape.clone()) == shape;
-            }
-        }
+        shapes.add(&shape);
         Ok(())
     });
     read.ok()?;
-    let whole = whole.filter(|shape| {
-        let values = shape.iter().try_fold(1_u64, |all, len| all.checked_mul(*len));
-        is_whole && is_regular && values.is_some_and(|values| values > 0 && fits_all(values))
-    });
-    match (whole, inner) {
-        (Some(shape), _) => Some((shape, true)),
-        _ if !is_regular => None,
-        (None, Some(row)) => Some((row, false)),
-        (None, None) => (leaf.axes.len() == 1).then_some((vec![], false)),
-    }
+    shapes.found(leaf.axes.len(), fits_all)
 }
