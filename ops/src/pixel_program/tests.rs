@@ -328,3 +328,24 @@ fn results_that_are_said_to_stay_levels_do() {
     }
     assert!(said > 100, "{said}");
 }
+
+/// What NumPy 2 returns for float32; Python's test of traced functions compares millions.
+#[test]
+fn quotients_are_rounded_down_and_leave_the_remainders_of_numpy() {
+    let infinity = f32::INFINITY;
+    for (a, b, quotient, remainder) in [
+        (3.0, 0.3, 9.0, 0.299_999_9),
+        (-7.0, 2.0, -4.0, 1.0),
+        (7.0, -2.0, -4.0, -1.0),
+        (-0.0, 5.0, -0.0, 0.0),
+        (-1.0, infinity, -1.0, infinity),
+        (5.0, -infinity, -1.0, -infinity),
+        (1e30, 7.0, 1.428_571_5e29, 1.0),
+        (3.4e38, 1e-45, infinity, 0.0),
+    ] {
+        let found = [floored::floor_div(a, b), floored::remainder(a, b)].map(f32::to_bits);
+        assert_eq!(found, [quotient, remainder].map(f32::to_bits), "{a} and {b}");
+    }
+    assert!(floored::remainder(1.0, 0.0).is_nan() && floored::floor_div(0.0, 0.0).is_nan());
+    assert_eq!(floored::floor_div(-1.0, 0.0), -infinity);
+}
