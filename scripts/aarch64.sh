@@ -77,4 +77,5 @@ inside+=("FUSELOOP_LISTS=${FUSELOOP_LISTS:-10000}")
 run "${tests[@]}" --test compiler -- --nocapture random_lists_give_the_same_bits
 # The test compares the hash with the one that all machines must find.
 run "${tests[@]}" --test loader -- --nocapture epoch_hash::
-cargo test --release --locked --test loader -- --nocapture epoch_hash::
+# The other tests of this machine are built with all features, too.
+cargo test --release --locked --all-features --test loader -- --nocapture epoch_hash::

@@ -32,8 +32,8 @@ pub fn create(path: &Path) -> io::Result<NamedTempFile> {
 
 /// Gives a new file the mode of the file at `path`, if there is one, which it will replace: what others may not read
 /// stays so.
+#[cfg(unix)]
 pub(crate) fn keep_mode(file: &File, path: &Path) -> io::Result<()> {
-    #[cfg(unix)]
     if let Ok(replaced) = std::fs::metadata(path)
         && replaced.is_file()
     {
@@ -44,6 +44,12 @@ pub(crate) fn keep_mode(file: &File, path: &Path) -> io::Result<()> {
             file.set_permissions(std::fs::Permissions::from_mode(mode(&replaced)))?;
         }
     }
+    Ok(())
+}
+
+/// Does nothing: on other systems, a file has the rights that its folder gives.
+#[cfg(not(unix))]
+pub(crate) fn keep_mode(_file: &File, _path: &Path) -> io::Result<()> {
     Ok(())
 }
 

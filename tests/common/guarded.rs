@@ -3,12 +3,12 @@
 
 #![allow(unsafe_code, reason = "maps pages and takes their access away")]
 
+use region::{Allocation, Protection};
 use std::ops::{Deref, DerefMut};
 
 /// Bytes that end, or begin, at a page that can't be accessed.
 pub struct Guarded {
-    map: *mut u8,
-    mapped: usize,
+    map: Allocation,
     start: usize,
     len: usize,
 }
@@ -20,36 +20,23 @@ pub enum Guard {
     Before,
 }
 
-const PAGE: usize = 4096;
-
 impl Guarded {
     /// Returns `len` bytes of `value`.
     pub fn filled(len: usize, value: u8, guard: Guard) -> Self {
-        let inner = len.next_multiple_of(PAGE).max(PAGE);
-        let mapped = inner + 2 * PAGE;
-        // SAFETY: a new anonymous mapping, owned by the value built here.
-        let map = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                mapped,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(map, libc::MAP_FAILED, "no memory for a guarded buffer");
-        let map: *mut u8 = map.cast();
-        for page in [0, PAGE + inner] {
-            // SAFETY: both pages are within the mapping created above.
-            let refused = unsafe { libc::mprotect(map.add(page).cast(), PAGE, libc::PROT_NONE) };
-            assert_eq!(refused, 0);
+        let page = region::page::size();
+        let inner = len.next_multiple_of(page).max(page);
+        let map = region::alloc(inner + 2 * page, Protection::READ_WRITE)
+            .expect("no memory for a guarded buffer");
+        for at in [0, page + inner] {
+            let first = map.as_ptr::<u8>().wrapping_add(at);
+            // SAFETY: both pages are within the allocation above, which nothing refers to yet.
+            unsafe { region::protect(first, page, Protection::NONE) }.unwrap();
         }
         let start = match guard {
-            Guard::After => PAGE + inner - len,
-            Guard::Before => PAGE,
+            Guard::After => page + inner - len,
+            Guard::Before => page,
         };
-        let mut buffer = Self { map, mapped, start, len };
+        let mut buffer = Self { map, start, len };
         buffer.fill(value);
         buffer
     }
@@ -73,21 +60,15 @@ impl Deref for Guarded {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start..start + len` lies between the two guard pages of the mapping.
-        unsafe { std::slice::from_raw_parts(self.map.add(self.start), self.len) }
+        // SAFETY: `start..start + len` lies between the two guard pages of the allocation.
+        unsafe { std::slice::from_raw_parts(self.map.as_ptr::<u8>().add(self.start), self.len) }
     }
 }
 
 impl DerefMut for Guarded {
     fn deref_mut(&mut self) -> &mut [u8] {
+        let map = self.map.as_mut_ptr::<u8>();
         // SAFETY: as in `deref`; the value is borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.map.add(self.start), self.len) }
-    }
-}
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        // SAFETY: the mapping created in `filled`, which nothing refers to any more.
-        unsafe { libc::munmap(self.map.cast(), self.mapped) };
+        unsafe { std::slice::from_raw_parts_mut(map.add(self.start), self.len) }
     }
 }
