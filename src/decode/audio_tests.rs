@@ -182,6 +182,7 @@ fn headers_that_lie_are_refused_within_the_limits() {
     let mut wav = golden("i16.wav");
     let data = wav.windows(4).position(|four| four == b"data").unwrap();
     wav[data + 4..data + 8].copy_from_slice(&0x4000_0000_u32.to_le_bytes());
+    wav[4..8].copy_from_slice(&0x4000_1000_u32.to_le_bytes());
     let error = read(&wav, AudioOptions::new(16_000), None).unwrap_err();
     assert_eq!(error.damage_found(), Some(Damage::OverLimit));
     assert_eq!(error.to_string(), "WAV of 268435456 samples, the limit is 67108864");
