@@ -49,6 +49,7 @@ seed() {
     png) strangers "$corpus" .png ;;
     tiff) strangers "$corpus" .tif ;;
     webp) strangers "$corpus" .webp ;;
+    audio) strangers "$corpus" .wav .flac .mp3 .ogg ;;
     still) strangers "$corpus" .bmp .gif .ppm .pgm .pbm .jxl .heic ;;
     tar) strangers "$corpus" .tar ;;
     tfrecord) strangers "$corpus" .tfrecord ;;
@@ -64,6 +65,7 @@ seed() {
     png) copy "$corpus" "$golden"/png/*.png ;;
     tiff) copy "$corpus" "$golden"/tiff/*.tif ;;
     webp) copy "$corpus" "$golden"/webp/*.webp ;;
+    audio) copy "$corpus" "$golden"/audio/*.wav "$golden"/audio/*.flac "$golden"/audio/*.mp3 "$golden"/audio/*.ogg ;;
     still) copy "$corpus" "$golden"/bmp/*.bmp "$golden"/gif/*.gif "$golden"/pnm/*.p?m "$golden"/jxl/*.jxl "$golden"/heic/*.heic ;;
     bit_planes) copy "$corpus" "$golden"/bit_planes/*.fplanes ;;
     jpeg_*) copy "$corpus" "$golden"/jpeg/*.jpg ;;

@@ -23,6 +23,7 @@
 //! | [`webp`]       | a WebP                                 |                        |
 //! | [`still`]      | a BMP, a GIF, a PNM, a JPEG XL or a HEIC |                      |
 //! | [`tiff`]       | a TIFF                                 |                        |
+//! | [`audio`]      | a WAV, a FLAC, an MP3 or an Ogg Vorbis file |                   |
 //! | [`transform`]  | an image, its shape, its targets, and the ops |                 |
 //! | [`parquet`]    | a Parquet file                         |                        |
 //! | [`hub`]        | a header `Link` of the Hugging Face Hub and, after a NUL, a page of files | |
@@ -34,6 +35,8 @@
 mod generate;
 mod parts;
 
+#[cfg(feature = "audio")]
+use crate::decode::AudioOptions;
 use crate::decode::{self, DecodeOptions, Decoder, ImageReadMode, JpegBackend, ObjectMask};
 use crate::loader::transform::{Image, Key, TargetValue, Transform};
 use crate::loader::{Cursor, Loader, Targets};
@@ -382,6 +385,32 @@ pub fn tiff(bytes: &[u8]) -> bool {
     #[cfg(feature = "tiff")]
     let _ = crate::source::TiffFile::array(bytes, Limits::SMALL.max_sample_bytes);
     holds_as(ImageMode::Tiff, bytes)
+}
+
+/// An audio file of any bytes is decoded or refused, and its windows are those of the whole signal.
+#[cfg(feature = "audio")]
+pub fn audio(bytes: &[u8]) -> bool {
+    let options = DecodeOptions { limits: Limits::SMALL, ..DecodeOptions::default() };
+    let mut decoder = Decoder::new(options);
+    // The goldens have these rates.
+    [8_000, 16_000, 44_100].map(|rate| audio_holds(&mut decoder, bytes, rate)).contains(&true)
+}
+
+#[cfg(feature = "audio")]
+fn audio_holds(decoder: &mut Decoder, bytes: &[u8], sample_rate: u32) -> bool {
+    let options = AudioOptions::new(sample_rate);
+    let Ok(opened) = decoder.open_audio(bytes, options) else { return false };
+    let size = opened.size();
+    let mut read = |window: Window| {
+        let mut opened = decoder.open_audio(bytes, options).ok()?;
+        Some(packed(opened.decode(window).ok()?.window(window).expect("as asked for")))
+    };
+    let Some(whole) = read(size.full()) else { return false };
+    let (left, width) = (size.width / 2, size.width.div_ceil(3));
+    let (left, end) = (left as usize * 4, (left + width) as usize * 4);
+    let window = Window { left: size.width / 2, width, ..size.full() };
+    assert!(read(window).as_deref() == whole.get(left..end), "{window:?} of {size}");
+    true
 }
 
 /// Checks an image of a format in every mode.
@@ -1060,6 +1089,13 @@ mod tests {
     fn tiff_holds() {
         assert_refuses(tiff);
         assert_holds("tiff", generate::tiff(), None, tiff);
+    }
+
+    #[cfg(feature = "audio")]
+    #[test]
+    fn audio_holds() {
+        assert_refuses(audio);
+        assert_holds("audio", generate::audio(), None, audio);
     }
 
     #[test]

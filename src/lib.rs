@@ -67,6 +67,7 @@
 //! |---|---|---|---|
 //! | `cuda` | yes | [batches on a GPU](device); needs no CUDA to build | `cudarc`, `hmac-sha256`, `libloading` |
 //! | `tar` | yes | WebDataset's tar shards, plain or packed with gzip or zstd | `ruzstd` |
+//! | `audio` | | audio files: WAV, FLAC, MP3 and Ogg Vorbis | `symphonia`, .. |
 //! | `heic` | | HEIC images, as phones take them | `heic-rs` |
 //! | `jit` | yes | the compiler of lists of ops; a build without it runs lists from [object files](Transform::linked), or slowly | `cranelift-codegen`, `cranelift-jit`, .. |
 //! | `jxl` | | JPEG XL images | `jxl` |
@@ -133,7 +134,7 @@ use fuseloop_engine::{panicked, run, threads};
 pub use batch::Batch;
 pub use cancel::CancelFlag;
 pub use check_ops::check_ops;
-pub use decode::{ImageReadMode, ObjectMask};
+pub use decode::{AudioOptions, ImageReadMode, ObjectMask};
 pub use error::{Error, ErrorKind, Result};
 pub use loader::{Batches, Cursor, Loader, LoaderBuilder, OnDamaged};
 pub use order::Order;

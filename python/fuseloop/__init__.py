@@ -18,6 +18,7 @@ from ._preview import DrawnOp, Inspected, Sheet
 from ._studio import Studio, studio
 from .errors import *  # noqa: F403
 from .loader import (
+    Audio,
     Cache,
     ClassBalanced,
     Collate,
@@ -39,6 +40,7 @@ from .loader import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "Audio",
     "Batch",
     "Cache",
     "ClassBalanced",

@@ -168,10 +168,20 @@ def texts_by_name(setting: str, value: Any, example: str, of: str = "outputs") -
 
 
 def arrays(value: Any) -> dict[str, dict[str, Any]]:
-    """Returns the dtypes and shapes of fields of bytes that are arrays."""
+    """Returns the dtypes and shapes of fields of bytes that are arrays, or what their audio files are decoded to."""
+    from .loader import Audio
+
     example = "{'points': ('float32', (-1, 3))}"
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for name, pair in by_name("arrays", value, example, "fields").items():
+        if isinstance(pair, Audio):
+            numbers = {"sample_rate": pair.sample_rate, "num_channels": pair.num_channels}
+            for key, number in numbers.items():
+                if not hasattr(number, "__index__") or number.__index__() < 1:
+                    wanted = "a whole number over 0, as in fuseloop.Audio(16000)"
+                    raise ConfigError(f"arrays: {key} of {name} is {_shown(number)}, expected {wanted}")
+            found[name] = {key: number.__index__() for key, number in numbers.items()}
+            continue
         shape = pair[1] if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
         if not isinstance(shape, Iterable) or isinstance(shape, str):
             raise ConfigError(f"arrays: {name} is {_shown(pair)}, expected a dtype and a shape: arrays={example}")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from ._op import Op, OpList
     from .loader import (
+        Audio,
         Cache,
         ClassBalanced,
         Collate,
@@ -91,7 +92,7 @@ class Loader(_loader.Loader[dict[str, Any]]):
             read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
             targets: Mapping[str, Mapping[str, Target]] | Literal["auto"] | None = None,
             axes: Mapping[str, str] | None = None,
-            arrays: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
+            arrays: Mapping[str, tuple[Any, Sequence[int]] | Audio] | None = None,
             order: Literal["sequential", "random", "permuted", "quasi_random"] | QuasiRandom | Weighted | ClassBalanced | RepeatedAugment | _Sampler = "sequential",
             seed: int = 0,
             indices: Any = None,

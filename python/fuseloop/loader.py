@@ -67,6 +67,18 @@ class View:
 
 
 @dataclass(frozen=True)
+class Audio:
+    """What the audio files of a field are decoded to: float32 from -1 to 1. ``arrays={"audio": fuseloop.Audio(16_000)}``
+    declares that the bytes of a field are WAV, FLAC, MP3 or Ogg Vorbis files.
+
+    One channel is the mean of the channels of a file, ``[T]``; several are ``[C, T]``, and all files have as many. A file
+    of another sample rate is a damaged sample: files are not resampled."""
+
+    sample_rate: int
+    num_channels: int = 1
+
+
+@dataclass(frozen=True)
 class QuasiRandom:
     """Random order within a few pages of a ``.beton`` file at a time: for files that are larger than memory."""
 
@@ -519,6 +531,7 @@ class Loader(Generic[B]):
             ``"HWC"``, ``"CHW"``, ``"TCHW"``. Without it they are guessed where the shape leaves little doubt.
         arrays: Fields of bytes that are arrays, with their types and shapes: ``{"points": ("float32", (-1, 3))}``. An
             axis of -1 differs from sample to sample; the ops must then make one size, for example by ``RandomCrop``.
+            ``{"audio": fuseloop.Audio(16_000)}`` are the signals of audio files: WAV, FLAC, MP3 or Ogg Vorbis.
         order: ``"sequential"``, ``"random"``, ``"permuted"`` (random, without a list of all samples in memory),
             ``"quasi_random"``, one of ``QuasiRandom``, ``Weighted``, ``ClassBalanced`` and ``RepeatedAugment``, or a
             sampler: an object with ``__iter__`` and ``__len__``, and ``set_epoch`` if it is random.
@@ -591,7 +604,7 @@ class Loader(Generic[B]):
         read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
         targets: Mapping[str, Mapping[str, Target]] | Literal["auto"] | None = None,
         axes: Mapping[str, str] | None = None,
-        arrays: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
+        arrays: Mapping[str, tuple[Any, Sequence[int]] | Audio] | None = None,
         order: Literal["sequential", "random", "permuted", "quasi_random"]
         | QuasiRandom
         | Weighted

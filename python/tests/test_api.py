@@ -553,3 +553,22 @@ def test_small_samples_are_read_into_memory(tmp_path: Path) -> None:
     assert str(held.explain()).startswith(line) and not str(read.explain()).startswith("dataset:")
     for one, other in zip(held, read, strict=True):
         assert np.array_equal(np.asarray(one["image"]), np.asarray(other["image"]))
+
+
+def test_audio_files_are_signals() -> None:
+    goldens = Path(__file__).parents[2] / "tests/golden/audio"
+    expected = np.frombuffer((goldens / "mono.ogg.f32").read_bytes(), np.float32)
+    files = [(goldens / name).read_bytes() for name in ("mono.ogg", "i16.flac", "i16.wav")]
+    loader = fl.Loader({"audio": files}, 3, arrays={"audio": fl.Audio(16_000)}, audio=[ops.CenterCrop((1, 700))])
+    batch = next(iter(loader))["audio"].numpy()
+    assert batch.shape == (3, 700) and batch.dtype == np.float32
+    assert np.abs(batch[0] - expected[1150:1850]).max() < 1e-4
+    stereo = {"audio": fl.Audio(16_000, num_channels=2)}
+    rows = fl.Loader({"audio": files[2:]}, 1, arrays=stereo, audio=[ops.CenterCrop((2, 700))])
+    assert (next(iter(rows))["audio"].numpy().mean(1) == batch[2]).all()
+    with pytest.raises(fl.FuseloopError, match="audio of 16000 samples a second, expected 8000: set `sample_rate`"):
+        next(iter(fl.Loader({"audio": files}, 3, arrays={"audio": fl.Audio(8_000)}, audio=[ops.CenterCrop((1, 9))])))
+    with pytest.raises(fl.ConfigError, match="arrays: sample_rate of audio is 0, expected a whole number over 0"):
+        fl.Loader({"audio": files}, 3, arrays={"audio": fl.Audio(0)}, audio=[])
+    # A loader is pickled with its declarations.
+    assert (next(iter(pickle.loads(pickle.dumps(loader))))["audio"].numpy() == batch).all()

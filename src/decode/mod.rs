@@ -16,6 +16,7 @@
 //! | WebP                                  | the whole image                            | its window into scratch |
 //! | BMP, GIF, PNM, JPEG XL, HEIC          | the whole image                            | its window into scratch |
 //! | TIFF                                  | the strips or tiles that the window touches | its window into scratch |
+//! | audio ([`AudioOptions`])              | the packets of the window, or those before it too | its window into scratch |
 //!
 //! Inside the window the pixels equal those of decoding the whole image, bit for bit. [`ImageReadMode`] says
 //! what they are read as: by default RGB, which gray becomes, too. CMYK and YCCK become RGB without a colour
@@ -25,6 +26,11 @@
 //! Any bytes yield an image or an [`Error`]. Sizes are checked against [`Limits`] and against the
 //! number of stored bytes before memory is allocated.
 
+#[cfg(feature = "audio")]
+mod audio;
+mod audio_options;
+#[cfg(all(test, feature = "audio"))]
+mod audio_tests;
 mod buffer;
 mod error;
 mod jpeg;
@@ -49,6 +55,7 @@ mod webp;
 mod webp_tiff_tests;
 
 use crate::error::{Damage, Error, fail};
+pub use audio_options::AudioOptions;
 pub(crate) use error::outside;
 #[cfg(feature = "write")]
 pub(crate) use error::{UnsupportedJpeg, no_index};
@@ -109,6 +116,8 @@ pub struct Decoder {
     webp: webp::WebpDecoder,
     still: still::StillDecoder,
     raw: raw::RawDecoder,
+    #[cfg(feature = "audio")]
+    audio: audio::AudioDecoder,
     /// Gets the parts of images that are stored and not read.
     #[cfg_attr(not(feature = "tiff"), allow(dead_code, reason = "only TIFFs have such parts"))]
     unread: Option<Arc<UnreadParts>>,
@@ -141,6 +150,9 @@ enum ImageHeaders {
     Still(Box<still::StillImage>, StoredSize),
     /// A raw image, whose bytes are the pixels.
     Raw(Size, PixelFormat),
+    #[cfg(feature = "audio")]
+    /// An audio file, whose samples are the pixels.
+    Audio(audio::AudioFile),
     /// An array, whose elements are the pixels, and whether its channels are planes.
     Array { size: Size, format: PixelFormat, is_planar: bool },
 }
@@ -156,6 +168,8 @@ impl ImageHeaders {
             #[cfg(feature = "tiff")]
             Self::Tiff(_, file) => file.decoded_size(),
             Self::Still(_, file) => file.decoded_size(),
+            #[cfg(feature = "audio")]
+            Self::Audio(file) => file.size(),
             Self::Raw(size, _) | Self::Array { size, .. } => *size,
         }
     }
@@ -170,6 +184,8 @@ impl ImageHeaders {
             #[cfg(feature = "tiff")]
             Self::Tiff(_, file) => Some(*file),
             Self::Still(_, file) => Some(*file),
+            #[cfg(feature = "audio")]
+            Self::Audio(_) => None,
             Self::Jpeg(_) | Self::Raw(..) | Self::Array { .. } => None,
         }
     }
@@ -239,6 +255,8 @@ impl Decoder {
             webp: webp::WebpDecoder::new(options),
             still: still::StillDecoder::new(options),
             raw,
+            #[cfg(feature = "audio")]
+            audio: audio::AudioDecoder::new(options.limits),
             unread: None,
             turns: options.exif_orientation,
             converted: vec![],
@@ -320,6 +338,28 @@ impl Decoder {
         let is_planar = layout == Layout::ChannelsFirst && format.channels > 1;
         let headers = ImageHeaders::Array { size, format, is_planar };
         Ok(Opened::new(self, bytes, headers, ImageReadMode::Rgb))
+    }
+
+    /// Opens an audio file: its signal is an image of one row for each channel.
+    ///
+    /// # Errors
+    ///
+    /// If the file is damaged, over the limits, not what `options` say, or this build reads no audio.
+    pub(crate) fn open_audio<'a>(
+        &'a mut self,
+        bytes: &'a [u8],
+        options: AudioOptions,
+    ) -> Result<Opened<'a>, Error> {
+        #[cfg(feature = "audio")]
+        {
+            let headers = ImageHeaders::Audio(self.audio.open(bytes, options)?);
+            Ok(Opened::new(self, bytes, headers, ImageReadMode::Rgb))
+        }
+        #[cfg(not(feature = "audio"))]
+        {
+            let _ = (bytes, options);
+            Err(no_audio())
+        }
     }
 
     /// Returns the size of an image alone; see [`open`](Self::open).
@@ -446,6 +486,8 @@ impl Decoder {
             ImageHeaders::Still(file, _) => return self.still.decode(bytes, file, mode, wanted),
             #[cfg(feature = "tiff")]
             ImageHeaders::Tiff(file, _) => return self.tiff.decode(bytes, file, mode, wanted),
+            #[cfg(feature = "audio")]
+            ImageHeaders::Audio(file) => return self.audio.decode(bytes, file, wanted),
             ImageHeaders::Raw(size, format) => raw::view(bytes, *size, *format),
             &ImageHeaders::Array { size, format, is_planar: false } => {
                 return Ok(raw::view(bytes, size, format));
@@ -485,6 +527,12 @@ fn check_jpeg_mode(mode: ImageReadMode) -> Result<(), Error> {
         ImageReadMode::Gray16 => Err(not_gray16("a JPEG", "gray")),
         _ => Ok(()),
     }
+}
+
+/// Returns the error of audio in a build that reads none.
+#[cfg(not(feature = "audio"))]
+pub(crate) fn no_audio() -> Error {
+    fail!(Unsupported, "this build can't read audio files: build fuseloop with the feature `audio`")
 }
 
 /// Refuses a window that has no pixels or lies partly outside the image.

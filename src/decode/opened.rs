@@ -103,6 +103,8 @@ impl<'a> Opened<'a> {
         match &self.headers {
             ImageHeaders::Jpeg(headers) => headers.is_for_core(),
             ImageHeaders::Raw(..) | ImageHeaders::Array { .. } => true,
+            #[cfg(feature = "audio")]
+            ImageHeaders::Audio(_) => true,
             #[cfg(feature = "tiff")]
             ImageHeaders::Tiff(..) => true,
             _ => false,
@@ -131,6 +133,8 @@ impl<'a> Opened<'a> {
     pub fn format(&self) -> PixelFormat {
         match self.headers {
             ImageHeaders::Array { format, .. } => format,
+            #[cfg(feature = "audio")]
+            ImageHeaders::Audio(file) => file.pixels(),
             _ => self.mode.format(),
         }
     }

@@ -517,6 +517,12 @@ pub(super) fn still() -> InputGenerator {
     spliced(files, 200)
 }
 
+#[cfg(feature = "audio")]
+pub(super) fn audio() -> InputGenerator {
+    let kinds = ["wav", "flac", "mp3", "ogg"];
+    spliced(kinds.map(|kind| goldens("audio", kind)).concat(), 200)
+}
+
 /// The footer is at the end of a file, and the headers of pages are everywhere.
 #[cfg(feature = "parquet")]
 pub(super) fn parquet() -> InputGenerator {

@@ -9,6 +9,7 @@
 //!
 //! The axes of an array of three or more are only guessed where there is little doubt: [`guessed`].
 
+use crate::decode::AudioOptions;
 use crate::error::{Error, fail};
 use crate::plan::SampleAxes;
 use crate::source::FieldKind;
@@ -23,6 +24,8 @@ pub(super) struct ArrayRequest {
     pub(super) axes: Option<String>,
     /// The type and the shape that bytes are read as. The axis of length -1 differs from sample to sample.
     pub(super) elements: Option<(DType, Vec<i64>)>,
+    /// What the audio files are decoded to that bytes hold. `elements` is then the type and the shape of their signals.
+    pub(super) audio: Option<AudioOptions>,
 }
 
 /// The images that arrays are.
@@ -33,13 +36,37 @@ pub(super) struct ArrayImages {
 }
 
 impl ArrayRequest {
+    /// The declaration of audio files.
+    pub(super) fn of_audio(audio: AudioOptions) -> Self {
+        let shape = match audio.num_channels {
+            1 => vec![-1],
+            channels => vec![channels.into(), -1],
+        };
+        Self { axes: None, elements: Some((DType::F32, shape)), audio: Some(audio) }
+    }
+
     /// Checks that the field has arrays, or bytes that are declared to be arrays.
     pub(super) fn check(&self, kind: &FieldKind) -> Result<(), Error> {
         let is_array = matches!(kind, FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. });
+        #[cfg(not(feature = "audio"))]
+        if self.audio.is_some() {
+            return Err(crate::decode::no_audio());
+        }
+        if let Some(audio) = self.audio
+            && (audio.sample_rate == 0 || !(1..=MOST_AUDIO_CHANNELS).contains(&audio.num_channels))
+        {
+            let AudioOptions { sample_rate, num_channels } = audio;
+            return Err(fail!(
+                Parameter,
+                "audio of {num_channels} channels and {sample_rate} samples a second: expected 1 to \
+                 {MOST_AUDIO_CHANNELS} channels, and a sample rate over 0"
+            ));
+        }
         if self.elements.is_some() && *kind != FieldKind::Bytes {
+            let what = if self.audio.is_some() { "audio" } else { "arrays" };
             return Err(fail!(
                 Pipeline,
-                "only bytes can be declared to be arrays; this is {kind}, whose type is known",
+                "only bytes can be declared to be {what}; this is {kind}, whose type is known",
                 kind = kind.word()
             ));
         }
@@ -66,6 +93,7 @@ impl ArrayRequest {
         let (dtype, shape) = self.elements.clone()?;
         let known = shape.iter().filter(|n| **n > 0).map(|&n| n as u64);
         let unit = known.fold(dtype.bytes() as u64, u64::saturating_mul);
+        let longest = longest.filter(|_| self.audio.is_none());
         let longest = longest.map_or(MOST_LENGTH, |bytes| bytes / unit).clamp(1, MOST_LENGTH);
         Some(images(dtype, &shape, self.axes.as_deref(), longest as u32))
     }
@@ -73,6 +101,9 @@ impl ArrayRequest {
 
 /// The limit on a length. Columns and sums of their levels fit in `i32`.
 const MOST_LENGTH: u64 = 1 << 26;
+
+/// The limit on the channels of audio: those of an Ogg Vorbis file.
+const MOST_AUDIO_CHANNELS: u16 = 255;
 
 /// Returns the images that arrays of `lengths` are; `longest` is the most that a length of -1 stands for.
 fn images(
@@ -277,6 +308,7 @@ mod tests {
         let request = |shape: &[i64]| ArrayRequest {
             axes: None,
             elements: Some((DType::F32, shape.to_vec())),
+            audio: None,
         };
         let rows = |longest| {
             let images = request(&[-1, 3]).of_bytes(longest).unwrap().unwrap();

@@ -12,7 +12,7 @@ use super::error::in_file;
 use super::outputs::{ExtraOutput, OutputRequest};
 use super::pipeline::Pipeline;
 use super::targets::Targets;
-use crate::decode::{DecodeOptions, ImageReadMode, UnreadParts};
+use crate::decode::{AudioOptions, DecodeOptions, ImageReadMode, UnreadParts};
 use crate::error::Error;
 use crate::jit::KernelCache;
 use crate::order::{Order, Ranks};
@@ -595,7 +595,7 @@ impl LoaderBuilder {
     /// ```
     #[must_use]
     pub fn axes(mut self, field: &str, axes: &str) -> Self {
-        let request = ArrayRequest { axes: Some(axes.to_owned()), elements: None };
+        let request = ArrayRequest { axes: Some(axes.to_owned()), ..ArrayRequest::default() };
         self.wanted.arrays.push((field.to_owned(), request));
         self
     }
@@ -615,8 +615,30 @@ impl LoaderBuilder {
     /// ```
     #[must_use]
     pub fn arrays(mut self, field: &str, dtype: DType, shape: &[i64]) -> Self {
-        let request = ArrayRequest { axes: None, elements: Some((dtype, shape.to_vec())) };
+        let elements = Some((dtype, shape.to_vec()));
+        let request = ArrayRequest { elements, ..ArrayRequest::default() };
         self.wanted.arrays.push((field.to_owned(), request));
+        self
+    }
+
+    /// Declares that the bytes of a field are audio files, for ops to work on: WAV, FLAC, MP3 or Ogg Vorbis, by their
+    /// first bytes. A sample is a signal `[T]` of `f32` from -1 to 1, or `[C, T]` if several channels are asked for, and
+    /// the ops must produce signals of one size, for example by [`RandomCrop`](fuseloop_ops::RandomCrop). Of WAV and
+    /// FLAC only the crop is decoded, of others the file down to its end.
+    ///
+    /// A file of another sample rate, or of other channels, is a damaged sample. Needs the feature `audio`.
+    ///
+    /// ```no_run
+    /// # use fuseloop::{AudioOptions, Loader, ops::*};
+    /// let loader = Loader::open("speech-{000..099}.tar")? // .flac and .cls
+    ///     .audio("flac", AudioOptions::new(16_000))
+    ///     .pipeline("flac", ops![RandomCrop::new((1, 32_000))?.pad_if_needed(), Gain::new(-6.0, 6.0)?])
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn audio(mut self, field: &str, options: AudioOptions) -> Self {
+        self.wanted.arrays.push((field.to_owned(), ArrayRequest::of_audio(options)));
         self
     }
 

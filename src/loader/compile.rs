@@ -221,6 +221,14 @@ fn plan_field(
     let mut images =
         |input, axes| plan_image(output, ops.clone(), (input, axes), staged, setup, cache);
     Ok(match &spec.kind {
+        _ if output.collate.is_some() && output.array.audio.is_some() => {
+            let error = fail!(
+                Parameter,
+                "audio is not collated: make signals of one length by RandomCrop or CenterCrop, with `pad_if_needed`, or \
+                 do not declare the field as audio to collate the bytes of its files"
+            );
+            return Err(of_output(error, &output.name));
+        }
         kind if let Some(collate) = &output.collate
             && (ops.is_empty() || !kind.is_image()) =>
         {
@@ -537,7 +545,10 @@ fn mode_print(output: &OutputPlan) -> String {
     if output.array == ArrayRequest::default() {
         mode
     } else {
-        format!("{mode} {:?}", output.array)
+        // Without audio, the text is that of states saved before there was audio.
+        let ArrayRequest { axes, elements, audio } = &output.array;
+        let audio = audio.map_or_else(String::new, |audio| format!(", audio: {audio:?}"));
+        format!("{mode} ArrayRequest {{ axes: {axes:?}, elements: {elements:?}{audio} }}")
     }
 }
 

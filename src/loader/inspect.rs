@@ -424,7 +424,7 @@ impl Inspector {
         };
         let (plan, mode) = (kernel.plan(), self.stage.read_mode(image));
         let value = source.value(sample, field, &mut self.buffer)?;
-        let opened = open_image(&mut self.decoder, value, mode, Some(plan.input()))?;
+        let opened = open_image(&mut self.decoder, value, mode, (Some(plan.input()), None))?;
         self.stage.check_orientation((&*source, sample), &[image], &opened)?;
         let size = opened.size();
         let mut draws = Draws::default();
@@ -439,7 +439,7 @@ impl Inspector {
         let kernel = self.kernel_of(sample)?;
         let start = self.drawn_before(sample)?;
         let image = source.value(sample, self.field, &mut self.buffer)?;
-        let input = Some(kernel.plan().input());
+        let input = (Some(kernel.plan().input()), self.stage.audio(self.output));
         let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
         self.stage.check_orientation((&*source, sample), &[self.output], &opened)?;
         let size = opened.size();
@@ -486,7 +486,7 @@ impl Inspector {
         self.buffer.forget();
         let source = Arc::clone(&self.source);
         let image = source.value(sample, self.field, &mut self.buffer)?;
-        let input = Some(self.kernel.plan().input());
+        let input = (Some(self.kernel.plan().input()), self.stage.audio(self.output));
         let opened = open_image(&mut self.decoder, image, self.mode, input)?;
         self.stage.check_orientation((&*source, sample), &[self.output], &opened)?;
         Ok(opened.size())
@@ -538,7 +538,7 @@ impl Inspector {
         let mut size = Size::default();
         for _ in 0..rounds.max(1) {
             let start = Instant::now();
-            let input = Some(plan.input());
+            let input = (Some(plan.input()), self.stage.audio(self.output));
             let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
             size = opened.size();
             let headers = Instant::now();
@@ -563,7 +563,8 @@ impl Inspector {
                 times.push(pair[1] - pair[0]);
             }
         }
-        let mut opened = open_image(&mut self.decoder, image, self.mode, Some(plan.input()))?;
+        let input = (Some(plan.input()), self.stage.audio(self.output));
+        let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
         let scaled = scaled.and(self.stage.scaled_draws(self.output, &mut opened, plan, &draws));
         let run_draws = scaled.as_ref().unwrap_or(&draws);
         let decoded = opened.decode(plan.needed_window(run_draws))?;

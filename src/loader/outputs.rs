@@ -330,6 +330,7 @@ impl OutputRequest {
         own.fold(ArrayRequest::default(), |known, (_, more)| ArrayRequest {
             axes: more.axes.clone().or(known.axes),
             elements: more.elements.clone().or(known.elements),
+            audio: if more.elements.is_some() { more.audio } else { known.audio },
         })
     }
 

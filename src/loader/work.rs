@@ -7,7 +7,7 @@ use super::mixing::{BatchScratch, LaterPass, OutputMixer, PassRows, TargetMixer}
 use super::outputs::DrawsOf;
 use super::targets::{PlannedTarget, TargetRequest};
 use crate::batch::{RowsMut, TensorRows, TensorSpec};
-use crate::decode::{Decoder, ImageReadMode, Opened};
+use crate::decode::{AudioOptions, Decoder, ImageReadMode, Opened};
 use crate::device::DeviceOutput;
 use crate::error::{Error, fail};
 use crate::jit::{DecodedPixels, Kernel, Scratch};
@@ -372,15 +372,19 @@ fn without_gaps<E>(
     done
 }
 
-/// Opens a value whose pixels ops work on: an image, or an array of the type `input`.
+/// Opens a value whose pixels ops work on: an image, an array of the type `input`, or such an array that is stored as
+/// audio.
 pub(super) fn open_image<'a>(
     decoder: &'a mut Decoder,
     value: Value<'a>,
     mode: ImageReadMode,
-    input: Option<ImageType>,
+    (input, audio): (Option<ImageType>, Option<AudioOptions>),
 ) -> Result<Opened<'a>, Error> {
     match (value, input) {
         (Value::Image(image), _) => decoder.open_as(&image, mode),
+        (Value::Bytes(bytes), Some(_)) if let Some(audio) = audio => {
+            decoder.open_audio(bytes, audio)
+        }
         (Value::NdArray(bytes) | Value::Bytes(bytes), Some(input)) => {
             let is_array = matches!(value, Value::NdArray(_));
             let bytes = if is_array { bytes } else { elements_of(bytes, input)? };

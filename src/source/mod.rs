@@ -4,6 +4,8 @@
 
 mod annotations;
 pub(crate) mod atomic_file;
+#[cfg(feature = "audio")]
+mod audio_format;
 mod beside;
 pub(crate) mod beton;
 mod bmp_file;
@@ -107,6 +109,8 @@ pub(crate) use crate::escape::Escaped;
 pub use annotations::{Annotated, CocoOptions, VocOptions, YoloOptions};
 #[cfg(feature = "write")]
 pub(crate) use atomic_file::{keep_mode, without_path};
+#[cfg(feature = "audio")]
+pub(crate) use audio_format::AudioFormat;
 pub use beton::{Beton, CustomRow, OpenOptions, ProcessCache};
 pub(crate) use beton::{PageStats, PagedBeton};
 pub use classes::ClassNames;

@@ -1,5 +1,5 @@
 //! The declarations of a pipeline file about arrays: see [`LoaderBuilder::axes`](crate::LoaderBuilder::axes) and
-//! [`LoaderBuilder::arrays`](crate::LoaderBuilder::arrays).
+//! [`LoaderBuilder::arrays`](crate::LoaderBuilder::arrays), also of audio files.
 //!
 //! ```toml
 //! [axes]
@@ -7,12 +7,16 @@
 //!
 //! [arrays]
 //! points = { dtype = "f32", shape = [-1, 3] }    # bytes that are rows of three
+//! speech = { sample_rate = 16000, num_channels = 1 }    # audio files
 //! ```
 
 use super::settings::each;
+use crate::decode::AudioOptions;
+use crate::loader::LoaderBuilder;
 use fuseloop_ops::DType;
 use fuseloop_ops::internals::registry::{
     OpArgs, ParamInfo, ParamKind, ParamValue, SpecEntry, SpecError, SpecTable, required,
+    with_default,
 };
 
 const AXES: &[ParamInfo] = &[required(
@@ -32,13 +36,44 @@ const ARRAY: &[ParamInfo] = &[
     ),
 ];
 
+const AUDIO: &[ParamInfo] = &[
+    required(
+        "sample_rate",
+        ParamKind::Whole,
+        ParamValue::Int(16_000),
+        "the number of samples a second that all files have",
+    ),
+    with_default(
+        "num_channels",
+        ParamKind::Whole,
+        ParamValue::Int(1),
+        "the number of channels; 1 is the mean of those of a file",
+    ),
+];
+
 /// Returns the letters that each field of an `[axes]` table has.
 pub(super) fn axes_of(table: SpecTable) -> Result<Vec<(String, String)>, SpecError> {
     each("axes", AXES, table, |args| args.text("axes"))
 }
 
-/// The type and the shape of the arrays that the bytes of a field are.
-pub(super) type DeclaredArray = (DType, Vec<i64>);
+/// The arrays that the bytes of a field are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeclaredArray {
+    /// Their type and their shape.
+    Elements(DType, Vec<i64>),
+    /// The signals of audio files.
+    Audio(AudioOptions),
+}
+
+impl DeclaredArray {
+    /// Declares the arrays of a field.
+    pub(super) fn of_field(self, builder: LoaderBuilder, field: &str) -> LoaderBuilder {
+        match self {
+            Self::Elements(dtype, shape) => builder.arrays(field, dtype, &shape),
+            Self::Audio(audio) => builder.audio(field, audio),
+        }
+    }
+}
 
 /// Returns the arrays of each field of an `[arrays]` table.
 pub(super) fn of_table(
@@ -46,8 +81,20 @@ pub(super) fn of_table(
 ) -> Result<Vec<(String, DeclaredArray)>, SpecError> {
     let array = |SpecEntry { name, at, value }: SpecEntry| {
         let table = value.into_table("dtype", at);
-        let read = |args: &OpArgs<'_>| Ok((args.dtype("dtype")?, args.shape("shape")?));
-        Ok((name, OpArgs::with("arrays", ARRAY, &table, at, read)?))
+        let elements = |args: &OpArgs<'_>| {
+            Ok(DeclaredArray::Elements(args.dtype("dtype")?, args.shape("shape")?))
+        };
+        let audio = |args: &OpArgs<'_>| {
+            // Numbers over the limit stay over it.
+            let channels = u16::try_from(args.u32("num_channels")?).unwrap_or(u16::MAX);
+            let audio = AudioOptions::new(args.u32("sample_rate")?).num_channels(channels);
+            Ok(DeclaredArray::Audio(audio))
+        };
+        let declared = match table.get("sample_rate") {
+            Some(_) => OpArgs::with("arrays", AUDIO, &table, at, audio)?,
+            None => OpArgs::with("arrays", ARRAY, &table, at, elements)?,
+        };
+        Ok((name, declared))
     };
     entries.into_iter().map(array).collect()
 }

@@ -150,10 +150,11 @@ settings! {
     axes: Named<String> = ParamKind::Table, |args, name| arrays::axes_of(args.table(name)?), |builder, fields| {
         for_each(builder, fields, |builder, (field, axes)| builder.axes(&field, &axes))
     };
-    /// The arrays that fields of bytes hold, such as `{ dtype = "f32", shape = [-1, 3] }`.
+    /// The arrays that fields of bytes hold, such as `{ dtype = "f32", shape = [-1, 3] }`, or `{ sample_rate = 16000 }`
+    /// for audio files.
     arrays: Named<arrays::DeclaredArray> =
         ParamKind::Table, |args, name| arrays::of_table(args.table(name)?), |builder, fields| {
-            for_each(builder, fields, |builder, (field, (dtype, shape))| builder.arrays(&field, dtype, &shape))
+            for_each(builder, fields, |builder, (field, array)| array.of_field(builder, &field))
         };
     /// The fields that follow images: `"auto"` for what the dataset knows of its objects, or a table for each image with
     /// its boxes, keypoints, columns and masks.

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod arrays;
+#[cfg(feature = "audio")]
+mod audio;
 #[cfg(feature = "write")]
 mod bit_planes;
 #[cfg(feature = "write")]

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Licences whose terms a shipped program meets by naming them.
-const LICENCES: [&str; 11] = [
+const LICENCES: [&str; 12] = [
     "0BSD",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
@@ -28,6 +28,7 @@ const LICENCES: [&str; 11] = [
     "IJG",
     "ISC",
     "MIT",
+    "MPL-2.0",
     "Unicode-3.0",
     "Zlib",
 ];

@@ -84,6 +84,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "jxl_file",
             "heic_file",
             "image_format",
+            "audio_format",
             "image_names",
             "file_format",
             "webp_file",

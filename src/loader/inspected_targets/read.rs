@@ -153,7 +153,8 @@ impl TargetPlans {
                 found.add_instance_masks(bytes_of(value), plan, draws)?;
             }
             (Target::Mask { fill }, Some(plan)) => {
-                let mut opened = open_image(reader.decoder, value, ImageReadMode::Index, None)?;
+                let mut opened =
+                    open_image(reader.decoder, value, ImageReadMode::Index, (None, None))?;
                 let size = opened.size();
                 if size != draws.source {
                     return Err(other_size(size, draws.source));

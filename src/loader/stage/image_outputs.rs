@@ -7,7 +7,7 @@
 //! The window that is decoded is the smallest rectangle around those of all outputs.
 
 use super::{FollowedImage, ImageScratch, LoaderStage, SampleRows};
-use crate::decode::{ImageReadMode, Opened, ScaledImage};
+use crate::decode::{AudioOptions, ImageReadMode, Opened, ScaledImage};
 use crate::device::DeviceOutput;
 use crate::error::Error;
 use crate::jit::DecodedPixels;
@@ -46,7 +46,8 @@ impl LoaderStage {
         let collated_images = || {
             outputs.iter().filter(|_| is_stored_image).filter_map(|&k| self.outputs[k].collated(k))
         };
-        if is_coded {
+        let audio = outputs.first().and_then(|&k| self.audio(k));
+        if is_coded || audio.is_some() {
             watch.phase(Phase::Decode);
         }
         let component = rows.component;
@@ -55,7 +56,7 @@ impl LoaderStage {
         let input = kernels().next().map(|(_, kernel)| kernel.plan().input());
         let mut opened = match image {
             StoredImage::Value(value) => {
-                OpenedImage::Value(open_image(decoder, value, mode, input)?)
+                OpenedImage::Value(open_image(decoder, value, mode, (input, audio))?)
             }
             StoredImage::Parts(parts) => OpenedImage::Value(decoder.open_partly(parts, mode)?),
             StoredImage::Rows(rows) => OpenedImage::Rows(rows),
@@ -131,6 +132,11 @@ impl LoaderStage {
             self.write_image_size(k, picture.size(), rows);
         }
         Ok(())
+    }
+
+    /// Returns what the audio files of output `k` are decoded to; `None` if they are none.
+    pub(in crate::loader) fn audio(&self, k: usize) -> Option<AudioOptions> {
+        self.outputs[k].array.audio
     }
 
     /// Returns true if images are decoded at their own scale, whatever is drawn.

@@ -131,7 +131,7 @@ impl LoaderStage {
     ) -> Result<(), Error> {
         let ImageScratch { watch, decoder, scratch, .. } = pictures;
         watch.phase(Phase::Decode);
-        let opened = open_image(decoder, value, ImageReadMode::Index, None)?;
+        let opened = open_image(decoder, value, ImageReadMode::Index, (None, None))?;
         let mut opened = OpenedImage::Value(opened);
         image_run::draw_mask(&opened, kernel, targets, &self.setup)?;
         let (whole, mask) = (opened.size(), &targets.mask);

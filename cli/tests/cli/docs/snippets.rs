@@ -98,6 +98,22 @@ Ok(())
 }
 
 #[rustfmt::skip]
+#[expect(dead_code, reason = "it needs 100 shards")]
+fn loading_audio() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+use fuseloop::AudioOptions;
+
+let loader = Loader::open("speech-{000..099}.tar")?          // members .flac and .cls
+    .audio("flac", AudioOptions::new(16_000))                // f32 [T], the mean of the channels
+    .pipeline("flac", ops![
+        RandomCrop::new((1, 32_000))?.pad_if_needed(),       // two seconds
+        Gain::new(-6.0, 6.0)?,
+    ])
+    .build()?;
+Ok(())
+}
+
+#[rustfmt::skip]
 fn loading_ranks(world: usize) -> Result<(), fuseloop::source::BoxError> {
 use fuseloop::order::Ranks;
 use fuseloop::prelude::*;

@@ -1,0 +1,37 @@
+//! What the audio files of a field are decoded to.
+
+/// What the audio files of a field are decoded to: signals of one sample rate and one number of channels.
+///
+/// | channels of a file     | `num_channels` | the signal                                     |
+/// |------------------------|----------------|------------------------------------------------|
+/// | any                    | 1, the default | `[T]`: the mean of the channels                |
+/// | as many as asked for   | C              | `[C, T]`                                       |
+/// | others                 | C              | none: the sample is damaged                    |
+///
+/// The elements are `f32` from -1 to 1: an integer of `n` bits is divided by `2^(n-1)`. A file of another sample rate is
+/// a damaged sample: files are not resampled.
+///
+/// ```
+/// use fuseloop::AudioOptions;
+///
+/// let stereo = AudioOptions::new(44_100).num_channels(2);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AudioOptions {
+    pub(crate) sample_rate: u32,
+    pub(crate) num_channels: u16,
+}
+
+impl AudioOptions {
+    /// Signals of one channel and `sample_rate` samples a second, the rate of the files.
+    #[must_use]
+    pub fn new(sample_rate: u32) -> Self {
+        Self { sample_rate, num_channels: 1 }
+    }
+
+    /// Sets the number of channels. One is the mean of all channels of a file.
+    #[must_use]
+    pub fn num_channels(self, num_channels: u16) -> Self {
+        Self { num_channels, ..self }
+    }
+}

@@ -1,0 +1,72 @@
+//! The formats of audio files: each is declared here once.
+//!
+//! The format of a file is that of its first bytes, whatever its name is.
+
+/// A format of audio files.
+#[derive(Debug)]
+pub(crate) struct AudioFormat {
+    /// The name, as in "WAV that can't be decoded".
+    pub(crate) name: &'static str,
+    begins: fn(&[u8]) -> bool,
+}
+
+/// The formats that are read.
+pub(crate) const AUDIO_FORMATS: &[AudioFormat] = &[
+    AudioFormat {
+        name: "WAV",
+        begins: |bytes| bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WAVE"),
+    },
+    AudioFormat { name: "FLAC", begins: |bytes| bytes.starts_with(b"fLaC") },
+    AudioFormat { name: "Ogg", begins: |bytes| bytes.starts_with(b"OggS") },
+    AudioFormat {
+        name: "MP3",
+        // A frame header of layer III: eleven bits of synchronization, a version, the layer.
+        begins: |bytes| matches!(bytes, [0xff, second, ..] if second & 0xe6 == 0xe2 && second & 0x18 != 0x08),
+    },
+];
+
+impl AudioFormat {
+    /// Returns the format of a file, and its bytes after an ID3 tag; `None` if it is none of [`AUDIO_FORMATS`].
+    pub(crate) fn of_file(bytes: &[u8]) -> Option<(&'static Self, &[u8])> {
+        let bytes = after_id3(bytes);
+        let format = AUDIO_FORMATS.iter().find(|format| (format.begins)(bytes))?;
+        Some((format, bytes))
+    }
+}
+
+/// Returns the bytes after the ID3v2 tags at the beginning of a file (ID3v2.4, section 3.1).
+fn after_id3(mut bytes: &[u8]) -> &[u8] {
+    const HEADER: usize = 10;
+    while let [b'I', b'D', b'3', _, _, flags, a, b, c, d, ..] = *bytes {
+        let length =
+            [a, b, c, d].iter().fold(0, |length, seven| length << 7 | usize::from(seven & 0x7f));
+        let footer = if flags & 0x10 != 0 { HEADER } else { 0 };
+        bytes = bytes.get(HEADER + length + footer..).unwrap_or_default();
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_bytes_tell_the_format() {
+        for (bytes, want) in [
+            (&b"RIFF\0\0\0\0WAVEfmt "[..], Some("WAV")),
+            (b"RIFF\0\0\0\0WEBPVP8 ", None),
+            (b"fLaC\0", Some("FLAC")),
+            (b"OggS\0", Some("Ogg")),
+            (b"\xff\xfb\x90", Some("MP3")),
+            (b"\xff\xf3\x90", Some("MP3")),
+            (b"\xff\xd8\xff", None),
+            (b"\xff\xea\x90", None),
+            (b"ID3\x04\0\0\0\0\0\x02xxfLaC", Some("FLAC")),
+            (b"ID3\x04\0\0\x7f\x7f\x7f\x7f", None),
+            (b"", None),
+        ] {
+            let found = AudioFormat::of_file(bytes).map(|(format, _)| format.name);
+            assert_eq!(found, want, "{bytes:?}");
+        }
+    }
+}
