@@ -16,6 +16,7 @@ mod tests;
 
 pub use array::{ArrowArray, Memory};
 
+use super::classes::{self, Texts};
 use super::footer::Footer;
 use super::leaf::RowShape;
 use super::schema::{Column, How, Plan};
@@ -145,7 +146,7 @@ impl ArrowTable {
             indices,
             limits,
         };
-        table.resolve(&mut plan);
+        table.resolve(name, &mut plan)?;
         super::check_names(&plan)?;
         let facts = Facts::new(plan.columns.iter().map(super::field_spec), samples).named(name);
         let facts = facts.with_paths(move || Box::new(files.clone().into_iter()));
@@ -164,7 +165,7 @@ impl ArrowTable {
     }
 
     /// Finds out what only values tell.
-    fn resolve(&mut self, plan: &mut Plan) {
+    fn resolve(&mut self, name: &str, plan: &mut Plan) -> Result<(), Error> {
         for field in 0..plan.columns.len() {
             let how = match &plan.columns[field].how {
                 How::Binary => {
@@ -186,9 +187,30 @@ impl ArrowTable {
             self.fields[field].column.how = how;
         }
         plan.find_objects();
+        classes::find(plan, name, |column| Ok(self.texts(column)))?;
         for (field, column) in self.fields.iter_mut().zip(&plan.columns) {
             field.column = column.clone();
         }
+        Ok(())
+    }
+
+    /// Returns the texts of all rows of a column, those that are no samples too: splits of one dataset have the same classes.
+    fn texts(&self, column: &Column) -> Option<Vec<String>> {
+        let field = self.fields.iter().find(|field| field.column.name == column.name)?;
+        let pieces = &self.columns[column.root];
+        let mut texts = Texts::of_rows(pieces.rows());
+        for array in &pieces.arrays {
+            for row in 0..array.len() {
+                // A damaged row is an error when it is read.
+                let Ok(array::Row { leaf, range, shape }) = array.row(&field.path, row) else {
+                    continue;
+                };
+                if shape != RowShape::Null {
+                    texts.add(leaf.bytes(range.start).ok()?)?;
+                }
+            }
+        }
+        texts.sorted()
     }
 
     /// Returns the shape of the arrays of a field, as `span::shape_of` does.

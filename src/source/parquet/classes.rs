@@ -6,7 +6,7 @@
 //!
 //! The texts are numbered in the order of their bytes, as torchvision numbers the folders of classes and as
 //! `class_encode_column` of `datasets` numbers texts. All of them must be known before a sample is read, so that opening
-//! reads the column of all files.
+//! reads the whole column.
 
 use super::footer::File;
 use super::leaf::Cells;
@@ -37,10 +37,9 @@ const LISTED: usize = 5;
 ///
 /// Fails if the texts of a column that is called as a label can't be read: the numbers of the classes depend on all.
 pub(super) fn find(
-    files: &[File],
     plan: &mut Plan,
     dataset: &str,
-    limits: &Limits,
+    texts: impl Fn(&Column) -> Result<Option<Vec<String>>, Error>,
 ) -> Result<(), Error> {
     let is_called = |column: &Column, name: &str| column.name.eq_ignore_ascii_case(name);
     let is_label = |column: &Column| LABELS.iter().any(|name| is_called(column, name));
@@ -53,7 +52,7 @@ pub(super) fn find(
         let is_it = |column: &Column| is_called(column, name) && is_text(column);
         let Some(field) = plan.columns.iter().position(is_it) else { continue };
         let column = &mut plan.columns[field];
-        let Some(texts) = texts(files, &column.name, limits)? else { continue };
+        let Some(texts) = texts(column)? else { continue };
         let first: Vec<_> = texts.iter().take(LISTED).map(String::as_str).collect();
         let more = if texts.len() > LISTED { ", .." } else { "" };
         warn(format_args!(
@@ -70,28 +69,55 @@ pub(super) fn find(
     Ok(())
 }
 
-/// Returns the texts of a column in order; `None` if they are not those of classes: too many, too long, or not UTF-8.
-fn texts(files: &[File], name: &str, limits: &Limits) -> Result<Option<Vec<String>>, Error> {
-    let rows: u64 = files.iter().map(|file| file.groups.samples()).sum();
-    let most = MOST.min((rows / 2) as usize);
-    let mut all = BTreeSet::new();
-    for found in parallel::map(files, |file| of_file(file, name, most, limits))? {
-        match found? {
-            Some(texts) if all.len() <= most => all.extend(texts),
-            _ => return Ok(None),
-        }
-    }
-    let is_of_classes = (1..=most).contains(&all.len());
-    Ok(is_of_classes.then(|| all.into_iter().collect()))
+/// The texts of a column.
+pub(super) struct Texts {
+    found: BTreeSet<String>,
+    most: usize,
 }
 
-fn of_file(
-    file: &File,
+impl Texts {
+    /// Returns those of none of so many rows.
+    pub(super) fn of_rows(rows: u64) -> Self {
+        Self { found: BTreeSet::new(), most: MOST.min((rows / 2) as usize) }
+    }
+
+    /// Adds a text; `None` if it is not that of a class: one too many, too long, or not UTF-8.
+    pub(super) fn add(&mut self, text: &[u8]) -> Option<()> {
+        let text = std::str::from_utf8(text).ok()?;
+        if !self.found.contains(text) {
+            if self.found.len() == self.most || text.len() > MOST_BYTES {
+                return None;
+            }
+            self.found.insert(text.to_owned());
+        }
+        Some(())
+    }
+
+    /// Returns the texts in order; `None` if there are none.
+    pub(super) fn sorted(self) -> Option<Vec<String>> {
+        (!self.found.is_empty()).then(|| self.found.into_iter().collect())
+    }
+}
+
+/// Returns the texts of a column in order; `None` if they are not those of classes.
+pub(super) fn of_files(
+    files: &[File],
     name: &str,
-    most: usize,
     limits: &Limits,
-) -> Result<Option<BTreeSet<String>>, Error> {
-    let mut texts = BTreeSet::new();
+) -> Result<Option<Vec<String>>, Error> {
+    let rows = files.iter().map(|file| file.groups.samples()).sum();
+    let mut all = Texts::of_rows(rows);
+    for found in parallel::map(files, |file| of_file(file, name, rows, limits))? {
+        let Some(texts) = found? else { return Ok(None) };
+        if texts.found.iter().try_for_each(|text| all.add(text.as_bytes())).is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(all.sorted())
+}
+
+fn of_file(file: &File, name: &str, rows: u64, limits: &Limits) -> Result<Option<Texts>, Error> {
+    let mut texts = Texts::of_rows(rows);
     let field = file.plan.columns.iter().position(|column| column.name == name);
     // A file of other columns is refused where the fields of all files are compared.
     let Some(field) = field.filter(|field| file.plan.columns[*field].leaf.is_text()) else {
@@ -106,14 +132,8 @@ fn of_file(
         let decoded = decoded
             .map_err(|reason| file.failed(column, fail!(Damaged, "{reason}").byte(chunk.start)))?;
         let Cells::Bytes(values) = decoded.cells else { return Ok(None) };
-        for value in values {
-            let Ok(text) = std::str::from_utf8(value.data()) else { return Ok(None) };
-            if !texts.contains(text) {
-                if texts.len() == most || text.len() > MOST_BYTES {
-                    return Ok(None);
-                }
-                texts.insert(text.to_owned());
-            }
+        if values.iter().try_for_each(|value| texts.add(value.data())).is_none() {
+            return Ok(None);
         }
     }
     Ok(Some(texts))

@@ -148,7 +148,7 @@ pub(super) fn files_on_hub(name: &str, split: Option<&str>) -> Result<Vec<Locati
             let readme = PathBuf::from(format!("{address}/{README}"));
             let files =
                 |pattern: &Path| Ok(matching(&folder.files, &inside(pattern, &readme)?, &readme)?);
-            listed(&String::from_utf8_lossy(&text), &readme, files)?
+            listed(&String::from_utf8_lossy(&text), (Path::new(""), &readme), files)?
         }
         false => None,
     };
@@ -296,13 +296,14 @@ fn listed_in_readme(dir: &Path) -> Result<Option<Splits>, Error> {
         return Ok(None);
     }
     let text = fs::read_to_string(&path).map_err(|error| fail!(Io, "{error}").at(&path))?;
-    listed(&text, &path, |pattern| matches(dir, &inside(pattern, &path)?, &path))
+    listed(&text, (dir, &path), |pattern| matches(dir, &inside(pattern, &path)?, &path))
 }
 
-/// Returns the files that the text of a README.md lists, by the patterns that it has; `None` if it lists none.
+/// Returns the files that the text of a README.md lists, by the patterns that it has; `None` if it lists none. `dir` is
+/// how the paths of files begin.
 fn listed(
     text: &str,
-    path: &Path,
+    (dir, path): (&Path, &Path),
     files_of: impl Fn(&Path) -> Result<Vec<PathBuf>, Error>,
 ) -> Result<Option<Splits>, Error> {
     let text = text.replace("\r\n", "\n");
@@ -318,7 +319,7 @@ fn listed(
             // The names of the files in the folder tell their splits.
             if !folder.is_empty() {
                 let root = dir.join(folder);
-                let found = matches(dir, Path::new(folder), &path)?;
+                let found = files_of(Path::new(folder))?;
                 for ((_, split), files) in by_names(found, |path| path.strip_prefix(&root).ok()) {
                     splits.entry((name.to_owned(), split)).or_default().extend(files);
                 }

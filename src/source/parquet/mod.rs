@@ -46,14 +46,13 @@ use super::shards::{Extents, Shard, Shards};
 use super::starts::Starts;
 use super::{
     BoxError, Buffer, EncodedImage, Facts, FieldSpec, Fingerprint, ImageExtent, ImageMode,
-    Location, ObjectFields, OwnedValue, Record, Run, RunPlan, SampleLocation, Source, StoredValues,
-    Value, location,
+    Location, OwnedValue, Record, Run, RunPlan, SampleLocation, Source, StoredValues, Value,
+    location,
 };
 use crate::error::{Error, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::warnings::warn;
-use ::parquet::basic::ConvertedType;
 use ::parquet::schema::types::SchemaDescPtr;
 use footer::{File, Footer};
 use fuseloop_ops::Size;
@@ -293,10 +292,6 @@ impl Parquet {
                         return Ok(Value::Int(span.int(row, dtype).map_err(failed)?));
                     }
                     How::Float => return Ok(Value::Float(span.float(row).map_err(failed)?)),
-                    How::Classes(ref texts) => {
-                        let text = span.bytes(row).map_err(failed)?;
-                        return Ok(Value::Int(classes::number(texts, text).map_err(failed)?));
-                    }
                     How::Json => {
                         let text = json(span.bytes(row).map_err(failed)?).map_err(failed)?;
                         return Ok(Value::Json((**held.insert(Arc::new(text))).as_ref()));
@@ -375,6 +370,7 @@ fn value<'a>(how: &How, bytes: &'a [u8]) -> Result<Value<'a>, String> {
             Value::Image(EncodedImage { mode, width: 0, height: 0, bytes })
         }
         How::Array(..) => Value::NdArray(bytes),
+        How::Classes(texts) => Value::Int(classes::number(texts, bytes)?),
         How::Tree(_) => Value::Json(bytes),
         _ => Value::Bytes(bytes),
     })
@@ -519,7 +515,7 @@ fn resolve(files: &mut [File], dataset: &str, limits: &Limits) -> Result<(), Err
         };
     }
     plan.find_objects();
-    classes::find(files, &mut plan, dataset, limits)?;
+    classes::find(&mut plan, dataset, |column| classes::of_files(files, &column.name, limits))?;
     let first_name = first.shard.location.clone();
     let first_plan = Arc::clone(&first.plan);
     let resolved = Arc::new(plan);
@@ -697,12 +693,8 @@ fn lists(
     if let Some(shape) = lens.iter().copied().collect::<Option<Vec<u64>>>() {
         return How::Array(dtype, shape);
     }
-    // Structures in a list are objects, of which samples have any number.
-    let root = file.schema.root_schema().get_fields().get(file.plan.columns[field].root);
-    let is_list = root.is_some_and(|root| schema::is_of(root, ConvertedType::LIST));
-    let is_of_objects = is_list && file.plan.columns[field].is_of_several;
     if let Some(row) = lens[1..].iter().copied().collect::<Option<Vec<u64>>>()
-        && (lens.len() > 1 || is_of_objects)
+        && (lens.len() > 1 || column.is_of_objects)
     {
         return How::Rows(dtype, row);
     }

@@ -71,6 +71,8 @@ pub(super) struct Column {
     pub(super) root: usize,
     /// True if the column has several leaves: the fields of one are those of one object.
     pub(super) is_of_several: bool,
+    /// True if it is so, and the column is a list of structures: of objects, of which samples have any number.
+    pub(super) is_of_objects: bool,
     pub(super) object: Option<ObjectField>,
 }
 
@@ -184,6 +186,7 @@ impl Plan {
                 names: None,
                 root,
                 is_of_several: false,
+                is_of_objects: false,
                 object: None,
             });
             return;
@@ -204,6 +207,7 @@ impl Plan {
                     names: None,
                     root,
                     is_of_several: false,
+                    is_of_objects: false,
                     object: None,
                 }),
                 _ => self.left_out.push(column.name().to_owned()),
@@ -248,6 +252,7 @@ impl Plan {
                 names: class_names,
                 root,
                 is_of_several,
+                is_of_objects: is_of_several && is_of(column, ConvertedType::LIST),
                 object: None,
             });
         }
@@ -356,7 +361,7 @@ fn file_of(column: &Type, found: &[Found<'_>]) -> Option<usize> {
 }
 
 /// Returns whether a node is a group of this kind.
-pub(super) fn is_of(node: &Type, converted: ConvertedType) -> bool {
+fn is_of(node: &Type, converted: ConvertedType) -> bool {
     node.is_group() && node.get_basic_info().converted_type() == converted
 }
 

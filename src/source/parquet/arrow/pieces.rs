@@ -64,7 +64,7 @@ pub(super) fn of_schema(
 ) -> Result<ArrowTable, Error> {
     let schema = parse_message_type(schema).map_err(|error| fail!(Format, "{error}"))?;
     let schema = SchemaDescriptor::new(Arc::new(schema));
-    let plan = Plan::new(&schema, None);
+    let plan = Plan::new(&schema, None, None);
     ArrowTable::of("memory", (&schema, plan), columns, indices, vec![])
 }
 
