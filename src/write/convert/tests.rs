@@ -402,6 +402,55 @@ fn the_number_of_parquet_files_in_their_names_follows_from_the_first_samples() {
     assert_eq!(count("x.parquet", &limits(0, 0, 0)), "x.parquet");
 }
 
+#[cfg(feature = "parquet")]
+#[test]
+fn objects_in_parquet_are_those_of_the_source() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut jpeg = vec![];
+    let encoder = jpeg_encoder::Encoder::new(&mut jpeg, 90);
+    encoder.encode(&[7; 16 * 16], 16, 16, jpeg_encoder::ColorType::Luma).unwrap();
+    let (mut images, mut annotations) = (vec![], vec![]);
+    for image in 0..3 {
+        fs::write(dir.path().join(format!("{image}.jpg")), &jpeg).unwrap();
+        images.push(serde_json::json!({"id": image, "file_name": format!("{image}.jpg"), "width": 16, "height": 16}));
+        for object in 0..(image + 1) % 3 {
+            annotations.push(serde_json::json!({
+                "id": annotations.len(), "image_id": image, "category_id": 5 + object,
+                "bbox": [1, 2.5, 3, 4 + object], "area": 12.5, "iscrowd": 0,
+                "segmentation": [[1, 1, 9, 1, 9, 9]],
+            }));
+        }
+    }
+    let categories = serde_json::json!([{"id": 5, "name": "cat"}, {"id": 6, "name": "dog"}]);
+    let text =
+        serde_json::json!({"images": images, "annotations": annotations, "categories": categories});
+    let json = dir.path().join("instances.json");
+    fs::write(&json, text.to_string()).unwrap();
+    let source = crate::source::Annotated::coco(dir.path(), &json, &Default::default()).unwrap();
+    convert(&source, dir.path().join("a.parquet"), &limits(0, 0, 0)).unwrap();
+    let read = opened(&dir.path().join("a.parquet"));
+    convert(&*read, dir.path().join("b.parquet"), &limits(0, 0, 0)).unwrap();
+    for name in ["a.parquet", "b.parquet"] {
+        let read = opened(&dir.path().join(name));
+        let described = |source: &dyn Source| {
+            let objects = source.object_fields().unwrap().unwrap();
+            let all = objects.iter().map(|(name, field)| (name.to_owned(), field.to_string()));
+            all.collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(described(&*read), described(&source));
+        assert_eq!(read.class_names().unwrap(), source.facts().class_names().unwrap());
+        for id in (0..3).map(SampleId) {
+            let named = |source: &dyn Source| {
+                let names = source.fields().iter().map(|field| field.name.clone());
+                names.zip(source.read(id).unwrap()).collect::<BTreeMap<_, _>>()
+            };
+            let (mut found, mut expected) = (named(&*read), named(&source));
+            (found.remove("image"), expected.remove("image"));
+            assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{name}, {id}");
+        }
+    }
+}
+
 /// A text of 100 samples may be followed by bytes that are none.
 #[cfg(feature = "parquet")]
 #[test]
