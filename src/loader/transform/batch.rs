@@ -104,9 +104,10 @@ impl Transform {
         cancel: &CancelFlag,
         memory: impl FnOnce(DType, &[usize]) -> Result<&'o mut [u8], Error>,
     ) -> Result<(), Error> {
+        self.on_device.check_host(&self.ops)?;
         let (first, key) = first_of(images, keys)?;
         let (dtype, row_shape) =
-            self.shape_of(first, key).map_err(|error| error.context(format_args!("image 0")))?;
+            self.array_of(first, key).map_err(|error| error.context(format_args!("image 0")))?;
         let row = row_shape.iter().fold(dtype.bytes(), |bytes, side| bytes.saturating_mul(*side));
         let mut shape = row_shape.clone();
         shape.insert(0, images.len());
