@@ -1,6 +1,6 @@
 //! Fuzzes columns of Arrow of arbitrary bytes.
 #![no_main]
 
-use fuseloop::fuzzing::{count, arrow, pass_caught_panics};
+use fuseloop::fuzzing::{arrow, count, pass_caught_panics};
 
 libfuzzer_sys::fuzz_target!(init: pass_caught_panics(), |bytes: &[u8]| count(arrow(bytes)));

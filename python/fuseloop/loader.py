@@ -17,6 +17,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, SupportsInt, TypeVar
 
 from . import _fuseloop, _hints
+from ._arrow import class_of
 from ._fuseloop import Batch, Dataset
 from ._manifest import opened
 from ._op import Compose, Op, OpList, _plain
@@ -697,9 +698,9 @@ class Loader(Generic[B]):
         # The dataset of a split is pickled with it.
         split = arguments.pop("split", None)
         if not isinstance(dataset, (str, os.PathLike, Dataset)):
-            from .sources import _arrow, _in_memory, from_datasets
+            from .sources import _in_memory, from_datasets
 
-            if _arrow.class_of(dataset) is not None:
+            if class_of(dataset) is not None:
                 dataset, split = from_datasets(dataset, split=split), None
             arrays = _in_memory(dataset)
             dataset = dataset if arrays is None else arrays
