@@ -91,8 +91,8 @@ fn a_pipeline_file_runs_in_place_of_a_workload() {
 fn a_wrong_setting_of_a_pipeline_file_is_not_said_to_be_of_an_op() {
     let dir = dataset();
     let settings = [
-        ("order = 'shuffle'", ["sequential", "random", "permuted", "quasi_random"]),
-        ("on_damaged = 'drop'", ["fail", "skip", "substitute"]),
+        ("order = 'shuffle'", &["sequential", "random", "permuted", "quasi_random"][..]),
+        ("on_damaged = 'drop'", &["fail", "skip", "substitute"]),
     ];
     for (setting, values) in settings {
         fs::write(dir.path().join("p.toml"), setting).unwrap();
