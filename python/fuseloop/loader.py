@@ -69,8 +69,8 @@ class View:
 
 @dataclass(frozen=True)
 class Audio:
-    """What the audio files of a field are decoded to: float32 from -1 to 1. ``arrays={"audio": fuseloop.Audio(16_000)}``
-    declares that the bytes of a field are WAV, FLAC, MP3 or Ogg Vorbis files.
+    """What the audio files of a field are decoded to: float32, from -1 to 1 if they have integers.
+    ``arrays={"audio": fuseloop.Audio(16_000)}`` declares that the bytes of a field are WAV, FLAC, MP3 or Ogg Vorbis files.
 
     One channel is the mean of the channels of a file, ``[T]``; several are ``[C, T]``, and all files have as many. A file
     of another sample rate is a damaged sample: files are not resampled."""

@@ -17,7 +17,7 @@
 //! those of decoding the whole file, bit for bit.
 //!
 //! Any bytes yield a signal or an [`Error`]. The number of frames is checked before memory is allocated; a file that ends
-//! early, lacks packets or changes its rate or its channels is damaged.
+//! early, lacks packets or changes its rate or its channels is damaged, as far as it is decoded.
 
 use super::buffer::room;
 use super::error::{begins_with, too_many_bytes};
@@ -93,6 +93,15 @@ impl AudioDecoder {
             let what = begins_with(bytes, 4, "a WAV, FLAC, MP3 or Ogg Vorbis file");
             return Err(fail!(Damaged, "audio that can't be decoded: {what}"));
         };
+        // A program that writes to a pipe can't return to the header.
+        if bytes.starts_with(b"RIFF\xff\xff\xff\xff") {
+            return Err(fail!(
+                Damaged,
+                "WAV that was written to a pipe, whose header has no length: write it to a file, for example by \
+                 `ffmpeg -i pipe.wav file.wav`"
+            )
+            .damage(Damage::Unsupported));
+        }
         let header = call_decoder(format.name, || Header::read(bytes, format));
         let Header { sample_rate, channels, frames } =
             header.map_err(|reason| damaged(format, &reason))?;

@@ -8,7 +8,8 @@
 /// | as many as asked for   | C              | `[C, T]`                                       |
 /// | others                 | C              | none: the sample is damaged                    |
 ///
-/// The elements are `f32` from -1 to 1: an integer of `n` bits is divided by `2^(n-1)`. A file of another sample rate is
+/// The elements are `f32`: an integer of `n` bits is divided by `2^(n-1)`, so that it is from -1 to 1; floats stay what they
+/// are. A file of another sample rate is
 /// a damaged sample: files are not resampled.
 ///
 /// ```

@@ -186,6 +186,10 @@ fn headers_that_lie_are_refused_within_the_limits() {
     let error = read(&wav, AudioOptions::new(16_000), None).unwrap_err();
     assert_eq!(error.damage_found(), Some(Damage::OverLimit));
     assert_eq!(error.to_string(), "WAV of 268435456 samples, the limit is 67108864");
+    wav[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+    wav[data + 4..data + 8].copy_from_slice(&u32::MAX.to_le_bytes());
+    let error = read(&wav, AudioOptions::new(16_000), None).unwrap_err().to_string();
+    assert!(error.starts_with("WAV that was written to a pipe"), "{error}");
 
     let limits = Limits { max_pixels: 500, ..Limits::DEFAULT };
     let mut small = Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() });

@@ -28,6 +28,13 @@ pub(super) fn no_memory(bytes: u64, what: &str) -> Error {
     )
 }
 
+pub(crate) fn all_in_use(batches: usize) -> Error {
+    fail!(
+        Device,
+        "all {batches} device buffers are in use: drop or copy the batches you hold, or raise `device_batches`"
+    )
+}
+
 /// Returns the error of an op that a device can't run; the reason says what to do.
 pub(super) fn cannot_run(op_index: usize, op: &str, reason: &str) -> Error {
     fail!(Device, "op {op_index} of the list, {op}, can't run on a device: {reason}")

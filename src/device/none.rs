@@ -72,6 +72,10 @@ impl Uploader {
         match *self {}
     }
 
+    pub(crate) fn batches_held(&self) -> usize {
+        match *self {}
+    }
+
     pub(crate) fn submit(
         self: &Arc<Self>,
         rows: &mut RowsMut<'_>,

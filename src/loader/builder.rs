@@ -622,7 +622,7 @@ impl LoaderBuilder {
     }
 
     /// Declares that the bytes of a field are audio files, for ops to work on: WAV, FLAC, MP3 or Ogg Vorbis, by their
-    /// first bytes. A sample is a signal `[T]` of `f32` from -1 to 1, or `[C, T]` if several channels are asked for, and
+    /// first bytes. A sample is a signal `[T]` of `f32`, from -1 to 1 if the file has integers, or `[C, T]` if several channels are asked for, and
     /// the ops must produce signals of one size, for example by [`RandomCrop`](fuseloop_ops::RandomCrop). Of WAV and
     /// FLAC only the crop is decoded, of others the file down to its end.
     ///

@@ -464,7 +464,7 @@ mod tests {
         for (name, kind) in kinds {
             assert_eq!(FileFormat::of(Path::new(name)), kind, "{name}");
         }
-        assert_eq!(FileFormat::of(&std::env::temp_dir()), FileFormat::Folder);
+        assert_eq!(FileFormat::of(tempfile::tempdir().unwrap().path()), FileFormat::Folder);
     }
 
     #[test]

@@ -429,7 +429,7 @@ fn what_can_not_follow_is_refused() {
             ops![crop(), Mosaic::new(), ToDevice::to(Device::Auto)],
             "put it before the ops that mix samples",
         ),
-        (ops![crop(), Mosaic::new(), copies], "op 2 of the list: Pad shows pixels"),
+        (ops![crop(), Mosaic::new(), copies], "op 2 of the list: Pad repeats parts"),
         (ops![crop(), Mosaic::new(), AugMix::new()], "AugMix mixes copies"),
         (
             ops![crop(), Mosaic::new(), flip(), CutMix::new(1.0).unwrap()],

@@ -493,7 +493,7 @@ fn lists_that_targets_can_not_follow_are_refused() {
     let size = || CenterCrop::new(20).unwrap();
     let of = |list: Ops| build_error(loader(3, list));
     let reflect = Pad::new(2).unwrap().padding_mode(PaddingMode::Reflect);
-    assert_says(of(ops![reflect, size()]), ["Pad shows pixels of the image more than once"]);
+    assert_says(of(ops![reflect, size()]), ["Pad repeats parts of the image"]);
     assert_says(of(ops![size(), AugMix::new()]), ["AugMix mixes copies"]);
     let no_boxes = Scenes::new(3).loader().pipeline("image", ops![RandomIoUCrop::new(), size()]);
     let error = build_error(no_boxes.without("mask"));

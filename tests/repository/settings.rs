@@ -39,6 +39,7 @@ const ABSENT: &[(&str, &[Place], &str)] = &[
     ("views", &[Rust], "`view` and `branch` add one"),
     ("auto_targets", &[Python, File, Page], "`targets = \"auto\"`"),
     ("open_pages", &[Rust, Python], "a part of the order, which is a word in a file"),
+    ("audio", &[Python, File, Page], "`arrays` declares audio, too"),
     (
         "os_cache",
         &[Python, File, Page],

@@ -222,7 +222,7 @@ fn a_list_that_has_no_code_of_its_own_is_refused_by_name() {
     let dir = dir.path();
     for (list, says) in [
         (r#"{ op = "MixUp", alpha = 0.2 }"#, "MixUp works on batches"),
-        (r#"{ op = "ToDevice", device = "auto" }"#, "ToDevice is for loaders"),
+        (r#"{ op = "ToDevice", device = "auto" }"#, "ToDevice ends on a GPU"),
         (
             r#"{ op = "Resize", size = { from = 32, to = 64, epochs = 4, step = 8 } }"#,
             "change with the epoch",

@@ -17,7 +17,8 @@
 
 #![allow(unsafe_code, reason = "streams of others")]
 
-use crate::error::{Error, fail};
+use crate::device::error::all_in_use;
+use crate::error::Error;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, ThreadId};
@@ -109,15 +110,17 @@ impl BufferPool {
             return Ok(buffer);
         }
         if state.allocated >= self.limit {
-            return Err(fail!(
-                Device,
-                "all {} device buffers are in use: drop or copy the batches you hold, or raise `device_batches`",
-                self.limit
-            ));
+            return Err(all_in_use(self.limit));
         }
         let buffer = DeviceBuffer::new(&self.context, self.bytes)?;
         state.allocated += 1;
         Ok(buffer)
+    }
+
+    /// Returns the number of batches that are held.
+    pub(super) fn held(&self) -> usize {
+        let state = lock(&self.state);
+        state.allocated - state.free.len()
     }
 
     /// Returns the number of batches that memory is allocated for.

@@ -134,6 +134,11 @@ impl Uploader {
         self.rows
     }
 
+    /// Returns the number of batches that are held.
+    pub(crate) fn batches_held(&self) -> usize {
+        self.buffers.held()
+    }
+
     /// Sends a batch: `outputs` are the tensors of `rows` in which the program's tensors are staged, in
     /// order. Returns before the batch is on the device; until the slot is reclaimed, `rows` may be
     /// read, but not written.

@@ -127,6 +127,11 @@ pub(super) struct Upload {
 }
 
 impl Upload {
+    /// Returns the number of batches that are held.
+    pub(super) fn batches_held(&self) -> usize {
+        self.lane.batches_held()
+    }
+
     /// Starts the upload of a finished batch.
     pub(super) fn submit(&self, rows: &mut RowsMut<'_>) -> Result<(), Error> {
         self.lane.submit(rows, &self.outputs)
@@ -181,6 +186,11 @@ impl DeviceChoice {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Returns the maximum number of batches on a device at the same time.
+    pub(super) fn max_batches(&self) -> usize {
+        self.batches.get()
     }
 
     /// Returns the maximum number of slots, if batches are on a device: the number that fits there.

@@ -10,6 +10,7 @@
 use super::{Image, Key, OutputShape, Transform};
 use crate::batch::{Batch, TensorRows, TensorSpec};
 use crate::cancel::CancelFlag;
+use crate::device::error::all_in_use;
 use crate::device::{DeviceOutput, DeviceProgram};
 use crate::error::{Error, ErrorKind, fail};
 use crate::loader::Placement;
@@ -36,7 +37,7 @@ const DEVICE_BATCHES: usize = 16;
 /// The number of free slots that are kept for each kind of batches.
 const FREE_SLOTS: usize = 3;
 
-/// The most kinds of batches whose memory is kept.
+/// The most kinds of batches whose memory is kept, and those of which batches are held.
 const MOST_KINDS: usize = 4;
 
 /// Where the batches of a transform are computed.
@@ -161,6 +162,11 @@ impl BatchKind {
         Ok(Self { tensor, rows, pool: Arc::new(pool), upload })
     }
 
+    /// Returns the number of its batches on the device that are held.
+    fn held(&self) -> usize {
+        self.upload.as_ref().map_or(0, |(_, upload)| upload.batches_held())
+    }
+
     /// Checks that the row of an image is one of such a batch.
     fn check(&self, own: &OutputShape<'_>) -> Result<(), Error> {
         let (dtype, shape) = (self.tensor.dtype, &self.tensor.shape);
@@ -192,8 +198,8 @@ impl Transform {
         Ok(Self { on_device, ..self })
     }
 
-    /// Sets the maximum number of batches on the device: those that the caller holds. A call for one more is an error. Each
-    /// shape and each type of batch counts by itself. Default 16.
+    /// Sets the maximum number of batches on the device: those that the caller holds, of all shapes. A call for one more is
+    /// an error. Default 16.
     ///
     /// # Errors
     ///
@@ -264,7 +270,9 @@ impl Transform {
             ));
         }
         let (first, key) = super::batch::first_of(images, keys)?;
-        let kind = self.kind(first, key, images.len()).map_err(|error| match error.kind() {
+        let decision = self.on_device.choice.decide(slice::from_ref(&self.ops))?;
+        let kind = self.kind(decision, first, key, images.len());
+        let kind = kind.map_err(|error| match error.kind() {
             ErrorKind::Device => error,
             _ => error.context(format_args!("image 0")),
         })?;
@@ -292,11 +300,17 @@ impl Transform {
         done.map(|()| batch)
     }
 
-    /// Returns the kind of a batch of `rows` images. Chooses the device for the first one.
-    fn kind(&self, first: &Image<'_>, key: Key, rows: usize) -> Result<Arc<BatchKind>, Error> {
+    /// Returns the kind of a batch of `rows` images.
+    fn kind(
+        &self,
+        decision: Option<DeviceDecision>,
+        first: &Image<'_>,
+        key: Key,
+        rows: usize,
+    ) -> Result<Arc<BatchKind>, Error> {
         let choice = &self.on_device.choice;
         let mut kinds = self.on_device.kinds();
-        if let Some(decision) = choice.decide(slice::from_ref(&self.ops))? {
+        if let Some(decision) = decision {
             match self.kind_on_device(&mut kinds, &decision, first, rows) {
                 Ok(kind) => return Ok(kind),
                 Err(error) => choice.fall_back(&decision, error)?,
@@ -326,10 +340,13 @@ impl Transform {
         let program = &share.program;
         let is_same =
             |kind: &BatchKind| kind.upload.as_ref().is_some_and(|(own, _)| own == program);
+        let choice = &self.on_device.choice;
+        if kinds.iter().map(|kind| kind.held()).sum::<usize>() >= choice.max_batches() {
+            return Err(all_in_use(choice.max_batches()));
+        }
         if let Some(kind) = known(kinds, rows, is_same) {
             return Ok(kind);
         }
-        let choice = &self.on_device.choice;
         let upload = choice.upload(decision, rows, 0..1, program.clone())?;
         let plan = list.kernel.plan();
         let staged = TensorRows::Device { staged: share.staged_bytes() };
@@ -339,26 +356,25 @@ impl Transform {
     }
 }
 
-/// Returns a kind of batches with room for `rows` rows, and moves it to the end. Removes one that has less: its memory is
-/// freed when its batches are dropped.
+/// Returns a kind of batches with room for `rows` rows, and moves it to the end.
 fn known(
     kinds: &mut Vec<Arc<BatchKind>>,
     rows: usize,
     is_same: impl Fn(&BatchKind) -> bool,
 ) -> Option<Arc<BatchKind>> {
-    let index = kinds.iter().position(|kind| is_same(kind))?;
+    let index = kinds.iter().position(|kind| is_same(kind) && kind.rows >= rows)?;
     let kind = kinds.remove(index);
-    if kind.rows < rows {
-        return None;
-    }
     kinds.push(Arc::clone(&kind));
     Some(kind)
 }
 
-/// Adds a kind of batches, in place of the one that was used least recently if there are too many.
+/// Adds a kind of batches. If there are too many, it removes the one that was used least recently, unless its batches are held:
+/// they count.
 fn added(kinds: &mut Vec<Arc<BatchKind>>, kind: BatchKind) -> Arc<BatchKind> {
-    if kinds.len() >= MOST_KINDS {
-        kinds.remove(0);
+    if kinds.len() >= MOST_KINDS
+        && let Some(index) = kinds.iter().position(|kind| kind.held() == 0)
+    {
+        kinds.remove(index);
     }
     let kind = Arc::new(kind);
     kinds.push(Arc::clone(&kind));
