@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// Index tar, TFRecord and Parquet files or folders for faster opening
 ///
-/// Writes NAME.fidx next to each shard, or FOLDER.fidx next to the folder. Without an index, every start
+/// Writes NAME.fidx next to each shard (.NAME.fidx for Parquet), or FOLDER.fidx next to the folder. Without an index, every start
 /// reads the headers of all samples of the shards; of Parquet files, the first read of a row group finds
 /// its images. A stale index is an error, a stale listing is ignored; rerun to update it.
 #[derive(clap::Args)]

@@ -147,6 +147,7 @@ impl Dataset {
             FileFormat::Parquet => Self::Source(Arc::new(Parquet::open(
                 path,
                 options.take_split().0,
+                options.class_numbers(),
                 &options.limits,
             )?)),
             #[cfg(not(feature = "parquet"))]
@@ -217,10 +218,12 @@ pub fn open_dataset(path: &Path, options: &FolderOptions) -> Result<Dataset, Err
         }
         return open_dataset(&whole, &options);
     }
-    if format != FileFormat::Folder && options.are_of_folders() {
+    let has_classes = options.class_numbers().is_some() && format != FileFormat::Parquet;
+    if format != FileFormat::Folder && (has_classes || options.are_of_folders()) {
         let dataset = Escaped(&path.to_string_lossy()).to_string();
         let reason = format!(
-            "{dataset} is neither a folder of images nor a table: `label`, `classes` and the column options are only for these"
+            "{dataset} is neither a folder of images nor a table: `label` and the column options are only for these, and \
+             `classes` also for Parquet files"
         );
         return Err(Error::boxed(reason.into(), ErrorKind::Parameter));
     }

@@ -240,6 +240,32 @@ fn the_token_comes_from_its_file_and_can_be_left_out() {
 }
 
 #[test]
+fn an_endpoint_may_have_spaces_around_it_and_shows_no_password() {
+    let hub = Hub::start(&[]);
+    let name = "hf://datasets/org/name/data/test-00000-of-00001.parquet";
+    let base = hub.hub.base();
+    let said = |endpoint: &str| {
+        hub.said_with(name, None, |command| {
+            command.env("HF_ENDPOINT", endpoint).env("HF_TOKEN", TOKEN);
+        })
+    };
+    assert!(said(&format!(" {base}/ ")).contains(", 4 samples"));
+    hub.instead(|_| Some(Reply::status(401)));
+    for login in ["user:secret", "secret", ":secret"] {
+        let said = said(&base.replace("//", &format!("//{login}@")));
+        assert_says(&said, ["HF_ENDPOINT has an @, expected a URL without a name and password"]);
+        assert!(!said.contains("secret"), "{said}");
+    }
+    // A blank one means the default, which is not asked with this token.
+    for blank in ["", " "] {
+        let said = hub.said_with(name, None, |command| {
+            command.env("HF_ENDPOINT", blank).env("HF_TOKEN", format!("{TOKEN} and more"));
+        });
+        assert_says(&said, ["the token of the Hub has spaces"]);
+    }
+}
+
+#[test]
 fn refusals_say_what_to_do() {
     let hub = Hub::start(&[]);
     let page = format!("accept its terms at {}/datasets/org/name, and log in", hub.hub.base());
@@ -343,6 +369,21 @@ fn answers_that_lie_are_errors() {
         request.target().contains("/tree/").then(|| page(next))
     });
     assert_says(&said(&hub), ["its list has more than 1048576 files"]);
+    // Pages of a thousand long paths, 4 MB each.
+    let count = AtomicUsize::new(0);
+    hub.instead(move |request| {
+        if !request.target().contains("/tree/") {
+            return None;
+        }
+        let (page, name) = (count.fetch_add(1, Ordering::Relaxed), "x".repeat(4000));
+        let file =
+            |file: usize| format!("{{\"type\": \"file\", \"path\": \"{page}/{file}/{name}\"}}");
+        let files: Vec<_> = (0..1000).map(file).collect();
+        let link = vec![("link", format!("<?cursor={page}>; rel=\"next\""))];
+        let link = if page < 40 { link } else { vec![] };
+        Some(Reply(200, link, format!("[{}]", files.join(", ")).into_bytes()))
+    });
+    assert_says(&said(&hub), ["the paths of its files have more than 134217728 bytes"]);
     hub.instead(|request| {
         request.target().contains("/revision/").then(|| Reply::json("{\"sha\": \"main\"}"))
     });

@@ -137,7 +137,8 @@ impl FolderOptions {
     }
 
     /// Sets the numbers of the classes by their names: of a validation set, those of the training set. A class folder
-    /// of another name is an error, and so is a number without a class; in a table, damage of the sample.
+    /// of another name is an error, and so is a number without a class; in a table, damage of the sample. Of Parquet files
+    /// whose label is a column of texts, a text of another name is damage of the sample.
     ///
     /// ```no_run
     /// use fuseloop::Loader;
@@ -199,11 +200,14 @@ impl FolderOptions {
         self
     }
 
-    /// Returns whether there are options that only folders and tables have.
+    /// Returns whether there are options that only folders and tables have, the numbers of classes apart.
     pub(in crate::source) fn are_of_folders(&self) -> bool {
-        self.label != Labels::Auto
-            || self.classes.is_some()
-            || self.table != TableOptions::default()
+        self.label != Labels::Auto || self.table != TableOptions::default()
+    }
+
+    /// Returns the numbers of the classes.
+    pub(in crate::source) fn class_numbers(&self) -> Option<&ClassNames> {
+        self.classes.as_ref()
     }
 
     /// Returns the name of the split, and the options without it.

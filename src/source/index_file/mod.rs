@@ -1,4 +1,5 @@
-//! Index files: the positions of a shard's samples, stored beside the shard as `NAME.fidx`.
+//! Index files: the positions of a shard's samples, stored beside the shard as `NAME.fidx`, of a
+//! Parquet file as `.NAME.fidx`.
 //!
 //! | offset | size | field   |                                                           |
 //! |-------:|-----:|---------|-----------------------------------------------------------|
@@ -21,6 +22,7 @@ mod table;
 
 use super::shards::{Shard, ShardIndex};
 use super::{BoxError, Location, atomic_file};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 const MAGIC: &[u8; 8] = b"\x89FIDX\r\n\x1a";
@@ -69,7 +71,7 @@ pub(in crate::source) fn load_with<T>(
     };
     let found = super::file::FileBytes::open(&path).map_err(|error| refused(error.to_string()))?;
     // A table has a few dozen bytes for a member at most, and each member has a header of its own in the
-    // shard.
+    // shard. That of a Parquet file is not larger than the columns.
     let most = shard.bytes.len().saturating_mul(4).saturating_add(END);
     if found.len() > most {
         return Err(refused(format!(
@@ -110,9 +112,15 @@ pub(in crate::source) fn digest(index: &ShardIndex) -> u32 {
 
 fn beside(location: &Location) -> Option<PathBuf> {
     let Location::Path(path) = location else { return None };
-    let mut name = path.clone().into_os_string();
+    let mut name = path.file_name()?.to_owned();
     name.push(".fidx");
-    Some(name.into())
+    // `datasets` reads every file of a folder of Parquet files as such, but those with a dot before their names.
+    if path.extension().is_some_and(|extension| extension == "parquet") {
+        let mut hidden = OsString::from(".");
+        hidden.push(name);
+        name = hidden;
+    }
+    Some(path.with_file_name(name))
 }
 
 fn encode(shard: &Shard, kind: Kind, table: &[u8]) -> Result<Vec<u8>, BoxError> {

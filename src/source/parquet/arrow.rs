@@ -187,7 +187,7 @@ impl ArrowTable {
             self.fields[field].column.how = how;
         }
         plan.find_objects();
-        classes::find(plan, name, |column| Ok(self.texts(column)))?;
+        classes::find(plan, name, None, |column| Ok(self.texts(column)))?;
         for (field, column) in self.fields.iter_mut().zip(&plan.columns) {
             field.column = column.clone();
         }
@@ -230,10 +230,7 @@ impl ArrowTable {
     fn row(&self, sample: SampleId) -> Result<u64, Error> {
         let samples = self.facts.samples;
         if sample.0 >= samples {
-            return Err(fail!(
-                Parameter,
-                "sample {sample} does not exist: the dataset has {samples} samples"
-            ));
+            return Err(super::no_sample(sample, samples));
         }
         let Some((array, at)) = self.indices.as_ref().and_then(|of| of.locate(sample.0)) else {
             return Ok(sample.0);
@@ -246,9 +243,7 @@ impl ArrowTable {
     fn cell(&self, sample: SampleId, field: usize) -> Result<(&ArrowArray, u64, &Field), Error> {
         let row = self.row(sample)?;
         let fields = self.fields.len();
-        let field = self.fields.get(field).ok_or_else(|| {
-            fail!(Field, "field {field} does not exist: the dataset has {fields} fields")
-        })?;
+        let field = self.fields.get(field).ok_or_else(|| super::no_field(field, fields))?;
         let column = &self.columns[field.column.root];
         let (array, at) = column
             .locate(row)
@@ -272,7 +267,8 @@ impl ArrowTable {
     ) -> Result<Found<'a>, String> {
         let how = &field.column.how;
         if let How::Tree(_) = how {
-            let json = match array.json(row, &mut { array::MOST_VALUES })? {
+            let mut size = array::JsonSize::new(self.limits.max_sample_bytes);
+            let json = match array.json(row, &mut size)? {
                 serde_json::Value::Null => return Err(IS_NULL.to_owned()),
                 json => serde_json::to_vec(&json).map_err(|error| error.to_string())?,
             };

@@ -6,18 +6,20 @@
 //!
 //! The texts are numbered in the order of their bytes, as torchvision numbers the folders of classes and as
 //! `class_encode_column` of `datasets` numbers texts. All of them must be known before a sample is read, so that opening
-//! reads the whole column.
+//! reads the whole column, page by page, up to the first text that is not the name of a class.
 
 use super::footer::File;
-use super::leaf::Cells;
+use super::leaf::{Cells, Leaf};
+use super::pages::{Chunk, PageAt};
 use super::schema::{Column, How, Plan};
+use super::thrift::{PageHeader, PageKind};
 use crate::error::{Error, fail};
 use crate::parallel;
 use crate::sample::Limits;
+use crate::source::shards::Shard;
 use crate::source::{ClassNames, Escaped};
 use crate::warnings::warn;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// The names of columns of labels: the first that a file has is taken.
 const LABELS: [&str; 7] = ["label", "labels", "class", "class_name", "category", "cls", "target"];
@@ -31,27 +33,39 @@ const MOST_BYTES: usize = 256;
 /// The number of names that a warning lists.
 const LISTED: usize = 5;
 
-/// Reads the texts of the label as classes, unless a column of numbers is the label.
+/// Reads the texts of the label as classes, unless a column of numbers is the label. `given` has the numbers of the classes by
+/// their names; then a text that it lacks is damage of its sample, and the texts are not read here.
 ///
 /// # Errors
 ///
-/// Fails if the texts of a column that is called as a label can't be read: the numbers of the classes depend on all.
+/// Fails if the texts of a column that is called as a label can't be read: the numbers of the classes depend on all. With
+/// `given`, it fails if no column of texts is called so.
 pub(super) fn find(
     plan: &mut Plan,
     dataset: &str,
+    given: Option<&ClassNames>,
     texts: impl Fn(&Column) -> Result<Option<Vec<String>>, Error>,
 ) -> Result<(), Error> {
     let is_called = |column: &Column, name: &str| column.name.eq_ignore_ascii_case(name);
     let is_label = |column: &Column| LABELS.iter().any(|name| is_called(column, name));
     let is_number = |column: &Column| matches!(column.how, How::Int(_)) && is_label(column);
-    if plan.class_names().is_some() || plan.columns.iter().any(is_number) {
+    let is_of_texts = plan.class_names().is_none() && !plan.columns.iter().any(is_number);
+    if !is_of_texts && given.is_none() {
         return Ok(());
     }
     for name in LABELS {
         let is_text = |column: &Column| column.how == How::Bytes && column.leaf.is_text();
         let is_it = |column: &Column| is_called(column, name) && is_text(column);
-        let Some(field) = plan.columns.iter().position(is_it) else { continue };
+        let field = plan.columns.iter().position(is_it).filter(|_| is_of_texts);
+        let Some(field) = field else { continue };
         let column = &mut plan.columns[field];
+        if let Some(given) = given {
+            let mut numbers: Vec<_> =
+                given.iter().map(|(number, name)| (name.to_owned(), number)).collect();
+            numbers.sort_unstable();
+            (column.how, column.names) = (How::Classes(numbers.into()), Some(given.clone()));
+            return Ok(());
+        }
         let Some(texts) = texts(column)? else { continue };
         let first: Vec<_> = texts.iter().take(LISTED).map(String::as_str).collect();
         let more = if texts.len() > LISTED { ", .." } else { "" };
@@ -63,10 +77,17 @@ pub(super) fn find(
             Escaped(&first.join(", "))
         ));
         let names: ClassNames = (0..).zip(texts.iter().cloned()).collect();
-        (column.how, column.names) = (How::Classes(texts.into()), Some(names));
+        let numbers = texts.into_iter().zip(0..).collect();
+        (column.how, column.names) = (How::Classes(numbers), Some(names));
         return Ok(());
     }
-    Ok(())
+    match given {
+        Some(_) => Err(fail!(
+            Parameter,
+            "{dataset}: no column of texts is the label, so that `classes` has nothing to number"
+        )),
+        None => Ok(()),
+    }
 }
 
 /// The texts of a column.
@@ -120,28 +141,72 @@ fn of_file(file: &File, name: &str, rows: u64, limits: &Limits) -> Result<Option
     let mut texts = Texts::of_rows(rows);
     let field = file.plan.columns.iter().position(|column| column.name == name);
     // A file of other columns is refused where the fields of all files are compared.
-    let Some(field) = field.filter(|field| file.plan.columns[*field].leaf.is_text()) else {
+    let is_plain = |leaf: &Leaf| leaf.is_text() && leaf.axes.is_empty();
+    let Some(field) = field.filter(|field| is_plain(&file.plan.columns[*field].leaf)) else {
         return Ok(None);
     };
     let column = &file.plan.columns[field];
     for group in 0..file.group_count() {
         let chunk = &file.chunks(group, field)[0];
-        let pages =
-            chunk.load_all(&file.shard, limits).map_err(|error| file.failed(column, error))?;
-        let decoded = column.leaf.decode(pages);
-        let decoded = decoded
-            .map_err(|reason| file.failed(column, fail!(Damaged, "{reason}").byte(chunk.start)))?;
-        let Cells::Bytes(values) = decoded.cells else { return Ok(None) };
-        if values.iter().try_for_each(|value| texts.add(value.data())).is_none() {
+        let added = add_chunk(&mut texts, &column.leaf, chunk, &file.shard, limits);
+        if added.map_err(|error| file.failed(column, error))?.is_none() {
             return Ok(None);
         }
     }
     Ok(Some(texts))
 }
 
+/// Adds the texts of a chunk page by page; `None` at the first page with a text that is not that of a class.
+fn add_chunk(
+    texts: &mut Texts,
+    leaf: &Leaf,
+    chunk: &Chunk,
+    shard: &Shard,
+    limits: &Limits,
+) -> Result<Option<()>, Error> {
+    let (mut at, mut values, mut dictionary) = (chunk.start, 0, None);
+    while at < chunk.end && values < chunk.values {
+        let PageAt { header_at, at: bytes_at, header } = PageAt::read(shard, at, chunk.end)?;
+        at = bytes_at + u64::from(header.stored);
+        if header.kind != PageKind::Other && !may_be_of_classes(&header, limits) {
+            return Ok(None);
+        }
+        match header.kind {
+            PageKind::Data { .. } | PageKind::DataV2 { .. } => {}
+            PageKind::Dictionary if dictionary.is_none() && values == 0 => {
+                dictionary = Some(header_at);
+                continue;
+            }
+            PageKind::Dictionary => break,
+            PageKind::Other => continue,
+        }
+        values += u64::from(header.values);
+        let decoded = leaf.decode(chunk.load_one(shard, dictionary, header_at, limits)?);
+        let decoded = decoded.map_err(|reason| fail!(Damaged, "{reason}").byte(header_at))?;
+        let Cells::Bytes(found) = decoded.cells else { return Ok(None) };
+        if found.iter().try_for_each(|text| texts.add(text.data())).is_none() {
+            return Ok(None);
+        }
+    }
+    if values != chunk.values {
+        // The walk has the error of pages that are missing or out of order.
+        chunk.walk(shard)?;
+    }
+    Ok(Some(()))
+}
+
+/// Returns whether a page is within the limits, and not so large that one of its texts must be too long for a class.
+fn may_be_of_classes(header: &PageHeader, limits: &Limits) -> bool {
+    let (most, values) = (limits.max_unpacked_bytes, u64::from(header.values));
+    // A text has its length and its level beside it, and a page may have headers of its encoding.
+    let most_of_texts = 1024 + values * (MOST_BYTES as u64 + 8);
+    // The number of values has the limit that `Chunk::load` has.
+    u64::from(header.unpacked) <= most.min(most_of_texts) && values <= most / 8
+}
+
 /// Returns the number of a text among those of the classes.
-pub(super) fn number(texts: &Arc<[String]>, text: &[u8]) -> Result<i64, String> {
-    let found = texts.binary_search_by(|other| other.as_bytes().cmp(text));
-    let found = found.map_err(|_| "a text that is no class: the file has changed".to_owned())?;
-    Ok(found as i64)
+pub(super) fn number(numbers: &[(String, i64)], text: &[u8]) -> Result<i64, String> {
+    let found = numbers.binary_search_by(|(name, _)| name.as_bytes().cmp(text));
+    let unknown = |_| format!("{:?} is none of the classes", String::from_utf8_lossy(text));
+    Ok(numbers[found.map_err(unknown)?].1)
 }

@@ -25,6 +25,7 @@
 
 use crate::error::{Error, fail};
 use crate::source::image_names::{IMAGE_EXTENSIONS, has_extension};
+use crate::source::remote::path_pattern::PathPattern;
 use crate::source::{Escaped, Location, remote};
 use saphyr_parser::{Event, Parser};
 use std::collections::BTreeMap;
@@ -169,14 +170,10 @@ fn is_hidden(path: &Path) -> bool {
 
 /// Returns the Parquet files of a list which match a pattern, or which lie in a folder that does.
 fn matching(files: &[String], pattern: &str, readme: &Path) -> Result<Vec<PathBuf>, Error> {
-    let pattern = glob::Pattern::new(pattern);
-    let pattern = pattern.map_err(|error| fail!(Format, "data_files: {error}").at(readme))?;
-    let options =
-        glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
-    let matches =
-        |path: &Path| path.ancestors().any(|path| pattern.matches_path_with(path, options));
-    let paths = files.iter().map(PathBuf::from);
-    Ok(paths.filter(|path| is_file(path) && matches(path)).collect())
+    let pattern = PathPattern::parse(pattern);
+    let pattern = pattern.map_err(|reason| fail!(Format, "data_files: {reason}").at(readme))?;
+    let files = files.iter().filter(|file| is_file(Path::new(file)));
+    Ok(files.filter(|file| pattern.matches_or_holds(file)).map(PathBuf::from).collect())
 }
 
 /// Finds the files of a folder, its folders, and the folders in them.

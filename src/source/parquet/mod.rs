@@ -45,9 +45,9 @@ use super::lru_cache::LruCache;
 use super::shards::{Extents, Shard, Shards};
 use super::starts::Starts;
 use super::{
-    BoxError, Buffer, EncodedImage, Facts, FieldSpec, Fingerprint, ImageExtent, ImageMode,
-    Location, OwnedValue, Record, Run, RunPlan, SampleLocation, Source, StoredValues, Value,
-    location,
+    BoxError, Buffer, ClassNames, EncodedImage, Facts, FieldSpec, Fingerprint, ImageExtent,
+    ImageMode, Location, OwnedValue, Record, Run, RunPlan, SampleLocation, Source, StoredValues,
+    Value, location,
 };
 use crate::error::{Error, fail};
 use crate::parallel;
@@ -119,8 +119,13 @@ impl Parquet {
     ///
     /// Fails if there is no such file or split, if there are several splits and none is named, if a file can't be read or is
     /// damaged, or if the files have different fields.
-    pub(super) fn open(path: &Path, split: Option<&str>, limits: &Limits) -> Result<Self, Error> {
-        Self::of(&Shards::at(&files(path, split)?)?, limits)
+    pub(super) fn open(
+        path: &Path,
+        split: Option<&str>,
+        classes: Option<&ClassNames>,
+        limits: &Limits,
+    ) -> Result<Self, Error> {
+        Self::of_indexed(&Shards::at(&files(path, split)?)?, classes, limits, positions::load)
     }
 
     /// Opens a file that is in memory.
@@ -133,12 +138,13 @@ impl Parquet {
     }
 
     fn of(shards: &Shards, limits: &Limits) -> Result<Self, Error> {
-        Self::of_indexed(shards, limits, positions::load)
+        Self::of_indexed(shards, None, limits, positions::load)
     }
 
     /// Opens files of which `load` takes what an index file knows.
     fn of_indexed(
         shards: &Shards,
+        classes: Option<&ClassNames>,
         limits: &Limits,
         load: impl Fn(&File) -> Result<(), Error> + Send + Sync,
     ) -> Result<Self, Error> {
@@ -170,7 +176,7 @@ impl Parquet {
         for indexed in parallel::map(&files, load)? {
             indexed?;
         }
-        resolve(&mut files, &shards.name(), limits)?;
+        resolve(&mut files, &shards.name(), classes, limits)?;
         warn_of_missing(shards);
         let starts: Starts = files.iter().map(|file| file.groups.samples()).collect();
         let Some(first) = files.first() else {
@@ -200,14 +206,10 @@ impl Parquet {
     /// Returns where a value is.
     fn cell(&self, sample: SampleId, field: usize) -> Result<Cell<'_>, Error> {
         let samples = self.facts.samples;
-        let (number, row) = self.starts.locate(sample).ok_or_else(|| {
-            fail!(Parameter, "sample {sample} does not exist: the dataset has {samples} samples")
-        })?;
+        let (number, row) = self.starts.locate(sample).ok_or_else(|| no_sample(sample, samples))?;
         let (file, shard) = (&self.files[number], &self.shards.all()[number]);
         let fields = file.plan.columns.len();
-        let column = file.plan.columns.get(field).ok_or_else(|| {
-            fail!(Field, "field {field} does not exist: the dataset has {fields} fields")
-        })?;
+        let column = file.plan.columns.get(field).ok_or_else(|| no_field(field, fields))?;
         let (group, row) = file.groups.locate(row).unwrap_or((0, row));
         let rows = file.groups.len_of(group);
         let key = (number as u32, group as u32, field as u32);
@@ -459,6 +461,16 @@ fn files(path: &Path, split: Option<&str>) -> Result<Vec<Location>, Error> {
     Ok(found.into_iter().filter(|file| chosen.iter().any(|path| path == file.as_ref())).collect())
 }
 
+/// Returns the error of a sample that a dataset does not have.
+fn no_sample(sample: SampleId, samples: u64) -> Error {
+    fail!(Parameter, "sample {sample} does not exist: the dataset has {samples} samples")
+}
+
+/// Returns the error of a field that a dataset does not have.
+fn no_field(field: usize, fields: usize) -> Error {
+    fail!(Field, "field {field} does not exist: the dataset has {fields} fields")
+}
+
 /// Refuses a number of samples that is none or too large.
 fn check_count(name: &str, samples: u64, limits: &Limits) -> Result<(), Error> {
     let most = limits.max_samples;
@@ -497,7 +509,12 @@ fn check_names(plan: &Plan) -> Result<(), Error> {
 }
 
 /// Finds out what only values tell, from the first file that has some, and compares the fields of all files.
-fn resolve(files: &mut [File], dataset: &str, limits: &Limits) -> Result<(), Error> {
+fn resolve(
+    files: &mut [File],
+    dataset: &str,
+    classes: Option<&ClassNames>,
+    limits: &Limits,
+) -> Result<(), Error> {
     let Some(first) = files.iter().find(|file| file.groups.samples() > 0).or(files.first()) else {
         return Ok(());
     };
@@ -515,7 +532,9 @@ fn resolve(files: &mut [File], dataset: &str, limits: &Limits) -> Result<(), Err
         };
     }
     plan.find_objects();
-    classes::find(&mut plan, dataset, |column| classes::of_files(files, &column.name, limits))?;
+    classes::find(&mut plan, dataset, classes, |column| {
+        classes::of_files(files, &column.name, limits)
+    })?;
     let first_name = first.shard.location.clone();
     let first_plan = Arc::clone(&first.plan);
     let resolved = Arc::new(plan);

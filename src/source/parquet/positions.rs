@@ -10,44 +10,50 @@
 //!
 //! Without an index, they are found when a row group is read first: from the lengths before the values.
 
-use super::Parquet;
-use super::footer::File;
+use super::footer::{File, Footer};
 use super::pages::{Chunk, Directory};
 use crate::error::{Error, ErrorKind};
 use crate::sample::Limits;
 use crate::source::BoxError;
 use crate::source::index_file::{Kind, load_with};
-use crate::source::shards::{Shard, Shards};
+use crate::source::shards::Shard;
+use std::sync::Arc;
 
-/// Finds the positions of a file's values; returns them as a table, and the number of the file's samples.
+/// Finds the positions of a file's values; returns them as a table, and the number of the file's samples. A chunk whose
+/// part of the table would be larger than the chunk is left out: values of a dictionary, or very short ones.
+///
+/// The file may be one of several of a dataset: it may have no rows, and its texts alone do not tell the classes.
 ///
 /// # Errors
 ///
 /// Fails if the file can't be opened, or if a column is damaged.
 pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<(Vec<u8>, u64), Error> {
+    let footer = Footer::read(shard, limits)?;
+    let plan = Arc::new(footer.plan());
     // An index that is there may be that of another file.
-    let source = Parquet::of_indexed(&Shards::new(vec![shard.clone()]), limits, |_| Ok(()))?;
+    let file = footer.file(shard, &plan)?;
     let mut table = vec![];
-    for file in &*source.files {
-        for group in 0..file.group_count() {
-            for (field, column) in file.plan.columns.iter().enumerate() {
-                if column.how.is_of_group() || !column.leaf.has_lengths() {
-                    continue;
+    for group in 0..file.group_count() {
+        for (field, column) in plan.columns.iter().enumerate() {
+            if column.how.is_of_group() || !column.leaf.has_lengths() {
+                continue;
+            }
+            let chunk = &file.chunks(group, field)[0];
+            if chunk.values.saturating_mul(12).saturating_add(12) > chunk.end - chunk.start {
+                continue;
+            }
+            let found = super::directory(&file.shard, chunk, column, limits);
+            let found = found.map_err(|error| file.failed(column, error))?;
+            if let Directory::Extents { offsets, lens } = found {
+                for number in [group, column.leaf.index, lens.len()] {
+                    table.extend((number as u32).to_le_bytes());
                 }
-                let chunk = &file.chunks(group, field)[0];
-                let found = super::directory(&file.shard, chunk, column, limits);
-                let found = found.map_err(|error| file.failed(column, error))?;
-                if let Directory::Extents { offsets, lens } = found {
-                    for number in [group, column.leaf.index, lens.len()] {
-                        table.extend((number as u32).to_le_bytes());
-                    }
-                    offsets.iter().for_each(|offset| table.extend(offset.to_le_bytes()));
-                    lens.iter().for_each(|len| table.extend(len.to_le_bytes()));
-                }
+                offsets.iter().for_each(|offset| table.extend(offset.to_le_bytes()));
+                lens.iter().for_each(|len| table.extend(len.to_le_bytes()));
             }
         }
     }
-    Ok((table, source.facts.samples))
+    Ok((table, file.groups.samples()))
 }
 
 /// Takes the positions of a file's values from the index file beside it, if there is one.
@@ -102,6 +108,7 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Parquet;
     use super::*;
     use crate::sample::SampleId;
     use crate::source::index_file::save;
@@ -123,7 +130,7 @@ mod tests {
     }
 
     fn open(path: &Path) -> Result<Parquet, Error> {
-        Parquet::open(path, None, &Limits::SMALL)
+        Parquet::open(path, None, None, &Limits::SMALL)
     }
 
     fn known(source: &Parquet) -> usize {
@@ -166,6 +173,52 @@ mod tests {
             assert_eq!(table.is_empty(), is_packed, "{name}");
             assert!(known(&with) > before || table.is_empty(), "{name}");
             assert_eq!(values(&with), values(&without), "{name}");
+        }
+    }
+
+    /// Writes an uncompressed file with one column, of two texts in turn.
+    fn write_texts(path: &Path, name: &str, rows: usize) {
+        use parquet::{data_type::ByteArrayType, file::writer::SerializedFileWriter};
+        let schema = format!("message schema {{ required binary {name} (UTF8); }}");
+        let schema = parquet::schema::parser::parse_message_type(&schema).unwrap();
+        let mut file = SerializedFileWriter::new(vec![], Arc::new(schema), Arc::default()).unwrap();
+        if rows > 0 {
+            let mut group = file.next_row_group().unwrap();
+            let mut column = group.next_column().unwrap().unwrap();
+            let texts: Vec<_> = (0..rows).map(|row| ["cat", "dog"][row % 2].into()).collect();
+            column.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();
+            column.close().unwrap();
+            group.close().unwrap();
+        }
+        std::fs::write(path, file.into_inner().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn an_index_is_not_larger_than_the_columns_of_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("texts.parquet");
+        write_texts(&path, "caption", 20_000);
+        let (table, samples) = scan(&shard(&path), &Limits::SMALL).unwrap();
+        save(&shard(&path), Kind::Parquet, &table).unwrap();
+        let source = open(&path).unwrap();
+        assert_eq!((table.len(), samples, source.facts.samples), (0, 20_000, 20_000));
+        // The positions are found without it.
+        let mut buffer = Buffer::default();
+        let value = source.value(SampleId(19_999), 0, &mut buffer).unwrap();
+        assert_eq!(OwnedValue::from(value), OwnedValue::Bytes(b"dog".to_vec()));
+    }
+
+    #[test]
+    fn a_scan_needs_no_rows_and_warns_of_no_classes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("scanned-alone.parquet");
+        for rows in [0, 4] {
+            write_texts(&path, "label", rows);
+            let scanned = || scan(&shard(&path), &Limits::SMALL).unwrap();
+            let (found, warnings) = crate::warnings::recorded(scanned);
+            assert_eq!(found, (vec![], rows as u64));
+            let is_of_file = |warning: &String| warning.contains("scanned-alone");
+            assert!(!warnings.iter().any(is_of_file), "{warnings:?}");
         }
     }
 

@@ -42,7 +42,7 @@ pub(super) enum How {
     Float,
     Bytes,
     /// Texts, which are those of classes in the order of their numbers.
-    Classes(Arc<[String]>),
+    Classes(Arc<[(String, i64)]>),
     Json,
     Image,
     /// Bytes that may be images: their first value tells.
@@ -337,7 +337,14 @@ impl Plan {
     pub(super) fn object_fields(&self, fields: &[FieldSpec]) -> Option<ObjectFields> {
         let found = self.columns.iter();
         let found = found.filter_map(|column| Some((column.name.clone(), column.object?)));
-        let objects = self.objects.clone().unwrap_or_else(|| found.collect()).among(fields)?;
+        // Rows that are not stored as the file declares them are no objects.
+        let is_so = |spec: &&FieldSpec| {
+            let declared = self.objects.as_ref().and_then(|objects| objects.get(&spec.name));
+            let is_object = |column: &Column| column.name == spec.name && column.object == declared;
+            declared.and_then(ObjectField::row).is_none() || self.columns.iter().any(is_object)
+        };
+        let fields: Vec<_> = fields.iter().filter(is_so).cloned().collect();
+        let objects = self.objects.clone().unwrap_or_else(|| found.collect()).among(&fields)?;
         let (label, classes) = (self.label_names(), self.classes_of_objects());
         Some(match classes {
             Some(classes) if classes.names.as_ref() != label => {

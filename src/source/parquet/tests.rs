@@ -14,7 +14,7 @@ fn expected(name: &str) -> Json {
 }
 
 fn open(name: &str, split: Option<&str>) -> Result<Parquet, String> {
-    Parquet::open(&golden(name), split, &Limits::SMALL).map_err(|error| error.to_string())
+    Parquet::open(&golden(name), split, None, &Limits::SMALL).map_err(|error| error.to_string())
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -32,7 +32,7 @@ fn shown(source: &Parquet, sample: u64, name: &str, buffer: &mut Buffer) -> Json
     };
     match value {
         Value::Int(value) => match &column.how {
-            How::Classes(texts) => texts[value as usize].as_str().into(),
+            How::Classes(numbers) => numbers[value as usize].0.as_str().into(),
             _ => value.into(),
         },
         Value::Float(value) => value.into(),
@@ -353,6 +353,71 @@ fn texts_of_a_label_are_classes_in_sorted_order() {
     let both = "message m { optional int32 label; optional binary class (UTF8); }";
     let ints = Written::Ints(vec![1; 4], vec![1; 4], vec![0; 4]);
     assert_eq!(kind(&written(both, &[vec![ints, texts(&first)]])), FieldKind::Bytes);
+}
+
+/// Of a validation set, the training set has the numbers.
+#[test]
+fn classes_that_are_given_number_the_texts_of_a_label() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("val.parquet");
+    let label = "message m { optional binary label (UTF8); }";
+    let texts = Written::Texts(vec!["dog", "eel", "dog"], vec![1; 3], vec![0; 3]);
+    std::fs::write(&path, written(label, &[vec![texts]])).unwrap();
+    let names: crate::source::ClassNames =
+        ["cat", "dog"].map(str::to_owned).into_iter().zip([7, 3]).map(|(a, b)| (b, a)).collect();
+    let options = crate::source::FolderOptions::default().classes(names);
+    let dataset = crate::source::open::open_dataset(&path, &options).unwrap();
+    let source = dataset.source().unwrap();
+    assert_eq!(source.read(SampleId(2)).unwrap(), [OwnedValue::Int(3)]);
+    let error = source.read(SampleId(1)).unwrap_err().to_string();
+    assert!(error.contains("\"eel\" is none of the classes"), "{error}");
+    let ints = Written::Ints(vec![1; 3], vec![1; 3], vec![0; 3]);
+    std::fs::write(&path, written("message m { optional int32 label; }", &[vec![ints]])).unwrap();
+    let error = crate::source::open::open_dataset(&path, &options).map(drop).unwrap_err();
+    assert!(error.to_string().contains("`classes` has nothing to number"), "{error}");
+}
+
+/// A page has at most 20,000 rows, so that the limits allow each page and not all of them, or no page.
+#[test]
+fn texts_of_a_label_are_read_page_by_page_within_the_limits() {
+    const LONG: &str = match str::from_utf8(&[b'x'; 300]) {
+        Ok(text) => text,
+        Err(_) => "",
+    };
+    let of = |pair: [&'static str; 2], most: u64| {
+        let texts = Written::Texts(pair.repeat(30_000), vec![1; 60_000], vec![0; 60_000]);
+        let label = "message m { optional binary target (UTF8); }";
+        let mut file = written(label, &[vec![texts]]);
+        let limits = Limits { max_unpacked_bytes: most, ..Limits::SMALL };
+        let kind = Parquet::from_bytes(&file, &limits).unwrap().facts().fields[0].kind.clone();
+        // The header of the first page.
+        file[4] = 0xff;
+        (kind, Parquet::from_bytes(&file, &limits).map(drop).map_err(|error| error.to_string()))
+    };
+    let (kind, damaged) = of(["a", "b"], 8 * 25_000);
+    assert_eq!(kind, FieldKind::Int);
+    assert!(damaged.unwrap_err().contains("no header of a page"));
+    assert_eq!(of([LONG, "b"], 8 * 25_000).0, FieldKind::Bytes);
+    assert_eq!(of(["a", "b"], 8 * 15_000).0, FieldKind::Bytes);
+}
+
+/// Boxes are declared as numbers of four bytes.
+#[test]
+fn declared_rows_that_are_stored_otherwise_are_no_objects() {
+    use crate::source::ObjectFields;
+    use ::parquet::schema::{parser::parse_message_type, types::SchemaDescriptor};
+    let boxes = |number: &str| {
+        let schema = format!(
+            "message m {{ optional group bbox (LIST) {{ repeated group list {{ optional group element (LIST) {{ \
+             repeated group list {{ optional {number} element; }} }} }} }} }}"
+        );
+        let schema = SchemaDescriptor::new(Arc::new(parse_message_type(&schema).unwrap()));
+        let declared = br#"{"fuseloop":"objects","version":1,"fields":[{"as":"boxes","format":"xywh","name":"bbox"}]}"#;
+        let plan = Plan::new(&schema, None, Some(ObjectFields::parse(declared).unwrap()));
+        let fields: Vec<_> = plan.columns.iter().map(field_spec).collect();
+        plan.object_fields(&fields).map(|objects| objects.iter().len())
+    };
+    assert_eq!([boxes("float"), boxes("double")], [Some(1), None]);
 }
 
 #[test]

@@ -70,8 +70,14 @@ impl Cause {
         Self::lasting(io::ErrorKind::InvalidInput, text)
     }
 
-    /// Refuses an endpoint that is no URL, on which the store's client would panic.
+    /// Refuses an endpoint that is no URL, on which the store's client would panic, and one of the Hub with a password,
+    /// which errors would show.
     pub(super) fn check_endpoint(store: &StoreAt) -> Result<(), Self> {
+        if matches!(store, StoreAt::Hub { .. }) && hub::endpoint().contains('@') {
+            let text = "HF_ENDPOINT has an @, expected a URL without a name and password: take them out, and log in \
+                        by HF_TOKEN";
+            return Err(Self::lasting(io::ErrorKind::InvalidInput, text));
+        }
         let Some((name, value)) = endpoint(store) else { return Ok(()) };
         let lower = value.to_ascii_lowercase();
         let host = lower.strip_prefix("http://").or_else(|| lower.strip_prefix("https://"));
@@ -260,7 +266,10 @@ fn endpoint_variables(store: &StoreAt) -> Option<(&'static [&'static str], &'sta
 fn endpoint(store: &StoreAt) -> Option<(&'static str, String)> {
     let (names, _) = endpoint_variables(store)?;
     names.iter().find_map(|name| {
-        let value = std::env::var(name).ok()?;
+        let value = match store {
+            StoreAt::Hub { .. } => hub::endpoint(),
+            _ => std::env::var(name).ok()?,
+        };
         let (scheme, rest) = value.split_once("://").unwrap_or(("", &value));
         let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
         let sign = if value.contains("://") { "://" } else { "" };

@@ -21,17 +21,17 @@
 //! The token is sent to the endpoint alone: a redirect to another host, by which the Hub serves large files, goes without.
 //! It is never sent over `http://`, except to this machine, and no error or debug output shows it.
 //!
-//! Answers are not trusted: paths that lead out of the dataset, and lists without end, are errors.
+//! Answers are not trusted: paths that lead out of the dataset, and lists that are too long, are errors.
 
 use super::address::StoreAt;
 use super::cause::Cause;
 use super::client;
 use super::fetch::{FetchError, FetchLimits, Tries};
+use super::path_pattern::PathPattern;
 use super::runtime;
 use crate::error::Error;
 use crate::source::hub_api::{MOST_PATH, commit_of, files_of, is_commit, is_path, next_page};
 use crate::source::{Escaped, file_pool};
-use glob::{MatchOptions, Pattern};
 use object_store::ClientOptions;
 use object_store::client::{HttpClient, HttpRequest, HttpRequestBody};
 use reqwest::Url;
@@ -50,6 +50,9 @@ pub(in crate::source) const SCHEME: &str = "hf://";
 
 /// The most files of a dataset. A page counts as at least a thousand of them.
 const MOST_FILES: usize = 1 << 20;
+
+/// The most bytes of the paths of a dataset's files, all together: 128 for each of the most files.
+const MOST_BYTES_OF_PATHS: usize = 128 << 20;
 
 /// The most bytes of an answer: a page of a thousand files has some 300 KB.
 const MOST_BYTES: usize = 8 << 20;
@@ -191,12 +194,18 @@ impl HubAddress {
         if let Some((_, files)) = last.as_ref().filter(|(url, _)| *url == first) {
             return Ok(Arc::clone(files));
         }
-        let (mut files, mut seen, mut urls) = (vec![], 0, HashSet::new());
+        let (mut files, mut seen, mut bytes, mut urls) = (vec![], 0, 0, HashSet::new());
         let (client, mut next) = (self.client()?, Some(first.clone()));
         while let Some(url) = next {
             let (answer, link) = self.get(&client, url.clone(), patience)?;
             let page = files_of(&answer).map_err(|reason| self.invalid(&reason))?;
             seen += page.len().max(1000);
+            bytes += page.iter().map(String::len).sum::<usize>();
+            if bytes > MOST_BYTES_OF_PATHS {
+                return Err(self.invalid(&format!(
+                    "the paths of its files have more than {MOST_BYTES_OF_PATHS} bytes"
+                )));
+            }
             files.extend(page);
             urls.insert(url);
             next = match link {
@@ -282,16 +291,11 @@ pub(in crate::source) fn files_on_hub(name: &str) -> Result<Vec<String>, Error> 
     if all.binary_search(&found.path).is_ok() {
         return Ok(vec![found.text()]);
     }
-    let pattern = Pattern::new(&found.path);
-    let pattern = pattern.map_err(|error| {
-        io::Error::new(io::ErrorKind::InvalidInput, format!("{found}: {error}"))
+    let pattern = PathPattern::parse(&found.path).map(PathPattern::needs_dots);
+    let pattern = pattern.map_err(|reason| {
+        io::Error::new(io::ErrorKind::InvalidInput, format!("{found}: {reason}"))
     })?;
-    let options = MatchOptions {
-        case_sensitive: true,
-        require_literal_separator: true,
-        require_literal_leading_dot: true,
-    };
-    Ok(all.iter().filter(|path| pattern.matches_with(path, options)).map(of).collect())
+    Ok(all.iter().filter(|path| pattern.matches(path)).map(of).collect())
 }
 
 /// Returns the folder of the Hub that a name means; `None` if no file is below it.
@@ -372,7 +376,7 @@ fn client(store: &StoreAt) -> Result<HttpClient, Cause> {
         .map_err(failed)
 }
 
-/// Returns the endpoint, without a slash at its end.
+/// Returns the endpoint, without a slash at its end. It is that of `HF_ENDPOINT` unless this is blank.
 pub(super) fn endpoint() -> String {
     let set = env::var("HF_ENDPOINT").ok().filter(|set| !set.trim().is_empty());
     set.map_or("https://huggingface.co".to_owned(), |set| {

@@ -13,9 +13,9 @@
 use super::address::{Address, StoreAt};
 use super::cause::Cause;
 use super::fetch::{FetchError, FetchLimits, Tries};
+use super::path_pattern::PathPattern;
 use super::{runtime, stores};
 use crate::source::BoxError;
-use glob::{MatchOptions, Pattern};
 use object_store::list::PaginatedListOptions;
 use std::io;
 
@@ -37,8 +37,8 @@ pub(super) fn matching_with(
     most_seen: usize,
 ) -> Result<Vec<String>, BoxError> {
     let address = Address::parse(pattern)?;
-    let wanted = Wanted::of(&address).map_err(|error| {
-        io::Error::new(io::ErrorKind::InvalidInput, format!("{address}: {error}"))
+    let wanted = Wanted::of(&address).map_err(|reason| {
+        io::Error::new(io::ErrorKind::InvalidInput, format!("{address}: {reason}"))
     })?;
     let bucket = match &address.store {
         StoreAt::S3 { bucket } => format!("s3://{bucket}/"),
@@ -56,29 +56,21 @@ pub(super) fn matching_with(
 
 /// What is asked for, and which keys of the answer are taken.
 struct Wanted {
-    pattern: Pattern,
+    text: String,
+    pattern: PathPattern,
     prefix: String,
     /// True if no key in a folder below that of the prefix can match.
     in_one_folder: bool,
 }
 
 impl Wanted {
-    fn of(address: &Address) -> Result<Self, glob::PatternError> {
+    fn of(address: &Address) -> Result<Self, String> {
         let text = address.path.as_ref();
-        let pattern = Pattern::new(text)?;
+        let pattern = PathPattern::parse(text)?.needs_dots();
         let special = text.find(['*', '?', '[']).unwrap_or(text.len());
         let (prefix, rest) = text.split_at(special);
         let in_one_folder = !rest.contains('/') && !rest.contains("**");
-        Ok(Self { pattern, prefix: prefix.to_owned(), in_one_folder })
-    }
-
-    fn takes(&self, key: &str) -> bool {
-        let options = MatchOptions {
-            case_sensitive: true,
-            require_literal_separator: true,
-            require_literal_leading_dot: true,
-        };
-        self.pattern.matches_with(key, options)
+        Ok(Self { text: text.to_owned(), pattern, prefix: prefix.to_owned(), in_one_folder })
     }
 
     async fn keys(
@@ -114,10 +106,10 @@ impl Wanted {
             seen += (page.result.objects.len() + page.result.common_prefixes.len()).max(1000);
             for object in page.result.objects {
                 let key = String::from(object.location);
-                if key == self.pattern.as_str() {
+                if key == self.text {
                     return Ok(vec![key]);
                 }
-                if self.takes(&key) {
+                if self.pattern.matches(&key) {
                     keys.push(key);
                 }
             }

@@ -93,6 +93,8 @@ mod list;
 mod none;
 #[cfg(feature = "remote")]
 mod opened;
+#[cfg(any(feature = "parquet", feature = "remote"))]
+pub(super) mod path_pattern;
 #[cfg(feature = "remote")]
 mod redirects;
 #[cfg(feature = "remote")]

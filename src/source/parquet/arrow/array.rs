@@ -27,7 +27,37 @@ use std::ops::Range;
 pub type Memory = Box<dyn AsRef<[u8]> + Send + Sync>;
 
 /// The most values that the JSON of a row may have.
-pub(super) const MOST_VALUES: u64 = 1 << 22;
+const MOST_VALUES: u64 = 1 << 22;
+
+/// The number of values in the JSON of a row, and the bytes of its texts and names.
+pub(super) struct JsonSize {
+    values: u64,
+    bytes: u64,
+    most_bytes: u64,
+}
+
+impl JsonSize {
+    pub(super) fn new(most_bytes: u64) -> Self {
+        Self { values: 0, bytes: 0, most_bytes }
+    }
+
+    fn add_value(&mut self) -> Result<(), String> {
+        self.values += 1;
+        match self.values > MOST_VALUES {
+            true => Err("too many values for JSON".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn add_text(&mut self, len: usize) -> Result<(), String> {
+        self.bytes = self.bytes.saturating_add(len as u64);
+        let most = self.most_bytes;
+        match self.bytes > most {
+            true => Err(format!("JSON with more than {most} bytes of text, the limit of a sample")),
+            false => Ok(()),
+        }
+    }
+}
 
 /// An array of Arrow: a piece of a column.
 pub struct ArrowArray {
@@ -385,22 +415,25 @@ impl ArrowArray {
         Ok(())
     }
 
-    /// Returns a row as JSON of at most `left` values, from which those of the row are taken.
-    pub(super) fn json(&self, row: u64, left: &mut u64) -> Result<Json, String> {
-        *left = left.checked_sub(1).ok_or("too many values for JSON")?;
+    /// Returns a row as JSON, and adds its values and texts to `size`, which has their limits: many texts may lie in the
+    /// same few bytes.
+    pub(super) fn json(&self, row: u64, size: &mut JsonSize) -> Result<Json, String> {
+        size.add_value()?;
         if !self.are_valid(&(row..row.saturating_add(1)))? {
             return Ok(Json::Null);
         }
         Ok(match self.layout {
             Layout::Struct => {
-                let fields = self.children.iter();
-                let fields = fields.map(|(name, child)| Ok((name.clone(), child.json(row, left)?)));
+                let fields = self.children.iter().map(|(name, child)| {
+                    size.add_text(name.len())?;
+                    Ok((name.clone(), child.json(row, size)?))
+                });
                 Json::Object(fields.collect::<Result<_, String>>()?)
             }
             Layout::List(_) | Layout::FixedList(_) => {
                 let items = self.items_of(&(row..row + 1))?;
                 let (_, child) = self.children.first().ok_or("its type has changed")?;
-                Json::Array(items.map(|item| child.json(item, left)).collect::<Result<_, _>>()?)
+                Json::Array(items.map(|item| child.json(item, size)).collect::<Result<_, _>>()?)
             }
             Layout::Bits => (self.int(row)? != 0).into(),
             Layout::Numbers { dtype, .. } if dtype.kind == NdKind::Float => {
@@ -414,10 +447,14 @@ impl ArrowArray {
                 self.word(self.at(row)?, u64::from_le_bytes)?.into()
             }
             Layout::Numbers { .. } => self.int(row)?.into(),
-            _ => match std::str::from_utf8(self.bytes(row)?) {
-                Ok(text) => text.into(),
-                Err(error) => return Err(format!("a text that is not UTF-8: {error}")),
-            },
+            _ => {
+                let bytes = self.bytes(row)?;
+                size.add_text(bytes.len())?;
+                match std::str::from_utf8(bytes) {
+                    Ok(text) => text.into(),
+                    Err(error) => return Err(format!("a text that is not UTF-8: {error}")),
+                }
+            }
         })
     }
 }

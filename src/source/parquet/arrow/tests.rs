@@ -120,6 +120,18 @@ fn offsets_and_lengths_that_lie_are_errors_of_their_row() {
     assert_eq!(says.len(), expected.len());
 }
 
+/// The items of a list may all be the same piece.
+#[test]
+fn texts_of_json_have_the_limit_of_a_sample() {
+    let schema = "message m { optional group a (LIST) { repeated group list { optional binary element (UTF8); } } }";
+    let views = ints(&[13, 0, 0, 0].repeat(4));
+    let items = array("string_view", 4, vec![None, memory(views), memory("thirteen byte")]);
+    let mut table = of_schema(schema, vec![vec![lists(&[0, 4], items)]], None).unwrap();
+    assert!(shown(&table, 0).starts_with("Json("), "{}", shown(&table, 0));
+    table.limits.max_sample_bytes = 4 * 13 - 1;
+    assert!(shown(&table, 0).contains("more than 51 bytes of text"), "{}", shown(&table, 0));
+}
+
 #[test]
 fn columns_that_do_not_fit_their_schema_are_refused() {
     let refused = |schema, columns| of_schema(schema, columns, None).unwrap_err().to_string();

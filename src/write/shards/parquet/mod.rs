@@ -16,8 +16,8 @@
 //! | user-defined                 | refused                                                            |
 //!
 //! Columns of images and of binary values are neither compressed nor coded, so that a value is one read of its bytes; all
-//! others are compressed by snappy. A row group has 100 rows if it has such a column, otherwise 1,000, and at most
-//! [`GROUP_BYTES`]. Upright boxes become `xywh`, as COCO and the datasets of the Hub have them. The metadata `fuseloop`
+//! others are compressed by snappy. A row group has 100 rows if it has such a column, otherwise 1,000, and unless one row has
+//! more, at most [`GROUP_BYTES`] and [`GROUP_VALUES`]. Upright boxes become `xywh`, as COCO and the datasets of the Hub have them. The metadata `fuseloop`
 //! says what the fields of objects are (`source/object_fields.rs`).
 
 mod arrow;
@@ -28,12 +28,14 @@ use super::bytes::{extension, file_bytes, rows_of, word};
 use super::column::{ObjectRow, custom_field, same_name};
 use crate::decode::object_rows::{floats, integers};
 use crate::error::{Error, fail};
+use crate::sample::Limits;
 use crate::source::{
     ClassNames, FieldKind, FieldSpec, NdType, OBJECTS_KEY, ObjectField, ObjectFields, OwnedValue,
     Record,
 };
 use crate::write::beside::Beside;
 use crate::write::value::WriteSampleError;
+use bytes::Bytes;
 use column_type::ColumnType;
 use fuseloop_ops::BoxFormat;
 use parquet::basic::Compression;
@@ -57,11 +59,20 @@ const ROWS: usize = 100;
 /// The most rows of other row groups, as in the files of `datasets`.
 const ROWS_OF_NUMBERS: usize = 1000;
 
-/// The number of bytes of values from which a row group ends.
+/// The most bytes of values of a row group, unless one row has more.
 const GROUP_BYTES: usize = 64 << 20;
+
+/// The most values of one column in a row group, unless one row has more: half as many as the reader takes.
+const GROUP_VALUES: u64 = 16 << 20;
+
+/// The most bytes that the reader takes for a page, and for the values of a list column in a row group.
+const MOST_UNPACKED: u64 = Limits::DEFAULT.max_unpacked_bytes;
 
 /// The most bytes of a value: its page has a length of 31 bits.
 const MOST_BYTES: usize = 1 << 30;
+
+/// The most bytes of a text, whose page is compressed and has the text's length and levels, too.
+const MOST_TEXT: usize = MOST_UNPACKED as usize - 1024;
 
 /// The largest number of a class that a list of all names may end with.
 const MOST_CLASSES: i64 = 100_000;
@@ -223,10 +234,10 @@ impl ParquetLayout {
             let wrong = |reason: String| {
                 WriteSampleError::Source(format!("field {:?}: {reason}", field.name).into())
             };
-            if bytes.len() > MOST_BYTES {
-                let len = bytes.len();
+            let (len, most) = (bytes.len(), cell.most_bytes());
+            if len > most {
                 return Err(wrong(format!(
-                    "{len} bytes, a value in a Parquet file has at most {MOST_BYTES}"
+                    "{len} bytes, this value in a Parquet file has at most {most}"
                 )));
             }
             if let Cell::Rows((dtype, shape), ..) = cell {
@@ -241,7 +252,9 @@ impl ParquetLayout {
             let path = path.map(|stem| format!("{stem}.{}", extension(&bytes)));
             Ok(Member { extension: path.unwrap_or_default(), bytes })
         });
-        row.collect()
+        let row: Vec<Member> = row.collect::<Result<_, _>>()?;
+        self.leaves.iter().try_for_each(|leaf| leaf.check(&row, fields))?;
+        Ok(row)
     }
 }
 
@@ -370,6 +383,14 @@ fn properties(schema: &TypePtr, leaves: &[Leaf], metadata: Vec<KeyValue>) -> Wri
 }
 
 impl Cell {
+    /// Returns the most bytes of a value that the reader takes.
+    fn most_bytes(&self) -> usize {
+        match self {
+            Self::Text | Self::Json => MOST_TEXT,
+            _ => MOST_BYTES,
+        }
+    }
+
     /// Returns the bytes of a value: the file, the text, or the numbers with their lowest byte first.
     fn bytes(&self, value: OwnedValue, field: &FieldSpec) -> Result<Vec<u8>, WriteSampleError> {
         let wrong = |reason: String| {
@@ -448,6 +469,8 @@ pub(in crate::write) struct ParquetShard<'a> {
     /// The rows of the next row group.
     rows: Vec<Vec<Member>>,
     held: usize,
+    /// The number of values that each column has for these rows.
+    values: Vec<u64>,
 }
 
 impl<'a> ParquetShard<'a> {
@@ -457,7 +480,8 @@ impl<'a> ParquetShard<'a> {
     pub(in crate::write) fn new(layout: &'a ParquetLayout) -> io::Result<Self> {
         let (schema, properties) = (Arc::clone(&layout.schema), Arc::clone(&layout.properties));
         let writer = SerializedFileWriter::new(vec![], schema, properties);
-        Ok(Self { layout, writer: writer.map_err(io::Error::other)?, rows: vec![], held: 0 })
+        let (writer, values) = (writer.map_err(io::Error::other)?, vec![0; layout.leaves.len()]);
+        Ok(Self { layout, writer, rows: vec![], held: 0, values })
     }
 
     /// Returns the number of bytes of the rows that are not written yet.
@@ -471,12 +495,19 @@ impl<'a> ParquetShard<'a> {
     ///
     /// Fails with the message of the crate.
     pub(in crate::write) fn add(&mut self, row: Vec<Member>) -> io::Result<Vec<u8>> {
-        self.held += row.iter().map(|cell| cell.bytes.len()).sum::<usize>();
+        let size = row.iter().map(|cell| cell.bytes.len()).sum::<usize>();
+        let values: Vec<u64> = self.layout.leaves.iter().map(|leaf| leaf.values(&row)).collect();
+        let is_too_many = |(held, more): (&u64, &u64)| held + more > GROUP_VALUES;
+        let is_full =
+            self.held + size > GROUP_BYTES || self.values.iter().zip(&values).any(is_too_many);
+        let mut bytes = if is_full && !self.rows.is_empty() { self.end_group()? } else { vec![] };
+        self.held += size;
+        self.values.iter_mut().zip(values).for_each(|(held, more)| *held += more);
         self.rows.push(row);
         if self.rows.len() >= self.layout.most_rows || self.held >= GROUP_BYTES {
-            return self.end_group();
+            bytes.append(&mut self.end_group()?);
         }
-        Ok(vec![])
+        Ok(bytes)
     }
 
     /// Returns the end of the file.
@@ -494,6 +525,7 @@ impl<'a> ParquetShard<'a> {
     fn end_group(&mut self) -> io::Result<Vec<u8>> {
         let mut rows = std::mem::take(&mut self.rows);
         self.held = 0;
+        self.values.fill(0);
         let mut write = || -> Result<(), ParquetError> {
             let mut group = self.writer.next_row_group()?;
             for leaf in &self.layout.leaves {
@@ -518,6 +550,14 @@ struct Levels {
 }
 
 impl Levels {
+    /// Returns the number of levels of an array of this shape.
+    fn count(shape: &[u64]) -> u64 {
+        match shape {
+            [] | [0, ..] => 1,
+            [len, inner @ ..] => len.saturating_mul(Self::count(inner)),
+        }
+    }
+
     /// Adds an array of this shape, whose first value has the level of repetition `first`. It lies in `depth` lists, and
     /// something of the shape's first axis has the level of definition `level`.
     fn add(&mut self, shape: &[u64], first: i16, depth: i16, level: i16) {
@@ -547,6 +587,42 @@ impl Levels {
 }
 
 impl Leaf {
+    /// Returns the number of values that the column has for a row, as the reader counts them: each with its levels.
+    fn values(&self, row: &[Member]) -> u64 {
+        match &self.of {
+            Values::Numbers { dtype, shape, is_of_objects: true } => {
+                let size = shape.iter().product::<u64>() * dtype.item_size();
+                let objects = row[self.field].bytes.len() as u64 / size;
+                objects.saturating_mul(Levels::count(shape)).max(1)
+            }
+            Values::Numbers { shape, .. } => Levels::count(shape),
+            Values::Bytes(_) | Values::Path => 1,
+        }
+    }
+
+    /// Returns the most values of a row that the reader takes: one for 8 bytes ([`MOST_UNPACKED`]). A number of 8 bytes
+    /// needs 9, since its levels have less than a byte; all others are stored in up to 4.
+    fn most_values(&self) -> u64 {
+        match &self.of {
+            Values::Numbers { dtype, .. } if dtype.item_size() == 8 => MOST_UNPACKED / 9,
+            _ => MOST_UNPACKED / 8,
+        }
+    }
+
+    /// Refuses a row of more values than the reader takes.
+    fn check(&self, row: &[Member], fields: &[FieldSpec]) -> Result<(), WriteSampleError> {
+        let (found, most) = (self.values(row), self.most_values());
+        if found <= most {
+            return Ok(());
+        }
+        let reason = format!(
+            "field {:?}: {found} values, expected at most {most} in a sample of a Parquet file: convert to .beton or .tar, \
+             or leave the field out",
+            fields[self.field].name
+        );
+        Err(WriteSampleError::Source(reason.into()))
+    }
+
     /// Writes the column of some rows. The bytes of files and texts are taken out of the rows.
     fn write(
         &self,
@@ -607,14 +683,29 @@ impl Leaf {
             "<u2" => write!(Int32Type, 2, |bytes| i32::from(u16::from_le_bytes(bytes))),
             "<i4" | "<u4" => write!(Int32Type, 4, i32::from_le_bytes),
             "<i8" | "<u8" => write!(Int64Type, 8, i64::from_le_bytes),
-            "<f2" => write!(FixedLenByteArrayType, 2, |bytes: [u8; 2]| {
-                FixedLenByteArray::from(bytes.to_vec())
-            }),
+            "<f2" => write!(FixedLenByteArrayType, 2, half),
             "<f4" => write!(FloatType, 4, f32::from_le_bytes),
             "<f8" => write!(DoubleType, 8, f64::from_le_bytes),
             other => Err(ParquetError::NYI(format!("numbers of type {other}"))),
         }
     }
+}
+
+/// The bytes of all numbers of 16 bits.
+static HALVES: [[u8; 2]; 1 << 16] = {
+    let mut all = [[0; 2]; 1 << 16];
+    let mut bits = 0;
+    while bits < all.len() {
+        all[bits] = (bits as u16).to_le_bytes();
+        bits += 1;
+    }
+    all
+};
+
+/// Returns a number of 16 bits, whose bytes are not allocated.
+fn half(bytes: [u8; 2]) -> FixedLenByteArray {
+    let bytes = &HALVES[usize::from(u16::from_le_bytes(bytes))];
+    ByteArray::from(Bytes::from_static(bytes)).into()
 }
 
 fn put<T: DataType>(
@@ -648,6 +739,68 @@ mod tests {
         assert_eq!(levels(|all| all.add_objects(0, &[4])), (vec![1], vec![0]));
         assert_eq!(levels(|all| all.add_objects(2, &[])), (vec![4; 2], vec![0, 1]));
         assert_eq!(levels(|all| all.add_objects(2, &[2])), (vec![6; 4], vec![0, 2, 1, 2]));
+    }
+
+    #[test]
+    fn levels_are_counted_before_they_are_added() {
+        for shape in [&[][..], &[3], &[2, 3], &[2, 0], &[0, 2]] {
+            let (definition, _) = levels(|all| all.add(shape, 0, 0, 1));
+            assert_eq!(Levels::count(shape), definition.len() as u64, "{shape:?}");
+        }
+        assert_eq!(Levels::count(&[u64::MAX, 2, 0]), u64::MAX);
+    }
+
+    fn layout(kind: FieldKind) -> (Vec<FieldSpec>, ParquetLayout) {
+        let fields = vec![FieldSpec { name: "a".to_owned(), kind }];
+        let layout = ParquetLayout::new(&fields, &Beside::default(), &[false], None).unwrap();
+        (fields, layout)
+    }
+
+    fn numbers(dtype: NdType, len: u64) -> FieldKind {
+        FieldKind::NdArray { dtype, shape: vec![len] }
+    }
+
+    #[test]
+    fn a_row_group_ends_before_it_has_too_many_values_or_bytes() {
+        let len = 9 << 20;
+        let (fields, of_numbers) = layout(numbers(NdType::BYTE, len as u64));
+        let row = || vec![OwnedValue::NdArray(vec![0; len])];
+        let row = || of_numbers.row(row(), &fields, None).unwrap();
+        let mut shard = ParquetShard::new(&of_numbers).unwrap();
+        assert!(shard.add(row()).unwrap().is_empty());
+        assert!(!shard.add(row()).unwrap().is_empty(), "18 Mi values");
+        assert_eq!((shard.rows.len(), &*shard.values), (1, &[len as u64][..]));
+
+        let (fields, of_bytes) = layout(FieldKind::Bytes);
+        let row = || vec![OwnedValue::Bytes(vec![0; 33 << 20])];
+        let row = || of_bytes.row(row(), &fields, None).unwrap();
+        let mut shard = ParquetShard::new(&of_bytes).unwrap();
+        assert!(shard.add(row()).unwrap().is_empty());
+        assert!(shard.add(row()).unwrap().len() < 34 << 20, "66 MiB");
+    }
+
+    #[test]
+    fn a_sample_of_more_values_than_are_read_is_refused() {
+        let most = (MOST_UNPACKED / 8) as usize;
+        let row = |len: usize| {
+            let (fields, layout) = layout(numbers(NdType::BYTE, len as u64));
+            let row = layout.row(vec![OwnedValue::NdArray(vec![0; len])], &fields, None);
+            row.map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(row(most), Ok(()));
+        let error = row(most + 1).unwrap_err();
+        let expected = "field \"a\": 33554433 values, expected at most 33554432 in a sample of a Parquet file: convert to";
+        assert!(error.contains(expected), "{error}");
+        let (_, wide) = layout(numbers(NdType::F64, 1));
+        assert_eq!(wide.leaves[0].most_values(), MOST_UNPACKED / 9);
+        assert!(Cell::Text.most_bytes() < MOST_UNPACKED as usize);
+    }
+
+    #[test]
+    fn halves_are_not_allocated() {
+        let [one, other] = [half([1, 0x3c]), half([1, 0x3c])];
+        assert_eq!(one.data(), [1, 0x3c]);
+        assert_eq!(one.data().as_ptr(), other.data().as_ptr());
     }
 
     #[test]
