@@ -362,19 +362,35 @@ impl Program {
     pub fn treats_channels_alike(&self) -> bool {
         let &[first, second] = self.outputs() else { return false };
         let inputs = if self.uses_position { 4 } else { 2 };
-        let is_flat = |instruction: &Instruction| instruction.results() == 1;
-        if !self.instructions.iter().all(is_flat) {
-            return false; // a branch is taken for all channels together
+        // The instruction of each value, and the branch that it ends.
+        let (mut defined_by, mut open) = (vec![], vec![]);
+        for instruction in &self.instructions {
+            match *instruction {
+                Instruction::Begin { mask, otherwise } => open.push((mask, otherwise)),
+                Instruction::End { .. } => defined_by.push((instruction, open.pop())),
+                _ => defined_by.push((instruction, None)),
+            }
+            if instruction.results() > 1 {
+                return false; // the branch is taken for all channels together
+            }
         }
         let (mut pairs, mut seen) = (vec![(first, second)], HashSet::new());
         while let Some((a, b)) = pairs.pop() {
             if !seen.insert((a, b)) {
                 continue;
             }
-            let defined = |value: u32| self.instructions.get(value.checked_sub(inputs)? as usize);
+            let defined = |value: u32| defined_by.get(value.checked_sub(inputs)? as usize);
             match (defined(a), defined(b)) {
                 (None, None) if (a, b) == (0, 1) || (a == b && a >= 2) => {}
-                (Some(one), Some(other)) if one.with_operands(other) == Some(*other) => {
+                (
+                    Some((Instruction::End { changed: one }, Some((mask, otherwise)))),
+                    Some((Instruction::End { changed: other }, Some((of_other, elsewhere)))),
+                ) => {
+                    pairs.push((*mask, *of_other));
+                    pairs.extend(one.iter().copied().zip(other.iter().copied()));
+                    pairs.extend(otherwise.iter().copied().zip(elsewhere.iter().copied()));
+                }
+                (Some((one, _)), Some((other, _))) if one.with_operands(other) == Some(**other) => {
                     pairs.extend(one.operands().into_iter().zip(other.operands()));
                 }
                 _ => return false,

@@ -488,7 +488,7 @@ print(*(set(sys.modules) - before))
 """
     modules = set(run_python(code).stdout.split())
     own = {name for name in modules if name.startswith("fuseloop")}
-    parts = ("_checks", "_draws", "_fuseloop", "_hints", "_lambda", "_manifest", "_op", "_pixel_op", "_preview", "_studio",
+    parts = ("_arrow", "_checks", "_draws", "_fuseloop", "_hints", "_lambda", "_manifest", "_op", "_pixel_op", "_preview", "_studio",
              "_trace", "errors", "loader", "ops")
     assert own <= {"fuseloop", *(f"fuseloop.{part}" for part in parts)}
     assert not {name.partition(".")[0] for name in modules} & {"torch", "jax", "PIL", "asyncio", "multiprocessing"}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fuseloop as fl
-from fuseloop import sources, write
+from fuseloop import ops, sources, write
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -57,7 +57,7 @@ def test_pyarrow_reads_types_features_and_row_groups(tmp_path: Path) -> None:
     assert features["meta"] == {"_type": "Json"}
     for column, values in (("label", [n % 3 for n in range(115)]), ("score", [n / 7 for n in range(115)])):
         assert file.read([column])[column].to_pylist() == values
-    read = fl.Loader(tmp_path / "out", 5, without=["caption", "meta"])
+    read = fl.Loader(tmp_path / "out", 5, image=[ops.CenterCrop((12, 16))], without=["caption", "meta"])
     assert [int(label) for batch in read for label in batch["label"].numpy()] == [n % 3 for n in range(ROWS)]
 
 

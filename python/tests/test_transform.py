@@ -1038,7 +1038,7 @@ def test_arguments_that_are_wrong_are_refused() -> None:
         (lambda: fl.Transform(lambda epoch: TRAIN), "one list for all epochs"),
         (lambda: fl.Transform([3]), "no op"),
         (lambda: fl.Transform([ops.MixUp(0.2)]), "MixUp"),
-        (lambda: fl.Transform([ops.ToDevice(0)])(image), "ToDevice finishes whole batches on a GPU"),
+        (lambda: fl.Transform([ops.ToDevice("auto")])(image), "ToDevice finishes whole batches on a GPU"),
         (lambda: fl.Transform(TRAIN, device="gpu"), "gpu"),
         (lambda: fl.Transform(TRAIN, device="cuda:0")(image), "no list of ops has ToDevice"),
         (lambda: fl.Transform(TRAIN, device_batches=0), "0 batches on the device"),
