@@ -244,6 +244,11 @@ class Transform:
                 "each image"
             )
         here = self._processes.get(_getpid()) or self._start()
+        if here.core.on_device and _worker() is not None:
+            raise ConfigError(
+                "a list with ToDevice ends on the device of the process that calls batch, and a worker of a DataLoader can't "
+                "send it on: call batch in the main process, and let the workers read the files"
+            )
         listed = [image_of(image, self._read_mode) for image in _several(images)]
         if threads is not None:
             threads = min(_within("threads", threads, 1, None), max(len(listed), 1))
@@ -328,8 +333,7 @@ class Transform:
         """
         with here.lock:
             if here.draws is None:
-                data = sys.modules.get("torch.utils.data")
-                info = None if data is None else data.get_worker_info()
+                info = _worker()
                 if self._seed is None:
                     seed = _entropy() if info is None else _mixed(0, info.seed)
                     here.draws = _SHARED.setdefault(_getpid(), (seed, itertools.count()))
@@ -433,6 +437,12 @@ class OnColumn:
 
 
 # Draws
+
+
+def _worker() -> Any:
+    """Returns what torch tells a worker of a DataLoader; None elsewhere."""
+    data = sys.modules.get("torch.utils.data")
+    return None if data is None else data.get_worker_info()
 
 
 class _Process:

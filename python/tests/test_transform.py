@@ -306,6 +306,15 @@ def test_a_batch_of_tensors_is_a_tensor() -> None:
 DEVICE = [ops.RandomResizedCrop(24), ops.ToDevice("auto"), ops.RandomHorizontalFlip(), ops.Normalize.imagenet()]
 
 
+@pytest.mark.torch
+def test_a_batch_for_a_device_is_refused_in_workers() -> None:
+    torch = pytest.importorskip("torch")
+    transform = fl.Transform(DEVICE)
+    loader = torch.utils.data.DataLoader([np.zeros((40, 50, 3), np.uint8)] * 4, 2, num_workers=1, collate_fn=transform.batch)
+    with pytest.raises(fl.ConfigError, match="call batch in the main process"):
+        next(iter(loader))
+
+
 def test_batches_of_a_device_have_the_bits_of_a_loader_where_there_is_no_gpu() -> None:
     images = np.random.default_rng(8).integers(0, 256, (9, 40, 50, 3), dtype=np.uint8)
     loader = fl.Loader(sources.from_arrays(image=images), 9, seed=3, image=[*DEVICE, ops.ToChannelsFirst()])

@@ -250,7 +250,7 @@ impl Flattening {
         if let OpClass::Device(_) = op.class()
             && (depth > 0 || self.flat.to_device().is_some())
         {
-            let expected = "to stand in a list once, outside of containers";
+            let expected = "to be in a list once, outside of containers";
             return Err(self.refuse(op.as_ref(), expected, input));
         }
         let is_view = matches!(op.class(), OpClass::View(_));
