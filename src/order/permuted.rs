@@ -88,7 +88,7 @@ fn below(number: u64, key: u64, end: u64) -> u64 {
     hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     hash ^= hash >> 33;
-    (u128::from(hash) * u128::from(end) >> 64) as u64
+    ((u128::from(hash) * u128::from(end)) >> 64) as u64
 }
 
 #[cfg(test)]

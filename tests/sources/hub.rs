@@ -296,7 +296,7 @@ fn refusals_say_what_to_do() {
         ("hf://datasets/org/name/../x.parquet", "an empty part, `.` or `..` in its path"),
         ("hf:/datasets/org/name", "an address has two slashes"),
     ] {
-        assert_says(&hub.said(name, None), [why]);
+        assert_says(hub.said(name, None), [why]);
     }
 }
 
@@ -310,7 +310,7 @@ fn a_busy_hub_is_asked_again_when_it_says_so() {
             0 => Some(Reply(429, vec![("retry-after", "2".into())], vec![])),
             2 => Some(Reply::status(500)),
             // Of the ranges of files.
-            _ if request.target().contains("/resolve/") && number % 3 == 0 => {
+            _ if request.target().contains("/resolve/") && number.is_multiple_of(3) => {
                 Some(Reply::status(503))
             }
             _ => None,
@@ -326,7 +326,7 @@ fn a_busy_hub_is_asked_again_when_it_says_so() {
     let longest = u32::MAX.to_string();
     let expected = format!("asks to wait {longest} s");
     hub.instead(move |_| Some(Reply(429, vec![("retry-after", longest.clone())], vec![])));
-    assert_says(&hub.said("hf://datasets/org/name", Some("train")), [&*expected]);
+    assert_says(hub.said("hf://datasets/org/name", Some("train")), [&*expected]);
 }
 
 #[test]
@@ -341,34 +341,34 @@ fn answers_that_lie_are_errors() {
     for path in paths {
         hub.instead(move |request| request.target().contains("/tree/").then(|| file(path)));
         assert_says(
-            &said(&hub),
+            said(&hub),
             ["the server's answer is not usable", "is not one of a file in the dataset"],
         );
     }
     hub.instead(tree(|_| Reply::json("{}")));
-    assert_says(&said(&hub), ["not usable: no list of files"]);
+    assert_says(said(&hub), ["not usable: no list of files"]);
     hub.instead(tree(|_| Reply::json("[{\"type\": ")));
-    assert_says(&said(&hub), ["not usable: EOF while parsing"]);
+    assert_says(said(&hub), ["not usable: EOF while parsing"]);
     hub.instead(tree(|_| Reply::json("[".repeat(100_000))));
-    assert_says(&said(&hub), ["not usable: recursion limit exceeded"]);
+    assert_says(said(&hub), ["not usable: recursion limit exceeded"]);
     hub.instead(tree(|_| Reply::json(" ".repeat(9 << 20))));
-    assert_says(&said(&hub), ["the answer has more than 8388608 bytes"]);
+    assert_says(said(&hub), ["the answer has more than 8388608 bytes"]);
     let page = |link: String| Reply(200, vec![("link", link)], b"[]".to_vec());
     hub.instead(tree(|_| {
         Reply(200, vec![("link", "<http://127.0.0.1:1/x>; rel=\"next\"".into())], b"[]".to_vec())
     }));
-    assert_says(&said(&hub), ["the next page of its list is on another server"]);
+    assert_says(said(&hub), ["the next page of its list is on another server"]);
     hub.instead(move |request| {
         let target = request.target();
         target.contains("/tree/").then(|| page(format!("<{target}>; rel=\"next\"")))
     });
-    assert_says(&said(&hub), ["its list goes back to a page that was there before"]);
+    assert_says(said(&hub), ["its list goes back to a page that was there before"]);
     let count = AtomicUsize::new(0);
     hub.instead(move |request| {
         let next = format!("<?cursor={}>; rel=\"next\"", count.fetch_add(1, Ordering::Relaxed));
         request.target().contains("/tree/").then(|| page(next))
     });
-    assert_says(&said(&hub), ["its list has more than 1048576 files"]);
+    assert_says(said(&hub), ["its list has more than 1048576 files"]);
     // Pages of a thousand long paths, 4 MB each.
     let count = AtomicUsize::new(0);
     hub.instead(move |request| {
@@ -383,11 +383,11 @@ fn answers_that_lie_are_errors() {
         let link = if page < 40 { link } else { vec![] };
         Some(Reply(200, link, format!("[{}]", files.join(", ")).into_bytes()))
     });
-    assert_says(&said(&hub), ["the paths of its files have more than 134217728 bytes"]);
+    assert_says(said(&hub), ["the paths of its files have more than 134217728 bytes"]);
     hub.instead(|request| {
         request.target().contains("/revision/").then(|| Reply::json("{\"sha\": \"main\"}"))
     });
-    assert_says(&said(&hub), ["no commit of 40 hexadecimal digits"]);
+    assert_says(said(&hub), ["no commit of 40 hexadecimal digits"]);
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn storage_that_lies_is_an_error() {
         target.contains("/resolve/").then(|| Reply::redirect(target.to_owned()))
     });
     assert_says(
-        &hub.said(name, None),
+        hub.said(name, None),
         ["exceeds the limit of 10: the server at ", "redirects in a loop"],
     );
     hub.instead(|_| None);
@@ -410,7 +410,7 @@ fn storage_that_lies_is_an_error() {
         let etag = ("etag", format!("\"{}\"", count.fetch_add(1, Ordering::Relaxed)));
         Reply(reply.0, [vec![etag], reply.1.into_iter().skip(1).collect()].concat(), reply.2)
     });
-    assert_says(&hub.said(name, None), ["the object changed while it was read: open it again"]);
+    assert_says(hub.said(name, None), ["the object changed while it was read: open it again"]);
     let files = Arc::clone(&hub.files);
     hub.storage.answer(move |request| {
         let mut reply = as_storage(request, &files);
@@ -424,7 +424,7 @@ fn storage_that_lies_is_an_error() {
     let said = hub.said(name, None);
     assert!(said.starts_with("error: hf://datasets/org/name@"), "{said}");
     hub.storage.answer(|_| Reply(200, vec![], vec![0; 100]));
-    assert_says(&hub.said(name, None), ["the server does not support range requests"]);
+    assert_says(hub.said(name, None), ["the server does not support range requests"]);
 }
 
 /// Parquet files at any address are those on the disk.

@@ -281,7 +281,7 @@ impl ArrowTable {
                 if let Some(problem) = span::problem(&shape, expected, is_array) {
                     return Err(problem);
                 }
-                let bytes = (range.end - range.start).saturating_mul(dtype.item_size().into());
+                let bytes = (range.end - range.start).saturating_mul(dtype.item_size());
                 if bytes > self.limits.max_sample_bytes {
                     let most = self.limits.max_sample_bytes;
                     return Err(format!("{bytes} bytes, the limit is {most}"));

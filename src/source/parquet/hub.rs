@@ -148,7 +148,7 @@ pub(super) fn files_on_hub(name: &str, split: Option<&str>) -> Result<Vec<Locati
             let text = remote::text_on_hub(&folder, README)?;
             let readme = PathBuf::from(format!("{address}/{README}"));
             let files =
-                |pattern: &Path| Ok(matching(&folder.files, &inside(pattern, &readme)?, &readme)?);
+                |pattern: &Path| matching(&folder.files, &inside(pattern, &readme)?, &readme);
             listed(&String::from_utf8_lossy(&text), (Path::new(""), &readme), files)?
         }
         false => None,

@@ -250,7 +250,7 @@ impl HubAddress {
                 }
             }
         })?;
-        Ok(answer.map_err(|error: FetchError| io::Error::from(error))?)
+        answer.map_err(|error: FetchError| io::Error::from(error))
     }
 
     fn invalid(&self, reason: &str) -> io::Error {

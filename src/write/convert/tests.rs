@@ -445,7 +445,8 @@ fn objects_in_parquet_are_those_of_the_source() {
                 names.zip(source.read(id).unwrap()).collect::<BTreeMap<_, _>>()
             };
             let (mut found, mut expected) = (named(&*read), named(&source));
-            (found.remove("image"), expected.remove("image"));
+            found.remove("image");
+            expected.remove("image");
             assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{name}, {id}");
         }
     }

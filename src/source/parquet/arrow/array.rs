@@ -295,7 +295,7 @@ impl ArrowArray {
     }
 
     fn value_at(&self, at: u64, size: u64) -> Result<&[u8], String> {
-        self.part(0, at.checked_mul(size).unwrap_or(u64::MAX), size)
+        self.part(0, at.saturating_mul(size), size)
     }
 
     fn offset_at(&self, size: OffsetSize, at: u64) -> Result<u64, String> {
@@ -347,7 +347,7 @@ impl ArrowArray {
                 Ok(bit(self.buffers.first().map_or(&[], |bits| (**bits).as_ref()), at)?.into())
             }
             Layout::Numbers { dtype, times, over } if dtype.kind != NdKind::Float => {
-                let bytes = self.value_at(at, dtype.item_size().into())?;
+                let bytes = self.value_at(at, dtype.item_size())?;
                 let is_negative =
                     dtype.kind == NdKind::Int && bytes.last().is_some_and(|byte| *byte >= 0x80);
                 let mut word = [if is_negative { 0xff } else { 0 }; 8];
@@ -392,7 +392,7 @@ impl ArrowArray {
             return Ok(None);
         }
         let (first, last) = (self.at(rows.start)?, self.at(rows.end - 1)?);
-        let size = u64::from(dtype.item_size());
+        let size = dtype.item_size();
         let bytes = first.checked_mul(size).zip((last - first + 1).checked_mul(size));
         let (start, len) = bytes.ok_or("its rows overflow")?;
         self.part(0, start, len).map(Some)
