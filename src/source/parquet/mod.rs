@@ -134,11 +134,8 @@ impl Parquet {
         all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
     ))]
     pub(crate) fn from_bytes(bytes: &[u8], limits: &Limits) -> Result<Self, Error> {
-        Self::of(&Shards::new(vec![Shard::held("memory.parquet", bytes)]), limits)
-    }
-
-    fn of(shards: &Shards, limits: &Limits) -> Result<Self, Error> {
-        Self::of_indexed(shards, None, limits, positions::load)
+        let shards = Shards::new(vec![Shard::held("memory.parquet", bytes)]);
+        Self::of_indexed(&shards, None, limits, positions::load)
     }
 
     /// Opens files of which `load` takes what an index file knows.

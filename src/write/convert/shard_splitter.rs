@@ -467,6 +467,10 @@ impl<'a> ShardSplitter<'a, '_> {
         }
     }
 
+    #[cfg_attr(
+        not(feature = "parquet"),
+        expect(clippy::needless_pass_by_value, reason = "a row of a table takes its members")
+    )]
     fn put(&mut self, id: SampleId, encoded: EncodedSample) -> Result<(), Error> {
         let (layout, most) = (self.layout, self.plan.max_bytes());
         let shard = self.open(id.0)?;
