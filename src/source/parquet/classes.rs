@@ -10,9 +10,9 @@
 
 use super::footer::File;
 use super::leaf::{Cells, Leaf};
-use super::pages::{Chunk, PageAt};
+use super::pages::Chunk;
 use super::schema::{Column, How, Plan};
-use super::thrift::{PageHeader, PageKind};
+use super::thrift::PageHeader;
 use crate::error::{Error, fail};
 use crate::parallel;
 use crate::sample::Limits;
@@ -49,23 +49,32 @@ pub(super) fn find(
     let is_called = |column: &Column, name: &str| column.name.eq_ignore_ascii_case(name);
     let is_label = |column: &Column| LABELS.iter().any(|name| is_called(column, name));
     let is_number = |column: &Column| matches!(column.how, How::Int(_)) && is_label(column);
-    let is_of_texts = plan.class_names().is_none() && !plan.columns.iter().any(is_number);
-    if !is_of_texts && given.is_none() {
+    let has_label = plan.class_names().is_some() || plan.columns.iter().any(is_number);
+    let is_text = |column: &Column| column.how == How::Bytes && column.leaf.is_text();
+    let field_of = |name: &&str| {
+        plan.columns.iter().position(|column| is_called(column, name) && is_text(column))
+    };
+    // The columns of texts that are called as a label, the most likely one first.
+    let fields: Vec<_> = match has_label {
+        true => vec![],
+        false => LABELS.iter().filter_map(field_of).collect(),
+    };
+    if let Some(given) = given {
+        let Some(field) = fields.first() else {
+            return Err(fail!(
+                Parameter,
+                "{dataset}: no column of texts is the label, so that `classes` has nothing to number"
+            ));
+        };
+        let mut numbers: Vec<_> =
+            given.iter().map(|(number, name)| (name.to_owned(), number)).collect();
+        numbers.sort_unstable();
+        let column = &mut plan.columns[*field];
+        (column.how, column.names) = (How::Classes(numbers.into()), Some(given.clone()));
         return Ok(());
     }
-    for name in LABELS {
-        let is_text = |column: &Column| column.how == How::Bytes && column.leaf.is_text();
-        let is_it = |column: &Column| is_called(column, name) && is_text(column);
-        let field = plan.columns.iter().position(is_it).filter(|_| is_of_texts);
-        let Some(field) = field else { continue };
+    for field in fields {
         let column = &mut plan.columns[field];
-        if let Some(given) = given {
-            let mut numbers: Vec<_> =
-                given.iter().map(|(number, name)| (name.to_owned(), number)).collect();
-            numbers.sort_unstable();
-            (column.how, column.names) = (How::Classes(numbers.into()), Some(given.clone()));
-            return Ok(());
-        }
         let Some(texts) = texts(column)? else { continue };
         let first: Vec<_> = texts.iter().take(LISTED).map(String::as_str).collect();
         let more = if texts.len() > LISTED { ", .." } else { "" };
@@ -79,15 +88,9 @@ pub(super) fn find(
         let names: ClassNames = (0..).zip(texts.iter().cloned()).collect();
         let numbers = texts.into_iter().zip(0..).collect();
         (column.how, column.names) = (How::Classes(numbers), Some(names));
-        return Ok(());
+        break;
     }
-    match given {
-        Some(_) => Err(fail!(
-            Parameter,
-            "{dataset}: no column of texts is the label, so that `classes` has nothing to number"
-        )),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// The texts of a column.
@@ -97,7 +100,7 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    /// Returns those of none of so many rows.
+    /// Returns a set without texts, for a column of so many rows.
     pub(super) fn of_rows(rows: u64) -> Self {
         Self { found: BTreeSet::new(), most: MOST.min((rows / 2) as usize) }
     }
@@ -164,35 +167,21 @@ fn add_chunk(
     shard: &Shard,
     limits: &Limits,
 ) -> Result<Option<()>, Error> {
-    let (mut at, mut values, mut dictionary) = (chunk.start, 0, None);
-    while at < chunk.end && values < chunk.values {
-        let PageAt { header_at, at: bytes_at, header } = PageAt::read(shard, at, chunk.end)?;
-        at = bytes_at + u64::from(header.stored);
-        if header.kind != PageKind::Other && !may_be_of_classes(&header, limits) {
+    let mut dictionary = None;
+    chunk.each_page(shard, |page| {
+        if !may_be_of_classes(&page.header, limits) {
             return Ok(None);
         }
-        match header.kind {
-            PageKind::Data { .. } | PageKind::DataV2 { .. } => {}
-            PageKind::Dictionary if dictionary.is_none() && values == 0 => {
-                dictionary = Some(header_at);
-                continue;
-            }
-            PageKind::Dictionary => break,
-            PageKind::Other => continue,
+        let header_at = page.header_at;
+        if !page.is_data() {
+            dictionary = Some(header_at);
+            return Ok(Some(()));
         }
-        values += u64::from(header.values);
         let decoded = leaf.decode(chunk.load_one(shard, dictionary, header_at, limits)?);
         let decoded = decoded.map_err(|reason| fail!(Damaged, "{reason}").byte(header_at))?;
         let Cells::Bytes(found) = decoded.cells else { return Ok(None) };
-        if found.iter().try_for_each(|text| texts.add(text.data())).is_none() {
-            return Ok(None);
-        }
-    }
-    if values != chunk.values {
-        // The walk has the error of pages that are missing or out of order.
-        chunk.walk(shard)?;
-    }
-    Ok(Some(()))
+        Ok(found.iter().try_for_each(|text| texts.add(text.data())))
+    })
 }
 
 /// Returns whether a page is within the limits, and not so large that one of its texts must be too long for a class.

@@ -27,7 +27,7 @@ const ENCRYPTED: &[u8; 4] = b"PARE";
 const TAIL: u64 = 64 << 10;
 
 /// The key of the metadata of `datasets`.
-const FEATURES: &str = "huggingface";
+pub(crate) const FEATURES: &str = "huggingface";
 
 /// The metadata of an open file.
 pub(super) struct Footer {

@@ -138,7 +138,7 @@ fn in_dataset(path: &Path) -> Option<&Path> {
 /// # Errors
 ///
 /// Fails as [`files_of_folder`] does, and if the Hub refuses or answers wrongly.
-pub(super) fn files_on_hub(name: &str, split: Option<&str>) -> Result<Vec<Location>, Error> {
+pub(super) fn files_of_hub_folder(name: &str, split: Option<&str>) -> Result<Vec<Location>, Error> {
     let folder = remote::folder_on_hub(name)?;
     let folder =
         folder.ok_or_else(|| fail!(NotFound, "the dataset has no such folder").at(name))?;
@@ -156,7 +156,7 @@ pub(super) fn files_on_hub(name: &str, split: Option<&str>) -> Result<Vec<Locati
     let of_names = || {
         let files = folder.files.iter().map(PathBuf::from);
         by_names(files.filter(|file| is_file(file) && !is_hidden(file)).collect(), |path| {
-            path.strip_prefix("").ok()
+            Some(path)
         })
     };
     let chosen = choose(listed_files.unwrap_or_else(of_names), split);

@@ -3,7 +3,7 @@
 //! ```text
 //!  hub.rs          footer.rs ─ schema.rs        thrift.rs            extents.rs ──▶ one read of an image
 //!  names ─▶ files ─▶ chunks of columns ─▶ pages.rs: pages ─▶ where values lie ◀── positions.rs, an index file
-//!                                                                    leaf.rs, tree.rs ─▶ span.rs ─ cache.rs
+//!                                                                    leaf.rs, tree.rs ─▶ span.rs ─ ../lru_cache.rs
 //! ```
 //!
 //! `arrow.rs` has the same columns in memory: those of a `datasets.Dataset`.
@@ -14,7 +14,7 @@
 //! other columns are decoded page by page, or those with lists row group by row group, and the pages that were read last
 //! stay in memory ([`CACHE_BYTES`]). Row groups are the locality groups of `Order::QuasiRandom`.
 //!
-//! Of remote files, a run fetches ahead the values whose positions are known, and the whole chunks of columns of the row
+//! A run fetches ahead, of remote files, the values whose positions are known, and the whole chunks of columns of the row
 //! groups that it reads first.
 //!
 //! The crate `parquet` parses footers and decodes values. It is called for one file, page or column at a time, and a
@@ -54,6 +54,8 @@ use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::warnings::warn;
 use ::parquet::schema::types::SchemaDescPtr;
+#[cfg(feature = "write")]
+pub(crate) use footer::FEATURES;
 use footer::{File, Footer};
 use fuseloop_ops::Size;
 use pages::{Chunk, Directory};
@@ -125,7 +127,7 @@ impl Parquet {
         classes: Option<&ClassNames>,
         limits: &Limits,
     ) -> Result<Self, Error> {
-        Self::of_indexed(&Shards::at(&files(path, split)?)?, classes, limits, positions::load)
+        Self::of(&Shards::at(&files(path, split)?)?, classes, limits)
     }
 
     /// Opens a file that is in memory.
@@ -134,17 +136,10 @@ impl Parquet {
         all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
     ))]
     pub(crate) fn from_bytes(bytes: &[u8], limits: &Limits) -> Result<Self, Error> {
-        let shards = Shards::new(vec![Shard::held("memory.parquet", bytes)]);
-        Self::of_indexed(&shards, None, limits, positions::load)
+        Self::of(&Shards::new(vec![Shard::held("memory.parquet", bytes)]), None, limits)
     }
 
-    /// Opens files of which `load` takes what an index file knows.
-    fn of_indexed(
-        shards: &Shards,
-        classes: Option<&ClassNames>,
-        limits: &Limits,
-        load: impl Fn(&File) -> Result<(), Error> + Send + Sync,
-    ) -> Result<Self, Error> {
+    fn of(shards: &Shards, classes: Option<&ClassNames>, limits: &Limits) -> Result<Self, Error> {
         let footers = parallel::map(shards.all(), |shard| Footer::read(shard, limits))?;
         let footers = footers.into_iter().collect::<Result<Vec<_>, Error>>()?;
         let mut print = Fingerprint::default();
@@ -170,8 +165,8 @@ impl Parquet {
             known = Some((schema, features, Arc::clone(&plan)));
             files.push(footer.file(shard, &plan)?);
         }
-        for indexed in parallel::map(&files, load)? {
-            indexed?;
+        for loaded in parallel::map(&files, positions::load)? {
+            loaded?;
         }
         resolve(&mut files, &shards.name(), classes, limits)?;
         warn_of_missing(shards);
@@ -446,7 +441,7 @@ fn files(path: &Path, split: Option<&str>) -> Result<Vec<Location>, Error> {
         .to_str()
         .ok_or_else(|| fail!(Parameter, "the names of Parquet files are in UTF-8").at(path))?;
     if location::is_folder_of_hub(text) && !location::is_several(text) {
-        return hub::files_on_hub(text, split);
+        return hub::files_of_hub_folder(text, split);
     }
     let found = Location::parse(text)?;
     let is_pattern = !path.is_file() && location::parts(text).any(location::is_pattern);
@@ -519,12 +514,9 @@ fn resolve(
     for field in 0..plan.columns.len() {
         plan.columns[field].how = match &plan.columns[field].how {
             How::Binary => binary(first, field, limits),
-            How::Lists(dtype, lens) => {
-                let values = |each: u64| fits_all(files, field, each);
-                lists(&first.plan.columns[field], *dtype, lens, || {
-                    shape_of(files, first, field, values, limits)
-                })
-            }
+            How::Lists(dtype, lens) => lists(&first.plan.columns[field], *dtype, lens, || {
+                shape_of(files, first, field, limits)
+            }),
             _ => continue,
         };
     }
@@ -729,7 +721,6 @@ fn shape_of(
     files: &[File],
     file: &File,
     field: usize,
-    fits: impl Fn(u64) -> bool,
     limits: &Limits,
 ) -> Option<(Vec<u64>, bool)> {
     let leaf = &file.plan.columns[field].leaf;
@@ -737,7 +728,7 @@ fn shape_of(
         let chunk = &file.chunks(group, field)[0];
         // A damaged row group is an error when its samples are read.
         let decoded = leaf.decode(chunk.load_all(&file.shard, limits).ok()?).ok()?;
-        match span::shape_of(leaf, &decoded, &fits)? {
+        match span::shape_of(leaf, &decoded, |each| fits_all(files, field, each))? {
             (shape, true) if is_regular(files, field, &shape, limits) => Some((shape, true)),
             (shape, true) => Some((shape[1..].to_vec(), false)),
             (row, false) => (row.len() + 1 == leaf.axes.len()).then_some((row, false)),

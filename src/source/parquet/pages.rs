@@ -118,7 +118,7 @@ impl PageAt {
         self.at + u64::from(self.header.stored)
     }
 
-    fn is_data(&self) -> bool {
+    pub(super) fn is_data(&self) -> bool {
         matches!(self.header.kind, PageKind::Data { .. } | PageKind::DataV2 { .. })
     }
 }
@@ -130,7 +130,26 @@ impl Chunk {
     ///
     /// Fails if a header is damaged, or if the pages do not have the number of values that the chunk has.
     pub(super) fn walk(&self, shard: &Shard) -> Result<Vec<PageAt>, Error> {
-        let (mut at, mut values, mut pages) = (self.start, 0, vec![]);
+        let mut pages = vec![];
+        self.each_page(shard, |page| {
+            pages.push(page);
+            Ok(Some(()))
+        })?;
+        Ok(pages)
+    }
+
+    /// Calls `visit` for each page of the chunk: its dictionary, if it has one, and its pages of data. Ends with `None` at
+    /// the first page for which `visit` returns it.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`walk`](Self::walk) and `visit` do.
+    pub(super) fn each_page(
+        &self,
+        shard: &Shard,
+        mut visit: impl FnMut(PageAt) -> Result<Option<()>, Error>,
+    ) -> Result<Option<()>, Error> {
+        let (mut at, mut values, mut is_first) = (self.start, 0, true);
         while at < self.end && values < self.values {
             let page = PageAt::read(shard, at, self.end)?;
             at = page.end();
@@ -138,7 +157,7 @@ impl Chunk {
                 PageKind::Data { .. } | PageKind::DataV2 { .. } => {
                     values += u64::from(page.header.values);
                 }
-                PageKind::Dictionary if pages.is_empty() => {}
+                PageKind::Dictionary if is_first => {}
                 PageKind::Dictionary => {
                     return Err(
                         fail!(Damaged, "a dictionary behind other pages").byte(page.header_at)
@@ -146,10 +165,13 @@ impl Chunk {
                 }
                 PageKind::Other => continue,
             }
-            pages.push(page);
+            is_first = false;
+            if visit(page)?.is_none() {
+                return Ok(None);
+            }
         }
         match values == self.values {
-            true => Ok(pages),
+            true => Ok(Some(())),
             false => Err(fail!(
                 Damaged,
                 "the pages of a column have {values} values, expected {}",

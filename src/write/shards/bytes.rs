@@ -78,8 +78,13 @@ pub(in crate::write) fn rows_file(
     field: &FieldSpec,
 ) -> Result<Vec<u8>, WriteSampleError> {
     let elements = rows_of(bytes, *dtype, row, field)?;
-    let size = row.iter().product::<u64>() * dtype.item_size();
-    Ok(npy::file(*dtype, &[&[elements.len() as u64 / size], &row[..]].concat(), elements))
+    let count = count_of_rows(elements, *dtype, row);
+    Ok(npy::file(*dtype, &[&[count], &row[..]].concat(), elements))
+}
+
+/// Returns the number of rows of this type and shape that bytes are.
+pub(in crate::write) fn count_of_rows(bytes: &[u8], dtype: NdType, row: &[u64]) -> u64 {
+    bytes.len() as u64 / (row.iter().product::<u64>() * dtype.item_size())
 }
 
 /// Returns the rows of objects in the bytes of a field.

@@ -24,11 +24,12 @@ mod arrow;
 mod column_type;
 
 use super::Member;
-use super::bytes::{extension, file_bytes, rows_of, word};
+use super::bytes::{count_of_rows, extension, file_bytes, rows_of, word};
 use super::column::{ObjectRow, custom_field, same_name};
 use crate::decode::object_rows::{floats, integers};
 use crate::error::{Error, fail};
 use crate::sample::Limits;
+use crate::source::parquet::FEATURES;
 use crate::source::{
     ClassNames, FieldKind, FieldSpec, NdType, OBJECTS_KEY, ObjectField, ObjectFields, OwnedValue,
     Record,
@@ -76,9 +77,6 @@ const MOST_TEXT: usize = MOST_UNPACKED as usize - 1024;
 
 /// The largest number of a class that a list of all names may end with.
 const MOST_CLASSES: i64 = 100_000;
-
-/// The key of the features in the metadata.
-const FEATURES: &str = "huggingface";
 
 /// The column of the objects.
 const OBJECTS: &str = "objects";
@@ -241,8 +239,7 @@ impl ParquetLayout {
                 )));
             }
             if let Cell::Rows((dtype, shape), ..) = cell {
-                let size = shape.iter().product::<u64>() * dtype.item_size();
-                let found = bytes.len() as u64 / size;
+                let found = count_of_rows(&bytes, *dtype, shape);
                 let expected = *objects.get_or_insert(found);
                 if found != expected {
                     return Err(wrong(format!("{found} for {expected} objects: each needs one")));
@@ -591,8 +588,7 @@ impl Leaf {
     fn values(&self, row: &[Member]) -> u64 {
         match &self.of {
             Values::Numbers { dtype, shape, is_of_objects: true } => {
-                let size = shape.iter().product::<u64>() * dtype.item_size();
-                let objects = row[self.field].bytes.len() as u64 / size;
+                let objects = count_of_rows(&row[self.field].bytes, *dtype, shape);
                 objects.saturating_mul(Levels::count(shape)).max(1)
             }
             Values::Numbers { shape, .. } => Levels::count(shape),
@@ -648,8 +644,8 @@ impl Leaf {
                 for row in &*rows {
                     match is_of_objects {
                         true => {
-                            let size = shape.iter().product::<u64>() * dtype.item_size();
-                            levels.add_objects(row[self.field].bytes.len() as u64 / size, shape);
+                            let objects = count_of_rows(&row[self.field].bytes, *dtype, shape);
+                            levels.add_objects(objects, shape);
                         }
                         false => levels.add(shape, 0, 0, 1),
                     }
