@@ -189,7 +189,7 @@ impl Transform {
         Ok(array.expect("a call that succeeds has asked for its memory").into_array(py))
     }
 
-    /// Whether batches are those of a device: the list has ``ToDevice``.
+    /// The list has ``ToDevice``, so that batches are those of a device.
     #[getter]
     fn on_device(&self) -> bool {
         self.transform.ops().iter().any(|op| matches!(op.class(), OpClass::Device(_)))

@@ -1,6 +1,6 @@
-//! What the audio files of a field are decoded to.
+//! The settings that audio files are decoded by.
 
-/// What the audio files of a field are decoded to: signals of one sample rate and one number of channels.
+/// The signals that the audio files of a field are decoded to: their sample rate and their number of channels.
 ///
 /// | channels of a file     | `num_channels` | the signal                                     |
 /// |------------------------|----------------|------------------------------------------------|
@@ -9,8 +9,7 @@
 /// | others                 | C              | none: the sample is damaged                    |
 ///
 /// The elements are `f32`: an integer of `n` bits is divided by `2^(n-1)`, so that it is from -1 to 1; floats stay what they
-/// are. A file of another sample rate is
-/// a damaged sample: files are not resampled.
+/// are. A file of another sample rate is a damaged sample: files are not resampled.
 ///
 /// ```
 /// use fuseloop::AudioOptions;

@@ -24,7 +24,7 @@ pub(super) struct ArrayRequest {
     pub(super) axes: Option<String>,
     /// The type and the shape that bytes are read as. The axis of length -1 differs from sample to sample.
     pub(super) elements: Option<(DType, Vec<i64>)>,
-    /// What the audio files are decoded to that bytes hold. `elements` is then the type and the shape of their signals.
+    /// The signals of the audio files that bytes hold. `elements` is then their type and their shape.
     pub(super) audio: Option<AudioOptions>,
 }
 

@@ -622,9 +622,9 @@ impl LoaderBuilder {
     }
 
     /// Declares that the bytes of a field are audio files, for ops to work on: WAV, FLAC, MP3 or Ogg Vorbis, by their
-    /// first bytes. A sample is a signal `[T]` of `f32`, from -1 to 1 if the file has integers, or `[C, T]` if several channels are asked for, and
-    /// the ops must produce signals of one size, for example by [`RandomCrop`](fuseloop_ops::RandomCrop). Of WAV and
-    /// FLAC only the crop is decoded, of others the file down to its end.
+    /// first bytes. A sample is a signal `[T]` of `f32`, from -1 to 1 if the file has integers, or `[C, T]` if several
+    /// channels are asked for, and the ops must produce signals of one size, for example by
+    /// [`RandomCrop`](fuseloop_ops::RandomCrop). WAV and FLAC are decoded in the crop alone, other files down to its end.
     ///
     /// A file of another sample rate, or of other channels, is a damaged sample. Needs the feature `audio`.
     ///

@@ -144,7 +144,7 @@ pub(super) fn copies(
     seen.resize(subset.len() as usize, 0u32);
     let mut copies = reserved(turns)?;
     copies.extend((0..turns).map(|turn| {
-        // What is counted was checked to be countable when the order was prepared.
+        // The order was prepared, which checks that its rows can be counted.
         let row = rows.at(turn) as u32;
         let times =
             &mut seen[duplicates.map_or(row, |duplicates| duplicates[row as usize]) as usize];

@@ -28,7 +28,7 @@ use crate::sample::Epoch;
 
 pub(super) const NAME: &str = "permuted";
 
-/// A list is held of so many samples: a grid of fewer rows would show in the statistics.
+/// The most samples that are shuffled as a list: in the order of a smaller grid, statistics could see its rows.
 const LISTED: u64 = 1 << 16;
 
 const ROUNDS: usize = 12;

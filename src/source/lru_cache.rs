@@ -124,7 +124,7 @@ impl<K: Copy + Eq + Hash, V> State<K, V> {
         Some(slot.content)
     }
 
-    /// Gives up values until the others fit into the budget; never that of the key `last`.
+    /// Drops values until the others fit into the budget, but never the value of the key `last`.
     fn give_up(&mut self, budget: u64, size: fn(&V) -> u64, last: K) {
         while self.bytes > budget {
             let is_ready = |key: &&K| {

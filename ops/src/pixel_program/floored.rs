@@ -107,7 +107,7 @@ fn emit_rest(e: &mut Emit, a: F32x4, b: F32x4) -> F32x4 {
     let (a, b) = (absolute(e, a), absolute(e, b));
     let (quotient, near) = emit_step(e, a, b);
     let near = raised(e, near, b);
-    // Of an infinite b, a product with 0 is NaN.
+    // The product of an infinite b and 0 is NaN.
     let is_less = e.less(a, b);
     let near = e.select(is_less, a, near);
     let most = e.splat(NEAR);

@@ -329,7 +329,7 @@ fn results_that_are_said_to_stay_levels_do() {
     assert!(said > 100, "{said}");
 }
 
-/// What NumPy 2 returns for float32; Python's test of traced functions compares millions.
+/// NumPy 2 returns these for float32; Python's test of traced functions compares millions.
 #[test]
 fn quotients_are_rounded_down_and_leave_the_remainders_of_numpy() {
     let infinity = f32::INFINITY;

@@ -114,7 +114,7 @@ type Compiled = (PixelType, Option<Size>, Arc<CompiledList>);
 struct CompiledList {
     kernel: Kernel,
     targets: Vec<CompiledTarget>,
-    /// What a device runs of the list; `None` if it runs nothing.
+    /// The part of the list that a device runs; `None` if it runs nothing.
     share: Option<DeviceShare>,
 }
 
@@ -495,7 +495,7 @@ impl fmt::Debug for Transform {
 pub struct OutputShape<'a> {
     plan: &'a ImagePlan,
     size: Size,
-    /// What a device makes of the row, if it makes the array.
+    /// The part of the list that a device runs on the row, if it makes the array.
     share: Option<&'a DeviceShare>,
 }
 

@@ -132,7 +132,7 @@ impl ArrowTable {
         super::check_plan(name, &plan)?;
         let fields = plan.columns.iter().map(|column| {
             let root = column.root;
-            // Of a structure with several leaves, only that of bytes and a path is one field with its name.
+            // A structure with several leaves is one field with its name only if these are bytes and a path.
             let is_file = leaves[root].len() == 2 && column.name == nodes[root].name();
             let array = of_columns[root].arrays.first().filter(|_| is_file);
             let file_path = array.and_then(|array| array.child("path"));

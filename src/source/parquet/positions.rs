@@ -30,7 +30,7 @@ use std::sync::Arc;
 pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<(Vec<u8>, u64), Error> {
     let footer = Footer::read(shard, limits)?;
     let plan = Arc::new(footer.plan());
-    // An index that is there may be that of another file.
+    // Its index is not loaded: it may be that of an older file.
     let file = footer.file(shard, &plan)?;
     let mut table = vec![];
     for group in 0..file.group_count() {

@@ -41,7 +41,7 @@ pub(super) enum How {
     Int(NdType),
     Float,
     Bytes,
-    /// Texts, which are those of classes in the order of their numbers.
+    /// Texts that are those of classes: the texts in the order of their bytes, with the numbers of the classes.
     Classes(Arc<[(String, i64)]>),
     Json,
     Image,
