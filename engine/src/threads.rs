@@ -7,6 +7,8 @@
 
 use fuseloop_ops::internals::DefaultFloats;
 use memmap2::MmapMut;
+use std::convert::Infallible;
+use std::sync::mpsc;
 use std::{io, thread};
 
 /// The most threads that one object starts for one purpose.
@@ -65,6 +67,9 @@ pub fn builder(name: String) -> io::Result<Builder> {
 
 /// The builder of a thread that computes in the default floating-point mode, and not in that of the thread that
 /// starts it.
+///
+/// The thread that starts another waits until that one runs, so that it allocates nothing in the meantime: see
+/// [`builder`].
 #[derive(Debug)]
 pub struct Builder(thread::Builder);
 
@@ -84,7 +89,10 @@ impl Builder {
         self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<thread::JoinHandle<T>> {
-        self.0.spawn(by_default(work))
+        let (begun, wait) = mpsc::channel();
+        let thread = self.0.spawn(by_default(work, begun))?;
+        wait_for_start(&wait);
+        Ok(thread)
     }
 
     /// Starts the thread, which runs `work` and ends before `scope` does.
@@ -97,13 +105,22 @@ impl Builder {
         scope: &'scope thread::Scope<'scope, '_>,
         work: impl FnOnce() -> T + Send + 'scope,
     ) -> io::Result<thread::ScopedJoinHandle<'scope, T>> {
-        self.0.spawn_scoped(scope, by_default(work))
+        let (begun, wait) = mpsc::channel();
+        let thread = self.0.spawn_scoped(scope, by_default(work, begun))?;
+        wait_for_start(&wait);
+        Ok(thread)
     }
 }
 
-/// Returns `work` for a thread of its own, which keeps the default floating-point mode.
-fn by_default<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+/// Waits until the new thread has dropped the other end of `wait`, through which nothing is sent.
+fn wait_for_start(wait: &mpsc::Receiver<Infallible>) {
+    drop(wait.recv());
+}
+
+/// Returns `work` for a thread of its own, which drops `begun` and keeps the default floating-point mode.
+fn by_default<T>(work: impl FnOnce() -> T, begun: mpsc::Sender<Infallible>) -> impl FnOnce() -> T {
     || {
+        drop(begun);
         DefaultFloats::keep();
         work()
     }

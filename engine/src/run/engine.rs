@@ -138,7 +138,10 @@ impl<S: Stage> Engine<S> {
         let thread = threads::check_memory(1)
             .and_then(|()| builder.spawn(move || worker::work(&shared, index)));
         match thread {
-            Ok(thread) => self.threads.push(thread),
+            Ok(thread) => {
+                self.threads.push(thread);
+                self.shared.wait_for_workers(self.threads.len());
+            }
             Err(source) => {
                 self.shared.thread_exited();
                 return Err(RunError::Spawn { worker: index, source });

@@ -97,6 +97,18 @@ impl<S: Stage> EngineShared<S> {
     /// Lists this thread as a worker.
     pub(super) fn enter(&self) {
         self.lock().workers.push(thread::current().id());
+        self.news.notify_all();
+    }
+
+    /// Waits until `count` threads are listed as workers, or one of them has ended.
+    ///
+    /// The standard library ends the process where a new thread finds no memory for what it allocates before its
+    /// function is called. Until all of them are past that, none of them may do work that allocates.
+    pub(super) fn wait_for_workers(&self, count: usize) {
+        let mut state = self.lock();
+        while state.workers.len() < count && state.alive >= count {
+            state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Refuses a worker, which must not wait for a batch: it may be the one that the worker fills, or all workers may
