@@ -8,5 +8,5 @@ python3.11 -m venv /tmp/maturin
 export PATH=$PATH:/tmp/maturin/bin
 # Of a folder of another user, git tells nothing.
 git config --global --add safe.directory "$PWD"
-python/wheel.sh dist -i python3.11 -i python3.14t
+python/wheel.sh dist -i python3.11 -i python3.14t -i python3.15t
 scripts/archive.sh dist

@@ -2,16 +2,17 @@
 # Builds wheels to publish, as small as they get, and checks them.
 #
 #     python/wheel.sh FOLDER                        a wheel for CPython 3.11 and newer is put there
-#     python/wheel.sh FOLDER -i python3.11 -i python3.14t      and one for an interpreter without the GIL
+#     python/wheel.sh FOLDER -i python3.11 -i python3.14t      and one for Python 3.14 without the GIL
+#     python/wheel.sh FOLDER -i python3.15                     one for 3.15 and newer, with the GIL or without it
+#     FUSELOOP_GLIBC=2.28 python/wheel.sh FOLDER               for Linux with this version of glibc or a newer one
+#     FUSELOOP_GLIBC=2.28 python/wheel.sh FOLDER --target aarch64-unknown-linux-gnu
 #
 # What follows FOLDER goes to `maturin build`. Needs Rust, maturin and Python 3.11. Takes about three times as long as
 # `pip install ./python`.
 #
-# On Linux, a wheel is for systems whose glibc is at least as new as this one's, so build it on an old system, such as a
-# container of the manylinux project.
-#
-# Not with Zig's linker (maturin's --zig), though it knows old versions of glibc: it replaces libgcc's unwinder, and a
-# program then crashes where a thread of Python is still in a loader at its end.
+# On Linux, a wheel is for systems whose glibc is at least as new as this one's. So build it on an old system, such as a
+# container of the manylinux project, or name the version, which needs the package ziglang of PyPI (its linker, maturin's
+# --zig, is not used: tools/old_glibc.sh says why).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:?a folder for the wheel: python/wheel.sh FOLDER}
@@ -31,12 +32,26 @@ for crate in "${small[@]}"; do
 done
 new=$(mktemp -d)
 trap 'rm -rf "$new"' EXIT
+target=
+case " $* " in *" --target "*) target=${*##*--target } target=${target%% *} ;; esac
+here=$(rustc -vV | sed -n 's/^host: //p')
+if [ -n "${FUSELOOP_GLIBC:-}" ]; then
+    if [ -z "$target" ]; then
+        # Without a target, the flags would be those of build scripts, too, which run here.
+        set -- --target "$here" "$@"
+        target=$here
+    fi
+    python/tools/old_glibc.sh "$FUSELOOP_GLIBC" "${target%%-*}" "$new/glibc"
+    # This system's libgcc_s needs the newer C library.
+    export RUSTFLAGS="${RUSTFLAGS:-} -C link-arg=-L$new/glibc -C link-arg=-Wl,--allow-shlib-undefined"
+    options+=(--compatibility "manylinux_${FUSELOOP_GLIBC/./_}")
+fi
 maturin build --release --locked --compression-level 9 --manifest-path python/Cargo.toml --out "$new" \
     "${options[@]}" "$@"
 
 # A wheel for another machine is looked at, but can't run here.
 all=--all
-case " $* " in *" --target "*) all= ;; esac
+[ "${target:-$here}" = "$here" ] || all=
 python=$(command -v python3.11 || command -v python3 || command -v python)
 "$python" python/tools/check_wheel.py $all "$new"/fuseloop-*.whl
 mkdir -p "$folder"

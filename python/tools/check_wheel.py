@@ -57,7 +57,10 @@ def interpreter(wheel: Path) -> str | None:
     """Returns an interpreter that can install the wheel, if one is found."""
     python, abi = wheel.stem.split("-")[2:4]
     name = f"python{python[2]}.{python[3:]}"
-    candidates = [name + "t"] if abi.endswith("t") else [sys.executable, name]
+    candidates = [sys.executable, name]
+    if abi.endswith("t"):
+        # That of the stable ABI runs with the GIL, too.
+        candidates = [name + "t", *(candidates if "." in abi else [])]
     for candidate in candidates:
         path = shutil.which(candidate)
         if path is None:
