@@ -35,8 +35,7 @@ mod tile;
 mod unchanged;
 
 use crate::decode::{
-    DecodeOptions, Decoder, FrameHeader, JpegBackend, JpegSegments,
-    append_segment_index,
+    DecodeOptions, Decoder, FrameHeader, JpegBackend, JpegSegments, append_segment_index,
 };
 use crate::panicked::caught;
 use crate::sample::Limits;

@@ -34,7 +34,7 @@ mod window_cut;
 
 use self::core::{Core, IndexedJpeg, Wanted, is_sampled_simply};
 use super::buffer::{check_bytes, image_bytes, room};
-use super::error::{UnsupportedJpeg, no_memory, too_many_pixels};
+use super::error::{no_memory, too_many_pixels};
 use super::orientation::{Orientation, StoredSize};
 use super::{DecodeOptions, Decoded, ScaledImage};
 use crate::error::{Damage, Error, fail};

@@ -352,11 +352,7 @@ fn scan_mcus(headers: &Headers, scan: &Scan) -> u64 {
 
 /// Returns the first scan whose header is at or after `at`; `None` if the image ends before. A restart interval before it
 /// replaces `interval`.
-fn next_scan(
-    bytes: &[u8],
-    at: usize,
-    interval: &mut u16,
-) -> Result<Option<(Scan, usize)>, Error> {
+fn next_scan(bytes: &[u8], at: usize, interval: &mut u16) -> Result<Option<(Scan, usize)>, Error> {
     let mut segments = Segments { bytes, at };
     loop {
         let rest = &bytes[segments.at..];

@@ -405,8 +405,7 @@ fn scans_of_any_script_have_the_pixels_of_a_baseline_image() {
 
 /// A small image, and a script of its scans.
 fn small() -> (Coefficients, Vec<ScanOf>) {
-    let image =
-        Coefficients::random(Size::new(40, 50), &[[2, 2], [1, 1], [1, 1]], &mut random(7));
+    let image = Coefficients::random(Size::new(40, 50), &[[2, 2], [1, 1], [1, 1]], &mut random(7));
     let scan = |components: &[usize], band, before, low| ScanOf {
         components: components.to_vec(),
         band,

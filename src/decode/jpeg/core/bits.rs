@@ -89,7 +89,8 @@ impl<'a> Bits<'a> {
     /// Skips any number of bits. Returns `None` past the end of the segment.
     pub(super) fn skip(&mut self, n: u64) -> Option<()> {
         let bit = (8 * self.position.at as u64 - u64::from(self.position.count)).checked_add(n)?;
-        self.position = BitPosition { at: usize::try_from(bit / 8).ok()?, ..BitPosition::default() };
+        self.position =
+            BitPosition { at: usize::try_from(bit / 8).ok()?, ..BitPosition::default() };
         self.refill()?;
         self.consume((bit % 8) as u32);
         Some(())
@@ -159,7 +160,8 @@ mod tests {
                     read.consume(1);
                 }
                 skipped.skip(n).unwrap();
-                [&mut read, &mut skipped].map(|bits| bits.refill().unwrap());
+                read.refill().unwrap();
+                skipped.refill().unwrap();
                 assert_eq!(read.peek() >> 8, skipped.peek() >> 8, "{n} after {first}");
                 assert_eq!(read.is_inside(), skipped.is_inside());
             }

@@ -34,7 +34,8 @@ impl Codes<'_> {
     ) -> Option<usize> {
         add_difference(self.dc, bits, dc)?;
         block[0] = i16::try_from(*dc).ok()?;
-        let store = |at: usize, value: i32| block[usize::from(POSITIONS[at & 63] & 63)] = value as i16;
+        let store =
+            |at: usize, value: i32| block[usize::from(POSITIONS[at & 63] & 63)] = value as i16;
         read_values(self.ac, bits, (1, 63), store).map(|(next, _)| next)
     }
 

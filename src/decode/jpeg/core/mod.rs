@@ -128,7 +128,7 @@ impl Core {
         stripe.begin(&part, &factors[..decoded], wanted.gray);
         let region = CoefficientRegion::of(&part, decoded, stripe);
         progressive.read(bytes, headers, scans, &region)?;
-        let reader = progressive.source(&part, decoded);
+        let reader = progressive.source(decoded);
         let done = for_cpu(WindowDecode { reader, part: &part, stripe, pixels });
         done.expect("the coefficients of the region were read");
         Ok(())

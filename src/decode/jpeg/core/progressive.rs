@@ -146,8 +146,11 @@ impl ProgressiveDecoder {
                 };
                 let PlaneLayout { h, v, .. } = planes[component].layout;
                 let [h, v] = if is_alone { [1; 2] } else { [h, v].map(|n| n as u64) };
-                blocks.extend((0..h * v).map(|n| {
-                    DcBlock { component, side: [h, v], position: [n % h, n / h], table }
+                blocks.extend((0..h * v).map(|n| DcBlock {
+                    component,
+                    side: [h, v],
+                    position: [n % h, n / h],
+                    table,
                 }));
             }
             Band::Dc(&blocks)
@@ -198,13 +201,9 @@ impl ProgressiveDecoder {
         Ok(())
     }
 
-    /// Returns what reads the MCUs of a region from the coefficients that were read.
-    pub(super) fn source<'a>(
-        &'a self,
-        part: &'a DecodeRegion,
-        decoded: usize,
-    ) -> CoefficientReader<'a> {
-        CoefficientReader { planes: &self.planes[..decoded], part, form: Form::of_cpu() }
+    /// Returns a source of the region's MCUs, of its first `decoded` components.
+    pub(super) fn source(&self, decoded: usize) -> CoefficientReader<'_> {
+        CoefficientReader { planes: &self.planes[..decoded], form: Form::of_cpu() }
     }
 
     /// Writes all samples of a component, of the rows of blocks that were read.
@@ -250,9 +249,8 @@ impl CoefficientRegion {
 
 /// Returns the mask, in zigzag order, of the coefficients that a transform to `side` x `side` samples takes.
 fn lowest(side: usize) -> u64 {
-    let is_taken = |at: &usize| {
-        (0..side * side).any(|n| ORDER[8 * (n / side) + n % side] == POSITIONS[*at])
-    };
+    let is_taken =
+        |at: &usize| (0..side * side).any(|n| ORDER[8 * (n / side) + n % side] == POSITIONS[*at]);
     (0..64).filter(is_taken).fold(0, |mask, at| mask | 1 << at)
 }
 
@@ -284,7 +282,6 @@ fn flat(block: &[i16; 64], steps: &[i16; 64], nonzero: u64) -> Option<i16> {
 /// Reads MCUs from coefficients.
 pub(super) struct CoefficientReader<'a> {
     planes: &'a [CoefficientPlane],
-    part: &'a DecodeRegion,
     form: Form,
 }
 

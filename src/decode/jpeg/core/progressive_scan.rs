@@ -179,7 +179,9 @@ fn read_dc(
 /// Returns a coefficient without its low bits at its place; `None` for one that no image has.
 #[inline(always)]
 fn shifted(value: i32, low: u32) -> Option<i16> {
-    i16::try_from(value.wrapping_shl(low)).ok().filter(|shifted| i32::from(*shifted) >> low == value)
+    i16::try_from(value.wrapping_shl(low))
+        .ok()
+        .filter(|shifted| i32::from(*shifted) >> low == value)
 }
 
 /// The coefficients of a block, or nothing where they are not stored.
