@@ -4,6 +4,7 @@
 use super::{Bits, Coefficients, POSITIONS, ac_symbols, factors, random, scan_ranges};
 use crate::common::jpegs::{Edges, below, pixels, random_window, unmeasured};
 use fuseloop::internals::decode::{DecodeOptions, Decoder, JpegBackend};
+use fuseloop::sample::Limits;
 use fuseloop::{ErrorKind, ImageReadMode};
 use fuseloop_counts::numbers;
 use fuseloop_ops::Size;
@@ -530,4 +531,51 @@ fn a_window_needs_no_bytes_behind_its_last_row() {
         }
     }
     assert!(pixels(&mut core(), &file, window).unwrap() == expected);
+}
+
+/// Bytes are changed, removed and inserted: a window has the pixels of the whole image, or one of the two is refused.
+#[test]
+fn damaged_scans_are_refused_or_the_same_in_any_window() {
+    let options = DecodeOptions { limits: Limits::SMALL, exif_orientation: false };
+    let mut decoder = Decoder::with_backend(JpegBackend::Core, options);
+    let (mut compared, mut refused) = (0, 0);
+    for n in numbers("FUSELOOP_JPEG_SCANS") {
+        let mut rng = random(n + 2_000_000);
+        let factors = [[[1, 1]; 3], [[2, 2], [1, 1], [1, 1]], [[2, 1], [1, 1], [4, 1]]];
+        let size = Size::new(1 + rng.next_u32() % 60, 1 + rng.next_u32() % 60);
+        let image = Coefficients::random(size, &factors[below(&mut rng, 3)], &mut rng);
+        let whole = write(&image, &script(3, &mut rng), &coding(&mut rng));
+        for _ in 0..20 {
+            let mut file = whole.clone();
+            for _ in 0..1 + below(&mut rng, 3) {
+                let at = 2 + below(&mut rng, file.len() - 4);
+                match below(&mut rng, 4) {
+                    0 => file[at] = rng.next_u32() as u8,
+                    1 => {
+                        file.remove(at);
+                    }
+                    2 => file.insert(at, [0, 0xff, 0x55][below(&mut rng, 3)]),
+                    _ => file[at] ^= 1 << below(&mut rng, 8),
+                }
+            }
+            let Ok(size) = decoder.size(&unmeasured(&file)) else { continue };
+            let window = random_window(size, &mut rng);
+            let [all, part] =
+                [size.full(), window].map(|window| pixels(&mut decoder, &file, window).ok());
+            let (Some(all), Some(part)) = (all, part) else {
+                refused += 1;
+                continue;
+            };
+            let columns = |y: u32| {
+                let start = 3 * (y * size.width + window.left) as usize;
+                start..start + 3 * window.width as usize
+            };
+            let rows = window.top..window.top + window.height;
+            let expected: Vec<u8> = rows.flat_map(|y| all[columns(y)].to_vec()).collect();
+            assert!(part == expected, "image {n}, {window:?} of {size}");
+            compared += 1;
+        }
+    }
+    println!("{compared} compared, {refused} refused");
+    assert!(compared > 0 && refused > 0);
 }
