@@ -4,7 +4,7 @@
 //! |-------------------------------------------|-------------|--------------------------------------|
 //! | usual: baseline, one scan, YCbCr or gray  | `core`      | the window                           |
 //! | any other sequential file: in several scans, of other colours or samplings | `core` | all columns, the rows down to the window's last |
-//! | progressive, of usual colours and sampling | `core`     | the window, from all coded data down to its last row |
+//! | progressive, YCbCr or gray of usual sampling | `core`   | the window; all scans are read down to its last row |
 //! | any other progressive file                | `core`      | all columns, the rows down to the window's last |
 //! | bit-plane image ([`bit_planes`])          | `core`      | the window's tiles                   |
 //!
@@ -69,7 +69,7 @@ use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOpt
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JpegBackend {
-    /// Our own decoder, and zune-jpeg for the files that ours does not decode.
+    /// Our own decoder, and zune-jpeg for usual files that ours finds damaged.
     #[default]
     Both,
     /// Our own decoder alone; a file that it does not decode is an error.

@@ -40,7 +40,7 @@ pub(super) struct ProgressiveScan {
     /// Offset of the marker after the scan.
     pub(super) end: usize,
     /// Offsets of the restart markers.
-    restarts: Vec<usize>,
+    pub(super) restarts: Vec<usize>,
     /// MCUs between restart markers; 0 if there are none.
     pub(super) interval: u16,
 }

@@ -8,8 +8,9 @@
 //! zune-jpeg's, bit for bit: the same arithmetic, in the same order. One rule is libjpeg's instead: the
 //! last column or row of an image that has an even number of them, not a multiple of 16, and half as
 //! many of chroma ([`mcu_row`]). Unusual files ([`frame`]) are decoded whole, by the same arithmetic
-//! ([`sequential`]). Of progressive files all coded data down to the window's last row are read, and what follows is done for the window
-//! ([`progressive`]). Damaged usual files that are not progressive are left to zune-jpeg, which also reports what is wrong.
+//! ([`sequential`]). Of progressive files all scans are read down to the window's last row, and samples are computed for
+//! the window ([`progressive`]). Damaged usual files are left to zune-jpeg, which also reports what is wrong, unless they
+//! are progressive.
 //!
 //! | file       | from bytes to pixels                                       |
 //! |------------|------------------------------------------------------------|

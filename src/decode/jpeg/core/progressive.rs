@@ -326,3 +326,51 @@ impl McuSource for CoefficientReader<'_> {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::jpeg::headers::Scan;
+
+    /// Scans of component 0 or of all three: first and last coefficient, and the low bits left out before and now.
+    fn needed(scans: &[(bool, [u8; 2], u8)], needed: [u64; 4]) -> String {
+        let scan = |&(is_luma, [first, last], approximation): &(bool, [u8; 2], u8)| {
+            let ids: &[u8] = if is_luma { &[1, 1, 0] } else { &[3, 1, 0, 2, 0, 3, 0] };
+            let header = [ids, &[first, last, approximation]].concat();
+            let header = Scan::parse(&header, 0, 0).unwrap();
+            ProgressiveScan { header, at: 0, end: 0, restarts: vec![], interval: 0 }
+        };
+        let named: Vec<Vec<usize>> =
+            scans.iter().map(|scan| if scan.0 { vec![0] } else { vec![0, 1, 2] }).collect();
+        let scans: Vec<_> = scans.iter().map(scan).collect();
+        let needed = needed_scans(&scans, &named, needed);
+        needed.into_iter().map(|is| if is { 'x' } else { '-' }).collect()
+    }
+
+    #[test]
+    fn a_smaller_transform_takes_the_lowest_coefficients() {
+        assert_eq!(lowest(1), 1);
+        assert_eq!(lowest(2), 0b1_0111);
+        assert_eq!((lowest(4).count_ones(), 63 - lowest(4).leading_zeros()), (16, 24));
+        assert_eq!(lowest(8), !0);
+    }
+
+    #[test]
+    fn scans_of_unneeded_coefficients_are_left_out() {
+        let (all, luma) = (false, true);
+        let scans = [
+            (all, [0, 0], 0x01),
+            (luma, [1, 5], 0x02),
+            (luma, [6, 63], 0x02),
+            (luma, [1, 63], 0x21),
+            (all, [0, 0], 0x10),
+        ];
+        assert_eq!(needed(&scans, [!0, !0, !0, 0]), "xxxxx");
+        assert_eq!(needed(&scans, [1, 1, 1, 0]), "x---x");
+        assert_eq!(needed(&scans, [0, !0, !0, 0]), "x---x");
+        // The third scan has no needed coefficient, but the fourth one refines its coefficients with needed ones.
+        assert_eq!(needed(&scans, [lowest(2), 0, 0, 0]), "xxxxx");
+        let apart = [scans[0], scans[1], scans[2], (luma, [1, 5], 0x21), (luma, [6, 63], 0x21)];
+        assert_eq!(needed(&apart, [lowest(2), 0, 0, 0]), "xx-x-");
+    }
+}
