@@ -7,10 +7,12 @@
 //! | whole, window of the file as it is | our decoder; no markers: above and beside the window only entropy-coded bits are read |
 //! | window, re-cut | restart markers every 32 or 64 pixels, or every row of MCUs |
 //! | window, bit planes | tiles of 32 pixels; `FUSELOOP_ISA` selects the form of the decoder |
-//! | the same (zune-jpeg) | unmodified zune-jpeg, on a file reduced to the window |
+//! | window, progressive | the same coefficients in the scans of a progressive JPEG |
+//! | the same (zune-jpeg) | unmodified zune-jpeg, on a file reduced to the window, or on the whole progressive one |
 //! | libjpeg-turbo whole | accurate IDCT, smooth upsampling |
 //! | libjpeg-turbo crop and skip | `jpeg_crop_scanline`, `jpeg_skip_scanlines`, no row below |
 //! | libjpeg-turbo whole, re-cut | the cost of markers for a reader of the whole image |
+//! | libjpeg-turbo whole, progressive | the yardstick of progressive ones |
 //!
 //! Photographs are `data/imagenet` of the folder `FUSELOOP_SHARED` or `../shared`, in their
 //! original size and reduced as for training. Windows are drawn once, by the op itself (scale
@@ -43,11 +45,16 @@ use turn::{Turn, whole, windowed};
 const WHOLE: &str = "whole (zune-jpeg)";
 const RECUT: &str = "window, re-cut, tiles of 32";
 const PLANES: &str = "window, bit planes, tiles of 32";
+const PROGRESSIVE: &str = "window, progressive";
 const LIBJPEG: &str = "libjpeg-turbo whole";
+const LIBJPEG_PROGRESSIVE: &str = "libjpeg-turbo whole, progressive";
 const CROP: &str = "libjpeg-turbo crop and skip";
 
 /// The methods that [`RECUT`] is compared with, and the largest ratio of [`RECUT`]'s time to each.
 const YARDSTICKS: [(&str, f64); 3] = [(LIBJPEG, 0.62), (WHOLE, 0.52), (CROP, 0.85)];
+
+/// The largest ratio of [`PROGRESSIVE`]'s time to [`LIBJPEG_PROGRESSIVE`]'s.
+const PROGRESSIVE_AIM: f64 = 0.55;
 
 /// The largest ratio of [`PLANES`]'s time to [`RECUT`]'s.
 const PLANES_AIM: f64 = 0.65;
@@ -94,10 +101,11 @@ fn main() {
 
 fn measure(set: &Photographs, rounds: usize, program: Option<&Path>, folder: &Path) {
     let recut = [Tile::Pixels(32), Tile::Pixels(64), Tile::Row].map(|tile| set.recut(tile));
-    let planes = set.bit_planes();
+    let (planes, progressive) = (set.bit_planes(), set.progressive());
     print_bytes(set, &recut, &planes);
-    let mut methods = ours(set, &recut, &planes);
-    methods.extend(program.into_iter().flat_map(|program| theirs(set, &recut, program, folder)));
+    let mut methods = ours(set, &recut, &planes, &progressive);
+    let theirs = |program| theirs(set, &recut, &progressive, program, folder);
+    methods.extend(program.into_iter().flat_map(theirs));
     for _ in 0..rounds {
         methods.iter_mut().for_each(|method| method.turns.push((method.run)()));
     }
@@ -106,7 +114,12 @@ fn measure(set: &Photographs, rounds: usize, program: Option<&Path>, folder: &Pa
     print_aims(&methods);
 }
 
-fn ours<'a>(set: &'a Photographs, recut: &'a [Recut; 3], planes: &'a [Vec<u8>]) -> Vec<Method<'a>> {
+fn ours<'a>(
+    set: &'a Photographs,
+    recut: &'a [Recut; 3],
+    planes: &'a [Vec<u8>],
+    progressive: &'a [Vec<u8>],
+) -> Vec<Method<'a>> {
     let [tiles, wide_tiles, rows] = recut.each_ref().map(|recut| &recut.files);
     let decoder = |by| Decoder::with_backend(by, DecodeOptions::default());
     let all = |name, by| {
@@ -124,25 +137,29 @@ fn ours<'a>(set: &'a Photographs, recut: &'a [Recut; 3], planes: &'a [Vec<u8>]) 
         windows(PLANES, JpegBackend::Both, planes),
         windows("window, re-cut, tiles of 64", JpegBackend::Both, wide_tiles),
         windows("window, re-cut, rows", JpegBackend::Both, rows),
+        windows(PROGRESSIVE, JpegBackend::Both, progressive),
         all(WHOLE, JpegBackend::Zune),
         windows("window as it is (zune-jpeg)", JpegBackend::Zune, &set.files),
         windows("window, tiles of 32 (zune-jpeg)", JpegBackend::Zune, tiles),
+        windows("window, progressive (zune-jpeg)", JpegBackend::Zune, progressive),
     ]
 }
 
 fn theirs<'a>(
     set: &'a Photographs,
     recut: &'a [Recut; 3],
+    progressive: &'a [Vec<u8>],
     program: &Path,
     folder: &Path,
 ) -> Vec<Method<'a>> {
-    let start = |files| Libjpeg::start(program, folder, files, &set.windows);
-    let [mut full, mut crop, mut tiles] =
-        [&set.files, &set.files, &recut[0].files].map(|files| start(files));
+    let start = |files: &[Vec<u8>]| Libjpeg::start(program, folder, files, &set.windows);
+    let [mut full, mut crop, mut tiles, mut scans] =
+        [&set.files[..], &set.files, &recut[0].files, progressive].map(start);
     vec![
         Method::new(LIBJPEG, move || full.turn("full")),
         Method::new(CROP, move || crop.turn("crop")),
         Method::new("libjpeg-turbo whole, re-cut", move || tiles.turn("full")),
+        Method::new(LIBJPEG_PROGRESSIVE, move || scans.turn("full")),
     ]
 }
 
@@ -192,6 +209,13 @@ fn print_aims(methods: &[Method<'_>]) {
         let ratio = planes.over(recut);
         let verdict = if ratio <= PLANES_AIM { "reached" } else { "MISSED" };
         println!("{PLANES}, over {RECUT}: {ratio:.3}; aim: <= {PLANES_AIM:.2}: {verdict}");
+    }
+    if let (Some(progressive), Some(whole)) = (named(PROGRESSIVE), named(LIBJPEG_PROGRESSIVE)) {
+        let ratio = progressive.over(whole);
+        let verdict = if ratio <= PROGRESSIVE_AIM { "reached" } else { "MISSED" };
+        println!(
+            "{PROGRESSIVE}, over {LIBJPEG_PROGRESSIVE}: {ratio:.3}; aim: <= {PROGRESSIVE_AIM:.2}: {verdict}"
+        );
     }
     for (name, most) in YARDSTICKS {
         if let Some(yardstick) = named(name) {

@@ -111,6 +111,15 @@ impl Photographs {
         self.files.par_iter().map_init(|| BitPlaneCodec::new(Limits::DEFAULT), pack).collect()
     }
 
+    /// Returns the same coefficients as progressive files, in libjpeg's default scans.
+    pub(crate) fn progressive(&self) -> Vec<Vec<u8>> {
+        let scans = |bytes: &Vec<u8>| {
+            let coefficients = libjpeg_turbo_rs::read_coefficients(bytes).unwrap();
+            libjpeg_turbo_rs::write_coefficients_progressive(&coefficients, None).unwrap()
+        };
+        self.files.par_iter().map(scans).collect()
+    }
+
     /// Returns the time that storing all files as bit planes takes on this thread, with the proof.
     pub(crate) fn bit_planes_alone(&self) -> Duration {
         let mut codec = BitPlaneCodec::new(Limits::DEFAULT);

@@ -1,4 +1,4 @@
-//! Images that are decoded whole whatever their window is: how many a dataset has, what they cost, and what to do.
+//! Images of which more is decoded than their window: how many a dataset has, what they cost, and what to do.
 
 use super::pick::spread;
 use super::print::counted;
@@ -15,16 +15,18 @@ const LOOKED_AT: u64 = 128;
 /// The number of images of a kind that are decoded to measure them.
 const MEASURED: usize = 8;
 
-/// The name of the images of one kind, and the way to make them cheaper.
+/// The name of the images of one kind, what is decoded of them, and the way to make them cheaper.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind(&'static str, &'static str);
+struct Kind(&'static str, &'static str, &'static str);
 
 const PROGRESSIVE: Kind = Kind(
     "progressive or rare JPEGs",
+    "whose scans are read down to the last row of every window",
     "`fuseloop recut` or `--write-mode tiled` converts them to baseline JPEGs, without loss",
 );
-const PNG: Kind = Kind("PNGs", SMALLER);
-const WEBP: Kind = Kind("WebPs", SMALLER);
+const PNG: Kind = Kind("PNGs", WHOLE, SMALLER);
+const WEBP: Kind = Kind("WebPs", WHOLE, SMALLER);
+const WHOLE: &str = "which are decoded completely for every window";
 const SMALLER: &str = "`fuseloop write` stores them as pixels (`--write-mode raw`) or as lossy JPEGs (`--write-mode jpg`)";
 
 /// Adds a line for each kind of such images that a dataset has. Nothing is added for those that can't be read: other
@@ -54,14 +56,14 @@ pub(super) fn add_costly(text: &mut String, source: &dyn Source) {
                 times.push(begun.elapsed());
             }
         }
-        for (Kind(name, cure), (count, mut times)) in kinds {
+        for (Kind(name, decoded, cure), (count, mut times)) in kinds {
             times.sort_unstable();
             let Some(time) = times.get(times.len() / 2) else { continue };
             let looked_at = samples.len() as u64;
             let epoch = epoch_time(*time, count, looked_at, source.len());
             let _ = writeln!(
                 text,
-                "{count} of {} are {name}, which are decoded completely for every window: {:.1} ms each, {epoch} of one core per epoch; {cure}",
+                "{count} of {} are {name}, {decoded}: {:.1} ms each, {epoch} of one core per epoch; {cure}",
                 counted(looked_at, "checked image"),
                 time.as_secs_f64() * 1e3,
             );

@@ -8,9 +8,14 @@
 //! `#[inline(always)]` becomes part of one function for AVX2 and BMI, and of another one for any CPU.
 //! On integers both produce the same bits, however the compiler optimizes them; do not use this module
 //! for work on floats.
+//!
+//! Work that deposits bits ([`DepositWork`]) is compiled for the CPU's `pdep` and, where there is none or a slow one, for
+//! steps a bit.
 
 #![allow(unsafe_code, reason = "a function compiled for the CPU's features, behind a check")]
 
+#[cfg(target_arch = "x86_64")]
+use crate::bit_planes::{Form, Kind};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
@@ -40,6 +45,97 @@ pub fn for_cpu<W: CpuWork>(work: W) -> W::Output {
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 fn avx2<W: CpuWork>(work: W) -> W::Output {
     work.run()
+}
+
+/// Work on masks, to be compiled for the CPU's features.
+pub trait DepositWork {
+    /// The result of the work.
+    type Output;
+
+    /// Does the work. Implementations must be marked `#[inline(always)]`, otherwise nothing is gained.
+    fn run<D: Deposit>(self, deposit: D) -> Self::Output;
+}
+
+/// The selection of set bits of a mask.
+pub trait Deposit: Copy {
+    /// Returns the low bits of `bits` at the set bits of `mask`, from the lowest one on.
+    fn deposit(self, bits: u64, mask: u64) -> u64;
+
+    /// Returns set bit `n` of `mask`, counted from 0 and the lowest one; 0 if there is none. `n` is below 64.
+    fn nth(self, n: usize, mask: u64) -> u64;
+}
+
+/// Does `work` with the features that the CPU has.
+pub fn for_cpu_deposit<W: DepositWork>(work: W) -> W::Output {
+    #[cfg(target_arch = "x86_64")]
+    if Form::of_cpu().0 != Kind::Portable {
+        // SAFETY: the CPU has the features of a form that exists, and those other than the portable one need AVX2, BMI1,
+        // BMI2, POPCNT and LZCNT.
+        return unsafe { with_pdep(work) };
+    }
+    for_cpu(BySteps(work))
+}
+
+/// Work that deposits bits one by one.
+struct BySteps<W>(W);
+
+impl<W: DepositWork> CpuWork for BySteps<W> {
+    type Output = W::Output;
+
+    #[inline(always)]
+    fn run(self) -> W::Output {
+        self.0.run(Steps)
+    }
+}
+
+/// A step a bit. This is the reference implementation.
+#[derive(Clone, Copy, Debug)]
+struct Steps;
+
+impl Deposit for Steps {
+    #[inline(always)]
+    fn deposit(self, mut bits: u64, mut mask: u64) -> u64 {
+        let mut deposited = 0;
+        while mask != 0 {
+            let lowest = mask & mask.wrapping_neg();
+            deposited |= if bits & 1 == 1 { lowest } else { 0 };
+            (bits, mask) = (bits >> 1, mask ^ lowest);
+        }
+        deposited
+    }
+
+    #[inline(always)]
+    fn nth(self, n: usize, mut mask: u64) -> u64 {
+        for _ in 0..n {
+            mask &= mask.wrapping_sub(1);
+        }
+        mask & mask.wrapping_neg()
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
+fn with_pdep<W: DepositWork>(work: W) -> W::Output {
+    work.run(Pdep(()))
+}
+
+/// One instruction. A value exists only inside [`with_pdep`].
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+struct Pdep(());
+
+#[cfg(target_arch = "x86_64")]
+impl Deposit for Pdep {
+    #[inline(always)]
+    fn deposit(self, bits: u64, mask: u64) -> u64 {
+        // SAFETY: the CPU has BMI2: `with_pdep` alone makes a `Pdep`.
+        unsafe { _pdep_u64(bits, mask) }
+    }
+
+    #[inline(always)]
+    fn nth(self, n: usize, mask: u64) -> u64 {
+        self.deposit(1 << (n & 63), mask)
+    }
 }
 
 /// Interleaves the elements of two vectors of `L` elements each: `a0 b0 a1 b1 ...`.
@@ -132,6 +228,35 @@ mod tests {
     fn work_gives_what_it_gives() {
         let numbers: Vec<u32> = (0..100).collect();
         assert_eq!(for_cpu(Sum(&numbers)), Sum(&numbers).run());
+    }
+
+    /// Deposits and selections in a mask.
+    struct Deposits(u64, u64);
+
+    impl DepositWork for Deposits {
+        type Output = [u64; 4];
+
+        #[inline(always)]
+        fn run<D: Deposit>(self, deposit: D) -> [u64; 4] {
+            let Self(bits, mask) = self;
+            let [few, many] = [bits % 16, bits % 64].map(|n| deposit.nth(n as usize, mask));
+            [deposit.deposit(bits, mask), few, many, deposit.nth(0, mask)]
+        }
+    }
+
+    #[test]
+    fn bits_are_deposited_as_step_by_step() {
+        assert_eq!(Deposits(0b101, 0b1101_0000).run(Steps)[0], 0b1001_0000);
+        assert_eq!([0, 2, 3].map(|n| Steps.nth(n, 0b1101_0000)), [1 << 4, 1 << 7, 0]);
+        let mut bits = 1_u64;
+        for n in 0..1000 {
+            bits = bits.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(n);
+            let mask = bits.rotate_left(17) & bits.wrapping_mul(3).rotate_left(n as u32);
+            for mask in [mask, !mask, 0, !0] {
+                let found = for_cpu_deposit(Deposits(bits, mask));
+                assert_eq!(found, Deposits(bits, mask).run(Steps), "{bits:x} {mask:x}");
+            }
+        }
     }
 
     #[test]

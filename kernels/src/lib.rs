@@ -45,7 +45,7 @@ mod source;
 mod warp;
 
 pub use color::{gray_row, ycbcr_row};
-pub use cpu::{CpuWork, for_cpu};
+pub use cpu::{CpuWork, Deposit, DepositWork, for_cpu, for_cpu_deposit};
 pub use entry::{RowEntry, end_streams};
 pub use filter::{filter_row, float_row};
 pub use idct::{ORDER, POSITIONS, idct, idct_flat, idct_pair, store_block};

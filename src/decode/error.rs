@@ -31,19 +31,6 @@ pub(crate) enum UnsupportedJpeg {
     /// The height is stored only after the pixels (in a DNL segment).
     #[error("a JPEG without a height in its header (DNL) is not supported")]
     OpenHeight,
-    /// A progressive JPEG of a sampling that only sequential ones may have.
-    #[error(
-        "a progressive JPEG whose component {component} is sampled {h}x{v} is not supported: `fuseloop recut` \
-         rewrites it without loss"
-    )]
-    ProgressiveSampling {
-        /// The component's index, from 0.
-        component: usize,
-        /// Its horizontal factor.
-        h: u8,
-        /// Its vertical factor.
-        v: u8,
-    },
 }
 
 impl Cause for UnsupportedJpeg {

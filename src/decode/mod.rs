@@ -10,7 +10,7 @@
 //! | JPEG                                  | the window; bits before it are skipped     | into scratch            |
 //! | JPEG with restart markers             | the window, from its segments only         | into scratch            |
 //! | JPEG in several scans, or of a rarer kind | the rows down to the window's last     | into scratch            |
-//! | JPEG, progressive                     | the whole image                            | into scratch            |
+//! | JPEG, progressive                     | the window; all scans are read down to its last row | into scratch    |
 //! | bit planes of a JPEG                  | the window, from its tiles only            | into scratch            |
 //! | PNG                                   | the whole image                            | its window into scratch |
 //! | WebP                                  | the whole image                            | its window into scratch |

@@ -97,7 +97,8 @@ impl<'a> Opened<'a> {
         turned.map_or(self.size(), |(orientation, stored)| exif::upright_size(orientation, stored))
     }
 
-    /// Returns false if all of the image is decoded whatever the window is.
+    /// Returns false if more of the image is decoded than its rows down to those of the window, or if they are decoded scan
+    /// by scan.
     #[must_use]
     pub fn decodes_windows(&self) -> bool {
         match &self.headers {

@@ -764,9 +764,9 @@ impl LoaderBuilder {
     ///
     /// This is for large photographs: an output of 224 x 224 needs a window of 896 x 896 for 1/2. Pixels change: by
     /// less than a level on average. Draws, crops, boxes and masks stay those of the whole image. It applies to
-    /// fields with one output, and to JPEGs and their bit planes, but not to progressive ones. A cursor of a loader
-    /// without it is refused. Whoever reads the photographs for many epochs saves more by writing them once with
-    /// `max_resolution`.
+    /// fields with one output, and to JPEGs and their bit planes. Of a progressive JPEG, scans are left out that the
+    /// smaller image does not need. A cursor of a loader without it is refused. Whoever reads the photographs for many
+    /// epochs saves more by writing them once with `max_resolution`.
     ///
     /// It does not go with [`cache`](Self::cache), which stores whole images, nor with
     /// [`NumberRule::Exact`]: [`build`](Self::build) refuses them together.

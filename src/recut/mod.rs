@@ -20,10 +20,9 @@
 //! Every call checks its result. zune-jpeg decodes the original, the loader's decoder decodes the re-cut
 //! file, and the pixels are compared byte by byte. One difference is allowed for: the loader's own
 //! decoder computes the last column and row of some images as libjpeg does, and zune-jpeg differently.
-//! For such an image zune-jpeg decodes the edges of both files. (If the loader left the original to
-//! zune-jpeg, as it does for progressive files, re-cutting changes these edges to libjpeg's.) zune-jpeg
-//! does not decode a sequential image in several scans, nor every sampling and colour: for such images the
-//! loader's decoder decodes both files, and the coefficients are read back and compared.
+//! For such an image zune-jpeg decodes the edges of both files. zune-jpeg does not decode a sequential image in several
+//! scans, nor every sampling and colour: for such images the loader's decoder decodes both files, and the coefficients
+//! are read back and compared.
 //!
 //! libjpeg-turbo-rs reads and writes the coefficients. The crate is young, so it is given only input
 //! that was checked here: the limits and the length of the coded data before anything is allocated, a
@@ -36,10 +35,8 @@ mod tile;
 mod unchanged;
 
 use crate::decode::{
-    DecodeOptions, Decoder, FrameHeader, JpegBackend, JpegSegments, UnsupportedJpeg,
-    append_segment_index,
+    DecodeOptions, Decoder, FrameHeader, JpegBackend, JpegSegments, append_segment_index,
 };
-use crate::error::Error;
 use crate::panicked::caught;
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
@@ -162,11 +159,7 @@ impl Recutter {
         }
         drop((blocks, again)); // frees memory for the pixels
         let size = Size::new(parts.frame.height.into(), parts.frame.width.into());
-        match self.after.decode(&image(jpeg, size), size.full()) {
-            // Re-cut, the loader decodes it.
-            Err(error) if !is_progressive_sampling(&error) => return Err(error.into()),
-            _ => {}
-        }
+        self.after.decode(&image(jpeg, size), size.full())?;
         self.after.decode(&image(recut, size), size.full()).map_err(Unchanged::undecodable)?;
         Ok(())
     }
@@ -222,11 +215,6 @@ impl Recutter {
         }
         Ok(Some(true))
     }
-}
-
-/// Returns true for a JPEG that is only refused because of the sampling of a progressive image.
-fn is_progressive_sampling(error: &Error) -> bool {
-    matches!(error.cause(), Some(UnsupportedJpeg::ProgressiveSampling { .. }))
 }
 
 /// Most pixels of an image whose buffers are reused for the next one: 48 MB.

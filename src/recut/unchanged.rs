@@ -185,7 +185,7 @@ impl From<Error> for Unchanged {
             Some(&E::Depth { bits }) => Self::Depth { bits },
             Some(&E::Components { found }) => Self::Components { found },
             Some(E::OpenHeight) => Self::OpenHeight,
-            Some(E::ProgressiveSampling { .. }) | None => Self::damaged(&error),
+            None => Self::damaged(&error),
         }
     }
 }

@@ -171,10 +171,23 @@ fn the_other_decoder_averages() {
 }
 
 #[test]
-fn progressive_files_are_decoded_whole() {
-    let jpeg = progressive(&drawn(Size::new(75, 101), Some(SamplingFactor::R_4_2_0), 30, 7));
-    let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &jpeg };
-    assert_eq!(core().open(&image).unwrap().scaled(2), None);
+fn progressive_files_have_the_pixels_of_baseline_ones() {
+    let (mut decoder, mut rng) = (core(), random(9));
+    for (case, sampling) in SAMPLINGS.into_iter().enumerate() {
+        let baseline = drawn(Size::new(75, 101), sampling, 30, case as u64);
+        let jpeg = progressive(&baseline);
+        for factor in FACTORS {
+            for mode in [ImageReadMode::Rgb, ImageReadMode::Gray] {
+                let size = Size::new(75_u32.div_ceil(factor), 101_u32.div_ceil(factor));
+                let window = random_window(size, &mut rng);
+                let [found, expected] = [&jpeg, &baseline].map(|file| {
+                    let file = (ImageMode::Jpeg, &file[..]);
+                    scaled(&mut decoder, file, mode, factor, Some(window)).1
+                });
+                assert!(found == expected, "{sampling:?}, 1/{factor}, {window:?}");
+            }
+        }
+    }
 }
 
 /// A turned image begins inside a pixel of the smaller one if its last stored row or column is not whole.

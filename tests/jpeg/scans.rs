@@ -2,6 +2,8 @@
 //!
 //! `FUSELOOP_JPEG_SCANS` is the number of images generated, each with every order of its scans; 100 by default.
 
+mod progressive;
+
 use crate::common::jpegs::{below, pixels, random, random_window, unmeasured};
 use fuseloop::ErrorKind;
 use fuseloop::internals::decode::Decoder;
@@ -29,6 +31,7 @@ const SCANS: [&[&[usize]]; 13] = [
 ];
 
 /// A component: its factors, and its blocks with those that fill up MCUs of all components.
+#[derive(Clone)]
 struct Component {
     h: usize,
     v: usize,
@@ -39,6 +42,7 @@ struct Component {
 }
 
 /// An image's coefficients.
+#[derive(Clone)]
 struct Coefficients {
     size: Size,
     components: Vec<Component>,
@@ -88,8 +92,8 @@ impl Coefficients {
         image
     }
 
-    /// Writes the image with a scan for each of these lists of components, and a restart marker after every `interval` MCUs.
-    fn write(&self, scans: &[&[usize]], interval: usize) -> Vec<u8> {
+    /// Writes the beginning of a file: the quantization table, and the frame's header.
+    fn head(&self, frame_marker: u8) -> Vec<u8> {
         let mut file = vec![0xff, 0xd8];
         let mut segment = |marker: u8, body: &[u8]| {
             file.extend([0xff, marker]);
@@ -103,7 +107,18 @@ impl Coefficients {
         for (id, component) in (1..).zip(&self.components) {
             frame.extend([id, (component.h << 4 | component.v) as u8, 0]);
         }
-        segment(0xc0, &frame);
+        segment(frame_marker, &frame);
+        file
+    }
+
+    /// Writes the image with a scan for each of these lists of components, and a restart marker after every `interval` MCUs.
+    fn write(&self, scans: &[&[usize]], interval: usize) -> Vec<u8> {
+        let mut file = self.head(0xc0);
+        let mut segment = |marker: u8, body: &[u8]| {
+            file.extend([0xff, marker]);
+            file.extend((body.len() as u16 + 2).to_be_bytes());
+            file.extend(body);
+        };
         // All codes of a table have the same length: 4 bits for DC, 8 bits for AC.
         let mut counts = [0; 16];
         counts[3] = 12;

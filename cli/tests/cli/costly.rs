@@ -1,4 +1,4 @@
-//! `write` and `index` say which images are decoded whole for every window.
+//! `write` and `index` say of which images more is decoded than a window.
 
 use super::command::stdout_of;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
@@ -22,8 +22,8 @@ fn costly_images_are_told_with_what_makes_them_cheaper() {
     encoder.set_color(png::ColorType::Rgb);
     encoder.write_header().unwrap().write_image_data(&[9; 27]).unwrap();
 
-    let progressive = "2 of 5 checked images are progressive or rare JPEGs, which are decoded \
-                       completely for every window: ";
+    let progressive = "2 of 5 checked images are progressive or rare JPEGs, whose scans are read \
+                       down to the last row of every window: ";
     let index = stdout_of(dir.path(), &["index", "photos"]);
     assert!(index.contains(progressive) && index.contains("`fuseloop recut`"), "{index}");
     assert!(index.contains("1 of 5 checked images are PNGs, "), "{index}");

@@ -4,18 +4,18 @@
 //! |-------------------------------------------|-------------|--------------------------------------|
 //! | usual: baseline, one scan, YCbCr or gray  | `core`      | the window                           |
 //! | any other sequential file: in several scans, of other colours or samplings | `core` | all columns, the rows down to the window's last |
-//! | progressive                               | zune-jpeg   | everything                           |
+//! | progressive, YCbCr or gray of usual sampling | `core`   | the window; all scans are read down to its last row |
+//! | any other progressive file                | `core`      | all columns, the rows down to the window's last |
 //! | bit-plane image ([`bit_planes`])          | `core`      | the window's tiles                   |
 //!
 //! Which colours the components are is decided as in libjpeg, in one place ([`colours`]). The core's pixels equal
 //! zune-jpeg's, except for the chroma of the last column and row: zune-jpeg
 //! interpolates that chroma with the samples that only fill up the last block; the core, like libjpeg,
-//! does not. Of usual files the core reports no errors: it leaves any that it finds damaged to zune-jpeg. A bit-plane
-//! image is made only of a usual file. At a [smaller scale](scale) the core transforms fewer
+//! does not. Of usual sequential files the core reports no errors: it leaves any that it finds damaged to zune-jpeg. A
+//! bit-plane image is made only of a usual file. At a [smaller scale](scale) the core transforms fewer
 //! coefficients; another file is decoded whole, and its pixels are averaged. zune-jpeg knows no windows, so it is given a
-//! copy of the file cut down to one ([`window_cut`]). Progressive files that zune-jpeg would decode wrong without an error
-//! are refused beforehand. Of a bit-plane image, and of a JPEG with an index, the core needs no more bytes than those of the
-//! window's rows ([`parts`]).
+//! copy of the file cut down to one ([`window_cut`]). Of a bit-plane image, and of a JPEG with an index, the core needs no
+//! more bytes than those of the window's rows ([`parts`]).
 
 #[cfg(feature = "write")]
 mod bit_plane_writer;
@@ -34,7 +34,7 @@ mod window_cut;
 
 use self::core::{Core, IndexedJpeg, Wanted, is_sampled_simply};
 use super::buffer::{check_bytes, image_bytes, room};
-use super::error::{UnsupportedJpeg, no_memory, too_many_pixels};
+use super::error::{no_memory, too_many_pixels};
 use super::orientation::{Orientation, StoredSize};
 use super::{DecodeOptions, Decoded, ScaledImage};
 use crate::error::{Damage, Error, fail};
@@ -69,7 +69,7 @@ use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOpt
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JpegBackend {
-    /// Our own decoder, and zune-jpeg for the files that ours does not decode.
+    /// Our own decoder, and zune-jpeg for usual files that ours finds damaged.
     #[default]
     Both,
     /// Our own decoder alone; a file that it does not decode is an error.
@@ -139,14 +139,16 @@ impl JpegHeaders {
         self.scale.of(self.stored.size)
     }
 
-    /// Returns whether the core decodes files with such headers, unless they are damaged.
+    /// Returns whether the core decodes windows of files with such headers, unless they are damaged, and reads no more
+    /// coded data than a baseline JPEG has before them.
     pub(super) fn is_for_core(&self) -> bool {
         !self.stored.progressive && is_sampled_simply(&self.stored)
     }
 
-    /// Returns the image that decoding at 1 / `factor` of the size gives; `None` for files that the core does not decode.
+    /// Returns the image that decoding at 1 / `factor` of the size gives; `None` for files of which the core decodes no
+    /// windows.
     pub(super) fn scaled(&self, factor: u32) -> Option<ScaledImage> {
-        if !self.is_for_core() {
+        if !is_sampled_simply(&self.stored) {
             return None;
         }
         let scale = Scale::of_factor(factor)?;
@@ -302,24 +304,35 @@ impl JpegDecoder {
         };
         let mut shown = None;
         let as_shown = || DecodedWindow { size: wanted.size(), part: wanted, lead: 0 };
-        let is_usual = !headers.progressive && is_sampled_simply(headers);
-        let by_core = *backend != JpegBackend::Zune && !headers.progressive;
-        if let (true, true, Scans::Single(scan)) = (by_core, is_usual, &scans) {
+        let (is_usual, by_core) = (is_sampled_simply(headers), *backend != JpegBackend::Zune);
+        if by_core && is_usual {
             let out = buffer(pixels, wanted.size(), channels, false)?;
-            let source = IndexedJpeg { bytes, headers, scan };
-            shown = core.decode(source, as_wanted, out).map(|()| as_shown());
+            let done = match &scans {
+                Scans::Single(scan) => {
+                    core.decode(IndexedJpeg { bytes, headers, scan }, as_wanted, out)
+                }
+                Scans::Progressive(scans) => {
+                    Some(core.decode_progressive(bytes, headers, scans, as_wanted, out)?)
+                }
+                Scans::Several => None,
+            };
+            shown = done.map(|()| as_shown());
         }
         let decoded = match shown {
             Some(shown) => shown,
             None if *is_partial => return Err(partly_read()),
-            None if *backend == JpegBackend::Core && (is_usual || headers.progressive) => {
+            None if *backend == JpegBackend::Core && is_usual => {
                 return Err(fail!(Damaged, "damaged JPEG: left to zune-jpeg"));
             }
             None => {
                 let whole = scale.in_full(wanted, headers.size);
                 let decoded = if by_core && !is_usual {
                     let out = buffer(pixels, whole.size(), channels, false)?;
-                    core.decode_any(bytes, headers, (whole, channels == 1), out)?;
+                    let scans = match &scans {
+                        Scans::Progressive(scans) => &scans[..],
+                        _ => &[],
+                    };
+                    core.decode_any(bytes, headers, scans, (whole, channels == 1), out)?;
                     DecodedWindow { size: whole.size(), part: whole, lead: 0 }
                 } else {
                     let scans = if scans.come_from_index() {
@@ -383,7 +396,7 @@ fn decode_with_zune(
     pixels: &mut Vec<u8>,
 ) -> Result<DecodedWindow, Error> {
     let Scans::Single(scan) = scans else {
-        if !headers.progressive {
+        if !headers.progressive || is_decoded_wrong(headers) {
             return Err(fail!(Damaged, "damaged JPEG: zune-jpeg does not decode its scans"));
         }
         let size = headers.size;
@@ -421,8 +434,16 @@ fn write_without_adobe(bytes: &[u8], file: &mut Vec<u8>) -> Result<(), Error> {
     }
 }
 
-/// Refuses samplings that libjpeg refuses: factors that do not divide the largest ones. Of a progressive image, also those
-/// that zune-jpeg decodes to wrong pixels: factors other than 1, 2 and 4, and components finer than the first.
+/// Returns whether zune-jpeg decodes a progressive image to wrong pixels: one of factors other than 1, 2 and 4, or of
+/// components finer than the first.
+fn is_decoded_wrong(headers: &Headers) -> bool {
+    let finest = max_factors(headers);
+    let components = &*headers.components;
+    components.first().is_some_and(|first| (first.h, first.v) != finest)
+        || components.iter().any(|component| component.h == 3 || component.v == 3)
+}
+
+/// Refuses samplings that libjpeg refuses: factors that do not divide the largest ones.
 fn check_sampling(headers: &Headers) -> Result<(), Error> {
     let (h_max, v_max) = max_factors(headers);
     for (component, &headers::Component { h, v, .. }) in headers.components.iter().enumerate() {
@@ -440,11 +461,6 @@ fn check_sampling(headers: &Headers) -> Result<(), Error> {
                  ratios can be decoded, by libjpeg too"
             );
             return Err(error.damage(Damage::Unsupported));
-        }
-        let is_known = [h, v].iter().all(|factor| *factor != 3);
-        let is_finest = component > 0 || (h, v) == (h_max, v_max);
-        if headers.progressive && !(is_known && is_finest) {
-            return Err(UnsupportedJpeg::ProgressiveSampling { component, h, v }.error());
         }
     }
     Ok(())

@@ -17,13 +17,43 @@ use std::ops::Range;
 /// same limit, but reports it only after it has decoded that many.
 pub(crate) const MAX_SCANS: u32 = 100;
 
+/// The largest number of low bits of coefficients that a scan leaves out (T.81, table B.3).
+const MAX_LOW_BIT: u8 = 13;
+
 /// The data that follow the headers.
 #[derive(Debug)]
 pub(super) enum Scans<'a> {
     /// All pixels in one sequential scan.
     Single(SingleScan<'a>),
-    /// Progressive, or a sequential image of an unusual kind.
+    /// Several sequential scans.
     Several,
+    /// The scans of a progressive image.
+    Progressive(Vec<ProgressiveScan>),
+}
+
+/// A scan of a progressive image, and where its data lie.
+#[derive(Debug)]
+pub(super) struct ProgressiveScan {
+    pub(super) header: Scan,
+    /// Offset of the header's length.
+    pub(super) at: usize,
+    /// Offset of the marker after the scan.
+    pub(super) end: usize,
+    /// Offsets of the restart markers.
+    pub(super) restarts: Vec<usize>,
+    /// MCUs between restart markers; 0 if there are none.
+    pub(super) interval: u16,
+}
+
+impl ProgressiveScan {
+    /// Returns the byte range of segment `n`. The number of segments follows from MCUs and restart interval.
+    pub(super) fn segment(&self, n: usize) -> Range<usize> {
+        let start = match n.checked_sub(1) {
+            None => self.header.data,
+            Some(before) => self.restarts.get(before).map_or(self.end, |marker| marker + 2),
+        };
+        start..self.restarts.get(n).copied().unwrap_or(self.end).max(start)
+    }
 }
 
 /// How the offsets of restart markers are found.
@@ -150,8 +180,7 @@ impl<'a> Scans<'a> {
         restarts: &'a mut Vec<usize>,
     ) -> Result<Self, Error> {
         if headers.progressive {
-            survey_progressive(bytes, headers, restarts)?;
-            return Ok(Self::Several);
+            return survey_progressive(bytes, headers, restarts).map(Self::Progressive);
         }
         if headers.scan.ids.len() < headers.components.len() {
             return Ok(Self::Several);
@@ -233,33 +262,63 @@ pub(super) fn check_length(size: Size, bytes: usize, least_bits: u64) -> Result<
     Ok(())
 }
 
-/// Reads through all scans of a progressive image to its end.
+/// Finds all scans of a progressive image, and the end of the image.
+///
+/// # Errors
+///
+/// If the data end early or are too few for the size, if a component has no scan, or if a scan can't be: libjpeg refuses
+/// the same ones (`start_pass_phuff_decoder` in jdphuff.c). Scans in an odd order are none of those, and libjpeg no more
+/// than warns of them.
 fn survey_progressive(
     bytes: &[u8],
     headers: &Headers,
     restarts: &mut Vec<usize>,
-) -> Result<(), Error> {
+) -> Result<Vec<ProgressiveScan>, Error> {
     let components = &*headers.components;
     // The DC coefficient of a block takes a bit or more.
     check_length(headers.size, bytes.len() - headers.scan.data, blocks(headers))?;
-    let mut seen = [false; 4];
-    let (mut scan, mut interval) = (headers.scan.clone(), headers.restart_interval);
+    let (mut seen, mut scans) = ([false; 4], vec![]);
+    let mut interval = headers.restart_interval;
+    // The length comes before the header's bytes, which end where the data begin.
+    let at = headers.scan.data - (6 + 2 * headers.scan.ids.len());
+    let (mut scan, mut at) = (headers.scan.clone(), at);
     for _ in 0..MAX_SCANS {
+        if !is_possible(&scan) {
+            return Err(fail!(
+                Damaged,
+                "damaged JPEG header: a scan that no progressive image has at byte {at}"
+            ));
+        }
         for (component, seen) in components.iter().zip(&mut seen) {
             *seen |= scan.coefficients[0] == 0 && scan.ids.contains(&component.id);
         }
         let end = end_of_data(bytes, scan.data, restarts)?;
         let mcus = ScanMcus { count: scan_mcus(headers, &scan), blocks: 1, interval };
         mcus.check_restarts(restarts, end)?;
+        // Without restart markers, no memory is allocated.
+        let restarts = restarts.clone();
+        scans.push(ProgressiveScan { header: scan, at, end, restarts, interval });
         let Some(next) = next_scan(bytes, end, &mut interval)? else {
             let missing = seen[..components.len()].iter().position(|&seen| !seen);
-            return missing.map_or(Ok(()), |component| {
+            return missing.map_or(Ok(scans), |component| {
                 Err(fail!(Damaged, "JPEG component {component} has no scan"))
             });
         };
-        scan = next;
+        (scan, at) = next;
     }
     Err(fail!(Damaged, "a JPEG of over {MAX_SCANS} scans"))
+}
+
+/// Returns whether a progressive image can have a scan: DC coefficients of any components, or AC coefficients of one, of
+/// which one bit more than before is sent if any was sent before (T.81, G.1.1.1).
+fn is_possible(scan: &Scan) -> bool {
+    let [first, last] = scan.coefficients;
+    let (before, low) = (scan.approximation >> 4, scan.approximation & 15);
+    let is_band = match first {
+        0 => last == 0,
+        _ => first <= last && last < 64 && scan.ids.len() == 1,
+    };
+    is_band && low <= MAX_LOW_BIT && (before == 0 || before == low + 1)
 }
 
 /// Returns the bytes of the coefficients of all blocks that hold pixels.
@@ -293,7 +352,7 @@ fn scan_mcus(headers: &Headers, scan: &Scan) -> u64 {
 
 /// Returns the first scan whose header is at or after `at`; `None` if the image ends before. A restart interval before it
 /// replaces `interval`.
-fn next_scan(bytes: &[u8], at: usize, interval: &mut u16) -> Result<Option<Scan>, Error> {
+fn next_scan(bytes: &[u8], at: usize, interval: &mut u16) -> Result<Option<(Scan, usize)>, Error> {
     let mut segments = Segments { bytes, at };
     loop {
         let rest = &bytes[segments.at..];
@@ -303,7 +362,10 @@ fn next_scan(bytes: &[u8], at: usize, interval: &mut u16) -> Result<Option<Scan>
         }
         let Segment { marker, at, body } = segments.next().map_err(cut_short)?;
         match marker {
-            SOS => return Scan::parse(&bytes[body.clone()], at, body.end).map(Some),
+            SOS => {
+                let scan = Scan::parse(&bytes[body.clone()], at, body.end)?;
+                return Ok(Some((scan, at)));
+            }
             DRI => *interval = be16(&bytes[body], 0).ok_or_else(|| short(at))?,
             _ => {}
         }

@@ -86,6 +86,16 @@ impl<'a> Bits<'a> {
         self.position.count = self.position.count.wrapping_sub(n);
     }
 
+    /// Skips any number of bits. Returns `None` past the end of the segment.
+    pub(super) fn skip(&mut self, n: u64) -> Option<()> {
+        let bit = (8 * self.position.at as u64 - u64::from(self.position.count)).checked_add(n)?;
+        self.position =
+            BitPosition { at: usize::try_from(bit / 8).ok()?, ..BitPosition::default() };
+        self.refill()?;
+        self.consume((bit % 8) as u32);
+        Some(())
+    }
+
     /// Returns whether no more bits were consumed than the segment has.
     pub(super) fn is_inside(&self) -> bool {
         let len = self.bytes.len().saturating_sub(PAD);
@@ -133,6 +143,32 @@ mod tests {
                 assert!(bits.is_inside());
             }
         }
+    }
+
+    #[test]
+    fn skipped_bits_are_those_that_are_read() {
+        let mut bytes: Vec<u8> = (0..60u8).map(|i| i.wrapping_mul(151)).collect();
+        bytes.extend_from_slice(&[0; PAD]);
+        for first in 0..40 {
+            for n in [0, 1, 7, 8, 63, 64, 65, 300] {
+                let mut read = Bits::new(&bytes, BitPosition::default());
+                read.refill().unwrap();
+                read.consume(first);
+                let mut skipped = read;
+                for _ in 0..n {
+                    read.refill().unwrap();
+                    read.consume(1);
+                }
+                skipped.skip(n).unwrap();
+                read.refill().unwrap();
+                skipped.refill().unwrap();
+                assert_eq!(read.peek() >> 8, skipped.peek() >> 8, "{n} after {first}");
+                assert_eq!(read.is_inside(), skipped.is_inside());
+            }
+        }
+        let mut bits = Bits::new(&bytes, BitPosition::default());
+        assert_eq!(bits.skip(8 * 1000), None);
+        assert_eq!(bits.skip(u64::MAX), None);
     }
 
     #[test]

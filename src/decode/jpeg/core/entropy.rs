@@ -32,89 +32,100 @@ impl Codes<'_> {
         dc: &mut i32,
         block: &mut [i16; 64],
     ) -> Option<usize> {
-        self.difference(bits, dc)?;
+        add_difference(self.dc, bits, dc)?;
         block[0] = i16::try_from(*dc).ok()?;
-        self.values(bits, |at, value| block[usize::from(POSITIONS[at & 63] & 63)] = value as i16)
+        let store =
+            |at: usize, value: i32| block[usize::from(POSITIONS[at & 63] & 63)] = value as i16;
+        read_values(self.ac, bits, (1, 63), store).map(|(next, _)| next)
     }
 
     /// Skips a block, and adds its DC difference to `dc`.
     #[inline(always)]
     pub(super) fn skip(self, bits: &mut Bits<'_>, dc: &mut i32) -> Option<()> {
-        self.difference(bits, dc)?;
-        self.values(bits, |_, _| ()).map(|_| ())
+        add_difference(self.dc, bits, dc)?;
+        read_values(self.ac, bits, (1, 63), |_, _| ()).map(|_| ())
     }
+}
 
-    #[inline(always)]
-    fn difference(self, bits: &mut Bits<'_>, dc: &mut i32) -> Option<()> {
+/// Reads a DC difference with the codes of `table`, and adds it to `dc`.
+#[inline(always)]
+pub(super) fn add_difference(table: &CodeTable, bits: &mut Bits<'_>, dc: &mut i32) -> Option<()> {
+    bits.refill()?;
+    let mut entry = table.look(bits.peek());
+    if entry.run() > 0 {
+        let Rare::Value(found) = table.rare(bits.peek(), entry)? else { return None };
+        entry = found;
+    }
+    *dc = dc.wrapping_add(entry.value(bits.peek()));
+    bits.consume(entry.bits());
+    Some(())
+}
+
+/// Reads the coefficients from index `next` to index `last` with the codes of `table`. The caller has refilled enough
+/// bits for one lookup.
+///
+/// Returns the index after the last coefficient that is not 0, and how many bits follow that count further blocks.
+#[inline(always)]
+pub(super) fn read_values(
+    table: &CodeTable,
+    bits: &mut Bits<'_>,
+    (mut next, last): (usize, usize),
+    mut store: impl FnMut(usize, i32),
+) -> Option<(usize, u32)> {
+    loop {
+        // The lookup runs while the refill loads further bits; these are enough for two lookups.
+        let first = table.look(bits.peek());
         bits.refill()?;
-        let mut entry = self.dc.look(bits.peek());
-        if entry.run() > 0 {
-            let Rare::Value(found) = self.dc.rare(bits.peek(), entry)? else { return None };
-            entry = found;
+        if next + first.run() > last {
+            match rare(table, bits, first, (&mut next, last), &mut store)? {
+                None => continue,
+                Some(end_bits) => return Some((next, end_bits)),
+            }
         }
-        *dc = dc.wrapping_add(entry.value(bits.peek()));
+        take(bits, first, &mut next, &mut store);
+        let second = table.look(bits.peek());
+        if next + second.run() > last {
+            match rare(table, bits, second, (&mut next, last), &mut store)? {
+                None => continue,
+                Some(end_bits) => return Some((next, end_bits)),
+            }
+        }
+        take(bits, second, &mut next, &mut store);
+    }
+}
+
+/// Reads a code that a lookup does not resolve, or whose value would lie behind `last`. Needs at
+/// least 32 valid bits, and leaves enough for one lookup. If the block ends, returns how many bits follow that count
+/// further blocks.
+#[inline(always)]
+fn rare(
+    table: &CodeTable,
+    bits: &mut Bits<'_>,
+    entry: CodeEntry,
+    (next, last): (&mut usize, usize),
+    store: &mut impl FnMut(usize, i32),
+) -> Option<Option<u32>> {
+    if *next > last {
+        return Some(Some(0));
+    }
+    if entry.is_end() {
         bits.consume(entry.bits());
-        Some(())
+        return Some(Some(entry.end_bits()));
     }
-
-    /// Reads all coefficients but the first. The caller has refilled enough bits for one lookup.
-    #[inline(always)]
-    fn values(self, bits: &mut Bits<'_>, mut store: impl FnMut(usize, i32)) -> Option<usize> {
-        let mut next = 1;
-        loop {
-            // The lookup runs while the refill loads further bits; these are enough for two lookups.
-            let first = self.ac.look(bits.peek());
-            bits.refill()?;
-            if next + first.run() > 63 {
-                match self.rare(bits, first, &mut next, &mut store)? {
-                    true => continue,
-                    false => return Some(next),
-                }
-            }
-            take(bits, first, &mut next, &mut store);
-            let second = self.ac.look(bits.peek());
-            if next + second.run() > 63 {
-                match self.rare(bits, second, &mut next, &mut store)? {
-                    true => continue,
-                    false => return Some(next),
-                }
-            }
-            take(bits, second, &mut next, &mut store);
+    match table.rare(bits.peek(), entry)? {
+        Rare::Value(found) if *next + found.run() <= last => take(bits, found, next, store),
+        Rare::Zeros(found) if *next + 16 <= last => {
+            bits.consume(found.bits());
+            *next += 16;
         }
+        Rare::End(found) => {
+            bits.consume(found.bits());
+            return Some(Some(found.end_bits()));
+        }
+        _ => return None,
     }
-
-    /// Reads a code that a lookup does not resolve, or whose value would lie outside the block. Needs at
-    /// least 32 valid bits, and leaves enough for one lookup. Returns whether the block continues.
-    #[inline(always)]
-    fn rare(
-        self,
-        bits: &mut Bits<'_>,
-        entry: CodeEntry,
-        next: &mut usize,
-        store: &mut impl FnMut(usize, i32),
-    ) -> Option<bool> {
-        if *next > 63 {
-            return Some(false);
-        }
-        if entry.is_end() {
-            bits.consume(entry.bits());
-            return Some(false);
-        }
-        match self.ac.rare(bits.peek(), entry)? {
-            Rare::Value(found) if *next + found.run() < 64 => take(bits, found, next, store),
-            Rare::Zeros(found) if *next + 16 < 64 => {
-                bits.consume(found.bits());
-                *next += 16;
-            }
-            Rare::End(found) => {
-                bits.consume(found.bits());
-                return Some(false);
-            }
-            _ => return None,
-        }
-        bits.refill()?;
-        Some(true)
-    }
+    bits.refill()?;
+    Some(None)
 }
 
 /// Stores a value and skips its bits.

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Tables that no segment defines are the standard's ([`standard_tables`](super::super::standard_tables)). The colours are
-//! gray or YCbCr. Any other sequential file is decoded by [`sequential`](super::sequential). A damaged
-//! one is left to the other decoder, whose verdict counts.
+//! gray or YCbCr. Any other sequential file is decoded by [`sequential`](super::sequential), and progressive ones by
+//! [`progressive`](super::progressive). A damaged one is left to the other decoder, whose verdict counts.
 
 use super::super::colours::Colours;
 use super::super::headers::{APP1, DHT, DQT, DRI, Headers, SOS, Segments};
@@ -58,6 +58,11 @@ impl FrameComponents {
     /// Returns the components in order.
     pub(super) fn channels(&self) -> &[CoreComponent] {
         &self.channels[..self.count]
+    }
+
+    /// Returns the columns and rows of blocks in an MCU, of each component.
+    pub(super) fn factors(&self) -> [[usize; 2]; 3] {
+        self.channels.map(|component| [component.h, component.v])
     }
 
     /// Returns the blocks of an MCU in the file's order: the component's index, the component, and the block's column
@@ -151,7 +156,17 @@ impl Tables {
 
     /// Returns the codes of a DC and an AC table.
     pub(super) fn codes(&self, [dc, ac]: [usize; 2]) -> Option<Codes<'_>> {
-        Some(Codes { dc: self.dc.get(dc)?.as_ref()?, ac: self.ac.get(ac)?.as_ref()? })
+        Some(Codes { dc: self.dc_table(dc)?, ac: self.ac_table(ac)? })
+    }
+
+    /// Returns a table of the codes of DC differences.
+    pub(super) fn dc_table(&self, number: usize) -> Option<&CodeTable> {
+        self.dc.get(number)?.as_deref()
+    }
+
+    /// Returns a table of the codes of AC coefficients.
+    pub(super) fn ac_table(&self, number: usize) -> Option<&CodeTable> {
+        self.ac.get(number)?.as_deref()
     }
 
     /// Returns the quantization steps of a table.
@@ -258,9 +273,9 @@ impl Tables {
 }
 
 /// Returns whether the components and their factors are among those in the module's documentation, in
-/// one scan.
+/// one scan if the image is sequential.
 pub(in super::super) fn is_sampled_simply(headers: &Headers) -> bool {
-    if headers.scan.ids.len() != headers.components.len() {
+    if !headers.progressive && headers.scan.ids.len() != headers.components.len() {
         return false;
     }
     match &*headers.components {
@@ -268,7 +283,7 @@ pub(in super::super) fn is_sampled_simply(headers: &Headers) -> bool {
         [y, cb, cr] => {
             let distinct = y.id != cb.id && cb.id != cr.id && y.id != cr.id;
             let chroma = [cb, cr].iter().all(|component| (component.h, component.v) == (1, 1));
-            let is_in_order = *headers.scan.ids == [y.id, cb.id, cr.id];
+            let is_in_order = headers.progressive || *headers.scan.ids == [y.id, cb.id, cr.id];
             let is_ycbcr = headers.colours == Colours::YCbCr;
             distinct && is_in_order && is_ycbcr && chroma && y.h <= 2 && y.v <= 2
         }

@@ -23,29 +23,37 @@ const MAX_LOOKUP_BITS: u32 = 23;
 /// |  8..16 | bits of the code                                                          |
 /// | 16..24 | bits of the value                                                         |
 /// | 24..32 | zeros before it; [`END`](Self::END) and above are not followed by a value |
+///
+/// After the end of a block of a progressive image, bits count further blocks that end there too (T.81, G.1.2.2): as many
+/// as the symbol has for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CodeEntry(u32);
 
 impl CodeEntry {
-    /// The rest of the block is zeros.
+    /// The rest of the block is zeros; plus the number of bits that count further blocks, up to 14.
     const END: u8 = 64;
-    /// Sixteen zeros.
-    const ZEROS: u8 = 65;
+    /// Sixteen zeros: the symbol of a run of 15 and no value.
+    const ZEROS: u8 = Self::END + 15;
     /// Longer than [`LOOKUP_BITS`] bits, or longer than [`MAX_LOOKUP_BITS`] with its value, or no code.
-    const LONG: Self = Self(66 << 24);
+    const LONG: Self = Self(80 << 24);
 
     /// Returns whether the code ends a block.
     #[inline(always)]
     pub(super) fn is_end(self) -> bool {
-        self.run() == usize::from(Self::END)
+        (Self::END.into()..Self::ZEROS.into()).contains(&self.run())
+    }
+
+    /// Returns the number of bits after the code of a block's end that count further blocks.
+    #[inline(always)]
+    pub(super) fn end_bits(self) -> u32 {
+        (self.0 >> 24) & 15
     }
 
     fn new(symbol: u8, code: u32, kind: TableKind) -> Self {
         let size = u32::from(symbol & 15);
         let run = match (kind, symbol) {
             (TableKind::Dc, _) => 0,
-            (TableKind::Ac, 0xf0) => Self::ZEROS,
-            (TableKind::Ac, _) if size == 0 => Self::END,
+            (TableKind::Ac, _) if size == 0 => Self::END + (symbol >> 4),
             (TableKind::Ac, _) => symbol >> 4,
         };
         Self((code + size) | code << 8 | size << 16 | u32::from(run) << 24)
@@ -55,6 +63,12 @@ impl CodeEntry {
     #[inline(always)]
     pub(super) fn run(self) -> usize {
         (self.0 >> 24) as usize
+    }
+
+    /// Returns the bits of the value.
+    #[inline(always)]
+    pub(super) fn size(self) -> u32 {
+        self.0 >> 16 & 255
     }
 
     /// Returns the bits of the code and of its value together.
@@ -189,8 +203,8 @@ impl CodeTable {
     pub(super) fn rare(&self, bits: u64, entry: CodeEntry) -> Option<Rare> {
         let entry = if entry == CodeEntry::LONG { self.search(bits)? } else { entry };
         Some(match (entry.0 >> 24) as u8 {
-            CodeEntry::END => Rare::End(entry),
             CodeEntry::ZEROS => Rare::Zeros(entry),
+            _ if entry.is_end() => Rare::End(entry),
             _ => Rare::Value(entry),
         })
     }
@@ -270,6 +284,11 @@ mod tests {
         let rare = |bits| table.rare(top(bits), table.look(top(bits)));
         assert!(matches!(rare("00"), Some(Rare::End(entry)) if entry.bits() == 2));
         assert!(matches!(rare("01"), Some(Rare::Zeros(entry)) if entry.bits() == 2));
+        let runs = CodeTable::new(TableKind::Ac, &counts(&[(2, 2)]), &[0xe0, 0]).unwrap();
+        for (bits, count) in [("00", 14), ("01", 0)] {
+            let entry = runs.look(top(bits));
+            assert_eq!((entry.is_end(), entry.bits(), entry.end_bits()), (true, 2, count));
+        }
         let value = table.look(top("10 1"));
         assert_eq!((value.run(), value.bits(), value.value(top("10 1"))), (2, 3, 1));
         assert!(

@@ -15,7 +15,6 @@
 
 use super::super::scale::{BLOCK, Scale};
 use super::super::scans::Grid;
-use super::frame::CoreComponent;
 use super::upsample;
 use fuseloop_kernels::{gray_row, ycbcr_row};
 use fuseloop_ops::Size;
@@ -86,9 +85,9 @@ impl Plane {
 }
 
 impl McuRow {
-    /// Sizes the buffers for the rows of a region. `channels` are the components that are decoded; if `gray` is
-    /// set, pixels of one byte are written.
-    pub(super) fn begin(&mut self, part: &DecodeRegion, channels: &[CoreComponent], gray: bool) {
+    /// Sizes the buffers for the rows of a region. `channels` are the columns and rows of blocks that the components
+    /// that are decoded have in an MCU; if `gray` is set, pixels of one byte are written.
+    pub(super) fn begin(&mut self, part: &DecodeRegion, channels: &[[usize; 2]], gray: bool) {
         self.pixel = if gray { 1 } else { RGB };
         let mcus = (part.columns.end - part.columns.start) as usize;
         self.channels = channels.len();
@@ -96,19 +95,19 @@ impl McuRow {
         // Chroma with half as many rows or columns that is not upsampled has blocks of twice as many.
         let halves = halves(&part.grid);
         let doubled = [0, 1].map(|axis: usize| halves[axis] && !part.upsampled[axis]);
-        for (index, (plane, channel)) in self.planes.iter_mut().zip(channels).enumerate() {
+        for (index, (plane, &[h, v])) in self.planes.iter_mut().zip(channels).enumerate() {
             plane.block = doubled.map(|is| if is && index > 0 { 2 * side } else { side });
-            (plane.h, plane.v) = (channel.h, channel.v);
-            plane.columns = plane.block[1] * channel.h * mcus;
+            (plane.h, plane.v) = (h, v);
+            plane.columns = plane.block[1] * h * mcus;
             // Columns of the stored image are shown by as many samples as their part of an MCU has.
-            let in_mcu = (plane.block[1] * channel.h) as u64;
+            let in_mcu = (plane.block[1] * h) as u64;
             let columns =
                 (u64::from(part.whole.width) * in_mcu).div_ceil(part.grid.mcu_width.into());
             let before = in_mcu * part.columns.start;
             plane.shown = plane.columns.min((columns - before) as usize);
             // Old samples are overwritten before they are read, except for the row before the image's
             // first.
-            plane.samples.resize((1 + plane.block[0] * channel.v) * plane.columns, 0);
+            plane.samples.resize((1 + plane.block[0] * v) * plane.columns, 0);
         }
         for [between, wide] in &mut self.scratch {
             between.resize(8 * mcus, 0);

@@ -1,4 +1,4 @@
-//! Baseline JPEG: decodes windows of the usual files.
+//! Baseline and progressive JPEG: decodes windows of the usual files.
 //!
 //! ```text
 //! headers -> tables     segments -> bits -> coefficients -> samples -> pixels of the window
@@ -8,8 +8,9 @@
 //! zune-jpeg's, bit for bit: the same arithmetic, in the same order. One rule is libjpeg's instead: the
 //! last column or row of an image that has an even number of them, not a multiple of 16, and half as
 //! many of chroma ([`mcu_row`]). Unusual files ([`frame`]) are decoded whole, by the same arithmetic
-//! ([`sequential`]). Damaged usual files are left to zune-jpeg, which also reports what is wrong, and so are
-//! progressive ones.
+//! ([`sequential`]). Of progressive files all scans are read down to the window's last row, and samples are computed for
+//! the window ([`progressive`]). Damaged usual files are left to zune-jpeg, which also reports what is wrong, unless they
+//! are progressive.
 //!
 //! | file       | from bytes to pixels                                       |
 //! |------------|------------------------------------------------------------|
@@ -23,14 +24,20 @@
 //! | `mcu_row`  | samples of a row of MCUs, and the window's pixels in it    |
 //! | `upsample` | chroma for every pixel                                     |
 //! | `sequential` | any scans of a sequential image, to planes of samples    |
+//! | `progressive` | all scans of a progressive image, and from coefficients to samples |
+//! | `progressive_scan` | a scan of a progressive image                       |
+//! | `coefficients` | coefficients of a component, which scans refine         |
 //! | `sample_plane` | samples of a component, for every pixel                |
 
 mod bits;
+mod coefficients;
 mod entropy;
 mod frame;
 mod huffman;
 mod mcu_reader;
 mod mcu_row;
+mod progressive;
+mod progressive_scan;
 mod sample_plane;
 #[cfg(feature = "write")]
 mod scan_coder;
@@ -41,7 +48,7 @@ mod upsample;
 use super::bit_planes::BitPlaneImage;
 use super::headers::Headers;
 use super::scale::Scale;
-use super::scans::{Grid, SingleScan, mcus};
+use super::scans::{Grid, ProgressiveScan, SingleScan, mcus};
 use crate::error::Error;
 pub(super) use frame::is_sampled_simply;
 use frame::{FrameComponents, Tables};
@@ -50,6 +57,8 @@ use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use mcu_reader::McuReader;
 use mcu_row::{DecodeRegion, McuRow, upsampled};
+use progressive::{CoefficientRegion, ProgressiveDecoder};
+use sample_plane::{ImagePlanes, PlaneLayout};
 #[cfg(feature = "write")]
 pub(super) use scan_coder::{Blocks, ScanCoder};
 use sequential::SequentialDecoder;
@@ -65,6 +74,8 @@ pub(super) struct Core {
     tile: TileBuffers,
     stripe: McuRow,
     sequential: SequentialDecoder,
+    progressive: ProgressiveDecoder,
+    image: ImagePlanes,
 }
 
 /// A JPEG that can be decoded here, with the byte ranges of its segments.
@@ -94,7 +105,38 @@ impl Core {
         for_cpu(WindowDecode { reader, part: &part, stripe, pixels })
     }
 
-    /// Writes the pixels of a window inside a sequential image of any kind to `pixels`, packed: gray levels, or RGB.
+    /// Does the same as [`decode`](Self::decode) for a progressive image.
+    ///
+    /// # Errors
+    ///
+    /// If the image is damaged, or there is no memory.
+    pub(super) fn decode_progressive(
+        &mut self,
+        bytes: &[u8],
+        headers: &Headers,
+        scans: &[ProgressiveScan],
+        wanted: Wanted,
+        pixels: &mut [u8],
+    ) -> Result<(), Error> {
+        let Self { stripe, progressive, .. } = self;
+        let part = DecodeRegion::holding(wanted, headers);
+        let mut factors = [[1; 2]; 3];
+        for (factors, component) in factors.iter_mut().zip(headers.components.iter()) {
+            let PlaneLayout { h, v, .. } = PlaneLayout::of(headers, component);
+            *factors = [h, v];
+        }
+        let decoded = if wanted.gray { 1 } else { headers.components.len() };
+        stripe.begin(&part, &factors[..decoded], wanted.gray);
+        let region = CoefficientRegion::of(&part, decoded, stripe);
+        progressive.read(bytes, headers, scans, &region)?;
+        let reader = progressive.source(decoded);
+        let done = for_cpu(WindowDecode { reader, part: &part, stripe, pixels });
+        done.expect("the coefficients of the region were read");
+        Ok(())
+    }
+
+    /// Writes the pixels of a window inside an image of any kind to `pixels`, packed: gray levels, or RGB. `scans` are
+    /// those of a progressive image.
     ///
     /// # Errors
     ///
@@ -103,10 +145,26 @@ impl Core {
         &mut self,
         bytes: &[u8],
         headers: &Headers,
+        scans: &[ProgressiveScan],
         (window, gray): (Window, bool),
         pixels: &mut [u8],
     ) -> Result<(), Error> {
-        self.sequential.decode(bytes, headers, (window, gray), pixels)
+        let Self { sequential, progressive, image, .. } = self;
+        let grid = Grid::of(headers);
+        let rows = mcus(window.top, window.height, headers.size.height, grid.mcu_height, 1);
+        if headers.progressive {
+            let (decoded, mut needed) = (ImagePlanes::needed(headers, gray), [0; 4]);
+            needed[..decoded].fill(!0);
+            let region = CoefficientRegion { mcus: [rows, 0..grid.columns], needed };
+            progressive.read(bytes, headers, scans, &region)?;
+            for (component, plane) in image.planes[..decoded].iter_mut().enumerate() {
+                progressive.transform(component, plane)?;
+            }
+        } else {
+            sequential.read(bytes, headers, &rows, image)?;
+        }
+        image.write(headers, (window, gray), pixels);
+        Ok(())
     }
 
     /// Does the same as [`decode`](Self::decode) for a bit-plane image whose JPEG has the headers `headers`. There,
@@ -129,7 +187,7 @@ impl Core {
     /// Sizes the buffers for a region, and returns how many components are decoded.
     fn begin(&mut self, frame: &FrameComponents, part: &DecodeRegion, gray: bool) -> usize {
         let decoded = if gray { 1 } else { frame.channels().len() };
-        self.stripe.begin(part, &frame.channels()[..decoded], gray);
+        self.stripe.begin(part, &frame.factors()[..decoded], gray);
         decoded
     }
 }

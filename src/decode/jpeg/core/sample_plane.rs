@@ -8,6 +8,7 @@
 //! So it is in libjpeg (`jinit_upsampler` in jdsample.c), which refuses other ratios than whole ones. The samples that
 //! only fill up the last blocks do not belong to the image, and no pixel is computed from them.
 
+use super::super::colours::Colours;
 use super::super::headers::{Component, Headers};
 use super::super::scale::BLOCK;
 use super::super::scans::{Grid, max_factors};
@@ -15,6 +16,7 @@ use super::upsample;
 use crate::decode::error::no_memory;
 use crate::error::Error;
 use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
 use std::ops::Range;
 
 /// The grid of a component's blocks, and its samples.
@@ -29,7 +31,7 @@ pub(super) struct PlaneLayout {
     /// The number of its quantization table.
     pub(super) table: usize,
     /// Rows and columns of blocks, those that fill up MCUs with them.
-    padded: [usize; 2],
+    pub(super) padded: [usize; 2],
     /// Rows and columns of samples.
     shown: [usize; 2],
     /// Rows and columns of the image for a sample.
@@ -147,5 +149,42 @@ impl SamplePlane {
         }
         (self.between, self.wide) = (between, wide);
         &self.wide
+    }
+}
+
+/// The samples of all components of an image. Each decoder reuses its buffers.
+#[derive(Debug, Default)]
+pub(super) struct ImagePlanes {
+    pub(super) planes: [SamplePlane; 4],
+    rgb: Vec<u8>,
+}
+
+impl ImagePlanes {
+    /// Returns how many components the pixels of an image are computed from.
+    pub(super) fn needed(headers: &Headers, gray: bool) -> usize {
+        match (headers.colours, gray) {
+            (Colours::YCbCr, true) => 1,
+            _ => headers.components.len(),
+        }
+    }
+
+    /// Writes the pixels of a window to `pixels`, packed: gray levels, or RGB.
+    pub(super) fn write(
+        &mut self,
+        headers: &Headers,
+        (window, gray): (Window, bool),
+        pixels: &mut [u8],
+    ) {
+        let needed = Self::needed(headers, gray);
+        let columns = window.left as usize..(window.left + window.width) as usize;
+        let width = pixels.len() / window.height as usize;
+        let Self { planes, rgb } = self;
+        for (y, out) in (window.top..).zip(pixels.chunks_exact_mut(width.max(1))) {
+            let mut lines: [&[u8]; 4] = [&[]; 4];
+            for (line, plane) in lines.iter_mut().zip(planes[..needed].iter_mut()) {
+                *line = &plane.image_row(y as usize)[columns.clone()];
+            }
+            headers.colours.write_row(&lines, gray, rgb, out);
+        }
     }
 }

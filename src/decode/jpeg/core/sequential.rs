@@ -9,29 +9,25 @@
 //! a block is transformed when it is read, and no coefficients are stored. All columns are decoded, and the rows down to
 //! the window's last. The tables of a scan are those defined before it (B.2.4), or the standard's.
 
-use super::super::colours::Colours;
 use super::super::headers::{
     DHT, DQT, DRI, EOI, Headers, SOS, Scan, Segment, Segments, be16, cut_short, is_frame, short,
 };
-use super::super::scans::{Grid, Markers, ScanMcus, SingleScan, end_of_data, mcus};
+use super::super::scans::{Grid, Markers, ScanMcus, SingleScan, end_of_data};
 use super::bits::{BitPosition, Bits, unstuff};
 use super::entropy::Codes;
 use super::frame::Tables;
-use super::sample_plane::{PlaneLayout, SamplePlane};
+use super::sample_plane::{ImagePlanes, PlaneLayout, SamplePlane};
 use crate::error::{Error, fail};
 use fuseloop_kernels::{CpuWork, for_cpu, idct, idct_flat};
-use fuseloop_ops::author::Window;
 use std::ops::Range;
 
 /// Decodes sequential JPEGs of any kind. Each worker has its own, which reuses its buffers.
 #[derive(Debug, Default)]
 pub(super) struct SequentialDecoder {
     tables: Tables,
-    planes: [SamplePlane; 4],
     restarts: Vec<usize>,
     /// A segment's bytes without stuffing.
     segment: Vec<u8>,
-    rgb: Vec<u8>,
 }
 
 /// A block of an MCU of a scan.
@@ -46,44 +42,17 @@ struct ScanBlock<'a> {
 }
 
 impl SequentialDecoder {
-    /// Writes the pixels of a window of the image to `pixels`, packed: gray levels, or RGB.
+    /// Reads the samples in some rows of MCUs, of all scans.
     ///
     /// # Errors
     ///
     /// If the image is damaged, or there is no memory.
-    pub(super) fn decode(
-        &mut self,
-        bytes: &[u8],
-        headers: &Headers,
-        (window, gray): (Window, bool),
-        pixels: &mut [u8],
-    ) -> Result<(), Error> {
-        let grid = Grid::of(headers);
-        let rows = mcus(window.top, window.height, headers.size.height, grid.mcu_height, 1);
-        self.read_scans(bytes, headers, &rows)?;
-        let needed = match (headers.colours, gray) {
-            (Colours::YCbCr, true) => 1,
-            _ => headers.components.len(),
-        };
-        let columns = window.left as usize..(window.left + window.width) as usize;
-        let width = pixels.len() / window.height as usize;
-        let Self { planes, rgb, .. } = self;
-        for (y, out) in (window.top..).zip(pixels.chunks_exact_mut(width.max(1))) {
-            let mut lines: [&[u8]; 4] = [&[]; 4];
-            for (line, plane) in lines.iter_mut().zip(planes[..needed].iter_mut()) {
-                *line = &plane.image_row(y as usize)[columns.clone()];
-            }
-            headers.colours.write_row(&lines, gray, rgb, out);
-        }
-        Ok(())
-    }
-
-    /// Reads the samples in some rows of MCUs, of all scans.
-    fn read_scans(
+    pub(super) fn read(
         &mut self,
         bytes: &[u8],
         headers: &Headers,
         rows: &Range<u64>,
+        image: &mut ImagePlanes,
     ) -> Result<(), Error> {
         self.tables.clear();
         let mut seen = [false; 4];
@@ -118,6 +87,7 @@ impl SequentialDecoder {
                         (&scan, &components, at),
                         data,
                         (interval, rows),
+                        &mut image.planes,
                     )?;
                     // A scan of all components ends the image, as in libjpeg.
                     if components.len() == seen.len() {
@@ -143,8 +113,9 @@ impl SequentialDecoder {
         (scan, components, at): (&Scan, &[usize], usize),
         data: Range<usize>,
         (interval, rows): (u16, &Range<u64>),
+        planes: &mut [SamplePlane; 4],
     ) -> Result<(), Error> {
-        let Self { tables, planes, restarts, segment, .. } = self;
+        let Self { tables, restarts, segment } = self;
         let missing = |what| fail!(Damaged, "damaged JPEG header: {what} at byte {at}");
         let numbers = |codes: &u8| [codes >> 4, codes & 15].map(usize::from);
         for codes in scan.tables.iter() {
@@ -272,7 +243,7 @@ fn next_segment(
 }
 
 /// Returns the indices of a scan's components: of several with the same id, the first that the scan has not named yet.
-fn components(headers: &Headers, scan: &Scan, at: usize) -> Result<Vec<usize>, Error> {
+pub(super) fn components(headers: &Headers, scan: &Scan, at: usize) -> Result<Vec<usize>, Error> {
     let mut found = vec![];
     for &id in scan.ids.iter() {
         let named = |(index, component): (usize, &super::super::headers::Component)| {
