@@ -116,6 +116,10 @@ fn a_pipeline_file_declares_audio() {
     let declared = loader(&files()).audio("x", AudioOptions::new(RATE));
     let declared = declared.pipeline("x", ops![CenterCrop::new((1, 300)).unwrap()]);
     assert_eq!(batch(spec), batch(declared));
+    let resampled = |text: &str| text.parse::<Spec>().unwrap().apply(loader(&[file("u8.wav")]));
+    let text = "[arrays]\nx = { sample_rate = 16000, resample = true }\n\
+        [fields]\nx = [{ op = 'CenterCrop', size = [1, 1000] }]";
+    assert_eq!(batch(resampled(text)).0, [1, 1000]);
     let error = "[arrays]\nx = { sample_rate = 'fast' }".parse::<Spec>().unwrap_err();
     assert_says(error, ["sample_rate"]);
 }
