@@ -53,6 +53,13 @@ const MP3_FRAME: u64 = 1152;
 /// The number of bytes of a sample.
 const SAMPLE: usize = size_of::<f32>();
 
+/// What is said of Opus.
+const OPUS: &str =
+    "it is Opus, which is not read: convert it, for example by `ffmpeg -i in.opus out.flac`";
+
+/// What is said of a file whose bytes end too early.
+const CUT: &str = "the file is cut short";
+
 /// Decodes audio files. Each worker has its own decoder, which reuses its buffers.
 #[derive(Debug, Default)]
 pub(super) struct AudioDecoder {
@@ -354,7 +361,12 @@ impl Range<'_> {
 }
 
 fn damaged(format: &AudioFormat, reason: &str) -> Error {
-    fail!(Damaged, "{} that can't be decoded: {reason}", format.name)
+    let error = fail!(Damaged, "{} that can't be decoded: {reason}", format.name);
+    match reason {
+        OPUS => error.damage(Damage::Unsupported),
+        CUT => error.damage(Damage::Cut),
+        _ => error,
+    }
 }
 
 fn cut(format: &AudioFormat, found: u64, frames: u32) -> Error {
@@ -539,7 +551,7 @@ fn audio_track<'a>(
         return Err("its codec is unknown".into());
     };
     if params.codec == CODEC_ID_OPUS {
-        return Err("it is Opus, which is not read: convert it, for example by `ffmpeg -i in.opus out.flac`".into());
+        return Err(OPUS.into());
     }
     Ok((track, params))
 }
@@ -548,9 +560,7 @@ fn audio_track<'a>(
 fn reason(error: &symphonia::core::errors::Error) -> String {
     use symphonia::core::errors::Error;
     match error {
-        Error::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            "the file is cut short".into()
-        }
+        Error::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => CUT.into(),
         Error::ResetRequired => "several streams follow each other in it".into(),
         Error::DecodeError(what) | Error::Unsupported(what) | Error::LimitError(what) => {
             (*what).into()

@@ -84,7 +84,10 @@ fn files_that_are_not_as_declared_are_damaged_samples() {
         loader.epoch(0).unwrap().find_map(Result::err).unwrap()
     };
     let mono = AudioOptions::new(RATE);
-    assert_says(error("u8.wav", mono), ["sample 1", "audio of 8000 samples a second", "ffmpeg"]);
+    assert_says(
+        error("u8.wav", mono),
+        ["sample 1", "audio of 8000 samples a second", "`resample` to true"],
+    );
     assert_says(error("opus.opus", mono), ["sample 1", "it is Opus, which is not read"]);
     assert_says(error("expected.txt", mono), ["sample 1", "expected a WAV, FLAC, MP3 or Ogg"]);
 }
