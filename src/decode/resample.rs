@@ -130,8 +130,8 @@ fn value(t: f64) -> f64 {
 fn dot(taps: &[f32], samples: &[f32]) -> f32 {
     let mut sums = [0.0; LANES];
     for (taps, samples) in taps.as_chunks::<LANES>().0.iter().zip(samples.as_chunks::<LANES>().0) {
-        for lane in 0..LANES {
-            sums[lane] += taps[lane] * samples[lane];
+        for ((sum, tap), sample) in sums.iter_mut().zip(taps).zip(samples) {
+            *sum += tap * sample;
         }
     }
     sums.iter().sum()
