@@ -3,9 +3,10 @@
 
     python scripts/audio_goldens.py tests/golden/audio
 
-Needs soundfile==0.14.0 (libsndfile 1.2.2, libFLAC, libvorbis, LAME, mpg123) and numpy==2.4.6. `expected.txt` has the
-SHA-256 of the f32 samples of a file, frame by frame, its sample rate, its channels and its frames; a `.f32` file has the
-samples of a lossy one, whose decoders differ in the last bits.
+Needs soundfile==0.14.0 (libsndfile 1.2.2, libFLAC, libvorbis, LAME, mpg123), numpy==2.4.6, torch==2.15.0 and
+torchaudio==2.11.1. `expected.txt` has the SHA-256 of the f32 samples of a file, frame by frame, its sample rate, its channels
+and its frames; a `.f32` file has the samples of a lossy one, whose decoders differ in the last bits. `NAME.RATE.f32` has the
+samples of a file after `torchaudio.functional.resample`.
 """
 
 import hashlib
@@ -15,6 +16,8 @@ import sys
 
 import numpy as np
 import soundfile as sf
+import torch
+import torchaudio.functional
 
 
 def signal(frames, channels, rate, seed):
@@ -43,6 +46,17 @@ FILES = {
 }
 
 
+RESAMPLED = [("u8.wav", 16_000), ("i16.wav", 44_100), ("i24.wav", 16_000), ("i24.flac", 22_050), ("i24.flac", 96_000)]
+
+
+def resample(folder):
+    """Writes files at other sample rates."""
+    for name, rate in RESAMPLED:
+        samples, found = sf.read(folder / name, dtype="float32", always_2d=True)
+        resampled = torchaudio.functional.resample(torch.from_numpy(samples.T.copy()), found, rate)
+        (folder / f"{name}.{rate}.f32").write_bytes(resampled.numpy().T.tobytes())
+
+
 def main(folder):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,6 +76,7 @@ def main(folder):
     sf.write(opus, signal(1_000, 1, 16_000, 99), 16_000, subtype="OPUS", format="OGG")
     (folder / "opus.opus").write_bytes(opus.getvalue())
     (folder / "expected.txt").write_text("\n".join(lines) + "\n")
+    resample(folder)
 
 
 if __name__ == "__main__":

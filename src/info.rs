@@ -8,8 +8,8 @@ use crate::source::beton::{BetonHead, FieldStats, Header};
 use crate::source::class_counts::ClassCounts;
 use crate::source::open::has_labels_apart;
 use crate::source::{
-    Beton, BoxError, ClassNames, Dataset, FieldKind, FieldSpec, Ignored, ImageStats, LinkCounts,
-    ObjectFields, Source,
+    Beton, BoxError, ClassNames, Dataset, Facts, FieldKind, FieldSpec, Ignored, ImageStats,
+    LinkCounts, ObjectFields, Source,
 };
 use serde_json::{Value, json};
 use std::fmt;
@@ -40,6 +40,8 @@ pub struct DatasetSummary {
 struct FieldInfo {
     name: String,
     kind: Option<FieldKind>,
+    /// True for bytes that are known to be audio files.
+    is_audio: bool,
     stats: Option<FieldStats>,
 }
 
@@ -84,7 +86,7 @@ impl DatasetSummary {
                 let (names, objects) = (facts.class_names()?, facts.object_fields()?);
                 Ok(Self {
                     samples: stream.known_len(),
-                    fields: stream.fields().iter().map(FieldInfo::of).collect(),
+                    fields: FieldInfo::all(stream.facts()),
                     classes: classes(names, None),
                     objects: described(objects),
                     ..Self::named(&facts.name)
@@ -99,7 +101,9 @@ impl DatasetSummary {
         let fields = head.fields.iter().cloned();
         Self {
             samples: Some(head.header.num_samples),
-            fields: fields.map(|(name, kind)| FieldInfo { name, kind, stats: None }).collect(),
+            fields: fields
+                .map(|(name, kind)| FieldInfo { name, kind, is_audio: false, stats: None })
+                .collect(),
             file: Some(FileInfo::new(&head.header, head.file_bytes, None, head.stored_values())),
             ..Self::named(&path.to_string_lossy())
         }
@@ -132,7 +136,7 @@ impl DatasetSummary {
         Ok(Self {
             samples,
             keys: ends,
-            fields: source.fields().iter().map(FieldInfo::of).collect(),
+            fields: FieldInfo::all(source.facts()),
             classes: classes(names, counts.as_ref()),
             objects: described(objects),
             ..Self::named(source.name())
@@ -163,8 +167,13 @@ impl DatasetSummary {
 }
 
 impl FieldInfo {
-    fn of(field: &FieldSpec) -> Self {
-        Self { name: field.name.clone(), kind: Some(field.kind.clone()), stats: None }
+    /// Describes the fields of a dataset.
+    fn all(facts: &Facts) -> Vec<Self> {
+        let of = |(index, FieldSpec { name, kind }): (usize, &FieldSpec)| {
+            let (name, kind, is_audio) = (name.clone(), Some(kind.clone()), facts.is_audio(index));
+            Self { name, kind, is_audio, stats: None }
+        };
+        facts.fields.iter().enumerate().map(of).collect()
     }
 
     fn to_json(&self) -> Value {
@@ -175,13 +184,17 @@ impl FieldInfo {
             _ => None,
         };
         let (dtype, shape) = array.unzip();
-        json!({
+        let mut json = json!({
             "name": self.name,
             "type": self.kind.as_ref().map_or("custom", FieldKind::word),
             "dtype": dtype,
             "shape": shape,
             "stats": self.stats.as_ref().map(stats_json),
-        })
+        });
+        if self.is_audio {
+            json["audio"] = true.into();
+        }
+        json
     }
 }
 
@@ -305,7 +318,8 @@ impl fmt::Display for FieldInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = Escaped(&self.name).to_string();
         let kind = self.kind.as_ref().map_or_else(|| "custom".to_owned(), kind_text);
-        let stats = self.stats.as_ref().map_or_else(String::new, stats_text);
+        let audio = if self.is_audio { "audio files" } else { "" };
+        let stats = self.stats.as_ref().map_or_else(|| audio.to_owned(), stats_text);
         f.write_str(format!("{name:<16} {kind:<10} {stats}").trim_end())
     }
 }

@@ -1,4 +1,5 @@
-//! Checks a whole dataset: reads every value of every sample, and decodes every image to its last row.
+//! Checks a whole dataset: reads every value of every sample, and decodes every image to its last row and every audio file to
+//! its last sample.
 //!
 //! | value         | what is checked                                                          |
 //! |---------------|--------------------------------------------------------------------------|
@@ -6,8 +7,12 @@
 //! | image         | its header agrees with its cell, and all of its pixels can be decoded    |
 //! | mask          | the same, and each pixel is the number of a class                        |
 //! | JSON          | it is JSON that Python can read, and ends with the NUL at which FFCV cuts it |
-//! | bytes, arrays | nothing more: there is no checksum, so any bytes are valid               |
+//! | audio         | all of its samples can be decoded, and are those of the MD5 that a FLAC has |
+//! | other bytes, arrays | nothing more: there is no checksum, so any bytes are valid         |
 //! | objects       | boxes, classes, keypoints and masks of an image belong together; degenerate ones are listed |
+//!
+//! Bytes are audio where the dataset says so (a folder of audio files, a column with the feature `Audio`), where the name of
+//! the field is that of a member of tar shards (`flac`), and where the options name the field.
 //!
 //! Several threads check the samples, 64 at a time. The report does not depend on the number of threads,
 //! because its pieces are joined in the order of the samples. It lists the first
@@ -30,7 +35,7 @@ use crate::decode::UnreadParts;
 use crate::error::{Error, ErrorKind, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
-use crate::source::{BoxError, Source, StoredValues};
+use crate::source::{BoxError, FieldKind, Source, StoredValues};
 use crate::threads::{self, ThreadsError};
 use objects::ObjectChecker;
 use rayon::prelude::*;
@@ -62,8 +67,54 @@ pub struct VerifyOptions {
     pub limit: Option<u64>,
     /// Limits on what an image may ask for.
     pub limits: Limits,
+    /// Further fields of bytes that are audio files. Those that the dataset knows are decoded anyway.
+    pub audio: Vec<String>,
     /// Ends the check from another thread, with an error.
     pub cancel: CancelFlag,
+}
+
+/// What is checked of the values of a field, beside that they can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FieldCheck {
+    /// What their kind says.
+    OfKind,
+    /// Images whose pixels are numbers of classes.
+    Mask,
+    /// Bytes that are audio files.
+    Audio,
+}
+
+/// Returns what is checked of each field.
+fn field_checks(source: &dyn Source, audio: &[String]) -> Result<Vec<FieldCheck>, Error> {
+    let check = |(field, is_mask): (usize, bool)| match is_mask {
+        true => FieldCheck::Mask,
+        // A build without audio does not decode what nobody asked for.
+        false if cfg!(feature = "audio") && source.facts().is_audio(field) => FieldCheck::Audio,
+        false => FieldCheck::OfKind,
+    };
+    let masks = objects::mask_fields(source)?;
+    let mut checks: Vec<FieldCheck> = masks.into_iter().enumerate().map(check).collect();
+    for name in audio {
+        let fields = source.fields();
+        let field = source.field_index(name).ok_or_else(|| {
+            let known: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
+            fail!(Field, "no field named {name} for `audio`; available: {}", known.join(", "))
+        })?;
+        let kind = &fields[field].kind;
+        if *kind != FieldKind::Bytes {
+            let kind = kind.word();
+            return Err(
+                fail!(Field, "only bytes can be audio files; this is {kind}").of_field(name)
+            );
+        }
+        #[cfg(not(feature = "audio"))]
+        return Err(crate::decode::no_audio());
+        #[cfg(feature = "audio")]
+        {
+            checks[field] = FieldCheck::Audio;
+        }
+    }
+    Ok(checks)
 }
 
 /// Converts the error of a source that can't say what its fields of objects are.
@@ -93,7 +144,7 @@ fn of_fields(error: BoxError) -> Error {
 ///
 /// # Errors
 ///
-/// If too many threads are asked for, the system starts none, there is no memory for a bit for each sample, the file
+/// If a field that is named as audio does not exist or has no bytes, too many threads are asked for, the system starts none, there is no memory for a bit for each sample, the file
 /// that describes the fields of objects is damaged, or the check is cancelled. Damage is not an error: it is in the report.
 pub fn verify(
     source: &dyn Source,
@@ -103,7 +154,7 @@ pub fn verify(
     let samples = source.len().min(options.limit.unwrap_or(u64::MAX));
     let good = IntactSamples::new(samples)
         .ok_or_else(|| fail!(Memory, "no memory for a bit for each of {samples} samples"))?;
-    let (objects, masks) = (ObjectChecker::new(source)?, objects::mask_fields(source)?);
+    let (objects, checks) = (ObjectChecker::new(source)?, field_checks(source, &options.audio)?);
     // A part of the samples is checked without reading whole files.
     let stored = source.stored().filter(|_| options.limit.is_none());
     let changed = stored.map(StoredValues::changed_files).into_iter().flatten().collect();
@@ -126,7 +177,7 @@ pub fn verify(
     };
     let tally = pool.install(|| {
         let checker =
-            || Checker::new(source, objects.as_ref(), (&masks, &changed), options.limits, &unread);
+            || Checker::new(source, objects.as_ref(), (&checks, &changed), options.limits, &unread);
         let tallies = (0..groups).into_par_iter().map_init(checker, check);
         tallies.reduce(Tally::default, Tally::followed_by)
     });

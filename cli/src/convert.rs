@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Write a folder or any other dataset as .beton, tar shards, TFRecord shards, Parquet files or a folder
 ///
 /// The name of DST selects the format: x.beton, x-{000000}.tar (WebDataset), x-{00000}-of-{N}.tfrecord,
-/// x-{00000}-of-{N}.parquet (Hugging Face), or a name without an extension or with a trailing / for a folder of images. FFCV can read .beton files, except for
+/// x-{00000}-of-{N}.parquet (Hugging Face), or a name without an extension or with a trailing / for a folder of images or audio files. FFCV can read .beton files, except for
 /// bit planes. Several datasets are joined.
 ///
 /// The subfolders of a folder are the classes; without subfolders, the class is the part of a file name before

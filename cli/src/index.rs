@@ -65,14 +65,15 @@ fn index_folder(dir: &Path, folder: &InFolder) -> Result<String, Problem> {
     let folder = Folder::open(dir, &folder.options()?)?;
     let path = saved_listing(dir);
     folder.save_listing(&path)?;
-    let (images, classes) = (folder.facts().samples, folder.classes().len() as u64);
+    let is_audio = folder.facts().fields.first().is_some_and(|field| field.name == "audio");
+    let noun = if is_audio { "audio file" } else { "image" };
+    let (files, classes) = (folder.facts().samples, folder.classes().len() as u64);
     let classes = match classes {
         1 => "1 class".to_owned(),
         _ => format!("{classes} classes"),
     };
     let path = path.display().to_string();
-    let mut text =
-        format!("{} of {classes}, listed in {}\n", counted(images, "image"), Escaped(&path));
+    let mut text = format!("{} of {classes}, listed in {}\n", counted(files, noun), Escaped(&path));
     add_costly(&mut text, &folder);
     text += &folder_text(&folder.links(), folder.ignored());
     Ok(text)

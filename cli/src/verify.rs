@@ -16,7 +16,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Check every value of a dataset, and decode every image completely
+/// Check every value of a dataset, and decode every image and audio file completely
 ///
 /// Counts the damaged values by kind, and lists them with sample, field and position in the file. The exit
 /// code is 1 if anything is damaged.
@@ -29,6 +29,7 @@ use std::time::Instant;
   fuseloop verify train.beton --limit 10000               # only the first samples
   fuseloop verify train.beton --write-indices good.txt    # the samples to train on
   fuseloop verify 'train-{000..255}.tar'
+  fuseloop verify speech.beton --audio audio              # a field of bytes that are audio files
   fuseloop verify train.beton --json | jq .damaged")]
 pub(super) struct Args {
     /// Dataset: .beton file, folder, table, tar, TFRecord, MDS, Parquet, MNIST, CIFAR or annotations
@@ -40,6 +41,9 @@ pub(super) struct Args {
     /// Check only the first N samples
     #[arg(long, value_name = "N", value_parser = number::at_least_one::<u64>)]
     limit: Option<u64>,
+    /// Field of bytes to decode as audio files; repeatable. Folders of audio need none.
+    #[arg(long, value_name = "FIELD")]
+    audio: Vec<String>,
     /// Write the indices of undamaged samples to this file, one per line. Written atomically; an existing
     /// file is replaced.
     #[arg(long, value_name = "FILE", value_parser = output::local())]
@@ -60,8 +64,12 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     // The file is created before hours of work, not after, because creating it may fail.
     let indices = args.write_indices.as_deref().map(Indices::new).transpose()?;
     let start = Instant::now();
-    let options =
-        VerifyOptions { threads: args.threads, limit: args.limit, ..VerifyOptions::default() };
+    let options = VerifyOptions {
+        threads: args.threads,
+        limit: args.limit,
+        audio: args.audio.clone(),
+        ..VerifyOptions::default()
+    };
     let template = "{wide_bar} {human_pos}/{human_len} samples, {per_sec}, {eta} left";
     let bar = bar(source.len().min(args.limit.unwrap_or(u64::MAX)), template);
     let outcome = verify_with_tables(&dataset, &*source, &options, &|samples| bar.inc(samples));

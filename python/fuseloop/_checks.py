@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _fuseloop
@@ -136,6 +136,8 @@ class VerifyReport:
     values: int
     images: int
     pixels: int
+    audio_files: int
+    """The number of audio files that were decoded."""
     bytes: int
     damaged_samples: int
     damaged_values: int
@@ -188,16 +190,23 @@ def info(dataset: Dataset) -> DatasetInfo:
 
 
 def verify(
-    dataset: Dataset, *, limit: int | None = None, threads: int | None = None, progress: Any = "auto"
+    dataset: Dataset,
+    *,
+    limit: int | None = None,
+    threads: int | None = None,
+    audio: str | Sequence[str] = (),
+    progress: Any = "auto",
 ) -> VerifyReport:
     """Checks every value of a dataset."""
+    from . import _hints
     from .loader import _whole
     from .write import _Shown
 
     limit = None if limit is None else _whole("limit", limit)
     threads = None if threads is None else _whole("threads", threads, 1)
+    fields = _hints.names("audio", audio)
     with _Shown(progress) as shown:
-        text, as_json, good = _fuseloop.verify(dataset, limit, threads, shown)
+        text, as_json, good = _fuseloop.verify(dataset, limit, threads, fields, shown)
     found = json.loads(as_json)
     damaged = tuple(DamagedValue(**_in_python_words(value)) for value in found.pop("damaged"))
     degenerate = tuple(DegenerateObject(**one) for one in found.pop("degenerate"))

@@ -180,7 +180,9 @@ def arrays(value: Any) -> dict[str, dict[str, Any]]:
                 if not hasattr(number, "__index__") or number.__index__() < 1:
                     wanted = "a whole number over 0, as in fuseloop.Audio(16000)"
                     raise ConfigError(f"arrays: {key} of {name} is {_shown(number)}, expected {wanted}")
-            found[name] = {key: number.__index__() for key, number in numbers.items()}
+            if not isinstance(pair.resample, bool):
+                raise ConfigError(f"arrays: resample of {name} is {_shown(pair.resample)}, expected True or False")
+            found[name] = {key: number.__index__() for key, number in numbers.items()} | {"resample": pair.resample}
             continue
         shape = pair[1] if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
         if not isinstance(shape, Iterable) or isinstance(shape, str):

@@ -73,10 +73,15 @@ class Audio:
     ``arrays={"audio": fuseloop.Audio(16_000)}`` declares that the bytes of a field are WAV, FLAC, MP3 or Ogg Vorbis files.
 
     One channel is the mean of the channels of a file, ``[T]``; several are ``[C, T]``, and all files have as many. A file
-    of another sample rate is a damaged sample: files are not resampled."""
+    of another sample rate is a damaged sample, unless ``resample`` is true: then it is resampled as by
+    ``torchaudio.functional.resample``, and a crop has the samples of the whole.
+
+    >>> speech = Audio(16_000, resample=True)
+    """
 
     sample_rate: int
     num_channels: int = 1
+    resample: bool = False
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ pub(crate) fn verify<'py>(
     dataset: &Dataset,
     limit: Option<u64>,
     threads: Option<usize>,
+    audio: Vec<String>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<(String, String, Bound<'py, PyAny>)> {
     let source = dataset.dataset.source().ok_or_else(|| {
@@ -42,7 +43,7 @@ pub(crate) fn verify<'py>(
     let opened = source::Dataset::clone(&dataset.dataset);
     let cancel = CancelFlag::new();
     let options =
-        VerifyOptions { threads, limit, cancel: cancel.clone(), ..VerifyOptions::default() };
+        VerifyOptions { threads, limit, audio, cancel: cancel.clone(), ..VerifyOptions::default() };
     let total = source.len().min(limit.unwrap_or(u64::MAX));
     let done = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&done);

@@ -198,13 +198,14 @@ impl Dataset {
         slf.py().import("fuseloop._checks")?.call_method1("info", (slf,))
     }
 
-    /// Reads every value, decodes every image to its last row, and reports what is damaged.
+    /// Reads every value, decodes every image and audio file to its end, and reports what is damaged.
     ///
-    /// ``limit`` checks only so many samples, from the first on; ``threads`` is one a core by default. ``progress`` is
-    /// that of ``fuseloop.write``. Ctrl-C ends the check.
+    /// ``limit`` checks only so many samples, from the first on; ``threads`` is one a core by default. ``audio`` names
+    /// further fields of bytes that are audio files; those of a folder of audio are decoded anyway. ``progress`` is that of
+    /// ``fuseloop.write``. Ctrl-C ends the check.
     #[pyo3(
         signature = (**options),
-        text_signature = "($self, *, limit=None, threads=None, progress='auto')"
+        text_signature = "($self, *, limit=None, threads=None, audio=(), progress='auto')"
     )]
     fn verify<'py>(
         slf: &Bound<'py, Self>,

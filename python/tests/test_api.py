@@ -8,6 +8,7 @@ import sys
 import threading
 import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -555,6 +556,28 @@ def test_small_samples_are_read_into_memory(tmp_path: Path) -> None:
         assert np.array_equal(np.asarray(one["image"]), np.asarray(other["image"]))
 
 
+def test_folders_of_audio_are_datasets(tmp_path: Path) -> None:
+    goldens = Path(__file__).parents[2] / "tests/golden/audio"
+    for path, golden in [("yes/1.wav", "i16.wav"), ("no/1.flac", "i24.flac"), ("no/2.ogg", "mono.ogg")]:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes((goldens / golden).read_bytes())
+    dataset = fl.sources.folder(tmp_path)
+    assert dataset.fields == {"audio": "bytes", "label": "int"} and dataset.classes == {0: "no", 1: "yes"}
+    audio = fl.Audio(16_000, resample=True)
+    loader = fl.Loader(tmp_path, 3, arrays={"audio": audio}, audio=[ops.CenterCrop((1, 300))])
+    batch = next(iter(loader))
+    assert batch["audio"].numpy().shape == (3, 300) and list(batch["label"].numpy()) == [0, 0, 1]
+    report = dataset.verify(progress=None)
+    assert report.is_whole and report.audio_files == 3
+    fl.write.convert(dataset, tmp_path / "x.beton", progress=None)
+    stored = fl.sources.open(tmp_path / "x.beton")
+    assert stored.verify(progress=None).audio_files == 0
+    assert stored.verify(audio="audio", progress=None).audio_files == 3
+    (tmp_path / "no" / "3.mp3").write_bytes(b"no audio")
+    damaged = fl.sources.folder(tmp_path).verify(progress=None)
+    assert damaged.kinds == {"audio_damaged": 1} and str(damaged.damaged[0].path).endswith("no/3.mp3")
+
+
 def test_audio_files_are_signals() -> None:
     goldens = Path(__file__).parents[2] / "tests/golden/audio"
     expected = np.frombuffer((goldens / "mono.ogg.f32").read_bytes(), np.float32)
@@ -568,6 +591,13 @@ def test_audio_files_are_signals() -> None:
     assert (next(iter(rows))["audio"].numpy().mean(1) == batch[2]).all()
     with pytest.raises(fl.FuseloopError, match="audio of 16000 samples a second, expected 8000: set `sample_rate`"):
         next(iter(fl.Loader({"audio": files}, 3, arrays={"audio": fl.Audio(8_000)}, audio=[ops.CenterCrop((1, 9))])))
+    faster = {"audio": fl.Audio(32_000, resample=True)}
+    resampled = next(iter(fl.Loader({"audio": files}, 3, arrays=faster, audio=[ops.CenterCrop((1, 1_000))])))["audio"]
+    middle = batch[:, 100:-100]
+    assert resampled.shape == (3, 1_000) and abs(resampled.numpy().std() / middle.std() - 1) < 0.2
+    with pytest.raises(fl.ConfigError, match="arrays: resample of audio is 1, expected True or False"):
+        wrong: Any = 1
+        fl.Loader({"audio": files}, 3, arrays={"audio": fl.Audio(8_000, resample=wrong)}, audio=[])
     with pytest.raises(fl.ConfigError, match="arrays: sample_rate of audio is 0, expected a whole number over 0"):
         fl.Loader({"audio": files}, 3, arrays={"audio": fl.Audio(0)}, audio=[])
     # A loader is pickled with its declarations.

@@ -29,6 +29,7 @@ BOOK = [
 # Blocks that import one of these are left out where it is missing.
 OPTIONAL = {"albumentations", "datasets", "fastapi", "timm", "torchvision", "transformers"}
 PAGES = ["README.md", *(f"docs/{page}" for page in BOOK)]
+AUDIO = ROOT / "tests" / "golden" / "audio"
 MNIST = ROOT / "tests" / "golden" / "mnist_cifar" / "mnist"
 
 
@@ -58,6 +59,9 @@ def test_the_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: 
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "train").symlink_to(photos)
     (tmp_path / "mnist").symlink_to(MNIST)
+    for word, golden in [("yes", "i16.flac"), ("no", "i24.flac")]:
+        (tmp_path / "speech" / "train" / word).mkdir(parents=True)
+        (tmp_path / "speech" / "train" / word / "1.flac").symlink_to(AUDIO / golden)
     write_objects(tmp_path / "coco.beton")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)

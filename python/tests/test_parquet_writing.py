@@ -129,3 +129,20 @@ def test_a_second_conversion_writes_the_same_bytes(tmp_path: Path) -> None:
     assert first.read_bytes() == second.read_bytes()
     names = sources.open(second).classes
     assert names == {0: "bird", 1: "cat", 2: "dog"}
+
+
+def test_datasets_reads_a_folder_of_audio_back(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    goldens = Path(__file__).parents[2] / "tests/golden/audio"
+    files = {"yes/1.wav": "i16.wav", "no/1.flac": "i24.flac", "no/2.ogg": "mono.ogg"}
+    for path, golden in files.items():
+        (tmp_path / "words" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "words" / path).write_bytes((goldens / golden).read_bytes())
+    write.convert(tmp_path / "words", tmp_path / "out" / "train-{00000}.parquet", progress=None)
+    read = datasets.load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
+    assert read.features == {"audio": datasets.Audio(), "label": datasets.ClassLabel(names=["no", "yes"])}
+    rows = list(read.cast_column("audio", datasets.Audio(decode=False)))
+    assert [row["label"] for row in rows] == [0, 0, 1]
+    stored = [row["audio"]["bytes"] for row in rows]
+    assert stored == [(goldens / name).read_bytes() for name in ("i24.flac", "mono.ogg", "i16.wav")]
+    assert sources.open(tmp_path / "out").verify(progress=None).audio_files == 3

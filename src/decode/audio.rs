@@ -13,14 +13,16 @@
 //!
 //! A frame is a sample of each channel. An integer of `n` bits becomes `k / 2^(n-1)`, as in libsndfile; several channels
 //! that are read as one become their mean, which is their sum from the first to the last, divided by their number.
-//! The delay and the padding of encoders are dropped, if the file states them. Inside the range the samples equal
-//! those of decoding the whole file, bit for bit.
+//! The delay and the padding of encoders are dropped, if the file states them. A file of another rate is resampled on
+//! request (`resample.rs`), after its channels have become one. Inside the range the samples equal those of decoding the
+//! whole file, bit for bit.
 //!
 //! Any bytes yield a signal or an [`Error`]. The number of frames is checked before memory is allocated; a file that ends
 //! early, lacks packets or changes its rate or its channels is damaged, as far as it is decoded.
 
 use super::buffer::room;
-use super::error::{begins_with, too_many_bytes};
+use super::error::{begins_with, no_memory, too_many_bytes};
+use super::resample::{Ratio, Resampler};
 use super::{AudioOptions, Decoded};
 use crate::error::{Damage, Error, fail};
 use crate::panicked::call_decoder;
@@ -42,8 +44,21 @@ use symphonia::default::formats::{FlacReader, MpaReader, OggReader, WavReader};
 /// The maximum number of frames of a file, as of all arrays: columns and sums of their levels fit in `i32`.
 const MOST_FRAMES: u64 = 1 << 26;
 
+/// The maximum number of ratios of rates whose filters a decoder stores.
+const MOST_RESAMPLERS: usize = 8;
+
 /// The maximum number of frames by which the tag of an MP3 may differ from its packets: some encoders count the tag.
 const MP3_FRAME: u64 = 1152;
+
+/// The number of bytes of a sample.
+const SAMPLE: usize = size_of::<f32>();
+
+/// What is said of Opus.
+const OPUS: &str =
+    "it is Opus, which is not read: convert it, for example by `ffmpeg -i in.opus out.flac`";
+
+/// What is said of a file whose bytes end too early.
+const CUT: &str = "the file is cut short";
 
 /// Decodes audio files. Each worker has its own decoder, which reuses its buffers.
 #[derive(Debug, Default)]
@@ -53,6 +68,12 @@ pub(super) struct AudioDecoder {
     samples: Vec<u8>,
     /// The channels of a packet.
     planes: Vec<Vec<f32>>,
+    /// The filters of the ratios that were met last.
+    resamplers: Vec<Resampler>,
+    /// The samples of a row before they are resampled, with zeros around the file.
+    padded: Vec<f32>,
+    /// The resampled samples of the range, row by row.
+    resampled: Vec<u8>,
 }
 
 /// A file whose header was read.
@@ -60,10 +81,16 @@ pub(super) struct AudioDecoder {
 pub(super) struct AudioFile {
     options: AudioOptions,
     format: &'static AudioFormat,
-    /// The number of frames.
+    /// The number of frames of the signal.
     frames: u32,
+    /// The number of frames of the file.
+    stored: u32,
+    /// The sample rate of the file.
+    sample_rate: u32,
     /// The number of channels of the file.
     channels: usize,
+    /// The ratio of the rates, if the file is resampled.
+    ratio: Option<Ratio>,
 }
 
 impl AudioFile {
@@ -85,6 +112,70 @@ impl AudioDecoder {
 
     /// Reads the header of a file, and compares it with `options`.
     pub(super) fn open(&self, bytes: &[u8], options: AudioOptions) -> Result<AudioFile, Error> {
+        let (format, header) = self.header(bytes)?;
+        let Header { sample_rate, channels, frames } = header;
+        let AudioOptions { sample_rate: wanted, num_channels, resample } = options;
+        if sample_rate != wanted && !resample {
+            return Err(other_rate(sample_rate, wanted));
+        }
+        if num_channels != 1 && channels != usize::from(num_channels) {
+            let error = fail!(
+                Damaged,
+                "{} of {channels} channel{}, expected {num_channels}: set `num_channels` to 1, which is the mean of the channels \
+                 of any file, or to the number that all files have",
+                format.name,
+                if channels == 1 { "" } else { "s" }
+            );
+            return Err(error.damage(Damage::Unsupported));
+        }
+        let stored = self.frames(format, frames, num_channels)?;
+        let file = AudioFile {
+            options,
+            format,
+            frames: stored,
+            stored,
+            sample_rate,
+            channels,
+            ratio: None,
+        };
+        if sample_rate == wanted {
+            return Ok(file);
+        }
+        let ratio = Ratio::new(sample_rate, wanted).ok_or_else(|| no_ratio(sample_rate, wanted))?;
+        let frames = self.frames(format, ratio.output_frames(stored), num_channels)?;
+        Ok(AudioFile { frames, ratio: Some(ratio), ..file })
+    }
+
+    /// Decodes all of a file, of any rate and any number of channels, without storing its samples. A FLAC is compared with
+    /// the MD5 of its samples, if it has one.
+    pub(super) fn check(&self, bytes: &[u8]) -> Result<(), Error> {
+        let (format, header) = self.header(bytes)?;
+        let frames = self.frames(format, header.frames, 1)?;
+        let options = AudioDecoderOptions::default().verify(true);
+        let (_, bytes) = AudioFormat::of_file(bytes).unwrap_or((format, bytes));
+        let decoded = call_decoder(format.name, || {
+            let mut packets = Packets::at(bytes, format, 0, options)?;
+            let mut found = 0;
+            while let Some((_, buffer)) = packets.next()? {
+                header.check(&buffer)?;
+                found += buffer.frames() as u64;
+                if found > frames.into() {
+                    break;
+                }
+            }
+            match packets.decoder.finalize().verify_ok {
+                Some(false) if found == u64::from(frames) => {
+                    Err("its samples are not those of its MD5".to_owned())
+                }
+                _ => Ok(found),
+            }
+        });
+        let found = decoded.map_err(|reason| damaged(format, &reason))?;
+        if found < frames.into() { Err(cut(format, found, frames)) } else { Ok(()) }
+    }
+
+    /// Reads the header of a file.
+    fn header(&self, bytes: &[u8]) -> Result<(&'static AudioFormat, Header), Error> {
         let (found, max) = (bytes.len() as u64, self.limits.max_sample_bytes);
         if found > max {
             return Err(too_many_bytes(found, max));
@@ -103,29 +194,15 @@ impl AudioDecoder {
             .damage(Damage::Unsupported));
         }
         let header = call_decoder(format.name, || Header::read(bytes, format));
-        let Header { sample_rate, channels, frames } =
-            header.map_err(|reason| damaged(format, &reason))?;
-        let wanted = options.sample_rate;
-        if sample_rate != wanted {
-            return Err(other_rate(sample_rate, wanted));
-        }
-        if options.num_channels != 1 && channels != usize::from(options.num_channels) {
-            let wanted = options.num_channels;
-            let error = fail!(
-                Damaged,
-                "{} of {channels} channel{}, expected {wanted}: set `num_channels` to 1, which is the mean of the channels of any \
-                 file, or to the number that all files have",
-                format.name,
-                if channels == 1 { "" } else { "s" }
-            );
-            return Err(error.damage(Damage::Unsupported));
-        }
-        let most = MOST_FRAMES.min(self.limits.max_pixels / u64::from(options.num_channels));
+        Ok((format, header.map_err(|reason| damaged(format, &reason))?))
+    }
+
+    /// Checks the number of frames of a file or a signal.
+    fn frames(&self, format: &AudioFormat, frames: u64, num_channels: u16) -> Result<u32, Error> {
+        let most = MOST_FRAMES.min(self.limits.max_pixels / u64::from(num_channels));
         match u32::try_from(frames) {
             Ok(0) => Err(fail!(Damaged, "{} without a sample", format.name)),
-            Ok(frames) if u64::from(frames) <= most => {
-                Ok(AudioFile { options, format, frames, channels })
-            }
+            Ok(frames) if u64::from(frames) <= most => Ok(frames),
             _ => {
                 let error =
                     fail!(Damaged, "{} of {frames} samples, the limit is {most}", format.name);
@@ -141,11 +218,28 @@ impl AudioDecoder {
         file: &AudioFile,
         wanted: Window,
     ) -> Result<Decoded<'_>, Error> {
+        let (first, count) = (u64::from(wanted.left), wanted.width as usize);
+        let samples = match file.ratio {
+            None => self.stored(bytes, file, (first, count))?,
+            Some(ratio) => self.resampled(bytes, file, ratio, (first, count))?,
+        };
+        let size = Size::new(file.options.num_channels.into(), wanted.width);
+        let view = ImageView::packed_format(samples, size, file.pixels());
+        let view = view.expect("every sample was written");
+        Ok(Decoded { view, top: 0, left: wanted.left })
+    }
+
+    /// Decodes frames of a file, row by row.
+    fn stored(
+        &mut self,
+        bytes: &[u8],
+        file: &AudioFile,
+        (first, count): (u64, usize),
+    ) -> Result<&[u8], Error> {
         let rows = usize::from(file.options.num_channels);
-        let count = wanted.width as usize;
-        let samples = room(&mut self.samples, rows * count * size_of::<f32>())?;
+        let samples = room(&mut self.samples, rows * count * SAMPLE)?;
         let planes = &mut self.planes;
-        let mut range = Range { first: wanted.left.into(), count, rows, samples, written: 0 };
+        let mut range = Range { first, count, rows, samples, written: 0 };
         // A seek that a damaged index misleads must not decide: the packets before the range count then.
         let seeks = is_seekable(file.format) && range.first > 0;
         let is_found = seeks && file.read(bytes, true, &mut range, planes).is_ok();
@@ -155,16 +249,48 @@ impl AudioDecoder {
                 .map_err(|reason| damaged(file.format, &reason))?;
         }
         if range.written < count {
-            let found = range.first + range.written as u64;
-            let AudioFile { format, frames, .. } = file;
-            let error =
-                fail!(Damaged, "{} that ends after {found} of its {frames} samples", format.name);
-            return Err(error.damage(Damage::Cut));
+            return Err(cut(file.format, range.first + range.written as u64, file.stored));
         }
-        let size = Size::new(rows as u32, wanted.width);
-        let view = ImageView::packed_format(samples, size, file.pixels());
-        let view = view.expect("every sample was written");
-        Ok(Decoded { view, top: 0, left: wanted.left })
+        Ok(range.samples)
+    }
+
+    /// Decodes the frames of a file that frames of its signal are made of, and resamples them.
+    fn resampled(
+        &mut self,
+        bytes: &[u8],
+        file: &AudioFile,
+        ratio: Ratio,
+        (first, count): (u64, usize),
+    ) -> Result<&[u8], Error> {
+        let (before, from, len) = ratio.input(first, count);
+        let decoded = (u64::from(file.stored) - from).min((len - before) as u64) as usize;
+        self.stored(bytes, file, (from, decoded))?;
+        let known = self.resamplers.iter().position(|known| known.ratio == ratio);
+        let known = match known {
+            Some(known) => known,
+            None => {
+                if self.resamplers.len() == MOST_RESAMPLERS {
+                    self.resamplers.remove(0);
+                }
+                self.resamplers.push(Resampler::new(ratio)?);
+                self.resamplers.len() - 1
+            }
+        };
+        let resampler = &self.resamplers[known];
+        let rows = usize::from(file.options.num_channels);
+        let out = room(&mut self.resampled, rows * count * SAMPLE)?;
+        self.padded.clear();
+        self.padded.try_reserve_exact(len).map_err(|_| no_memory(len * SAMPLE))?;
+        let stored = self.samples.chunks_exact(decoded * SAMPLE);
+        for (samples, out) in stored.zip(out.chunks_exact_mut(count * SAMPLE)) {
+            self.padded.clear();
+            self.padded.resize(before, 0.0);
+            let samples = samples.as_chunks::<SAMPLE>().0;
+            self.padded.extend(samples.iter().map(|four| f32::from_ne_bytes(*four)));
+            self.padded.resize(len, 0.0);
+            resampler.resample(first, &self.padded, out.as_chunks_mut::<SAMPLE>().0);
+        }
+        Ok(out)
     }
 }
 
@@ -188,18 +314,16 @@ impl AudioFile {
         range: &mut Range<'_>,
         planes: &mut Vec<Vec<f32>>,
     ) -> Result<(), String> {
-        let format = self.format;
+        let &Self { format, stored, sample_rate, channels, .. } = self;
+        let header = Header { sample_rate, channels, frames: stored.into() };
         let (_, bytes) = AudioFormat::of_file(bytes).unwrap_or((format, bytes));
         call_decoder(format.name, || {
-            let mut packets = Packets::at(bytes, format, if seeks { range.first } else { 0 })?;
+            let first = if seeks { range.first } else { 0 };
+            let mut packets = Packets::at(bytes, format, first, AudioDecoderOptions::default())?;
             while range.written < range.count
                 && let Some((start, buffer)) = packets.next()?
             {
-                let spec = buffer.spec();
-                let (rate, channels) = (spec.rate(), spec.channels().count());
-                if rate != self.options.sample_rate || channels != self.channels {
-                    return Err("its sample rate or its channels change".to_owned());
-                }
+                header.check(&buffer)?;
                 let from = range.first + range.written as u64;
                 // No packet is missing between the frames that were written and this one.
                 let skipped = from.saturating_sub(start).min(buffer.frames() as u64) as usize;
@@ -210,7 +334,7 @@ impl AudioFile {
                 buffer.slice(skipped..skipped + taken).copy_to_vecs_planar(planes);
                 range.write(planes, taken);
             }
-            Ok(())
+            Ok::<_, String>(())
         })
     }
 }
@@ -218,7 +342,6 @@ impl AudioFile {
 impl Range<'_> {
     /// Writes the next `frames` frames.
     fn write(&mut self, planes: &[Vec<f32>], frames: usize) {
-        const SAMPLE: usize = size_of::<f32>();
         let at = self.written * SAMPLE;
         for (row, samples) in self.samples.chunks_exact_mut(self.count * SAMPLE).enumerate() {
             let out = samples[at..][..frames * SAMPLE].as_chunks_mut::<SAMPLE>().0;
@@ -238,14 +361,33 @@ impl Range<'_> {
 }
 
 fn damaged(format: &AudioFormat, reason: &str) -> Error {
-    fail!(Damaged, "{} that can't be decoded: {reason}", format.name)
+    let error = fail!(Damaged, "{} that can't be decoded: {reason}", format.name);
+    match reason {
+        OPUS => error.damage(Damage::Unsupported),
+        CUT => error.damage(Damage::Cut),
+        _ => error,
+    }
+}
+
+fn cut(format: &AudioFormat, found: u64, frames: u32) -> Error {
+    let error = fail!(Damaged, "{} that ends after {found} of its {frames} samples", format.name);
+    error.damage(Damage::Cut)
 }
 
 fn other_rate(found: u32, wanted: u32) -> Error {
     let error = fail!(
         Damaged,
         "audio of {found} samples a second, expected {wanted}: set `sample_rate` to {found} if all files have it, or \
-         resample the file, for example by `ffmpeg -i in.wav -ar {wanted} out.wav`"
+         `resample` to true"
+    );
+    error.damage(Damage::Unsupported)
+}
+
+fn no_ratio(found: u32, wanted: u32) -> Error {
+    let error = fail!(
+        Damaged,
+        "audio of {found} samples a second, whose ratio to {wanted} needs too large a filter: resample the file, for \
+         example by `ffmpeg -i in.wav -ar {wanted} out.wav`"
     );
     error.damage(Damage::Unsupported)
 }
@@ -261,7 +403,8 @@ impl Header {
     fn read(bytes: &[u8], format: &AudioFormat) -> Result<Self, String> {
         let mut reader = reader(bytes, format)?;
         let (track, params) = audio_track(&*reader)?;
-        let sample_rate = params.sample_rate.ok_or("its header has no sample rate")?;
+        let sample_rate = params.sample_rate.filter(|rate| *rate > 0);
+        let sample_rate = sample_rate.ok_or("its header has no sample rate")?;
         let channels = params.channels.as_ref().map(|channels| channels.count());
         let channels = channels.filter(|count| *count > 0).ok_or("its header has no channels")?;
         let frames = match track.num_frames {
@@ -269,6 +412,13 @@ impl Header {
             _ => counted(&mut *reader, format)?,
         };
         Ok(Self { sample_rate, channels, frames })
+    }
+
+    /// Refuses a packet of another rate, or of other channels.
+    fn check(&self, packet: &GenericAudioBufferRef<'_>) -> Result<(), String> {
+        let spec = packet.spec();
+        let is_same = spec.rate() == self.sample_rate && spec.channels().count() == self.channels;
+        is_same.then_some(()).ok_or_else(|| "its sample rate or its channels change".to_owned())
     }
 }
 
@@ -330,10 +480,14 @@ struct Packets<'a> {
 
 impl<'a> Packets<'a> {
     /// Begins at the packet with frame `first`, or before it.
-    fn at(bytes: &'a [u8], format: &AudioFormat, first: u64) -> Result<Self, String> {
+    fn at(
+        bytes: &'a [u8],
+        format: &AudioFormat,
+        first: u64,
+        options: AudioDecoderOptions,
+    ) -> Result<Self, String> {
         let mut reader = reader(bytes, format)?;
         let (track, params) = audio_track(&*reader)?;
-        let options = AudioDecoderOptions::default();
         let decoder = symphonia::default::get_codecs().make_audio_decoder(params, &options);
         let decoder = decoder.map_err(|error| reason(&error))?;
         let (track, is_numbered) = (track.id, is_seekable(format));
@@ -397,7 +551,7 @@ fn audio_track<'a>(
         return Err("its codec is unknown".into());
     };
     if params.codec == CODEC_ID_OPUS {
-        return Err("it is Opus, which is not read: convert it, for example by `ffmpeg -i in.opus out.flac`".into());
+        return Err(OPUS.into());
     }
     Ok((track, params))
 }
@@ -406,9 +560,7 @@ fn audio_track<'a>(
 fn reason(error: &symphonia::core::errors::Error) -> String {
     use symphonia::core::errors::Error;
     match error {
-        Error::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            "the file is cut short".into()
-        }
+        Error::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => CUT.into(),
         Error::ResetRequired => "several streams follow each other in it".into(),
         Error::DecodeError(what) | Error::Unsupported(what) | Error::LimitError(what) => {
             (*what).into()

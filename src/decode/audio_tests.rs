@@ -100,6 +100,93 @@ fn samples_are_soundfiles() {
     }
 }
 
+/// The files of `scripts/audio_goldens.py` that torchaudio resampled, and their rates there.
+const RESAMPLED: [(&str, u32); 5] = [
+    ("u8.wav", 16_000),
+    ("i16.wav", 44_100),
+    ("i24.wav", 16_000),
+    ("i24.flac", 22_050),
+    ("i24.flac", 96_000),
+];
+
+#[test]
+fn resampled_files_are_torchaudios() {
+    for (name, rate) in RESAMPLED {
+        let stored = goldens().into_iter().find(|golden| golden.name == name).unwrap();
+        let options = AudioOptions::new(rate).num_channels(stored.channels).resample(true);
+        let samples = interleaved(&read(&golden(name), options, None).unwrap());
+        let want = golden(&format!("{name}.{rate}.f32"));
+        let want = want.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four));
+        assert_eq!(samples.len(), want.len(), "{name} at {rate}");
+        // torchaudio computes the phases of its filters as f32.
+        let most =
+            samples.iter().zip(want).map(|(found, want)| (found - want).abs()).fold(0.0, f32::max);
+        assert!(most < 1e-5, "{name} at {rate}: {most}");
+    }
+}
+
+#[test]
+fn ranges_of_resampled_files_have_the_bits_of_the_whole() {
+    for golden_file in goldens() {
+        let bytes = golden(&golden_file.name);
+        for rate in [11_025, 16_000, 48_000] {
+            let options = AudioOptions::new(rate).resample(true);
+            let whole = read(&bytes, options, None).unwrap();
+            let frames = whole[0].len() as u32;
+            let want = (u64::from(golden_file.frames) * u64::from(rate))
+                .div_ceil(golden_file.sample_rate.into());
+            assert_eq!(u64::from(frames), want, "{} at {rate}", golden_file.name);
+            for step in 0..12 {
+                let left = frames * step / 12;
+                let width = (frames - left).min(1 + 97 * step);
+                let part = read(&bytes, options, Some((left, width))).unwrap();
+                let cut = &whole[0][left as usize..(left + width) as usize];
+                assert!(part[0] == cut, "{} at {rate}: {width} from {left} on", golden_file.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_of_the_rate_is_not_changed_by_resampling() {
+    let options = AudioOptions::new(16_000);
+    let flac = golden("i16.flac");
+    assert!(
+        read(&flac, options.resample(true), None).unwrap() == read(&flac, options, None).unwrap()
+    );
+}
+
+#[test]
+fn a_decoder_reads_files_of_more_rates_than_it_stores_filters_of() {
+    let (flac, mut decoder) = (golden("i24.flac"), decoder());
+    for rate in (8_000..20_000).step_by(1_000).chain([8_000]) {
+        let options = AudioOptions::new(rate).resample(true);
+        let mut opened = decoder.open_audio(&flac, options).unwrap();
+        let full = opened.size().full();
+        assert!(opened.decode(full).is_ok(), "{rate}");
+    }
+}
+
+#[test]
+fn every_file_is_checked_to_its_end() {
+    for Golden { name, .. } in goldens() {
+        let bytes = golden(&name);
+        assert_eq!(decoder().check_audio(&bytes), Ok(()), "{name}");
+        let cut = decoder().check_audio(&bytes[..bytes.len() / 2]);
+        assert!(cut.is_err(), "{name}");
+    }
+    let opus = decoder().check_audio(&golden("opus.opus")).unwrap_err().to_string();
+    assert!(opus.contains("it is Opus, which is not read"), "{opus}");
+    // The MD5 of a FLAC is in bytes 26 to 41, behind `fLaC` and the other numbers of its first block.
+    let mut flac = golden("i16.flac");
+    flac[30] ^= 1;
+    assert!(read(&flac, AudioOptions::new(16_000), None).is_ok());
+    let error = decoder().check_audio(&flac).unwrap_err().to_string();
+    assert_eq!(error, "FLAC that can't be decoded: its samples are not those of its MD5");
+    flac[26..42].fill(0);
+    assert_eq!(decoder().check_audio(&flac), Ok(()), "it has no MD5");
+}
+
 #[test]
 fn one_channel_is_the_mean_of_all() {
     let rows = read(&golden("i16.wav"), AudioOptions::new(16_000).num_channels(2), None).unwrap();
@@ -135,8 +222,13 @@ fn another_rate_or_other_channels_are_refused_with_the_cure() {
     };
     assert_eq!(
         refused("i16.wav", AudioOptions::new(44_100)),
-        "audio of 16000 samples a second, expected 44100: set `sample_rate` to 16000 if all files have it, or resample \
-         the file, for example by `ffmpeg -i in.wav -ar 44100 out.wav`"
+        "audio of 16000 samples a second, expected 44100: set `sample_rate` to 16000 if all files have it, or `resample` to \
+         true"
+    );
+    let error = refused("i16.wav", AudioOptions::new(4_294_967_291).resample(true));
+    assert!(
+        error.contains("whose ratio to 4294967291 needs too large a filter: resample the file"),
+        "{error}"
     );
     assert_eq!(
         refused("i16.flac", AudioOptions::new(16_000).num_channels(2)),

@@ -41,6 +41,8 @@ mod orientation;
 mod png;
 mod raw;
 mod read_mode;
+#[cfg(feature = "audio")]
+mod resample;
 mod still;
 #[cfg(test)]
 mod still_tests;
@@ -358,6 +360,23 @@ impl Decoder {
         #[cfg(not(feature = "audio"))]
         {
             let _ = (bytes, options);
+            Err(no_audio())
+        }
+    }
+
+    /// Decodes all of an audio file, of any rate and any number of channels.
+    ///
+    /// # Errors
+    ///
+    /// If the file is damaged, over the limits, or this build reads no audio.
+    pub(crate) fn check_audio(&self, bytes: &[u8]) -> Result<(), Error> {
+        #[cfg(feature = "audio")]
+        {
+            self.audio.check(bytes)
+        }
+        #[cfg(not(feature = "audio"))]
+        {
+            let _ = bytes;
             Err(no_audio())
         }
     }

@@ -55,7 +55,7 @@ impl ArrayRequest {
         if let Some(audio) = self.audio
             && (audio.sample_rate == 0 || !(1..=MOST_AUDIO_CHANNELS).contains(&audio.num_channels))
         {
-            let AudioOptions { sample_rate, num_channels } = audio;
+            let AudioOptions { sample_rate, num_channels, .. } = audio;
             return Err(fail!(
                 Parameter,
                 "audio of {num_channels} channels and {sample_rate} samples a second: expected 1 to \

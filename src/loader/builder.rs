@@ -626,7 +626,8 @@ impl LoaderBuilder {
     /// channels are asked for, and the ops must produce signals of one size, for example by
     /// [`RandomCrop`](fuseloop_ops::RandomCrop). WAV and FLAC are decoded in the crop alone, other files down to its end.
     ///
-    /// A file of another sample rate, or of other channels, is a damaged sample. Needs the feature `audio`.
+    /// A file of another sample rate is a damaged sample, unless [`AudioOptions::resample`] is set, and so is one of other
+    /// channels than are asked for. Needs the feature `audio`.
     ///
     /// ```no_run
     /// # use fuseloop::{AudioOptions, Loader, ops::*};

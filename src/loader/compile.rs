@@ -19,7 +19,7 @@ use super::target_plan::{
 use super::targets::Target;
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::TensorSpec;
-use crate::decode::ImageReadMode;
+use crate::decode::{AudioOptions, ImageReadMode};
 use crate::device::{DeviceOneHot, DeviceOutput, DeviceProgram};
 use crate::error::{Error, fail};
 use crate::jit::KernelCache;
@@ -489,6 +489,14 @@ fn plan_copy(
         }
         _ => {
             let Some(longest) = source.longest(field) else {
+                if source.facts().is_audio(field) {
+                    let error = fail!(
+                        Unsupported,
+                        "its values are audio files, of any length: declare their sample rate (`audio`; in Python and in pipeline \
+                         files `arrays`), leave the field out (`without`), or set its `collate`"
+                    );
+                    return Err(of_field(error, name));
+                }
                 let error = fail!(
                     Unsupported,
                     "the length of its longest value is unknown: leave the field out (`without`), or set its `collate`, \
@@ -547,7 +555,13 @@ fn mode_print(output: &OutputPlan) -> String {
     } else {
         // Without audio, the text is that of states saved before there was audio.
         let ArrayRequest { axes, elements, audio } = &output.array;
-        let audio = audio.map_or_else(String::new, |audio| format!(", audio: {audio:?}"));
+        let audio = audio.map_or_else(String::new, |audio| {
+            let AudioOptions { sample_rate, num_channels, resample } = audio;
+            let resample = if resample { ", resample: true" } else { "" };
+            format!(
+                ", audio: AudioOptions {{ sample_rate: {sample_rate}, num_channels: {num_channels}{resample} }}"
+            )
+        });
         format!("{mode} ArrayRequest {{ axes: {axes:?}, elements: {elements:?}{audio} }}")
     }
 }

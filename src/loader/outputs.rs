@@ -390,9 +390,15 @@ fn leave_out_unmeasured(source: &dyn Source, outputs: &mut Vec<OutputSpec>) {
     }
     let names = left_out.iter().map(|&index| Escaped(&outputs[index].name).to_string());
     let names: Vec<String> = names.collect();
+    let has_audio = left_out.iter().any(|&index| source.facts().is_audio(outputs[index].field));
+    let audio = if has_audio {
+        "; audio files are decoded once their sample rate is declared (`audio`, in Python and in pipeline files `arrays`)"
+    } else {
+        ""
+    };
     warn(format_args!(
         "{}the longest value of {} is unknown, so {} left out of the batches: to have one, set its `collate`, such as \
-         `ragged`, with the largest length (`to`); `without` leaves it out without this warning",
+         `ragged`, with the largest length (`to`); `without` leaves it out without this warning{audio}",
         named(source),
         names.join(", "),
         if names.len() == 1 { "it is" } else { "they are" },

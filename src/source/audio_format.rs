@@ -1,12 +1,19 @@
 //! The formats of audio files: each is declared here once.
 //!
-//! The format of a file is that of its first bytes, whatever its name is.
+//! The format of a file is that of its first bytes, whatever its name is. Folders and tables recognize audio by the
+//! extensions of the names.
 
 /// A format of audio files.
+#[cfg_attr(
+    not(any(feature = "audio", feature = "write")),
+    allow(dead_code, reason = "files are decoded and written by features")
+)]
 #[derive(Debug)]
 pub(crate) struct AudioFormat {
     /// The name, as in "WAV that can't be decoded".
     pub(crate) name: &'static str,
+    /// The extensions of its files in small letters. The first is that of files that are written.
+    pub(crate) extensions: &'static [&'static str],
     begins: fn(&[u8]) -> bool,
 }
 
@@ -14,17 +21,50 @@ pub(crate) struct AudioFormat {
 pub(crate) const AUDIO_FORMATS: &[AudioFormat] = &[
     AudioFormat {
         name: "WAV",
+        extensions: &["wav", "wave"],
         begins: |bytes| bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WAVE"),
     },
-    AudioFormat { name: "FLAC", begins: |bytes| bytes.starts_with(b"fLaC") },
-    AudioFormat { name: "Ogg", begins: |bytes| bytes.starts_with(b"OggS") },
+    AudioFormat { name: "FLAC", extensions: &["flac"], begins: |bytes| bytes.starts_with(b"fLaC") },
+    AudioFormat {
+        name: "Ogg",
+        extensions: &["ogg", "oga"],
+        begins: |bytes| bytes.starts_with(b"OggS"),
+    },
     AudioFormat {
         name: "MP3",
+        extensions: &["mp3"],
         // A frame header of layer III: eleven bits of synchronization, a version, the layer.
         begins: |bytes| matches!(bytes, [0xff, second, ..] if second & 0xe6 == 0xe2 && second & 0x18 != 0x08),
     },
 ];
 
+/// The extensions of audio files in formats that no build reads: audio that is left out is probably missed.
+const OTHER_AUDIO: &[&str] = &[
+    "opus", "m4a", "m4b", "aac", "wma", "aif", "aiff", "aifc", "au", "snd", "caf", "amr", "ape",
+    "wv", "mka", "ac3", "spx", "mp2", "w64",
+];
+
+/// Returns the format of audio files with this extension.
+pub(crate) fn of_extension(extension: &str) -> Option<&'static AudioFormat> {
+    let is = |known: &&str| extension.eq_ignore_ascii_case(known);
+    AUDIO_FORMATS.iter().find(|format| format.extensions.iter().any(&is))
+}
+
+/// Returns the extensions of audio files that this build reads.
+pub(super) fn extensions() -> impl Iterator<Item = &'static str> {
+    let formats = if cfg!(feature = "audio") { AUDIO_FORMATS } else { &[] };
+    formats.iter().flat_map(|format| format.extensions).copied()
+}
+
+/// Returns whether files with this extension are audio of a format that is not read.
+pub(super) fn is_unread_audio(extension: &str) -> bool {
+    OTHER_AUDIO.iter().any(|one| extension.eq_ignore_ascii_case(one))
+}
+
+#[cfg_attr(
+    not(any(feature = "audio", feature = "write")),
+    allow(dead_code, reason = "files are decoded and written by features")
+)]
 impl AudioFormat {
     /// Returns the format of a file, and its bytes after an ID3 tag; `None` if it is none of [`AUDIO_FORMATS`].
     pub(crate) fn of_file(bytes: &[u8]) -> Option<(&'static Self, &[u8])> {
@@ -35,6 +75,10 @@ impl AudioFormat {
 }
 
 /// Returns the bytes after the ID3v2 tags at the beginning of a file (ID3v2.4, section 3.1).
+#[cfg_attr(
+    not(any(feature = "audio", feature = "write")),
+    allow(dead_code, reason = "files are decoded and written by features")
+)]
 fn after_id3(mut bytes: &[u8]) -> &[u8] {
     const HEADER: usize = 10;
     while let [b'I', b'D', b'3', _, _, flags, a, b, c, d, ..] = *bytes {
@@ -49,6 +93,24 @@ fn after_id3(mut bytes: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn extensions_tell_what_is_audio() {
+        let name = |extension| of_extension(extension).map(|format| format.name);
+        assert_eq!(
+            (name("WAV"), name("oga"), name("mp3")),
+            (Some("WAV"), Some("Ogg"), Some("MP3"))
+        );
+        assert_eq!(
+            (name("opus"), is_unread_audio("Opus"), is_unread_audio("ogg")),
+            (None, true, false)
+        );
+        let docs = include_str!("../../docs/sources.md");
+        for AudioFormat { extensions, .. } in AUDIO_FORMATS {
+            let listed = format!("`{}`", extensions.join("`, `"));
+            assert!(docs.contains(&listed), "docs/sources.md lacks {listed}");
+        }
+    }
 
     #[test]
     fn first_bytes_tell_the_format() {

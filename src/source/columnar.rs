@@ -11,6 +11,7 @@
 
 use super::file::{FileBytes, read_file};
 use super::image_header::ImageHeader;
+use super::media::Media;
 use super::names::{Names, Packed};
 use super::shared_values::{EvenValues, SharedValues};
 use super::starts::Starts;
@@ -90,15 +91,16 @@ pub(super) enum Values {
     Rows(usize, Vec<u8>),
     /// A list of JSON texts, with one text for each object of a sample.
     Lists(Texts),
-    /// An image file for each sample.
+    /// An image or an audio file for each sample.
     Files(Files),
     /// Values at even distances in a file.
     Records(Records),
 }
 
-/// Image files, by their paths in a folder.
+/// Image or audio files, by their paths in a folder.
 #[derive(Clone)]
 pub(super) struct Files {
+    pub(super) media: Media,
     pub(super) root: PathBuf,
     pub(super) names: Arc<Names>,
 }
@@ -166,6 +168,7 @@ impl Values {
             Self::Floats(_) => FieldKind::Float,
             Self::Bytes(_) | Self::Shared(_) | Self::Rows(..) => FieldKind::Bytes,
             Self::Json(_) | Self::Lists(_) => FieldKind::Json,
+            Self::Files(Files { media: Media::Audio, .. }) => FieldKind::Bytes,
             Self::Images(_) | Self::Pixels(..) | Self::Encoded(_) | Self::Files(_) => {
                 FieldKind::RgbImage
             }
@@ -290,7 +293,7 @@ impl Columnar {
         }
     }
 
-    /// Sets the paths of the dataset: these, then every image file.
+    /// Sets the paths of the dataset: these, then every file of a sample.
     pub(super) fn with_paths(mut self, first: Vec<PathBuf>) -> Self {
         let files: Vec<Files> =
             (0..self.columns.len()).filter_map(|field| self.files(field)).cloned().collect();
@@ -388,6 +391,9 @@ impl Source for Columnar {
                 let path = files.path(index);
                 let path = path.ok_or_else(|| format!("sample {sample} has no file"))?;
                 read_file(&path, self.most_bytes, bytes).at(&path)?;
+                if files.media == Media::Audio {
+                    return Ok(Value::Bytes(bytes));
+                }
                 if field == 0 {
                     self.check_size(index, &name.unwrap_or_default(), bytes)?;
                 }
@@ -456,7 +462,7 @@ impl fmt::Debug for Columnar {
 }
 
 impl Files {
-    /// Returns the files of these names.
+    /// Returns the image files of these names.
     pub(super) fn new(root: PathBuf, files: &[Box<str>]) -> Self {
         let mut names = Names::default();
         let dir = names.add_dir(PathBuf::new(), i64::MIN);
@@ -464,7 +470,7 @@ impl Files {
             // There is one directory, whose number is not too large.
             let _ = names.push(dir, (**file).as_ref());
         }
-        Self { root, names: Arc::new(names) }
+        Self { media: Media::Image, root, names: Arc::new(names) }
     }
 
     /// Returns the path of a sample's file; `None` for a sample without one.

@@ -1,5 +1,6 @@
 //! The formats of datasets, and the endings of the names of their files.
 
+use super::audio_format;
 use super::image_format::of_extension;
 
 /// The format of the files of a name.
@@ -23,7 +24,7 @@ pub(super) const MDS_INDEX: &str = "index.json";
 /// The names of splits that folders of MDS shards have.
 pub(super) const MDS_SPLITS: [&str; 6] = ["train", "val", "valid", "validation", "eval", "test"];
 
-/// The endings of names, in small letters, without those of images.
+/// The endings of names, in small letters, without those of images and audio files.
 const ENDINGS: [(&str, FileFormat); 15] = [
     (".beton", FileFormat::Beton),
     (".tar", FileFormat::Tar),
@@ -43,13 +44,14 @@ const ENDINGS: [(&str, FileFormat); 15] = [
 ];
 
 impl FileFormat {
-    /// Returns the known ending of a name, that of an image without its dot, and its format.
+    /// Returns the known ending of a name, that of an image or an audio file without its dot, and its format.
     pub(super) fn ending(name: &str) -> Option<(&'static str, Self)> {
         let name = name.to_ascii_lowercase();
         let known = ENDINGS.into_iter().find(|(ending, _)| name.ends_with(ending));
         known.or_else(|| {
             let extension = name.rsplit_once('.')?.1;
-            let known = of_extension(extension)?.extensions;
+            let audio = audio_format::of_extension(extension).map(|format| format.extensions);
+            let known = audio.or_else(|| Some(of_extension(extension)?.extensions))?;
             known.iter().find(|one| **one == extension).map(|one| (*one, Self::Folder))
         })
     }

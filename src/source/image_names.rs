@@ -2,6 +2,7 @@
 //!
 //! [`FORMATS`] lists them. The first bytes of a file, not its name, decide its format ([`ImageMode`](super::ImageMode)).
 
+use super::audio_format;
 pub(super) use super::image_format::is_picture;
 use super::image_format::{FORMATS, ImageFormat, of_extension};
 use std::sync::LazyLock;
@@ -46,18 +47,28 @@ pub(super) const MASK_EXTENSIONS: &[&str] = &extensions::<{ count(true) }>(true)
 #[cfg(feature = "write")]
 pub(super) const JPEG_EXTENSIONS: &[&str] = FORMATS[0].extensions;
 
-/// The extensions as an error lists them, and the reason why a file with another one is no image.
-static LISTED: LazyLock<[String; 2]> = LazyLock::new(|| {
-    let all: Vec<String> = IMAGE_EXTENSIONS.iter().map(|one| format!(".{one}")).collect();
-    let (last, others) = all.split_last().expect("every build reads JPEGs");
-    let listed = format!("{} or {last}", others.join(", "));
-    let not_called = format!("not called {listed}");
-    [listed, not_called]
+/// The extensions of images as an error lists them, those of images and audio, and the reason why a file with another one is
+/// neither.
+static LISTED: LazyLock<[String; 3]> = LazyLock::new(|| {
+    let listed = |extensions: &mut dyn Iterator<Item = &'static str>| {
+        let all: Vec<String> = extensions.map(|one| format!(".{one}")).collect();
+        let (last, others) = all.split_last().expect("every build reads JPEGs");
+        format!("{} or {last}", others.join(", "))
+    };
+    let images = || IMAGE_EXTENSIONS.iter().copied();
+    let all = listed(&mut images().chain(audio_format::extensions()));
+    let not_called = format!("not called {all}");
+    [listed(&mut images()), all, not_called]
 });
 
-/// Returns the extensions as an error lists them.
+/// Returns the extensions of images as an error lists them.
 pub(super) fn listed() -> &'static str {
     &LISTED[0]
+}
+
+/// Returns the extensions of images and of audio files as an error lists them.
+pub(super) fn listed_with_audio() -> &'static str {
+    &LISTED[1]
 }
 
 /// Returns whether a name ends in one of these extensions, whatever their case.
@@ -71,7 +82,7 @@ pub(super) fn why_not(extension: Option<&str>) -> Option<&'static str> {
     match extension.and_then(of_extension) {
         Some(format) if format.is_built => None,
         Some(ImageFormat { left_out, .. }) => Some(left_out),
-        None => Some(&LISTED[1]),
+        None => Some(&LISTED[2]),
     }
 }
 

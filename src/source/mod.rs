@@ -4,7 +4,6 @@
 
 mod annotations;
 pub(crate) mod atomic_file;
-#[cfg(feature = "audio")]
 mod audio_format;
 mod beside;
 pub(crate) mod beton;
@@ -62,6 +61,7 @@ mod lru_cache;
 mod mask_runs;
 #[cfg(feature = "mds")]
 mod mds;
+mod media;
 mod names;
 #[cfg_attr(not(feature = "tar"), allow(dead_code, reason = "read in tar shards alone"))]
 pub(crate) mod npy;
@@ -109,7 +109,7 @@ pub(crate) use crate::escape::Escaped;
 pub use annotations::{Annotated, CocoOptions, VocOptions, YoloOptions};
 #[cfg(feature = "write")]
 pub(crate) use atomic_file::{keep_mode, without_path};
-#[cfg(feature = "audio")]
+#[cfg(any(feature = "audio", feature = "write"))]
 pub(crate) use audio_format::AudioFormat;
 pub use beton::{Beton, CustomRow, OpenOptions, ProcessCache};
 pub(crate) use beton::{PageStats, PagedBeton};

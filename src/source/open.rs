@@ -418,7 +418,15 @@ impl FileFormat {
         if location::is_folder_of_hub(last) {
             return Self::Parquet;
         }
-        Self::of_name(Location::Url(last.to_owned()).file_name())
+        // `*.{wav,mp3}` ends as its last choice does.
+        let choices = last.strip_suffix('}').and_then(|last| last.rsplit_once('{'));
+        let last = match choices {
+            Some((begin, choices)) => {
+                format!("{begin}{}", choices.rsplit(',').next().unwrap_or_default())
+            }
+            None => last.to_owned(),
+        };
+        Self::of_name(Location::Url(last).file_name())
     }
 }
 
@@ -458,6 +466,9 @@ mod tests {
             ("x.tfrec.gz", FileFormat::TfRecordStream),
             ("labels.tsv", FileFormat::Folder),
             ("photos/**/*.JPEG", FileFormat::Folder),
+            ("photos/**/*.{jpg,png}", FileFormat::Folder),
+            ("speech/**/*.{wav,Flac}", FileFormat::Folder),
+            ("word.mp3", FileFormat::Folder),
             ("https://host/a.beton?version=x.tar", FileFormat::Beton),
             ("train-{000..015}.beton", FileFormat::Beton),
             ("a.beton::b.beton", FileFormat::Beton),

@@ -29,6 +29,7 @@ fn probe(first: u64) -> Arc<dyn Source> {
     let facts = facts
         .with_image_stats(move |field| (field == 0).then(|| stats.clone()))
         .with_longest(|field| (field == 1).then_some(6))
+        .with_audio([(1, Some("wav"))])
         .with_paths(|| Box::new(["folder", "probe.bin"].into_iter().map(PathBuf::from)))
         .with_object_fields(|| Ok(Some([("note", ObjectField::Classes)].into_iter().collect())));
     Arc::new(Probe { facts, first })
@@ -111,6 +112,7 @@ fn answers(
     all.insert("component", format!("{:?}", source.component(sample, &mut buffer).ok()));
     all.insert("image_stats", each(&mut |field| format!("{:?}", source.image_stats(field))));
     all.insert("longest", each(&mut |field| format!("{:?}", source.longest(field))));
+    all.insert("is_audio", each(&mut |field| source.facts().is_audio(field).to_string()));
     all.insert("rereads_cheaply", source.facts().rereads_cheaply.to_string());
     all.insert("locate", each(&mut |field| format!("{:?}", source.locate(sample, field))));
     all.insert("object_fields", format!("{:?}", source.object_fields().ok()));

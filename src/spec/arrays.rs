@@ -8,6 +8,7 @@
 //! [arrays]
 //! points = { dtype = "f32", shape = [-1, 3] }    # bytes that are rows of three
 //! speech = { sample_rate = 16000, num_channels = 1 }    # audio files
+//! music = { sample_rate = 16000, resample = true }
 //! ```
 
 use super::settings::each;
@@ -15,7 +16,7 @@ use crate::decode::AudioOptions;
 use crate::loader::LoaderBuilder;
 use fuseloop_ops::DType;
 use fuseloop_ops::internals::registry::{
-    OpArgs, ParamInfo, ParamKind, ParamValue, SpecEntry, SpecError, SpecTable, required,
+    OpArgs, ParamInfo, ParamKind, ParamValue, SpecEntry, SpecError, SpecTable, optional, required,
     with_default,
 };
 
@@ -41,7 +42,7 @@ const AUDIO: &[ParamInfo] = &[
         "sample_rate",
         ParamKind::Whole,
         ParamValue::Int(16_000),
-        "the number of samples a second that all files have",
+        "the number of samples a second",
     ),
     with_default(
         "num_channels",
@@ -49,6 +50,7 @@ const AUDIO: &[ParamInfo] = &[
         ParamValue::Int(1),
         "the number of channels; 1 is the mean of those of a file",
     ),
+    optional("resample", ParamKind::Bool, "resample files of other rates"),
 ];
 
 /// Returns the letters that each field of an `[axes]` table has.
@@ -88,7 +90,8 @@ pub(super) fn of_table(
             // Numbers over the limit stay over it.
             let channels = u16::try_from(args.u32("num_channels")?).unwrap_or(u16::MAX);
             let audio = AudioOptions::new(args.u32("sample_rate")?).num_channels(channels);
-            Ok(DeclaredArray::Audio(audio))
+            let resample = args.if_given("resample", OpArgs::bool)?;
+            Ok(DeclaredArray::Audio(audio.resample(resample == Some(true))))
         };
         let declared = match table.get("sample_rate") {
             Some(_) => OpArgs::with("arrays", AUDIO, &table, at, audio)?,

@@ -34,6 +34,12 @@ pub enum DamageKind {
     PictureDamaged,
     /// The image may be intact, but its kind is not supported, or it is no mask although its field is one.
     PictureUnsupported,
+    /// The bytes of an audio file end before its samples do.
+    AudioCut,
+    /// The audio file can't be decoded.
+    AudioDamaged,
+    /// The audio file may be intact, but its kind is not supported.
+    AudioUnsupported,
     /// More pixels or bytes than the limits allow.
     OverLimit,
     /// Text that is not JSON.
@@ -57,6 +63,9 @@ impl DamageKind {
             Self::PictureCut => "picture_cut",
             Self::PictureDamaged => "picture_damaged",
             Self::PictureUnsupported => "picture_unsupported",
+            Self::AudioCut => "audio_cut",
+            Self::AudioDamaged => "audio_damaged",
+            Self::AudioUnsupported => "audio_unsupported",
             Self::OverLimit => "over_limit",
             Self::Json => "json",
             Self::Objects => "objects",
@@ -77,6 +86,9 @@ impl fmt::Display for DamageKind {
             Self::PictureCut => "images cut short",
             Self::PictureDamaged => "images that can't be decoded",
             Self::PictureUnsupported => "images of a kind that is not supported",
+            Self::AudioCut => "audio files cut short",
+            Self::AudioDamaged => "audio files that can't be decoded",
+            Self::AudioUnsupported => "audio files of a kind that is not supported",
             Self::OverLimit => "values over the limits",
             Self::Json => "texts that are not JSON",
             Self::Objects => "objects of images that a loader refuses",
@@ -116,6 +128,18 @@ impl ValueError {
     #[expect(clippy::needless_pass_by_value, reason = "`map_err` passes errors by value")]
     pub(super) fn of_picture(error: Error) -> Self {
         Self::new(of_decode(&error), error.to_string())
+    }
+
+    /// Converts the error of an audio file that can't be decoded.
+    #[expect(clippy::needless_pass_by_value, reason = "`map_err` passes errors by value")]
+    pub(super) fn of_audio(error: Error) -> Self {
+        let kind = match of_decode(&error) {
+            DamageKind::PictureCut => DamageKind::AudioCut,
+            DamageKind::PictureUnsupported => DamageKind::AudioUnsupported,
+            DamageKind::PictureDamaged => DamageKind::AudioDamaged,
+            other => other,
+        };
+        Self::new(kind, error.to_string())
     }
 
     /// The value has `len` bytes and is not JSON: the error is at byte `at`.
@@ -306,6 +330,7 @@ pub(super) struct Tally {
     pub(super) values: u64,
     pub(super) pictures: u64,
     pub(super) pixels: u64,
+    pub(super) audio_files: u64,
     pub(super) bytes: u64,
     pub(super) damaged_samples: u64,
     troubles: BTreeMap<DamageKind, u64>,
@@ -334,6 +359,7 @@ impl Tally {
         self.values += next.values;
         self.pictures += next.pictures;
         self.pixels += next.pixels;
+        self.audio_files += next.audio_files;
         self.bytes += next.bytes;
         self.damaged_samples += next.damaged_samples;
         add(&mut self.troubles, next.troubles);
@@ -411,6 +437,8 @@ pub struct VerifyReport {
     pub pictures: u64,
     /// How many pixels these images have.
     pub pixels: u64,
+    /// How many audio files were decoded.
+    pub audio_files: u64,
     /// How many bytes the readable values have.
     pub bytes: u64,
     /// How many samples have a damaged value.
@@ -433,7 +461,7 @@ impl VerifyReport {
     pub(super) const MAX_LISTED: usize = 1000;
 
     pub(super) fn new(samples: u64, of_samples: u64, tally: Tally, good: IntactSamples) -> Self {
-        let Tally { values, pictures, pixels, bytes, damaged_samples, .. } = tally;
+        let Tally { values, pictures, pixels, audio_files, bytes, damaged_samples, .. } = tally;
         let Tally { troubles, first, degenerate, first_degenerate, .. } = tally;
         Self {
             samples,
@@ -441,6 +469,7 @@ impl VerifyReport {
             values,
             pictures,
             pixels,
+            audio_files,
             bytes,
             damaged_samples,
             troubles,

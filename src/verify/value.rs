@@ -1,5 +1,6 @@
 //! Checks one sample: reads each of its values, and decodes whole images.
 
+use super::FieldCheck;
 use super::json;
 use super::objects::ObjectChecker;
 use super::report::{DamageKind, DamagedValue, DegenerateObject, Tally, ValueError};
@@ -15,8 +16,8 @@ use std::sync::Arc;
 pub(super) struct Checker<'s> {
     source: &'s dyn Source,
     objects: Option<&'s ObjectChecker>,
-    /// Which of the fields are masks.
-    masks: &'s [bool],
+    /// What is checked of each field.
+    checks: &'s [FieldCheck],
     /// What is wrong with files, by their first samples.
     changed: &'s HashMap<SampleId, String>,
     limits: Limits,
@@ -38,18 +39,20 @@ struct IntactValue {
     image: Option<Size>,
     /// The size of its upright picture.
     upright: Option<Size>,
+    /// True if it is an audio file that was decoded.
+    is_audio: bool,
 }
 
 impl<'s> Checker<'s> {
     pub(super) fn new(
         source: &'s dyn Source,
         objects: Option<&'s ObjectChecker>,
-        (masks, changed): (&'s [bool], &'s HashMap<SampleId, String>),
+        (checks, changed): (&'s [FieldCheck], &'s HashMap<SampleId, String>),
         limits: Limits,
         unread: &Arc<UnreadParts>,
     ) -> Self {
         let scratch = CheckScratch::new(limits, unread);
-        Self { source, objects, masks, changed, limits, unread: Arc::clone(unread), scratch }
+        Self { source, objects, checks, changed, limits, unread: Arc::clone(unread), scratch }
     }
 
     /// Checks all values of a sample and counts them; returns false if one is damaged.
@@ -66,6 +69,7 @@ impl<'s> Checker<'s> {
                 Ok(whole) => {
                     tally.bytes += whole.bytes;
                     tally.pictures += u64::from(whole.image.is_some());
+                    tally.audio_files += u64::from(whole.is_audio);
                     tally.pixels += whole.image.map_or(0, Size::pixels);
                     if self.objects.is_some_and(|objects| objects.image() == field) {
                         // The objects may be of the upright picture.
@@ -73,7 +77,7 @@ impl<'s> Checker<'s> {
                         let upright = whole.upright.filter(|upright| annotated == Some(*upright));
                         size = upright.or(whole.image);
                     }
-                    if self.masks[field] {
+                    if self.checks[field] == FieldCheck::Mask {
                         masks.extend(whole.image.map(|size| (field, size)));
                     }
                     continue;
@@ -138,9 +142,8 @@ impl<'s> Checker<'s> {
     /// Checks a value. A panic, in the decoder or in a user's source, becomes this value's error and
     /// does not end the whole check.
     fn value(&mut self, sample: SampleId, field: usize) -> Result<IntactValue, ValueError> {
-        let (source, scratch) = (self.source, &mut self.scratch);
-        let mode = if self.masks[field] { ImageReadMode::Index } else { ImageReadMode::Rgb };
-        let checked = caught(|| scratch.check(source, (sample, field), mode));
+        let (source, scratch, check) = (self.source, &mut self.scratch, self.checks[field]);
+        let checked = caught(|| scratch.check(source, (sample, field), check));
         checked.unwrap_or_else(|message| {
             // The buffers may be in any state after a panic, so they are not used again.
             self.scratch = CheckScratch::new(self.limits, &self.unread);
@@ -159,13 +162,21 @@ impl CheckScratch {
         &mut self,
         source: &dyn Source,
         (sample, field): (SampleId, usize),
-        mode: ImageReadMode,
+        check: FieldCheck,
     ) -> Result<IntactValue, ValueError> {
         let value = source.value(sample, field, &mut self.buffer);
         let value = value.map_err(|error| ValueError::of_source(&error))?;
         let whole = |bytes: &[u8]| IntactValue { bytes: bytes.len() as u64, ..<_>::default() };
         match value {
-            Value::Image(image) => decode(&mut self.decoder, &image, mode),
+            Value::Image(image) => {
+                let is_mask = check == FieldCheck::Mask;
+                let mode = if is_mask { ImageReadMode::Index } else { ImageReadMode::Rgb };
+                decode(&mut self.decoder, &image, mode)
+            }
+            Value::Bytes(bytes) if check == FieldCheck::Audio => {
+                self.decoder.check_audio(bytes).map_err(ValueError::of_audio)?;
+                Ok(IntactValue { is_audio: true, ..whole(bytes) })
+            }
             Value::Json(bytes) => json::check(bytes).map(|()| whole(bytes)),
             Value::Bytes(bytes) | Value::NdArray(bytes) | Value::Custom(bytes) => Ok(whole(bytes)),
             Value::Float(_) | Value::Int(_) => Ok(IntactValue::default()),
@@ -182,5 +193,5 @@ fn decode(
     let (size, upright) = (opened.size(), opened.upright_size());
     opened.decode(size.full()).map_err(ValueError::of_picture)?;
     let bytes = image.bytes.len() as u64;
-    Ok(IntactValue { bytes, image: Some(size), upright: Some(upright) })
+    Ok(IntactValue { bytes, image: Some(size), upright: Some(upright), is_audio: false })
 }

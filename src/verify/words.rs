@@ -19,8 +19,15 @@ impl Display for VerifyReport {
         if self.samples < self.of_samples {
             write!(f, " of {}", count(self.of_samples))?;
         }
-        let (values, images) = (counted(self.values, "value"), counted(self.pictures, "image"));
-        writeln!(f, "\n{values}, {} read, {images} decoded", bytes(self.bytes))?;
+        let (images, audio) =
+            (counted(self.pictures, "image"), counted(self.audio_files, "audio file"));
+        let decoded = match (self.pictures, self.audio_files) {
+            (_, 0) => images,
+            (0, _) => audio,
+            (_, _) => format!("{images} and {audio}"),
+        };
+        let values = counted(self.values, "value");
+        writeln!(f, "\n{values}, {} read, {decoded} decoded", bytes(self.bytes))?;
         if self.is_whole() {
             writeln!(f, "no damage found")?;
         }
@@ -99,6 +106,7 @@ pub fn report_json(report: &VerifyReport) -> Value {
         "values": report.values,
         "images": report.pictures,
         "pixels": report.pixels,
+        "audio_files": report.audio_files,
         "bytes": report.bytes,
         "damaged_samples": report.damaged_samples,
         "damaged_values": report.damaged_values(),

@@ -84,7 +84,10 @@ fn files_that_are_not_as_declared_are_damaged_samples() {
         loader.epoch(0).unwrap().find_map(Result::err).unwrap()
     };
     let mono = AudioOptions::new(RATE);
-    assert_says(error("u8.wav", mono), ["sample 1", "audio of 8000 samples a second", "ffmpeg"]);
+    assert_says(
+        error("u8.wav", mono),
+        ["sample 1", "audio of 8000 samples a second", "`resample` to true"],
+    );
     assert_says(error("opus.opus", mono), ["sample 1", "it is Opus, which is not read"]);
     assert_says(error("expected.txt", mono), ["sample 1", "expected a WAV, FLAC, MP3 or Ogg"]);
 }
@@ -116,6 +119,10 @@ fn a_pipeline_file_declares_audio() {
     let declared = loader(&files()).audio("x", AudioOptions::new(RATE));
     let declared = declared.pipeline("x", ops![CenterCrop::new((1, 300)).unwrap()]);
     assert_eq!(batch(spec), batch(declared));
+    let resampled = |text: &str| text.parse::<Spec>().unwrap().apply(loader(&[file("u8.wav")]));
+    let text = "[arrays]\nx = { sample_rate = 16000, resample = true }\n\
+        [fields]\nx = [{ op = 'CenterCrop', size = [1, 1000] }]";
+    assert_eq!(batch(resampled(text)).0, [1, 1000]);
     let error = "[arrays]\nx = { sample_rate = 'fast' }".parse::<Spec>().unwrap_err();
     assert_says(error, ["sample_rate"]);
 }

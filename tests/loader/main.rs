@@ -5,6 +5,8 @@
 mod arrays;
 #[cfg(feature = "audio")]
 mod audio;
+#[cfg(all(feature = "audio", feature = "write"))]
+mod audio_folder;
 #[cfg(feature = "write")]
 mod bit_planes;
 #[cfg(feature = "write")]

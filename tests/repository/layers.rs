@@ -86,6 +86,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "image_format",
             "audio_format",
             "image_names",
+            "media",
             "file_format",
             "webp_file",
             "tiff_file",

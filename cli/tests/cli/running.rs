@@ -290,6 +290,46 @@ fn verify_lists_what_is_damaged_and_fails() {
     assert!(code == 1 && errors.contains("help: check the path"), "{errors}");
 }
 
+#[cfg(feature = "audio")]
+#[test]
+fn folders_of_audio_are_described_checked_and_converted() {
+    let dir = tempfile::tempdir().unwrap();
+    let golden = |name: &str| {
+        fs::read(format!("{}/../tests/golden/audio/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    };
+    for (path, name) in
+        [("yes/1.wav", "i16.wav"), ("no/1.flac", "i24.flac"), ("no/2.ogg", "mono.ogg")]
+    {
+        let path = dir.path().join("words").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, golden(name)).unwrap();
+    }
+    fs::write(dir.path().join("words/no/3.m4a"), "no sample").unwrap();
+    let info = stdout_of(dir.path(), &["info", "words"]);
+    for word in
+        ["words: 3 samples", "1 .m4a", "audio            bytes      audio files", "2 classes"]
+    {
+        assert!(info.contains(word), "{word}:\n{info}");
+    }
+    let verify = stdout_of(dir.path(), &["verify", "words"]);
+    assert!(verify.contains("3 audio files decoded\nno damage found\n"), "{verify}");
+    let index = stdout_of(dir.path(), &["index", "words"]);
+    assert!(index.contains("3 audio files of 2 classes, listed in words.fidx"), "{index}");
+    stdout_of(dir.path(), &["convert", "words", "words.beton"]);
+    let verify = stdout_of(dir.path(), &["verify", "words.beton", "--audio", "audio"]);
+    assert!(verify.contains("3 audio files decoded"), "{verify}");
+    fs::write(dir.path().join("words/yes/2.mp3"), "no MP3").unwrap();
+    let output = fuseloop(dir.path(), &["verify", "words"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    for word in [
+        "  audio files that can't be decoded: 1\n",
+        "words/yes/2.mp3 (audio): audio that can't be decoded",
+    ] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+}
+
 #[test]
 fn dumped_batches_are_those_of_the_loader() {
     let dir = dataset();

@@ -1,4 +1,4 @@
-//! Images whose location tells their class: folders and patterns.
+//! Images or audio files whose location tells their class: folders and patterns.
 //!
 //! | given                      | samples, in order                                          | class            |
 //! |----------------------------|------------------------------------------------------------|------------------|
@@ -7,7 +7,8 @@
 //! | a pattern: `data/**/*.jpg` | in byte order of the paths                                 | the folder that the file is in |
 //! | one image, or several of one folder | as given                                          | none             |
 //!
-//! A folder with a `metadata.jsonl` or `metadata.csv` of its images is opened as this table (`table.rs`).
+//! A folder with a `metadata.jsonl` or `metadata.csv` of its files is opened as this table (`table.rs`). Images and audio
+//! files in one folder are refused.
 //!
 //! Classes are numbered from 0 in the byte order of their names. This is what torchvision's
 //! `ImageFolder` does, whose order of directories is `sorted(os.walk(class, followlinks=True))`, with
@@ -36,10 +37,12 @@ use super::options::Labels;
 use super::walk::{self, FolderWalk, Listing, PendingDir, Rules};
 use crate::error::{AtPath as _, Error, fail};
 use crate::parallel;
+use crate::source::audio_format;
 use crate::source::file_format::FileFormat;
 use crate::source::image_names::is_picture;
-use crate::source::image_names::listed;
-use crate::source::names::Names;
+use crate::source::image_names::listed_with_audio;
+use crate::source::media::Media;
+use crate::source::names::{Names, name_of};
 use crate::source::{Escaped, FOLDER_FILE_NAME, Location};
 use crate::warnings::warn;
 use std::collections::{BTreeMap, HashMap};
@@ -51,9 +54,23 @@ use std::path::{Path, PathBuf};
 const SPLITS: [&str; 10] =
     ["train", "training", "trn", "val", "valid", "validation", "dev", "eval", "test", "testing"];
 
-/// The names of folders of images, which are no classes.
-const CONTAINERS: [&str; 9] =
-    ["images", "image", "imgs", "img", "photos", "pictures", "pics", "jpegimages", "data"];
+/// The names of folders of images or audio files, which are no classes.
+const CONTAINERS: [&str; 14] = [
+    "images",
+    "image",
+    "imgs",
+    "img",
+    "photos",
+    "pictures",
+    "pics",
+    "jpegimages",
+    "data",
+    "audio",
+    "audios",
+    "clips",
+    "wavs",
+    "wav",
+];
 
 /// How the names of folders begin that belong to the images of another folder, in small letters.
 const OF_IMAGES: [&str; 8] =
@@ -72,6 +89,7 @@ pub(super) enum LabelRule {
 #[derive(Default)]
 pub(super) struct ListedFiles {
     pub(super) names: Names,
+    pub(super) media: Media,
     /// The classes of the files; empty if files have none.
     pub(super) labels: Vec<i64>,
     pub(super) labelled_by: LabelRule,
@@ -92,14 +110,44 @@ impl ListedFiles {
         Ok(())
     }
 
-    fn refuse_empty(self, path: &Path) -> Result<Self, Error> {
+    /// Returns what the files are.
+    ///
+    /// # Errors
+    ///
+    /// If some are images and others audio.
+    pub(super) fn one_media(&self, path: &Path) -> Result<Media, Error> {
+        let audio = |index| {
+            let name = name_of(self.names.dir_and_name(index)?.1)?;
+            let format = audio_format::of_extension(name.extension()?.to_str()?)?;
+            Some(format.extensions[0])
+        };
+        let all = self.names.len();
+        let mut found = (0..all).filter_map(audio);
+        let Some(extension) = found.next() else { return Ok(Media::Image) };
+        let audio = 1 + found.count();
+        if audio == all {
+            return Ok(Media::Audio);
+        }
+        let (images, audio) = ((all - audio) as u64, audio as u64);
+        Err(fail!(
+            Format,
+            "{images} {} and {audio} {}, which one dataset does not mix: open the files of one kind by a pattern, such as \
+             `**/*.{extension}`",
+            Media::Image.noun(images),
+            Media::Audio.noun(audio)
+        )
+        .at(path))
+    }
+
+    /// Refuses a list without a file, and one of images and audio.
+    fn checked(mut self, path: &Path) -> Result<Self, Error> {
         if self.names.len() == 0 {
             let (ignored, links) = (self.ignored.count, self.links);
             let mut reasons = self.ignored.first.iter().map(|(_, reason)| *reason);
             let hint =
                 reasons.find(|reason| reason.contains("a build of fuseloop") || *reason == BESIDE);
             let hint = match hint {
-                Some(BESIDE) => Some("images next to the class folders".to_owned()),
+                Some(BESIDE) => Some("files next to the class folders".to_owned()),
                 Some(hint) => Some(hint.to_owned()),
                 None => of_shards(&self.ignored).or_else(|| of_other_format(&self.ignored)),
             };
@@ -108,11 +156,12 @@ impl ListedFiles {
             return Err(fail!(
                 Format,
                 "no {} file found ({ignored} other names{links}{hint})",
-                listed()
+                listed_with_audio()
             )
             .at(path)
-            .help("convert other formats to JPEG or PNG first; `fuseloop info --help` lists the kinds of datasets"));
+            .help("convert other formats to JPEG, PNG or FLAC first; `fuseloop info --help` lists the kinds of datasets"));
         }
+        self.media = self.one_media(path)?;
         Ok(self)
     }
 }
@@ -139,6 +188,9 @@ fn of_other_format(ignored: &Ignored) -> Option<String> {
             Some("arrays are members of tar shards, or given as a dataset of Python")
         }
         picture if is_picture(picture) => Some("convert the pictures to a format that is read"),
+        audio if audio_format::is_unread_audio(audio) => {
+            Some("convert the audio files, for example by `ffmpeg -i in.opus out.flac`")
+        }
         _ => None,
     };
     let known = ignored.extensions.iter();
@@ -147,7 +199,7 @@ fn of_other_format(ignored: &Ignored) -> Option<String> {
     Some(format!("{count} .{extension}: {advice}"))
 }
 
-/// Lists the images of a folder.
+/// Lists the images or the audio files of a folder.
 pub(super) fn of_folder(root: &Path, rules: &Rules, labels: &Labels) -> Result<ListedFiles, Error> {
     let mut walk = FolderWalk::new(rules);
     let real = fs::canonicalize(root).at(root)?;
@@ -155,11 +207,11 @@ pub(super) fn of_folder(root: &Path, rules: &Rules, labels: &Labels) -> Result<L
     match labels {
         Labels::None => {
             let listings = walk.below(root, dir)?;
-            without_labels(listings, walk)?.refuse_empty(root)
+            without_labels(listings, walk)?.checked(root)
         }
         Labels::FileName => {
             let listings = walk.below(root, dir)?;
-            by_prefix(root, listings, walk)?.refuse_empty(root)
+            by_prefix(root, listings, walk)?.checked(root)
         }
         Labels::Column(column) => Err(fail!(
             Format,
@@ -170,7 +222,7 @@ pub(super) fn of_folder(root: &Path, rules: &Rules, labels: &Labels) -> Result<L
             let mut top = walk.list(root, &dir)?;
             if top.dirs.is_empty() && *labels == Labels::Auto {
                 let table = walk.tables.first().cloned();
-                let list = by_prefix(root, vec![top], walk)?.refuse_empty(root)?;
+                let list = by_prefix(root, vec![top], walk)?.checked(root)?;
                 return match flat_guess(&list, table) {
                     Some(reason) => Err(fail!(Format, "{reason}").at(root)),
                     None => Ok(list),
@@ -180,7 +232,7 @@ pub(super) fn of_folder(root: &Path, rules: &Rules, labels: &Labels) -> Result<L
                 walk.ignored.add(root.join(image), BESIDE);
             }
             let (list, tables) = by_folder(root, rules, &top, walk)?;
-            let list = list.refuse_empty(root)?;
+            let list = list.checked(root)?;
             match folders_guess(&list, &tables).filter(|_| *labels == Labels::Auto) {
                 Some(reason) => {
                     let reason = match likely_annotations(root) {
@@ -206,18 +258,20 @@ pub(super) fn of_folder(root: &Path, rules: &Rules, labels: &Labels) -> Result<L
 
 /// Returns why the classes of a folder without sub-folders would be a guess. Warns of what is probably right.
 fn flat_guess(list: &ListedFiles, table: Option<PathBuf>) -> Option<String> {
-    let choose = "set `label` to `none` to open the images without labels, or to `file_name` to take the text before `_` for \
-                  the class";
+    let files = list.media.nouns();
+    let choose = format!(
+        "set `label` to `none` to open the {files} without labels, or to `file_name` to take the text before `_` for the class"
+    );
     if let Some(table) = table {
         let table = shown(&table);
         return Some(format!(
-            "a table {table} lies next to the images: open the table by its name, or {choose}"
+            "a table {table} lies next to the {files}: open the table by its name, or {choose}"
         ));
     }
     let classes = list.classes.len();
     if let [only] = &list.classes[..] {
         return Some(format!(
-            "no class folders, and the names of all {} images have {:?} before `_`: {choose}",
+            "no class folders, and the names of all {} {files} have {:?} before `_`: {choose}",
             list.names.len(),
             Escaped(only).to_string()
         ));
@@ -233,7 +287,7 @@ fn flat_guess(list: &ListedFiles, table: Option<PathBuf>) -> Option<String> {
         let more = if classes > 3 { ", ..." } else { "" };
         warn(format_args!(
             "{}: no class folders: the {classes} classes are the text before `_` in the names of the files ({}{more}); set \
-             `label` to `file_name` if that is right, or to `none` to open the images without labels",
+             `label` to `file_name` if that is right, or to `none` to open the {files} without labels",
             list.name,
             first.join(", ")
         ));
@@ -261,6 +315,7 @@ fn folders_guess(list: &ListedFiles, tables: &[PathBuf]) -> Option<String> {
             classes.iter().take(5).map(|name| Escaped(name).to_string()).collect();
         names.join(", ")
     };
+    let files = list.media.nouns();
     let as_classes = "set `label` to `folder` to take the folders for classes";
     let is_nested = |table: &&PathBuf| {
         let is_metadata =
@@ -289,7 +344,7 @@ fn folders_guess(list: &ListedFiles, tables: &[PathBuf]) -> Option<String> {
     }
     if let Some(table) = tables.iter().find(is_nested) {
         return Some(format!(
-            "{} may list the images: open the table or its folder by its name, or {as_classes}",
+            "{} may list the {files}: open the table or its folder by its name, or {as_classes}",
             shown(table)
         ));
     }
@@ -306,15 +361,15 @@ fn folders_guess(list: &ListedFiles, tables: &[PathBuf]) -> Option<String> {
     let is_container = is_container(only);
     let beside = tables.iter().find(|table| table.components().count() == 1);
     let choose =
-        format!("set `label` to `none` to open the images without labels, or {as_classes}");
+        format!("set `label` to `none` to open the {files} without labels, or {as_classes}");
     match beside {
         Some(table) => Some(format!(
-            "all images are in the folder {}, and a table {} lies next to it: open the table by its name, or {choose}",
+            "all {files} are in the folder {}, and a table {} lies next to it: open the table by its name, or {choose}",
             names(&used),
             shown(table)
         )),
         None if is_container => Some(format!(
-            "all images are in the folder {}, which would be the only class: {choose}",
+            "all {files} are in the folder {}, which would be the only class: {choose}",
             names(&used)
         )),
         None => None,
@@ -355,9 +410,10 @@ fn warn_of_inner_folders(root: &Path, list: &ListedFiles) {
     let first = &list.names.dirs[first].path;
     let class = first.components().next().map(|part| Path::new(part.as_os_str()));
     warn(format_args!(
-        "{}: {count} of {all} images are in folders inside of the class folders, such as {}, and have the class of the outer \
+        "{}: {count} of {all} {} are in folders inside of the class folders, such as {}, and have the class of the outer \
          folder, {}: set `label` to `folder` if that is right, or open a folder whose own folders are the classes",
         shown(root),
+        list.media.nouns(),
         shown(first),
         class.map(shown).unwrap_or_default()
     ));
@@ -428,7 +484,7 @@ fn by_folder(
     Ok((list, tables))
 }
 
-/// Lists images without classes, directory by directory.
+/// Lists files without classes, directory by directory.
 fn without_labels(listings: Vec<Listing>, walk: FolderWalk<'_>) -> Result<ListedFiles, Error> {
     let FolderWalk { ignored, links, .. } = walk;
     let labelled_by = LabelRule::None;
@@ -457,10 +513,13 @@ fn by_prefix(
             let bytes = name.as_encoded_bytes();
             let Some(end) = bytes.iter().position(|&byte| byte == b'_') else {
                 let path = root.join(&listing.path).join(name);
+                let media = Media::of(&path).unwrap_or_default();
+                let ending = if media == Media::Audio { "wav" } else { "jpg" };
                 return Err(fail!(
                     Format,
-                    "no class: a folder without sub-folders needs names such as class_name.jpg, or a table that is \
-                     opened by its name; set `label` to `none` to open the images without labels"
+                    "no class: a folder without sub-folders needs names such as class_name.{ending}, or a table that is \
+                     opened by its name; set `label` to `none` to open the {} without labels",
+                    media.nouns()
                 )
                 .at(path));
             };
@@ -475,7 +534,7 @@ fn by_prefix(
     Ok(list)
 }
 
-/// Lists the images that a pattern names; their paths are in the form of the pattern.
+/// Lists the images or the audio files that a pattern names; their paths are in the form of the pattern.
 pub(super) fn of_pattern(
     spec: &str,
     links: Links,
@@ -516,23 +575,25 @@ pub(super) fn of_pattern(
         };
         list.add(dir, &name.to_owned(), 0)?;
     }
+    list.media = list.one_media(Path::new(spec))?;
     let is_single =
         list.names.len() > 0 && classes.iter().all(|class| Some(class) == classes.first());
     let is_pattern = spec.contains(['*', '?', '[']);
     if is_single && is_pattern && *labels == Labels::Auto {
         return Err(fail!(
             Format,
-            "all {} files are in the folder {}, which would be the only class: set `label` to `none` to open the images \
+            "all {} files are in the folder {}, which would be the only class: set `label` to `none` to open the {} \
              without labels, or to `folder`",
             list.names.len(),
-            classes.first().map(|name| shown(Path::new(name))).unwrap_or_default()
+            classes.first().map(|name| shown(Path::new(name))).unwrap_or_default(),
+            list.media.nouns()
         )
         .at(spec));
     }
     if *labels == Labels::None || is_single && *labels == Labels::Auto {
         list.labels.clear();
         list.labelled_by = LabelRule::None;
-        return list.refuse_empty(Path::new(spec));
+        return list.checked(Path::new(spec));
     }
     let numbers: BTreeMap<OsString, i64> = sorted(&classes).into_iter().zip(0..).collect();
     for (index, label) in list.labels.iter_mut().enumerate() {
@@ -540,7 +601,7 @@ pub(super) fn of_pattern(
         *label = numbers[&classes[dir]];
     }
     list.classes = numbers.keys().map(|name| name.to_string_lossy().into_owned()).collect();
-    list.refuse_empty(Path::new(spec))
+    list.checked(Path::new(spec))
 }
 
 /// Returns each name once, in byte order.

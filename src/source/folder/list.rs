@@ -1,6 +1,8 @@
 //! Files of a folder that are no samples.
 
+use crate::source::audio_format;
 use crate::source::image_names;
+use crate::source::media;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -27,13 +29,14 @@ pub struct Ignored {
     pub count: u64,
     /// The first 100: path and reason.
     pub first: Vec<(PathBuf, &'static str)>,
-    /// The number of those that are no images by their names, by the extension in small letters; empty for none.
+    /// The number of those that are no images and no audio by their names, by the extension in small letters; empty for
+    /// none.
     pub extensions: BTreeMap<String, u64>,
-    /// The number of images that lie beside the class folders.
+    /// The number of images or audio files that lie beside the class folders.
     pub(super) beside: u64,
 }
 
-/// The reason why an image beside the class folders is left out.
+/// The reason why an image or an audio file beside the class folders is left out.
 pub(super) const BESIDE: &str = "next to the class folders, not in one";
 
 /// The most extensions that are counted, and the longest of them in bytes; others count as none.
@@ -44,7 +47,7 @@ impl Ignored {
     pub(crate) fn add(&mut self, path: PathBuf, reason: &'static str) {
         self.count += 1;
         self.beside += u64::from(reason == BESIDE);
-        if other_than_image(&path).is_some() {
+        if media::why_not(&path).is_some() {
             let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
             self.count_extension(extension.to_ascii_lowercase(), 1);
         }
@@ -74,6 +77,22 @@ impl Ignored {
             .for_each(|(extension, files)| self.count_extension(extension, files));
     }
 
+    /// Returns the audio files among the files, of formats that are not read, in words; `None` if there are none.
+    pub(super) fn unread_audio(&self) -> Option<String> {
+        let is_unread = |(extension, _): &(&String, &u64)| audio_format::is_unread_audio(extension);
+        let found: Vec<_> = self.extensions.iter().filter(is_unread).collect();
+        let total: u64 = found.iter().map(|(_, files)| **files).sum();
+        let listed: Vec<String> =
+            found.iter().map(|(extension, files)| format!("{files} .{extension}")).collect();
+        let noun = if total == 1 { "audio file is" } else { "audio files are" };
+        (total > 0).then(|| {
+            format!(
+                "{total} {noun} of a format that is not read ({}): convert them to FLAC or WAV first",
+                listed.join(", ")
+            )
+        })
+    }
+
     /// Returns the pictures among the files that this build does not read, in words; `None` if there are none.
     pub(in crate::source) fn pictures(&self) -> Option<String> {
         let unread = |extension: &str| {
@@ -100,11 +119,6 @@ impl Ignored {
             format!("{total} {noun} of a format that is not read ({}): {remedy}", listed.join(", "))
         })
     }
-}
-
-/// Returns why a file is not a sample; `None` if it has the name of an image.
-pub(super) fn other_than_image(path: &Path) -> Option<&'static str> {
-    image_names::why_not(path.extension().and_then(OsStr::to_str))
 }
 
 #[cfg(feature = "write")]
@@ -211,7 +225,7 @@ mod tests {
         let dir = tree(&["a/1.jp2", "a/2.txt"]);
         let error = opened(dir.path()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Format);
-        let (error, names) = (error.to_string(), image_names::listed());
+        let (error, names) = (error.to_string(), image_names::listed_with_audio());
         assert!(error.ends_with(&format!("no {names} file found (2 other names, such as 1 .jp2: convert the pictures to a format that is read)")), "{error}");
         let missing = opened(&dir.path().join("no")).unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);

@@ -1,4 +1,4 @@
-//! Folders of image files in the layout of torchvision's `ImageFolder`, and tables of images and labels.
+//! Folders of image or audio files in the layout of torchvision's `ImageFolder`, and tables of files and labels.
 //!
 //! ```text
 //! folder, pattern ─▶ walk ─▶ layout ─┐
@@ -33,7 +33,10 @@ pub(crate) use walk::Rules;
 #[cfg(feature = "write")]
 pub(crate) use walk::{FolderWalk, PendingDir};
 
+use super::audio_format;
 use super::columnar::{self, Columnar, Damage, Files, Values};
+use super::media::{self, Media};
+use super::names::{Names, name_of};
 use super::{
     BoxError, Buffer, ClassTable, Escaped, FOLDER_FILE_NAME, Facts, Fingerprint, Record,
     SampleLocation, Source, StoredValues, Value, atomic_file,
@@ -43,7 +46,6 @@ use crate::sample::SampleId;
 use crate::warnings::warn;
 use column::{Flaw, Flaws, TableColumn};
 use layout::{LabelRule, ListedFiles};
-use list::other_than_image;
 use numbers::ClassNumbers;
 use saved::Saved;
 use std::collections::HashMap;
@@ -56,7 +58,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use table::{InFolder, MOST_TRIED, PathTable};
 
-/// A dataset of image files and their labels.
+/// A dataset of image files or audio files, and their labels.
 ///
 /// | opened                                  | fields                                       |
 /// |-----------------------------------------|----------------------------------------------|
@@ -66,11 +68,14 @@ use table::{InFolder, MOST_TRIED, PathTable};
 /// | a `.csv`, `.tsv` or `.jsonl` table      | `image`, and one for each column             |
 /// | a folder with a `metadata.jsonl` or `metadata.csv` that has the column `file_name`, as Hugging Face's `imagefolder` | those of the table |
 ///
+/// Of audio files (wav, flac, ogg, mp3) the first field is `audio`: the bytes of a file, which
+/// [`LoaderBuilder::audio`](crate::LoaderBuilder::audio) decodes. A dataset has images or audio files, not both.
+///
 /// Labels that would be a guess are refused, and [`FolderOptions::label`] says where they come from.
 ///
 /// Images are JPEG and PNG files, recognized by their first bytes. Classes are numbered in the byte order of
 /// their names. A file of a folder is a sample if its
-/// extension is jpg, jpeg, jpe, jfif or png in any case and its name does not begin with a dot; the order within a
+/// extension is one of a format that is read, in any case, and its name does not begin with a dot; the order within a
 /// class is torchvision's: directory by directory.
 ///
 /// ```no_run
@@ -131,18 +136,16 @@ impl Folder {
                 None => Self::of_folder(path, options)?,
             },
             _ if table::is_table(path) => Self::of_table(path, None, options)?,
-            Some(text)
-                if is_pattern(text) || other_than_image(path).is_none() && path.is_file() =>
-            {
-                let list =
-                    layout::of_pattern(text, options.links, other_than_image, &options.label)?;
+            Some(text) if is_pattern(text) || media::why_not(path).is_none() && path.is_file() => {
+                let list = layout::of_pattern(text, options.links, media::why_not, &options.label)?;
                 Self::of_listed(path, None, list, options)?
             }
             _ => return Err(no_dataset(path)),
         };
         let (count, max) = (folder.len(), options.limits.max_samples);
         if count > max {
-            return Err(fail!(Memory, "{count} images, the limit is {max}").at(path));
+            let files = folder.files().media.nouns();
+            return Err(fail!(Memory, "{count} {files}, the limit is {max}").at(path));
         }
         Ok(folder)
     }
@@ -166,7 +169,7 @@ impl Folder {
         let (list, begun) = match saved.filter(is_asked) {
             Some(saved) if saved.still_holds()? => (saved.list, saved.begun),
             _ => {
-                let rules = Rules::new(other_than_image, options.links, vec![real]);
+                let rules = Rules::new(media::why_not, options.links, vec![real]);
                 let rules = rules.cancel(&options.cancel);
                 (layout::of_folder(path, &rules, &options.label)?, begun)
             }
@@ -179,14 +182,15 @@ impl Folder {
         Ok(Self { scanned: Some(scanned), ..folder })
     }
 
-    /// Numbers the classes of files, and warns of images that were left out. `root` is the folder that was searched.
+    /// Numbers the classes of files, and warns of files that were left out. `root` is the folder that was searched.
     fn of_listed(
         spec: &Path,
         root: Option<&Path>,
         list: ListedFiles,
         options: &FolderOptions,
     ) -> Result<Self, Error> {
-        let ListedFiles { names, mut labels, classes, ignored, links, labelled_by, .. } = list;
+        let ListedFiles { names, media, mut labels, classes, ignored, links, labelled_by, .. } =
+            list;
         let numbered = match &options.classes {
             _ if labelled_by == LabelRule::None => ClassNumbers::default(),
             Some(given) => ClassNumbers::set(spec, &classes, &labels, given)?,
@@ -197,15 +201,19 @@ impl Folder {
         };
         numbered.relabel(&mut labels);
         let name = Escaped(&spec.to_string_lossy()).to_string();
-        if let Some(pictures) = ignored.pictures() {
-            warn(format_args!("{name}: {pictures}"));
+        let unread = match media {
+            Media::Image => ignored.pictures(),
+            Media::Audio => ignored.unread_audio(),
+        };
+        if let Some(unread) = unread {
+            warn(format_args!("{name}: {unread}"));
         }
         if ignored.beside > 0 {
-            let (noun, verb) =
-                if ignored.beside == 1 { ("image lies", "is") } else { ("images lie", "are") };
+            let (lies, are) = if ignored.beside == 1 { ("lies", "is") } else { ("lie", "are") };
+            let (noun, nouns) = (media.noun(ignored.beside), media.nouns());
             warn(format_args!(
-                "{name}: {} {noun} next to the class folders and {verb} not read: move them into a class folder, or set `label` to \
-                 `none` to open all images without labels",
+                "{name}: {} {noun} {lies} next to the class folders and {are} not read: move them into a class folder, or set \
+                 `label` to `none` to open all {nouns} without labels",
                 ignored.beside
             ));
         }
@@ -214,7 +222,7 @@ impl Folder {
             LabelRule::None => vec![],
             _ => vec![("label".to_owned(), TableColumn::ints(labels))],
         };
-        let table = PathTable { names, columns, classes: numbered, flaws: Flaws::new() };
+        let table = PathTable { media, names, columns, classes: numbered, flaws: Flaws::new() };
         let folder = Self::of(spec, root.unwrap_or(Path::new("")).to_owned(), root, table, options);
         Ok(Self { ignored, links, listed_numbers, ..folder })
     }
@@ -304,7 +312,7 @@ impl Folder {
         table: PathTable,
         options: &FolderOptions,
     ) -> Self {
-        let PathTable { names, mut columns, classes, flaws } = table;
+        let PathTable { media, names, mut columns, classes, flaws } = table;
         let file = origin.unwrap_or(spec);
         let damaged = |flaws: Flaws, is_of_line: bool| {
             let damage = |(sample, Flaw { line, reason })| {
@@ -313,15 +321,15 @@ impl Folder {
             };
             flaws.into_iter().map(damage).collect()
         };
-        let files = Files { root, names: Arc::new(names) };
+        let files = Files { media, root, names: Arc::new(names) };
         let names = Arc::clone(&files.names);
-        let mut all = vec![("image", Values::Files(files).into())];
+        let mut all = vec![(media.field(), Values::Files(files).into())];
         all.extend(columns.iter_mut().map(|(name, TableColumn { values, flaws })| {
             let (values, damaged) = (mem::take(values), damaged(mem::take(flaws), false));
             (&**name, columnar::Column { values, damaged })
         }));
         let columns = Columnar::new(all, names.len() as u64, vec![]);
-        // The folder or the table, then every image.
+        // The folder or the table, then every file.
         let mut columns = columns.with_paths(origin.into_iter().map(Path::to_owned).collect());
         let mut print = Fingerprint::default();
         print.text("folder");
@@ -337,6 +345,9 @@ impl Folder {
         columns.facts.fingerprint = print.value();
         let class_names = classes.names;
         columns.facts = columns.facts.with_class_names(move || Ok(class_names.clone()));
+        if media == Media::Audio {
+            columns.facts = columns.facts.with_audio([(0, one_extension(&names))]);
+        }
         columns.damaged = damaged(flaws, true);
         columns.most_bytes = options.limits.max_sample_bytes;
         Self {
@@ -350,9 +361,9 @@ impl Folder {
         }
     }
 
-    /// Returns the files of the images.
+    /// Returns the files of the samples.
     fn files(&self) -> &Files {
-        self.columns.files(0).expect("the first column has the images")
+        self.columns.files(0).expect("the first column has the files")
     }
 
     /// Returns the names of the classes in the order of their numbers, escaped where they are not
@@ -384,12 +395,12 @@ impl Folder {
         self.links
     }
 
-    /// Returns the number of images.
+    /// Returns the number of files.
     pub(crate) fn len(&self) -> u64 {
         self.columns.facts.samples
     }
 
-    /// Returns the path of a sample's image; `None` for a line of a table without one.
+    /// Returns the path of a sample's file; `None` for a line of a table without one.
     pub(crate) fn file(&self, sample: SampleId) -> Option<PathBuf> {
         self.files().path(usize::try_from(sample.0).ok()?)
     }
@@ -469,6 +480,18 @@ impl fmt::Debug for Folder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Folder").field("facts", self.facts()).finish_non_exhaustive()
     }
+}
+
+/// Returns the extension of the format that all audio files have by their names; `None` if they differ.
+fn one_extension(names: &Names) -> Option<&'static str> {
+    let extension = |index| {
+        let name = name_of(names.dir_and_name(index)?.1)?;
+        let format = audio_format::of_extension(name.extension()?.to_str()?)?;
+        Some(format.extensions[0])
+    };
+    let mut all = (0..names.len()).map(extension);
+    let first = all.next().flatten()?;
+    all.all(|one| one == Some(first)).then_some(first)
 }
 
 /// Returns whether a name stands for the files that it matches or lists.

@@ -155,7 +155,7 @@ impl FolderOptions {
         self
     }
 
-    /// Sets the column of a table that has the paths of the images.
+    /// Sets the column of a table that has the paths of the images or the audio files.
     #[must_use]
     pub fn image(mut self, column: impl Into<String>) -> Self {
         self.table.image = Some(column.into());

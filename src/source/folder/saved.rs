@@ -4,7 +4,7 @@
 //!
 //! | field   |  size | meaning                                                                       |
 //! |---------|------:|-------------------------------------------------------------------------------|
-//! | magic   |    16 | `fuseloop list 3\n`; with another number, the folder is searched              |
+//! | magic   |    16 | `fuseloop list 4\n`; with another number, the folder is searched              |
 //! | begun   |     8 | when the folder was searched, in nanoseconds since 1970                       |
 //! | labels  |     1 | 0 class folders, 1 names of files, 2 none                                     |
 //! | rule    |     1 | links: 0 within, 1 follow, 2 refuse                                           |
@@ -12,7 +12,7 @@
 //! | classes |     4 | how many; then each a text                                                    |
 //! | dirs    |     4 | how many; then each a text, relative to the root, and when it was changed (8) |
 //! | files   |     8 | how many; then each its directory (4), its class (4), its name (text)         |
-//! | ignored | 2 x 8 | how many other files there were, and how many images beside the class folders |
+//! | ignored | 2 x 8 | how many other files there were, and how many samples beside the class folders |
 //! | extensions | 4  | how many the other files have; then each a text, and of how many files (8)    |
 //! | links   | 5 x 8 | how many were followed, loops, lost, outside, refused                         |
 //! | check   |     4 | CRC-32C of all bytes before it                                                |
@@ -34,7 +34,7 @@ use crate::threads::ThreadsError;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-const MAGIC: &[u8; 16] = b"fuseloop list 3\n";
+const MAGIC: &[u8; 16] = b"fuseloop list 4\n";
 
 /// The bytes that every version begins with.
 const ANY_VERSION: &[u8] = b"fuseloop list ";
@@ -118,6 +118,7 @@ impl Saved {
                 list.labels.push(label.into());
             }
         }
+        list.media = list.one_media(&root).ok()?;
         let ignored = u64::from_le_bytes(take(rest)?);
         let beside = u64::from_le_bytes(take(rest)?);
         list.ignored = Ignored { count: ignored, beside, ..Ignored::default() };

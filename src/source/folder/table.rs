@@ -1,4 +1,4 @@
-//! Tables of images: each line is an image, each column a field.
+//! Tables of images or audio files: each line is a file, each column a field.
 //!
 //! | file              | header                                | the path                     |
 //! |-------------------|---------------------------------------|------------------------------|
@@ -10,7 +10,8 @@
 //! folders it has. Its paths must stay in the folder then.
 //!
 //! Needs the feature `tables`. Paths are relative to the table's folder, unless a root is set. One of the first files must
-//! exist; the others are not looked for. A column becomes a field by its values ([`column.rs`](super::column)).
+//! exist; the others are not looked for. If the extensions of the paths are those of audio, the field of the files is `audio`
+//! and not `image`; a table does not mix both. A column becomes a field by its values ([`column.rs`](super::column)).
 //!
 //! What one line has wrong is damage of its sample: another number of cells, an empty path, a label that is no label. What
 //! makes the other lines doubtful is an error: a quote that is not closed, a header without a known column, a path or a
@@ -22,11 +23,13 @@ use super::links::Links;
 use super::numbers::ClassNumbers;
 use super::options::{FolderOptions, Labels, TableOptions};
 use crate::error::{AtPath as _, Error, fail};
+use crate::source::audio_format;
 use crate::source::common_names::guessed_label;
 #[cfg(not(feature = "tables"))]
 use crate::source::feature::NeedsFeature;
 use crate::source::file_pool;
 use crate::source::image_names;
+use crate::source::media::Media;
 use crate::source::names::Names;
 use crate::source::{Escaped, FieldKind, FieldSpec};
 use crate::warnings::warn;
@@ -53,6 +56,10 @@ const PATHS: [&str; 12] = [
     "img",
 ];
 
+/// The names of columns of paths of audio files, if no column has one of [`PATHS`].
+const AUDIO_PATHS: [&str; 6] =
+    ["audio", "audio_path", "audio_file", "audio_filepath", "wav", "wav_path"];
+
 /// The names of columns that are no paths, though they come first.
 const NO_PATHS: [&str; 8] =
     ["label", "labels", "class", "cls", "category", "target", "split", "caption"];
@@ -66,6 +73,7 @@ pub(super) const MOST_TRIED: usize = 8;
 /// The content of a table.
 #[derive(Default)]
 pub(super) struct PathTable {
+    pub(super) media: Media,
     pub(super) names: Names,
     pub(super) columns: Vec<(String, TableColumn)>,
     pub(super) classes: ClassNumbers,
@@ -154,6 +162,15 @@ impl PathTable {
             Some(suffix) => suffix.clone(),
             None => missing_suffix(&root, paths.iter().flatten()),
         };
+        let ending = format!("x{suffix}");
+        let all = paths.iter().flatten().map(|path| if suffix.is_empty() { path } else { &ending });
+        read.media = one_media(all).map_err(|reason| fail!(Format, "{reason}").at(table))?;
+        let own = read.media.field();
+        if fields.iter().any(|(_, name)| name == own) {
+            let reason =
+                format!("column name {own:?} is reserved for the files: rename the column");
+            return Err(bad(1, reason));
+        }
         for path in paths {
             // A line without a path has no file.
             let path = path.map_or_else(String::new, |path| path + &suffix);
@@ -186,8 +203,11 @@ impl PathTable {
     /// Returns the fields of the samples.
     pub(super) fn fields(&self) -> Vec<FieldSpec> {
         let columns = self.columns.iter().map(|(name, column)| (&**name, column.values.kind()));
-        let image = ("image", FieldKind::RgbImage);
-        std::iter::once(image).chain(columns).map(FieldSpec::from).collect()
+        let kind = match self.media {
+            Media::Image => FieldKind::RgbImage,
+            Media::Audio => FieldKind::Bytes,
+        };
+        std::iter::once((self.media.field(), kind)).chain(columns).map(FieldSpec::from).collect()
     }
 
     /// Warns of a column that is the label by its values alone, and of one that may be it.
@@ -295,11 +315,17 @@ fn path_column(heads: &[String], is_inside: bool, options: &TableOptions) -> Res
     {
         return Ok(at);
     }
-    let is_path = |head: &&str| PATHS[2..].iter().any(|name| head.eq_ignore_ascii_case(name));
-    let mut found = heads.iter().enumerate().filter(|(_, head)| is_path(&head.as_str()));
-    match (found.next(), found.next()) {
-        (Some((at, _)), None) => return Ok(at),
-        (Some((_, one)), Some((_, two))) => {
+    let among = |names: &[&str]| {
+        let is_one = |head: &String| names.iter().any(|name| head.eq_ignore_ascii_case(name));
+        heads.iter().enumerate().filter(|(_, head)| is_one(head)).take(2).collect::<Vec<_>>()
+    };
+    let mut found = among(&PATHS[2..]);
+    if found.is_empty() {
+        found = among(&AUDIO_PATHS);
+    }
+    match found[..] {
+        [(at, _)] => return Ok(at),
+        [(_, one), (_, two)] => {
             return Err(format!(
                 "both columns `{one}` and `{two}` may have the paths: set `image` to one of them"
             ));
@@ -353,14 +379,38 @@ fn fields(heads: &[String], path: usize, label: &Labels) -> Result<Vec<(usize, S
             let reason = "a column has no name, and is no index of whole numbers that differ: name it, or remove it";
             return Err(reason.into());
         }
-        if name == "image" || !seen.insert(name) {
-            return Err(format!("column name {name:?} is repeated, or reserved for the image"));
+        if !seen.insert(name) {
+            return Err(format!("column name {name:?} is repeated"));
         }
     }
     Ok(fields)
 }
 
-/// Returns the path of an image, or why it is none.
+/// Returns what the files of these paths are: audio if some have the extensions of audio files and none has one of pictures.
+fn one_media<'p>(paths: impl Iterator<Item = &'p String>) -> Result<Media, String> {
+    let (mut images, mut audio) = (0, 0);
+    for path in paths {
+        images += u64::from(is_picture(path));
+        audio += u64::from(is_audio(path));
+    }
+    match (images, audio) {
+        (0, 1..) if cfg!(feature = "audio") => Ok(Media::Audio),
+        (1.., 1..) if cfg!(feature = "audio") => Err(format!(
+            "the table lists {images} {} and {audio} {}, which one dataset does not mix: make a table of each kind",
+            Media::Image.noun(images),
+            Media::Audio.noun(audio)
+        )),
+        _ => Ok(Media::Image),
+    }
+}
+
+/// Returns whether a path has the extension of an audio file that is read.
+fn is_audio(path: &str) -> bool {
+    let extension = Path::new(path).extension().and_then(OsStr::to_str);
+    extension.is_some_and(|extension| audio_format::of_extension(extension).is_some())
+}
+
+/// Returns the path of a file, or why it is none.
 fn checked_path(found: Json, inside: Option<&InFolder>) -> Result<String, String> {
     let path = match found {
         Json::String(path) => path,
@@ -388,11 +438,13 @@ fn is_picture(path: &str) -> bool {
 /// Returns the ending that the paths of a table lack: of the first files that exist with one, if none exists without.
 fn missing_suffix<'p>(root: &Path, paths: impl Iterator<Item = &'p String>) -> String {
     let first: Vec<&String> = paths.take(MOST_TRIED).collect();
-    if first.iter().any(|path| is_picture(path)) {
+    if first.iter().any(|path| is_picture(path) || is_audio(path)) {
         return String::new();
     }
     let exists = |path: &str| root.join(path).is_file();
-    let lower = image_names::IMAGE_EXTENSIONS.iter().map(|extension| format!(".{extension}"));
+    // The last that exists is added: an image rather than an audio file.
+    let known = audio_format::extensions().chain(image_names::IMAGE_EXTENSIONS.iter().copied());
+    let lower = known.map(|extension| format!(".{extension}"));
     let endings: Vec<String> = lower.flat_map(|one| [one.to_ascii_uppercase(), one]).collect();
     for path in first {
         if exists(path) {
@@ -595,7 +647,7 @@ fn from_csv(path: &Path, options: &FolderOptions) -> Result<Cells, Error> {
 fn has_header(first: &[String], options: &FolderOptions) -> Result<bool, String> {
     let is_chosen = options.table.image.is_some() || matches!(options.label, Labels::Column(_));
     let is_known = |cell: &String| {
-        let mut known = PATHS.iter().chain(&NO_PATHS);
+        let mut known = PATHS.iter().chain(&AUDIO_PATHS).chain(&NO_PATHS);
         known.any(|name| cell.eq_ignore_ascii_case(name))
     };
     if is_chosen || first.iter().any(is_known) {
@@ -604,12 +656,13 @@ fn has_header(first: &[String], options: &FolderOptions) -> Result<bool, String>
     if first.first().is_some_and(|cell| cell.contains(['.', '/', '\\'])) {
         return Ok(false);
     }
-    let is_value =
-        |cell: &String| cell.parse::<f64>().is_ok_and(f64::is_finite) || is_picture(cell);
+    let is_value = |cell: &String| {
+        cell.parse::<f64>().is_ok_and(f64::is_finite) || is_picture(cell) || is_audio(cell)
+    };
     if first.iter().any(is_value) {
         let line = column::shown(&first.join(", ")).into_owned();
         return Err(format!(
-            "{line:?} is neither the names of columns nor the path of an image with its ending: write a first line such as \
+            "{line:?} is neither the names of columns nor the path of a file with its ending: write a first line such as \
              `path,label`"
         ));
     }

@@ -228,7 +228,7 @@ mod unix {
         }
         fs::create_dir(dir.path().join("steps/30")).unwrap();
         symlink("../steps/1", dir.path().join("a/1")).unwrap();
-        let mut rules = Rules::new(other_than_image, Links::Follow, vec![]);
+        let mut rules = Rules::new(crate::source::media::why_not, Links::Follow, vec![]);
         rules.most_linked = 1000;
         let error = layout::of_folder(dir.path(), &rules, &Labels::Auto).err().unwrap().to_string();
         assert!(error.ends_with("more directories behind links, the limit is 1000"), "{error}");

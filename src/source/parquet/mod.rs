@@ -742,8 +742,10 @@ fn facts(shards: &Shards, plan: &Arc<Plan>, samples: u64, mut print: Fingerprint
     with_names(Facts { fingerprint: print.value(), ..shards.facts(fields, samples) }, plan)
 }
 
-/// Adds the names of classes, and the fields of objects.
-fn with_names(mut facts: Facts, plan: &Plan) -> Facts {
+/// Adds the names of classes, the fields of objects, and those of audio.
+fn with_names(facts: Facts, plan: &Plan) -> Facts {
+    let audio = plan.columns.iter().enumerate().filter(|(_, column)| column.is_audio);
+    let mut facts = facts.with_audio(audio.map(|(field, _)| (field, None)));
     if let Some(names) = plan.class_names().cloned() {
         facts = facts.with_class_names(move || Ok(Some(names.clone())));
     }

@@ -74,6 +74,8 @@ pub(super) struct Column {
     /// True if it is so, and the column is a list of structures: of objects, of which samples have any number.
     pub(super) is_of_objects: bool,
     pub(super) object: Option<ObjectField>,
+    /// True if its bytes are audio files, of the feature `Audio`.
+    pub(super) is_audio: bool,
 }
 
 /// The fields of a file.
@@ -188,6 +190,7 @@ impl Plan {
                 is_of_several: false,
                 is_of_objects: false,
                 object: None,
+                is_audio: feature == Some("Audio"),
             });
             return;
         }
@@ -209,6 +212,7 @@ impl Plan {
                     is_of_several: false,
                     is_of_objects: false,
                     object: None,
+                    is_audio: false,
                 }),
                 _ => self.left_out.push(column.name().to_owned()),
             }
@@ -230,6 +234,7 @@ impl Plan {
                 None if leaf.is_text() => How::Bytes,
                 None if leaf.is_bytes() => match feature.and_then(|it| it["_type"].as_str()) {
                     Some("Image") => How::Image,
+                    Some("Audio") => How::Bytes,
                     _ => How::Binary,
                 },
                 None => {
@@ -237,6 +242,8 @@ impl Plan {
                     continue;
                 }
             };
+            let is_audio = leaf.is_bytes()
+                && feature.is_some_and(|feature| feature["_type"].as_str() == Some("Audio"));
             let texts = feature.and_then(|feature| feature.get("names")?.as_array());
             let class_names = texts.map(|texts| {
                 let names = (0..).zip(texts);
@@ -254,6 +261,7 @@ impl Plan {
                 is_of_several,
                 is_of_objects: is_of_several && is_of(column, ConvertedType::LIST),
                 object: None,
+                is_audio,
             });
         }
     }

@@ -1,7 +1,10 @@
 //! The facts of a dataset: what is known of it without reading a sample.
 
 use super::Fingerprint;
-use crate::source::{BoxError, ClassNames, FieldSpec, ImageStats, ObjectFields, classes};
+use crate::source::audio_format;
+use crate::source::{
+    BoxError, ClassNames, FieldKind, FieldSpec, ImageStats, ObjectFields, classes,
+};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,6 +57,8 @@ pub struct Facts {
     /// True if two passes over a stream with the same parameters yield the same items.
     #[doc(hidden)]
     pub is_exact: bool,
+    /// The fields of bytes that are audio files, and the extension that all files of such a field have.
+    pub(in crate::source) audio: Arc<[(usize, Option<&'static str>)]>,
     pub(in crate::source) image_stats: OnRequest<usize, Option<ImageStats>>,
     pub(in crate::source) longest: OnRequest<usize, Option<u64>>,
     pub(in crate::source) paths: OnRequest<(), Paths>,
@@ -84,6 +89,7 @@ impl Facts {
             stored_bytes: None,
             page_size: None,
             is_exact: true,
+            audio: Arc::default(),
             image_stats: None,
             longest: None,
             paths: None,
@@ -138,6 +144,14 @@ impl Facts {
         Self { class_names: Some(Arc::new(move |()| names())), ..self }
     }
 
+    /// Sets the fields of bytes that are audio files, and the extension that all files of such a field have.
+    pub(in crate::source) fn with_audio(
+        self,
+        fields: impl IntoIterator<Item = (usize, Option<&'static str>)>,
+    ) -> Self {
+        Self { audio: fields.into_iter().collect(), ..self }
+    }
+
     /// Sets a function that reads what the fields of annotated objects are.
     pub(in crate::source) fn with_object_fields(
         self,
@@ -162,6 +176,7 @@ impl Facts {
             stored_bytes: all_of(&parts, |part| part.stored_bytes, u64::saturating_add),
             page_size: parts.iter().filter_map(|part| part.page_size).max(),
             is_exact: parts.iter().all(|part| part.is_exact),
+            audio: joined_audio(&parts),
             object_fields: None,
             ..first.clone()
         };
@@ -197,6 +212,23 @@ impl Facts {
         self.longest.as_ref()?(field)
     }
 
+    /// Returns whether a field of bytes is known to be audio files: as the dataset says, or because its name ends in their
+    /// extension, as the members of tar shards do.
+    pub(crate) fn is_audio(&self, field: usize) -> bool {
+        let Some(FieldSpec { name, kind: FieldKind::Bytes }) = self.fields.get(field) else {
+            return false;
+        };
+        let extension = name.rsplit('.').next().unwrap_or_default();
+        self.audio.iter().any(|(known, _)| *known == field)
+            || audio_format::of_extension(extension).is_some()
+    }
+
+    /// Returns the extension that all audio files of a field have; `None` if they differ, or it is not known.
+    #[cfg(feature = "write")]
+    pub(crate) fn audio_extension(&self, field: usize) -> Option<&'static str> {
+        self.audio.iter().find(|(known, _)| *known == field)?.1
+    }
+
     /// Returns the local files and folders that the dataset is read from.
     pub fn paths(&self) -> Box<dyn Iterator<Item = PathBuf>> {
         match &self.paths {
@@ -220,6 +252,16 @@ impl Facts {
     pub fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
         self.object_fields.as_ref().map_or(Ok(None), |objects| objects(()))
     }
+}
+
+/// Returns the fields that are audio in all parts, with the extension that they have in all.
+fn joined_audio(parts: &[Facts]) -> Arc<[(usize, Option<&'static str>)]> {
+    let joined = |&(field, extension): &(usize, Option<&'static str>)| {
+        let of = |part: &Facts| part.audio.iter().find(|(known, _)| *known == field).copied();
+        let all: Vec<_> = parts.iter().map(of).collect::<Option<_>>()?;
+        Some((field, extension.filter(|_| all.iter().all(|(_, one)| *one == extension))))
+    };
+    parts[0].audio.iter().filter_map(joined).collect()
 }
 
 /// Combines the answers of all parts with `both`; `None` if a part has no answer.

@@ -49,7 +49,15 @@ struct Zip {
 fn joined(streams: &[Stream], fields: Vec<FieldSpec>) -> Facts {
     let parts: Arc<[Facts]> = streams.iter().map(|part| part.facts().clone()).collect();
     let names: Vec<&str> = parts.iter().map(|part| &*part.name).collect();
+    let starts = parts.iter().scan(0, |fields, part| {
+        let start = *fields;
+        *fields += part.fields.len();
+        Some((start, part))
+    });
+    let audio = starts
+        .flat_map(|(start, part)| part.audio.iter().map(move |(field, one)| (start + field, *one)));
     let facts = Facts {
+        audio: audio.collect(),
         name: names.join(" with "),
         is_exact: parts.iter().all(|part| part.is_exact),
         fingerprint: fingerprint_of("zip", &[], streams),

@@ -52,6 +52,7 @@ use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use crate::source::{ClassNames, FieldSpec, Fingerprint, ObjectField, Source};
 use journal::{ConversionId, Journal, delete, folder_of, make_dirs};
+use output_file::AudioFields;
 use pictures::ImageFiles;
 use rename::{changes, renamed};
 use std::ffi::OsString;
@@ -196,7 +197,10 @@ impl<'a> DatasetConversion<'a> {
     ) -> Result<Self, Error> {
         let Beside { classes, objects } = Beside::of(source)?;
         let objects = objects.unwrap_or_default();
-        let fields = renamed((source.fields(), &objects), form, &options.rename)?;
+        let mut fields = renamed((source.fields(), &objects), form, &options.rename)?;
+        if form == OutputFormat::Tar {
+            rename::audio_members(source, &mut fields, &options.rename);
+        }
         let names = source.fields().iter().zip(&fields).map(|(old, new)| (&*old.name, &*new.name));
         let image = |field: &FieldSpec| match objects.get(&field.name) {
             Some(ObjectField::Mask) => ImageOptions::of_mask(),
@@ -291,6 +295,12 @@ impl<'a> DatasetConversion<'a> {
             _ => return Ok(()),
         };
         Err(fail!(Parameter, "{reason}"))
+    }
+
+    /// Returns which fields are audio files.
+    fn audio_fields(&self) -> AudioFields {
+        let facts = self.source.facts();
+        AudioFields((0..self.fields.len()).map(|field| facts.is_audio(field)).collect())
     }
 
     /// Returns true if images have objects with positions, or other images such as masks, beside them.

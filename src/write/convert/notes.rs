@@ -3,10 +3,11 @@
 //! | written to | field         | readers get                                          |
 //! |------------|---------------|------------------------------------------------------|
 //! | tar        | float         | the decimal text of a `.txt` member, every bit of it |
-//! | `metadata.jsonl` | array, tensor, other image | the name of a file           |
+//! | `metadata.jsonl` | array, tensor, other image or audio | the name of a file  |
 //!
 //! All other types are kept. What TFRecord's features can't hold is stored beside them (`shards/example.rs`).
 
+use super::output_file::AudioFields;
 use super::{DatasetConversion, OutputFormat};
 use crate::source::{Escaped, FieldKind, FieldSpec};
 use crate::write::shards::Columns;
@@ -25,7 +26,7 @@ impl DatasetConversion<'_> {
                     .filter_map(|(field, name)| in_tar(field, &name))
                     .collect()
             }
-            OutputFormat::Folder => in_folder(&self.fields),
+            OutputFormat::Folder => in_folder(&self.fields, &self.audio_fields()),
         }
     }
 }
@@ -39,8 +40,8 @@ fn in_tar(field: &FieldSpec, member: &str) -> Option<String> {
     })
 }
 
-fn in_folder(fields: &[FieldSpec]) -> Vec<String> {
-    let first = fields.iter().position(|field| field.kind.is_image());
+fn in_folder(fields: &[FieldSpec], audio: &AudioFields) -> Vec<String> {
+    let first = audio.main(fields);
     let is_class = |field: &FieldSpec| field.kind == FieldKind::Int;
     if fields.len() == 2 && fields.iter().any(is_class) {
         return vec![];
@@ -58,6 +59,9 @@ fn in_folder(fields: &[FieldSpec]) -> Vec<String> {
             FieldKind::TorchTensor { .. } => file("a tensor"),
             FieldKind::RgbImage | FieldKind::BitPlaneImage if Some(index) != first => {
                 file("an image after the first")
+            }
+            _ if audio.has(index) && Some(index) != first => {
+                file("an audio file next to an image or another")
             }
             _ => None,
         }

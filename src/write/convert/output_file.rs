@@ -1,11 +1,12 @@
-//! Produces the files of one sample in a folder of images, and the sample's line of the table.
+//! Produces the files of one sample in a folder of images or audio files, and the sample's line of the table.
 //!
 //! A line of `metadata.jsonl` has `file_name`, and for the other fields
 //!
 //! | field          | column                                          |
 //! |----------------|-------------------------------------------------|
 //! | int, float     | a number; NaN and infinity are refused          |
-//! | bytes          | text; bytes that are not UTF-8 are refused       |
+//! | audio files    | `NAME_file_name`: the name of a separate file   |
+//! | other bytes    | text; bytes that are not UTF-8 are refused       |
 //! | JSON           | itself                                          |
 //! | image, array   | `NAME_file_name`: the name of a separate file   |
 
@@ -17,7 +18,7 @@ use crate::sample::SampleId;
 use crate::source::{ClassNames, FieldKind, FieldSpec, ObjectFields, OwnedValue, Record, Source};
 use crate::write::report::ImageCounts;
 use crate::write::shards::{
-    Columns, extension, file_bytes, json_text, last_part, safe_key, same_name,
+    Columns, audio_extension, extension, file_bytes, json_text, last_part, safe_key, same_name,
 };
 use crate::write::value::WriteSampleError;
 use serde_json::{Map, Number, Value};
@@ -37,18 +38,39 @@ pub(super) enum Shape {
     Table { columns: Vec<String>, extensions: Columns },
 }
 
+/// Which fields are audio files.
+pub(super) struct AudioFields(pub(super) Vec<bool>);
+
+impl AudioFields {
+    /// Returns whether a field is audio files.
+    pub(super) fn has(&self, field: usize) -> bool {
+        self.0.get(field) == Some(&true)
+    }
+
+    /// Returns the extension of the file of a field.
+    fn extension(&self, field: usize, file: &[u8]) -> &'static str {
+        if self.has(field) { audio_extension(file) } else { extension(file) }
+    }
+
+    /// Returns the field that has the file of a sample: the first image, or the first audio.
+    pub(super) fn main(&self, fields: &[FieldSpec]) -> Option<usize> {
+        let image = fields.iter().position(|field| field.kind.is_image());
+        image.or_else(|| self.0.iter().position(|is_audio| *is_audio))
+    }
+}
+
 impl Shape {
     /// # Errors
     ///
     /// If a folder can't hold the fields.
     pub(super) fn new(
         fields: &[FieldSpec],
+        audio: &AudioFields,
         names: Option<&ClassNames>,
         objects: Option<&ObjectFields>,
     ) -> Result<Self, Error> {
-        let image = |field: &FieldSpec| field.kind.is_image();
-        let first = fields.iter().position(image).ok_or_else(|| {
-            fail!(Field, "a folder of images needs an image field, but there is none")
+        let first = audio.main(fields).ok_or_else(|| {
+            fail!(Field, "a folder needs a field of images or of audio files, but there is none")
         })?;
         let mut objects = objects.iter().flat_map(|objects| objects.iter());
         if let Some((name, object)) = objects.find(|(_, object)| object.row().is_some()) {
@@ -69,6 +91,7 @@ impl Shape {
         for (index, field) in fields.iter().enumerate() {
             let column = match &field.kind {
                 _ if index == first => "file_name".to_owned(),
+                _ if audio.has(index) => format!("{}_file_name", field.name),
                 FieldKind::RgbImage
                 | FieldKind::BitPlaneImage
                 | FieldKind::NdArray { .. }
@@ -88,7 +111,7 @@ impl Shape {
     pub(super) fn leaves(
         &self,
         source: &dyn Source,
-        fields: &[FieldSpec],
+        (fields, audio): (&[FieldSpec], &AudioFields),
         pictures: &ImageFiles<'_>,
         id: SampleId,
     ) -> Result<(Vec<OutputFile>, String, ImageCounts), WriteSampleError> {
@@ -97,11 +120,12 @@ impl Shape {
         let stem = stem(key.as_deref(), id);
         match self {
             Self::Classes { label, folders } => {
-                let (leaf, class) = class_leaf(record, (*label, folders), fields, &stem)?;
+                let (leaf, class) = class_leaf(record, (*label, folders), (fields, audio), &stem)?;
                 Ok((vec![leaf], format!("{class}\n"), images))
             }
             Self::Table { columns, extensions } => {
-                let (leaves, line) = table_leaves(record, fields, columns, extensions, &stem)?;
+                let names = (&columns[..], extensions);
+                let (leaves, line) = table_leaves(record, (fields, audio), names, &stem)?;
                 Ok((leaves, line, images))
             }
         }
@@ -126,39 +150,56 @@ fn stem(key: Option<&str>, id: SampleId) -> String {
 fn class_leaf(
     record: Record,
     (label, folders): (usize, &ClassFolders),
-    fields: &[FieldSpec],
+    (fields, audio): (&[FieldSpec], &AudioFields),
     stem: &str,
 ) -> Result<(OutputFile, i64), WriteSampleError> {
-    let (mut class, mut picture) = (None, Vec::new());
+    let (mut class, mut file) = (None, (Vec::new(), ""));
     for (index, (value, field)) in record.into_iter().zip(fields).enumerate() {
         match value {
             OwnedValue::Int(value) if index == label => class = Some(value),
-            value => picture = file_bytes(value, field)?,
+            value => {
+                let bytes = file_bytes(value, field)?;
+                let extension = audio.extension(index, &bytes);
+                file = (bytes, extension);
+            }
         }
     }
     let class = class.filter(|class| (0..MOST_CLASSES).contains(class)).ok_or_else(|| {
         let message = format!("its class is not from 0 to {}", MOST_CLASSES - 1);
         WriteSampleError::Source(message.into())
     })?;
-    let name = format!("{stem}.{}", extension(&picture));
-    Ok((OutputFile { path: Path::new(&folders.folder(class)).join(name), bytes: picture }, class))
+    let (bytes, extension) = file;
+    let path = Path::new(&folders.folder(class)).join(format!("{stem}.{extension}"));
+    Ok((OutputFile { path, bytes }, class))
 }
 
 fn table_leaves(
     record: Record,
-    fields: &[FieldSpec],
-    columns: &[String],
-    extensions: &Columns,
+    (fields, audio): (&[FieldSpec], &AudioFields),
+    (columns, extensions): (&[String], &Columns),
     stem: &str,
 ) -> Result<(Vec<OutputFile>, String), WriteSampleError> {
     let (mut leaves, mut line) = (Vec::new(), Map::new());
+    let main = audio.main(fields);
     let rows = record.into_iter().zip(fields).zip(columns).zip(&extensions.names);
-    for (((value, field), column), name) in rows {
+    for (index, (((value, field), column), name)) in rows.enumerate() {
         let bytes = file_bytes(value, field)?;
         let wrong = |message: &str| {
             WriteSampleError::Source(format!("field {:?}: {message}", field.name).into())
         };
         let value = match &field.kind {
+            _ if audio.has(index) => {
+                let extension = audio_extension(&bytes);
+                let name = match main == Some(index) {
+                    true => format!("{stem}.{extension}"),
+                    // A name without the extension of bytes.
+                    false => {
+                        format!("{stem}.{}.{extension}", name.strip_suffix(".bin").unwrap_or(name))
+                    }
+                };
+                leaves.push(OutputFile { path: name.clone().into(), bytes });
+                Value::String(name)
+            }
             FieldKind::RgbImage
             | FieldKind::BitPlaneImage
             | FieldKind::NdArray { .. }

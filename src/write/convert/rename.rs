@@ -4,6 +4,7 @@
 //! |--------------------------------------------|---------------------------------------------------|
 //! | listed in `WriteOptions::rename`         | the name given there                              |
 //! | that of objects or a mask, from a tar: `bbox.npy` | outside of a tar without the extension: `bbox` |
+//! | audio whose files have one format          | in a tar its extension, such as `flac`            |
 //! | the only image, with boxes                 | `image/encoded` in a TFRecord, and back to `image` |
 //! | any, if all names fit the destination      | unchanged                                         |
 //! | else `image/encoded`, `image/class/label` (TensorFlow's) | `image`, `label`                    |
@@ -16,7 +17,7 @@
 
 use super::OutputFormat;
 use crate::error::{Error, fail};
-use crate::source::{FieldSpec, IMAGE_EXTENSIONS, ObjectFields, mask_extensions};
+use crate::source::{FieldSpec, IMAGE_EXTENSIONS, ObjectFields, Source, mask_extensions};
 use crate::write::shards::{detection_image, is_file_name, label};
 
 /// Field names of TensorFlow's image datasets.
@@ -64,6 +65,21 @@ pub(super) fn renamed(
     }
     check_fixed(&new, asked, form)?;
     Ok(new)
+}
+
+/// Calls audio in a tar by the extension that all of its files have, as datasets of WebDataset do.
+pub(super) fn audio_members(
+    source: &dyn Source,
+    fields: &mut [FieldSpec],
+    asked: &[(String, String)],
+) {
+    for (index, own) in source.fields().iter().enumerate() {
+        let Some(extension) = source.facts().audio_extension(index) else { continue };
+        let is_asked = asked.iter().any(|(from, _)| *from == own.name);
+        if !is_asked && !fields.iter().any(|field| field.name == extension) {
+            extension.clone_into(&mut fields[index].name);
+        }
+    }
 }
 
 /// Refuses a name that tars and folders do not store: readers find the first image there by the end of its

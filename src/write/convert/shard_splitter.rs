@@ -363,7 +363,8 @@ impl DatasetConversion<'_> {
             !has_objects || matches!(name, Some("label" | "cls" | "class"))
         };
         let label = label.filter(is_int).filter(is_named);
-        ParquetLayout::new(&self.fields, &self.beside, &first.texts, label)
+        let audio = self.audio_fields().0;
+        ParquetLayout::new(&self.fields, &self.beside, (&first.texts, &audio), label)
             .map(ShardLayout::Parquet)
     }
 

@@ -1186,7 +1186,7 @@ fn options_and_fields_without_sense_are_refused() {
     assert!(message(&classes(3), "x-{0}.tar", &zero).contains("at least 1"));
     assert!(message(&classes(3), "x.tar.gz", &limits(0, 0, 0)).contains("compressed"));
     let no_image = Drawn { fields: vec![field("i", FieldKind::Int)], ..classes(3) };
-    assert!(message(&no_image, "x", &limits(0, 0, 0)).contains("needs an image field"));
+    assert!(message(&no_image, "x", &limits(0, 0, 0)).contains("needs a field of images"));
     let kind = FieldKind::Custom { row_size: 3, align: 1 };
     let custom = Drawn { fields: vec![field("c", kind)], ..classes(3) };
     for dst in ["x.beton", "x.tar", "x.tfrecord"] {

@@ -12,7 +12,7 @@
 use super::column::ObjectRow;
 use crate::decode::object_rows;
 use crate::source::npy;
-use crate::source::{FieldKind, FieldSpec, ImageMode, NdType, OwnedImage, OwnedValue};
+use crate::source::{AudioFormat, FieldKind, FieldSpec, ImageMode, NdType, OwnedImage, OwnedValue};
 use crate::write::value::WriteSampleError;
 use fuseloop_ops::Size;
 
@@ -117,6 +117,11 @@ pub(in crate::write) fn json_text(mut text: Vec<u8>) -> Vec<u8> {
 pub(in crate::write) fn extension(picture: &[u8]) -> &'static str {
     let format = ImageMode::of_file(picture).file_format();
     format.map_or("fplanes", |format| format.extensions[0])
+}
+
+/// Returns the extension of an audio file.
+pub(in crate::write) fn audio_extension(file: &[u8]) -> &'static str {
+    AudioFormat::of_file(file).map_or("bin", |(format, _)| format.extensions[0])
 }
 
 /// Converts an image to a file.

@@ -23,7 +23,9 @@ mod parquet;
 mod record;
 mod tar;
 
-pub(super) use bytes::{Member, extension, file_bytes, gray_png, json_text, png_file, rows_file};
+pub(super) use bytes::{
+    Member, audio_extension, extension, file_bytes, gray_png, json_text, png_file, rows_file,
+};
 pub(super) use column::{Columns, custom_field, is_file_name, label, same_name};
 pub(super) use detection::detection_image;
 pub(super) use example::{ExampleLayout, encode_record};

@@ -4,6 +4,7 @@
 //! | type           | Parquet                              | feature               | Arrow                 |
 //! |----------------|--------------------------------------|-----------------------|-----------------------|
 //! | image          | `{bytes: BYTE_ARRAY, path: String}`  | `Image`               | `struct`              |
+//! | audio          | the same                             | `Audio`               | the same              |
 //! | class          | `INT64`                              | `ClassLabel` of names | `int64`               |
 //! | number         | the smallest that has its type       | `Value`               | its type              |
 //! | text, bytes    | `BYTE_ARRAY`, of text `String`       | `Value`               | `string`, `binary`    |
@@ -26,6 +27,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ColumnType {
     Image,
+    Audio,
     /// The names, by the numbers of the classes from 0.
     Class(Vec<String>),
     Number(NdType),
@@ -122,7 +124,9 @@ impl ColumnType {
                 .build()
         };
         let node = match self {
-            Self::Image => group(None, vec![Self::Binary.node("bytes")?, Self::Text.node("path")?]),
+            Self::Image | Self::Audio => {
+                group(None, vec![Self::Binary.node("bytes")?, Self::Text.node("path")?])
+            }
             Self::Struct(fields) => {
                 let fields = fields.iter().map(|(name, of)| of.node(name));
                 group(None, fields.collect::<Result<_, _>>()?)
@@ -155,6 +159,7 @@ impl ColumnType {
         let name = |dtype: NdType| stored(dtype).map_or("int64", |stored| stored.name);
         match self {
             Self::Image => json!({"_type": "Image"}),
+            Self::Audio => json!({"_type": "Audio"}),
             Self::Class(names) => json!({"names": names, "_type": "ClassLabel"}),
             Self::Number(dtype) => value(name(*dtype)),
             Self::Text => value("string"),
@@ -180,7 +185,7 @@ impl ColumnType {
         let field =
             |of, children| ArrowField { name: name.to_owned(), of, children, extension: None };
         match self {
-            Self::Image => {
+            Self::Image | Self::Audio => {
                 let children = vec![Self::Binary.arrow("bytes"), Self::Text.arrow("path")];
                 field(ArrowType::Struct, children)
             }

@@ -7,15 +7,16 @@
 //! | field                        | column                                                             |
 //! |------------------------------|--------------------------------------------------------------------|
 //! | image                        | `struct<bytes, path>`, of the feature `Image`                      |
+//! | bytes that are known to be audio files | the same, of the feature `Audio`                         |
 //! | the label                    | int64; a `ClassLabel` if the classes have names                    |
 //! | other ints, floats           | int64, float64                                                     |
-//! | bytes                        | a text if those of the first samples are, else binary              |
+//! | other bytes                  | a text if those of the first samples are, else binary              |
 //! | JSON                         | the text, of the feature `Json`                                    |
 //! | array, tensor                | a list, or `Array2D` to `Array5D`                                  |
 //! | rows of objects              | `objects`: a list with a structure for each object                 |
 //! | user-defined                 | refused                                                            |
 //!
-//! Columns of images and of binary values are neither compressed nor coded, so that a value is one read of its bytes; all
+//! Columns of images, of audio and of binary values are neither compressed nor coded, so that a value is one read of its bytes; all
 //! others are compressed by snappy. A row group has 100 rows if it has such a column, otherwise 1,000, and unless one row has
 //! more, at most [`GROUP_BYTES`] and [`GROUP_VALUES`]. Upright boxes become `xywh`, as COCO and the datasets of the Hub have them. The metadata `fuseloop`
 //! says what the fields of objects are (`source/object_fields.rs`).
@@ -24,7 +25,7 @@ mod arrow;
 mod column_type;
 
 use super::Member;
-use super::bytes::{count_of_rows, extension, file_bytes, rows_of, word};
+use super::bytes::{audio_extension, count_of_rows, extension, file_bytes, rows_of, word};
 use super::column::{ObjectRow, custom_field, same_name};
 use crate::decode::object_rows::{floats, integers};
 use crate::error::{Error, fail};
@@ -98,6 +99,7 @@ pub(in crate::write) struct ParquetLayout {
 #[derive(Clone, Debug, PartialEq)]
 enum Cell {
     Image,
+    Audio,
     /// An int, less than this if it is the number of a class.
     Int(Option<i64>),
     Float,
@@ -127,8 +129,8 @@ enum Values {
 }
 
 impl ParquetLayout {
-    /// Returns the layout of samples of these fields. `is_text` says of each field whether its bytes are texts, `label` is
-    /// the field with the number of a sample's class.
+    /// Returns the layout of samples of these fields. `is_text` says of each field whether its bytes are texts, `is_audio`
+    /// whether they are audio files, `label` is the field with the number of a sample's class.
     ///
     /// # Errors
     ///
@@ -136,7 +138,7 @@ impl ParquetLayout {
     pub(in crate::write) fn new(
         fields: &[FieldSpec],
         beside: &Beside,
-        is_text: &[bool],
+        (is_text, is_audio): (&[bool], &[bool]),
         label: Option<usize>,
     ) -> Result<Self, Error> {
         let none = ObjectFields::default();
@@ -170,6 +172,9 @@ impl ParquetLayout {
                 ),
                 FieldKind::Float => (Cell::Float, ColumnType::Number(NdType::F64)),
                 FieldKind::Json => (Cell::Json, ColumnType::Json),
+                FieldKind::Bytes if is_audio.get(index) == Some(&true) => {
+                    (Cell::Audio, ColumnType::Audio)
+                }
                 FieldKind::Bytes if is_text.get(index) == Some(&true) => {
                     (Cell::Text, ColumnType::Text)
                 }
@@ -200,7 +205,8 @@ impl ParquetLayout {
             let of = ColumnType::List(Box::new(ColumnType::Struct(of.collect())), None);
             columns.push((OBJECTS.to_owned(), indexes, of));
         }
-        let is_stored_plain = |cell: &Cell| matches!(cell, Cell::Image | Cell::Binary);
+        let is_stored_plain =
+            |cell: &Cell| matches!(cell, Cell::Image | Cell::Audio | Cell::Binary);
         let most_rows = if cells.iter().any(is_stored_plain) { ROWS } else { ROWS_OF_NUMBERS };
         let leaves = columns.iter().flat_map(|(_, indexes, _)| indexes);
         let leaves = leaves.flat_map(|index| leaves_of(*index, &cells[*index], &fields[*index]));
@@ -245,8 +251,12 @@ impl ParquetLayout {
                     return Err(wrong(format!("{found} for {expected} objects: each needs one")));
                 }
             }
-            let path = stem.filter(|_| *cell == Cell::Image);
-            let path = path.map(|stem| format!("{stem}.{}", extension(&bytes)));
+            let extension = match cell {
+                Cell::Image => Some(extension(&bytes)),
+                Cell::Audio => Some(audio_extension(&bytes)),
+                _ => None,
+            };
+            let path = stem.zip(extension).map(|(stem, extension)| format!("{stem}.{extension}"));
             Ok(Member { extension: path.unwrap_or_default(), bytes })
         });
         let row: Vec<Member> = row.collect::<Result<_, _>>()?;
@@ -322,7 +332,7 @@ fn leaves_of(field: usize, cell: &Cell, spec: &FieldSpec) -> Vec<Leaf> {
         is_of_objects,
     };
     let values = match (cell, &spec.kind) {
-        (Cell::Image, _) => vec![Values::Bytes(2), Values::Path],
+        (Cell::Image | Cell::Audio, _) => vec![Values::Bytes(2), Values::Path],
         (Cell::Text | Cell::Json | Cell::Binary, _) => vec![Values::Bytes(1)],
         (Cell::Float, _) => vec![numbers(NdType::F64, &[], false)],
         (Cell::Rows((dtype, shape), ..), _) => vec![numbers(*dtype, shape, true)],
@@ -748,7 +758,8 @@ mod tests {
 
     fn layout(kind: FieldKind) -> (Vec<FieldSpec>, ParquetLayout) {
         let fields = vec![FieldSpec { name: "a".to_owned(), kind }];
-        let layout = ParquetLayout::new(&fields, &Beside::default(), &[false], None).unwrap();
+        let layout =
+            ParquetLayout::new(&fields, &Beside::default(), (&[false], &[false]), None).unwrap();
         (fields, layout)
     }
 
