@@ -75,6 +75,13 @@ impl LoaderBuilder {
                     "{dataset}: `indices` and `filter` leave none of {samples} samples"
                 ));
             }
+            if self.order == Order::Bucketed {
+                return Err(fail!(
+                    Parameter,
+                    "{dataset}: no bucket of the {chosen} samples has a whole batch, and the rest is left out: take \
+                     a smaller batch size, fewer buckets, or keep the rest (`drop_last(false)`, `Uneven::Pad`)"
+                ));
+            }
             let (order, world) = (self.order.name(), self.ranks.map_or(1, Ranks::world_size));
             let ranks =
                 if world > 1 { format!(" on each of {world} ranks") } else { String::new() };

@@ -8,6 +8,8 @@ mod audio;
 #[cfg(feature = "write")]
 mod bit_planes;
 #[cfg(feature = "write")]
+mod bucketed;
+#[cfg(feature = "write")]
 mod cache;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod collate;
