@@ -22,6 +22,7 @@ use crate::source::{Buffer, Source, Value, stored_size};
 use fuseloop_ops::author::{ImageType, Type};
 use fuseloop_ops::{Ops, Size};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// The number of samples that one thread measures at a time.
 const AT_ONCE: usize = 1 << 10;
@@ -42,8 +43,21 @@ struct SizedOutput {
     input: ImageType,
 }
 
-/// The sizes of the images of a sample, one for each output; an error for a sample that can't be measured.
-type Sizes = Result<Vec<Size>, Error>;
+/// The sizes of some samples.
+struct MeasuredRows {
+    /// The sizes of the images of a sample, one for each output.
+    distinct: Vec<Vec<Size>>,
+    /// For each row the index of its sizes, or why it can't be measured.
+    of_rows: Vec<Result<u32, Error>>,
+}
+
+/// The memory of a thread that measures samples.
+struct Measure {
+    buffer: Buffer,
+    decoder: Decoder,
+    /// For each output, the sizes in the batch by those of the stored images.
+    known: Vec<HashMap<Size, Size>>,
+}
 
 impl<'a> Buckets<'a> {
     /// Finds the outputs whose images differ in size, and has them collated unless the user said how.
@@ -77,7 +91,8 @@ impl<'a> Buckets<'a> {
                 );
                 return Err(of_output(error, &output.name));
             }
-            let sized_output = SizedOutput { name: output.name.clone(), field: output.field, ops, input };
+            let sized_output =
+                SizedOutput { name: output.name.clone(), field: output.field, ops, input };
             sized_output.check()?;
             output.collate.get_or_insert_with(Collate::pad);
             sized.push(sized_output);
@@ -98,21 +113,27 @@ impl<'a> Buckets<'a> {
         if self.outputs.is_empty() {
             return Ok(vec![Some(0); subset.len() as usize]);
         }
-        let samples: Vec<SampleId> = subset.iter().collect();
-        let chunks: Vec<&[SampleId]> = samples.chunks(AT_ONCE).collect();
-        let measured = parallel::map(&chunks, |chunk| self.measured(source, chunk))?;
-        let (mut numbers, mut buckets) = (HashMap::new(), Vec::with_capacity(samples.len()));
-        for (sizes, sample) in measured.into_iter().flatten().zip(samples) {
-            buckets.push(match sizes {
-                Ok(sizes) => {
-                    let next = numbers.len() as u32;
-                    Some(*numbers.entry(sizes).or_insert(next))
-                }
-                Err(error) => {
-                    self.left_out(sample, error)?;
-                    None
-                }
-            });
+        let count = subset.len();
+        let starts = (0..count).step_by(AT_ONCE);
+        let chunks: Vec<Range<u64>> =
+            starts.map(|first| first..count.min(first + AT_ONCE as u64)).collect();
+        let measured = parallel::map(&chunks, |rows| self.measured(source, subset, rows.clone()))?;
+        let (mut numbers, mut buckets) = (HashMap::new(), Vec::with_capacity(count as usize));
+        for (MeasuredRows { distinct, of_rows }, rows) in measured.into_iter().zip(chunks) {
+            let number = |sizes| {
+                let next = numbers.len() as u32;
+                *numbers.entry(sizes).or_insert(next)
+            };
+            let numbered: Vec<u32> = distinct.into_iter().map(number).collect();
+            for (row, index) in rows.zip(of_rows) {
+                buckets.push(match index {
+                    Ok(index) => Some(numbered[index as usize]),
+                    Err(error) => {
+                        self.left_out(subset.at(row), error)?;
+                        None
+                    }
+                });
+            }
         }
         Ok(buckets)
     }
@@ -128,29 +149,47 @@ impl<'a> Buckets<'a> {
         Ok(())
     }
 
-    /// Returns the sizes of some samples, up to the first that ends the work.
-    fn measured(&self, source: &dyn Source, samples: &[SampleId]) -> Vec<Sizes> {
-        let (mut buffer, mut decoder) = (Buffer::default(), Decoder::new(self.setup.decode));
-        let mut known: Vec<HashMap<Size, Size>> = self.outputs.iter().map(|_| HashMap::new()).collect();
-        let sizes = samples.iter().map(|&sample| {
-            let (mut last, mut sizes) = (None, Vec::with_capacity(self.outputs.len()));
-            for (output, known) in self.outputs.iter().zip(&mut known) {
-                // Views of a field are of one stored image.
-                let stored = match last {
-                    Some((field, size)) if field == output.field => size,
-                    _ => self.stored(source, (sample, output), &mut buffer, &mut decoder)?,
-                };
-                last = Some((output.field, stored));
-                let size = match known.get(&stored) {
-                    Some(size) => *size,
-                    None => output.size(stored)?,
-                };
-                known.insert(stored, size);
-                sizes.push(size);
-            }
-            Ok(sizes)
-        });
-        sizes.collect()
+    /// Returns the sizes of the samples of some rows.
+    fn measured(&self, source: &dyn Source, subset: &Subset, rows: Range<u64>) -> MeasuredRows {
+        let known = self.outputs.iter().map(|_| HashMap::new()).collect();
+        let decoder = Decoder::new(self.setup.decode);
+        let mut measure = Measure { buffer: Buffer::default(), decoder, known };
+        let (mut distinct, mut indices) = (vec![], HashMap::new());
+        let index = |row| {
+            let sizes = self.sizes(source, subset.at(row), &mut measure)?;
+            let index = indices.entry(sizes).or_insert_with_key(|sizes: &Vec<Size>| {
+                distinct.push(sizes.clone());
+                distinct.len() as u32 - 1
+            });
+            Ok(*index)
+        };
+        let of_rows = rows.map(index).collect();
+        MeasuredRows { distinct, of_rows }
+    }
+
+    /// Returns the sizes of the images of a sample in a batch, one for each output.
+    fn sizes(
+        &self,
+        source: &dyn Source,
+        sample: SampleId,
+        Measure { buffer, decoder, known }: &mut Measure,
+    ) -> Result<Vec<Size>, Error> {
+        let (mut last, mut sizes) = (None, Vec::with_capacity(self.outputs.len()));
+        for (output, known) in self.outputs.iter().zip(known) {
+            // Views of a field are of one stored image.
+            let stored = match last {
+                Some((field, size)) if field == output.field => size,
+                _ => self.stored(source, (sample, output), buffer, decoder)?,
+            };
+            last = Some((output.field, stored));
+            let size = match known.get(&stored) {
+                Some(size) => *size,
+                None => output.size(stored)?,
+            };
+            known.insert(stored, size);
+            sizes.push(size);
+        }
+        Ok(sizes)
     }
 
     /// Returns the size of the stored image that an output is computed from, as its ops get it.

@@ -18,10 +18,10 @@
 //! Ranks take turns at the rows of a step, so all of them have the same bucket at the same step. A step that is not full
 //! takes the positions of a full one: positions, and with them cursors, are the same for any number of ranks.
 
+use super::Ranks;
 use super::groups::Groups;
 use super::memory::reserved;
 use super::random::{generator, shuffle};
-use super::Ranks;
 use crate::error::{Error, fail};
 use crate::sample::Epoch;
 use crate::source::Fingerprint;
@@ -221,11 +221,8 @@ mod tests {
             assert_eq!(rows.len() as u64, order.positions().unwrap());
             let is_filling =
                 |at: u64| fillings.iter().any(|filling| filling.positions.contains(&at));
-            let mut once: Vec<u32> = (0..)
-                .zip(&rows)
-                .filter(|(at, _)| !is_filling(*at))
-                .map(|(_, row)| *row)
-                .collect();
+            let mut once: Vec<u32> =
+                (0..).zip(&rows).filter(|(at, _)| !is_filling(*at)).map(|(_, row)| *row).collect();
             assert_eq!(once.len() as u64, order.rows_once(rows.len() as u64));
             once.sort_unstable();
             assert_eq!(once, [0, 1, 2, 4, 5, 6, 7, 8, 9, 10]);

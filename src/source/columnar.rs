@@ -430,9 +430,8 @@ impl Source for Columnar {
     }
 
     fn stored(&self) -> Option<&dyn StoredValues> {
-        let is_read = |column: &Column| {
-            matches!(column.values, Values::Lists(_) | Values::Records(_))
-        };
+        let is_read =
+            |column: &Column| matches!(column.values, Values::Lists(_) | Values::Records(_));
         (!self.sizes.is_empty() || !self.columns.iter().any(is_read)).then_some(self)
     }
 }
@@ -443,7 +442,8 @@ impl StoredValues for Columnar {
     }
 
     fn image_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
-        let index = usize::try_from(sample.0).ok().filter(|index| !self.damaged.contains_key(index))?;
+        let index =
+            usize::try_from(sample.0).ok().filter(|index| !self.damaged.contains_key(index))?;
         let is_image = self.facts.fields.get(field)?.kind.is_image();
         self.files(field).filter(|_| is_image)?.path(index)
     }

@@ -46,8 +46,8 @@ mod heic_file;
 pub(crate) mod hub_api;
 mod image_format;
 mod image_header;
-mod image_size;
 mod image_names;
+mod image_size;
 mod image_stats;
 mod in_memory;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
@@ -135,9 +135,9 @@ pub(crate) use image_format::{FORMAT_BYTES, ImageFormat, format_name};
 pub(crate) use image_format::{FORMATS, is_image_extension, mask_extensions};
 #[cfg(feature = "write")]
 pub(crate) use image_header::SampleFormat;
-pub(crate) use image_size::stored_size;
 #[cfg(feature = "write")]
 pub(crate) use image_names::IMAGE_EXTENSIONS;
+pub(crate) use image_size::stored_size;
 pub use image_stats::ImageStats;
 pub use in_memory::{Column, InMemory};
 #[cfg(any(feature = "tar", feature = "tfrecord"))]

@@ -511,6 +511,8 @@ fn sizes_that_do_not_follow_from_the_images_are_refused() {
     let random = RandomShortestSize::new([16, 20]).unwrap();
     let text = refused(builder(&path).pipeline("image", ops![random]));
     assert!(text.starts_with("output image: order bucketed: the ops leave an image of "), "{text}");
+    let text = refused(builder(&path).order(Order::Random));
+    assert!(text.contains("take the order `bucketed`"), "{text}");
     let text = refused(builder(&path).pipeline_by_epoch("image", |_| Ok::<_, ParamError>(list())));
     assert!(text.starts_with("output image: order bucketed: give one list"), "{text}");
     let mixed = ops![ResizeToBucket::new(SIZES).unwrap(), MixUp::new(0.2).unwrap()];
