@@ -27,6 +27,7 @@ __all__ = [
     "_panic",
     "arrays_dataset",
     "arrow_dataset",
+    "bucket_sizes",
     "check_destination",
     "check_op",
     "check_ops",
