@@ -78,8 +78,8 @@ impl LoaderBuilder {
             if self.order == Order::Bucketed {
                 return Err(fail!(
                     Parameter,
-                    "{dataset}: no bucket of the {chosen} samples has a whole batch, and the rest is left out: take \
-                     a smaller batch size, fewer buckets, or keep the rest (`drop_last(false)`, `Uneven::Pad`)"
+                    "{dataset}: no bucket of the {chosen} samples fills a batch, and shorter ones are left out: take \
+                     a smaller batch size or fewer buckets, or do not leave out the rest"
                 ));
             }
             let (order, world) = (self.order.name(), self.ranks.map_or(1, Ranks::world_size));

@@ -272,6 +272,7 @@ fn every_stream_answers_as_what_it_plays() {
         "locality_group",
         "locate",
         "annotated_size",
+        "image_file",
         "value_in_memory",
         "image_extent",
         "image_part",

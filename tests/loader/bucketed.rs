@@ -443,7 +443,7 @@ fn one_bucket_is_a_shuffle_and_more_buckets_than_samples_are_single_batches() {
     assert!(batches.len() == 5 && batches.iter().all(|(_, rows)| rows.len() == 1));
 
     let few = builder(&path).drop_last(true).batch_size(6).build().err().unwrap().to_string();
-    assert!(few.contains("no bucket of the 5 samples has a whole batch"), "{few}");
+    assert!(few.contains("no bucket of the 5 samples fills a batch"), "{few}");
 }
 
 /// The size of the second image of a sample.
