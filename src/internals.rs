@@ -81,6 +81,7 @@ pub mod loader {
 }
 
 pub mod order {
+    pub use crate::order::bucketed::Steps;
     pub use crate::order::epoch::EpochOrder;
     pub use crate::order::prepare::{DatasetInfo, PreparedOrder, SampleCount};
 }

@@ -148,5 +148,6 @@ fn preset(preset: ParamValue) -> Value {
         ParamValue::Ints(values) => json!(values),
         ParamValue::Floats(values) => json!(values),
         ParamValue::Words(words) => json!(words),
+        ParamValue::Pairs(pairs) => json!(pairs),
     }
 }

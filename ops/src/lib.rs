@@ -142,6 +142,7 @@ mod random_zoom_out;
 mod registry;
 mod replace_label;
 mod resize;
+mod resize_to_bucket;
 mod rgb_shift;
 mod rng;
 mod rot90;
@@ -268,6 +269,7 @@ pub use random_translate::RandomTranslate;
 pub use random_zoom_out::RandomZoomOut;
 pub use replace_label::ReplaceLabel;
 pub use resize::{Resize, ResizeSize};
+pub use resize_to_bucket::ResizeToBucket;
 pub use rgb_shift::RGBShift;
 pub use rot90::Rot90;
 pub use rows::{Lens, WarpInterpolation};
@@ -375,6 +377,7 @@ pub mod internals {
 static ENTRIES: &[registry::OpInfo] = &[
     RandomResizedCrop::ENTRY,
     Resize::ENTRY,
+    ResizeToBucket::ENTRY,
     CenterCrop::ENTRY,
     RandomCrop::ENTRY,
     Crop::ENTRY,

@@ -27,6 +27,7 @@ __all__ = [
     "_panic",
     "arrays_dataset",
     "arrow_dataset",
+    "bucket_sizes",
     "check_destination",
     "check_op",
     "check_ops",
@@ -62,6 +63,7 @@ _Fields = Sequence[tuple[str, str, str | None, Sequence[int]]]
 MAX_PIXELS: int
 MAX_SAMPLE_BYTES: int
 
+def bucket_sizes(size: tuple[int, int], sides: tuple[int, int], step: int) -> list[tuple[int, int]]: ...
 def check_op(name: str, params: dict[str, Any]) -> None: ...
 def check_ops(list: Iterable[Any], size: tuple[int, int], channels: int, samples: int) -> None: ...
 def end_functions() -> None: ...

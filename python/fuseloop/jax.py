@@ -93,7 +93,7 @@ class Loader(_loader.Loader[dict[str, Any]]):
             targets: Mapping[str, Mapping[str, Target]] | Literal["auto"] | None = None,
             axes: Mapping[str, str] | None = None,
             arrays: Mapping[str, tuple[Any, Sequence[int]] | Audio] | None = None,
-            order: Literal["sequential", "random", "permuted", "quasi_random"] | QuasiRandom | Weighted | ClassBalanced | RepeatedAugment | _Sampler = "sequential",
+            order: Literal["sequential", "random", "permuted", "quasi_random", "bucketed"] | QuasiRandom | Weighted | ClassBalanced | RepeatedAugment | _Sampler = "sequential",
             seed: int = 0,
             indices: Any = None,
             filter: Callable[[Mapping[str, np.ndarray]], Any] | None = None,

@@ -539,8 +539,9 @@ class Loader(Generic[B]):
             axis of -1 differs from sample to sample; the ops must then make one size, for example by ``RandomCrop``.
             ``{"audio": fuseloop.Audio(16_000)}`` are the signals of audio files: WAV, FLAC, MP3 or Ogg Vorbis.
         order: ``"sequential"``, ``"random"``, ``"permuted"`` (random, without a list of all samples in memory),
-            ``"quasi_random"``, one of ``QuasiRandom``, ``Weighted``, ``ClassBalanced`` and ``RepeatedAugment``, or a
-            sampler: an object with ``__iter__`` and ``__len__``, and ``set_epoch`` if it is random.
+            ``"quasi_random"``, ``"bucketed"`` (random, each batch with images of one size, for lists with
+            ``ops.ResizeToBucket``), one of ``QuasiRandom``, ``Weighted``, ``ClassBalanced`` and ``RepeatedAugment``, or
+            a sampler: an object with ``__iter__`` and ``__len__``, and ``set_epoch`` if it is random.
         seed: Random orders and draws depend on it, the epoch and the sample.
         indices: Only these samples.
         filter: Only the samples for which this is true: a function that gets whole columns,
@@ -611,7 +612,7 @@ class Loader(Generic[B]):
         targets: Mapping[str, Mapping[str, Target]] | Literal["auto"] | None = None,
         axes: Mapping[str, str] | None = None,
         arrays: Mapping[str, tuple[Any, Sequence[int]] | Audio] | None = None,
-        order: Literal["sequential", "random", "permuted", "quasi_random"]
+        order: Literal["sequential", "random", "permuted", "quasi_random", "bucketed"]
         | QuasiRandom
         | Weighted
         | ClassBalanced
@@ -1329,13 +1330,13 @@ def _chosen(dataset: Dataset, keep: Callable[[Mapping[str, Any]], Any], indices:
 
 def _order(order: Any, batch_size: int, dataset: Dataset, indices: Any) -> tuple[Any, ...]:
     if isinstance(order, str):
-        if order in ("sequential", "random", "permuted"):
+        if order in ("sequential", "random", "permuted", "bucketed"):
             return (order,)
         if order == "quasi_random":
             return (order, 2 * batch_size)
         raise ConfigError(
-            f"order is {order!r}, expected 'sequential', 'random', 'permuted', 'quasi_random', one of the classes of orders, "
-            "or a sampler"
+            f"order is {order!r}, expected 'sequential', 'random', 'permuted', 'quasi_random', 'bucketed', one of the "
+            "classes of orders, or a sampler"
         )
     if isinstance(order, QuasiRandom):
         return ("quasi_random", _whole("open_pages", order.open_pages, 1))

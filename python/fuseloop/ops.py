@@ -162,6 +162,7 @@ __all__ = [
     "RandomZoomOut",
     "ReplaceLabel",
     "Resize",
+    "ResizeToBucket",
     "Rot90",
     "SanitizeBoundingBoxes",
     "SanitizeKeyPoints",
@@ -239,6 +240,55 @@ class Resize(Op):
         side: Literal["short", "long"] = "short",
     ) -> None:
         super().__init__(size=size, interpolation=interpolation, max_size=max_size, antialias=antialias, side=side)
+
+
+class ResizeToBucket(Op):
+    """Scales and crops an image to the one of several sizes that has the nearest aspect ratio.
+
+    Args:
+        sizes: Sizes of the buckets. Expected: a list of (height, width).
+        random_crop: Whether the window has a random position, or is in the middle.
+        interpolation: How pixels are weighed.
+        antialias: Torchvision's: false is the interpolation with "-aliased"; default: true.
+
+    >>> ResizeToBucket(((64, 64), (48, 80), (80, 48)))
+    ResizeToBucket(((64, 64), (48, 80), (80, 48)))
+    """
+
+    __slots__ = ()
+    __match_args__ = ("sizes", "random_crop", "interpolation", "antialias")
+    name = "ResizeToBucket"
+
+    def __init__(
+        self,
+        sizes: Iterable[Size],
+        random_crop: bool = False,
+        interpolation: Interpolation = "bilinear",
+        antialias: bool | None = None,
+    ) -> None:
+        super().__init__(sizes=sizes, random_crop=random_crop, interpolation=interpolation, antialias=antialias)
+
+    @classmethod
+    def of_area(
+        cls,
+        size: Size,
+        sides: Sequence[int] = (512, 2048),
+        step: int = 64,
+        random_crop: bool = False,
+        interpolation: Interpolation = "bilinear",
+    ) -> ResizeToBucket:
+        """Returns the op with the buckets of an area: those of kohya's ``make_bucket_resolutions``, for sides from the
+        first to the last of ``sides`` by ``step``.
+
+        >>> len(ResizeToBucket.of_area(1024).sizes)
+        33
+        """
+        from ._fuseloop import bucket_sizes
+
+        height, width = (size, size) if isinstance(size, int) else size
+        low, high = sides
+        sizes = bucket_sizes((height, width), (low, high), step)
+        return cls(sizes, random_crop=random_crop, interpolation=interpolation)
 
 
 class CenterCrop(Op):

@@ -57,7 +57,7 @@ mod _fuseloop {
     #[pymodule_export]
     use super::preview::{Sheet, inspect, preview};
     #[pymodule_export]
-    use super::registry::{_panic, check_op, check_ops, registry};
+    use super::registry::{_panic, bucket_sizes, check_op, check_ops, registry};
     #[pymodule_export]
     use super::sources::{
         arrays_dataset, arrow_dataset, generated_dataset, join, open_annotated, open_beton,

@@ -1,11 +1,11 @@
 //! The registry of ops as data, from which `tools/generate.py` writes the classes of `fuseloop.ops`.
 
 use crate::call::detached;
-use crate::values;
+use crate::{errors, values};
 use fuseloop::ops::author::ImageType;
 use fuseloop::ops::internals::registry as ops;
 use fuseloop::ops::internals::registry::{ParamDefault, ParamInfo, ParamKind};
-use fuseloop::ops::{DType, Size};
+use fuseloop::ops::{DType, ResizeToBucket, Size};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -68,6 +68,19 @@ pub(crate) fn check_ops(
     let (ops, size) = (values::ops(list)?, Size::new(size.0, size.1));
     let input = ImageType::array(size, channels, DType::U8);
     detached(list.py(), || fuseloop::check_ops(&ops, input, samples))
+}
+
+/// Returns the sizes of the buckets of an area, each height and width.
+#[pyfunction]
+pub(crate) fn bucket_sizes(
+    py: Python<'_>,
+    size: (u32, u32),
+    sides: (u32, u32),
+    step: u32,
+) -> PyResult<Vec<(u32, u32)>> {
+    let op = ResizeToBucket::of_area(size, sides.0..=sides.1, step);
+    let op = op.map_err(|error| errors::raised(py, &fuseloop::Error::from(error)))?;
+    Ok(op.sizes().iter().map(|size| (size.height, size.width)).collect())
 }
 
 /// Panics, for the test of what comes of it.

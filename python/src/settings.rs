@@ -248,6 +248,7 @@ fn order(given: &Bound<'_, PyAny>) -> PyResult<Order> {
         "sequential" => Order::Sequential,
         "random" => Order::Random,
         "permuted" => Order::Permuted,
+        "bucketed" => Order::Bucketed,
         "quasi_random" => Order::QuasiRandom { open_pages: given.get_item(1)?.extract()? },
         "weighted" => {
             let weights: Vec<f64> = given.get_item(1)?.extract()?;

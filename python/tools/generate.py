@@ -66,6 +66,7 @@ TYPES = {
     "Whole": "int",
     "Integer": "int",
     "Size": "Size",
+    "Sizes": "Iterable[Size]",
     "Kernel": "Size",
     "Sides": "Size",
     "Pair": "Pair",
@@ -88,7 +89,7 @@ TYPES = {
     "Table": "Mapping[str, Any]",
 }
 
-# The statistics that everyone uses, as in Rust.
+# The statistics that everyone uses and the sizes that follow from an area, as in Rust.
 EXTRAS = {
     "Normalize": '''
     @classmethod
@@ -100,7 +101,30 @@ EXTRAS = {
     def cifar10(cls) -> Normalize:
         """Returns the op with the mean and the standard deviation of CIFAR-10."""
         return cls((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.201))
-'''
+''',
+    "ResizeToBucket": '''
+    @classmethod
+    def of_area(
+        cls,
+        size: Size,
+        sides: Sequence[int] = (512, 2048),
+        step: int = 64,
+        random_crop: bool = False,
+        interpolation: Interpolation = "bilinear",
+    ) -> ResizeToBucket:
+        """Returns the op with the buckets of an area: those of kohya's ``make_bucket_resolutions``, for sides from the
+        first to the last of ``sides`` by ``step``.
+
+        >>> len(ResizeToBucket.of_area(1024).sizes)
+        33
+        """
+        from ._fuseloop import bucket_sizes
+
+        height, width = (size, size) if isinstance(size, int) else size
+        low, high = sides
+        sizes = bucket_sizes((height, width), (low, high), step)
+        return cls(sizes, random_crop=random_crop, interpolation=interpolation)
+''',
 }
 
 # A parameter in place of others: with it, their defaults are not passed on.

@@ -1,22 +1,24 @@
 //! Builds a loader of its settings.
 
+use super::buckets::Buckets;
 use super::cache::SampleCache;
 use super::choose::{self, SourceInfo};
 use super::classes;
 use super::compile_context::CompileContext;
-use super::damaged::OnDamaged;
+use super::damaged::{DamageLog, OnDamaged};
 use super::device::HELD;
 use super::error::no_rows;
 use super::in_memory;
-use super::outputs::check_recompile;
+use super::outputs::{OutputSpec, check_recompile};
 use super::stage::{LoaderStage, StageShared};
 use super::target_plan::warn_of_other_draws;
 use super::{CompiledOutputs, Loader, LoaderBuilder};
 use crate::device::PageLocker;
 use crate::error::{Error, fail};
 use crate::jit;
-use crate::order::Ranks;
-use crate::run::{Engine, EngineOptions};
+use crate::order::bucketed::Steps;
+use crate::order::{Order, PreparedOrder, Ranks, Subset};
+use crate::run::{Engine, EngineOptions, LastBatch};
 use crate::sample::Epoch;
 use crate::source::{PagedBeton, Source};
 use std::mem;
@@ -36,13 +38,14 @@ impl LoaderBuilder {
             classes::check(&*self.source, expected)?;
         }
         let subset = choose::subset(&*self.source, self.indices.take(), &self.filters)?;
-        let order = self.order.prepare(&SourceInfo(&*self.source), subset.clone())?;
-        self.check_count(&subset, order.len(self.ranks.as_ref()))?;
-        let outputs = self.wanted.resolve(&*self.source)?;
+        let mut outputs = mem::take(&mut self.wanted).resolve(&*self.source)?;
         check_recompile(&outputs, self.recompile)?;
+        let damage_log = Arc::<DamageLog>::default();
+        let order = self.prepared_order(&subset, &mut outputs, (&setup, &damage_log))?;
+        self.check_count(&subset, order.len(self.ranks.as_ref()))?;
         let cache = self.cache.map(|cache| SampleCache::open(cache, &*self.source)).transpose()?;
         let shared = StageShared::new(
-            subset,
+            (Arc::clone(&order), damage_log),
             cache.map(Arc::new),
             device_choice,
             self.pin_memory.map(PageLocker::new),
@@ -82,6 +85,24 @@ impl LoaderBuilder {
         })
     }
 
+    /// Prepares the order for the samples chosen. A bucketed order has the outputs collated whose images differ in size.
+    fn prepared_order(
+        &self,
+        subset: &Subset,
+        outputs: &mut [OutputSpec],
+        (setup, damaged): (&CompileContext, &DamageLog),
+    ) -> Result<Arc<PreparedOrder>, Error> {
+        let source = &*self.source;
+        let buckets = match self.order {
+            Order::Bucketed => Some(Buckets::of_outputs(source, outputs, setup, damaged)?),
+            _ => None,
+        };
+        let batch_size = setup.batch_size as u64;
+        let steps = Steps::new(batch_size, self.ranks.as_ref(), self.last == LastBatch::Drop);
+        let info = SourceInfo { source, buckets };
+        Ok(Arc::new(self.order.prepare_steps(&info, subset.clone(), steps)?))
+    }
+
     /// Returns the file as a paged source, if a process cache is set.
     fn pages(&self) -> Result<Option<Arc<PagedBeton>>, Error> {
         let Some(options) = self.process_cache else { return Ok(None) };
@@ -115,7 +136,8 @@ impl LoaderBuilder {
     fn setup_on_ranks(&self) -> Result<CompileContext, Error> {
         let counted = || (self.batches_ahead as u64).saturating_add(1); // and the one in use
         let counted_batches = self.memory_limit.is_none().then(counted);
-        let setup = CompileContext { counted_batches, ..self.setup.clone() };
+        let is_bucketed = self.order == Order::Bucketed;
+        let setup = CompileContext { counted_batches, is_bucketed, ..self.setup.clone() };
         let Some(ranks) = &self.ranks else { return Ok(setup) };
         if ranks.world_size() > 1 && self.setup.on_damaged == OnDamaged::Skip {
             return Err(fail!(

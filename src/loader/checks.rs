@@ -75,6 +75,13 @@ impl LoaderBuilder {
                     "{dataset}: `indices` and `filter` leave none of {samples} samples"
                 ));
             }
+            if self.order == Order::Bucketed {
+                return Err(fail!(
+                    Parameter,
+                    "{dataset}: no bucket of the {chosen} samples fills a batch, and shorter ones are left out: take \
+                     a smaller batch size or fewer buckets, or do not leave out the rest"
+                ));
+            }
             let (order, world) = (self.order.name(), self.ranks.map_or(1, Ranks::world_size));
             let ranks =
                 if world > 1 { format!(" on each of {world} ranks") } else { String::new() };

@@ -1,5 +1,6 @@
 //! The samples that a loader uses: `indices`, then filters; and the dataset information for orders.
 
+use super::buckets::Buckets;
 use super::error::of_sample;
 use super::outputs::no_such_field;
 use crate::error::{Error, fail};
@@ -66,23 +67,33 @@ fn filtered(
 }
 
 /// The dataset information that orders need, read from a source.
-pub(super) struct SourceInfo<'a>(pub(super) &'a dyn Source);
+pub(super) struct SourceInfo<'a> {
+    pub(super) source: &'a dyn Source,
+    /// The outputs that samples are bucketed by, if the order does that.
+    pub(super) buckets: Option<Buckets<'a>>,
+}
 
 impl DatasetInfo for SourceInfo<'_> {
     fn samples(&self) -> u64 {
-        self.0.len()
+        self.source.len()
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {
-        self.0.locality_group(sample)
+        self.source.locality_group(sample)
     }
 
     fn class(&self, field: &str, sample: SampleId) -> Result<i64, BoxError> {
-        let index = self.0.field_index(field);
+        let index = self.source.field_index(field);
         let index = index.ok_or_else(|| format!("no field named {}", Escaped(field)))?;
-        match self.0.value(sample, index, &mut Buffer::default())? {
+        match self.source.value(sample, index, &mut Buffer::default())? {
             Value::Int(class) => Ok(class),
             _ => Err(format!("field {} does not hold ints", Escaped(field)).into()),
+        }
+    }
+    fn buckets(&self, subset: &Subset) -> Result<Vec<Option<u32>>, Error> {
+        match &self.buckets {
+            Some(buckets) => buckets.of_samples(self.source, subset),
+            None => Ok(vec![Some(0); subset.len() as usize]),
         }
     }
 }

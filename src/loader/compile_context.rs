@@ -30,6 +30,8 @@ pub(super) struct CompileContext {
     /// True if elements of types that tensors lack are bytes, with one more axis: what FFCV's interface asks for.
     pub(super) stored_elements: bool,
     pub(super) on_damaged: OnDamaged,
+    /// True if the order makes batches whose images have one size.
+    pub(super) is_bucketed: bool,
     /// The rank of this process; `world` is the number of ranks.
     pub(super) rank: u64,
     pub(super) world: u64,
@@ -51,6 +53,7 @@ impl CompileContext {
             scaled_decode: false,
             stored_elements: false,
             on_damaged: OnDamaged::Fail,
+            is_bucketed: false,
             rank: 0,
             world: 1,
             counted_batches: None,

@@ -284,8 +284,7 @@ impl Upcoming for RemainingOrder {
     }
 
     fn at(&self, positions: Range<u64>, samples: &mut Vec<SampleId>) {
-        let mut visits = vec![];
-        self.order.visits(self.first + positions.start..self.first + positions.end, &mut visits);
-        samples.extend(visits.iter().map(|visit| visit.sample));
+        let positions = self.first + positions.start..self.first + positions.end;
+        self.order.samples_at(positions, samples);
     }
 }

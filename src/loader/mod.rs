@@ -16,6 +16,7 @@
 // The order in which these modules may import each other is in `tests/repository/layers.rs`.
 
 mod array_images;
+mod buckets;
 mod build;
 mod builder;
 pub(crate) mod cache;
@@ -94,7 +95,7 @@ pub struct Loader {
     held_bytes: Option<u64>,
     /// The fingerprint of the dataset.
     dataset: u64,
-    order: PreparedOrder,
+    order: Arc<PreparedOrder>,
     ranks: Option<Ranks>,
     batch_size: NonZeroUsize,
     last: LastBatch,
@@ -222,6 +223,7 @@ impl Loader {
         }
         let rows = NonZeroUsize::new(samples.len()).ok_or_else(no_rows)?;
         let stage = self.stage(epoch)?;
+        let stage = if self.setup.is_bucketed { Arc::new(stage.for_any_samples()) } else { stage };
         let listed = ListedOrder(samples.iter().map(|&id| SampleId(id)).collect());
         let mut run = self.engine.start(RunRequest::new(stage, epoch, Box::new(listed), rows))?;
         match run.next() {
@@ -438,9 +440,11 @@ impl Loader {
     /// length.
     #[must_use]
     pub fn len(&self) -> u64 {
-        match self.samples() {
-            UNKNOWN => UNKNOWN,
-            samples => samples.div_ceil(self.batch_size.get() as u64),
+        let batch_size = self.batch_size.get() as u64;
+        match (self.order.len(self.ranks.as_ref()), self.last) {
+            (UNKNOWN, _) => UNKNOWN,
+            (positions, LastBatch::Keep) => positions.div_ceil(batch_size),
+            (positions, LastBatch::Drop) => positions / batch_size,
         }
     }
 
@@ -449,7 +453,7 @@ impl Loader {
     /// samples that are [skipped](OnDamaged::Skip) count: they are only found when they are read.
     #[must_use]
     pub fn samples(&self) -> u64 {
-        let samples = self.order.len(self.ranks.as_ref());
+        let samples = self.order.samples(self.ranks.as_ref());
         match self.last {
             LastBatch::Drop if samples != UNKNOWN => {
                 samples - samples % self.batch_size.get() as u64

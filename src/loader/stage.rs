@@ -14,18 +14,18 @@ use super::compile_context::CompileContext;
 use super::cursor::PlanPrint;
 use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
 use super::device::{DeviceChoice, Upload};
-use super::error::of_sample;
+use super::error::{of_output, of_sample};
 use super::mixing::BatchScratch;
 use super::opened_image::StoredImage;
 use super::outputs::OutputSpec;
 use super::target_rows::{TargetGroup, TargetScratch};
 use super::work::{FieldPlan, OutputPlan, tensors};
-use crate::batch::{RowsMut, TensorSpec};
+use crate::batch::{RowsMut, TensorRows, TensorSpec};
 use crate::decode::{Decoder, ImageReadMode};
 use crate::device::PageLocker;
-use crate::error::Error;
+use crate::error::{Error, fail};
 use crate::jit::{KernelCache, Scratch};
-use crate::order::Subset;
+use crate::order::PreparedOrder;
 use crate::plan::element_steps::{RowError, StepScratch};
 use crate::plan::{Draws, OpKind};
 use crate::run::{FillError, OnFailure, Phase, Progress, Stage};
@@ -92,24 +92,24 @@ pub(super) struct StageShared {
     pub(super) device_choice: Arc<DeviceChoice>,
     /// Locks the memory of batches on the host, if that is asked for.
     pub(super) page_locker: Option<Arc<PageLocker>>,
-    /// The samples that substitutes are drawn from.
-    subset: Subset,
+    /// The order, which substitutes are drawn from.
+    order: Arc<PreparedOrder>,
 }
 
 impl StageShared {
     pub(super) fn new(
-        subset: Subset,
+        (order, damage_log): (Arc<PreparedOrder>, Arc<DamageLog>),
         cache: Option<Arc<SampleCache>>,
         site: DeviceChoice,
         page_locker: Option<PageLocker>,
     ) -> Self {
         Self {
             decoded: Arc::default(),
-            damage_log: Arc::default(),
+            damage_log,
             cache,
             device_choice: Arc::new(site),
             page_locker: page_locker.map(Arc::new),
-            subset,
+            order,
         }
     }
 }
@@ -237,12 +237,18 @@ impl LoaderStage {
         Self { source, ..self.clone() }
     }
 
+    /// Returns the same stage for batches of any samples, whose images may differ in size.
+    pub(super) fn for_any_samples(&self) -> Self {
+        let setup = CompileContext { is_bucketed: false, ..self.setup.clone() };
+        Self { setup, ..self.clone() }
+    }
+
     /// Returns another sample for the row of `visit`; `attempt` numbers the substitutes tried.
     fn substitute(&self, epoch: Epoch, visit: SampleRef, attempt: u32) -> Option<SampleRef> {
         let mut rng = self.visit_key(epoch, visit).op(stream("substitute", attempt as usize));
         let word = u64::from(rng.word()) << 32 | u64::from(rng.word());
-        let index = word.checked_rem(self.shared.subset.len())?;
-        Some(SampleRef { sample: self.shared.subset.at(index), ..visit })
+        let sample = self.shared.order.substitute(visit.sample, word)?;
+        Some(SampleRef { sample, ..visit })
     }
 
     /// Returns the component of the dataset, here `source`, that a sample belongs to; 0 if all have the
@@ -254,6 +260,31 @@ impl LoaderStage {
         buffer: &mut Buffer,
     ) -> Result<usize, Error> {
         if self.has_components { Ok(source.component(sample, buffer)?) } else { Ok(0) }
+    }
+
+    /// Refuses a batch of a bucketed order whose images differ in size, which would be padded.
+    fn check_one_size(&self, rows: &mut RowsMut<'_>) -> Result<(), Error> {
+        for (tensor, sizes) in self.tensors.iter().zip(&self.sizes) {
+            let (TensorRows::Padded { .. }, Some(sizes)) = (&tensor.rows, sizes) else { continue };
+            let samples: Vec<SampleId> = rows.visits().iter().map(|visit| visit.sample).collect();
+            let (sides, _) = rows.output(*sizes).as_chunks::<{ size_of::<i64>() }>();
+            let sides: Vec<i64> = sides.iter().map(|side| i64::from_ne_bytes(*side)).collect();
+            let mut sizes = sides.chunks(sides.len() / samples.len().max(1));
+            let Some(first) = sizes.next() else { continue };
+            let other = sizes.zip(&samples[1..]).find(|(size, _)| *size != first);
+            let Some((other, sample)) = other else { continue };
+            let error = fail!(
+                Parameter,
+                "order bucketed: its ops leave sample {sample} at {} x {} pixels and others of its batch at {} x {}: the \
+                 sizes are those of the lists that the loader was built with; build another loader for other lists",
+                other[0],
+                other[1],
+                first[0],
+                first[1]
+            );
+            return Err(of_output(error, &tensor.name));
+        }
+        Ok(())
     }
 
     /// Returns the key that determines all draws of an output for a sample.
@@ -622,6 +653,9 @@ impl Stage for LoaderStage {
             }
             let scratch = (&mut worker.pictures.scratch, &mut worker.batch);
             output.finish_batch(k, (key, epoch, &keys), rows, limits, scratch)?;
+        }
+        if self.setup.is_bucketed {
+            self.check_one_size(rows)?;
         }
         pack(rows, &self.tensors);
         if let Some(upload) = &self.upload {

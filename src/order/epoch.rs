@@ -9,11 +9,12 @@
 //! Cost: 4 bytes per row if the order is a list, none if it is sequential or permuted; 4 more if samples come several
 //! times, unless all come equally often in a row.
 
+use super::bucketed::Filling;
 use super::memory::reserved;
 use super::permuted::Permutation;
 use super::{Ranks, Subset};
 use crate::error::Error;
-use crate::sample::SampleRef;
+use crate::sample::{SampleId, SampleRef};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -37,6 +38,8 @@ pub(super) struct Global {
     pub(super) copies: Option<Vec<u32>>,
     /// How often each row comes in a row, at least 1.
     pub(super) repeats: u32,
+    /// The positions that only fill a step, in order.
+    pub(super) fillings: Vec<Filling>,
 }
 
 /// The row of each turn.
@@ -86,16 +89,33 @@ impl EpochOrder {
     }
 
     /// Appends this rank's samples at `positions` to `visits`. Positions at or above
-    /// [`samples`](Self::samples) are ignored.
+    /// [`samples`](Self::samples) are ignored, and on a single process those that only fill a step.
     pub fn visits(&self, positions: Range<u64>, visits: &mut Vec<SampleRef>) {
         let positions = positions.start..positions.end.min(self.samples);
-        visits.extend(positions.map(|position| match self.ranks {
-            None => self.all.visit(position),
-            Some(ranks) => {
-                let (position, is_padding) = ranks.position(position, self.all.len);
-                SampleRef { is_padding, ..self.all.visit(position) }
+        let is_alone = self.ranks.is_none_or(|ranks| ranks.world_size() == 1);
+        visits.extend(positions.filter_map(|position| {
+            let (position, is_padding) = self.global(position);
+            let filling = self.all.filling(position);
+            if filling.is_some() && is_alone {
+                return None;
             }
+            let is_marked = self.ranks.is_some_and(Ranks::marks_padding);
+            let is_padding = is_padding || filling.is_some() && is_marked;
+            let visit = self.all.visit(position);
+            let repeat = filling.unwrap_or(visit.repeat);
+            Some(SampleRef { is_padding, repeat, ..visit })
         }));
+    }
+
+    /// Appends this rank's samples at `positions`, one for each position, for readers that read ahead.
+    pub(crate) fn samples_at(&self, positions: Range<u64>, samples: &mut Vec<SampleId>) {
+        let positions = positions.start..positions.end.min(self.samples);
+        samples.extend(positions.map(|position| self.all.visit(self.global(position).0).sample));
+    }
+
+    /// Returns the global position of a position in this rank, and whether it is padding.
+    fn global(&self, position: u64) -> (u64, bool) {
+        self.ranks.map_or((position, false), |ranks| ranks.position(position, self.all.len))
     }
 
     /// Returns all samples of this rank.
@@ -110,11 +130,20 @@ impl EpochOrder {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let copies = self.all.copies.as_ref().map_or(0, Vec::capacity) * size_of::<u32>();
-        self.all.rows.bytes() + copies
+        let fillings = self.all.fillings.capacity() * size_of::<Filling>();
+        self.all.rows.bytes() + copies + fillings
     }
 }
 
 impl Global {
+    /// Returns how often the bucket's samples came before, at a position that only fills a step.
+    fn filling(&self, position: u64) -> Option<u32> {
+        let next = self.fillings.partition_point(|filling| filling.positions.end <= position);
+        let filling = self.fillings.get(next).filter(|of| of.positions.contains(&position))?;
+        let before = (position - filling.positions.start) / filling.bucket_rows.max(1);
+        Some(u32::try_from(before + 1).unwrap_or(u32::MAX))
+    }
+
     /// Returns the sample at a global position below `len`.
     fn visit(&self, position: u64) -> SampleRef {
         let (turn, again) = match self.repeats {

@@ -11,7 +11,8 @@ pub(super) fn fingerprint(order: &Order, subset: &Subset) -> u64 {
     let mut hash = Fingerprint::default();
     hash.text(if matches!(order, Order::Custom(_)) { "custom" } else { order.name() });
     match order {
-        Order::Sequential | Order::Random | Order::Permuted => {}
+        // A bucketed order adds its buckets and steps.
+        Order::Sequential | Order::Random | Order::Permuted | Order::Bucketed => {}
         Order::QuasiRandom { open_pages } => hash.number(u64::from(*open_pages)),
         Order::Weighted { weights, samples, replacement } => {
             hash.number(weights.len() as u64);

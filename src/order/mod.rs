@@ -14,6 +14,7 @@
 //! | [`Weighted`](Order::Weighted) | a given number of samples, by weight | own |
 //! | [`ClassBalanced`](Order::ClassBalanced) | every class equally often | own |
 //! | [`RepeatedAugment`](Order::RepeatedAugment) | each sample several times in a row | torch |
+//! | [`Bucketed`](Order::Bucketed) | each once, each batch with images of one size | own |
 //! | [`Custom`](Order::Custom) | the samples that a [`Sampler`] returns | |
 //!
 //! If a sample comes several times, [`SampleRef::repeat`](crate::SampleRef) counts its occurrences, so
@@ -21,6 +22,7 @@
 //! ranks together process in one step do not depend on the number of ranks.
 
 mod balanced;
+pub(crate) mod bucketed;
 mod custom;
 pub(crate) mod epoch;
 mod fingerprint;
@@ -110,6 +112,41 @@ pub enum Order {
         /// How often each sample comes; 3 is usual.
         repeats: u32,
     },
+    /// Shuffled in every epoch, in batches whose images have one size: those of samples that the ops of their lists
+    /// leave at the same size. With [`ResizeToBucket`](fuseloop_ops::ResizeToBucket), these are the aspect ratio buckets
+    /// of diffusion models.
+    ///
+    /// ```no_run
+    /// use fuseloop::{Loader, Order, ops::*};
+    ///
+    /// let loader = Loader::open("photos.tar")?
+    ///     .batch_size(16)
+    ///     .order(Order::Bucketed)
+    ///     .pipeline("jpg", ops![
+    ///         ResizeToBucket::of_area(1024, 512..=2048, 64)?,
+    ///         RandomHorizontalFlip::new(0.5)?,
+    ///         ToChannelsFirst,
+    ///     ])
+    ///     .build()?;
+    /// for batch in loader.epoch(0)? {
+    ///     let batch = batch?;
+    ///     let images = batch.tensor::<u8>("jpg")?; // [16, 3, 832, 1216], the next one [16, 3, 1024, 1024]
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The sizes of the stored images are read from the dataset's tables or the headers of the files when the loader is
+    /// built. A sample whose size can't be read is an error, or is left out and listed in
+    /// [`quarantine`](crate::Loader::quarantine) if damaged samples are
+    /// [skipped or substituted](crate::LoaderBuilder::on_damaged).
+    ///
+    /// The images of an output that differ in size are collated by [`Collate::pad`](crate::loader::Collate::pad), which
+    /// has nothing to pad, unless the output has another `collate`: their sizes are the tensor `NAME.size`.
+    ///
+    /// The samples that are left of each bucket make a shorter batch, or are left out with
+    /// [`drop_last`](crate::LoaderBuilder::drop_last), others in each epoch. On several ranks all have the same bucket in
+    /// each step, and samples of the bucket come again to fill it, unless [`Uneven::Drop`] leaves out those that are left.
+    Bucketed,
     /// The order of a sampler of your own.
     Custom(Arc<dyn Sampler>),
 }
@@ -126,6 +163,7 @@ impl Order {
             Self::Weighted { .. } => weighted::NAME,
             Self::ClassBalanced { .. } => balanced::NAME,
             Self::RepeatedAugment { .. } => repeated::NAME,
+            Self::Bucketed => bucketed::NAME,
             Self::Custom(sampler) => sampler.name(),
         }
     }

@@ -1,6 +1,7 @@
 //! Prepares an order for a dataset: computes what all epochs share, then the order of each epoch.
 
 use super::balanced::Balanced;
+use super::bucketed::{Bucketed, Filling, Steps};
 use super::custom::Custom;
 use super::epoch::{EpochOrder, Global, Rows, copies};
 use super::fingerprint::fingerprint;
@@ -30,6 +31,18 @@ pub trait DatasetInfo {
     ///
     /// If the sample has no such value.
     fn class(&self, field: &str, sample: SampleId) -> Result<i64, BoxError>;
+
+    /// Returns the bucket of each sample of a subset: one number for the samples whose images have the same size in a
+    /// batch, `None` for a sample that is left out. Default: one bucket, as of a dataset whose images have one size.
+    ///
+    /// # Errors
+    ///
+    /// If the size of a sample can't be read.
+    fn buckets(&self, subset: &Subset) -> Result<Vec<Option<u32>>, Error> {
+        let mut buckets = reserved(subset.len())?;
+        buckets.extend(subset.iter().map(|_| Some(0)));
+        Ok(buckets)
+    }
 }
 
 /// A dataset with a number of samples only: no pages, no classes.
@@ -99,6 +112,7 @@ enum OrderKind {
     Weighted(Weighted),
     Balanced(Balanced),
     Repeated(u32),
+    Bucketed(Bucketed),
     Custom(Custom),
 }
 
@@ -122,18 +136,36 @@ impl Order {
     /// If the subset or the order's parameters do not fit the dataset, or there is not enough memory.
     #[doc(hidden)]
     pub fn prepare(&self, facts: &dyn DatasetInfo, subset: Subset) -> Result<PreparedOrder, Error> {
+        self.prepare_steps(facts, subset, Steps::SINGLE)
+    }
+
+    /// Like [`prepare`](Self::prepare), for epochs that are divided into these steps.
+    ///
+    /// # Errors
+    ///
+    /// As for `prepare`.
+    #[doc(hidden)]
+    pub fn prepare_steps(
+        &self,
+        facts: &dyn DatasetInfo,
+        subset: Subset,
+        steps: Steps,
+    ) -> Result<PreparedOrder, Error> {
         let subset = subset.checked(facts.samples())?;
         let is_counted =
             matches!((self, &subset), (Self::Sequential | Self::Permuted, Subset::All(_)));
         if !is_counted {
             self.countable(subset.len())?;
         }
-        let kind = DefaultFloats::during(|| self.kind(facts, &subset))?;
-        let len = kind.len(&subset);
+        let kind = DefaultFloats::during(|| self.kind(facts, &subset, steps))?;
+        let len = kind.len(&subset)?;
         if !is_counted {
             self.countable(len)?;
         }
-        let (duplicates, fingerprint) = (subset.duplicates()?, fingerprint(self, &subset));
+        let (duplicates, mut fingerprint) = (subset.duplicates()?, fingerprint(self, &subset));
+        if let OrderKind::Bucketed(bucketed) = &kind {
+            fingerprint ^= bucketed.fingerprint();
+        }
         Ok(PreparedOrder { subset, duplicates, kind, len, fingerprint, order: self.clone() })
     }
 
@@ -146,7 +178,12 @@ impl Order {
         })
     }
 
-    fn kind(&self, facts: &dyn DatasetInfo, subset: &Subset) -> Result<OrderKind, Error> {
+    fn kind(
+        &self,
+        facts: &dyn DatasetInfo,
+        subset: &Subset,
+        steps: Steps,
+    ) -> Result<OrderKind, Error> {
         Ok(match self {
             Self::Sequential => OrderKind::Sequential,
             Self::Random => OrderKind::Random,
@@ -177,6 +214,7 @@ impl Order {
                 ));
             }
             Self::RepeatedAugment { repeats } => OrderKind::Repeated(*repeats),
+            Self::Bucketed => OrderKind::Bucketed(Bucketed::new(&facts.buckets(subset)?, steps)?),
             Self::Custom(sampler) => OrderKind::Custom(Custom::new(sampler, subset)?),
         })
     }
@@ -210,7 +248,7 @@ impl PreparedOrder {
         ranks: Option<&Ranks>,
     ) -> Result<EpochOrder, Error> {
         let rows = || self.kind.rows(&self.subset, seed, epoch, ranks.is_some());
-        let rows = DefaultFloats::during(rows)?;
+        let (rows, fillings) = DefaultFloats::during(rows)?;
         let may_repeat = self.kind.may_repeat() || self.duplicates.is_some();
         let copies = if may_repeat {
             copies(&rows, self.duplicates.as_deref(), &self.subset)?
@@ -219,7 +257,8 @@ impl PreparedOrder {
         };
         let repeats = if let OrderKind::Repeated(repeats) = self.kind { repeats } else { 1 };
         let (subset, len) = (self.subset.clone(), self.len);
-        Ok(EpochOrder::new(Global { subset, len, rows, copies, repeats }, ranks.copied()))
+        let all = Global { subset, len, rows, copies, repeats, fillings };
+        Ok(EpochOrder::new(all, ranks.copied()))
     }
 
     /// Returns the samples that the order chooses from.
@@ -227,7 +266,36 @@ impl PreparedOrder {
         &self.subset
     }
 
-    /// Returns the number of samples of an epoch, or of this rank's share.
+    /// Returns a sample that `sample` may be replaced by in an epoch, if there is one; `word` draws it.
+    pub(crate) fn substitute(&self, sample: SampleId, word: u64) -> Option<SampleId> {
+        let index = match &self.kind {
+            OrderKind::Bucketed(bucketed) => {
+                let mut rows = self.subset.iter();
+                let row = match &self.subset {
+                    Subset::All(_) => u32::try_from(sample.0).ok()?,
+                    Subset::Listed(_) => rows.position(|listed| listed == sample)? as u32,
+                };
+                bucketed.other_row(row, word)?.into()
+            }
+            _ => word.checked_rem(self.subset.len())?,
+        };
+        Some(self.subset.at(index))
+    }
+
+    /// Returns the number of samples of an epoch, or of this rank's share, without the positions that only fill a step
+    /// of a single process.
+    #[must_use]
+    pub fn samples(&self, ranks: Option<&Ranks>) -> u64 {
+        match &self.kind {
+            OrderKind::Bucketed(bucketed) if ranks.is_none_or(|ranks| ranks.world_size() == 1) => {
+                bucketed.rows_once(self.len)
+            }
+            _ => self.len(ranks),
+        }
+    }
+
+    /// Returns the number of positions of an epoch, or of this rank's share: that of its samples, for all orders but a
+    /// bucketed one.
     #[must_use]
     pub fn len(&self, ranks: Option<&Ranks>) -> u64 {
         ranks.map_or(self.len, |ranks| ranks.rows(self.len))
@@ -272,31 +340,37 @@ impl PreparedOrder {
 }
 
 impl OrderKind {
-    /// Returns the number of samples of an epoch.
-    fn len(&self, subset: &Subset) -> u64 {
-        match self {
+    /// Returns the number of positions of an epoch.
+    fn len(&self, subset: &Subset) -> Result<u64, Error> {
+        Ok(match self {
             Self::Sequential | Self::Random | Self::Permuted | Self::Quasi(_) => subset.len(),
             Self::Weighted(weighted) => u64::from(weighted.len()),
             Self::Balanced(balanced) => u64::from(balanced.len()),
             Self::Repeated(_) => repeated::len(subset.len()),
+            Self::Bucketed(bucketed) => bucketed.positions()?,
             Self::Custom(custom) => custom.len(),
-        }
+        })
     }
 
-    /// Returns the rows of an epoch.
+    /// Returns the rows of an epoch, and which positions only fill a step.
     fn rows(
         &self,
         subset: &Subset,
         seed: u64,
         epoch: Epoch,
         is_distributed: bool,
-    ) -> Result<Rows, Error> {
+    ) -> Result<(Rows, Vec<Filling>), Error> {
         // Every order but the sequential and the permuted one was checked to be countable when it was prepared.
         let count = subset.len() as u32;
         let rows = match self {
-            Self::Sequential => return Ok(Rows::Turns),
+            Self::Sequential => return Ok((Rows::Turns, vec![])),
             Self::Permuted => {
-                return Ok(Rows::Permuted(Permutation::new(seed, epoch, subset.len())?));
+                let permutation = Permutation::new(seed, epoch, subset.len())?;
+                return Ok((Rows::Permuted(permutation), vec![]));
+            }
+            Self::Bucketed(bucketed) => {
+                let (rows, fillings) = bucketed.rows(seed, epoch)?;
+                return Ok((Rows::Listed(rows), fillings));
             }
             Self::Random if is_distributed => torch::permutation(torch::seed(seed, epoch), count),
             Self::Random => numpy::permutation(numpy::seed(seed, epoch), count),
@@ -306,7 +380,7 @@ impl OrderKind {
             Self::Repeated(repeats) => repeated::rows(seed, epoch, count, *repeats),
             Self::Custom(custom) => custom.rows(subset, seed, epoch),
         };
-        rows.map(Rows::Listed)
+        Ok((Rows::Listed(rows?), vec![]))
     }
 
     /// Returns true if a row may come twice. (Repeated augmentation repeats all rows equally.)
@@ -316,6 +390,7 @@ impl OrderKind {
             | Self::Random
             | Self::Permuted
             | Self::Quasi(_)
+            | Self::Bucketed(_)
             | Self::Repeated(_) => false,
             Self::Weighted(weighted) => weighted.may_repeat(),
             Self::Balanced(balanced) => balanced.may_repeat(),
@@ -329,6 +404,7 @@ impl OrderKind {
             Self::Quasi(quasi) => quasi.bytes(),
             Self::Weighted(weighted) => weighted.bytes(),
             Self::Balanced(balanced) => balanced.bytes(),
+            Self::Bucketed(bucketed) => bucketed.bytes(),
             Self::Custom(custom) => custom.bytes(),
         }
     }

@@ -86,6 +86,16 @@ impl Ranks {
         self.world_size
     }
 
+    /// Returns true if samples that can't be divided evenly are left out.
+    pub(super) fn drops_uneven(self) -> bool {
+        self.uneven == Uneven::Drop
+    }
+
+    /// Returns true if samples that come again only to fill a rank's rows are marked.
+    pub(super) fn marks_padding(self) -> bool {
+        self.uneven == Uneven::Exact
+    }
+
     /// Returns the number of rows of each rank, of `len` in total.
     pub(super) fn rows(self, len: u64) -> u64 {
         match self.uneven {
@@ -101,7 +111,7 @@ impl Ranks {
         if position < len {
             return (position, false);
         }
-        (position % len, self.uneven == Uneven::Exact)
+        (position % len, self.marks_padding())
     }
 }
 

@@ -145,11 +145,16 @@ pub enum SampleAxes {
 fn varies(ImagePlan { input, output, flat_ops, .. }: &ImagePlan) -> Error {
     let sized_last = flat_ops.iter().rfind(|leaf| matches!(leaf.op.class(), OpClass::Geometry(_)));
     let is_resized = sized_last.is_some_and(|leaf| leaf.op.name() == "Resize");
+    let is_bucketed = flat_ops.iter().any(|leaf| leaf.op.name() == "ResizeToBucket");
     let ImageType { height, width, .. } = output;
     let (samples, cure) = if *height == Dim::fixed(1) {
         let cure =
             "add RandomCrop or CenterCrop, with a size of one row such as (1, length), to the list";
         (format!("signals of {width} elements"), cure)
+    } else if is_bucketed {
+        let cure = "ResizeToBucket leaves each image at the size of its bucket: take the order `bucketed`, whose batches \
+                    have one size each, or pad the images with `collate`";
+        (format!("images of {height} x {width} pixels"), cure)
     } else if is_resized {
         let cure = "Resize with one number sets the length of one side, and the other follows the shape of the image: give \
                     both sides, or add CenterCrop or RandomCrop after it, or pad the images with `collate`";

@@ -436,9 +436,8 @@ impl Source for Columnar {
     }
 
     fn stored(&self) -> Option<&dyn StoredValues> {
-        let is_read = |column: &Column| {
-            matches!(column.values, Values::Lists(_) | Values::Files(_) | Values::Records(_))
-        };
+        let is_read =
+            |column: &Column| matches!(column.values, Values::Lists(_) | Values::Records(_));
         (!self.sizes.is_empty() || !self.columns.iter().any(is_read)).then_some(self)
     }
 }
@@ -446,6 +445,13 @@ impl Source for Columnar {
 impl StoredValues for Columnar {
     fn annotated_size(&self, sample: SampleId) -> Option<Size> {
         self.size(usize::try_from(sample.0).ok()?)
+    }
+
+    fn image_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
+        let index =
+            usize::try_from(sample.0).ok().filter(|index| !self.damaged.contains_key(index))?;
+        let is_image = self.facts.fields.get(field)?.kind.is_image();
+        self.files(field).filter(|_| is_image)?.path(index)
     }
 
     fn value_in_memory(&self, sample: SampleId, field: usize) -> Option<Value<'_>> {

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::sample::SampleId;
 use fuseloop_ops::Size;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 /// Several sources with the same fields, joined into one.
@@ -207,6 +208,11 @@ impl StoredValues for Concat {
     fn value_in_memory(&self, sample: SampleId, field: usize) -> Option<Value<'_>> {
         let (part, sample) = self.stored_of(sample)?;
         part.value_in_memory(sample, field)
+    }
+
+    fn image_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
+        let (part, sample) = self.stored_of(sample)?;
+        part.image_file(sample, field)
     }
 
     fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {

@@ -46,6 +46,7 @@ pub(crate) mod hub_api;
 mod image_format;
 mod image_header;
 mod image_names;
+mod image_size;
 mod image_stats;
 mod in_memory;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
@@ -136,6 +137,7 @@ pub(crate) use image_format::{FORMATS, is_image_extension, mask_extensions};
 pub(crate) use image_header::SampleFormat;
 #[cfg(feature = "write")]
 pub(crate) use image_names::IMAGE_EXTENSIONS;
+pub(crate) use image_size::stored_size;
 pub use image_stats::ImageStats;
 pub use in_memory::{Column, InMemory};
 #[cfg(any(feature = "tar", feature = "tfrecord"))]

@@ -7,6 +7,7 @@ use super::{
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use fuseloop_ops::Size;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Some samples of a source as a source of their own: to convert a part of a dataset.
@@ -107,5 +108,9 @@ impl Source for Selected {
 impl StoredValues for Selected {
     fn annotated_size(&self, sample: SampleId) -> Option<Size> {
         self.source.stored()?.annotated_size(self.sample(sample).ok()?)
+    }
+
+    fn image_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
+        self.source.stored()?.image_file(self.sample(sample).ok()?, field)
     }
 }

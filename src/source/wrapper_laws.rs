@@ -72,6 +72,10 @@ impl StoredValues for Probe {
         Some(Size::new(3, 4 + sample.0 as u32))
     }
 
+    fn image_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
+        Some(format!("{}-{field}.png", self.first + sample.0).into())
+    }
+
     fn value_in_memory(&self, sample: SampleId, field: usize) -> Option<Value<'_>> {
         Some(Value::Int((100 * self.first + 10 * sample.0 + field as u64).cast_signed()))
     }
@@ -118,6 +122,10 @@ fn answers(
     all.insert("object_fields", format!("{:?}", source.object_fields().ok()));
     let stored = source.stored();
     all.insert("annotated_size", format!("{:?}", source.annotated_size(sample)));
+    all.insert(
+        "image_file",
+        each(&mut |field| format!("{:?}", stored.and_then(|s| s.image_file(sample, field)))),
+    );
     all.insert(
         "value_in_memory",
         each(&mut |field| format!("{:?}", stored.and_then(|s| s.value_in_memory(sample, field)))),
@@ -266,6 +274,7 @@ fn every_stream_answers_as_what_it_plays() {
         "locality_group",
         "locate",
         "annotated_size",
+        "image_file",
         "value_in_memory",
         "image_extent",
         "image_part",

@@ -95,7 +95,7 @@ settings! {
     /// The seed of the order and of all draws. Default 0.
     seed: u64 = ParamKind::Whole, OpArgs::u64, LoaderBuilder::seed;
     /// The order of the samples: `"sequential"` (default), `"random"`, `"permuted"` for more samples than memory can list,
-    /// or `"quasi_random"` with `open_pages` pages open at once (default 64).
+    /// `"bucketed"` for batches with images of one size, or `"quasi_random"` with `open_pages` pages open at once (default 64).
     order: Order = ParamKind::Word(&names_of(&ORDERS)), order, LoaderBuilder::order;
     /// Drops a short last batch if true. Default false.
     drop_last: bool = ParamKind::Bool, OpArgs::bool, LoaderBuilder::drop_last;
@@ -252,10 +252,11 @@ pub enum TargetFields {
 /// Makes an order from its number of open pages, which not every order uses.
 type MakeOrder = fn(u32) -> Order;
 
-const ORDERS: [(&str, MakeOrder); 4] = [
+const ORDERS: [(&str, MakeOrder); 5] = [
     ("sequential", |_| Order::Sequential),
     ("random", |_| Order::Random),
     ("permuted", |_| Order::Permuted),
+    ("bucketed", |_| Order::Bucketed),
     ("quasi_random", |open_pages| Order::QuasiRandom { open_pages }),
 ];
 

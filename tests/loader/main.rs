@@ -10,6 +10,8 @@ mod audio_folder;
 #[cfg(feature = "write")]
 mod bit_planes;
 #[cfg(feature = "write")]
+mod bucketed;
+#[cfg(feature = "write")]
 mod cache;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod collate;

@@ -72,6 +72,7 @@ fn orders(samples: u64) -> Vec<Order> {
         balanced(false),
         Order::RepeatedAugment { repeats: 3 },
         Order::Custom(Arc::new(Backwards)),
+        Order::Bucketed,
     ]
 }
 
@@ -259,10 +260,11 @@ fn the_orders_of_seed_42_and_epoch_0() {
     literal(&balanced(true), LITERAL[4]);
     literal(&balanced(false), LITERAL[5]);
     literal(&Order::RepeatedAugment { repeats: 3 }, LITERAL[6]);
+    literal(&Order::Bucketed, LITERAL[9]);
     assert_eq!(distributed(&Order::Random, 30, 42, 0)[..10], LITERAL[7]);
 }
 
-const LITERAL: [[u64; 10]; 9] = [
+const LITERAL: [[u64; 10]; 10] = [
     [29, 16, 7, 25, 24, 22, 5, 21, 26, 10],
     [14, 11, 8, 17, 5, 7, 18, 12, 13, 15],
     [10, 9, 26, 11, 19, 11, 14, 1, 19, 5],
@@ -272,6 +274,7 @@ const LITERAL: [[u64; 10]; 9] = [
     [12, 12, 12, 0, 0, 0, 6, 6, 6, 25],
     [12, 0, 6, 25, 8, 15, 10, 18, 16, 23],
     [12, 17, 22, 13, 5, 25, 29, 26, 15, 23],
+    [15, 7, 12, 4, 29, 28, 2, 21, 5, 11],
 ];
 
 /// The first samples of a trillion, which no list could hold.
@@ -356,7 +359,7 @@ fn fingerprints_never_change() {
     assert_eq!(found, FINGERPRINTS);
 }
 
-const FINGERPRINTS: [u64; 10] = [
+const FINGERPRINTS: [u64; 11] = [
     1_852_730_995_632_251_784,
     7_690_384_577_558_338_556,
     16_242_232_583_634_824_349,
@@ -367,6 +370,7 @@ const FINGERPRINTS: [u64; 10] = [
     11_868_888_144_753_758_705,
     14_386_209_239_779_339_676,
     14_422_883_505_748_353_783,
+    1_441_018_112_366_379_398,
 ];
 
 #[test]
@@ -732,6 +736,7 @@ fn more_samples_than_an_order_can_count_are_refused() {
         Order::QuasiRandom { open_pages: 3 },
         balanced(true),
         Order::RepeatedAugment { repeats: u32::MAX },
+        Order::Bucketed,
         Order::Custom(Arc::new(Backwards)),
     ];
     for order in others {

@@ -244,7 +244,7 @@ fn a_slip_is_answered_with_its_place_and_the_name_meant() {
         ),
         (
             "order = 'quasi'".into(),
-            "x.toml:1:9: a pipeline file: order is \"quasi\", expected \"sequential\", \"random\", \"permuted\" or \"quasi_random\"",
+            "x.toml:1:9: a pipeline file: order is \"quasi\", expected \"sequential\", \"random\", \"permuted\", \"bucketed\" or \"quasi_random\"",
         ),
         (
             "seed = -1".into(),

@@ -49,7 +49,7 @@ impl<S> RunContext<S> {
         let last = self.samples.min(first.saturating_add(self.batch_size));
         let asked = caught(|| self.schedule.visits(first..last, visits));
         asked.map_err(|message| RunError::Schedule { batch, message })?;
-        if visits.len() as u64 != last - first {
+        if visits.is_empty() || visits.len() as u64 > last - first {
             let message = format!("returned {} of {} samples", visits.len(), last - first);
             return Err(RunError::Schedule { batch, message });
         }

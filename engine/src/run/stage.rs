@@ -120,8 +120,8 @@ pub trait RunOrder: Send + Sync + 'static {
     /// finds the end, by [`OnFailure::End`].
     fn samples(&self) -> u64;
 
-    /// Appends the samples at `positions` to `visits`. `positions` ends at or before
-    /// `samples()`.
+    /// Appends the samples at `positions` to `visits`: at least one, and fewer than the positions for a shorter batch.
+    /// `positions` ends at or before `samples()`.
     fn visits(&self, positions: Range<u64>, visits: &mut Vec<SampleRef>);
 }
 

@@ -100,6 +100,7 @@ fn constant(value: &TokenStream) -> TokenStream {
         (None, text) if text.starts_with('"') => quote!(Word(#value)),
         (None, text) if text.starts_with("ParamValue") => return value.clone(),
         (None, text) if text.starts_with("[\"") => quote!(Words(&#value)),
+        (None, text) if text.starts_with("[[") => quote!(Pairs(&#value)),
         (None, text) if text.starts_with('[') && fraction => quote!(Floats(&#value)),
         (None, text) if text.starts_with('[') => quote!(Ints(&#value)),
         (None, _) if !tokens::is_number(value) => quote!(Word(#value.word())),

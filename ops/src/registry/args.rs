@@ -318,10 +318,12 @@ impl OpArgs<'_> {
 
     /// Returns height and width: one number for both, or two.
     pub fn size(&self, name: &str) -> Result<Size, SpecError> {
-        self.read(name, |value| match value.datum {
-            SpecData::Int(_) => u32(value).map(|side| Size::new(side, side)),
-            _ => array(value, u32).map(|[height, width]| Size::new(height, width)),
-        })
+        self.read(name, size)
+    }
+
+    /// Returns a list of sizes.
+    pub fn sizes(&self, name: &str) -> Result<Vec<Size>, SpecError> {
+        self.read(name, |value| list(value, size))
     }
 
     /// Returns the width and height of a kernel: one number for both, or two.
@@ -499,6 +501,13 @@ fn u32(value: &SpecValue) -> Option<u32> {
 
 fn u64(value: &SpecValue) -> Option<u64> {
     u64::try_from(int(value)?).ok()
+}
+
+fn size(value: &SpecValue) -> Option<Size> {
+    match value.datum {
+        SpecData::Int(_) => u32(value).map(Size::from),
+        _ => array(value, u32).map(|[height, width]| Size::new(height, width)),
+    }
 }
 
 /// The units of numbers of bytes.

@@ -73,6 +73,8 @@ pub enum ParamKind {
     Integer,
     /// One number of pixels for both sides, or height and width.
     Size,
+    /// A list of sizes, each as for [`Size`](Self::Size).
+    Sizes,
     /// One number of pixels for both sides, or width and height.
     Kernel,
     /// One number of pixels for all sides, two (left and right, top and bottom), or four, one for
@@ -128,6 +130,7 @@ impl fmt::Display for ParamKind {
             Self::Bytes => "a number of bytes, such as \"2GiB\"",
             Self::Integer => "a whole number",
             Self::Size => "pixels, or [height, width]",
+            Self::Sizes => "a list of [height, width]",
             Self::Kernel => "pixels, or [width, height]",
             Self::Sides => "pixels, [horizontal, vertical] or [left, top, right, bottom]",
             Self::Pair => "[across, down]",
@@ -183,6 +186,8 @@ pub enum ParamValue {
     Floats(&'static [f64]),
     /// `["RandomHorizontalFlip"]`
     Words(&'static [&'static str]),
+    /// `[[1024, 1024], [896, 1152]]`
+    Pairs(&'static [[i64; 2]]),
 }
 
 impl ParamValue {
@@ -200,6 +205,9 @@ impl ParamValue {
             Self::Ints(values) => list(values, SpecValue::from),
             Self::Floats(values) => list(values, SpecValue::from),
             Self::Words(words) => list(words, SpecValue::from),
+            Self::Pairs(pairs) => list(pairs, |[first, second]| {
+                SpecData::List(vec![first.into(), second.into()]).into()
+            }),
         }
     }
 }

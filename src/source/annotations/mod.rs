@@ -17,7 +17,6 @@ mod coco_json;
 mod coco_values;
 mod files;
 mod find;
-mod image_size;
 mod mask_folder;
 mod problems;
 #[cfg(test)]

@@ -7,7 +7,6 @@
 //! ```
 
 use super::files::{self, TextFiles, by_stem, has_file, has_pair, list, stem};
-use super::image_size;
 use super::problems::{Problems, split_damaged};
 use super::yolo_data::{DataFile, KeypointShape};
 use super::yolo_text::{self, YoloObject};
@@ -20,6 +19,7 @@ use crate::source::columnar::{Texts, Values};
 use crate::source::file::FileBytes;
 use crate::source::image_header::ImageHeader;
 use crate::source::image_names::listed;
+use crate::source::image_size;
 use crate::source::{ClassNames, KeypointLayout};
 use fuseloop_ops::{BoxFormat, Size};
 use std::collections::{BTreeMap, BTreeSet};

@@ -247,6 +247,12 @@ pub trait StoredValues: Send + Sync {
         None
     }
 
+    /// Returns the path of a local file that is a stored image as a whole.
+    fn image_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
+        let _ = (sample, field);
+        None
+    }
+
     /// Returns the extent of a stored image of which parts can be read without the others; `None` for all other values,
     /// for those that lie in memory, and for those of which a part costs as much as all bytes.
     fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {

@@ -52,6 +52,7 @@ const MOST_OF_ALL: usize = 900_000;
 const PARAMETERS: &[(&str, &str)] = &[
     ("RandomResizedCrop", "size = 72"),
     ("Resize", "size = 36"),
+    ("ResizeToBucket", "sizes = [[72, 72], [48, 84], [84, 48]]"),
     ("CenterCrop", "size = 48"),
     ("RandomCrop", "size = 48"),
     ("Crop", "size = 48, top = 12, left = 20"),
@@ -158,7 +159,7 @@ fn around(name: &str) -> [&'static str; 2] {
         "LabelSmoothing" => ["{ op = \"OneHot\", classes = 4 }, ", ""],
         // The sizes of its images differ.
         "RandomZoomOut" | "RandomIoUCrop" | "RandomResize" | "RandomShortestSize"
-        | "ScaleJitter" => ["", ", { op = \"Resize\", size = [72, 72] }"],
+        | "ScaleJitter" | "ResizeToBucket" => ["", ", { op = \"Resize\", size = [72, 72] }"],
         _ => ["", ""],
     }
 }

@@ -408,6 +408,26 @@ Ok(())
 }
 
 #[rustfmt::skip]
+fn loading_buckets() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+
+let loader = Loader::open("photos.tar")?
+    .batch_size(16)
+    .order(Order::Bucketed)
+    .pipeline("jpg", ops![
+        ResizeToBucket::of_area(1024, 512..=2048, 64)?.random_crop(true), // or `new` with sizes of your own
+        RandomHorizontalFlip::new(0.5)?,
+        ToChannelsFirst,
+    ])
+    .build()?;
+for batch in loader.epoch(0)? {
+    let batch = batch?;
+    let images = batch.tensor::<u8>("jpg")?;                 // [16, 3, 832, 1216], the next one perhaps [16, 3, 1024, 1024]
+}
+Ok(())
+}
+
+#[rustfmt::skip]
 fn targets_first() -> Result<(), fuseloop::source::BoxError> {
 use fuseloop::prelude::*;
 use fuseloop::loader::{BoundingBoxes, KeyPoints, Targets};

@@ -1,10 +1,13 @@
-//! The header of an image file, of which only the beginning is read.
+//! The header of an image file, of which only the beginning is read, and the size of a stored image.
 
+use super::file::FileBytes;
+use super::image_header::ImageHeader;
+use super::samples::read_image_part;
+use super::{Buffer, ImageMode, Source};
 use crate::error::{AtPath as _, Error, fail};
 use crate::exif::{self, ChunkFormat};
-use crate::sample::Limits;
-use crate::source::file::FileBytes;
-use crate::source::image_header::ImageHeader;
+use crate::sample::{Limits, SampleId};
+use fuseloop_ops::Size;
 use std::path::Path;
 
 /// The bytes at the beginning of a file that usually have the whole header.
@@ -15,6 +18,35 @@ const BLOCK: u64 = 4 << 10;
 
 /// The most bytes of EXIF data that are read: as many as a segment of a JPEG can have.
 const MOST_EXIF: u64 = 64 << 10;
+
+/// Returns the size of a stored image from the tables of its dataset or the header of its file, as it is stored or
+/// upright; `None` if that takes more than a read of the header, or the header can't be read.
+pub(crate) fn stored_size(
+    source: &dyn Source,
+    (sample, field): (SampleId, usize),
+    is_upright: bool,
+    limits: &Limits,
+    buffer: &mut Buffer,
+) -> Option<Size> {
+    let stored = source.stored()?;
+    let shown = |ImageHeader { size, orientation }| match is_upright {
+        true => exif::upright_size(orientation, size),
+        false => size,
+    };
+    if let Some(path) = stored.image_file(sample, field) {
+        return read(&path, limits).ok().map(shown);
+    }
+    let extent = stored.image_extent(sample, field)?;
+    let is_turned = is_upright && extent.mode != Some(ImageMode::Raw);
+    if extent.size.pixels() > 0 && !is_turned {
+        return Some(extent.size);
+    }
+    let part = 0..extent.bytes.min(HEADER);
+    let is_whole = part.end == extent.bytes;
+    let bytes = read_image_part(stored, (sample, field), &extent, part, buffer).ok()?;
+    let is_known = is_whole || !is_upright || ImageHeader::chunks(bytes).is_none();
+    ImageHeader::parse(bytes).ok().filter(|_| is_known).map(shown)
+}
 
 /// Reads the header of an image file, and its orientation wherever that is.
 pub(super) fn read(path: &Path, limits: &Limits) -> Result<ImageHeader, Error> {

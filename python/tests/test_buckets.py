@@ -1,0 +1,62 @@
+"""Aspect ratio buckets: batches of images of one size."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fuseloop as fl
+from fuseloop import ops
+
+SIZES = [(24, 24), (18, 30), (30, 18)]
+
+
+def batches(photos: Path, **settings) -> list[tuple[tuple[int, ...], list[int]]]:
+    """Returns the shape and the samples of each batch."""
+    loader = fl.Loader(
+        photos, 5, order="bucketed", image=[ops.ResizeToBucket(SIZES, random_crop=True), ops.ToChannelsFirst()], **settings
+    )
+    found = [(batch["image"].numpy().shape, batch.ids.tolist()) for batch in loader]
+    assert len(found) == len(loader)
+    return found
+
+
+def test_each_batch_has_the_size_of_one_bucket(photos: Path) -> None:
+    found = batches(photos, seed=3)
+    assert sorted(sample for _, ids in found for sample in ids) == list(range(24))
+    for shape, ids in found:
+        assert shape[0] == len(ids) and shape[1] == 3 and shape[2:] in SIZES
+    assert found == batches(photos, seed=3, workers=1)
+    assert found != batches(photos, seed=4)
+
+
+def test_what_is_left_is_dropped_with_drop_last(photos: Path) -> None:
+    sizes = Counter(shape[2:] for shape, ids in batches(photos) for _ in ids)
+    found = batches(photos, drop_last=True)
+    assert Counter(shape[2:] for shape, _ in found) == {size: n // 5 for size, n in sizes.items() if n >= 5}
+
+
+def test_a_loader_resumes(photos: Path) -> None:
+    def make() -> fl.Loader:
+        return fl.Loader(photos, 5, order="bucketed", image=[ops.ResizeToBucket(SIZES)])
+
+    loader = make()
+    whole = [batch["image"].numpy().copy() for batch in loader]
+    loader = make()
+    epoch = iter(loader)
+    next(epoch)
+    state = loader.state_dict()
+    other = make()
+    other.load_state_dict(state)
+    rest = [batch["image"].numpy().copy() for batch in other]
+    assert len(rest) == len(whole) - 1
+    assert all(np.array_equal(own, theirs) for own, theirs in zip(rest, whole[1:]))
+
+
+def test_the_sizes_of_an_area_are_kohyas() -> None:
+    op = ops.ResizeToBucket.of_area(1024)
+    assert len(op.sizes) == 33
+    assert (1024, 1024) in op.sizes and (832, 1216) in op.sizes and (512, 2048) in op.sizes
+    with pytest.raises(fl.ParamError, match="step"):
+        ops.ResizeToBucket.of_area(32)

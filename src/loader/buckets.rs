@@ -1,0 +1,257 @@
+//! The buckets of a bucketed order: samples whose images have the same size in a batch.
+//!
+//! ```text
+//! tables or headers ──▶ stored size ──▶ ops of each output ──▶ sizes in the batch ──▶ bucket
+//!                       (or upright)    whose images differ     one for each output
+//! ```
+//!
+//! The sizes in the batch follow from the types of the ops: an op says the size of its output for a size of its input.
+//! Nothing is decoded, and all samples are measured in parallel.
+
+use super::collate::Collate;
+use super::compile_context::{CompileContext, image_input};
+use super::damaged::{DamageLog, OnDamaged};
+use super::error::{of_output, of_sample};
+use super::outputs::OutputSpec;
+use crate::decode::Decoder;
+use crate::error::{Error, fail};
+use crate::order::Subset;
+use crate::parallel;
+use crate::sample::{Epoch, SampleId};
+use crate::source::{Buffer, Source, Value, stored_size};
+use fuseloop_ops::author::{ImageType, Type};
+use fuseloop_ops::{Ops, Size};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// The number of samples that one thread measures at a time.
+const AT_ONCE: usize = 1 << 10;
+
+/// The outputs whose images differ in size.
+pub(super) struct Buckets<'a> {
+    outputs: Vec<SizedOutput>,
+    setup: &'a CompileContext,
+    /// The samples that are left out.
+    damaged: &'a DamageLog,
+}
+
+/// An output whose images differ in size, by the size of the stored image.
+struct SizedOutput {
+    name: String,
+    field: usize,
+    ops: Ops,
+    input: ImageType,
+}
+
+/// The sizes of some samples.
+struct MeasuredRows {
+    /// The sizes of the images of a sample, one for each output.
+    distinct: Vec<Vec<Size>>,
+    /// For each row the index of its sizes, or why it can't be measured.
+    of_rows: Vec<Result<u32, Error>>,
+}
+
+/// The memory of a thread that measures samples.
+struct Measure {
+    buffer: Buffer,
+    decoder: Decoder,
+    /// For each output, the sizes in the batch by those of the stored images.
+    known: Vec<HashMap<Size, Size>>,
+}
+
+impl<'a> Buckets<'a> {
+    /// Finds the outputs whose images differ in size, and has them collated unless the user said how.
+    ///
+    /// # Errors
+    ///
+    /// If the sizes of an output's images do not follow from those of the stored images alone.
+    pub(super) fn of_outputs(
+        source: &dyn Source,
+        outputs: &mut [OutputSpec],
+        setup: &'a CompileContext,
+        damaged: &'a DamageLog,
+    ) -> Result<Self, Error> {
+        let mut sized = vec![];
+        for output in outputs {
+            let is_image = source.fields()[output.field].kind.is_image();
+            if !is_image || output.target.is_some() {
+                continue;
+            }
+            let input = image_input(source, output, setup)?;
+            let ops = output.ops(Epoch(0))?;
+            // A list that does not fit is refused with its reason when it is planned.
+            if !matches!(size_after(&ops, input), Ok(None)) {
+                continue;
+            }
+            if !output.component_ops.is_empty() || output.is_by_epoch() {
+                let error = fail!(
+                    Parameter,
+                    "order bucketed: give one list for all epochs and all components of the dataset, so that the \
+                     sizes of its images are known"
+                );
+                return Err(of_output(error, &output.name));
+            }
+            let sized_output =
+                SizedOutput { name: output.name.clone(), field: output.field, ops, input };
+            sized_output.check()?;
+            output.collate.get_or_insert_with(Collate::pad);
+            sized.push(sized_output);
+        }
+        Ok(Self { outputs: sized, setup, damaged })
+    }
+
+    /// Returns the bucket of each sample, numbered as they first come; `None` for a sample that is left out.
+    ///
+    /// # Errors
+    ///
+    /// If a sample can't be measured, unless damaged samples are left out.
+    pub(super) fn of_samples(
+        &self,
+        source: &dyn Source,
+        subset: &Subset,
+    ) -> Result<Vec<Option<u32>>, Error> {
+        if self.outputs.is_empty() {
+            return Ok(vec![Some(0); subset.len() as usize]);
+        }
+        let count = subset.len();
+        let starts = (0..count).step_by(AT_ONCE);
+        let chunks: Vec<Range<u64>> =
+            starts.map(|first| first..count.min(first + AT_ONCE as u64)).collect();
+        let measured = parallel::map(&chunks, |rows| self.measured(source, subset, rows.clone()))?;
+        let (mut numbers, mut buckets) = (HashMap::new(), Vec::with_capacity(count as usize));
+        for (MeasuredRows { distinct, of_rows }, rows) in measured.into_iter().zip(chunks) {
+            let number = |sizes| {
+                let next = numbers.len() as u32;
+                *numbers.entry(sizes).or_insert(next)
+            };
+            let numbered: Vec<u32> = distinct.into_iter().map(number).collect();
+            for (row, index) in rows.zip(of_rows) {
+                buckets.push(match index {
+                    Ok(index) => Some(numbered[index as usize]),
+                    Err(error) => {
+                        self.left_out(subset.at(row), error)?;
+                        None
+                    }
+                });
+            }
+        }
+        Ok(buckets)
+    }
+
+    /// Notes a sample that can't be measured, or returns its error.
+    fn left_out(&self, sample: SampleId, error: Error) -> Result<(), Error> {
+        let is_damage = !error.lacks_memory() && !error.is_not_damage();
+        if self.setup.on_damaged == OnDamaged::Fail || !is_damage {
+            let error = error.context(format_args!("order bucketed: sample {sample}"));
+            return Err(error.of_sample(sample));
+        }
+        self.damaged.note(sample, Epoch(0), 0, &error);
+        Ok(())
+    }
+
+    /// Returns the sizes of the samples of some rows.
+    fn measured(&self, source: &dyn Source, subset: &Subset, rows: Range<u64>) -> MeasuredRows {
+        let known = self.outputs.iter().map(|_| HashMap::new()).collect();
+        let decoder = Decoder::new(self.setup.decode);
+        let mut measure = Measure { buffer: Buffer::default(), decoder, known };
+        let (mut distinct, mut indices) = (vec![], HashMap::new());
+        let index = |row| {
+            let sizes = self.sizes(source, subset.at(row), &mut measure)?;
+            let index = indices.entry(sizes).or_insert_with_key(|sizes: &Vec<Size>| {
+                distinct.push(sizes.clone());
+                distinct.len() as u32 - 1
+            });
+            Ok(*index)
+        };
+        let of_rows = rows.map(index).collect();
+        MeasuredRows { distinct, of_rows }
+    }
+
+    /// Returns the sizes of the images of a sample in a batch, one for each output.
+    fn sizes(
+        &self,
+        source: &dyn Source,
+        sample: SampleId,
+        Measure { buffer, decoder, known }: &mut Measure,
+    ) -> Result<Vec<Size>, Error> {
+        let (mut last, mut sizes) = (None, Vec::with_capacity(self.outputs.len()));
+        for (output, known) in self.outputs.iter().zip(known) {
+            // Views of a field are of one stored image.
+            let stored = match last {
+                Some((field, size)) if field == output.field => size,
+                _ => self.stored(source, (sample, output), buffer, decoder)?,
+            };
+            last = Some((output.field, stored));
+            let size = match known.get(&stored) {
+                Some(size) => *size,
+                None => output.size(stored)?,
+            };
+            known.insert(stored, size);
+            sizes.push(size);
+        }
+        Ok(sizes)
+    }
+
+    /// Returns the size of the stored image that an output is computed from, as its ops get it.
+    fn stored(
+        &self,
+        source: &dyn Source,
+        (sample, output): (SampleId, &SizedOutput),
+        buffer: &mut Buffer,
+        decoder: &mut Decoder,
+    ) -> Result<Size, Error> {
+        buffer.forget();
+        let (field, decode) = (output.field, &self.setup.decode);
+        let is_upright = decode.exif_orientation;
+        let found = stored_size(source, (sample, field), is_upright, &decode.limits, buffer);
+        if let Some(size) = found.filter(|size| size.pixels() > 0) {
+            return Ok(size);
+        }
+        let size = match source.value(sample, field, buffer) {
+            Ok(Value::Image(image)) => decoder.size(&image),
+            Ok(other) => unreachable!("a field's kind does not change: {other:?}"),
+            Err(error) => Err(error.into()),
+        };
+        size.map_err(|error| of_sample(source, sample, (&output.name, field), error))
+    }
+}
+
+impl SizedOutput {
+    /// Refuses a list whose sizes do not follow from those of the stored images.
+    fn check(&self) -> Result<(), Error> {
+        let smallest = Size::new(self.input.height.min, self.input.width.min);
+        match size_after(&self.ops, self.input.with_size(smallest)) {
+            Ok(None) => Err(self.random(smallest)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the size of the image in a batch.
+    fn size(&self, stored: Size) -> Result<Size, Error> {
+        let size = size_after(&self.ops, self.input.with_size(stored));
+        let size = size.map_err(|error| of_output(error.into(), &self.name))?;
+        size.ok_or_else(|| self.random(stored))
+    }
+
+    /// Returns the error of sizes that are drawn.
+    fn random(&self, stored: Size) -> Error {
+        let error = fail!(
+            Parameter,
+            "order bucketed: the ops leave an image of {stored} pixels at a random size: end the list with \
+             ResizeToBucket, which chooses the size by the image, or with one size"
+        );
+        of_output(error, &self.name)
+    }
+}
+
+/// Returns the size of images after their ops, if it is the same for all of type `input`.
+fn size_after(ops: &Ops, input: ImageType) -> Result<Option<Size>, fuseloop_ops::TypeError> {
+    let (mut value, mut size) = (Type::Image(input), input.size());
+    for op in ops {
+        value = op.output(&value)?;
+        if let Type::Image(image) = &value {
+            size = image.size();
+        }
+    }
+    Ok(size)
+}
