@@ -183,7 +183,7 @@ pub(crate) fn apply(
     if let Some(data) = settings.get_item("data")? {
         let table = values::table_of(&data.cast_into::<PyDict>()?)?;
         let found =
-            Settings::of_table(&table).map_err(|error| errors::of_op(py, "Loader", &error))?;
+            Settings::of_table("Loader", &table).map_err(|error| errors::of_op(py, "Loader", &error))?;
         builder = found.apply(builder);
     }
     if get::<bool>(settings, "stored_elements")?.unwrap_or_default() {

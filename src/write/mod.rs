@@ -16,7 +16,7 @@
 //! a few samples per thread, are in memory at once.
 //!
 //! [`recut_folder`] writes no `.beton`: it copies a folder and re-cuts its JPEGs. [`convert()`] also
-//! writes WebDataset's tar shards, TFRecord shards, Parquet files and folders of images.
+//! writes WebDataset's tar shards, TFRecord shards, Parquet files, MDS shards and folders of images.
 //!
 //! ```no_run
 //! use fuseloop::source::{Folder, FolderOptions};
