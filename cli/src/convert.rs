@@ -206,7 +206,7 @@ fn check_shards(args: &Args, dst: &Path) -> Result<(), Problem> {
     if let Some((option, _)) = given.filter(|_| !is_sharded) {
         return Err(Problem::Refused {
             message: format!("`{option}` is only for shards, and {dst} names none"),
-            help: "name shards, such as x-{000000}.tar, x-{000}.beton or x/index.json; `--indices` selects samples",
+            help: "name shards, such as x/index.json, x-{000000}.tar or x-{000}.beton; `--indices` selects samples",
         });
     }
     Ok(())

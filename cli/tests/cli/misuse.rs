@@ -169,6 +169,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["info", "hello.txt"], "hello.txt: not a .beton file: it ends", "is it a .beton file?"),
         (&["info", "hello.txt"], "its extension is not one of .tar, .tfrecord, .csv", ""),
         (&["convert", "photos.beton", "x.arrow"], "x.arrow\": unknown extension", ""),
+        (&["convert", "photos.beton", "x.mds"], "use a name such as out/index.json", ""),
         (
             &["convert", "photos.beton", "x.beton", "--max-samples", "3"],
             "`--max-samples` is only for shards, and x.beton names none",
