@@ -190,9 +190,10 @@ impl MdsLayout {
         };
         let shards: Vec<String> = shards.map(shard).collect();
         let count = shards.len();
-        let more =
-            self.more.as_ref().map_or_else(String::new, |more| format!("\"fuseloop\": {more}, "));
-        let text = format!("{{{more}\"shards\": [{}], \"version\": 2}}", shards.join(", "));
+        let more = self.more.as_ref();
+        // An index is known by its first key.
+        let more = more.map_or_else(String::new, |more| format!(", \"fuseloop\": {more}"));
+        let text = format!("{{\"shards\": [{}], \"version\": 2{more}}}", shards.join(", "));
         let bytes = text.len() as u64;
         if bytes > MDS_INDEX_BYTES {
             return Err(fail!(
