@@ -129,7 +129,7 @@ impl Loader {
     /// Returns the epoch of a cursor, unless it is of another dataset, order or seed.
     fn epoch_of(&self, py: Python<'_>, cursor: &str) -> PyResult<u32> {
         let loader = self.get(py)?;
-        let checked = cursor.parse().and_then(|cursor: Cursor| {
+        let checked = cursor.parse::<Cursor>().and_then(|cursor| {
             loader.check_cursor(&cursor)?;
             Ok(cursor.epoch)
         });

@@ -109,8 +109,8 @@ impl Transform {
     ) -> PyResult<Self> {
         let py = ops.py();
         let table = values::table_of(settings)?;
-        let settings =
-            Settings::of_table("Transform", &table).map_err(|error| errors::of_op(py, "Transform", &error))?;
+        let settings = Settings::of_table("Transform", &table)
+            .map_err(|error| errors::of_op(py, "Transform", &error))?;
         let (transform, seed) = match spec {
             None => {
                 let transform = fuseloop::Transform::new(values::ops(ops)?);

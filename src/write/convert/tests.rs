@@ -403,7 +403,7 @@ fn an_index_of_mds_shards_is_there_only_when_all_of_them_are() {
     convert(&classes(40), &index, &limits(8, 0, 0)).unwrap();
     assert_eq!(names().split(' ').count(), 6);
     let again = convert(&classes(40), &index, &limits(8, 0, 0)).unwrap_err();
-    assert_eq!(again.kind(), crate::ErrorKind::AlreadyExists, "{again}");
+    assert_eq!(again.kind(), crate::error::ErrorKind::AlreadyExists, "{again}");
     let overwrite = WriteOptions { overwrite: true, ..limits(8, 0, 0) };
 
     // A dataset whose first sample fails leaves the one that is there; a later one has replaced some of its shards.
