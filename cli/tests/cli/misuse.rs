@@ -93,6 +93,7 @@ fn a_wrong_setting_of_a_pipeline_file_is_not_said_to_be_of_an_op() {
     let settings = [
         ("order = 'shuffle'", &["sequential", "random", "permuted", "quasi_random"][..]),
         ("on_damaged = 'drop'", &["fail", "skip", "substitute"]),
+        ("split = 'train'", &["expected it where the dataset is opened"]),
     ];
     for (setting, values) in settings {
         fs::write(dir.path().join("p.toml"), setting).unwrap();
