@@ -73,6 +73,7 @@ mod tests {
             (json!({"classes": {"version": 9}}), "classes"),
             (json!({"classes": 1}), "classes"),
             (json!({"objects": {"version": 1}}), "objects"),
+            (json!({"objects": {"version": 1, "fields": ["a".repeat(1 << 20)]}}), "objects"),
             (json!({"bytes": "b"}), "bytes"),
             (json!({"bytes": [1]}), "bytes"),
         ] {
