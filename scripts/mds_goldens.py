@@ -3,7 +3,8 @@
     python3 scripts/mds_goldens.py tests/golden/mds
 
 plain/ has every encoding but pkl, in two shards; zstd/ and gz/ are the same, packed. expected.json has the values as
-StreamingDataset returns them: numbers, texts, lists of elements, and the SHA-256 of files of images.
+StreamingDataset returns them: numbers, texts, lists of elements, and the SHA-256 of files of images. written/ has the
+encodings that convert writes, and is compared with its output byte for byte.
 """
 
 import hashlib
@@ -47,6 +48,17 @@ COLUMNS = {
     "ragged": "ndarray:uint16",
     "frames": "jpegarray",
     "pair": "list[png]",
+}
+WRITTEN = {
+    "caption": "str",
+    "count": "int",
+    "jpg": "jpeg",
+    "meta": "json",
+    "png": "png",
+    "points": "ndarray:float32:4",
+    "raw": "bytes",
+    "ratio": "float64",
+    "table": "ndarray:int16:2,3",
 }
 SAMPLES = 5
 
@@ -96,6 +108,14 @@ def sample(n: int) -> dict:
     }
 
 
+def written(n: int) -> dict:
+    values = sample(n)
+    names = {"count": "n", "points": "typed", "raw": "b", "ratio": "f64", "table": "fixed"}
+    row = {name: values[names.get(name, name)] for name in WRITTEN}
+    row["points"] = row["points"].reshape(4)
+    return row | {"raw": bytes([255, n])}
+
+
 def main(root: Path) -> None:
     for name, compression in [("plain", None), ("zstd", "zstd:3"), ("gz", "gz:6")]:
         shutil.rmtree(root / name, ignore_errors=True)
@@ -104,6 +124,10 @@ def main(root: Path) -> None:
         with MDSWriter(out=str(root / name), columns=COLUMNS, **options) as writer:
             for n in range(SAMPLES):
                 writer.write(sample(n))
+    shutil.rmtree(root / "written", ignore_errors=True)
+    with MDSWriter(out=str(root / "written"), columns=WRITTEN, size_limit=4000) as writer:
+        for n in range(SAMPLES):
+            writer.write(written(n))
     expected = []
     for n in range(SAMPLES):
         row = {}

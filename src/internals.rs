@@ -112,6 +112,7 @@ pub mod source {
     pub use crate::source::atomic_file::create as temporary_file;
     pub use crate::source::class_counts::ClassCounts;
     pub use crate::source::destination::check_destination;
+    pub use crate::source::file_format::MDS_INDEX;
     pub use crate::source::folder::{Ignored, LinkCounts};
     #[cfg(any(feature = "tar", feature = "tfrecord"))]
     pub use crate::source::index_shards::index_until;

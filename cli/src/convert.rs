@@ -10,7 +10,7 @@ use super::problem::Problem;
 use super::recut::{add_ignored, add_recut, add_skipped, add_unchanged};
 use super::stored::{StoredArgs, add_reencoded};
 use clap::error::ErrorKind;
-use fuseloop::internals::source::{Escaped, check_destination};
+use fuseloop::internals::source::{Escaped, MDS_INDEX, check_destination};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::source::{Concat, Dataset, Selected, Source};
 use fuseloop::write::{WriteOptions, WriteReport, convert};
@@ -19,11 +19,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Write a folder or any other dataset as .beton, tar shards, TFRecord shards, Parquet files or a folder
+/// Write a folder or any other dataset as .beton, tar, TFRecord or MDS shards, Parquet files or a folder
 ///
 /// The name of DST selects the format: x.beton, x-{000000}.tar (WebDataset), x-{00000}-of-{N}.tfrecord,
-/// x-{00000}-of-{N}.parquet (Hugging Face), or a name without an extension or with a trailing / for a folder of images or audio files. FFCV can read .beton files, except for
-/// bit planes. Several datasets are joined.
+/// x-{00000}-of-{N}.parquet (Hugging Face), x/index.json (MDS shards of mosaicml-streaming in x), or a name without an
+/// extension or with a trailing / for a folder of images or audio files. FFCV can read .beton files, except for bit
+/// planes. Several datasets are joined.
 ///
 /// The subfolders of a folder are the classes; without subfolders, the class is the part of a file name before
 /// the first `_`. A .csv or .tsv table has one `path,label` per line.
@@ -51,6 +52,7 @@ use std::time::{Duration, Instant};
   fuseloop convert train.beton 'shards/train-{000000}.tar' --max-bytes 1000000000
   fuseloop convert train.beton 'train-{00000}-of-{N}.tfrecord' --shards 16
   fuseloop convert train.beton 'out/train-{00000}-of-{N}.parquet' # load_dataset(\"out\") reads it; 500 MB each
+  fuseloop convert train.beton mds/train/index.json               # StreamingDataset(local=\"mds/train\") reads it; 64 MiB each
   fuseloop convert train.beton train/                             # one folder per class, or metadata.jsonl
   fuseloop convert train.beton again.beton --on-damaged skip
   fuseloop convert scans train.beton --write-mode jpg             # PNGs as JPEGs: lossy
@@ -66,7 +68,8 @@ use std::time::{Duration, Instant};
 
 In tar shards the first image is jpg or png, the int `label` is cls, other fields are NAME.txt (floats),
 NAME.bin, NAME.json, NAME.npy. In TFRecord shards each sample is a tf.train.Example. Parquet files have the
-features of Hugging Face's datasets; boxes are xywh, in the list `objects`.
+features of Hugging Face's datasets; boxes are xywh, in the list `objects`. MDS columns are jpeg, png, int, float64,
+str, bytes, json and ndarray; the index is written last.
 
 Images are stored without loss by default: JPEGs and PNGs unchanged, pixels as PNG, and in a .beton file
 PNGs as pixels. --write-mode, --max-resolution and --jpeg-quality change this. Masks always keep their class
@@ -187,10 +190,12 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
 fn check_shards(args: &Args, dst: &Path) -> Result<(), Problem> {
     let extension = dst.extension().map(|extension| extension.to_ascii_lowercase());
     let name = dst.to_string_lossy();
+    let is_index = dst.file_name().is_some_and(|name| name == MDS_INDEX);
     let dst = dst.display();
     let is_sharded = extension.is_some_and(|extension| {
         ["tar", "tfrecord", "tfrecords", "parquet"].iter().any(|shards| extension == *shards)
             || (extension == "beton" && name.contains(['{', '%']))
+            || is_index
     });
     let limits = [
         ("--max-samples", args.max_samples),
@@ -201,7 +206,7 @@ fn check_shards(args: &Args, dst: &Path) -> Result<(), Problem> {
     if let Some((option, _)) = given.filter(|_| !is_sharded) {
         return Err(Problem::Refused {
             message: format!("`{option}` is only for shards, and {dst} names none"),
-            help: "name shards, such as x-{000000}.tar or x-{000}.beton; `--indices` selects samples",
+            help: "name shards, such as x/index.json, x-{000000}.tar or x-{000}.beton; `--indices` selects samples",
         });
     }
     Ok(())

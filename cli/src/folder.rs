@@ -83,6 +83,11 @@ impl InFolder {
         self.links.links()
     }
 
+    /// Returns the name of the split, and the options without it.
+    pub(super) fn take_split(&self) -> (Option<&str>, Self) {
+        (self.split.as_deref(), Self { split: None, ..self.clone() })
+    }
+
     pub(super) fn options(&self) -> Result<FolderOptions, Problem> {
         let label = self.label.parse().unwrap_or_else(|never: Infallible| match never {});
         let mut options = FolderOptions::default().links(self.links()).label(label);

@@ -30,16 +30,17 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
-    if is_fixed_length(&args.dataset) {
-        return Err(Problem::FixedLength { path: args.dataset.clone() });
+    let (dataset, folder) = split_of(args)?;
+    if is_fixed_length(&dataset) {
+        return Err(Problem::FixedLength { path: dataset });
     }
-    if is_annotated(&args.dataset) {
-        return Err(Problem::Annotated { path: args.dataset.clone() });
+    if is_annotated(&dataset) {
+        return Err(Problem::Annotated { path: dataset });
     }
-    let text = if args.dataset.is_dir() && !is_parquet(&args.dataset) {
-        index_folder(&args.dataset, &args.folder)?
+    let text = if dataset.is_dir() && !is_parquet(&dataset) {
+        index_folder(&dataset, &folder)?
     } else {
-        let name = args.dataset.to_string_lossy();
+        let name = dataset.to_string_lossy();
         let bar = bar(0, "{wide_bar} {human_pos}/{human_len} shards, {eta} left");
         let indexed = index_shards(&name, &|done, of| {
             bar.set_length(of as u64);
@@ -59,6 +60,26 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         text
     };
     say(&text)
+}
+
+/// Returns the split that is asked for, which is a folder in the dataset, and the options for it.
+fn split_of(args: &Args) -> Result<(PathBuf, InFolder), Problem> {
+    let (split, folder) = args.folder.take_split();
+    let Some(split) = split else { return Ok((args.dataset.clone(), folder)) };
+    let whole = args.dataset.join(split);
+    let refused = |reason: &str, help| {
+        let dataset = args.dataset.display();
+        Err(Problem::Refused { message: format!("{dataset}: {reason}"), help })
+    };
+    if is_parquet(&args.dataset) {
+        let help = "leave `--split` out, or name files, such as 'data/train-*.parquet'";
+        return refused("the Parquet files of all splits get an index", help);
+    }
+    if !whole.is_dir() {
+        let help = "name the shards of the split, or open the folder that has it";
+        return refused(&format!("no folder {split:?} for `--split`"), help);
+    }
+    Ok((whole, folder))
 }
 
 fn index_folder(dir: &Path, folder: &InFolder) -> Result<String, Problem> {

@@ -165,6 +165,7 @@ fn op_help(cause: &SpecCause) -> Option<&'static str> {
         {
             None
         }
+        SpecCause::Param(error) if registry::find(error.op).is_err() => None,
         SpecCause::UnknownOp { .. } | SpecCause::NotAnOp { .. } => {
             Some("`fuseloop ops` lists all ops")
         }

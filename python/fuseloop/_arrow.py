@@ -39,11 +39,13 @@ def one_split(given: Any, split: str | None) -> Any:
             raise ConfigError(f"split={split!r} is of a DatasetDict, and this datasets.Dataset is one split: leave it out")
         return given
     names = list(given)
+    if not names:
+        raise ConfigError("the DatasetDict has no splits: give it one, such as DatasetDict({'train': ds}), or give ds itself")
     chosen = names[0] if split is None and len(names) == 1 else split
     if chosen not in names:
         raise ConfigError(
             f"the DatasetDict has {f'no split {split!r}' if split is not None else 'several splits'}; available: "
-            f"{', '.join(names)}: name one, such as split={(names or ['train'])[0]!r}"
+            f"{', '.join(names)}: name one, such as split={names[0]!r}"
         )
     return given[chosen]
 

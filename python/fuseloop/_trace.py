@@ -115,9 +115,10 @@ class Value:
     """A value of a pixel that a function of :func:`pixel_op` computes with: one number, or one for each channel; or, of
     comparisons, what is true or false.
 
-    It has Python's arithmetic (``+ - * / // % **``, ``abs``, ``round``), its comparisons, and ``& | ~`` for what is true
-    or false, which counts as 1 or 0 among numbers. The functions of :mod:`fuseloop.ops` (``exp``, ``where`` and others)
-    take it, and so do those of NumPy of the same names. ``value[c]`` is one channel. All of it is computed in float32.
+    It has Python's arithmetic (``+ - * / // % **``, ``abs``, ``round``, ``divmod``), its comparisons, and ``& | ~`` for
+    what is true or false, which counts as 1 or 0 among numbers. The functions of :mod:`fuseloop.ops` (``exp``, ``where``
+    and others) take it, and so do those of NumPy of the same names. ``value[c]`` is one channel. All of it is computed in
+    float32.
     """
 
     __slots__ = ("_is_mask", "_lanes", "_trace")
@@ -228,6 +229,17 @@ class Value:
 
     def __rmod__(self, other: Any) -> Value:
         return _apply("remainder", other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Value, Value]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Value, Value]:
+        return other // self, other % self
+
+    def _untraced(self, _: Any) -> NoReturn:
+        raise _error("@, << and >> are not traced: there are + - * / // % ** and divmod()")
+
+    __matmul__ = __rmatmul__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _untraced
 
     def __pow__(self, exponent: Any, modulus: None = None) -> Value:
         if modulus is not None:

@@ -917,9 +917,10 @@ class Loader(Generic[B]):
         return dict(state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Sets the position of the next epoch that is played: the rest of the one that the state was taken in."""
+        """Sets the position of the next epoch that is played: the rest of the one that the state was taken in. A state of
+        another dataset, order or seed is refused at once, one of other ops when the epoch begins."""
         cursor, next_epoch, batches = _read_state(state)
-        armed = (cursor, _fuseloop.Loader.epoch_of(cursor), batches) if cursor else None
+        armed = (cursor, self._core().epoch_of(cursor), batches) if cursor else None
         self._epoch, self._playing, self._left = None, 0, None
         self._armed, self.next_epoch = armed, next_epoch if armed is None else armed[1] + 1
 

@@ -578,6 +578,8 @@ class _Shards(data.IterableDataset):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Sets the position of this worker."""
+        if state:
+            _loader._read_state(state)
         self._state = state or None
 
 

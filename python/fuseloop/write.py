@@ -679,7 +679,8 @@ def convert(
     overwrite: bool = False,
 ) -> WriteReport:
     """Writes a folder or any other dataset in the format that the name of ``dst`` tells: ``x.beton``,
-    ``x-{000}.beton``, ``x-{000000}.tar``, ``x-{00000}-of-{N}.tfrecord``, ``x-{00000}-of-{N}.parquet``, or a folder of images.
+    ``x-{000}.beton``, ``x-{000000}.tar``, ``x-{00000}-of-{N}.tfrecord``, ``x-{00000}-of-{N}.parquet``, ``x/index.json``
+    (the MDS shards of mosaicml-streaming), or a folder of images.
 
     Values are copied as they are stored, unless ``image`` says otherwise; bit planes become JPEGs again, byte for byte.
     A conversion that was interrupted goes on when it is called again: what is whole is kept.

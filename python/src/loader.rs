@@ -126,11 +126,14 @@ impl Loader {
         Ok(Batch::new(detached(py, || loader.get(&ids, epoch))?))
     }
 
-    /// Returns the epoch of a cursor.
-    #[staticmethod]
-    fn epoch_of(py: Python<'_>, cursor: &str) -> PyResult<u32> {
-        let cursor: Result<Cursor, _> = cursor.parse();
-        Ok(cursor.map_err(|error| errors::raised(py, &error))?.epoch)
+    /// Returns the epoch of a cursor, unless it is of another dataset, order or seed.
+    fn epoch_of(&self, py: Python<'_>, cursor: &str) -> PyResult<u32> {
+        let loader = self.get(py)?;
+        let checked = cursor.parse::<Cursor>().and_then(|cursor| {
+            loader.check_cursor(&cursor)?;
+            Ok(cursor.epoch)
+        });
+        checked.map_err(|error| errors::raised(py, &error))
     }
 
     /// Returns the number of batches of an epoch; `None` if it is not known.

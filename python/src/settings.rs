@@ -182,8 +182,8 @@ pub(crate) fn apply(
     let py = settings.py();
     if let Some(data) = settings.get_item("data")? {
         let table = values::table_of(&data.cast_into::<PyDict>()?)?;
-        let found =
-            Settings::of_table(&table).map_err(|error| errors::of_op(py, "Loader", &error))?;
+        let found = Settings::of_table("Loader", &table)
+            .map_err(|error| errors::of_op(py, "Loader", &error))?;
         builder = found.apply(builder);
     }
     if get::<bool>(settings, "stored_elements")?.unwrap_or_default() {

@@ -16,7 +16,7 @@ use crate::values;
 use fuseloop::internals::spec::transform_of_spec;
 use fuseloop::internals::transform::{ImageExt as _, OutputShape, TransformExt as _};
 use fuseloop::ops::DType;
-use fuseloop::ops::author::{Layout, OpClass};
+use fuseloop::ops::author::Layout;
 use fuseloop::sample::Limits;
 use fuseloop::spec::{Settings, Spec, TargetFields};
 use fuseloop::transform::{Image, Key, TargetValue, Tensor};
@@ -109,8 +109,8 @@ impl Transform {
     ) -> PyResult<Self> {
         let py = ops.py();
         let table = values::table_of(settings)?;
-        let settings =
-            Settings::of_table(&table).map_err(|error| errors::of_op(py, "Transform", &error))?;
+        let settings = Settings::of_table("Transform", &table)
+            .map_err(|error| errors::of_op(py, "Transform", &error))?;
         let (transform, seed) = match spec {
             None => {
                 let transform = fuseloop::Transform::new(values::ops(ops)?);
@@ -192,7 +192,7 @@ impl Transform {
     /// The list has ``ToDevice``, so that batches are those of a device.
     #[getter]
     fn on_device(&self) -> bool {
-        self.transform.ops().iter().any(|op| matches!(op.class(), OpClass::Device(_)))
+        self.transform.has_to_device()
     }
 
     /// The device of the batches so far.

@@ -274,6 +274,9 @@ def test_splits_and_streams_are_named() -> None:
         loaded(both, split="val")
     assert shades(loaded(both, split="test")) == [0, 1, 2]
     assert shades(loaded(datasets.DatasetDict({"only": hub(3)}))) == [0, 1, 2]
+    for split in (None, "train"):
+        with pytest.raises(fl.ConfigError, match="the DatasetDict has no splits: give it one, such as"):
+            loaded(datasets.DatasetDict(), split=split)
     with pytest.raises(fl.ConfigError, match="leave it out"):
         loaded(hub(3), split="train")
     with pytest.raises(fl.ConfigError, match="without streaming=True"):

@@ -69,7 +69,7 @@ def rounded(px, *, by=7):
 
 @ops.pixel_op
 def floored(px, *, by=0.3):
-    return px // by + px % by + (px - 100) // -7.5 - 300 % (px - 90.5) + 1000 // (px + 0.1)
+    return px // by + px % by + (px - 100) // -7.5 - divmod(300, px - 90.5)[1] + 1000 // (px + 0.1)
 
 
 FUNCTIONS = [vignette, solarize, matrix, checkers, tone, waves, mixed, rounded, floored]
@@ -114,7 +114,7 @@ def pictures(channels=3, count=3):
 
 @ops.pixel_op
 def divided(px):
-    return [px.r // px.g, px.r % px.g, px.b]
+    return [*divmod(px.r, px.g), px.b]
 
 
 def bits(values):
@@ -326,6 +326,9 @@ def test_an_error_names_the_line():
     def large(px):
         return px + 1e39
 
+    def product(px):
+        return px @ 3
+
     for function, offset, words in [
         (condition, 3, "take ops.where"),
         (as_float, 8, "fuseloop.ops or NumPy: exp"),
@@ -338,6 +341,7 @@ def test_an_error_names_the_line():
         (chained, 31, "chained comparison"),
         (smallest, 34, "ops.minimum"),
         (large, 37, "too large for float32"),
+        (product, 40, "@, << and >> are not traced: there are"),
     ]:
         with pytest.raises(fl.TraceError, match=words) as caught:
             ops.pixel_op(function)()

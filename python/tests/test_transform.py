@@ -1051,6 +1051,8 @@ def test_arguments_that_are_wrong_are_refused() -> None:
         (lambda: fl.Transform(TRAIN, device="gpu"), "gpu"),
         (lambda: fl.Transform(TRAIN, device="cuda:0")(image), "no list of ops has ToDevice"),
         (lambda: fl.Transform(TRAIN, device_batches=0), "0 batches on the device"),
+        (lambda: fl.Transform(TRAIN, device_batches=-1), "device_batches is -1, expected a whole number, 1 or more"),
+        (lambda: fl.Transform(TRAIN, device=5), "Transform: device is 5, expected a word"),  # type: ignore[arg-type]
         (lambda: fl.Transform(TRAIN, seed=-1), r"seed is -1, expected 0 to 2\*\*64 - 1"),
         (lambda: fl.Transform(TRAIN, seed="x"), "seed is 'x', expected a whole number"),
         (lambda: fl.Transform(TRAIN, read_mode="bgr"), 'read_mode: image is "bgr", expected "rgb"'),  # type: ignore[arg-type]

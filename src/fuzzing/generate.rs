@@ -296,11 +296,18 @@ fn mds_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     }
     let mut shard: Vec<u8> = table.iter().flat_map(|word| word.to_le_bytes()).collect();
     shard.extend(bodies);
-    let index = serde_json::json!({"version": 2, "shards": [{
+    let mut index = serde_json::json!({"version": 2, "shards": [{
         "format": "mds", "version": 2, "samples": samples, "compression": null,
         "column_names": names, "column_encodings": encodings, "column_sizes": sizes,
         "raw_data": {"basename": "shard.mds", "bytes": shard.len(), "hashes": {}}, "zip_data": null,
     }]});
+    if u.arbitrary()? {
+        index["fuseloop"] = serde_json::json!({
+            "bytes": ["x0"],
+            "classes": {"version": 1, "classes": [{"number": 3, "name": "cat"}]},
+            "objects": {"version": 1, "fields": [{"as": "column", "dtype": "<i2", "name": "x1"}]},
+        });
+    }
     Ok([index.to_string().as_bytes(), b"\0", &shard].concat())
 }
 

@@ -71,6 +71,27 @@ impl Cursor {
         plan: &[PlanPrint],
         orders: impl FnOnce() -> (String, String),
     ) -> Result<(), Error> {
+        self.check_samples(own, orders)?;
+        if self.plan == own.plan {
+            return Ok(());
+        }
+        Err(fail!(
+            Cursor,
+            "the cursor belongs to another plan: {}: resume with the same pipelines, or start the epoch again",
+            self.changed(own, plan)
+        ))
+    }
+
+    /// Refuses a cursor of another dataset, order or seed than that of `own`. `orders` names the two orders.
+    ///
+    /// # Errors
+    ///
+    /// The first of these that differs.
+    pub(super) fn check_samples(
+        &self,
+        own: &Self,
+        orders: impl FnOnce() -> (String, String),
+    ) -> Result<(), Error> {
         let word = |word: u64| format!("{word:016x}");
         let compared = [
             ("dataset", word(self.dataset), word(own.dataset)),
@@ -78,12 +99,7 @@ impl Cursor {
             ("seed", self.seed.to_string(), own.seed.to_string()),
         ];
         match compared.into_iter().find(|(_, cursor, own)| cursor != own) {
-            None if self.plan == own.plan => Ok(()),
-            None => Err(fail!(
-                Cursor,
-                "the cursor belongs to another plan: {}: resume with the same pipelines, or start the epoch again",
-                self.changed(own, plan)
-            )),
+            None => Ok(()),
             Some((what, cursor, own)) => {
                 let (cursor, own) = if what == "order" { orders() } else { (cursor, own) };
                 Err(fail!(Cursor, "the cursor belongs to another {what}: {cursor}, expected {own}"))

@@ -190,6 +190,16 @@ impl Loader {
         self.start_in(order, epoch, &stage, first.unwrap_or(u64::MAX))
     }
 
+    /// Refuses a cursor of another dataset, order or seed, as [`resume`](Self::resume) does. Its plan is not compared, because
+    /// lists may change before the epoch is resumed.
+    #[doc(hidden)]
+    pub fn check_cursor(&self, cursor: &Cursor) -> Result<(), Error> {
+        let order = self.order.fingerprint(self.ranks.as_ref());
+        let own = Cursor { dataset: self.dataset, order, seed: self.setup.seed, ..*cursor };
+        let orders = || self.order.names(cursor.order, self.ranks.as_ref(), self.source.len());
+        cursor.check_samples(&own, orders)
+    }
+
     /// Returns any samples as one batch, in the order of `samples`: the rows that they have in this epoch,
     /// whatever its order and wherever they are in it. For looking at samples, and for those that a training
     /// chooses itself.

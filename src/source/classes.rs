@@ -218,7 +218,12 @@ impl ClassTable {
         FILE.read(path, Self::parse)
     }
 
-    fn parse(text: &[u8]) -> Result<Self, String> {
+    /// Parses the text of a file of class names.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is of another form or version; the error says why.
+    pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if value["version"] != VERSION {
             let found = &value["version"];

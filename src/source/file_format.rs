@@ -19,7 +19,11 @@ pub(super) enum FileFormat {
 }
 
 /// The name of the index of MDS shards.
-pub(super) const MDS_INDEX: &str = "index.json";
+pub const MDS_INDEX: &str = "index.json";
+
+/// The most bytes of the index of MDS shards: 60,000 shards take about 64 MiB.
+#[cfg(any(feature = "mds", feature = "write"))]
+pub(crate) const MDS_INDEX_BYTES: u64 = 64 << 20;
 
 /// The names of splits that folders of MDS shards have.
 pub(super) const MDS_SPLITS: [&str; 6] = ["train", "val", "valid", "validation", "eval", "test"];

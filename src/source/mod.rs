@@ -33,7 +33,7 @@ mod feature;
 pub(crate) mod fetch_ahead;
 mod field_kind;
 mod file;
-mod file_format;
+pub(crate) mod file_format;
 mod file_pool;
 mod fixed_length;
 pub(crate) mod folder;
@@ -126,6 +126,8 @@ pub use dtype::NdType;
 pub use field_kind::{FieldKind, FieldSpec};
 pub use file::ReadAt;
 pub(crate) use file::refuse_cut;
+#[cfg(feature = "write")]
+pub(crate) use file_format::{MDS_INDEX, MDS_INDEX_BYTES};
 pub use folder::{Folder, FolderOptions, Ignored, Labels, LinkCounts, Links};
 #[cfg(feature = "write")]
 pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name};

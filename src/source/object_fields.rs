@@ -306,6 +306,11 @@ impl ObjectFields {
     ///
     /// Fails if the text is of another form or version; the error says why.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
+        // Each name is compared with all others.
+        let (bytes, most) = (text.len() as u64, FILE.most_bytes);
+        if bytes > most {
+            return Err(format!("{bytes} bytes of descriptions of objects, the limit is {most}"));
+        }
         let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if value["version"] != VERSION {
             let found = &value["version"];

@@ -52,6 +52,10 @@ pub use settings::{Settings, TargetFields};
 /// Most bytes of a pipeline file.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
 
+/// Why a file has no setting `split`.
+const NO_SPLIT: &str =
+    "it where the dataset is opened: a pipeline file names no dataset, and may be for any split";
+
 /// A checked set of pipelines and settings.
 ///
 /// ```
@@ -161,6 +165,10 @@ impl Spec {
     }
 
     fn of_table(top: &SpecTable) -> Result<Self, SpecError> {
+        if let Some(split) = top.0.iter().find(|entry| entry.name == "split") {
+            let error = ParamError::new("a pipeline file", "split", "set here", NO_SPLIT);
+            return Err(SpecError::from(error).at(split.at));
+        }
         let (settings, fields, views) =
             OpArgs::with("a pipeline file", Settings::TOP, top, None, |args| {
                 let table =

@@ -91,7 +91,7 @@ type Named<T> = Vec<(String, T)>;
 
 settings! {
     /// The number of samples in a batch. Default 64.
-    batch_size: usize = ParamKind::Whole, OpArgs::usize, LoaderBuilder::batch_size;
+    batch_size: usize = ParamKind::Whole, count, LoaderBuilder::batch_size;
     /// The seed of the order and of all draws. Default 0.
     seed: u64 = ParamKind::Whole, OpArgs::u64, LoaderBuilder::seed;
     /// The order of the samples: `"sequential"` (default), `"random"`, `"permuted"` for more samples than memory can list,
@@ -100,9 +100,9 @@ settings! {
     /// Drops a short last batch if true. Default false.
     drop_last: bool = ParamKind::Bool, OpArgs::bool, LoaderBuilder::drop_last;
     /// The number of worker threads, at most 1,024. Default one per core.
-    workers: usize = ParamKind::Whole, OpArgs::usize, LoaderBuilder::workers;
+    workers: usize = ParamKind::Whole, count, LoaderBuilder::workers;
     /// The number of batches that are started before they are requested. Default 3.
-    batches_ahead: usize = ParamKind::Whole, OpArgs::usize, LoaderBuilder::batches_ahead;
+    batches_ahead: usize = ParamKind::Whole, count, LoaderBuilder::batches_ahead;
     /// The maximum size of all batches together: a number of bytes, or a text such as `"2GiB"`.
     memory_limit: u64 = ParamKind::Bytes, OpArgs::bytes, LoaderBuilder::memory_limit;
     /// The maximum number of seconds to wait for a batch.
@@ -130,7 +130,7 @@ settings! {
     device: Device =
         ParamKind::Text, |args, name| Ok(args.text(name)?.parse()?), |builder, device| builder.device(&device.to_string());
     /// The maximum number of batches on the device at a time.
-    device_batches: usize = ParamKind::Whole, OpArgs::usize, LoaderBuilder::device_batches;
+    device_batches: usize = ParamKind::Whole, count, LoaderBuilder::device_batches;
     /// Turns images as their EXIF orientation says if true. Without it they are not turned, and those that would be are
     /// refused if they have targets.
     exif_orientation: bool = ParamKind::Bool, OpArgs::bool, LoaderBuilder::exif_orientation;
@@ -197,14 +197,14 @@ fn for_each<T>(
 }
 
 impl Settings {
-    /// Reads settings that Python has as a dict. Errors call them those of `Loader`.
+    /// Reads settings that Python has as a dict. Errors call them those of `owner`.
     ///
     /// # Errors
     ///
     /// If a setting is unknown, or has a value of another form.
     #[doc(hidden)]
-    pub fn of_table(table: &SpecTable) -> Result<Self, SpecError> {
-        OpArgs::with("Loader", Self::TABLE, table, None, Self::of)
+    pub fn of_table(owner: &'static str, table: &SpecTable) -> Result<Self, SpecError> {
+        OpArgs::with(owner, Self::TABLE, table, None, Self::of)
     }
 
     /// Reads settings from texts such as `number_rule=exact`, whose values are those of a pipeline file; a word needs no
@@ -230,6 +230,16 @@ impl Settings {
         }
         Ok(settings)
     }
+}
+
+/// Reads a number that is at least 1. The loader refuses 0.
+fn count(args: &OpArgs<'_>, name: &str) -> Result<usize, SpecError> {
+    args.usize(name).map_err(|mut error| {
+        if let SpecCause::Kind { expected, .. } = &mut error.cause {
+            *expected = "a whole number, 1 or more".to_owned();
+        }
+        error
+    })
 }
 
 /// The fields that follow images.

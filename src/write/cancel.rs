@@ -86,7 +86,8 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Cancelled, "{what}: {error}");
         };
         let beton = Beton::open(&src, &OpenOptions::default()).unwrap();
-        let mut forms = vec!["x.beton", "x-{000}.tar", "x-{000}.tfrecord", "x-{0}.beton"];
+        let mut forms =
+            vec!["x.beton", "x-{000}.tar", "x-{000}.tfrecord", "x-{0}.beton", "index.json"];
         forms.extend(cfg!(feature = "parquet").then_some("x-{000}.parquet"));
         for name in forms {
             let out = tempfile::tempdir().unwrap();

@@ -13,10 +13,10 @@
 //! All of these functions encode samples on several threads, and write the same bytes for any number of
 //! threads. The file appears at its path complete or not at all (`atomic_file.rs`). Memory grows with
 //! the number of samples only by their rows and 24 bytes per stored value; at most 64 MiB of values, and
-//! a few samples per thread, are in memory at once.
+//! a few samples per thread, are in memory at once. [`convert()`] also holds an MDS shard until it is complete.
 //!
 //! [`recut_folder`] writes no `.beton`: it copies a folder and re-cuts its JPEGs. [`convert()`] also
-//! writes WebDataset's tar shards, TFRecord shards, Parquet files and folders of images.
+//! writes WebDataset's tar shards, TFRecord shards, Parquet files, MDS shards and folders of images.
 //!
 //! ```no_run
 //! use fuseloop::source::{Folder, FolderOptions};

@@ -251,6 +251,15 @@ fn a_slip_is_answered_with_its_place_and_the_name_meant() {
             "x.toml:1:8: a pipeline file: seed is -1, expected a whole number, 0 or more",
         ),
         (
+            "device_batches = -1".into(),
+            "x.toml:1:18: a pipeline file: device_batches is -1, expected a whole number, 1 or more",
+        ),
+        (
+            "seed = 1\nsplit = 'train'".into(),
+            "x.toml:2:1: a pipeline file: split is set here, expected it where the dataset is opened: a pipeline file names no \
+             dataset, and may be for any split",
+        ),
+        (
             "seed = 2021-05-27".into(),
             "x.toml:1:8: 2021-05-27: dates are not supported; expected a number, text, list or table",
         ),

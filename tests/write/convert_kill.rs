@@ -21,6 +21,7 @@ const FORMS: &[(&str, u64)] = &[
     ("x-{000}.tfrecord", 300),
     #[cfg(feature = "parquet")]
     ("x-{000}.parquet", 300),
+    ("index.json", 300),
     ("x.beton", 300),
     ("x", 20),
 ];

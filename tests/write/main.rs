@@ -9,6 +9,8 @@ mod destinations;
 mod kill;
 #[cfg(all(feature = "tables", feature = "tar", feature = "tfrecord"))]
 mod masks;
+#[cfg(feature = "mds")]
+mod mds;
 #[cfg(all(feature = "tables", feature = "tar", feature = "tfrecord"))]
 mod notes;
 #[cfg(all(feature = "tables", feature = "tar"))]

@@ -235,7 +235,9 @@ fn class_numbers_are_the_same_after_any_chain_of_conversions() {
     let names =
         ["a.tar", "b.tar", "a.tfrecord", "a.beton", "b.beton", "c.tar", "c.beton", "b.tfrecord"];
     let parquet = ["a.parquet", "d.tar", "b.parquet"].into_iter();
-    for name in names.into_iter().chain(parquet.filter(|_| cfg!(feature = "parquet"))) {
+    let mds = ["a/index.json", "b/index.json", "e.tar"].into_iter();
+    let mds = mds.filter(|_| cfg!(feature = "mds"));
+    for name in names.into_iter().chain(parquet.filter(|_| cfg!(feature = "parquet"))).chain(mds) {
         let path = dir.path().join(name);
         let report = convert(&*source, &path, &WriteOptions::default()).unwrap();
         assert!(

@@ -109,7 +109,9 @@ fn objects_are_the_same_after_any_chain_of_conversions() {
         let names = ["a.beton", "a.tar", "b.tar", "a.tfrecord", "b.beton", "c.tar", "b.tfrecord"];
         let parquet = ["a.parquet", "d.tar", "b.parquet", "c.parquet", "c.tfrecord", "d.parquet"];
         let parquet = parquet.into_iter().filter(|_| cfg!(feature = "parquet"));
-        for name in names.into_iter().chain(parquet) {
+        let mds = ["a/index.json", "e.tar", "b/index.json", "c/index.json", "d.tfrecord"];
+        let mds = mds.into_iter().filter(|_| cfg!(feature = "mds"));
+        for name in names.into_iter().chain(parquet).chain(mds) {
             source = converted(&*source, &dir.path().join(name));
             assert_eq!(values(&*source), expected, "{name}");
             assert_eq!(described(&*source), fields, "{name}");
@@ -402,7 +404,8 @@ fn the_layout_of_keypoints_is_the_same_after_any_chain_of_conversions() {
     let mut source = open(&root);
     let parquet = ["g.parquet", "h.tar"].into_iter().filter(|_| cfg!(feature = "parquet"));
     let names = ["a.beton", "b.beton", "c.tar", "d.beton", "e.tfrecord", "f.beton"];
-    for name in names.into_iter().chain(parquet) {
+    let mds = ["i/index.json", "j.beton"].into_iter().filter(|_| cfg!(feature = "mds"));
+    for name in names.into_iter().chain(parquet).chain(mds) {
         source = converted(&*source, &dir.path().join(name));
         let said = format!("{:?}", source.object_fields().unwrap().unwrap());
         assert!(said.contains("{ flip_pairs: [[0, 1]], is_continuous: true }"), "{name}: {said}");

@@ -93,6 +93,7 @@ fn a_wrong_setting_of_a_pipeline_file_is_not_said_to_be_of_an_op() {
     let settings = [
         ("order = 'shuffle'", &["sequential", "random", "permuted", "quasi_random"][..]),
         ("on_damaged = 'drop'", &["fail", "skip", "substitute"]),
+        ("split = 'train'", &["expected it where the dataset is opened"]),
     ];
     for (setting, values) in settings {
         fs::write(dir.path().join("p.toml"), setting).unwrap();
@@ -169,6 +170,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["info", "hello.txt"], "hello.txt: not a .beton file: it ends", "is it a .beton file?"),
         (&["info", "hello.txt"], "its extension is not one of .tar, .tfrecord, .csv", ""),
         (&["convert", "photos.beton", "x.arrow"], "x.arrow\": unknown extension", ""),
+        (&["convert", "photos.beton", "x.mds"], "use a name such as out/index.json", ""),
         (
             &["convert", "photos.beton", "x.beton", "--max-samples", "3"],
             "`--max-samples` is only for shards, and x.beton names none",

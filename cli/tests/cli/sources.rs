@@ -1,7 +1,7 @@
 //! The same samples from every kind of dataset: written by `fuseloop convert`, opened by name, loaded to
 //! the same batches.
 
-use crate::command::{fuseloop, stdout_of};
+use crate::command::{fuseloop, refused, stdout_of};
 use crate::files::files;
 use fuseloop::loader::OnDamaged;
 use fuseloop::ops::*;
@@ -73,6 +73,25 @@ fn opened(dir: &Path, name: &str) -> LoaderBuilder {
 }
 
 #[test]
+fn the_index_of_a_split_is_that_of_its_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    photos(dir.path());
+    fs::create_dir(dir.path().join("set")).unwrap();
+    fs::rename(dir.path().join("photos"), dir.path().join("set/train")).unwrap();
+    let text = stdout_of(dir.path(), &["index", "set", "--split", "train"]);
+    assert!(text.contains("listed in set/train.fidx"), "{text}");
+    assert!(dir.path().join("set/train.fidx").exists() && !dir.path().join("set.fidx").exists());
+    let hub = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/golden/parquet/hub");
+    for (command, said) in [
+        (["index", "set", "--split", "val"], "no folder \"val\" for `--split`"),
+        (["index", hub, "--split", "train"], "the Parquet files of all splits get an index"),
+    ] {
+        let (code, errors) = refused(dir.path(), &command);
+        assert!(code == 1 && errors.contains(said), "{errors}");
+    }
+}
+
+#[test]
 fn every_kind_of_dataset_gives_the_same_batches() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
@@ -81,7 +100,9 @@ fn every_kind_of_dataset_gives_the_same_batches() {
     stdout_of(dir, &["convert", "photos", kinds[0], "--max-samples", "9"]);
     stdout_of(dir, &["convert", "s-{000..002}.tar", kinds[1]]);
     stdout_of(dir, &["convert", "photos", kinds[2], "--shards", "2"]);
-    let names = ["s-{000..002}.tar", "s-*.tar", "one.tar", "t-*-of-2.tfrecord"];
+    stdout_of(dir, &["convert", "photos", "m/index.json", "--max-samples", "9"]);
+    let names =
+        ["s-{000..002}.tar", "s-*.tar", "one.tar", "t-*-of-2.tfrecord", "m/", "m/index.json"];
     let (pixels, labels) = epoch(opened(dir, "photos"), Order::Random, 2);
     assert_eq!(labels.len(), IMAGES);
     for name in names {

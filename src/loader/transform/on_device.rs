@@ -209,6 +209,13 @@ impl Transform {
         Ok(Self { on_device, ..self })
     }
 
+    /// Returns true if the list has [`ToDevice`](crate::ops::ToDevice).
+    #[doc(hidden)]
+    #[must_use]
+    pub fn has_to_device(&self) -> bool {
+        self.on_device.is_in_list()
+    }
+
     /// Returns the device of the [batches](Self::batch_on_device), which is chosen for the first one; the CPU before it. If
     /// the CPU replaces a GPU, the result holds the reason.
     #[must_use]

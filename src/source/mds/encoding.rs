@@ -12,7 +12,7 @@
 //! | `jpeg`, `png`               | the file                                                | an image        |
 //! | `pil`                       | u32 width, u32 height, u32 n, n bytes of mode, pixels   | an image        |
 //! | `ndarray:dtype:shape`       | the elements                                            | an array        |
-//! | `ndarray[:dtype]`           | [u8 dtype], u8 `ndim << 2 \| log2(bytes of a length)`, lengths, elements | an array, or `.npy` files as `Bytes` if the first axes differ |
+//! | `ndarray[:dtype]`           | [u8 dtype], u8 `ndim << 2 \| log2(bytes of a length)`, lengths, elements | an array, or `.npy` files as `Bytes` if the first axes differ; rows of objects are the elements as `Bytes` |
 //! | `jpegarray`, `jpeg_array`   | u32 n, n sizes (u32), n files                           | n images        |
 //! | `list[jpeg]`, `list[png]`, `list[pil]` | u32 0, u32 n, n sizes (u32), n elements      | n images        |
 //! | `pkl`                       | never loaded                                            | refused         |
@@ -72,6 +72,8 @@ pub(super) enum Reading {
     Arrays(NdType, Vec<u64>),
     /// Arrays of one type that differ in the first axis, as `.npy` files; and the shape without that axis.
     Rows(NdType, Vec<u64>),
+    /// Rows of objects: arrays of one type, as the bytes of their elements; and the shape of a row.
+    Objects(NdType, Vec<u64>),
     /// An element of a list.
     Element(usize),
 }
@@ -246,13 +248,22 @@ impl<'a> ArrayBytes<'a> {
             {
                 return Ok(Decoded::Bytes(npy::file(dtype, &shape, elements)));
             }
-            Reading::Rows(wanted_type, row) => (wanted_type, row),
+            Reading::Objects(wanted_type, row)
+                if dtype == *wanted_type
+                    && shape.split_first().is_some_and(|(_, found)| found == row) =>
+            {
+                return Ok(Decoded::Borrowed(Value::Bytes(elements)));
+            }
+            Reading::Rows(wanted_type, row) | Reading::Objects(wanted_type, row) => {
+                (wanted_type, row)
+            }
             _ => return Ok(Decoded::Borrowed(Value::NdArray(elements))),
         };
         if dtype == *wanted_type && shape == *wanted {
             return Ok(Decoded::Borrowed(Value::NdArray(elements)));
         }
-        let more = if matches!(reading, Reading::Rows(..)) { " after the first axis" } else { "" };
+        let has_rows = matches!(reading, Reading::Rows(..) | Reading::Objects(..));
+        let more = if has_rows { " after the first axis" } else { "" };
         Err(fail!(
             Damaged,
             "an array of shape {shape:?} and dtype {dtype}, expected {wanted:?}{more} and {wanted_type} as in the first \

@@ -4,19 +4,18 @@
 //! {"version": 2, "shards": [{"format": "mds", "version": 2, "samples": 24, "compression": "zstd:3" | null,
 //!   "column_names": [..], "column_encodings": [..], "column_sizes": [8, null, ..],
 //!   "raw_data": {"basename": "shard.00000.mds",      "bytes": 117893, "hashes": {"sha1": ".."}},
-//!   "zip_data": {"basename": "shard.00000.mds.zstd", "bytes": 103146, "hashes": {..}} | null}, ..]}
+//!   "zip_data": {"basename": "shard.00000.mds.zstd", "bytes": 103146, "hashes": {..}} | null}, ..],
+//!   "fuseloop": see known.rs}
 //! ```
 //!
 //! All shards have the columns of the first one. A name of a file is a path below the folder of the index.
 
 use super::encoding::Encoding;
+use super::known::Known;
 use crate::error::{Error, fail};
 use crate::source::Escaped;
 use serde_json::{Map, Value};
 use std::path::{Component, Path};
-
-/// The most bytes of an index: 60,000 shards take about 64 MiB.
-pub(super) const MOST_BYTES: u64 = 64 << 20;
 
 /// The most columns of a sample.
 const MOST_COLUMNS: usize = 1 << 12;
@@ -25,6 +24,7 @@ const MOST_COLUMNS: usize = 1 << 12;
 pub(super) struct Index {
     pub(super) columns: Vec<Column>,
     pub(super) shards: Vec<ListedShard>,
+    pub(super) known: Known,
 }
 
 /// A column of all samples.
@@ -93,7 +93,7 @@ impl Index {
             shards.push(shard);
         }
         let columns = columns.ok_or_else(|| fail!(Format, "the index lists no shards"))?;
-        Ok(Self { columns, shards })
+        Ok(Self { columns, shards, known: Known::parse(&all)? })
     }
 }
 

@@ -4,19 +4,20 @@
 //! index.json ─▶ columns, shards ─▶ offsets.rs   where samples lie in a plain shard; read at opening
 //!                              └─▶ unpacked.rs  a compressed shard, unpacked when it is needed
 //! sample: u32 size of each column without a fixed one, then the values in the order of the columns
-//!         value ─▶ encoding.rs ─▶ fields
+//!         value ─▶ encoding.rs ─▶ fields, with what known.rs says of them
 //! ```
 
 mod encoding;
 mod hashes;
 mod index;
+mod known;
 mod offsets;
 #[cfg(test)]
 mod tests;
 mod unpacked;
 
 use super::file::{LengthCheck, read_file};
-use super::file_format::{MDS_INDEX as INDEX, MDS_SPLITS};
+use super::file_format::{MDS_INDEX as INDEX, MDS_INDEX_BYTES, MDS_SPLITS};
 use super::file_pool;
 use super::lru_cache::LruCache;
 use super::shards::{Extents, Shard, Shards};
@@ -32,6 +33,7 @@ use crate::sample::{Limits, SampleId};
 use crate::warnings;
 use encoding::{ArrayBytes, Decoded, Encoding, Reading};
 use index::{Column, Index, ListedFile, ListedShard, Packing};
+use known::Known;
 use offsets::Offsets;
 use std::fmt;
 use std::ops::Range;
@@ -186,10 +188,10 @@ impl Folder {
         let location = self.file(INDEX);
         let mut text = vec![];
         match &location {
-            Location::Path(path) => read_file(path, index::MOST_BYTES, &mut text).at(path)?,
+            Location::Path(path) => read_file(path, MDS_INDEX_BYTES, &mut text).at(path)?,
             Location::Url(_) => {
                 let file = Shard::open(location.clone())?;
-                let (len, most) = (file.bytes.len(), index::MOST_BYTES);
+                let (len, most) = (file.bytes.len(), MDS_INDEX_BYTES);
                 if len > most {
                     return Err(fail!(Memory, "{len} bytes, the limit is {most}").at(&location));
                 }
@@ -254,7 +256,7 @@ impl Mds {
         shard: &[u8],
         options: &MdsOptions,
     ) -> Result<Self, Error> {
-        let Index { columns, shards } = Index::parse(index)?;
+        let Index { columns, shards, known } = Index::parse(index)?;
         let [listed] = <[ListedShard; 1]>::try_from(shards)
             .map_err(|shards| fail!(Format, "{} shards, expected 1", shards.len()))?;
         let held = Shards::new(vec![Shard::held(&listed.raw.name, shard)]);
@@ -262,7 +264,7 @@ impl Mds {
             Some((packing, file)) => (Some(packing), file, listed.raw, listed.samples),
             None => (None, listed.raw.clone(), listed.raw, listed.samples),
         };
-        Self::of_shards("held in memory", held, columns, vec![chosen], options)
+        Self::of_shards("held in memory", held, (columns, known), vec![chosen], options)
     }
 
     fn of_index(folder: &Folder, index: Index, options: &MdsOptions) -> Result<Self, Error> {
@@ -277,7 +279,8 @@ impl Mds {
             ),
             _ => error,
         })?;
-        let mut opened = Self::of_shards(&folder.name(), shards, index.columns, chosen, options)?;
+        let columns = (index.columns, index.known);
+        let mut opened = Self::of_shards(&folder.name(), shards, columns, chosen, options)?;
         if let Location::Path(path) = folder.file(INDEX) {
             let shards = opened.store.shards.clone();
             opened.facts = opened.facts.with_paths(move || {
@@ -295,7 +298,7 @@ impl Mds {
     fn of_shards(
         name: &str,
         shards: Shards,
-        columns: Vec<Column>,
+        (columns, known): (Vec<Column>, Known),
         chosen: Vec<Chosen>,
         options: &MdsOptions,
     ) -> Result<Self, Error> {
@@ -328,18 +331,25 @@ impl Mds {
             let max = options.limits.max_samples;
             return Err(fail!(Memory, "{name}: {samples} samples, the limit is {max}"));
         }
-        let (specs, fields): (Vec<FieldSpec>, Vec<Field>) = store.fields()?.into_iter().unzip();
+        let (specs, fields): (Vec<FieldSpec>, Vec<Field>) =
+            store.fields(&known)?.into_iter().unzip();
         let fields: Arc<[Field]> = fields.into();
         print.fields(&specs);
         let facts = store.shards.facts(specs.into(), samples);
         let rereads_cheaply = facts.rereads_cheaply && unpacked_bytes <= budget;
-        let facts = Facts {
+        let mut facts = Facts {
             name: name.to_owned(),
             path: None,
             fingerprint: print.value(),
             rereads_cheaply,
             ..facts
         };
+        if let Some(classes) = known.classes {
+            facts = facts.with_class_names(move || Ok(Some(classes.clone())));
+        }
+        if let Some(objects) = known.objects.and_then(|objects| objects.among(&facts.fields)) {
+            facts = facts.with_object_fields(move || Ok(Some(objects.clone())));
+        }
         let facts = facts.with_longest(longest(store.clone(), Arc::clone(&fields)));
         Ok(Self { facts, fields, store })
     }
@@ -409,7 +419,7 @@ impl Store {
     }
 
     /// Returns the fields of all columns. The first samples are read for those whose values say what they are.
-    fn fields(&self) -> Result<Vec<(FieldSpec, Field)>, Error> {
+    fn fields(&self, known: &Known) -> Result<Vec<(FieldSpec, Field)>, Error> {
         let mut fields = vec![];
         for (column, Column { name, encoding, .. }) in self.plan.columns.iter().enumerate() {
             let mut add = |name: String, kind, reading| {
@@ -427,17 +437,22 @@ impl Store {
                 Encoding::Json => add(name, FieldKind::Json, Reading::Plain),
                 Encoding::File | Encoding::Pil => add(name, FieldKind::RgbImage, Reading::Plain),
                 Encoding::Bytes => {
-                    let are_images = self
-                        .first(column, |bytes| Ok(encoding::is_image(bytes)))
-                        .is_ok_and(|all| all.iter().all(|is_image| *is_image));
-                    match are_images {
+                    let are_images = || {
+                        self.first(column, |bytes| Ok(encoding::is_image(bytes)))
+                            .is_ok_and(|all| all.iter().all(|is_image| *is_image))
+                    };
+                    match !known.bytes.contains(&name) && are_images() {
                         true => add(name, FieldKind::RgbImage, Reading::Files),
                         false => add(name, FieldKind::Bytes, Reading::Plain),
                     }
                 }
                 Encoding::Array { dtype, shape } => {
-                    let reading = match (dtype, shape) {
-                        (Some(dtype), Some(shape)) => Reading::Arrays(*dtype, shape.clone()),
+                    let row = known.objects.as_ref().and_then(|objects| objects.get(&name)?.row());
+                    let reading = match (dtype, shape, row) {
+                        (Some(dtype), Some(shape), _) => Reading::Arrays(*dtype, shape.clone()),
+                        (Some(dtype), None, Some((of, row))) if *dtype == of => {
+                            Reading::Objects(of, row)
+                        }
                         _ => arrays(&self.first(column, |bytes| {
                             let found = ArrayBytes::parse(*dtype, shape.as_deref(), bytes)?;
                             Ok((found.dtype, found.shape))

@@ -7,8 +7,8 @@ use crate::source::{BoxError, FieldSpec, ObjectField, Record, Source, mask_exten
 use crate::write::beside::Beside;
 use crate::write::report::ImageCounts;
 use crate::write::shards::{
-    Columns, END, ExampleLayout, Member, encode_record, extension, file_bytes, frame,
-    member_header, padding, rows_file, safe_key,
+    Columns, END, ExampleLayout, MOST_MDS_BYTES, MdsLayout, Member, encode_record, extension,
+    file_bytes, frame, member_header, padding, rows_file, safe_key,
 };
 #[cfg(feature = "parquet")]
 use crate::write::shards::{ParquetLayout, last_part};
@@ -19,6 +19,7 @@ use std::collections::HashSet;
 pub(super) enum ShardLayout {
     Tar(Columns),
     TfRecord(ExampleLayout),
+    Mds(MdsLayout),
     #[cfg(feature = "parquet")]
     Parquet(ParquetLayout),
 }
@@ -64,7 +65,7 @@ impl ShardLayout {
     }
 
     /// Returns what is written beside the shards: of a tar, with the names of its members. An example
-    /// itself says what the fields of objects are, and a Parquet file has all of it.
+    /// itself says what the fields of objects are, and a Parquet file and the index of MDS shards have all of it.
     pub(super) fn beside(&self, fields: &[FieldSpec], beside: &Beside) -> Beside {
         let objects = match self {
             Self::Tar(columns) => beside.objects.as_ref().and_then(|objects| {
@@ -81,6 +82,7 @@ impl ShardLayout {
                 objects.renamed(members.iter().map(|(field, name)| (*field, &**name)))
             }),
             Self::TfRecord(_) => None,
+            Self::Mds(_) => return Beside::default(),
             #[cfg(feature = "parquet")]
             Self::Parquet(_) => return Beside::default(),
         };
@@ -109,6 +111,13 @@ impl ShardLayout {
                 let example = encode_record(record, fields, others)?;
                 let record = Member { extension: String::new(), bytes: frame(&example) };
                 Ok(EncodedSample { key: String::new(), members: vec![record], images })
+            }
+            Self::Mds(layout) => {
+                let mut record = read(source, id)?;
+                let images = pictures.to_files(&mut record, fields, id)?;
+                let bytes = layout.sample(record, fields)?;
+                let sample = Member { extension: String::new(), bytes };
+                Ok(EncodedSample { key: String::new(), members: vec![sample], images })
             }
             #[cfg(feature = "parquet")]
             Self::Parquet(layout) => {
@@ -144,7 +153,7 @@ impl ShardLayout {
     /// Returns what readers of the shards should know.
     pub(super) fn notes(&self) -> &[String] {
         match self {
-            Self::Tar(_) | Self::TfRecord(_) => &[],
+            Self::Tar(_) | Self::TfRecord(_) | Self::Mds(_) => &[],
             #[cfg(feature = "parquet")]
             Self::Parquet(layout) => &layout.notes,
         }
@@ -154,10 +163,25 @@ impl ShardLayout {
     pub(super) fn end(&self) -> &'static [u8] {
         match self {
             Self::Tar(_) => &END,
-            Self::TfRecord(_) => &[],
-            // The rows that were added end with their own footer.
-            #[cfg(feature = "parquet")]
-            Self::Parquet(_) => &[],
+            // Held samples end with what their format needs.
+            _ => &[],
+        }
+    }
+
+    /// Returns the number of bytes that a sample takes among the held samples of a shard.
+    pub(super) fn held_bytes(&self, encoded: &EncodedSample) -> u64 {
+        let bytes = encoded.held() as u64;
+        match self {
+            Self::Mds(layout) => layout.bytes_of(bytes),
+            _ => bytes,
+        }
+    }
+
+    /// Returns the most bytes that a shard may have.
+    pub(super) fn most_bytes(&self) -> u64 {
+        match self {
+            Self::Mds(_) => MOST_MDS_BYTES,
+            _ => u64::MAX,
         }
     }
 }

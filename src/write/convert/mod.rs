@@ -7,12 +7,15 @@
 //! | `x-{000000}.tar`, `x.tar`             | WebDataset's shards, or one                          |
 //! | `x-{00000}.tfrecord`, `x.tfrecord`, `.tfrecords` | TFRecord shards of `tf.train.Example`, or one |
 //! | `x-{00000}-of-{N}.parquet`, `x.parquet` | Parquet files, which `datasets` reads, or one       |
+//! | `x/index.json`                        | MDS shards in `x`, which `StreamingDataset` reads     |
 //! | any other name                        | a folder of images: a folder per class, or `metadata.jsonl` |
 //!
 //! ```text
 //! source --chunks of consecutive samples--> each complete at its path, or absent
 //!                                           └ recorded in DST.fuseloop-convert.json (journal.rs)
 //! ```
+//!
+//! The index of MDS shards is written last: until then there is no dataset.
 //!
 //! A chunk is a shard, a number of samples of a `.beton`, which grows by them, or a number of files of a
 //! folder. The content of a chunk depends on the source and on the sample it begins at, and
@@ -50,7 +53,7 @@ use super::step::{StepObserver, unwatched};
 use super::value::WriteSampleError;
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
-use crate::source::{ClassNames, FieldSpec, Fingerprint, ObjectField, Source};
+use crate::source::{ClassNames, FieldSpec, Fingerprint, MDS_INDEX, ObjectField, Source};
 use journal::{ConversionId, Journal, delete, folder_of, make_dirs};
 use output_file::AudioFields;
 use pictures::ImageFiles;
@@ -69,13 +72,18 @@ enum OutputFormat {
     Tar,
     TfRecord,
     Parquet,
+    Mds,
     Folder,
 }
+
+/// The names of MDS shards, as mosaicml-streaming has them.
+const MDS_SHARDS: &str = "shard.{00000}.mds";
 
 impl OutputFormat {
     fn of(dst: &Path) -> Self {
         let extension = dst.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
         match extension.as_deref() {
+            _ if dst.file_name().is_some_and(|name| name == MDS_INDEX) => Self::Mds,
             Some("beton") => Self::Beton,
             Some("tar") => Self::Tar,
             Some("tfrecord" | "tfrecords") => Self::TfRecord,
@@ -87,6 +95,13 @@ impl OutputFormat {
 
 /// Refuses a new folder whose name looks like that of a file, unless it ends with a slash.
 fn check_extension(dst: &Path) -> Result<(), Error> {
+    if dst.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("mds")) {
+        return Err(fail!(
+            Parameter,
+            "{dst:?}: MDS shards are named by the index of their folder: use a name such as out/{MDS_INDEX}"
+        )
+        .named_path(dst));
+    }
     let is_named = dst.extension().is_none() || is_compressed(dst);
     let is_slashed =
         dst.as_os_str().as_encoded_bytes().last().is_some_and(|&b| is_separator(b.into()));
@@ -95,7 +110,8 @@ fn check_extension(dst: &Path) -> Result<(), Error> {
     }
     Err(fail!(
         Parameter,
-        "{dst:?}: unknown extension: use .beton, .tar, .tfrecord or .parquet, or end the name with / for a folder"
+        "{dst:?}: unknown extension: use .beton, .tar, .tfrecord, .parquet or FOLDER/{MDS_INDEX}, or end the name with / \
+         for a folder"
     )
     .named_path(dst))
 }
@@ -108,8 +124,8 @@ fn is_compressed(dst: &Path) -> bool {
 }
 
 /// Writes a dataset in the format that the name of `dst` selects: `x.beton`, `x-{000000}.tar`,
-/// `x-{00000}-of-{N}.tfrecord`, `x-{00000}-of-{N}.parquet`, or a folder of images: a name without an extension, or with a
-/// `/` at its end.
+/// `x-{00000}-of-{N}.tfrecord`, `x-{00000}-of-{N}.parquet`, `x/index.json`, or a folder of images: a name without an
+/// extension, or with a `/` at its end.
 ///
 /// Values are copied as the source stores them, unless the options say otherwise: the images of a `.beton` keep their
 /// form. Bit planes are an exception: they become the JPEGs that they were made of, unless they are asked for.
@@ -127,6 +143,9 @@ fn is_compressed(dst: &Path) -> bool {
 /// - **Parquet** (feature `parquet`): a row per sample, as `datasets` writes it, with its features: images as
 ///   `struct<bytes, path>`, the label as a `ClassLabel`, the rows of objects as a list `objects` of structures.
 ///   `load_dataset` reads `out/train-{00000}-of-{N}.parquet` as the split `train` of `out`.
+/// - **MDS**: `index.json` and shards of 64 MiB beside it, which are as those of mosaicml-streaming: images as `jpeg` or
+///   `png`, ints as `int`, floats as `float64`, bytes as `str` or `bytes`, arrays and rows of objects as `ndarray`. The index
+///   also has the names of classes, and is written last. Each shard is held in memory until it is complete.
 /// - **folder**: `DST/cat/00000123.jpg` if the fields are one image and one int, its class. Otherwise
 ///   all images in `DST` and their other fields in `DST/metadata.jsonl`, which must then be numbers,
 ///   text or JSON.
@@ -248,6 +267,7 @@ impl<'a> DatasetConversion<'a> {
             OutputFormat::Tar | OutputFormat::TfRecord | OutputFormat::Parquet => {
                 Some(Template::parse(&self.dst)?)
             }
+            OutputFormat::Mds => Some(Template::parse(&self.dst.with_file_name(MDS_SHARDS))?),
             OutputFormat::Beton => Template::parse(&self.dst).ok().filter(Template::has_number),
             OutputFormat::Folder => None,
         })
@@ -280,6 +300,9 @@ impl<'a> DatasetConversion<'a> {
             }
             _ if ranks.is_some() && self.template()?.is_none() => {
                 "several ranks write shards: name the destination x-{000000}.tar"
+            }
+            _ if ranks.is_some() && form == OutputFormat::Mds => {
+                "several ranks can't write MDS shards, because one index lists all: write .tar shards, or convert in one process"
             }
             (.., None) if ranks.is_some() => {
                 "several ranks need the number of shards, so that each knows its own: set shards"

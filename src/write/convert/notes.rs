@@ -16,7 +16,10 @@ impl DatasetConversion<'_> {
     /// Returns a note for each field that readers get as another type.
     pub(super) fn notes_on_fields(&self) -> Vec<String> {
         match self.form {
-            OutputFormat::Beton | OutputFormat::TfRecord | OutputFormat::Parquet => vec![],
+            OutputFormat::Beton
+            | OutputFormat::TfRecord
+            | OutputFormat::Parquet
+            | OutputFormat::Mds => vec![],
             OutputFormat::Tar => {
                 let columns = Columns::new(&self.fields, self.beside.objects.as_ref());
                 let names = columns.map(|columns| columns.names).unwrap_or_default();

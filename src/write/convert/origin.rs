@@ -69,7 +69,10 @@ impl DatasetConversion<'_> {
         Ok(match self.template()? {
             // A folder that can't be listed has no shards, or causes an error of its own later.
             Some(template) => {
-                let there = other_shards(&template, &[]).unwrap_or_default();
+                let mut there = other_shards(&template, &[]).unwrap_or_default();
+                if self.form == OutputFormat::Mds {
+                    there.push(self.dst.clone());
+                }
                 DestinationPath::Files(there.iter().map(|path| real_path(path)).collect())
             }
             None if self.form == OutputFormat::Folder => {

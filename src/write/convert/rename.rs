@@ -13,7 +13,7 @@
 //! | else                                       | an error                                          |
 //!
 //! A `.beton` has space for 16 ASCII characters; a file name has no slash, backslash, colon or control
-//! character; a feature of TFRecord and a column of Parquet can have any name. No two fields may have the same name.
+//! character; a feature of TFRecord and a column of Parquet or MDS can have any name. No two fields may have the same name.
 
 use super::OutputFormat;
 use crate::error::{Error, fail};
@@ -184,7 +184,7 @@ fn fits(form: OutputFormat, name: &str) -> bool {
             name.len() <= BETON && name.bytes().all(|byte| (1..128).contains(&byte))
         }
         OutputFormat::Tar | OutputFormat::Folder => is_file_name(&name.to_lowercase()),
-        OutputFormat::TfRecord | OutputFormat::Parquet => true,
+        OutputFormat::TfRecord | OutputFormat::Parquet | OutputFormat::Mds => true,
     }
 }
 

@@ -11,31 +11,31 @@
 //! Keys need only be unique within their shard. So the content of a shard depends on nothing but the
 //! sample it begins at.
 
-use super::journal::{ConversionId, OutputChunk};
+use super::journal::{ConversionId, OutputChunk, folder_of};
 use super::layout::{EncodedSample, SamplePieces, ShardLayout};
 use super::{
     DatasetConversion, ImageFiles, Journal, OutputFormat, ProgressCounter, WriteOptions,
     WriteReport,
 };
 use crate::error::{Error, fail};
+use crate::panicked::caught;
 use crate::sample::SampleId;
+#[cfg(feature = "parquet")]
+use crate::source::FieldKind;
+use crate::source::{OwnedValue, looks_like_a_picture};
 use crate::threads::ThreadsError;
-use crate::write::atomic_file::AtomicFile;
+use crate::write::atomic_file::{AtomicFile, sync_dir};
 use crate::write::cancel;
 use crate::write::encode_threads::EncodeThreads;
 use crate::write::error::{cancelled, io_error, write_error};
-use crate::write::shards::Template;
+use crate::write::shards::{FirstValues, MOST_MDS_BYTES, MdsLayout, MdsShard, Member, Template};
+#[cfg(feature = "parquet")]
+use crate::write::shards::{ParquetLayout, ParquetShard};
 use crate::write::step::StepObserver;
 use crate::write::value::WriteSampleError;
-#[cfg(feature = "parquet")]
-use crate::{
-    panicked::caught,
-    source::FieldKind,
-    write::shards::{Member, ParquetLayout, ParquetShard},
-};
 use std::collections::HashSet;
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -48,8 +48,9 @@ const MAX_SAMPLES: u64 = 100_000;
 const MAX_BYTES: u64 = 3_000_000_000;
 /// The default size of a Parquet file in bytes, as in `push_to_hub`.
 const MAX_PARQUET_BYTES: u64 = 500_000_000;
-/// The number of samples that are looked at before Parquet files are written.
-#[cfg(feature = "parquet")]
+/// The default size of an MDS shard in bytes, as in `MDSWriter`.
+const MAX_MDS_BYTES: u64 = 1 << 26;
+/// The number of samples that are looked at before Parquet files or MDS shards are written.
 const FIRST_SAMPLES: u64 = 100;
 
 /// The limits of shards.
@@ -76,13 +77,16 @@ impl ShardLimits {
         let WriteOptions { max_samples, max_bytes, shards, .. } = *options;
         let refused = |reason: &str| Err(fail!(Parameter, "{reason}"));
         let is_beton = template.has_extension("beton");
-        let is_parquet = template.has_extension("parquet");
-        let most_samples = if is_parquet { u64::MAX } else { MAX_SAMPLES };
-        let most_bytes = match (is_beton, is_parquet) {
-            (true, _) => u64::MAX,
-            (_, true) => MAX_PARQUET_BYTES,
+        let (is_parquet, is_mds) =
+            (template.has_extension("parquet"), template.has_extension("mds"));
+        let most_samples = if is_parquet || is_mds { u64::MAX } else { MAX_SAMPLES };
+        let most_bytes = match (is_beton, is_parquet, is_mds) {
+            (true, ..) => u64::MAX,
+            (_, true, _) => MAX_PARQUET_BYTES,
+            (.., true) => MAX_MDS_BYTES,
             _ => MAX_BYTES,
         };
+        let format_most = if is_mds { MOST_MDS_BYTES } else { u64::MAX };
         let even = |shards: u64| ShardEnd::Even(shards.clamp(1, samples.max(1)));
         let cut = match (max_samples, max_bytes, shards) {
             (None, None, None) if !template.has_number() => ShardEnd::Even(1),
@@ -109,7 +113,7 @@ impl ShardLimits {
             (None, None, None) => ShardEnd::Most { samples: most_samples, bytes: most_bytes },
             (samples, bytes, _) => ShardEnd::Most {
                 samples: samples.unwrap_or(u64::MAX),
-                bytes: bytes.unwrap_or(u64::MAX),
+                bytes: bytes.unwrap_or(u64::MAX).min(format_most),
             },
         };
         let count = match cut {
@@ -181,14 +185,19 @@ impl DatasetConversion<'_> {
         let options = WriteOptions { shards, ..self.options.clone() };
         let plan = ShardLimits::new(template, self.source.len(), &options)?;
         let own = self.shards_of_rank(plan.count);
+        let has_index =
+            || self.form == OutputFormat::Mds && fs::symlink_metadata(&self.dst).is_ok();
         let taken = || match self.options.ranks {
+            None if has_index() => Ok(Some(self.dst.clone())),
             None => Ok(other_shards(template, &[])?.pop()),
             Some(_) => {
                 let mut own = own.clone().map(|shard| template.path(shard, plan.count));
                 Ok(own.find(|path| fs::symlink_metadata(path).is_ok()))
             }
         };
-        if self.options.overwrite || self.options.ranks.is_some() {
+        // Readers of MDS shards take those that the index lists.
+        let has_others = self.form != OutputFormat::Mds;
+        if (self.options.overwrite || self.options.ranks.is_some()) && has_others {
             // Checked before anything is written, as far as the number of shards is known by then.
             let all = (0..plan.count).map(|shard| template.path(shard, plan.count));
             plan.knows_count()
@@ -202,6 +211,12 @@ impl DatasetConversion<'_> {
         }
         let layout = match first {
             None => ShardLayout::new(self.form, &self.fields, &self.beside)?,
+            Some(first) if self.form == OutputFormat::Mds => {
+                let FirstSamples { texts, jpegs, pictures, .. } = &first;
+                let first = FirstValues { texts, jpegs, pictures };
+                let most = Some(plan.max_bytes()).filter(|&bytes| bytes < MOST_MDS_BYTES);
+                MdsLayout::new(&self.fields, &self.beside, &first, most).map(ShardLayout::Mds)?
+            }
             Some(first) => self.table_layout(&first)?,
         };
         let beside = layout.beside(&self.fields, &self.beside);
@@ -292,38 +307,97 @@ impl DatasetConversion<'_> {
         if self.options.ranks.is_none_or(|ranks| ranks.rank() == 0) {
             layout.beside(&self.fields, &self.beside).put(&template.named(), &self.watch)?;
         }
-        if self.options.overwrite && self.options.ranks.is_none() {
-            let written: Vec<PathBuf> = (0..journal.chunks().len()).map(path).collect();
+        let written: Vec<PathBuf> = (0..journal.chunks().len()).map(path).collect();
+        let mut report = journal.report(first);
+        if let ShardLayout::Mds(layout) = layout {
+            let bytes = self.write_index(layout, &written, journal)?;
+            (report.files, report.bytes) = (report.files + 1, report.bytes + bytes);
+            report.notes.extend(note_of_others(template, &written)?);
+        } else if self.options.overwrite && self.options.ranks.is_none() {
             refuse_others(template, &written)?;
         }
-        let count = journal.chunks().len() as u64;
-        let mut report = journal.report(first);
-        report.notes.splice(0..0, template.note_of_order(own.start + count));
+        report.notes.splice(0..0, template.note_of_order(own.start + written.len() as u64));
         report.notes.splice(0..0, layout.notes().iter().cloned());
         Ok(report)
     }
 
-    /// Looks at the first samples of what becomes Parquet files; `None` for other formats.
-    #[cfg(feature = "parquet")]
+    /// Writes the index of MDS shards, which makes them a dataset, and returns its size. A shard whose samples were all left
+    /// out is not listed, unless there is no other.
+    fn write_index(
+        &self,
+        layout: &MdsLayout,
+        shards: &[PathBuf],
+        journal: &Journal<'_>,
+    ) -> Result<u64, Error> {
+        let is_empty = journal.chunks().iter().all(|unit| unit.samples == 0);
+        let listed = shards.iter().zip(journal.chunks());
+        let listed = listed.filter(|(_, unit)| unit.samples > 0 || is_empty).map(|(path, unit)| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            (name, unit.samples, unit.bytes)
+        });
+        let text = layout.index(listed)?;
+        let target = AtomicFile::create(&self.dst)?;
+        let at_target = write_error(target.partial_path());
+        target.file(&self.watch).write_all(&text).map_err(at_target)?;
+        target.commit(&self.watch)?;
+        Ok(text.len() as u64)
+    }
+
+    /// Deletes the index of MDS shards that are about to be replaced, so that no dataset has some shards of each.
+    fn delete_index(&self) -> Result<(), Error> {
+        match fs::remove_file(&self.dst) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            deleted => {
+                deleted.map_err(io_error("delete it", &self.dst))?;
+                let folder = folder_of(&self.dst);
+                sync_dir(folder).map_err(io_error("sync", folder))
+            }
+        }
+    }
+
+    /// Looks at the first samples of what becomes Parquet files or MDS shards; `None` for other formats.
     fn first_samples(&self, template: &Template) -> Result<Option<FirstSamples>, Error> {
-        if self.form != OutputFormat::Parquet {
-            return Ok(None);
+        match self.form {
+            OutputFormat::Parquet if !cfg!(feature = "parquet") => {
+                return Err(fail!(
+                    Unsupported,
+                    "this build can't write Parquet files: build fuseloop with the feature `parquet`"
+                ));
+            }
+            OutputFormat::Parquet | OutputFormat::Mds => {}
+            _ => return Ok(None),
+        }
+        if self.images.iter().any(|image| image.bit_planes) {
+            let reason = "Parquet files and MDS shards hold images that other programs read: bit planes are stored in .beton \
+                          files and tar shards";
+            return Err(fail!(Parameter, "{reason}"));
         }
         let samples = self.source.len();
         let (mut read, mut bytes) = (0, 0);
         // Whether a field's bytes are texts; none if it has had none.
         let mut texts = vec![None; self.fields.len()];
+        let (mut jpegs, mut pictures) = (None, vec![false; self.fields.len()]);
+        let files = ImageFiles::new(&self.images, self.has_targets(), self.options.limits);
         for id in (0..samples.min(FIRST_SAMPLES)).map(SampleId) {
             cancel::check(&self.options.cancel).map_err(|_| cancelled())?;
             // An error of a sample is that of its row.
-            let Ok(Ok(record)) = caught(|| self.source.read(id)) else { continue };
+            let Ok(Ok(mut record)) = caught(|| self.source.read(id)) else { continue };
             read += 1;
-            for (value, text) in record.iter().zip(&mut texts) {
+            for ((value, text), picture) in record.iter().zip(&mut texts).zip(&mut pictures) {
                 let found = value.borrowed().bytes();
                 bytes += found.len().max(8) as u64;
                 if !found.is_empty() {
                     *text = Some(text.unwrap_or(true) && std::str::from_utf8(found).is_ok());
+                    *picture |= looks_like_a_picture(found);
                 }
+            }
+            if self.form == OutputFormat::Mds && jpegs.is_none() {
+                let stored =
+                    caught(|| files.to_files(&mut record, &self.fields, id).map(|_| record));
+                jpegs = stored
+                    .ok()
+                    .and_then(Result::ok)
+                    .map(|record| record.iter().map(is_jpeg).collect());
             }
         }
         let WriteOptions { max_samples, max_bytes, shards, .. } = self.options;
@@ -332,28 +406,12 @@ impl DatasetConversion<'_> {
         let all = u128::from(bytes) * u128::from(samples) / u128::from(read.max(1_u64));
         let shards = is_counted.then(|| all.div_ceil(u128::from(MAX_PARQUET_BYTES)).max(1) as u64);
         let texts = texts.into_iter().map(|text| text == Some(true)).collect();
-        Ok(Some(FirstSamples { texts, shards }))
-    }
-
-    #[cfg(not(feature = "parquet"))]
-    fn first_samples(&self, _: &Template) -> Result<Option<FirstSamples>, Error> {
-        match self.form {
-            OutputFormat::Parquet => Err(fail!(
-                Unsupported,
-                "this build can't write Parquet files: build fuseloop with the feature `parquet`"
-            )),
-            _ => Ok(None),
-        }
+        Ok(Some(FirstSamples { texts, jpegs: jpegs.unwrap_or_default(), pictures, shards }))
     }
 
     /// Returns the columns of Parquet files.
     #[cfg(feature = "parquet")]
     fn table_layout(&self, first: &FirstSamples) -> Result<ShardLayout, Error> {
-        if self.images.iter().any(|image| image.bit_planes) {
-            let reason = "a Parquet file holds images that other programs read: bit planes are stored in .beton files and tar \
-                          shards";
-            return Err(fail!(Parameter, "{reason}"));
-        }
         let label = self.source.field_index("label");
         let is_int = |index: &usize| self.fields[*index].kind == FieldKind::Int;
         // Other names may mean a number that is none of a class, where the names of classes are those of objects.
@@ -377,8 +435,11 @@ impl DatasetConversion<'_> {
 /// What the first samples tell of all.
 struct FirstSamples {
     /// True of the fields whose bytes are texts.
-    #[cfg(feature = "parquet")]
     texts: Vec<bool>,
+    /// True of the fields whose first image is stored as a JPEG; empty where that does not matter.
+    jpegs: Vec<bool>,
+    /// True of the fields that have bytes which begin as an image.
+    pictures: Vec<bool>,
     /// The number of shards, if their names have it and no option says it.
     shards: Option<u64>,
 }
@@ -401,6 +462,21 @@ fn refuse_others(template: &Template, written: &[PathBuf]) -> Result<(), Error> 
         written.len()
     );
     Err(super::refused(&path, &reason))
+}
+
+/// Returns what a user must know of files that are named like MDS shards and that their index does not list.
+fn note_of_others(template: &Template, written: &[PathBuf]) -> Result<Option<String>, Error> {
+    let others = other_shards(template, written)?;
+    let count = others.len();
+    Ok(others.into_iter().min().map(|path| match count {
+        1 => format!("{path:?} is not in the new index: delete it"),
+        _ => format!("{count} files such as {path:?} are not in the new index: delete them"),
+    }))
+}
+
+/// Returns whether a value is a JPEG file.
+fn is_jpeg(value: &OwnedValue) -> bool {
+    matches!(value, OwnedValue::Image(image) if image.bytes.starts_with(b"\xff\xd8\xff"))
 }
 
 /// Returns the files whose names match the template, other than those in `known`.
@@ -439,9 +515,57 @@ struct OpenShard<'a> {
     end: u64,
     unit: OutputChunk,
     keys: HashSet<String>,
+    held: Option<HeldSamples<'a>>,
+}
+
+/// The samples of a shard that are not written one by one.
+enum HeldSamples<'a> {
+    Mds(MdsShard<'a>),
     /// The rows of a Parquet file.
     #[cfg(feature = "parquet")]
-    table: Option<ParquetShard<'a>>,
+    Parquet(ParquetShard<'a>),
+}
+
+impl<'a> HeldSamples<'a> {
+    /// Returns none for a format whose samples are written one by one.
+    fn new(layout: &'a ShardLayout) -> io::Result<Option<Self>> {
+        Ok(match layout {
+            ShardLayout::Tar(_) | ShardLayout::TfRecord(_) => None,
+            ShardLayout::Mds(layout) => Some(Self::Mds(MdsShard::new(layout))),
+            #[cfg(feature = "parquet")]
+            ShardLayout::Parquet(layout) => Some(Self::Parquet(ParquetShard::new(layout)?)),
+        })
+    }
+
+    /// Returns the number of bytes that are not written yet.
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Mds(shard) => shard.held(),
+            #[cfg(feature = "parquet")]
+            Self::Parquet(shard) => shard.held(),
+        }
+    }
+
+    /// Adds a sample, and returns what is to be written.
+    fn add(&mut self, members: Vec<Member>) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Mds(shard) => {
+                members.into_iter().for_each(|sample| shard.add(sample.bytes));
+                Ok(vec![])
+            }
+            #[cfg(feature = "parquet")]
+            Self::Parquet(shard) => shard.add(members),
+        }
+    }
+
+    /// Returns the pieces that are to be written at the end.
+    fn finish(self) -> io::Result<Box<dyn Iterator<Item = Vec<u8>> + 'a>> {
+        Ok(match self {
+            Self::Mds(shard) => Box::new(shard.finish()),
+            #[cfg(feature = "parquet")]
+            Self::Parquet(shard) => Box::new(std::iter::once(shard.finish()?)),
+        })
+    }
 }
 
 impl<'a> ShardSplitter<'a, '_> {
@@ -468,23 +592,27 @@ impl<'a> ShardSplitter<'a, '_> {
         }
     }
 
-    #[cfg_attr(
-        not(feature = "parquet"),
-        expect(clippy::needless_pass_by_value, reason = "a row of a table takes its members")
-    )]
     fn put(&mut self, id: SampleId, encoded: EncodedSample) -> Result<(), Error> {
         let (layout, most) = (self.layout, self.plan.max_bytes());
         let shard = self.open(id.0)?;
-        #[cfg(feature = "parquet")]
-        if shard.table.is_some() {
-            let size = encoded.held() as u64;
-            if shard.len() + size > most && shard.unit.samples > 0 {
+        if shard.held.is_some() {
+            let size = layout.held_bytes(&encoded);
+            if shard.len().saturating_add(size) > most && shard.unit.samples > 0 {
                 self.finish(id.0)?;
             }
             self.progress.add(size);
             let shard = self.open(id.0)?;
+            let most = layout.most_bytes();
+            if shard.len().saturating_add(size) > most {
+                return Err(fail!(
+                    Parameter,
+                    "sample {id} does not fit into its shard, which has at most {most} bytes: set more shards, or max_bytes \
+                     instead"
+                )
+                .of_sample(id));
+            }
             shard.unit.images.add(&encoded.images);
-            return shard.add_row(encoded.members);
+            return shard.hold(encoded.members);
         }
         let mut laid = layout.lay(&encoded, id, &shard.keys);
         let grown = shard.len() + laid.size() + layout.end().len() as u64;
@@ -515,6 +643,9 @@ impl<'a> ShardSplitter<'a, '_> {
     /// Finishes the open shard, which has the samples up to `end`.
     fn finish(&mut self, end: u64) -> Result<(), Error> {
         let Some(shard) = self.open.take() else { return Ok(()) };
+        if self.job.form == OutputFormat::Mds && self.journal.chunks().is_empty() {
+            self.job.delete_index()?;
+        }
         let unit = shard.finish(self.layout.end(), end)?;
         self.journal.add(unit)
     }
@@ -529,23 +660,13 @@ impl<'a> ShardSplitter<'a, '_> {
 }
 
 impl<'a> OpenShard<'a> {
-    #[cfg_attr(
-        not(feature = "parquet"),
-        allow(unused_variables, reason = "the layout of Parquet files")
-    )]
     fn new(
         target: AtomicFile,
         layout: &'a ShardLayout,
         watch: StepObserver<'a>,
         (first, end): (u64, u64),
     ) -> Result<Self, Error> {
-        #[cfg(feature = "parquet")]
-        let table = match layout {
-            ShardLayout::Parquet(layout) => {
-                Some(ParquetShard::new(layout).map_err(write_error(target.partial_path()))?)
-            }
-            _ => None,
-        };
+        let held = HeldSamples::new(layout).map_err(write_error(target.partial_path()))?;
         Ok(Self {
             target,
             watch,
@@ -554,25 +675,20 @@ impl<'a> OpenShard<'a> {
             end,
             unit: OutputChunk { first, files: 1, ..OutputChunk::default() },
             keys: HashSet::new(),
-            #[cfg(feature = "parquet")]
-            table,
+            held,
         })
     }
 
     /// Returns the size of the shard so far in bytes.
     fn len(&self) -> u64 {
-        #[cfg(feature = "parquet")]
-        let rows = self.table.as_ref().map_or(0, ParquetShard::held);
-        #[cfg(not(feature = "parquet"))]
-        let rows = 0;
-        self.written + self.buffer.len() as u64 + rows
+        let held = self.held.as_ref().map_or(0, HeldSamples::bytes);
+        self.written + self.buffer.len() as u64 + held
     }
 
-    /// Adds a row of a Parquet file.
-    #[cfg(feature = "parquet")]
-    fn add_row(&mut self, row: Vec<Member>) -> Result<(), Error> {
-        let Some(table) = &mut self.table else { return Ok(()) };
-        let bytes = table.add(row).map_err(write_error(self.target.partial_path()))?;
+    /// Adds a sample that is written later.
+    fn hold(&mut self, members: Vec<Member>) -> Result<(), Error> {
+        let Some(held) = &mut self.held else { return Ok(()) };
+        let bytes = held.add(members).map_err(write_error(self.target.partial_path()))?;
         self.unit.samples += 1;
         self.write(&bytes)
     }
@@ -622,10 +738,9 @@ impl<'a> OpenShard<'a> {
 
     /// Finishes the shard, which has the samples up to `end`, and moves it to its path.
     fn finish(mut self, ending: &[u8], end: u64) -> Result<OutputChunk, Error> {
-        #[cfg(feature = "parquet")]
-        if let Some(table) = self.table.take() {
-            let bytes = table.finish().map_err(write_error(self.target.partial_path()))?;
-            self.write(&bytes)?;
+        if let Some(held) = self.held.take() {
+            let mut pieces = held.finish().map_err(write_error(self.target.partial_path()))?;
+            pieces.try_for_each(|piece| self.write(&piece))?;
         }
         self.write(ending)?;
         self.flush()?;

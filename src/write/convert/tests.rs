@@ -190,6 +190,8 @@ fn forms() -> Vec<(&'static str, Drawn, WriteOptions)> {
         ("several-{0}.beton", named(12), limits(0, 0, 3)),
         ("named-{00}.tar", named(12), limits(4, 0, 0)),
         ("named", named(9), limits(4, 0, 0)),
+        ("mds/index.json", drawn(30), limits(0, 40_000, 0)),
+        ("named-mds/index.json", named(9), limits(0, 0, 3)),
     ];
     if cfg!(feature = "parquet") {
         forms.push(("x-{000}.parquet", drawn(30), limits(0, 20_000, 0)));
@@ -315,9 +317,131 @@ fn tfrecord_shards_hold_the_samples() {
     }
 }
 
-#[cfg(feature = "parquet")]
+#[cfg(any(feature = "mds", feature = "parquet"))]
 fn opened(path: &Path) -> std::sync::Arc<dyn Source> {
     crate::source::Dataset::open(path).unwrap().source().unwrap()
+}
+
+/// Pixels become a PNG, and the size of an image is in its file.
+#[cfg(any(feature = "mds", feature = "parquet"))]
+fn assert_same_values(read: &dyn Source, source: &dyn Source, id: SampleId) {
+    let (found, expected) = (read.read(id).unwrap(), source.read(id).unwrap());
+    for (index, (found, expected)) in found.into_iter().zip(expected).enumerate() {
+        match (found, expected) {
+            (OwnedValue::Image(found), OwnedValue::Image(expected)) => match expected.mode {
+                crate::source::ImageMode::Raw => assert!(found.bytes.starts_with(b"\x89PNG")),
+                _ => assert_eq!(found.bytes, expected.bytes),
+            },
+            (found, expected) => assert_eq!(found, expected, "sample {id}, field {index}"),
+        }
+    }
+}
+
+#[cfg(feature = "mds")]
+#[test]
+fn mds_shards_hold_the_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = Drawn { names: named(1).names, ..drawn(250) };
+    let report = convert(&source, dir.path().join("x/index.json"), &limits(0, 100_000, 0)).unwrap();
+    let written = files(&dir.path().join("x"));
+    let sizes: Vec<usize> = written.values().map(Vec::len).collect();
+    assert!(written.len() > 3 && written.contains_key("shard.00002.mds"), "{:?}", written.keys());
+    assert!(sizes.iter().all(|&bytes| bytes <= 100_000), "{sizes:?}");
+    assert_eq!(report.files, written.len() as u64, "nothing lies beside them");
+    assert_eq!(report.bytes, sizes.iter().sum::<usize>() as u64);
+    for name in ["x", "x/index.json"] {
+        let read = opened(&dir.path().join(name));
+        assert_eq!(*read.facts().fields, *source.fields);
+        assert_eq!(read.class_names().unwrap(), source.names);
+        for n in 0..250 {
+            assert_same_values(&*read, &source, SampleId(n));
+        }
+    }
+}
+
+#[cfg(feature = "mds")]
+#[test]
+fn numbers_of_every_type_are_read_from_mds_as_they_were() {
+    let dtypes = ["|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"];
+    for shape in [&[][..], &[3], &[2, 0, 2], &[1, 2, 3], &[300, 1]] {
+        let fields = dtypes.map(|dtype| field(dtype, array(dtype, shape)));
+        let source = Drawn { fields: fields.to_vec(), ..drawn(5) };
+        let dir = tempfile::tempdir().unwrap();
+        convert(&source, dir.path().join("index.json"), &limits(0, 0, 0)).unwrap();
+        let read = opened(dir.path());
+        assert_eq!(*read.facts().fields, *source.fields);
+        for n in (0..5).map(SampleId) {
+            assert_eq!(read.read(n).unwrap(), source.read(n).unwrap(), "{shape:?}");
+        }
+    }
+    let big = Drawn { fields: vec![field("big", array(">i4", &[2]))], ..drawn(2) };
+    let dir = tempfile::tempdir().unwrap();
+    convert(&big, dir.path().join("index.json"), &limits(0, 0, 0)).unwrap();
+    let read = opened(dir.path()).read(SampleId(1)).unwrap();
+    assert_eq!(read, [OwnedValue::NdArray(vec![4, 3, 2, 1, 8, 7, 6, 5])]);
+}
+
+/// The reader takes bytes that begin as images for images, unless the index lists their column.
+#[cfg(feature = "mds")]
+#[test]
+fn bytes_that_begin_as_images_stay_bytes_in_mds() {
+    let dir = tempfile::tempdir().unwrap();
+    let facts = Facts::new([("thumb", FieldKind::Bytes)], 20);
+    let source = InMemory::from_fn(facts, |sample| Ok(vec![OwnedValue::Bytes(jpeg(sample.0))]));
+    convert(&source, dir.path().join("index.json"), &limits(0, 0, 0)).unwrap();
+    let read = opened(dir.path());
+    assert_eq!(*read.facts().fields, *source.facts().fields);
+    assert_eq!(read.read(SampleId(9)).unwrap(), [OwnedValue::Bytes(jpeg(9))]);
+}
+
+#[cfg(feature = "mds")]
+#[test]
+fn an_index_of_mds_shards_is_there_only_when_all_of_them_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let (out, index) = (dir.path().join("out"), dir.path().join("out/index.json"));
+    let names = || files(&out).into_keys().collect::<Vec<_>>().join(" ");
+    convert(&classes(40), &index, &limits(8, 0, 0)).unwrap();
+    assert_eq!(names().split(' ').count(), 6);
+    let again = convert(&classes(40), &index, &limits(8, 0, 0)).unwrap_err();
+    assert_eq!(again.kind(), crate::error::ErrorKind::AlreadyExists, "{again}");
+    let overwrite = WriteOptions { overwrite: true, ..limits(8, 0, 0) };
+
+    // A dataset whose first sample fails leaves the one that is there; a later one has replaced some of its shards.
+    let of = |odd: u64| {
+        InMemory::from_fn(Facts::new([("n", FieldKind::Int)], 20), move |sample| match sample.0 {
+            n if n == odd => Err("torn".into()),
+            n => Ok(vec![OwnedValue::Int(n as i64)]),
+        })
+    };
+    convert(&of(0), &index, &overwrite).unwrap_err();
+    assert_eq!(opened(&out).facts().samples, 40);
+    convert(&of(19), &index, &overwrite).unwrap_err();
+    assert!(!index.exists() && crate::source::Mds::open(&out, &Default::default()).is_err());
+
+    let report = convert(&of(99), &index, &overwrite).unwrap();
+    assert_eq!((opened(&out).facts().samples, report.samples), (20, 20));
+    let note = report.notes.join(" ");
+    assert!(note.contains("2 files such as") && note.contains("shard.00003.mds"), "{note}");
+}
+
+#[test]
+fn what_can_not_become_mds_shards_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = |name: &str, options: &WriteOptions| {
+        convert(&drawn(4), dir.path().join(name), options).unwrap_err().to_string()
+    };
+    for name in ["x.mds", "x.mds/", "x/shard.{00000}.mds"] {
+        assert!(said(name, &limits(0, 0, 0)).contains("use a name such as out/index.json"));
+    }
+    let ranks = Some(Ranks::new(0, 2, Uneven::Pad).unwrap());
+    let ranks = WriteOptions { ranks, ..limits(0, 0, 2) };
+    assert!(said("x/index.json", &ranks).contains("several ranks can't write MDS shards"));
+    let image = ImageOptions { bit_planes: true, ..ImageOptions::default() };
+    let planes = WriteOptions { image, ..limits(0, 0, 0) };
+    assert!(said("x/index.json", &planes).contains("bit planes are stored in .beton files"));
+    let bool = Drawn { fields: vec![field("b", array("|b1", &[2]))], ..drawn(2) };
+    let error = convert(&bool, dir.path().join("x/index.json"), &limits(0, 0, 0)).unwrap_err();
+    assert!(error.to_string().contains("an array of |b1, which MDS does not have"), "{error}");
 }
 
 #[cfg(feature = "parquet")]
@@ -332,18 +456,7 @@ fn parquet_files_hold_the_samples() {
     assert_eq!(*read.facts().fields, *source.fields);
     assert_eq!(read.class_names().unwrap(), source.names);
     for n in 0..250 {
-        let (found, expected) =
-            (read.read(SampleId(n)).unwrap(), source.read(SampleId(n)).unwrap());
-        for (index, (found, expected)) in found.into_iter().zip(expected).enumerate() {
-            match (found, expected) {
-                // Pixels become a PNG, and the size of an image is in its file.
-                (OwnedValue::Image(found), OwnedValue::Image(expected)) => match expected.mode {
-                    crate::source::ImageMode::Raw => assert!(found.bytes.starts_with(b"\x89PNG")),
-                    _ => assert_eq!(found.bytes, expected.bytes),
-                },
-                (found, expected) => assert_eq!(found, expected, "sample {n}, field {index}"),
-            }
-        }
+        assert_same_values(&*read, &source, SampleId(n));
         // One read of its bytes.
         let place = read.locate(SampleId(n), 0).unwrap();
         let file = fs::read(place.file.as_deref().unwrap()).unwrap();
@@ -1362,16 +1475,16 @@ fn tensorflow_s_names_are_shortened_and_said() {
 /// `FUSELOOP_STEP_FAULTS=1000` makes every step from 0 to 999 fail.
 #[test]
 fn the_nth_step_that_fails_is_an_error_with_its_path_and_an_interrupted_one_is_none() {
-    each_step_may_fail("tar");
+    each_step_may_fail("x-{000}.tar");
+    each_step_may_fail("index.json");
     if cfg!(feature = "parquet") {
-        each_step_may_fail("parquet");
+        each_step_may_fail("x-{000}.parquet");
     }
 }
 
-fn each_step_may_fail(extension: &str) {
+fn each_step_may_fail(name: &str) {
     let (source, options) = (classes(200), limits(1, 0, 0));
-    let name = format!("x-{{000}}.{extension}");
-    let want = converted(&source, &name, &options);
+    let want = converted(&source, name, &options);
     let tried = fuseloop_counts::rounds::<u64>("FUSELOOP_STEP_FAULTS");
     for number in fuseloop_counts::numbers("FUSELOOP_STEP_FAULTS") {
         let number = (number * 1000 / tried) as usize;
@@ -1379,7 +1492,7 @@ fn each_step_may_fail(extension: &str) {
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("io")).unwrap();
         let failed = |_: FileStep<'_>| Err(io::Error::from_raw_os_error(5));
-        let failure = failed_at(&source, &at("io").join(&name), &options, number, failed);
+        let failure = failed_at(&source, &at("io").join(name), &options, number, failed);
         let message = failure.unwrap().to_string();
         assert!(message.contains(at("io").to_str().unwrap()), "{number}: {message}");
         assert!(message.contains("os error 5"), "{number}: {message}");
@@ -1389,7 +1502,7 @@ fn each_step_may_fail(extension: &str) {
             FileStep::Write { .. } => Err(io::ErrorKind::Interrupted.into()),
             _ => Ok(()),
         };
-        let failure = failed_at(&source, &at("cut").join(&name), &options, number, interrupted);
+        let failure = failed_at(&source, &at("cut").join(name), &options, number, interrupted);
         assert!(failure.is_none() && files(&at("cut")) == want, "{number}: {failure:?}");
     }
 }

@@ -15,6 +15,7 @@ use crate::source::npy;
 use crate::source::{AudioFormat, FieldKind, FieldSpec, ImageMode, NdType, OwnedImage, OwnedValue};
 use crate::write::value::WriteSampleError;
 use fuseloop_ops::Size;
+use std::fmt::Display;
 
 /// One file of a sample.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,9 +41,7 @@ pub(in crate::write) fn file_bytes(
     match (value, &field.kind) {
         (OwnedValue::Int(value), _) => Ok(value.to_string().into_bytes()),
         (OwnedValue::Float(value), _) => Ok(format!("{value:?}").into_bytes()),
-        (OwnedValue::Image(image), _) => picture(image).map_err(|error| {
-            WriteSampleError::Source(format!("field {:?}: {error}", field.name).into())
-        }),
+        (OwnedValue::Image(image), _) => picture(image).map_err(|error| wrong(field, error)),
         (OwnedValue::Json(text), _) => Ok(json_text(text)),
         (
             OwnedValue::NdArray(elements),
@@ -98,12 +97,55 @@ pub(in crate::write) fn rows_of<'a>(
     row: &[u64],
     field: &FieldSpec,
 ) -> Result<&'a [u8], WriteSampleError> {
-    let wrong = |reason: String| {
-        WriteSampleError::Source(format!("field {:?}: {reason}", field.name).into())
-    };
     let width = row.iter().product::<u64>() as usize;
-    let element = dtype.element_type().ok_or_else(|| wrong(format!("no tensor has {dtype}")))?;
-    object_rows::rows_of(bytes, element, width).map_err(|error| wrong(error.to_string()))
+    let element = dtype.element_type();
+    let element = element.ok_or_else(|| wrong(field, format_args!("no tensor has {dtype}")))?;
+    object_rows::rows_of(bytes, element, width).map_err(|error| wrong(field, error))
+}
+
+/// Returns the bytes of a text.
+///
+/// # Errors
+///
+/// If the value is not of the field's kind, or its bytes are not UTF-8.
+pub(in crate::write) fn text_bytes(
+    value: OwnedValue,
+    field: &FieldSpec,
+) -> Result<Vec<u8>, WriteSampleError> {
+    let bytes = file_bytes(value, field)?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text.into_bytes()),
+        Err(_) => Err(wrong(field, "it is no text in UTF-8, and those of the first samples are")),
+    }
+}
+
+/// Returns the text of JSON that is read by any parser.
+///
+/// # Errors
+///
+/// If the value is not of the field's kind, or not JSON.
+pub(in crate::write) fn json_bytes(
+    value: OwnedValue,
+    field: &FieldSpec,
+) -> Result<Vec<u8>, WriteSampleError> {
+    let text = file_bytes(value, field)?;
+    match serde_json::from_slice::<serde_json::Value>(&text) {
+        Ok(_) => Ok(text),
+        Err(error) => Err(wrong(field, format_args!("no JSON: {error}"))),
+    }
+}
+
+/// Puts the lowest byte of each element first.
+pub(in crate::write) fn to_little_endian(dtype: NdType, elements: &mut [u8]) {
+    if dtype != dtype.little_endian() {
+        let size = dtype.item_size() as usize;
+        elements.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+    }
+}
+
+/// Returns the error of a value of a field.
+pub(in crate::write) fn wrong(field: &FieldSpec, reason: impl Display) -> WriteSampleError {
+    WriteSampleError::Source(format!("field {:?}: {reason}", field.name).into())
 }
 
 /// Removes FFCV's final NUL from JSON text.

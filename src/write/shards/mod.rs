@@ -10,6 +10,7 @@
 //! | `example.rs`  | a sample as a `tf.train.Example`                                           |
 //! | `detection.rs` | the features of TensorFlow's detection models                             |
 //! | `record.rs`   | TFRecord's frames                                                          |
+//! | `mds.rs`      | MDS shards and their index                                                 |
 //! | `parquet/`    | the columns of Parquet files                                               |
 
 mod bytes;
@@ -17,6 +18,7 @@ mod column;
 mod detection;
 mod example;
 mod key;
+mod mds;
 mod name;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -30,6 +32,7 @@ pub(super) use column::{Columns, custom_field, is_file_name, label, same_name};
 pub(super) use detection::detection_image;
 pub(super) use example::{ExampleLayout, encode_record};
 pub(super) use key::{last_part, safe_key};
+pub(super) use mds::{FirstValues, MOST_BYTES as MOST_MDS_BYTES, MdsLayout, MdsShard};
 pub(super) use name::Template;
 #[cfg(feature = "parquet")]
 pub(super) use parquet::{ParquetLayout, ParquetShard};

@@ -25,7 +25,10 @@ mod arrow;
 mod column_type;
 
 use super::Member;
-use super::bytes::{audio_extension, count_of_rows, extension, file_bytes, rows_of, word};
+use super::bytes::{
+    audio_extension, count_of_rows, extension, file_bytes, json_bytes, rows_of, text_bytes,
+    to_little_endian, word, wrong,
+};
 use super::column::{ObjectRow, custom_field, same_name};
 use crate::decode::object_rows::{floats, integers};
 use crate::error::{Error, fail};
@@ -235,20 +238,18 @@ impl ParquetLayout {
         let values = record.into_iter().zip(fields).zip(&self.cells);
         let row = values.map(|((value, field), cell)| {
             let bytes = cell.bytes(value, field)?;
-            let wrong = |reason: String| {
-                WriteSampleError::Source(format!("field {:?}: {reason}", field.name).into())
-            };
             let (len, most) = (bytes.len(), cell.most_bytes());
             if len > most {
-                return Err(wrong(format!(
-                    "{len} bytes, this value in a Parquet file has at most {most}"
-                )));
+                let reason =
+                    format_args!("{len} bytes, this value in a Parquet file has at most {most}");
+                return Err(wrong(field, reason));
             }
             if let Cell::Rows((dtype, shape), ..) = cell {
                 let found = count_of_rows(&bytes, *dtype, shape);
                 let expected = *objects.get_or_insert(found);
                 if found != expected {
-                    return Err(wrong(format!("{found} for {expected} objects: each needs one")));
+                    let reason = format_args!("{found} for {expected} objects: each needs one");
+                    return Err(wrong(field, reason));
                 }
             }
             let extension = match cell {
@@ -400,24 +401,19 @@ impl Cell {
 
     /// Returns the bytes of a value: the file, the text, or the numbers with their lowest byte first.
     fn bytes(&self, value: OwnedValue, field: &FieldSpec) -> Result<Vec<u8>, WriteSampleError> {
-        let wrong = |reason: String| {
-            WriteSampleError::Source(format!("field {:?}: {reason}", field.name).into())
-        };
+        let of_class = |reason: String| wrong(field, reason);
         if !value.fits(&field.kind) {
             let (expected, found) = (field.kind.word(), word(&value));
             return Err(WriteSampleError::Kind { field: field.name.clone(), expected, found });
         }
         match (self, value) {
             (Self::Int(count), OwnedValue::Int(value)) => {
-                check_class(value, *count).map_err(wrong)?;
+                check_class(value, *count).map_err(of_class)?;
                 Ok(value.to_le_bytes().to_vec())
             }
             (Self::Float, OwnedValue::Float(value)) => Ok(value.to_le_bytes().to_vec()),
             (Self::Array(dtype), OwnedValue::NdArray(mut elements)) => {
-                if *dtype != dtype.little_endian() {
-                    let size = dtype.item_size() as usize;
-                    elements.chunks_exact_mut(size).for_each(<[u8]>::reverse);
-                }
+                to_little_endian(*dtype, &mut elements);
                 Ok(elements)
             }
             (Self::Rows((dtype, row), format, count), OwnedValue::Bytes(bytes)) => {
@@ -425,23 +421,12 @@ impl Cell {
                 if count.is_some() {
                     integers(rows)
                         .try_for_each(|class| check_class(class, *count))
-                        .map_err(wrong)?;
+                        .map_err(of_class)?;
                 }
                 Ok(format.map_or_else(|| rows.to_vec(), |format| xywh(rows, format)))
             }
-            (Self::Text, value) => {
-                let text = String::from_utf8(file_bytes(value, field)?);
-                let text = text.map_err(|_| {
-                    wrong("it is no text in UTF-8, and those of the first samples are".to_owned())
-                })?;
-                Ok(text.into_bytes())
-            }
-            (Self::Json, value) => {
-                let text = file_bytes(value, field)?;
-                let read = serde_json::from_slice::<serde_json::Value>(&text);
-                read.map_err(|error| wrong(format!("no JSON: {error}")))?;
-                Ok(text)
-            }
+            (Self::Text, value) => text_bytes(value, field),
+            (Self::Json, value) => json_bytes(value, field),
             (_, value) => file_bytes(value, field),
         }
     }
