@@ -114,7 +114,7 @@ impl Builder {
 
 /// Waits until the new thread has dropped the other end of `wait`, through which nothing is sent.
 fn wait_for_start(wait: &mpsc::Receiver<Infallible>) {
-    drop(wait.recv());
+    let Err(mpsc::RecvError) = wait.recv();
 }
 
 /// Returns `work` for a thread of its own, which drops `begun` and keeps the default floating-point mode.
