@@ -7,12 +7,12 @@
 //! AC, refined    code, sign of a new coefficient +-1, a bit for each coefficient before it that is not 0 | ... | end
 //! ```
 //!
-//! The bits that refine a block's coefficients are read for many of them at once: a mask says which coefficients are not
-//! 0. A code's run counts zeros only, so the new coefficient is at the so many-th unset bit of the mask, and the number of
-//! bits to read is that of the set bits before it. This takes a few instructions, however many coefficients it passes.
+//! Many bits that refine a block's coefficients are read at once: a mask says which coefficients are not 0. The run of a
+//! code counts zeros only. So the new coefficient is at the unset bit of the mask with this number, and the set bits before
+//! it are the coefficients that are refined. A few instructions find both, however many coefficients lie between.
 //!
-//! As in libjpeg, a coefficient that has the bit already keeps it, which matters only where scans repeat. What is no
-//! block is an error, as in [`entropy`](super::entropy): also a new coefficient of more than one bit, or behind the band.
+//! As in libjpeg, a coefficient that has the bit already keeps it; this matters only where scans repeat. Bits that are no
+//! block are an error, as in [`entropy`](super::entropy): also a new coefficient of more than one bit, or behind the band.
 
 use super::bits::{BitPosition, Bits, unstuff};
 use super::coefficients::{BlockRow, CoefficientPlane};
