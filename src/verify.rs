@@ -92,6 +92,10 @@ fn field_checks(source: &dyn Source, audio: &[String]) -> Result<Vec<FieldCheck>
         false if cfg!(feature = "audio") && source.facts().is_audio(field) => FieldCheck::Audio,
         false => FieldCheck::OfKind,
     };
+    #[cfg(not(feature = "audio"))]
+    if !audio.is_empty() {
+        return Err(crate::decode::no_audio());
+    }
     let masks = objects::mask_fields(source)?;
     let mut checks: Vec<FieldCheck> = masks.into_iter().enumerate().map(check).collect();
     for name in audio {
@@ -107,12 +111,7 @@ fn field_checks(source: &dyn Source, audio: &[String]) -> Result<Vec<FieldCheck>
                 fail!(Field, "only bytes can be audio files; this is {kind}").of_field(name)
             );
         }
-        #[cfg(not(feature = "audio"))]
-        return Err(crate::decode::no_audio());
-        #[cfg(feature = "audio")]
-        {
-            checks[field] = FieldCheck::Audio;
-        }
+        checks[field] = FieldCheck::Audio;
     }
     Ok(checks)
 }

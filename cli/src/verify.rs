@@ -41,7 +41,7 @@ pub(super) struct Args {
     /// Check only the first N samples
     #[arg(long, value_name = "N", value_parser = number::at_least_one::<u64>)]
     limit: Option<u64>,
-    /// Field of bytes to decode as audio files; repeatable. Folders of audio need none.
+    /// Decode this field of bytes as audio files (repeatable)
     #[arg(long, value_name = "FIELD")]
     audio: Vec<String>,
     /// Write the indices of undamaged samples to this file, one per line. Written atomically; an existing

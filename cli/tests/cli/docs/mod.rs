@@ -303,6 +303,12 @@ fn lay_out(dir: &Path) {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/mds/plain");
         fs::copy(golden.join(file), mds.join(file)).unwrap();
     }
+    for (word, file) in [("yes", "i16.flac"), ("no", "i24.flac")] {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/audio").join(file);
+        let folder = dir.join("speech/train").join(word);
+        fs::create_dir_all(&folder).unwrap();
+        fs::copy(golden, folder.join("1.flac")).unwrap();
+    }
     let parquet = dir.join("org-folder/data");
     fs::create_dir_all(&parquet).unwrap();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/parquet/hub/data");
