@@ -14,9 +14,8 @@ SIZES = [(24, 24), (18, 30), (30, 18)]
 
 def batches(photos: Path, **settings) -> list[tuple[tuple[int, ...], list[int]]]:
     """Returns the shape and the samples of each batch."""
-    loader = fl.Loader(
-        photos, 5, order="bucketed", image=[ops.ResizeToBucket(SIZES, random_crop=True), ops.ToChannelsFirst()], **settings
-    )
+    image = [ops.ResizeToBucket(SIZES, random_crop=True), ops.ToChannelsFirst()]
+    loader = fl.Loader(photos, 5, order="bucketed", image=image, **settings)
     found = [(batch["image"].numpy().shape, batch.ids.tolist()) for batch in loader]
     assert len(found) == len(loader)
     return found

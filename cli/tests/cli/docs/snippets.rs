@@ -543,6 +543,7 @@ pub(super) fn run() -> Result<(), fuseloop::source::BoxError> {
     first_training_validation(&loader)?;
     first_training_sizes()?;
     loading_first(None)?;
+    loading_buckets()?;
     loading_sizes()?;
     loading_arrays()?;
     loading_ranks(1)?;
