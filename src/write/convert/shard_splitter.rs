@@ -523,7 +523,7 @@ enum HeldSamples<'a> {
     Mds(MdsShard<'a>),
     /// The rows of a Parquet file.
     #[cfg(feature = "parquet")]
-    Parquet(ParquetShard<'a>),
+    Parquet(Box<ParquetShard<'a>>),
 }
 
 impl<'a> HeldSamples<'a> {
@@ -533,7 +533,9 @@ impl<'a> HeldSamples<'a> {
             ShardLayout::Tar(_) | ShardLayout::TfRecord(_) => None,
             ShardLayout::Mds(layout) => Some(Self::Mds(MdsShard::new(layout))),
             #[cfg(feature = "parquet")]
-            ShardLayout::Parquet(layout) => Some(Self::Parquet(ParquetShard::new(layout)?)),
+            ShardLayout::Parquet(layout) => {
+                Some(Self::Parquet(Box::new(ParquetShard::new(layout)?)))
+            }
         })
     }
 
