@@ -32,8 +32,9 @@ for crate in "${small[@]}"; do
 done
 new=$(mktemp -d)
 trap 'rm -rf "$new"' EXIT
+given=" $* "
 target=
-case " $* " in *" --target "*) target=${*##*--target } target=${target%% *} ;; esac
+case "$given" in *" --target"[\ =]*) target=${given##* --target[ =]} target=${target%% *} ;; esac
 here=$(rustc -vV | sed -n 's/^host: //p')
 if [ -n "${FUSELOOP_GLIBC:-}" ]; then
     if [ -z "$target" ]; then
