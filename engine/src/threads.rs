@@ -5,10 +5,10 @@
 //! | how many | An object starts at most `MOST` threads for one purpose: far more than help, and far fewer than a system refuses. A process that starts tens of thousands gets no error but dies: each thread takes four mappings of the 65,530 that Linux allows, and a thread that gets no stack for its signal handler ends the process. |
 //! | where | `fork` copies an object with threads into the child, with its locks in their state, but copies none of its threads. Code that waits for such a thread waits for ever, so each object stores the `Process` that created it and checks it before it takes a lock. |
 
+use crate::sync::mpsc;
 use fuseloop_ops::internals::DefaultFloats;
 use memmap2::MmapMut;
 use std::convert::Infallible;
-use std::sync::mpsc;
 use std::{io, thread};
 
 /// The most threads that one object starts for one purpose.

@@ -11,7 +11,7 @@
 use std::sync::LockResult;
 use std::time::Duration;
 
-pub(crate) use shuttle::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+pub(crate) use shuttle::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 
 use super::faults;
 

@@ -1,6 +1,6 @@
 //! The operating system's threads, locks and clocks.
 
-pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 pub(crate) use std::thread;
 pub(crate) use std::time::Instant;
 
