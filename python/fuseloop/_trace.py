@@ -231,10 +231,10 @@ class Value:
         return _apply("remainder", other, self)
 
     def __divmod__(self, other: Any) -> tuple[Value, Value]:
-        return self // other, self % other
+        return _NUMPY["divmod"](self, other)
 
     def __rdivmod__(self, other: Any) -> tuple[Value, Value]:
-        return other // self, other % self
+        return _NUMPY["divmod"](other, self)
 
     def _untraced(self, _: Any) -> NoReturn:
         raise _error("@, << and >> are not traced: there are + - * / // % ** and divmod()")
@@ -298,7 +298,7 @@ class Value:
 
     # NumPy
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *given: Any, **named: Any) -> Value:
+    def __array_ufunc__(self, ufunc: Any, method: str, *given: Any, **named: Any) -> Any:
         return _of_numpy(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}", given, named)
 
     def __array_function__(self, function: Any, types: Any, given: Any, named: Any) -> Value:
@@ -428,7 +428,7 @@ def _masks(operation: str, *given: Any) -> Value:
     return _lanes(operation, True, *given)
 
 
-def _of_numpy(name: str, given: Sequence[Any], named: Any) -> Value:
+def _of_numpy(name: str, given: Sequence[Any], named: Any) -> Any:
     function = _NUMPY.get(name)
     if function is None or named:
         with_named = f" with {', '.join(named)}" if named and function is not None else ""
@@ -573,6 +573,7 @@ _NUMPY: dict[str, Callable[..., Any]] = {
     "clip": clip,
     "cos": cos,
     "divide": functools.partial(_apply, "div"),
+    "divmod": lambda a, b: (_apply("floor_div", a, b), _apply("remainder", a, b)),
     "equal": functools.partial(_apply, "equal"),
     "exp": exp,
     "floor": floor,

@@ -114,7 +114,7 @@ def pictures(channels=3, count=3):
 
 @ops.pixel_op
 def divided(px):
-    return [*divmod(px.r, px.g), px.b]
+    return [*np.divmod(px.r, px.g), px.b]
 
 
 def bits(values):
