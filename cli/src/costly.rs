@@ -3,6 +3,8 @@
 use super::pick::spread;
 use super::print::counted;
 use fuseloop::internals::decode::{DecodeOptions, Decoder};
+use fuseloop::ops::Size;
+use fuseloop::ops::author::Window;
 use fuseloop::sample::SampleId;
 use fuseloop::source::{Buffer, FieldKind, ImageMode, Source, Value};
 use std::collections::BTreeMap;
@@ -15,17 +17,27 @@ const LOOKED_AT: u64 = 128;
 /// The number of images of a kind that are decoded to measure them.
 const MEASURED: usize = 8;
 
-/// The name of the images of one kind, what is decoded of them, and the way to make them cheaper.
+/// Images of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind(&'static str, &'static str, &'static str);
+struct Kind {
+    name: &'static str,
+    /// What is decoded of them.
+    decoded: &'static str,
+    /// The way to make them cheaper.
+    cure: &'static str,
+    /// The rows and columns of the window that is measured, in percent of the image's.
+    sides: u32,
+}
 
-const PROGRESSIVE: Kind = Kind(
-    "progressive or rare JPEGs",
-    "whose scans are read down to the last row of every window",
-    "`fuseloop recut` or `--write-mode tiled` converts them to baseline JPEGs, without loss",
-);
-const PNG: Kind = Kind("PNGs", WHOLE, SMALLER);
-const WEBP: Kind = Kind("WebPs", WHOLE, SMALLER);
+const PROGRESSIVE: Kind = Kind {
+    name: "progressive or rare JPEGs",
+    decoded: "whose scans are read down to the last row of every window",
+    cure: "`fuseloop recut` or `--write-mode tiled` converts them to baseline JPEGs, without loss",
+    // 41 % of the area, as much as the windows of `RandomResizedCrop` have on average.
+    sides: 64,
+};
+const PNG: Kind = Kind { name: "PNGs", decoded: WHOLE, cure: SMALLER, sides: 100 };
+const WEBP: Kind = Kind { name: "WebPs", ..PNG };
 const WHOLE: &str = "which are decoded completely for every window";
 const SMALLER: &str = "`fuseloop write` stores them as pixels (`--write-mode raw`) or as lossy JPEGs (`--write-mode jpg`)";
 
@@ -51,23 +63,43 @@ pub(super) fn add_costly(text: &mut String, source: &dyn Source) {
             let (count, times) = kinds.entry(kind).or_default();
             *count += 1;
             let begun = Instant::now();
-            let whole = opened.size().full();
-            if times.len() < MEASURED && opened.decode(whole).is_ok() {
+            let window = centred(opened.size(), kind.sides);
+            if times.len() < MEASURED && opened.decode(window).is_ok() {
                 times.push(begun.elapsed());
             }
         }
-        for (Kind(name, decoded, cure), (count, mut times)) in kinds {
+        for (Kind { name, decoded, cure, sides }, (count, mut times)) in kinds {
             times.sort_unstable();
             let Some(time) = times.get(times.len() / 2) else { continue };
             let looked_at = samples.len() as u64;
             let epoch = epoch_time(*time, count, looked_at, source.len());
             let _ = writeln!(
                 text,
-                "{count} of {} are {name}, {decoded}: {:.1} ms each, {epoch} of one core per epoch; {cure}",
+                "{count} of {} are {name}, {decoded}: {:.1} ms {}, {epoch} of one core per epoch; {cure}",
                 counted(looked_at, "checked image"),
                 time.as_secs_f64() * 1e3,
+                measured(sides),
             );
         }
+    }
+}
+
+/// Returns the window in the middle of an image with `sides` percent of its rows and columns.
+fn centred(Size { height, width }: Size, sides: u32) -> Window {
+    let [height, width] = [height, width].map(|side| (side, (side * sides / 100).max(1)));
+    Window {
+        top: (height.0 - height.1) / 2,
+        left: (width.0 - width.1) / 2,
+        height: height.1,
+        width: width.1,
+    }
+}
+
+/// Returns what was measured in words.
+fn measured(sides: u32) -> String {
+    match sides {
+        100 => "each".into(),
+        sides => format!("for a window of {} % of the image", (sides * sides).div_ceil(100)),
     }
 }
 
@@ -85,6 +117,18 @@ fn epoch_time(each: Duration, count: u64, looked_at: u64, all: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_measured_window_is_in_the_middle() {
+        let window = |height, width| centred(Size::new(height, width), PROGRESSIVE.sides);
+        assert_eq!(window(100, 50), Window { top: 18, left: 9, height: 64, width: 32 });
+        assert_eq!(window(1, 1), Size::new(1, 1).full());
+        assert_eq!(measured(PROGRESSIVE.sides), "for a window of 41 % of the image");
+        assert_eq!(
+            (centred(Size::new(7, 9), PNG.sides), measured(100)),
+            (Size::new(7, 9).full(), "each".into())
+        );
+    }
 
     #[test]
     fn an_epoch_has_the_unit_that_fits() {

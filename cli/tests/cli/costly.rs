@@ -25,6 +25,8 @@ fn costly_images_are_told_with_what_makes_them_cheaper() {
     let progressive = "2 of 5 checked images are progressive or rare JPEGs, whose scans are read \
                        down to the last row of every window: ";
     let index = stdout_of(dir.path(), &["index", "photos"]);
+    assert!(index.contains(" ms for a window of 41 % of the image, "), "{index}");
+    assert!(index.contains(" ms each, "), "{index}");
     assert!(index.contains(progressive) && index.contains("`fuseloop recut`"), "{index}");
     assert!(index.contains("1 of 5 checked images are PNGs, "), "{index}");
     let written = stdout_of(dir.path(), &["write", "photos", "plain.beton"]);

@@ -1,8 +1,8 @@
 //! A JPEG's entropy-coded data: where the data end, and whether they can be a whole image.
 //!
 //! In coded data `ff` is followed by `00` (a stuffed byte) or `d0..d7` (a restart marker); any other
-//! `ffXX` ends them. So a truncated file is recognized by the missing marker after its pixels. The
-//! decoder itself does not notice: near the end it takes missing bits for zeros.
+//! `ffXX` ends them. So a truncated file is recognized by the missing marker after its pixels, also where the window
+//! lies before the place at which the file was cut.
 
 use super::headers::{
     Component, DRI, EOI, Headers, SOS, Scan, Segment, Segments, be16, cut_short, short,
@@ -13,8 +13,8 @@ use crate::error::{Damage, Error, fail};
 use fuseloop_ops::Size;
 use std::ops::Range;
 
-/// Each scan may visit all blocks for a few bytes. Encoders write about ten scans; the decoder has the
-/// same limit, but reports it only after it has decoded that many.
+/// The most scans of a JPEG. A scan of a few bytes may visit all blocks, so a file of more scans is refused before one is
+/// decoded. Encoders write about ten.
 pub(crate) const MAX_SCANS: u32 = 100;
 
 /// The largest number of low bits of coefficients that a scan leaves out (T.81, table B.3).
@@ -35,6 +35,8 @@ pub(super) enum Scans<'a> {
 #[derive(Debug)]
 pub(super) struct ProgressiveScan {
     pub(super) header: Scan,
+    /// The indices of its components.
+    pub(super) components: Vec<usize>,
     /// Offset of the header's length.
     pub(super) at: usize,
     /// Offset of the marker after the scan.
@@ -274,7 +276,6 @@ fn survey_progressive(
     headers: &Headers,
     restarts: &mut Vec<usize>,
 ) -> Result<Vec<ProgressiveScan>, Error> {
-    let components = &*headers.components;
     // The DC coefficient of a block takes a bit or more.
     check_length(headers.size, bytes.len() - headers.scan.data, blocks(headers))?;
     let (mut seen, mut scans) = ([false; 4], vec![]);
@@ -283,42 +284,72 @@ fn survey_progressive(
     let at = headers.scan.data - (6 + 2 * headers.scan.ids.len());
     let (mut scan, mut at) = (headers.scan.clone(), at);
     for _ in 0..MAX_SCANS {
-        if !is_possible(&scan) {
-            return Err(fail!(
-                Damaged,
-                "damaged JPEG header: a scan that no progressive image has at byte {at}"
-            ));
-        }
-        for (component, seen) in components.iter().zip(&mut seen) {
-            *seen |= scan.coefficients[0] == 0 && scan.ids.contains(&component.id);
-        }
+        check_progressive(&scan, at)?;
+        let components = scan_components(headers, &scan, at)?;
+        components.iter().for_each(|&component| seen[component] |= scan.coefficients[0] == 0);
         let end = end_of_data(bytes, scan.data, restarts)?;
-        let mcus = ScanMcus { count: scan_mcus(headers, &scan), blocks: 1, interval };
+        let mcus = ScanMcus { count: scan_mcus(headers, &components), blocks: 1, interval };
         mcus.check_restarts(restarts, end)?;
         // Without restart markers, no memory is allocated.
         let restarts = restarts.clone();
-        scans.push(ProgressiveScan { header: scan, at, end, restarts, interval });
+        scans.push(ProgressiveScan { header: scan, components, at, end, restarts, interval });
         let Some(next) = next_scan(bytes, end, &mut interval)? else {
-            let missing = seen[..components.len()].iter().position(|&seen| !seen);
-            return missing.map_or(Ok(scans), |component| {
-                Err(fail!(Damaged, "JPEG component {component} has no scan"))
-            });
+            check_all_seen(&seen[..headers.components.len()])?;
+            return Ok(scans);
         };
         (scan, at) = next;
     }
     Err(fail!(Damaged, "a JPEG of over {MAX_SCANS} scans"))
 }
 
-/// Returns whether a progressive image can have a scan: DC coefficients of any components, or AC coefficients of one, of
-/// which one bit more than before is sent if any was sent before (T.81, G.1.1.1).
-fn is_possible(scan: &Scan) -> bool {
-    let [first, last] = scan.coefficients;
+/// Refuses a scan that no progressive image can have. One has DC coefficients of any components, or AC coefficients of one,
+/// of which one bit more than before is sent if any was sent before (T.81, G.1.1.1).
+fn check_progressive(scan: &Scan, at: usize) -> Result<(), Error> {
+    let ([first, last], components) = (scan.coefficients, scan.ids.len());
+    // The lowest bits that were sent before, if any were, and are sent now: Ah and Al of T.81.
     let (before, low) = (scan.approximation >> 4, scan.approximation & 15);
-    let is_band = match first {
-        0 => last == 0,
-        _ => first <= last && last < 64 && scan.ids.len() == 1,
+    let (found, expected) = if first > last || last > 63 || (first == 0 && last > 0) {
+        (format!("coefficients {first} to {last}"), "0 to 0, or some of 1 to 63".to_owned())
+    } else if first > 0 && components > 1 {
+        (format!("AC coefficients of {components} components"), "of 1".to_owned())
+    } else if low > MAX_LOW_BIT {
+        (format!("the bits from {low} on"), format!("from {MAX_LOW_BIT} on or less"))
+    } else if before > 0 && before != low + 1 {
+        (format!("bit {low} after bit {before}"), format!("bit {}", before - 1))
+    } else {
+        return Ok(());
     };
-    is_band && low <= MAX_LOW_BIT && (before == 0 || before == low + 1)
+    Err(fail!(
+        Damaged,
+        "damaged JPEG header: a progressive scan of {found} at byte {at}, expected {expected}"
+    ))
+}
+
+/// Returns the indices of a scan's components: of several with the same id, the first that the scan has not named yet.
+pub(super) fn scan_components(
+    headers: &Headers,
+    scan: &Scan,
+    at: usize,
+) -> Result<Vec<usize>, Error> {
+    let mut found = vec![];
+    for &id in scan.ids.iter() {
+        let named = |(index, component): (usize, &Component)| {
+            (component.id == id && !found.contains(&index)).then_some(index)
+        };
+        let index = headers.components.iter().enumerate().find_map(named);
+        let unknown = || {
+            fail!(Damaged, "damaged JPEG header: a scan of an undeclared component at byte {at}")
+        };
+        found.push(index.ok_or_else(unknown)?);
+    }
+    Ok(found)
+}
+
+/// Refuses an image of which a component has no scan. `seen` says which components have one.
+pub(super) fn check_all_seen(seen: &[bool]) -> Result<(), Error> {
+    let missing = seen.iter().position(|&seen| !seen);
+    missing
+        .map_or(Ok(()), |component| Err(fail!(Damaged, "JPEG component {component} has no scan")))
 }
 
 /// Returns the bytes of the coefficients of all blocks that hold pixels.
@@ -341,13 +372,12 @@ fn blocks_of(headers: &Headers, component: &Component) -> u64 {
     columns * across(headers.size.height, component.v, v_max)
 }
 
-/// Returns the number of MCUs of a scan. A component alone has its own blocks for MCUs.
-fn scan_mcus(headers: &Headers, scan: &Scan) -> u64 {
-    let alone = match *scan.ids {
-        [id] => headers.components.iter().find(|component| component.id == id),
-        _ => None,
-    };
-    alone.map_or_else(|| Grid::of(headers).mcus(), |component| blocks_of(headers, component))
+/// Returns the number of MCUs of a scan of these components. A component alone has its own blocks for MCUs.
+fn scan_mcus(headers: &Headers, components: &[usize]) -> u64 {
+    match *components {
+        [alone] => blocks_of(headers, &headers.components[alone]),
+        _ => Grid::of(headers).mcus(),
+    }
 }
 
 /// Returns the first scan whose header is at or after `at`; `None` if the image ends before. A restart interval before it

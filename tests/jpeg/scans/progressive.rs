@@ -455,14 +455,15 @@ fn scans_that_no_progressive_image_has_are_refused_by_name() {
     let file = write(&image, &scans, &PLAIN);
     let ranges = scan_ranges(&file);
     // The header's last three bytes: first, last, approximation.
-    for (scan, parameters) in [
-        (0, [0, 5, 0x01]),
-        (1, [1, 64, 0x02]),
-        (1, [5, 1, 0x02]),
-        (1, [1, 5, 0x0e]),
-        (5, [1, 63, 0x20]),
-        (5, [1, 63, 0x22]),
-        (6, [1, 63, 0x10]),
+    let bands = "0 to 0, or some of 1 to 63";
+    for (scan, parameters, found, expected) in [
+        (0, [0, 5, 0x01], "coefficients 0 to 5", bands),
+        (1, [1, 64, 0x02], "coefficients 1 to 64", bands),
+        (1, [5, 1, 0x02], "coefficients 5 to 1", bands),
+        (1, [1, 5, 0x0e], "the bits from 14 on", "from 13 on or less"),
+        (5, [1, 63, 0x20], "bit 0 after bit 2", "bit 1"),
+        (5, [1, 63, 0x22], "bit 2 after bit 2", "bit 1"),
+        (6, [1, 63, 0x10], "AC coefficients of 3 components", "of 1"),
     ] {
         let mut other = file.clone();
         let start = ranges[scan].start;
@@ -470,9 +471,9 @@ fn scans_that_no_progressive_image_has_are_refused_by_name() {
         other[at..at + 3].copy_from_slice(&parameters);
         let error = pixels(&mut core(), &other, size.full()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Damaged);
+        let at = start + 2;
         let expected = format!(
-            "damaged JPEG header: a scan that no progressive image has at byte {}",
-            start + 2
+            "damaged JPEG header: a progressive scan of {found} at byte {at}, expected {expected}"
         );
         assert_eq!(error.to_string(), expected);
     }
@@ -492,6 +493,42 @@ fn scans_that_no_progressive_image_has_are_refused_by_name() {
         error.to_string(),
         format!("damaged JPEG header: {what} at byte {}", ranges[1].start + 2)
     );
+}
+
+/// A scan names a component by its id: of two with the same id, it is the first one that the scan has not named yet.
+#[test]
+fn of_components_with_the_same_id_each_has_a_scan() {
+    let image = Coefficients::random(Size::new(40, 50), &[[1, 1]; 3], &mut random(8));
+    let scans = |lists: &[&[usize]]| -> Vec<ScanOf> {
+        let scan =
+            |list: &&[usize]| ScanOf { components: list.to_vec(), band: [0, 0], before: 0, low: 0 };
+        lists.iter().map(scan).collect()
+    };
+    // The third component has the id of the second one, in the frame and in all scans.
+    let twins = |lists: &[&[usize]]| {
+        let mut file = write(&image, &scans(lists), &PLAIN);
+        let frame = file.windows(2).position(|pair| pair == [0xff, 0xc2]).unwrap();
+        file[frame + 16] = 2;
+        for (range, list) in scan_ranges(&file).into_iter().zip(lists) {
+            for (n, component) in list.iter().enumerate() {
+                file[range.start + 5 + 2 * n] = [1, 2, 2][*component];
+            }
+        }
+        file
+    };
+    let all = write(&image, &scans(&[&[0, 1, 2]]), &PLAIN);
+    let expected = pixels(&mut core(), &all, image.size.full()).unwrap();
+    for lists in [&[&[0, 1, 2][..]][..], &[&[0], &[1, 2]]] {
+        let found = pixels(&mut core(), &twins(lists), image.size.full()).unwrap();
+        assert!(found == expected, "{lists:?}");
+    }
+    for backend in [JpegBackend::Both, JpegBackend::Core, JpegBackend::Zune] {
+        let mut decoder = Decoder::with_backend(backend, DecodeOptions::default());
+        let twins = twins(&[&[0], &[1], &[2]]);
+        let error = pixels(&mut decoder, &twins, image.size.full()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Damaged);
+        assert_eq!(error.to_string(), "JPEG component 2 has no scan", "{backend:?}");
+    }
 }
 
 /// An interrupted copy that was given an end marker: the data of a scan end early.

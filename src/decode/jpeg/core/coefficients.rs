@@ -13,7 +13,7 @@ use crate::decode::error::no_memory;
 use crate::error::Error;
 use std::ops::Range;
 
-/// The coefficients of a component. Each decoder reuses its buffers.
+/// The coefficients of a component. Each decoder reuses its buffers unless they are large.
 #[derive(Debug, Default)]
 pub(super) struct CoefficientPlane {
     pub(super) layout: PlaneLayout,
@@ -45,6 +45,12 @@ impl CoefficientPlane {
         renew(&mut self.nonzero, masks, 0)?;
         (self.layout, self.stored, self.steps) = (layout, stored, None);
         Ok(())
+    }
+
+    /// Returns the bytes of its buffers.
+    pub(super) fn bytes(&self) -> usize {
+        let [blocks, masks] = [self.blocks.capacity(), self.nonzero.capacity()];
+        blocks * size_of::<[i16; 64]>() + masks * size_of::<u64>()
     }
 
     /// Returns blocks of a row, all of which are stored or none; `None` for blocks that the image does not have.

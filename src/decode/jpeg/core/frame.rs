@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Tables that no segment defines are the standard's ([`standard_tables`](super::super::standard_tables)). The colours are
-//! gray or YCbCr. Any other sequential file is decoded by [`sequential`](super::sequential), and progressive ones by
-//! [`progressive`](super::progressive). A damaged one is left to the other decoder, whose verdict counts.
+//! gray or YCbCr. A damaged file of this kind is left to zune-jpeg, whose verdict counts. Any other sequential file is
+//! decoded by [`sequential`](super::sequential), and progressive ones by [`progressive`](super::progressive).
 
 use super::super::colours::Colours;
 use super::super::headers::{APP1, DHT, DQT, DRI, Headers, SOS, Segments};

@@ -7,8 +7,8 @@
 //! Bits outside the window are read past, and nothing is decoded from them. The pixels equal
 //! zune-jpeg's, bit for bit: the same arithmetic, in the same order. One rule is libjpeg's instead: the
 //! last column or row of an image that has an even number of them, not a multiple of 16, and half as
-//! many of chroma ([`mcu_row`]). Unusual files ([`frame`]) are decoded whole, by the same arithmetic
-//! ([`sequential`]). Of progressive files all scans are read down to the window's last row, and samples are computed for
+//! many of chroma ([`mcu_row`]). Of unusual files ([`frame`]) all columns are decoded, by the same
+//! arithmetic ([`sequential`]). Of progressive files all scans are read down to the window's last row, and samples are computed for
 //! the window ([`progressive`]). Damaged usual files are left to zune-jpeg, which also reports what is wrong, unless they
 //! are progressive.
 //!
@@ -128,11 +128,13 @@ impl Core {
         let decoded = if wanted.gray { 1 } else { headers.components.len() };
         stripe.begin(&part, &factors[..decoded], wanted.gray);
         let region = CoefficientRegion::of(&part, decoded, stripe);
-        progressive.read(bytes, headers, scans, &region)?;
-        let reader = progressive.source(decoded);
-        let done = for_cpu(WindowDecode { reader, part: &part, stripe, pixels });
-        done.expect("the coefficients of the region were read");
-        Ok(())
+        let outcome = progressive.read(bytes, headers, scans, &region).map(|()| {
+            let reader = progressive.source(decoded);
+            let done = for_cpu(WindowDecode { reader, part: &part, stripe, pixels });
+            done.expect("the coefficients of the region were read");
+        });
+        progressive.release_large();
+        outcome
     }
 
     /// Writes the pixels of a window inside an image of any kind to `pixels`, packed: gray levels, or RGB. `scans` are
@@ -156,10 +158,12 @@ impl Core {
             let (decoded, mut needed) = (ImagePlanes::needed(headers, gray), [0; 4]);
             needed[..decoded].fill(!0);
             let region = CoefficientRegion { mcus: [rows, 0..grid.columns], needed };
-            progressive.read(bytes, headers, scans, &region)?;
-            for (component, plane) in image.planes[..decoded].iter_mut().enumerate() {
-                progressive.transform(component, plane)?;
-            }
+            let outcome = progressive.read(bytes, headers, scans, &region).and_then(|()| {
+                let mut planes = image.planes[..decoded].iter_mut().enumerate();
+                planes.try_for_each(|(component, plane)| progressive.transform(component, plane))
+            });
+            progressive.release_large();
+            outcome?;
         } else {
             sequential.read(bytes, headers, &rows, image)?;
         }

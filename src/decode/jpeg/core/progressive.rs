@@ -22,13 +22,16 @@ use super::frame::Tables;
 use super::mcu_row::{DecodeRegion, McuRow};
 use super::progressive_scan::{Band, DcBlock, SegmentRead, mask_of};
 use super::sample_plane::{PlaneLayout, SamplePlane};
-use super::sequential::components;
 use crate::error::{Error, fail};
 use fuseloop_kernels::bit_planes::Form;
 use fuseloop_kernels::{
     ORDER, POSITIONS, for_cpu_deposit, idct, idct_flat, idct_pair, idct_scaled, store_block,
 };
 use std::ops::Range;
+
+/// The most bytes of coefficients that a decoder keeps after an image: those of 21 million pixels in 4:2:0. An image of more
+/// takes hundreds of milliseconds, next to which its allocation is cheap.
+const MOST_KEPT: usize = 64 << 20;
 
 /// The part of an image whose coefficients are stored.
 #[derive(Clone, Debug)]
@@ -39,7 +42,7 @@ pub(super) struct CoefficientRegion {
     pub(super) needed: [u64; 4],
 }
 
-/// Decodes progressive JPEGs. Each worker has its own, which reuses its buffers.
+/// Decodes progressive JPEGs. Each worker has its own, which reuses its buffers unless they are large.
 #[derive(Debug, Default)]
 pub(super) struct ProgressiveDecoder {
     tables: Tables,
@@ -68,19 +71,15 @@ impl ProgressiveDecoder {
             let columns = if region.needed[index] == 0 { 0..0 } else { columns };
             self.planes[index].begin(layout, [rows, columns])?;
         }
-        let mut named = vec![];
-        for scan in scans {
-            named.push(components(headers, &scan.header, scan.at)?);
-        }
-        let needed = needed_scans(scans, &named, region.needed);
+        let needed = needed_scans(scans, region.needed);
         let mut segments = Segments { bytes, at: 2 };
-        for ((scan, named), needed) in scans.iter().zip(&named).zip(needed) {
+        for (scan, needed) in scans.iter().zip(needed) {
             self.read_tables(&mut segments)?;
-            for &component in named {
+            for &component in &scan.components {
                 self.latch_steps(component, scan.at)?;
             }
             if needed {
-                self.read_scan(bytes, headers, (scan, named), region)?;
+                self.read_scan(bytes, headers, scan, region)?;
             }
             segments.at = scan.end;
         }
@@ -121,16 +120,16 @@ impl ProgressiveDecoder {
         plane.steps.map(|_| ()).ok_or_else(missing)
     }
 
-    /// Reads the coefficients of a scan, of the components `named`.
+    /// Reads the coefficients of a scan.
     fn read_scan(
         &mut self,
         bytes: &[u8],
         headers: &Headers,
-        (scan, named): (&ProgressiveScan, &[usize]),
+        scan: &ProgressiveScan,
         region: &CoefficientRegion,
     ) -> Result<(), Error> {
         let Self { tables, planes, segment } = self;
-        let (header, grid) = (&scan.header, Grid::of(headers));
+        let (header, named, grid) = (&scan.header, &*scan.components, Grid::of(headers));
         let what = "a scan without its Huffman table";
         let missing = || fail!(Damaged, "damaged JPEG header: {what} at byte {}", scan.at);
         let refines = header.approximation >> 4 > 0;
@@ -201,6 +200,13 @@ impl ProgressiveDecoder {
         Ok(())
     }
 
+    /// Releases the coefficients of a large image, which the next ones may not need again. Other buffers are reused.
+    pub(super) fn release_large(&mut self) {
+        if self.planes.iter().map(CoefficientPlane::bytes).sum::<usize>() > MOST_KEPT {
+            self.planes = Default::default();
+        }
+    }
+
     /// Returns a source of the region's MCUs, of its first `decoded` components.
     pub(super) fn source(&self, decoded: usize) -> CoefficientReader<'_> {
         CoefficientReader { planes: &self.planes[..decoded], form: Form::of_cpu() }
@@ -211,7 +217,7 @@ impl ProgressiveDecoder {
         let plane = &self.planes[component];
         let [rows, columns] = plane.stored.clone();
         out.begin(plane.layout, rows.clone())?;
-        let steps = plane.steps.unwrap_or([0; 64]);
+        let steps = plane.steps.expect("the survey found a scan of each component");
         for row in rows {
             let Some((blocks, nonzero)) = plane.row(row) else { break };
             for ((column, block), nonzero) in columns.clone().zip(blocks).zip(nonzero) {
@@ -255,13 +261,10 @@ fn lowest(side: usize) -> u64 {
 }
 
 /// Returns which scans are needed for the coefficients `needed` of each component.
-fn needed_scans(
-    scans: &[ProgressiveScan],
-    named: &[Vec<usize>],
-    mut needed: [u64; 4],
-) -> Vec<bool> {
+fn needed_scans(scans: &[ProgressiveScan], mut needed: [u64; 4]) -> Vec<bool> {
     let mut all = vec![false; scans.len()];
-    for ((scan, named), is_needed) in scans.iter().zip(named).zip(&mut all).rev() {
+    for (scan, is_needed) in scans.iter().zip(&mut all).rev() {
+        let named = &scan.components;
         let [first, last] = scan.header.coefficients.map(usize::from);
         let band = mask_of(first, last);
         *is_needed = named.iter().any(|&component| needed[component] & band != 0);
@@ -330,7 +333,9 @@ impl McuSource for CoefficientReader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::jpeg::core::{Core, Wanted};
     use crate::decode::jpeg::headers::Scan;
+    use crate::decode::jpeg::scans::{Markers, Scans};
 
     /// Scans of component 0 or of all three: first and last coefficient, and the low bits left out before and now.
     fn needed(scans: &[(bool, [u8; 2], u8)], needed: [u64; 4]) -> String {
@@ -338,12 +343,11 @@ mod tests {
             let ids: &[u8] = if is_luma { &[1, 1, 0] } else { &[3, 1, 0, 2, 0, 3, 0] };
             let header = [ids, &[first, last, approximation]].concat();
             let header = Scan::parse(&header, 0, 0).unwrap();
-            ProgressiveScan { header, at: 0, end: 0, restarts: vec![], interval: 0 }
+            let components = if is_luma { vec![0] } else { vec![0, 1, 2] };
+            ProgressiveScan { header, components, at: 0, end: 0, restarts: vec![], interval: 0 }
         };
-        let named: Vec<Vec<usize>> =
-            scans.iter().map(|scan| if scan.0 { vec![0] } else { vec![0, 1, 2] }).collect();
         let scans: Vec<_> = scans.iter().map(scan).collect();
-        let needed = needed_scans(&scans, &named, needed);
+        let needed = needed_scans(&scans, needed);
         needed.into_iter().map(|is| if is { 'x' } else { '-' }).collect()
     }
 
@@ -353,6 +357,60 @@ mod tests {
         assert_eq!(lowest(2), 0b1_0111);
         assert_eq!((lowest(4).count_ones(), 63 - lowest(4).leading_zeros()), (16, 24));
         assert_eq!(lowest(8), !0);
+    }
+
+    /// A gray progressive file of one value: `side` x `side` pixels, in which the DC coefficient of each block takes a bit.
+    /// A scan of AC coefficients follows, whose table is missing, if the file is `damaged`.
+    fn flat(side: u16, damaged: bool) -> Vec<u8> {
+        let mut file = vec![0xff, 0xd8];
+        let mut segment = |marker: u8, body: &[u8]| {
+            file.extend([0xff, marker]);
+            file.extend((body.len() as u16 + 2).to_be_bytes());
+            file.extend(body);
+        };
+        segment(0xdb, &[&[0][..], &[1; 64]].concat());
+        let [high, low] = side.to_be_bytes();
+        segment(0xc2, &[8, high, low, high, low, 1, 1, 0x11, 0]);
+        segment(0xc4, &[&[0, 1][..], &[0; 15], &[0]].concat());
+        segment(0xda, &[1, 1, 0, 0, 0, 0]);
+        let blocks = usize::from(side.div_ceil(8)).pow(2);
+        file.extend(vec![0; blocks.div_ceil(8)]);
+        if damaged {
+            file.extend([0xff, 0xda, 0, 8, 1, 1, 0, 1, 63, 0, 0]);
+        }
+        file.extend([0xff, 0xd9]);
+        file
+    }
+
+    #[test]
+    fn coefficients_of_large_images_are_released() {
+        let mut core = Core::default();
+        for (side, damaged, is_kept) in
+            [(100, false, true), (6000, false, false), (100, true, true), (6000, true, false)]
+        {
+            let file = flat(side, damaged);
+            let headers = Headers::parse(&file).unwrap();
+            let (size, mut restarts) = (headers.size, vec![]);
+            let scans = Scans::survey(&file, &headers, Markers::FromScan, &mut restarts).unwrap();
+            let Scans::Progressive(scans) = scans else { panic!("the file is progressive") };
+            let wanted = Wanted { window: size.full(), scale: Scale::FULL, gray: true };
+            let mut pixels = vec![0; size.pixels() as usize];
+            for is_any in [false, true] {
+                pixels.fill(0);
+                let done = match is_any {
+                    false => core.decode_progressive(&file, &headers, &scans, wanted, &mut pixels),
+                    true => {
+                        let part = (wanted.window, true);
+                        core.decode_any(&file, &headers, &scans, part, &mut pixels)
+                    }
+                };
+                assert_eq!(done.is_err(), damaged);
+                assert!(damaged || pixels.iter().all(|&level| level == 128));
+                let bytes: usize =
+                    core.progressive.planes.iter().map(CoefficientPlane::bytes).sum();
+                assert_eq!(bytes > 0, is_kept, "{side}, damaged: {damaged}, {bytes} bytes");
+            }
+        }
     }
 
     #[test]

@@ -12,7 +12,9 @@
 use super::super::headers::{
     DHT, DQT, DRI, EOI, Headers, SOS, Scan, Segment, Segments, be16, cut_short, is_frame, short,
 };
-use super::super::scans::{Grid, Markers, ScanMcus, SingleScan, end_of_data};
+use super::super::scans::{
+    Grid, Markers, ScanMcus, SingleScan, check_all_seen, end_of_data, scan_components,
+};
 use super::bits::{BitPosition, Bits, unstuff};
 use super::entropy::Codes;
 use super::frame::Tables;
@@ -73,7 +75,7 @@ impl SequentialDecoder {
                 DRI => interval = be16(payload, 0).ok_or_else(|| short(at))?,
                 SOS => {
                     let scan = Scan::parse(payload, at, body.end)?;
-                    let components = components(headers, &scan, at)?;
+                    let components = scan_components(headers, &scan, at)?;
                     for &component in &components {
                         if std::mem::replace(&mut seen[component], true) {
                             return Err(table("a second scan of a component"));
@@ -99,10 +101,7 @@ impl SequentialDecoder {
                 _ => {}
             }
         }
-        let missing = seen.iter().position(|&seen| !seen);
-        missing.map_or(Ok(()), |component| {
-            Err(fail!(Damaged, "JPEG component {component} has no scan"))
-        })
+        check_all_seen(seen)
     }
 
     /// Reads the samples in some rows of MCUs of a scan.
@@ -240,20 +239,4 @@ fn next_segment(
         return Ok(None);
     }
     Ok(Some(segments.next().map_err(cut_short)?))
-}
-
-/// Returns the indices of a scan's components: of several with the same id, the first that the scan has not named yet.
-pub(super) fn components(headers: &Headers, scan: &Scan, at: usize) -> Result<Vec<usize>, Error> {
-    let mut found = vec![];
-    for &id in scan.ids.iter() {
-        let named = |(index, component): (usize, &super::super::headers::Component)| {
-            (component.id == id && !found.contains(&index)).then_some(index)
-        };
-        let index = headers.components.iter().enumerate().find_map(named);
-        let unknown = || {
-            fail!(Damaged, "damaged JPEG header: a scan of an undeclared component at byte {at}")
-        };
-        found.push(index.ok_or_else(unknown)?);
-    }
-    Ok(found)
 }
