@@ -3,8 +3,8 @@
     python3 scripts/mds_goldens.py tests/golden/mds
 
 plain/ has every encoding but pkl, in two shards; zstd/ and gz/ are the same, packed. expected.json has the values as
-StreamingDataset returns them: numbers, texts, lists of elements, and the SHA-256 of files of images. written/ has the
-encodings that convert writes, and is compared with its output byte for byte.
+StreamingDataset returns them: numbers, texts, lists of elements, and the SHA-256 of files of images. written/ and rows/ have
+the encodings that convert writes, and are compared with its output byte for byte; rows/ has a row for each object.
 """
 
 import hashlib
@@ -52,6 +52,7 @@ COLUMNS = {
 WRITTEN = {
     "caption": "str",
     "count": "int",
+    "gr\u00f6\u00dfe": "int",
     "jpg": "jpeg",
     "meta": "json",
     "png": "png",
@@ -60,6 +61,9 @@ WRITTEN = {
     "ratio": "float64",
     "table": "ndarray:int16:2,3",
 }
+ROWS = {"boxes": "ndarray:float32", "classes": "ndarray:int64", "keypoints": "ndarray:float32"}
+# The lengths of axes take one byte, or two. (MDSWriter refuses an array without elements.)
+OBJECTS = [1, 2, 3, 256]
 SAMPLES = 5
 
 
@@ -110,10 +114,18 @@ def sample(n: int) -> dict:
 
 def written(n: int) -> dict:
     values = sample(n)
-    names = {"count": "n", "points": "typed", "raw": "b", "ratio": "f64", "table": "fixed"}
+    names = {"count": "n", "gr\u00f6\u00dfe": "n", "points": "typed", "raw": "b", "ratio": "f64", "table": "fixed"}
     row = {name: values[names.get(name, name)] for name in WRITTEN}
     row["points"] = row["points"].reshape(4)
     return row | {"raw": bytes([255, n])}
+
+
+def rows(objects: int) -> dict:
+    return {
+        "boxes": np.arange(objects * 4, dtype=np.float32).reshape(objects, 4) / 3,
+        "classes": np.arange(objects, dtype=np.int64) - 2,
+        "keypoints": np.arange(objects * 6, dtype=np.float32).reshape(objects, 2, 3) / 7,
+    }
 
 
 def main(root: Path) -> None:
@@ -128,6 +140,10 @@ def main(root: Path) -> None:
     with MDSWriter(out=str(root / "written"), columns=WRITTEN, size_limit=4000) as writer:
         for n in range(SAMPLES):
             writer.write(written(n))
+    shutil.rmtree(root / "rows", ignore_errors=True)
+    with MDSWriter(out=str(root / "rows"), columns=ROWS, size_limit=1 << 20) as writer:
+        for objects in OBJECTS:
+            writer.write(rows(objects))
     expected = []
     for n in range(SAMPLES):
         row = {}

@@ -24,6 +24,7 @@
 use super::beside::{self, BesideFile};
 use super::{BoxError, Escaped, Location};
 use crate::error::{Error, ErrorKind, fail};
+use crate::escape::shown;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -226,7 +227,8 @@ impl ClassTable {
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if value["version"] != VERSION {
-            let found = &value["version"];
+            let found = value["version"].to_string();
+            let found = shown(&found);
             return Err(format!("class names of version {found}, this release reads {VERSION}"));
         }
         let classes = value["classes"].as_array().ok_or("the list of classes is missing")?;
@@ -242,8 +244,10 @@ impl ClassTable {
             })
         };
         let classes = classes.iter().map(|value| {
-            class(value)
-                .ok_or_else(|| format!("{value} is not a class: expected a number and a name"))
+            class(value).ok_or_else(|| {
+                let found = value.to_string();
+                format!("{} is not a class: expected a number and a name", shown(&found))
+            })
         });
         let table = Self(classes.collect::<Result<_, _>>()?);
         let (mut numbers, mut folders) = (BTreeSet::new(), BTreeSet::new());
@@ -255,7 +259,7 @@ impl ClassTable {
             {
                 return Err(format!(
                     "two classes are in the folder {:?}",
-                    Escaped(folder).to_string()
+                    Escaped(&shown(folder)).to_string()
                 ));
             }
         }

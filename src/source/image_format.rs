@@ -187,6 +187,13 @@ impl ImageMode {
     }
 }
 
+/// Returns whether bytes begin as an image file of any known format, bit planes included. Columns of bytes whose first values
+/// do are read as images, and writers ask the same to foresee it.
+#[cfg(any(feature = "mds", feature = "parquet", feature = "tfrecord"))]
+pub(crate) fn begins_as_image(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0xff, 0xd8, 0xff]) || ImageMode::of_file(bytes) != ImageMode::Jpeg
+}
+
 impl ImageFormat {
     /// Returns the name without its article.
     pub(crate) fn noun(&self) -> &'static str {

@@ -134,7 +134,7 @@ pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name};
 pub use generate::{Generated, Generator, Queue, QueueStats};
 pub(crate) use image_format::{FORMAT_BYTES, ImageFormat, format_name};
 #[cfg(feature = "write")]
-pub(crate) use image_format::{FORMATS, is_image_extension, mask_extensions};
+pub(crate) use image_format::{FORMATS, begins_as_image, is_image_extension, mask_extensions};
 #[cfg(feature = "write")]
 pub(crate) use image_header::SampleFormat;
 #[cfg(feature = "write")]
@@ -181,9 +181,7 @@ pub use tfrecord::{Feature, TfOptions, TfRecordStream, TfRecords};
     not(all(feature = "spec", feature = "tables", feature = "tar", feature = "write")),
     allow(unused_imports, reason = "for what writes such files, and for the fuzz checks")
 )]
-pub(crate) use tfrecord::{
-    detection, example, good_in_sequence, looks_like_a_picture, marks, masked_crc32c,
-};
+pub(crate) use tfrecord::{detection, example, good_in_sequence, marks, masked_crc32c};
 #[cfg(feature = "tiff")]
 pub(crate) use tiff_file::{Photometric, SampleKind, TiffFile};
 #[cfg(feature = "write")]

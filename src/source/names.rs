@@ -5,6 +5,7 @@
 //! text i:   bytes[ends[i-1] .. ends[i]]
 //! ```
 
+use super::audio_format;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -86,6 +87,13 @@ impl Names {
     /// Returns the number of a file's directory, and the file's name in it.
     pub(super) fn dir_and_name(&self, index: usize) -> Option<(usize, &[u8])> {
         Some((*self.dir_of.get(index)? as usize, self.names.get(index)?))
+    }
+
+    /// Returns the extension of the format that a file has by its name; `None` if it is no audio file.
+    pub(super) fn audio_extension(&self, index: usize) -> Option<&'static str> {
+        let name = name_of(self.dir_and_name(index)?.1)?;
+        let format = audio_format::of_extension(name.extension()?.to_str()?)?;
+        Some(format.extensions[0])
     }
 
     /// Returns a file's path, relative to the root.

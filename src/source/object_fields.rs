@@ -30,6 +30,7 @@ use super::beside::BesideFile;
 use super::{ClassNames, Location};
 use super::{FieldKind, FieldSpec, NdType};
 use crate::error::Error;
+use crate::escape::shown;
 use fuseloop_ops::BoxFormat;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -313,23 +314,27 @@ impl ObjectFields {
         }
         let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if value["version"] != VERSION {
-            let found = &value["version"];
+            let found = value["version"].to_string();
+            let found = shown(&found);
             return Err(format!("objects of version {found}, this release reads {VERSION}"));
         }
         let mut found = Self::default();
         for value in value["fields"].as_array().ok_or("the list of fields is missing")? {
             let name = value.get("name").and_then(Value::as_str);
             let Some((name, field)) = name.zip(ObjectField::of_json(value)) else {
-                return Err(format!("{value} is no field of objects that this release knows"));
+                let found = value.to_string();
+                let found = shown(&found);
+                return Err(format!("{found} is no field of objects that this release knows"));
             };
             if found.get(name).is_some() {
-                return Err(format!("field {name:?} is listed twice"));
+                return Err(format!("field {:?} is listed twice", shown(name)));
             }
             found.fields.push((name.to_owned(), field));
             if let ObjectField::Keypoints(each) = field {
                 let layout = KeypointLayout::of_json(value, each);
                 let layout = layout.ok_or_else(|| {
-                    format!("{value}: `flip_pairs` is no list of pairs of keypoints")
+                    let found = value.to_string();
+                    format!("{}: `flip_pairs` is no list of pairs of keypoints", shown(&found))
                 })?;
                 found = found.with_keypoints(name, layout);
             }

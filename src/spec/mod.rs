@@ -34,7 +34,7 @@ mod settings;
 mod targets;
 pub(crate) mod transform;
 
-use crate::error::Error;
+use crate::error::{Error, fail};
 use crate::loader::{LoaderBuilder, Pipeline};
 use crate::sample::Epoch;
 use fuseloop_ops::internals::DefaultFloats;
@@ -51,10 +51,6 @@ pub use settings::{Settings, TargetFields};
 
 /// Most bytes of a pipeline file.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
-
-/// Why a file has no setting `split`.
-const NO_SPLIT: &str =
-    "it where the dataset is opened: a pipeline file names no dataset, and may be for any split";
 
 /// A checked set of pipelines and settings.
 ///
@@ -147,6 +143,14 @@ impl Spec {
 
     fn parse_text(text: &str, path: &Path) -> Result<Self, Error> {
         let top = read::table(text).map_err(|fault| fault.in_text(text, path))?;
+        if let Some(split) = top.0.iter().find(|entry| entry.name == "split") {
+            let error = fail!(
+                Parameter,
+                "`split` is no setting of a pipeline file, which names no dataset: remove it, and set `--split`, or `split` \
+                 where a program opens the dataset"
+            );
+            return Err(read::SpecFault::new(split.at, error).in_text(text, path).into());
+        }
         let spec = Self::of_table(&top);
         let mut spec = spec.map_err(|error| read::SpecFault::from(error).in_text(text, path))?;
         let of_ops = |value: &SpecValue| match &value.datum {
@@ -165,10 +169,6 @@ impl Spec {
     }
 
     fn of_table(top: &SpecTable) -> Result<Self, SpecError> {
-        if let Some(split) = top.0.iter().find(|entry| entry.name == "split") {
-            let error = ParamError::new("a pipeline file", "split", "set here", NO_SPLIT);
-            return Err(SpecError::from(error).at(split.at));
-        }
         let (settings, fields, views) =
             OpArgs::with("a pipeline file", Settings::TOP, top, None, |args| {
                 let table =

@@ -26,7 +26,7 @@ impl From<SpecError> for SpecFault {
 }
 
 impl SpecFault {
-    fn new(at: Option<usize>, error: Error) -> Self {
+    pub(super) fn new(at: Option<usize>, error: Error) -> Self {
         Self { at, cause: error.into() }
     }
 

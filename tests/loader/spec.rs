@@ -256,8 +256,8 @@ fn a_slip_is_answered_with_its_place_and_the_name_meant() {
         ),
         (
             "seed = 1\nsplit = 'train'".into(),
-            "x.toml:2:1: a pipeline file: split is set here, expected it where the dataset is opened: a pipeline file names no \
-             dataset, and may be for any split",
+            "x.toml:2:1: `split` is no setting of a pipeline file, which names no dataset: remove it, and set `--split`, or \
+             `split` where a program opens the dataset",
         ),
         (
             "seed = 2021-05-27".into(),

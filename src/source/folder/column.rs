@@ -17,15 +17,12 @@
 //! numbers.
 
 use super::numbers::ClassNumbers;
+pub(super) use crate::escape::shown;
 use crate::source::ClassNames;
 use crate::source::columnar::Values;
 use crate::source::names::Packed;
 use serde_json::Value as Json;
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The most characters of a cell that an error shows.
-const MOST_SHOWN: usize = 80;
 
 /// The values of one field.
 #[derive(Default)]
@@ -72,14 +69,6 @@ impl TableColumn {
 
 /// The first whole number beyond those of 64 bits.
 const I64_END: f64 = 9_223_372_036_854_775_808.0;
-
-/// Cuts a text for an error.
-pub(super) fn shown(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(MOST_SHOWN) {
-        None => Cow::Borrowed(text),
-        Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
-    }
-}
 
 fn is_missing(cell: &Json, is_text: bool) -> bool {
     cell.is_null() || is_text && cell.as_str() == Some("")

@@ -42,7 +42,7 @@ use crate::source::file_format::FileFormat;
 use crate::source::image_names::is_picture;
 use crate::source::image_names::listed_with_audio;
 use crate::source::media::Media;
-use crate::source::names::{Names, name_of};
+use crate::source::names::Names;
 use crate::source::{Escaped, FOLDER_FILE_NAME, Location};
 use crate::warnings::warn;
 use std::collections::{BTreeMap, HashMap};
@@ -116,13 +116,8 @@ impl ListedFiles {
     ///
     /// If some are images and others audio.
     pub(super) fn one_media(&self, path: &Path) -> Result<Media, Error> {
-        let audio = |index| {
-            let name = name_of(self.names.dir_and_name(index)?.1)?;
-            let format = audio_format::of_extension(name.extension()?.to_str()?)?;
-            Some(format.extensions[0])
-        };
         let all = self.names.len();
-        let mut found = (0..all).filter_map(audio);
+        let mut found = (0..all).filter_map(|index| self.names.audio_extension(index));
         let Some(extension) = found.next() else { return Ok(Media::Image) };
         let audio = 1 + found.count();
         if audio == all {
@@ -139,7 +134,7 @@ impl ListedFiles {
         .at(path))
     }
 
-    /// Refuses a list without a file, and one of images and audio.
+    /// Refuses a list without a file, and one of images and audio; says which of them the files are.
     fn checked(mut self, path: &Path) -> Result<Self, Error> {
         if self.names.len() == 0 {
             let (ignored, links) = (self.ignored.count, self.links);
@@ -575,9 +570,8 @@ pub(super) fn of_pattern(
         };
         list.add(dir, &name.to_owned(), 0)?;
     }
-    list.media = list.one_media(Path::new(spec))?;
-    let is_single =
-        list.names.len() > 0 && classes.iter().all(|class| Some(class) == classes.first());
+    let mut list = list.checked(Path::new(spec))?;
+    let is_single = classes.iter().all(|class| Some(class) == classes.first());
     let is_pattern = spec.contains(['*', '?', '[']);
     if is_single && is_pattern && *labels == Labels::Auto {
         return Err(fail!(
@@ -593,7 +587,7 @@ pub(super) fn of_pattern(
     if *labels == Labels::None || is_single && *labels == Labels::Auto {
         list.labels.clear();
         list.labelled_by = LabelRule::None;
-        return list.checked(Path::new(spec));
+        return Ok(list);
     }
     let numbers: BTreeMap<OsString, i64> = sorted(&classes).into_iter().zip(0..).collect();
     for (index, label) in list.labels.iter_mut().enumerate() {
@@ -601,7 +595,7 @@ pub(super) fn of_pattern(
         *label = numbers[&classes[dir]];
     }
     list.classes = numbers.keys().map(|name| name.to_string_lossy().into_owned()).collect();
-    list.checked(Path::new(spec))
+    Ok(list)
 }
 
 /// Returns each name once, in byte order.

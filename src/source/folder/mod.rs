@@ -33,10 +33,9 @@ pub(crate) use walk::Rules;
 #[cfg(feature = "write")]
 pub(crate) use walk::{FolderWalk, PendingDir};
 
-use super::audio_format;
 use super::columnar::{self, Columnar, Damage, Files, Values};
 use super::media::{self, Media};
-use super::names::{Names, name_of};
+use super::names::Names;
 use super::{
     BoxError, Buffer, ClassTable, Escaped, FOLDER_FILE_NAME, Facts, Fingerprint, Record,
     SampleLocation, Source, StoredValues, Value, atomic_file,
@@ -484,12 +483,7 @@ impl fmt::Debug for Folder {
 
 /// Returns the extension of the format that all audio files have by their names; `None` if they differ.
 fn one_extension(names: &Names) -> Option<&'static str> {
-    let extension = |index| {
-        let name = name_of(names.dir_and_name(index)?.1)?;
-        let format = audio_format::of_extension(name.extension()?.to_str()?)?;
-        Some(format.extensions[0])
-    };
-    let mut all = (0..names.len()).map(extension);
+    let mut all = (0..names.len()).map(|index| names.audio_extension(index));
     let first = all.next().flatten()?;
     all.all(|one| one == Some(first)).then_some(first)
 }

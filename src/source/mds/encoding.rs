@@ -20,8 +20,10 @@
 //! All numbers are little-endian.
 
 use crate::error::{Error, fail};
+use crate::escape::shown;
 use crate::source::dtype::{ByteOrder, NdKind};
 use crate::source::field_kind::array_bytes;
+use crate::source::image_format::begins_as_image;
 use crate::source::{EncodedImage, Escaped, ImageMode, NdType, OwnedValue, Value, npy};
 use half::f16;
 
@@ -311,7 +313,8 @@ fn array(text: &str, rest: &str) -> Result<Encoding, Error> {
 }
 
 fn unknown(text: &str) -> Error {
-    let text = Escaped(text);
+    let text = shown(text);
+    let text = Escaped(&text);
     fail!(Format, "its encoding is {text}, which mosaicml-streaming 0.13 does not have")
 }
 
@@ -349,13 +352,8 @@ fn number<T: std::str::FromStr>(bytes: &[u8], expected: &'static str) -> Result<
     })
 }
 
-/// Returns whether bytes begin as an image file.
-pub(super) fn is_image(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"\xff\xd8\xff") || ImageMode::of_file(bytes) != ImageMode::Jpeg
-}
-
 fn image(bytes: &[u8]) -> Result<Value<'_>, Error> {
-    if !is_image(bytes) {
+    if !begins_as_image(bytes) {
         return Err(fail!(Damaged, "an image in no format that is read"));
     }
     let mode = ImageMode::of_file(bytes);

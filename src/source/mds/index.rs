@@ -13,6 +13,7 @@
 use super::encoding::Encoding;
 use super::known::Known;
 use crate::error::{Error, fail};
+use crate::escape::shown;
 use crate::source::Escaped;
 use serde_json::{Map, Value};
 use std::path::{Component, Path};
@@ -100,7 +101,7 @@ impl Index {
 fn version(of: &Value) -> Result<(), Error> {
     match of.get("version") {
         Some(version) if version.as_u64() == Some(2) => Ok(()),
-        Some(version) => Err(fail!(Format, "version {version}, expected 2")),
+        Some(version) => Err(fail!(Format, "version {}, expected 2", shown(&version.to_string()))),
         None => Err(fail!(Format, "no `version`, expected 2")),
     }
 }
@@ -110,7 +111,8 @@ fn parse_shard(shard: &Value) -> Result<(Vec<Column>, ListedShard), Error> {
     let shard = shard.as_object().ok_or_else(|| fail!(Format, "not an object"))?;
     let format = text(shard, "format")?;
     if format != "mds" {
-        let format = Escaped(format);
+        let format = shown(format);
+        let format = Escaped(&format);
         return Err(fail!(
             Unsupported,
             "the format is {format}, expected mds: write the samples again with MDSWriter"
@@ -155,15 +157,15 @@ fn columns(shard: &Map<String, Value>) -> Result<Vec<Column>, Error> {
     for ((name, encoding), size) in names.iter().zip(encodings).zip(sizes) {
         let name = name.as_str().ok_or_else(|| fail!(Format, "a column's name is not a text"))?;
         if columns.iter().any(|column| column.name == name) {
-            return Err(fail!(Format, "two columns have the name {}", Escaped(name)));
+            return Err(fail!(Format, "two columns have the name {}", Escaped(&shown(name))));
         }
         let column = encoding
             .as_str()
             .ok_or_else(|| fail!(Format, "its encoding is not a text"))
             .and_then(Encoding::parse)
             .and_then(|encoding| Ok((size_of(size, &encoding)?, encoding)));
-        let (size, encoding) =
-            column.map_err(|error| error.context(format_args!("column {}", Escaped(name))))?;
+        let (size, encoding) = column
+            .map_err(|error| error.context(format_args!("column {}", Escaped(&shown(name)))))?;
         columns.push(Column { name: name.to_owned(), encoding, size });
     }
     Ok(columns)
@@ -176,7 +178,10 @@ fn size_of(size: &Value, encoding: &Encoding) -> Result<Option<u32>, Error> {
         size => match size.as_u64().and_then(|size| u32::try_from(size).ok()) {
             Some(0) => None,
             Some(size) => Some(size),
-            None => return Err(fail!(Format, "its size is {size}, expected bytes or null")),
+            None => {
+                let size = size.to_string();
+                return Err(fail!(Format, "its size is {}, expected bytes or null", shown(&size)));
+            }
         },
     };
     let wanted = encoding.size();
@@ -200,7 +205,7 @@ fn file(shard: &Map<String, Value>, key: &str) -> Result<Option<ListedFile>, Err
         return Err(fail!(
             Format,
             "{:?} is not the name of a file in the folder of the index",
-            name
+            shown(name)
         ));
     }
     let hashes = match file.get("hashes").and_then(Value::as_object) {

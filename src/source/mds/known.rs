@@ -8,6 +8,7 @@
 //! of bytes that begin as images and are none.
 
 use crate::error::{Error, fail};
+use crate::escape::shown;
 use crate::source::{ClassNames, ClassTable, ObjectFields};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -28,6 +29,14 @@ impl Known {
     /// Fails if it is of another form.
     pub(super) fn parse(index: &Value) -> Result<Self, Error> {
         let Some(known) = index.get("fuseloop") else { return Ok(Self::default()) };
+        let Some(known) = known.as_object() else {
+            let found = known.to_string();
+            let found = shown(&found);
+            return Err(fail!(
+                Format,
+                "the key `fuseloop` is {found}, expected an object: write the dataset again"
+            ));
+        };
         let wrong = |key: &'static str| {
             move |reason: String| {
                 fail!(Format, "`{key}` of the key `fuseloop`: {reason}: write the dataset again")
@@ -79,6 +88,32 @@ mod tests {
         ] {
             let error = known(odd).unwrap_err().to_string();
             assert!(error.contains(&format!("`{key}` of the key `fuseloop`")), "{error}");
+        }
+        for odd in [json!(5), json!([]), json!(null), json!("classes".repeat(100))] {
+            let error = known(odd).unwrap_err().to_string();
+            assert!(error.contains("expected an object"), "{error}");
+        }
+    }
+
+    #[test]
+    fn errors_do_not_repeat_a_long_value() {
+        let long = "a".repeat(100_000);
+        let class = json!({"number": "0", "name": long});
+        let twice = json!([{"number": 0, "name": long}, {"number": 1, "name": long}]);
+        let field = json!({"as": "classes", "name": long});
+        let pairs = json!([{"as": "keypoints", "each": 2, "name": "k", "flip_pairs": long}]);
+        for odd in [
+            json!(long),
+            json!({"classes": {"version": long}}),
+            json!({"classes": {"version": 1, "classes": [class]}}),
+            json!({"classes": {"version": 1, "classes": twice}}),
+            json!({"objects": {"version": long}}),
+            json!({"objects": {"version": 1, "fields": [long]}}),
+            json!({"objects": {"version": 1, "fields": [field, field]}}),
+            json!({"objects": {"version": 1, "fields": pairs}}),
+        ] {
+            let error = Known::parse(&json!({"fuseloop": odd})).unwrap_err().to_string();
+            assert!(error.len() < 300, "{} bytes", error.len());
         }
     }
 }

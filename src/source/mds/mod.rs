@@ -19,6 +19,7 @@ mod unpacked;
 use super::file::{LengthCheck, read_file};
 use super::file_format::{MDS_INDEX as INDEX, MDS_INDEX_BYTES, MDS_SPLITS};
 use super::file_pool;
+use super::image_format::begins_as_image;
 use super::lru_cache::LruCache;
 use super::shards::{Extents, Shard, Shards};
 use super::starts::Starts;
@@ -28,6 +29,7 @@ use super::{
     npy,
 };
 use crate::error::{AtPath as _, Error, ErrorKind, fail};
+use crate::escape::shown;
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::warnings;
@@ -438,7 +440,7 @@ impl Store {
                 Encoding::File | Encoding::Pil => add(name, FieldKind::RgbImage, Reading::Plain),
                 Encoding::Bytes => {
                     let are_images = || {
-                        self.first(column, |bytes| Ok(encoding::is_image(bytes)))
+                        self.first(column, |bytes| Ok(begins_as_image(bytes)))
                             .is_ok_and(|all| all.iter().all(|is_image| *is_image))
                     };
                     match !known.bytes.contains(&name) && are_images() {
@@ -474,7 +476,7 @@ impl Store {
                         return Err(fail!(
                             Field,
                             "column {}: lists of {count} images in the first samples, expected 1 to {MOST_IMAGES}",
-                            Escaped(&name)
+                            Escaped(&shown(&name))
                         )
                         .of_field(&name));
                     }
@@ -561,7 +563,8 @@ impl Store {
     /// Says which value of which file an error is about.
     fn failed(&self, sample: SampleId, column: usize, error: &Error) -> Error {
         let Ok((shard, number)) = self.locate(sample) else { return error.copy() };
-        let name = Escaped(&self.plan.columns[column].name);
+        let name = shown(&self.plan.columns[column].name);
+        let name = Escaped(&name);
         let text = format_args!("sample {number} of the shard, {name}");
         let location = &self.shards.all()[shard].location;
         match &self.plan.tables[shard] {
@@ -583,7 +586,7 @@ fn table(file: &Shard, chosen: &Chosen, budget: u64) -> Result<Table, Error> {
             Unsupported,
             "packed by {}, and only zstd and gz are read: unpack it next to the packed file, as StreamingDataset does, or \
              write the dataset again",
-            Escaped(name)
+            Escaped(&shown(name))
         ));
     }
     if len != wanted {

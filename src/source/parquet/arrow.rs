@@ -24,6 +24,7 @@ use super::span::{self, IS_NULL, Shapes};
 use crate::error::{AtPath as _, Error, fail};
 use crate::sample::{Limits, SampleId};
 use crate::source::file::read_file;
+use crate::source::image_format::begins_as_image;
 use crate::source::shards::Shard;
 use crate::source::starts::Starts;
 use crate::source::{
@@ -172,7 +173,7 @@ impl ArrowTable {
                     let first =
                         (0..self.facts.samples).find_map(|n| match self.find(SampleId(n), field) {
                             Ok(Found::Value(Value::Bytes(bytes))) if !bytes.is_empty() => {
-                                Some(super::is_image(bytes))
+                                Some(begins_as_image(bytes))
                             }
                             _ => None,
                         });

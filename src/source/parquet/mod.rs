@@ -41,6 +41,7 @@ pub(super) use hub::{all_files, is_folder};
 pub(super) use positions::scan;
 
 use super::file::LengthCheck;
+use super::image_format::begins_as_image;
 use super::lru_cache::LruCache;
 use super::shards::{Extents, Shard, Shards};
 use super::starts::Starts;
@@ -683,12 +684,7 @@ fn binary(file: &File, field: usize, limits: &Limits) -> How {
     };
     // Other row groups are looked at if the first ones are damaged or null.
     let first = (0..file.group_count().min(MOST_TRIED)).find_map(first_of);
-    if first.is_some_and(|first| is_image(&first)) { How::Image } else { How::Bytes }
-}
-
-/// Returns whether bytes begin as an image does.
-fn is_image(first: &[u8]) -> bool {
-    first.starts_with(&[0xff, 0xd8, 0xff]) || ImageMode::of_file(first) != ImageMode::Jpeg
+    if first.is_some_and(|first| begins_as_image(&first)) { How::Image } else { How::Bytes }
 }
 
 /// Returns the shape of lists: as the features have it, or as values tell: all of a shape, or it without the first axis.

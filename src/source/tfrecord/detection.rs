@@ -16,6 +16,7 @@ use super::example::{ExampleFeature, Kind};
 use super::marks::NamedFeatures;
 use crate::error::{Error, fail};
 use crate::sample::Limits;
+use crate::source::image_format::begins_as_image;
 use crate::source::image_header::ImageHeader;
 use crate::source::{FieldKind, NdType, ObjectField, OwnedValue, column_runs};
 use fuseloop_ops::{BoxFormat, Size};
@@ -321,7 +322,7 @@ fn no_size(reason: &str) -> Error {
 fn image(feature: &ExampleFeature) -> Option<&[u8]> {
     match feature.kind.as_ref()? {
         Kind::Bytes(list) => match &list.value[..] {
-            [one] if super::looks_like_a_picture(one) => Some(one),
+            [one] if begins_as_image(one) => Some(one),
             _ => None,
         },
         _ => None,

@@ -27,6 +27,7 @@ use super::marks::{self, NamedFeatures};
 use crate::error::{Error, fail};
 use crate::sample::Limits;
 use crate::source::dtype::{ByteOrder, NdKind};
+use crate::source::image_format::begins_as_image;
 use crate::source::{BoxError, FieldKind, FieldSpec, ImageMode, NdType};
 use crate::source::{ObjectFields, OwnedImage, OwnedValue, Record};
 use std::collections::BTreeSet;
@@ -420,17 +421,12 @@ fn as_written(
     })
 }
 
-/// Returns true if the bytes begin like an image file.
-pub(crate) fn looks_like_a_picture(bytes: &[u8]) -> bool {
-    bytes.starts_with(&[0xff, 0xd8, 0xff]) || ImageMode::of_file(bytes) != ImageMode::Jpeg
-}
-
 /// Infers the type of a feature.
 fn guess(found: &example::ExampleFeature) -> Option<Feature> {
     let several = |len: usize| (len > 1).then_some(len as u64);
     match found.kind.as_ref()? {
         Kind::Bytes(list) => match &list.value[..] {
-            [one] if looks_like_a_picture(one) => Some(Feature::Image),
+            [one] if begins_as_image(one) => Some(Feature::Image),
             [_] => Some(Feature::Bytes),
             _ => None,
         },

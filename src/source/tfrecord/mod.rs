@@ -25,7 +25,6 @@ mod stream;
 mod tests;
 
 use crate::error::{Error, ErrorKind, fail};
-pub(crate) use features::looks_like_a_picture;
 pub use features::{Feature, TfOptions};
 pub(crate) use frame::masked_crc32c;
 pub(in crate::source) use frame::scan;

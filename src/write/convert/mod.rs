@@ -267,7 +267,10 @@ impl<'a> DatasetConversion<'a> {
             OutputFormat::Tar | OutputFormat::TfRecord | OutputFormat::Parquet => {
                 Some(Template::parse(&self.dst)?)
             }
-            OutputFormat::Mds => Some(Template::parse(&self.dst.with_file_name(MDS_SHARDS))?),
+            // The signs of a template in the name of the folder are letters: nobody wrote a template.
+            OutputFormat::Mds => {
+                Some(Template::in_any_folder(&self.dst.with_file_name(MDS_SHARDS))?)
+            }
             OutputFormat::Beton => Template::parse(&self.dst).ok().filter(Template::has_number),
             OutputFormat::Folder => None,
         })

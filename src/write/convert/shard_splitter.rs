@@ -22,7 +22,7 @@ use crate::panicked::caught;
 use crate::sample::SampleId;
 #[cfg(feature = "parquet")]
 use crate::source::FieldKind;
-use crate::source::{OwnedValue, looks_like_a_picture};
+use crate::source::{OwnedValue, begins_as_image};
 use crate::threads::ThreadsError;
 use crate::write::atomic_file::{AtomicFile, sync_dir};
 use crate::write::cancel;
@@ -388,7 +388,7 @@ impl DatasetConversion<'_> {
                 bytes += found.len().max(8) as u64;
                 if !found.is_empty() {
                     *text = Some(text.unwrap_or(true) && std::str::from_utf8(found).is_ok());
-                    *picture |= looks_like_a_picture(found);
+                    *picture |= begins_as_image(found);
                 }
             }
             if self.form == OutputFormat::Mds && jpegs.is_none() {

@@ -444,6 +444,18 @@ fn what_can_not_become_mds_shards_is_refused() {
     assert!(error.to_string().contains("an array of |b1, which MDS does not have"), "{error}");
 }
 
+#[cfg(feature = "mds")]
+#[test]
+fn a_folder_of_mds_shards_has_any_name() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["p%05d", "p{000}"] {
+        let folder = dir.path().join(name);
+        convert(&drawn(4), folder.join("index.json"), &limits(0, 0, 2)).unwrap();
+        let written = crate::source::Mds::open(&folder, &crate::source::MdsOptions::default());
+        assert_eq!(written.unwrap().len(), 4, "{name}");
+    }
+}
+
 #[cfg(feature = "parquet")]
 #[test]
 fn parquet_files_hold_the_samples() {

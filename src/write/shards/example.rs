@@ -23,7 +23,7 @@ use crate::source::example::{
     BytesList, Example, ExampleFeature, Features, FloatList, Int64List, Kind,
 };
 use crate::source::marks::{self, NamedFeatures};
-use crate::source::{FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, looks_like_a_picture};
+use crate::source::{FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, begins_as_image};
 use crate::write::beside::Beside;
 use crate::write::pixels::PixelsError;
 use crate::write::value::WriteSampleError;
@@ -184,7 +184,7 @@ fn put(
         (value, kind) => {
             let value = file_bytes(value, field)?;
             // A reader distinguishes images from bytes by their first bytes.
-            let is_picture = looks_like_a_picture(&value);
+            let is_picture = begins_as_image(&value);
             let is_told = match kind {
                 FieldKind::RgbImage => is_picture,
                 FieldKind::Bytes => !is_picture,

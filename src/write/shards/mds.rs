@@ -107,7 +107,7 @@ impl MdsLayout {
             }
             let (name, size) = (encoding.name(field)?, encoding.size(field));
             let [names, encodings, sizes] = &mut texts;
-            names.push(json!(field.name).to_string());
+            names.push(ascii(&json!(field.name).to_string()));
             encodings.push(json!(name).to_string());
             sizes.push(json!(size).to_string());
             columns.push(Column { encoding, size });
@@ -192,7 +192,9 @@ impl MdsLayout {
         let count = shards.len();
         let more = self.more.as_ref();
         // An index is known by its first key.
-        let more = more.map_or_else(String::new, |more| format!(", \"fuseloop\": {more}"));
+        let more = more.map_or_else(String::new, |more| {
+            format!(", \"fuseloop\": {}", ascii(&more.to_string()))
+        });
         let text = format!("{{\"shards\": [{}], \"version\": 2{more}}}", shards.join(", "));
         let bytes = text.len() as u64;
         if bytes > MDS_INDEX_BYTES {
@@ -204,6 +206,23 @@ impl MdsLayout {
         }
         Ok(text.into_bytes())
     }
+}
+
+/// Escapes the characters beyond ASCII of a JSON text, as Python's `json.dumps` does.
+fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            ' '..='~' => text.push(character),
+            // They are in strings alone: nothing is between our tokens but spaces.
+            _ => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    text.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+    }
+    text
 }
 
 /// Returns what no column says; `plain` are the columns of bytes that begin as images, which are none.
@@ -450,6 +469,13 @@ mod tests {
         assert_eq!(with_shape(&[2, 256], &[]), [2 << 2 | 1, 2, 0, 0, 1]);
         assert_eq!(with_shape(&[1 << 16], &[]), [1 << 2 | 2, 0, 0, 1, 0]);
         assert_eq!(with_shape(&[1 << 32], &[]), [1 << 2 | 3, 0, 0, 0, 0, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn json_is_escaped_as_json_dumps_escapes_it() {
+        // json.dumps("a\"\\\n\x1f\x7f\u00e9\u2028\U0001f600")
+        let text = json!("a\"\\\n\u{1f}\u{7f}\u{e9}\u{2028}\u{1f600}").to_string();
+        assert_eq!(ascii(&text), r#""a\"\\\n\u001f\u007f\u00e9\u2028\ud83d\ude00""#);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! | `x-{00000}-of-{N}.tfrecord`     | `x-00000-of-00016.tfrecord`, ...: the number of shards is known before the first is written |
 //! | `train.tar`                     | this single file                                           |
 //!
-//! The number is in the file's name, never in a folder's. If there are more shards than the digits can
+//! The number is in the file's name, never in a folder's (but a folder of MDS shards, whose names are fixed, may have any name). If there are more shards than the digits can
 //! express, the numbers get more digits.
 
 use crate::error::{Error, fail};
@@ -38,6 +38,22 @@ impl Template {
     ///
     /// If the name is not UTF-8, or its placeholders are invalid.
     pub(in crate::write) fn parse(path: &Path) -> Result<Self, Error> {
+        let is_numbered = path.parent().and_then(Path::to_str).is_some_and(|folder| {
+            next_sign(folder).is_some_and(|(_, sign, _)| matches!(sign, Sign::Digits(_)))
+        });
+        if is_numbered {
+            let reason = "the number must be in the name of the file, not of its folder";
+            return Err(fail!(Parameter, "{path:?}: {reason}").named_path(path));
+        }
+        Self::in_any_folder(path)
+    }
+
+    /// Parses a template whose folder is not looked at: it may be called `100%d`.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse).
+    pub(in crate::write) fn in_any_folder(path: &Path) -> Result<Self, Error> {
         let wrong = |reason| fail!(Parameter, "{path:?}: {reason}").named_path(path);
         let name = path.file_name().ok_or_else(|| wrong("the path has no file name"))?;
         let name = name.to_str().ok_or_else(|| wrong("the name of a shard must be UTF-8"))?;
@@ -45,12 +61,6 @@ impl Template {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),
         };
-        let is_numbered = path.parent().and_then(Path::to_str).is_some_and(|folder| {
-            next_sign(folder).is_some_and(|(_, sign, _)| matches!(sign, Sign::Digits(_)))
-        });
-        if is_numbered {
-            return Err(wrong("the number must be in the name of the file, not of its folder"));
-        }
         let Some((before, sign, rest)) = next_sign(name) else {
             return Ok(Self { folder, before: name.to_owned(), number: None });
         };
