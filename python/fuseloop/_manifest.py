@@ -32,11 +32,18 @@ def is_manifest(name: Any) -> bool:
         return b'"fuseloop_manifest"' in file.read(4096)
 
 
+def check_split(split: Any) -> None:
+    """Refuses a split that is not a name."""
+    if not isinstance(split, str) or not split:
+        raise ConfigError(f"split is {split!r}, expected a name such as 'train'")
+
+
 def opened(
     name: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | Dataset], split: str | None = None
 ) -> Dataset:
     """Opens a dataset by its name, which may be that of a manifest; or several, which become one."""
     if split is not None:
+        check_split(split)
         if not isinstance(name, (str, os.PathLike)):
             raise ConfigError(f"split={split!r} is of one name: open each with its split, and join them")
         return _split(os.fspath(name), split)

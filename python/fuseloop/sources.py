@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from . import _arrow, _fuseloop
 from ._fuseloop import Dataset
-from ._manifest import opened
+from ._manifest import check_split, opened
 from ._values import Array, Rows, Spec, _is_image_file, _names, fields_of
 from .errors import ConfigError, _warn
 from .loader import _bytes, _class_pairs, _whole
@@ -389,9 +389,10 @@ def mds(path: _PathLike, *, split: str | None = None, cache_bytes: int | str | N
         cache_bytes: The bytes that shards packed with zstd or gzip may take unpacked, such as ``"8GiB"``; 2 GiB by default.
             Beyond them, the shard that was read least recently is given up, and unpacked again when it is needed.
     """
-    name = os.fspath(path)
     if split is not None:
-        name = f"{name.rstrip('/')}/{split}"
+        check_split(split)
+        path = f"{os.fspath(path).rstrip('/')}/{split}"
+    name = os.fspath(path)
     most = None if cache_bytes is None else _bytes("cache_bytes", cache_bytes)
     return _mds(name, most)
 

@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,6 +86,13 @@ def test_a_split_must_be_named(hub: Path) -> None:
         fl.Loader(hub, 8, split="dev")
     assert len(sources.open(hub, split="train")) == 40
     assert len(sources.open(hub / "data" / "test-*.parquet")) == 10
+
+
+@pytest.mark.parametrize("split", [5, "", b"train"])
+def test_a_split_is_a_name(hub: Path, split: Any) -> None:
+    for open_it in (fl.sources.open, fl.sources.mds):
+        with pytest.raises(fl.ConfigError, match=f"^split is {split!r}, expected a name such as 'train'$"):
+            open_it(hub, split=split)
 
 
 def test_orders_and_resume(hub: Path) -> None:

@@ -4,6 +4,7 @@
 //! |--------------|------------------------------------------------------------------------|
 //! | a folder     | it contains a file that is read, or is inside a folder that is read   |
 //! | file, shards | one of them is a file that is read                                    |
+//! | MDS shards   | the same, or their folder is inside a folder that is read             |
 //!
 //! Paths are compared without links and `..`. A file beside the images of a folder is not one of its
 //! images, so a `.beton` or a shard may be written there.
@@ -69,11 +70,14 @@ impl DatasetConversion<'_> {
         Ok(match self.template()? {
             // A folder that can't be listed has no shards, or causes an error of its own later.
             Some(template) => {
-                let mut there = other_shards(&template, &[]).unwrap_or_default();
+                let there = other_shards(&template, &[]).unwrap_or_default();
+                let mut files: HashSet<_> = there.iter().map(|path| real_path(path)).collect();
                 if self.form == OutputFormat::Mds {
-                    there.push(self.dst.clone());
+                    files.insert(real_path(&self.dst));
+                    let folder = real_path(self.dst.parent().unwrap_or(Path::new(".")));
+                    return Ok(DestinationPath::Indexed { files, folder });
                 }
-                DestinationPath::Files(there.iter().map(|path| real_path(path)).collect())
+                DestinationPath::Files(files)
             }
             None if self.form == OutputFormat::Folder => {
                 DestinationPath::Folder(real_path(&self.dst))
@@ -88,23 +92,28 @@ enum DestinationPath {
     Folder(PathBuf),
     /// The output files that exist.
     Files(HashSet<PathBuf>),
+    /// The same, and the folder that has another format once it has them.
+    Indexed { files: HashSet<PathBuf>, folder: PathBuf },
 }
 
 impl DestinationPath {
     /// Refuses an output that would overwrite `path`, which is read; `real` is `path` without links.
     fn check(&self, dst: &Path, path: &Path, real: &Path, is_dir: bool) -> Result<(), Error> {
+        let overlap = || {
+            Err(fail!(Parameter, "output {dst:?} overlaps input {path:?}: choose a different output")
+                .named_path(dst)
+                .help(INPUTS))
+        };
         match self {
-            Self::Files(files) if files.contains(real) => Err(is_an_input(path)),
+            Self::Files(files) | Self::Indexed { files, .. } if files.contains(real) => {
+                Err(is_an_input(path))
+            }
             Self::Folder(folder)
                 if real.starts_with(folder) || (is_dir && folder.starts_with(real)) =>
             {
-                Err(fail!(
-                    Parameter,
-                    "output {dst:?} overlaps input {path:?}: choose a different output"
-                )
-                .named_path(dst)
-                .help(INPUTS))
+                overlap()
             }
+            Self::Indexed { folder, .. } if is_dir && folder.starts_with(real) => overlap(),
             _ => Ok(()),
         }
     }
