@@ -157,7 +157,7 @@ fn a_file_of_the_rate_is_not_changed_by_resampling() {
 }
 
 #[test]
-fn a_decoder_reads_files_of_more_rates_than_it_stores_filters_of() {
+fn a_decoder_reads_files_of_many_rates() {
     let (flac, mut decoder) = (golden("i24.flac"), decoder());
     for rate in (8_000..20_000).step_by(1_000).chain([8_000]) {
         let options = AudioOptions::new(rate).resample(true);
@@ -185,6 +185,13 @@ fn every_file_is_checked_to_its_end() {
     assert_eq!(error, "FLAC that can't be decoded: its samples are not those of its MD5");
     flac[26..42].fill(0);
     assert_eq!(decoder().check_audio(&flac), Ok(()), "it has no MD5");
+    // The number of its samples is in the last 36 bits before the MD5.
+    let mut short = golden("i16.flac");
+    let stated = u64::from_be_bytes(short[18..26].try_into().unwrap()) & ((1 << 36) - 1);
+    short[22..26].copy_from_slice(&(stated as u32 / 2).to_be_bytes());
+    let error = decoder().check_audio(&short).unwrap_err().to_string();
+    let want = format!("its header states {} samples, but more follow", stated / 2);
+    assert!(error.ends_with(&want), "{error}");
 }
 
 #[test]

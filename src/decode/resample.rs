@@ -15,6 +15,7 @@
 use super::error::no_memory;
 use crate::error::Error;
 use std::f64::consts::PI;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The zero crossings of the filter on each side.
 const ZERO_CROSSINGS: f64 = 6.0;
@@ -27,6 +28,12 @@ const LANES: usize = 8;
 
 /// The maximum number of values of the filters of two rates: 4 MiB. From 44,100 to 16,000, there are 6,400.
 const MOST_TAPS: u64 = 1 << 20;
+
+/// The maximum number of bytes of the filters that are stored: 8 times the largest.
+const MOST_STORED: usize = 32 << 20;
+
+/// The filters that the decoders of the process have used last.
+static STORED: StoredFilters = StoredFilters::new();
 
 /// The ratio of two sample rates, in lowest terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,14 +83,55 @@ fn gcd(a: u64, b: u64) -> u64 {
 /// The filters of a ratio: one for each phase.
 #[derive(Debug)]
 pub(super) struct Resampler {
-    pub(super) ratio: Ratio,
+    ratio: Ratio,
     /// The taps of phase 0, then those of phase 1, ...
     taps: Vec<f32>,
 }
 
+/// Filters that were used, up to [`MOST_STORED`] bytes: those that were used last are at the end.
+struct StoredFilters(Mutex<Vec<Arc<Resampler>>>);
+
+impl StoredFilters {
+    const fn new() -> Self {
+        Self(Mutex::new(vec![]))
+    }
+
+    /// Returns the filters of a ratio. They are computed outside of the lock: it is held for moments only.
+    fn get(&self, ratio: Ratio) -> Result<Arc<Resampler>, Error> {
+        if let Some(known) = self.used(ratio, None) {
+            return Ok(known);
+        }
+        let new = Arc::new(Resampler::new(ratio)?);
+        Ok(self.used(ratio, Some(&new)).unwrap_or(new))
+    }
+
+    /// Returns the stored filters of a ratio, which become those that were used last. If there are none, `new` ones are
+    /// stored.
+    fn used(&self, ratio: Ratio, new: Option<&Arc<Resampler>>) -> Option<Arc<Resampler>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.iter().position(|known| known.ratio == ratio);
+        let used = known.map(|known| all.remove(known)).or_else(|| new.cloned())?;
+        all.push(Arc::clone(&used));
+        let mut bytes: usize = all.iter().map(|one| one.bytes()).sum();
+        while bytes > MOST_STORED {
+            bytes -= all.remove(0).bytes();
+        }
+        Some(used)
+    }
+}
+
 impl Resampler {
+    /// Returns the filters of a ratio, which the decoders of the process share.
+    pub(super) fn shared(ratio: Ratio) -> Result<Arc<Self>, Error> {
+        STORED.get(ratio)
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.taps)
+    }
+
     /// Computes the filters.
-    pub(super) fn new(ratio: Ratio) -> Result<Self, Error> {
+    fn new(ratio: Ratio) -> Result<Self, Error> {
         let Ratio { orig, new, half, taps: count } = ratio;
         let mut taps = vec![];
         let most = (count * new) as usize;
@@ -203,6 +251,21 @@ mod tests {
             let ones = resampled(&[1.0; 4000], ratio, (ratio.output_frames(2000), 100));
             assert!(ones.iter().all(|one| (one - 1.0).abs() < 5e-3), "{ones:?}");
         }
+    }
+
+    #[test]
+    fn filters_are_shared_and_those_that_were_used_last_stay() {
+        let (stored, used) = (StoredFilters::new(), Ratio::new(44_100, 16_000).unwrap());
+        let first = stored.get(used).unwrap();
+        // Filters of 2.5 MiB each, of which 12 have room.
+        for from in (47_901..48_001).step_by(2).take(20) {
+            stored.get(Ratio::new(from, 16_000).unwrap()).unwrap();
+            assert!(Arc::ptr_eq(&stored.get(used).unwrap(), &first), "{from}");
+        }
+        let all = stored.0.into_inner().unwrap();
+        let bytes: usize = all.iter().map(|one| one.bytes()).sum();
+        assert!(all.len() < 20 && bytes <= MOST_STORED && bytes > MOST_STORED / 2, "{bytes}");
+        assert!(Arc::ptr_eq(&Resampler::shared(used).unwrap(), &Resampler::shared(used).unwrap()));
     }
 
     #[test]
