@@ -20,6 +20,7 @@
 use super::column::{self, Cell, Flaw, Flaws, TableColumn};
 use super::csv_text;
 use super::links::Links;
+use super::list::Ignored;
 use super::numbers::ClassNumbers;
 use super::options::{FolderOptions, Labels, TableOptions};
 use crate::error::{AtPath as _, Error, fail};
@@ -164,7 +165,12 @@ impl PathTable {
         };
         let ending = format!("x{suffix}");
         let all = paths.iter().flatten().map(|path| if suffix.is_empty() { path } else { &ending });
-        read.media = one_media(all).map_err(|reason| fail!(Format, "{reason}").at(table))?;
+        let (media, unread) =
+            one_media(all).map_err(|reason| fail!(Format, "{reason}").at(table))?;
+        if let Some(unread) = unread {
+            warn(format_args!("{}: {unread}", table.display()));
+        }
+        read.media = media;
         let own = read.media.field();
         if fields.iter().any(|(_, name)| name == own) {
             let reason =
@@ -386,21 +392,44 @@ fn fields(heads: &[String], path: usize, label: &Labels) -> Result<Vec<(usize, S
     Ok(fields)
 }
 
-/// Returns what the files of these paths are: audio if some have the extensions of audio files and none has one of pictures.
-fn one_media<'p>(paths: impl Iterator<Item = &'p String>) -> Result<Media, String> {
-    let (mut images, mut audio) = (0, 0);
+/// Returns what the files of these paths are: audio if some have the extensions of audio files and none has one of pictures;
+/// and a warning if some are audio that is not read.
+fn one_media<'p>(
+    paths: impl Iterator<Item = &'p String>,
+) -> Result<(Media, Option<String>), String> {
+    let (mut images, mut audio, mut others) = (0, 0, 0);
+    // Audio that needs a feature, and audio of formats that no build reads.
+    let (mut unbuilt, mut unread) = ((0, ""), Ignored::default());
     for path in paths {
-        images += u64::from(is_picture(path));
-        audio += u64::from(is_audio(path));
+        let extension = Path::new(path).extension().and_then(OsStr::to_str).unwrap_or_default();
+        match Media::of(Path::new(path)) {
+            Ok(Media::Audio) => audio += 1,
+            Ok(Media::Image) => images += 1,
+            Err(_) if is_picture(path) => images += 1,
+            Err(reason) if is_audio(path) => unbuilt = (unbuilt.0 + 1, reason),
+            Err(_) if audio_format::is_unread_audio(extension) => {
+                unread.count_extension(extension.to_ascii_lowercase(), 1);
+            }
+            Err(_) => others += 1,
+        }
     }
-    match (images, audio) {
-        (0, 1..) if cfg!(feature = "audio") => Ok(Media::Audio),
-        (1.., 1..) if cfg!(feature = "audio") => Err(format!(
+    let unread = match unbuilt {
+        (0, _) => unread.unread_audio(),
+        (count, reason) => {
+            Some(format!("{count} {} {reason}", if count == 1 { "path is" } else { "paths are" }))
+        }
+    };
+    match (images, audio, unread) {
+        (1.., 1.., _) => Err(format!(
             "the table lists {images} {} and {audio} {}, which one dataset does not mix: make a table of each kind",
             Media::Image.noun(images),
             Media::Audio.noun(audio)
         )),
-        _ => Ok(Media::Image),
+        (0, 0, Some(unread)) if others == 0 => {
+            Err(format!("the table lists no file that is read: {unread}"))
+        }
+        (0, 1.., unread) => Ok((Media::Audio, unread)),
+        (.., unread) => Ok((Media::Image, unread)),
     }
 }
 
@@ -650,15 +679,15 @@ fn has_header(first: &[String], options: &FolderOptions) -> Result<bool, String>
         let mut known = PATHS.iter().chain(&AUDIO_PATHS).chain(&NO_PATHS);
         known.any(|name| cell.eq_ignore_ascii_case(name))
     };
-    if is_chosen || first.iter().any(is_known) {
+    // A class may be called as a column of paths: `1.wav,audio`.
+    let is_file = |cell: &String| is_picture(cell) || is_audio(cell);
+    if is_chosen || first.iter().any(is_known) && !first.iter().any(is_file) {
         return Ok(true);
     }
     if first.first().is_some_and(|cell| cell.contains(['.', '/', '\\'])) {
         return Ok(false);
     }
-    let is_value = |cell: &String| {
-        cell.parse::<f64>().is_ok_and(f64::is_finite) || is_picture(cell) || is_audio(cell)
-    };
+    let is_value = |cell: &String| cell.parse::<f64>().is_ok_and(f64::is_finite) || is_file(cell);
     if first.iter().any(is_value) {
         let line = column::shown(&first.join(", ")).into_owned();
         return Err(format!(
