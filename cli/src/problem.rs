@@ -109,7 +109,7 @@ impl Problem {
             Self::InSequence { .. } => Some("unpack it first: `gzip -d`, `zstd -d`"),
             Self::Damaged { samples: 0, .. } => Some(INCOMPLETE),
             Self::Damaged { has_list: false, .. } => Some(
-                "`--write-indices good.txt` lists the undamaged samples; `fuseloop convert` with `--verify --on-damaged skip` skips damaged ones",
+                "`--write-indices good.txt` lists the undamaged samples, and `fuseloop convert` with `--indices good.txt` copies these",
             ),
             Self::Io { error, .. } => io_help(error),
             _ => None,

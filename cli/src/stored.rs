@@ -30,7 +30,7 @@ pub(super) struct StoredArgs {
     /// Raw size in bytes above which `--write-mode smart` stores JPEG
     #[arg(long, value_name = "BYTES")]
     smart_threshold: Option<u64>,
-    /// Also decode JPEGs that are copied unchanged, to detect damage
+    /// Also decode JPEGs and audio files that are copied unchanged, to detect damage
     #[arg(long)]
     verify: bool,
 }

@@ -50,6 +50,22 @@ pub(crate) fn of_extension(extension: &str) -> Option<&'static AudioFormat> {
     AUDIO_FORMATS.iter().find(|format| format.extensions.iter().any(&is))
 }
 
+/// Returns the format of audio files whose names end as this one.
+#[cfg(any(feature = "tar", feature = "write"))]
+pub(crate) fn of_name(name: &str) -> Option<&'static AudioFormat> {
+    of_extension(name.rsplit('.').next().unwrap_or(name))
+}
+
+/// The bytes at the beginning of a file that tell whether it may be audio.
+#[cfg(feature = "tar")]
+pub(super) const FIRST_BYTES: u64 = 16;
+
+/// Returns whether the first bytes of a file are those of an audio file, or of a tag before one.
+#[cfg(feature = "tar")]
+pub(super) fn may_begin(first: &[u8]) -> bool {
+    first.starts_with(b"ID3") || AudioFormat::of_file(first).is_some()
+}
+
 /// Returns the extensions of audio files that this build reads.
 pub(super) fn extensions() -> impl Iterator<Item = &'static str> {
     let formats = if cfg!(feature = "audio") { AUDIO_FORMATS } else { &[] };
@@ -62,8 +78,8 @@ pub(super) fn is_unread_audio(extension: &str) -> bool {
 }
 
 #[cfg_attr(
-    not(any(feature = "audio", feature = "write")),
-    allow(dead_code, reason = "files are decoded and written by features")
+    not(any(feature = "audio", feature = "tar", feature = "write")),
+    allow(dead_code, reason = "files are decoded, recognized and written by features")
 )]
 impl AudioFormat {
     /// Returns the format of a file, and its bytes after an ID3 tag; `None` if it is none of [`AUDIO_FORMATS`].
@@ -76,8 +92,8 @@ impl AudioFormat {
 
 /// Returns the bytes after the ID3v2 tags at the beginning of a file (ID3v2.4, section 3.1).
 #[cfg_attr(
-    not(any(feature = "audio", feature = "write")),
-    allow(dead_code, reason = "files are decoded and written by features")
+    not(any(feature = "audio", feature = "tar", feature = "write")),
+    allow(dead_code, reason = "files are decoded, recognized and written by features")
 )]
 fn after_id3(mut bytes: &[u8]) -> &[u8] {
     const HEADER: usize = 10;

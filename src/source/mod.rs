@@ -4,7 +4,7 @@
 
 mod annotations;
 pub(crate) mod atomic_file;
-mod audio_format;
+pub(crate) mod audio_format;
 mod beside;
 pub(crate) mod beton;
 mod bmp_file;

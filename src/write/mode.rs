@@ -85,8 +85,8 @@ pub struct ImageOptions {
     /// Encodes every stored JPEG with this quality, 1 to 100. `None` stores JPEGs unchanged where
     /// possible, and encodes other images with 90. Raw images are not affected.
     pub jpeg_quality: Option<u8>,
-    /// Also decodes the JPEGs that are stored unchanged, so that a damaged one is found now and not
-    /// during training.
+    /// Also decodes the JPEGs that are stored unchanged, and the files of fields that the source knows to be audio, so
+    /// that a damaged one is found now and not during training.
     pub verify: bool,
     /// Re-cuts every stored JPEG without loss: the coefficients are the same, with restart markers at
     /// this distance. A JPEG that can't be re-cut is stored as it would be without this option, and

@@ -98,6 +98,11 @@ impl PixelReader {
         Ok(())
     }
 
+    /// Decodes a whole audio file only to find errors.
+    pub(super) fn check_audio(&self, file: &[u8]) -> Result<(), crate::error::Error> {
+        self.decoder.check_audio(file)
+    }
+
     /// Reads the size in the header of a JPEG or PNG.
     pub(super) fn size(&mut self, file: &[u8]) -> Result<Size, PixelsError> {
         Ok(self.decoder.size(&encoded(file, Size::new(0, 0)))?)

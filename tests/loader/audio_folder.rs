@@ -1,10 +1,10 @@
 //! Folders, patterns and tables of audio files: classes, training, checks and conversions.
 
-use fuseloop::internals::assert_says;
+use fuseloop::internals::{assert_says, recorded_warnings};
 use fuseloop::ops::{CenterCrop, ops};
 use fuseloop::source::{Dataset, FieldKind, Folder, FolderOptions, Labels, Source};
 use fuseloop::verify::{DamageKind, VerifyOptions, VerifyReport, verify};
-use fuseloop::write::{WriteOptions, convert};
+use fuseloop::write::{OnUnreadable, WriteOptions, convert};
 use fuseloop::{AudioOptions, Error, Loader};
 use std::fs;
 use std::path::Path;
@@ -153,6 +153,15 @@ fn the_table_of_an_audiofolder_has_its_columns() {
     fs::write(dir.path().join("mixed.csv"), "path,label\nclips/1.wav,a\n1.png,b\n").unwrap();
     let error = refused(&dir.path().join("mixed.csv"));
     assert_says(error, ["the table lists 1 image and 1 audio file"]);
+    // A class that is called as a column of paths.
+    fs::write(dir.path().join("bare.csv"), "clips/1.wav,wav\nclips/2.flac,audio\n").unwrap();
+    assert_eq!(source(&dir.path().join("bare.csv")).len(), 2);
+    fs::write(dir.path().join("opus.csv"), "path,label\n1.opus,a\n2.Opus,b\n").unwrap();
+    assert_says(refused(&dir.path().join("opus.csv")), ["2 .opus", "convert them to FLAC or WAV"]);
+    fs::write(dir.path().join("some.csv"), "path,label\nclips/1.wav,a\n2.m4a,b\n").unwrap();
+    let (some, said) = recorded_warnings(|| source(&dir.path().join("some.csv")));
+    assert_eq!(fields(&*some)[0].0, "audio");
+    assert_says(said.join("\n"), ["1 audio file is of a format that is not read (1 .m4a)"]);
     let out = tempfile::tempdir().unwrap();
     let again = out.path().join("again");
     convert(&*files, &again, &WriteOptions::default()).unwrap();
@@ -188,6 +197,99 @@ fn a_check_decodes_audio_and_names_the_damaged_files() {
     assert_eq!(kinds, want, "{report}");
     assert!(report.first[0].to_string().contains("no/3.wav"), "{report}");
     assert!(report.first[3].error.contains("MD5"), "{report}");
+}
+
+/// Converts a folder with a file of `bytes` among others, and returns the error and the number of samples that are written
+/// without it.
+fn converted_with(bytes: &[u8], name: &str, verify: bool) -> (String, u64) {
+    let (dir, out) = (words(), tempfile::tempdir().unwrap());
+    fs::write(dir.path().join("no/3.mp3"), bytes).unwrap();
+    let (files, path) = (source(dir.path()), out.path().join(name));
+    let mut options = WriteOptions::default();
+    options.image.verify = verify;
+    let error = convert(&*files, &path, &options).err();
+    options.on_damaged = OnUnreadable::Skip;
+    options.overwrite = true;
+    let report = convert(&*files, &path, &options).unwrap();
+    assert_eq!(source(&path).len(), report.samples, "{name}");
+    (error.map_or_else(String::new, |error| error.to_string()), report.samples)
+}
+
+#[test]
+fn a_folder_is_not_written_with_files_that_it_would_not_list() {
+    let (error, samples) = converted_with(b"junk", "again", false);
+    assert!(error.contains("a folder lists no others"), "{error}");
+    assert_eq!(samples, 4);
+}
+
+#[test]
+fn a_conversion_that_verifies_decodes_audio() {
+    let mut flac = golden("i16.flac");
+    flac[30] ^= 1;
+    for name in ["words.beton", "again", "words.tfrecord", "words/index.json"] {
+        if name.ends_with("tfrecord") && !cfg!(feature = "tfrecord")
+            || name.ends_with("json") && !cfg!(feature = "mds")
+        {
+            continue;
+        }
+        assert_eq!(converted_with(&flac, name, false), (String::new(), 5), "{name}");
+        let (error, samples) = converted_with(&flac, name, true);
+        assert!(error.contains("not those of its MD5"), "{name}: {error}");
+        assert_eq!(samples, 4, "{name}");
+    }
+}
+
+#[cfg(feature = "tar")]
+#[test]
+fn members_are_audio_by_their_names_and_first_bytes() {
+    use fuseloop::source::{Tar, TarOptions};
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, members: &[(&str, Vec<u8>)]| {
+        let path = dir.path().join(name);
+        let mut tar = tar::Builder::new(fs::File::create(&path).unwrap());
+        for (name, bytes) in members {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(bytes.len() as u64);
+            tar.append_data(&mut header, name, &bytes[..]).unwrap();
+        }
+        tar.finish().unwrap();
+        path
+    };
+    // Samples without a header, in a member whose name is also an extension of WAV.
+    let raw: Vec<u8> = (0..3200_u16).flat_map(|n| (n % 99).to_le_bytes()).collect();
+    let path = write("raw.tar", &[("0.wave", raw.clone()), ("1.wave", raw.clone())]);
+    assert_eq!(checked(&path, &[]).audio_files, 0);
+    let (wav, ogg) = (golden("i16.wav"), golden("mono.ogg"));
+    let members =
+        [("0.wave", wav.clone()), ("0.oga", ogg.clone()), ("1.wave", wav), ("1.oga", raw)];
+    let path = write("audio.tar", &members);
+    let report = checked(&path, &[]);
+    assert_eq!((report.audio_files, report.damaged_samples), (3, 1), "{report}");
+    // The names of members stay, and in a folder files have one extension.
+    let whole = Tar::open(path.to_str().unwrap(), &TarOptions::default()).unwrap();
+    let again = dir.path().join("again.tar");
+    convert(&whole, &again, &WriteOptions::default()).unwrap();
+    assert_eq!(fields(&*source(&again)), fields(&whole));
+    let folder = dir.path().join("folder");
+    convert(&whole, &folder, &WriteOptions::default()).unwrap();
+    let mut names: Vec<_> =
+        fs::read_dir(&folder).unwrap().map(|one| one.unwrap().file_name()).collect();
+    names.sort();
+    let names: Vec<_> = names.iter().map(|name| name.to_str().unwrap()).collect();
+    let want =
+        ["00000000_0.oga", "00000000_0.wav", "00000001_1.oga", "00000001_1.wav", "metadata.jsonl"];
+    assert_eq!(names, want);
+}
+
+#[cfg(feature = "mds")]
+#[test]
+fn mds_keeps_what_is_audio() {
+    let (dir, out) = (words(), tempfile::tempdir().unwrap());
+    fs::write(dir.path().join("no/0.mp3"), "junk").unwrap();
+    let index = out.path().join("index.json");
+    convert(&*source(dir.path()), &index, &WriteOptions::default()).unwrap();
+    let report = checked(&index, &[]);
+    assert_eq!((report.audio_files, report.damaged_samples), (4, 1), "{report}");
 }
 
 #[test]

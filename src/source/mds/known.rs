@@ -1,11 +1,12 @@
 //! What Fuseloop stores in the index beside the columns, under the key `fuseloop`. Other readers ignore it.
 //!
 //! ```text
-//! {"classes": the content of a file of class names, "objects": that of a file of objects, "bytes": ["thumb", ..]}
+//! {"classes": the content of a file of class names, "objects": that of a file of objects, "bytes": ["thumb", ..],
+//!  "audio": ["speech", ..]}
 //! ```
 //!
 //! `classes` and `objects` are as `source/classes.rs` and `source/object_fields.rs` describe them. `bytes` lists the columns
-//! of bytes that begin as images and are none.
+//! of bytes that begin as images and are none, `audio` those that are audio files.
 
 use crate::error::{Error, fail};
 use crate::escape::shown;
@@ -19,6 +20,7 @@ pub(super) struct Known {
     pub(super) classes: Option<ClassNames>,
     pub(super) objects: Option<ObjectFields>,
     pub(super) bytes: HashSet<String>,
+    pub(super) audio: HashSet<String>,
 }
 
 impl Known {
@@ -46,14 +48,16 @@ impl Known {
         let classes = text("classes").map(|text| ClassTable::parse(text.as_bytes()));
         let objects = text("objects").map(|text| ObjectFields::parse(text.as_bytes()));
         let name = |name: &Value| name.as_str().map(ToOwned::to_owned);
-        let bytes = known.get("bytes").map(|bytes| {
-            let names = bytes.as_array().map(|names| names.iter().map(name).collect::<Option<_>>());
-            names.flatten().ok_or_else(|| "expected a list of names".to_owned())
-        });
+        let names = |key: &'static str| {
+            let Some(names) = known.get(key) else { return Ok(HashSet::default()) };
+            let names = names.as_array().map(|names| names.iter().map(name).collect::<Option<_>>());
+            names.flatten().ok_or_else(|| wrong(key)("expected a list of names".to_owned()))
+        };
         Ok(Self {
             classes: classes.transpose().map_err(wrong("classes"))?.map(|table| table.names()),
             objects: objects.transpose().map_err(wrong("objects"))?,
-            bytes: bytes.transpose().map_err(wrong("bytes"))?.unwrap_or_default(),
+            bytes: names("bytes")?,
+            audio: names("audio")?,
         })
     }
 }
@@ -77,7 +81,8 @@ mod tests {
         let found = known(json!({"classes": classes, "objects": objects, "bytes": ["b"]})).unwrap();
         assert_eq!(found.classes.unwrap().get(3), Some("cat"));
         assert!(found.objects.unwrap().get("c").is_some());
-        assert!(found.bytes.contains("b"));
+        assert!(found.bytes.contains("b") && found.audio.is_empty());
+        assert!(known(json!({"audio": ["a"]})).unwrap().audio.contains("a"));
         for (odd, key) in [
             (json!({"classes": {"version": 9}}), "classes"),
             (json!({"classes": 1}), "classes"),
@@ -85,6 +90,7 @@ mod tests {
             (json!({"objects": {"version": 1, "fields": ["a".repeat(1 << 20)]}}), "objects"),
             (json!({"bytes": "b"}), "bytes"),
             (json!({"bytes": [1]}), "bytes"),
+            (json!({"audio": {}}), "audio"),
         ] {
             let error = known(odd).unwrap_err().to_string();
             assert!(error.contains(&format!("`{key}` of the key `fuseloop`")), "{error}");

@@ -346,6 +346,10 @@ impl Mds {
             rereads_cheaply,
             ..facts
         };
+        let names = facts.fields.iter().enumerate();
+        let audio = names.filter(|(_, field)| known.audio.contains(&field.name));
+        let audio: Vec<_> = audio.map(|(field, _)| (field, None)).collect();
+        facts = facts.with_audio(audio);
         if let Some(classes) = known.classes {
             facts = facts.with_class_names(move || Ok(Some(classes.clone())));
         }

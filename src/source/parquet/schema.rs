@@ -242,7 +242,9 @@ impl Plan {
                     continue;
                 }
             };
+            // A text with this feature is the path of a file.
             let is_audio = leaf.is_bytes()
+                && !leaf.is_text()
                 && feature.is_some_and(|feature| feature["_type"].as_str() == Some("Audio"));
             let texts = feature.and_then(|feature| feature.get("names")?.as_array());
             let class_names = texts.map(|texts| {

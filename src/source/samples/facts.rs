@@ -1,7 +1,6 @@
 //! The facts of a dataset: what is known of it without reading a sample.
 
 use super::Fingerprint;
-use crate::source::audio_format;
 use crate::source::{
     BoxError, ClassNames, FieldKind, FieldSpec, ImageStats, ObjectFields, classes,
 };
@@ -212,15 +211,11 @@ impl Facts {
         self.longest.as_ref()?(field)
     }
 
-    /// Returns whether a field of bytes is known to be audio files: as the dataset says, or because its name ends in their
-    /// extension, as the members of tar shards do.
+    /// Returns whether a field of bytes is known to be audio files. A name alone tells nothing: bytes called `wave` may be
+    /// samples without a header.
     pub(crate) fn is_audio(&self, field: usize) -> bool {
-        let Some(FieldSpec { name, kind: FieldKind::Bytes }) = self.fields.get(field) else {
-            return false;
-        };
-        let extension = name.rsplit('.').next().unwrap_or_default();
-        self.audio.iter().any(|(known, _)| *known == field)
-            || audio_format::of_extension(extension).is_some()
+        let is_bytes = self.fields.get(field).is_some_and(|field| field.kind == FieldKind::Bytes);
+        is_bytes && self.audio.iter().any(|(known, _)| *known == field)
     }
 
     /// Returns the extension that all audio files of a field have; `None` if they differ, or it is not known.

@@ -184,6 +184,7 @@ fn indexed(shard: &Shard, limits: &Limits) -> Result<Scanned, Error> {
 fn facts(shards: &Shards, plan: &Arc<ShardPlan>) -> Facts {
     let (of_bytes, of_fields) = (Arc::clone(plan), Arc::clone(&plan.fields));
     Facts { fingerprint: plan.fingerprint, ..shards.facts(Arc::clone(&plan.fields), plan.len()) }
+        .with_audio(plan.audio.iter().map(|field| (*field, None)))
         .with_longest(move |field| Some(of_bytes.longest(field)))
         .with_object_fields({
             let shards = shards.clone();

@@ -8,6 +8,7 @@ use super::TarOptions;
 use crate::error::{Error, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
+use crate::source::audio_format;
 use crate::source::columns::{ArrayRows, As, FieldColumn, FieldRequest};
 use crate::source::shards::{Extents, ShardIndex, ShardMember, Shards};
 use crate::source::starts::Starts;
@@ -24,6 +25,8 @@ pub(super) struct ShardPlan {
     indexes: Vec<ShardIndex>,
     starts: Starts,
     pub(super) fields: Arc<[FieldSpec]>,
+    /// The fields that are audio files.
+    pub(super) audio: Vec<usize>,
     columns: Vec<FieldColumn>,
     /// By shard and column: the numbers of the column's extensions in that shard, with their indices in
     /// the column.
@@ -58,7 +61,35 @@ impl ShardPlan {
         let fields: Arc<[FieldSpec]> = columns.iter().map(spec).collect();
         let locations: Vec<_> = shards.all().iter().map(|shard| shard.location.clone()).collect();
         let fingerprint = fingerprint(shards, &indexes, &fields, &columns)?;
-        Ok(Self { indexes, starts, fields, columns, numbers, locations, limits, fingerprint })
+        let audio = vec![];
+        let plan = Self {
+            indexes,
+            starts,
+            fields,
+            audio,
+            columns,
+            numbers,
+            locations,
+            limits,
+            fingerprint,
+        };
+        Ok(Self { audio: plan.audio(shards), ..plan })
+    }
+
+    /// Returns the fields that are audio files. Only the first bytes of members with the extensions of audio are read.
+    fn audio(&self, shards: &Shards) -> Vec<usize> {
+        let begins = |sample: u64, field: usize| {
+            let FieldLocation { shard, part, .. } = self.locate(SampleId(sample), field).ok()?;
+            let size = part.len.min(audio_format::FIRST_BYTES);
+            let first = shards.all()[shard].bytes.copy(part.offset, size).ok()?;
+            Some(audio_format::may_begin(&first))
+        };
+        let samples = self.len().min(1 + OTHERS as u64);
+        let is_audio = |field: &usize| {
+            may_be_audio(&self.columns[*field])
+                && at_least_half((0..samples).filter_map(|sample| begins(sample, *field)))
+        };
+        (0..self.columns.len()).filter(is_audio).collect()
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -169,6 +200,22 @@ fn check_count(shards: &Shards, found: u64, limit: u64) -> Result<(), Error> {
 
 pub(super) fn spec(column: &FieldColumn) -> FieldSpec {
     FieldSpec { name: column.wanted.name.clone(), kind: column.kind.clone() }
+}
+
+/// Returns whether a field of bytes is called as audio files are.
+pub(super) fn may_be_audio(column: &FieldColumn) -> bool {
+    let FieldRequest { exts, rows, .. } = &column.wanted;
+    let is_called = |(ext, inside): &(String, Option<String>)| {
+        inside.is_none() && audio_format::of_name(ext).is_some()
+    };
+    column.kind == FieldKind::Bytes && rows.is_none() && exts.iter().any(is_called)
+}
+
+/// Returns whether at least half of the first members begin as audio files do: the others may be damaged.
+pub(super) fn at_least_half(begin: impl Iterator<Item = bool>) -> bool {
+    let begin: Vec<bool> = begin.collect();
+    let audio = begin.iter().filter(|is_audio| **is_audio).count();
+    audio > 0 && 2 * audio >= begin.len()
 }
 
 /// The numbers of each column's extensions in a shard.

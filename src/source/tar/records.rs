@@ -4,10 +4,11 @@
 //! an item that returns the error when it is read, so the other samples are not affected.
 
 use super::TarOptions;
-use super::plan::{OTHERS, exts_of_fields, spec};
+use super::plan::{OTHERS, at_least_half, exts_of_fields, may_be_audio, spec};
 use super::walk::{FoundMember, FoundSample, SampleWalk};
 use crate::error::{Error, fail};
 use crate::sample::{Limits, UNKNOWN};
+use crate::source::audio_format;
 use crate::source::columns::{FieldColumn, FieldRequest};
 use crate::source::samples::UnreadableRecord;
 use crate::source::shards::{Shard, Shards, facts_of};
@@ -22,6 +23,8 @@ pub(super) struct TarInner {
     pub(super) shards: Vec<Known>,
     columns: Vec<FieldColumn>,
     pub(super) fields: Arc<[FieldSpec]>,
+    /// The fields that are audio files.
+    audio: Vec<usize>,
     limits: Limits,
     pub(super) name: String,
     /// True if it was told that a shard may have been cut short.
@@ -47,8 +50,18 @@ impl TarInner {
             len: shard.bytes.len(),
             held: is_held.then(|| shard.clone()),
         };
-        let columns = columns(shards, options)?;
+        let (columns, met) = columns(shards, options)?;
+        let is_audio = |field: &usize| {
+            let column = &columns[*field];
+            let parts = met.iter().filter_map(|sample| {
+                let exts = &mut column.wanted.exts.iter();
+                exts.find_map(|(ext, _)| sample.parts.iter().find(|part| part.ext == *ext))
+            });
+            let firsts = parts.filter_map(|part| part.bytes.as_deref());
+            may_be_audio(column) && at_least_half(firsts.map(audio_format::may_begin))
+        };
         Ok(Self {
+            audio: (0..columns.len()).filter(is_audio).collect(),
             shards: shards.all().iter().map(known).collect(),
             fields: columns.iter().map(spec).collect(),
             columns,
@@ -65,6 +78,7 @@ impl TarInner {
     /// Returns the facts of a stream of these files.
     pub(super) fn facts(&self, files: Arc<[Location]>) -> Facts {
         facts_of(files, Arc::clone(&self.fields), UNKNOWN)
+            .with_audio(self.audio.iter().map(|field| (*field, None)))
     }
 
     pub(super) fn fingerprint(&self) -> Fingerprint {
@@ -151,8 +165,11 @@ fn part_of<'a>(
     Some((ext, &mut parts[index]))
 }
 
-/// The declared fields, or those of the first samples.
-fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<FieldColumn>, Error> {
+/// The declared fields, or those of the first samples, and these samples.
+fn columns(
+    shards: &Shards,
+    options: &TarOptions,
+) -> Result<(Vec<FieldColumn>, Vec<FoundSample>), Error> {
     if let Some(name) = options.doubled() {
         return Err(fail!(Field, "field {name}: declared twice").of_field(name));
     }
@@ -183,7 +200,9 @@ fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<FieldColumn>, Er
         .iter()
         .map(|sample| sample.parts.iter().map(|part| part.ext.as_str()).collect())
         .collect();
-    options.wanted(exts_of_fields(&samples).into_iter(), shards)?.into_iter().map(column).collect()
+    let wanted = options.wanted(exts_of_fields(&samples).into_iter(), shards)?;
+    let columns = wanted.into_iter().map(column).collect::<Result<_, Error>>()?;
+    Ok((columns, met))
 }
 
 /// The largest member of a compressed shard, in bytes.

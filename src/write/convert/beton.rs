@@ -135,7 +135,7 @@ impl DatasetConversion<'_> {
             out: target.partial_path(),
             path_of: &|sample| self.path_of(sample),
         };
-        let images = ImageFiles::new(&self.images, self.has_targets(), self.options.limits);
+        let images = self.image_files();
         let progress = self.progress(journal);
         let at_target = || write_error(target.partial_path());
         loop {
@@ -183,6 +183,7 @@ impl DatasetConversion<'_> {
         progress: &ProgressCounter<'_>,
     ) -> Result<Vec<FieldValue>, WriteSampleError> {
         let record = read(self.source, id).and_then(|record| {
+            images.check_audio(&record, &self.fields)?;
             for ((value, field), options) in record.iter().zip(&self.fields).zip(&self.images) {
                 if let OwnedValue::Image(image) = value {
                     let refused =

@@ -17,7 +17,7 @@
 
 use super::journal::{ConversionId, OutputChunk, delete};
 use super::output_file::{OutputFile, Shape};
-use super::{DatasetConversion, ImageFiles, Journal, ProgressCounter};
+use super::{DatasetConversion, Journal, ProgressCounter};
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use crate::source::FOLDER_FILE_NAME;
@@ -132,7 +132,7 @@ impl DatasetConversion<'_> {
         let staging = StagingDir::create(&self.dst)?;
         let folder = OutputFolder { root: &self.dst, staging: &staging, dirs: Mutex::default() };
         let progress = self.progress(journal);
-        let pictures = ImageFiles::new(&self.images, self.has_targets(), self.options.limits);
+        let pictures = self.image_files();
         let audio = self.audio_fields();
         let is_table = matches!(shape, Shape::Table { .. });
         let open = PendingChunk::at(first);

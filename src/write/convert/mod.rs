@@ -329,6 +329,12 @@ impl<'a> DatasetConversion<'a> {
         AudioFields((0..self.fields.len()).map(|field| facts.is_audio(field)).collect())
     }
 
+    /// Returns what converts images to files, and checks files that stay.
+    fn image_files(&self) -> ImageFiles<'_> {
+        ImageFiles::new(&self.images, self.has_targets(), self.options.limits)
+            .checking(&self.audio_fields())
+    }
+
     /// Returns true if images have objects with positions, or other images such as masks, beside them.
     fn has_targets(&self) -> bool {
         let images = self.fields.iter().filter(|field| field.kind.is_image());

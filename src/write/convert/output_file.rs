@@ -15,10 +15,12 @@ use super::classes::ClassFolders;
 use super::layout::read_keyed;
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
+use crate::source::audio_format::of_name;
 use crate::source::{ClassNames, FieldKind, FieldSpec, ObjectFields, OwnedValue, Record, Source};
 use crate::write::report::ImageCounts;
 use crate::write::shards::{
     Columns, audio_extension, extension, file_bytes, json_text, last_part, safe_key, same_name,
+    wrong,
 };
 use crate::write::value::WriteSampleError;
 use serde_json::{Map, Number, Value};
@@ -47,9 +49,22 @@ impl AudioFields {
         self.0.get(field) == Some(&true)
     }
 
-    /// Returns the extension of the file of a field.
-    fn extension(&self, field: usize, file: &[u8]) -> &'static str {
-        if self.has(field) { audio_extension(file) } else { extension(file) }
+    /// Returns the extension of the file of a sample.
+    ///
+    /// # Errors
+    ///
+    /// If the file is audio of an unknown format: readers of the folder would not list it, so the samples after it would have
+    /// other numbers.
+    fn extension(
+        &self,
+        field: usize,
+        spec: &FieldSpec,
+        file: &[u8],
+    ) -> Result<&'static str, WriteSampleError> {
+        if !self.has(field) {
+            return Ok(extension(file));
+        }
+        audio_extension(file).ok_or_else(|| wrong(spec, NOT_LISTED))
     }
 
     /// Returns the field that has the file of a sample: the first image, or the first audio.
@@ -57,6 +72,31 @@ impl AudioFields {
         let image = fields.iter().position(|field| field.kind.is_image());
         image.or_else(|| self.0.iter().position(|is_audio| *is_audio))
     }
+}
+
+/// What is said of a file whose first bytes no format of audio has.
+const NOT_LISTED: &str = "it is no WAV, FLAC, MP3 or Ogg file, and a folder lists no others: .beton, .tar, .tfrecord and \
+                          .parquet store any bytes";
+
+/// Returns the name of an audio file next to the file of its sample; `name` is that of its field, and ends with an extension.
+fn second_name(
+    stem: &str,
+    name: &str,
+    (names, is_first): (&[String], bool),
+    file: &[u8],
+) -> String {
+    let Some(extension) = audio_extension(file) else {
+        return format!("{stem}.{name}");
+    };
+    // The name that the first file has is taken.
+    let is_free = !is_first || name != extension;
+    if is_free && of_name(name).is_some_and(|format| format.extensions[0] == extension) {
+        return format!("{stem}.{name}");
+    }
+    let short = name.strip_suffix(".bin").unwrap_or(name);
+    let longer = format!("{short}.");
+    let is_taken = names.iter().any(|other| other != name && other.starts_with(&longer));
+    format!("{stem}.{}.{extension}", if is_taken { name } else { short })
 }
 
 impl Shape {
@@ -159,7 +199,7 @@ fn class_leaf(
             OwnedValue::Int(value) if index == label => class = Some(value),
             value => {
                 let bytes = file_bytes(value, field)?;
-                let extension = audio.extension(index, &bytes);
+                let extension = audio.extension(index, field, &bytes)?;
                 file = (bytes, extension);
             }
         }
@@ -189,12 +229,13 @@ fn table_leaves(
         };
         let value = match &field.kind {
             _ if audio.has(index) => {
-                let extension = audio_extension(&bytes);
-                let name = match main == Some(index) {
-                    true => format!("{stem}.{extension}"),
-                    // A name without the extension of bytes.
-                    false => {
-                        format!("{stem}.{}.{extension}", name.strip_suffix(".bin").unwrap_or(name))
+                let name = match main {
+                    Some(main) if main == index => {
+                        format!("{stem}.{}", audio.extension(index, field, &bytes)?)
+                    }
+                    main => {
+                        let is_of_audio = main.is_some_and(|main| audio.has(main));
+                        second_name(stem, name, (&extensions.names, is_of_audio), &bytes)
                     }
                 };
                 leaves.push(OutputFile { path: name.clone().into(), bytes });

@@ -11,6 +11,7 @@
 //! needs a header. The file of a mask (`Mask`) stays, unless it is made smaller; the pixels of a mask become a gray PNG
 //! of its class numbers.
 
+use super::output_file::AudioFields;
 use crate::sample::{Limits, SampleId};
 use crate::source::{EncodedImage, FieldSpec, ImageMode, OwnedImage, OwnedValue};
 use crate::write::cut::StoredImage;
@@ -18,7 +19,7 @@ use crate::write::image::{self, InputPosition};
 use crate::write::mode::{ImageOptions, WriteMode};
 use crate::write::pixels::{PixelReader, PixelsError};
 use crate::write::report::ImageCounts;
-use crate::write::shards::{gray_png, png_file};
+use crate::write::shards::{gray_png, png_file, wrong};
 use crate::write::value::WriteSampleError;
 use crate::write::{ImageError, ImageInput, Reencoded};
 use fuseloop_ops::Size;
@@ -31,6 +32,8 @@ pub(super) struct ImageFiles<'a> {
     options: &'a [ImageOptions],
     /// True if images have objects or masks beside them.
     has_targets: bool,
+    /// The fields whose files of audio are decoded only to find errors.
+    checked_audio: Vec<usize>,
     limits: Limits,
     /// The decoders that no thread is using.
     idle: Mutex<Vec<PixelReader>>,
@@ -39,7 +42,34 @@ pub(super) struct ImageFiles<'a> {
 impl<'a> ImageFiles<'a> {
     /// `has_targets` is true if images have objects or masks beside them.
     pub(super) fn new(options: &'a [ImageOptions], has_targets: bool, limits: Limits) -> Self {
-        Self { options, has_targets, limits, idle: Mutex::default() }
+        Self { options, has_targets, checked_audio: vec![], limits, idle: Mutex::default() }
+    }
+
+    /// Also decodes the audio files of these fields, if their options say `verify`.
+    pub(super) fn checking(self, audio: &AudioFields) -> Self {
+        let is_checked = |field: &usize| self.options[*field].verify && audio.has(*field);
+        // A build without audio does not decode it.
+        let fields = if cfg!(feature = "audio") { self.options.len() } else { 0 };
+        Self { checked_audio: (0..fields).filter(is_checked).collect(), ..self }
+    }
+
+    /// Checks the audio files of a sample that stay unchanged, if their options say `verify`.
+    ///
+    /// # Errors
+    ///
+    /// If a file is damaged, or of a kind that is not read.
+    pub(super) fn check_audio(
+        &self,
+        record: &[OwnedValue],
+        fields: &[FieldSpec],
+    ) -> Result<(), WriteSampleError> {
+        for &index in &self.checked_audio {
+            if let Some(OwnedValue::Bytes(file)) = record.get(index) {
+                let checked = self.with_decoder(|pixels| pixels.check_audio(file));
+                checked.map_err(|error| wrong(&fields[index], error))?;
+            }
+        }
+        Ok(())
     }
 
     /// Refuses an image of a row of a `.beton` whose EXIF orientation would be lost, though its targets depend on it: only
@@ -81,6 +111,7 @@ impl<'a> ImageFiles<'a> {
         fields: &[FieldSpec],
         sample: SampleId,
     ) -> Result<ImageCounts, WriteSampleError> {
+        self.check_audio(record, fields)?;
         let mut counts = ImageCounts::default();
         let values = record.iter_mut().zip(fields).zip(self.options).enumerate();
         for (field, ((value, spec), options)) in values {

@@ -213,7 +213,8 @@ impl DatasetConversion<'_> {
             None => ShardLayout::new(self.form, &self.fields, &self.beside)?,
             Some(first) if self.form == OutputFormat::Mds => {
                 let FirstSamples { texts, jpegs, pictures, .. } = &first;
-                let first = FirstValues { texts, jpegs, pictures };
+                let audio = &self.audio_fields().0;
+                let first = FirstValues { texts, jpegs, pictures, audio };
                 let most = Some(plan.max_bytes()).filter(|&bytes| bytes < MOST_MDS_BYTES);
                 MdsLayout::new(&self.fields, &self.beside, &first, most).map(ShardLayout::Mds)?
             }
@@ -281,7 +282,7 @@ impl DatasetConversion<'_> {
         let samples = self.samples();
         let (first, end) = (journal.end(), samples.end);
         let progress = self.progress(journal);
-        let pictures = ImageFiles::new(&self.images, self.has_targets(), self.options.limits);
+        let pictures = self.image_files();
         let mut cutter = ShardSplitter {
             job: self,
             layout,

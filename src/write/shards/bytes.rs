@@ -161,9 +161,9 @@ pub(in crate::write) fn extension(picture: &[u8]) -> &'static str {
     format.map_or("fplanes", |format| format.extensions[0])
 }
 
-/// Returns the extension of an audio file.
-pub(in crate::write) fn audio_extension(file: &[u8]) -> &'static str {
-    AudioFormat::of_file(file).map_or("bin", |(format, _)| format.extensions[0])
+/// Returns the extension of an audio file; `None` if its format is unknown.
+pub(in crate::write) fn audio_extension(file: &[u8]) -> Option<&'static str> {
+    AudioFormat::of_file(file).map(|(format, _)| format.extensions[0])
 }
 
 /// Converts an image to a file.

@@ -19,21 +19,18 @@
 //! decoders turn `txt`, `cls`, `json` and `npy` into text, ints, objects and arrays.
 
 use crate::error::{Error, fail};
+use crate::source::audio_format::of_name;
 use crate::source::{
     FORMATS, FieldKind, FieldSpec, IMAGE_EXTENSIONS, NdType, ObjectField, ObjectFields,
 };
 use std::collections::HashMap;
 
-/// Extensions that a bytes field keeps.
-const KEPT_BYTES: [&str; 19] = [
+/// Extensions that a bytes field keeps, beside those of audio files.
+const KEPT_BYTES: [&str; 15] = [
     "bin",
     "txt",
     "text",
     "transcript",
-    "mp3",
-    "wav",
-    "flac",
-    "ogg",
     "mp4",
     "mkv",
     "webm",
@@ -179,6 +176,7 @@ fn other(name: &str, kind: &FieldKind) -> Option<String> {
     let (known, extension): (&[&str], _) = match kind {
         FieldKind::Int => (&KEPT_INTS, "cls"),
         FieldKind::Float => (&["txt", "float"], "txt"),
+        FieldKind::Bytes if of_name(name).is_some() => return Some(name.to_owned()),
         FieldKind::Bytes => (&KEPT_BYTES, "bin"),
         FieldKind::Json => (&["json"], "json"),
         FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } => (&["npy"], "npy"),
@@ -235,10 +233,13 @@ mod tests {
             field("cls", Int),
             field("count", Int),
             field("caption.txt", Bytes),
+            field("oga", Bytes),
+            field("speech.wave", Bytes),
             field("json", Json),
             field("npy", array()),
         ];
-        assert_eq!(names(&fields), ["", "seg.", "cls", "count", "caption.txt", "json", "npy"]);
+        let want = ["", "seg.", "cls", "count", "caption.txt", "oga", "speech.wave", "json", "npy"];
+        assert_eq!(names(&fields), want);
         assert_eq!(names(&[field("thumb", RgbImage), field("jpg", RgbImage)]), ["thumb.", ""]);
         assert_eq!(names(&[field("y", Int)]), ["cls"]);
     }

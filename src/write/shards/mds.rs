@@ -47,6 +47,8 @@ pub(in crate::write) struct FirstValues<'a> {
     pub(in crate::write) jpegs: &'a [bool],
     /// True of the fields whose bytes begin as images.
     pub(in crate::write) pictures: &'a [bool],
+    /// True of the fields that are audio files.
+    pub(in crate::write) audio: &'a [bool],
 }
 
 /// How the samples of a dataset are laid out in shards.
@@ -97,13 +99,18 @@ impl MdsLayout {
     ) -> Result<Self, Error> {
         let none = ObjectFields::default();
         let objects = beside.objects.as_ref().unwrap_or(&none);
-        let (mut columns, mut texts, mut plain) = (vec![], [vec![], vec![], vec![]], vec![]);
+        let (mut columns, mut texts) = (vec![], [vec![], vec![], vec![]]);
+        let (mut plain, mut audio) = (vec![], vec![]);
         for (index, field) in fields.iter().enumerate() {
             let is = |of: &[bool]| of.get(index) == Some(&true);
             let row = objects.get(&field.name).and_then(ObjectField::row);
-            let encoding = encoding(field, row, is(first.texts), is(first.jpegs))?;
+            let is_text = is(first.texts) && !is(first.audio);
+            let encoding = encoding(field, row, is_text, is(first.jpegs))?;
             if matches!(encoding, Encoding::Bytes) && is(first.pictures) {
                 plain.push(field.name.clone());
+            }
+            if is(first.audio) {
+                audio.push(field.name.clone());
             }
             let (name, size) = (encoding.name(field)?, encoding.size(field));
             let [names, encodings, sizes] = &mut texts;
@@ -120,7 +127,7 @@ impl MdsLayout {
             ),
             format!("\"size_limit\": {}, \"version\": 2", json!(size_limit)),
         ];
-        Ok(Self { columns, config, more: more(beside, plain) })
+        Ok(Self { columns, config, more: more(beside, plain, audio) })
     }
 
     /// Returns the bytes of a sample.
@@ -225,8 +232,9 @@ fn ascii(json: &str) -> String {
     text
 }
 
-/// Returns what no column says; `plain` are the columns of bytes that begin as images, which are none.
-fn more(beside: &Beside, plain: Vec<String>) -> Option<Value> {
+/// Returns what no column says; `plain` are the columns of bytes that begin as images, which are none; `audio`
+/// are those that are audio files.
+fn more(beside: &Beside, plain: Vec<String>, audio: Vec<String>) -> Option<Value> {
     let parsed = |text: &[u8]| serde_json::from_slice::<Value>(text).unwrap_or_default();
     let mut more = serde_json::Map::new();
     if let Some(classes) = beside.table() {
@@ -237,6 +245,9 @@ fn more(beside: &Beside, plain: Vec<String>) -> Option<Value> {
     }
     if !plain.is_empty() {
         more.insert("bytes".to_owned(), plain.into());
+    }
+    if !audio.is_empty() {
+        more.insert("audio".to_owned(), audio.into());
     }
     (!more.is_empty()).then_some(Value::Object(more))
 }
@@ -458,7 +469,7 @@ mod tests {
     }
 
     fn layout(field: &FieldSpec) -> Result<MdsLayout, Error> {
-        let first = FirstValues { texts: &[], jpegs: &[], pictures: &[] };
+        let first = FirstValues { texts: &[], jpegs: &[], pictures: &[], audio: &[] };
         MdsLayout::new(std::slice::from_ref(field), &Beside::default(), &first, None)
     }
 

@@ -26,7 +26,7 @@ mod record;
 mod tar;
 
 pub(super) use bytes::{
-    Member, audio_extension, extension, file_bytes, gray_png, json_text, png_file, rows_file,
+    Member, audio_extension, extension, file_bytes, gray_png, json_text, png_file, rows_file, wrong,
 };
 pub(super) use column::{Columns, custom_field, is_file_name, label, same_name};
 pub(super) use detection::detection_image;

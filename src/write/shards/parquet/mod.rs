@@ -254,7 +254,7 @@ impl ParquetLayout {
             }
             let extension = match cell {
                 Cell::Image => Some(extension(&bytes)),
-                Cell::Audio => Some(audio_extension(&bytes)),
+                Cell::Audio => Some(audio_extension(&bytes).unwrap_or("bin")),
                 _ => None,
             };
             let path = stem.zip(extension).map(|(stem, extension)| format!("{stem}.{extension}"));
