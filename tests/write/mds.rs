@@ -37,7 +37,7 @@ fn rows_of_objects_are_arrays_of_mds_writer_byte_for_byte() {
     std::fs::write(from.join("index.json"), index.to_string()).unwrap();
     std::fs::write(from.join("shard.00000.mds"), &golden["shard.00000.mds"]).unwrap();
     let source = Mds::open(&from, &MdsOptions::default()).unwrap();
-    assert_eq!(source.len(), 4);
+    assert_eq!(source.facts().samples, 4);
     let options = WriteOptions { max_bytes: Some(1 << 20), ..WriteOptions::default() };
     convert(&source, to.join("index.json"), &options).unwrap();
     let found = files(&to);
