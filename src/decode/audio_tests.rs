@@ -302,11 +302,14 @@ fn headers_that_lie_are_refused_within_the_limits() {
 }
 
 #[test]
-fn tags_before_the_audio_are_skipped() {
+fn tags_before_and_after_the_audio_are_skipped() {
     let flac = golden("i16.flac");
     let options = AudioOptions::new(16_000);
     let tagged = [&b"ID3\x04\0\0\0\0\0\x03abc"[..], &flac].concat();
     assert!(read(&tagged, options, None).unwrap() == read(&flac, options, None).unwrap());
+    let tagged = [&flac[..], b"TAG", &[b' '; 125]].concat();
+    assert!(read(&tagged, options, None).unwrap() == read(&flac, options, None).unwrap());
+    assert_eq!(decoder().check_audio(&tagged), Ok(()));
     let size = decoder().open_audio(&tagged, options).unwrap().size();
     assert_eq!(size, Size::new(1, 14_000));
 }

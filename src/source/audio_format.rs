@@ -82,10 +82,15 @@ pub(super) fn is_unread_audio(extension: &str) -> bool {
     allow(dead_code, reason = "files are decoded, recognized and written by features")
 )]
 impl AudioFormat {
-    /// Returns the format of a file, and its bytes after an ID3 tag; `None` if it is none of [`AUDIO_FORMATS`].
+    /// Returns the format of a file, and its bytes without ID3 tags; `None` if it is none of [`AUDIO_FORMATS`].
     pub(crate) fn of_file(bytes: &[u8]) -> Option<(&'static Self, &[u8])> {
         let bytes = after_id3(bytes);
         let format = AUDIO_FORMATS.iter().find(|format| (format.begins)(bytes))?;
+        // ID3v1. The last frame of a FLAC would end with it, and have another checksum.
+        let bytes = match bytes.split_last_chunk::<128>() {
+            Some((rest, [b'T', b'A', b'G', ..])) if format.name == "FLAC" => rest,
+            _ => bytes,
+        };
         Some((format, bytes))
     }
 }
