@@ -331,8 +331,9 @@ impl<'a> DatasetConversion<'a> {
 
     /// Returns what converts images to files, and checks files that stay.
     fn image_files(&self) -> ImageFiles<'_> {
+        let audio = self.audio_fields();
         ImageFiles::new(&self.images, self.has_targets(), self.options.limits)
-            .checking(&self.audio_fields())
+            .checking(|field| audio.has(field))
     }
 
     /// Returns true if images have objects with positions, or other images such as masks, beside them.

@@ -11,7 +11,6 @@
 //! needs a header. The file of a mask (`Mask`) stays, unless it is made smaller; the pixels of a mask become a gray PNG
 //! of its class numbers.
 
-use super::output_file::AudioFields;
 use crate::sample::{Limits, SampleId};
 use crate::source::{EncodedImage, FieldSpec, ImageMode, OwnedImage, OwnedValue};
 use crate::write::cut::StoredImage;
@@ -45,9 +44,9 @@ impl<'a> ImageFiles<'a> {
         Self { options, has_targets, checked_audio: vec![], limits, idle: Mutex::default() }
     }
 
-    /// Also decodes the audio files of these fields, if their options say `verify`.
-    pub(super) fn checking(self, audio: &AudioFields) -> Self {
-        let is_checked = |field: &usize| self.options[*field].verify && audio.has(*field);
+    /// Also decodes the files of the fields that are audio, if their options say `verify`.
+    pub(super) fn checking(self, is_audio: impl Fn(usize) -> bool) -> Self {
+        let is_checked = |field: &usize| self.options[*field].verify && is_audio(*field);
         // A build without audio does not decode it.
         let fields = if cfg!(feature = "audio") { self.options.len() } else { 0 };
         Self { checked_audio: (0..fields).filter(is_checked).collect(), ..self }
