@@ -93,16 +93,22 @@ enum DestinationPath {
     /// The output files that exist.
     Files(HashSet<PathBuf>),
     /// The same, and the folder that has another format once it has them.
-    Indexed { files: HashSet<PathBuf>, folder: PathBuf },
+    Indexed {
+        files: HashSet<PathBuf>,
+        folder: PathBuf,
+    },
 }
 
 impl DestinationPath {
     /// Refuses an output that would overwrite `path`, which is read; `real` is `path` without links.
     fn check(&self, dst: &Path, path: &Path, real: &Path, is_dir: bool) -> Result<(), Error> {
         let overlap = || {
-            Err(fail!(Parameter, "output {dst:?} overlaps input {path:?}: choose a different output")
-                .named_path(dst)
-                .help(INPUTS))
+            Err(fail!(
+                Parameter,
+                "output {dst:?} overlaps input {path:?}: choose a different output"
+            )
+            .named_path(dst)
+            .help(INPUTS))
         };
         match self {
             Self::Files(files) | Self::Indexed { files, .. } if files.contains(real) => {
