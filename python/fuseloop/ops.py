@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ._draws import *  # noqa: F403
 from ._lambda import Lambda
-from ._op import Compose, Op, _unless, from_albumentations, from_timm, from_torchvision
+from ._op import Compose, Op, _plain, _unless, from_albumentations, from_timm, from_torchvision
 from ._pixel_op import *  # noqa: F403
 from ._trace import *  # noqa: F403
 from ._trace import abs as abs
@@ -276,19 +276,25 @@ class ResizeToBucket(Op):
         step: int = 64,
         random_crop: bool = False,
         interpolation: Interpolation = "bilinear",
+        antialias: bool | None = None,
     ) -> ResizeToBucket:
-        """Returns the op with the buckets of an area: those of kohya's ``make_bucket_resolutions``, for sides from the
-        first to the last of ``sides`` by ``step``.
+        """Returns the op with the buckets of an area: those of kohya's ``make_bucket_resolutions``.
+
+        Args:
+            size: Whose pixels are the area. Expected: pixels, or (height, width).
+            sides: The first and the last length of a side. Expected: (first, last).
+            step: The distance between two lengths of a side. Expected: pixels.
+            random_crop: As for the op.
+            interpolation: As for the op.
+            antialias: As for the op.
 
         >>> len(ResizeToBucket.of_area(1024).sizes)
         33
         """
         from ._fuseloop import bucket_sizes
 
-        height, width = (size, size) if isinstance(size, int) else size
-        low, high = sides
-        sizes = bucket_sizes((height, width), (low, high), step)
-        return cls(sizes, random_crop=random_crop, interpolation=interpolation)
+        sizes = bucket_sizes(_plain(size), _plain(sides), _plain(step))
+        return cls(sizes, random_crop=random_crop, interpolation=interpolation, antialias=antialias)
 
 
 class CenterCrop(Op):

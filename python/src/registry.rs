@@ -5,9 +5,9 @@ use crate::{errors, values};
 use fuseloop::ops::author::ImageType;
 use fuseloop::ops::internals::registry as ops;
 use fuseloop::ops::internals::registry::{ParamDefault, ParamInfo, ParamKind};
-use fuseloop::ops::{DType, ResizeToBucket, Size};
+use fuseloop::ops::{DType, ParamError, ResizeToBucket, Size};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyTuple};
 
 /// Returns all ops: their names, aliases, families, summaries and parameters.
 #[pyfunction]
@@ -73,14 +73,38 @@ pub(crate) fn check_ops(
 /// Returns the sizes of the buckets of an area, each height and width.
 #[pyfunction]
 pub(crate) fn bucket_sizes(
-    py: Python<'_>,
-    size: (u32, u32),
-    sides: (u32, u32),
-    step: u32,
+    size: &Bound<'_, PyAny>,
+    sides: &Bound<'_, PyAny>,
+    step: &Bound<'_, PyAny>,
 ) -> PyResult<Vec<(u32, u32)>> {
-    let op = ResizeToBucket::of_area(size, sides.0..=sides.1, step);
-    let op = op.map_err(|error| errors::raised(py, &fuseloop::Error::from(error)))?;
+    let raised = |error: ParamError| errors::raised(size.py(), &fuseloop::Error::from(error));
+    let refused = |param, given: &Bound<'_, PyAny>, expected| {
+        let found = given.repr().map_or_else(|_| "an object".to_owned(), |text| text.to_string());
+        raised(ParamError::new("ResizeToBucket", param, found, expected))
+    };
+    let square = whole(size).map(|side| (side, side));
+    let area = square.or_else(|| two_wholes(size));
+    let area = area.ok_or_else(|| refused("size", size, "pixels, or (height, width)"))?;
+    let (low, high) = two_wholes(sides)
+        .ok_or_else(|| refused("sides", sides, "the first and the last length of a side"))?;
+    let step = whole(step).ok_or_else(|| refused("step", step, "a number of pixels"))?;
+    let op = ResizeToBucket::of_area(area, low..=high, step).map_err(raised)?;
     Ok(op.sizes().iter().map(|size| (size.height, size.width)).collect())
+}
+
+/// Returns a whole number; `None` for other values.
+fn whole(given: &Bound<'_, PyAny>) -> Option<u32> {
+    let is_number = given.is_instance_of::<PyInt>() && !given.is_instance_of::<PyBool>();
+    is_number.then(|| given.extract::<u32>().ok())?
+}
+
+/// Returns two whole numbers; `None` for other values.
+fn two_wholes(given: &Bound<'_, PyAny>) -> Option<(u32, u32)> {
+    let items = given.cast::<PyTuple>().ok()?;
+    match items.len() {
+        2 => whole(&items.get_item(0).ok()?).zip(whole(&items.get_item(1).ok()?)),
+        _ => None,
+    }
 }
 
 /// Panics, for the test of what comes of it.

@@ -59,3 +59,26 @@ def test_the_sizes_of_an_area_are_kohyas() -> None:
     assert (1024, 1024) in op.sizes and (832, 1216) in op.sizes and (512, 2048) in op.sizes
     with pytest.raises(fl.ParamError, match="step"):
         ops.ResizeToBucket.of_area(32)
+
+
+def test_the_arguments_of_an_area_are_those_of_any_op() -> None:
+    of_area = ops.ResizeToBucket.of_area
+    expected = of_area(1024)
+    assert of_area(np.int64(1024), np.array([512, 2048]), np.int32(64)) == expected
+    assert of_area([1024, 1024], range(512, 2560, 1536)) == expected
+    op = of_area(1024, random_crop=True, interpolation="bicubic", antialias=False)
+    assert op == ops.ResizeToBucket(expected.sizes, random_crop=True, interpolation="bicubic", antialias=False)
+    for wrong, name in [
+        ({"size": -1}, "size"),
+        ({"size": True}, "size"),
+        ({"size": "1024"}, "size"),
+        ({"size": (1, 2, 3)}, "size"),
+        ({"size": 1 << 40}, "size"),
+        ({"size": 1024, "sides": (1, 2, 3)}, "sides"),
+        ({"size": 1024, "sides": 512}, "sides"),
+        ({"size": 1024, "sides": (2048, 512)}, "sides"),
+        ({"size": 1024, "step": 64.5}, "step"),
+        ({"size": 1024, "step": 0}, "step"),
+    ]:
+        with pytest.raises(fl.ParamError, match=name):
+            of_area(**wrong)

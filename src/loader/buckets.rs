@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The sizes in the batch follow from the types of the ops: an op says the size of its output for a size of its input.
-//! Nothing is decoded, and all samples are measured in parallel.
+//! Nothing is decoded, and all cores measure samples.
 
 use super::collate::Collate;
 use super::compile_context::{CompileContext, image_input};
@@ -15,17 +15,22 @@ use super::error::{of_output, of_sample};
 use super::outputs::OutputSpec;
 use crate::decode::Decoder;
 use crate::error::{Error, fail};
-use crate::order::Subset;
+use crate::order::{Subset, reserved};
 use crate::parallel;
 use crate::sample::{Epoch, SampleId};
 use crate::source::{Buffer, Source, Value, stored_size};
-use fuseloop_ops::author::{ImageType, Type};
+use fuseloop_ops::author::{Dim, ImageType, Type};
 use fuseloop_ops::{Ops, Size};
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::thread;
 
-/// The number of samples that one thread measures at a time.
-const AT_ONCE: usize = 1 << 10;
+/// The most samples that one thread measures at a time.
+const AT_ONCE: u64 = 1 << 10;
+
+/// The least number of pieces that each core gets, so that all end at about the same time.
+const PIECES: u64 = 8;
 
 /// The outputs whose images differ in size.
 pub(super) struct Buckets<'a> {
@@ -86,8 +91,8 @@ impl<'a> Buckets<'a> {
             if !output.component_ops.is_empty() || output.is_by_epoch() {
                 let error = fail!(
                     Parameter,
-                    "order bucketed: give one list for all epochs and all components of the dataset, so that the \
-                     sizes of its images are known"
+                    "order bucketed: this list leaves images of several sizes: give one list for all epochs and all \
+                     components of the dataset, so that the sizes are known when the loader is built"
                 );
                 return Err(of_output(error, &output.name));
             }
@@ -100,6 +105,11 @@ impl<'a> Buckets<'a> {
         Ok(Self { outputs: sized, setup, damaged })
     }
 
+    /// Returns true if no output's images differ in size.
+    pub(super) fn is_empty(&self) -> bool {
+        self.outputs.is_empty()
+    }
+
     /// Returns the bucket of each sample, numbered as they first come; `None` for a sample that is left out.
     ///
     /// # Errors
@@ -110,15 +120,10 @@ impl<'a> Buckets<'a> {
         source: &dyn Source,
         subset: &Subset,
     ) -> Result<Vec<Option<u32>>, Error> {
-        if self.outputs.is_empty() {
-            return Ok(vec![Some(0); subset.len() as usize]);
-        }
-        let count = subset.len();
-        let starts = (0..count).step_by(AT_ONCE);
-        let chunks: Vec<Range<u64>> =
-            starts.map(|first| first..count.min(first + AT_ONCE as u64)).collect();
+        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get) as u64;
+        let chunks = chunks(subset.len(), cores);
         let measured = parallel::map(&chunks, |rows| self.measured(source, subset, rows.clone()))?;
-        let (mut numbers, mut buckets) = (HashMap::new(), Vec::with_capacity(count as usize));
+        let (mut numbers, mut buckets) = (HashMap::new(), reserved(subset.len())?);
         for (MeasuredRows { distinct, of_rows }, rows) in measured.into_iter().zip(chunks) {
             let number = |sizes| {
                 let next = numbers.len() as u32;
@@ -216,31 +221,65 @@ impl<'a> Buckets<'a> {
     }
 }
 
+/// Divides samples among cores.
+fn chunks(samples: u64, cores: u64) -> Vec<Range<u64>> {
+    let at_once = (samples / (PIECES * cores)).clamp(1, AT_ONCE);
+    let starts = (0..samples).step_by(at_once as usize);
+    starts.map(|first| first..samples.min(first + at_once)).collect()
+}
+
 impl SizedOutput {
     /// Refuses a list whose sizes do not follow from those of the stored images.
     fn check(&self) -> Result<(), Error> {
-        let smallest = Size::new(self.input.height.min, self.input.width.min);
-        match size_after(&self.ops, self.input.with_size(smallest)) {
-            Ok(None) => Err(self.random(smallest)),
-            _ => Ok(()),
+        let ImageType { height, width, .. } = self.input;
+        // Images that are turned at random have a random size unless they are square.
+        let longer = |short: Dim, long: Dim| long.max.min(short.min.saturating_mul(2));
+        for size in [
+            Size::new(height.min, width.min),
+            Size::new(height.min, longer(height, width).max(width.min)),
+            Size::new(longer(width, height).max(height.min), width.min),
+        ] {
+            if let Ok(None) = size_after(&self.ops, self.input.with_size(size)) {
+                let error = self.random(size).context(format_args!("order bucketed"));
+                return Err(of_output(error, &self.name));
+            }
         }
+        Ok(())
     }
 
     /// Returns the size of the image in a batch.
     fn size(&self, stored: Size) -> Result<Size, Error> {
         let size = size_after(&self.ops, self.input.with_size(stored));
-        let size = size.map_err(|error| of_output(error.into(), &self.name))?;
-        size.ok_or_else(|| self.random(stored))
+        let size =
+            size.map_err(Error::from).and_then(|size| size.ok_or_else(|| self.random(stored)));
+        // It is the list that does not fit, not the sample that is damaged.
+        size.map_err(|error| of_output(error, &self.name).not_damage())
     }
 
     /// Returns the error of sizes that are drawn.
     fn random(&self, stored: Size) -> Error {
-        let error = fail!(
+        let op = self.random_op(stored);
+        fail!(
             Parameter,
-            "order bucketed: the ops leave an image of {stored} pixels at a random size: end the list with \
-             ResizeToBucket, which chooses the size by the image, or with one size"
-        );
-        of_output(error, &self.name)
+            "{op} leaves an image of {stored} pixels at a random size: remove it, put ResizeToBucket in its place, \
+             which chooses the size by the image, or end the list with one size, such as Resize((224, 224))"
+        )
+    }
+
+    /// Returns the name of the last op whose output has a random size although its input has not.
+    fn random_op(&self, stored: Size) -> &str {
+        let (mut value, mut found) = (Type::Image(self.input.with_size(stored)), "the list");
+        for op in &self.ops {
+            let Ok(next) = op.output(&value) else { break };
+            if let (Type::Image(before), Type::Image(after)) = (&value, &next)
+                && before.size().is_some()
+                && after.size().is_none()
+            {
+                found = op.name();
+            }
+            value = next;
+        }
+        found
     }
 }
 
@@ -254,4 +293,19 @@ fn size_after(ops: &Ops, input: ImageType) -> Result<Option<Size>, fuseloop_ops:
         }
     }
     Ok(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_cores_measure_even_few_samples() {
+        for (samples, cores, pieces) in [(0, 4, 0), (1, 4, 1), (10, 4, 10), (1000, 16, 143)] {
+            let chunks = chunks(samples, cores);
+            assert_eq!(chunks.len(), pieces, "{samples} samples");
+            assert!(chunks.iter().flat_map(Clone::clone).eq(0..samples));
+        }
+        assert_eq!(chunks(10_000_000, 2).len(), 9766);
+    }
 }

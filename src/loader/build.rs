@@ -9,7 +9,7 @@ use super::damaged::{DamageLog, OnDamaged};
 use super::device::HELD;
 use super::error::no_rows;
 use super::in_memory;
-use super::outputs::{OutputSpec, check_recompile};
+use super::outputs::check_recompile;
 use super::stage::{LoaderStage, StageShared};
 use super::target_plan::warn_of_other_draws;
 use super::{CompiledOutputs, Loader, LoaderBuilder};
@@ -41,11 +41,17 @@ impl LoaderBuilder {
         let mut outputs = mem::take(&mut self.wanted).resolve(&*self.source)?;
         check_recompile(&outputs, self.recompile)?;
         let damage_log = Arc::<DamageLog>::default();
-        let order = self.prepared_order(&subset, &mut outputs, (&setup, &damage_log))?;
-        self.check_count(&subset, order.len(self.ranks.as_ref()))?;
-        let cache = self.cache.map(|cache| SampleCache::open(cache, &*self.source)).transpose()?;
+        self.check_chosen(&subset)?;
+        let buckets = match self.order {
+            Order::Bucketed => {
+                Some(Buckets::of_outputs(&*self.source, &mut outputs, &setup, &damage_log)?)
+            }
+            _ => None,
+        };
+        let cache =
+            self.cache.take().map(|cache| SampleCache::open(cache, &*self.source)).transpose()?;
         let shared = StageShared::new(
-            (Arc::clone(&order), damage_log),
+            Arc::clone(&damage_log),
             cache.map(Arc::new),
             device_choice,
             self.pin_memory.map(PageLocker::new),
@@ -62,6 +68,10 @@ impl LoaderBuilder {
         let in_memory = self.in_memory.or(is_cached.then_some(false));
         let world = self.ranks.map_or(1, Ranks::world_size).into();
         // After all checks, so that a mistake is told before gigabytes are read.
+        let order = self.prepared_order(&subset, buckets.as_ref())?;
+        self.check_count(&subset, order.len(self.ranks.as_ref()), &damage_log)?;
+        let shared = shared.ordered(Arc::clone(&order));
+        let stage = stage.sharing(shared.clone());
         let held_bytes = in_memory::hold(&*self.source, in_memory, world)?;
         jit::warn_if_refused();
         let compiled = CompiledOutputs { outputs, stage: Arc::new(stage), cache: kernels };
@@ -85,19 +95,14 @@ impl LoaderBuilder {
         })
     }
 
-    /// Prepares the order for the samples chosen. A bucketed order has the outputs collated whose images differ in size.
+    /// Prepares the order for the samples chosen. A bucketed one measures them.
     fn prepared_order(
         &self,
         subset: &Subset,
-        outputs: &mut [OutputSpec],
-        (setup, damaged): (&CompileContext, &DamageLog),
+        buckets: Option<&Buckets<'_>>,
     ) -> Result<Arc<PreparedOrder>, Error> {
         let source = &*self.source;
-        let buckets = match self.order {
-            Order::Bucketed => Some(Buckets::of_outputs(source, outputs, setup, damaged)?),
-            _ => None,
-        };
-        let batch_size = setup.batch_size as u64;
+        let batch_size = self.setup.batch_size as u64;
         let steps = Steps::new(batch_size, self.ranks.as_ref(), self.last == LastBatch::Drop);
         let info = SourceInfo { source, buckets };
         Ok(Arc::new(self.order.prepare_steps(&info, subset.clone(), steps)?))

@@ -1,7 +1,7 @@
 //! Checks of settings that contradict each other or their dataset.
 
 use super::LoaderBuilder;
-use super::damaged::OnDamaged;
+use super::damaged::{DamageLog, OnDamaged};
 use crate::error::{Error, fail};
 use crate::order::{Order, Ranks, Subset};
 use crate::run::LastBatch;
@@ -61,30 +61,49 @@ impl LoaderBuilder {
         ))
     }
 
-    /// Refuses a setup whose epochs have no batch: `rows` of the samples chosen are this rank's.
-    pub(super) fn check_count(&self, subset: &Subset, rows: u64) -> Result<(), Error> {
+    /// Refuses a setup without samples.
+    pub(super) fn check_chosen(&self, subset: &Subset) -> Result<(), Error> {
+        let (dataset, samples) = (self.source.name().to_owned(), self.source.len());
+        if samples == 0 {
+            return Err(fail!(Parameter, "{dataset}: the dataset has no samples"));
+        }
+        if subset.is_empty() {
+            return Err(fail!(
+                Parameter,
+                "{dataset}: `indices` and `filter` leave none of {samples} samples"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses a setup whose epochs have no batch: `rows` of the samples chosen are this rank's. `damaged` are those of
+    /// them that were found to be damaged.
+    pub(super) fn check_count(
+        &self,
+        subset: &Subset,
+        rows: u64,
+        damaged: &DamageLog,
+    ) -> Result<(), Error> {
         let (dataset, batch_size) = (self.source.name().to_owned(), self.setup.batch_size);
         if rows == 0 {
-            let (samples, chosen) = (self.source.len(), subset.len());
-            if samples == 0 {
-                return Err(fail!(Parameter, "{dataset}: the dataset has no samples"));
-            }
-            if chosen == 0 {
+            let (order, chosen) = (self.order.name(), subset.len());
+            let world = self.ranks.map_or(1, Ranks::world_size);
+            let ranks =
+                if world > 1 { format!(" on each of {world} ranks") } else { String::new() };
+            if damaged.report().rows >= chosen {
+                let first = damaged.first_error();
                 return Err(fail!(
-                    Parameter,
-                    "{dataset}: `indices` and `filter` leave none of {samples} samples"
+                    Damaged,
+                    "{dataset}: all {chosen} samples are damaged. The first of them: {first}"
                 ));
             }
             if self.order == Order::Bucketed {
                 return Err(fail!(
                     Parameter,
-                    "{dataset}: no bucket of the {chosen} samples fills a batch, and shorter ones are left out: take \
-                     a smaller batch size or fewer buckets, or do not leave out the rest"
+                    "{dataset}: no bucket of the {chosen} samples fills a batch of {batch_size}{ranks}, and shorter ones \
+                     are left out: take a smaller batch size or fewer buckets, or do not leave out the rest"
                 ));
             }
-            let (order, world) = (self.order.name(), self.ranks.map_or(1, Ranks::world_size));
-            let ranks =
-                if world > 1 { format!(" on each of {world} ranks") } else { String::new() };
             return Err(fail!(
                 Parameter,
                 "{dataset}: the {order} order makes an epoch of 0 out of {chosen} samples{ranks}"

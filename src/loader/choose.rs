@@ -4,6 +4,7 @@ use super::buckets::Buckets;
 use super::error::of_sample;
 use super::outputs::no_such_field;
 use crate::error::{Error, fail};
+use crate::order::bucketed::one_bucket;
 use crate::order::{DatasetInfo, Subset};
 use crate::parallel;
 use crate::sample::SampleId;
@@ -70,7 +71,7 @@ fn filtered(
 pub(super) struct SourceInfo<'a> {
     pub(super) source: &'a dyn Source,
     /// The outputs that samples are bucketed by, if the order does that.
-    pub(super) buckets: Option<Buckets<'a>>,
+    pub(super) buckets: Option<&'a Buckets<'a>>,
 }
 
 impl DatasetInfo for SourceInfo<'_> {
@@ -90,10 +91,11 @@ impl DatasetInfo for SourceInfo<'_> {
             _ => Err(format!("field {} does not hold ints", Escaped(field)).into()),
         }
     }
+
     fn buckets(&self, subset: &Subset) -> Result<Vec<Option<u32>>, Error> {
-        match &self.buckets {
+        match self.buckets.filter(|buckets| !buckets.is_empty()) {
             Some(buckets) => buckets.of_samples(self.source, subset),
-            None => Ok(vec![Some(0); subset.len() as usize]),
+            None => one_bucket(subset),
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::device::{DeviceOneHot, DeviceOutput, DeviceProgram};
 use crate::error::{Error, fail};
 use crate::jit::KernelCache;
 use crate::plan::batch_ops::mixers;
-use crate::plan::{ElementPlan, ImagePlan, SampleAxes, TargetKinds};
+use crate::plan::{ElementPlan, ImagePlan, SampleAxes, TargetKinds, VaryingSizes};
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, FieldSpec, Source};
 use fuseloop_ops::author::{ImageType, Op, OpClass};
@@ -292,7 +292,10 @@ fn plan_image(
     setup: &CompileContext,
     cache: &mut KernelCache,
 ) -> Result<FieldPlan, Error> {
-    let plan = |error: Error| of_output(error, &output.name);
+    let plan = |error: Error| {
+        let error = if setup.is_bucketed { not_bucketed(error) } else { error };
+        of_output(error, &output.name)
+    };
     let new = match &output.collate {
         Some(_) => ImagePlan::of_any_size,
         None if staged => ImagePlan::on_device,
@@ -307,6 +310,19 @@ fn plan_image(
     let kinds = output.targets.as_ref().map_or(TargetKinds::default(), |targets| targets.kinds());
     image.check_targets(kinds).map_err(plan)?;
     Ok(FieldPlan::Image(compile_image(image, &output.name, setup, cache)?))
+}
+
+/// Returns the error of samples that differ in size although the order is bucketed: their sizes were not measured.
+fn not_bucketed(error: Error) -> Error {
+    match error.cause() {
+        Some(VaryingSizes { samples, .. }) => {
+            let cure = "the order `bucketed` has batches of images whose list, one for all epochs and all components of \
+                        the dataset, leaves several sizes when the loader is built, not of arrays or of lists that are \
+                        replaced: add an op that leaves one size, such as RandomCrop or CenterCrop";
+            VaryingSizes { samples: samples.clone(), cure: cure.into() }.into()
+        }
+        _ => error,
+    }
 }
 
 /// Returns the error for a field that takes no ops.

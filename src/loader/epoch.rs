@@ -255,6 +255,10 @@ impl RunOrder for EpochOrder {
     fn visits(&self, positions: Range<u64>, visits: &mut Vec<SampleRef>) {
         self.visits(positions, visits);
     }
+
+    fn may_be_short(&self) -> bool {
+        self.may_be_short()
+    }
 }
 
 /// Samples that were asked for by their numbers, in this order.

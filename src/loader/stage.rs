@@ -92,13 +92,13 @@ pub(super) struct StageShared {
     pub(super) device_choice: Arc<DeviceChoice>,
     /// Locks the memory of batches on the host, if that is asked for.
     pub(super) page_locker: Option<Arc<PageLocker>>,
-    /// The order, which substitutes are drawn from.
-    order: Arc<PreparedOrder>,
+    /// The order, which substitutes are drawn from; `None` while the pipelines are checked, before it is prepared.
+    order: Option<Arc<PreparedOrder>>,
 }
 
 impl StageShared {
     pub(super) fn new(
-        (order, damage_log): (Arc<PreparedOrder>, Arc<DamageLog>),
+        damage_log: Arc<DamageLog>,
         cache: Option<Arc<SampleCache>>,
         site: DeviceChoice,
         page_locker: Option<PageLocker>,
@@ -109,8 +109,13 @@ impl StageShared {
             cache,
             device_choice: Arc::new(site),
             page_locker: page_locker.map(Arc::new),
-            order,
+            order: None,
         }
+    }
+
+    /// Returns the same state with the order.
+    pub(super) fn ordered(self, order: Arc<PreparedOrder>) -> Self {
+        Self { order: Some(order), ..self }
     }
 }
 
@@ -237,6 +242,11 @@ impl LoaderStage {
         Self { source, ..self.clone() }
     }
 
+    /// Returns the same stage with another shared state: the one that has the order.
+    pub(super) fn sharing(self, shared: StageShared) -> Self {
+        Self { shared, ..self }
+    }
+
     /// Returns the same stage for batches of any samples, whose images may differ in size.
     pub(super) fn for_any_samples(&self) -> Self {
         let setup = CompileContext { is_bucketed: false, ..self.setup.clone() };
@@ -247,7 +257,7 @@ impl LoaderStage {
     fn substitute(&self, epoch: Epoch, visit: SampleRef, attempt: u32) -> Option<SampleRef> {
         let mut rng = self.visit_key(epoch, visit).op(stream("substitute", attempt as usize));
         let word = u64::from(rng.word()) << 32 | u64::from(rng.word());
-        let sample = self.shared.order.substitute(visit.sample, word)?;
+        let sample = self.shared.order.as_ref()?.substitute(visit.sample, word)?;
         Some(SampleRef { sample, ..visit })
     }
 
@@ -276,7 +286,7 @@ impl LoaderStage {
             let error = fail!(
                 Parameter,
                 "order bucketed: its ops leave sample {sample} at {} x {} pixels and others of its batch at {} x {}: the \
-                 sizes are those of the lists that the loader was built with; build another loader for other lists",
+                 list or the stored image is another than when the loader was built; build another loader",
                 other[0],
                 other[1],
                 first[0],

@@ -13,15 +13,15 @@
 //! | input | the bucket of each sample; a sample without one is left out |
 //! | output | each row once, or at most once |
 //! | random | seed and epoch |
-//! | cost | at most 4 bytes a sample held, 8 more in an epoch |
+//! | cost | at most 4 bytes a sample and 4 a bucket held; in an epoch 4 more a sample and 12 a step |
 //!
 //! Ranks take turns at the rows of a step, so all of them have the same bucket at the same step. A step that is not full
 //! takes the positions of a full one: positions, and with them cursors, are the same for any number of ranks.
 
-use super::Ranks;
 use super::groups::Groups;
 use super::memory::reserved;
 use super::random::{generator, shuffle};
+use super::{Ranks, Subset};
 use crate::error::{Error, fail};
 use crate::sample::Epoch;
 use crate::source::Fingerprint;
@@ -71,16 +71,80 @@ pub(super) struct Bucketed {
     fingerprint: u64,
 }
 
-/// Positions of an epoch that fill the last step of a bucket, and the number of rows of the bucket.
-#[derive(Clone, Debug)]
-pub(super) struct Filling {
-    pub(super) positions: Range<u64>,
-    pub(super) bucket_rows: u64,
+/// Returns one bucket for all samples of a subset: those of images of one size.
+pub(crate) fn one_bucket(subset: &Subset) -> Result<Vec<Option<u32>>, Error> {
+    let mut buckets = reserved(subset.len())?;
+    buckets.resize(subset.len() as usize, Some(0));
+    Ok(buckets)
+}
+
+/// The rows of an epoch, in steps of one bucket each.
+#[derive(Debug)]
+pub(super) struct StepRows {
+    /// The rows, bucket by bucket, shuffled in each.
+    rows: Vec<u32>,
+    /// The steps, in the order of the epoch.
+    steps: Vec<Step>,
+    /// The number of positions of a step.
+    positions: u64,
+}
+
+/// A step of an epoch, by indices of rows: those of the bucket, and the first of the step.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    start: u32,
+    first: u32,
+    end: u32,
+}
+
+impl StepRows {
+    /// Returns the rows, bucket by bucket.
+    pub(super) fn listed(&self) -> &[u32] {
+        &self.rows
+    }
+
+    /// Returns the indices of the rows that the steps have of their own, in the order of the epoch.
+    pub(super) fn own_places(&self) -> impl Iterator<Item = u64> + '_ {
+        self.steps.iter().flat_map(|step| {
+            let first = u64::from(step.first);
+            first..first.saturating_add(self.positions).min(step.end.into())
+        })
+    }
+
+    /// Returns the index of the row at a position, and how often the rows of its bucket have come when it comes: not at
+    /// all, unless the row only fills the step.
+    pub(super) fn place(&self, position: u64) -> (u64, u32) {
+        let (Step { start, first, end }, at) = self.step(position);
+        let own = u64::from(end - first);
+        if at < own {
+            return (u64::from(first) + at, 0);
+        }
+        let (filling, rows) = (at - own, u64::from(end - start));
+        let times = u32::try_from(filling / rows + 1).unwrap_or(u32::MAX);
+        (u64::from(start) + filling % rows, times)
+    }
+
+    /// Returns the index of the last row that a step has of its own, at or before a position.
+    pub(super) fn own_place(&self, position: u64) -> u64 {
+        let (Step { first, end, .. }, at) = self.step(position);
+        u64::from(first).saturating_add(at).min(u64::from(end - 1))
+    }
+
+    /// Returns the bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.rows.capacity() * size_of::<u32>() + self.steps.capacity() * size_of::<Step>()
+    }
+
+    /// Returns the step of a position, and the position in it.
+    fn step(&self, position: u64) -> (Step, u64) {
+        (self.steps[(position / self.positions) as usize], position % self.positions)
+    }
 }
 
 impl Bucketed {
     /// Groups the rows by their buckets; `None` for a row that is left out.
     pub(super) fn new(of_rows: &[Option<u32>], steps: Steps) -> Result<Self, Error> {
+        let steps = Steps { samples: steps.samples.max(1), ..steps };
         let mut keys = reserved(of_rows.len() as u64)?;
         keys.extend(of_rows.iter().map(|bucket| bucket.map_or(u64::MAX, u64::from)));
         let buckets = Groups::by(&keys)?;
@@ -109,16 +173,30 @@ impl Bucketed {
     ///
     /// If they can't be counted.
     pub(super) fn positions(&self) -> Result<u64, Error> {
+        let (steps, samples) = (self.count(), self.steps.samples);
+        steps.checked_mul(samples).ok_or_else(|| {
+            fail!(
+                Parameter,
+                "order {NAME}: {steps} steps of {samples} samples can't be counted: take a smaller batch size"
+            )
+        })
+    }
+
+    /// Returns the number of steps of an epoch.
+    fn count(&self) -> u64 {
+        let Steps { samples, drops_rest } = self.steps;
         let steps = |bucket: u32| {
             let rows = self.bucket_rows(bucket);
-            let Steps { samples, drops_rest } = self.steps;
-            if drops_rest { rows / samples.max(1) } else { rows.div_ceil(samples.max(1)) }
+            if drops_rest { rows / samples } else { rows.div_ceil(samples) }
         };
-        let steps: u64 = (0..self.len).map(steps).sum();
-        steps.checked_mul(self.steps.samples).ok_or_else(|| {
-            let samples = self.steps.samples;
-            fail!(Memory, "order {NAME}: no memory for {steps} steps of {samples} samples")
-        })
+        (0..self.len).map(steps).sum()
+    }
+
+    /// Describes the steps.
+    pub(super) fn described_steps(&self) -> String {
+        let Steps { samples, drops_rest } = self.steps;
+        let rest = if drops_rest { ", without the rest of each bucket" } else { "" };
+        format!("{samples} samples a step{rest}")
     }
 
     /// Returns the number of rows of an epoch that are no filling.
@@ -126,42 +204,24 @@ impl Bucketed {
         if self.steps.drops_rest { positions } else { u64::from(self.rows) }
     }
 
-    /// Returns the rows of an epoch, in steps, and the positions of those that fill a step.
-    pub(super) fn rows(&self, seed: u64, epoch: Epoch) -> Result<(Vec<u32>, Vec<Filling>), Error> {
+    /// Returns the rows of an epoch, in steps.
+    pub(super) fn rows(&self, seed: u64, epoch: Epoch) -> Result<StepRows, Error> {
         let mut rng = generator(seed, epoch, NAME);
-        let mut shuffled: Vec<u32> = reserved(u64::from(self.rows))?;
-        shuffled.extend((0..self.rows).map(|index| self.buckets.row(index)));
-        let (size, positions) = (self.steps.samples, self.positions()?);
-        let (mut steps, mut order) = (vec![], vec![]);
+        let mut rows: Vec<u32> = reserved(u64::from(self.rows))?;
+        rows.extend((0..self.rows).map(|index| self.buckets.row(index)));
+        let Steps { samples: positions, drops_rest } = self.steps;
+        let mut steps = reserved(self.count())?;
         for bucket in 0..self.len {
             let Range { start, end } = self.buckets.indices(bucket);
-            shuffle(&mut rng, &mut shuffled[start as usize..end as usize]);
-            let mut first = u64::from(start);
-            let end = u64::from(end);
-            while first < end && !(self.steps.drops_rest && end - first < size) {
-                steps.push((bucket, first));
-                first = first.saturating_add(size);
+            shuffle(&mut rng, &mut rows[start as usize..end as usize]);
+            let mut rest = end - start;
+            while rest > 0 && !(drops_rest && u64::from(rest) < positions) {
+                steps.push(Step { start, first: end - rest, end });
+                rest = rest.saturating_sub(u32::try_from(positions).unwrap_or(u32::MAX));
             }
         }
-        order.extend(0..steps.len() as u32);
-        shuffle(&mut rng, &mut order);
-        let (mut rows, mut fillings) = (reserved(positions)?, vec![]);
-        for step in order {
-            let (bucket, first) = steps[step as usize];
-            let Range { start, end } = self.buckets.indices(bucket);
-            let own = &shuffled[start as usize..end as usize];
-            let rest = &shuffled[first as usize..end as usize];
-            let step_rows = rest.len().min(usize::try_from(size).unwrap_or(usize::MAX));
-            rows.extend_from_slice(&rest[..step_rows]);
-            let missing = size - step_rows as u64;
-            if missing > 0 {
-                let from = rows.len() as u64;
-                rows.extend(own.iter().cycle().take(missing as usize));
-                let bucket_rows = own.len() as u64;
-                fillings.push(Filling { positions: from..from + missing, bucket_rows });
-            }
-        }
-        Ok((rows, fillings))
+        shuffle(&mut rng, &mut steps);
+        Ok(StepRows { rows, steps, positions })
     }
 
     /// Returns a row of the same bucket; none for a row that is left out. `word` draws it.
@@ -213,22 +273,40 @@ mod tests {
         Some(1),
     ];
 
+    /// The rows of all positions, and for each how often its bucket has come.
+    fn listed(order: &Bucketed, seed: u64, epoch: u32) -> Vec<(u32, u32)> {
+        let steps = order.rows(seed, Epoch(epoch)).unwrap();
+        let row = |position| {
+            let (index, times) = steps.place(position);
+            let own = steps.own_place(position);
+            assert!(own == index || times > 0 && own == steps.own_place(position - 1));
+            (steps.listed()[index as usize], times)
+        };
+        (0..order.positions().unwrap()).map(row).collect()
+    }
+
+    fn rows(order: &Bucketed, seed: u64, epoch: u32) -> Vec<u32> {
+        listed(order, seed, epoch).into_iter().map(|(row, _)| row).collect()
+    }
+
     #[test]
     fn each_row_of_a_bucket_comes_once_and_steps_have_one_bucket() {
         for samples in 1..=9 {
             let order = bucketed(&ROWS, samples, false);
-            let (rows, fillings) = order.rows(3, Epoch(1)).unwrap();
-            assert_eq!(rows.len() as u64, order.positions().unwrap());
-            let is_filling =
-                |at: u64| fillings.iter().any(|filling| filling.positions.contains(&at));
-            let mut once: Vec<u32> =
-                (0..).zip(&rows).filter(|(at, _)| !is_filling(*at)).map(|(_, row)| *row).collect();
+            let rows = listed(&order, 3, 1);
+            let own = rows.iter().filter(|(_, times)| *times == 0);
+            let mut once: Vec<u32> = own.map(|(row, _)| *row).collect();
             assert_eq!(once.len() as u64, order.rows_once(rows.len() as u64));
             once.sort_unstable();
             assert_eq!(once, [0, 1, 2, 4, 5, 6, 7, 8, 9, 10]);
+            let mut visits = rows.clone();
+            visits.sort_unstable();
+            visits.dedup();
+            assert_eq!(visits.len(), rows.len(), "a row that comes again comes another time");
             for step in rows.chunks(samples as usize) {
-                let bucket = ROWS[step[0] as usize];
-                assert!(step.iter().all(|row| ROWS[*row as usize] == bucket), "{step:?}");
+                let bucket = ROWS[step[0].0 as usize];
+                assert!(step.iter().all(|(row, _)| ROWS[*row as usize] == bucket), "{step:?}");
+                assert!(step.is_sorted_by_key(|(_, times)| *times));
             }
         }
     }
@@ -239,9 +317,9 @@ mod tests {
         assert_eq!(order.positions().unwrap(), 6);
         let mut seen = [false; 11];
         for epoch in 0..20 {
-            let (rows, fillings) = order.rows(0, Epoch(epoch)).unwrap();
-            assert!(rows.len() == 6 && fillings.is_empty());
-            rows.iter().for_each(|row| seen[*row as usize] = true);
+            let rows = listed(&order, 0, epoch);
+            assert!(rows.len() == 6 && rows.iter().all(|(_, times)| *times == 0));
+            rows.iter().for_each(|(row, _)| seen[*row as usize] = true);
         }
         let of_bucket_1 = ROWS.map(|bucket| bucket == Some(1));
         assert_eq!(seen, of_bucket_1);
@@ -251,12 +329,26 @@ mod tests {
     fn steps_are_shuffled_and_differ_by_epoch_and_seed() {
         let of_rows: Vec<_> = (0..400).map(|row| Some(row / 100)).collect();
         let order = bucketed(&of_rows, 4, false);
-        let rows = |seed, epoch| order.rows(seed, Epoch(epoch)).unwrap().0;
+        let rows = |seed, epoch| rows(&order, seed, epoch);
         assert_eq!(rows(1, 0), rows(1, 0));
         assert!(rows(1, 0) != rows(1, 1) && rows(1, 0) != rows(2, 0));
         let buckets: Vec<u32> = rows(1, 0).chunks(4).map(|step| step[0] / 100).collect();
         let changes = buckets.windows(2).filter(|two| two[0] != two[1]).count();
         assert!(changes > 50, "{changes} changes in 100 steps of 4 buckets");
+    }
+
+    /// 300 buckets of few rows in steps of 2^24: more positions than a list could have.
+    #[test]
+    fn memory_is_that_of_rows_and_steps_not_of_positions() {
+        let of_rows: Vec<_> = (0..1000).map(|row| Some(row % 300)).collect();
+        let order = bucketed(&of_rows, 1 << 24, false);
+        assert_eq!(order.positions().unwrap(), 300 << 24);
+        let steps = order.rows(0, Epoch(0)).unwrap();
+        assert!(steps.bytes() <= 1000 * 4 + 300 * 12, "{}", steps.bytes());
+        let (index, times) = steps.place((1 << 24) - 1);
+        assert!(times >= (1 << 24) / 4 - 1, "{times}");
+        let (first, _) = steps.place(0);
+        assert_eq!(steps.listed()[index as usize] % 300, steps.listed()[first as usize] % 300);
     }
 
     #[test]
@@ -277,7 +369,7 @@ mod tests {
         for of_rows in [&[][..], &[None, None]] {
             let order = bucketed(of_rows, 4, false);
             assert_eq!(order.positions().unwrap(), 0);
-            assert!(order.rows(0, Epoch(0)).unwrap().0.is_empty());
+            assert!(order.rows(0, Epoch(0)).unwrap().steps.is_empty());
         }
     }
 
@@ -295,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_too_large_for_memory_is_an_error() {
+    fn positions_that_can_not_be_counted_are_an_error() {
         let order = bucketed(&ROWS, u64::MAX, false);
         assert!(order.positions().is_err());
     }

@@ -3,7 +3,7 @@
 use crate::error::{Error, fail};
 
 /// Returns an empty list with room for one element per sample.
-pub(super) fn reserved<T>(samples: u64) -> Result<Vec<T>, Error> {
+pub(crate) fn reserved<T>(samples: u64) -> Result<Vec<T>, Error> {
     let refused = || fail!(Memory, "no memory for an order of {samples} samples");
     let Ok(count) = usize::try_from(samples) else { return Err(refused()) };
     let mut list = Vec::new();

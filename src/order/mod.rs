@@ -42,6 +42,7 @@ mod weighted;
 
 pub use custom::Sampler;
 pub(crate) use epoch::EpochOrder;
+pub(crate) use memory::reserved;
 pub(crate) use prepare::{DatasetInfo, PreparedOrder};
 pub use ranks::{Ranks, Uneven};
 pub use subset::Subset;

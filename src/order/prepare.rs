@@ -1,7 +1,7 @@
 //! Prepares an order for a dataset: computes what all epochs share, then the order of each epoch.
 
 use super::balanced::Balanced;
-use super::bucketed::{Bucketed, Filling, Steps};
+use super::bucketed::{Bucketed, Steps, one_bucket};
 use super::custom::Custom;
 use super::epoch::{EpochOrder, Global, Rows, copies};
 use super::fingerprint::fingerprint;
@@ -39,9 +39,7 @@ pub trait DatasetInfo {
     ///
     /// If the size of a sample can't be read.
     fn buckets(&self, subset: &Subset) -> Result<Vec<Option<u32>>, Error> {
-        let mut buckets = reserved(subset.len())?;
-        buckets.extend(subset.iter().map(|_| Some(0)));
-        Ok(buckets)
+        one_bucket(subset)
     }
 }
 
@@ -159,7 +157,8 @@ impl Order {
         }
         let kind = DefaultFloats::during(|| self.kind(facts, &subset, steps))?;
         let len = kind.len(&subset)?;
-        if !is_counted {
+        // Positions of a bucketed order are not listed.
+        if !is_counted && !matches!(kind, OrderKind::Bucketed(_)) {
             self.countable(len)?;
         }
         let (duplicates, mut fingerprint) = (subset.duplicates()?, fingerprint(self, &subset));
@@ -248,7 +247,7 @@ impl PreparedOrder {
         ranks: Option<&Ranks>,
     ) -> Result<EpochOrder, Error> {
         let rows = || self.kind.rows(&self.subset, seed, epoch, ranks.is_some());
-        let (rows, fillings) = DefaultFloats::during(rows)?;
+        let rows = DefaultFloats::during(rows)?;
         let may_repeat = self.kind.may_repeat() || self.duplicates.is_some();
         let copies = if may_repeat {
             copies(&rows, self.duplicates.as_deref(), &self.subset)?
@@ -257,7 +256,7 @@ impl PreparedOrder {
         };
         let repeats = if let OrderKind::Repeated(repeats) = self.kind { repeats } else { 1 };
         let (subset, len) = (self.subset.clone(), self.len);
-        let all = Global { subset, len, rows, copies, repeats, fillings };
+        let all = Global { subset, len, rows, copies, repeats };
         Ok(EpochOrder::new(all, ranks.copied()))
     }
 
@@ -325,9 +324,13 @@ impl PreparedOrder {
                 (print == other || is_shared).then(|| described(&order, subset, total, is_shared))
             })
         });
-        let unknown = "one with other samples or parameters";
         let is_shared = matches!(self.order, Order::Random) && ranks.is_some();
-        let own = described(&self.order, &self.subset, total, is_shared);
+        let mut own = described(&self.order, &self.subset, total, is_shared);
+        let mut unknown = "one with other samples or parameters";
+        if let OrderKind::Bucketed(bucketed) = &self.kind {
+            own = format!("{own}, {}", bucketed.described_steps());
+            unknown = "one with other samples or image sizes, another batch size x ranks or another `drop_last`";
+        }
         (found.unwrap_or_else(|| unknown.to_owned()), own)
     }
 
@@ -352,26 +355,22 @@ impl OrderKind {
         })
     }
 
-    /// Returns the rows of an epoch, and which positions only fill a step.
+    /// Returns the rows of an epoch.
     fn rows(
         &self,
         subset: &Subset,
         seed: u64,
         epoch: Epoch,
         is_distributed: bool,
-    ) -> Result<(Rows, Vec<Filling>), Error> {
+    ) -> Result<Rows, Error> {
         // Every order but the sequential and the permuted one was checked to be countable when it was prepared.
         let count = subset.len() as u32;
         let rows = match self {
-            Self::Sequential => return Ok((Rows::Turns, vec![])),
+            Self::Sequential => return Ok(Rows::Turns),
             Self::Permuted => {
-                let permutation = Permutation::new(seed, epoch, subset.len())?;
-                return Ok((Rows::Permuted(permutation), vec![]));
+                return Ok(Rows::Permuted(Permutation::new(seed, epoch, subset.len())?));
             }
-            Self::Bucketed(bucketed) => {
-                let (rows, fillings) = bucketed.rows(seed, epoch)?;
-                return Ok((Rows::Listed(rows), fillings));
-            }
+            Self::Bucketed(bucketed) => return Ok(Rows::Steps(bucketed.rows(seed, epoch)?)),
             Self::Random if is_distributed => torch::permutation(torch::seed(seed, epoch), count),
             Self::Random => numpy::permutation(numpy::seed(seed, epoch), count),
             Self::Quasi(quasi) => quasi.rows(seed, epoch),
@@ -380,7 +379,7 @@ impl OrderKind {
             Self::Repeated(repeats) => repeated::rows(seed, epoch, count, *repeats),
             Self::Custom(custom) => custom.rows(subset, seed, epoch),
         };
-        Ok((Rows::Listed(rows?), vec![]))
+        Ok(Rows::Listed(rows?))
     }
 
     /// Returns true if a row may come twice. (Repeated augmentation repeats all rows equally.)

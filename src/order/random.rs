@@ -21,7 +21,7 @@ pub(super) fn generator(seed: u64, epoch: Epoch, name: &str) -> Rng {
 }
 
 /// Shuffles `items` uniformly.
-pub(super) fn shuffle(rng: &mut Rng, items: &mut [u32]) {
+pub(super) fn shuffle<T>(rng: &mut Rng, items: &mut [T]) {
     for index in (1..items.len()).rev() {
         items.swap(index, rng.below(index as u32 + 1) as usize);
     }

@@ -24,7 +24,8 @@ pub struct RunPlan {
     pub seed: u64,
     /// The epoch.
     pub epoch: Epoch,
-    /// The samples, in the order in which they become rows.
+    /// The samples, in the order in which they become rows. A bucketed order on one rank has positions that become no row:
+    /// they come last in a short batch, and have the sample of its last row again.
     pub upcoming: Arc<dyn Upcoming>,
     /// The number of rows in a batch.
     pub batch_size: usize,

@@ -8,7 +8,9 @@ use fuseloop::source::{
     BoxError, Dataset, Facts, FieldKind, InMemory, OwnedImage, OwnedValue, Record,
 };
 use fuseloop::write::{WriteMode, WriteOptions};
-use fuseloop::{Batch, Batches, Cursor, Loader, LoaderBuilder, OnDamaged, Order, SampleId, ops::*};
+use fuseloop::{
+    Batch, Batches, Cursor, Epoch, Loader, LoaderBuilder, OnDamaged, Order, SampleId, ops::*,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -203,6 +205,14 @@ fn a_cursor_of_other_batches_or_buckets_is_refused() {
     ] {
         assert!(text.starts_with("the cursor belongs to another order: "), "{text}");
     }
+    let text = refused(builder(&path).batch_size(2).drop_last(true));
+    assert!(
+        text.contains(
+            "one with other samples or image sizes, another batch size x ranks or another `drop_last`, expected bucketed \
+             of all 40 samples, 2 samples a step, without the rest of each bucket"
+        ),
+        "{text}"
+    );
 }
 
 fn on(builder: LoaderBuilder, (rank, world): (u32, u32), uneven: Uneven) -> Loader {
@@ -443,7 +453,10 @@ fn one_bucket_is_a_shuffle_and_more_buckets_than_samples_are_single_batches() {
     assert!(batches.len() == 5 && batches.iter().all(|(_, rows)| rows.len() == 1));
 
     let few = builder(&path).drop_last(true).batch_size(6).build().err().unwrap().to_string();
-    assert!(few.contains("no bucket of the 5 samples fills a batch"), "{few}");
+    assert!(few.contains("no bucket of the 5 samples fills a batch of 6, and"), "{few}");
+    let ranks = Ranks::new(1, 2, Uneven::Drop).unwrap();
+    let few = builder(&path).ranks(ranks).batch_size(3).build().err().unwrap().to_string();
+    assert!(few.contains("fills a batch of 3 on each of 2 ranks, and"), "{few}");
 }
 
 /// The size of the second image of a sample.
@@ -510,11 +523,14 @@ fn sizes_that_do_not_follow_from_the_images_are_refused() {
     let refused = |builder: LoaderBuilder| builder.build().err().unwrap().to_string();
     let random = RandomShortestSize::new([16, 20]).unwrap();
     let text = refused(builder(&path).pipeline("image", ops![random]));
-    assert!(text.starts_with("output image: order bucketed: the ops leave an image of "), "{text}");
+    assert!(
+        text.starts_with("output image: order bucketed: RandomShortestSize leaves an image of "),
+        "{text}"
+    );
     let text = refused(builder(&path).order(Order::Random));
     assert!(text.contains("take the order `bucketed`"), "{text}");
     let text = refused(builder(&path).pipeline_by_epoch("image", |_| Ok::<_, ParamError>(list())));
-    assert!(text.starts_with("output image: order bucketed: give one list"), "{text}");
+    assert!(text.starts_with("output image: order bucketed: this list leaves"), "{text}");
     let mixed = ops![ResizeToBucket::new(SIZES).unwrap(), MixUp::new(0.2).unwrap()];
     let text = refused(builder(&path).pipeline("image", mixed));
     assert!(text.contains("MixUp works on batches of one size"), "{text}");
@@ -532,4 +548,63 @@ fn lists_that_are_replaced_must_leave_the_sizes() {
     loader.set_pipeline("image", ops![others, ToChannelsFirst]).unwrap();
     let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap().to_string();
     assert!(error.contains("order bucketed: its ops leave sample "), "{error}");
+}
+
+/// A list that turns images at random is a mistake of the user, which no image is left out for.
+#[test]
+fn a_list_of_random_sizes_is_no_damage() {
+    let turn = || Transpose::new(0.5).unwrap();
+    let dir = folder(8);
+    let squares = tempfile::tempdir().unwrap();
+    fs::create_dir(squares.path().join("a")).unwrap();
+    (0..4)
+        .for_each(|k| write_png(&png_of(&squares, k), Size::new(20 + k as u32, 20 + k as u32), k));
+    for path in [dir.path(), squares.path()] {
+        for policy in [OnDamaged::Fail, OnDamaged::Skip, OnDamaged::Substitute] {
+            let list = ops![turn(), ResizeToBucket::new(SIZES).unwrap()];
+            let error = builder(path).on_damaged(policy).pipeline("image", list).build().err();
+            let text = error.unwrap().to_string();
+            assert!(text.contains("order bucketed: Transpose leaves an image of "), "{text}");
+            assert_eq!(text.matches("bucketed").count(), 1, "{text}");
+        }
+    }
+}
+
+#[test]
+fn only_damaged_samples_are_an_error_that_says_so() {
+    let dir = folder(3);
+    (0..3).for_each(|sample| fs::write(png_of(&dir, sample), "no image").unwrap());
+    let error = builder(dir.path()).on_damaged(OnDamaged::Skip).build().err().unwrap().to_string();
+    assert!(error.contains("all 3 samples are damaged. The first of them: "), "{error}");
+    assert!(error.contains("000.png"), "{error}");
+}
+
+/// Mistakes are told before all images are read.
+#[test]
+fn the_lists_are_checked_before_images_are_measured() {
+    let facts = Facts::new([("image", FieldKind::RgbImage)], 1000);
+    let unread = InMemory::from_fn(facts, |SampleId(id)| -> Result<Record, BoxError> {
+        panic!("sample {id} was read")
+    });
+    let mixed = ops![ResizeToBucket::new(SIZES).unwrap(), MixUp::new(0.2).unwrap()];
+    let loader = Loader::from_source(unread).order(Order::Bucketed).pipeline("image", mixed);
+    let text = loader.build().err().unwrap().to_string();
+    assert!(text.contains("MixUp works on batches of one size"), "{text}");
+}
+
+/// A list by epoch that leaves one size at first, and a list that is replaced, have no buckets.
+#[test]
+fn sizes_that_were_not_measured_are_refused() {
+    let (_dir, path) = pictures(12);
+    let by_epoch = |epoch: Epoch| {
+        Ok::<_, ParamError>(if epoch.index() == 0 { ops![Resize::new((16, 16))?] } else { list() })
+    };
+    let loader = builder(&path).pipeline_by_epoch("image", by_epoch).build().unwrap();
+    assert!(loader.epoch(0).is_ok());
+    let text = loader.epoch(1).err().unwrap().to_string();
+    assert!(
+        text.contains("the order `bucketed` has batches of images whose list, one for all epochs"),
+        "{text}"
+    );
+    assert!(!text.contains("take the order"), "{text}");
 }

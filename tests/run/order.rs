@@ -88,6 +88,46 @@ fn the_last_batch_is_short_or_left_out() {
     }
 }
 
+/// An order that returns one sample too few from position 10 on, which may be allowed.
+struct Short {
+    is_allowed: bool,
+    most: usize,
+}
+
+impl RunOrder for Short {
+    fn samples(&self) -> u64 {
+        20
+    }
+
+    fn visits(&self, positions: std::ops::Range<u64>, visits: &mut Vec<SampleRef>) {
+        let most = if positions.start >= 10 { self.most } else { usize::MAX };
+        visits.extend(positions.map(|id| SampleRef::once(SampleId(id))).take(most));
+    }
+
+    fn may_be_short(&self) -> bool {
+        self.is_allowed
+    }
+}
+
+#[test]
+fn an_order_that_may_be_short_has_shorter_batches_but_none_without_rows() {
+    let engine = engine(2);
+    for (is_allowed, most, lengths) in
+        [(true, 1, vec![5, 5, 1, 1]), (true, 0, vec![5, 5]), (false, 1, vec![5, 5])]
+    {
+        let stage = Arc::new(Numbers::new(1));
+        let schedule = Box::new(Short { is_allowed, most });
+        let batches = engine.start(RunRequest { schedule, ..pass(&stage, 0, 5) }).unwrap();
+        let batches: Vec<_> = batches.collect();
+        let found: Vec<usize> = batches.iter().flatten().map(HostBatch::len).collect();
+        assert_eq!(found, lengths);
+        let last = batches.last().unwrap().as_ref();
+        let error = last.err().map(ToString::to_string);
+        let message = format!("batch 2: the order of samples: returned {most} of 5 samples");
+        assert_eq!(error, (lengths.len() == 2).then_some(message));
+    }
+}
+
 /// An order that returns one sample too few, or panics.
 struct Liar(bool);
 

@@ -49,8 +49,10 @@ impl<S> RunContext<S> {
         let last = self.samples.min(first.saturating_add(self.batch_size));
         let asked = caught(|| self.schedule.visits(first..last, visits));
         asked.map_err(|message| RunError::Schedule { batch, message })?;
-        if visits.is_empty() || visits.len() as u64 > last - first {
-            let message = format!("returned {} of {} samples", visits.len(), last - first);
+        let (found, positions) = (visits.len() as u64, last - first);
+        let is_short = found > 0 && found < positions && self.schedule.may_be_short();
+        if found != positions && !is_short {
+            let message = format!("returned {found} of {positions} samples");
             return Err(RunError::Schedule { batch, message });
         }
         Ok(())

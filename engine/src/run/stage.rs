@@ -120,9 +120,14 @@ pub trait RunOrder: Send + Sync + 'static {
     /// finds the end, by [`OnFailure::End`].
     fn samples(&self) -> u64;
 
-    /// Appends the samples at `positions` to `visits`: at least one, and fewer than the positions for a shorter batch.
-    /// `positions` ends at or before `samples()`.
+    /// Appends the samples at `positions` to `visits`, one for each. `positions` ends at or before `samples()`.
     fn visits(&self, positions: Range<u64>, visits: &mut Vec<SampleRef>);
+
+    /// Returns true if [`visits`](Self::visits) may append fewer samples than positions, but at least one: the batch is
+    /// shorter then. Default: false.
+    fn may_be_short(&self) -> bool {
+        false
+    }
 }
 
 /// Each sample once.
