@@ -492,10 +492,7 @@ fn scans_that_no_progressive_image_has_are_refused_by_name() {
     let what = "a progressive scan of 11 blocks in an MCU";
     assert_eq!(
         error.to_string(),
-        format!(
-            "damaged JPEG header: {what} at byte {}, expected 10 or less",
-            ranges[0].start + 2
-        )
+        format!("damaged JPEG header: {what} at byte {}, expected 10 or less", ranges[0].start + 2)
     );
     let mut other = file;
     other[ranges[1].start + 6] = 3;
