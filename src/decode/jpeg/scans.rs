@@ -20,9 +20,6 @@ pub(crate) const MAX_SCANS: u32 = 100;
 /// The largest number of low bits of coefficients that a scan leaves out (T.81, table B.3).
 const MAX_LOW_BIT: u8 = 13;
 
-/// The most blocks in an MCU of a scan of several components.
-const MAX_UNIT_BLOCKS: u32 = 10;
-
 /// The data that follow the headers.
 #[derive(Debug)]
 pub(super) enum Scans<'a> {
@@ -289,7 +286,6 @@ fn survey_progressive(
     for _ in 0..MAX_SCANS {
         check_progressive(&scan, at)?;
         let components = scan_components(headers, &scan, at)?;
-        check_unit(headers, &components, at)?;
         components.iter().for_each(|&component| seen[component] |= scan.coefficients[0] == 0);
         let end = end_of_data(bytes, scan.data, restarts)?;
         let mcus = ScanMcus { count: scan_mcus(headers, &components), blocks: 1, interval };
@@ -327,23 +323,6 @@ fn check_progressive(scan: &Scan, at: usize) -> Result<(), Error> {
         Damaged,
         "damaged JPEG header: a progressive scan of {found} at byte {at}, expected {expected}"
     ))
-}
-
-/// Refuses a scan of several components with more blocks in an MCU than there may be (T.81, B.2.3), as libjpeg does.
-fn check_unit(headers: &Headers, components: &[usize], at: usize) -> Result<(), Error> {
-    let blocks = components.iter().map(|&component| {
-        let Component { h, v, .. } = headers.components[component];
-        u32::from(h) * u32::from(v)
-    });
-    let found: u32 = blocks.sum();
-    if components.len() > 1 && found > MAX_UNIT_BLOCKS {
-        return Err(fail!(
-            Damaged,
-            "damaged JPEG header: a progressive scan of {found} blocks in an MCU at byte {at}, expected \
-             {MAX_UNIT_BLOCKS} or less"
-        ));
-    }
-    Ok(())
 }
 
 /// Returns the indices of a scan's components: of several with the same id, the first that the scan has not named yet.

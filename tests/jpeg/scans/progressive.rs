@@ -485,15 +485,6 @@ fn scans_that_no_progressive_image_has_are_refused_by_name() {
         error.to_string(),
         format!("damaged JPEG header: {what} at byte {}", ranges[1].start + 2)
     );
-    let mut other = file.clone();
-    let frame = other.windows(2).position(|pair| pair == [0xff, 0xc2]).unwrap();
-    other[frame + 11] = 0x33;
-    let error = pixels(&mut core(), &other, size.full()).unwrap_err();
-    let what = "a progressive scan of 11 blocks in an MCU";
-    assert_eq!(
-        error.to_string(),
-        format!("damaged JPEG header: {what} at byte {}, expected 10 or less", ranges[0].start + 2)
-    );
     let mut other = file;
     other[ranges[1].start + 6] = 3;
     let error = pixels(&mut core(), &other, size.full()).unwrap_err();
