@@ -93,7 +93,7 @@ fn a_wrong_setting_of_a_pipeline_file_is_not_said_to_be_of_an_op() {
     let settings = [
         ("order = 'shuffle'", &["sequential", "random", "permuted", "quasi_random"][..]),
         ("on_damaged = 'drop'", &["fail", "skip", "substitute"]),
-        ("split = 'train'", &["expected it where the dataset is opened"]),
+        ("split = 'train'", &["remove it, and set `--split`"]),
     ];
     for (setting, values) in settings {
         fs::write(dir.path().join("p.toml"), setting).unwrap();
@@ -137,7 +137,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["info", "none.beton"][..], "none.beton: No such file", "lists the kinds of datasets"),
         (
             &["info", "empty"],
-            "no .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif, .tiff, .bmp, .dib, .gif, .ppm, .pgm, .pbm, .pnm, .pam, .jxl, .heic, .heif or .hif file",
+            "no .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif, .tiff, .bmp, .dib, .gif, .ppm, .pgm, .pbm, .pnm, .pam, .jxl, .heic, .heif, .hif, .wav, .wave, .flac, .ogg, .oga or .mp3 file",
             "lists the kinds of datasets",
         ),
         (&["bench", "none-*.tar"], "none-*.tar: no file matches", "lists the kinds of datasets"),

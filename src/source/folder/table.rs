@@ -691,8 +691,8 @@ fn has_header(first: &[String], options: &FolderOptions) -> Result<bool, String>
     if first.iter().any(is_value) {
         let line = column::shown(&first.join(", ")).into_owned();
         return Err(format!(
-            "{line:?} is neither the names of columns nor the path of a file with its ending: write a first line such as \
-             `path,label`"
+            "{line:?} is neither the names of columns nor the path of an image or audio file: write a first line such \
+             as `path,label`"
         ));
     }
     Ok(true)

@@ -192,7 +192,8 @@ fn rust_runs() {
     lay_out_mnist(dir);
     lay_out_objects(&dir.join("coco.beton"));
     lay_out_photos(&dir.join("photos"), 300);
-    run(dir, "fuseloop write photos train.beton && fuseloop write photos val.beton").unwrap();
+    let write = "fuseloop write photos train.beton && fuseloop write photos val.beton";
+    run(dir, &format!("{write} && fuseloop convert photos photos.tar")).unwrap();
     let pipeline = blocks().into_iter().find(|block| block.language == "toml").unwrap().text;
     fs::write(dir.join("imagenet.toml"), pipeline).unwrap();
     let child = Command::new(std::env::current_exe().unwrap())
