@@ -1,5 +1,6 @@
 //! Errors of the library as exceptions of `fuseloop.errors`.
 
+use fuseloop::ops::ParamError;
 use fuseloop::ops::internals::registry::{SpecCause, SpecError};
 use fuseloop::source::{BoxError, Source};
 use fuseloop::{ErrorKind, SampleId};
@@ -145,6 +146,14 @@ pub(crate) fn of_op(py: Python<'_>, op: &str, error: &SpecError) -> PyErr {
         _ => None,
     };
     let attributes = Attributes { op: Some(owner), param, expected, hint, ..Attributes::default() };
+    exception(py, "op", &error.to_string(), attributes)
+}
+
+/// Returns the exception for a parameter that is not valid.
+pub(crate) fn of_param(py: Python<'_>, error: &ParamError) -> PyErr {
+    let (op, param) = (Some(error.op), Some(error.param));
+    let expected = Some(error.expected.to_string());
+    let attributes = Attributes { op, param, expected, ..Attributes::default() };
     exception(py, "op", &error.to_string(), attributes)
 }
 

@@ -77,7 +77,7 @@ pub(crate) fn bucket_sizes(
     sides: &Bound<'_, PyAny>,
     step: &Bound<'_, PyAny>,
 ) -> PyResult<Vec<(u32, u32)>> {
-    let raised = |error: ParamError| errors::raised(size.py(), &fuseloop::Error::from(error));
+    let raised = |error: ParamError| errors::of_param(size.py(), &error);
     let refused = |param, given: &Bound<'_, PyAny>, expected| {
         let found = given.repr().map_or_else(|_| "an object".to_owned(), |text| text.to_string());
         raised(ParamError::new("ResizeToBucket", param, found, expected))

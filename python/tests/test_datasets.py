@@ -348,5 +348,5 @@ def test_torch_and_jax_take_it() -> None:
     images, labels = next(iter(fl.torch.Loader(hub(8), 8, image=[*WHOLE, ops.ToChannelsFirst()], without=["caption", "bbox", "category"])))
     assert images.shape == (8, 3, 12, 16) and labels.tolist() == [row % 3 for row in range(8)]
     pytest.importorskip("jax")
-    images, _ = next(iter(fl.jax.Loader(hub(8), 8, image=WHOLE, without=["caption", "bbox", "category"])))
-    assert images.shape == (8, 12, 16, 3)
+    batch = next(iter(fl.jax.Loader(hub(8), 8, image=WHOLE, without=["caption", "bbox", "category"])))
+    assert batch["image"].shape == (8, 12, 16, 3)
