@@ -155,7 +155,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["bench", "photos.beton", "-j", "0"], "0 workers", "--workers"),
         (
             &["write", "empty", "x.beton"],
-            "no .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif, .tiff, .bmp, .dib, .gif, .ppm, .pgm, .pbm, .pnm, .pam, .jxl, .heic, .heif or .hif file",
+            "no .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif, .tiff, .bmp, .dib, .gif, .ppm, .pgm, .pbm, .pnm, .pam, .jxl, .heic, .heif, .hif, .wav, .wave, .flac, .ogg, .oga or .mp3 file",
             "lists the kinds of datasets",
         ),
         (&["write", "nothing", "x.beton"], "nothing: No such file", "lists the kinds of datasets"),

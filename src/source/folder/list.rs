@@ -5,7 +5,9 @@ use crate::source::image_names;
 use crate::source::media;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+#[cfg(any(feature = "write", test))]
+use std::path::Path;
+use std::path::PathBuf;
 
 /// The number of ignored paths that are stored. All of them are counted.
 const MAX_STORED: usize = 100;
