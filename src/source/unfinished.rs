@@ -34,7 +34,7 @@ pub fn delete_unfinished() {
             continue;
         }
         // Threads may still create files in a folder.
-        for _ in 0..10 {
+        for _ in 0..1000 {
             match fs::remove_dir_all(path) {
                 Err(_) if path.exists() => {}
                 _ => break,

@@ -33,7 +33,7 @@ use sheet::Sheet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Generate test images, write them to a .beton file, and load it
 ///
@@ -64,8 +64,13 @@ const SHOWN: [u32; 2] = [3, 17];
 
 pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
     PictureFormat::of(&args.out)?;
-    let temporary = tempfile::tempdir().map_err(Problem::io(&std::env::temp_dir()))?;
-    note_unfinished(temporary.path());
+    // The folder is noted before it exists, so that a signal never leaves it.
+    let parent = std::env::temp_dir();
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let name = format!(".fuseloop-demo-{}-{}", std::process::id(), since.as_nanos());
+    note_unfinished(&parent.join(&name));
+    let temporary = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempdir_in(&parent);
+    let temporary = temporary.map_err(Problem::io(&parent))?;
     let dir = args.keep.as_deref().unwrap_or(temporary.path());
     claim(dir)?;
     let (images, file) = (dir.join("images"), dir.join("demo.beton"));
