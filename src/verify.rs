@@ -73,10 +73,10 @@ pub struct VerifyOptions {
     pub cancel: CancelFlag,
 }
 
-/// What is checked of the values of a field, beside that they can be read.
+/// A check of the values of a field, besides that they can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldCheck {
-    /// What their kind says.
+    /// The values are of the field's kind.
     OfKind,
     /// Images whose pixels are numbers of classes.
     Mask,

@@ -21,7 +21,7 @@ const MEASURED: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
     name: &'static str,
-    /// What is decoded of them.
+    /// The part of them that is decoded, in words.
     decoded: &'static str,
     /// The way to make them cheaper.
     cure: &'static str,

@@ -50,11 +50,11 @@ const MP3_FRAME: u64 = 1152;
 /// The number of bytes of a sample.
 const SAMPLE: usize = size_of::<f32>();
 
-/// What is said of Opus.
+/// The reason why Opus is refused.
 const OPUS: &str =
     "it is Opus, which is not read: convert it, for example by `ffmpeg -i in.opus out.flac`";
 
-/// What is said of a file whose bytes end too early.
+/// The reason why a file is damaged whose bytes end too early.
 const CUT: &str = "the file is cut short";
 
 /// Decodes audio files. Each worker has its own decoder, which reuses its buffers.

@@ -22,6 +22,7 @@ use crate::source::{Buffer, Source, Value, stored_size};
 use fuseloop_ops::author::{Dim, ImageType, Type};
 use fuseloop_ops::{Ops, Size};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::thread;
@@ -187,12 +188,10 @@ impl<'a> Buckets<'a> {
                 _ => self.stored(source, (sample, output), buffer, decoder)?,
             };
             last = Some((output.field, stored));
-            let size = match known.get(&stored) {
-                Some(size) => *size,
-                None => output.size(stored)?,
-            };
-            known.insert(stored, size);
-            sizes.push(size);
+            sizes.push(match known.entry(stored) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(unknown) => *unknown.insert(output.size(stored)?),
+            });
         }
         Ok(sizes)
     }

@@ -141,7 +141,7 @@ impl Order {
     ///
     /// # Errors
     ///
-    /// As for `prepare`.
+    /// The same as those of `prepare`.
     #[doc(hidden)]
     pub fn prepare_steps(
         &self,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(super) struct Checker<'s> {
     source: &'s dyn Source,
     objects: Option<&'s ObjectChecker>,
-    /// What is checked of each field.
+    /// The check of each field.
     checks: &'s [FieldCheck],
     /// What is wrong with files, by their first samples.
     changed: &'s HashMap<SampleId, String>,

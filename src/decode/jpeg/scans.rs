@@ -345,6 +345,16 @@ pub(super) fn scan_components(
     Ok(found)
 }
 
+/// Returns the error of coded data that do not decode.
+pub(super) fn not_blocks(coded: &Range<usize>) -> Error {
+    fail!(
+        Damaged,
+        "damaged JPEG: the coded data of bytes {}..{} are no blocks, or end early",
+        coded.start,
+        coded.end
+    )
+}
+
 /// Refuses an image of which a component has no scan. `seen` says which components have one.
 pub(super) fn check_all_seen(seen: &[bool]) -> Result<(), Error> {
     let missing = seen.iter().position(|&seen| !seen);

@@ -67,7 +67,7 @@ use table::{InFolder, MOST_TRIED, PathTable};
 /// | a `.csv`, `.tsv` or `.jsonl` table      | `image`, and one for each column             |
 /// | a folder with a `metadata.jsonl` or `metadata.csv` that has the column `file_name`, as Hugging Face's `imagefolder` | those of the table |
 ///
-/// Of audio files (wav, flac, ogg, mp3) the first field is `audio`: the bytes of a file, which
+/// Audio files (wav, flac, ogg, mp3) have `audio` as their first field: the bytes of a file, which
 /// [`LoaderBuilder::audio`](crate::LoaderBuilder::audio) decodes. A dataset has images or audio files, not both.
 ///
 /// Labels that would be a guess are refused, and [`FolderOptions::label`] says where they come from.

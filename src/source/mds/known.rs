@@ -1,4 +1,4 @@
-//! What Fuseloop stores in the index beside the columns, under the key `fuseloop`. Other readers ignore it.
+//! The facts that Fuseloop stores in the index beside the columns, under the key `fuseloop`. Other readers ignore it.
 //!
 //! ```text
 //! {"classes": the content of a file of class names, "objects": that of a file of objects, "bytes": ["thumb", ..],
@@ -14,7 +14,7 @@ use crate::source::{ClassNames, ClassTable, ObjectFields};
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// What is known of the columns.
+/// The facts of the columns.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Known {
     pub(super) classes: Option<ClassNames>,

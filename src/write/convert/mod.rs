@@ -267,7 +267,7 @@ impl<'a> DatasetConversion<'a> {
             OutputFormat::Tar | OutputFormat::TfRecord | OutputFormat::Parquet => {
                 Some(Template::parse(&self.dst)?)
             }
-            // The signs of a template in the name of the folder are letters: nobody wrote a template.
+            // Here the signs of a template are ordinary letters of the folder's name.
             OutputFormat::Mds => {
                 Some(Template::in_any_folder(&self.dst.with_file_name(MDS_SHARDS))?)
             }

@@ -74,7 +74,7 @@ impl AudioFields {
     }
 }
 
-/// What is said of a file whose first bytes no format of audio has.
+/// The reason why a file is refused whose first bytes no format of audio has.
 const NOT_LISTED: &str = "it is no WAV, FLAC, MP3 or Ogg file, and a folder lists no others: .beton, .tar, .tfrecord and \
                           .parquet store any bytes";
 

@@ -15,7 +15,7 @@
 
 use super::super::headers::{DHT, DQT, Headers, SOS, Segments, is_frame};
 use super::super::scale::Scale;
-use super::super::scans::{Grid, ProgressiveScan};
+use super::super::scans::{Grid, ProgressiveScan, not_blocks};
 use super::McuSource;
 use super::coefficients::CoefficientPlane;
 use super::frame::Tables;
@@ -187,14 +187,7 @@ impl ProgressiveDecoder {
                 segment,
                 planes,
             };
-            for_cpu_deposit(read).ok_or_else(|| {
-                fail!(
-                    Damaged,
-                    "damaged JPEG: the coded data of bytes {}..{} are no blocks, or end early",
-                    coded.start,
-                    coded.end
-                )
-            })?;
+            for_cpu_deposit(read).ok_or_else(|| not_blocks(&coded))?;
             start = end;
         }
         Ok(())

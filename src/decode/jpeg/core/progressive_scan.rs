@@ -11,7 +11,7 @@
 //! code counts zeros only. So the new coefficient is at the unset bit of the mask with this number, and the set bits before
 //! it are the coefficients that are refined. A few instructions find both, however many coefficients lie between.
 //!
-//! As in libjpeg, a coefficient that has the bit already keeps it; this matters only where scans repeat. Bits that are no
+//! A coefficient that has the bit already keeps it, as in libjpeg; this matters only where scans repeat. Bits that are no
 //! block are an error, as in [`entropy`](super::entropy): also a new coefficient of more than one bit, or behind the band.
 
 use super::bits::{BitPosition, Bits, unstuff};
@@ -105,7 +105,7 @@ pub(super) fn mask_of(first: usize, last: usize) -> u64 {
 struct Span {
     row: u64,
     columns: Range<u64>,
-    /// Whether the coefficients of all of them are stored, or of none.
+    /// True if the coefficients of all of them are stored; otherwise, none are.
     is_stored: bool,
 }
 

@@ -13,7 +13,7 @@ use super::super::headers::{
     DHT, DQT, DRI, EOI, Headers, SOS, Scan, Segment, Segments, be16, cut_short, is_frame, short,
 };
 use super::super::scans::{
-    Grid, Markers, ScanMcus, SingleScan, check_all_seen, end_of_data, scan_components,
+    Grid, Markers, ScanMcus, SingleScan, check_all_seen, end_of_data, not_blocks, scan_components,
 };
 use super::bits::{BitPosition, Bits, unstuff};
 use super::entropy::Codes;
@@ -168,14 +168,7 @@ impl SequentialDecoder {
                 segment,
                 planes,
             };
-            for_cpu(read).ok_or_else(|| {
-                fail!(
-                    Damaged,
-                    "damaged JPEG: the coded data of bytes {}..{} are no blocks, or end early",
-                    coded.start,
-                    coded.end
-                )
-            })?;
+            for_cpu(read).ok_or_else(|| not_blocks(&coded))?;
             start = end;
         }
         Ok(())
