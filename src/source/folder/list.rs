@@ -81,34 +81,18 @@ impl Ignored {
 
     /// Returns the audio files among the files, of formats that are not read, in words; `None` if there are none.
     pub(super) fn unread_audio(&self) -> Option<String> {
-        let is_unread = |(extension, _): &(&String, &u64)| audio_format::is_unread_audio(extension);
-        let found: Vec<_> = self.extensions.iter().filter(is_unread).collect();
-        let total: u64 = found.iter().map(|(_, files)| **files).sum();
-        let listed: Vec<String> =
-            found.iter().map(|(extension, files)| format!("{files} .{extension}")).collect();
-        let noun = if total == 1 { "audio file is" } else { "audio files are" };
-        (total > 0).then(|| {
-            format!(
-                "{total} {noun} of a format that is not read ({}): convert them to FLAC or WAV first",
-                listed.join(", ")
-            )
-        })
+        let nouns = ["audio file is", "audio files are"];
+        self.unread(audio_format::is_unread_audio, nouns, "convert them to FLAC or WAV first")
     }
 
     /// Returns the pictures among the files that this build does not read, in words; `None` if there are none.
     pub(in crate::source) fn pictures(&self) -> Option<String> {
-        let unread = |extension: &str| {
+        let is_unread = |extension: &str| {
             image_names::is_picture(extension) && image_names::why_not(Some(extension)).is_some()
         };
-        let found: Vec<_> =
-            self.extensions.iter().filter(|(extension, _)| unread(extension)).collect();
-        let total: u64 = found.iter().map(|(_, files)| **files).sum();
-        let listed: Vec<String> =
-            found.iter().map(|(extension, files)| format!("{files} .{extension}")).collect();
-        let noun = if total == 1 { "picture is" } else { "pictures are" };
-        let features =
-            found.iter().filter_map(|(extension, _)| image_names::feature_for(extension));
-        let features: BTreeSet<&str> = features.collect();
+        let unread = self.extensions.keys().filter(|extension| is_unread(extension));
+        let features: BTreeSet<&str> =
+            unread.filter_map(|extension| image_names::feature_for(extension)).collect();
         let features: Vec<&str> = features.into_iter().collect();
         let remedy = match features[..] {
             [] => "convert them to JPEG or PNG first".to_owned(),
@@ -117,6 +101,24 @@ impl Ignored {
                 features.join(" and ")
             ),
         };
+        self.unread(is_unread, ["picture is", "pictures are"], &remedy)
+    }
+
+    /// Returns the files with extensions that are not read, counted in words, and what to do with them; `None` if there are
+    /// none. `nouns` name one of them, and several, with their verb.
+    fn unread(
+        &self,
+        is_unread: impl Fn(&str) -> bool,
+        nouns: [&str; 2],
+        remedy: &str,
+    ) -> Option<String> {
+        let found = self.extensions.iter().filter(|(extension, _)| is_unread(extension));
+        let (mut total, mut listed) = (0, vec![]);
+        for (extension, files) in found {
+            total += files;
+            listed.push(format!("{files} .{extension}"));
+        }
+        let noun = nouns[usize::from(total != 1)];
         (total > 0).then(|| {
             format!("{total} {noun} of a format that is not read ({}): {remedy}", listed.join(", "))
         })

@@ -224,9 +224,6 @@ fn table_leaves(
     let rows = record.into_iter().zip(fields).zip(columns).zip(&extensions.names);
     for (index, (((value, field), column), name)) in rows.enumerate() {
         let bytes = file_bytes(value, field)?;
-        let wrong = |message: &str| {
-            WriteSampleError::Source(format!("field {:?}: {message}", field.name).into())
-        };
         let value = match &field.kind {
             _ if audio.has(index) => {
                 let name = match main {
@@ -251,7 +248,7 @@ fn table_leaves(
                 leaves.push(OutputFile { path: name.clone().into(), bytes });
                 Value::String(name)
             }
-            kind => column_value(kind, bytes).map_err(wrong)?,
+            kind => column_value(kind, bytes).map_err(|reason| wrong(field, reason))?,
         };
         line.insert(column.clone(), value);
     }
