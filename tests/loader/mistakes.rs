@@ -416,9 +416,7 @@ fn loaders_builders_and_batches_have_the_ordinary_traits() {
     let name = path.display().to_string();
     assert_eq!(
         format!("{builder:?}"),
-        format!(
-            "LoaderBuilder {{ dataset: {name:?}, batch_size: 4, order: Random, seed: 7, .. }}"
-        )
+        format!("LoaderBuilder {{ dataset: {name:?}, batch_size: 4, order: Random, seed: 7, .. }}")
     );
     let (one, two) = (builder.clone().build().unwrap(), builder.build().unwrap());
     assert_eq!(
