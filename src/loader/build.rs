@@ -4,6 +4,7 @@ use super::buckets::Buckets;
 use super::cache::SampleCache;
 use super::choose::{self, SourceInfo};
 use super::classes;
+use super::clips::ClipSource;
 use super::compile_context::CompileContext;
 use super::damaged::{DamageLog, OnDamaged};
 use super::device::HELD;
@@ -20,7 +21,7 @@ use crate::order::bucketed::Steps;
 use crate::order::{Order, PreparedOrder, Ranks, Subset};
 use crate::run::{Engine, EngineOptions, LastBatch};
 use crate::sample::Epoch;
-use crate::source::{PagedBeton, Source};
+use crate::source::{FrameFolders, PagedBeton, Source};
 use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -30,10 +31,11 @@ impl LoaderBuilder {
         let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or_else(no_rows)?;
         let mut options = self.engine_options()?;
         let device_choice = self.device_request.choice(self.batches_ahead.saturating_add(HELD))?;
-        let setup = self.setup_on_ranks()?;
         let pages = self.pages()?;
         self.check_stream()?;
         self.check_scaled_decode()?;
+        self.take_clips()?;
+        let setup = self.setup_on_ranks()?;
         if let Some(expected) = &self.expected_classes {
             classes::check(&*self.source, expected)?;
         }
@@ -93,6 +95,19 @@ impl LoaderBuilder {
             position: Mutex::new(None),
             engine: Arc::new(Engine::new(options)?),
         })
+    }
+
+    /// Makes the clips of the dataset's videos its samples, if that is asked for.
+    fn take_clips(&mut self) -> Result<(), Error> {
+        let Some(clips) = self.clips.take() else { return Ok(()) };
+        clips.check()?;
+        self.check_clips()?;
+        let field = self.field_of_frames(&clips)?;
+        let videos = FrameFolders::new(Arc::clone(&self.source), field, clips.rate())?;
+        let source = Arc::new(ClipSource::new(Arc::new(videos), clips)?);
+        self.setup.clips = Some(Arc::clone(&source));
+        self.source = source;
+        Ok(())
     }
 
     /// Prepares the order for the samples chosen. A bucketed one measures them.

@@ -37,6 +37,8 @@ pub(crate) mod file_format;
 mod file_pool;
 mod fixed_length;
 pub(crate) mod folder;
+mod frame_folders;
+mod frames;
 pub(crate) mod generate;
 mod gif_file;
 #[cfg(feature = "heic")]
@@ -131,6 +133,8 @@ pub(crate) use file_format::{MDS_INDEX, MDS_INDEX_BYTES};
 pub use folder::{Folder, FolderOptions, Ignored, Labels, LinkCounts, Links};
 #[cfg(feature = "write")]
 pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name};
+pub(crate) use frame_folders::FrameFolders;
+pub(crate) use frames::{FrameTimes, Frames};
 pub use generate::{Generated, Generator, Queue, QueueStats};
 pub(crate) use image_format::{FORMAT_BYTES, ImageFormat, format_name};
 #[cfg(feature = "write")]

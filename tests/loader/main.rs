@@ -13,6 +13,8 @@ mod bit_planes;
 mod bucketed;
 #[cfg(feature = "write")]
 mod cache;
+#[cfg(feature = "tables")]
+mod clips;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod collate;
 #[path = "../common/mod.rs"]

@@ -129,6 +129,8 @@ const INNER: [(&str, &[&str]); 2] = [
             "selected",
             "generate",
             // The formats, and how a name finds its format.
+            "frames",
+            "frame_folders",
             "beton",
             "folder",
             "fixed_length",
@@ -153,6 +155,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "array_images",
             "targets",
             "cache",
+            "clips",
             "collate",
             "cursor",
             "damaged",
