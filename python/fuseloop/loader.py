@@ -255,6 +255,8 @@ class Clips:
     (``on_short="repeat_last"``), the clip from its beginning (``"wrap"``), or make the video a damaged sample
     (``"error"``). ``per_frame`` has the ops draw anew for each frame. ``source_fps`` is the rate of folders of frames,
     whose times are otherwise the numbers of their frames, and ``field`` the field of the frames if several have images.
+    ``list`` is a file that lists the videos of a split: UCF-101's, HMDB-51's or Kinetics', or TSN's, of which each line
+    has a path, the number of frames and the label.
 
     >>> import fuseloop as fl
     >>> from fuseloop import ops
@@ -277,6 +279,7 @@ class Clips:
     layout: str | None = None
     source_fps: float | None = None
     field: str | None = None
+    list: str | None = None
 
     @classmethod
     def random(
@@ -292,10 +295,13 @@ class Clips:
         layout: Literal["NTCHW", "NCTHW"] | None = None,
         source_fps: float | None = None,
         field: str | None = None,
+        list: str | os.PathLike[str] | None = None,
     ) -> Clips:
         """Clips whose start is drawn for each sample and epoch, so that all of a clip is inside a video that is long
         enough."""
-        return cls("random", frames, stride, fps, clips, range, on_short, False, per_frame, layout, source_fps, field)
+        return cls._of(
+            "random", frames, stride, fps, clips, range, on_short, False, per_frame, layout, source_fps, field, list
+        )
 
     @classmethod
     def regular(
@@ -311,10 +317,13 @@ class Clips:
         layout: Literal["NTCHW", "NCTHW"] | None = None,
         source_fps: float | None = None,
         field: str | None = None,
+        list: str | os.PathLike[str] | None = None,
     ) -> Clips:
         """Clips that are evenly spread, from one that begins with the video to one that ends with it; a single one is in
         the middle."""
-        return cls("regular", frames, stride, fps, clips, range, on_short, False, per_frame, layout, source_fps, field)
+        return cls._of(
+            "regular", frames, stride, fps, clips, range, on_short, False, per_frame, layout, source_fps, field, list
+        )
 
     @classmethod
     def segments(
@@ -329,10 +338,13 @@ class Clips:
         layout: Literal["NTCHW", "NCTHW"] | None = None,
         source_fps: float | None = None,
         field: str | None = None,
+        list: str | os.PathLike[str] | None = None,
     ) -> Clips:
         """One frame of each of as many segments of the video: drawn, as temporal segment networks do in training, or the
         ``middle`` ones, for evaluation."""
-        return cls("segments", frames, None, None, clips, range, on_short, middle, per_frame, layout, source_fps, field)
+        return cls._of(
+            "segments", frames, None, None, clips, range, on_short, middle, per_frame, layout, source_fps, field, list
+        )
 
     @classmethod
     def all(
@@ -347,10 +359,18 @@ class Clips:
         layout: Literal["NTCHW", "NCTHW"] | None = None,
         source_fps: float | None = None,
         field: str | None = None,
+        list: str | os.PathLike[str] | None = None,
     ) -> Clips:
         """Every clip of a video as a sample of its own, for evaluation: ``video_index`` in a batch has the index of each
         sample's video, by which results are averaged."""
-        return cls("all", frames, stride, fps, None, range, on_short, False, per_frame, layout, source_fps, field)
+        return cls._of(
+            "all", frames, stride, fps, None, range, on_short, False, per_frame, layout, source_fps, field, list
+        )
+
+    @classmethod
+    def _of(cls, *options: Any) -> Clips:
+        *others, path = options
+        return cls(*others, None if path is None else os.fspath(path))
 
 
 @dataclass(frozen=True)

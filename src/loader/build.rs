@@ -104,6 +104,10 @@ impl LoaderBuilder {
         self.check_clips()?;
         let field = self.field_of_frames(&clips)?;
         let videos = FrameFolders::new(Arc::clone(&self.source), field, clips.rate())?;
+        let videos = match clips.list_file() {
+            Some(list) => videos.listed(list, self.setup.decode.limits.max_table_bytes)?,
+            None => videos,
+        };
         let source = Arc::new(ClipSource::new(Arc::new(videos), clips)?);
         self.setup.clips = Some(Arc::clone(&source));
         self.source = source;

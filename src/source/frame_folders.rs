@@ -14,11 +14,17 @@
 //! that the members of tar files are grouped as files are.
 
 use super::frames::{FrameTimes, Frames};
-use super::{BoxError, Buffer, Escaped, Facts, Fingerprint, Record, SampleLocation, Source, Value};
+use super::video_list::{VideoList, VideoNames};
+use super::{
+    BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, Record, SampleLocation,
+    Source, Value,
+};
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
+use crate::warnings::warn;
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Images that are grouped to videos by their folders. A field that has no frames has the value of the first frame.
@@ -32,6 +38,8 @@ pub(crate) struct FrameFolders {
     /// The sample of each frame; empty if that is its index.
     order: Vec<u64>,
     fps: f64,
+    /// The labels of the videos, and their field, if a list has them.
+    labels: Option<(usize, Vec<i64>)>,
 }
 
 impl FrameFolders {
@@ -101,7 +109,98 @@ impl FrameFolders {
             page_size: None,
             ..images.facts().clone()
         };
-        Ok(Self { facts, images, field, starts, order, fps })
+        Ok(Self { facts, images, field, starts, order, fps, labels: None })
+    }
+
+    /// Returns the videos that a file lists, in its order, with its labels unless the dataset has labels of its own.
+    ///
+    /// # Errors
+    ///
+    /// If the file can't be read, if it lists none of the videos, or if its labels contradict those of the dataset.
+    pub(crate) fn listed(self, list: &Path, max_bytes: u64) -> Result<Self, Error> {
+        let list = VideoList::read(list, max_bytes)?;
+        let path = |video| {
+            let first = self.image(SampleId(video), 0)?;
+            Ok::<_, Error>(Name::of(&*self.images, first, self.field)?.folder().replace('\\', "/"))
+        };
+        let paths = (0..self.facts.samples).map(path).collect::<Result<Vec<_>, _>>()?;
+        let names = VideoNames::new(&paths);
+        let (mut videos, mut labels, mut missing) = (vec![], Some(vec![]), vec![]);
+        for listed in &list.videos {
+            let Some(video) = names.find(listed).map_err(|error| error.at(&list.path))? else {
+                missing.push(listed.name());
+                continue;
+            };
+            videos.push(video);
+            labels = labels.zip(listed.label).map(|(mut labels, label)| {
+                labels.push(label);
+                labels
+            });
+        }
+        if let Some(first) = missing.first() {
+            let (found, count, first) = (missing.len(), list.videos.len(), Escaped(first));
+            let dataset = Escaped(&self.facts.name);
+            if videos.is_empty() {
+                return Err(fail!(
+                    NotFound,
+                    "none of its {count} videos, such as {first}, is in {dataset}: open the folder that its paths begin in"
+                )
+                .at(&list.path));
+            }
+            let list = Escaped(&list.path.to_string_lossy()).to_string();
+            warn(format_args!(
+                "{list}: {found} of its {count} videos are not in {dataset}, such as {first}"
+            ));
+        }
+        let counts = videos.iter().map(|&video| self.starts[video + 1] - self.starts[video]);
+        let mut starts = vec![0];
+        starts.extend(counts.scan(0, |end, count| {
+            *end += count;
+            Some(*end)
+        }));
+        let frames = videos.iter().flat_map(|&video| self.starts[video]..self.starts[video + 1]);
+        let sample = |index: u64| self.order.get(index as usize).copied().unwrap_or(index);
+        let order: Vec<u64> = frames.map(sample).collect();
+        let mut print = Fingerprint::default();
+        print.text("listed");
+        print.number(self.facts.fingerprint);
+        videos.iter().for_each(|&video| print.number(video as u64));
+        labels.iter().flatten().for_each(|label| print.number(label.cast_unsigned()));
+        let mut facts = self.facts.clone();
+        facts.samples = videos.len() as u64;
+        facts.fingerprint = print.value();
+        let listed = Self { facts, starts, order, ..self };
+        match labels {
+            Some(labels) => listed.with_labels(labels).map_err(|error| error.at(&list.path)),
+            None => Ok(listed),
+        }
+    }
+
+    /// Adds the labels of a list, unless the dataset has labels: these are then the same, or count from another number.
+    fn with_labels(mut self, labels: Vec<i64>) -> Result<Self, Error> {
+        let Some(field) = self.images.field_index("label") else {
+            let mut fields = self.facts.fields.to_vec();
+            fields.push(FieldSpec::from(("label", FieldKind::Int)));
+            self.labels = Some((self.facts.fields.len(), labels));
+            self.facts.fields = fields.into();
+            return Ok(self);
+        };
+        let (mut buffer, mut first) = (Buffer::default(), None);
+        for (video, label) in (0..).zip(labels) {
+            buffer.forget();
+            let Value::Int(own) = self.value(SampleId(video), field, &mut buffer)? else {
+                return Ok(self);
+            };
+            let offset = label.checked_sub(own);
+            if offset.is_none() || *first.get_or_insert(offset) != offset {
+                return Err(fail!(
+                    Parameter,
+                    "its labels are not those of the dataset, whose video {video} has label {own} and in the list {label}: open the \
+                     dataset without labels (`label` \"none\") to have those of the list"
+                ));
+            }
+        }
+        Ok(self)
     }
 
     /// Returns the number of frames of a video.
@@ -221,7 +320,11 @@ impl Source for FrameFolders {
     }
 
     fn read(&self, video: SampleId) -> Result<Record, BoxError> {
-        self.images.read(self.image(video, 0)?)
+        let mut record = self.images.read(self.image(video, 0)?)?;
+        if let Some((field, _)) = &self.labels {
+            record.push(self.value(video, *field, &mut Buffer::default())?.into());
+        }
+        Ok(record)
     }
 
     fn value<'a>(
@@ -230,11 +333,19 @@ impl Source for FrameFolders {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        self.images.value(self.image(video, 0)?, field, buffer)
+        match &self.labels {
+            Some((own, labels)) if *own == field => {
+                let label = usize::try_from(video.0).ok().and_then(|index| labels.get(index));
+                label.map(|label| Value::Int(*label)).ok_or_else(|| "no such video".into())
+            }
+            _ => self.images.value(self.image(video, 0)?, field, buffer),
+        }
     }
 
     /// Returns the folder of a video.
     fn locate(&self, video: SampleId, field: usize) -> Option<SampleLocation> {
+        let has_own = self.labels.as_ref().is_some_and(|(own, _)| *own == field);
+        let field = if has_own { self.field } else { field };
         let first = self.images.locate(self.image(video, 0).ok()?, field)?;
         let file = first.file.map(|file| {
             // A tar file holds the images of several folders.
@@ -276,7 +387,7 @@ impl Frames for FrameFolders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{Column, FieldKind, InMemory, OwnedValue};
+    use crate::source::{Column, InMemory, OwnedValue};
 
     /// Numbers with names.
     struct Named {
@@ -344,6 +455,33 @@ mod tests {
         assert_eq!(videos.frame(SampleId(1), 0, &mut buffer).unwrap(), Value::Int(2));
         assert!(videos.frame(SampleId(1), 1, &mut buffer).is_err());
         assert!(videos.times(SampleId(2)).is_err());
+    }
+
+    #[test]
+    fn a_list_chooses_videos_and_has_labels() {
+        let dir = tempfile::tempdir().unwrap();
+        let listed = |text: &str| {
+            let path = dir.path().join("list.txt");
+            std::fs::write(&path, text).unwrap();
+            videos(&["a/1/f1.jpg", "a/1/f2.jpg", "b/1/f1.jpg", "b/2/f1.jpg"]).listed(&path, 1 << 20)
+        };
+        let chosen = listed("b/2 1 5\na/1 2 7\n").unwrap();
+        assert_eq!(frames(&chosen), [vec![3], vec![0, 1]]);
+        let label = |video| {
+            let mut buffer = Buffer::default();
+            let Value::Int(label) = chosen.value(SampleId(video), 1, &mut buffer).unwrap() else {
+                panic!("a label is a number");
+            };
+            label
+        };
+        assert_eq!([label(0), label(1)], [5, 7]);
+        assert_eq!(chosen.facts().fields[1].name, "label");
+        assert_eq!(listed("b/2.avi\nc/9.avi").unwrap().facts().samples, 1);
+        assert_eq!(listed("b/2.avi").unwrap().facts().fields.len(), 1);
+        let none = listed("c/9.avi 1").err().unwrap().to_string();
+        assert!(none.contains("none of its 1 videos, such as c/9"), "{none}");
+        let several = listed("1 3").err().unwrap().to_string();
+        assert!(several.contains("several videos"), "{several}");
     }
 
     #[test]

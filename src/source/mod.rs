@@ -102,6 +102,7 @@ mod tfrecord;
 mod tiff_file;
 pub(crate) mod unfinished;
 mod value;
+mod video_list;
 #[cfg(feature = "webp")]
 mod webp_file;
 #[cfg(test)]

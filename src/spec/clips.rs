@@ -21,6 +21,7 @@
 //! | `layout` | `"NTCHW"` | the order of the axes; also `"NCTHW"` |
 //! | `source_fps` | 1 | the frames per second of folders of frames |
 //! | `field` | the only field of images | the field that has the frames |
+//! | `list` | all videos | the file that lists the videos |
 
 use crate::loader::Clips;
 use crate::loader::clips::{CLIP_LAYOUTS, ON_SHORT};
@@ -61,6 +62,7 @@ const PARAMS: &[ParamInfo] = &[
     optional("layout", ParamKind::Word(&names_of(&CLIP_LAYOUTS)), "the order of the axes"),
     optional("source_fps", ParamKind::Number, "frames per second of folders of frames"),
     optional("field", ParamKind::Text, "the field that has the frames"),
+    optional("list", ParamKind::Text, "the file that lists the videos"),
 ];
 
 /// Returns the clips of a `[clips]` table.
@@ -100,6 +102,9 @@ fn of_args(args: &OpArgs<'_>) -> Result<Clips, SpecError> {
     if let Some(fps) = args.if_given("source_fps", OpArgs::float)? {
         clips = clips.source_fps(fps);
     }
+    if let Some(list) = args.if_given("list", OpArgs::text)? {
+        clips = clips.list(list);
+    }
     let field = args.if_given("field", OpArgs::text)?;
     Ok(match field {
         Some(field) => clips.field(&field),
@@ -119,10 +124,10 @@ mod tests {
         let random = read("[clips]\nsampler = 'random'\nframes = 16\nstride = 4").unwrap();
         assert_eq!(random, Some(Clips::random(16).stride(4)));
         let text = "[clips]\nsampler = 'regular'\nframes = 8\nclips = 3\nfps = 12.5\nrange = [1, 9.5]\n\
-                    on_short = 'wrap'\nper_frame = true\nlayout = 'NCTHW'\nsource_fps = 25\nfield = 'frame'";
+                    on_short = 'wrap'\nper_frame = true\nlayout = 'NCTHW'\nsource_fps = 25\nfield = 'frame'\nlist = 'a.txt'";
         let regular = Clips::regular(8).clips(3).fps(12.5).range(1.0, 9.5).per_frame(true);
         let regular = regular.on_short(OnShort::Wrap).layout(ClipLayout::Ncthw).source_fps(25.0);
-        assert_eq!(read(text).unwrap(), Some(regular.field("frame")));
+        assert_eq!(read(text).unwrap(), Some(regular.field("frame").list("a.txt")));
         let middle = read("[clips]\nsampler = 'segments'\nframes = 8\nmiddle = true").unwrap();
         assert_eq!(middle, Some(Clips::segments(8).middle(true)));
         let refused = |text: &str| read(text).unwrap_err().to_string();

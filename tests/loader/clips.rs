@@ -275,7 +275,7 @@ fn a_damaged_frame_names_its_file_and_its_video_is_the_damaged_sample() {
     assert!(text.contains("v10") && error.sample() == Some(SampleId(1)), "{text}");
     assert_eq!(error.path(), Some(&*broken));
     let loader = builder(dir.path(), clips()).on_damaged(OnDamaged::Skip).build().unwrap();
-    let labels = batches(&loader, 0).iter().map(Batch::len).sum::<usize>();
+    let labels = batches(&loader, 0).iter().map(|batch| batch.len()).sum::<usize>();
     assert_eq!((labels, loader.quarantine().samples.len()), (4, 1));
     assert!(loader.quarantine().samples[0].error.contains("img_5.jpg"));
     fs::remove_file(&broken).unwrap();
@@ -294,7 +294,7 @@ fn a_short_video_is_a_damaged_sample_if_that_is_asked_for() {
     assert!(error.to_string().contains("the video has 3 frames to choose from"), "{error}");
     assert!(error.to_string().contains("walk/v3"), "{error}");
     let loader = builder(dir.path(), clips()).on_damaged(OnDamaged::Substitute).build().unwrap();
-    let labels: usize = batches(&loader, 0).iter().map(Batch::len).sum();
+    let labels: usize = batches(&loader, 0).iter().map(|batch| batch.len()).sum();
     assert_eq!((labels, loader.quarantine().rows), (5, 2));
 }
 
@@ -352,6 +352,31 @@ fn what_clips_can_t_do_is_refused_with_the_cure() {
     let numbers = InMemory::new([("image", Column::rgb(2, vec![0; 24]))]).unwrap();
     let error = Loader::from_source(numbers).clips(Clips::random(2)).build().err().unwrap();
     assert!(error.to_string().contains("no names"), "{error}");
+}
+
+#[test]
+fn a_list_chooses_the_videos_of_a_split() {
+    let dir = folder();
+    let list = dir.path().join("trainlist01.txt");
+    let labels = |text: &str, frames: &str| {
+        fs::write(&list, text).unwrap();
+        let options = FolderOptions::default().label(frames.parse().unwrap());
+        let folder = Folder::open(dir.path(), &options)?;
+        let clips = Clips::segments(2).list(&list);
+        let loader = Loader::from_source(folder).clips(clips).pipeline("video", augmented());
+        let batch = batches(&loader.build()?, 0).remove(0);
+        let labels = batch.tensor::<i64>("label").map(|labels| labels.as_slice().to_vec());
+        Ok::<_, fuseloop::Error>(labels.unwrap_or_default())
+    };
+    // UCF-101 counts its classes from 1.
+    assert_eq!(labels("walk/v3.avi 2\nride/v10.avi 1\n", "auto").unwrap(), [1, 0]);
+    assert_eq!(labels("walk/v3.avi\nride/v10.avi\nride/v1.avi", "auto").unwrap(), [1, 0, 0]);
+    let other = labels("walk/v3.avi 5\nride/v10.avi 5\n", "auto").unwrap_err().to_string();
+    assert!(other.contains("open the dataset without labels"), "{other}");
+    assert_eq!(labels("walk/v3.avi 5\nride/v10.avi 5\n", "none").unwrap(), [5, 5]);
+    assert_eq!(labels("walk/v3 3 9\n", "none").unwrap(), [9]);
+    let none = labels("run/v3 3 9\n", "none").unwrap_err().to_string();
+    assert!(none.contains("trainlist01.txt: none of its 1 videos, such as run/v3"), "{none}");
 }
 
 /// A table of frames gives videos that no folder of a class has to hold.

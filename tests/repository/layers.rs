@@ -130,6 +130,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "generate",
             // The formats, and how a name finds its format.
             "frames",
+            "video_list",
             "frame_folders",
             "beton",
             "folder",

@@ -433,7 +433,7 @@ mod tests {
                 FrameTimes::Listed { end: at + 0.01, times: times.into() }
             };
             let number = u.int_in_range(0..=clips.count_all(&times).min(1000) - 1)?;
-            let (seed, mut frames) = (u.arbitrary()?, vec![]);
+            let (seed, mut frames) = (u.arbitrary::<u64>()?, vec![]);
             if clips
                 .choose(&times, number, |clip| Rng::new(seed ^ clip as u64), &mut frames)
                 .is_ok()

@@ -8,6 +8,7 @@ pub(super) use source::ClipSource;
 
 use crate::error::{Error, fail};
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Makes clips of videos the samples of a loader: some frames of a video, in the order of time, all of which an op treats
@@ -56,6 +57,7 @@ pub struct Clips {
     layout: ClipLayout,
     source_fps: f64,
     field: Option<String>,
+    list: Option<PathBuf>,
 }
 
 /// How the frames of a clip are chosen.
@@ -171,6 +173,7 @@ impl Clips {
             layout: ClipLayout::default(),
             source_fps: 1.0,
             field: None,
+            list: None,
         }
     }
 
@@ -276,6 +279,18 @@ impl Clips {
         self
     }
 
+    /// Restricts the dataset to the videos of a list file, in its order: those of UCF-101, HMDB-51 and Kinetics, and those of
+    /// TSN with the path, the number of frames and the label of a video in each line. Videos that the dataset lacks are left
+    /// out with a warning. Default: all videos.
+    ///
+    /// Labels of the list become the field `label` of a dataset without labels. A dataset keeps its own labels, and those of
+    /// the list must be the same, or count from another number, as UCF-101's count from 1.
+    #[must_use]
+    pub fn list(mut self, path: impl Into<PathBuf>) -> Self {
+        self.list = Some(path.into());
+        self
+    }
+
     /// Checks everything that does not need the dataset.
     pub(super) fn check(&self) -> Result<(), Error> {
         let sampler = self.sampler.name();
@@ -333,6 +348,11 @@ impl Clips {
     /// Returns the field that has the frames, if it is set.
     pub(super) fn field_name(&self) -> Option<&str> {
         self.field.as_deref()
+    }
+
+    /// Returns the file that lists the videos.
+    pub(super) fn list_file(&self) -> Option<&Path> {
+        self.list.as_deref()
     }
 
     /// Returns true if each clip of a video is a sample.
