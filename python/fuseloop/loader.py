@@ -253,7 +253,7 @@ class Clips:
     is the number of clips of a sample, an axis before that of the frames if it is more than 1. ``range`` has the
     seconds that the frames are from. Frames that a video is too short for are the last one again
     (``on_short="repeat_last"``), the clip from its beginning (``"wrap"``), or make the video a damaged sample
-    (``"error"``). ``per_frame`` has the ops draw anew for each frame. ``source_fps`` is the rate of folders of frames,
+    (``"error"``). ``per_frame`` has the ops draw for each frame. ``source_fps`` is the rate of folders of frames,
     whose times are otherwise the numbers of their frames, and ``field`` the field of the frames if several have images.
     ``list`` is a file that lists the videos of a split: UCF-101's, HMDB-51's or Kinetics', or TSN's, of which each line
     has a path, the number of frames and the label.

@@ -115,8 +115,8 @@ fn of_args(args: &OpArgs<'_>) -> Result<Clips, SpecError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Spec;
     use crate::loader::{ClipLayout, OnShort};
+    use crate::spec::Spec;
 
     #[test]
     fn a_table_has_all_settings_of_clips() {

@@ -179,11 +179,11 @@ fn the_clips_are_the_same_for_any_number_of_workers_ranks_and_batches_and_after_
         let refused = other.build().unwrap().resume(&cursor).err().unwrap();
         assert_eq!(refused.kind(), ErrorKind::Cursor);
     }
-    let rank = |rank| {
-        let ranks = Ranks::new(rank, 2, Uneven::Pad).unwrap();
-        all(batches(&of(2, 1).ranks(ranks).build().unwrap(), 2))
-    };
-    let (even, odd) = (rank(0), rank(1));
+    // Random is another shuffle on ranks.
+    let permuted = |ranks| of(2, 1).order(Order::Permuted).ranks(ranks).build().unwrap();
+    let undisturbed = all(batches(&permuted(None), 2));
+    let rank = |rank| Ranks::new(rank, 2, Uneven::Pad).unwrap();
+    let [even, odd] = [0, 1].map(|number| all(batches(&permuted(Some(rank(number))), 2)));
     assert!(even[0] == undisturbed[0] && odd[0] == undisturbed[1] && even[2] == undisturbed[4]);
 }
 
@@ -333,7 +333,7 @@ fn what_clips_can_t_do_is_refused_with_the_cure() {
         (of().order(Order::Bucketed), "the order bucketed"),
         (of().collate("video", Collate::pad()), "remove its `collate`"),
         (of().pipeline("video", mix), "MixUp works on batches"),
-        (of().pipeline("video", any_size), "same size"),
+        (of().pipeline("video", any_size), "can't share a batch"),
         (of().targets("video", Targets::new().column("label", DType::I64)), "targets"),
         (
             of().clips(Clips::random(2).layout(ClipLayout::Ncthw)).pipeline("video", last),

@@ -220,7 +220,7 @@ impl Clips {
     }
 
     /// Sets the number of clips of a sample. With more than one, an output is `[K, T, C, H, W]` and `pts` is `[K, T]`, and
-    /// ops draw anew for each clip. Default 1.
+    /// ops draw for each clip. Default 1.
     #[must_use]
     pub fn clips(mut self, clips: usize) -> Self {
         self.clips = clips;
@@ -250,7 +250,7 @@ impl Clips {
         self
     }
 
-    /// If true, ops draw anew for each frame. Default false: one draw for a clip.
+    /// If true, ops draw for each frame. Default false: one draw for a clip.
     #[must_use]
     pub fn per_frame(mut self, per_frame: bool) -> Self {
         self.per_frame = per_frame;
