@@ -852,7 +852,13 @@ class Loader(Generic[B]):
             arrays = _in_memory(dataset)
             dataset = dataset if arrays is None else arrays
         if isinstance(dataset, (str, os.PathLike, list, tuple)):
-            dataset = opened(dataset, split)
+            if arguments.get("clips") is None:
+                dataset = opened(dataset, split)
+            else:
+                with warnings.catch_warnings():
+                    # The folders of frames are inside of those of the classes.
+                    warnings.filterwarnings("ignore", ".* are in folders inside of the class folders")
+                    dataset = opened(dataset, split)
         elif split is not None:
             raise ConfigError(f"split={split!r} is of a dataset that is opened by its name")
         if not isinstance(dataset, Dataset):

@@ -31,6 +31,7 @@ def loader(videos: Path, clips: fl.Clips, **settings) -> fl.Loader:
     return fl.Loader(videos, batch_size=3, video=LIST, clips=clips, **settings)
 
 
+@pytest.mark.filterwarnings("error")
 def test_a_batch_has_clips_labels_and_times(videos: Path) -> None:
     batch = next(iter(loader(videos, fl.Clips.random(4, stride=2, source_fps=10), seed=3)))
     assert batch["video"].numpy().shape == (3, 4, 3, 24, 24)

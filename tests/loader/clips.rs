@@ -1,9 +1,12 @@
 //! Clips of videos: the frames of a sample are those of the times in its batch, each is the image that a loader of images
 //! makes of it by the same draws, and nothing depends on threads, ranks or where a run began.
 
-use fuseloop::loader::{Cache, ClipLayout, Clips, Collate, OnShort, Targets};
+use fuseloop::loader::{BoundingBoxes, Cache, ClipLayout, Clips, Collate, OnShort, Targets};
 use fuseloop::order::{Ranks, Uneven};
-use fuseloop::source::{Column, Folder, FolderOptions, InMemory, OwnedImage, ProcessCache};
+use fuseloop::source::{
+    BoxError, Column, Facts, FieldKind, Folder, FolderOptions, ImageStats, InMemory, OwnedImage,
+    OwnedValue, ProcessCache, Record, SampleLocation, Source,
+};
 use fuseloop::{
     Batch, Cursor, ErrorKind, Loader, LoaderBuilder, OnDamaged, Order, SampleId, ops::*,
 };
@@ -60,6 +63,36 @@ fn augmented() -> Ops {
         ColorJitter::new(0.4, 0.4, 0.4).unwrap(),
         ToChannelsFirst,
     ]
+}
+
+/// Images with boxes, of which two each are in one folder.
+struct Annotated(Facts);
+
+impl Annotated {
+    fn new() -> Self {
+        let fields = [("image", FieldKind::RgbImage), ("bbox", FieldKind::Bytes)];
+        let size = Some(Size::new(8, 8));
+        let stats =
+            ImageStats { raw: 4, min: size, max: size, max_pixels: 64, ..ImageStats::default() };
+        let facts = Facts::new(fields, 4).with_longest(|_| Some(16));
+        Self(facts.with_image_stats(move |field| (field == 0).then(|| stats.clone())))
+    }
+}
+
+impl Source for Annotated {
+    fn facts(&self) -> &Facts {
+        &self.0
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let image = OwnedImage::rgb(8, vec![sample.0 as u8; 8 * 8 * 3]);
+        Ok(vec![OwnedValue::Image(image), OwnedValue::Bytes(vec![0; 16])])
+    }
+
+    fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
+        let name = format!("v{}/{}.png", sample.0 / 2, sample.0);
+        Some(SampleLocation::of_key(name))
+    }
 }
 
 fn builder(dir: &Path, clips: Clips) -> LoaderBuilder {
@@ -327,14 +360,13 @@ fn what_clips_can_t_do_is_refused_with_the_cure() {
     let any_size = ops![RandomHorizontalFlip::new(0.5).unwrap()];
     let last = ops![RandomCrop::new(24).unwrap()];
     let pages = ProcessCache::default();
-    let refused: [(LoaderBuilder, &str); 10] = [
+    let refused: [(LoaderBuilder, &str); 9] = [
         (of().cache(Cache::memory(1 << 20)), "remove `cache`"),
         (of().process_cache(pages), "remove `process_cache`"),
         (of().order(Order::Bucketed), "the order bucketed"),
         (of().collate("video", Collate::pad()), "remove its `collate`"),
         (of().pipeline("video", mix), "MixUp works on batches"),
         (of().pipeline("video", any_size), "can't share a batch"),
-        (of().targets("video", Targets::new().column("label", DType::I64)), "targets"),
         (
             of().clips(Clips::random(2).layout(ClipLayout::Ncthw)).pipeline("video", last),
             "[C, H, W]",
@@ -346,9 +378,17 @@ fn what_clips_can_t_do_is_refused_with_the_cure() {
         let error = builder.build().err().unwrap().to_string();
         assert!(error.contains(words), "{words}: {error}");
     }
-    let small = fuseloop::Limits { max_row_bytes: 1 << 12, ..fuseloop::Limits::DEFAULT };
+    let small = fuseloop::Limits { max_row_bytes: 1 << 11, ..fuseloop::Limits::DEFAULT };
     let error = of().limits(small).build().err().unwrap();
     assert!(error.to_string().contains("fewer or smaller frames"), "{error}");
+    let boxes = || Targets::new().boxes("bbox", BoundingBoxes::new(BoxFormat::Xywh));
+    let annotated = || Loader::from_source(Annotated::new()).clips(Clips::regular(2));
+    let with_boxes = annotated().targets("image", boxes()).pipeline("video", ops![ToChannelsFirst]);
+    let error = with_boxes.build().err().unwrap().to_string();
+    assert!(error.contains("targets follow an image"), "{error}");
+    let loader = annotated().without("bbox").build().unwrap();
+    let batch = loader.get(&[1], 0).unwrap();
+    assert_eq!(batch.tensor::<u8>("image").unwrap().shape(), [1, 2, 8, 8, 3]);
     let numbers = InMemory::new([("image", Column::rgb(2, vec![0; 24]))]).unwrap();
     let error = Loader::from_source(numbers).clips(Clips::random(2)).build().err().unwrap();
     assert!(error.to_string().contains("no names"), "{error}");

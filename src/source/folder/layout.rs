@@ -405,7 +405,8 @@ fn warn_of_inner_folders(root: &Path, list: &ListedFiles) {
     let class = first.components().next().map(|part| Path::new(part.as_os_str()));
     warn(format_args!(
         "{}: {count} of {all} {} are in folders inside of the class folders, such as {}, and have the class of the outer \
-         folder, {}: set `label` to `folder` if that is right, as for clips of videos, or open a folder whose own folders are the classes",
+         folder, {}: set `label` to `folder` if that is right, as for clips of videos, or open a folder whose own folders \
+         are the classes",
         shown(root),
         list.media.nouns(),
         shown(first),
