@@ -294,7 +294,7 @@ impl Clips {
     /// Checks everything that does not need the dataset.
     pub(super) fn check(&self) -> Result<(), Error> {
         let sampler = self.sampler.name();
-        let images = self.frames.checked_mul(self.clips).unwrap_or(usize::MAX);
+        let images = self.frames.saturating_mul(self.clips);
         if images == 0 || images > MOST_FRAMES {
             return Err(fail!(
                 Parameter,
