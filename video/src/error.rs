@@ -26,7 +26,7 @@ pub enum VideoErrorKind {
 /// ```
 /// use fuseloop_video::{VideoErrorKind, VideoIndex, VideoLimits};
 ///
-/// let error = VideoIndex::read(&b"no video"[..], &VideoLimits::DEFAULT).unwrap_err();
+/// let error = VideoIndex::read(&b"no video".to_vec(), &VideoLimits::DEFAULT).unwrap_err();
 /// assert_eq!(error.kind(), VideoErrorKind::Format);
 /// assert!(error.to_string().contains("AVI"), "{error}");
 /// ```

@@ -5,37 +5,9 @@
 //! key packet: they follow it, are shown before it, and refer to pictures before it (open groups of pictures). A frame of
 //! a leading packet is decoded from one group of pictures earlier.
 
-use crate::VideoError;
-use crate::VideoErrorKind::Parameter;
-use crate::read_at::ReadExactAt;
-
-/// The codec of a video track.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Codec {
-    /// A JPEG per packet. Files of AVI often omit its Huffman tables, which are then those of the JPEG standard, Annex K.
-    MotionJpeg,
-    /// MPEG-4 Part 10, AVC. If the extradata begin with 1 they are an `avcC`, and packets have lengths in front of NAL
-    /// units; otherwise they have start codes.
-    H264,
-    /// HEVC, with extradata as for H.264: an `hvcC`.
-    Hevc,
-    /// MPEG-4 Part 2: XviD, DivX 4 to 6, Simple and Advanced Simple Profile.
-    Mpeg4,
-    /// Microsoft's MPEG-4 version 2.
-    MsMpeg4V2,
-    /// Microsoft's MPEG-4 version 3, DivX 3.
-    MsMpeg4V3,
-    /// MPEG-1 or MPEG-2.
-    Mpeg2,
-    /// VP8.
-    Vp8,
-    /// VP9.
-    Vp9,
-    /// AV1.
-    Av1,
-    /// Another codec, by the name that the container has for it.
-    Other(String),
-}
+use crate::error::{format_error, over_limit, unsupported};
+use crate::read_at::{Headers, ReadExactAt};
+use crate::{Codec, VideoError, VideoErrorKind, avi, matroska, mp4, undecodable};
 
 /// Quarter turns clockwise that a player applies to the decoded picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -120,6 +92,31 @@ pub struct VideoLimits {
     pub max_table_bytes: u64,
 }
 
+impl MatrixCoefficients {
+    /// Returns the matrix of a number in ITU-T H.273, table 4.
+    pub(crate) fn of_number(number: u64) -> Self {
+        match number {
+            1 => Self::Bt709,
+            2 => Self::Unknown,
+            5 | 6 => Self::Bt601,
+            9 => Self::Bt2020,
+            other => u8::try_from(other).map_or(Self::Unknown, Self::Other),
+        }
+    }
+}
+
+impl Rotation {
+    /// Returns the rotation by quarter turns clockwise.
+    pub(crate) fn of_quarter_turns(turns: i64) -> Self {
+        match turns.rem_euclid(4) {
+            0 => Self::None,
+            1 => Self::Clockwise90,
+            2 => Self::Clockwise180,
+            _ => Self::Clockwise270,
+        }
+    }
+}
+
 impl VideoLimits {
     /// The default: 2^26 packets (12 days at 60 frames a second), 178 Mpixel, 1 GiB for a packet, 1 GiB for a table.
     pub const DEFAULT: Self = Self {
@@ -171,10 +168,12 @@ pub struct VideoIndex {
     pub color: Color,
     /// A unit of time in seconds, as a fraction: numerator and denominator, neither of them 0.
     pub time_base: (u32, u32),
-    /// All packets, in decoding order.
-    pub packets: Vec<Packet>,
-    /// The frames, in presentation order. Packets that an edit list hides are not among them.
-    pub frames: Vec<FrameEntry>,
+    /// Number of packets after its own that a frame may need before a decoder returns it. It is 0 unless the container
+    /// states no presentation times for a codec that reorders pictures, such as H.264 in AVI: then the times of packets
+    /// are those of decoding, and frame n after a key packet is the n-th picture that a decoder returns.
+    pub max_reordering: u32,
+    pub(crate) packets: Vec<Packet>,
+    pub(crate) frames: Vec<FrameEntry>,
 }
 
 /// Packets to decode for given frames.
@@ -195,6 +194,19 @@ pub struct DecodeRun {
 }
 
 impl VideoIndex {
+    /// Returns all packets, in decoding order.
+    #[must_use]
+    pub fn packets(&self) -> &[Packet] {
+        &self.packets
+    }
+
+    /// Returns the frames, in presentation order. Packets that an edit list hides are not among them, nor are pictures that
+    /// can't be decoded because the pictures that they refer to are missing.
+    #[must_use]
+    pub fn frames(&self) -> &[FrameEntry] {
+        &self.frames
+    }
+
     /// Returns the number of frames that a player shows.
     #[must_use]
     pub fn frame_count(&self) -> usize {
@@ -212,12 +224,89 @@ impl VideoIndex {
 
     /// Returns the packets to decode for frames, which may repeat and need no order.
     ///
+    /// Frames of one group of pictures share a run, and so do frames of adjacent ones. Packets between two runs are not
+    /// decoded.
+    ///
+    /// ```no_run
+    /// use fuseloop_video::{VideoIndex, VideoLimits};
+    ///
+    /// let file = std::fs::File::open("clip.mp4")?;
+    /// let index = VideoIndex::read(&file, &VideoLimits::DEFAULT)?;
+    /// let plan = index.plan(&[60, 64, 68, 72])?;
+    /// let packets: usize = plan.runs.iter().map(|run| run.packets.len()).sum();
+    /// println!("4 frames need {packets} packets");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Fails if the video does not have one of the frames.
     pub fn plan(&self, frames: &[u32]) -> Result<DecodePlan, VideoError> {
-        let _ = frames;
-        Err(VideoError::new(Parameter, "not written yet"))
+        let mut wanted = vec![];
+        for &frame in frames {
+            let entry = self.frames.get(frame as usize).ok_or_else(|| {
+                let count = self.frames.len();
+                let message = format!("frame {frame} does not exist: the video has {count} frames, from 0");
+                VideoError::new(VideoErrorKind::Parameter, message)
+            })?;
+            let last = (self.packets.len() - 1) as u32;
+            let end = entry.packet.saturating_add(self.max_reordering).min(last);
+            wanted.push((self.start_for(entry.packet), end, entry.packet, frame));
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut runs: Vec<DecodeRun> = vec![];
+        let mut group: Vec<(u32, u32, u32, u32)> = vec![];
+        for next in wanted {
+            let end = group.iter().map(|(_, end, ..)| *end).max();
+            if end.is_some_and(|end| next.0 > end.saturating_add(1)) {
+                runs.push(self.run(&group));
+                group.clear();
+            }
+            group.push(next);
+        }
+        if !group.is_empty() {
+            runs.push(self.run(&group));
+        }
+        Ok(DecodePlan { runs })
+    }
+
+    /// Returns the number of the packet at which decoding starts for a packet: the last key packet that is not shown after
+    /// it.
+    fn start_for(&self, packet: u32) -> u32 {
+        let pts = self.packets[packet as usize].pts;
+        let mut first_key = packet;
+        for key in (0..=packet).rev().filter(|&number| self.packets[number as usize].is_key) {
+            if self.packets[key as usize].pts <= pts {
+                return key;
+            }
+            first_key = key;
+        }
+        first_key
+    }
+
+    /// Returns the leading packets of a key packet: those before the next one that are shown before it.
+    pub(crate) fn leading(&self, key: u32) -> impl Iterator<Item = u32> {
+        let pts = self.packets[key as usize].pts;
+        let following = self.packets.iter().zip(0..).skip(key as usize + 1);
+        let group = following.take_while(|(packet, _)| !packet.is_key);
+        group.filter(move |(packet, _)| packet.pts < pts).map(|(_, number)| number)
+    }
+
+    /// Returns the run for frames with their first, last and own packets, sorted by their first packets.
+    fn run(&self, group: &[(u32, u32, u32, u32)]) -> DecodeRun {
+        let start = group[0].0;
+        let end = group.iter().fold(start, |end, next| end.max(next.1));
+        let mut packets: Vec<u32> = (start..=end).collect();
+        // The first packets of a file may be leading ones that can be decoded, and have no group before them.
+        let is_leading = |packet: u32| self.packets[packet as usize].pts < self.packets[start as usize].pts;
+        if !group.iter().any(|next| next.0 == start && is_leading(next.2)) {
+            let leading: Vec<u32> = self.leading(start).collect();
+            packets.retain(|packet| leading.binary_search(packet).is_err());
+        }
+        let mut frames: Vec<u32> = group.iter().map(|next| next.3).collect();
+        frames.sort_unstable();
+        DecodeRun { packets, frames }
     }
 
     /// Returns the numbers of packets that give a picture, sorted by presentation time: the order in which a decoder
@@ -232,11 +321,138 @@ impl VideoIndex {
 
     /// Reads the index of a file. The container is recognized by its bytes.
     ///
+    /// Of an MP4 or MOV file, only the tables are read; of an AVI file, the index, and the chunks' headers if there is none;
+    /// of a Matroska file, the headers of all blocks. For some codecs, the first bytes of packets are read as well: MPEG-4
+    /// in AVI, VP8 and VP9.
+    ///
     /// # Errors
     ///
     /// Fails if the file can't be read, is no video file, is damaged or cut, exceeds a limit, or has no video track.
     pub fn read(file: &dyn ReadExactAt, limits: &VideoLimits) -> Result<Self, VideoError> {
-        let _ = (file, limits);
-        Err(VideoError::new(Parameter, "not written yet"))
+        let mut headers = Headers::new(file)?;
+        let head = headers.up_to(0, 16)?.to_vec();
+        let mut index = if avi::is_avi(&head) {
+            avi::read(&mut headers, limits)?
+        } else if mp4::is_mp4(&head) {
+            mp4::read(&mut headers, limits)?
+        } else if matroska::is_matroska(&head) {
+            matroska::read(&mut headers, limits)?
+        } else {
+            return Err(other_format(&head));
+        };
+        index.check(limits)?;
+        undecodable::mark(&mut index, &mut headers)?;
+        if index.frames.is_empty() {
+            return Err(format_error!("the video track has no frame that can be decoded"));
+        }
+        Ok(index)
     }
+
+    /// Checks what all containers have to hold.
+    pub(crate) fn check(&mut self, limits: &VideoLimits) -> Result<(), VideoError> {
+        let (width, height, most) = (self.width, self.height, limits.max_pixels);
+        if width == 0 || height == 0 {
+            return Err(format_error!("the size of the pictures is {width}x{height}"));
+        }
+        if u64::from(width) * u64::from(height) > most {
+            return Err(over_limit!("the pictures have {width}x{height} pixels, the limit is {most} pixels"));
+        }
+        if self.time_base.0 == 0 || self.time_base.1 == 0 {
+            let (numerator, denominator) = self.time_base;
+            return Err(format_error!("the unit of time is {numerator}/{denominator} seconds"));
+        }
+        if self.packets.is_empty() {
+            return Err(format_error!("the video track has no packets"));
+        }
+        if self.codec == Codec::MotionJpeg || !self.packets.iter().any(|packet| packet.is_key) {
+            let all = self.codec == Codec::MotionJpeg;
+            let count = if all { self.packets.len() } else { 1 };
+            self.packets.iter_mut().take(count).for_each(|packet| packet.is_key = true);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the frames of packets that are all shown, sorted by presentation time.
+pub(crate) fn frames_by_time(packets: &[Packet]) -> Vec<FrameEntry> {
+    let mut frames: Vec<FrameEntry> = packets
+        .iter()
+        .zip(0..)
+        .filter(|(packet, _)| packet.is_shown)
+        .map(|(packet, number)| FrameEntry { packet: number, pts: packet.pts })
+        .collect();
+    frames.sort_by_key(|frame| (frame.pts, frame.packet));
+    frames
+}
+
+/// Packets as a container lists them, checked against the file and the limits.
+pub(crate) struct PacketList {
+    pub(crate) packets: Vec<Packet>,
+    file_len: u64,
+    most: u64,
+    most_bytes: u64,
+}
+
+impl PacketList {
+    /// Returns an empty list. Each packet of the container takes at least `least` bytes of the file, with its header.
+    pub(crate) fn new(file_len: u64, least: u64, limits: &VideoLimits) -> Self {
+        // Numbers of packets are `u32`.
+        let most = limits.max_packets.min(u64::from(u32::MAX)).min(file_len / least);
+        Self { packets: vec![], file_len, most, most_bytes: limits.max_packet_bytes }
+    }
+
+    /// Returns an error if the list can't have more packets.
+    pub(crate) fn check_count(&self, count: u64) -> Result<(), VideoError> {
+        if count > self.most {
+            let most = self.most;
+            return Err(over_limit!("the container lists {count} packets or more, the maximum for this file is {most}"));
+        }
+        Ok(())
+    }
+
+    /// Checks the place of a packet.
+    pub(crate) fn check_place(&self, offset: u64, size: u64) -> Result<u32, VideoError> {
+        if offset.checked_add(size).is_none_or(|end| end > self.file_len) {
+            let len = self.file_len;
+            return Err(format_error!(
+                "the container lists a packet of {size} bytes that ends after the file, which has {len} bytes: the file was \
+                 cut or is damaged"
+            )
+            .at(offset));
+        }
+        let most = self.most_bytes;
+        match u32::try_from(size) {
+            Ok(size) if u64::from(size) <= most => Ok(size),
+            _ => Err(over_limit!("a packet has {size} bytes, the limit is {most} bytes").at(offset)),
+        }
+    }
+
+    /// Appends a packet that is shown.
+    pub(crate) fn push(&mut self, offset: u64, size: u64, pts: i64, is_key: bool) -> Result<(), VideoError> {
+        let size = self.check_place(offset, size)?;
+        self.check_count(self.packets.len() as u64 + 1)?;
+        self.packets.push(Packet { offset, size, pts, is_key, is_shown: true });
+        Ok(())
+    }
+}
+
+/// Returns the error of a file in none of the containers that are read.
+fn other_format(head: &[u8]) -> VideoError {
+    let known: [(&[u8], &str); 8] = [
+        (b"FLV", "an FLV file"),
+        (b"OggS", "an Ogg file"),
+        (b"DKIF", "an IVF file"),
+        (b"\x30\x26\xb2\x75", "a WMV or ASF file"),
+        (b"\0\0\x01\xba", "an MPEG program stream"),
+        (b"\0\0\x01", "an elementary stream"),
+        (b"\0\0\0\x01", "an elementary stream"),
+        (b"\x47", "an MPEG transport stream"),
+    ];
+    match known.iter().find(|(magic, _)| head.starts_with(magic)) {
+        Some((_, name)) => unsupported!(
+            "{name} is not read: copy its streams into another container with `ffmpeg -i IN -c copy OUT.mp4`"
+        ),
+        None => format_error!("no AVI, MP4, MOV, Matroska or WebM file: its first bytes are {head:02x?}"),
+    }
+    .at(0)
 }

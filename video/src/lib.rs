@@ -8,10 +8,13 @@
 //! |------------|------------------------------------------------------------------------------|
 //! | `index`    | the index, and plans for given frames                                          |
 //! | `saved`    | the index as bytes                                                           |
+//! | `codec`    | codecs, by the names that containers have for them                           |
 //! | `avi`      | AVI and OpenDML files                                                        |
 //! | `mp4`      | MP4 and MOV files, fragmented or not                                         |
 //! | `matroska` | Matroska and WebM files                                                      |
 //! | `mpeg4`    | the order of pictures of MPEG-4 Part 2, for containers that do not state it    |
+//! | `undecodable` | frames that no decoder returns                                            |
+//! | `fields`   | integers in bytes                                                            |
 //! | `read_at`  | positioned reads                                                             |
 //! | `error`    | the error of all of them                                                     |
 //!
@@ -29,12 +32,21 @@
 //! # }
 //! ```
 
+mod avi;
+mod codec;
 mod error;
+mod fields;
 mod index;
+mod matroska;
+mod mp4;
+mod mpeg4;
 mod read_at;
+mod saved;
+mod undecodable;
 
+pub use codec::Codec;
 pub use error::{VideoError, VideoErrorKind};
 pub use index::{
-    Codec, Color, DecodePlan, DecodeRun, FrameEntry, MatrixCoefficients, Packet, Rotation, VideoIndex, VideoLimits,
+    Color, DecodePlan, DecodeRun, FrameEntry, MatrixCoefficients, Packet, Rotation, VideoIndex, VideoLimits,
 };
 pub use read_at::ReadExactAt;

@@ -1,0 +1,122 @@
+//! Frames that no decoder returns: hidden packets, and packets whose references are not in the file.
+//!
+//! | codec         | packet                                                     | its frame                 |
+//! |---------------|------------------------------------------------------------|---------------------------|
+//! | VP8, VP9      | an alternate reference: its header says that it is not shown | is left out               |
+//! | MPEG-4 Part 2 | an N-VOP, which has no picture                             | repeats the one before    |
+//! | all           | packets before the first key packet                        | is left out               |
+//! | all           | leading packets of the first key packet                    | is left out               |
+//! | HEVC          | the same, if they are RADL pictures                        | stays: they can be decoded |
+
+use crate::mpeg4::{self, Vol};
+use crate::read_at::Headers;
+use crate::{Codec, Packet, VideoError, VideoIndex};
+
+/// Maximum size of an N-VOP in bytes: a start code, two bits, a time and a flag.
+const N_VOP_BYTES: u32 = 32;
+
+/// Marks the packets of an index that give no picture, and takes the frames out that no decoder returns.
+pub(crate) fn mark(index: &mut VideoIndex, headers: &mut Headers<'_>) -> Result<(), VideoError> {
+    match index.codec {
+        Codec::Vp8 => mark_hidden(index, headers, is_shown_vp8)?,
+        Codec::Vp9 => mark_hidden(index, headers, is_shown_vp9)?,
+        Codec::Mpeg4 => repeat_n_vops(index, headers)?,
+        _ => {}
+    }
+    drop_before_first_key(index, headers)
+}
+
+type IsShown = fn(&Packet, &mut Headers<'_>) -> Result<bool, VideoError>;
+
+fn mark_hidden(
+    index: &mut VideoIndex,
+    headers: &mut Headers<'_>,
+    is_shown: IsShown,
+) -> Result<(), VideoError> {
+    for packet in &mut index.packets {
+        packet.is_shown = is_shown(packet, headers)?;
+    }
+    let packets = &index.packets;
+    index.frames.retain(|frame| packets[frame.packet as usize].is_shown);
+    Ok(())
+}
+
+/// Reads the flag `show_frame` of VP8: bit 4 of the first byte (RFC 6386, section 9.1).
+fn is_shown_vp8(packet: &Packet, headers: &mut Headers<'_>) -> Result<bool, VideoError> {
+    let first = headers.up_to(packet.offset, 1)?.first().copied();
+    Ok(first.is_none_or(|byte| byte & 0x10 != 0))
+}
+
+/// Reads the flags `show_existing_frame` and `show_frame` of VP9 (bitstream specification, section 6.2). A superframe
+/// contains hidden frames and one that is shown; the last byte of the packet marks it (Annex B).
+fn is_shown_vp9(packet: &Packet, headers: &mut Headers<'_>) -> Result<bool, VideoError> {
+    let Some(first) = headers.up_to(packet.offset, 1)?.first().copied() else { return Ok(true) };
+    // frame_marker (2 bits), profile (2 bits, and one that is 0 for profile 3), show_existing_frame, frame_type,
+    // show_frame.
+    let after_profile = if first & 0x30 == 0x30 { first << 1 } else { first };
+    if after_profile & 0x08 != 0 || after_profile & 0x02 != 0 {
+        return Ok(true);
+    }
+    let last = packet.offset + u64::from(packet.size) - 1;
+    let last = headers.up_to(last, 1)?.first().copied();
+    Ok(last.is_some_and(|byte| byte & 0xe0 == 0xc0))
+}
+
+/// Lets the frames of N-VOPs repeat the frames before them. A container that states presentation times has them seldom.
+fn repeat_n_vops(index: &mut VideoIndex, headers: &mut Headers<'_>) -> Result<(), VideoError> {
+    let vol = Vol::find(&index.extradata);
+    for packet in index.packets.iter_mut().filter(|packet| packet.size <= N_VOP_BYTES) {
+        let bytes = headers.up_to(packet.offset, packet.size as usize)?;
+        packet.is_shown = !mpeg4::vop(bytes, vol).is_some_and(|vop| !vop.is_coded);
+    }
+    let mut before = None;
+    for frame in &mut index.frames {
+        if index.packets[frame.packet as usize].is_shown {
+            before = Some(frame.packet);
+        } else {
+            frame.packet = before.unwrap_or(frame.packet);
+        }
+    }
+    let packets = &index.packets;
+    index.frames.retain(|frame| packets[frame.packet as usize].is_shown);
+    Ok(())
+}
+
+fn drop_before_first_key(
+    index: &mut VideoIndex,
+    headers: &mut Headers<'_>,
+) -> Result<(), VideoError> {
+    let Some(first) = index.packets.iter().position(|packet| packet.is_key) else { return Ok(()) };
+    let first = first as u32;
+    let mut undecodable: Vec<u32> = (0..first).collect();
+    for packet in index.leading(first) {
+        let is_hevc = index.codec == Codec::Hevc;
+        if !is_hevc || !is_radl(&index.packets[packet as usize], headers)? {
+            undecodable.push(packet);
+        }
+    }
+    if !undecodable.is_empty() {
+        index.frames.retain(|frame| undecodable.binary_search(&frame.packet).is_err());
+    }
+    Ok(())
+}
+
+/// Returns true if the first slice of a packet of HEVC is a decodable leading picture (ITU-T H.265, table 7-1). NAL units
+/// have four bytes in front of them: their length or a start code.
+fn is_radl(packet: &Packet, headers: &mut Headers<'_>) -> Result<bool, VideoError> {
+    let end = packet.offset + u64::from(packet.size);
+    let mut at = packet.offset;
+    // Parameter sets and messages come first. A packet has few of them.
+    for _ in 0..16 {
+        let Some([a, b, c, d, header]) = headers.array::<5>(at)? else { break };
+        let (length, unit) = (u32::from_be_bytes([a, b, c, d]), header >> 1 & 0x3f);
+        if unit < 32 {
+            return Ok(matches!(unit, 6 | 7));
+        }
+        at = at.saturating_add(4).saturating_add(u64::from(length));
+        if length < 2 || at >= end {
+            break;
+        }
+    }
+    Ok(false)
+}
