@@ -119,6 +119,9 @@ impl<'a> Headers<'a> {
     pub(crate) fn up_to(&mut self, offset: u64, most: usize) -> Result<&[u8], VideoError> {
         let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
         let count = most.min(left);
+        if count == 0 {
+            return Ok(&[]);
+        }
         let in_kept = |headers: &Self| {
             let at = usize::try_from(offset.checked_sub(headers.start)?).ok()?;
             (at.checked_add(count)? <= headers.kept.len()).then_some(at)
