@@ -16,6 +16,7 @@
 //! | `undecodable` | frames that no decoder returns                                            |
 //! | `fields`   | integers in bytes                                                            |
 //! | `read_at`  | positioned reads                                                             |
+//! | `decode`   | frames from packets, by decoders in Rust or by libavcodec                      |
 //! | `error`    | the error of all of them                                                     |
 //!
 //! ```
@@ -34,6 +35,7 @@
 
 mod avi;
 mod codec;
+mod decode;
 mod error;
 mod fields;
 mod index;
@@ -45,6 +47,7 @@ mod saved;
 mod undecodable;
 
 pub use codec::Codec;
+pub use decode::{Backend, Decoder, Frame, Libavcodec, Subsampling, jpeg_of_packet};
 pub use error::{VideoError, VideoErrorKind};
 pub use index::{
     Color, DecodePlan, DecodeRun, FrameEntry, MatrixCoefficients, Packet, Rotation, VideoIndex, VideoLimits,
