@@ -231,9 +231,7 @@ def write_matroska(folder):
     ffmpeg("-i", folder / "b_pictures.mp4", "-c", "copy", folder / "b_pictures.mkv")
     ffmpeg("-i", folder / "open_gop.mp4", "-c", "copy", folder / "open_gop.mkv")
     ffmpeg("-i", folder / "variable.mp4", "-c", "copy", folder / "variable.mkv")
-    # Times of decoding, as in AVI.
-    vfw = ["-c", "copy", "-bsf:v", "setts=pts=DTS", "-allow_raw_vfw", "1"]
-    ffmpeg("-i", folder / "alternating.avi", *vfw, folder / "vfw.mkv")
+    write_vfw(folder / "alternating.avi", folder / "vfw.mkv")
     ffmpeg("-i", folder / "mpeg4.mp4", "-c", "copy", folder / "mpeg4.mkv")
     ffmpeg("-i", folder / "mjpeg.avi", "-c", "copy", folder / "mjpeg.mkv")
     vp8 = ["-c:v", "libvpx", "-b:v", "40k", "-auto-alt-ref", "1", "-lag-in-frames", "12", "-g", "20"]
@@ -256,6 +254,31 @@ def write_matroska(folder):
     ffmpeg(*source(0.4, ",format=yuva420p"), *vp8[:4], *clear, folder / "groups.webm")
     ffmpeg(*source(0.2), "-c:v", "libaom-av1", "-pix_fmt", "yuv420p", "-cpu-used", "8", "-b:v", "40k", folder / "av1.mkv")
     ffmpeg("-i", folder / "av1.mkv", "-c", "copy", folder / "av1.mp4")
+
+
+def write_vfw(avi, path):
+    """A Matroska file with a codec of Video for Windows, whose blocks have times of decoding."""
+    header, packets, keys = take_apart(avi)
+    stream = next(contents for _, _, contents in chunks(header) if contents[:4] == b"strl")
+    strf = next(contents for name, _, contents in chunks(stream[4:]) if name == b"strf")
+
+    def element(name, *contents):
+        inside = b"".join(contents)
+        return bytes.fromhex(name) + struct.pack(">Q", 1 << 56 | len(inside)) + inside
+
+    ebml = element("1a45dfa3", element("4282", b"matroska"))
+    info = element("1549a966", element("2ad7b1", struct.pack(">I", 1_000_000)))
+    width, height = struct.unpack_from("<II", strf, 4)
+    video = element("e0", element("b0", struct.pack(">H", width)), element("ba", struct.pack(">H", height)))
+    # Tracks count from 1; type 1 is video.
+    numbers = element("d7", b"\1") + element("73c5", b"\1") + element("83", b"\1") + element("9c", b"\0")
+    codec = element("86", b"V_MS/VFW/FOURCC") + element("63a2", strf)
+    tracks = element("1654ae6b", element("ae", numbers, codec, video))
+    blocks = b""
+    for number, (packet, key) in enumerate(zip(packets, keys)):
+        blocks += element("a3", b"\x81" + struct.pack(">hB", 40 * number, 0x80 if key else 0) + packet)
+    cluster = element("1f43b675", element("e7", b"\0"), blocks)
+    path.write_bytes(ebml + element("18538067", info, tracks, cluster))
 
 
 def probe(path):

@@ -41,6 +41,7 @@ pub(crate) fn read(headers: &mut Headers<'_>, limits: &VideoLimits) -> Result<Vi
     Ok(VideoIndex {
         max_reordering: if stream.codec.reorders() { MAX_REORDERING } else { 0 },
         codec: stream.codec,
+        four_cc: stream.four_cc,
         width: stream.width,
         height: stream.height,
         rotation: Rotation::None,
@@ -130,6 +131,7 @@ struct Stream {
     /// The two digits with which the names of its chunks begin.
     digits: [u8; 2],
     codec: Codec,
+    four_cc: [u8; 4],
     width: u32,
     height: u32,
     extradata: Vec<u8>,
@@ -193,6 +195,7 @@ impl Stream {
         Some(Self {
             digits,
             codec: codec(compression, bits),
+            four_cc: compression,
             width,
             height,
             extradata: extradata.to_vec(),

@@ -154,6 +154,9 @@ impl Default for VideoLimits {
 pub struct VideoIndex {
     /// The codec.
     pub codec: Codec,
+    /// The four-character code that the container has for it; zeros in Matroska, which has names. Decoders of MPEG-4 tell
+    /// encoders by it, whose inverse DCTs differ.
+    pub four_cc: [u8; 4],
     /// Width in pixels as the container states it, before rotation.
     pub width: u32,
     /// Height in pixels as the container states it, before rotation.

@@ -81,6 +81,7 @@ pub(crate) fn read(headers: &mut Headers<'_>, limits: &VideoLimits) -> Result<Vi
     Ok(VideoIndex {
         max_reordering: if is_in_decoding_order && track.codec.reorders() { MAX_REORDERING } else { 0 },
         codec: track.codec,
+        four_cc: track.four_cc,
         width: track.width,
         height: track.height,
         rotation: track.rotation,
@@ -253,6 +254,7 @@ fn descriptions(
 struct Track {
     number: u64,
     codec: Codec,
+    four_cc: [u8; 4],
     /// True if the times of blocks are those of decoding, as in AVI.
     is_in_decoding_order: bool,
     extradata: Vec<u8>,
@@ -273,14 +275,15 @@ impl Track {
         let name = String::from_utf8_lossy(find(entry, id::CODEC_ID).unwrap_or_default());
         let name = name.trim_end_matches('\0');
         let private = find(entry, id::CODEC_PRIVATE).unwrap_or_default();
-        let (mut codec, mut extradata) = (codec(name), private);
+        let (mut codec, mut four_cc, mut extradata) = (codec(name), [0; 4], private);
         let is_in_decoding_order = name == "V_MS/VFW/FOURCC";
         if is_in_decoding_order {
             // A `BITMAPINFOHEADER`, and the extradata.
             let (header, rest) = private
                 .split_at_checked(40)
                 .ok_or_else(|| format_error!("the private bytes of the codec {name} are too short"))?;
-            codec = Codec::of_four_cc(Fields(&header[16..]).array().unwrap_or_default());
+            four_cc = Fields(&header[16..]).array().unwrap_or_default();
+            codec = Codec::of_four_cc(four_cc);
             extradata = rest;
         }
         let video = find(entry, id::VIDEO).unwrap_or_default();
@@ -300,6 +303,7 @@ impl Track {
         Ok(Self {
             number: find(entry, id::TRACK_NUMBER).map_or(1, number),
             codec,
+            four_cc,
             is_in_decoding_order,
             extradata: extradata.to_vec(),
             width: size(id::PIXEL_WIDTH),

@@ -54,6 +54,7 @@ pub(crate) fn read(headers: &mut Headers<'_>, limits: &VideoLimits) -> Result<Vi
     let entry = track.entry;
     Ok(VideoIndex {
         codec: entry.codec,
+        four_cc: entry.four_cc,
         width: entry.width,
         height: entry.height,
         rotation: rotation(movie.matrix, track.matrix)?,
@@ -421,6 +422,7 @@ fn another_description(first: u32, other: u32) -> VideoError {
 /// The entry of `stsd` of a video track.
 struct SampleEntry {
     codec: Codec,
+    four_cc: [u8; 4],
     width: u32,
     height: u32,
     extradata: Vec<u8>,
@@ -436,7 +438,7 @@ impl SampleEntry {
         // Resolutions, size of the data, frames in a sample, the compressor's name, depth and colour table.
         let inside = entry.after(78)?;
         let mut entry =
-            Self { codec: Codec::of_four_cc(kind), width, height, extradata: vec![], color: Color::default() };
+            Self { codec: Codec::of_four_cc(kind), four_cc: kind, width, height, extradata: vec![], color: Color::default() };
         for (kind, inside) in inside.boxes() {
             match &kind {
                 b"avcC" | b"hvcC" | b"av1C" | b"vpcC" => entry.extradata = inside.bytes.to_vec(),

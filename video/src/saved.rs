@@ -3,7 +3,7 @@
 //! ```text
 //! "FLVI", version (1 byte)
 //! length of the video file
-//! codec (1 byte; a name with its length after 255), width, height, quarter turns, matrix, range
+//! codec (1 byte; a name with its length after 255), its four-character code, width, height, quarter turns, matrix, range
 //! numerator and denominator of the unit of time, maximum reordering
 //! length of the extradata, the extradata
 //! number of packets; for each: size * 4 + is_key * 2 + is_shown, distance from the end of the packet before, distance from
@@ -66,6 +66,7 @@ impl VideoIndex {
             }
             (number, _) => bytes.push(number.map_or(OTHER_CODEC, |number| number as u8)),
         }
+        bytes.extend(self.four_cc);
         put(&mut bytes, self.width.into());
         put(&mut bytes, self.height.into());
         bytes.push(self.rotation as u8);
@@ -185,6 +186,7 @@ fn head(fields: &mut Fields<'_>) -> Option<VideoIndex> {
         }
         number => CODECS.get(usize::from(number))?.clone(),
     };
+    let four_cc = fields.array()?;
     let width = u32::try_from(take(fields)?).ok()?;
     let height = u32::try_from(take(fields)?).ok()?;
     let rotation = Rotation::of_quarter_turns(fields.u8()?.into());
@@ -207,7 +209,7 @@ fn head(fields: &mut Fields<'_>) -> Option<VideoIndex> {
     let extradata = fields.bytes(count)?.to_vec();
     let color = Color { matrix, is_full_range };
     let (packets, frames) = (vec![], vec![]);
-    Some(VideoIndex { codec, width, height, rotation, extradata, color, time_base, max_reordering, packets, frames })
+    Some(VideoIndex { codec, four_cc, width, height, rotation, extradata, color, time_base, max_reordering, packets, frames })
 }
 
 /// Returns how many elements to reserve memory for: `count`, or what the bytes can hold.
