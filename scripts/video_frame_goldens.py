@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Writes small video files, and the hashes of their frames as ffmpeg decodes them.
 
-    python scripts/video_frame_goldens.py video/tests/frames
+    python scripts/video_frame_goldens.py video/tests/golden/frames tests/golden/yuv
 
 Needs ffmpeg 5.1 with libx264, libx265, libvpx and libxvid on the path. `frames.txt` has a line for each file: its name, its pixel
 format, its width and height, its frames, and the SHA-256 of the planes of all frames in presentation order, without padding, samples of 10 bits rounded to 8.
-`NAME.yuv` has the planes of a picture, and `NAME.MATRIX.RANGE.rgb` its RGB pixels as swscale converts them with its accurate
-arithmetic and bicubic filters.
+In the second folder, `FORMAT.yuv` has the planes of a picture, and `FORMAT.MATRIX.RANGE.rgb` its RGB pixels as swscale converts
+them with its accurate arithmetic, its bicubic filter, and chroma on the left pixel.
 """
 
 import hashlib
@@ -87,8 +87,13 @@ FILES = {
     "vp8.webm": other(["-c:v", "libvpx", "-pix_fmt", "yuv420p", "-b:v", "100k"]),
 }
 
-PICTURES = {"yuv420p": (38, 26), "yuv422p": (38, 10), "yuv444p": (38, 6), "gray": (38, 4)}
-MATRICES = {"bt601": "bt601", "bt709": "bt709", "bt2020": "bt2020"}
+# The size of each picture, and where its chroma lies, in 256ths of a pixel of luma.
+PICTURES = {
+    "yuv420p": (38, 26, "in_h_chr_pos=0:in_v_chr_pos=128"),
+    "yuv422p": (38, 10, "in_h_chr_pos=0"),
+    "yuv444p": (38, 6, "in_h_chr_pos=-513"),
+}
+MATRICES = ["bt601", "bt709", "bt2020"]
 
 
 def ffmpeg(*arguments, **options):
@@ -132,22 +137,21 @@ def write_files(folder):
 
 
 def write_pictures(folder):
-    for pixels, (width, height) in PICTURES.items():
+    for pixels, (width, height, place) in PICTURES.items():
         size = f"{width}x{height}"
-        source = f"testsrc2=size={size},noise=all_seed=7:alls=40"
+        source = f"testsrc2=size={size},hue=s=0.6,noise=all_seed=7:alls=20"
         raw = ["-f", "rawvideo", "-pix_fmt", pixels, "-s", size]
         planes = ffmpeg("-f", "lavfi", "-i", source, "-frames:v", "1", *raw[:4], "-")
         (folder / f"{pixels}.yuv").write_bytes(planes)
         for matrix in MATRICES:
             for scale in ("tv", "pc"):
-                flags = "accurate_rnd+full_chroma_int+full_chroma_inp+bicubic"
-                convert = f"scale=in_color_matrix={matrix}:in_range={scale}:out_range=pc:flags={flags},format=rgb24"
+                flags = "accurate_rnd+full_chroma_int+bicubic"
+                convert = f"scale=in_color_matrix={matrix}:in_range={scale}:out_range=pc:{place}:flags={flags},format=rgb24"
                 rgb = ffmpeg(*raw, "-i", "-", "-vf", convert, "-f", "rawvideo", "-", input=planes)
                 (folder / f"{pixels}.{matrix}.{scale}.rgb").write_bytes(rgb)
 
 
 if __name__ == "__main__":
-    folder = pathlib.Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
-    write_files(folder)
-    write_pictures(folder)
+    for write, folder in zip((write_files, write_pictures), map(pathlib.Path, sys.argv[1:])):
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder)
