@@ -50,6 +50,7 @@ pub(crate) fn read(headers: &mut Headers<'_>, limits: &VideoLimits) -> Result<Vi
         time_base: (stream.scale, stream.rate),
         packets,
         frames,
+        keys: vec![],
     })
 }
 
@@ -159,7 +160,7 @@ impl Stream {
     fn read(header: &[u8]) -> Result<Self, VideoError> {
         let avih = chunks(header).find(|(id, _)| id == b"avih").map_or(&[][..], |(_, avih)| avih);
         let lists = chunks(header).filter_map(|(id, list)| list.strip_prefix(b"strl").filter(|_| &id == b"LIST"));
-        for (list, number) in lists.zip(0_u8..) {
+        for (list, number) in lists.zip(0..100_u8) {
             let chunk = |name: &[u8; 4]| chunks(list).find(|(id, _)| id == name).map(|(_, contents)| contents);
             let Some(strh) = chunk(b"strh").filter(|strh| strh.starts_with(b"vids")) else { continue };
             let strf = chunk(b"strf").unwrap_or_default();

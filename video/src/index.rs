@@ -177,6 +177,8 @@ pub struct VideoIndex {
     pub max_reordering: u32,
     pub(crate) packets: Vec<Packet>,
     pub(crate) frames: Vec<FrameEntry>,
+    /// The numbers of the key packets, ascending. `check` finds them.
+    pub(crate) keys: Vec<u32>,
 }
 
 /// Packets to decode for given frames.
@@ -194,6 +196,17 @@ pub struct DecodeRun {
     pub packets: Vec<u32>,
     /// The distinct frames that were asked for and come from these packets, ascending.
     pub frames: Vec<u32>,
+}
+
+/// A frame that is asked for.
+struct Wanted {
+    /// The packet at which decoding starts for it.
+    start: u32,
+    /// The last packet that it needs.
+    end: u32,
+    /// Its own packet.
+    packet: u32,
+    frame: u32,
 }
 
 impl VideoIndex {
@@ -254,60 +267,53 @@ impl VideoIndex {
             })?;
             let last = (self.packets.len() - 1) as u32;
             let end = entry.packet.saturating_add(self.max_reordering).min(last);
-            wanted.push((self.start_for(entry.packet), end, entry.packet, frame));
+            wanted.push(Wanted { start: self.start_for(entry.packet), end, packet: entry.packet, frame });
         }
-        wanted.sort_unstable();
-        wanted.dedup();
-        let mut runs: Vec<DecodeRun> = vec![];
-        let mut group: Vec<(u32, u32, u32, u32)> = vec![];
-        for next in wanted {
-            let end = group.iter().map(|(_, end, ..)| *end).max();
-            if end.is_some_and(|end| next.0 > end.saturating_add(1)) {
-                runs.push(self.run(&group));
-                group.clear();
+        wanted.sort_unstable_by_key(|next: &Wanted| (next.start, next.frame));
+        wanted.dedup_by_key(|next| next.frame);
+        let (mut runs, mut rest) = (vec![], &wanted[..]);
+        while let Some(first) = rest.first() {
+            let (mut end, mut count) = (first.end, 0);
+            while let Some(next) = rest.get(count).filter(|next| next.start <= end.saturating_add(1)) {
+                end = end.max(next.end);
+                count += 1;
             }
-            group.push(next);
-        }
-        if !group.is_empty() {
-            runs.push(self.run(&group));
+            let (group, others) = rest.split_at(count);
+            runs.push(self.run(group, end));
+            rest = others;
         }
         Ok(DecodePlan { runs })
     }
 
     /// Returns the number of the packet at which decoding starts for a packet: the last key packet that is not shown after
-    /// it.
+    /// it, or the first one of the file.
     fn start_for(&self, packet: u32) -> u32 {
-        let pts = self.packets[packet as usize].pts;
-        let mut first_key = packet;
-        for key in (0..=packet).rev().filter(|&number| self.packets[number as usize].is_key) {
-            if self.packets[key as usize].pts <= pts {
-                return key;
-            }
-            first_key = key;
-        }
-        first_key
+        let before = &self.keys[..self.keys.partition_point(|key| *key <= packet)];
+        let pts = |number: u32| self.packets[number as usize].pts;
+        let start = before.iter().rev().find(|key| pts(**key) <= pts(packet)).or(before.first());
+        start.copied().unwrap_or_default()
     }
 
     /// Returns the leading packets of a key packet: those before the next one that are shown before it.
     pub(crate) fn leading(&self, key: u32) -> impl Iterator<Item = u32> {
+        let next = self.keys.partition_point(|other| *other <= key);
+        let end = self.keys.get(next).map_or(self.packets.len(), |end| *end as usize);
         let pts = self.packets[key as usize].pts;
-        let following = self.packets.iter().zip(0..).skip(key as usize + 1);
-        let group = following.take_while(|(packet, _)| !packet.is_key);
-        group.filter(move |(packet, _)| packet.pts < pts).map(|(_, number)| number)
+        let following = self.packets[..end].iter().zip(0..).skip(key as usize + 1);
+        following.filter(move |(packet, _)| packet.pts < pts).map(|(_, number)| number)
     }
 
-    /// Returns the run for frames with their first, last and own packets, sorted by their first packets.
-    fn run(&self, group: &[(u32, u32, u32, u32)]) -> DecodeRun {
-        let start = group[0].0;
-        let end = group.iter().fold(start, |end, next| end.max(next.1));
+    /// Returns the run for frames that are sorted by the packets at which decoding starts for them, up to packet `end`.
+    fn run(&self, group: &[Wanted], end: u32) -> DecodeRun {
+        let start = group[0].start;
         let mut packets: Vec<u32> = (start..=end).collect();
         // The first packets of a file may be leading ones that can be decoded, and have no group before them.
-        let is_leading = |packet: u32| self.packets[packet as usize].pts < self.packets[start as usize].pts;
-        if !group.iter().any(|next| next.0 == start && is_leading(next.2)) {
+        let pts = |number: u32| self.packets[number as usize].pts;
+        if !group.iter().any(|next| next.start == start && pts(next.packet) < pts(start)) {
             let leading: Vec<u32> = self.leading(start).collect();
             packets.retain(|packet| leading.binary_search(packet).is_err());
         }
-        let mut frames: Vec<u32> = group.iter().map(|next| next.3).collect();
+        let mut frames: Vec<u32> = group.iter().map(|next| next.frame).collect();
         frames.sort_unstable();
         DecodeRun { packets, frames }
     }
@@ -351,7 +357,7 @@ impl VideoIndex {
         Ok(index)
     }
 
-    /// Checks what all containers have to hold.
+    /// Checks what all containers have to hold, and finds the key packets.
     pub(crate) fn check(&mut self, limits: &VideoLimits) -> Result<(), VideoError> {
         let (width, height, most) = (self.width, self.height, limits.max_pixels);
         if width == 0 || height == 0 {
@@ -372,6 +378,7 @@ impl VideoIndex {
             let count = if all { self.packets.len() } else { 1 };
             self.packets.iter_mut().take(count).for_each(|packet| packet.is_key = true);
         }
+        self.keys = (0..).zip(&self.packets).filter(|(_, packet)| packet.is_key).map(|(number, _)| number).collect();
         Ok(())
     }
 }

@@ -38,6 +38,8 @@ mod codec;
 mod decode;
 mod error;
 mod fields;
+#[doc(hidden)]
+pub mod fuzzing;
 mod index;
 mod matroska;
 mod mp4;

@@ -90,6 +90,7 @@ pub(crate) fn read(headers: &mut Headers<'_>, limits: &VideoLimits) -> Result<Vi
         time_base: (scale, 1_000_000_000),
         packets,
         frames,
+        keys: vec![],
     })
 }
 

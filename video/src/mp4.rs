@@ -64,6 +64,7 @@ pub(crate) fn read(headers: &mut Headers<'_>, limits: &VideoLimits) -> Result<Vi
         max_reordering: 0,
         packets,
         frames,
+        keys: vec![],
     })
 }
 
@@ -813,4 +814,103 @@ fn to_track_scale(time: u64, movie_scale: u32, track_scale: u32) -> i64 {
     let scale = u128::from(movie_scale.max(1));
     let time = (u128::from(time) * u128::from(track_scale) + scale / 2) / scale;
     i64::try_from(time).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read_at::Headers;
+
+    /// Returns a box.
+    fn boxed(kind: &[u8; 4], contents: &[&[u8]]) -> Vec<u8> {
+        let contents = contents.concat();
+        let size = u32::try_from(contents.len() + 8).unwrap();
+        [&size.to_be_bytes(), &kind[..], &contents].concat()
+    }
+
+    fn numbers(numbers: &[u32]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
+    }
+
+    /// Returns a table with its version, flags and count.
+    fn table(kind: &[u8; 4], count: u32, entries: &[u32]) -> Vec<u8> {
+        boxed(kind, &[&numbers(&[0, count]), &numbers(entries)])
+    }
+
+    const UNTURNED: [u32; 9] = [1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30];
+
+    /// Returns a file whose samples have 1, 2, 3, 4 and 5 bytes in chunks of 2, 2 and 1, a second per sample, with edits:
+    /// their durations in tenths of seconds, and their beginnings in milliseconds.
+    fn file(matrix: [u32; 9], edits: &[[u32; 2]]) -> Vec<u8> {
+        let ftyp = boxed(b"ftyp", &[b"isom", &[0; 4]]);
+        let mvhd = boxed(b"mvhd", &[&numbers(&[0, 0, 0, 10, 0, 0, 0, 0, 0]), &numbers(&UNTURNED), &[0; 28]]);
+        let tkhd = boxed(b"tkhd", &[&numbers(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0]), &numbers(&matrix), &[0; 8]]);
+        let entries: Vec<u32> = edits.iter().flat_map(|[duration, start]| [*duration, *start, 1 << 16]).collect();
+        let edts = boxed(b"edts", &[&table(b"elst", edits.len() as u32, &entries)]);
+        let mdhd = boxed(b"mdhd", &[&numbers(&[0, 0, 0, 1000, 0, 0])]);
+        let hdlr = boxed(b"hdlr", &[&[0; 8], b"vide", &[0; 13]]);
+        let entry = boxed(b"mp4v", &[&[0; 24], &[0, 64, 0, 48], &[0; 50]]);
+        let stsd = boxed(b"stsd", &[&numbers(&[0, 1]), &entry]);
+        let stts = table(b"stts", 1, &[5, 1000]);
+        let stsc = table(b"stsc", 2, &[1, 2, 1, 3, 1, 1]);
+        let stco = table(b"stco", 3, &[0, 8, 16]);
+        // Sizes of 4 bits.
+        let stz2 = boxed(b"stz2", &[&numbers(&[0, 4, 5]), &[0x12, 0x34, 0x50]]);
+        let stbl = boxed(b"stbl", &[&stsd, &stts, &stsc, &stco, &stz2]);
+        let minf = boxed(b"minf", &[&stbl]);
+        let mdia = boxed(b"mdia", &[&mdhd, &hdlr, &minf]);
+        let trak = boxed(b"trak", &[&tkhd, &edts, &mdia]);
+        [ftyp, boxed(b"moov", &[&mvhd, &trak])].concat()
+    }
+
+    fn read(file: &Vec<u8>) -> Result<VideoIndex, VideoError> {
+        super::read(&mut Headers::new(file)?, &VideoLimits::SMALL)
+    }
+
+    #[test]
+    fn chunks_and_small_sizes_give_the_places_of_samples() {
+        let index = read(&file(UNTURNED, &[])).unwrap();
+        let places: Vec<_> = index.packets.iter().map(|packet| (packet.offset, packet.size)).collect();
+        assert_eq!(places, [(0, 1), (1, 2), (8, 3), (11, 4), (16, 5)]);
+        assert!(index.packets.iter().all(|packet| packet.is_key));
+        assert_eq!((index.codec, index.width, index.height), (Codec::Mpeg4, 64, 48));
+    }
+
+    #[test]
+    fn edits_show_parts_of_the_track_one_after_the_other() {
+        let shown = |edits: &[[u32; 2]]| {
+            let index = read(&file(UNTURNED, edits)).unwrap();
+            index.frames.iter().map(|frame| (frame.packet, frame.pts)).collect::<Vec<_>>()
+        };
+        let nothing = u32::MAX;
+        assert_eq!(shown(&[[20, 1000]]), [(1, 0), (2, 1000)]);
+        // Half a second of nothing; then samples 3 and 4; then samples 0 and 1.
+        assert_eq!(
+            shown(&[[5, nothing], [20, 3000], [20, 0]]),
+            [(3, 500), (4, 1500), (0, 2500), (1, 3500)]
+        );
+        // An edit that begins within a sample does not show it; one without a duration has no end.
+        assert_eq!(shown(&[[0, 2500]]), [(3, 500), (4, 1500)]);
+        assert_eq!(shown(&[[10, nothing]])[0], (0, 1000));
+        let error = read(&file(UNTURNED, &[[10, 90_000]])).unwrap_err();
+        assert_eq!(error.to_string(), "the edit list hides all frames");
+        let many = read(&file(UNTURNED, &[[50, 0]; 5])).unwrap_err();
+        assert!(many.to_string().contains("20 frames"), "{many}");
+    }
+
+    #[test]
+    fn matrices_are_rotations_or_refused() {
+        let turned = |a: i32, b: i32, c: i32, d: i32| {
+            let unit = |number: i32| (number << 16) as u32;
+            let matrix = [unit(a), unit(b), 0, unit(c), unit(d), 0, 0, 0, 1 << 30];
+            read(&file(matrix, &[])).map(|index| index.rotation)
+        };
+        assert_eq!(turned(1, 0, 0, 1).unwrap(), Rotation::None);
+        assert_eq!(turned(0, 1, -1, 0).unwrap(), Rotation::Clockwise90);
+        assert_eq!(turned(-1, 0, 0, -1).unwrap(), Rotation::Clockwise180);
+        assert_eq!(turned(0, -1, 1, 0).unwrap(), Rotation::Clockwise270);
+        assert_eq!(turned(0, 0, 0, 0).unwrap(), Rotation::None);
+        assert!(turned(-1, 0, 0, 1).unwrap_err().to_string().contains("mirrored"));
+        assert!(turned(1, 1, -1, 1).unwrap_err().to_string().contains("angle"));
+    }
 }

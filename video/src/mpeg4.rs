@@ -12,6 +12,7 @@
 //! Packed streams announce themselves: their user data begin with `DivX` and end with `p`. Only then are all bytes of the
 //! packets read.
 
+use crate::error::format_error;
 use crate::index::PacketList;
 use crate::read_at::Headers;
 use crate::{FrameEntry, Packet, VideoError, VideoLimits};
@@ -44,7 +45,7 @@ pub(crate) struct Vop {
 }
 
 /// Maximum number of bytes at the beginning of a packet in which the header of its VOP is searched.
-const HEAD_BYTES: usize = 4096;
+const HEAD_BYTES: usize = 1024;
 
 const VOP: u8 = 0xb6;
 const USER_DATA: u8 = 0xb2;
@@ -60,21 +61,19 @@ pub(crate) fn in_presentation_order(
     let mut order = Order::default();
     let mut vol = Vol::find(extradata);
     let mut is_packed = is_packed(extradata);
-    let mut placeholders = 0;
-    for (slot, is_first) in slots.iter().zip(std::iter::once(true).chain(std::iter::repeat(false))) {
+    let (mut placeholders, mut bytes_read) = (0, 0_u64);
+    for slot in slots {
         let size = list.check_place(slot.offset, slot.size)? as usize;
         if size == 0 {
             order.repeat();
             continue;
         }
-        let head = headers.up_to(slot.offset, size.min(if is_first { HEAD_BYTES } else { 256 }))?;
-        let mut found = vop(head, vol);
-        if is_first || found.is_none() {
-            let head = headers.up_to(slot.offset, size.min(HEAD_BYTES))?;
+        let head = headers.up_to(slot.offset, size.min(HEAD_BYTES))?;
+        if list.packets.is_empty() {
             vol = Vol::find(head).or(vol);
             is_packed |= self::is_packed(head);
-            found = vop(head, vol);
         }
+        let found = vop(head, vol);
         // A packet without a VOP is passed on: the decoder may know what it is.
         let found = found.unwrap_or(Vop { is_intra: slot.is_key, is_bidirectional: false, is_coded: true });
         if !found.is_coded {
@@ -87,6 +86,11 @@ pub(crate) fn in_presentation_order(
         }
         let mut start = 0;
         if is_packed {
+            // Packets that overlap would be read again and again.
+            bytes_read = bytes_read.saturating_add(slot.size);
+            if bytes_read > headers.len() {
+                return Err(format_error!("the packets overlap: the index of the file is damaged").at(slot.offset));
+            }
             let bytes = headers.table(slot.offset, slot.size, limits.max_packet_bytes, "packet")?;
             let vops: Vec<usize> = start_codes(&bytes).filter(|(_, code)| *code == VOP).map(|(at, _)| at).collect();
             for (&at, &next) in vops.iter().zip(vops.iter().skip(1)) {

@@ -208,8 +208,8 @@ fn head(fields: &mut Fields<'_>) -> Option<VideoIndex> {
     let count = usize::try_from(take(fields)?).ok()?;
     let extradata = fields.bytes(count)?.to_vec();
     let color = Color { matrix, is_full_range };
-    let (packets, frames) = (vec![], vec![]);
-    Some(VideoIndex { codec, four_cc, width, height, rotation, extradata, color, time_base, max_reordering, packets, frames })
+    let (packets, frames, keys) = (vec![], vec![], vec![]);
+    Some(VideoIndex { codec, four_cc, width, height, rotation, extradata, color, time_base, max_reordering, packets, frames, keys })
 }
 
 /// Returns how many elements to reserve memory for: `count`, or what the bytes can hold.

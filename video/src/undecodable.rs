@@ -86,8 +86,7 @@ fn drop_before_first_key(
     index: &mut VideoIndex,
     headers: &mut Headers<'_>,
 ) -> Result<(), VideoError> {
-    let Some(first) = index.packets.iter().position(|packet| packet.is_key) else { return Ok(()) };
-    let first = first as u32;
+    let Some(first) = index.keys.first().copied() else { return Ok(()) };
     let mut undecodable: Vec<u32> = (0..first).collect();
     for packet in index.leading(first) {
         let is_hevc = index.codec == Codec::Hevc;
