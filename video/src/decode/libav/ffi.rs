@@ -7,7 +7,7 @@
 //! | structure           | fields                                                                       |
 //! |---------------------|------------------------------------------------------------------------------|
 //! | `AVCodec`           | `name` 0, `id` 20                                                            |
-//! | `AVCodecParameters` | `codec_type` 0, `codec_id` 4, `extradata` 16, `extradata_size` 24, `width` and `height` 56, from version 61 on 72 |
+//! | `AVCodecParameters` | `codec_type` 0, `codec_id` 4, `codec_tag` 8, `extradata` 16, `extradata_size` 24, `width` and `height` 56, from version 61 on 72 |
 //! | `AVPacket`          | `buf` 0, `pts` 8, `dts` 16, `data` 24, `size` 32                             |
 //! | `AVFrame`           | `data` 0, `linesize` 64, `width` 104, `height` 108, `format` 116, `pts` 136  |
 
@@ -319,6 +319,8 @@ pub(super) struct StreamParameters<'a> {
     pub(super) extradata: &'a [u8],
     /// Width and height, which some codecs do not state.
     pub(super) size: [i32; 2],
+    /// The four-character code, by which the decoder of MPEG-4 tells the encoders whose inverse DCT it has to use.
+    pub(super) four_cc: [u8; 4],
 }
 
 /// Why a decoder does not go on.
@@ -369,7 +371,7 @@ impl Context {
         library: &'static Library,
         codec: Pointer,
         id: c_int,
-        StreamParameters { extradata, size: pixels }: StreamParameters<'_>,
+        StreamParameters { extradata, size: pixels, four_cc }: StreamParameters<'_>,
         options: &[(&str, String)],
     ) -> Result<Self, String> {
         let functions = &library.functions;
@@ -383,6 +385,7 @@ impl Context {
         unsafe {
             set_field::<c_int>(parameters.pointer(), 0, 0);
             set_field::<c_int>(parameters.pointer(), 4, id);
+            set_field::<u32>(parameters.pointer(), 8, u32::from_le_bytes(four_cc));
             set_field::<[c_int; 2]>(parameters.pointer(), library.size_at(), pixels);
             if size > 0 {
                 let copy = (functions.av_mallocz)(extradata.len() + PADDING).cast::<u8>();

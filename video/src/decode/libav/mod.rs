@@ -146,6 +146,7 @@ impl Libav {
         let stream = StreamParameters {
             extradata: &index.extradata,
             size: [side(index.width)?, side(index.height)?],
+            four_cc: index.four_cc,
         };
         let mut options = vec![
             ("threads", "1".to_owned()),
@@ -208,7 +209,7 @@ fn damaged(message: impl Into<String>) -> VideoError {
 
 fn error(failure: Failure) -> VideoError {
     match failure {
-        Failure::Damaged(message) => damaged(format!("the packet does not decode: {message}")),
+        Failure::Damaged(message) => damaged(format!("the packet does not decode ({message})")),
         Failure::Other(message) => damaged(format!("the decoder stopped: {message}")),
     }
 }
