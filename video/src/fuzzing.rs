@@ -60,3 +60,20 @@ fn holds(index: &VideoIndex, file_len: u64) {
     let limits = VideoLimits { max_packets: u64::MAX, ..VideoLimits::DEFAULT };
     assert_eq!(VideoIndex::from_bytes(&saved, file_len, &limits).ok().as_ref(), Some(index));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seeds_of_fuzz_targets_are_read() {
+        let seed = b"\x40\0\0\0\0\0\0\0FLVI\x01\x40\0MJPG\x10\x10\0\0\0\x02\x01\x19\0\0\x01\x17\x08\0\x01\0\0";
+        assert!(saved_video_index(seed));
+        let golden = |name: &str| {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/containers/");
+            std::fs::read(format!("{folder}{name}")).unwrap()
+        };
+        assert!(avi(&golden("open_dml.avi")) && mp4(&golden("fragments.mp4")) && matroska(&golden("live.webm")));
+        assert!(!avi(&golden("live.webm")) && !mp4(&golden("open_dml.avi")) && !matroska(&golden("fragments.mp4")));
+    }
+}

@@ -1,5 +1,8 @@
 //! Frames that no decoder returns: hidden packets, and packets whose references are not in the file.
 //!
+//! In containers without presentation times, such as AVI with H.264, packets at which a decoder drops pictures are not key
+//! packets.
+//!
 //! | codec         | packet                                                     | its frame                 |
 //! |---------------|------------------------------------------------------------|---------------------------|
 //! | VP8, VP9      | an alternate reference: its header says that it is not shown | is left out               |
@@ -17,6 +20,9 @@ const N_VOP_BYTES: u32 = 32;
 
 /// Marks the packets of an index that give no picture, and takes the frames out that no decoder returns.
 pub(crate) fn mark(index: &mut VideoIndex, headers: &mut Headers<'_>) -> Result<(), VideoError> {
+    if index.max_reordering > 0 {
+        keep_closed_keys(index, headers)?;
+    }
     match index.codec {
         Codec::Vp8 => mark_hidden(index, headers, is_shown_vp8)?,
         Codec::Vp9 => mark_hidden(index, headers, is_shown_vp9)?,
@@ -80,6 +86,38 @@ fn repeat_n_vops(index: &mut VideoIndex, headers: &mut Headers<'_>) -> Result<()
     let packets = &index.packets;
     index.frames.retain(|frame| packets[frame.packet as usize].is_shown);
     Ok(())
+}
+
+/// Number of bytes at the beginning of a packet in which its kind is searched. Messages of encoders come first.
+const KIND_BYTES: usize = 4096;
+
+/// Leaves only the key packets of closed groups of pictures, for containers without presentation times. A decoder that starts
+/// at another one drops the pictures that are shown before it, and frames are found by counting pictures. The first key packet
+/// stays, because the file begins with it.
+fn keep_closed_keys(index: &mut VideoIndex, headers: &mut Headers<'_>) -> Result<(), VideoError> {
+    let mut closed = vec![];
+    for &key in &index.keys {
+        let packet = &mut index.packets[key as usize];
+        let bytes = headers.up_to(packet.offset, KIND_BYTES.min(packet.size as usize))?;
+        packet.is_key = closed.is_empty() || starts_closed(&index.codec, bytes);
+        if packet.is_key {
+            closed.push(key);
+        }
+    }
+    index.keys = closed;
+    Ok(())
+}
+
+/// Returns true if a packet with start codes begins a closed group of pictures: an IDR picture of H.264 (NAL units of type 5)
+/// or HEVC (19, 20), a group header of MPEG-2 that says so.
+fn starts_closed(codec: &Codec, bytes: &[u8]) -> bool {
+    bytes.windows(8).filter(|window| window.starts_with(&[0, 0, 1])).any(|window| match codec {
+        Codec::H264 => window[3] & 0x1f == 5,
+        Codec::Hevc => matches!(window[3] >> 1 & 0x3f, 19 | 20),
+        // After a time of 25 bits.
+        Codec::Mpeg2 => window[3] == 0xb8 && window[7] & 0x40 != 0,
+        _ => true,
+    })
 }
 
 fn drop_before_first_key(
