@@ -28,9 +28,13 @@ pub(crate) fn is_avi(head: &[u8]) -> bool {
 const MAX_REORDERING: u32 = 16;
 
 /// Reads the index of a file.
-pub(crate) fn read(headers: &mut Headers<'_>, limits: &VideoLimits) -> Result<VideoIndex, VideoError> {
+pub(crate) fn read(
+    headers: &mut Headers<'_>,
+    limits: &VideoLimits,
+) -> Result<VideoIndex, VideoError> {
     let layout = Layout::read(headers)?;
-    let (offset, size) = layout.header.ok_or_else(|| format_error!("the AVI file has no list `hdrl`").at(12))?;
+    let (offset, size) =
+        layout.header.ok_or_else(|| format_error!("the AVI file has no list `hdrl`").at(12))?;
     let header = headers.table(offset, size, limits.max_table_bytes, "list `hdrl`")?;
     let stream = Stream::read(&header).map_err(|error| error.at(offset))?;
     let slots = stream.slots(&layout, headers, limits)?;
@@ -159,20 +163,32 @@ impl Stream {
     /// Reads the first video stream of a list `hdrl`.
     fn read(header: &[u8]) -> Result<Self, VideoError> {
         let avih = chunks(header).find(|(id, _)| id == b"avih").map_or(&[][..], |(_, avih)| avih);
-        let lists = chunks(header).filter_map(|(id, list)| list.strip_prefix(b"strl").filter(|_| &id == b"LIST"));
+        let lists = chunks(header)
+            .filter_map(|(id, list)| list.strip_prefix(b"strl").filter(|_| &id == b"LIST"));
         for (list, number) in lists.zip(0..100_u8) {
-            let chunk = |name: &[u8; 4]| chunks(list).find(|(id, _)| id == name).map(|(_, contents)| contents);
-            let Some(strh) = chunk(b"strh").filter(|strh| strh.starts_with(b"vids")) else { continue };
+            let chunk = |name: &[u8; 4]| {
+                chunks(list).find(|(id, _)| id == name).map(|(_, contents)| contents)
+            };
+            let Some(strh) = chunk(b"strh").filter(|strh| strh.starts_with(b"vids")) else {
+                continue;
+            };
             let strf = chunk(b"strf").unwrap_or_default();
             let indx = chunk(b"indx").map(<[u8]>::to_vec);
             let digits = [b'0' + number / 10, b'0' + number % 10];
-            let short = || format_error!("the chunk `strh` or `strf` of the video stream is too short");
+            let short =
+                || format_error!("the chunk `strh` or `strf` of the video stream is too short");
             return Self::of_chunks(digits, strh, strf, avih, indx).ok_or_else(short);
         }
         Err(format_error!("the AVI file has no video stream"))
     }
 
-    fn of_chunks(digits: [u8; 2], strh: &[u8], strf: &[u8], avih: &[u8], super_index: Option<Vec<u8>>) -> Option<Self> {
+    fn of_chunks(
+        digits: [u8; 2],
+        strh: &[u8],
+        strf: &[u8],
+        avih: &[u8],
+        super_index: Option<Vec<u8>>,
+    ) -> Option<Self> {
         let mut fields = Fields(strh);
         // Kind, handler, flags, priority, language, initial frames.
         fields.skip(20)?;
@@ -180,7 +196,8 @@ impl Stream {
         let start = fields.le_u32()?.into();
         if scale == 0 || rate == 0 {
             // Microseconds per frame.
-            (scale, rate) = (Fields(avih).le_u32().filter(|&time| time > 0).unwrap_or(40_000), 1_000_000);
+            (scale, rate) =
+                (Fields(avih).le_u32().filter(|&time| time > 0).unwrap_or(40_000), 1_000_000);
         }
         let mut fields = Fields(strf);
         let header_size = fields.le_u32()?;
@@ -213,7 +230,12 @@ impl Stream {
     }
 
     /// Returns the packets by the best index that the file has.
-    fn slots(&self, layout: &Layout, headers: &mut Headers<'_>, limits: &VideoLimits) -> Result<Vec<Slot>, VideoError> {
+    fn slots(
+        &self,
+        layout: &Layout,
+        headers: &mut Headers<'_>,
+        limits: &VideoLimits,
+    ) -> Result<Vec<Slot>, VideoError> {
         if let Some(slots) = self.open_dml_index(headers, limits)? {
             return Ok(slots);
         }
@@ -231,7 +253,13 @@ impl Stream {
     }
 
     /// Reads the headers of all chunks of a list `movi`.
-    fn scan(&self, mut at: u64, end: u64, headers: &mut Headers<'_>, slots: &mut SlotList) -> Result<(), VideoError> {
+    fn scan(
+        &self,
+        mut at: u64,
+        end: u64,
+        headers: &mut Headers<'_>,
+        slots: &mut SlotList,
+    ) -> Result<(), VideoError> {
         let len = headers.len();
         if end > len {
             return Err(format_error!(
@@ -251,7 +279,10 @@ impl Stream {
                 break;
             }
             if !chunk.id.iter().all(|byte| (b' '..=b'~').contains(byte)) {
-                return Err(format_error!("the list `movi` has no chunk here, and the file has no index").at(at));
+                return Err(format_error!(
+                    "the list `movi` has no chunk here, and the file has no index"
+                )
+                .at(at));
             }
             if chunk.offset.saturating_add(chunk.size) > len {
                 // The last packet of a file that was not finished.
@@ -274,7 +305,8 @@ impl Stream {
         limits: &VideoLimits,
     ) -> Result<Option<Vec<Slot>>, VideoError> {
         let count = idx1.size.min(headers.len() - idx1.offset) / 16;
-        let table = headers.table(idx1.offset, count * 16, limits.max_table_bytes, "index `idx1`")?;
+        let table =
+            headers.table(idx1.offset, count * 16, limits.max_table_bytes, "index `idx1`")?;
         let entries = || {
             let read = |entry: &[u8]| {
                 let mut fields = Fields(entry);
@@ -282,7 +314,9 @@ impl Stream {
             };
             table.chunks_exact(16).filter_map(read).filter(|(id, ..)| self.owns(*id))
         };
-        let (Some(first), Some(last)) = (entries().next(), entries().last()) else { return Ok(None) };
+        let (Some(first), Some(last)) = (entries().next(), entries().next_back()) else {
+            return Ok(None);
+        };
         // Offsets count from the name of the list, or from the start of the file.
         for base in [movi - 4, 0] {
             let mut fits = true;
@@ -303,7 +337,11 @@ impl Stream {
     }
 
     /// Reads the indexes of OpenDML, or returns nothing if there are none or they do not fit the file.
-    fn open_dml_index(&self, headers: &mut Headers<'_>, limits: &VideoLimits) -> Result<Option<Vec<Slot>>, VideoError> {
+    fn open_dml_index(
+        &self,
+        headers: &mut Headers<'_>,
+        limits: &VideoLimits,
+    ) -> Result<Option<Vec<Slot>>, VideoError> {
         let Some(indx) = &self.super_index else { return Ok(None) };
         let mut slots = SlotList::new(headers.len(), self.start, limits);
         let mut fields = Fields(indx);
@@ -322,13 +360,20 @@ impl Stream {
                 for _ in 0..count {
                     let entry = (fields.le_u64(), fields.le_u32(), fields.le_u32());
                     let (Some(offset), Some(_), Some(_)) = entry else { return Ok(None) };
-                    let Some(chunk) = Chunk::read(headers, offset)?.filter(|chunk| &chunk.id[..2] == b"ix") else {
+                    let Some(chunk) =
+                        Chunk::read(headers, offset)?.filter(|chunk| &chunk.id[..2] == b"ix")
+                    else {
                         return Ok(None);
                     };
                     if chunk.offset + chunk.size > headers.len() {
                         return Ok(None);
                     }
-                    let index = headers.table(chunk.offset, chunk.size, limits.max_table_bytes, "index `ix`")?;
+                    let index = headers.table(
+                        chunk.offset,
+                        chunk.size,
+                        limits.max_table_bytes,
+                        "index `ix`",
+                    )?;
                     // An index without entries says nothing, so that many of them can't be read for nothing.
                     if chunk_index(&index, &mut slots)?.is_none_or(|count| count == 0) {
                         return Ok(None);
@@ -350,11 +395,22 @@ impl Stream {
 /// Reads an OpenDML index of chunks, and returns the number of its entries. Offsets are those of the chunks' contents.
 fn chunk_index(index: &[u8], slots: &mut SlotList) -> Result<Option<u32>, VideoError> {
     let mut fields = Fields(index);
-    let head = (fields.le_u16(), fields.u8(), fields.u8(), fields.le_u32(), fields.skip(4), fields.le_u64());
-    let (Some(longs @ 2..=3), Some(_), Some(1), Some(count), Some(()), Some(base)) = head else { return Ok(None) };
+    let head = (
+        fields.le_u16(),
+        fields.u8(),
+        fields.u8(),
+        fields.le_u32(),
+        fields.skip(4),
+        fields.le_u64(),
+    );
+    let (Some(longs @ 2..=3), Some(_), Some(1), Some(count), Some(()), Some(base)) = head else {
+        return Ok(None);
+    };
     let Some(()) = fields.skip(4) else { return Ok(None) };
     for _ in 0..count {
-        let (Some(offset), Some(size)) = (fields.le_u32(), fields.le_u32()) else { return Ok(None) };
+        let (Some(offset), Some(size)) = (fields.le_u32(), fields.le_u32()) else {
+            return Ok(None);
+        };
         // The offset of the second field, if pictures are stored as fields.
         if longs == 3 && fields.skip(4).is_none() {
             return Ok(None);
@@ -383,7 +439,9 @@ impl SlotList {
         let count = self.slots.len() as u64;
         if count >= self.most {
             let most = self.most;
-            return Err(crate::error::over_limit!("the AVI file lists more than {most} packets, the maximum for it"));
+            return Err(crate::error::over_limit!(
+                "the AVI file lists more than {most} packets, the maximum for it"
+            ));
         }
         self.slots.push(Slot { offset, size, time: self.start + count as i64, is_key });
         Ok(())
@@ -394,11 +452,15 @@ impl SlotList {
 fn codec(compression: [u8; 4], bits: u16) -> Codec {
     let name = four_cc_name(compression);
     match (u32::from_le_bytes(compression), &*name.to_ascii_uppercase()) {
-        (0, _) | (_, "RGB" | "RAW" | "DIB") => Codec::Other(format!("uncompressed RGB, {bits} bits")),
-        (3, _) => Codec::Other(format!("uncompressed RGB with masks, {bits} bits")),
-        (_, "YUY2" | "YUYV" | "UYVY" | "YV12" | "I420" | "IYUV" | "Y800" | "GREY" | "Y8" | "NV12" | "HDYC" | "2VUY") => {
-            Codec::Other(format!("uncompressed {name}"))
+        (0, _) | (_, "RGB" | "RAW" | "DIB") => {
+            Codec::Other(format!("uncompressed RGB, {bits} bits"))
         }
+        (3, _) => Codec::Other(format!("uncompressed RGB with masks, {bits} bits")),
+        (
+            _,
+            "YUY2" | "YUYV" | "UYVY" | "YV12" | "I420" | "IYUV" | "Y800" | "GREY" | "Y8" | "NV12"
+            | "HDYC" | "2VUY",
+        ) => Codec::Other(format!("uncompressed {name}")),
         _ => Codec::of_four_cc(compression),
     }
 }

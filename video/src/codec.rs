@@ -34,10 +34,7 @@ const FOUR_CCS: [(Codec, &str); 10] = [
         Codec::MotionJpeg,
         "MJPG JPEG MJPA AVRN AVDJ ADJV ACDV QIVG SLMJ CJPG IJLV MVJP AVI1 AVI2 MTSJ DMB1 ZJPG MMJP IJPG",
     ),
-    (
-        Codec::H264,
-        "AVC1 AVC2 AVC3 AVC4 H264 X264 DAVC VSSH Q264 V264 GAVC UMSV DVAV DVA1",
-    ),
+    (Codec::H264, "AVC1 AVC2 AVC3 AVC4 H264 X264 DAVC VSSH Q264 V264 GAVC UMSV DVAV DVA1"),
     (Codec::Hevc, "HVC1 HEV1 HEVC H265 X265 DVH1 DVHE"),
     (
         Codec::Mpeg4,
@@ -57,7 +54,9 @@ impl Codec {
     pub(crate) fn of_four_cc(four_cc: [u8; 4]) -> Self {
         let name = four_cc_name(four_cc);
         let upper = name.to_ascii_uppercase();
-        let found = FOUR_CCS.iter().find(|(_, names)| names.split_ascii_whitespace().any(|known| known == upper));
+        let found = FOUR_CCS
+            .iter()
+            .find(|(_, names)| names.split_ascii_whitespace().any(|known| known == upper));
         found.map_or(Self::Other(name), |(codec, _)| codec.clone())
     }
 
@@ -70,7 +69,9 @@ impl Codec {
 /// Returns a four-character code as text, in hexadecimal digits if it has other characters.
 pub(crate) fn four_cc_name(four_cc: [u8; 4]) -> String {
     match std::str::from_utf8(&four_cc) {
-        Ok(text) if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) => text.trim_end().to_owned(),
+        Ok(text) if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) => {
+            text.trim_end().to_owned()
+        }
         _ => format!("0x{:08x}", u32::from_be_bytes(four_cc)),
     }
 }

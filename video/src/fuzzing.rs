@@ -33,7 +33,9 @@ pub fn saved_video_index(bytes: &[u8]) -> bool {
     let Some((file_len, body)) = bytes.split_first_chunk() else { return false };
     let file_len = u64::from_le_bytes(*file_len);
     let saved = [body, &crc32c::crc32c(body).to_le_bytes()].concat();
-    let Ok(index) = VideoIndex::from_bytes(&saved, file_len, &VideoLimits::SMALL) else { return false };
+    let Ok(index) = VideoIndex::from_bytes(&saved, file_len, &VideoLimits::SMALL) else {
+        return false;
+    };
     holds(&index, file_len);
     true
 }
@@ -73,7 +75,15 @@ mod tests {
             let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/containers/");
             std::fs::read(format!("{folder}{name}")).unwrap()
         };
-        assert!(avi(&golden("open_dml.avi")) && mp4(&golden("fragments.mp4")) && matroska(&golden("live.webm")));
-        assert!(!avi(&golden("live.webm")) && !mp4(&golden("open_dml.avi")) && !matroska(&golden("fragments.mp4")));
+        assert!(
+            avi(&golden("open_dml.avi"))
+                && mp4(&golden("fragments.mp4"))
+                && matroska(&golden("live.webm"))
+        );
+        assert!(
+            !avi(&golden("live.webm"))
+                && !mp4(&golden("open_dml.avi"))
+                && !matroska(&golden("fragments.mp4"))
+        );
     }
 }

@@ -262,19 +262,27 @@ impl VideoIndex {
         for &frame in frames {
             let entry = self.frames.get(frame as usize).ok_or_else(|| {
                 let count = self.frames.len();
-                let message = format!("frame {frame} does not exist: the video has {count} frames, from 0");
+                let message =
+                    format!("frame {frame} does not exist: the video has {count} frames, from 0");
                 VideoError::new(VideoErrorKind::Parameter, message)
             })?;
             let last = (self.packets.len() - 1) as u32;
             let end = entry.packet.saturating_add(self.max_reordering).min(last);
-            wanted.push(Wanted { start: self.start_for(entry.packet), end, packet: entry.packet, frame });
+            wanted.push(Wanted {
+                start: self.start_for(entry.packet),
+                end,
+                packet: entry.packet,
+                frame,
+            });
         }
         wanted.sort_unstable_by_key(|next: &Wanted| (next.start, next.frame));
         wanted.dedup_by_key(|next| next.frame);
         let (mut runs, mut rest) = (vec![], &wanted[..]);
         while let Some(first) = rest.first() {
             let (mut end, mut count) = (first.end, 0);
-            while let Some(next) = rest.get(count).filter(|next| next.start <= end.saturating_add(1)) {
+            while let Some(next) =
+                rest.get(count).filter(|next| next.start <= end.saturating_add(1))
+            {
                 end = end.max(next.end);
                 count += 1;
             }
@@ -364,7 +372,9 @@ impl VideoIndex {
             return Err(format_error!("the size of the pictures is {width}x{height}"));
         }
         if u64::from(width) * u64::from(height) > most {
-            return Err(over_limit!("the pictures have {width}x{height} pixels, the limit is {most} pixels"));
+            return Err(over_limit!(
+                "the pictures have {width}x{height} pixels, the limit is {most} pixels"
+            ));
         }
         if self.time_base.0 == 0 || self.time_base.1 == 0 {
             let (numerator, denominator) = self.time_base;
@@ -378,7 +388,11 @@ impl VideoIndex {
             let count = if all { self.packets.len() } else { 1 };
             self.packets.iter_mut().take(count).for_each(|packet| packet.is_key = true);
         }
-        self.keys = (0..).zip(&self.packets).filter(|(_, packet)| packet.is_key).map(|(number, _)| number).collect();
+        self.keys = (0..)
+            .zip(&self.packets)
+            .filter(|(_, packet)| packet.is_key)
+            .map(|(number, _)| number)
+            .collect();
         Ok(())
     }
 }
@@ -415,7 +429,9 @@ impl PacketList {
     pub(crate) fn check_count(&self, count: u64) -> Result<(), VideoError> {
         if count > self.most {
             let most = self.most;
-            return Err(over_limit!("the container lists {count} packets or more, the maximum for this file is {most}"));
+            return Err(over_limit!(
+                "the container lists {count} packets or more, the maximum for this file is {most}"
+            ));
         }
         Ok(())
     }
@@ -433,12 +449,20 @@ impl PacketList {
         let most = self.most_bytes;
         match u32::try_from(size) {
             Ok(size) if u64::from(size) <= most => Ok(size),
-            _ => Err(over_limit!("a packet has {size} bytes, the limit is {most} bytes").at(offset)),
+            _ => {
+                Err(over_limit!("a packet has {size} bytes, the limit is {most} bytes").at(offset))
+            }
         }
     }
 
     /// Appends a packet that is shown.
-    pub(crate) fn push(&mut self, offset: u64, size: u64, pts: i64, is_key: bool) -> Result<(), VideoError> {
+    pub(crate) fn push(
+        &mut self,
+        offset: u64,
+        size: u64,
+        pts: i64,
+        is_key: bool,
+    ) -> Result<(), VideoError> {
         let size = self.check_place(offset, size)?;
         self.check_count(self.packets.len() as u64 + 1)?;
         self.packets.push(Packet { offset, size, pts, is_key, is_shown: true });

@@ -52,6 +52,7 @@ pub use codec::Codec;
 pub use decode::{Backend, Decoder, Frame, Libavcodec, Subsampling, jpeg_of_packet};
 pub use error::{VideoError, VideoErrorKind};
 pub use index::{
-    Color, DecodePlan, DecodeRun, FrameEntry, MatrixCoefficients, Packet, Rotation, VideoIndex, VideoLimits,
+    Color, DecodePlan, DecodeRun, FrameEntry, MatrixCoefficients, Packet, Rotation, VideoIndex,
+    VideoLimits,
 };
 pub use read_at::ReadExactAt;

@@ -15,7 +15,10 @@ use crate::fields::Fields;
 use crate::index::{PacketList, frames_by_time};
 use crate::mpeg4::{self, Slot};
 use crate::read_at::Headers;
-use crate::{Codec, Color, FrameEntry, MatrixCoefficients, Packet, Rotation, VideoError, VideoIndex, VideoLimits};
+use crate::{
+    Codec, Color, FrameEntry, MatrixCoefficients, Packet, Rotation, VideoError, VideoIndex,
+    VideoLimits,
+};
 
 mod id {
     pub(super) const EBML: u32 = 0x1a45_dfa3;
@@ -60,7 +63,10 @@ pub(crate) fn is_matroska(head: &[u8]) -> bool {
 const MAX_REORDERING: u32 = 16;
 
 /// Reads the index of a file.
-pub(crate) fn read(headers: &mut Headers<'_>, limits: &VideoLimits) -> Result<VideoIndex, VideoError> {
+pub(crate) fn read(
+    headers: &mut Headers<'_>,
+    limits: &VideoLimits,
+) -> Result<VideoIndex, VideoError> {
     let segment = segment(headers)?;
     let (scale, track) = descriptions(segment, headers, limits)?;
     let blocks = Blocks::read(segment, track.number, headers, limits)?;
@@ -79,7 +85,11 @@ pub(crate) fn read(headers: &mut Headers<'_>, limits: &VideoLimits) -> Result<Vi
         (blocks, frames)
     };
     Ok(VideoIndex {
-        max_reordering: if is_in_decoding_order && track.codec.reorders() { MAX_REORDERING } else { 0 },
+        max_reordering: if is_in_decoding_order && track.codec.reorders() {
+            MAX_REORDERING
+        } else {
+            0
+        },
         codec: track.codec,
         four_cc: track.four_cc,
         width: track.width,
@@ -111,7 +121,9 @@ impl Element {
             if count < 12 {
                 return Ok(None);
             }
-            return Err(format_error!("the Matroska file has no element here: it is damaged").at(at));
+            return Err(
+                format_error!("the Matroska file has no element here: it is damaged").at(at)
+            );
         };
         let start = at + (count - fields.0.len()) as u64;
         let end = size.map(|size| start.saturating_add(size));
@@ -119,8 +131,15 @@ impl Element {
     }
 
     /// Reads the contents.
-    fn contents(self, headers: &Headers<'_>, limits: &VideoLimits, name: &str) -> Result<Vec<u8>, VideoError> {
-        let end = self.end.ok_or_else(|| format_error!("the element {name} has an unknown size").at(self.start))?;
+    fn contents(
+        self,
+        headers: &Headers<'_>,
+        limits: &VideoLimits,
+        name: &str,
+    ) -> Result<Vec<u8>, VideoError> {
+        let end = self.end.ok_or_else(|| {
+            format_error!("the element {name} has an unknown size").at(self.start)
+        })?;
         headers.table(self.start, end - self.start, limits.max_table_bytes, name)
     }
 
@@ -128,7 +147,9 @@ impl Element {
     fn number(self, headers: &mut Headers<'_>) -> Result<u64, VideoError> {
         let size = self.end.map_or(9, |end| end - self.start);
         if size > 8 {
-            return Err(format_error!("an element with an integer has more than 8 bytes").at(self.start));
+            return Err(
+                format_error!("an element with an integer has more than 8 bytes").at(self.start)
+            );
         }
         Ok(number(headers.up_to(self.start, size as usize)?))
     }
@@ -190,7 +211,10 @@ fn segment(headers: &mut Headers<'_>) -> Result<Element, VideoError> {
         if element.id == id::SEGMENT {
             let end = element.end.unwrap_or(len);
             if end > len {
-                return Err(format_error!("the segment ends at offset {end}, the file at {len}: it was cut").at(at));
+                return Err(format_error!(
+                    "the segment ends at offset {end}, the file at {len}: it was cut"
+                )
+                .at(at));
             }
             return Ok(Element { end: Some(end), ..element });
         }
@@ -231,12 +255,15 @@ fn descriptions(
             id::INFO => {
                 let info = element.contents(headers, limits, "`Info`")?;
                 let found = find(&info, id::TIMESTAMP_SCALE).map_or(1_000_000, number);
-                let wide = || unsupported!("the unit of time is {found} nanoseconds").at(element.start);
+                let wide =
+                    || unsupported!("the unit of time is {found} nanoseconds").at(element.start);
                 scale = Some(u32::try_from(found).map_err(|_| wide())?);
             }
             id::TRACKS => {
                 let tracks = element.contents(headers, limits, "`Tracks`")?;
-                let entries = elements(&tracks).filter(|(id, _)| *id == id::TRACK_ENTRY).map(|(_, entry)| entry);
+                let entries = elements(&tracks)
+                    .filter(|(id, _)| *id == id::TRACK_ENTRY)
+                    .map(|(_, entry)| entry);
                 let is_video = |entry: &&[u8]| find(entry, id::TRACK_TYPE).map(number) == Some(1);
                 let entry = { entries }.find(is_video);
                 let none = || format_error!("the Matroska file has no video track");
@@ -280,15 +307,17 @@ impl Track {
         let is_in_decoding_order = name == "V_MS/VFW/FOURCC";
         if is_in_decoding_order {
             // A `BITMAPINFOHEADER`, and the extradata.
-            let (header, rest) = private
-                .split_at_checked(40)
-                .ok_or_else(|| format_error!("the private bytes of the codec {name} are too short"))?;
+            let (header, rest) = private.split_at_checked(40).ok_or_else(|| {
+                format_error!("the private bytes of the codec {name} are too short")
+            })?;
             four_cc = Fields(&header[16..]).array().unwrap_or_default();
             codec = Codec::of_four_cc(four_cc);
             extradata = rest;
         }
         let video = find(entry, id::VIDEO).unwrap_or_default();
-        let size = |id| find(video, id).map_or(0, |bytes| u32::try_from(number(bytes)).unwrap_or(u32::MAX));
+        let size = |id| {
+            find(video, id).map_or(0, |bytes| u32::try_from(number(bytes)).unwrap_or(u32::MAX))
+        };
         let colour = find(video, id::COLOUR).unwrap_or_default();
         let color = Color {
             matrix: find(colour, id::MATRIX).map_or(MatrixCoefficients::Unknown, |bytes| {
@@ -300,7 +329,8 @@ impl Track {
                 _ => None,
             },
         };
-        let roll = find(video, id::PROJECTION).and_then(|projection| find(projection, id::POSE_ROLL));
+        let roll =
+            find(video, id::PROJECTION).and_then(|projection| find(projection, id::POSE_ROLL));
         Ok(Self {
             number: find(entry, id::TRACK_NUMBER).map_or(1, number),
             codec,
@@ -319,7 +349,9 @@ impl Track {
 fn rotation(roll: f64) -> Result<Rotation, VideoError> {
     let turns = roll / 90.0;
     if !turns.is_finite() || (turns - turns.round()).abs() > 0.01 || turns.abs() > 4.0 {
-        return Err(unsupported!("the pictures are turned by {roll} degrees: only multiples of 90 are supported"));
+        return Err(unsupported!(
+            "the pictures are turned by {roll} degrees: only multiples of 90 are supported"
+        ));
     }
     Ok(Rotation::of_quarter_turns(-(turns.round() as i64)))
 }
@@ -371,7 +403,12 @@ impl Blocks {
     }
 
     /// Appends the packets of a cluster, and returns the offset after it.
-    fn cluster(&mut self, cluster: Element, most: u64, headers: &mut Headers<'_>) -> Result<u64, VideoError> {
+    fn cluster(
+        &mut self,
+        cluster: Element,
+        most: u64,
+        headers: &mut Headers<'_>,
+    ) -> Result<u64, VideoError> {
         let end = cluster.end.unwrap_or(most).min(most);
         let (mut at, mut time) = (cluster.start, 0);
         while at < end {
@@ -399,12 +436,19 @@ impl Blocks {
     }
 
     /// Appends the block of a group. It is a key packet if it refers to no other.
-    fn group(&mut self, mut at: u64, end: u64, time: i64, headers: &mut Headers<'_>) -> Result<(), VideoError> {
+    fn group(
+        &mut self,
+        mut at: u64,
+        end: u64,
+        time: i64,
+        headers: &mut Headers<'_>,
+    ) -> Result<(), VideoError> {
         let (mut block, mut is_key) = (None, true);
         while at < end {
             let Some(element) = Element::read(headers, at)? else { break };
             let next = element.end.filter(|next| *next <= end);
-            let next = next.ok_or_else(|| format_error!("an element ends after its block group").at(at))?;
+            let next =
+                next.ok_or_else(|| format_error!("an element ends after its block group").at(at))?;
             match element.id {
                 id::BLOCK => block = Some((element.start, next)),
                 id::REFERENCE_BLOCK => is_key = false,
@@ -430,7 +474,8 @@ impl Blocks {
         let most = usize::try_from(end - start).unwrap_or(usize::MAX).min(12);
         let mut fields = Fields(headers.up_to(start, most)?);
         let count = fields.0.len();
-        let head = (variable_number(&mut fields), fields.array().map(i16::from_be_bytes), fields.u8());
+        let head =
+            (variable_number(&mut fields), fields.array().map(i16::from_be_bytes), fields.u8());
         let (Some((track, _)), Some(time), Some(flags)) = head else {
             return Err(format_error!("a block is too short").at(start));
         };

@@ -20,7 +20,8 @@ use crate::fields::Fields;
 use crate::index::{PacketList, frames_by_time};
 use crate::read_at::Headers;
 use crate::{
-    Codec, Color, FrameEntry, MatrixCoefficients, Packet, Rotation, VideoError, VideoIndex, VideoLimits,
+    Codec, Color, FrameEntry, MatrixCoefficients, Packet, Rotation, VideoError, VideoIndex,
+    VideoLimits,
 };
 
 /// Boxes with which files begin.
@@ -33,7 +34,10 @@ pub(crate) fn is_mp4(head: &[u8]) -> bool {
 }
 
 /// Reads the index of a file.
-pub(crate) fn read(headers: &mut Headers<'_>, limits: &VideoLimits) -> Result<VideoIndex, VideoError> {
+pub(crate) fn read(
+    headers: &mut Headers<'_>,
+    limits: &VideoLimits,
+) -> Result<VideoIndex, VideoError> {
     let top = Top::read(headers)?;
     let (offset, size) = top.moov.ok_or_else(|| {
         format_error!("the file has no box `moov`, which lists its packets: it was not finished by its writer, or was cut")
@@ -96,7 +100,9 @@ impl Top {
                 if top.moov.is_some() {
                     break;
                 }
-                return Err(format_error!("the box `{}` has {size} bytes", four_cc_name(kind)).at(at));
+                return Err(
+                    format_error!("the box `{}` has {size} bytes", four_cc_name(kind)).at(at)
+                );
             };
             match &kind {
                 b"moov" if top.moov.is_none() => top.moov = Some((at + head_bytes, body)),
@@ -193,7 +199,10 @@ impl<'a, const N: usize> Table<'a, N> {
 
     fn iter(self) -> impl Iterator<Item = [u32; N]> + use<'a, N> {
         let number = |bytes: &[u8], at: usize| {
-            bytes.get(4 * at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |four| u32::from_be_bytes(*four))
+            bytes
+                .get(4 * at..)
+                .and_then(|bytes| bytes.first_chunk())
+                .map_or(0, |four| u32::from_be_bytes(*four))
         };
         self.0.chunks_exact(4 * N).map(move |entry| std::array::from_fn(|at| number(entry, at)))
     }
@@ -236,7 +245,9 @@ impl<'a> Movie<'a> {
             let handler = trak.path(&[b"mdia", b"hdlr"]);
             handler.is_some_and(|hdlr| hdlr.bytes.get(8..12) == Some(b"vide"))
         });
-        let trak = videos.next().ok_or_else(|| format_error!("the file has no video track").at(moov.offset))?;
+        let trak = videos
+            .next()
+            .ok_or_else(|| format_error!("the file has no video track").at(moov.offset))?;
         Ok(Self { timescale, matrix, track: Track::read(trak, moov)? })
     }
 }
@@ -302,7 +313,8 @@ struct Track<'a> {
 
 impl<'a> Track<'a> {
     fn read(trak: Bytes<'a>, moov: Bytes<'a>) -> Result<Self, VideoError> {
-        let missing = |name: &str| format_error!("the video track has no box `{name}`").at(trak.offset);
+        let missing =
+            |name: &str| format_error!("the video track has no box `{name}`").at(trak.offset);
         let tkhd = trak.find(b"tkhd").ok_or_else(|| missing("tkhd"))?;
         let (id, matrix) = tkhd.read("tkhd", |tkhd| {
             let (version, _, tkhd) = tkhd.full()?;
@@ -326,9 +338,12 @@ impl<'a> Track<'a> {
         };
         let stbl = trak.path(&[b"mdia", b"minf", b"stbl"]).ok_or_else(|| missing("stbl"))?;
         let trex = moov.find(b"mvex").map(|mvex| trex(mvex, id)).unwrap_or_default();
-        let description = description(stbl)?.or(Some(trex.description).filter(|number| *number > 0)).unwrap_or(1);
+        let description =
+            description(stbl)?.or(Some(trex.description).filter(|number| *number > 0)).unwrap_or(1);
         let stsd = stbl.find(b"stsd").ok_or_else(|| missing("stsd"))?;
-        let entry = stsd.after(8).and_then(|entries| entries.boxes().nth(description.saturating_sub(1) as usize));
+        let entry = stsd
+            .after(8)
+            .and_then(|entries| entries.boxes().nth(description.saturating_sub(1) as usize));
         let (kind, entry) = entry.ok_or_else(|| {
             format_error!("the box `stsd` has no sample description {description}").at(stsd.offset)
         })?;
@@ -344,7 +359,8 @@ impl<'a> Track<'a> {
         let table = |name: &[u8; 4]| self.stbl.find(name);
         let Some(sizes) = Sizes::read(self.stbl)? else { return Ok(()) };
         let times = table(b"stts").map_or(Ok(Table::default()), |stts| stts.table::<2>("stts"))?;
-        let distances = table(b"ctts").map_or(Ok(Table::default()), |ctts| ctts.table::<2>("ctts"))?;
+        let distances =
+            table(b"ctts").map_or(Ok(Table::default()), |ctts| ctts.table::<2>("ctts"))?;
         let keys = table(b"stss").map(|stss| stss.table::<1>("stss")).transpose()?;
         let chunks = Chunks::read(self.stbl)?;
 
@@ -393,8 +409,12 @@ fn trex(mvex: Bytes<'_>, track: u32) -> Defaults {
         let mut fields = trex.full()?.2.fields();
         let id = fields.be_u32()?;
         let mut number = || fields.be_u32();
-        let defaults =
-            Defaults { description: number()?, duration: number()?, size: number()?, flags: number()? };
+        let defaults = Defaults {
+            description: number()?,
+            duration: number()?,
+            size: number()?,
+            flags: number()?,
+        };
         Some((id, defaults))
     };
     let all = mvex.boxes().filter(|(kind, _)| kind == b"trex").filter_map(|(_, trex)| read(trex));
@@ -438,8 +458,14 @@ impl SampleEntry {
         let (width, height) = (fields.be_u16()?.into(), fields.be_u16()?.into());
         // Resolutions, size of the data, frames in a sample, the compressor's name, depth and colour table.
         let inside = entry.after(78)?;
-        let mut entry =
-            Self { codec: Codec::of_four_cc(kind), four_cc: kind, width, height, extradata: vec![], color: Color::default() };
+        let mut entry = Self {
+            codec: Codec::of_four_cc(kind),
+            four_cc: kind,
+            width,
+            height,
+            extradata: vec![],
+            color: Color::default(),
+        };
         for (kind, inside) in inside.boxes() {
             match &kind {
                 b"avcC" | b"hvcC" | b"av1C" | b"vpcC" => entry.extradata = inside.bytes.to_vec(),
@@ -529,10 +555,17 @@ fn codec_of_object_type(number: u8) -> Codec {
 /// The sizes of all samples.
 #[derive(Clone, Copy)]
 enum Sizes<'a> {
-    Same { size: u32, count: u32 },
+    Same {
+        size: u32,
+        count: u32,
+    },
     Each(Table<'a, 1>),
     /// Sizes of 4, 8 or 16 bits.
-    Small { bits: usize, count: usize, bytes: &'a [u8] },
+    Small {
+        bits: usize,
+        count: usize,
+        bytes: &'a [u8],
+    },
 }
 
 impl<'a> Sizes<'a> {
@@ -622,7 +655,8 @@ impl Iterator for Chunks<'_> {
         }
         let [_, count, _] = self.entries.get(self.entry)?;
         let mut fields = Fields(bytes);
-        let offset = if self.offset_bytes == 4 { fields.be_u32().map(u64::from) } else { fields.be_u64() };
+        let offset =
+            if self.offset_bytes == 4 { fields.be_u32().map(u64::from) } else { fields.be_u64() };
         Some((offset.ok_or_else(|| format_error!("a chunk has no offset").at(self.place)), *count))
     }
 }
@@ -635,7 +669,6 @@ struct Runs<I> {
 }
 
 impl<'a> Runs<std::iter::Empty<[u32; 2]>> {
-    #[expect(clippy::new_ret_no_self, reason = "the type of the iterator has no name")]
     fn new(table: Table<'a, 2>) -> Runs<impl Iterator<Item = [u32; 2]> + use<'a>> {
         Runs { entries: table.iter(), left: 0, value: 0 }
     }
@@ -663,7 +696,14 @@ struct Samples<'a> {
 }
 
 impl Samples<'_> {
-    fn push(&mut self, offset: u64, size: u32, duration: u32, distance: i32, is_key: bool) -> Result<(), VideoError> {
+    fn push(
+        &mut self,
+        offset: u64,
+        size: u32,
+        duration: u32,
+        distance: i32,
+        is_key: bool,
+    ) -> Result<(), VideoError> {
         if size > 0 {
             let pts = self.dts.saturating_add(distance.into());
             self.list.push(offset, size.into(), pts, is_key)?;
@@ -678,10 +718,17 @@ const IS_NON_SYNC: u32 = 1 << 16;
 const DEPENDS_ON_OTHERS: u32 = 1 << 24;
 
 /// Appends the samples of a fragment, whose `moof` begins at `start`.
-fn fragment(moof: Bytes<'_>, start: u64, track: &Track<'_>, samples: &mut Samples<'_>) -> Result<(), VideoError> {
+fn fragment(
+    moof: Bytes<'_>,
+    start: u64,
+    track: &Track<'_>,
+    samples: &mut Samples<'_>,
+) -> Result<(), VideoError> {
     let mut previous_end = start;
     for (_, traf) in moof.boxes().filter(|(kind, _)| kind == b"traf") {
-        let tfhd = traf.find(b"tfhd").ok_or_else(|| format_error!("the box `traf` has no `tfhd`").at(traf.offset))?;
+        let tfhd = traf
+            .find(b"tfhd")
+            .ok_or_else(|| format_error!("the box `traf` has no `tfhd`").at(traf.offset))?;
         let (id, base, defaults) = tfhd.read("tfhd", |tfhd| {
             let (_, flags, tfhd) = tfhd.full()?;
             let mut fields = tfhd.fields();
@@ -709,7 +756,9 @@ fn fragment(moof: Bytes<'_>, start: u64, track: &Track<'_>, samples: &mut Sample
         })?;
         let is_ours = id == track.id;
         if is_ours && defaults.description.max(1) != track.description {
-            return Err(another_description(track.description, defaults.description).at(tfhd.offset));
+            return Err(
+                another_description(track.description, defaults.description).at(tfhd.offset)
+            );
         }
         if let Some(tfdt) = traf.find(b"tfdt").filter(|_| is_ours) {
             let time = tfdt.read("tfdt", |tfdt| {
@@ -761,7 +810,8 @@ fn run(
         let size = number(flags & 0x200 != 0)?.unwrap_or(defaults.size);
         let own_flags = number(flags & 0x400 != 0)?;
         let distance = number(flags & 0x800 != 0)?.unwrap_or_default() as i32;
-        let sample_flags = first_flags.filter(|_| sample == 0).or(own_flags).unwrap_or(defaults.flags);
+        let sample_flags =
+            first_flags.filter(|_| sample == 0).or(own_flags).unwrap_or(defaults.flags);
         if is_ours {
             let is_key = sample_flags & (IS_NON_SYNC | DEPENDS_ON_OTHERS) == 0;
             samples.push(offset, size, duration, distance, is_key)?;
@@ -783,7 +833,10 @@ fn shown(
     if edits.iter().all(|edit| edit.media_time.is_none()) {
         let start = edits.iter().fold(0_u64, |sum, edit| sum.saturating_add(edit.duration));
         let start = to_track_scale(start, movie_scale, track_scale);
-        return Ok(all.into_iter().map(|frame| FrameEntry { pts: frame.pts.saturating_add(start), ..frame }).collect());
+        return Ok(all
+            .into_iter()
+            .map(|frame| FrameEntry { pts: frame.pts.saturating_add(start), ..frame })
+            .collect());
     }
     // Edits that show a part again and again are not told from damage.
     let most = limits.max_packets.min(all.len() as u64 * 4);
@@ -798,7 +851,8 @@ fn shown(
             if frames.len() as u64 + (last - first) as u64 > most {
                 return Err(over_limit!("the edit list shows more than {most} frames"));
             }
-            let shifted = |frame: &FrameEntry| FrameEntry { pts: frame.pts.saturating_add(shift), ..*frame };
+            let shifted =
+                |frame: &FrameEntry| FrameEntry { pts: frame.pts.saturating_add(shift), ..*frame };
             frames.extend(all[first..last].iter().map(shifted));
         }
         start = start.saturating_add(edit.duration);
@@ -843,9 +897,16 @@ mod tests {
     /// their durations in tenths of seconds, and their beginnings in milliseconds.
     fn file(matrix: [u32; 9], edits: &[[u32; 2]]) -> Vec<u8> {
         let ftyp = boxed(b"ftyp", &[b"isom", &[0; 4]]);
-        let mvhd = boxed(b"mvhd", &[&numbers(&[0, 0, 0, 10, 0, 0, 0, 0, 0]), &numbers(&UNTURNED), &[0; 28]]);
-        let tkhd = boxed(b"tkhd", &[&numbers(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0]), &numbers(&matrix), &[0; 8]]);
-        let entries: Vec<u32> = edits.iter().flat_map(|[duration, start]| [*duration, *start, 1 << 16]).collect();
+        let mvhd = boxed(
+            b"mvhd",
+            &[&numbers(&[0, 0, 0, 10, 0, 0, 0, 0, 0]), &numbers(&UNTURNED), &[0; 28]],
+        );
+        let tkhd = boxed(
+            b"tkhd",
+            &[&numbers(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0]), &numbers(&matrix), &[0; 8]],
+        );
+        let entries: Vec<u32> =
+            edits.iter().flat_map(|[duration, start]| [*duration, *start, 1 << 16]).collect();
         let edts = boxed(b"edts", &[&table(b"elst", edits.len() as u32, &entries)]);
         let mdhd = boxed(b"mdhd", &[&numbers(&[0, 0, 0, 1000, 0, 0])]);
         let hdlr = boxed(b"hdlr", &[&[0; 8], b"vide", &[0; 13]]);
@@ -863,14 +924,15 @@ mod tests {
         [ftyp, boxed(b"moov", &[&mvhd, &trak])].concat()
     }
 
-    fn read(file: &Vec<u8>) -> Result<VideoIndex, VideoError> {
-        super::read(&mut Headers::new(file)?, &VideoLimits::SMALL)
+    fn read(file: &[u8]) -> Result<VideoIndex, VideoError> {
+        super::read(&mut Headers::new(&file)?, &VideoLimits::SMALL)
     }
 
     #[test]
     fn chunks_and_small_sizes_give_the_places_of_samples() {
         let index = read(&file(UNTURNED, &[])).unwrap();
-        let places: Vec<_> = index.packets.iter().map(|packet| (packet.offset, packet.size)).collect();
+        let places: Vec<_> =
+            index.packets.iter().map(|packet| (packet.offset, packet.size)).collect();
         assert_eq!(places, [(0, 1), (1, 2), (8, 3), (11, 4), (16, 5)]);
         assert!(index.packets.iter().all(|packet| packet.is_key));
         assert_eq!((index.codec, index.width, index.height), (Codec::Mpeg4, 64, 48));

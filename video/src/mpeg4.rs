@@ -75,7 +75,8 @@ pub(crate) fn in_presentation_order(
         }
         let found = vop(head, vol);
         // A packet without a VOP is passed on: the decoder may know what it is.
-        let found = found.unwrap_or(Vop { is_intra: slot.is_key, is_bidirectional: false, is_coded: true });
+        let found =
+            found.unwrap_or(Vop { is_intra: slot.is_key, is_bidirectional: false, is_coded: true });
         if !found.is_coded {
             if placeholders > 0 {
                 placeholders -= 1;
@@ -89,10 +90,12 @@ pub(crate) fn in_presentation_order(
             // Packets that overlap would be read again and again.
             bytes_read = bytes_read.saturating_add(slot.size);
             if bytes_read > headers.len() {
-                return Err(format_error!("the packets overlap: the index of the file is damaged").at(slot.offset));
+                return Err(format_error!("the packets overlap: the index of the file is damaged")
+                    .at(slot.offset));
             }
             let bytes = headers.table(slot.offset, slot.size, limits.max_packet_bytes, "packet")?;
-            let vops: Vec<usize> = start_codes(&bytes).filter(|(_, code)| *code == VOP).map(|(at, _)| at).collect();
+            let vops: Vec<usize> =
+                start_codes(&bytes).filter(|(_, code)| *code == VOP).map(|(at, _)| at).collect();
             for (&at, &next) in vops.iter().zip(vops.iter().skip(1)) {
                 let first = vop(&bytes[at..], vol).unwrap_or(found);
                 push(&mut list, &mut order, slot.offset + start as u64, next - start, first)?;
@@ -132,7 +135,13 @@ pub(crate) fn in_order(
     Ok((list.packets, frames))
 }
 
-fn push(list: &mut PacketList, order: &mut Order, offset: u64, size: usize, vop: Vop) -> Result<(), VideoError> {
+fn push(
+    list: &mut PacketList,
+    order: &mut Order,
+    offset: u64,
+    size: usize,
+    vop: Vop,
+) -> Result<(), VideoError> {
     let number = list.packets.len() as u32;
     list.push(offset, size as u64, 0, vop.is_intra)?;
     if vop.is_bidirectional {
@@ -188,7 +197,11 @@ impl Order {
 
 /// Returns the start codes in bytes: the offset of each prefix, and the byte after it.
 fn start_codes(bytes: &[u8]) -> impl Iterator<Item = (usize, u8)> {
-    bytes.windows(4).enumerate().filter(|(_, window)| window.starts_with(&[0, 0, 1])).map(|(at, window)| (at, window[3]))
+    bytes
+        .windows(4)
+        .enumerate()
+        .filter(|(_, window)| window.starts_with(&[0, 0, 1]))
+        .map(|(at, window)| (at, window[3]))
 }
 
 /// Returns true if user data announce that packets have several VOPs.
@@ -296,7 +309,9 @@ mod tests {
 
     fn packed_bits(bits: &str) -> Vec<u8> {
         let bits: Vec<char> = bits.chars().collect();
-        let byte = |bits: &[char]| bits.iter().zip(0..).fold(0, |byte, (bit, at)| byte | u8::from(*bit == '1') << (7 - at));
+        let byte = |bits: &[char]| {
+            bits.iter().zip(0..).fold(0, |byte, (bit, at)| byte | u8::from(*bit == '1') << (7 - at))
+        };
         bits.chunks(8).map(byte).collect()
     }
 
@@ -305,8 +320,14 @@ mod tests {
         let vol = Vol::find(&layer());
         assert_eq!(vol, Some(Vol { increment_bits: 5 }));
         let found = |kind, is_coded| vop(&picture(kind, is_coded), vol).unwrap();
-        assert_eq!(found("00", true), Vop { is_intra: true, is_bidirectional: false, is_coded: true });
-        assert_eq!(found("10", true), Vop { is_intra: false, is_bidirectional: true, is_coded: true });
+        assert_eq!(
+            found("00", true),
+            Vop { is_intra: true, is_bidirectional: false, is_coded: true }
+        );
+        assert_eq!(
+            found("10", true),
+            Vop { is_intra: false, is_bidirectional: true, is_coded: true }
+        );
         assert!(!found("01", false).is_coded);
         assert_eq!(vop(&layer(), vol), None);
     }
@@ -315,11 +336,17 @@ mod tests {
     fn order(packets: &[Vec<u8>]) -> (usize, Vec<(u32, i64)>) {
         let (mut file, mut slots) = (vec![], vec![]);
         for (packet, time) in packets.iter().zip(0..) {
-            slots.push(Slot { offset: file.len() as u64, size: packet.len() as u64, time, is_key: time == 0 });
+            slots.push(Slot {
+                offset: file.len() as u64,
+                size: packet.len() as u64,
+                time,
+                is_key: time == 0,
+            });
             file.extend(packet);
         }
         let mut headers = Headers::new(&file).unwrap();
-        let (packets, frames) = in_presentation_order(&mut headers, &[], &slots, &VideoLimits::SMALL).unwrap();
+        let (packets, frames) =
+            in_presentation_order(&mut headers, &[], &slots, &VideoLimits::SMALL).unwrap();
         (packets.len(), frames.iter().map(|frame| (frame.packet, frame.pts)).collect())
     }
 
@@ -347,7 +374,8 @@ mod tests {
         let first = [layer(), user_data, picture("00", true)].concat();
         let pair = [picture("01", true), picture("10", true)].concat();
         let placeholder = picture("01", false);
-        let packets = [first, pair.clone(), placeholder.clone(), pair, placeholder.clone(), placeholder];
+        let packets =
+            [first, pair.clone(), placeholder.clone(), pair, placeholder.clone(), placeholder];
         let (count, frames) = order(&packets);
         // The last placeholder follows no pair: it is a repeated picture.
         assert_eq!(count, 5);

@@ -165,14 +165,18 @@ impl<'a> Headers<'a> {
             .at(offset));
         }
         if count > most {
-            return Err(over_limit!("the {what} has {count} bytes, the limit is {most} bytes").at(offset));
+            return Err(
+                over_limit!("the {what} has {count} bytes, the limit is {most} bytes").at(offset)
+            );
         }
         let no_memory = || over_limit!("no memory for the {what} of {count} bytes").at(offset);
         let size = usize::try_from(count).map_err(|_| no_memory())?;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(size).map_err(|_| no_memory())?;
         bytes.resize(size, 0);
-        self.file.read_exact_at(offset, &mut bytes).map_err(|error| VideoError::io(error, offset))?;
+        self.file
+            .read_exact_at(offset, &mut bytes)
+            .map_err(|error| VideoError::io(error, offset))?;
         Ok(bytes)
     }
 }

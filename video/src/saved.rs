@@ -111,8 +111,14 @@ impl VideoIndex {
     ///
     /// Fails if the bytes are damaged or of another version, exceed a limit, or are of a file with another length: then the
     /// video file has changed, and its index has to be read again.
-    pub fn from_bytes(bytes: &[u8], file_len: u64, limits: &VideoLimits) -> Result<Self, VideoError> {
-        let damaged = || format_error!("the saved index of a video is damaged: delete it, and it is made again");
+    pub fn from_bytes(
+        bytes: &[u8],
+        file_len: u64,
+        limits: &VideoLimits,
+    ) -> Result<Self, VideoError> {
+        let damaged = || {
+            format_error!("the saved index of a video is damaged: delete it, and it is made again")
+        };
         let (body, sum) = bytes.split_last_chunk().ok_or_else(damaged)?;
         let mut fields = Fields(body);
         if fields.array().ok_or_else(damaged)? != *MAGIC {
@@ -158,7 +164,9 @@ impl VideoIndex {
         let count = take(&mut fields).ok_or_else(damaged)?;
         if count > limits.max_packets {
             let most = limits.max_packets;
-            return Err(over_limit!("the saved index of a video has {count} frames, the limit is {most}"));
+            return Err(over_limit!(
+                "the saved index of a video has {count} frames, the limit is {most}"
+            ));
         }
         index.frames.reserve_exact(reserved(count, 2, &fields));
         let (mut packet, mut difference) = (0_i64, 0_i64);
@@ -209,7 +217,20 @@ fn head(fields: &mut Fields<'_>) -> Option<VideoIndex> {
     let extradata = fields.bytes(count)?.to_vec();
     let color = Color { matrix, is_full_range };
     let (packets, frames, keys) = (vec![], vec![], vec![]);
-    Some(VideoIndex { codec, four_cc, width, height, rotation, extradata, color, time_base, max_reordering, packets, frames, keys })
+    Some(VideoIndex {
+        codec,
+        four_cc,
+        width,
+        height,
+        rotation,
+        extradata,
+        color,
+        time_base,
+        max_reordering,
+        packets,
+        frames,
+        keys,
+    })
 }
 
 /// Returns how many elements to reserve memory for: `count`, or what the bytes can hold.

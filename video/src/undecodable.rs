@@ -73,7 +73,7 @@ fn repeat_n_vops(index: &mut VideoIndex, headers: &mut Headers<'_>) -> Result<()
     let vol = Vol::find(&index.extradata);
     for packet in index.packets.iter_mut().filter(|packet| packet.size <= N_VOP_BYTES) {
         let bytes = headers.up_to(packet.offset, packet.size as usize)?;
-        packet.is_shown = !mpeg4::vop(bytes, vol).is_some_and(|vop| !vop.is_coded);
+        packet.is_shown = mpeg4::vop(bytes, vol).is_none_or(|vop| vop.is_coded);
     }
     let mut before = None;
     for frame in &mut index.frames {

@@ -2,7 +2,9 @@
 //!
 //! Real files are in `data/video` of the folder `FUSELOOP_SHARED` or `../shared`; without it, they are left out.
 
-use fuseloop_video::{Codec, MatrixCoefficients, Rotation, VideoErrorKind, VideoIndex, VideoLimits, fuzzing};
+use fuseloop_video::{
+    Codec, MatrixCoefficients, Rotation, VideoErrorKind, VideoIndex, VideoLimits, fuzzing,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::env;
@@ -33,8 +35,8 @@ fn bytes(name: &str) -> Option<Vec<u8>> {
     found.ok()
 }
 
-fn read(bytes: &Vec<u8>) -> VideoIndex {
-    VideoIndex::read(bytes, &VideoLimits::DEFAULT).unwrap()
+fn read(bytes: &[u8]) -> VideoIndex {
+    VideoIndex::read(&bytes, &VideoLimits::DEFAULT).unwrap()
 }
 
 fn index(name: &str) -> VideoIndex {
@@ -60,9 +62,9 @@ fn ffmpeg_name(codec: &Codec) -> &str {
     }
 }
 
-/// Files whose packets are of MPEG-4 without times: FFmpeg gives their frames other times, or none, and the packets of one
-/// of them are unpacked here.
-const WITHOUT_TIMES: [&str; 4] = ["alternating.avi", "b_pictures.avi", "packed.avi", "vfw.mkv"];
+/// Files without presentation times whose pictures are reordered: FFmpeg gives their frames other times, or none.
+const WITHOUT_TIMES: [&str; 6] =
+    ["alternating.avi", "b_pictures.avi", "h264_b.avi", "h264_open.avi", "packed.avi", "vfw.mkv"];
 
 #[test]
 fn packets_and_frames_are_those_that_ffprobe_reads() {
@@ -73,7 +75,11 @@ fn packets_and_frames_are_those_that_ffprobe_reads() {
         let found = VideoIndex::read(&bytes, &VideoLimits::DEFAULT);
         let found = found.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(ffmpeg_name(&found.codec), expected["codec"], "{name}");
-        assert_eq!([found.width, found.height].map(Value::from), [&expected["width"], &expected["height"]].map(Value::clone), "{name}");
+        assert_eq!(
+            [found.width, found.height].map(Value::from),
+            [&expected["width"], &expected["height"]].map(Value::clone),
+            "{name}"
+        );
         assert_eq!(found.rotation as i64 * 90, expected["rotation"], "{name}");
         let (numerator, denominator) = found.time_base;
         let time_base = expected["time_base"].as_str().unwrap().split_once('/').unwrap();
@@ -83,7 +89,13 @@ fn packets_and_frames_are_those_that_ffprobe_reads() {
         let frames: Vec<i64> = found.frames().iter().map(|frame| frame.pts).collect();
         let others = numbers(&expected["frames"]);
         let sizes: Vec<i64> = found.packets().iter().map(|packet| packet.size.into()).collect();
-        let keys: Vec<i64> = found.packets().iter().zip(0..).filter(|(packet, _)| packet.is_key).map(|(_, at)| at).collect();
+        let keys: Vec<i64> = found
+            .packets()
+            .iter()
+            .zip(0..)
+            .filter(|(packet, _)| packet.is_key)
+            .map(|(_, at)| at)
+            .collect();
         if WITHOUT_TIMES.contains(&&**name) {
             assert_eq!(frames.len(), others.len(), "{name}");
             let step = frames[1];
@@ -103,9 +115,11 @@ fn packets_and_frames_are_those_that_ffprobe_reads() {
         } else {
             assert_eq!(frames, others, "{name}");
         }
+        // Packets of one file are unpacked. Open groups of pictures of another one can't be the start of decoding.
         if name != "packed.avi" {
             assert_eq!(sizes, numbers(&expected["sizes"]), "{name}");
-            assert_eq!(keys, numbers(&expected["keys"]), "{name}");
+            let others = numbers(&expected["keys"]);
+            assert_eq!(keys, if name == "h264_open.avi" { vec![0] } else { others }, "{name}");
         }
         count += 1;
     }
@@ -178,7 +192,8 @@ fn distant_frames_are_separate_runs_and_near_ones_share_one() {
     let index = index("b_pictures.mp4");
     let runs = |frames: &[u32]| {
         let runs = index.plan(frames).unwrap().runs.into_iter();
-        runs.map(|run| (run.packets[0], *run.packets.last().unwrap(), run.frames)).collect::<Vec<_>>()
+        runs.map(|run| (run.packets[0], *run.packets.last().unwrap(), run.frames))
+            .collect::<Vec<_>>()
     };
     assert_eq!(runs(&[2]), [(0, 3, vec![2])]);
     assert_eq!(runs(&[17, 1]), [(0, 2, vec![1]), (16, 18, vec![17])]);
@@ -199,13 +214,24 @@ fn a_frame_before_an_open_key_frame_is_decoded_from_the_group_before() {
         let index = index(name);
         let packet = |number: u32| index.packets()[number as usize];
         assert!(packet(7).is_key && packet(8).pts < packet(7).pts, "{name}");
-        let frame_of = |packet| index.frames().iter().position(|frame| frame.packet == packet).unwrap() as u32;
+        let frame_of =
+            |packet| index.frames().iter().position(|frame| frame.packet == packet).unwrap() as u32;
         let plan = index.plan(&[frame_of(8)]).unwrap();
         assert_eq!(plan.runs[0].packets, (0..=8).collect::<Vec<_>>(), "{name}");
         // Decoding from the key packet leaves it out, since its references are missing.
         let plan = index.plan(&[frame_of(10)]).unwrap();
         assert_eq!(plan.runs[0].packets, [7, 9, 10], "{name}");
     }
+}
+
+#[test]
+fn h264_without_times_is_decoded_up_to_the_most_that_a_decoder_reorders() {
+    let index = index("h264_b.avi");
+    assert_eq!(index.max_reordering, 16);
+    let packets = |frame| index.plan(&[frame]).unwrap().runs.remove(0).packets;
+    // Key packets 0, 8 and 16 of 20.
+    assert_eq!(packets(1), (0..=17).collect::<Vec<_>>());
+    assert_eq!(packets(9), (8..=19).collect::<Vec<_>>());
 }
 
 #[test]
@@ -222,7 +248,8 @@ fn packed_pictures_are_unpacked() {
     assert_eq!(packed.packets().len(), other.packets().len());
     let frames = |index: &VideoIndex| index.frames().to_vec();
     assert_eq!(frames(&packed), frames(&other));
-    let (packed_bytes, other_bytes) = (bytes("packed.avi").unwrap(), bytes("alternating.avi").unwrap());
+    let (packed_bytes, other_bytes) =
+        (bytes("packed.avi").unwrap(), bytes("alternating.avi").unwrap());
     let packet = |bytes: &[u8], index: &VideoIndex, number: usize| {
         let packet = index.packets()[number];
         let start = packet.offset as usize;
@@ -241,8 +268,16 @@ fn an_index_is_saved_and_read_back() {
         let index = read(&bytes);
         let len = bytes.len() as u64;
         let saved = index.to_bytes(len);
-        assert!(saved.len() < 120 + index.extradata.len() + 12 * index.packets().len(), "{name}: {}", saved.len());
-        assert_eq!(VideoIndex::from_bytes(&saved, len, &VideoLimits::DEFAULT).unwrap(), index, "{name}");
+        assert!(
+            saved.len() < 120 + index.extradata.len() + 12 * index.packets().len(),
+            "{name}: {}",
+            saved.len()
+        );
+        assert_eq!(
+            VideoIndex::from_bytes(&saved, len, &VideoLimits::DEFAULT).unwrap(),
+            index,
+            "{name}"
+        );
         let other = VideoIndex::from_bytes(&saved, len + 1, &VideoLimits::DEFAULT).unwrap_err();
         assert!(other.to_string().contains("delete the index"), "{other}");
     }
@@ -254,7 +289,10 @@ fn a_damaged_saved_index_is_refused() {
     let len = bytes.len() as u64;
     let saved = read(&bytes).to_bytes(len);
     for end in 0..saved.len() {
-        assert!(VideoIndex::from_bytes(&saved[..end], len, &VideoLimits::DEFAULT).is_err(), "{end}");
+        assert!(
+            VideoIndex::from_bytes(&saved[..end], len, &VideoLimits::DEFAULT).is_err(),
+            "{end}"
+        );
     }
     for at in 0..saved.len() {
         let mut other = saved.clone();
@@ -280,7 +318,8 @@ fn every_prefix_of_a_file_is_read_or_refused() {
 fn changed_bytes_are_read_or_refused() {
     let mut random = 1_u64;
     let mut next = move |most: usize| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) as usize % most
     };
     let mut is_read = (0, 0);
@@ -330,7 +369,8 @@ fn limits_are_respected() {
 
 #[test]
 fn other_files_are_refused_by_name() {
-    let error = |bytes: &[u8]| VideoIndex::read(&bytes.to_vec(), &VideoLimits::DEFAULT).unwrap_err();
+    let error =
+        |bytes: &[u8]| VideoIndex::read(&bytes.to_vec(), &VideoLimits::DEFAULT).unwrap_err();
     assert!(error(b"FLV\x01").to_string().contains("FLV"));
     assert_eq!(error(b"FLV\x01").kind(), VideoErrorKind::Unsupported);
     assert_eq!(error(b"\xff\xd8\xff").kind(), VideoErrorKind::Format);
