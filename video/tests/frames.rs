@@ -3,6 +3,8 @@
 //! Tests by libavcodec print a line and pass where there is none. Real files are in `data/video` of the folder
 //! `FUSELOOP_SHARED` or `../shared`; without it, they are left out.
 
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+
 use fuseloop_video::{
     Backend, DecodePlan, DecodeRun, Decoder, Frame, Libavcodec, Subsampling, VideoError,
     VideoErrorKind, VideoIndex, VideoLimits, jpeg_of_packet,
@@ -97,8 +99,8 @@ fn bytes(frame: &Frame) -> Vec<u8> {
     [frame.plane(0), frame.plane(1), frame.plane(2)].concat()
 }
 
-fn read(file: &Vec<u8>) -> VideoIndex {
-    VideoIndex::read(file, &VideoLimits::DEFAULT).unwrap()
+fn read(file: &[u8]) -> VideoIndex {
+    VideoIndex::read(&file, &VideoLimits::DEFAULT).unwrap()
 }
 
 /// Decodes frames of a plan.
@@ -106,10 +108,10 @@ fn decode(
     decoder: &mut Decoder,
     index: &VideoIndex,
     plan: &DecodePlan,
-    file: &Vec<u8>,
+    file: &[u8],
 ) -> Result<Vec<(u32, Frame)>, VideoError> {
     let mut frames = vec![];
-    decoder.decode(index, plan, file, &mut |number, frame| {
+    decoder.decode(index, plan, &file, &mut |number, frame| {
         frames.push((number, frame.clone()));
         Ok(())
     })?;
@@ -117,7 +119,7 @@ fn decode(
 }
 
 /// Opens a decoder and decodes all frames.
-fn all(file: &Vec<u8>, backend: Backend, limits: &VideoLimits) -> Result<Vec<Frame>, VideoError> {
+fn all(file: &[u8], backend: Backend, limits: &VideoLimits) -> Result<Vec<Frame>, VideoError> {
     let index = read(file);
     let numbers: Vec<u32> = (0..index.frame_count() as u32).collect();
     let mut decoder = Decoder::open(&index, backend, limits)?;

@@ -112,7 +112,7 @@ fn a_window_has_the_bits_of_the_whole_picture() {
         [(shifts, [21, 11]), (shifts, [20, 12]), (shifts, [1, 1]), (shifts, [2, 3])]
     }) {
         let planes: Vec<u8> =
-            (0..size[0] * size[1] * 3 + 9).map(|i| (i * 2_654_435_761 >> 7) as u8).collect();
+            (0..size[0] * size[1] * 3 + 9).map(|i| ((i * 2_654_435_761) >> 7) as u8).collect();
         let picture = picture(&planes, size, shifts);
         let expected = whole(&picture, &to);
         for x in 0..size[0] {

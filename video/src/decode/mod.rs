@@ -25,7 +25,7 @@ use crate::{
     Codec, Color, DecodePlan, DecodeRun, MatrixCoefficients, Packet, ReadExactAt, VideoError,
     VideoErrorKind, VideoIndex, VideoLimits,
 };
-use h264::{Framing, H264};
+use h264::{Decoded, Framing, H264};
 use libav::Libav;
 use std::collections::BTreeMap;
 
@@ -213,13 +213,13 @@ impl Decoder {
         match (codec, order) {
             (Inner::H264(decoder), None) => h264_by_packets(decoder, &mut source, out)?,
             (Inner::H264(decoder), Some(order)) => {
-                h264_by_order(decoder, &mut source, &order, out)?
+                h264_by_order(decoder, &mut source, &order, out)?;
             }
             (Inner::Libav(decoder, framing), None) => {
                 libav_by_packets(decoder, *framing, &mut source, began_within, out)?;
             }
             (Inner::Libav(decoder, framing), Some(order)) => {
-                libav_by_order(decoder, *framing, &mut source, &order, out)?
+                libav_by_order(decoder, *framing, &mut source, &order, out)?;
             }
         }
         if out.is_complete() { Ok(()) } else { Err(Stop::Unrecovered) }
@@ -237,7 +237,7 @@ fn h264_by_packets(
         && let Some((number, packet)) = source.next()?
     {
         let decoded = decoder.decode(source.bytes, out.is_wanted(number));
-        if let Some((_, frame)) = decoded.map_err(|stop| stop.at(packet.offset))? {
+        if let Some(Decoded { frame, .. }) = decoded.map_err(|stop| stop.at(packet.offset))? {
             out.put(number, frame)?;
         }
     }
@@ -260,10 +260,10 @@ fn h264_by_order(
     if pictures.len() != order.len() || !decoder.began_with_idr() {
         return Err(Stop::Unrecovered);
     }
-    pictures.sort_by_key(|(order, _)| *order);
-    for (&number, (_, frame)) in order.iter().zip(pictures) {
+    pictures.sort_by_key(|picture| picture.place);
+    for (&number, picture) in order.iter().zip(pictures) {
         if out.is_wanted(number) {
-            out.put(number, frame)?;
+            out.put(number, picture.frame)?;
         }
     }
     Ok(())

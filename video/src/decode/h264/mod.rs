@@ -72,6 +72,13 @@ impl Stream {
     }
 }
 
+/// A wanted picture.
+pub(super) struct Decoded {
+    /// The number of its sequence and its picture order count: the order of presentation.
+    pub(super) place: (u32, i32),
+    pub(super) frame: Frame,
+}
+
 /// A picture of a packet, from the headers of its slices.
 struct Picture {
     header: SliceHeader,
@@ -118,13 +125,12 @@ impl H264 {
         read
     }
 
-    /// Decodes the picture of a packet. Returns nothing if it is not wanted. With the frame comes its place in the order of
-    /// presentation: the number of its sequence and its picture order count.
+    /// Decodes the picture of a packet. Returns nothing if it is not wanted.
     pub(super) fn decode(
         &mut self,
         packet: &[u8],
         is_wanted: bool,
-    ) -> Result<Option<((u32, i32), Frame)>, Stop> {
+    ) -> Result<Option<Decoded>, Stop> {
         let units = self
             .framing
             .split(packet)
@@ -186,7 +192,7 @@ impl H264 {
         if self.stream.recovers_at.is_some() {
             return Err(Stop::Unrecovered);
         }
-        Ok(Some((place, frame(found, sps, self.color)?)))
+        Ok(Some(Decoded { place, frame: frame(found, sps, self.color)? }))
     }
 
     /// Returns true if the first picture since the last reset was an IDR picture.

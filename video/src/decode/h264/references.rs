@@ -146,3 +146,84 @@ impl References {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::syntax::tests::sps;
+    use super::*;
+
+    fn header(kind: SliceKind, frame_num: u32, markings: Option<Vec<Marking>>) -> SliceHeader {
+        SliceHeader {
+            first_macroblock: 0,
+            kind,
+            frame_num,
+            is_field: false,
+            markings,
+            is_long_term: false,
+        }
+    }
+
+    /// Decodes a reference picture.
+    fn decode(references: &mut References, sps: &Sps, header: &SliceHeader) -> Result<(), String> {
+        let is_idr = header.kind == SliceKind::I;
+        references.begin(header, is_idr, sps)?;
+        references.end(header, is_idr, sps)
+    }
+
+    #[test]
+    fn the_window_keeps_the_last_pictures() {
+        let (mut references, sps) = (References::new(), sps(3));
+        decode(&mut references, &sps, &header(SliceKind::I, 0, None)).unwrap();
+        for frame_num in 1..40 {
+            decode(&mut references, &sps, &header(SliceKind::P, frame_num % 16, None)).unwrap();
+        }
+        assert_eq!(references.short, [5, 6, 7]);
+    }
+
+    #[test]
+    fn commands_are_followed() {
+        let (mut references, sps) = (References::new(), sps(4));
+        decode(&mut references, &sps, &header(SliceKind::I, 0, None)).unwrap();
+        decode(&mut references, &sps, &header(SliceKind::P, 1, None)).unwrap();
+        let keep = vec![Marking::MakeLong(1, 0), Marking::StayLong(1)];
+        decode(&mut references, &sps, &header(SliceKind::P, 2, Some(keep))).unwrap();
+        assert_eq!(
+            (references.short.as_slice(), references.long.as_slice()),
+            (&[1][..], &[0, 1][..])
+        );
+        let forget = vec![Marking::ForgetShort(1), Marking::LimitLong(1)];
+        decode(&mut references, &sps, &header(SliceKind::P, 3, Some(forget))).unwrap();
+        assert_eq!((references.short.as_slice(), references.long.as_slice()), (&[3][..], &[0][..]));
+        decode(&mut references, &sps, &header(SliceKind::P, 4, Some(vec![Marking::ForgetAll])))
+            .unwrap();
+        assert_eq!((references.short.as_slice(), references.long.len()), (&[0][..], 0));
+    }
+
+    #[test]
+    fn a_stream_that_forgets_no_picture_is_refused() {
+        let (mut references, sps) = (References::new(), sps(1));
+        decode(&mut references, &sps, &header(SliceKind::I, 0, None)).unwrap();
+        let next = |frame_num: u32| header(SliceKind::P, frame_num % 16, Some(vec![]));
+        let refused =
+            (1..100).find(|&frame_num| decode(&mut references, &sps, &next(frame_num)).is_err());
+        assert_eq!(refused, Some(MAX_KEPT as u32));
+    }
+
+    #[test]
+    fn pictures_without_their_references_are_refused() {
+        let (mut references, sps) = (References::new(), sps(3));
+        assert!(decode(&mut references, &sps, &header(SliceKind::B, 0, None)).is_err());
+        decode(&mut references, &sps, &header(SliceKind::I, 15, None)).unwrap();
+        assert!(decode(&mut references, &sps, &header(SliceKind::P, 1, None)).is_err());
+        decode(&mut references, &sps, &header(SliceKind::P, 0, None)).unwrap();
+    }
+
+    #[test]
+    fn numbers_that_a_stream_may_skip_are_kept_without_pictures() {
+        let (mut references, mut sps) = (References::new(), sps(3));
+        sps.may_skip_frame_nums = true;
+        decode(&mut references, &sps, &header(SliceKind::I, 14, None)).unwrap();
+        decode(&mut references, &sps, &header(SliceKind::P, 2, None)).unwrap();
+        assert_eq!(references.short, [0, 1, 2]);
+    }
+}

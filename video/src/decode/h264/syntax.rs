@@ -598,3 +598,184 @@ pub(super) fn recovery_frames(sei: &[u8]) -> Option<u32> {
         rest = after;
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Bits in the order of the syntax.
+    #[derive(Clone, Default)]
+    struct Writer(Vec<bool>);
+
+    impl Writer {
+        fn bits(mut self, count: u32, value: u32) -> Self {
+            self.0.extend((0..count).rev().map(|bit| value >> bit & 1 == 1));
+            self
+        }
+
+        fn unsigned(self, value: u32) -> Self {
+            let bits = 32 - (value + 1).leading_zeros();
+            self.bits(2 * bits - 1, value + 1)
+        }
+
+        fn signed(self, value: i32) -> Self {
+            self.unsigned(if value > 0 {
+                2 * value.unsigned_abs() - 1
+            } else {
+                2 * value.unsigned_abs()
+            })
+        }
+
+        fn bytes(&self) -> Vec<u8> {
+            let mut bits = self.0.clone();
+            bits.push(true);
+            let byte = |bits: &[bool]| {
+                bits.iter().zip(0..).fold(0, |byte, (&bit, at)| byte | u8::from(bit) << (7 - at))
+            };
+            bits.chunks(8).map(byte).collect()
+        }
+    }
+
+    /// Returns a parameter set of the main profile, of 4x3 macroblocks, with 4 bits for frame numbers.
+    fn main_profile(reference_frames: u32) -> Writer {
+        let start = Writer::default().bits(8, 77).bits(16, 0).unsigned(2).unsigned(0).unsigned(2);
+        start.unsigned(reference_frames).bits(1, 0).unsigned(3).unsigned(2).bits(1, 1).bits(1, 1)
+    }
+
+    pub(crate) fn sps(reference_frames: u32) -> Sps {
+        Sps::read(&main_profile(reference_frames).bits(1, 0).bits(1, 0).bytes()).unwrap()
+    }
+
+    fn pps() -> Writer {
+        let start = Writer::default().unsigned(5).unsigned(2).bits(1, 1).bits(1, 0).unsigned(0);
+        start
+            .unsigned(2)
+            .unsigned(0)
+            .bits(1, 0)
+            .bits(2, 0)
+            .signed(0)
+            .signed(0)
+            .signed(-2)
+            .bits(3, 0b100)
+    }
+
+    #[test]
+    fn a_sequence_parameter_set_is_read() {
+        // Cropped by 1, 2, 0 and 3 units of two pixels, with square pixels, full range and BT.709.
+        let cropped = main_profile(3).bits(1, 1).unsigned(1).unsigned(2).unsigned(0).unsigned(3);
+        let vui =
+            cropped.bits(1, 1).bits(1, 1).bits(8, 1).bits(1, 0).bits(1, 1).bits(3, 5).bits(1, 1);
+        let read = Sps::read(&vui.clone().bits(1, 1).bits(24, 0x01_01_01).bytes()).unwrap();
+        assert_eq!((read.id, read.profile, read.reference_frames), (2, 77, 3));
+        assert_eq!(read.coded_size(), [64, 48]);
+        assert_eq!(read.size(), Some([64 - 6, 48 - 6]));
+        assert_eq!((read.is_full_range, read.matrix), (Some(true), Some(1)));
+        // A VUI that is cut does not matter.
+        assert_eq!(Sps::read(&vui.bytes()).unwrap().size(), read.size());
+        let nothing =
+            main_profile(3).bits(1, 1).unsigned(31).unsigned(1).unsigned(0).unsigned(0).bits(1, 0);
+        assert_eq!(Sps::read(&nothing.bytes()).unwrap().size(), None);
+    }
+
+    #[test]
+    fn values_that_the_standard_does_not_allow_are_refused() {
+        assert_eq!(Sps::read(&main_profile(17).bits(2, 0).bytes()), None);
+        let frame_numbers = Writer::default().bits(8, 77).bits(16, 0).unsigned(0).unsigned(13);
+        assert_eq!(Sps::read(&frame_numbers.bits(64, 0).bytes()), None);
+        let references =
+            Writer::default().unsigned(0).unsigned(0).bits(2, 0).unsigned(0).unsigned(32);
+        assert_eq!(Pps::read(&references.bits(32, !0).bytes()), None);
+        assert_eq!(
+            Pps::read(&pps().bytes()).map(|pps| (pps.id, pps.sps, pps.references)),
+            Some((5, 2, [3, 1]))
+        );
+    }
+
+    #[test]
+    fn a_slice_header_is_read() {
+        let (sps, pps) = (sps(3), Pps::read(&pps().bytes()).unwrap());
+        let nal = Nal { ref_idc: 1, kind: kind::SLICE, payload: &[] };
+        let start = Writer::default().unsigned(0).unsigned(5).unsigned(5).bits(4, 9);
+        // Two references, one modification of their list.
+        let lists =
+            start.clone().bits(1, 1).unsigned(1).bits(1, 1).unsigned(0).unsigned(4).unsigned(3);
+        let commands = lists
+            .clone()
+            .bits(1, 1)
+            .unsigned(1)
+            .unsigned(2)
+            .unsigned(3)
+            .unsigned(0)
+            .unsigned(1)
+            .unsigned(0);
+        let header = SliceHeader::read(&commands.bytes(), &nal, &sps, &pps).unwrap();
+        assert_eq!((header.kind, header.frame_num, header.first_macroblock), (SliceKind::P, 9, 0));
+        assert_eq!(header.markings, Some(vec![Marking::ForgetShort(2), Marking::MakeLong(0, 1)]));
+        assert_eq!(SliceHeader::pps(&commands.bytes()), Some(5));
+        // More references than a list may have: the decoder would allocate them.
+        let many = start.bits(1, 1).unsigned(1 << 30).bits(64, !0);
+        assert_eq!(SliceHeader::read(&many.bytes(), &nal, &sps, &pps), None);
+        // A list of commands without an end.
+        let endless = (0..=MAX_COMMANDS).fold(lists.bits(1, 1), |commands, _| commands.unsigned(5));
+        assert_eq!(SliceHeader::read(&endless.unsigned(0).bytes(), &nal, &sps, &pps), None);
+    }
+
+    #[test]
+    fn bytes_that_end_anywhere_do_not_panic() {
+        let all = [
+            main_profile(3).bits(2, 1).bits(64, !0).bytes(),
+            pps().bits(64, 0).bytes(),
+            vec![0; 40],
+            vec![255; 40],
+        ];
+        let (sps, pps) = (sps(3), Pps::read(&pps().bytes()).unwrap());
+        let nal = Nal { ref_idc: 1, kind: kind::SLICE, payload: &[] };
+        for bytes in all {
+            for end in 0..bytes.len() {
+                let _ = (
+                    Sps::read(&bytes[..end]),
+                    Pps::read(&bytes[..end]),
+                    recovery_frames(&bytes[..end]),
+                );
+                let _ = SliceHeader::read(&bytes[..end], &nal, &sps, &pps);
+                let _ = avc_configuration(&bytes[..end]);
+            }
+        }
+    }
+
+    #[test]
+    fn emulation_prevention_bytes_are_left_out() {
+        let rbsp = |payload: &'static [u8]| Nal { ref_idc: 0, kind: 1, payload }.rbsp();
+        assert!(matches!(rbsp(&[0, 0, 2, 3]), Cow::Borrowed(_)));
+        assert_eq!(rbsp(&[0, 0, 3, 1, 0, 0, 3, 0, 0, 3])[..], [0, 0, 1, 0, 0, 0, 0]);
+        assert_eq!(rbsp(&[9, 0, 0, 3, 3])[..], [9, 0, 0, 3]);
+    }
+
+    #[test]
+    fn packets_are_split() {
+        let kinds = |framing: Framing, packet: &[u8]| -> Vec<(u8, usize)> {
+            framing.split(packet).unwrap().iter().map(|nal| (nal.kind, nal.payload.len())).collect()
+        };
+        let packet = [0, 0, 0, 1, 0x67, 1, 2, 0, 0, 1, 0x65, 9, 0, 0, 0, 1, 0x41];
+        assert_eq!(kinds(Framing::StartCodes, &packet), [(7, 2), (5, 1), (1, 0)]);
+        assert_eq!(
+            kinds(Framing::Lengths(2), &[0, 2, 0x65, 9, 0, 0, 0, 1, 0x41]),
+            [(5, 1), (1, 0)]
+        );
+        assert!(Framing::Lengths(4).split(&[0, 0, 0, 9, 0x65]).is_err());
+        assert!(Framing::Lengths(4).has_reference(&[0, 0, 0, 1, 0x65]));
+        assert!(!Framing::Lengths(4).has_reference(&[0, 0, 0, 1, 0x01]));
+        let configuration = [1, 77, 0, 30, 0xff, 0xe1, 0, 2, 0x67, 5, 1, 0, 1, 0x68];
+        let (framing, units) = avc_configuration(&configuration).unwrap();
+        assert_eq!((framing, units.len()), (Framing::of(&configuration), 2));
+    }
+
+    #[test]
+    fn a_recovery_point_is_found_after_other_messages() {
+        let message =
+            [[5, 3, 1, 2, 3, 6, 1].as_slice(), &Writer::default().unsigned(9).bits(1, 1).bytes()]
+                .concat();
+        assert_eq!(recovery_frames(&message), Some(9));
+        assert_eq!(recovery_frames(&[5, 1, 0, 0x80]), None);
+    }
+}

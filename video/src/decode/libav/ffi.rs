@@ -111,16 +111,18 @@ thread_local! {
 
 /// Takes the messages of our calls, whose errors are returned, and passes those of others on.
 unsafe extern "C" fn log(sender: Pointer, level: c_int, format: *const c_char, arguments: Pointer) {
-    let state = MESSAGES.try_with(Cell::get).unwrap_or(Messages::Outside);
-    if state == Messages::Outside {
+    if MESSAGES.try_with(Cell::get).unwrap_or(Messages::Outside) == Messages::Outside {
         if let Some(default) = DEFAULT_LOG.get() {
             // SAFETY: the arguments are passed on as they came.
             unsafe { default(sender, level, format, arguments) };
         }
-    // SAFETY: a format that is not null is a string that ends with a zero.
-    } else if !format.is_null()
-        && unsafe { CStr::from_ptr(format) }.to_bytes().starts_with(b"concealing")
-    {
+        return;
+    }
+    if format.is_null() {
+        return;
+    }
+    // SAFETY: a format is a string that ends with a zero.
+    if unsafe { CStr::from_ptr(format) }.to_bytes().starts_with(b"concealing") {
         let _ = MESSAGES.try_with(|messages| messages.set(Messages::Concealed));
     }
 }
@@ -479,7 +481,7 @@ impl Context {
     pub(super) fn flush(&mut self) {
         // SAFETY: the context is open.
         listening(|| unsafe {
-            (self.library.functions.avcodec_flush_buffers)(self.context.pointer())
+            (self.library.functions.avcodec_flush_buffers)(self.context.pointer());
         });
     }
 
@@ -651,7 +653,7 @@ impl Layout {
         let mut planes = vec![(width * sample, height)];
         match chroma {
             Some((width, height)) if self.is_interleaved => {
-                planes.push((2 * width * sample, height))
+                planes.push((2 * width * sample, height));
             }
             Some((width, height)) => planes.extend([(width * sample, height); 2]),
             None => {}
