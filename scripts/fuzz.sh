@@ -70,6 +70,7 @@ seed() {
     bit_planes) copy "$corpus" "$golden"/bit_planes/*.fplanes ;;
     jpeg_*) copy "$corpus" "$golden"/jpeg/*.jpg ;;
     video_avi) copy "$corpus" video/tests/golden/containers/*.avi "$shared"/data/video/*.avi ;;
+    video_frames) copy "$corpus" video/tests/golden/frames/*.mp4 video/tests/golden/frames/annex_b.avi ;;
     video_matroska) copy "$corpus" video/tests/golden/containers/*.mkv video/tests/golden/containers/*.webm ;;
     video_mp4) copy "$corpus" video/tests/golden/containers/*.mp4 video/tests/golden/containers/*.mov ;;
     video_index)

@@ -2,7 +2,7 @@
 //!
 //! A check returns whether the bytes were read.
 
-use crate::{VideoIndex, VideoLimits, avi, matroska, mp4};
+use crate::{Backend, Decoder, VideoIndex, VideoLimits, avi, matroska, mp4};
 
 /// An AVI file of any bytes is read or refused.
 pub fn avi(bytes: &[u8]) -> bool {
@@ -25,6 +25,29 @@ pub fn container(bytes: &[u8]) -> bool {
     let Ok(index) = VideoIndex::read(&bytes, &VideoLimits::SMALL) else { return false };
     holds(&index, bytes.len() as u64);
     true
+}
+
+/// The first, the middle and the last frame of a file of any bytes are decoded in Rust, or refused. Twice the same frames come
+/// of them.
+pub fn frames(bytes: &[u8]) -> bool {
+    let Ok(index) = VideoIndex::read(&bytes, &VideoLimits::SMALL) else { return false };
+    let Ok(mut decoder) = Decoder::open(&index, Backend::Rust, &VideoLimits::SMALL) else {
+        return false;
+    };
+    let count = index.frame_count() as u32;
+    let plan = index.plan(&[0, count / 2, count - 1]).unwrap_or_default();
+    let mut decode = || {
+        let mut frames = vec![];
+        let decoded = decoder.decode(&index, &plan, &bytes, &mut |number, frame| {
+            assert_eq!(frame.plane(0).len(), frame.width as usize * frame.height as usize);
+            frames.push((number, frame.clone()));
+            Ok(())
+        });
+        (frames, decoded.is_ok())
+    };
+    let first = decode();
+    assert!(decode() == first);
+    first.1
 }
 
 /// The bytes of a saved index, with a checksum that is put right, are read or refused. The first 8 bytes are the length of
@@ -75,6 +98,7 @@ mod tests {
             let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/containers/");
             std::fs::read(format!("{folder}{name}")).unwrap()
         };
+        assert!(frames(&golden("../frames/high.mp4")) && !frames(&golden("../frames/vp9.webm")));
         assert!(
             avi(&golden("open_dml.avi"))
                 && mp4(&golden("fragments.mp4"))

@@ -349,9 +349,6 @@ fn guarded<T>(
 ) -> Result<T, VideoError> {
     match catch_unwind(AssertUnwindSafe(decode)) {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(rust_h264::error::DecodeError::Unsupported(what))) => {
-            Err(unsupported!("H.264 with {what}, which needs libavcodec"))
-        }
         Ok(Err(error)) => Err(damaged(format!("H.264 does not decode: {error}"))),
         Err(_) => Err(damaged("H.264 does not decode: the decoder panicked")),
     }
