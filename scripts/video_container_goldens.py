@@ -188,6 +188,8 @@ def write_mp4(folder):
     ffmpeg(*source(1.6, some), "-vsync", "vfr", *x264, folder / "variable.mp4")
     opened = [*H264, "-x264-params", X264 + ":open-gop=1"]
     ffmpeg(*source(1.2), *opened, folder / "open_gop.mp4")
+    refresh = "keyint=8:intra-refresh=1:bframes=0"
+    ffmpeg(*source(0.8), *H264, "-x264-params", refresh, folder / "gradual.mp4")
     hevc = ["-c:v", "libx265", "-crf", "40", "-pix_fmt", "yuv420p", "-tag:v", "hvc1", "-x265-params"]
     ffmpeg(*source(1.2), *hevc, "log-level=none:keyint=8:min-keyint=8:open-gop=1:bframes=2:b-adapt=0:scenecut=0", folder / "hevc.mp4")
     radl = "log-level=none:keyint=8:min-keyint=8:open-gop=0:radl=2:bframes=3:b-adapt=0:scenecut=0"

@@ -39,7 +39,7 @@ pub enum MatrixCoefficients {
     Other(u8),
 }
 
-/// What a container states about the colours of its pictures.
+/// The colours of pictures, as far as the container states them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Color {
     /// The matrix.
@@ -142,12 +142,15 @@ impl Default for VideoLimits {
 
 /// The index of the first video track of a file.
 ///
-/// ```no_run
-/// use fuseloop_video::{VideoIndex, VideoLimits};
+/// ```
+/// use fuseloop_video::{Codec, VideoIndex, VideoLimits};
 ///
-/// let file = std::fs::File::open("clip.mp4")?;
+/// # let path = "tests/golden/containers/b_pictures.mp4";
+/// let file = std::fs::File::open(path)?;
 /// let index = VideoIndex::read(&file, &VideoLimits::DEFAULT)?;
-/// println!("{:?} {}x{}: {} frames", index.codec, index.width, index.height, index.frame_count());
+/// assert_eq!(index.codec, Codec::H264);
+/// assert_eq!((index.width, index.height), (48, 32));
+/// assert_eq!(index.frame_count(), 20);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,7 +170,7 @@ pub struct VideoIndex {
     /// decoder-specific descriptor of MPEG-4, the codec private bytes of Matroska, or the bytes of an AVI file after its
     /// `BITMAPINFOHEADER`.
     pub extradata: Vec<u8>,
-    /// What the container states about colours.
+    /// The colours, as far as the container states them.
     pub color: Color,
     /// A unit of time in seconds, as a fraction: numerator and denominator, neither of them 0.
     pub time_base: (u32, u32),
@@ -181,14 +184,14 @@ pub struct VideoIndex {
     pub(crate) keys: Vec<u32>,
 }
 
-/// Packets to decode for given frames.
+/// Packets to decode for given frames. [`VideoIndex::plan`] has an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DecodePlan {
     /// Independent runs of packets, in the order of their frames. A decoder is reset between them.
     pub runs: Vec<DecodeRun>,
 }
 
-/// A run of packets that begins with a key packet.
+/// A run of packets that begins with a key packet. [`VideoIndex::plan`] has an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DecodeRun {
     /// Numbers of the packets to decode, ascending: the decoding order. Each whose [`Packet::is_shown`] is true gives one
@@ -211,6 +214,15 @@ struct Wanted {
 
 impl VideoIndex {
     /// Returns all packets, in decoding order.
+    ///
+    /// ```
+    /// # use fuseloop_video::{VideoIndex, VideoLimits};
+    /// # let file = std::fs::File::open("tests/golden/containers/b_pictures.mp4")?;
+    /// # let index = VideoIndex::read(&file, &VideoLimits::DEFAULT)?;
+    /// let keys = index.packets().iter().filter(|packet| packet.is_key).count();
+    /// assert_eq!((index.packets().len(), keys), (20, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn packets(&self) -> &[Packet] {
         &self.packets
@@ -218,18 +230,44 @@ impl VideoIndex {
 
     /// Returns the frames, in presentation order. Packets that an edit list hides are not among them, nor are pictures that
     /// can't be decoded because the pictures that they refer to are missing.
+    ///
+    /// ```
+    /// # use fuseloop_video::{VideoIndex, VideoLimits};
+    /// # let file = std::fs::File::open("tests/golden/containers/b_pictures.mp4")?;
+    /// # let index = VideoIndex::read(&file, &VideoLimits::DEFAULT)?;
+    /// // The second frame is the third packet: packets are in decoding order.
+    /// assert_eq!(index.frames()[1].packet, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn frames(&self) -> &[FrameEntry] {
         &self.frames
     }
 
     /// Returns the number of frames that a player shows.
+    ///
+    /// ```
+    /// # use fuseloop_video::{VideoIndex, VideoLimits};
+    /// # let file = std::fs::File::open("tests/golden/containers/b_pictures.mp4")?;
+    /// # let index = VideoIndex::read(&file, &VideoLimits::DEFAULT)?;
+    /// assert_eq!(index.frame_count(), index.frames().len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn frame_count(&self) -> usize {
         self.frames.len()
     }
 
     /// Returns the presentation time of a frame in seconds, or nothing if there is no such frame.
+    ///
+    /// ```
+    /// # use fuseloop_video::{VideoIndex, VideoLimits};
+    /// # let file = std::fs::File::open("tests/golden/containers/b_pictures.mp4")?;
+    /// # let index = VideoIndex::read(&file, &VideoLimits::DEFAULT)?;
+    /// assert_eq!(index.time(5), Some(0.2));
+    /// assert_eq!(index.time(20), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a time in seconds, as double precision has it")]
     pub fn time(&self, frame: usize) -> Option<f64> {
@@ -243,14 +281,15 @@ impl VideoIndex {
     /// Frames of one group of pictures share a run, and so do frames of adjacent ones. Packets between two runs are not
     /// decoded.
     ///
-    /// ```no_run
-    /// use fuseloop_video::{VideoIndex, VideoLimits};
-    ///
-    /// let file = std::fs::File::open("clip.mp4")?;
-    /// let index = VideoIndex::read(&file, &VideoLimits::DEFAULT)?;
-    /// let plan = index.plan(&[60, 64, 68, 72])?;
-    /// let packets: usize = plan.runs.iter().map(|run| run.packets.len()).sum();
-    /// println!("4 frames need {packets} packets");
+    /// ```
+    /// # use fuseloop_video::{VideoIndex, VideoLimits};
+    /// # let file = std::fs::File::open("tests/golden/containers/b_pictures.mp4")?;
+    /// # let index = VideoIndex::read(&file, &VideoLimits::DEFAULT)?;
+    /// let plan = index.plan(&[1, 17])?;
+    /// // Frame 1 is packet 2, and frame 17 is packet 18, after the key packet 16.
+    /// assert_eq!(plan.runs[0].packets, [0, 1, 2]);
+    /// assert_eq!(plan.runs[1].packets, [16, 17, 18]);
+    /// assert_eq!(plan.runs[1].frames, [17]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -328,6 +367,16 @@ impl VideoIndex {
 
     /// Returns the numbers of packets that give a picture, sorted by presentation time: the order in which a decoder
     /// returns the pictures of a [`DecodeRun`].
+    ///
+    /// ```
+    /// # use fuseloop_video::{VideoIndex, VideoLimits};
+    /// # let file = std::fs::File::open("tests/golden/containers/b_pictures.mp4")?;
+    /// # let index = VideoIndex::read(&file, &VideoLimits::DEFAULT)?;
+    /// let run = &index.plan(&[2])?.runs[0];
+    /// assert_eq!(run.packets, [0, 1, 2, 3]);
+    /// assert_eq!(index.presentation_order(&run.packets), [0, 2, 3, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn presentation_order(&self, packets: &[u32]) -> Vec<u32> {
         let shown = |number: &u32| self.packets.get(*number as usize).is_some_and(|p| p.is_shown);
@@ -338,9 +387,19 @@ impl VideoIndex {
 
     /// Reads the index of a file. The container is recognized by its bytes.
     ///
-    /// Of an MP4 or MOV file, only the tables are read; of an AVI file, the index, and the chunks' headers if there is none;
-    /// of a Matroska file, the headers of all blocks. For some codecs, the first bytes of packets are read as well: MPEG-4
-    /// in AVI, VP8 and VP9.
+    /// Parts of the file are read: the tables of MP4 and MOV, the index of AVI, or the headers of its chunks if there is
+    /// none, and the headers of the blocks of Matroska. For some codecs, the first bytes of packets are read as well: all of
+    /// MPEG-4 in AVI, of VP8 and VP9, and a key packet of H.264.
+    ///
+    /// ```
+    /// use fuseloop_video::{Codec, VideoIndex, VideoLimits};
+    ///
+    /// # let path = "tests/golden/containers/live.webm";
+    /// let bytes = std::fs::read(path)?;
+    /// let index = VideoIndex::read(&bytes, &VideoLimits::DEFAULT)?;
+    /// assert_eq!(index.codec, Codec::Vp9);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -838,7 +838,7 @@ fn shown(
             .map(|frame| FrameEntry { pts: frame.pts.saturating_add(start), ..frame })
             .collect());
     }
-    // Edits that show a part again and again are not told from damage.
+    // An edit list that shows a part again and again can't be distinguished from a damaged one.
     let most = limits.max_packets.min(all.len() as u64 * 4);
     let (mut frames, mut start) = (vec![], 0_u64);
     for edit in edits {

@@ -28,7 +28,7 @@ pub(crate) struct Slot {
     pub(crate) is_key: bool,
 }
 
-/// What the header of a video object layer says about the times in VOPs.
+/// The header of a video object layer: its part that describes times in VOPs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vol {
     /// Number of bits of `vop_time_increment`.
@@ -174,7 +174,7 @@ impl Order {
         self.shown.extend(self.held.replace(last));
     }
 
-    /// Gives the pictures the times of the slots, which are sorted first.
+    /// Returns the frames, which have the sorted times of the slots, and sets those of the packets.
     fn frames(mut self, slots: &[Slot], packets: &mut [Packet]) -> Vec<FrameEntry> {
         self.shown.extend(self.held);
         let mut times: Vec<i64> = slots.iter().map(|slot| slot.time).collect();

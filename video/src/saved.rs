@@ -43,10 +43,11 @@ const OTHER_CODEC: u8 = 255;
 impl VideoIndex {
     /// Returns the index as bytes. `file_len` is the length of the video file.
     ///
-    /// ```no_run
+    /// ```
     /// use fuseloop_video::{VideoIndex, VideoLimits};
     ///
-    /// let file = std::fs::File::open("clip.mp4")?;
+    /// # let path = "tests/golden/containers/b_pictures.mp4";
+    /// let file = std::fs::File::open(path)?;
     /// let file_len = file.metadata()?.len();
     /// let index = VideoIndex::read(&file, &VideoLimits::DEFAULT)?;
     /// let bytes = index.to_bytes(file_len);

@@ -1,7 +1,7 @@
 //! Frames that no decoder returns: hidden packets, and packets whose references are not in the file.
 //!
-//! In containers without presentation times, such as AVI with H.264, packets at which a decoder drops pictures are not key
-//! packets.
+//! Packets that begin a gradual refresh of H.264 are not key packets, though containers list them as such.
+//! In containers without presentation times, such as AVI with H.264, nor are packets at which a decoder drops pictures.
 //!
 //! | codec         | packet                                                     | its frame                 |
 //! |---------------|------------------------------------------------------------|---------------------------|
@@ -11,6 +11,7 @@
 //! | all           | leading packets of the first key packet                    | is left out               |
 //! | HEVC          | the same, if they are RADL pictures                        | stays: they can be decoded |
 
+use crate::fields::Fields;
 use crate::mpeg4::{self, Vol};
 use crate::read_at::Headers;
 use crate::{Codec, Packet, VideoError, VideoIndex};
@@ -27,6 +28,7 @@ pub(crate) fn mark(index: &mut VideoIndex, headers: &mut Headers<'_>) -> Result<
         Codec::Vp8 => mark_hidden(index, headers, is_shown_vp8)?,
         Codec::Vp9 => mark_hidden(index, headers, is_shown_vp9)?,
         Codec::Mpeg4 => repeat_n_vops(index, headers)?,
+        Codec::H264 => drop_gradual_keys(index, headers)?,
         _ => {}
     }
     drop_before_first_key(index, headers)
@@ -120,6 +122,86 @@ fn starts_closed(codec: &Codec, bytes: &[u8]) -> bool {
     })
 }
 
+/// Takes the key packets out that begin a gradual refresh of H.264: several pictures follow until the last part of the picture
+/// is renewed, and decoders return none before. The second key packet of the file shows whether it has such ones.
+fn drop_gradual_keys(index: &mut VideoIndex, headers: &mut Headers<'_>) -> Result<(), VideoError> {
+    let length_bytes = match index.extradata[..] {
+        [1, _, _, _, lengths, ..] => Some(usize::from(lengths & 3) + 1),
+        _ => None,
+    };
+    let mut is_gradual = |packet: &Packet| {
+        let bytes = headers.up_to(packet.offset, KIND_BYTES.min(packet.size as usize))?;
+        Ok(begins_gradual_refresh(bytes, length_bytes))
+    };
+    let Some(&second) = index.keys.get(1) else { return Ok(()) };
+    if !is_gradual(&index.packets[second as usize])? {
+        return Ok(());
+    }
+    for &key in &index.keys[1..] {
+        let packet = &mut index.packets[key as usize];
+        packet.is_key = !is_gradual(packet)?;
+    }
+    let packets = &index.packets;
+    index.keys.retain(|key| packets[*key as usize].is_key);
+    Ok(())
+}
+
+/// Returns true if a packet of H.264 has a message with a recovery point some pictures later (ITU-T H.264, sections D.1.8 and
+/// 7.3.1). NAL units have a length of `length_bytes` in front of them, or start codes.
+fn begins_gradual_refresh(mut bytes: &[u8], length_bytes: Option<usize>) -> bool {
+    loop {
+        let found = match length_bytes {
+            Some(count) => bytes.split_at_checked(count).map(|(length, rest)| {
+                let length = length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
+                rest.split_at(length.min(rest.len()))
+            }),
+            None => bytes.windows(3).position(|window| window == [0, 0, 1]).map(|at| {
+                let rest = &bytes[at + 3..];
+                let end = rest.windows(3).position(|window| window == [0, 0, 1]);
+                rest.split_at(end.unwrap_or(rest.len()))
+            }),
+        };
+        let Some((unit, rest)) = found else { return false };
+        match unit.first().map(|header| header & 0x1f) {
+            // A slice: the messages come before it.
+            Some(1..=5) => return false,
+            Some(6) if recovers_later(&unit[1..]) => return true,
+            _ => bytes = rest,
+        }
+    }
+}
+
+/// Reads the messages of a NAL unit. A recovery point has type 6, and begins with the number of pictures until it: a single bit
+/// 1 for none.
+fn recovers_later(unit: &[u8]) -> bool {
+    // A byte 3 after two zeros was inserted.
+    let mut messages = Vec::with_capacity(unit.len());
+    for &byte in unit {
+        if byte != 3 || !messages.ends_with(&[0, 0]) {
+            messages.push(byte);
+        }
+    }
+    let mut fields = Fields(&messages);
+    // Types and sizes are sums of bytes up to the first that is not 255.
+    let sum = |fields: &mut Fields<'_>| {
+        let mut sum = 0;
+        loop {
+            let byte = fields.u8()?;
+            sum += usize::from(byte);
+            if byte != 255 {
+                return Some(sum);
+            }
+        }
+    };
+    loop {
+        let (Some(kind), Some(size)) = (sum(&mut fields), sum(&mut fields)) else { return false };
+        let Some(message) = fields.bytes(size) else { return false };
+        if kind == 6 {
+            return message.first().is_some_and(|byte| byte & 0x80 == 0);
+        }
+    }
+}
+
 fn drop_before_first_key(
     index: &mut VideoIndex,
     headers: &mut Headers<'_>,
@@ -156,4 +238,41 @@ fn is_radl(packet: &Packet, headers: &mut Headers<'_>) -> Result<bool, VideoErro
         }
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns messages of a type with their contents.
+    fn messages(all: &[(u8, &[u8])]) -> Vec<u8> {
+        let message =
+            |(kind, contents): &(u8, &[u8])| [&[*kind, contents.len() as u8], *contents].concat();
+        all.iter().flat_map(message).chain([0x80]).collect()
+    }
+
+    #[test]
+    fn a_recovery_point_some_pictures_later_begins_a_gradual_refresh() {
+        let (now, later): (&[u8], &[u8]) = (&[0xc4], &[0x24]);
+        assert!(!recovers_later(&messages(&[(5, &[1, 2]), (6, now)])));
+        assert!(recovers_later(&messages(&[(5, &[1, 2]), (6, later)])));
+        // A byte 3 that was inserted does not count.
+        assert!(recovers_later(&[&[5, 3, 0, 0, 3, 1][..], &[6, 1, 0x24, 0x80]].concat()));
+        assert!(!recovers_later(&messages(&[(5, later)])));
+        assert!(!recovers_later(&[5, 255]));
+
+        let units: [&[u8]; 3] =
+            [&[0x67, 1, 2], &[&[6], &messages(&[(6, later)])[..]].concat(), &[0x41, 9]];
+        let with_lengths: Vec<u8> =
+            units.iter().flat_map(|unit| [&[0, unit.len() as u8], *unit].concat()).collect();
+        assert!(begins_gradual_refresh(&with_lengths, Some(2)));
+        let with_codes: Vec<u8> =
+            units.iter().flat_map(|unit| [&[0, 0, 1], *unit].concat()).collect();
+        assert!(begins_gradual_refresh(&with_codes, None));
+        // Messages after a slice are those of another picture.
+        let other: Vec<u8> =
+            [units[2], units[1]].iter().flat_map(|unit| [&[0, 0, 1], *unit].concat()).collect();
+        assert!(!begins_gradual_refresh(&other, None));
+        assert!(!begins_gradual_refresh(&[], Some(4)));
+    }
 }
