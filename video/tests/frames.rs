@@ -17,7 +17,7 @@ use std::{env, fs};
 const BACKENDS: [Backend; 2] = [Backend::Rust, Backend::Libavcodec];
 
 /// Files that the decoders in Rust refuse, with a part of the reason.
-const REFUSED: [(&str, &str); 14] = [
+const REFUSED: [(&str, &str); 18] = [
     ("yuv444.mp4", "4:4:4 chroma"),
     ("lossless.mp4", "lossless coding"),
     ("mpeg4.mp4", "MPEG-4 Part 2"),
@@ -30,6 +30,10 @@ const REFUSED: [(&str, &str); 14] = [
     ("hevc.mp4", "HEVC"),
     ("vp9.webm", "VP9"),
     ("vp8.webm", "VP8"),
+    ("hevc_cut.mkv", "HEVC"),
+    ("hevc_radl.mp4", "HEVC"),
+    ("packed.avi", "MPEG-4 Part 2"),
+    ("vfw.mkv", "MPEG-4 Part 2"),
     ("h265_video.mp4", "HEVC"),
     ("av1_video.mkv", "AV1"),
 ];
@@ -211,6 +215,22 @@ unordered.mov yuv420p 50x50 4 0eec3de28b12fe029574077ad6716d3ee507fb38d86f9dc995
 video_0.mov yuv420p 568x320 3 760ddfcea740841a428a39ef8336744d121149866e321f0e05eee4c316670b2c
 ";
     goldens(list, &shared()).iter().for_each(|file| assert_has_ffmpegs_frames(file, 3));
+}
+
+#[test]
+fn frames_of_cut_and_reordered_files_are_ffmpegs() {
+    let list = "\
+h264_b.avi yuv420p 48x32 20 e7f8e42e00e3dc461f230b6274dec64e3d6290b66e00eea46f65e2e8946f36dc
+h264_open.avi yuv420p 48x32 20 90b569c11be5a32bf0174a65155d87c890968a2f3538b73f39c9295e9ef80a80
+hevc_cut.mkv yuv420p 48x32 14 2791b11d3d2aa82a07ccb3808e8000ffb7407f2e59831be382f0b0a78c749da7
+hevc_radl.mp4 yuv420p 48x32 20 b7eb7084696a5bb8e17b9012c361a8db5263497053e3e683fad07d6b219dd009
+open_gop_cut.mkv yuv420p 48x32 14 fb646cc2c1d210f62d223a617f0f30c641566560f168c50688d5ccb20906fc34
+packed.avi yuv420p 48x32 20 3d49a6d7b0d7774cde1b07c572620a3c258a628174a300192fcb09a53f6f4191
+vfw.mkv yuv420p 48x32 20 3d49a6d7b0d7774cde1b07c572620a3c258a628174a300192fcb09a53f6f4191
+";
+    let files = goldens(list, &folder().join("../containers"));
+    assert_eq!(files.len(), 7);
+    files.iter().for_each(|file| assert_has_ffmpegs_frames(file, 100));
 }
 
 #[test]

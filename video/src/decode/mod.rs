@@ -25,7 +25,7 @@ use crate::{
     Codec, Color, DecodePlan, DecodeRun, MatrixCoefficients, Packet, ReadExactAt, VideoError,
     VideoErrorKind, VideoIndex, VideoLimits,
 };
-use h264::{Decoded, Framing, H264};
+use h264::{Decoded, Framing, H264, Start};
 use libav::Libav;
 use std::collections::BTreeMap;
 
@@ -166,7 +166,7 @@ impl Decoder {
         for _ in 0..=MAX_RESTARTS {
             match self.attempt(index, &packets, file, &mut out) {
                 Ok(()) => return Ok(()),
-                // libavcodec reports references that a start within a stream leaves out, as damage does.
+                // It may be a reference that a start within a stream leaves out.
                 Err(Stop::Error(error))
                     if error.kind() == VideoErrorKind::Damaged && self.began_within =>
                 {
@@ -284,7 +284,9 @@ fn libav_by_packets(
         if let Some((number, packet)) = source.next()? {
             offset = packet.offset;
             if std::mem::take(&mut is_first) {
-                *began_within = framing.is_some_and(|framing| !framing.has_idr(source.bytes));
+                let start = framing.map_or(Start::Idr, |framing| framing.start(source.bytes));
+                decoder.tolerate_missing_references(start == Start::Intra);
+                *began_within = start != Start::Idr;
             }
             if !out.is_wanted(number)
                 && framing.is_some_and(|framing| !framing.has_reference(source.bytes))
@@ -314,13 +316,14 @@ fn libav_by_order(
     out: &mut Ordered<'_>,
 ) -> Result<(), Stop> {
     decoder.reset();
+    decoder.tolerate_missing_references(false);
     let (mut offset, mut is_first, mut is_at_end) = (0, true, false);
     let (mut numbers, mut frames) = (order.iter(), vec![]);
     while !is_at_end {
         if let Some((number, packet)) = source.next()? {
             offset = packet.offset;
             if std::mem::take(&mut is_first)
-                && framing.is_some_and(|framing| !framing.has_idr(source.bytes))
+                && framing.is_some_and(|framing| framing.start(source.bytes) != Start::Idr)
             {
                 return Err(Stop::Unrecovered);
             }

@@ -26,7 +26,7 @@ use rust_h264::decoder::{ChromaFormat, Decoder};
 use rust_h264::nal::{NalUnit, NalUnitType};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-pub(super) use syntax::Framing;
+pub(super) use syntax::{Framing, Start};
 use syntax::{Marking, Nal, Pps, SliceHeader, SliceKind, Sps, kind};
 
 /// Maximum number of slices of a picture: each further one costs a copy of the picture.

@@ -69,6 +69,17 @@ pub(in crate::decode) enum Framing {
     StartCodes,
 }
 
+/// How a stream can begin at a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::decode) enum Start {
+    /// No later picture looks back behind it.
+    Idr,
+    /// It is exact, and so are those that are shown after it: an open group of pictures.
+    Intra,
+    /// Pictures are not exact before some more were decoded.
+    Within,
+}
+
 impl Framing {
     /// Returns the framing of packets by the bytes that the container has for a decoder.
     pub(in crate::decode) fn of(extradata: &[u8]) -> Self {
@@ -84,9 +95,20 @@ impl Framing {
         slices.peek().is_none() || slices.any(|slice| slice.ref_idc > 0)
     }
 
-    /// Returns true if a packet has an IDR picture, which no later picture looks back behind.
-    pub(in crate::decode) fn has_idr(self, packet: &[u8]) -> bool {
-        self.split(packet).into_iter().flatten().any(|unit| unit.kind == kind::IDR_SLICE)
+    /// Returns how a stream can begin at a packet.
+    pub(in crate::decode) fn start(self, packet: &[u8]) -> Start {
+        let units = self.split(packet).unwrap_or_default();
+        if units.iter().any(|unit| unit.kind == kind::IDR_SLICE) {
+            return Start::Idr;
+        }
+        let is_intra =
+            |slice: &Nal<'_>| matches!(SliceHeader::slice_type(&slice.rbsp()), Some(2 | 7));
+        let exact_after = units
+            .iter()
+            .find_map(|unit| recovery_frames(&unit.rbsp()).filter(|_| unit.kind == kind::SEI));
+        let is_exact = exact_after.unwrap_or(0) == 0
+            && units.iter().filter(|unit| unit.is_slice()).all(is_intra);
+        if is_exact { Start::Intra } else { Start::Within }
     }
 
     /// Returns the NAL units of a packet, or what is wrong with it.
@@ -440,6 +462,13 @@ pub(super) struct SliceHeader {
 const MAX_COMMANDS: usize = 66;
 
 impl SliceHeader {
+    /// Returns the type of a slice: 2 or 7 for I.
+    fn slice_type(rbsp: &[u8]) -> Option<u32> {
+        let mut r = Bits::new(rbsp);
+        r.unsigned()?;
+        r.unsigned()
+    }
+
     /// Returns the number of the picture parameter set of a slice.
     pub(super) fn pps(rbsp: &[u8]) -> Option<u32> {
         let mut r = Bits::new(rbsp);

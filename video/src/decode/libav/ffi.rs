@@ -26,6 +26,12 @@ type Pointer = *mut c_void;
 const NO_PTS: i64 = i64::MIN;
 /// `AV_PROFILE_UNKNOWN` and `AV_LEVEL_UNKNOWN`.
 const UNKNOWN: c_int = -99;
+/// `AV_LOG_ERROR`.
+const LOG_ERROR: c_int = 16;
+/// `AV_EF_EXPLODE`.
+const EXPLODE: i64 = 1 << 3;
+/// `AV_CODEC_FLAG_OUTPUT_CORRUPT`.
+const OUTPUT_CORRUPT: i64 = 1 << 3;
 /// `AVERROR_EOF`, the tag "EOF ".
 const END: c_int = -0x2046_4f45;
 /// `AVERROR_INVALIDDATA`, the tag "INDA".
@@ -80,6 +86,7 @@ functions! {
     av_mallocz: fn(usize) -> Pointer;
     av_dict_set: fn(*mut Pointer, *const c_char, *const c_char, c_int) -> c_int;
     av_dict_free: fn(*mut Pointer);
+    av_opt_set_int: fn(Pointer, *const c_char, i64, c_int) -> c_int;
     av_opt_get_int: fn(Pointer, *const c_char, c_int, *mut i64) -> c_int;
     av_get_pix_fmt_name: fn(c_int) -> *const c_char;
     av_strerror: fn(c_int, *mut c_char, usize) -> c_int;
@@ -99,10 +106,13 @@ static DEFAULT_LOG: OnceLock<LogCallback> = OnceLock::new();
 enum Messages {
     /// This thread is in no call of ours.
     Outside,
-    /// No damage so far.
-    Clean,
-    /// The decoder made up a part of a picture that it could not decode. It reports that in no other way.
-    Concealed,
+    /// The call returns errors, but for a part of a picture that the decoder made up because it could not decode it.
+    Strict,
+    /// The call returns few errors; so messages of errors count. Those about references that a start within a stream leaves
+    /// out do not.
+    Tolerant,
+    /// A message of damage came.
+    Damaged,
 }
 
 thread_local! {
@@ -111,7 +121,8 @@ thread_local! {
 
 /// Takes the messages of our calls, whose errors are returned, and passes those of others on.
 unsafe extern "C" fn log(sender: Pointer, level: c_int, format: *const c_char, arguments: Pointer) {
-    if MESSAGES.try_with(Cell::get).unwrap_or(Messages::Outside) == Messages::Outside {
+    let state = MESSAGES.try_with(Cell::get).unwrap_or(Messages::Outside);
+    if state == Messages::Outside {
         if let Some(default) = DEFAULT_LOG.get() {
             // SAFETY: the arguments are passed on as they came.
             unsafe { default(sender, level, format, arguments) };
@@ -122,16 +133,19 @@ unsafe extern "C" fn log(sender: Pointer, level: c_int, format: *const c_char, a
         return;
     }
     // SAFETY: a format is a string that ends with a zero.
-    if unsafe { CStr::from_ptr(format) }.to_bytes().starts_with(b"concealing") {
-        let _ = MESSAGES.try_with(|messages| messages.set(Messages::Concealed));
+    let format = unsafe { CStr::from_ptr(format) }.to_bytes();
+    let is_error =
+        state == Messages::Tolerant && level <= LOG_ERROR && !format.starts_with(b"mmco");
+    if is_error || format.starts_with(b"concealing") {
+        let _ = MESSAGES.try_with(|messages| messages.set(Messages::Damaged));
     }
 }
 
-/// Makes a call and returns whether a picture was concealed in it.
-fn listening<T>(call: impl FnOnce() -> T) -> (T, bool) {
-    MESSAGES.set(Messages::Clean);
+/// Makes a call and returns whether a message of damage came.
+fn listening<T>(messages: Messages, call: impl FnOnce() -> T) -> (T, bool) {
+    MESSAGES.set(messages);
     let result = call();
-    (result, MESSAGES.replace(Messages::Outside) == Messages::Concealed)
+    (result, MESSAGES.replace(Messages::Outside) == Messages::Damaged)
 }
 
 /// Reads a field of a structure.
@@ -340,6 +354,7 @@ pub(super) struct Context {
     context: Owned<'static>,
     packet: Owned<'static>,
     frame: Owned<'static>,
+    messages: Messages,
 }
 
 // SAFETY: the structures are used through `&mut self` alone, apart from reads of a frame through a borrow of the context; the
@@ -418,7 +433,7 @@ impl Context {
         }
         // SAFETY: the context was made for this codec and is not open; options that are not known stay in the dictionary,
         // which is freed.
-        let (code, _) = listening(|| unsafe {
+        let (code, _) = listening(Messages::Strict, || unsafe {
             let code = (functions.avcodec_open2)(context.pointer(), codec, &raw mut dictionary);
             (functions.av_dict_free)(&raw mut dictionary);
             code
@@ -428,21 +443,49 @@ impl Context {
         }
         let packet = Owned::new(library, functions.av_packet_alloc, functions.av_packet_free)?;
         let frame = Owned::new(library, functions.av_frame_alloc, functions.av_frame_free)?;
-        Ok(Self { library, context, packet, frame })
+        Ok(Self { library, context, packet, frame, messages: Messages::Strict })
+    }
+
+    /// Sets whether the references that a start within a stream leaves out are no errors. All pictures then come out, and not
+    /// only those that the library counts as exact.
+    pub(super) fn tolerate_missing_references(&mut self, is_tolerant: bool) {
+        self.messages = if is_tolerant { Messages::Tolerant } else { Messages::Strict };
+        let flags = self.option(c"flags").unwrap_or(0);
+        let flags = if is_tolerant { flags | OUTPUT_CORRUPT } else { flags & !OUTPUT_CORRUPT };
+        for (name, value) in
+            [(c"err_detect", if is_tolerant { 0 } else { EXPLODE }), (c"flags", flags)]
+        {
+            let context = self.context.pointer();
+            // SAFETY: the context begins with its class, as the function expects; the name ends with a zero.
+            unsafe { (self.library.functions.av_opt_set_int)(context, name.as_ptr(), value, 0) };
+        }
+    }
+
+    /// Returns an option as a number, such as `colorspace`, which the decoder may set from the stream.
+    pub(super) fn option(&self, name: &CStr) -> Option<i64> {
+        let mut value = 0;
+        let context = self.context.pointer();
+        // SAFETY: the context begins with its class, as the function expects; the name ends with a zero.
+        let code = unsafe {
+            (self.library.functions.av_opt_get_int)(context, name.as_ptr(), 0, &raw mut value)
+        };
+        (code >= 0).then_some(value)
     }
 
     /// Sends a packet, whose picture will have `token`; or the end of the stream. All pictures must have been received.
     pub(super) fn send(&mut self, packet: Option<(&[u8], i64)>) -> Result<(), Failure> {
         let send = self.library.functions.avcodec_send_packet;
-        let (code, is_concealed) = match packet {
+        let (code, is_damaged) = match packet {
             // SAFETY: a null packet is the end of the stream.
-            None => listening(|| unsafe { send(self.context.pointer(), std::ptr::null_mut()) }),
+            None => listening(self.messages, || unsafe {
+                send(self.context.pointer(), std::ptr::null_mut())
+            }),
             Some((bytes, token)) => {
                 let size = c_int::try_from(bytes.len())
                     .map_err(|_| Failure::Other("the packet is too long".into()))?;
                 // SAFETY: the fields are those of the table at the top. The packet has no `buf`, so that the library
                 // copies the bytes, of which `size` are there, before the function returns; then it points to nothing.
-                listening(|| unsafe {
+                listening(self.messages, || unsafe {
                     let packet = self.packet.pointer();
                     set_field::<[i64; 2]>(packet, 8, [token, token]);
                     set_field::<*const u8>(packet, 24, bytes.as_ptr());
@@ -454,7 +497,7 @@ impl Context {
                 })
             }
         };
-        self.outcome(code, is_concealed)
+        self.outcome(code, is_damaged)
     }
 
     /// Receives the next picture and returns the token of its packet; nothing if another packet is needed first, or after
@@ -462,12 +505,13 @@ impl Context {
     pub(super) fn receive(&mut self) -> Result<Option<i64>, Failure> {
         let receive = self.library.functions.avcodec_receive_frame;
         // SAFETY: both structures are the library's; what the frame had before is freed.
-        let (code, is_concealed) =
-            listening(|| unsafe { receive(self.context.pointer(), self.frame.pointer()) });
+        let (code, is_damaged) = listening(self.messages, || unsafe {
+            receive(self.context.pointer(), self.frame.pointer())
+        });
         if code == END || code == -again() {
-            return self.outcome(0, is_concealed).map(|()| None);
+            return self.outcome(0, is_damaged).map(|()| None);
         }
-        self.outcome(code, is_concealed)?;
+        self.outcome(code, is_damaged)?;
         // SAFETY: a field of the table at the top.
         Ok(Some(unsafe { field(self.frame.pointer(), 136) }))
     }
@@ -480,16 +524,16 @@ impl Context {
     /// Forgets all pictures, so that decoding can start at another packet.
     pub(super) fn flush(&mut self) {
         // SAFETY: the context is open.
-        listening(|| unsafe {
+        listening(self.messages, || unsafe {
             (self.library.functions.avcodec_flush_buffers)(self.context.pointer());
         });
     }
 
-    fn outcome(&self, code: c_int, is_concealed: bool) -> Result<(), Failure> {
+    fn outcome(&self, code: c_int, is_damaged: bool) -> Result<(), Failure> {
         match code {
             INVALID_DATA => Err(Failure::Damaged(self.library.message(code))),
             ..0 => Err(Failure::Other(self.library.message(code))),
-            _ if is_concealed => Err(Failure::Damaged("a part of the picture is missing".into())),
+            _ if is_damaged => Err(Failure::Damaged("a part of a picture is missing".into())),
             _ => Ok(()),
         }
     }
@@ -538,22 +582,6 @@ impl Picture<'_> {
         }
         // SAFETY: as above.
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
-    }
-
-    /// Returns an option of the decoder as a number, such as `colorspace`, which it may set from the stream.
-    pub(super) fn option(&self, name: &CStr) -> Option<i64> {
-        let mut value = 0;
-        let context = self.context.context.pointer();
-        // SAFETY: the context begins with its class, as the function expects; the name ends with a zero.
-        let code = unsafe {
-            (self.context.library.functions.av_opt_get_int)(
-                context,
-                name.as_ptr(),
-                0,
-                &raw mut value,
-            )
-        };
-        (code >= 0).then_some(value)
     }
 
     /// Returns the layout of the planes, or nothing if the pixel format is none of those that are read.

@@ -12,7 +12,7 @@ use crate::error::{over_limit, unsupported};
 use crate::{
     Codec, Color, MatrixCoefficients, VideoError, VideoErrorKind, VideoIndex, VideoLimits,
 };
-use ffi::{Context, Failure, Layout, Library, Picture, StreamParameters};
+use ffi::{Context, Failure, Layout, Library, StreamParameters};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -181,6 +181,11 @@ impl Libav {
         self.context.flush();
     }
 
+    /// Sets whether the references that a start within a stream leaves out are no errors.
+    pub(super) fn tolerate_missing_references(&mut self, is_tolerant: bool) {
+        self.context.tolerate_missing_references(is_tolerant);
+    }
+
     /// Sends a packet with its number, or the end of the stream. All pictures of the packets before must have been received.
     pub(super) fn send(&mut self, packet: Option<(&[u8], u32)>) -> Result<(), VideoError> {
         self.context.send(packet.map(|(bytes, number)| (bytes, i64::from(number)))).map_err(error)
@@ -196,7 +201,7 @@ impl Libav {
 
     /// Returns the picture that was received last.
     pub(super) fn frame(&mut self) -> Result<Frame, VideoError> {
-        let frame = frame(&self.context.picture(), self.color, self.max_pixels)?;
+        let frame = frame(&self.context, self.color, self.max_pixels)?;
         let size = [frame.width, frame.height];
         let known = *self.size.get_or_insert(size);
         if known == size { Ok(frame) } else { Err(super::size_changes(known, size)) }
@@ -215,7 +220,8 @@ fn error(failure: Failure) -> VideoError {
 }
 
 /// Copies a picture.
-fn frame(picture: &Picture<'_>, container: Color, max_pixels: u64) -> Result<Frame, VideoError> {
+fn frame(context: &Context, container: Color, max_pixels: u64) -> Result<Frame, VideoError> {
+    let picture = context.picture();
     let [width, height] = picture.size().map(|pixels| u32::try_from(pixels).unwrap_or(0));
     if width == 0 || height == 0 {
         return Err(damaged("the decoder returned a picture without a size"));
@@ -228,7 +234,7 @@ fn frame(picture: &Picture<'_>, container: Color, max_pixels: u64) -> Result<Fra
         ));
     };
     let planes = picture.planes(layout).map_err(damaged)?;
-    let stated = |name| picture.option(name).and_then(|number| u64::try_from(number).ok());
+    let stated = |name| context.option(name).and_then(|number| u64::try_from(number).ok());
     let matrix =
         stated(c"colorspace").map_or(MatrixCoefficients::Unknown, MatrixCoefficients::of_number);
     // AVCOL_RANGE_MPEG is 1, AVCOL_RANGE_JPEG 2.
