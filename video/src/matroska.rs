@@ -133,7 +133,7 @@ impl Element {
     /// Reads the contents.
     fn contents(
         self,
-        headers: &Headers<'_>,
+        headers: &mut Headers<'_>,
         limits: &VideoLimits,
         name: &str,
     ) -> Result<Vec<u8>, VideoError> {

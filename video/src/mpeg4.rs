@@ -12,7 +12,6 @@
 //! Packed streams announce themselves: their user data begin with `DivX` and end with `p`. Only then are all bytes of the
 //! packets read.
 
-use crate::error::format_error;
 use crate::index::PacketList;
 use crate::read_at::Headers;
 use crate::{FrameEntry, Packet, VideoError, VideoLimits};
@@ -61,7 +60,7 @@ pub(crate) fn in_presentation_order(
     let mut order = Order::default();
     let mut vol = Vol::find(extradata);
     let mut is_packed = is_packed(extradata);
-    let (mut placeholders, mut bytes_read) = (0, 0_u64);
+    let mut placeholders = 0;
     for slot in slots {
         let size = list.check_place(slot.offset, slot.size)? as usize;
         if size == 0 {
@@ -87,12 +86,6 @@ pub(crate) fn in_presentation_order(
         }
         let mut start = 0;
         if is_packed {
-            // Packets that overlap would be read again and again.
-            bytes_read = bytes_read.saturating_add(slot.size);
-            if bytes_read > headers.len() {
-                return Err(format_error!("the packets overlap: the index of the file is damaged")
-                    .at(slot.offset));
-            }
             let bytes = headers.table(slot.offset, slot.size, limits.max_packet_bytes, "packet")?;
             let vops: Vec<usize> =
                 start_codes(&bytes).filter(|(_, code)| *code == VOP).map(|(at, _)| at).collect();

@@ -99,6 +99,8 @@ pub(crate) struct Headers<'a> {
     /// The bytes of the file from `start` on.
     kept: Vec<u8>,
     start: u64,
+    /// Number of bytes that may still be read.
+    budget: u64,
 }
 
 impl<'a> Headers<'a> {
@@ -107,7 +109,21 @@ impl<'a> Headers<'a> {
 
     pub(crate) fn new(file: &'a dyn ReadExactAt) -> Result<Self, VideoError> {
         let len = file.byte_len().map_err(|error| VideoError::io(error, 0))?;
-        Ok(Self { file, len, kept: vec![], start: 0 })
+        // Files without damage take less than 3 times their length: headers that lie apart are read with what follows.
+        let budget = len.saturating_mul(16).saturating_add(1 << 20);
+        Ok(Self { file, len, kept: vec![], start: 0, budget })
+    }
+
+    /// Reads bytes. A damaged file whose tables refer to the same bytes again and again is refused.
+    fn read(&mut self, offset: u64, to: &mut [u8]) -> Result<(), VideoError> {
+        let left = self.budget.checked_sub(to.len() as u64);
+        self.budget = left.ok_or_else(|| {
+            format_error!(
+                "the tables of the file refer to the same bytes again and again: it is damaged"
+            )
+            .at(offset)
+        })?;
+        self.file.read_exact_at(offset, to).map_err(|error| VideoError::io(error, offset))
     }
 
     /// Returns the length of the file.
@@ -129,12 +145,10 @@ impl<'a> Headers<'a> {
         let at = match in_kept(self) {
             Some(at) => at,
             None => {
-                self.kept.resize(Self::READ.max(count).min(left), 0);
-                self.start = offset;
-                if let Err(error) = self.file.read_exact_at(offset, &mut self.kept) {
-                    self.kept.clear();
-                    return Err(VideoError::io(error, offset));
-                }
+                let mut bytes = std::mem::take(&mut self.kept);
+                bytes.resize(Self::READ.max(count).min(left), 0);
+                self.read(offset, &mut bytes)?;
+                (self.kept, self.start) = (bytes, offset);
                 0
             }
         };
@@ -151,7 +165,7 @@ impl<'a> Headers<'a> {
 
     /// Reads `count` bytes, `what` of the file, into memory of their own.
     pub(crate) fn table(
-        &self,
+        &mut self,
         offset: u64,
         count: u64,
         most: u64,
@@ -174,9 +188,7 @@ impl<'a> Headers<'a> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(size).map_err(|_| no_memory())?;
         bytes.resize(size, 0);
-        self.file
-            .read_exact_at(offset, &mut bytes)
-            .map_err(|error| VideoError::io(error, offset))?;
+        self.read(offset, &mut bytes)?;
         Ok(bytes)
     }
 }
