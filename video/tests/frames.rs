@@ -343,6 +343,23 @@ fn a_missing_packet_is_an_error() {
 }
 
 #[test]
+fn a_decoder_may_move_to_another_thread() {
+    fn assert_send<T: Send>(_: &T) {}
+    let file = file("high.mp4");
+    let index = read(&file);
+    for backend in backends() {
+        let mut decoder = Decoder::open(&index, backend, &VideoLimits::DEFAULT).unwrap();
+        assert_send(&decoder);
+        let plan = index.plan(&[7]).unwrap();
+        let here = decode(&mut decoder, &index, &plan, &file).unwrap();
+        let there = std::thread::scope(|scope| {
+            scope.spawn(|| decode(&mut decoder, &index, &plan, &file).unwrap()).join().unwrap()
+        });
+        assert_eq!(here, there);
+    }
+}
+
+#[test]
 fn numbers_that_the_index_does_not_have_are_errors() {
     let file = file("high.mp4");
     let index = read(&file);

@@ -244,7 +244,7 @@ fn h264_by_packets(
     Ok(())
 }
 
-/// Decodes packets whose pictures are numbered by the order of their presentation.
+/// Decodes packets whose pictures are numbered by the order of their presentation. Each packet gives one.
 fn h264_by_order(
     decoder: &mut H264,
     source: &mut Packets<'_>,
@@ -252,21 +252,32 @@ fn h264_by_order(
     out: &mut Ordered<'_>,
 ) -> Result<(), Stop> {
     decoder.reset()?;
-    let mut pictures = vec![];
-    while let Some((_, packet)) = source.next()? {
-        let decoded = decoder.decode(source.bytes, true);
-        pictures.extend(decoded.map_err(|stop| stop.at(packet.offset))?);
-    }
-    if pictures.len() != order.len() || !decoder.began_with_idr() {
+    if order.len() != source.numbers.len() {
         return Err(Stop::Unrecovered);
     }
-    pictures.sort_by_key(|picture| picture.place);
-    for (&number, picture) in order.iter().zip(pictures) {
-        if out.is_wanted(number) {
-            out.put(number, picture.frame)?;
+    let depth = source.index.max_reordering as usize;
+    let mut numbers = order.iter();
+    // Pictures that one with an earlier place may still follow.
+    let mut waiting = BTreeMap::new();
+    loop {
+        let next = source.next()?;
+        if let Some((number, packet)) = next {
+            let decoded =
+                decoder.decode(source.bytes, true).map_err(|stop| stop.at(packet.offset))?;
+            waiting.extend(decoded.map(|picture| ((picture.place, number), picture.frame)));
+            if !decoder.began_with_idr() {
+                return Err(Stop::Unrecovered);
+            }
+        }
+        while next.is_none() || waiting.len() > depth {
+            let (Some((_, frame)), Some(&number)) = (waiting.pop_first(), numbers.next()) else {
+                return Ok(());
+            };
+            if out.is_wanted(number) {
+                out.put(number, frame)?;
+            }
         }
     }
-    Ok(())
 }
 
 /// Decodes packets whose pictures come with the numbers of their packets.

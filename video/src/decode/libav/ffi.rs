@@ -36,6 +36,8 @@ const OUTPUT_CORRUPT: i64 = 1 << 3;
 const END: c_int = -0x2046_4f45;
 /// `AVERROR_INVALIDDATA`, the tag "INDA".
 const INVALID_DATA: c_int = -0x4144_4e49;
+/// `AVERROR_PATCHWELCOME`, the tag "PAWE".
+const NOT_WRITTEN: c_int = -0x4557_4150;
 /// Bytes after extradata that the library may read, `AV_INPUT_BUFFER_PADDING_SIZE`.
 const PADDING: usize = 64;
 
@@ -278,6 +280,15 @@ impl Library {
         )
     }
 
+    fn failure(&self, code: c_int) -> Failure {
+        let message = self.message(code);
+        match code {
+            INVALID_DATA => Failure::Damaged(message),
+            NOT_WRITTEN => Failure::Unsupported(message),
+            _ => Failure::Other(message),
+        }
+    }
+
     /// Returns what a code of an error means.
     fn message(&self, code: c_int) -> String {
         let mut text = [0_u8; 128];
@@ -344,8 +355,16 @@ pub(super) struct StreamParameters<'a> {
 pub(super) enum Failure {
     /// The packet or the stream is damaged.
     Damaged(String),
+    /// The library does not support something.
+    Unsupported(String),
     /// Anything else, such as no memory.
     Other(String),
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self::Other(message)
+    }
 }
 
 /// An open decoder, for one thread at a time.
@@ -368,7 +387,7 @@ impl Context {
         name: &str,
         stream: StreamParameters<'_>,
         options: &[(&str, String)],
-    ) -> Option<Result<Self, String>> {
+    ) -> Option<Result<Self, Failure>> {
         let name = CString::new(name).ok()?;
         // SAFETY: the name ends with a zero.
         let codec = unsafe { (library.functions.avcodec_find_decoder_by_name)(name.as_ptr()) };
@@ -379,7 +398,7 @@ impl Context {
         let (found, id): (*const c_char, c_int) = unsafe { (field(codec, 0), field(codec, 20)) };
         // SAFETY: the name of a codec is a string that ends with a zero and lives as long as the library.
         if found.is_null() || unsafe { CStr::from_ptr(found) } != name.as_c_str() {
-            return Some(Err("its AVCodec has another layout".into()));
+            return Some(Err(Failure::Unsupported("its AVCodec has another layout".into())));
         }
         Some(Self::open_codec(library, codec, id, stream, options))
     }
@@ -390,13 +409,14 @@ impl Context {
         id: c_int,
         StreamParameters { extradata, size: pixels, four_cc }: StreamParameters<'_>,
         options: &[(&str, String)],
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Failure> {
         let functions = &library.functions;
         // SAFETY: `codec` is one of the library's; the function returns null if there is no memory.
         let context = unsafe { (functions.avcodec_alloc_context3)(codec) };
         let context = Owned::of(library, context, functions.avcodec_free_context)?;
         let parameters = library.parameters()?;
-        let size = c_int::try_from(extradata.len()).map_err(|_| "the extradata are too long")?;
+        let size = c_int::try_from(extradata.len())
+            .map_err(|_| Failure::Other("the extradata are too long".into()))?;
         // SAFETY: the fields are those of the table at the top, checked by `Library::check`. The extradata have memory of
         // the library's own, with zeros after them, which the parameters own from here on.
         unsafe {
@@ -407,7 +427,7 @@ impl Context {
             if size > 0 {
                 let copy = (functions.av_mallocz)(extradata.len() + PADDING).cast::<u8>();
                 if copy.is_null() {
-                    return Err("it has no memory".into());
+                    return Err(Failure::Other("it has no memory".into()));
                 }
                 copy.copy_from_nonoverlapping(extradata.as_ptr(), extradata.len());
                 set_field::<*mut u8>(parameters.pointer(), 16, copy);
@@ -419,7 +439,7 @@ impl Context {
             (functions.avcodec_parameters_to_context)(context.pointer(), parameters.pointer())
         };
         if code < 0 {
-            return Err(library.message(code));
+            return Err(library.failure(code));
         }
         let mut dictionary: Pointer = std::ptr::null_mut();
         for (key, value) in options {
@@ -439,7 +459,7 @@ impl Context {
             code
         });
         if code < 0 {
-            return Err(library.message(code));
+            return Err(library.failure(code));
         }
         let packet = Owned::new(library, functions.av_packet_alloc, functions.av_packet_free)?;
         let frame = Owned::new(library, functions.av_frame_alloc, functions.av_frame_free)?;
@@ -531,8 +551,7 @@ impl Context {
 
     fn outcome(&self, code: c_int, is_damaged: bool) -> Result<(), Failure> {
         match code {
-            INVALID_DATA => Err(Failure::Damaged(self.library.message(code))),
-            ..0 => Err(Failure::Other(self.library.message(code))),
+            ..0 => Err(self.library.failure(code)),
             _ if is_damaged => Err(Failure::Damaged("a part of a picture is missing".into())),
             _ => Ok(()),
         }

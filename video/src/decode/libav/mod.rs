@@ -166,8 +166,12 @@ impl Libav {
             Some(Ok(context)) => {
                 Ok(Self { context, color: index.color, max_pixels: limits.max_pixels, size: None })
             }
-            Some(Err(fault)) => Err(unsupported!(
-                "libavcodec {version} can't decode {}: {fault}",
+            Some(Err(Failure::Damaged(fault))) => Err(damaged(format!(
+                "the bytes for the decoder of {} are damaged ({fault})",
+                super::name(&index.codec)
+            ))),
+            Some(Err(Failure::Unsupported(fault) | Failure::Other(fault))) => Err(unsupported!(
+                "libavcodec {version} can't decode {} ({fault})",
                 super::name(&index.codec)
             )),
             None => Err(unsupported!(
@@ -215,6 +219,9 @@ fn damaged(message: impl Into<String>) -> VideoError {
 fn error(failure: Failure) -> VideoError {
     match failure {
         Failure::Damaged(message) => damaged(format!("the packet does not decode ({message})")),
+        Failure::Unsupported(message) => {
+            unsupported!("the packet has what libavcodec does not support ({message})")
+        }
         Failure::Other(message) => damaged(format!("the decoder stopped: {message}")),
     }
 }
