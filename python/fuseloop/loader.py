@@ -243,8 +243,8 @@ class Target:
 class Clips:
     """Clips of videos as samples: made by :meth:`random`, :meth:`regular`, :meth:`segments` and :meth:`all`.
 
-    The images of a dataset that lie in one folder are the frames of a video, in the natural order of their names:
-    ``clips/CLASS/VIDEO/img_00001.jpg``. A sample is a clip of ``frames`` frames, all of which the ops treat alike. An
+    Videos are files such as ``clips/CLASS/VIDEO.mp4``, or the images of a dataset that lie in one folder, in the natural
+    order of their names: ``clips/CLASS/VIDEO/img_00001.jpg``. A sample is a clip of ``frames`` frames, all of which the ops treat alike. An
     output of images ``[C, H, W]`` is ``[N, T, C, H, W]`` in a batch, or ``[N, C, T, H, W]`` with ``layout="NCTHW"``;
     ``pts`` has the presentation times in seconds, float64 ``[N, T]``. The names are those of TorchCodec's samplers
     where these have one.
@@ -254,7 +254,8 @@ class Clips:
     seconds that the frames are from. Frames that a video is too short for are the last one again
     (``on_short="repeat_last"``), the clip from its beginning (``"wrap"``), or make the video a damaged sample
     (``"error"``). ``per_frame`` has the ops draw for each frame. ``source_fps`` is the rate of folders of frames,
-    whose times are otherwise the numbers of their frames, and ``field`` the field of the frames if several have images.
+    whose times are otherwise the numbers of their frames, and ``field`` the field of the frames if several have images, or
+    of bytes that are video files.
     ``list`` is a file that lists the videos of a split: UCF-101's, HMDB-51's or Kinetics', or TSN's, of which each line
     has a path, the number of frames and the label.
 
@@ -661,7 +662,7 @@ class Loader(Generic[B]):
         share_draws: Outputs whose ops draw the same numbers as those of another: ``{"mask": "image"}``.
         component_ops: The ops of an output for samples of one component of a mix or concatenation, by (component, output).
         collate: How samples of differing sizes become a batch, by output.
-        clips: Makes clips of videos the samples, whose frames are the images of a folder:
+        clips: Makes clips of videos the samples, of video files or of folders of frames:
             ``Clips.random(frames=16, stride=4)``.
         targets: The fields that follow an image, through all of its ops:
             ``{"image": {"bbox": Target.boxes("xywh"), "category_id": Target.column()}}``. ``"auto"`` takes those

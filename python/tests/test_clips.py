@@ -106,3 +106,27 @@ def test_clips_are_pickled_with_their_loader(videos: Path) -> None:
     other = pickle.loads(pickle.dumps(one))
     pairs = zip(one, other, strict=True)
     assert all((a["video"].numpy() == b["video"].numpy()).all() for a, b in pairs)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Three video files of two classes, of 64 x 48 pixels and 20 frames."""
+    golden = Path(__file__).parents[2] / "video/tests/golden/frames"
+    for name in ["ride/high.mp4", "ride/motion_jpeg.avi", "walk/baseline.mp4"]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((golden / Path(name).name).read_bytes())
+    return tmp_path
+
+
+def test_video_files_are_read_as_folders_of_frames_are(files: Path) -> None:
+    batch = next(iter(loader(files, fl.Clips.random(4, stride=2), seed=3)))
+    assert batch["video"].numpy().shape == (3, 4, 3, 24, 24)
+    assert batch["label"].numpy().tolist() == [0, 0, 1]
+    np.testing.assert_allclose(np.diff(batch["pts"].numpy()), 0.08)
+    again = next(iter(loader(files, fl.Clips.random(4, stride=2), seed=3, workers=3)))
+    assert (again["video"].numpy() == batch["video"].numpy()).all()
+
+
+def test_video_files_without_clips_are_refused(files: Path) -> None:
+    with pytest.raises(fl.FuseloopError, match="choose them"):
+        fl.Loader(files, batch_size=3)

@@ -4,7 +4,7 @@ use super::buckets::Buckets;
 use super::cache::SampleCache;
 use super::choose::{self, SourceInfo};
 use super::classes;
-use super::clips::ClipSource;
+use super::clips::{ClipSource, Clips};
 use super::compile_context::CompileContext;
 use super::damaged::{DamageLog, OnDamaged};
 use super::device::HELD;
@@ -20,8 +20,10 @@ use crate::jit;
 use crate::order::bucketed::Steps;
 use crate::order::{Order, PreparedOrder, Ranks, Subset};
 use crate::run::{Engine, EngineOptions, LastBatch};
-use crate::sample::Epoch;
-use crate::source::{FrameFolders, PagedBeton, Source};
+use crate::sample::{Epoch, Limits};
+use crate::source::{FrameFolders, Frames, PagedBeton, Source};
+#[cfg(feature = "video")]
+use crate::source::VideoFiles;
 use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -103,12 +105,17 @@ impl LoaderBuilder {
         clips.check()?;
         self.check_clips()?;
         let field = self.field_of_frames(&clips)?;
-        let videos = FrameFolders::new(Arc::clone(&self.source), field, clips.rate())?;
-        let videos = match clips.list_file() {
-            Some(list) => videos.listed(list, self.setup.decode.limits.max_table_bytes)?,
-            None => videos,
+        let (dataset, limits) = (Arc::clone(&self.source), &self.setup.decode.limits);
+        let videos: Arc<dyn Frames> = if dataset.fields()[field].kind.is_image() {
+            let videos = FrameFolders::new(dataset, field, clips.rate())?;
+            match clips.list_file() {
+                Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
+                None => Arc::new(videos),
+            }
+        } else {
+            video_files(dataset, field, &clips, limits)?
         };
-        let source = Arc::new(ClipSource::new(Arc::new(videos), clips)?);
+        let source = Arc::new(ClipSource::new(videos, clips)?);
         self.setup.clips = Some(Arc::clone(&source));
         self.source = source;
         Ok(())
@@ -173,4 +180,35 @@ impl LoaderBuilder {
         }
         Ok(CompileContext { rank: ranks.rank().into(), world: ranks.world_size().into(), ..setup })
     }
+}
+
+/// Opens the bytes of a field as video files.
+#[cfg(feature = "video")]
+fn video_files(
+    dataset: Arc<dyn Source>,
+    field: usize,
+    clips: &Clips,
+    limits: &Limits,
+) -> Result<Arc<dyn Frames>, Error> {
+    let videos = VideoFiles::new(dataset, field, limits);
+    Ok(match clips.list_file() {
+        Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
+        None => Arc::new(videos),
+    })
+}
+
+/// Refuses video files, which this build does not read.
+#[cfg(not(feature = "video"))]
+fn video_files(
+    dataset: Arc<dyn Source>,
+    field: usize,
+    _: &Clips,
+    _: &Limits,
+) -> Result<Arc<dyn Frames>, Error> {
+    let name = dataset.field_name(field);
+    Err(fail!(
+        Unsupported,
+        "field {name}: this build can't read video files: build fuseloop with the feature `video`"
+    )
+    .of_field(name))
 }

@@ -463,8 +463,8 @@ impl LoaderBuilder {
         self
     }
 
-    /// Makes clips of videos the samples: the images of the dataset that lie in one folder are the frames of a video, in
-    /// the natural order of their names. See [`Clips`] for how frames are chosen and what a batch has. Default: each image
+    /// Makes clips of videos the samples. A video is a video file, with the feature `video`, or the images of the dataset that
+    /// lie in one folder, in the natural order of their names. See [`Clips`] for how frames are chosen and what a batch has. Default: each image
     /// is a sample.
     ///
     /// Numbers of samples are then those of videos, in the order of the dataset, for [`indices`](Self::indices),

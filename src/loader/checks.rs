@@ -8,7 +8,7 @@ use super::outputs::no_such_field;
 use crate::error::{Error, fail};
 use crate::order::{Order, Ranks, Subset};
 use crate::run::LastBatch;
-use crate::source::Escaped;
+use crate::source::{Escaped, FieldKind};
 use fuseloop_ops::NumberRule;
 
 impl LoaderBuilder {
@@ -93,17 +93,23 @@ impl LoaderBuilder {
     /// Returns the field of the dataset that has the frames of clips.
     pub(super) fn field_of_frames(&self, clips: &Clips) -> Result<usize, Error> {
         let source = &*self.source;
-        let is_image = |field: &usize| source.fields()[*field].kind.is_image();
-        let images: Vec<usize> = (0..source.fields().len()).filter(is_image).collect();
+        let facts = source.facts();
+        let has_frames = |field: &usize| {
+            source.fields()[*field].kind.is_image() || facts.is_video(*field)
+        };
+        let images: Vec<usize> = (0..source.fields().len()).filter(has_frames).collect();
         let is_left_out = |field: usize| {
             self.wanted.without.iter().any(|name| source.field_index(name) == Some(field))
         };
         let field = match clips.field_name() {
             Some(name) => {
                 let field = source.field_index(name).ok_or_else(|| no_such_field(source, name))?;
-                if !images.contains(&field) {
-                    let error =
-                        fail!(Pipeline, "only a field of images can have the frames of clips");
+                // Bytes are video files if a user says so.
+                if !images.contains(&field) && source.fields()[field].kind != FieldKind::Bytes {
+                    let error = fail!(
+                        Pipeline,
+                        "only a field of images, or of bytes that are video files, can have the frames of clips"
+                    );
                     return Err(of_field(error, name));
                 }
                 field
@@ -113,7 +119,7 @@ impl LoaderBuilder {
                 None => {
                     return Err(fail!(
                         Pipeline,
-                        "{}: no field has images, which would be the frames of clips",
+                        "{}: no field has images, which would be the frames of clips, or video files",
                         Escaped(source.name())
                     ));
                 }
@@ -125,7 +131,7 @@ impl LoaderBuilder {
                 let (own, other) = (source.field_name(field), source.field_name(other));
                 Err(fail!(
                     Pipeline,
-                    "clips: the fields {own} and {other} have images, and only one can have the frames of clips: name it \
+                    "clips: the fields {own} and {other} have images or videos, and only one can have the frames of clips: name it \
                      (`Clips::field`) and leave out the other (`without`)"
                 )
                 .of_field(other))

@@ -573,6 +573,14 @@ fn plan_copy(
             let elements = Elements::Stored;
             FieldPlan::Copied { dtype: DType::U8, shape: vec![*row_size], elements }
         }
+        FieldKind::Bytes if source.facts().is_video(field) => {
+            let error = fail!(
+                Unsupported,
+                "its values are video files, of which clips are loaded: choose them (`clips`, such as 16 frames of each), leave \
+                 the field out (`without`), or set its `collate` to have the bytes"
+            );
+            return Err(of_field(error, name));
+        }
         _ => {
             let Some(longest) = source.longest(field) else {
                 if source.facts().is_audio(field) {

@@ -23,7 +23,7 @@ use super::outputs::OutputSpec;
 use super::target_rows::{TargetGroup, TargetScratch};
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::{RowsMut, TensorRows, TensorSpec};
-use crate::decode::{Decoder, ImageReadMode};
+use crate::decode::{Decoder, FrameScratch, ImageReadMode};
 use crate::device::PageLocker;
 use crate::error::{Error, fail};
 use crate::jit::{KernelCache, Scratch};
@@ -147,6 +147,7 @@ struct ImageScratch {
     /// Reports the worker's phase.
     watch: Progress,
     decoder: Decoder,
+    frame: FrameScratch,
     scratch: Scratch,
     /// The draws of each output of a field.
     draws: Vec<Draws>,
@@ -561,6 +562,7 @@ impl Stage for LoaderStage {
             pictures: ImageScratch {
                 watch,
                 decoder: self.decoder(),
+                frame: FrameScratch::default(),
                 scratch: Scratch::default(),
                 draws: vec![],
                 scaled: Default::default(),

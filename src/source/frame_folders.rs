@@ -13,15 +13,14 @@
 //! numbers are compared by value, other characters byte by byte. Names are those that a source has for its samples, so
 //! that the members of tar files are grouped as files are.
 
-use super::frames::{FrameTimes, Frames};
-use super::video_list::{VideoList, VideoNames};
+use super::frames::{FrameError, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame};
+use super::video_list::{VideoList, check_labels};
 use super::{
     BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, Record, SampleLocation,
     Source, Value,
 };
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
-use crate::warnings::warn;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::path::Path;
@@ -124,34 +123,7 @@ impl FrameFolders {
             Ok::<_, Error>(Name::of(&*self.images, first, self.field)?.folder().replace('\\', "/"))
         };
         let paths = (0..self.facts.samples).map(path).collect::<Result<Vec<_>, _>>()?;
-        let names = VideoNames::new(&paths);
-        let (mut videos, mut labels, mut missing) = (vec![], Some(vec![]), vec![]);
-        for listed in &list.videos {
-            let Some(video) = names.find(listed).map_err(|error| error.at(&list.path))? else {
-                missing.push(listed.name());
-                continue;
-            };
-            videos.push(video);
-            labels = labels.zip(listed.label).map(|(mut labels, label)| {
-                labels.push(label);
-                labels
-            });
-        }
-        if let Some(first) = missing.first() {
-            let (found, count, first) = (missing.len(), list.videos.len(), Escaped(first));
-            let dataset = Escaped(&self.facts.name);
-            if videos.is_empty() {
-                return Err(fail!(
-                    NotFound,
-                    "none of its {count} videos, such as {first}, is in {dataset}: open the folder that its paths begin in"
-                )
-                .at(&list.path));
-            }
-            let list = Escaped(&list.path.to_string_lossy()).to_string();
-            warn(format_args!(
-                "{list}: {found} of its {count} videos are not in {dataset}, such as {first}"
-            ));
-        }
+        let (videos, labels) = list.choose(&paths, &self.facts.name)?;
         let counts = videos.iter().map(|&video| self.starts[video + 1] - self.starts[video]);
         let mut starts = vec![0];
         starts.extend(counts.scan(0, |end, count| {
@@ -161,14 +133,7 @@ impl FrameFolders {
         let frames = videos.iter().flat_map(|&video| self.starts[video]..self.starts[video + 1]);
         let sample = |index: u64| self.order.get(index as usize).copied().unwrap_or(index);
         let order: Vec<u64> = frames.map(sample).collect();
-        let mut print = Fingerprint::default();
-        print.text("listed");
-        print.number(self.facts.fingerprint);
-        videos.iter().for_each(|&video| print.number(video as u64));
-        labels.iter().flatten().for_each(|label| print.number(label.cast_unsigned()));
-        let mut facts = self.facts.clone();
-        facts.samples = videos.len() as u64;
-        facts.fingerprint = print.value();
+        let facts = VideoList::facts(&self.facts, &videos, labels.as_deref());
         let listed = Self { facts, starts, order, ..self };
         match labels {
             Some(labels) => listed.with_labels(labels).map_err(|error| error.at(&list.path)),
@@ -185,21 +150,7 @@ impl FrameFolders {
             self.facts.fields = fields.into();
             return Ok(self);
         };
-        let (mut buffer, mut first) = (Buffer::default(), None);
-        for (video, label) in (0..).zip(labels) {
-            buffer.forget();
-            let Value::Int(own) = self.value(SampleId(video), field, &mut buffer)? else {
-                return Ok(self);
-            };
-            let offset = label.checked_sub(own);
-            if offset.is_none() || *first.get_or_insert(offset) != offset {
-                return Err(fail!(
-                    Parameter,
-                    "its labels are not those of the dataset, whose video {video} has label {own} and in the list {label}: open the \
-                     dataset without labels (`label` \"none\") to have those of the list"
-                ));
-            }
-        }
+        check_labels(&self, field, &labels)?;
         Ok(self)
     }
 
@@ -370,13 +321,21 @@ impl Frames for FrameFolders {
         Ok(FrameTimes::Constant { count: self.count(video)?, fps: self.fps })
     }
 
-    fn frame<'a>(
-        &'a self,
+    fn read_frames(
+        &self,
         video: SampleId,
-        frame: u32,
-        buffer: &'a mut Buffer,
-    ) -> Result<Value<'a>, BoxError> {
-        self.images.value(self.image(video, frame)?, self.field, buffer)
+        frames: &[u32],
+        buffer: &mut Buffer,
+        take: TakeFrame<'_>,
+    ) -> Result<(), FrameError> {
+        for &frame in frames {
+            let mut read = || {
+                let value = self.images.value(self.image(video, frame)?, self.field, buffer)?;
+                take(frame, FrameImage { pixels: FramePixels::Stored(value), orientation: 1 })
+            };
+            read().map_err(|error| FrameError { frame: Some(frame), error })?;
+        }
+        Ok(())
     }
 
     fn locate_frame(&self, video: SampleId, frame: u32) -> Option<SampleLocation> {
@@ -451,9 +410,21 @@ mod tests {
         assert_eq!(place.key.as_deref(), Some("a/1/f2.jpg"));
         let times = videos.times(SampleId(0)).unwrap();
         assert_eq!((times.count(), times.time(1), times.end()), (2, 0.1, 0.2));
-        let mut buffer = Buffer::default();
-        assert_eq!(videos.frame(SampleId(1), 0, &mut buffer).unwrap(), Value::Int(2));
-        assert!(videos.frame(SampleId(1), 1, &mut buffer).is_err());
+        let read = |video, frames: &[u32]| {
+            let (mut buffer, mut read) = (Buffer::default(), vec![]);
+            let take: TakeFrame<'_> = &mut |frame, image| {
+                let FramePixels::Stored(Value::Int(sample)) = image.pixels else {
+                    panic!("the images are numbers");
+                };
+                read.push((frame, sample));
+                Ok(())
+            };
+            let done = videos.read_frames(SampleId(video), frames, &mut buffer, take);
+            done.map(|()| read).map_err(|error| error.frame)
+        };
+        assert_eq!(read(1, &[0]), Ok(vec![(0, 2)]));
+        assert_eq!(read(0, &[0, 1]), Ok(vec![(0, 0), (1, 1)]));
+        assert_eq!(read(1, &[0, 1]), Err(Some(1)));
         assert!(videos.times(SampleId(2)).is_err());
     }
 

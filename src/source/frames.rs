@@ -3,8 +3,10 @@
 //! | videos                                      | a sample               | times                       |
 //! |---------------------------------------------|------------------------|-----------------------------|
 //! | [`FrameFolders`](super::FrameFolders)        | a folder of images     | frame number / frame rate   |
+//! | `VideoFiles`, with the feature `video`      | a video file           | those of the container      |
 
 use super::{BoxError, Buffer, SampleLocation, Source, Value};
+use crate::error::Error;
 use crate::sample::SampleId;
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use std::sync::Arc;
 /// video are farther apart.
 const ROUNDING: f64 = 1e-6;
 
-/// A dataset of videos. The frames of a video are values of one field, and each is read alone.
+/// A dataset of videos. The frames of a video are values of one field.
 ///
 /// [`Source::value`] returns the first frame, so that a dataset of videos can be looked at as one of images.
 pub(crate) trait Frames: Source {
@@ -26,20 +28,54 @@ pub(crate) trait Frames: Source {
     /// Fails as [`Source::value`] does.
     fn times(&self, video: SampleId) -> Result<FrameTimes, BoxError>;
 
-    /// Reads one frame of a video, an image.
+    /// Reads frames of a video, which are ascending, and hands each to `take` with its number.
     ///
     /// # Errors
     ///
-    /// Fails as [`Source::value`] does, and if the video has no such frame.
-    fn frame<'a>(
-        &'a self,
+    /// Fails as [`Source::value`] does, with the errors of `take`, and if the video has no such frame.
+    fn read_frames(
+        &self,
         video: SampleId,
-        frame: u32,
-        buffer: &'a mut Buffer,
-    ) -> Result<Value<'a>, BoxError>;
+        frames: &[u32],
+        buffer: &mut Buffer,
+        take: TakeFrame<'_>,
+    ) -> Result<(), FrameError>;
 
-    /// Returns where a frame is stored.
+    /// Returns true if reading frames decodes them.
+    fn decodes(&self) -> bool {
+        false
+    }
+
+    /// Returns where a frame is stored; `None` if it has no file of its own.
     fn locate_frame(&self, video: SampleId, frame: u32) -> Option<SampleLocation>;
+}
+
+/// A function that is given frames with their numbers.
+pub(crate) type TakeFrame<'a> = &'a mut dyn FnMut(u32, FrameImage<'_>) -> Result<(), Error>;
+
+/// A frame that was read.
+#[derive(Clone, Copy)]
+pub(crate) struct FrameImage<'a> {
+    pub(crate) pixels: FramePixels<'a>,
+    /// How the picture is turned to be upright: an EXIF orientation.
+    pub(crate) orientation: u8,
+}
+
+/// The pixels of a frame.
+#[derive(Clone, Copy)]
+pub(crate) enum FramePixels<'a> {
+    /// A stored image.
+    Stored(Value<'a>),
+    /// The planes of a picture.
+    #[cfg(feature = "video")]
+    Planes(&'a fuseloop_video::Frame),
+}
+
+/// The error of reading a frame.
+pub(crate) struct FrameError {
+    /// The number of the frame; `None` if the error is of the whole video.
+    pub(crate) frame: Option<u32>,
+    pub(crate) error: Error,
 }
 
 /// The times at which the frames of a video are shown, in seconds.
@@ -53,7 +89,10 @@ pub(crate) enum FrameTimes {
         fps: f64,
     },
     /// Frames at any times.
-    #[cfg_attr(not(test), expect(dead_code, reason = "frame folders have a constant rate"))]
+    #[cfg_attr(
+        not(any(feature = "video", test)),
+        expect(dead_code, reason = "frame folders have a constant rate")
+    )]
     Listed {
         /// The time of each frame; no time is less than the one before it.
         times: Arc<[f64]>,

@@ -11,14 +11,16 @@
 //! either the list or the dataset may have more, without the extension of a video file. Kinetics' clips are
 //! `ID_000020_000030`, or `ID` alone.
 
+use super::{Buffer, Escaped, Facts, Fingerprint, Source, Value};
 use crate::error::{AtPath as _, Error, fail};
-use crate::source::Escaped;
+use crate::sample::SampleId;
 use crate::source::file::read_file;
+use crate::warnings::warn;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The extensions that names of videos have in lists.
-const EXTENSIONS: [&str; 7] = [".avi", ".mp4", ".mkv", ".webm", ".mov", ".m4v", ".mpg"];
+/// The extensions that names of videos have in lists, and in datasets of video files.
+pub(super) const EXTENSIONS: [&str; 7] = [".avi", ".mp4", ".mkv", ".webm", ".mov", ".m4v", ".mpg"];
 
 /// A list of videos.
 #[derive(Debug)]
@@ -53,6 +55,58 @@ impl VideoList {
         Ok(Self { path: path.to_owned(), videos })
     }
 
+    /// Chooses the videos of a dataset, whose names are `paths`: their indices in the order of the list, and their labels if
+    /// all have one. Warns of those that the dataset lacks.
+    ///
+    /// # Errors
+    ///
+    /// If the dataset has none of them, or several that one line may mean.
+    pub(super) fn choose(
+        &self,
+        paths: &[String],
+        dataset: &str,
+    ) -> Result<(Vec<usize>, Option<Vec<i64>>), Error> {
+        let names = VideoNames::new(paths);
+        let (mut videos, mut labels, mut missing) = (vec![], Some(vec![]), vec![]);
+        for listed in &self.videos {
+            let Some(video) = names.find(listed).map_err(|error| error.at(&self.path))? else {
+                missing.push(listed.name());
+                continue;
+            };
+            videos.push(video);
+            labels = labels.zip(listed.label).map(|(mut labels, label)| {
+                labels.push(label);
+                labels
+            });
+        }
+        if let Some(first) = missing.first() {
+            let (found, count, first) = (missing.len(), self.videos.len(), Escaped(first));
+            let dataset = Escaped(dataset);
+            if videos.is_empty() {
+                return Err(fail!(
+                    NotFound,
+                    "none of its {count} videos, such as {first}, is in {dataset}: open the folder that its paths begin in"
+                )
+                .at(&self.path));
+            }
+            let list = Escaped(&self.path.to_string_lossy()).to_string();
+            warn(format_args!(
+                "{list}: {found} of its {count} videos are not in {dataset}, such as {first}"
+            ));
+        }
+        Ok((videos, labels))
+    }
+
+    /// Returns the facts of the videos that a list chose, with the labels that it has for them.
+    pub(super) fn facts(all: &Facts, videos: &[usize], labels: Option<&[i64]>) -> Facts {
+        let mut print = Fingerprint::default();
+        print.text("listed");
+        print.number(all.fingerprint);
+        videos.iter().for_each(|&video| print.number(video as u64));
+        labels.into_iter().flatten().for_each(|label| print.number(label.cast_unsigned()));
+        Facts { samples: videos.len() as u64, fingerprint: print.value(), ..all.clone() }
+    }
+
     fn parse(text: &str) -> Result<Vec<ListedVideo>, Error> {
         let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
         let mut lines = lines.peekable();
@@ -73,6 +127,35 @@ impl VideoList {
         }
         Ok(videos)
     }
+}
+
+/// Refuses labels of a list that are not those of its dataset, in the field `field`: these are the same, or count from another
+/// number.
+///
+/// # Errors
+///
+/// If they are not, or a label can't be read.
+pub(super) fn check_labels(
+    dataset: &dyn Source,
+    field: usize,
+    labels: &[i64],
+) -> Result<(), Error> {
+    let (mut buffer, mut first) = (Buffer::default(), None);
+    for (video, &label) in (0..).zip(labels) {
+        buffer.forget();
+        let Value::Int(own) = dataset.value(SampleId(video), field, &mut buffer)? else {
+            return Ok(());
+        };
+        let offset = label.checked_sub(own);
+        if offset.is_none() || *first.get_or_insert(offset) != offset {
+            return Err(fail!(
+                Parameter,
+                "its labels are not those of the dataset, whose video {video} has label {own} and in the list {label}: open the \
+                 dataset without labels (`label` \"none\") to have those of the list"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Reads `path`, `path label` or `path frames label`.

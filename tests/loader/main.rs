@@ -66,6 +66,8 @@ mod transform;
 mod verify;
 #[cfg(feature = "write")]
 mod verify_objects;
+#[cfg(feature = "video")]
+mod video;
 #[cfg(feature = "write")]
 mod views;
 #[cfg(all(feature = "tar", feature = "tiff", feature = "webp", feature = "write"))]

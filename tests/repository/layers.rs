@@ -85,6 +85,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "heic_file",
             "image_format",
             "audio_format",
+            "video_format",
             "image_names",
             "media",
             "file_format",
@@ -130,8 +131,10 @@ const INNER: [(&str, &[&str]); 2] = [
             "generate",
             // The formats, and how a name finds its format.
             "frames",
+            "video_frame",
             "video_list",
             "frame_folders",
+            "video_files",
             "beton",
             "folder",
             "fixed_length",

@@ -1,5 +1,8 @@
 //! Codecs, by the names that containers have for them.
 
+use crate::decode::name;
+use std::fmt;
+
 /// The codec of a video track.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Codec {
@@ -48,6 +51,13 @@ const FOUR_CCS: [(Codec, &str); 10] = [
     (Codec::Vp9, "VP90 VP09"),
     (Codec::Av1, "AV01"),
 ];
+
+/// Shows the name of the codec, such as `H.264`.
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&name(self))
+    }
+}
 
 impl Codec {
     /// Returns the codec of a four-character code in an AVI, MP4 or MOV file.

@@ -30,7 +30,7 @@ use std::str::FromStr;
 /// ```no_run
 /// use fuseloop::{Loader, Order, loader::Clips, ops::*};
 ///
-/// // clips/CLASS/VIDEO/img_00001.jpg
+/// // clips/CLASS/VIDEO.mp4, or clips/CLASS/VIDEO/img_00001.jpg
 /// let loader = Loader::open("clips")?
 ///     .batch_size(8)
 ///     .order(Order::Random)
@@ -272,7 +272,8 @@ impl Clips {
         self
     }
 
-    /// Sets the field that has the frames. Default: the only field of images.
+    /// Sets the field that has the frames: one of images, or one of bytes that are video files. Default: the only field of
+    /// images or of video files.
     #[must_use]
     pub fn field(mut self, field: &str) -> Self {
         self.field = Some(field.to_owned());

@@ -14,8 +14,8 @@ use super::{ClipFrames, Clips};
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use crate::source::{
-    BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, Frames, NdType,
-    OwnedValue, Record, SampleLocation, Source, Value,
+    BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, Frames,
+    NdType, OwnedValue, Record, SampleLocation, Source, TakeFrame, Value,
 };
 use fuseloop_ops::internals::{SampleKey, stream};
 use std::fmt;
@@ -52,7 +52,7 @@ impl ClipSource {
     ///
     /// # Errors
     ///
-    /// If a field of the dataset has a name that clips need, or a video can't be read whose clips are counted.
+    /// If a field of the dataset has a name that clips need.
     pub(in crate::loader) fn new(videos: Arc<dyn Frames>, clips: Clips) -> Result<Self, Error> {
         let known = videos.facts();
         let mut fields: Vec<FieldSpec> = known.fields.to_vec();
@@ -79,7 +79,9 @@ impl ClipSource {
         let starts = if clips.is_all() {
             let (mut starts, mut end) = (vec![0], 0_u64);
             for video in 0..known.samples {
-                end = end.saturating_add(clips.count_all(&videos.times(SampleId(video))?));
+                // A video whose times can't be read has a single clip, which can't be read.
+                let times = videos.times(SampleId(video));
+                end = end.saturating_add(times.map_or(1, |times| clips.count_all(&times)));
                 starts.push(end);
             }
             Some(starts)
@@ -150,14 +152,24 @@ impl ClipSource {
         }
     }
 
-    /// Reads a frame of the video of a sample.
-    pub(in crate::loader) fn frame<'a>(
-        &'a self,
+    /// Reads frames of the video of a sample, which are ascending.
+    ///
+    /// # Errors
+    ///
+    /// Fails as reading the video does, and with the errors of `take`.
+    pub(in crate::loader) fn read_frames(
+        &self,
         sample: SampleId,
-        frame: u32,
-        buffer: &'a mut Buffer,
-    ) -> Result<Value<'a>, BoxError> {
-        self.videos.frame(self.video(sample).0, frame, buffer)
+        frames: &[u32],
+        buffer: &mut Buffer,
+        take: TakeFrame<'_>,
+    ) -> Result<(), FrameError> {
+        self.videos.read_frames(self.video(sample).0, frames, buffer, take)
+    }
+
+    /// Returns true if reading frames decodes them.
+    pub(in crate::loader) fn decodes(&self) -> bool {
+        self.videos.decodes()
     }
 
     /// Names the frame that an error is about: its number, and its file if it has one of its own.

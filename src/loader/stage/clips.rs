@@ -5,8 +5,10 @@
 //! draw the frames ──▶ for each: read ─▶ draw (the same) ─▶ decode the window ─▶ compiled loop ─▶ its part of the row
 //! ```
 //!
-//! A loop is called once for each frame, with equal parameters: the frames of a clip are in different files, and reading
-//! and decoding them takes hundreds of times as long as a call. Frames of one video that differ in size draw for their
+//! Frames are read in the order of time, each once, and written to all places that they have in the row.
+//!
+//! A loop is called once for each frame, with equal parameters: reading and decoding a frame takes hundreds of times as
+//! long as a call. Frames of one video that differ in size draw for their
 //! sizes, as images of one sample that differ in size do.
 
 use super::{LoaderStage, OneOf, SampleRows, StageError, Worker};
@@ -15,6 +17,7 @@ use crate::loader::opened_image::StoredImage;
 use crate::loader::work::ClipRow;
 use crate::run::Phase;
 use crate::sample::SampleId;
+use crate::source::{FrameError, FrameImage, FramePixels};
 use fuseloop_ops::internals::SampleKey;
 use std::mem;
 
@@ -33,32 +36,54 @@ impl LoaderStage {
         let sample = SampleId(key.sample());
         let chosen = mem::take(&mut worker.clip);
         let count = chosen.frames.len();
-        let mut last = None;
-        for (index, &frame) in chosen.frames.iter().enumerate() {
-            let own = clips.key(key, index);
-            let before = last.replace((frame, own));
-            if before == last {
-                for &k in outputs {
-                    rows.image = OneOf { index: index - 1, count };
-                    let bytes = rows.of(k).len();
-                    rows.image = OneOf::ALONE;
-                    rows.of(k).copy_within((index - 1) * bytes..index * bytes, index * bytes);
+        // The places of each frame in the row.
+        let mut places: Vec<(u32, usize)> = chosen.frames.iter().copied().zip(0..).collect();
+        places.sort_unstable();
+        let mut frames: Vec<u32> = places.iter().map(|(frame, _)| *frame).collect();
+        frames.dedup();
+        let Worker { buffer, pictures, .. } = worker;
+        let phase = if clips.decodes() { Phase::Decode } else { Phase::Read };
+        pictures.watch.phase(phase);
+        let mut take = |frame: u32, image: FrameImage<'_>| {
+            let first = places.partition_point(|(other, _)| *other < frame);
+            let own = places[first..].iter().take_while(|(other, _)| *other == frame);
+            let mut last = None;
+            for &(_, index) in own {
+                let draws = clips.key(key, index);
+                match last.replace((index, draws)) {
+                    Some((before, same)) if same == draws => {
+                        for &k in outputs {
+                            let row = rows.of(k);
+                            let bytes = row.len() / count;
+                            row.copy_within(before * bytes..(before + 1) * bytes, index * bytes);
+                        }
+                    }
+                    _ => {
+                        rows.image = OneOf { index, count };
+                        let image = match image {
+                            FrameImage { pixels: FramePixels::Stored(value), orientation: 1 } => {
+                                StoredImage::Value(value)
+                            }
+                            turned => StoredImage::Frame(turned),
+                        };
+                        let filled =
+                            self.fill_images(pictures, (None, None), draws, image, outputs, rows);
+                        rows.image = OneOf::ALONE;
+                        pictures.decoded += u64::from(filled.is_ok());
+                        filled?;
+                    }
                 }
-                continue;
             }
-            rows.image = OneOf { index, count };
-            worker.pictures.watch.phase(Phase::Read);
-            let value = clips.frame(sample, frame, &mut worker.buffer);
-            let filled = value.map_err(Into::into).and_then(|value| {
-                let image = StoredImage::Value(value);
-                self.fill_images(&mut worker.pictures, (None, None), own, image, outputs, rows)
-            });
-            rows.image = OneOf::ALONE;
-            worker.pictures.decoded += u64::from(filled.is_ok());
-            filled.map_err(|cause| {
-                self.error(sample, name, *field, clips.of_frame(sample, frame, cause))
-            })?;
-        }
+            pictures.watch.phase(phase);
+            Ok(())
+        };
+        clips.read_frames(sample, &frames, buffer, &mut take).map_err(|FrameError { frame, error }| {
+            let error = match frame {
+                Some(frame) => clips.of_frame(sample, frame, error),
+                None => error,
+            };
+            self.error(sample, name, *field, error)
+        })?;
         worker.clip = chosen;
         for &k in outputs {
             if let Some(clip) = &self.outputs[k].clip {

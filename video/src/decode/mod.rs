@@ -466,7 +466,7 @@ fn size_changes([width, height]: [u32; 2], [other_width, other_height]: [u32; 2]
 }
 
 /// Returns the name of a codec in messages.
-fn name(codec: &Codec) -> String {
+pub(crate) fn name(codec: &Codec) -> String {
     match codec {
         Codec::MotionJpeg => "Motion JPEG".into(),
         Codec::H264 => "H.264".into(),
