@@ -128,9 +128,7 @@ fn video(as_json: bool) -> Result<(), Problem> {
     if as_json {
         let (found, reason) = (found.as_ref().ok(), found.as_ref().err());
         let found = found.map(|(version, path)| json!({ "version": version, "path": path }));
-        return say_json(
-            &json!({ "own_decoders": own, "libavcodec": found, "not_found": reason }),
-        );
+        return say_json(&json!({ "own_decoders": own, "libavcodec": found, "not_found": reason }));
     }
     let own = if own.is_empty() { "none".to_owned() } else { own.join(" and ") };
     let library = match found {

@@ -112,7 +112,7 @@ def test_clips_are_pickled_with_their_loader(videos: Path) -> None:
 def files(tmp_path: Path) -> Path:
     """Three video files of two classes, of 64 x 48 pixels and 20 frames."""
     golden = Path(__file__).parents[2] / "video/tests/golden/frames"
-    for name in ["ride/high.mp4", "ride/motion_jpeg.avi", "walk/baseline.mp4"]:
+    for name in ["ride/high.mp4", "ride/high.mkv", "walk/baseline.mp4"]:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes((golden / Path(name).name).read_bytes())
     return tmp_path

@@ -21,9 +21,9 @@ use crate::order::bucketed::Steps;
 use crate::order::{Order, PreparedOrder, Ranks, Subset};
 use crate::run::{Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, Limits};
-use crate::source::{FrameFolders, Frames, PagedBeton, Source};
 #[cfg(feature = "video")]
 use crate::source::VideoFiles;
+use crate::source::{FrameFolders, Frames, PagedBeton, Source};
 use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};

@@ -94,9 +94,8 @@ impl LoaderBuilder {
     pub(super) fn field_of_frames(&self, clips: &Clips) -> Result<usize, Error> {
         let source = &*self.source;
         let facts = source.facts();
-        let has_frames = |field: &usize| {
-            source.fields()[*field].kind.is_image() || facts.is_video(*field)
-        };
+        let has_frames =
+            |field: &usize| source.fields()[*field].kind.is_image() || facts.is_video(*field);
         let images: Vec<usize> = (0..source.fields().len()).filter(has_frames).collect();
         let is_left_out = |field: usize| {
             self.wanted.without.iter().any(|name| source.field_index(name) == Some(field))

@@ -4,9 +4,7 @@
 use crate::decode::{Decoded, Opened, OpenedFrame, PartlyRead, outside};
 use crate::error::Error;
 use crate::sample::SampleId;
-use crate::source::{
-    Buffer, FrameImage, ImageExtent, StoredValues, Value, read_image_part,
-};
+use crate::source::{Buffer, FrameImage, ImageExtent, StoredValues, Value, read_image_part};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::{ImageView, RGB};

@@ -2,9 +2,9 @@
 //!
 //! [`FORMATS`] lists them. The first bytes of a file, not its name, decide its format ([`ImageMode`](super::ImageMode)).
 
-use super::{audio_format, video_format};
 pub(super) use super::image_format::is_picture;
 use super::image_format::{FORMATS, ImageFormat, of_extension};
+use super::{audio_format, video_format};
 use std::sync::LazyLock;
 
 /// Returns the number of extensions of the formats that this build reads.
@@ -56,7 +56,8 @@ static LISTED: LazyLock<[String; 3]> = LazyLock::new(|| {
         format!("{} or {last}", others.join(", "))
     };
     let images = || IMAGE_EXTENSIONS.iter().copied();
-    let all = listed(&mut images().chain(audio_format::extensions()).chain(video_format::extensions()));
+    let all =
+        listed(&mut images().chain(audio_format::extensions()).chain(video_format::extensions()));
     let not_called = format!("not called {all}");
     [listed(&mut images()), all, not_called]
 });

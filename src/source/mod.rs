@@ -199,7 +199,7 @@ pub(crate) use unfinished::{keep_unfinished, note_unfinished};
 pub(crate) use value::BIT_PLANES_MAGIC;
 pub use value::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};
 #[cfg(feature = "video")]
-pub(crate) use video_files::{VideoFiles, VideoSummary};
+pub(crate) use video_files::{VideoFiles, VideoSummary, check_video};
 #[cfg(feature = "video")]
 pub(crate) use video_frame::{frame_size, frame_window};
 #[cfg(feature = "webp")]

@@ -21,7 +21,6 @@ use crate::error::{AtPath as _, Damage, Error, fail};
 use crate::sample::{Limits, SampleId};
 use fuseloop_kernels::YuvRows;
 use fuseloop_ops::Size;
-use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::RGB;
 use fuseloop_video::{
     Backend, Codec, Decoder, Frame, FrameEntry, Libavcodec, Packet, ReadExactAt, Rotation,
@@ -129,6 +128,80 @@ impl IndexedVideo {
             Rotation::Clockwise270 => 8,
         }
     }
+
+    /// Reads frames, which are ascending.
+    fn read_frames(
+        &self,
+        frames: &[u32],
+        bytes: &VideoBytes<'_>,
+        limits: &VideoLimits,
+        take: TakeFrame<'_>,
+    ) -> Result<(), FrameError> {
+        match self.index.codec {
+            Codec::MotionJpeg => self.read_jpegs(frames, bytes, limits, take),
+            _ => self.decode(frames, bytes, limits, take),
+        }
+    }
+
+    /// Reads the packets of frames, each of which is a JPEG.
+    fn read_jpegs(
+        &self,
+        frames: &[u32],
+        bytes: &VideoBytes<'_>,
+        limits: &VideoLimits,
+        take: TakeFrame<'_>,
+    ) -> Result<(), FrameError> {
+        let (index, mut packet) = (&self.index, vec![]);
+        for &frame in frames {
+            let mut read = || {
+                read_packet(index, frame, bytes, limits, &mut packet)?;
+                let jpeg = jpeg_of_packet(&packet);
+                let jpeg = jpeg.map_err(|error| failed(&error, Some(&index.codec)))?;
+                let image =
+                    EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &jpeg };
+                let pixels = FramePixels::Stored(Value::Image(image));
+                take(frame, FrameImage { pixels, orientation: self.orientation() })
+            };
+            read().map_err(|error| FrameError { frame: Some(frame), error })?;
+        }
+        Ok(())
+    }
+
+    /// Decodes frames, from the key packets before them.
+    fn decode(
+        &self,
+        frames: &[u32],
+        bytes: &VideoBytes<'_>,
+        limits: &VideoLimits,
+        take: TakeFrame<'_>,
+    ) -> Result<(), FrameError> {
+        let index = &self.index;
+        let failed = |error: VideoError, frame| {
+            let error = failed(&error, Some(&index.codec));
+            FrameError { frame, error }
+        };
+        let plan = index.plan(frames).map_err(|error| failed(error, None))?;
+        let decoder = Decoder::open(index, Backend::Auto, limits);
+        let mut decoder = decoder.map_err(|error| failed(error, None))?;
+        let (mut taken, mut fault) = (0, None);
+        let decoded = decoder.decode(index, &plan, bytes, &mut |frame, picture| {
+            let pixels = FramePixels::Planes(picture);
+            let image = FrameImage { pixels, orientation: self.orientation() };
+            taken += 1;
+            take(frame, image).map_err(|error| {
+                fault = Some(FrameError { frame: Some(frame), error });
+                VideoError::new(VideoErrorKind::Parameter, "the frame was refused")
+            })
+        });
+        match (fault, decoded) {
+            (Some(fault), _) => Err(fault),
+            (None, Ok(())) => Ok(()),
+            (None, Err(error)) => {
+                let next = plan.runs.iter().flat_map(|run| &run.frames).nth(taken);
+                Err(failed(error, next.copied()))
+            }
+        }
+    }
 }
 
 impl VideoFiles {
@@ -213,66 +286,6 @@ impl VideoFiles {
             IndexedVideo::of(&self.open(sample, &mut buffer)?, &self.limits)
         })
     }
-
-    /// Reads the packets of frames, each of which is a JPEG.
-    fn read_jpegs(
-        &self,
-        video: &IndexedVideo,
-        frames: &[u32],
-        bytes: &VideoBytes<'_>,
-        take: TakeFrame<'_>,
-    ) -> Result<(), FrameError> {
-        let (index, mut packet) = (&video.index, vec![]);
-        for &frame in frames {
-            let mut read = || {
-                let failed = |error: VideoError| failed(&error, Some(&index.codec));
-                read_packet(index, frame, bytes, &self.limits, &mut packet)?;
-                let jpeg = jpeg_of_packet(&packet).map_err(failed)?;
-                let image =
-                    EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &jpeg };
-                let pixels = FramePixels::Stored(Value::Image(image));
-                take(frame, FrameImage { pixels, orientation: video.orientation() })
-            };
-            read().map_err(|error| FrameError { frame: Some(frame), error })?;
-        }
-        Ok(())
-    }
-
-    /// Decodes frames, from the key packets before them.
-    fn decode(
-        &self,
-        video: &IndexedVideo,
-        frames: &[u32],
-        bytes: &VideoBytes<'_>,
-        take: TakeFrame<'_>,
-    ) -> Result<(), FrameError> {
-        let IndexedVideo { index, .. } = video;
-        let failed = |error: VideoError, frame| {
-            let error = failed(&error, Some(&index.codec));
-            FrameError { frame, error }
-        };
-        let plan = index.plan(frames).map_err(|error| failed(error, None))?;
-        let decoder = Decoder::open(index, Backend::Auto, &self.limits);
-        let mut decoder = decoder.map_err(|error| failed(error, None))?;
-        let (mut taken, mut fault) = (0, None);
-        let decoded = decoder.decode(index, &plan, bytes, &mut |frame, picture| {
-            let pixels = FramePixels::Planes(picture);
-            let image = FrameImage { pixels, orientation: video.orientation() };
-            taken += 1;
-            take(frame, image).map_err(|error| {
-                fault = Some(FrameError { frame: Some(frame), error });
-                VideoError::new(VideoErrorKind::Parameter, "the frame was refused")
-            })
-        });
-        match (fault, decoded) {
-            (Some(fault), _) => Err(fault),
-            (None, Ok(())) => Ok(()),
-            (None, Err(error)) => {
-                let next = plan.runs.iter().flat_map(|run| &run.frames).nth(taken);
-                Err(failed(error, next.copied()))
-            }
-        }
-    }
 }
 
 /// Returns the limits on video files.
@@ -284,6 +297,23 @@ fn video_limits(limits: &Limits) -> VideoLimits {
         max_packet_bytes: limits.max_sample_bytes,
         max_table_bytes: tables,
     }
+}
+
+/// Decodes all frames of a video file, and hands each to `take`.
+///
+/// # Errors
+///
+/// If the file is damaged, over the limits or not supported, and with the errors of `take`.
+pub(crate) fn check_video(
+    bytes: &[u8],
+    limits: &Limits,
+    take: TakeFrame<'_>,
+) -> Result<(), FrameError> {
+    let (bytes, limits) = (VideoBytes::Memory(bytes), video_limits(limits));
+    let video = IndexedVideo::of(&bytes, &limits);
+    let video = video.map_err(|error| FrameError { frame: None, error })?;
+    let frames: Vec<u32> = (0..).take(video.times.len()).collect();
+    video.read_frames(&frames, &bytes, &limits, take)
 }
 
 /// What the index of a video file says.
@@ -391,14 +421,9 @@ fn failed(error: &VideoError, codec: Option<&Codec>) -> Error {
 }
 
 /// Writes the upright RGB pixels of a picture to `upright`, and returns their size.
-fn upright_pixels(
-    frame: &Frame,
-    rotation: Rotation,
-    upright: &mut Vec<u8>,
-) -> Result<Size, Error> {
+fn upright_pixels(frame: &Frame, rotation: Rotation, upright: &mut Vec<u8>) -> Result<Size, Error> {
     let (size, mut rgb) = (frame_size(frame), vec![]);
-    let whole = Window { top: 0, left: 0, height: size.height, width: size.width };
-    frame_window(frame, whole, &mut YuvRows::default(), &mut rgb)?;
+    frame_window(frame, size.full(), &mut YuvRows::default(), &mut rgb)?;
     let [height, width] = [size.height as usize, size.width as usize];
     let (rows, columns) = match rotation {
         Rotation::None | Rotation::Clockwise180 => (height, width),
@@ -496,10 +521,7 @@ impl Frames for VideoFiles {
         let indexed = self.indexed(video).map_err(whole)?;
         let sample = self.sample(video).map_err(whole)?;
         let bytes = self.open(sample, buffer).map_err(whole)?;
-        match indexed.index.codec {
-            Codec::MotionJpeg => self.read_jpegs(&indexed, frames, &bytes, take),
-            _ => self.decode(&indexed, frames, &bytes, take),
-        }
+        indexed.read_frames(frames, &bytes, &self.limits, take)
     }
 
     fn decodes(&self) -> bool {

@@ -77,13 +77,15 @@ impl LoaderStage {
             pictures.watch.phase(phase);
             Ok(())
         };
-        clips.read_frames(sample, &frames, buffer, &mut take).map_err(|FrameError { frame, error }| {
-            let error = match frame {
-                Some(frame) => clips.of_frame(sample, frame, error),
-                None => error,
-            };
-            self.error(sample, name, *field, error)
-        })?;
+        clips.read_frames(sample, &frames, buffer, &mut take).map_err(
+            |FrameError { frame, error }| {
+                let error = match frame {
+                    Some(frame) => clips.of_frame(sample, frame, error),
+                    None => error,
+                };
+                self.error(sample, name, *field, error)
+            },
+        )?;
         worker.clip = chosen;
         for &k in outputs {
             if let Some(clip) = &self.outputs[k].clip {
