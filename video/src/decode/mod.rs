@@ -187,7 +187,7 @@ impl VideoDecoder {
         }
         let number = out.frames.get(out.done).map_or(0, |&(number, _)| number);
         let message = format!(
-            "frame {number} does not come of its packets: the stream is damaged or begins within a group of pictures"
+            "frame {number} can't be decoded from its packets: the stream is damaged, or begins within a group of pictures"
         );
         let error = VideoError::new(VideoErrorKind::Damaged, message);
         let first = packets.first().and_then(|&first| index.packets.get(first as usize));
