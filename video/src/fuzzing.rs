@@ -2,7 +2,7 @@
 //!
 //! A check returns whether the bytes were read.
 
-use crate::{Backend, Decoder, VideoIndex, VideoLimits, avi, matroska, mp4};
+use crate::{Backend, VideoDecoder, VideoIndex, VideoLimits, avi, matroska, mp4};
 
 /// An AVI file of any bytes is read or refused.
 pub fn avi(bytes: &[u8]) -> bool {
@@ -31,7 +31,7 @@ pub fn container(bytes: &[u8]) -> bool {
 /// of them.
 pub fn frames(bytes: &[u8]) -> bool {
     let Ok(index) = VideoIndex::read(&bytes, &VideoLimits::SMALL) else { return false };
-    let Ok(mut decoder) = Decoder::open(&index, Backend::Rust, &VideoLimits::SMALL) else {
+    let Ok(mut decoder) = VideoDecoder::open(&index, Backend::Rust, &VideoLimits::SMALL) else {
         return false;
     };
     let count = index.frame_count() as u32;

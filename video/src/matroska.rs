@@ -498,3 +498,99 @@ impl Blocks {
         self.list.push(offset, end - offset, cluster_time.saturating_add(time.into()), is_key)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns an element, with its size in 8 bytes.
+    fn element(id: u32, contents: &[&[u8]]) -> Vec<u8> {
+        let contents = contents.concat();
+        let size = contents.len() as u64 | 1 << 56;
+        let name = id.to_be_bytes();
+        let name = &name[id.leading_zeros() as usize / 8..];
+        [name, &size.to_be_bytes(), &contents].concat()
+    }
+
+    fn block(id: u32, track: u8, time: i16, flags: u8) -> Vec<u8> {
+        element(id, &[&[0x80 | track], &time.to_be_bytes(), &[flags], b"packet"])
+    }
+
+    /// Returns a file with track 2 of H.264 in 64x48 pixels, and what is added to the track, its video and the cluster.
+    fn file(track: &[u8], video: &[u8], blocks: &[Vec<u8>]) -> Vec<u8> {
+        let size =
+            [element(id::PIXEL_WIDTH, &[&[64]]), element(id::PIXEL_HEIGHT, &[&[48]])].concat();
+        let entry = element(
+            id::TRACK_ENTRY,
+            &[
+                &element(id::TRACK_NUMBER, &[&[2]]),
+                &element(id::TRACK_TYPE, &[&[1]]),
+                &element(id::CODEC_ID, &[b"V_MPEG4/ISO/AVC"]),
+                &element(id::VIDEO, &[&size, video]),
+                track,
+            ],
+        );
+        let cluster = element(id::CLUSTER, &[&element(id::TIMESTAMP, &[&[100]]), &blocks.concat()]);
+        let segment = element(id::SEGMENT, &[&element(id::TRACKS, &[&entry]), &cluster]);
+        [element(id::EBML, &[]), segment].concat()
+    }
+
+    fn read(file: &[u8]) -> Result<VideoIndex, VideoError> {
+        super::read(&mut Headers::new(&file)?, &VideoLimits::SMALL)
+    }
+
+    fn key_block() -> Vec<u8> {
+        block(id::SIMPLE_BLOCK, 2, 0, 0x80)
+    }
+
+    #[test]
+    fn blocks_of_the_track_are_packets_with_times_and_key_flags() {
+        let reference = element(id::REFERENCE_BLOCK, &[&[0xfe]]);
+        let blocks = [
+            key_block(),
+            block(id::SIMPLE_BLOCK, 1, 5, 0x80),
+            block(id::SIMPLE_BLOCK, 2, 30, 0),
+            element(id::BLOCK_GROUP, &[&block(id::BLOCK, 2, -20, 0), &reference]),
+            element(id::BLOCK_GROUP, &[&block(id::BLOCK, 2, 40, 0)]),
+        ];
+        let bytes = file(&[], &[], &blocks);
+        let index = read(&bytes).unwrap();
+        let found: Vec<_> =
+            index.packets.iter().map(|packet| (packet.pts, packet.is_key)).collect();
+        assert_eq!(found, [(100, true), (130, false), (80, false), (140, true)]);
+        for packet in &index.packets {
+            let start = packet.offset as usize;
+            assert_eq!(&bytes[start..start + packet.size as usize], b"packet");
+        }
+        assert_eq!(
+            (index.time_base, index.width, index.height),
+            ((1_000_000, 1_000_000_000), 64, 48)
+        );
+    }
+
+    #[test]
+    fn a_roll_is_a_rotation_counterclockwise() {
+        let rolled = |roll: f32| {
+            let projection =
+                element(id::PROJECTION, &[&element(id::POSE_ROLL, &[&roll.to_be_bytes()])]);
+            read(&file(&[], &projection, &[key_block()])).map(|index| index.rotation)
+        };
+        assert_eq!(rolled(0.0).unwrap(), Rotation::None);
+        assert_eq!(rolled(-90.0).unwrap(), Rotation::Clockwise90);
+        assert_eq!(rolled(180.0).unwrap(), Rotation::Clockwise180);
+        assert_eq!(rolled(90.0).unwrap(), Rotation::Clockwise270);
+        for roll in [45.0, f32::NAN, f32::INFINITY, 1e30] {
+            assert!(rolled(roll).unwrap_err().to_string().contains("degrees"));
+        }
+    }
+
+    #[test]
+    fn packets_that_the_container_changed_are_refused_by_name() {
+        let compressed = read(&file(&element(id::CONTENT_ENCODINGS, &[]), &[], &[key_block()]));
+        assert!(compressed.unwrap_err().to_string().contains("mkvmerge --compression"));
+        let laced = read(&file(&[], &[], &[block(id::SIMPLE_BLOCK, 2, 0, 0x84)]));
+        assert!(laced.unwrap_err().to_string().contains("lacing"));
+        let other = read(&file(&[], &[], &[block(id::SIMPLE_BLOCK, 1, 0, 0x84)]));
+        assert!(other.unwrap().packets.is_empty());
+    }
+}

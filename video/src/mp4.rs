@@ -939,6 +939,18 @@ mod tests {
     }
 
     #[test]
+    fn boxes_with_sizes_of_64_bits_are_passed_over() {
+        // A size of 1 announces one of 64 bits.
+        let wide = [&numbers(&[1]), &b"mdat"[..], &numbers(&[0, 20, 7])].concat();
+        let whole = [wide.clone(), file(UNTURNED, &[])].concat();
+        assert_eq!(read(&whole).unwrap().packets.len(), 5);
+        let mut endless = wide;
+        endless[8..16].fill(0xff);
+        let error = read(&[endless, file(UNTURNED, &[])].concat()).unwrap_err();
+        assert!(error.to_string().contains("no box `moov`"), "{error}");
+    }
+
+    #[test]
     fn edits_show_parts_of_the_track_one_after_the_other() {
         let shown = |edits: &[[u32; 2]]| {
             let index = read(&file(UNTURNED, edits)).unwrap();

@@ -2,6 +2,8 @@
 //!
 //! Real files are in `data/video` of the folder `FUSELOOP_SHARED` or `../shared`; without it, they are left out.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
 use fuseloop_video::{
     Codec, MatrixCoefficients, Rotation, VideoErrorKind, VideoIndex, VideoLimits, fuzzing,
 };

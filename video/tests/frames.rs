@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use fuseloop_video::{
-    Backend, DecodePlan, DecodeRun, Decoder, Frame, Libavcodec, Subsampling, VideoError,
+    Backend, DecodePlan, DecodeRun, Frame, Libavcodec, Subsampling, VideoDecoder, VideoError,
     VideoErrorKind, VideoIndex, VideoLimits, jpeg_of_packet,
 };
 use sha2::{Digest, Sha256};
@@ -109,7 +109,7 @@ fn read(file: &[u8]) -> VideoIndex {
 
 /// Decodes frames of a plan.
 fn decode(
-    decoder: &mut Decoder,
+    decoder: &mut VideoDecoder,
     index: &VideoIndex,
     plan: &DecodePlan,
     file: &[u8],
@@ -126,7 +126,7 @@ fn decode(
 fn all(file: &[u8], backend: Backend, limits: &VideoLimits) -> Result<Vec<Frame>, VideoError> {
     let index = read(file);
     let numbers: Vec<u32> = (0..index.frame_count() as u32).collect();
-    let mut decoder = Decoder::open(&index, backend, limits)?;
+    let mut decoder = VideoDecoder::open(&index, backend, limits)?;
     let frames = decode(&mut decoder, &index, &index.plan(&numbers)?, file)?;
     assert!(frames.iter().map(|(number, _)| *number).eq(numbers));
     Ok(frames.into_iter().map(|(_, frame)| frame).collect())
@@ -163,7 +163,7 @@ fn assert_has_ffmpegs_frames(golden: &Golden, clips: usize) {
             "{name} {backend:?}"
         );
         assert_eq!(sha256(&frames), golden.sha256, "{name} {backend:?}");
-        let mut decoder = Decoder::open(&index, backend, &VideoLimits::DEFAULT).unwrap();
+        let mut decoder = VideoDecoder::open(&index, backend, &VideoLimits::DEFAULT).unwrap();
         assert_eq!(decoder.backend(), backend);
         let last = frames.len() - 1;
         for start in (0..frames.len()).step_by(frames.len().div_ceil(clips)) {
@@ -265,7 +265,7 @@ fn colours_are_those_of_the_stream() {
     for backend in backends() {
         for golden in goldens("bt709_full_range.mp4 _ 1280x720 0 _", &shared()) {
             let index = read(&golden.file);
-            let mut decoder = Decoder::open(&index, backend, &VideoLimits::DEFAULT).unwrap();
+            let mut decoder = VideoDecoder::open(&index, backend, &VideoLimits::DEFAULT).unwrap();
             let frames =
                 decode(&mut decoder, &index, &index.plan(&[0]).unwrap(), &golden.file).unwrap();
             assert!(frames[0].1.is_full_range);
@@ -336,7 +336,7 @@ fn a_missing_packet_is_an_error() {
         frames: vec![frame],
     };
     let plan = DecodePlan { runs: vec![run] };
-    let mut decoder = Decoder::open(&index, Backend::Rust, &VideoLimits::DEFAULT).unwrap();
+    let mut decoder = VideoDecoder::open(&index, Backend::Rust, &VideoLimits::DEFAULT).unwrap();
     let error = decode(&mut decoder, &index, &plan, &file).unwrap_err();
     assert_eq!(error.kind(), VideoErrorKind::Damaged);
     assert!(error.message().contains("missing"), "{error}");
@@ -348,7 +348,7 @@ fn a_decoder_may_move_to_another_thread() {
     let file = file("high.mp4");
     let index = read(&file);
     for backend in backends() {
-        let mut decoder = Decoder::open(&index, backend, &VideoLimits::DEFAULT).unwrap();
+        let mut decoder = VideoDecoder::open(&index, backend, &VideoLimits::DEFAULT).unwrap();
         assert_send(&decoder);
         let plan = index.plan(&[7]).unwrap();
         let here = decode(&mut decoder, &index, &plan, &file).unwrap();
@@ -364,7 +364,7 @@ fn numbers_that_the_index_does_not_have_are_errors() {
     let file = file("high.mp4");
     let index = read(&file);
     for backend in backends() {
-        let mut decoder = Decoder::open(&index, backend, &VideoLimits::DEFAULT).unwrap();
+        let mut decoder = VideoDecoder::open(&index, backend, &VideoLimits::DEFAULT).unwrap();
         for (packets, frames) in [(vec![0], vec![1000]), (vec![1000], vec![0]), (vec![], vec![0])] {
             let plan = DecodePlan { runs: vec![DecodeRun { packets, frames }] };
             assert!(decode(&mut decoder, &index, &plan, &file).is_err());
@@ -446,7 +446,7 @@ fn damaged_packets_never_panic_or_hang() {
             let index = read(&golden.file);
             let mut file = golden.file.clone();
             damage(&mut file, &index, &mut random);
-            let Ok(mut decoder) = Decoder::open(&index, backend, &VideoLimits::SMALL) else {
+            let Ok(mut decoder) = VideoDecoder::open(&index, backend, &VideoLimits::SMALL) else {
                 continue;
             };
             let numbers: Vec<u32> = (0..index.frame_count() as u32).collect();
@@ -487,7 +487,8 @@ fn damaged_configurations_never_panic() {
                 if random.below(4) == 0 {
                     index.extradata.truncate(random.below(pristine.extradata.len()));
                 }
-                let Ok(mut decoder) = Decoder::open(&index, backend, &VideoLimits::SMALL) else {
+                let Ok(mut decoder) = VideoDecoder::open(&index, backend, &VideoLimits::SMALL)
+                else {
                     continue;
                 };
                 let _ = decode(&mut decoder, &index, &index.plan(&[0, 1, 5]).unwrap(), &file);

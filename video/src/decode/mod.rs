@@ -44,11 +44,11 @@ pub enum Backend {
 /// A decoder of the packets of one file, for one thread.
 ///
 /// ```no_run
-/// use fuseloop_video::{Backend, Decoder, VideoIndex, VideoLimits};
+/// use fuseloop_video::{Backend, VideoDecoder, VideoIndex, VideoLimits};
 ///
 /// let file = std::fs::File::open("clip.mp4")?;
 /// let index = VideoIndex::read(&file, &VideoLimits::DEFAULT)?;
-/// let mut decoder = Decoder::open(&index, Backend::Auto, &VideoLimits::DEFAULT)?;
+/// let mut decoder = VideoDecoder::open(&index, Backend::Auto, &VideoLimits::DEFAULT)?;
 /// for start in [0, 120] {
 ///     let plan = index.plan(&[start, start + 4, start + 8])?;
 ///     decoder.decode(&index, &plan, &file, &mut |number, frame| {
@@ -58,7 +58,7 @@ pub enum Backend {
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Decoder {
+pub struct VideoDecoder {
     codec: Inner,
     limits: VideoLimits,
     packet: Vec<u8>,
@@ -97,7 +97,7 @@ impl From<VideoError> for Stop {
 /// Maximum number of key packets from which decoding is tried again.
 const MAX_RESTARTS: usize = 4;
 
-impl Decoder {
+impl VideoDecoder {
     /// Opens a decoder for the packets of an index.
     ///
     /// # Errors
@@ -187,7 +187,7 @@ impl Decoder {
         }
         let number = out.frames.get(out.done).map_or(0, |&(number, _)| number);
         let message = format!(
-            "frame {number} does not come of its packets: the stream is damaged or begins within a group of pictures"
+            "frame {number} can't be decoded from its packets: the stream is damaged, or begins within a group of pictures"
         );
         let error = VideoError::new(VideoErrorKind::Damaged, message);
         let first = packets.first().and_then(|&first| index.packets.get(first as usize));

@@ -32,6 +32,9 @@ use syntax::{Marking, Nal, Pps, SliceHeader, SliceKind, Sps, kind};
 /// Maximum number of slices of a picture: each further one costs a copy of the picture.
 const MAX_SLICES: usize = 1024;
 
+/// The coded and the cropped size, the chroma format and the bits of a sample.
+type Kind = (([u64; 2], [u32; 2]), u32, [u32; 2]);
+
 /// A decoder of H.264.
 pub(super) struct H264 {
     framing: Framing,
@@ -39,8 +42,8 @@ pub(super) struct H264 {
     configuration: Vec<(u8, u8, Vec<u8>)>,
     color: Color,
     limits: VideoLimits,
-    /// The size of all pictures, once known.
-    coded_size: Option<[u64; 2]>,
+    /// The kind of all pictures, once known.
+    kind: Option<Kind>,
     stream: Stream,
 }
 
@@ -107,7 +110,7 @@ impl H264 {
             configuration: units.iter().map(owned).collect(),
             color: index.color,
             limits: *limits,
-            coded_size: None,
+            kind: None,
             stream: Stream::new(),
         };
         opened.reset()?;
@@ -235,27 +238,32 @@ impl H264 {
                 self.limits.max_pixels
             )
         })?;
-        if sps.size().is_none() {
+        let Some(size) = sps.size() else {
             return Err(damaged(format!(
                 "pictures of {width}x{height} pixels are cropped to nothing"
             )));
-        }
+        };
         let [luma, chroma] = sps.bit_depths;
-        let reason = match () {
-            () if sps.chroma_format == 3 => "4:4:4 chroma".into(),
-            () if !matches!(luma, 8 | 10) => format!("{luma} bits a sample"),
-            () if sps.chroma_format != 0 && luma != chroma => {
-                format!("{luma} bits of luma and {chroma} of chroma")
-            }
-            () if sps.is_lossless => "lossless coding".into(),
-            () => {
-                let known = *self.coded_size.get_or_insert([width, height]);
-                if known != [width, height] {
-                    let sides = |size: [u64; 2]| size.map(|pixels| pixels as u32);
-                    return Err(size_changes(sides(known), sides([width, height])));
-                }
-                return Ok(());
-            }
+        let reason = if sps.chroma_format == 3 {
+            "4:4:4 chroma".into()
+        } else if !matches!(luma, 8 | 10) {
+            format!("{luma} bits a sample")
+        } else if sps.chroma_format != 0 && luma != chroma {
+            format!("{luma} bits of luma and {chroma} of chroma")
+        } else if sps.is_lossless {
+            "lossless coding".into()
+        } else {
+            let sizes = ([width, height], size);
+            let known = *self.kind.get_or_insert((sizes, sps.chroma_format, sps.bit_depths));
+            return if known.0 != sizes {
+                Err(size_changes(known.0.1, size))
+            } else if known != (sizes, sps.chroma_format, sps.bit_depths) {
+                Err(unsupported!(
+                    "the chroma format or the bits of a sample change within the stream: cut the file there, as by ffmpeg -ss"
+                ))
+            } else {
+                Ok(())
+            };
         };
         Err(unsupported!("H.264 with {reason} (profile {}), which needs libavcodec", sps.profile))
     }
