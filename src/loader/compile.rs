@@ -646,7 +646,7 @@ fn mode_print(output: &OutputPlan) -> String {
     };
     let mode = match &output.clip {
         None => mode,
-        Some(clip) => format!("{mode} {:?}", clip.clips),
+        Some(clip) => format!("{mode} {:?}", clip.clips.of_any_list()),
     };
     if output.array == ArrayRequest::default() {
         mode

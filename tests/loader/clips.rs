@@ -386,12 +386,27 @@ fn what_clips_can_t_do_is_refused_with_the_cure() {
     let with_boxes = annotated().targets("image", boxes()).pipeline("video", ops![ToChannelsFirst]);
     let error = with_boxes.build().err().unwrap().to_string();
     assert!(error.contains("targets follow an image"), "{error}");
-    let loader = annotated().without("bbox").build().unwrap();
-    let batch = loader.get(&[1], 0).unwrap();
-    assert_eq!(batch.tensor::<u8>("image").unwrap().shape(), [1, 2, 8, 8, 3]);
     let numbers = InMemory::new([("image", Column::rgb(2, vec![0; 24]))]).unwrap();
     let error = Loader::from_source(numbers).clips(Clips::random(2)).build().err().unwrap();
     assert!(error.to_string().contains("no names"), "{error}");
+}
+
+/// Raw images are many to a chunk, whose arrays are gathered before their ops run.
+#[test]
+fn images_of_a_source_of_the_user_are_clips_by_the_folders_of_their_names() {
+    let loader = Loader::from_source(Annotated::new())
+        .clips(Clips::regular(2).source_fps(4.0))
+        .pipeline("pts", ops![Convert::to(DType::F32)])
+        .without("bbox")
+        .build()
+        .unwrap();
+    let batch = loader.get(&[1, 0, 1], 0).unwrap();
+    let images = batch.tensor::<u8>("image").unwrap();
+    assert_eq!(images.shape(), [3, 2, 8, 8, 3]);
+    let firsts: Vec<u8> = images.as_slice().chunks(8 * 8 * 3).map(|image| image[0]).collect();
+    assert_eq!(firsts, [2, 3, 0, 1, 2, 3]);
+    let pts = batch.tensor::<f32>("pts").unwrap();
+    assert_eq!(pts.as_slice(), [0.0, 0.25].repeat(3));
 }
 
 #[test]

@@ -356,6 +356,11 @@ impl Clips {
         self.list.as_deref()
     }
 
+    /// Returns the settings without the list, whose videos identify the dataset wherever the file is.
+    pub(super) fn of_any_list(&self) -> Self {
+        Self { list: None, ..self.clone() }
+    }
+
     /// Returns true if each clip of a video is a sample.
     pub(super) fn is_all(&self) -> bool {
         self.sampler == Sampler::All
