@@ -69,6 +69,14 @@ seed() {
     still) copy "$corpus" "$golden"/bmp/*.bmp "$golden"/gif/*.gif "$golden"/pnm/*.p?m "$golden"/jxl/*.jxl "$golden"/heic/*.heic ;;
     bit_planes) copy "$corpus" "$golden"/bit_planes/*.fplanes ;;
     jpeg_*) copy "$corpus" "$golden"/jpeg/*.jpg ;;
+    video_avi) copy "$corpus" video/tests/golden/containers/*.avi "$shared"/data/video/*.avi ;;
+    video_frames) copy "$corpus" video/tests/golden/frames/*.mp4 video/tests/golden/frames/annex_b.avi ;;
+    video_matroska) copy "$corpus" video/tests/golden/containers/*.mkv video/tests/golden/containers/*.webm ;;
+    video_mp4) copy "$corpus" video/tests/golden/containers/*.mp4 video/tests/golden/containers/*.mov ;;
+    video_index)
+        # The length of the file, the magic, version 1, and an index of one packet of 5 bytes with one frame.
+        printf '\100\0\0\0\0\0\0\0FLVI\001\100\0MJPG\020\020\0\0\0\002\001\031\0\0\001\027\010\0\001\0\0' >"$corpus/one"
+        ;;
     spec) copy "$corpus" examples/pipelines/*.toml ;;
     fixed_length) copy "$corpus" "$golden"/mnist_cifar/*/*-ubyte* "$golden"/mnist_cifar/*/*.bin ;;
     coco)

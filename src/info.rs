@@ -3,7 +3,11 @@
 use crate::amounts::{bytes, count, counted};
 use crate::decode::bit_plane_form;
 use crate::escape::Escaped;
+#[cfg(feature = "video")]
+use crate::sample::Limits;
 use crate::sample::{SampleId, UNKNOWN};
+#[cfg(feature = "video")]
+use crate::source::VideoSummary;
 use crate::source::beton::{BetonHead, FieldStats, Header};
 use crate::source::class_counts::ClassCounts;
 use crate::source::open::has_labels_apart;
@@ -12,6 +16,7 @@ use crate::source::{
     LinkCounts, ObjectFields, Source,
 };
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -42,6 +47,8 @@ struct FieldInfo {
     kind: Option<FieldKind>,
     /// True for bytes that are known to be audio files.
     is_audio: bool,
+    /// What is known of bytes that are video files.
+    videos: Option<VideosInfo>,
     stats: Option<FieldStats>,
 }
 
@@ -102,7 +109,13 @@ impl DatasetSummary {
         Self {
             samples: Some(head.header.num_samples),
             fields: fields
-                .map(|(name, kind)| FieldInfo { name, kind, is_audio: false, stats: None })
+                .map(|(name, kind)| FieldInfo {
+                    name,
+                    kind,
+                    is_audio: false,
+                    videos: None,
+                    stats: None,
+                })
                 .collect(),
             file: Some(FileInfo::new(&head.header, head.file_bytes, None, head.stored_values())),
             ..Self::named(&path.to_string_lossy())
@@ -133,10 +146,19 @@ impl DatasetSummary {
         let (names, objects) = (source.class_names()?, source.object_fields()?);
         let is_counted = is_counted && names.iter().any(|names| names.iter().next().is_some());
         let counts = if is_counted { ClassCounts::new(source)? } else { None };
+        let mut fields = FieldInfo::all(source.facts());
+        #[cfg(feature = "video")]
+        for (index, field) in fields.iter_mut().enumerate() {
+            if let Some(videos) = &mut field.videos {
+                videos.read_first(source, index);
+            }
+        }
+        #[cfg(not(feature = "video"))]
+        let _ = &mut fields;
         Ok(Self {
             samples,
             keys: ends,
-            fields: FieldInfo::all(source.facts()),
+            fields,
             classes: classes(names, counts.as_ref()),
             objects: described(objects),
             ..Self::named(source.name())
@@ -171,7 +193,8 @@ impl FieldInfo {
     fn all(facts: &Facts) -> Vec<Self> {
         let of = |(index, FieldSpec { name, kind }): (usize, &FieldSpec)| {
             let (name, kind, is_audio) = (name.clone(), Some(kind.clone()), facts.is_audio(index));
-            Self { name, kind, is_audio, stats: None }
+            let videos = facts.is_video(index).then(VideosInfo::default);
+            Self { name, kind, is_audio, videos, stats: None }
         };
         facts.fields.iter().enumerate().map(of).collect()
     }
@@ -194,7 +217,111 @@ impl FieldInfo {
         if self.is_audio {
             json["audio"] = true.into();
         }
+        if let Some(videos) = &self.videos {
+            json["video"] = videos.to_json();
+        }
         json
+    }
+}
+
+/// The first video files of a field, as their indexes describe them.
+#[derive(Debug, Default)]
+struct VideosInfo {
+    /// The codecs, and the number of files with each.
+    codecs: BTreeMap<String, u64>,
+    unreadable: u64,
+    height: Range<u32>,
+    width: Range<u32>,
+    frames: Range<u64>,
+    seconds: Range<f64>,
+    fps: Range<f64>,
+    /// The most packets of a group of pictures.
+    longest_group: u64,
+}
+
+/// The smallest and the largest of numbers; `None` without one.
+type Range<T> = Option<(T, T)>;
+
+impl VideosInfo {
+    /// Reads the indexes of the first files.
+    #[cfg(feature = "video")]
+    fn read_first(&mut self, source: &dyn Source, field: usize) {
+        /// The files that are read.
+        const FIRST: u64 = 16;
+        fn add<T: PartialOrd + Copy>(range: &mut Range<T>, value: T) {
+            let (least, most) = range.unwrap_or((value, value));
+            let least = if value < least { value } else { least };
+            *range = Some((least, if value > most { value } else { most }));
+        }
+        for sample in (0..source.len().min(FIRST)).map(SampleId) {
+            let read = VideoSummary::read(source, (sample, field), &Limits::DEFAULT);
+            let Ok(VideoSummary { codec, size, frames, seconds, longest_group }) = read else {
+                self.unreadable += 1;
+                continue;
+            };
+            *self.codecs.entry(codec).or_default() += 1;
+            add(&mut self.height, size.height);
+            add(&mut self.width, size.width);
+            add(&mut self.frames, frames);
+            add(&mut self.seconds, seconds);
+            if seconds > 0.0 {
+                add(&mut self.fps, frames as f64 / seconds);
+            }
+            self.longest_group = self.longest_group.max(longest_group);
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let range = |range: Option<[Value; 2]>| range.map_or(Value::Null, |range| json!(range));
+        fn pair<T: Into<Value>>((least, most): (T, T)) -> [Value; 2] {
+            [least.into(), most.into()]
+        }
+        json!({
+            "codecs": self.codecs,
+            "unreadable": self.unreadable,
+            "height": range(self.height.map(pair)),
+            "width": range(self.width.map(pair)),
+            "frames": range(self.frames.map(pair)),
+            "seconds": range(self.seconds.map(pair)),
+            "fps": range(self.fps.map(pair)),
+            "longest_group": self.longest_group,
+        })
+    }
+}
+
+/// Describes the files: `video files, of the first 16: 15 H.264, 1 MPEG-4 Part 2, 320 x 240 pixels, ...`.
+impl fmt::Display for VideosInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("video files")?;
+        let read = self.codecs.values().sum::<u64>() + self.unreadable;
+        let (Some(height), Some(width), Some(frames), Some(seconds)) =
+            (self.height, self.width, self.frames, self.seconds)
+        else {
+            return match read {
+                0 => Ok(()),
+                _ => write!(f, ", the first {} unreadable", count(read)),
+            };
+        };
+        fn range<T: fmt::Display>((least, most): (T, T)) -> String {
+            let (least, most) = (least.to_string(), most.to_string());
+            if least == most { least } else { format!("{least} to {most}") }
+        }
+        let rounded = |(least, most): (f64, f64)| {
+            range([least, most].map(|number| (number * 100.0).round() / 100.0).into())
+        };
+        write!(f, ", of the first {}:", count(read))?;
+        for (codec, files) in &self.codecs {
+            write!(f, " {} {},", count(*files), Escaped(codec))?;
+        }
+        if self.unreadable > 0 {
+            write!(f, " {} unreadable,", count(self.unreadable))?;
+        }
+        write!(f, " {} x {} pixels, {} frames, ", range(width), range(height), range(frames))?;
+        write!(f, "{} s, ", rounded(seconds))?;
+        if let Some(fps) = self.fps {
+            write!(f, "{} frames/s, ", rounded(fps))?;
+        }
+        write!(f, "a key frame every {} or sooner", count(self.longest_group))
     }
 }
 
@@ -318,8 +445,12 @@ impl fmt::Display for FieldInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = Escaped(&self.name).to_string();
         let kind = self.kind.as_ref().map_or_else(|| "custom".to_owned(), kind_text);
-        let audio = if self.is_audio { "audio files" } else { "" };
-        let stats = self.stats.as_ref().map_or_else(|| audio.to_owned(), stats_text);
+        let files = match &self.videos {
+            Some(videos) => videos.to_string(),
+            None if self.is_audio => "audio files".to_owned(),
+            None => String::new(),
+        };
+        let stats = self.stats.as_ref().map_or(files, stats_text);
         f.write_str(format!("{name:<16} {kind:<10} {stats}").trim_end())
     }
 }

@@ -73,6 +73,11 @@ pub mod jit {
     pub use crate::jit::*;
 }
 
+#[cfg(feature = "video")]
+pub mod video {
+    pub use fuseloop_video::Libavcodec;
+}
+
 pub mod loader {
     pub use crate::loader::error::{InFile, no_image_output, of_number};
     pub use crate::loader::inspect::{DrawnRow, Inspected, Inspector, Phases};

@@ -1,5 +1,5 @@
-//! Checks a whole dataset: reads every value of every sample, and decodes every image to its last row and every audio file to
-//! its last sample.
+//! Checks a whole dataset: reads every value of every sample, and decodes every image to its last row, every audio file to
+//! its last sample and every video file to its last frame.
 //!
 //! | value         | what is checked                                                          |
 //! |---------------|--------------------------------------------------------------------------|
@@ -8,11 +8,13 @@
 //! | mask          | the same, and each pixel is the number of a class                        |
 //! | JSON          | it is JSON that Python can read, and ends with the NUL at which FFCV cuts it |
 //! | audio         | all of its samples can be decoded, and are those of the MD5 that a FLAC has |
+//! | video         | all of its frames can be decoded                                         |
 //! | other bytes, arrays | nothing more: there is no checksum, so any bytes are valid         |
 //! | objects       | boxes, classes, keypoints and masks of an image belong together; degenerate ones are listed |
 //!
 //! Bytes are audio where the dataset says so (a folder of audio files, a column with the feature `Audio`), where the name of
-//! the field is that of a member of tar shards (`flac`), and where the options name the field.
+//! the field is that of a member of tar shards (`flac`), and where the options name the field. Bytes are video files where the
+//! dataset says so.
 //!
 //! Several threads check the samples, 64 at a time. The report does not depend on the number of threads,
 //! because its pieces are joined in the order of the samples. It lists the first
@@ -82,6 +84,8 @@ enum FieldCheck {
     Mask,
     /// Bytes that are audio files.
     Audio,
+    /// Bytes that are video files.
+    Video,
 }
 
 /// Returns what is checked of each field.
@@ -90,6 +94,7 @@ fn field_checks(source: &dyn Source, audio: &[String]) -> Result<Vec<FieldCheck>
         true => FieldCheck::Mask,
         // A build without audio does not decode what nobody asked for.
         false if cfg!(feature = "audio") && source.facts().is_audio(field) => FieldCheck::Audio,
+        false if source.facts().is_video(field) => FieldCheck::Video,
         false => FieldCheck::OfKind,
     };
     #[cfg(not(feature = "audio"))]

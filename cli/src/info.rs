@@ -27,10 +27,11 @@ use std::path::{Path, PathBuf};
   fuseloop info org-folder --split train                     # Parquet files of the Hugging Face Hub
   fuseloop info own.beton --custom vector=24:8
   fuseloop info --gpu         # the GPUs of this machine
-  fuseloop info --cpu         # how loops run on its processors")]
+  fuseloop info --cpu         # how loops run on its processors
+  fuseloop info --video       # the decoders of video files")]
 pub(super) struct Args {
     /// Dataset: .beton file, folder, table, tar, TFRecord, MDS, Parquet, MNIST, CIFAR or annotations
-    #[arg(value_name = "DATASET", required_unless_present_any = ["gpu", "cpu"], conflicts_with = "gpu")]
+    #[arg(value_name = "DATASET", required_unless_present_any = ["gpu", "cpu", "video"], conflicts_with = "gpu")]
     file: Option<PathBuf>,
     /// Size and alignment of a user-defined .beton field, such as vector=24:8 (repeatable). Take them from
     /// its NumPy type.
@@ -42,6 +43,9 @@ pub(super) struct Args {
     /// Show how this CPU runs loops, instead of a dataset
     #[arg(long, conflicts_with_all = ["file", "custom", "gpu"])]
     cpu: bool,
+    /// Show the decoders of video files, instead of a dataset
+    #[arg(long, conflicts_with_all = ["file", "custom", "gpu", "cpu"])]
+    video: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -117,7 +121,39 @@ fn cpu(as_json: bool) -> Result<(), Problem> {
     say(&format!("CPU: {arch}, {os}\nloops: {loops}\n"))
 }
 
+/// Says what decodes video files.
+fn video(as_json: bool) -> Result<(), Problem> {
+    let own: &[&str] = if cfg!(feature = "video") { &["H.264", "Motion JPEG"] } else { &[] };
+    let found = libavcodec();
+    if as_json {
+        let (found, reason) = (found.as_ref().ok(), found.as_ref().err());
+        let found = found.map(|(version, path)| json!({ "version": version, "path": path }));
+        return say_json(&json!({ "own_decoders": own, "libavcodec": found, "not_found": reason }));
+    }
+    let own = if own.is_empty() { "none".to_owned() } else { own.join(" and ") };
+    let library = match found {
+        Ok((version, path)) => format!("{version}, {path}"),
+        Err(reason) => format!("none ({reason}): files of other codecs are refused"),
+    };
+    say(&format!("decoders of this build: {own}\nlibavcodec: {library}\n"))
+}
+
+/// Returns the version and the path of the library of FFmpeg, or why there is none.
+#[cfg(feature = "video")]
+fn libavcodec() -> Result<(String, String), String> {
+    let found = fuseloop::internals::video::Libavcodec::find()?;
+    Ok((found.version(), found.path().to_owned()))
+}
+
+#[cfg(not(feature = "video"))]
+fn libavcodec() -> Result<(String, String), String> {
+    Err("a build without the feature `video`".to_owned())
+}
+
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
+    if args.video {
+        return video(args.json);
+    }
     if args.cpu {
         return cpu(args.json);
     }

@@ -16,7 +16,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Check every value of a dataset, and decode every image and audio file completely
+/// Check every value of a dataset, and decode every image, audio and video file
 ///
 /// Counts the damaged values by kind, and lists them with sample, field and position in the file. The exit
 /// code is 1 if anything is damaged.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Texts of messages, and what stands for them here. Longer ones come first.
-const NAMES: [(&str, &str); 50] = [
+const NAMES: [(&str, &str); 51] = [
     ("`VerifyReport` lists", "`--json` lists"),
     ("`on_damaged` set to skip", "`--on-damaged skip`"),
     (": choose a different output, or set `overwrite: true`", ""),
@@ -26,6 +26,7 @@ const NAMES: [(&str, &str); 50] = [
         ", from a `.tif` member of a tar shard whose field is declared as `As::NdArray`",
         ", in a program",
     ),
+    ("name it (`Clips::field`)", "name it (`field` of `[clips]`)"),
     ("read it with `Collate::of`", "give it a `dtype` in `[collate]` of the pipeline file"),
     ("Normalize::unit, or scale = \"unit\"", "scale = \"unit\""),
     ("Normalize::levels, or scale = \"levels\"", "scale = \"levels\""),

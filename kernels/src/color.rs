@@ -163,7 +163,7 @@ fn eight(y: uint16x8_t, cb: uint16x8_t, cr: uint16x8_t) -> [uint8x8_t; 3] {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
-fn words(bytes: &[u8; 16]) -> __m256i {
+pub(crate) fn words(bytes: &[u8; 16]) -> __m256i {
     // SAFETY: 16 bytes each; any bytes are a vector.
     _mm256_cvtepu8_epi16(unsafe { std::mem::transmute::<[u8; 16], __m128i>(*bytes) })
 }
@@ -173,7 +173,7 @@ fn words(bytes: &[u8; 16]) -> __m256i {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
-fn interleaved(red_green: __m256i, blue: __m256i) -> [u8; 48] {
+pub(crate) fn interleaved(red_green: __m256i, blue: __m256i) -> [u8; 48] {
     const NO: i8 = -1;
     let both = |shuffle: __m128i| _mm256_broadcastsi128_si256(shuffle);
     let rg = both(_mm_setr_epi8(0, 8, NO, 1, 9, NO, 2, 10, NO, 3, 11, NO, 4, 12, NO, 5));

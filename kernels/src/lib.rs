@@ -20,6 +20,7 @@
 //! | `idct`    | the inverse DCT of a JPEG's blocks                                  |
 //! | `idct_scaled` | the same at 1/2, 1/4 or 1/8 of a block's size                   |
 //! | `color`   | colour conversion of a JPEG's rows                                  |
+//! | `yuv`     | colour conversion of video: rows of any subsampling to RGB          |
 //! | `planes`  | copies between adjacent channels and planes                         |
 //! | `shipped` | GPU kernels that are shipped precompiled: needs the feature `cuda`     |
 //!
@@ -45,6 +46,7 @@ mod shipped;
 mod source;
 #[cfg(target_arch = "x86_64")]
 mod warp;
+mod yuv;
 
 pub use color::{gray_row, ycbcr_row};
 pub use cpu::{CpuWork, Deposit, DepositWork, for_cpu, for_cpu_deposit};
@@ -55,6 +57,7 @@ pub use idct_scaled::idct_scaled;
 #[cfg(feature = "cuda")]
 pub use shipped::{SHIPPED_PTX, shipped_ptx};
 pub use source::Numbers;
+pub use yuv::{YuvPicture, YuvRows, YuvToRgb, yuv_window};
 
 /// The text at the start of every generated GPU kernel: loads, stores and roundings, in CUDA C without
 /// headers.

@@ -138,6 +138,8 @@ class VerifyReport:
     pixels: int
     audio_files: int
     """The number of audio files that were decoded."""
+    video_files: int
+    """The number of video files that were decoded."""
     bytes: int
     damaged_samples: int
     damaged_values: int

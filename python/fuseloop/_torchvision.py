@@ -266,8 +266,8 @@ TABLE: dict[str, Row] = {
         LEVEL, to_tensor, "of `weights.transforms()`", ours="`Normalize`, `ToChannelsFirst`", draws=False
     ),
     "OpticalFlow": absent("pairs of frames are not read as one image"),
-    "VideoClassification": absent("videos are not read"),
-    "UniformTemporalSubsample": absent("videos are not read"),
+    "VideoClassification": absent("give its `Resize`, `CenterCrop` and `Normalize` for the frames of `clips`"),
+    "UniformTemporalSubsample": absent("`clips=fl.Clips.segments(n, middle=True)` chooses frames before they are decoded"),
     "CutMix": absent(_MIX.format("CutMix")),
     "MixUp": absent(_MIX.format("MixUp")),
     "FiveCrop": absent(f"an image becomes one tensor here: {_CROPS}"),

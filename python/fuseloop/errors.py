@@ -222,6 +222,7 @@ _IN_PYTHON = {
     " (`Limits::max_unpacked_bytes`)": "",
     ": fix `Source::longest`": "",
     "field is declared as `As::NdArray`": "kind is 'array'",
+    "`Clips::field`": "`field`",
     "`Collate::of`": "the `dtype` of `fuseloop.Collate`",
     'Normalize::unit, or scale = "unit"': 'scale="unit"',
     'Normalize::levels, or scale = "levels"': 'scale="levels"',

@@ -36,6 +36,7 @@ else:
 __all__ = [
     "Cache",
     "ClassBalanced",
+    "Clips",
     "Collate",
     "Epoch",
     "Loader",
@@ -236,6 +237,141 @@ class Target:
     def mask(cls, fill: int = 0) -> Target:
         """A mask of the image, of numbers of classes. Pixels that come in from outside become ``fill``."""
         return cls({"as": "mask", "fill": int(fill)})
+
+
+@dataclass(frozen=True)
+class Clips:
+    """Clips of videos as samples: made by :meth:`random`, :meth:`regular`, :meth:`segments` and :meth:`all`.
+
+    Videos are files such as ``clips/CLASS/VIDEO.mp4``, or the images of a dataset that lie in one folder, in the natural
+    order of their names: ``clips/CLASS/VIDEO/img_00001.jpg``. A sample is a clip of ``frames`` frames, all of which the ops treat alike. An
+    output of images ``[C, H, W]`` is ``[N, T, C, H, W]`` in a batch, or ``[N, C, T, H, W]`` with ``layout="NCTHW"``;
+    ``pts`` has the presentation times in seconds, float64 ``[N, T]``. The names are those of TorchCodec's samplers
+    where these have one.
+
+    The frames of a clip are ``stride`` frames apart, or follow each other in time ``fps`` times per second. ``clips``
+    is the number of clips of a sample, an axis before that of the frames if it is more than 1. ``range`` has the
+    seconds that the frames are from. Frames that a video is too short for are the last one again
+    (``on_short="repeat_last"``), the clip from its beginning (``"wrap"``), or make the video a damaged sample
+    (``"error"``). ``per_frame`` has the ops draw for each frame. ``source_fps`` is the rate of folders of frames,
+    whose times are otherwise the numbers of their frames, and ``field`` the field of the frames if several have images, or
+    of bytes that are video files.
+    ``list`` is a file that lists the videos of a split: UCF-101's, HMDB-51's or Kinetics', or TSN's, of which each line
+    has a path, the number of frames and the label.
+
+    >>> import fuseloop as fl
+    >>> from fuseloop import ops
+    >>> loader = fl.Loader(example_dataset(), batch_size=2, clips=fl.Clips.random(frames=4, stride=2), video=[
+    ...     ops.RandomResizedCrop(32), ops.ToChannelsFirst()])
+    >>> batch = next(iter(loader))
+    >>> batch["video"].numpy().shape, batch["pts"].numpy().shape
+    ((2, 4, 3, 32, 32), (2, 4))
+    """
+
+    sampler: str
+    frames: int
+    stride: int | None = None
+    fps: float | None = None
+    clips: int | None = None
+    range: tuple[float, float] | None = None
+    on_short: str | None = None
+    middle: bool = False
+    per_frame: bool = False
+    layout: str | None = None
+    source_fps: float | None = None
+    field: str | None = None
+    list: str | None = None
+
+    @classmethod
+    def random(
+        cls,
+        frames: int,
+        *,
+        stride: int | None = None,
+        fps: float | None = None,
+        clips: int | None = None,
+        range: tuple[float, float] | None = None,
+        on_short: Literal["repeat_last", "wrap", "error"] | None = None,
+        per_frame: bool = False,
+        layout: Literal["NTCHW", "NCTHW"] | None = None,
+        source_fps: float | None = None,
+        field: str | None = None,
+        list: str | os.PathLike[str] | None = None,
+    ) -> Clips:
+        """Clips whose start is drawn for each sample and epoch, so that all of a clip is inside a video that is long
+        enough."""
+        return cls._of(
+            "random", frames, stride, fps, clips, range, on_short, False, per_frame, layout, source_fps, field, list
+        )
+
+    @classmethod
+    def regular(
+        cls,
+        frames: int,
+        *,
+        stride: int | None = None,
+        fps: float | None = None,
+        clips: int | None = None,
+        range: tuple[float, float] | None = None,
+        on_short: Literal["repeat_last", "wrap", "error"] | None = None,
+        per_frame: bool = False,
+        layout: Literal["NTCHW", "NCTHW"] | None = None,
+        source_fps: float | None = None,
+        field: str | None = None,
+        list: str | os.PathLike[str] | None = None,
+    ) -> Clips:
+        """Clips that are evenly spread, from one that begins with the video to one that ends with it; a single one is in
+        the middle."""
+        return cls._of(
+            "regular", frames, stride, fps, clips, range, on_short, False, per_frame, layout, source_fps, field, list
+        )
+
+    @classmethod
+    def segments(
+        cls,
+        frames: int,
+        *,
+        middle: bool = False,
+        clips: int | None = None,
+        range: tuple[float, float] | None = None,
+        on_short: Literal["repeat_last", "wrap", "error"] | None = None,
+        per_frame: bool = False,
+        layout: Literal["NTCHW", "NCTHW"] | None = None,
+        source_fps: float | None = None,
+        field: str | None = None,
+        list: str | os.PathLike[str] | None = None,
+    ) -> Clips:
+        """One frame of each of as many segments of the video: drawn, as temporal segment networks do in training, or the
+        ``middle`` ones, for evaluation."""
+        return cls._of(
+            "segments", frames, None, None, clips, range, on_short, middle, per_frame, layout, source_fps, field, list
+        )
+
+    @classmethod
+    def all(
+        cls,
+        frames: int,
+        *,
+        stride: int | None = None,
+        fps: float | None = None,
+        range: tuple[float, float] | None = None,
+        on_short: Literal["repeat_last", "wrap", "error"] | None = None,
+        per_frame: bool = False,
+        layout: Literal["NTCHW", "NCTHW"] | None = None,
+        source_fps: float | None = None,
+        field: str | None = None,
+        list: str | os.PathLike[str] | None = None,
+    ) -> Clips:
+        """Every clip of a video as a sample of its own, for evaluation: ``video_index`` in a batch has the index of each
+        sample's video, by which results are averaged."""
+        return cls._of(
+            "all", frames, stride, fps, None, range, on_short, False, per_frame, layout, source_fps, field, list
+        )
+
+    @classmethod
+    def _of(cls, *options: Any) -> Clips:
+        *others, path = options
+        return cls(*others, None if path is None else os.fspath(path))
 
 
 @dataclass(frozen=True)
@@ -526,6 +662,8 @@ class Loader(Generic[B]):
         share_draws: Outputs whose ops draw the same numbers as those of another: ``{"mask": "image"}``.
         component_ops: The ops of an output for samples of one component of a mix or concatenation, by (component, output).
         collate: How samples of differing sizes become a batch, by output.
+        clips: Makes clips of videos the samples, of video files or of folders of frames:
+            ``Clips.random(frames=16, stride=4)``.
         targets: The fields that follow an image, through all of its ops:
             ``{"image": {"bbox": Target.boxes("xywh"), "category_id": Target.column()}}``. ``"auto"`` takes those
             that the dataset knows of, as annotations of COCO, Pascal VOC and YOLO do.
@@ -607,6 +745,7 @@ class Loader(Generic[B]):
         share_draws: Mapping[str, str] | None = None,
         component_ops: Mapping[tuple[int, str], Iterable[Op]] | None = None,
         collate: Mapping[str, Collate] | None = None,
+        clips: Clips | None = None,
         masks: Iterable[str] = (),
         read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
         targets: Mapping[str, Mapping[str, Target]] | Literal["auto"] | None = None,
@@ -649,6 +788,8 @@ class Loader(Generic[B]):
         views = {name: _with_ops(name, view, None) for name, view in views.items()}
         if filter is not None and not callable(filter):
             raise _hints.no_filter(filter)
+        if filter is not None and clips is not None:
+            raise ConfigError("filter gets columns of images, but the samples are videos: choose them by `indices`")
         self._begin(dataset, {**arguments, "ops": lists, "views": views}, None)
         self._lists: dict[str, OpList] = {output: ops for output, ops in lists.items() if ops is not None}
         data = {
@@ -677,6 +818,7 @@ class Loader(Generic[B]):
             "arrays": _hints.arrays(arrays),
             "share_draws": _hints.texts_by_name("share_draws", share_draws, "{'mask': 'image'}"),
             "collate": _collates(collate),
+            "clips": _clips(clips),
         }
         settings: dict[str, Any] = {
             "data": _data(data),
@@ -711,7 +853,13 @@ class Loader(Generic[B]):
             arrays = _in_memory(dataset)
             dataset = dataset if arrays is None else arrays
         if isinstance(dataset, (str, os.PathLike, list, tuple)):
-            dataset = opened(dataset, split)
+            if arguments.get("clips") is None:
+                dataset = opened(dataset, split)
+            else:
+                with warnings.catch_warnings():
+                    # The folders of frames are inside of those of the classes.
+                    warnings.filterwarnings("ignore", ".* are in folders inside of the class folders")
+                    dataset = opened(dataset, split)
         elif split is not None:
             raise ConfigError(f"split={split!r} is of a dataset that is opened by its name")
         if not isinstance(dataset, Dataset):
@@ -1194,6 +1342,14 @@ def _component_ops(given: Any) -> list[tuple[int, str, list[Op]]]:
             raise ConfigError(f"component_ops: {key!r}, expected the number of a dataset and an output: component_ops={example}")
         found.append((_whole("component_ops: a dataset", key[0]), key[1], Compose(ops)))
     return found
+
+
+def _clips(clips: Any) -> dict[str, Any] | None:
+    if clips is None:
+        return None
+    if not isinstance(clips, Clips):
+        raise ConfigError(f"clips is {clips!r}, expected a fuseloop.Clips, such as Clips.random(frames=16, stride=4)")
+    return {name: value for name, value in vars(clips).items() if value is not None and value is not False}
 
 
 def _collates(collate: Any) -> dict[str, dict[str, Any]]:

@@ -93,10 +93,10 @@ def folder(
     links: Literal["follow", "within", "refuse"] = "follow",
     listing: _PathLike | None = None,
 ) -> Dataset:
-    """Opens a folder of images or of audio files, or the files that match a pattern.
+    """Opens a folder of images, of audio files or of video files, or the files that match a pattern.
 
     The files are the field ``image``, or ``audio``: bytes, which ``arrays={"audio": fuseloop.Audio(16_000)}`` of a loader
-    decodes.
+    decodes, or ``video``, of which ``clips=fuseloop.Clips.random(16)`` of a loader has frames.
 
     Args:
         path: The folder, whose sub-folders are the classes; a pattern such as ``"photos/**/*.jpg"``; or a table, for

@@ -198,7 +198,7 @@ impl Dataset {
         slf.py().import("fuseloop._checks")?.call_method1("info", (slf,))
     }
 
-    /// Reads every value, decodes every image and audio file to its end, and reports what is damaged.
+    /// Reads every value, decodes every image, audio file and video file to its end, and reports what is damaged.
     ///
     /// ``limit`` checks only so many samples, from the first on; ``threads`` is one a core by default. ``audio`` names
     /// further fields of bytes that are audio files; those of a folder of audio are decoded anyway. ``progress`` is that of

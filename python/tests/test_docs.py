@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import picture, png
 
 import fuseloop as fl
 
@@ -25,6 +26,7 @@ BOOK = [
     "sources.md",
     "targets.md",
     "transform.md",
+    "video.md",
 ]
 # Blocks that import one of these are left out where it is missing.
 OPTIONAL = {"albumentations", "datasets", "fastapi", "timm", "torchvision", "transformers"}
@@ -50,11 +52,20 @@ def write_objects(path: Path) -> None:
     path.with_name(f"{path.name}.objects.json").write_text(json.dumps(known, separators=(",", ":")))
 
 
+def write_videos(root: Path, videos: list[str]) -> None:
+    """Writes folders of frames."""
+    for number, video in enumerate(videos):
+        (root / video).mkdir(parents=True)
+        for frame in range(6):
+            pixels = picture(100 * number + frame, 120, 160)
+            (root / video / f"img_{frame + 1:05}.png").write_bytes(png(pixels))
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not (ROOT / page).exists():
         pytest.skip("no sources beside the tests")
-    if page.endswith(("frameworks.md", "transform.md")):
+    if page.endswith(("frameworks.md", "transform.md", "video.md")):
         pytest.importorskip("torch")
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "train").symlink_to(photos)
@@ -63,6 +74,9 @@ def test_the_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: 
         (tmp_path / "speech" / "train" / word).mkdir(parents=True)
         (tmp_path / "speech" / "train" / word / "1.flac").symlink_to(AUDIO / golden)
     write_objects(tmp_path / "coco.beton")
+    write_videos(tmp_path, ["clips/ride/v_0001", "clips/walk/v_0007", "ucf101_frames/ride/v_ride_g08_c01"])
+    (tmp_path / "ucfTrainTestlist").mkdir()
+    (tmp_path / "ucfTrainTestlist" / "trainlist01.txt").write_text("ride/v_ride_g08_c01.avi 1\n")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
     assert blocks

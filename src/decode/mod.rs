@@ -37,6 +37,7 @@ mod jpeg;
 mod object_mask;
 pub(crate) mod object_rows;
 mod opened;
+mod opened_frame;
 mod orientation;
 mod png;
 mod raw;
@@ -76,6 +77,7 @@ pub use jpeg::{append_segment_index, tile_interval};
 pub use object_mask::ObjectMask;
 pub use opened::Opened;
 pub(crate) use opened::PartlyRead;
+pub(crate) use opened_frame::{FrameScratch, OpenedFrame};
 pub use read_mode::ImageReadMode;
 pub(crate) use unread::UnreadParts;
 

@@ -4,6 +4,7 @@ use super::buckets::Buckets;
 use super::cache::SampleCache;
 use super::choose::{self, SourceInfo};
 use super::classes;
+use super::clips::{ClipSource, Clips};
 use super::compile_context::CompileContext;
 use super::damaged::{DamageLog, OnDamaged};
 use super::device::HELD;
@@ -19,8 +20,10 @@ use crate::jit;
 use crate::order::bucketed::Steps;
 use crate::order::{Order, PreparedOrder, Ranks, Subset};
 use crate::run::{Engine, EngineOptions, LastBatch};
-use crate::sample::Epoch;
-use crate::source::{PagedBeton, Source};
+use crate::sample::{Epoch, Limits};
+#[cfg(feature = "video")]
+use crate::source::VideoFiles;
+use crate::source::{FrameFolders, Frames, PagedBeton, Source};
 use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -30,10 +33,11 @@ impl LoaderBuilder {
         let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or_else(no_rows)?;
         let mut options = self.engine_options()?;
         let device_choice = self.device_request.choice(self.batches_ahead.saturating_add(HELD))?;
-        let setup = self.setup_on_ranks()?;
         let pages = self.pages()?;
         self.check_stream()?;
         self.check_scaled_decode()?;
+        self.take_clips()?;
+        let setup = self.setup_on_ranks()?;
         if let Some(expected) = &self.expected_classes {
             classes::check(&*self.source, expected)?;
         }
@@ -95,6 +99,28 @@ impl LoaderBuilder {
         })
     }
 
+    /// Makes the clips of the dataset's videos its samples, if that is asked for.
+    fn take_clips(&mut self) -> Result<(), Error> {
+        let Some(clips) = self.clips.take() else { return Ok(()) };
+        clips.check()?;
+        self.check_clips()?;
+        let field = self.field_of_frames(&clips)?;
+        let (dataset, limits) = (Arc::clone(&self.source), &self.setup.decode.limits);
+        let videos: Arc<dyn Frames> = if dataset.fields()[field].kind.is_image() {
+            let videos = FrameFolders::new(dataset, field, clips.rate())?;
+            match clips.list_file() {
+                Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
+                None => Arc::new(videos),
+            }
+        } else {
+            video_files(dataset, field, &clips, limits)?
+        };
+        let source = Arc::new(ClipSource::new(videos, clips)?);
+        self.setup.clips = Some(Arc::clone(&source));
+        self.source = source;
+        Ok(())
+    }
+
     /// Prepares the order for the samples chosen. A bucketed one measures them.
     fn prepared_order(
         &self,
@@ -154,4 +180,35 @@ impl LoaderBuilder {
         }
         Ok(CompileContext { rank: ranks.rank().into(), world: ranks.world_size().into(), ..setup })
     }
+}
+
+/// Opens the bytes of a field as video files.
+#[cfg(feature = "video")]
+fn video_files(
+    dataset: Arc<dyn Source>,
+    field: usize,
+    clips: &Clips,
+    limits: &Limits,
+) -> Result<Arc<dyn Frames>, Error> {
+    let videos = VideoFiles::new(dataset, field, limits);
+    Ok(match clips.list_file() {
+        Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
+        None => Arc::new(videos),
+    })
+}
+
+/// Refuses video files, which this build does not read.
+#[cfg(not(feature = "video"))]
+fn video_files(
+    dataset: Arc<dyn Source>,
+    field: usize,
+    _: &Clips,
+    _: &Limits,
+) -> Result<Arc<dyn Frames>, Error> {
+    let name = dataset.field_name(field);
+    Err(fail!(
+        Unsupported,
+        "field {name}: this build can't read video files: build fuseloop with the feature `video`"
+    )
+    .of_field(name))
 }

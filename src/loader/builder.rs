@@ -4,6 +4,7 @@ use super::Loader;
 use super::array_images::ArrayRequest;
 use super::cache::Cache;
 use super::choose::KeepFn;
+use super::clips::Clips;
 use super::collate::Collate;
 use super::compile_context::CompileContext;
 use super::damaged::OnDamaged;
@@ -65,6 +66,8 @@ pub struct LoaderBuilder {
     pub(super) in_memory: Option<bool>,
     pub(super) process_cache: Option<ProcessCache>,
     pub(super) wanted: OutputRequest,
+    /// The clips of videos that are the samples.
+    pub(super) clips: Option<Clips>,
     pub(super) indices: Option<Vec<u64>>,
     pub(super) filters: Vec<(String, KeepFn)>,
     pub(super) order: Order,
@@ -125,6 +128,7 @@ impl LoaderBuilder {
             in_memory: None,
             process_cache: None,
             wanted: OutputRequest::default(),
+            clips: None,
             indices: None,
             filters: vec![],
             order: Order::Sequential,
@@ -456,6 +460,34 @@ impl LoaderBuilder {
     pub fn collate(mut self, output: &str, collate: Collate) -> Self {
         self.wanted.collates.retain(|(name, _)| name != output);
         self.wanted.collates.push((output.to_owned(), collate));
+        self
+    }
+
+    /// Makes clips of videos the samples. A video is a video file, with the feature `video`, or the images of the dataset that
+    /// lie in one folder, in the natural order of their names. See [`Clips`] for how frames are chosen and what a batch has. Default: each image
+    /// is a sample.
+    ///
+    /// Numbers of samples are then those of videos, in the order of the dataset, for [`indices`](Self::indices),
+    /// [`filter`](Self::filter) and [`Loader::get`] too; with [`Clips::all`] they are those of clips. A field that has no
+    /// frames, such as the label, has the value of a video's first frame. A frame that is damaged makes its video a
+    /// damaged sample.
+    ///
+    /// ```no_run
+    /// use fuseloop::{Loader, loader::Clips, ops::*};
+    ///
+    /// let loader = Loader::open("clips")?
+    ///     .clips(Clips::segments(8))
+    ///     .pipeline("video", ops![RandomResizedCrop::new(112)?, ToChannelsFirst])
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`build`](Self::build) refuses clips together with a [`cache`](Self::cache), [`process_cache`](Self::process_cache),
+    /// a [`Bucketed`](Order::Bucketed) order, [`collate`](Self::collate) or [`targets`](Self::targets) of the frames, ops
+    /// on batches such as [`MixUp`](fuseloop_ops::MixUp), and [`ToDevice`](fuseloop_ops::ToDevice).
+    #[must_use]
+    pub fn clips(mut self, clips: Clips) -> Self {
+        self.clips = Some(clips);
         self
     }
 

@@ -1,10 +1,14 @@
 //! Checks of settings that contradict each other or their dataset.
 
 use super::LoaderBuilder;
+use super::clips::Clips;
 use super::damaged::{DamageLog, OnDamaged};
+use super::error::of_field;
+use super::outputs::no_such_field;
 use crate::error::{Error, fail};
 use crate::order::{Order, Ranks, Subset};
 use crate::run::LastBatch;
+use crate::source::{Escaped, FieldKind};
 use fuseloop_ops::NumberRule;
 
 impl LoaderBuilder {
@@ -59,6 +63,79 @@ impl LoaderBuilder {
             Parameter,
             "scaled_decode changes pixel values, but {with}: use only one of the two"
         ))
+    }
+
+    /// Refuses settings that are for images that are samples.
+    pub(super) fn check_clips(&self) -> Result<(), Error> {
+        let refused =
+            |with: &str, cure: &str| Err(fail!(Unsupported, "clips don't go with {with}: {cure}"));
+        if self.stream.is_some() {
+            return refused(
+                "a stream",
+                "open the dataset by an index, or the folder of its images",
+            );
+        }
+        if self.cache.is_some() {
+            return refused("a cache, which stores one image of a sample", "remove `cache`");
+        }
+        if self.process_cache.is_some() {
+            return refused("pages of samples that are read ahead", "remove `process_cache`");
+        }
+        if self.order == Order::Bucketed {
+            return refused(
+                "the order bucketed",
+                "take random, and an op that leaves frames of one size",
+            );
+        }
+        Ok(())
+    }
+
+    /// Returns the field of the dataset that has the frames of clips.
+    pub(super) fn field_of_frames(&self, clips: &Clips) -> Result<usize, Error> {
+        let source = &*self.source;
+        let facts = source.facts();
+        let has_frames =
+            |field: &usize| source.fields()[*field].kind.is_image() || facts.is_video(*field);
+        let images: Vec<usize> = (0..source.fields().len()).filter(has_frames).collect();
+        let is_left_out = |field: usize| {
+            self.wanted.without.iter().any(|name| source.field_index(name) == Some(field))
+        };
+        let field = match clips.field_name() {
+            Some(name) => {
+                let field = source.field_index(name).ok_or_else(|| no_such_field(source, name))?;
+                // Bytes are video files if a user says so.
+                if !images.contains(&field) && source.fields()[field].kind != FieldKind::Bytes {
+                    let error = fail!(
+                        Pipeline,
+                        "only a field of images, or of bytes that are video files, can have the frames of clips"
+                    );
+                    return Err(of_field(error, name));
+                }
+                field
+            }
+            None => match images.iter().find(|field| !is_left_out(**field)) {
+                Some(field) => *field,
+                None => {
+                    return Err(fail!(
+                        Pipeline,
+                        "{}: no field has images, which would be the frames of clips, or video files",
+                        Escaped(source.name())
+                    ));
+                }
+            },
+        };
+        match images.into_iter().find(|other| *other != field && !is_left_out(*other)) {
+            None => Ok(field),
+            Some(other) => {
+                let (own, other) = (source.field_name(field), source.field_name(other));
+                Err(fail!(
+                    Pipeline,
+                    "clips: the fields {own} and {other} have images or videos, and only one can have the frames of clips: name it \
+                     (`Clips::field`) and leave out the other (`without`)"
+                )
+                .of_field(other))
+            }
+        }
     }
 
     /// Refuses a setup without samples.

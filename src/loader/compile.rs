@@ -1,6 +1,7 @@
 //! Plans and compiles the outputs of an epoch, on the device that was chosen for them.
 
 use super::array_images::{ArrayImages, ArrayRequest};
+use super::clips::Clips;
 use super::collate::{Collate, Collated};
 use super::compile_context::{
     CompileContext, compile_image, compile_plan, image_input, image_type, within_limits,
@@ -17,17 +18,17 @@ use super::target_plan::{
     FollowedImage, as_target_instead, check_followed, mark_annotated, plan_target,
 };
 use super::targets::Target;
-use super::work::{FieldPlan, OutputPlan, tensors};
+use super::work::{ClipRow, FieldPlan, OutputPlan, tensors};
 use crate::batch::TensorSpec;
 use crate::decode::{AudioOptions, ImageReadMode};
 use crate::device::{DeviceOneHot, DeviceOutput, DeviceProgram};
 use crate::error::{Error, fail};
 use crate::jit::KernelCache;
-use crate::plan::batch_ops::mixers;
+use crate::plan::batch_ops::{is_on_batches, mixers};
 use crate::plan::{ElementPlan, ImagePlan, SampleAxes, TargetKinds, VaryingSizes};
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, FieldSpec, Source};
-use fuseloop_ops::author::{ImageType, Op, OpClass};
+use fuseloop_ops::author::{ImageType, Layout, Op, OpClass};
 use fuseloop_ops::internals::is_loaded;
 use fuseloop_ops::{DType, Ops, Size};
 use std::collections::BTreeMap;
@@ -151,6 +152,10 @@ fn plan_output(
     setup: &CompileContext,
     cache: &mut KernelCache,
 ) -> Result<OutputPlan, Error> {
+    let clips = setup.clips.as_deref().filter(|clips| clips.has_frames(output.field));
+    if clips.is_some() {
+        check_clip(output, &ops, staged).map_err(|error| of_output(error, &output.name))?;
+    }
     let (work, target, mut later) = match (&output.target, followed) {
         (Some((_, target)), Some(image)) => {
             if output.is_mask {
@@ -178,6 +183,13 @@ fn plan_output(
         }
         _ => None,
     };
+    let clip = match (clips, &work) {
+        (Some(clips), FieldPlan::Image(kernel)) => {
+            let planned = plan_clip(clips.clips(), kernel.plan(), setup);
+            Some(planned.map_err(|error| of_output(error, &output.name))?)
+        }
+        _ => None,
+    };
     let device_output = if staged { Some(device_output(&work, &output.name)?) } else { None };
     let (name, title) = (output.name.clone(), output.title.clone());
     let alias = output.alias.clone();
@@ -195,6 +207,7 @@ fn plan_output(
         work,
         later,
         collation,
+        clip,
         by_component,
         mix: None,
         mix_targets: vec![],
@@ -429,6 +442,63 @@ fn plan_collation(
     )))
 }
 
+/// Refuses what can't be done with the frames of clips yet.
+fn check_clip(output: &OutputSpec, ops: &Ops, staged: bool) -> Result<(), Error> {
+    if output.targets.is_some() || output.target.is_some() {
+        return Err(fail!(
+            Unsupported,
+            "targets follow an image, and not yet the frames of a clip: leave out `targets`, or load the frames as images, \
+             without `clips`"
+        ));
+    }
+    if output.collate.is_some() {
+        return Err(fail!(
+            Unsupported,
+            "the frames of a clip have one size: remove its `collate`, and add an op that leaves one size, such as RandomCrop"
+        ));
+    }
+    if let Some(op) = ops.iter().find(|op| is_on_batches(&***op)) {
+        return Err(fail!(
+            Unsupported,
+            "{} works on batches of images, and not yet on clips: remove it, and mix clips in the training",
+            op.name()
+        ));
+    }
+    if staged {
+        return Err(fail!(
+            Unsupported,
+            "the frames of clips are made on the CPU: remove ToDevice, and copy finished batches to the device"
+        ));
+    }
+    Ok(())
+}
+
+/// Plans the row of a clip, whose images are those of `plan`.
+fn plan_clip(clips: &Clips, plan: &ImagePlan, setup: &CompileContext) -> Result<ClipRow, Error> {
+    let (shape, layout) = (plan.shape(), plan.output().layout);
+    if clips.is_channels_first() && (layout != Layout::ChannelsFirst || shape.len() != 3) {
+        return Err(fail!(
+            Pipeline,
+            "the layout NCTHW needs images [C, H, W], and these have shape {shape:?}: end the list with ToChannelsFirst"
+        ));
+    }
+    let channels = clips.is_channels_first().then(|| shape[0]);
+    let row = ClipRow { clips: clips.clone(), channels };
+    let element = plan.dtype().bytes() as u64;
+    let image = shape.iter().fold(element, |bytes, &side| bytes.saturating_mul(side as u64));
+    let (bytes, max) =
+        (image.saturating_mul(row.images() as u64), setup.decode.limits.max_row_bytes);
+    if bytes > max {
+        return Err(fail!(
+            Memory,
+            "a sample of {} frames is a row of {bytes} bytes; the limit is {max}: take fewer or smaller frames, or raise \
+             `max_row_bytes` (LoaderBuilder::limits)",
+            row.images()
+        ));
+    }
+    Ok(row)
+}
+
 /// Plans and compiles the lists of the dataset's components for an epoch.
 ///
 /// # Errors
@@ -503,6 +573,14 @@ fn plan_copy(
             let elements = Elements::Stored;
             FieldPlan::Copied { dtype: DType::U8, shape: vec![*row_size], elements }
         }
+        FieldKind::Bytes if source.facts().is_video(field) => {
+            let error = fail!(
+                Unsupported,
+                "its values are video files, of which clips are loaded: choose them (`clips`, such as 16 frames of each), leave \
+                 the field out (`without`), or set its `collate` to have the bytes"
+            );
+            return Err(of_field(error, name));
+        }
         _ => {
             let Some(longest) = source.longest(field) else {
                 if source.facts().is_audio(field) {
@@ -565,6 +643,10 @@ fn mode_print(output: &OutputPlan) -> String {
     let mode = match &output.targets {
         None => mode,
         Some(targets) => format!("{mode} {targets:?}"),
+    };
+    let mode = match &output.clip {
+        None => mode,
+        Some(clip) => format!("{mode} {:?}", clip.clips.of_any_list()),
     };
     if output.array == ArrayRequest::default() {
         mode

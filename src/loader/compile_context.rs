@@ -1,5 +1,6 @@
 //! The settings that all outputs are compiled with, and the images that their ops get, as known before one is read.
 
+use super::clips::ClipSource;
 use super::damaged::OnDamaged;
 use super::error::of_output;
 use super::outputs::OutputSpec;
@@ -30,6 +31,8 @@ pub(super) struct CompileContext {
     /// True if elements of types that tensors lack are bytes, with one more axis: what FFCV's interface asks for.
     pub(super) stored_elements: bool,
     pub(super) on_damaged: OnDamaged,
+    /// The source whose samples are clips, if they are.
+    pub(super) clips: Option<Arc<ClipSource>>,
     /// True if the order makes batches whose images have one size.
     pub(super) is_bucketed: bool,
     /// The rank of this process; `world` is the number of ranks.
@@ -53,6 +56,7 @@ impl CompileContext {
             scaled_decode: false,
             stored_elements: false,
             on_damaged: OnDamaged::Fail,
+            clips: None,
             is_bucketed: false,
             rank: 0,
             world: 1,

@@ -1,10 +1,10 @@
 //! An image before it is decoded: opened by the decoder, a raw image of which only some rows are read, or the pixels
 //! themselves.
 
-use crate::decode::{Decoded, Opened, PartlyRead, outside};
+use crate::decode::{Decoded, Opened, OpenedFrame, PartlyRead, outside};
 use crate::error::Error;
 use crate::sample::SampleId;
-use crate::source::{Buffer, ImageExtent, StoredValues, Value, read_image_part};
+use crate::source::{Buffer, FrameImage, ImageExtent, StoredValues, Value, read_image_part};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::{ImageView, RGB};
@@ -15,6 +15,8 @@ pub(super) enum StoredImage<'a> {
     /// An image of which only the headers were read.
     Parts(PartlyRead<'a>),
     Rows(RawRows<'a>),
+    /// A frame of a video, decoded or turned.
+    Frame(FrameImage<'a>),
 }
 
 /// A raw image that was not read.
@@ -34,6 +36,7 @@ pub(super) struct RawRows<'a> {
 pub(super) enum OpenedImage<'a> {
     Value(Opened<'a>),
     Rows(RawRows<'a>),
+    Frame(OpenedFrame<'a>),
     Pixels(ImageView<'a>),
 }
 
@@ -42,6 +45,7 @@ impl OpenedImage<'_> {
         match self {
             Self::Value(opened) => opened.size(),
             Self::Rows(rows) => rows.extent.size,
+            Self::Frame(frame) => frame.size(),
             Self::Pixels(view) => view.size(),
         }
     }
@@ -51,6 +55,7 @@ impl OpenedImage<'_> {
         match self {
             Self::Value(opened) => opened.decode(wanted),
             Self::Rows(rows) => rows.read(wanted),
+            Self::Frame(frame) => frame.decode(wanted),
             Self::Pixels(view) => Ok(Decoded { view: *view, top: 0, left: 0 }),
         }
     }

@@ -378,7 +378,9 @@ fn leave_out_unmeasured(source: &dyn Source, outputs: &mut Vec<OutputSpec>) {
     let is_unmeasured = |output: &OutputSpec| {
         let is_bytes =
             matches!(source.fields()[output.field].kind, FieldKind::Bytes | FieldKind::Json);
-        is_bytes && output.is_plain() && source.longest(output.field).is_none()
+        // Video files are refused without clips.
+        let is_left_out = is_bytes && !source.facts().is_video(output.field);
+        is_left_out && output.is_plain() && source.longest(output.field).is_none()
     };
     let count_of = |field: usize| outputs.iter().filter(|output| output.field == field).count();
     // A field with views was asked for.

@@ -1,6 +1,7 @@
 //! The stage of a loader: reads a sample once, draws for each output, decodes once, and runs the
 //! compiled loops.
 
+mod clips;
 mod facts;
 mod image_outputs;
 mod images_together;
@@ -8,6 +9,7 @@ mod partly_read;
 mod targets;
 
 use super::cache::{CacheLookup, CachedSample, SampleCache};
+use super::clips::{ClipFrames, ClipSource};
 use super::columns::Column;
 use super::compile::{CompiledEpoch, compile, fingerprint, plan_prints};
 use super::compile_context::CompileContext;
@@ -21,7 +23,7 @@ use super::outputs::OutputSpec;
 use super::target_rows::{TargetGroup, TargetScratch};
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::{RowsMut, TensorRows, TensorSpec};
-use crate::decode::{Decoder, ImageReadMode};
+use crate::decode::{Decoder, FrameScratch, ImageReadMode};
 use crate::device::PageLocker;
 use crate::error::{Error, fail};
 use crate::jit::{KernelCache, Scratch};
@@ -131,6 +133,9 @@ pub(super) struct Worker {
     columns: Vec<Column>,
     targets: TargetScratch,
     elements: StepScratch,
+    clip: ClipFrames,
+    /// Memory to order the planes of a clip in.
+    planes: Vec<u8>,
     /// For each field that is read, whether the outputs of all samples of the chunk are written.
     is_written: Vec<bool>,
     /// The memory for changing finished batches.
@@ -142,6 +147,7 @@ struct ImageScratch {
     /// Reports the worker's phase.
     watch: Progress,
     decoder: Decoder,
+    frame: FrameScratch,
     scratch: Scratch,
     /// The draws of each output of a field.
     draws: Vec<Draws>,
@@ -185,7 +191,7 @@ impl LoaderStage {
     ) -> Self {
         let (tensors, sizes) = tensors(&outputs);
         let row: usize =
-            outputs.iter().fold(0, |row, output| row.saturating_add(output.work.row_bytes()));
+            outputs.iter().fold(0, |row, output| row.saturating_add(output.filled_bytes()));
         let has_jpeg = outputs.iter().any(|output| {
             let is_image = source.fields()[output.field].kind.is_image();
             is_image && source.image_stats(output.field).is_none_or(|stats| stats.jpegs() > 0)
@@ -327,6 +333,9 @@ impl LoaderStage {
     ) -> Result<(), StageError> {
         let (field, outputs) = &self.fields[place];
         let sample = SampleId(key.sample());
+        if let Some(clips) = self.setup.clips.as_deref().filter(|clips| clips.has_frames(*field)) {
+            return self.fill_clip(worker, clips, key, place, rows);
+        }
         let spec = &self.source.fields()[*field];
         let of_field = |cause| self.error(sample, &spec.name, *field, cause);
         let group = self.targets.iter().find(|group| group.field == *field);
@@ -356,9 +365,15 @@ impl LoaderStage {
                 self.read_objects(worker, lookup, sample, group)?;
             }
         }
-        let Worker { buffer, cached_bytes, pictures, columns, elements, targets, .. } = worker;
+        let Worker { buffer, cached_bytes, pictures, columns, elements, targets, clip, .. } =
+            worker;
         let CacheLookup { found, keeper } = &mut *lookup;
-        let value = self.read_value((sample, *field), (buffer, cached_bytes), found.as_ref());
+        let has_times = |clips: &ClipSource| clips.has_times(*field);
+        let value = if self.setup.clips.as_deref().is_some_and(has_times) {
+            Ok((Value::NdArray(&clip.pts), false))
+        } else {
+            self.read_value((sample, *field), (buffer, cached_bytes), found.as_ref())
+        };
         let (value, is_cached) = value.map_err(of_field)?;
         if matches!(value, Value::Image(_)) {
             let keeper = keeper.as_mut().map(|keeper| (*field, keeper));
@@ -496,12 +511,29 @@ struct SampleRows<'a, 'b> {
     index: usize,
     /// The component of the dataset that the sample belongs to.
     component: usize,
+    /// The image of the sample that is written, where a row has several.
+    image: OneOf,
+}
+
+/// One of several images of a row.
+#[derive(Clone, Copy)]
+struct OneOf {
+    index: usize,
+    count: usize,
+}
+
+impl OneOf {
+    /// The image of a row that has one.
+    const ALONE: Self = Self { index: 0, count: 1 };
 }
 
 impl SampleRows<'_, '_> {
-    /// Returns the row of output `k`.
+    /// Returns the row of output `k`, or the part of it that is the row of the image.
     fn of(&mut self, k: usize) -> &mut [u8] {
-        self.range(k, self.index, 1)
+        let OneOf { index, count } = self.image;
+        let row = self.range(k, self.index, 1);
+        let bytes = row.len() / count;
+        &mut row[index * bytes..][..bytes]
     }
 
     /// Returns the rows of `count` samples in output `k`, from the sample of index `first` on.
@@ -530,6 +562,7 @@ impl Stage for LoaderStage {
             pictures: ImageScratch {
                 watch,
                 decoder: self.decoder(),
+                frame: FrameScratch::default(),
                 scratch: Scratch::default(),
                 draws: vec![],
                 scaled: Default::default(),
@@ -539,6 +572,8 @@ impl Stage for LoaderStage {
             columns: self.outputs.iter().map(|_| Column::default()).collect(),
             targets: TargetScratch::default(),
             elements: StepScratch::default(),
+            clip: ClipFrames::default(),
+            planes: vec![],
             is_written: vec![],
             batch: BatchScratch::default(),
         }
@@ -591,7 +626,13 @@ impl Stage for LoaderStage {
             worker.pictures.watch.start(visit.sample, Phase::Read);
             worker.buffer.forget();
             let component = self.component_of(visit.sample, &mut worker.buffer)?;
-            let mut rows = SampleRows { outputs: &mut *outputs, visits, index, component };
+            if let Some(clips) = &self.setup.clips {
+                let chosen = clips.choose(key, &mut worker.clip);
+                let name = &self.source.fields()[clips.field()].name;
+                chosen.map_err(|cause| self.error(visit.sample, name, clips.field(), cause))?;
+            }
+            let image = OneOf::ALONE;
+            let mut rows = SampleRows { outputs: &mut *outputs, visits, index, component, image };
             let cache = self.shared.cache.as_ref();
             let mut lookup = cache.map_or(CacheLookup::EMPTY, |cache| cache.look(visit.sample));
             for place in (0..self.fields.len()).filter(|place| !is_written[*place]) {
@@ -600,7 +641,8 @@ impl Stage for LoaderStage {
             lookup.end();
         }
         worker.is_written = is_written;
-        let mut rows = SampleRows { outputs, visits, index: 0, component: 0 };
+        let image = OneOf::ALONE;
+        let mut rows = SampleRows { outputs, visits, index: 0, component: 0, image };
         let Worker { columns, elements, .. } = &mut *worker;
         for (k, column) in columns.iter_mut().enumerate().filter(|(_, column)| column.rows > 0) {
             self.write_column(k, column, elements, &mut rows)?;

@@ -1,6 +1,7 @@
 //! The outputs of an epoch as data: what each output is, and what workers need to write its rows.
 
 use super::array_images::ArrayRequest;
+use super::clips::Clips;
 use super::collate::Collated;
 use super::elements::Elements;
 use super::mixing::{BatchScratch, LaterPass, OutputMixer, PassRows, TargetMixer};
@@ -96,6 +97,29 @@ impl FieldPlan {
     }
 }
 
+/// The row of a clip: the rows of its images one after another, or the planes of its images channel by channel.
+#[derive(Clone, Debug)]
+pub(super) struct ClipRow {
+    pub(super) clips: Clips,
+    /// The number of channels, if these come before the frames.
+    pub(super) channels: Option<usize>,
+}
+
+impl ClipRow {
+    /// Returns the number of images.
+    pub(super) fn images(&self) -> usize {
+        self.clips.images()
+    }
+
+    /// Returns the shape of a row whose images have shape `image`.
+    pub(super) fn shape(&self, image: &[usize]) -> Vec<usize> {
+        let (channels, image) = image.split_at(usize::from(self.channels.is_some()));
+        let axes = self.clips.axes();
+        let (clips, frames) = axes.split_at(axes.len() - 1);
+        [clips, channels, frames, image].concat()
+    }
+}
+
 /// One output: its field, and the plan for it.
 #[derive(Debug)]
 pub(super) struct OutputPlan {
@@ -114,6 +138,8 @@ pub(super) struct OutputPlan {
     pub(super) later: Vec<FieldPlan>,
     /// How the images are collated, if they have ops and differ in size.
     pub(super) collation: Option<Collated>,
+    /// The images of a row, if they are the frames of a clip.
+    pub(super) clip: Option<ClipRow>,
     /// The plans for the samples of some components of the dataset, instead of `work`.
     pub(super) by_component: BTreeMap<usize, FieldPlan>,
     /// How finished batches are mixed, if the output is mixed.
@@ -134,6 +160,12 @@ pub(super) struct OutputPlan {
 }
 
 impl OutputPlan {
+    /// Returns the bytes of a row as it is filled.
+    pub(super) fn filled_bytes(&self) -> usize {
+        let images = self.clip.as_ref().map_or(1, ClipRow::images);
+        self.work.row_bytes().saturating_mul(images)
+    }
+
     /// Returns the plan for the samples of a component of the dataset.
     pub(super) fn work_of(&self, component: usize) -> &FieldPlan {
         self.by_component.get(&component).unwrap_or(&self.work)
@@ -189,9 +221,10 @@ impl OutputPlan {
             None => TensorRows::Even,
             Some(_) => TensorRows::Device { staged: self.staged_bytes() },
         };
-        let shape = match &self.collation {
-            Some(collated) => collated.shape.clone(),
-            None => self.last().shape(),
+        let shape = match (&self.collation, &self.clip) {
+            (Some(collated), _) => collated.shape.clone(),
+            (None, Some(clip)) => clip.shape(&self.last().shape()),
+            (None, None) => self.last().shape(),
         };
         let spec = TensorSpec::new(&*self.name, self.last().dtype(), shape);
         TensorSpec { rows, alias: self.alias.clone(), room: self.room(), ..spec }

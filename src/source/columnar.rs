@@ -91,13 +91,13 @@ pub(super) enum Values {
     Rows(usize, Vec<u8>),
     /// A list of JSON texts, with one text for each object of a sample.
     Lists(Texts),
-    /// An image or an audio file for each sample.
+    /// An image, an audio file or a video file for each sample.
     Files(Files),
     /// Values at even distances in a file.
     Records(Records),
 }
 
-/// Image or audio files, by their paths in a folder.
+/// Image, audio or video files, by their paths in a folder.
 #[derive(Clone)]
 pub(super) struct Files {
     pub(super) media: Media,
@@ -168,7 +168,7 @@ impl Values {
             Self::Floats(_) => FieldKind::Float,
             Self::Bytes(_) | Self::Shared(_) | Self::Rows(..) => FieldKind::Bytes,
             Self::Json(_) | Self::Lists(_) => FieldKind::Json,
-            Self::Files(Files { media: Media::Audio, .. }) => FieldKind::Bytes,
+            Self::Files(Files { media: Media::Audio | Media::Video, .. }) => FieldKind::Bytes,
             Self::Images(_) | Self::Pixels(..) | Self::Encoded(_) | Self::Files(_) => {
                 FieldKind::RgbImage
             }
@@ -391,7 +391,7 @@ impl Source for Columnar {
                 let path = files.path(index);
                 let path = path.ok_or_else(|| format!("sample {sample} has no file"))?;
                 read_file(&path, self.most_bytes, bytes).at(&path)?;
-                if files.media == Media::Audio {
+                if files.media != Media::Image {
                     return Ok(Value::Bytes(bytes));
                 }
                 if field == 0 {
@@ -447,11 +447,10 @@ impl StoredValues for Columnar {
         self.size(usize::try_from(sample.0).ok()?)
     }
 
-    fn image_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
+    fn value_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
         let index =
             usize::try_from(sample.0).ok().filter(|index| !self.damaged.contains_key(index))?;
-        let is_image = self.facts.fields.get(field)?.kind.is_image();
-        self.files(field).filter(|_| is_image)?.path(index)
+        self.files(field)?.path(index)
     }
 
     fn value_in_memory(&self, sample: SampleId, field: usize) -> Option<Value<'_>> {

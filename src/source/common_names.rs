@@ -25,8 +25,18 @@ const LABEL: &str = "label";
 const CLASSES: [&str; 3] = [LABEL, "cls", "class"];
 
 /// Names of int fields that are not a class.
-const OTHER_INTS: [&str; 9] =
-    ["id", "image_id", "index", "idx", "inx", "count", "height", "width", "channels"];
+const OTHER_INTS: [&str; 10] = [
+    "id",
+    "image_id",
+    "index",
+    "video_index",
+    "idx",
+    "inx",
+    "count",
+    "height",
+    "width",
+    "channels",
+];
 
 impl dyn Source {
     /// Returns the index of the field with this name: the name that it is stored under, or its common

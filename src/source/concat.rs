@@ -210,9 +210,9 @@ impl StoredValues for Concat {
         part.value_in_memory(sample, field)
     }
 
-    fn image_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
+    fn value_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
         let (part, sample) = self.stored_of(sample)?;
-        part.image_file(sample, field)
+        part.value_file(sample, field)
     }
 
     fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {

@@ -67,7 +67,6 @@ impl NdType {
     pub(crate) const F32: Self =
         Self { kind: NdKind::Float, item_size: 4, order: ByteOrder::Little };
     /// Little-endian floats of 64 bits.
-    #[cfg(all(feature = "parquet", feature = "write"))]
     pub(crate) const F64: Self =
         Self { kind: NdKind::Float, item_size: 8, order: ByteOrder::Little };
     /// Little-endian signed integers of 64 bits.

@@ -2,9 +2,9 @@
 //!
 //! [`FORMATS`] lists them. The first bytes of a file, not its name, decide its format ([`ImageMode`](super::ImageMode)).
 
-use super::audio_format;
 pub(super) use super::image_format::is_picture;
 use super::image_format::{FORMATS, ImageFormat, of_extension};
+use super::{audio_format, video_format};
 use std::sync::LazyLock;
 
 /// Returns the number of extensions of the formats that this build reads.
@@ -47,8 +47,8 @@ pub(super) const MASK_EXTENSIONS: &[&str] = &extensions::<{ count(true) }>(true)
 #[cfg(feature = "write")]
 pub(super) const JPEG_EXTENSIONS: &[&str] = FORMATS[0].extensions;
 
-/// The extensions of images as an error lists them, those of images and audio, and the reason why a file with another one is
-/// neither.
+/// The extensions of images as an error lists them, those of images, audio and videos, and the reason why a file with another
+/// one is none of them.
 static LISTED: LazyLock<[String; 3]> = LazyLock::new(|| {
     let listed = |extensions: &mut dyn Iterator<Item = &'static str>| {
         let all: Vec<String> = extensions.map(|one| format!(".{one}")).collect();
@@ -56,7 +56,8 @@ static LISTED: LazyLock<[String; 3]> = LazyLock::new(|| {
         format!("{} or {last}", others.join(", "))
     };
     let images = || IMAGE_EXTENSIONS.iter().copied();
-    let all = listed(&mut images().chain(audio_format::extensions()));
+    let all =
+        listed(&mut images().chain(audio_format::extensions()).chain(video_format::extensions()));
     let not_called = format!("not called {all}");
     [listed(&mut images()), all, not_called]
 });
@@ -66,8 +67,8 @@ pub(super) fn listed() -> &'static str {
     &LISTED[0]
 }
 
-/// Returns the extensions of images and of audio files as an error lists them.
-pub(super) fn listed_with_audio() -> &'static str {
+/// Returns the extensions of images, audio files and video files as an error lists them.
+pub(super) fn listed_with_others() -> &'static str {
     &LISTED[1]
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn stored_size(
         true => exif::upright_size(orientation, size),
         false => size,
     };
-    if let Some(path) = stored.image_file(sample, field) {
+    if let Some(path) = stored.value_file(sample, field) {
         return read(&path, limits).ok().map(shown);
     }
     let extent = stored.image_extent(sample, field)?;

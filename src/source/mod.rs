@@ -37,6 +37,8 @@ pub(crate) mod file_format;
 mod file_pool;
 mod fixed_length;
 pub(crate) mod folder;
+mod frame_folders;
+mod frames;
 pub(crate) mod generate;
 mod gif_file;
 #[cfg(feature = "heic")]
@@ -57,7 +59,7 @@ pub(crate) mod jpeg_file;
 #[cfg(feature = "jxl")]
 mod jxl_file;
 mod location;
-#[cfg(any(feature = "mds", feature = "parquet"))]
+#[cfg(any(feature = "mds", feature = "parquet", feature = "video"))]
 mod lru_cache;
 mod mask_runs;
 #[cfg(feature = "mds")]
@@ -100,6 +102,12 @@ mod tfrecord;
 mod tiff_file;
 pub(crate) mod unfinished;
 mod value;
+#[cfg(feature = "video")]
+mod video_files;
+mod video_format;
+#[cfg(feature = "video")]
+mod video_frame;
+mod video_list;
 #[cfg(feature = "webp")]
 mod webp_file;
 #[cfg(test)]
@@ -131,6 +139,8 @@ pub(crate) use file_format::{MDS_INDEX, MDS_INDEX_BYTES};
 pub use folder::{Folder, FolderOptions, Ignored, Labels, LinkCounts, Links};
 #[cfg(feature = "write")]
 pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name};
+pub(crate) use frame_folders::FrameFolders;
+pub(crate) use frames::{FrameError, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame};
 pub use generate::{Generated, Generator, Queue, QueueStats};
 pub(crate) use image_format::{FORMAT_BYTES, ImageFormat, format_name};
 #[cfg(feature = "write")]
@@ -188,5 +198,9 @@ pub(crate) use tiff_file::{Photometric, SampleKind, TiffFile};
 pub(crate) use unfinished::{keep_unfinished, note_unfinished};
 pub(crate) use value::BIT_PLANES_MAGIC;
 pub use value::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};
+#[cfg(feature = "video")]
+pub(crate) use video_files::{VideoFiles, VideoSummary, check_video};
+#[cfg(feature = "video")]
+pub(crate) use video_frame::{frame_size, frame_window};
 #[cfg(feature = "webp")]
 pub(crate) use webp_file::WebpHeader;

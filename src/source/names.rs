@@ -6,6 +6,7 @@
 //! ```
 
 use super::audio_format;
+use super::media::Media;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -87,6 +88,13 @@ impl Names {
     /// Returns the number of a file's directory, and the file's name in it.
     pub(super) fn dir_and_name(&self, index: usize) -> Option<(usize, &[u8])> {
         Some((*self.dir_of.get(index)? as usize, self.names.get(index)?))
+    }
+
+    /// Returns what a file is by its name, and the usual extension of such files if it is no image.
+    pub(super) fn media(&self, index: usize) -> (Media, &'static str) {
+        let name = self.dir_and_name(index).and_then(|(_, name)| name_of(name));
+        let extension = name.and_then(|name| name.extension()?.to_str());
+        extension.and_then(Media::of_extension).unwrap_or_default()
     }
 
     /// Returns the extension of the format that a file has by its name; `None` if it is no audio file.

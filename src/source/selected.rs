@@ -110,7 +110,7 @@ impl StoredValues for Selected {
         self.source.stored()?.annotated_size(self.sample(sample).ok()?)
     }
 
-    fn image_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
-        self.source.stored()?.image_file(self.sample(sample).ok()?, field)
+    fn value_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
+        self.source.stored()?.value_file(self.sample(sample).ok()?, field)
     }
 }

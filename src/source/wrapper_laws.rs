@@ -72,7 +72,7 @@ impl StoredValues for Probe {
         Some(Size::new(3, 4 + sample.0 as u32))
     }
 
-    fn image_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
+    fn value_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
         Some(format!("{}-{field}.png", self.first + sample.0).into())
     }
 
@@ -117,14 +117,15 @@ fn answers(
     all.insert("image_stats", each(&mut |field| format!("{:?}", source.image_stats(field))));
     all.insert("longest", each(&mut |field| format!("{:?}", source.longest(field))));
     all.insert("is_audio", each(&mut |field| source.facts().is_audio(field).to_string()));
+    all.insert("is_video", each(&mut |field| source.facts().is_video(field).to_string()));
     all.insert("rereads_cheaply", source.facts().rereads_cheaply.to_string());
     all.insert("locate", each(&mut |field| format!("{:?}", source.locate(sample, field))));
     all.insert("object_fields", format!("{:?}", source.object_fields().ok()));
     let stored = source.stored();
     all.insert("annotated_size", format!("{:?}", source.annotated_size(sample)));
     all.insert(
-        "image_file",
-        each(&mut |field| format!("{:?}", stored.and_then(|s| s.image_file(sample, field)))),
+        "value_file",
+        each(&mut |field| format!("{:?}", stored.and_then(|s| s.value_file(sample, field)))),
     );
     all.insert(
         "value_in_memory",
@@ -274,7 +275,7 @@ fn every_stream_answers_as_what_it_plays() {
         "locality_group",
         "locate",
         "annotated_size",
-        "image_file",
+        "value_file",
         "value_in_memory",
         "image_extent",
         "image_part",

@@ -26,6 +26,7 @@
 //! The text has at most 1 MiB; hostile text is refused and never causes a panic.
 
 mod arrays;
+mod clips;
 mod collate;
 pub(crate) mod error;
 mod read;

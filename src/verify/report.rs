@@ -40,6 +40,10 @@ pub enum DamageKind {
     AudioDamaged,
     /// The audio file may be intact, but its kind is not supported.
     AudioUnsupported,
+    /// The video file can't be decoded.
+    VideoDamaged,
+    /// The video file may be intact, but its kind is not supported, or needs a library that is not installed.
+    VideoUnsupported,
     /// More pixels or bytes than the limits allow.
     OverLimit,
     /// Text that is not JSON.
@@ -66,6 +70,8 @@ impl DamageKind {
             Self::AudioCut => "audio_cut",
             Self::AudioDamaged => "audio_damaged",
             Self::AudioUnsupported => "audio_unsupported",
+            Self::VideoDamaged => "video_damaged",
+            Self::VideoUnsupported => "video_unsupported",
             Self::OverLimit => "over_limit",
             Self::Json => "json",
             Self::Objects => "objects",
@@ -89,6 +95,8 @@ impl fmt::Display for DamageKind {
             Self::AudioCut => "audio files cut short",
             Self::AudioDamaged => "audio files that can't be decoded",
             Self::AudioUnsupported => "audio files of a kind that is not supported",
+            Self::VideoDamaged => "video files that can't be decoded",
+            Self::VideoUnsupported => "video files of a kind that is not supported",
             Self::OverLimit => "values over the limits",
             Self::Json => "texts that are not JSON",
             Self::Objects => "objects of images that a loader refuses",
@@ -137,6 +145,19 @@ impl ValueError {
             DamageKind::PictureCut => DamageKind::AudioCut,
             DamageKind::PictureUnsupported => DamageKind::AudioUnsupported,
             DamageKind::PictureDamaged => DamageKind::AudioDamaged,
+            other => other,
+        };
+        Self::new(kind, error.to_string())
+    }
+
+    /// Converts the error of a video file that can't be decoded.
+    #[cfg(feature = "video")]
+    #[expect(clippy::needless_pass_by_value, reason = "the error is not used again")]
+    pub(super) fn of_video(error: Error) -> Self {
+        let kind = match of_decode(&error) {
+            _ if error.is_not_damage() => DamageKind::VideoUnsupported,
+            DamageKind::PictureUnsupported => DamageKind::VideoUnsupported,
+            DamageKind::PictureCut | DamageKind::PictureDamaged => DamageKind::VideoDamaged,
             other => other,
         };
         Self::new(kind, error.to_string())
@@ -331,6 +352,7 @@ pub(super) struct Tally {
     pub(super) pictures: u64,
     pub(super) pixels: u64,
     pub(super) audio_files: u64,
+    pub(super) video_files: u64,
     pub(super) bytes: u64,
     pub(super) damaged_samples: u64,
     troubles: BTreeMap<DamageKind, u64>,
@@ -360,6 +382,7 @@ impl Tally {
         self.pictures += next.pictures;
         self.pixels += next.pixels;
         self.audio_files += next.audio_files;
+        self.video_files += next.video_files;
         self.bytes += next.bytes;
         self.damaged_samples += next.damaged_samples;
         add(&mut self.troubles, next.troubles);
@@ -439,6 +462,8 @@ pub struct VerifyReport {
     pub pixels: u64,
     /// How many audio files were decoded.
     pub audio_files: u64,
+    /// How many video files were decoded.
+    pub video_files: u64,
     /// How many bytes the readable values have.
     pub bytes: u64,
     /// How many samples have a damaged value.
@@ -461,7 +486,8 @@ impl VerifyReport {
     pub(super) const MAX_LISTED: usize = 1000;
 
     pub(super) fn new(samples: u64, of_samples: u64, tally: Tally, good: IntactSamples) -> Self {
-        let Tally { values, pictures, pixels, audio_files, bytes, damaged_samples, .. } = tally;
+        let Tally { values, pictures, pixels, bytes, damaged_samples, .. } = tally;
+        let Tally { audio_files, video_files, .. } = tally;
         let Tally { troubles, first, degenerate, first_degenerate, .. } = tally;
         Self {
             samples,
@@ -470,6 +496,7 @@ impl VerifyReport {
             pictures,
             pixels,
             audio_files,
+            video_files,
             bytes,
             damaged_samples,
             troubles,

@@ -5,9 +5,13 @@ use super::json;
 use super::objects::ObjectChecker;
 use super::report::{DamageKind, DamagedValue, DegenerateObject, Tally, ValueError};
 use crate::decode::{DecodeOptions, Decoder, ImageReadMode, UnreadParts};
+#[cfg(feature = "video")]
+use crate::decode::{FrameScratch, OpenedFrame};
 use crate::panicked::caught;
 use crate::sample::{Limits, SampleId};
 use crate::source::{Buffer, EncodedImage, Source, Value};
+#[cfg(feature = "video")]
+use crate::source::{FrameError, check_video};
 use fuseloop_ops::Size;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,6 +33,10 @@ pub(super) struct Checker<'s> {
 struct CheckScratch {
     buffer: Buffer,
     decoder: Decoder,
+    #[cfg(feature = "video")]
+    limits: Limits,
+    #[cfg(feature = "video")]
+    frame: FrameScratch,
 }
 
 /// The sizes of an intact value.
@@ -41,6 +49,8 @@ struct IntactValue {
     upright: Option<Size>,
     /// True if it is an audio file that was decoded.
     is_audio: bool,
+    /// True if it is a video file that was decoded.
+    is_video: bool,
 }
 
 impl<'s> Checker<'s> {
@@ -70,6 +80,7 @@ impl<'s> Checker<'s> {
                     tally.bytes += whole.bytes;
                     tally.pictures += u64::from(whole.image.is_some());
                     tally.audio_files += u64::from(whole.is_audio);
+                    tally.video_files += u64::from(whole.is_video);
                     tally.pixels += whole.image.map_or(0, Size::pixels);
                     if self.objects.is_some_and(|objects| objects.image() == field) {
                         // The objects may be of the upright picture.
@@ -155,7 +166,14 @@ impl<'s> Checker<'s> {
 impl CheckScratch {
     fn new(limits: Limits, unread: &Arc<UnreadParts>) -> Self {
         let options = DecodeOptions { limits, ..DecodeOptions::default() };
-        Self { buffer: Buffer::default(), decoder: Decoder::new(options).warning(unread) }
+        Self {
+            buffer: Buffer::default(),
+            decoder: Decoder::new(options).warning(unread),
+            #[cfg(feature = "video")]
+            limits,
+            #[cfg(feature = "video")]
+            frame: FrameScratch::default(),
+        }
     }
 
     fn check(
@@ -177,6 +195,22 @@ impl CheckScratch {
                 self.decoder.check_audio(bytes).map_err(ValueError::of_audio)?;
                 Ok(IntactValue { is_audio: true, ..whole(bytes) })
             }
+            #[cfg(feature = "video")]
+            Value::Bytes(bytes) if check == FieldCheck::Video => {
+                let Self { decoder, limits, frame, .. } = self;
+                let decoded = check_video(bytes, limits, &mut |_, image| {
+                    let mut opened = OpenedFrame::new(decoder, image, ImageReadMode::Rgb, frame)?;
+                    opened.decode(opened.size().full()).map(|_| ())
+                });
+                decoded.map_err(|FrameError { frame, error }| {
+                    let error = match frame {
+                        Some(frame) => error.context(format_args!("frame {frame}")),
+                        None => error,
+                    };
+                    ValueError::of_video(error)
+                })?;
+                Ok(IntactValue { is_video: true, ..whole(bytes) })
+            }
             Value::Json(bytes) => json::check(bytes).map(|()| whole(bytes)),
             Value::Bytes(bytes) | Value::NdArray(bytes) | Value::Custom(bytes) => Ok(whole(bytes)),
             Value::Float(_) | Value::Int(_) => Ok(IntactValue::default()),
@@ -193,5 +227,6 @@ fn decode(
     let (size, upright) = (opened.size(), opened.upright_size());
     opened.decode(size.full()).map_err(ValueError::of_picture)?;
     let bytes = image.bytes.len() as u64;
-    Ok(IntactValue { bytes, image: Some(size), upright: Some(upright), is_audio: false })
+    let (image, upright) = (Some(size), Some(upright));
+    Ok(IntactValue { bytes, image, upright, ..IntactValue::default() })
 }

@@ -19,13 +19,17 @@ impl Display for VerifyReport {
         if self.samples < self.of_samples {
             write!(f, " of {}", count(self.of_samples))?;
         }
-        let (images, audio) =
-            (counted(self.pictures, "image"), counted(self.audio_files, "audio file"));
-        let decoded = match (self.pictures, self.audio_files) {
-            (_, 0) => images,
-            (0, _) => audio,
-            (_, _) => format!("{images} and {audio}"),
-        };
+        let decoded = [
+            (self.pictures, "image"),
+            (self.audio_files, "audio file"),
+            (self.video_files, "video file"),
+        ];
+        let mut decoded: Vec<_> = decoded.iter().filter(|(files, _)| *files > 0).collect();
+        if decoded.is_empty() {
+            decoded.push(&(0, "image"));
+        }
+        let decoded: Vec<_> = decoded.into_iter().map(|(n, noun)| counted(*n, noun)).collect();
+        let decoded = decoded.join(" and ");
         let values = counted(self.values, "value");
         writeln!(f, "\n{values}, {} read, {decoded} decoded", bytes(self.bytes))?;
         if self.is_whole() {
@@ -107,6 +111,7 @@ pub fn report_json(report: &VerifyReport) -> Value {
         "images": report.pictures,
         "pixels": report.pixels,
         "audio_files": report.audio_files,
+        "video_files": report.video_files,
         "bytes": report.bytes,
         "damaged_samples": report.damaged_samples,
         "damaged_values": report.damaged_values(),

@@ -13,6 +13,8 @@ mod bit_planes;
 mod bucketed;
 #[cfg(feature = "write")]
 mod cache;
+#[cfg(feature = "tables")]
+mod clips;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod collate;
 #[path = "../common/mod.rs"]
@@ -64,6 +66,8 @@ mod transform;
 mod verify;
 #[cfg(feature = "write")]
 mod verify_objects;
+#[cfg(feature = "video")]
+mod video;
 #[cfg(feature = "write")]
 mod views;
 #[cfg(all(feature = "tar", feature = "tiff", feature = "webp", feature = "write"))]

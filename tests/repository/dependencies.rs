@@ -68,7 +68,7 @@ struct Locked<'a> {
 }
 
 /// The crates of this repository.
-const OURS: [&str; 15] = [
+const OURS: [&str; 16] = [
     "fuseloop",
     "fuseloop-burn",
     "fuseloop-candle",
@@ -84,6 +84,7 @@ const OURS: [&str; 15] = [
     "fuseloop-ops-derive",
     "fuseloop-python",
     "fuseloop-runtime",
+    "fuseloop-video",
 ];
 
 /// The lock files of all workspaces, that of the library first.

@@ -85,6 +85,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "heic_file",
             "image_format",
             "audio_format",
+            "video_format",
             "image_names",
             "media",
             "file_format",
@@ -129,6 +130,11 @@ const INNER: [(&str, &[&str]); 2] = [
             "selected",
             "generate",
             // The formats, and how a name finds its format.
+            "frames",
+            "video_frame",
+            "video_list",
+            "frame_folders",
+            "video_files",
             "beton",
             "folder",
             "fixed_length",
@@ -153,6 +159,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "array_images",
             "targets",
             "cache",
+            "clips",
             "collate",
             "cursor",
             "damaged",
@@ -211,22 +218,29 @@ fn reexports(module: &str) -> BTreeMap<String, String> {
 const FREE: [&str; 3] = ["lib", "internals", "fuzzing"];
 
 /// The workspace crates that each of the other crates may use.
-const CRATES: [(&str, &[&str]); 6] = [
+const CRATES: [(&str, &[&str]); 7] = [
     ("ops", &["fuseloop_ops_derive"]),
     ("ops/derive", &[]),
     ("engine", &["fuseloop_ops"]),
     ("kernels", &["fuseloop_ops"]),
+    ("video", &[]),
     ("cli", &["fuseloop"]),
     ("runtime", &["fuseloop"]),
 ];
 
 /// The workspace crates, by their names in code.
-const CRATES_BY_NAME: [&str; 5] =
-    ["fuseloop", "fuseloop_ops", "fuseloop_ops_derive", "fuseloop_engine", "fuseloop_kernels"];
+const CRATES_BY_NAME: [&str; 6] = [
+    "fuseloop",
+    "fuseloop_ops",
+    "fuseloop_ops_derive",
+    "fuseloop_engine",
+    "fuseloop_kernels",
+    "fuseloop_video",
+];
 
 /// Folders of code that users build.
-const SHIPPED: [&str; 8] =
-    ["src", "engine", "ops", "kernels", "cli", "runtime", "python", "integrations"];
+const SHIPPED: [&str; 9] =
+    ["src", "engine", "ops", "kernels", "video", "cli", "runtime", "python", "integrations"];
 
 /// Files that may hold unsafe code. A new entry states the purpose here.
 const UNSAFE: &[&str] = &[
@@ -254,6 +268,8 @@ const UNSAFE: &[&str] = &[
     "kernels/src/rows.rs",            // the CPU's own conversions
     "kernels/src/source.rs",          // the CPU's own arithmetic
     "kernels/src/tests.rs",           // rows called by address
+    "kernels/src/yuv.rs",             // rows compiled for the CPU's features
+    "video/src/decode/libav/ffi.rs",  // functions and structures of a C library
     "python/src/memory.rs",           // memory that objects of Python own
     "python/src/tensor.rs",           // structures of C that other libraries own
     "src/source/fetch_ahead.rs",      // a hint for the processor's caches
@@ -601,7 +617,7 @@ fn public_types(text: &str) -> Vec<String> {
 /// Each public type has a name of its own, so that a name identifies a type.
 #[test]
 fn no_two_public_types_share_a_name() {
-    let crates = ["src", "engine/src", "ops/src", "kernels/src"];
+    let crates = ["src", "engine/src", "ops/src", "kernels/src", "video/src"];
     let files = crates.iter().flat_map(|dir| rust_files(dir));
     let mut defined = BTreeMap::<String, Vec<String>>::new();
     for (path, text) in files {
@@ -719,7 +735,13 @@ fn allows_unsafe(text: &str) -> bool {
 /// Checks the `deny` that the list above relies on.
 #[test]
 fn every_crate_takes_the_lints_of_the_workspace() {
-    let members = ["Cargo.toml", "engine/Cargo.toml", "ops/Cargo.toml", "kernels/Cargo.toml"];
+    let members = [
+        "Cargo.toml",
+        "engine/Cargo.toml",
+        "ops/Cargo.toml",
+        "kernels/Cargo.toml",
+        "video/Cargo.toml",
+    ];
     for manifest in members.into_iter().chain([
         "tests/counts/Cargo.toml",
         "tests/interleavings/Cargo.toml",

@@ -7,7 +7,7 @@
 //! The window that is decoded is the smallest rectangle around those of all outputs.
 
 use super::{FollowedImage, ImageScratch, LoaderStage, SampleRows};
-use crate::decode::{AudioOptions, ImageReadMode, Opened, ScaledImage};
+use crate::decode::{AudioOptions, ImageReadMode, Opened, OpenedFrame, ScaledImage};
 use crate::device::DeviceOutput;
 use crate::error::Error;
 use crate::jit::DecodedPixels;
@@ -34,10 +34,10 @@ impl LoaderStage {
         outputs: &[usize],
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), Error> {
-        let ImageScratch { watch, decoder, scratch, draws, scaled, .. } = image_scratch;
+        let ImageScratch { watch, decoder, frame, scratch, draws, scaled, .. } = image_scratch;
         let is_coded = match &image {
             StoredImage::Value(Value::Image(image)) => image.mode.is_coded(),
-            StoredImage::Parts(_) => true,
+            StoredImage::Parts(_) | StoredImage::Frame(_) => true,
             StoredImage::Value(_) | StoredImage::Rows(_) => false,
         };
         // Collated bytes are not images.
@@ -60,6 +60,9 @@ impl LoaderStage {
             }
             StoredImage::Parts(parts) => OpenedImage::Value(decoder.open_partly(parts, mode)?),
             StoredImage::Rows(rows) => OpenedImage::Rows(rows),
+            StoredImage::Frame(image) => {
+                OpenedImage::Frame(OpenedFrame::new(decoder, image, mode, frame)?)
+            }
         };
         if let OpenedImage::Value(opened) = &opened {
             let sample = SampleId(key.sample());

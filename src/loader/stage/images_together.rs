@@ -22,7 +22,8 @@ use fuseloop_ops::internals::{ImageView, SampleKey};
 pub(super) fn runs_together(output: &OutputPlan) -> bool {
     let is_alone = output.by_component.is_empty() && output.targets.is_none();
     let is_image = matches!(output.work, FieldPlan::Image(_));
-    is_alone && is_image && output.collation.is_none() && output.device_output.is_none()
+    let is_plain = output.collation.is_none() && output.clip.is_none();
+    is_alone && is_image && is_plain && output.device_output.is_none()
 }
 
 impl LoaderStage {

@@ -1,4 +1,4 @@
-//! Images or audio files whose location tells their class: folders and patterns.
+//! Images, audio files or video files whose location tells their class: folders and patterns.
 //!
 //! | given                      | samples, in order                                          | class            |
 //! |----------------------------|------------------------------------------------------------|------------------|
@@ -7,8 +7,8 @@
 //! | a pattern: `data/**/*.jpg` | in byte order of the paths                                 | the folder that the file is in |
 //! | one image, or several of one folder | as given                                          | none             |
 //!
-//! A folder with a `metadata.jsonl` or `metadata.csv` of its files is opened as this table (`table.rs`). Images and audio
-//! files in one folder are refused.
+//! A folder with a `metadata.jsonl` or `metadata.csv` of its files is opened as this table (`table.rs`). Files of
+//! several kinds, such as images and audio, in one folder are refused.
 //!
 //! Classes are numbered from 0 in the byte order of their names. This is what torchvision's
 //! `ImageFolder` does, whose order of directories is `sorted(os.walk(class, followlinks=True))`, with
@@ -39,9 +39,10 @@ use crate::error::{AtPath as _, Error, fail};
 use crate::parallel;
 use crate::source::audio_format;
 use crate::source::file_format::FileFormat;
-use crate::source::image_names::{is_picture, listed_with_audio};
+use crate::source::image_names::{is_picture, listed_with_others};
 use crate::source::media::Media;
 use crate::source::names::Names;
+use crate::source::video_format;
 use crate::source::{Escaped, FOLDER_FILE_NAME, Location};
 use crate::warnings::warn;
 use std::collections::{BTreeMap, HashMap};
@@ -53,8 +54,8 @@ use std::path::{Path, PathBuf};
 const SPLITS: [&str; 10] =
     ["train", "training", "trn", "val", "valid", "validation", "dev", "eval", "test", "testing"];
 
-/// The names of folders of images or audio files, which are no classes.
-const CONTAINERS: [&str; 14] = [
+/// The names of folders of images, audio or video files, which are no classes.
+const CONTAINERS: [&str; 16] = [
     "images",
     "image",
     "imgs",
@@ -67,6 +68,8 @@ const CONTAINERS: [&str; 14] = [
     "audio",
     "audios",
     "clips",
+    "video",
+    "videos",
     "wavs",
     "wav",
 ];
@@ -113,27 +116,31 @@ impl ListedFiles {
     ///
     /// # Errors
     ///
-    /// If some are images and others audio.
+    /// If they are of several kinds.
     pub(super) fn one_media(&self, path: &Path) -> Result<Media, Error> {
-        let all = self.names.len();
-        let mut found = (0..all).filter_map(|index| self.names.audio_extension(index));
-        let Some(extension) = found.next() else { return Ok(Media::Image) };
-        let audio = 1 + found.count();
-        if audio == all {
-            return Ok(Media::Audio);
+        let mut found = Media::ALL.map(|media| (media, 0, ""));
+        for index in 0..self.names.len() {
+            let (media, extension) = self.names.media(index);
+            let (_, count, first) = &mut found[media as usize];
+            *count += 1;
+            if first.is_empty() {
+                *first = extension;
+            }
         }
-        let (images, audio) = ((all - audio) as u64, audio as u64);
+        let mut found = found.into_iter().filter(|(_, count, _)| *count > 0);
+        let (media, count, _) = found.next().unwrap_or_default();
+        let Some((other, others, extension)) = found.next() else { return Ok(media) };
         Err(fail!(
             Format,
-            "{images} {} and {audio} {}, which one dataset does not mix: open the files of one kind by a pattern, such as \
+            "{count} {} and {others} {}, which one dataset does not mix: open the files of one kind by a pattern, such as \
              `**/*.{extension}`",
-            Media::Image.noun(images),
-            Media::Audio.noun(audio)
+            media.noun(count),
+            other.noun(others)
         )
         .at(path))
     }
 
-    /// Refuses a list without a file, and one of images and audio; says which of them the files are.
+    /// Refuses a list without a file, and one of files of several kinds; says which kind the files are.
     fn checked(mut self, path: &Path) -> Result<Self, Error> {
         if self.names.len() == 0 {
             let (ignored, links) = (self.ignored.count, self.links);
@@ -150,7 +157,7 @@ impl ListedFiles {
             return Err(fail!(
                 Format,
                 "no {} file found ({ignored} other names{links}{hint})",
-                listed_with_audio()
+                listed_with_others()
             )
             .at(path)
             .help("convert other formats to JPEG, PNG or FLAC first; `fuseloop info --help` lists the kinds of datasets"));
@@ -184,6 +191,9 @@ fn of_other_format(ignored: &Ignored) -> Option<String> {
         picture if is_picture(picture) => Some("convert the pictures to a format that is read"),
         audio if audio_format::is_unread_audio(audio) => {
             Some("convert the audio files, for example by `ffmpeg -i in.opus out.flac`")
+        }
+        video if video_format::is_unread_video(video) => {
+            Some("convert the video files, for example by `ffmpeg -i in.mpg out.mp4`")
         }
         _ => None,
     };
@@ -405,7 +415,8 @@ fn warn_of_inner_folders(root: &Path, list: &ListedFiles) {
     let class = first.components().next().map(|part| Path::new(part.as_os_str()));
     warn(format_args!(
         "{}: {count} of {all} {} are in folders inside of the class folders, such as {}, and have the class of the outer \
-         folder, {}: set `label` to `folder` if that is right, or open a folder whose own folders are the classes",
+         folder, {}: set `label` to `folder` if that is right, as for clips of videos, or open a folder whose own folders \
+         are the classes",
         shown(root),
         list.media.nouns(),
         shown(first),

@@ -3,6 +3,7 @@
 use crate::source::audio_format;
 use crate::source::image_names;
 use crate::source::media;
+use crate::source::video_format;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 #[cfg(any(feature = "write", test))]
@@ -83,6 +84,12 @@ impl Ignored {
     pub(super) fn unread_audio(&self) -> Option<String> {
         let nouns = ["audio file is", "audio files are"];
         self.unread(audio_format::is_unread_audio, nouns, "convert them to FLAC or WAV first")
+    }
+
+    /// Returns the video files among the files, of formats that are not read, in words; `None` if there are none.
+    pub(super) fn unread_videos(&self) -> Option<String> {
+        let nouns = ["video file is", "video files are"];
+        self.unread(video_format::is_unread_video, nouns, "convert them to MP4 or MKV first")
     }
 
     /// Returns the pictures among the files that this build does not read, in words; `None` if there are none.
@@ -229,7 +236,7 @@ mod tests {
         let dir = tree(&["a/1.jp2", "a/2.txt"]);
         let error = opened(dir.path()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Format);
-        let (error, names) = (error.to_string(), image_names::listed_with_audio());
+        let (error, names) = (error.to_string(), image_names::listed_with_others());
         assert!(error.ends_with(&format!("no {names} file found (2 other names, such as 1 .jp2: convert the pictures to a format that is read)")), "{error}");
         let missing = opened(&dir.path().join("no")).unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);

@@ -1,4 +1,4 @@
-//! Folders of image or audio files in the layout of torchvision's `ImageFolder`, and tables of files and labels.
+//! Folders of image, audio or video files in the layout of torchvision's `ImageFolder`, and tables of files and labels.
 //!
 //! ```text
 //! folder, pattern ─▶ walk ─▶ layout ─┐
@@ -57,7 +57,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use table::{InFolder, MOST_TRIED, PathTable};
 
-/// A dataset of image files or audio files, and their labels.
+/// A dataset of image, audio or video files, and their labels.
 ///
 /// | opened                                  | fields                                       |
 /// |-----------------------------------------|----------------------------------------------|
@@ -68,7 +68,8 @@ use table::{InFolder, MOST_TRIED, PathTable};
 /// | a folder with a `metadata.jsonl` or `metadata.csv` that has the column `file_name`, as Hugging Face's `imagefolder` | those of the table |
 ///
 /// Audio files (wav, flac, ogg, mp3) have `audio` as their first field: the bytes of a file, which
-/// [`LoaderBuilder::audio`](crate::LoaderBuilder::audio) decodes. A dataset has images or audio files, not both.
+/// [`LoaderBuilder::audio`](crate::LoaderBuilder::audio) decodes. Video files (avi, mp4, m4v, mov, mkv, webm) have `video`, of
+/// which [`LoaderBuilder::clips`](crate::LoaderBuilder::clips) loads frames. A dataset has files of one kind.
 ///
 /// Labels that would be a guess are refused, and [`FolderOptions::label`] says where they come from.
 ///
@@ -203,6 +204,7 @@ impl Folder {
         let unread = match media {
             Media::Image => ignored.pictures(),
             Media::Audio => ignored.unread_audio(),
+            Media::Video => ignored.unread_videos(),
         };
         if let Some(unread) = unread {
             warn(format_args!("{name}: {unread}"));
@@ -346,6 +348,9 @@ impl Folder {
         columns.facts = columns.facts.with_class_names(move || Ok(class_names.clone()));
         if media == Media::Audio {
             columns.facts = columns.facts.with_audio([(0, one_extension(&names))]);
+        }
+        if media == Media::Video {
+            columns.facts = columns.facts.with_videos([0]);
         }
         columns.damaged = damaged(flaws, true);
         columns.most_bytes = options.limits.max_sample_bytes;

@@ -32,6 +32,7 @@ use crate::source::file_pool;
 use crate::source::image_names;
 use crate::source::media::Media;
 use crate::source::names::Names;
+use crate::source::video_format;
 use crate::source::{Escaped, FieldKind, FieldSpec};
 use crate::warnings::warn;
 use serde_json::Value as Json;
@@ -60,6 +61,9 @@ const PATHS: [&str; 12] = [
 /// The names of columns of paths of audio files, if no column has one of [`PATHS`].
 const AUDIO_PATHS: [&str; 6] =
     ["audio", "audio_path", "audio_file", "audio_filepath", "wav", "wav_path"];
+
+/// The names of columns of paths of video files, if no column has one of the above.
+const VIDEO_PATHS: [&str; 5] = ["video", "video_path", "video_file", "video_filepath", "clip"];
 
 /// The names of columns that are no paths, though they come first.
 const NO_PATHS: [&str; 8] =
@@ -211,7 +215,7 @@ impl PathTable {
         let columns = self.columns.iter().map(|(name, column)| (&**name, column.values.kind()));
         let kind = match self.media {
             Media::Image => FieldKind::RgbImage,
-            Media::Audio => FieldKind::Bytes,
+            Media::Audio | Media::Video => FieldKind::Bytes,
         };
         std::iter::once((self.media.field(), kind)).chain(columns).map(FieldSpec::from).collect()
     }
@@ -329,6 +333,9 @@ fn path_column(heads: &[String], is_inside: bool, options: &TableOptions) -> Res
     if found.is_empty() {
         found = among(&AUDIO_PATHS);
     }
+    if found.is_empty() {
+        found = among(&VIDEO_PATHS);
+    }
     match found[..] {
         [(at, _)] => return Ok(at),
         [(_, one), (_, two)] => {
@@ -392,21 +399,19 @@ fn fields(heads: &[String], path: usize, label: &Labels) -> Result<Vec<(usize, S
     Ok(fields)
 }
 
-/// Returns what the files of these paths are: audio if some have the extensions of audio files and none has one of pictures;
-/// and a warning if some are audio that is not read.
+/// Returns what the files of these paths are: the kind that some have by their extensions and no other; and a warning if some are audio that is not read.
 fn one_media<'p>(
     paths: impl Iterator<Item = &'p String>,
 ) -> Result<(Media, Option<String>), String> {
-    let (mut images, mut audio, mut others) = (0, 0, 0);
-    // Audio that needs a feature, and audio of formats that no build reads.
+    let (mut read, mut others) = ([0; Media::ALL.len()], 0);
+    // Files that need a feature, and audio of formats that no build reads.
     let (mut unbuilt, mut unread) = ((0, ""), Ignored::default());
     for path in paths {
         let extension = Path::new(path).extension().and_then(OsStr::to_str).unwrap_or_default();
         match Media::of(Path::new(path)) {
-            Ok(Media::Audio) => audio += 1,
-            Ok(Media::Image) => images += 1,
-            Err(_) if is_picture(path) => images += 1,
-            Err(reason) if is_audio(path) => unbuilt = (unbuilt.0 + 1, reason),
+            Ok(media) => read[media as usize] += 1,
+            Err(_) if is_picture(path) => read[Media::Image as usize] += 1,
+            Err(reason) if is_other_media(path) => unbuilt = (unbuilt.0 + 1, reason),
             Err(_) if audio_format::is_unread_audio(extension) => {
                 unread.count_extension(extension.to_ascii_lowercase(), 1);
             }
@@ -419,24 +424,24 @@ fn one_media<'p>(
             Some(format!("{count} {} {reason}", if count == 1 { "path is" } else { "paths are" }))
         }
     };
-    match (images, audio, unread) {
-        (1.., 1.., _) => Err(format!(
-            "the table lists {images} {} and {audio} {}, which one dataset does not mix: make a table of each kind",
-            Media::Image.noun(images),
-            Media::Audio.noun(audio)
+    let mut read = Media::ALL.into_iter().zip(read).filter(|(_, count)| *count > 0);
+    match (read.next(), read.next(), unread) {
+        (Some((media, count)), Some((other, others)), _) => Err(format!(
+            "the table lists {count} {} and {others} {}, which one dataset does not mix: make a table of each kind",
+            media.noun(count),
+            other.noun(others)
         )),
-        (0, 0, Some(unread)) if others == 0 => {
+        (None, _, Some(unread)) if others == 0 => {
             Err(format!("the table lists no file that is read: {unread}"))
         }
-        (0, 1.., unread) => Ok((Media::Audio, unread)),
-        (.., unread) => Ok((Media::Image, unread)),
+        (found, _, unread) => Ok((found.map_or(Media::Image, |(media, _)| media), unread)),
     }
 }
 
-/// Returns whether a path has the extension of an audio file that is read.
-fn is_audio(path: &str) -> bool {
+/// Returns whether a path has the extension of an audio or video file that is read.
+fn is_other_media(path: &str) -> bool {
     let extension = Path::new(path).extension().and_then(OsStr::to_str);
-    extension.is_some_and(|extension| audio_format::of_extension(extension).is_some())
+    extension.is_some_and(|extension| Media::of_extension(extension).is_some())
 }
 
 /// Returns the path of a file, or why it is none.
@@ -467,12 +472,13 @@ fn is_picture(path: &str) -> bool {
 /// Returns the ending that the paths of a table lack: of the first files that exist with one, if none exists without.
 fn missing_suffix<'p>(root: &Path, paths: impl Iterator<Item = &'p String>) -> String {
     let first: Vec<&String> = paths.take(MOST_TRIED).collect();
-    if first.iter().any(|path| is_picture(path) || is_audio(path)) {
+    if first.iter().any(|path| is_picture(path) || is_other_media(path)) {
         return String::new();
     }
     let exists = |path: &str| root.join(path).is_file();
-    // The last that exists is added: an image rather than an audio file.
-    let known = audio_format::extensions().chain(image_names::IMAGE_EXTENSIONS.iter().copied());
+    // The last that exists is added: an image rather than an audio or a video file.
+    let images = image_names::IMAGE_EXTENSIONS.iter().copied();
+    let known = video_format::extensions().chain(audio_format::extensions()).chain(images);
     let lower = known.map(|extension| format!(".{extension}"));
     let endings: Vec<String> = lower.flat_map(|one| [one.to_ascii_uppercase(), one]).collect();
     for path in first {
@@ -676,11 +682,11 @@ fn from_csv(path: &Path, options: &FolderOptions) -> Result<Cells, Error> {
 fn has_header(first: &[String], options: &FolderOptions) -> Result<bool, String> {
     let is_chosen = options.table.image.is_some() || matches!(options.label, Labels::Column(_));
     let is_known = |cell: &String| {
-        let mut known = PATHS.iter().chain(&AUDIO_PATHS).chain(&NO_PATHS);
+        let mut known = PATHS.iter().chain(&AUDIO_PATHS).chain(&VIDEO_PATHS).chain(&NO_PATHS);
         known.any(|name| cell.eq_ignore_ascii_case(name))
     };
     // A class may be called as a column of paths: `1.wav,audio`.
-    let is_file = |cell: &String| is_picture(cell) || is_audio(cell);
+    let is_file = |cell: &String| is_picture(cell) || is_other_media(cell);
     if is_chosen || first.iter().any(is_known) && !first.iter().any(is_file) {
         return Ok(true);
     }
@@ -691,7 +697,7 @@ fn has_header(first: &[String], options: &FolderOptions) -> Result<bool, String>
     if first.iter().any(is_value) {
         let line = column::shown(&first.join(", ")).into_owned();
         return Err(format!(
-            "{line:?} is neither the names of columns nor the path of an image or audio file: write a first line such \
+            "{line:?} is neither the names of columns nor the path of an image, audio or video file: write a first line such \
              as `path,label`"
         ));
     }

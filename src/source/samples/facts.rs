@@ -58,6 +58,8 @@ pub struct Facts {
     pub is_exact: bool,
     /// The fields of bytes that are audio files, and the extension that all files of such a field have.
     pub(in crate::source) audio: Arc<[(usize, Option<&'static str>)]>,
+    /// The fields of bytes that are video files.
+    pub(in crate::source) videos: Arc<[usize]>,
     pub(in crate::source) image_stats: OnRequest<usize, Option<ImageStats>>,
     pub(in crate::source) longest: OnRequest<usize, Option<u64>>,
     pub(in crate::source) paths: OnRequest<(), Paths>,
@@ -89,6 +91,7 @@ impl Facts {
             page_size: None,
             is_exact: true,
             audio: Arc::default(),
+            videos: Arc::default(),
             image_stats: None,
             longest: None,
             paths: None,
@@ -151,6 +154,11 @@ impl Facts {
         Self { audio: fields.into_iter().collect(), ..self }
     }
 
+    /// Sets the fields of bytes that are video files.
+    pub(in crate::source) fn with_videos(self, fields: impl IntoIterator<Item = usize>) -> Self {
+        Self { videos: fields.into_iter().collect(), ..self }
+    }
+
     /// Sets a function that reads what the fields of annotated objects are.
     pub(in crate::source) fn with_object_fields(
         self,
@@ -176,6 +184,7 @@ impl Facts {
             page_size: parts.iter().filter_map(|part| part.page_size).max(),
             is_exact: parts.iter().all(|part| part.is_exact),
             audio: joined_audio(&parts),
+            videos: joined_videos(&parts),
             object_fields: None,
             ..first.clone()
         };
@@ -218,6 +227,12 @@ impl Facts {
         is_bytes && self.audio.iter().any(|(known, _)| *known == field)
     }
 
+    /// Returns whether a field of bytes is known to be video files.
+    pub(crate) fn is_video(&self, field: usize) -> bool {
+        let is_bytes = self.fields.get(field).is_some_and(|field| field.kind == FieldKind::Bytes);
+        is_bytes && self.videos.contains(&field)
+    }
+
     /// Returns the extension that all audio files of a field have; `None` if they differ, or it is not known.
     #[cfg(feature = "write")]
     pub(crate) fn audio_extension(&self, field: usize) -> Option<&'static str> {
@@ -257,6 +272,12 @@ fn joined_audio(parts: &[Facts]) -> Arc<[(usize, Option<&'static str>)]> {
         Some((field, extension.filter(|_| all.iter().all(|(_, one)| *one == extension))))
     };
     parts[0].audio.iter().filter_map(joined).collect()
+}
+
+/// Returns the fields that are video files in all parts.
+fn joined_videos(parts: &[Facts]) -> Arc<[usize]> {
+    let in_all = |field: &usize| parts.iter().all(|part| part.videos.contains(field));
+    parts[0].videos.iter().copied().filter(in_all).collect()
 }
 
 /// Combines the answers of all parts with `both`; `None` if a part has no answer.

@@ -247,8 +247,8 @@ pub trait StoredValues: Send + Sync {
         None
     }
 
-    /// Returns the path of a local file that is a stored image as a whole.
-    fn image_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
+    /// Returns the path of a local file that is a stored value as a whole.
+    fn value_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
         let _ = (sample, field);
         None
     }

@@ -185,6 +185,7 @@ fn facts(shards: &Shards, plan: &Arc<ShardPlan>) -> Facts {
     let (of_bytes, of_fields) = (Arc::clone(plan), Arc::clone(&plan.fields));
     Facts { fingerprint: plan.fingerprint, ..shards.facts(Arc::clone(&plan.fields), plan.len()) }
         .with_audio(plan.audio.iter().map(|field| (*field, None)))
+        .with_videos(plan.videos())
         .with_longest(move |field| Some(of_bytes.longest(field)))
         .with_object_fields({
             let shards = shards.clone();

@@ -12,6 +12,7 @@ use crate::source::audio_format;
 use crate::source::columns::{ArrayRows, As, FieldColumn, FieldRequest};
 use crate::source::shards::{Extents, ShardIndex, ShardMember, Shards};
 use crate::source::starts::Starts;
+use crate::source::video_format;
 use crate::source::{FieldKind, FieldSpec, Fingerprint, Location, SampleLocation, index_file};
 use crate::threads::ThreadsError;
 use std::borrow::Cow;
@@ -74,6 +75,20 @@ impl ShardPlan {
             fingerprint,
         };
         Ok(Self { audio: plan.audio(shards), ..plan })
+    }
+
+    /// Returns the fields that are called as video files are.
+    pub(super) fn videos(&self) -> impl Iterator<Item = usize> {
+        let is_called = |(ext, inside): &(String, Option<String>)| {
+            let last = ext.rsplit('.').next().unwrap_or(ext);
+            inside.is_none() && video_format::of_extension(last).is_some()
+        };
+        let is_video = move |(_, column): &(usize, &FieldColumn)| {
+            let FieldRequest { exts, rows, .. } = &column.wanted;
+            column.kind == FieldKind::Bytes && rows.is_none() && exts.iter().any(is_called)
+        };
+        let columns = self.columns.iter().enumerate().filter(move |_| cfg!(feature = "video"));
+        columns.filter(is_video).map(|(field, _)| field)
     }
 
     /// Returns the fields that are audio files. Only the first bytes of members with the extensions of audio are read.

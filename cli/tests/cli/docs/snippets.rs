@@ -44,6 +44,26 @@ for batch in loader.epoch(0)? {
 Ok(())
 }
 
+#[expect(dead_code, reason = "it needs folders of frames")]
+#[rustfmt::skip]
+fn video_clips() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::loader::Clips;
+use fuseloop::prelude::*;
+
+let loader = Loader::open("clips")?
+    .batch_size(8)
+    .order(Order::Random)
+    .clips(Clips::random(16).stride(4))
+    .pipeline("video", ops![RandomResizedCrop::new(112)?, RandomHorizontalFlip::new(0.5)?, ToChannelsFirst])
+    .build()?;
+for batch in loader.epoch(0)? {
+    let batch = batch?;
+    let clips = batch.tensor::<u8>("video")?; // [8, 16, 3, 112, 112]
+    let seconds = batch.tensor::<f64>("pts")?; // [8, 16]
+}
+Ok(())
+}
+
 #[rustfmt::skip]
 fn loading_sizes() -> Result<(), fuseloop::source::BoxError> {
 use fuseloop::loader::Collate;

@@ -1,0 +1,132 @@
+"""Clips of videos: folders of frames as samples, in the words of Python."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import picture, png
+
+import fuseloop as fl
+from fuseloop import ops
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three videos of two classes, of 12, 9 and 2 frames."""
+    root = tmp_path_factory.mktemp("clips")
+    for number, (name, frames) in enumerate({"ride/v1": 12, "ride/v2": 9, "walk/v3": 2}.items()):
+        (root / name).mkdir(parents=True)
+        for frame in range(frames):
+            (root / name / f"img_{frame + 1}.png").write_bytes(png(picture(100 * number + frame, 40, 56)))
+    return root
+
+
+LIST = [ops.RandomResizedCrop(24), ops.RandomHorizontalFlip(0.5), ops.ToChannelsFirst()]
+
+
+def loader(videos: Path, clips: fl.Clips, **settings) -> fl.Loader:
+    return fl.Loader(videos, batch_size=3, video=LIST, clips=clips, **settings)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_batch_has_clips_labels_and_times(videos: Path) -> None:
+    batch = next(iter(loader(videos, fl.Clips.random(4, stride=2, source_fps=10), seed=3)))
+    assert batch["video"].numpy().shape == (3, 4, 3, 24, 24)
+    assert batch["label"].numpy().tolist() == [0, 0, 1]
+    pts = batch["pts"].numpy()
+    assert pts.dtype == np.float64 and pts.shape == (3, 4)
+    np.testing.assert_allclose(np.diff(pts[:2]), 0.2)
+    assert pts[2].tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize(
+    "clips, shape",
+    [
+        (fl.Clips.random(4, layout="NCTHW"), (3, 3, 4, 24, 24)),
+        (fl.Clips.random(4, fps=0.5), (3, 4, 3, 24, 24)),
+        (fl.Clips.regular(4, clips=2, on_short="wrap"), (3, 2, 4, 3, 24, 24)),
+        (fl.Clips.segments(4), (3, 4, 3, 24, 24)),
+        (fl.Clips.segments(4, middle=True, per_frame=True), (3, 4, 3, 24, 24)),
+        (fl.Clips.all(4, range=(0, 8)), (3, 4, 3, 24, 24)),
+    ],
+)
+def test_samplers_have_their_shapes(videos: Path, clips: fl.Clips, shape: tuple[int, ...]) -> None:
+    assert next(iter(loader(videos, clips)))["video"].numpy().shape == shape
+
+
+def test_every_clip_is_a_sample_with_the_index_of_its_video(videos: Path) -> None:
+    found = [batch["video_index"].numpy().tolist() for batch in loader(videos, fl.Clips.all(4))]
+    assert found == [[0, 0, 0], [1, 1, 1], [2]]
+
+
+def test_clips_are_the_same_for_any_number_of_workers_and_after_a_resume(videos: Path) -> None:
+    def rows(epoch) -> list[bytes]:
+        return [batch["video"].numpy().tobytes() for batch in epoch]
+
+    def one(workers: int) -> fl.Loader:
+        return loader(videos, fl.Clips.random(4), order="random", indices=[0, 1] * 3, workers=workers)
+
+    first = rows(one(1))
+    assert rows(one(3)) == first and len(first) == 2
+    half = one(2)
+    epoch = iter(half)
+    next(epoch)
+    rest = one(1)
+    rest.load_state_dict(half.state_dict())
+    assert rows(rest) == first[1:]
+
+
+def test_torch_gives_tensors(videos: Path) -> None:
+    pytest.importorskip("torch")
+    import fuseloop.torch
+
+    clips = fl.Clips.random(frames=4, stride=2)
+    video, label, pts = next(iter(fuseloop.torch.Loader(videos, batch_size=2, video=LIST, clips=clips)))
+    assert video.shape == (2, 4, 3, 24, 24) and label.tolist() == [0, 0] and pts.shape == (2, 4)
+
+
+def test_mistakes_are_named(videos: Path) -> None:
+    with pytest.raises(fl.errors.ConfigError, match="expected a fuseloop.Clips"):
+        loader(videos, 16)  # type: ignore[arg-type]
+    with pytest.raises(fl.errors.ConfigError, match="choose them by `indices`"):
+        loader(videos, fl.Clips.random(4), filter=lambda column: column["label"] < 1)
+    with pytest.raises(fl.errors.FuseloopError, match="a stride of 0 frames"):
+        loader(videos, fl.Clips.random(4, stride=0))
+    with pytest.raises(fl.errors.FuseloopError, match="expected"):
+        loader(videos, fl.Clips.random(4, on_short="loop"))  # type: ignore[arg-type]
+    with pytest.raises(fl.errors.FuseloopError, match="given with `stride`"):
+        loader(videos, fl.Clips.random(4, stride=2, fps=5))
+
+
+def test_clips_are_pickled_with_their_loader(videos: Path) -> None:
+    one = loader(videos, fl.Clips.random(4, stride=2))
+    other = pickle.loads(pickle.dumps(one))
+    pairs = zip(one, other, strict=True)
+    assert all((a["video"].numpy() == b["video"].numpy()).all() for a, b in pairs)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Three video files of two classes, of 64 x 48 pixels and 20 frames."""
+    golden = Path(__file__).parents[2] / "video/tests/golden/frames"
+    for name in ["ride/high.mp4", "ride/high.mkv", "walk/baseline.mp4"]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((golden / Path(name).name).read_bytes())
+    return tmp_path
+
+
+def test_video_files_are_read_as_folders_of_frames_are(files: Path) -> None:
+    batch = next(iter(loader(files, fl.Clips.random(4, stride=2), seed=3)))
+    assert batch["video"].numpy().shape == (3, 4, 3, 24, 24)
+    assert batch["label"].numpy().tolist() == [0, 0, 1]
+    np.testing.assert_allclose(np.diff(batch["pts"].numpy()), 0.08)
+    again = next(iter(loader(files, fl.Clips.random(4, stride=2), seed=3, workers=3)))
+    assert (again["video"].numpy() == batch["video"].numpy()).all()
+
+
+def test_video_files_without_clips_are_refused(files: Path) -> None:
+    with pytest.raises(fl.FuseloopError, match="choose them"):
+        fl.Loader(files, batch_size=3)

@@ -1,0 +1,427 @@
+//! Clips: the settings by which frames of videos are chosen; see [`Clips`].
+
+mod choose;
+mod source;
+
+pub(super) use choose::ClipFrames;
+pub(super) use source::ClipSource;
+
+use crate::error::{Error, fail};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Makes clips of videos the samples of a loader: some frames of a video, in the order of time, all of which an op treats
+/// alike.
+///
+/// | sampler | the first frame of a clip |
+/// |---------|---------------------------|
+/// | [`random`](Self::random) | is drawn for each sample and epoch, and is the same for any number of workers |
+/// | [`regular`](Self::regular) | makes the clips of a video evenly spread; a single clip is in the middle |
+/// | [`segments`](Self::segments) | each frame is drawn from a segment of the video, as TSN does |
+/// | [`all`](Self::all) | follows the clip before, and each clip of a video is a sample of its own |
+///
+/// The frames of a clip are [`stride`](Self::stride) frames apart, or follow each other in time at a rate
+/// ([`fps`](Self::fps)). Names and meanings are those of TorchCodec's samplers where these have one.
+///
+/// An output of images `[C, H, W]` becomes `[T, C, H, W]`, and the batch `[N, T, C, H, W]`. The batch has one tensor more:
+/// `pts`, the presentation times of the frames in seconds, f64 `[N, T]`.
+///
+/// ```no_run
+/// use fuseloop::{Loader, Order, loader::Clips, ops::*};
+///
+/// // clips/CLASS/VIDEO.mp4, or clips/CLASS/VIDEO/img_00001.jpg
+/// let loader = Loader::open("clips")?
+///     .batch_size(8)
+///     .order(Order::Random)
+///     .clips(Clips::random(16).stride(4))
+///     .pipeline("video", ops![RandomResizedCrop::new(112)?, RandomHorizontalFlip::new(0.5)?, ToChannelsFirst])
+///     .build()?;
+/// for batch in loader.epoch(0)? {
+///     let batch = batch?;
+///     let clips = batch.tensor::<u8>("video")?; // [8, 16, 3, 112, 112]
+///     let seconds = batch.tensor::<f64>("pts")?; // [8, 16]
+/// #   let _ = (clips, seconds);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clips {
+    sampler: Sampler,
+    frames: usize,
+    clips: usize,
+    step: Step,
+    range: Option<(f64, f64)>,
+    on_short: OnShort,
+    per_frame: bool,
+    layout: ClipLayout,
+    source_fps: f64,
+    field: Option<String>,
+    list: Option<PathBuf>,
+}
+
+/// How the frames of a clip are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sampler {
+    Random,
+    Regular,
+    Segments { is_middle: bool },
+    All,
+}
+
+impl Sampler {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Regular => "regular",
+            Self::Segments { .. } => "segments",
+            Self::All => "all",
+        }
+    }
+}
+
+/// The distance of two frames of a clip.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Step {
+    Stride(u32),
+    Fps(f64),
+}
+
+/// What the frames of a clip are that would lie behind the end of its video.
+///
+/// ```
+/// use fuseloop::loader::{Clips, OnShort};
+///
+/// let clips = Clips::random(64).on_short(OnShort::Wrap);
+/// assert_eq!("repeat_last".parse(), Ok(OnShort::RepeatLast));
+/// # let _ = clips;
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnShort {
+    /// The last frame of the clip that is inside the video, again and again.
+    #[default]
+    RepeatLast,
+    /// The frames of the clip that are inside the video, from its first on.
+    Wrap,
+    /// None: the video is a damaged sample, with which [`OnDamaged`](crate::OnDamaged) deals.
+    Error,
+}
+
+/// The order of a clip's axes, where an image is `[C, H, W]`.
+///
+/// ```
+/// use fuseloop::loader::{ClipLayout, Clips};
+///
+/// let clips = Clips::random(16).layout(ClipLayout::Ncthw);
+/// assert_eq!("NTCHW".parse(), Ok(ClipLayout::Ntchw));
+/// # let _ = clips;
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ClipLayout {
+    /// One image after another: `[N, T, C, H, W]`, or `[N, T, H, W, C]` for images `[H, W, C]`.
+    #[default]
+    Ntchw,
+    /// One channel after another: `[N, C, T, H, W]`, which 3D convolutions take.
+    Ncthw,
+}
+
+/// The words of [`OnShort`].
+pub(crate) const ON_SHORT: [(&str, OnShort); 3] =
+    [("repeat_last", OnShort::RepeatLast), ("wrap", OnShort::Wrap), ("error", OnShort::Error)];
+
+/// The words of [`ClipLayout`].
+pub(crate) const CLIP_LAYOUTS: [(&str, ClipLayout); 2] =
+    [("NTCHW", ClipLayout::Ntchw), ("NCTHW", ClipLayout::Ncthw)];
+
+fn of_word<T: Copy>(words: &[(&str, T)], word: &str) -> Result<T, Error> {
+    words.iter().find(|(known, _)| *known == word).map(|(_, value)| *value).ok_or_else(|| {
+        let known: Vec<&str> = words.iter().map(|(known, _)| *known).collect();
+        fail!(Parameter, "{word:?}, expected one of {}", known.join(", "))
+    })
+}
+
+impl FromStr for OnShort {
+    type Err = Error;
+
+    fn from_str(word: &str) -> Result<Self, Error> {
+        of_word(&ON_SHORT, word)
+    }
+}
+
+impl FromStr for ClipLayout {
+    type Err = Error;
+
+    fn from_str(word: &str) -> Result<Self, Error> {
+        of_word(&CLIP_LAYOUTS, word)
+    }
+}
+
+/// The most frames of a sample, those of all of its clips together.
+const MOST_FRAMES: usize = 1 << 16;
+
+impl Clips {
+    fn new(sampler: Sampler, frames: usize) -> Self {
+        Self {
+            sampler,
+            frames,
+            clips: 1,
+            step: Step::Stride(1),
+            range: None,
+            on_short: OnShort::default(),
+            per_frame: false,
+            layout: ClipLayout::default(),
+            source_fps: 1.0,
+            field: None,
+            list: None,
+        }
+    }
+
+    /// Clips of `frames` frames whose start is drawn, so that all of the clip is inside the video if it is long enough.
+    #[must_use]
+    pub fn random(frames: usize) -> Self {
+        Self::new(Sampler::Random, frames)
+    }
+
+    /// Clips of `frames` frames that are evenly spread, from one that begins with the video to one that ends with it; a
+    /// single clip is in the middle.
+    #[must_use]
+    pub fn regular(frames: usize) -> Self {
+        Self::new(Sampler::Regular, frames)
+    }
+
+    /// The video in `frames` segments of one length, of each of which one frame is drawn: temporal segment networks (Wang
+    /// et al., arXiv:1608.00859). A segment of a video with fewer frames has the nearest frame.
+    #[must_use]
+    pub fn segments(frames: usize) -> Self {
+        Self::new(Sampler::Segments { is_middle: false }, frames)
+    }
+
+    /// Every clip of `frames` frames of a video is a sample of its own, one after another; the last one ends with the
+    /// video. For evaluation: a batch has the tensor `video_index`, the index of each sample's video.
+    #[must_use]
+    pub fn all(frames: usize) -> Self {
+        Self::new(Sampler::All, frames)
+    }
+
+    /// Sets the number of frames from one frame of a clip to the next. Default 1.
+    #[must_use]
+    pub fn stride(mut self, frames: u32) -> Self {
+        self.step = Step::Stride(frames);
+        self
+    }
+
+    /// Sets the number of frames per second of a clip: the frames are those that are shown at these times, whatever the
+    /// rate of the video, and whether it is constant or not.
+    #[must_use]
+    pub fn fps(mut self, fps: f64) -> Self {
+        self.step = Step::Fps(fps);
+        self
+    }
+
+    /// Sets the number of clips of a sample. With more than one, an output is `[K, T, C, H, W]` and `pts` is `[K, T]`, and
+    /// ops draw for each clip. Default 1.
+    #[must_use]
+    pub fn clips(mut self, clips: usize) -> Self {
+        self.clips = clips;
+        self
+    }
+
+    /// Restricts clips to the frames from `start` to before `end`, in seconds. Default: all frames.
+    #[must_use]
+    pub fn range(mut self, start: f64, end: f64) -> Self {
+        self.range = Some((start, end));
+        self
+    }
+
+    /// Sets the frames that a video is too short for. Default [`OnShort::RepeatLast`].
+    #[must_use]
+    pub fn on_short(mut self, what: OnShort) -> Self {
+        self.on_short = what;
+        self
+    }
+
+    /// If true, [`segments`](Self::segments) take their middle frames and draw nothing: for evaluation. Default false.
+    #[must_use]
+    pub fn middle(mut self, is_middle: bool) -> Self {
+        if let Sampler::Segments { .. } = self.sampler {
+            self.sampler = Sampler::Segments { is_middle };
+        }
+        self
+    }
+
+    /// If true, ops draw for each frame. Default false: one draw for a clip.
+    #[must_use]
+    pub fn per_frame(mut self, per_frame: bool) -> Self {
+        self.per_frame = per_frame;
+        self
+    }
+
+    /// Sets the order of the axes. Default [`ClipLayout::Ntchw`].
+    #[must_use]
+    pub fn layout(mut self, layout: ClipLayout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// Sets the rate of videos that have no times of their own, such as folders of frames, in frames per second. Default 1:
+    /// the time of a frame is its number.
+    #[must_use]
+    pub fn source_fps(mut self, fps: f64) -> Self {
+        self.source_fps = fps;
+        self
+    }
+
+    /// Sets the field that has the frames: one of images, or one of bytes that are video files. Default: the only field of
+    /// images or of video files.
+    #[must_use]
+    pub fn field(mut self, field: &str) -> Self {
+        self.field = Some(field.to_owned());
+        self
+    }
+
+    /// Restricts the dataset to the videos of a list file, in its order: those of UCF-101, HMDB-51 and Kinetics, and those of
+    /// TSN with the path, the number of frames and the label of a video in each line. Videos that the dataset lacks are left
+    /// out with a warning. Default: all videos.
+    ///
+    /// Labels of the list become the field `label` of a dataset without labels. A dataset keeps its own labels, and those of
+    /// the list must be the same, or count from another number, as UCF-101's count from 1.
+    #[must_use]
+    pub fn list(mut self, path: impl Into<PathBuf>) -> Self {
+        self.list = Some(path.into());
+        self
+    }
+
+    /// Checks everything that does not need the dataset.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let sampler = self.sampler.name();
+        let images = self.frames.saturating_mul(self.clips);
+        if images == 0 || images > MOST_FRAMES {
+            return Err(fail!(
+                Parameter,
+                "clips: {} clips of {} frames, expected at least 1 frame and at most {MOST_FRAMES} of all clips together",
+                self.clips,
+                self.frames
+            ));
+        }
+        let rate = match self.step {
+            Step::Stride(0) => {
+                return Err(fail!(Parameter, "clips: a stride of 0 frames, expected 1 or more"));
+            }
+            Step::Stride(_) => self.source_fps,
+            Step::Fps(fps) => fps,
+        };
+        for fps in [rate, self.source_fps] {
+            if !(1e-6..=1e6).contains(&fps) {
+                return Err(fail!(
+                    Parameter,
+                    "clips: {fps} frames per second, expected a number from 0.000001 to 1000000"
+                ));
+            }
+        }
+        let is_step_set = self.step != Step::Stride(1);
+        match self.sampler {
+            Sampler::Segments { .. } if is_step_set => {
+                return Err(fail!(
+                    Parameter,
+                    "clips: segments have one frame each, so that there is no stride or fps: leave it out"
+                ));
+            }
+            Sampler::Segments { is_middle: true } | Sampler::All if self.clips > 1 => {
+                return Err(fail!(
+                    Parameter,
+                    "clips: {} clips of a sample, but sampler {sampler} makes one, the same each time: use random, regular or \
+                     segments that are drawn",
+                    self.clips
+                ));
+            }
+            _ => {}
+        }
+        match self.range {
+            Some((start, end)) if !(start >= 0.0 && start < end) => Err(fail!(
+                Parameter,
+                "clips: a range from {start} to {end} seconds, expected one that begins at 0 or later and ends after that"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the field that has the frames, if it is set.
+    pub(super) fn field_name(&self) -> Option<&str> {
+        self.field.as_deref()
+    }
+
+    /// Returns the file that lists the videos.
+    pub(super) fn list_file(&self) -> Option<&Path> {
+        self.list.as_deref()
+    }
+
+    /// Returns the settings without the list, whose videos identify the dataset wherever the file is.
+    pub(super) fn of_any_list(&self) -> Self {
+        Self { list: None, ..self.clone() }
+    }
+
+    /// Returns true if each clip of a video is a sample.
+    pub(super) fn is_all(&self) -> bool {
+        self.sampler == Sampler::All
+    }
+
+    /// Returns the number of images of a sample.
+    pub(super) fn images(&self) -> usize {
+        self.frames * self.clips
+    }
+
+    /// Returns the dimensions that a sample has before those of an image: frames, or clips and frames.
+    pub(super) fn axes(&self) -> Vec<usize> {
+        if self.clips == 1 { vec![self.frames] } else { vec![self.clips, self.frames] }
+    }
+
+    /// Returns the number of frames of each clip.
+    pub(super) fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// Returns the rate of videos without times.
+    pub(super) fn rate(&self) -> f64 {
+        self.source_fps
+    }
+
+    /// Returns the number of the draws of an image of a sample; 0 is that of the sample itself.
+    pub(super) fn draw_of(&self, image: usize) -> usize {
+        if self.per_frame { image } else { image / self.frames }
+    }
+
+    /// Returns true if the channels of a clip come before its frames.
+    pub(super) fn is_channels_first(&self) -> bool {
+        self.layout == ClipLayout::Ncthw
+    }
+}
+
+/// Describes the clips: `random clips of 16 frames, stride 4`.
+impl fmt::Display for Clips {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sampler, frames, clips, step, .. } = self;
+        match sampler {
+            Sampler::Segments { is_middle: true } => {
+                write!(f, "{frames} frames, the middle of each segment")?;
+            }
+            Sampler::Segments { is_middle: false } => {
+                write!(f, "{frames} frames, one drawn of each segment")?;
+            }
+            _ => {
+                write!(f, "{} clips of {frames} frames, ", sampler.name())?;
+                match step {
+                    Step::Stride(stride) => write!(f, "stride {stride}")?,
+                    Step::Fps(fps) => write!(f, "{fps} per second")?,
+                }
+            }
+        }
+        if *clips > 1 {
+            write!(f, ", {clips} of each video")?;
+        }
+        if let Some((start, end)) = self.range {
+            write!(f, ", from {start} to {end} s")?;
+        }
+        f.write_str(if self.per_frame { ", draws for each frame" } else { ", one draw for a clip" })
+    }
+}

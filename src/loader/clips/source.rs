@@ -1,0 +1,236 @@
+//! The samples of a loader with clips: a wrapper of a dataset of videos.
+//!
+//! | field            | value of a sample                                                     |
+//! |------------------|-----------------------------------------------------------------------|
+//! | that of the clip | the first frame of the video; a loader reads those of the clip        |
+//! | the others       | those of the video                                                    |
+//! | `pts`            | the times of the clip's frames, which are chosen when it is loaded    |
+//! | `video_index`, if every clip is a sample | the index of the video                        |
+//!
+//! The field of a folder of images, `image`, is stored as `video`, so that folders of frames and of videos have one name;
+//! `image` stays the common name of the only field of images.
+
+use super::{ClipFrames, Clips};
+use crate::error::{Error, fail};
+use crate::sample::SampleId;
+use crate::source::{
+    BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, Frames,
+    NdType, OwnedValue, Record, SampleLocation, Source, TakeFrame, Value,
+};
+use fuseloop_ops::internals::{SampleKey, stream};
+use std::fmt;
+use std::sync::Arc;
+
+/// The name of the presentation times.
+const PTS: &str = "pts";
+
+/// The name of the frames of a folder of images.
+const VIDEO: &str = "video";
+
+/// The name of the index of a video.
+const VIDEO_INDEX: &str = "video_index";
+
+/// Clips of videos as samples.
+pub(in crate::loader) struct ClipSource {
+    clips: Clips,
+    facts: Facts,
+    videos: Arc<dyn Frames>,
+    /// The number of clips before each video, and that of all clips, if every clip is a sample.
+    starts: Option<Vec<u64>>,
+    /// The field of the presentation times. The one of the video's index follows it.
+    pts: usize,
+}
+
+impl fmt::Debug for ClipSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClipSource").field("clips", &self.clips).finish_non_exhaustive()
+    }
+}
+
+impl ClipSource {
+    /// Makes clips the samples of a dataset of videos.
+    ///
+    /// # Errors
+    ///
+    /// If a field of the dataset has a name that clips need.
+    pub(in crate::loader) fn new(videos: Arc<dyn Frames>, clips: Clips) -> Result<Self, Error> {
+        let known = videos.facts();
+        let mut fields: Vec<FieldSpec> = known.fields.to_vec();
+        let frames = videos.field();
+        if fields[frames].name == "image" && fields.iter().all(|field| field.name != VIDEO) {
+            fields[frames].name = VIDEO.to_owned();
+        }
+        let pts = fields.len();
+        let shape = clips.axes().into_iter().map(|n| n as u64).collect();
+        fields.push(FieldSpec::from((PTS, FieldKind::NdArray { dtype: NdType::F64, shape })));
+        if clips.is_all() {
+            fields.push(FieldSpec::from((VIDEO_INDEX, FieldKind::Int)));
+        }
+        for own in &fields[pts..] {
+            if known.fields.iter().any(|field| field.name == own.name) {
+                let (dataset, name) = (Escaped(&known.name), &own.name);
+                let error = fail!(
+                    Field,
+                    "{dataset}: a field is called {name}, which is the name of a tensor of clips: rename the field"
+                );
+                return Err(error.of_field(name));
+            }
+        }
+        let starts = if clips.is_all() {
+            let (mut starts, mut end) = (vec![0], 0_u64);
+            for video in 0..known.samples {
+                // A video whose times can't be read has a single clip, which can't be read.
+                let times = videos.times(SampleId(video));
+                end = end.saturating_add(times.map_or(1, |times| clips.count_all(&times)));
+                starts.push(end);
+            }
+            Some(starts)
+        } else {
+            None
+        };
+        let mut print = Fingerprint::default();
+        print.text("clips");
+        print.number(known.fingerprint);
+        if let Some(starts) = &starts {
+            starts.iter().for_each(|start| print.number(*start));
+        }
+        let mut facts = known.clone();
+        facts.fields = fields.into();
+        facts.samples = starts.as_ref().map_or(known.samples, |starts| starts[starts.len() - 1]);
+        facts.fingerprint = print.value();
+        Ok(Self { clips, facts, videos, starts, pts })
+    }
+
+    pub(in crate::loader) fn clips(&self) -> &Clips {
+        &self.clips
+    }
+
+    /// Returns true if a field has the frames of clips.
+    pub(in crate::loader) fn has_frames(&self, field: usize) -> bool {
+        field == self.videos.field()
+    }
+
+    /// Returns true if a field has the presentation times of clips.
+    pub(in crate::loader) fn has_times(&self, field: usize) -> bool {
+        field == self.pts
+    }
+
+    /// Returns the field of the frames.
+    pub(in crate::loader) fn field(&self) -> usize {
+        self.videos.field()
+    }
+
+    /// Chooses the frames of a sample, by the draws of its key.
+    ///
+    /// # Errors
+    ///
+    /// Fails as reading the video does, and if its frames are too few.
+    pub(in crate::loader) fn choose(
+        &self,
+        key: SampleKey,
+        chosen: &mut ClipFrames,
+    ) -> Result<(), Error> {
+        let (video, number) = self.video(SampleId(key.sample()));
+        let times = self.videos.times(video)?;
+        let rng = |clip| key.op(stream("clip", clip));
+        self.clips.choose(&times, number, rng, &mut chosen.frames)?;
+        chosen.pts.clear();
+        let pts = chosen.frames.iter().map(|frame| times.time(*frame));
+        chosen.pts.extend(pts.flat_map(f64::to_le_bytes));
+        Ok(())
+    }
+
+    /// Returns the key of the draws of one image of a sample.
+    pub(in crate::loader) fn key(&self, sample: SampleKey, image: usize) -> SampleKey {
+        match self.clips.draw_of(image) {
+            0 => sample,
+            draw => {
+                let mut rng = sample.op(stream("draws of a clip", draw));
+                let seed = u64::from(rng.word()) << 32 | u64::from(rng.word());
+                SampleKey::new(seed, sample.epoch(), sample.sample())
+            }
+        }
+    }
+
+    /// Reads frames of the video of a sample, which are ascending.
+    ///
+    /// # Errors
+    ///
+    /// Fails as reading the video does, and with the errors of `take`.
+    pub(in crate::loader) fn read_frames(
+        &self,
+        sample: SampleId,
+        frames: &[u32],
+        buffer: &mut Buffer,
+        take: TakeFrame<'_>,
+    ) -> Result<(), FrameError> {
+        self.videos.read_frames(self.video(sample).0, frames, buffer, take)
+    }
+
+    /// Returns true if reading frames decodes them.
+    pub(in crate::loader) fn decodes(&self) -> bool {
+        self.videos.decodes()
+    }
+
+    /// Names the frame that an error is about: its number, and its file if it has one of its own.
+    pub(in crate::loader) fn of_frame(&self, sample: SampleId, frame: u32, error: Error) -> Error {
+        let location = self.videos.locate_frame(self.video(sample).0, frame);
+        let file =
+            location.as_ref().and_then(|place| place.file.as_deref().or(place.key.as_deref()));
+        let name = file.and_then(|file| file.rsplit(['/', std::path::MAIN_SEPARATOR]).next());
+        match name.filter(|_| error.path().is_none()) {
+            Some(name) => error
+                .context(format_args!("frame {frame}, {name}"))
+                .named_path(file.unwrap_or(name)),
+            None => error.context(format_args!("frame {frame}")),
+        }
+    }
+
+    /// Returns the video of a sample, and which of its clips the sample is.
+    fn video(&self, sample: SampleId) -> (SampleId, u64) {
+        match &self.starts {
+            None => (sample, 0),
+            Some(starts) => {
+                let video = starts.partition_point(|start| *start <= sample.0).saturating_sub(1);
+                (SampleId(video as u64), sample.0 - starts[video])
+            }
+        }
+    }
+}
+
+impl Source for ClipSource {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let mut buffer = Buffer::default();
+        let fields = 0..self.facts.fields.len();
+        fields.map(|field| Ok(OwnedValue::from(self.value(sample, field, &mut buffer)?))).collect()
+    }
+
+    fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        let (video, _) = self.video(sample);
+        match field.checked_sub(self.pts) {
+            None => self.videos.value(video, field, buffer),
+            Some(1) if self.starts.is_some() => Ok(Value::Int(i64::try_from(video.0)?)),
+            Some(_) => {
+                Err("the frames of a clip, and their times, are chosen when it is loaded".into())
+            }
+        }
+    }
+
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        let field = if field < self.pts { field } else { self.field() };
+        self.videos.locate(self.video(sample).0, field)
+    }
+
+    fn component(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
+        self.videos.component(self.video(sample).0, buffer)
+    }
+}

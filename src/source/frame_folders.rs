@@ -1,0 +1,466 @@
+//! Folders of frames: a dataset of images, of which those of one folder are the frames of a video.
+//!
+//! ```text
+//! images of any source       videos
+//! ride/v1/img_00001.jpg  ─┐
+//! ride/v1/img_00002.jpg  ─┴▶ ride/v1: 2 frames
+//! walk/v7/img_1.jpg      ─┐
+//! walk/v7/img_10.jpg     ─┼▶ walk/v7: 3 frames, img_1 img_2 img_10
+//! walk/v7/img_2.jpg      ─┘
+//! ```
+//!
+//! The videos are in the order of their first images, and the frames of a video in the natural order of their names:
+//! numbers are compared by value, other characters byte by byte. Names are those that a source has for its samples, so
+//! that the members of tar files are grouped as files are.
+
+use super::frames::{FrameError, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame};
+use super::video_list::{VideoList, check_labels};
+use super::{
+    BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, Record, SampleLocation,
+    Source, Value,
+};
+use crate::error::{Error, fail};
+use crate::sample::SampleId;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Images that are grouped to videos by their folders. A field that has no frames has the value of the first frame.
+pub(crate) struct FrameFolders {
+    facts: Facts,
+    images: Arc<dyn Source>,
+    /// The field of `images` that has the frames.
+    field: usize,
+    /// The index of the first frame of each video, and the number of all frames.
+    starts: Vec<u64>,
+    /// The sample of each frame; empty if that is its index.
+    order: Vec<u64>,
+    fps: f64,
+    /// The labels of the videos, and their field, if a list has them.
+    labels: Option<(usize, Vec<i64>)>,
+}
+
+impl FrameFolders {
+    /// Groups the images of field `field`; frames have `fps` frames per second.
+    ///
+    /// # Errors
+    ///
+    /// If the dataset has no names for its samples.
+    pub(crate) fn new(images: Arc<dyn Source>, field: usize, fps: f64) -> Result<Self, Error> {
+        let mut videos: Vec<Video> = vec![];
+        let (mut known, mut last) = (HashMap::<Box<str>, usize>::new(), None::<(usize, Name)>);
+        for sample in 0..images.len() {
+            let name = Name::of(&*images, SampleId(sample), field)?;
+            let video = match &last {
+                Some((video, other)) if other.folder() == name.folder() => *video,
+                _ => *known.entry(name.folder().into()).or_insert_with(|| {
+                    videos.push(Video::default());
+                    videos.len() - 1
+                }),
+            };
+            let found = &mut videos[video];
+            found.is_in_order &= match &last {
+                Some((other, before)) if *other == video => {
+                    natural_order(before.file(), name.file()).is_lt()
+                }
+                _ => found.frames.is_empty(),
+            };
+            found.frames.push(sample);
+            last = Some((video, name));
+        }
+        for video in videos.iter_mut().filter(|video| !video.is_in_order) {
+            let named = |&sample: &u64| {
+                Ok::<_, Error>((Name::of(&*images, SampleId(sample), field)?, sample))
+            };
+            let mut named = video.frames.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+            named.sort_by(|(a, first), (b, second)| {
+                natural_order(a.file(), b.file()).then(first.cmp(second))
+            });
+            video.frames = named.into_iter().map(|(_, sample)| sample).collect();
+        }
+        if let Some(video) = videos.iter().find(|video| u32::try_from(video.frames.len()).is_err())
+        {
+            let (dataset, frames) = (Escaped(images.name()), video.frames.len());
+            return Err(fail!(
+                Memory,
+                "{dataset}: a video of {frames} frames: the limit is 2^32 - 1"
+            ));
+        }
+        let ends = videos.iter().scan(0, |end, video| {
+            *end += video.frames.len() as u64;
+            Some(*end)
+        });
+        let starts: Vec<u64> = std::iter::once(0).chain(ends).collect();
+        let is_given = videos.iter().flat_map(|video| &video.frames).copied().eq(0..images.len());
+        let order = match is_given {
+            true => vec![],
+            false => videos.iter().flat_map(|video| &video.frames).copied().collect(),
+        };
+        let mut print = Fingerprint::default();
+        print.text("frames");
+        print.number(images.fingerprint());
+        starts.iter().chain(&order).for_each(|number| print.number(*number));
+        let facts = Facts {
+            samples: videos.len() as u64,
+            fingerprint: print.value(),
+            stored_bytes: None,
+            page_size: None,
+            ..images.facts().clone()
+        };
+        Ok(Self { facts, images, field, starts, order, fps, labels: None })
+    }
+
+    /// Returns the videos that a file lists, in its order, with its labels unless the dataset has labels of its own.
+    ///
+    /// # Errors
+    ///
+    /// If the file can't be read, if it lists none of the videos, or if its labels contradict those of the dataset.
+    pub(crate) fn listed(self, list: &Path, max_bytes: u64) -> Result<Self, Error> {
+        let list = VideoList::read(list, max_bytes)?;
+        let path = |video| {
+            let first = self.image(SampleId(video), 0)?;
+            Ok::<_, Error>(Name::of(&*self.images, first, self.field)?.folder().replace('\\', "/"))
+        };
+        let paths = (0..self.facts.samples).map(path).collect::<Result<Vec<_>, _>>()?;
+        let (videos, labels) = list.choose(&paths, &self.facts.name)?;
+        let counts = videos.iter().map(|&video| self.starts[video + 1] - self.starts[video]);
+        let mut starts = vec![0];
+        starts.extend(counts.scan(0, |end, count| {
+            *end += count;
+            Some(*end)
+        }));
+        let frames = videos.iter().flat_map(|&video| self.starts[video]..self.starts[video + 1]);
+        let sample = |index: u64| self.order.get(index as usize).copied().unwrap_or(index);
+        let order: Vec<u64> = frames.map(sample).collect();
+        let facts = VideoList::facts(&self.facts, &videos, labels.as_deref());
+        let listed = Self { facts, starts, order, ..self };
+        match labels {
+            Some(labels) => listed.with_labels(labels).map_err(|error| error.at(&list.path)),
+            None => Ok(listed),
+        }
+    }
+
+    /// Adds the labels of a list, unless the dataset has labels: these are then the same, or count from another number.
+    fn with_labels(mut self, labels: Vec<i64>) -> Result<Self, Error> {
+        let Some(field) = self.images.field_index("label") else {
+            let mut fields = self.facts.fields.to_vec();
+            fields.push(FieldSpec::from(("label", FieldKind::Int)));
+            self.labels = Some((self.facts.fields.len(), labels));
+            self.facts.fields = fields.into();
+            return Ok(self);
+        };
+        check_labels(&self, field, &labels)?;
+        Ok(self)
+    }
+
+    /// Returns the number of frames of a video.
+    fn count(&self, video: SampleId) -> Result<u32, BoxError> {
+        let first = usize::try_from(video.0).ok().filter(|index| index + 1 < self.starts.len());
+        let Some(first) = first else {
+            return Err(format!("no such video: there are {}", self.facts.samples).into());
+        };
+        Ok(u32::try_from(self.starts[first + 1] - self.starts[first])?)
+    }
+
+    /// Returns the image that is a frame of a video.
+    fn image(&self, video: SampleId, frame: u32) -> Result<SampleId, BoxError> {
+        let count = self.count(video)?;
+        if frame >= count {
+            return Err(format!("no such frame: the video has {count}").into());
+        }
+        let index = self.starts[video.0 as usize] + u64::from(frame);
+        Ok(SampleId(self.order.get(index as usize).copied().unwrap_or(index)))
+    }
+}
+
+/// The images of a video while they are grouped.
+struct Video {
+    frames: Vec<u64>,
+    is_in_order: bool,
+}
+
+impl Default for Video {
+    fn default() -> Self {
+        Self { frames: vec![], is_in_order: true }
+    }
+}
+
+/// The name of an image, which has a folder.
+struct Name {
+    text: Arc<str>,
+    /// The position of the separator before the name in its folder.
+    separator: usize,
+}
+
+impl Name {
+    fn of(images: &dyn Source, sample: SampleId, field: usize) -> Result<Self, Error> {
+        let dataset = Escaped(images.name());
+        let name = images.locate(sample, field).and_then(|location| location.key);
+        let text = name.ok_or_else(|| {
+            fail!(
+                Unsupported,
+                "{dataset}: its images have no names, whose folders would group them to videos: open the folder of the \
+                 images, or tar shards of it"
+            )
+        })?;
+        let separator = separator(&text).ok_or_else(|| {
+            fail!(
+                Unsupported,
+                "{dataset}: the image {} is in no folder, and the frames of a video are the images of one folder: open the \
+                 folder that has the folders of the videos",
+                Escaped(&text)
+            )
+        })?;
+        Ok(Self { text, separator })
+    }
+
+    fn folder(&self) -> &str {
+        &self.text[..self.separator]
+    }
+
+    fn file(&self) -> &str {
+        &self.text[self.separator + 1..]
+    }
+}
+
+/// Returns the position of the last separator of folders.
+fn separator(path: &str) -> Option<usize> {
+    path.rfind(['/', std::path::MAIN_SEPARATOR])
+}
+
+/// Returns the folder that a path is in, and the name that it has there.
+fn split(path: &str) -> (&str, &str) {
+    separator(path).map_or(("", path), |at| (&path[..at], &path[at + 1..]))
+}
+
+/// Compares names so that numbers in them are in the order of their values. Names that differ in leading zeros alone are
+/// in the order of their bytes.
+fn natural_order(a: &str, b: &str) -> Ordering {
+    let (mut left, mut right) = (a.as_bytes(), b.as_bytes());
+    loop {
+        match (left, right) {
+            ([], []) => return a.cmp(b),
+            ([first, ..], [second, ..]) if first.is_ascii_digit() && second.is_ascii_digit() => {
+                let (one, other) = (take_number(&mut left), take_number(&mut right));
+                let order = one.len().cmp(&other.len()).then(one.cmp(other));
+                if order.is_ne() {
+                    return order;
+                }
+            }
+            ([first, left_rest @ ..], [second, right_rest @ ..]) if first == second => {
+                (left, right) = (left_rest, right_rest);
+            }
+            _ => return left.cmp(right),
+        }
+    }
+}
+
+/// Takes the digits that a name begins with, without leading zeros.
+fn take_number<'a>(name: &mut &'a [u8]) -> &'a [u8] {
+    let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (number, rest) = name.split_at(digits);
+    *name = rest;
+    let zeros = number.iter().take_while(|&&digit| digit == b'0').count();
+    &number[zeros..]
+}
+
+impl Source for FrameFolders {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn read(&self, video: SampleId) -> Result<Record, BoxError> {
+        let mut record = self.images.read(self.image(video, 0)?)?;
+        if let Some((field, _)) = &self.labels {
+            record.push(self.value(video, *field, &mut Buffer::default())?.into());
+        }
+        Ok(record)
+    }
+
+    fn value<'a>(
+        &'a self,
+        video: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        match &self.labels {
+            Some((own, labels)) if *own == field => {
+                let label = usize::try_from(video.0).ok().and_then(|index| labels.get(index));
+                label.map(|label| Value::Int(*label)).ok_or_else(|| "no such video".into())
+            }
+            _ => self.images.value(self.image(video, 0)?, field, buffer),
+        }
+    }
+
+    /// Returns the folder of a video.
+    fn locate(&self, video: SampleId, field: usize) -> Option<SampleLocation> {
+        let has_own = self.labels.as_ref().is_some_and(|(own, _)| *own == field);
+        let field = if has_own { self.field } else { field };
+        let first = self.images.locate(self.image(video, 0).ok()?, field)?;
+        let file = first.file.map(|file| {
+            // A tar file holds the images of several folders.
+            let is_image = first.key.as_ref().is_none_or(|key| split(key).1 == split(&file).1);
+            if is_image { split(&file).0.into() } else { file }
+        });
+        let key = first.key.map(|key| split(&key).0.into());
+        Some(SampleLocation { file, key, bytes: None })
+    }
+
+    fn component(&self, video: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
+        self.images.component(self.image(video, 0)?, buffer)
+    }
+}
+
+impl Frames for FrameFolders {
+    fn field(&self) -> usize {
+        self.field
+    }
+
+    fn times(&self, video: SampleId) -> Result<FrameTimes, BoxError> {
+        Ok(FrameTimes::Constant { count: self.count(video)?, fps: self.fps })
+    }
+
+    fn read_frames(
+        &self,
+        video: SampleId,
+        frames: &[u32],
+        buffer: &mut Buffer,
+        take: TakeFrame<'_>,
+    ) -> Result<(), FrameError> {
+        for &frame in frames {
+            let mut read = || {
+                let value = self.images.value(self.image(video, frame)?, self.field, buffer)?;
+                take(frame, FrameImage { pixels: FramePixels::Stored(value), orientation: 1 })
+            };
+            read().map_err(|error| FrameError { frame: Some(frame), error })?;
+        }
+        Ok(())
+    }
+
+    fn locate_frame(&self, video: SampleId, frame: u32) -> Option<SampleLocation> {
+        self.images.locate(self.image(video, frame).ok()?, self.field)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{Column, InMemory, OwnedValue};
+
+    /// Numbers with names.
+    struct Named {
+        facts: Facts,
+        names: Vec<&'static str>,
+    }
+
+    impl Source for Named {
+        fn facts(&self) -> &Facts {
+            &self.facts
+        }
+
+        fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+            Ok(vec![OwnedValue::Int(sample.0 as i64)])
+        }
+
+        fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
+            Some(SampleLocation::of_key(self.names[sample.0 as usize]))
+        }
+    }
+
+    fn grouped(names: &[&'static str]) -> Result<FrameFolders, Error> {
+        let facts = Facts::new([("image", FieldKind::Int)], names.len() as u64);
+        FrameFolders::new(Arc::new(Named { facts, names: names.to_vec() }), 0, 10.0)
+    }
+
+    fn videos(names: &[&'static str]) -> FrameFolders {
+        grouped(names).unwrap()
+    }
+
+    fn frames(videos: &FrameFolders) -> Vec<Vec<u64>> {
+        let of = |video: u64| {
+            let count = videos.count(SampleId(video)).unwrap();
+            (0..count).map(|frame| videos.image(SampleId(video), frame).unwrap().0).collect()
+        };
+        (0..videos.facts().samples).map(of).collect()
+    }
+
+    #[test]
+    fn images_of_one_folder_are_a_video_in_the_natural_order_of_their_names() {
+        let in_order = videos(&["a/1/f1.jpg", "a/1/f2.jpg", "b/1/f1.jpg"]);
+        assert_eq!(frames(&in_order), [vec![0, 1], vec![2]]);
+        assert!(in_order.order.is_empty());
+        let names = ["a/f1.jpg", "a/f10.jpg", "a/f2.jpg", "b/f3.jpg", "a/f0.jpg", "x/a.jpg"];
+        assert_eq!(frames(&videos(&names)), [vec![4, 0, 2, 1], vec![3], vec![5]]);
+    }
+
+    #[test]
+    fn numbers_in_names_are_compared_by_value() {
+        let mut names = ["f10", "f2", "f02", "f1a", "f1", "g", "f", "f99999999999999999999999"];
+        names.sort_by(|a, b| natural_order(a, b));
+        assert_eq!(names, ["f", "f1", "f1a", "f02", "f2", "f10", "f99999999999999999999999", "g"]);
+    }
+
+    #[test]
+    fn a_video_is_located_by_its_folder_and_has_times_by_its_rate() {
+        let videos = videos(&["a/1/f1.jpg", "a/1/f2.jpg", "b/1/f1.jpg"]);
+        let place = videos.locate(SampleId(0), 0).unwrap();
+        assert_eq!(place.key.as_deref(), Some("a/1"));
+        let place = videos.locate_frame(SampleId(0), 1).unwrap();
+        assert_eq!(place.key.as_deref(), Some("a/1/f2.jpg"));
+        let times = videos.times(SampleId(0)).unwrap();
+        assert_eq!((times.count(), times.time(1), times.end()), (2, 0.1, 0.2));
+        let read = |video, frames: &[u32]| {
+            let (mut buffer, mut read) = (Buffer::default(), vec![]);
+            let take: TakeFrame<'_> = &mut |frame, image| {
+                let FramePixels::Stored(Value::Int(sample)) = image.pixels else {
+                    panic!("the images are numbers");
+                };
+                read.push((frame, sample));
+                Ok(())
+            };
+            let done = videos.read_frames(SampleId(video), frames, &mut buffer, take);
+            done.map(|()| read).map_err(|error| error.frame)
+        };
+        assert_eq!(read(1, &[0]), Ok(vec![(0, 2)]));
+        assert_eq!(read(0, &[0, 1]), Ok(vec![(0, 0), (1, 1)]));
+        assert_eq!(read(1, &[0, 1]), Err(Some(1)));
+        assert!(videos.times(SampleId(2)).is_err());
+    }
+
+    #[test]
+    fn a_list_chooses_videos_and_has_labels() {
+        let dir = tempfile::tempdir().unwrap();
+        let listed = |text: &str| {
+            let path = dir.path().join("list.txt");
+            std::fs::write(&path, text).unwrap();
+            videos(&["a/1/f1.jpg", "a/1/f2.jpg", "b/1/f1.jpg", "b/2/f1.jpg"]).listed(&path, 1 << 20)
+        };
+        let chosen = listed("b/2 1 5\na/1 2 7\n").unwrap();
+        assert_eq!(frames(&chosen), [vec![3], vec![0, 1]]);
+        let label = |video| {
+            let mut buffer = Buffer::default();
+            let Value::Int(label) = chosen.value(SampleId(video), 1, &mut buffer).unwrap() else {
+                panic!("a label is a number");
+            };
+            label
+        };
+        assert_eq!([label(0), label(1)], [5, 7]);
+        assert_eq!(chosen.facts().fields[1].name, "label");
+        assert_eq!(listed("b/2.avi\nc/9.avi").unwrap().facts().samples, 1);
+        assert_eq!(listed("b/2.avi").unwrap().facts().fields.len(), 1);
+        let none = listed("c/9.avi 1").err().unwrap().to_string();
+        assert!(none.contains("none of its 1 videos, such as c/9"), "{none}");
+        let several = listed("1 3").err().unwrap().to_string();
+        assert!(several.contains("several videos"), "{several}");
+    }
+
+    #[test]
+    fn images_without_names_or_folders_are_refused() {
+        let numbers = InMemory::new([("image", Column::ints([1, 2]))]).unwrap();
+        let refused = FrameFolders::new(Arc::new(numbers), 0, 1.0).err().unwrap();
+        assert!(refused.to_string().contains("have no names"), "{refused}");
+        let refused = grouped(&["a/f1.jpg", "f2.jpg"]).err().unwrap().to_string();
+        assert!(refused.contains("f2.jpg is in no folder"), "{refused}");
+    }
+}

@@ -1,0 +1,181 @@
+//! Videos as sources: samples with many images of one field, and the times at which these are shown.
+//!
+//! | videos                                      | a sample               | times                       |
+//! |---------------------------------------------|------------------------|-----------------------------|
+//! | [`FrameFolders`](super::FrameFolders)        | a folder of images     | frame number / frame rate   |
+//! | `VideoFiles`, with the feature `video`      | a video file           | those of the container      |
+
+use super::{BoxError, Buffer, SampleLocation, Source, Value};
+use crate::error::Error;
+use crate::sample::SampleId;
+use std::sync::Arc;
+
+/// How far a frame may begin after a time at which it is shown: times are sums of rounded numbers, and the frames of a
+/// video are farther apart.
+const ROUNDING: f64 = 1e-6;
+
+/// A dataset of videos. The frames of a video are values of one field.
+///
+/// [`Source::value`] returns the first frame, so that a dataset of videos can be looked at as one of images.
+pub(crate) trait Frames: Source {
+    /// Returns the field that has the frames.
+    fn field(&self) -> usize;
+
+    /// Returns the number of frames of a video, and their times.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Source::value`] does.
+    fn times(&self, video: SampleId) -> Result<FrameTimes, BoxError>;
+
+    /// Reads frames of a video, which are ascending, and hands each to `take` with its number.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Source::value`] does, with the errors of `take`, and if the video has no such frame.
+    fn read_frames(
+        &self,
+        video: SampleId,
+        frames: &[u32],
+        buffer: &mut Buffer,
+        take: TakeFrame<'_>,
+    ) -> Result<(), FrameError>;
+
+    /// Returns true if reading frames decodes them.
+    fn decodes(&self) -> bool {
+        false
+    }
+
+    /// Returns where a frame is stored; `None` if it has no file of its own.
+    fn locate_frame(&self, video: SampleId, frame: u32) -> Option<SampleLocation>;
+}
+
+/// A function that is given frames with their numbers.
+pub(crate) type TakeFrame<'a> = &'a mut dyn FnMut(u32, FrameImage<'_>) -> Result<(), Error>;
+
+/// A frame that was read.
+#[derive(Clone, Copy)]
+pub(crate) struct FrameImage<'a> {
+    pub(crate) pixels: FramePixels<'a>,
+    /// How the picture is turned to be upright: an EXIF orientation.
+    pub(crate) orientation: u8,
+}
+
+/// The pixels of a frame.
+#[derive(Clone, Copy)]
+pub(crate) enum FramePixels<'a> {
+    /// A stored image.
+    Stored(Value<'a>),
+    /// The planes of a picture.
+    #[cfg(feature = "video")]
+    Planes(&'a fuseloop_video::Frame),
+}
+
+/// The error of reading a frame.
+pub(crate) struct FrameError {
+    /// The number of the frame; `None` if the error is of the whole video.
+    pub(crate) frame: Option<u32>,
+    pub(crate) error: Error,
+}
+
+/// The times at which the frames of a video are shown, in seconds.
+#[derive(Clone, Debug)]
+pub(crate) enum FrameTimes {
+    /// Frames at a constant rate, the first at 0.
+    Constant {
+        /// The number of frames.
+        count: u32,
+        /// The number of frames per second.
+        fps: f64,
+    },
+    /// Frames at any times.
+    #[cfg_attr(
+        not(any(feature = "video", test)),
+        expect(dead_code, reason = "frame folders have a constant rate")
+    )]
+    Listed {
+        /// The time of each frame; no time is less than the one before it.
+        times: Arc<[f64]>,
+        /// The time at which the last frame is no longer shown.
+        end: f64,
+    },
+}
+
+impl FrameTimes {
+    /// Returns the number of frames.
+    pub(crate) fn count(&self) -> u32 {
+        match self {
+            Self::Constant { count, .. } => *count,
+            Self::Listed { times, .. } => u32::try_from(times.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Returns the time from which on a frame is shown.
+    ///
+    /// # Panics
+    ///
+    /// If the times are listed and there is no such frame.
+    pub(crate) fn time(&self, frame: u32) -> f64 {
+        match self {
+            Self::Constant { fps, .. } => f64::from(frame) / fps,
+            Self::Listed { times, .. } => times[frame as usize],
+        }
+    }
+
+    /// Returns the time at which the last frame is no longer shown.
+    pub(crate) fn end(&self) -> f64 {
+        match self {
+            Self::Constant { count, fps } => f64::from(*count) / fps,
+            Self::Listed { end, .. } => *end,
+        }
+    }
+
+    /// Returns the number of frames that begin before a time, which is the first frame that begins at it or later.
+    pub(crate) fn frames_before(&self, seconds: f64) -> u32 {
+        let is_before = |frame: u32| self.time(frame) < seconds - ROUNDING;
+        let (mut low, mut high) = (0, self.count());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_before(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Returns the frame that is shown at a time: the last one that has begun, or the first frame.
+    pub(crate) fn frame_at(&self, seconds: f64) -> u32 {
+        self.frames_before(seconds + 2.0 * ROUNDING).saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_frame_at_a_time_is_the_last_one_that_has_begun() {
+        let times = FrameTimes::Listed { times: [0.5, 0.6, 2.0, 2.0].into(), end: 2.5 };
+        let shown = [0.0, 0.5, 0.59, 0.6, 1.9, 2.0, 9.0].map(|seconds| times.frame_at(seconds));
+        assert_eq!(shown, [0, 0, 0, 1, 1, 3, 3]);
+        let before = [0.0, 0.5, 0.55, 2.0, 2.1].map(|seconds| times.frames_before(seconds));
+        assert_eq!(before, [0, 0, 1, 2, 4]);
+        assert_eq!((times.count(), times.end()), (4, 2.5));
+    }
+
+    #[test]
+    fn rounding_hides_no_frame() {
+        for fps in [23.976, 25.0, 29.97, 30.0, 60.0, 1000.0] {
+            let times = FrameTimes::Constant { count: 3000, fps };
+            for frame in 0..3000 {
+                assert_eq!(times.frame_at(times.time(frame)), frame, "{fps}");
+                assert_eq!(times.frames_before(times.time(frame)), frame, "{fps}");
+            }
+            // Each third frame, whose times are sums of other numbers.
+            let third = |n: u32| times.frame_at(f64::from(n) / (fps / 3.0));
+            assert!((0..1000).all(|n| third(n) == 3 * n), "{fps}");
+        }
+    }
+}

@@ -1,0 +1,511 @@
+//! Clips of video files: their frames are those that ffmpeg decodes, with libavcodec and without it; nothing depends on
+//! threads, ranks or where a run began; and what can't be read is refused by name.
+//!
+//! The files are those of `scripts/video_frame_goldens.py` and `scripts/video_container_goldens.py`, and the frames of
+//! `tests/golden/video` those of `scripts/video_clip_goldens.py`.
+
+use fuseloop::internals::info::DatasetSummary;
+use fuseloop::loader::Clips;
+use fuseloop::order::{Ranks, Uneven};
+use fuseloop::source::{Column, Dataset, Folder, FolderOptions, InMemory};
+use fuseloop::verify::{DamageKind, VerifyOptions, verify};
+use fuseloop::{Batch, Cursor, ErrorKind, Loader, LoaderBuilder, OnDamaged, Order, ops::*};
+use fuseloop_video::Libavcodec;
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+/// Videos that need no libavcodec, all of 64 x 48 pixels.
+const VIDEOS: [&str; 6] = [
+    "a/baseline.mp4",
+    "a/high.mkv",
+    "a/motion_jpeg.avi",
+    "b/high.mp4",
+    "b/open_gop_pyramid.mp4",
+    "b/variable_rate.mp4",
+];
+
+/// The frames in the golden files.
+const FRAMES: [usize; 3] = [0, 1, 3];
+
+fn golden(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Writes videos to class folders.
+fn folder(videos: &[&str]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for video in videos {
+        let (class, name) = video.split_once('/').unwrap();
+        fs::create_dir_all(dir.path().join(class)).unwrap();
+        let from = golden("video/tests/golden/frames").join(name);
+        fs::copy(from, dir.path().join(video)).unwrap();
+    }
+    dir
+}
+
+fn augmented() -> Ops {
+    ops![
+        RandomResizedCrop::new(24).unwrap(),
+        RandomHorizontalFlip::new(0.5).unwrap(),
+        ToChannelsFirst
+    ]
+}
+
+fn builder(dir: &Path, clips: Clips) -> LoaderBuilder {
+    let loader = Loader::open(dir).unwrap().batch_size(2).seed(7).clips(clips);
+    loader.pipeline("video", augmented())
+}
+
+fn batches(loader: &Loader, epoch: u32) -> Vec<Batch> {
+    loader.epoch(epoch).unwrap().map(Result::unwrap).collect()
+}
+
+/// Returns the times and the pixels of each clip.
+fn rows(batches: impl IntoIterator<Item = Batch>) -> Vec<(Vec<f64>, Vec<u8>)> {
+    let mut all = vec![];
+    for batch in batches {
+        let (pts, clips) =
+            (batch.tensor::<f64>("pts").unwrap(), batch.tensor::<u8>("video").unwrap());
+        let pts = pts.as_slice().chunks(pts.as_slice().len() / batch.len());
+        let clips = clips.as_slice().chunks(clips.as_slice().len() / batch.len());
+        all.extend(pts.zip(clips).map(|(pts, clip)| (pts.to_vec(), clip.to_vec())));
+    }
+    all
+}
+
+/// Returns the frames of one video, one after another, each cut to `size` about its middle.
+fn first_frames(video: &Path, size: Size) -> Vec<u8> {
+    let Size { height, width } = size;
+    let dir = tempfile::tempdir().unwrap();
+    fs::copy(video, dir.path().join(video.file_name().unwrap())).unwrap();
+    let clips = Clips::all(8);
+    let loader = Loader::from_source(
+        Folder::open(dir.path(), &FolderOptions::default().label("none".parse().unwrap())).unwrap(),
+    );
+    let cut = ops![CenterCrop::new((height, width)).unwrap()];
+    let loader = loader.clips(clips).pipeline("video", cut).build().unwrap();
+    let batch = loader.get(&[0], 0).unwrap();
+    let clip = batch.tensor::<u8>("video").unwrap();
+    assert_eq!(clip.shape(), [1, 8, height as usize, width as usize, 3]);
+    clip.as_slice().to_vec()
+}
+
+/// Returns the pixels of a golden file and their width.
+fn expected(name: &str) -> (Vec<u8>, Size) {
+    let file = fs::File::open(golden("tests/golden/video").join(name)).unwrap();
+    let mut png = png::Decoder::new(std::io::BufReader::new(file)).read_info().unwrap();
+    let mut pixels = vec![0; png.output_buffer_size().unwrap()];
+    let info = png.next_frame(&mut pixels).unwrap();
+    (pixels, Size::new(info.height / FRAMES.len() as u32, info.width))
+}
+
+#[test]
+fn frames_are_those_that_ffmpeg_decodes() {
+    // JPEGs have an upsampling of their own, that of libjpeg.
+    let files = [
+        ("video/tests/golden/frames/high.mp4", 1, 0.1),
+        ("video/tests/golden/frames/full_range.mp4", 1, 0.1),
+        ("tests/golden/video/turned.mp4", 1, 0.1),
+        ("video/tests/golden/frames/vp9.webm", 1, 0.1),
+        ("video/tests/golden/frames/motion_jpeg.avi", 60, 2.0),
+        ("video/tests/golden/containers/upside_down.mp4", 60, 4.0),
+    ];
+    for (file, most, mean) in files {
+        if file.ends_with("vp9.webm") && Libavcodec::find().is_err() {
+            println!("{file} is left out: no libavcodec");
+            continue;
+        }
+        let name = Path::new(file).with_extension("png");
+        let (expected, size) = expected(name.file_name().unwrap().to_str().unwrap());
+        let found = first_frames(&golden(file), size);
+        let bytes = found.len() / 8;
+        let (mut largest, mut sum) = (0, 0_u64);
+        for (frame, expected) in FRAMES.into_iter().zip(expected.chunks(bytes)) {
+            for (&a, &b) in found[frame * bytes..].iter().zip(expected) {
+                let difference = u64::from(a.abs_diff(b));
+                (largest, sum) = (largest.max(difference), sum + difference);
+            }
+        }
+        let found_mean = sum as f64 / expected.len() as f64;
+        println!("{file}: {largest} at most, {found_mean:.3} on average");
+        assert!(largest <= most && found_mean <= mean, "{file}: {largest}, {found_mean}");
+    }
+}
+
+#[test]
+fn a_window_has_the_pixels_of_the_whole_frame() {
+    let files = [
+        "video/tests/golden/frames/high.mp4",
+        "video/tests/golden/frames/motion_jpeg.avi",
+        "tests/golden/video/turned.mp4",
+    ];
+    for file in files {
+        let whole =
+            if file.ends_with("turned.mp4") { Size::new(64, 48) } else { Size::new(48, 64) };
+        let part = Size::new(22, 18);
+        let frames = first_frames(&golden(file), whole);
+        let windows = first_frames(&golden(file), part);
+        let [top, left] = [(whole.height - part.height) / 2, (whole.width - part.width) / 2];
+        let row = |pixels: &[u8], width: u32, y: u32, x: u32| {
+            pixels[((y * width + x) * 3) as usize..][..part.width as usize * 3].to_vec()
+        };
+        let [frame_bytes, window_bytes] =
+            [whole, part].map(|size| (size.height * size.width * 3) as usize);
+        for (frame, window) in frames.chunks(frame_bytes).zip(windows.chunks(window_bytes)) {
+            for y in 0..part.height {
+                let expected = row(frame, whole.width, top + y, left);
+                assert!(row(window, part.width, y, 0) == expected, "{file}, row {y}");
+            }
+        }
+    }
+}
+
+#[test]
+fn clips_are_the_same_for_any_number_of_workers_and_ranks_and_after_a_resume() {
+    let dir = folder(&VIDEOS);
+    let of = |workers, size| {
+        let clips = Clips::random(4).stride(2);
+        let loader = builder(dir.path(), clips).order(Order::Random);
+        loader.workers(workers).batch_size(size)
+    };
+    let undisturbed = rows(batches(&of(1, 2).build().unwrap(), 1));
+    assert_eq!(undisturbed.len(), VIDEOS.len());
+    for (workers, size) in [(2, 2), (5, 1), (5, 3)] {
+        assert!(rows(batches(&of(workers, size).build().unwrap(), 1)) == undisturbed);
+    }
+    let loader = of(2, 2).build().unwrap();
+    for taken in 0..3 {
+        let mut run = loader.epoch(1).unwrap();
+        (0..taken).for_each(|_| drop(run.next().unwrap().unwrap()));
+        let cursor: Cursor = run.cursor().unwrap().to_string().parse().unwrap();
+        let rest = of(5, 2).build().unwrap();
+        let rest = rows(rest.resume(&cursor).unwrap().map(Result::unwrap));
+        assert!(rest == undisturbed[2 * taken..], "after {taken}");
+    }
+    let permuted = |ranks| of(2, 1).order(Order::Permuted).ranks(ranks).build().unwrap();
+    let undisturbed = rows(batches(&permuted(None), 2));
+    for rank in 0..2 {
+        let ranks = Ranks::new(rank, 2, Uneven::Pad).unwrap();
+        let own = rows(batches(&permuted(Some(ranks)), 2));
+        let expected: Vec<_> = undisturbed.iter().skip(rank as usize).step_by(2).collect();
+        assert!(own.iter().eq(expected), "rank {rank}");
+    }
+}
+
+/// Returns a hash of all that an epoch of all clips has.
+fn epoch_hash(dir: &Path) -> String {
+    let loader = builder(dir, Clips::random(6).stride(3).clips(2)).build().unwrap();
+    let mut hash = Sha256::new();
+    for (pts, clip) in rows(batches(&loader, 3)) {
+        pts.iter().for_each(|seconds| hash.update(seconds.to_le_bytes()));
+        hash.update(clip);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+const WITHOUT: &str = "FUSELOOP_LIBAVCODEC";
+
+/// Runs all tests of this file once more, in a process that finds no libavcodec.
+#[test]
+fn everything_is_the_same_without_libavcodec() {
+    let hash = epoch_hash(folder(&VIDEOS).path());
+    if env::var_os(WITHOUT).is_some_and(|path| path == "none") {
+        assert!(Libavcodec::find().is_err());
+        println!("epoch {hash}");
+        return;
+    }
+    let arguments = ["video::", "--nocapture", "--test-threads=1"];
+    let mut run = Command::new(env::current_exe().unwrap());
+    let run = run.args(arguments).env(WITHOUT, "none").output().unwrap();
+    let text = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{text}");
+    assert!(text.contains(&format!("epoch {hash}")), "{hash}: {text}");
+}
+
+#[test]
+fn codecs_are_refused_by_name_without_libavcodec() {
+    let files = [
+        ("mpeg4.avi", "MPEG-4 Part 2"),
+        ("hevc.mp4", "HEVC (H.265)"),
+        ("vp8.webm", "VP8"),
+        ("vp9.webm", "VP9"),
+    ];
+    for (file, codec) in files {
+        let dir = folder(&[&format!("a/{file}"), "b/high.mp4"]);
+        let loader = builder(dir.path(), Clips::random(2)).on_damaged(OnDamaged::Skip);
+        let loader = loader.build().unwrap();
+        if Libavcodec::find().is_ok() {
+            assert_eq!(rows(batches(&loader, 0)).len(), 2, "{file}");
+            continue;
+        }
+        // Another system reads it: it is no damaged sample that may be skipped.
+        let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap();
+        let text = error.to_string();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{text}");
+        for words in [file, codec, "install FFmpeg", "FUSELOOP_LIBAVCODEC", "libx264"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+}
+
+#[test]
+fn times_are_those_of_the_container() {
+    let dir = folder(&["a/high.mp4"]);
+    let times = |clips| rows(batches(&builder(dir.path(), clips).build().unwrap(), 0))[0].0.clone();
+    let near = |found: Vec<f64>, expected: &[f64]| {
+        let is_near = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9);
+        assert!(found.len() == expected.len() && is_near, "{found:?}, expected {expected:?}");
+    };
+    near(times(Clips::regular(3).stride(2).range(0.2, 0.4)), &[0.2, 0.28, 0.36]);
+    near(times(Clips::regular(2).fps(12.5).range(0.0, 0.16)), &[0.0, 0.08]);
+}
+
+#[test]
+fn several_clips_of_a_video_may_share_frames_and_come_in_any_order() {
+    let dir = folder(&["a/open_gop_pyramid.mp4"]);
+    let of = |clips: Clips| {
+        let cut = ops![CenterCrop::new(8).unwrap()];
+        let loader = builder(dir.path(), clips).pipeline("video", cut);
+        rows(batches(&loader.build().unwrap(), 0)).remove(0)
+    };
+    let (times, all) = of(Clips::all(28));
+    let bytes = all.len() / 28;
+    for clips in [Clips::random(5).clips(4), Clips::regular(9).stride(2).clips(3)] {
+        let (pts, found) = of(clips.clone());
+        for (seconds, image) in pts.iter().zip(found.chunks(bytes)) {
+            let frame = times.iter().position(|time| time == seconds).unwrap();
+            assert!(all[frame * bytes..][..bytes] == *image, "{clips:?}: frame {frame}");
+        }
+    }
+}
+
+#[test]
+fn damaged_files_are_damaged_samples_whose_errors_name_the_file() {
+    let names = ["a/high.mp4", "a/baseline.mp4", "b/high.mkv", "b/main.mp4", "b/cavlc.mp4"];
+    let dir = folder(&names);
+    let change = |name: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        let path = dir.path().join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        change(&mut bytes);
+        fs::write(path, bytes).unwrap();
+    };
+    change("a/baseline.mp4", &|bytes| bytes.clear());
+    change("b/high.mkv", &|bytes| bytes.truncate(bytes.len() / 2));
+    change("b/main.mp4", &|bytes| bytes.fill(b'x'));
+    fs::remove_file(dir.path().join("b/cavlc.mp4")).unwrap();
+    fs::create_dir(dir.path().join("c")).unwrap();
+    fs::write(dir.path().join("c/none.mp4"), b"").unwrap();
+    let of = |policy| builder(dir.path(), Clips::regular(12)).on_damaged(policy).build().unwrap();
+    let (mut errors, mut good) = (vec![], 0);
+    for sample in 0..5 {
+        match of(OnDamaged::Fail).get(&[sample], 0) {
+            Ok(_) => good += 1,
+            Err(error) => errors.push((error.path().unwrap().to_owned(), error.to_string())),
+        }
+    }
+    assert!((1..=2).contains(&good), "{errors:?}");
+    for (path, text) in &errors {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(text.contains(name) && path.starts_with(dir.path()), "{text}");
+    }
+    let main = errors.iter().find(|(path, _)| path.ends_with("main.mp4")).unwrap();
+    assert!(main.1.contains("AVI"), "{}", main.1);
+    let loader = of(OnDamaged::Skip);
+    let batches = batches(&loader, 0);
+    assert_eq!(batches.iter().map(|batch| batch.len()).sum::<usize>(), good);
+    assert_eq!(loader.quarantine().samples.len(), 5 - good);
+    // Each clip of a video is a sample: a video that can't be read has one.
+    let all = builder(dir.path(), Clips::all(10)).on_damaged(OnDamaged::Skip).build().unwrap();
+    assert!(all.samples() >= 5);
+    assert!(all.epoch(0).unwrap().all(|batch| batch.is_ok()));
+}
+
+#[test]
+fn a_damaged_packet_names_its_frame() {
+    let dir = folder(&["a/motion_jpeg.avi"]);
+    let path = dir.path().join("a/motion_jpeg.avi");
+    let mut bytes = fs::read(&path).unwrap();
+    let starts: Vec<usize> =
+        (0..bytes.len() - 2).filter(|at| bytes[*at..].starts_with(&[0xff, 0xd8, 0xff])).collect();
+    bytes[starts[2]..][..3].fill(0);
+    fs::write(&path, bytes).unwrap();
+    let loader = builder(dir.path(), Clips::all(4)).build().unwrap();
+    let error = loader.get(&[0], 0).err().unwrap();
+    assert!(error.to_string().contains("frame 2: "), "{error}");
+    assert!(error.to_string().contains("motion_jpeg.avi"), "{error}");
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Damaged, Some(&*path)));
+}
+
+#[test]
+fn limits_hold_for_video_files() {
+    let dir = folder(&["a/high.mp4"]);
+    let limits = |limits: fuseloop::Limits| {
+        let loader = builder(dir.path(), Clips::random(2)).limits(limits).build().unwrap();
+        loader.get(&[0], 0).err().unwrap().to_string()
+    };
+    let default = fuseloop::Limits::DEFAULT;
+    let text = limits(fuseloop::Limits { max_pixels: 1000, ..default });
+    assert!(text.contains("64x48") && text.contains("1000"), "{text}");
+    let text = limits(fuseloop::Limits { max_sample_bytes: 100, ..default });
+    assert!(text.contains("100"), "{text}");
+}
+
+#[test]
+fn video_files_need_clips_and_are_not_mixed_with_images() {
+    let dir = folder(&["a/high.mp4", "b/main.mp4"]);
+    let refused = |loader: LoaderBuilder| loader.build().err().unwrap().to_string();
+    let text = refused(Loader::open(dir.path()).unwrap());
+    assert!(text.contains("field video") && text.contains("choose them (`clips`"), "{text}");
+    let text = refused(Loader::open(dir.path()).unwrap().pipeline("video", augmented()));
+    assert!(text.contains("choose them (`clips`"), "{text}");
+    let labels = Loader::open(dir.path()).unwrap().without("video").build().unwrap();
+    assert_eq!(labels.get(&[1], 0).unwrap().tensor::<i64>("label").unwrap().as_slice(), [1]);
+    fs::write(dir.path().join("b/poster.jpg"), b"").unwrap();
+    let text = Loader::open(dir.path()).err().unwrap().to_string();
+    assert!(text.contains("1 image and 2 video files") && text.contains("`**/*.mp4`"), "{text}");
+    let numbers = InMemory::new([("x", Column::ints([1, 2]))]).unwrap();
+    let text = refused(Loader::from_source(numbers).clips(Clips::random(2)));
+    assert!(text.contains("or video files"), "{text}");
+}
+
+#[test]
+fn bytes_of_any_dataset_are_videos_if_a_user_says_so() {
+    let video = |name: &str| fs::read(golden("video/tests/golden/frames").join(name)).unwrap();
+    let bytes = vec![video("high.mp4"), video("motion_jpeg.avi")];
+    let source = InMemory::new([("clip", Column::bytes(bytes))]).unwrap();
+    let clips = Clips::random(3).field("clip");
+    let loader = Loader::from_source(source).seed(7).batch_size(2).clips(clips);
+    let loader = loader.pipeline("clip", augmented()).build().unwrap();
+    let batch = &batches(&loader, 0)[0];
+    let clips = batch.tensor::<u8>("clip").unwrap();
+    assert_eq!(clips.shape(), [2, 3, 3, 24, 24]);
+    let dir = folder(&["a/high.mp4", "a/motion_jpeg.avi"]);
+    let files = rows(batches_of_folder(dir.path()));
+    assert!(clips.as_slice() == [&files[0].1[..], &files[1].1[..]].concat());
+}
+
+fn batches_of_folder(dir: &Path) -> Vec<Batch> {
+    batches(&builder(dir, Clips::random(3)).build().unwrap(), 0)
+}
+
+#[test]
+fn a_list_chooses_videos() {
+    let dir = folder(&VIDEOS);
+    let list = dir.path().join("testlist01.txt");
+    let labels = |text: &str, label: &str| {
+        fs::write(&list, text).unwrap();
+        let options = FolderOptions::default().label(label.parse().unwrap());
+        let loader = Loader::from_source(Folder::open(dir.path(), &options)?);
+        let loader = loader.clips(Clips::segments(2).list(&list)).pipeline("video", augmented());
+        let batch = batches(&loader.build()?, 0).remove(0);
+        let labels = batch.tensor::<i64>("label").map(|labels| labels.as_slice().to_vec());
+        Ok::<_, fuseloop::Error>(labels.unwrap_or_default())
+    };
+    assert_eq!(labels("b/high.mp4 2\na/baseline.avi 1\n", "auto").unwrap(), [1, 0]);
+    assert_eq!(labels("b/high.mp4 9\nbaseline 20 4\n", "none").unwrap(), [9, 4]);
+    let several = labels("high.mp4 1", "none").unwrap_err().to_string();
+    assert!(several.contains("several videos"), "{several}");
+}
+
+#[cfg(feature = "tables")]
+#[test]
+fn a_table_lists_video_files() {
+    let dir = folder(&["a/high.mp4", "b/motion_jpeg.avi"]);
+    let table = dir.path().join("videos.csv");
+    fs::write(&table, "video,label\nb/motion_jpeg.avi,4\na/high.mp4,6\n").unwrap();
+    let loader = builder(&table, Clips::random(2)).build().unwrap();
+    let batch = &batches(&loader, 0)[0];
+    assert_eq!(batch.tensor::<i64>("label").unwrap().as_slice(), [4, 6]);
+    assert_eq!(batch.tensor::<u8>("video").unwrap().shape(), [2, 2, 3, 24, 24]);
+    fs::write(&table, "path,label\na/high.mp4,4\na/high.jpg,6\n").unwrap();
+    let text = Loader::open(&table).err().unwrap().to_string();
+    assert!(text.contains("1 image and 1 video file,"), "{text}");
+}
+
+/// A preview of a dataset shows its first frames.
+#[test]
+fn a_value_is_the_first_frame_upright() {
+    let dir = tempfile::tempdir().unwrap();
+    let video = golden("tests/golden/video/turned.mp4");
+    fs::copy(&video, dir.path().join("turned.mp4")).unwrap();
+    let options = FolderOptions::default().label("none".parse().unwrap());
+    let folder = Folder::open(dir.path(), &options).unwrap();
+    let loader = Loader::from_source(folder).clips(Clips::random(2));
+    let cut = ops![CenterCrop::new((64, 48)).unwrap()];
+    let loader = loader.pipeline("video", cut).build().unwrap();
+    let mut inspector = loader.inspect("video", 0).unwrap().unwrap();
+    let inspected = inspector.sample(0).unwrap();
+    let whole = first_frames(&video, Size::new(64, 48));
+    assert!(inspected.pixels == whole[..64 * 48 * 3]);
+}
+
+#[test]
+fn verify_decodes_every_frame() {
+    let dir = folder(&["a/high.mp4", "a/motion_jpeg.avi", "b/high.mkv", "b/mpeg4.avi"]);
+    let verified = || {
+        let folder = Folder::open(dir.path(), &FolderOptions::default()).unwrap();
+        verify(&folder, &VerifyOptions::default(), &|_| ()).unwrap()
+    };
+    let needed = u64::from(Libavcodec::find().is_err());
+    let report = verified();
+    assert_eq!((report.video_files, report.damaged_samples), (4 - needed, needed), "{report}");
+    assert!(report.to_string().contains(&format!("{} video files decoded", 4 - needed)));
+    assert_eq!(report.troubles.get(&DamageKind::VideoUnsupported).copied().unwrap_or(0), needed);
+    let path = dir.path().join("a/motion_jpeg.avi");
+    let mut bytes = fs::read(&path).unwrap();
+    let start = bytes.len() / 2;
+    let packet = bytes[start..].windows(3).position(|at| at == [0xff, 0xd8, 0xff]).unwrap();
+    bytes[start + packet + 1] = 0;
+    fs::write(&path, bytes).unwrap();
+    let report = verified();
+    assert_eq!(report.troubles[&DamageKind::VideoDamaged], 1, "{report}");
+    assert!(report.to_string().contains("motion_jpeg.avi"), "{report}");
+    assert!(report.first[0].to_string().contains("frame "), "{report}");
+}
+
+#[test]
+fn info_describes_the_first_files() {
+    let dir = folder(&["a/high.mp4", "a/motion_jpeg.avi", "b/high.mkv", "b/hevc.mp4"]);
+    fs::write(dir.path().join("b/x.mp4"), b"no video").unwrap();
+    let summary = DatasetSummary::of(&Dataset::open(dir.path()).unwrap()).unwrap();
+    let text = summary.to_string();
+    let words = "video files, of the first 5: 2 H.264, 1 HEVC (H.265), 1 Motion JPEG, 1 unreadable, 64 x 48 pixels";
+    assert!(text.contains(words) && text.contains("25 frames/s"), "{text}");
+    let json = summary.to_json();
+    let video = &json["fields"][0]["video"];
+    assert_eq!(video["codecs"]["H.264"], 2);
+    assert_eq!((&video["height"][0], &video["width"][1]), (&48.into(), &64.into()), "{video}");
+    assert_eq!((&video["unreadable"], &video["frames"][0]), (&1.into(), &4.into()), "{video}");
+}
+
+/// The key of a sample begins the names of its members.
+#[cfg(feature = "tar")]
+#[test]
+fn members_of_tar_shards_are_video_files() {
+    let dir = folder(&["a/high.mp4", "a/baseline.mp4"]);
+    let path = dir.path().join("clips.tar");
+    let mut tar = tar::Builder::new(fs::File::create(&path).unwrap());
+    let mut add = |name: &str, bytes: &[u8]| {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, name, bytes).unwrap();
+    };
+    for (key, name, label) in [("0001", "a/baseline.mp4", "5"), ("0002", "a/high.mp4", "3")] {
+        add(&format!("{key}.mp4"), &fs::read(dir.path().join(name)).unwrap());
+        add(&format!("{key}.cls"), label.as_bytes());
+    }
+    tar.finish().unwrap();
+    drop(tar);
+    let refused = Loader::open(&path).unwrap().build().err().unwrap().to_string();
+    assert!(refused.contains("field mp4") && refused.contains("choose them"), "{refused}");
+    let clips = Clips::random(3);
+    let loader = Loader::open(&path).unwrap().batch_size(2).seed(7).clips(clips);
+    let loader = loader.pipeline("mp4", augmented()).build().unwrap();
+    let batch = &batches(&loader, 0)[0];
+    let files = rows(batches_of_folder(&dir.path().join("a")));
+    let expected = [&files[0].1[..], &files[1].1[..]].concat();
+    assert!(batch.tensor::<u8>("mp4").unwrap().as_slice() == expected);
+}
