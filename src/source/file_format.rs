@@ -1,7 +1,7 @@
 //! The formats of datasets, and the endings of the names of their files.
 
-use super::audio_format;
 use super::image_format::of_extension;
+use super::{audio_format, video_format};
 
 /// The format of the files of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) const MDS_INDEX_BYTES: u64 = 64 << 20;
 /// The names of splits that folders of MDS shards have.
 pub(super) const MDS_SPLITS: [&str; 6] = ["train", "val", "valid", "validation", "eval", "test"];
 
-/// The endings of names, in small letters, without those of images and audio files.
+/// The endings of names, in small letters, without those of images, audio files and video files.
 const ENDINGS: [(&str, FileFormat); 15] = [
     (".beton", FileFormat::Beton),
     (".tar", FileFormat::Tar),
@@ -48,12 +48,15 @@ const ENDINGS: [(&str, FileFormat); 15] = [
 ];
 
 impl FileFormat {
-    /// Returns the known ending of a name, that of an image or an audio file without its dot, and its format.
+    /// Returns the known ending of a name, that of an image, audio or video file without its dot, and its format.
     pub(super) fn ending(name: &str) -> Option<(&'static str, Self)> {
         let name = name.to_ascii_lowercase();
         let known = ENDINGS.into_iter().find(|(ending, _)| name.ends_with(ending));
         known.or_else(|| {
             let extension = name.rsplit_once('.')?.1;
+            if let Some(video) = video_format::of_extension(extension) {
+                return Some((video, Self::Folder));
+            }
             let audio = audio_format::of_extension(extension).map(|format| format.extensions);
             let known = audio.or_else(|| Some(of_extension(extension)?.extensions))?;
             known.iter().find(|one| **one == extension).map(|one| (*one, Self::Folder))

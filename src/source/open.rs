@@ -3,6 +3,7 @@
 //! | named                                            | opened as                           |
 //! |--------------------------------------------------|-------------------------------------|
 //! | a folder; `photos/**/*.jpg` (jpeg, png, webp, tiff) | a [`Folder`]: class = folder's name |
+//! | the same of audio files or video files           | the same                            |
 //! | a folder with `metadata.jsonl` or `metadata.csv` | a [`Folder`]: that table              |
 //! | a folder with the files of MNIST or CIFAR        | their training split, in any order  |
 //! | `t10k-images-idx3-ubyte`, `test_batch.bin`, ...  | that file of MNIST or CIFAR         |
@@ -469,6 +470,7 @@ mod tests {
             ("photos/**/*.{jpg,png}", FileFormat::Folder),
             ("speech/**/*.{wav,Flac}", FileFormat::Folder),
             ("word.mp3", FileFormat::Folder),
+            ("clips/**/*.{avi,Mp4}", FileFormat::Folder),
             ("https://host/a.beton?version=x.tar", FileFormat::Beton),
             ("train-{000..015}.beton", FileFormat::Beton),
             ("a.beton::b.beton", FileFormat::Beton),

@@ -23,7 +23,7 @@ use fuseloop_kernels::YuvRows;
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::RGB;
 use fuseloop_video::{
-    Backend, Codec, Decoder, Frame, FrameEntry, Libavcodec, Packet, ReadExactAt, Rotation,
+    Backend, Codec, Frame, FrameEntry, Libavcodec, Packet, ReadExactAt, Rotation, VideoDecoder,
     VideoError, VideoErrorKind, VideoIndex, VideoLimits, jpeg_of_packet,
 };
 use std::fs::File;
@@ -181,7 +181,7 @@ impl IndexedVideo {
             FrameError { frame, error }
         };
         let plan = index.plan(frames).map_err(|error| failed(error, None))?;
-        let decoder = Decoder::open(index, Backend::Auto, limits);
+        let decoder = VideoDecoder::open(index, Backend::Auto, limits);
         let mut decoder = decoder.map_err(|error| failed(error, None))?;
         let (mut taken, mut fault) = (0, None);
         let decoded = decoder.decode(index, &plan, bytes, &mut |frame, picture| {

@@ -103,12 +103,13 @@ fn expected(name: &str) -> (Vec<u8>, Size) {
 
 #[test]
 fn frames_are_those_that_ffmpeg_decodes() {
-    // JPEGs have an upsampling of their own, that of libjpeg.
+    // Interpolated chroma of saturated colours exceeds what swscale stores, which clamps it. JPEGs have an upsampling of their
+    // own, that of libjpeg.
     let files = [
-        ("video/tests/golden/frames/high.mp4", 1, 0.1),
-        ("video/tests/golden/frames/full_range.mp4", 1, 0.1),
-        ("tests/golden/video/turned.mp4", 1, 0.1),
-        ("video/tests/golden/frames/vp9.webm", 1, 0.1),
+        ("video/tests/golden/frames/high.mp4", 6, 0.1),
+        ("video/tests/golden/frames/full_range.mp4", 6, 0.1),
+        ("tests/golden/video/turned.mp4", 6, 0.1),
+        ("video/tests/golden/frames/vp9.webm", 6, 0.1),
         ("video/tests/golden/frames/motion_jpeg.avi", 60, 2.0),
         ("video/tests/golden/containers/upside_down.mp4", 60, 4.0),
     ];
@@ -362,6 +363,10 @@ fn video_files_need_clips_and_are_not_mixed_with_images() {
     assert!(text.contains("choose them (`clips`"), "{text}");
     let labels = Loader::open(dir.path()).unwrap().without("video").build().unwrap();
     assert_eq!(labels.get(&[1], 0).unwrap().tensor::<i64>("label").unwrap().as_slice(), [1]);
+    let pattern = dir.path().join("**/*.mp4");
+    let loader = Loader::open(&pattern).unwrap().clips(Clips::random(2));
+    let loader = loader.pipeline("video", augmented()).build().unwrap();
+    assert_eq!(loader.samples(), 2);
     fs::write(dir.path().join("b/poster.jpg"), b"").unwrap();
     let text = Loader::open(dir.path()).err().unwrap().to_string();
     assert!(text.contains("1 image and 2 video files") && text.contains("`**/*.mp4`"), "{text}");
@@ -505,7 +510,7 @@ fn members_of_tar_shards_are_video_files() {
     let loader = Loader::open(&path).unwrap().batch_size(2).seed(7).clips(clips);
     let loader = loader.pipeline("mp4", augmented()).build().unwrap();
     let batch = &batches(&loader, 0)[0];
-    let files = rows(batches_of_folder(&dir.path().join("a")));
+    let files = rows(batches_of_folder(dir.path()));
     let expected = [&files[0].1[..], &files[1].1[..]].concat();
     assert!(batch.tensor::<u8>("mp4").unwrap().as_slice() == expected);
 }

@@ -12,6 +12,7 @@
 
 use super::{ClipFrames, Clips};
 use crate::error::{Error, fail};
+use crate::parallel;
 use crate::sample::SampleId;
 use crate::source::{
     BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, Frames,
@@ -52,7 +53,7 @@ impl ClipSource {
     ///
     /// # Errors
     ///
-    /// If a field of the dataset has a name that clips need.
+    /// If a field of the dataset has a name that clips need, or the system starts no threads.
     pub(in crate::loader) fn new(videos: Arc<dyn Frames>, clips: Clips) -> Result<Self, Error> {
         let known = videos.facts();
         let mut fields: Vec<FieldSpec> = known.fields.to_vec();
@@ -77,13 +78,18 @@ impl ClipSource {
             }
         }
         let starts = if clips.is_all() {
+            let all: Vec<u64> = (0..known.samples).collect();
+            // A video whose times can't be read has a single clip, which can't be read.
+            let clips_of = |video: &u64| {
+                let times = videos.times(SampleId(*video));
+                times.map_or(1, |times| clips.count_all(&times))
+            };
+            let counts = parallel::map(&all, clips_of)?;
             let (mut starts, mut end) = (vec![0], 0_u64);
-            for video in 0..known.samples {
-                // A video whose times can't be read has a single clip, which can't be read.
-                let times = videos.times(SampleId(video));
-                end = end.saturating_add(times.map_or(1, |times| clips.count_all(&times)));
-                starts.push(end);
-            }
+            starts.extend(counts.into_iter().map(|count| {
+                end = end.saturating_add(count);
+                end
+            }));
             Some(starts)
         } else {
             None
