@@ -11,7 +11,11 @@
 //!
 //! The videos are in the order of their first images, and the frames of a video in the natural order of their names:
 //! numbers are compared by value, other characters byte by byte. Names are those that a source has for its samples, so
-//! that the members of tar files are grouped as files are.
+//! that the members of tar files are grouped as files are. The images of one folder in two datasets that are joined are
+//! two videos.
+//!
+//! The names of a video differ in one number: other images of the folder, such as its optical flow, are no frames of it, and
+//! refused. A damaged line of a table, which has no path, is a video of its own, which can't be read.
 
 use super::frames::{FrameError, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame};
 use super::video_list::{VideoList, check_labels};
@@ -46,20 +50,37 @@ impl FrameFolders {
     ///
     /// # Errors
     ///
-    /// If the dataset has no names for its samples.
+    /// If the dataset has no names for its samples, or the names of a video do not differ in one number.
     pub(crate) fn new(images: Arc<dyn Source>, field: usize, fps: f64) -> Result<Self, Error> {
         let mut videos: Vec<Video> = vec![];
-        let (mut known, mut last) = (HashMap::<Box<str>, usize>::new(), None::<(usize, Name)>);
+        let (mut known, mut last) = (Folders::new(), None::<(usize, Name)>);
+        let mut buffer = Buffer::default();
         for sample in 0..images.len() {
             let name = Name::of(&*images, SampleId(sample), field)?;
+            let component = images.component(SampleId(sample), &mut buffer)?;
+            let folders = known.entry(component).or_default();
             let video = match &last {
-                Some((video, other)) if other.folder() == name.folder() => *video,
-                _ => *known.entry(name.folder().into()).or_insert_with(|| {
-                    videos.push(Video::default());
+                Some((video, other))
+                    if other.folder() == name.folder() && videos[*video].component == component =>
+                {
+                    *video
+                }
+                _ => *folders.entry(name.folder().into()).or_insert_with(|| {
+                    videos.push(Video::new(component));
                     videos.len() - 1
                 }),
             };
             let found = &mut videos[video];
+            found.check_name(name.file()).map_err(|other| {
+                let (dataset, folder) = (Escaped(images.name()), Escaped(name.folder()));
+                let (file, other) = (Escaped(name.file()), Escaped(&other));
+                fail!(
+                    Format,
+                    "{dataset}: the folder {folder} has the images {other} and {file}, and the names of a video's frames \
+                     differ in one number: open those of one kind by a pattern without labels ('frames/**/img_*.jpg', `label` \
+                     \"none\"), or move the others"
+                )
+            })?;
             found.is_in_order &= match &last {
                 Some((other, before)) if *other == video => {
                     natural_order(before.file(), name.file()).is_lt()
@@ -77,6 +98,14 @@ impl FrameFolders {
             named.sort_by(|(a, first), (b, second)| {
                 natural_order(a.file(), b.file()).then(first.cmp(second))
             });
+            if let Some(pair) = named.windows(2).find(|pair| pair[0].0.text == pair[1].0.text) {
+                let (dataset, name) = (Escaped(images.name()), Escaped(&pair[0].0.text));
+                return Err(fail!(
+                    Format,
+                    "{dataset}: two images are called {name}, as if two videos had one folder: rename a folder, or open \
+                     each folder or tar shard by itself and join these datasets"
+                ));
+            }
             video.frames = named.into_iter().map(|(_, sample)| sample).collect();
         }
         if let Some(video) = videos.iter().find(|video| u32::try_from(video.frames.len()).is_err())
@@ -131,8 +160,7 @@ impl FrameFolders {
             Some(*end)
         }));
         let frames = videos.iter().flat_map(|&video| self.starts[video]..self.starts[video + 1]);
-        let sample = |index: u64| self.order.get(index as usize).copied().unwrap_or(index);
-        let order: Vec<u64> = frames.map(sample).collect();
+        let order: Vec<u64> = frames.map(|index| self.sample(index)).collect();
         let facts = VideoList::facts(&self.facts, &videos, labels.as_deref());
         let listed = Self { facts, starts, order, ..self };
         match labels {
@@ -170,27 +198,80 @@ impl FrameFolders {
             return Err(format!("no such frame: the video has {count}").into());
         }
         let index = self.starts[video.0 as usize] + u64::from(frame);
-        Ok(SampleId(self.order.get(index as usize).copied().unwrap_or(index)))
+        Ok(SampleId(self.sample(index)))
+    }
+
+    /// Returns the sample of a frame, by its index among the frames of all videos.
+    fn sample(&self, index: u64) -> u64 {
+        self.order.get(index as usize).copied().unwrap_or(index)
     }
 }
+
+/// The videos of each component of a dataset by their folders.
+type Folders = HashMap<usize, HashMap<Box<str>, usize>>;
 
 /// The images of a video while they are grouped.
 struct Video {
+    /// The component of the dataset that has the video.
+    component: usize,
     frames: Vec<u64>,
     is_in_order: bool,
+    first_name: Box<str>,
+    /// The name of each frame before and after its number, if there are two names.
+    ends: Option<(Box<str>, Box<str>)>,
 }
 
-impl Default for Video {
-    fn default() -> Self {
-        Self { frames: vec![], is_in_order: true }
+impl Video {
+    fn new(component: usize) -> Self {
+        let (frames, first_name) = (vec![], Box::default());
+        Self { component, frames, is_in_order: true, first_name, ends: None }
+    }
+
+    /// Checks that the name of another frame differs from those before in the one number that these differ in.
+    ///
+    /// # Errors
+    ///
+    /// With a name before, if it does not.
+    fn check_name(&mut self, name: &str) -> Result<(), String> {
+        if self.frames.is_empty() {
+            self.first_name = name.into();
+        } else if *self.first_name != *name {
+            if self.ends.is_none() {
+                self.ends = ends(&self.first_name, name);
+            }
+            let of = |(before, after): &(Box<str>, Box<str>)| {
+                let rest = name.strip_prefix(&**before)?;
+                Some(is_number(rest.strip_suffix(&**after)?))
+            };
+            if self.ends.as_ref().and_then(of) != Some(true) {
+                return Err(self.first_name.to_string());
+            }
+        }
+        Ok(())
     }
 }
 
-/// The name of an image, which has a folder.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Returns what two names have before and after the number that they differ in; `None` if they differ in more.
+fn ends(a: &str, b: &str) -> Option<(Box<str>, Box<str>)> {
+    let before = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let digits = |text: &str| text.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let before = before - digits(a.get(..before)?);
+    let (left, right) = (&a[before..], &b[before..]);
+    let after = left.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let number = right.strip_suffix(after)?;
+    let is_one = is_number(number) && after.len() < left.len();
+    is_one.then(|| (a[..before].into(), after.into()))
+}
+
+/// The name of an image, which has a folder, or of a line of a table that is damaged.
 struct Name {
     text: Arc<str>,
     /// The position of the separator before the name in its folder.
-    separator: usize,
+    separator: Option<usize>,
 }
 
 impl Name {
@@ -204,29 +285,35 @@ impl Name {
                  images, or tar shards of it"
             )
         })?;
-        let separator = separator(&text).ok_or_else(|| {
-            fail!(
+        let separator = separator(&text);
+        if separator.is_none() && images.value(sample, field, &mut Buffer::default()).is_ok() {
+            return Err(fail!(
                 Unsupported,
                 "{dataset}: the image {} is in no folder, and the frames of a video are the images of one folder: open the \
                  folder that has the folders of the videos",
                 Escaped(&text)
-            )
-        })?;
+            ));
+        }
         Ok(Self { text, separator })
     }
 
     fn folder(&self) -> &str {
-        &self.text[..self.separator]
+        folder(&self.text)
     }
 
     fn file(&self) -> &str {
-        &self.text[self.separator + 1..]
+        self.separator.map_or("", |at| &self.text[at + 1..])
     }
 }
 
 /// Returns the position of the last separator of folders.
 fn separator(path: &str) -> Option<usize> {
     path.rfind(['/', std::path::MAIN_SEPARATOR])
+}
+
+/// Returns the folder of a path, or the path if it has none.
+fn folder(path: &str) -> &str {
+    separator(path).map_or(path, |at| &path[..at])
 }
 
 /// Returns the folder that a path is in, and the name that it has there.
@@ -299,11 +386,11 @@ impl Source for FrameFolders {
         let field = if has_own { self.field } else { field };
         let first = self.images.locate(self.image(video, 0).ok()?, field)?;
         let file = first.file.map(|file| {
-            // A tar file holds the images of several folders.
+            // A tar file holds the images of several folders, and a table its damaged lines.
             let is_image = first.key.as_ref().is_none_or(|key| split(key).1 == split(&file).1);
             if is_image { split(&file).0.into() } else { file }
         });
-        let key = first.key.map(|key| split(&key).0.into());
+        let key = first.key.map(|key| folder(&key).into());
         Some(SampleLocation { file, key, bytes: None })
     }
 
@@ -346,7 +433,7 @@ impl Frames for FrameFolders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{Column, InMemory, OwnedValue};
+    use crate::source::{Column, Concat, InMemory, OwnedValue};
 
     /// Numbers with names.
     struct Named {
@@ -453,6 +540,43 @@ mod tests {
         assert!(none.contains("none of its 1 videos, such as c/9"), "{none}");
         let several = listed("1 3").err().unwrap().to_string();
         assert!(several.contains("several videos"), "{several}");
+    }
+
+    #[test]
+    fn names_that_differ_in_more_than_one_number_are_refused() {
+        let refused = |names: &[&'static str]| grouped(names).err().unwrap().to_string();
+        for names in [
+            ["v/img_00001.jpg", "v/img_00002.jpg", "v/flow_x_00001.jpg"],
+            ["v/a_1_2.jpg", "v/a_1_3.jpg", "v/a_2_3.jpg"],
+            ["v/1.jpg", "v/2.jpg", "v/1.png"],
+            ["v/f.jpg", "v/f1.jpg", "v/f2.jpg"],
+            ["v/a.jpg", "v/b.jpg", "v/c.jpg"],
+        ] {
+            let text = refused(&names);
+            assert!(text.contains("differ in one number"), "{names:?}: {text}");
+        }
+        let text = refused(&["v/flow_x_1.jpg", "v/img_1.jpg"]);
+        assert!(text.contains("folder v has the images flow_x_1.jpg and img_1.jpg"), "{text}");
+        let names = ["v/a_07_9_left8.png", "v/a_07_10_left8.png", "v/a_07_11_left8.png"];
+        assert_eq!(frames(&videos(&names)), [[0, 1, 2]]);
+        let names = ["v/1.jpg", "v/11.jpg", "w/x_1.jpg", "v/111.jpg", "w/x_11.jpg"];
+        assert_eq!(frames(&videos(&names)), [vec![0, 1, 3], vec![2, 4]]);
+        let twice = refused(&["v/1.jpg", "v/2.jpg", "w/1.jpg", "v/1.jpg"]);
+        assert!(twice.contains("two images are called v/1.jpg"), "{twice}");
+    }
+
+    #[test]
+    fn equal_folders_of_joined_datasets_are_two_videos() {
+        let part = |names: &[&'static str]| {
+            let facts = Facts::new([("image", FieldKind::Int)], names.len() as u64);
+            Arc::new(Named { facts, names: names.to_vec() }) as Arc<dyn Source>
+        };
+        let names = ["v/1.jpg", "v/2.jpg"];
+        let both = Concat::new([part(&names), part(&names)]).unwrap();
+        let videos = FrameFolders::new(Arc::new(both), 0, 1.0).unwrap();
+        assert_eq!(frames(&videos), [[0, 1], [2, 3]]);
+        let component = |video| videos.component(SampleId(video), &mut Buffer::default()).unwrap();
+        assert_eq!([component(0), component(1)], [0, 1]);
     }
 
     #[test]

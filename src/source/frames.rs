@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::sample::SampleId;
 use std::sync::Arc;
 
-/// How far a frame may begin after a time at which it is shown: times are sums of rounded numbers, and the frames of a
-/// video are farther apart.
-const ROUNDING: f64 = 1e-6;
+/// The seconds by which a frame may begin after a time at which it is shown: times are sums of rounded numbers. Frames that
+/// are closer to each other are not told apart by times.
+pub(crate) const ROUNDING: f64 = 1e-6;
 
 /// A dataset of videos. The frames of a video are values of one field.
 ///

@@ -140,7 +140,9 @@ pub use folder::{Folder, FolderOptions, Ignored, Labels, LinkCounts, Links};
 #[cfg(feature = "write")]
 pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name};
 pub(crate) use frame_folders::FrameFolders;
-pub(crate) use frames::{FrameError, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame};
+pub(crate) use frames::{
+    FrameError, FrameImage, FramePixels, FrameTimes, Frames, ROUNDING, TakeFrame,
+};
 pub use generate::{Generated, Generator, Queue, QueueStats};
 pub(crate) use image_format::{FORMAT_BYTES, ImageFormat, format_name};
 #[cfg(feature = "write")]

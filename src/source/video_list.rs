@@ -8,8 +8,10 @@
 //! | `dancing,--3ouPhoy2A,20,30,train` under a line with `youtube_id` | Kinetics                     |       |
 //!
 //! The number of frames is that of the dataset, whatever the list says. A video is found by the end of its path, of which
-//! either the list or the dataset may have more, without the extension of a video file. Kinetics' clips are
-//! `ID_000020_000030`, or `ID` alone.
+//! either the list or the dataset may have more, without the extension of a video file. Two names of a list that would be
+//! one video are refused. Kinetics' clips are `ID_000020_000030`, or `ID` alone; its labels are words, and not read.
+//!
+//! The lists that HMDB-51 itself has, `CLASS_test_splitN.txt`, are refused: their numbers are splits and no labels.
 
 use super::{Buffer, Escaped, Facts, Fingerprint, Source, Value};
 use crate::error::{AtPath as _, Error, fail};
@@ -17,10 +19,14 @@ use crate::sample::SampleId;
 use crate::source::file::read_file;
 use crate::warnings::warn;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 
 /// The extensions that names of videos have in lists, and in datasets of video files.
 pub(super) const EXTENSIONS: [&str; 7] = [".avi", ".mp4", ".mkv", ".webm", ".mov", ".m4v", ".mpg"];
+
+/// The most bytes of a name: the longest path of a file. The ends of longer ones would take too long to compare.
+const MAX_NAME_BYTES: usize = 4096;
 
 /// A list of videos.
 #[derive(Debug)]
@@ -45,6 +51,14 @@ impl VideoList {
     ///
     /// If the file can't be read, or a line has another form.
     pub(super) fn read(path: &Path, max: u64) -> Result<Self, Error> {
+        if is_of_hmdb51(path) {
+            return Err(fail!(
+                Unsupported,
+                "a list of HMDB-51, whose numbers are 1 for a split's training, 2 for its test and 0 for neither: take the \
+                 lists that MMAction2's tools write, with labels, or write the paths of one split to a file"
+            )
+            .at(path));
+        }
         let mut bytes = vec![];
         read_file(path, max, &mut bytes).at(path)?;
         let text = std::str::from_utf8(&bytes).map_err(|_| {
@@ -68,11 +82,30 @@ impl VideoList {
     ) -> Result<(Vec<usize>, Option<Vec<i64>>), Error> {
         let names = VideoNames::new(paths);
         let (mut videos, mut labels, mut missing) = (vec![], Some(vec![]), vec![]);
+        let mut found = HashMap::<usize, (usize, &str)>::new();
         for listed in &self.videos {
-            let Some(video) = names.find(listed).map_err(|error| error.at(&self.path))? else {
+            let video = names.find(listed).map_err(|error| error.at(&self.path))?;
+            let Some((video, name)) = video else {
                 missing.push(listed.name());
                 continue;
             };
+            match found.entry(video) {
+                Entry::Vacant(free) => {
+                    free.insert((listed.line, name));
+                }
+                Entry::Occupied(taken) if taken.get().1 != name => {
+                    let (first, other) = taken.get();
+                    let (line, name, other) = (listed.line, Escaped(name), Escaped(other));
+                    return Err(fail!(
+                        Format,
+                        "line {line}: {name} would be the same video as {other} in line {first}, {}: open the folder that \
+                         the paths of the list begin in",
+                        Escaped(&paths[video])
+                    )
+                    .at(&self.path));
+                }
+                Entry::Occupied(_) => {}
+            }
             videos.push(video);
             labels = labels.zip(listed.label).map(|(mut labels, label)| {
                 labels.push(label);
@@ -125,6 +158,16 @@ impl VideoList {
         if videos.is_empty() {
             return Err(fail!(Format, "the list has no videos"));
         }
+        let with = videos.iter().find(|video| video.label.is_some());
+        let without = videos.iter().find(|video| video.label.is_none());
+        if let (Some(with), Some(without)) = (with, without) {
+            return Err(fail!(
+                Format,
+                "line {}: no label, and line {} has one: write labels to all lines or to none",
+                without.line,
+                with.line
+            ));
+        }
         Ok(videos)
     }
 }
@@ -144,13 +187,21 @@ pub(super) fn check_labels(
     for (video, &label) in (0..).zip(labels) {
         buffer.forget();
         let Value::Int(own) = dataset.value(SampleId(video), field, &mut buffer)? else {
-            return Ok(());
+            let (name, kind) = (dataset.field_name(field), dataset.fields()[field].kind.word());
+            return Err(fail!(
+                Parameter,
+                "its labels are numbers, and the dataset's field {name} has {kind}: remove the labels from the list, or open the \
+                 dataset without labels to have those of the list"
+            ));
         };
         let offset = label.checked_sub(own);
         if offset.is_none() || *first.get_or_insert(offset) != offset {
+            let location = dataset.locate(SampleId(video), field);
+            let name = location.and_then(|location| location.key.or(location.file));
+            let name = name.map_or_else(|| video.to_string(), |name| Escaped(&name).to_string());
             return Err(fail!(
                 Parameter,
-                "its labels are not those of the dataset, whose video {video} has label {own} and in the list {label}: open the \
+                "its labels are not those of the dataset, whose video {name} has label {own} and in the list {label}: open the \
                  dataset without labels (`label` \"none\") to have those of the list"
             ));
         }
@@ -188,7 +239,26 @@ fn of_words(line: usize, text: &str) -> Result<ListedVideo, Error> {
     let name = path.replace('\\', "/");
     let name = EXTENSIONS.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
     let name = name.trim_start_matches("./").trim_matches('/').to_owned();
+    check_length(line, &name)?;
     Ok(ListedVideo { line, names: vec![name], label })
+}
+
+fn check_length(line: usize, name: &str) -> Result<(), Error> {
+    let bytes = name.len();
+    if bytes > MAX_NAME_BYTES {
+        return Err(fail!(
+            Format,
+            "line {line}: a path of {bytes} bytes, the limit is {MAX_NAME_BYTES}"
+        ));
+    }
+    Ok(())
+}
+
+/// Returns true if a file has the name of a list of HMDB-51: `brush_hair_test_split1.txt`.
+fn is_of_hmdb51(path: &Path) -> bool {
+    let stem = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".txt"));
+    let class = stem.and_then(|stem| stem.strip_suffix(['1', '2', '3']));
+    class.is_some_and(|class| class.ends_with("_test_split"))
 }
 
 /// Reads a line of Kinetics' tables.
@@ -200,43 +270,48 @@ fn of_kinetics(columns: [Option<usize>; 3], line: usize, text: &str) -> Result<L
     };
     let missing = || fail!(Format, "line {line}: {} columns, and no youtube_id", cells.len());
     let id = cell(id).filter(|id| !id.is_empty()).ok_or_else(missing)?;
+    check_length(line, id)?;
     let second = |column: Option<usize>| cell(column?)?.parse::<f64>().ok();
     let clip =
         second(start).zip(second(end)).map(|(start, end)| format!("{id}_{start:06.0}_{end:06.0}"));
     Ok(ListedVideo { line, names: clip.into_iter().chain([id.to_owned()]).collect(), label: None })
 }
 
-/// The videos of a dataset by the ends of their paths.
+/// The videos of a dataset by their paths, and by the ends of these. Names that several videos have are `None`.
 pub(super) struct VideoNames<'a> {
-    whole: HashMap<&'a str, usize>,
-    /// Those of which several videos have one are `None`.
+    whole: HashMap<&'a str, Option<usize>>,
     ends: HashMap<&'a str, Option<usize>>,
 }
 
 impl<'a> VideoNames<'a> {
     pub(super) fn new(paths: &'a [String]) -> Self {
         let (mut whole, mut ends) = (HashMap::new(), HashMap::new());
-        for (video, path) in paths.iter().enumerate() {
-            whole.insert(&**path, video);
-            for end in ends_of(path) {
-                ends.entry(end).and_modify(|found| *found = None).or_insert(Some(video));
-            }
+        let add = |names: &mut HashMap<&'a str, Option<usize>>, name, video| {
+            names.entry(name).and_modify(|found| *found = None).or_insert(Some(video));
+        };
+        // No line has a longer name.
+        let known = paths.iter().enumerate().filter(|(_, path)| path.len() <= MAX_NAME_BYTES);
+        for (video, path) in known {
+            add(&mut whole, path, video);
+            ends_of(path).for_each(|end| add(&mut ends, end, video));
         }
         Self { whole, ends }
     }
 
-    /// Returns the video of a line; `None` if the dataset does not have it.
+    /// Returns the video of a line and the name by which it was found; `None` if the dataset does not have it.
     ///
     /// # Errors
     ///
     /// If several videos have the name.
-    pub(super) fn find(&self, video: &ListedVideo) -> Result<Option<usize>, Error> {
+    pub(super) fn find<'b>(
+        &self,
+        video: &'b ListedVideo,
+    ) -> Result<Option<(usize, &'b str)>, Error> {
         for name in &video.names {
-            if let Some(found) = ends_of(name).find_map(|end| self.whole.get(end)) {
-                return Ok(Some(*found));
-            }
-            match self.ends.get(&**name) {
-                Some(Some(found)) => return Ok(Some(*found)),
+            let whole = self.whole.get(&**name).or_else(|| self.ends.get(&**name));
+            let shorter = || ends_of(name).skip(1).find_map(|end| self.whole.get(end));
+            match whole.or_else(shorter) {
+                Some(Some(found)) => return Ok(Some((*found, name))),
                 Some(None) => {
                     return Err(fail!(
                         Format,
@@ -299,7 +374,8 @@ mod tests {
         let paths = ["ride/v1", "walk/v1", "walk/v2"].map(str::to_owned);
         let names = VideoNames::new(&paths);
         let find = |name: &str| {
-            names.find(&ListedVideo { line: 7, names: vec![name.into()], label: None })
+            let listed = ListedVideo { line: 7, names: vec![name.into()], label: None };
+            names.find(&listed).map(|found| found.map(|(video, _)| video))
         };
         assert_eq!(find("walk/v1").unwrap(), Some(1));
         assert_eq!(find("frames/walk/v1").unwrap(), Some(1));
@@ -307,5 +383,58 @@ mod tests {
         assert_eq!(find("run/v2").unwrap(), None);
         assert_eq!(find("alk/v2").unwrap(), None);
         assert!(find("v1").unwrap_err().to_string().contains("line 7: several"));
+    }
+
+    fn choose(paths: &[&str], text: &str) -> Result<Vec<usize>, Error> {
+        let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+        let list = VideoList { path: "list.txt".into(), videos: VideoList::parse(text)? };
+        list.choose(&paths, "videos").map(|(videos, _)| videos)
+    }
+
+    #[test]
+    fn two_names_are_never_one_video() {
+        let refused = |paths: &[&str], text: &str| choose(paths, text).unwrap_err().to_string();
+        let text = refused(&["1", "2"], "ride/1 0\nwalk/1 1");
+        assert!(
+            text.contains("line 2: walk/1 would be the same video as ride/1 in line 1"),
+            "{text}"
+        );
+        assert!(text.contains("list.txt"), "{text}");
+        // A video whose path ends in all of the name comes before one that has only its end.
+        assert_eq!(choose(&["v1", "x/a/v1"], "a/v1\nv1").unwrap(), [1, 0]);
+        assert_eq!(choose(&["a/v1"], "a/v1\na/v1").unwrap(), [0, 0]);
+        let text = refused(&["a/v1", "a/v1"], "a/v1");
+        assert!(text.contains("several videos"), "{text}");
+        // Kinetics has several clips of one video.
+        let kinetics = "youtube_id,time_start,time_end\nabc,1,11\nabc,20,30\n";
+        assert_eq!(choose(&["abc"], kinetics).unwrap(), [0, 0]);
+    }
+
+    #[test]
+    fn labels_are_on_all_lines_or_on_none() {
+        let error = VideoList::parse("a 1\n\nb\nc 2").unwrap_err().to_string();
+        assert!(error.contains("line 3: no label, and line 1 has one"), "{error}");
+    }
+
+    #[test]
+    fn names_have_a_limit() {
+        let long = "a/".repeat(2048);
+        assert!(VideoList::parse(&format!("{long} 1")).is_ok());
+        let error = VideoList::parse(&format!("x\n{long}bc")).unwrap_err().to_string();
+        assert!(error.contains("line 2: a path of 4098 bytes"), "{error}");
+        assert_eq!(choose(&[&format!("{long}bc"), "v"], "v").unwrap(), [1]);
+    }
+
+    #[test]
+    fn the_lists_of_hmdb51_are_refused_by_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = |name: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, "a_b.avi 1\n").unwrap();
+            VideoList::read(&path, 1 << 10)
+        };
+        let error = read("brush_hair_test_split1.txt").unwrap_err().to_string();
+        assert!(error.contains("2 for its test") && error.contains("MMAction2"), "{error}");
+        assert!(read("hmdb51_train_split_1_rawframes.txt").is_ok());
     }
 }
