@@ -246,18 +246,17 @@ class Clips:
     Videos are files such as ``clips/CLASS/VIDEO.mp4``, or the images of a dataset that lie in one folder, in the natural
     order of their names: ``clips/CLASS/VIDEO/img_00001.jpg``. A sample is a clip of ``frames`` frames, all of which the ops treat alike. An
     output of images ``[C, H, W]`` is ``[N, T, C, H, W]`` in a batch, or ``[N, C, T, H, W]`` with ``layout="NCTHW"``;
-    ``pts`` has the presentation times in seconds, float64 ``[N, T]``. The names are those of TorchCodec's samplers
-    where these have one.
+    ``pts`` has the presentation times in seconds, float64 ``[N, T]``.
 
     The frames of a clip are ``stride`` frames apart, or follow each other in time ``fps`` times per second. ``clips``
     is the number of clips of a sample, an axis before that of the frames if it is more than 1. ``range`` has the
     seconds that the frames are from. Frames that a video is too short for are the last one again
     (``on_short="repeat_last"``), the clip from its beginning (``"wrap"``), or make the video a damaged sample
-    (``"error"``). ``per_frame`` has the ops draw for each frame. ``source_fps`` is the rate of folders of frames,
-    whose times are otherwise the numbers of their frames, and ``field`` the field of the frames if several have images, or
-    of bytes that are video files.
-    ``list`` is a file that lists the videos of a split: UCF-101's, HMDB-51's or Kinetics', or TSN's, of which each line
-    has a path, the number of frames and the label.
+    (``"error"``). ``per_frame`` has the ops draw for each frame. ``source_fps`` is the rate of folders of frames, which
+    ``fps`` and ``range`` need; without it their times are the numbers of the frames. ``field`` is the field of the frames
+    if several have images, or of bytes that are video files.
+    ``list`` is a file that lists the videos of a split: UCF-101's, Kinetics', HMDB-51's as MMAction2's tools write it, or
+    TSN's, of which each line has a path, the number of frames and the label.
 
     >>> import fuseloop as fl
     >>> from fuseloop import ops
@@ -334,15 +333,15 @@ class Clips:
         middle: bool = False,
         clips: int | None = None,
         range: tuple[float, float] | None = None,
-        on_short: Literal["repeat_last", "wrap", "error"] | None = None,
+        on_short: Literal["error"] | None = None,
         per_frame: bool = False,
         layout: Literal["NTCHW", "NCTHW"] | None = None,
         source_fps: float | None = None,
         field: str | None = None,
         list: str | os.PathLike[str] | None = None,
     ) -> Clips:
-        """One frame of each of as many segments of the video: drawn, as temporal segment networks do in training, or the
-        ``middle`` ones, for evaluation."""
+        """One frame of each of as many segments of the video: drawn, after temporal segment networks, or the ``middle``
+        ones, for evaluation. A video that is too short for a segment has the nearest frame there."""
         return cls._of(
             "segments", frames, None, None, clips, range, on_short, middle, per_frame, layout, source_fps, field, list
         )

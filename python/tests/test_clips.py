@@ -46,11 +46,11 @@ def test_a_batch_has_clips_labels_and_times(videos: Path) -> None:
     "clips, shape",
     [
         (fl.Clips.random(4, layout="NCTHW"), (3, 3, 4, 24, 24)),
-        (fl.Clips.random(4, fps=0.5), (3, 4, 3, 24, 24)),
+        (fl.Clips.random(4, fps=0.5, source_fps=1), (3, 4, 3, 24, 24)),
         (fl.Clips.regular(4, clips=2, on_short="wrap"), (3, 2, 4, 3, 24, 24)),
         (fl.Clips.segments(4), (3, 4, 3, 24, 24)),
         (fl.Clips.segments(4, middle=True, per_frame=True), (3, 4, 3, 24, 24)),
-        (fl.Clips.all(4, range=(0, 8)), (3, 4, 3, 24, 24)),
+        (fl.Clips.all(4, range=(0, 8), source_fps=1), (3, 4, 3, 24, 24)),
     ],
 )
 def test_samplers_have_their_shapes(videos: Path, clips: fl.Clips, shape: tuple[int, ...]) -> None:
@@ -99,6 +99,27 @@ def test_mistakes_are_named(videos: Path) -> None:
         loader(videos, fl.Clips.random(4, on_short="loop"))  # type: ignore[arg-type]
     with pytest.raises(fl.errors.FuseloopError, match="given with `stride`"):
         loader(videos, fl.Clips.random(4, stride=2, fps=5))
+    with pytest.raises(fl.errors.FuseloopError, match="set `source_fps`"):
+        loader(videos, fl.Clips.random(4, fps=5))
+    with pytest.raises(fl.errors.FuseloopError, match="`middle` is for segments"):
+        loader(videos, fl.Clips("random", 4, middle=True))
+    with pytest.raises(fl.errors.FuseloopError, match="nearest frame"):
+        loader(videos, fl.Clips("segments", 4, on_short="wrap"))
+
+
+def test_the_frames_are_called_video(videos: Path) -> None:
+    batch = next(iter(loader(videos, fl.Clips.regular(2))))
+    assert list(batch.numpy()) == ["video", "label", "pts"]
+    named = fl.Loader(videos, batch_size=3, image=LIST, clips=fl.Clips.regular(2, field="video"))
+    assert (next(iter(named))["video"].numpy() == batch["video"].numpy()).all()
+
+
+def test_jax_gives_a_dict_with_the_video(videos: Path) -> None:
+    pytest.importorskip("jax")
+    import fuseloop.jax
+
+    batch = next(iter(fuseloop.jax.Loader(videos, batch_size=2, video=LIST, clips=fl.Clips.regular(2))))
+    assert batch["video"].shape == (2, 2, 3, 24, 24) and batch["pts"].shape == (2, 2)
 
 
 def test_clips_are_pickled_with_their_loader(videos: Path) -> None:

@@ -10,7 +10,7 @@ use super::damaged::{DamageLog, OnDamaged};
 use super::device::HELD;
 use super::error::no_rows;
 use super::in_memory;
-use super::outputs::check_recompile;
+use super::outputs::{check_recompile, name_by_field};
 use super::stage::{LoaderStage, StageShared};
 use super::target_plan::warn_of_other_draws;
 use super::{CompiledOutputs, Loader, LoaderBuilder};
@@ -43,6 +43,9 @@ impl LoaderBuilder {
         }
         let subset = choose::subset(&*self.source, self.indices.take(), &self.filters)?;
         let mut outputs = mem::take(&mut self.wanted).resolve(&*self.source)?;
+        if let Some(clips) = &self.setup.clips {
+            name_by_field(&mut outputs, &*self.source, clips.field());
+        }
         check_recompile(&outputs, self.recompile)?;
         let damage_log = Arc::<DamageLog>::default();
         self.check_chosen(&subset)?;
@@ -106,7 +109,9 @@ impl LoaderBuilder {
         self.check_clips()?;
         let field = self.field_of_frames(&clips)?;
         let (dataset, limits) = (Arc::clone(&self.source), &self.setup.decode.limits);
+        let stored = Arc::clone(&dataset);
         let videos: Arc<dyn Frames> = if dataset.fields()[field].kind.is_image() {
+            clips.check_rate()?;
             let videos = FrameFolders::new(dataset, field, clips.rate())?;
             match clips.list_file() {
                 Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
@@ -116,6 +121,8 @@ impl LoaderBuilder {
             video_files(dataset, field, &clips, limits)?
         };
         let source = Arc::new(ClipSource::new(videos, clips)?);
+        let name = source.facts().fields[field].name.clone();
+        self.wanted.rename(|asked| (stored.field_index(asked) == Some(field)).then_some(&*name));
         self.setup.clips = Some(Arc::clone(&source));
         self.source = source;
         Ok(())

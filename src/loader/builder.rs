@@ -464,8 +464,8 @@ impl LoaderBuilder {
     }
 
     /// Makes clips of videos the samples. A video is a video file, with the feature `video`, or the images of the dataset that
-    /// lie in one folder, in the natural order of their names. See [`Clips`] for how frames are chosen and what a batch has. Default: each image
-    /// is a sample.
+    /// lie in one folder, in the natural order of their names. See [`Clips`] for how frames are chosen and what a batch has.
+    /// Default: each image is a sample.
     ///
     /// Numbers of samples are then those of videos, in the order of the dataset, for [`indices`](Self::indices),
     /// [`filter`](Self::filter) and [`Loader::get`] too; with [`Clips::all`] they are those of clips. A field that has no
@@ -482,7 +482,8 @@ impl LoaderBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// [`build`](Self::build) refuses clips together with a [`cache`](Self::cache), [`process_cache`](Self::process_cache),
+    /// [`build`](Self::build) refuses clips of a stream and of images without names, such as those of a `.beton` file, and clips
+    /// together with a [`cache`](Self::cache), [`process_cache`](Self::process_cache),
     /// a [`Bucketed`](Order::Bucketed) order, [`collate`](Self::collate) or [`targets`](Self::targets) of the frames, ops
     /// on batches such as [`MixUp`](fuseloop_ops::MixUp), and [`ToDevice`](fuseloop_ops::ToDevice).
     #[must_use]

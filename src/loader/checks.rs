@@ -1,7 +1,7 @@
 //! Checks of settings that contradict each other or their dataset.
 
 use super::LoaderBuilder;
-use super::clips::Clips;
+use super::clips::{Clips, VIDEO};
 use super::damaged::{DamageLog, OnDamaged};
 use super::error::of_field;
 use super::outputs::no_such_field;
@@ -67,8 +67,9 @@ impl LoaderBuilder {
 
     /// Refuses settings that are for images that are samples.
     pub(super) fn check_clips(&self) -> Result<(), Error> {
-        let refused =
-            |with: &str, cure: &str| Err(fail!(Unsupported, "clips don't go with {with}: {cure}"));
+        let refused = |with: &str, cure: &str| {
+            Err(fail!(Unsupported, "clips can't be used with {with}: {cure}"))
+        };
         if self.stream.is_some() {
             return refused(
                 "a stream",
@@ -100,7 +101,10 @@ impl LoaderBuilder {
         let is_left_out = |field: usize| {
             self.wanted.without.iter().any(|name| source.field_index(name) == Some(field))
         };
-        let field = match clips.field_name() {
+        // The field of the frames is called `video`, however it is stored.
+        let named =
+            clips.field_name().filter(|name| *name != VIDEO || source.field_index(VIDEO).is_some());
+        let field = match named {
             Some(name) => {
                 let field = source.field_index(name).ok_or_else(|| no_such_field(source, name))?;
                 // Bytes are video files if a user says so.
@@ -113,12 +117,20 @@ impl LoaderBuilder {
                 }
                 field
             }
-            None => match images.iter().find(|field| !is_left_out(**field)) {
-                Some(field) => *field,
-                None => {
+            None => match (images.iter().find(|field| !is_left_out(**field)), &*images) {
+                // Views of the only one may stay.
+                (Some(field), _) | (None, [field]) => *field,
+                (None, []) => {
                     return Err(fail!(
                         Pipeline,
                         "{}: no field has images, which would be the frames of clips, or video files",
+                        Escaped(source.name())
+                    ));
+                }
+                (None, _) => {
+                    return Err(fail!(
+                        Pipeline,
+                        "{}: all fields of images are left out, and one has the frames of clips: name it (`Clips::field`)",
                         Escaped(source.name())
                     ));
                 }

@@ -154,7 +154,13 @@ fn plan_output(
 ) -> Result<OutputPlan, Error> {
     let clips = setup.clips.as_deref().filter(|clips| clips.has_frames(output.field));
     if clips.is_some() {
-        check_clip(output, &ops, staged).map_err(|error| of_output(error, &output.name))?;
+        check_clip(output, &ops).map_err(|error| of_output(error, &output.name))?;
+    } else if setup.clips.is_some() && source.fields()[output.field].kind.is_image() {
+        let error = fail!(
+            Pipeline,
+            "an image next to clips would be that of a video's first frame: leave it out (`without`), and its views too"
+        );
+        return Err(of_output(error, &output.name));
     }
     let (work, target, mut later) = match (&output.target, followed) {
         (Some((_, target)), Some(image)) => {
@@ -443,7 +449,7 @@ fn plan_collation(
 }
 
 /// Refuses what can't be done with the frames of clips yet.
-fn check_clip(output: &OutputSpec, ops: &Ops, staged: bool) -> Result<(), Error> {
+fn check_clip(output: &OutputSpec, ops: &Ops) -> Result<(), Error> {
     if output.targets.is_some() || output.target.is_some() {
         return Err(fail!(
             Unsupported,
@@ -464,7 +470,8 @@ fn check_clip(output: &OutputSpec, ops: &Ops, staged: bool) -> Result<(), Error>
             op.name()
         ));
     }
-    if staged {
+    // Whether there is a device or not: a list that is refused with one is refused without.
+    if ops.iter().any(|op| matches!(op.class(), OpClass::Device(_))) {
         return Err(fail!(
             Unsupported,
             "the frames of clips are made on the CPU: remove ToDevice, and copy finished batches to the device"

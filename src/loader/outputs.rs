@@ -197,6 +197,25 @@ impl OutputRequest {
         }
     }
 
+    /// Replaces the names that `rename` has other names for.
+    pub(super) fn rename<'a>(&mut self, rename: impl Fn(&str) -> Option<&'a str>) {
+        let pipelines = self.pipelines.iter_mut().map(|(name, _)| name);
+        let of_components = self.component_pipelines.iter_mut().map(|(_, name, _)| name);
+        let left_out = self.without.iter_mut().chain(&mut self.masks);
+        let modes = self.read_modes.iter_mut().map(|(name, _)| name);
+        let arrays = self.arrays.iter_mut().map(|(name, _)| name);
+        let extras = self.extras.iter_mut().map(|extra| &mut extra.of);
+        let shares = self.shares.iter_mut().flat_map(|(output, with)| [output, with]);
+        let collates = self.collates.iter_mut().map(|(name, _)| name);
+        let targets = self.targets.iter_mut().map(|(name, _)| name);
+        let fields = pipelines.chain(of_components).chain(left_out).chain(modes).chain(arrays);
+        for name in fields.chain(extras).chain(shares).chain(collates).chain(targets) {
+            if let Some(other) = rename(name) {
+                other.clone_into(name);
+            }
+        }
+    }
+
     fn check_fields(&self, source: &dyn Source) -> Result<(), Error> {
         let named = self.pipelines.iter().map(|(name, _)| name);
         let modes = self.read_modes.iter().map(|(name, _)| name);
@@ -457,6 +476,17 @@ pub(super) fn check_recompile(
             Err(of_output(error, &output.name))
         }
         None => Ok(()),
+    }
+}
+
+/// Gives the output of a field the name that the field is stored under. Its common name stays another name of it.
+pub(super) fn name_by_field(outputs: &mut [OutputSpec], source: &dyn Source, field: usize) {
+    let (stored, common) = (&source.fields()[field].name, source.field_name(field));
+    // Views have no other name.
+    let own = outputs.iter_mut().find(|output| output.field == field && output.name == common);
+    if let Some(output) = own.filter(|_| *stored != common) {
+        (output.name, output.alias) = (stored.clone(), Some(common.to_owned()));
+        output.title = format!("field {}", Escaped(stored));
     }
 }
 

@@ -15,17 +15,16 @@
 //! | `stride` | 1 | the frames from one frame of a clip to the next |
 //! | `fps` | none | frames per second, instead of `stride` |
 //! | `range` | all | the seconds that the frames are from: `[start, end]` |
-//! | `on_short` | `"repeat_last"` | the frames that a video is too short for; also `"wrap"` and `"error"` |
+//! | `on_short` | `"repeat_last"` | the frames that a video is too short for; also `"wrap"` and `"error"`, the only one for `segments` |
 //! | `middle` | false | whether `segments` have their middle frames |
 //! | `per_frame` | false | whether ops draw for each frame |
 //! | `layout` | `"NTCHW"` | the order of the axes; also `"NCTHW"` |
-//! | `source_fps` | 1 | the frames per second of folders of frames |
+//! | `source_fps` | none | the frames per second of folders of frames, which `fps` and `range` need |
 //! | `field` | the only field of images | the field that has the frames |
 //! | `list` | all videos | the file that lists the videos |
 
 use crate::loader::Clips;
 use crate::loader::clips::{CLIP_LAYOUTS, ON_SHORT};
-use fuseloop_ops::ParamError;
 use fuseloop_ops::internals::registry::{
     OpArgs, ParamInfo, ParamKind, ParamValue, SpecError, SpecTable, names_of, optional, required,
 };
@@ -72,9 +71,6 @@ pub(super) fn of_table(table: &SpecTable) -> Result<Clips, SpecError> {
 
 fn of_args(args: &OpArgs<'_>) -> Result<Clips, SpecError> {
     let mut clips = args.choice("sampler", &SAMPLERS)?(args.usize("frames")?);
-    if args.given("stride") && args.given("fps") {
-        return Err(ParamError::new("clips", "fps", "given with `stride`", "one of the two").into());
-    }
     if let Some(count) = args.if_given("clips", OpArgs::usize)? {
         clips = clips.clips(count);
     }
@@ -131,8 +127,8 @@ mod tests {
         let middle = read("[clips]\nsampler = 'segments'\nframes = 8\nmiddle = true").unwrap();
         assert_eq!(middle, Some(Clips::segments(8).middle(true)));
         let refused = |text: &str| read(text).unwrap_err().to_string();
-        let both = refused("[clips]\nsampler = 'all'\nframes = 8\nstride = 2\nfps = 3");
-        assert!(both.contains("given with `stride`"), "{both}");
+        let both = read("[clips]\nsampler = 'all'\nframes = 8\nstride = 2\nfps = 3").unwrap();
+        assert_eq!(both, Some(Clips::all(8).stride(2).fps(3.0)));
         let unknown = refused("[clips]\nsampler = 'any'\nframes = 8");
         assert!(unknown.contains("sampler"), "{unknown}");
         assert!(refused("[clips]\nsampler = 'all'").contains("frames"));

@@ -4,8 +4,8 @@
 use fuseloop::loader::{BoundingBoxes, Cache, ClipLayout, Clips, Collate, OnShort, Targets};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::source::{
-    BoxError, Column, Facts, FieldKind, Folder, FolderOptions, ImageStats, InMemory, OwnedImage,
-    OwnedValue, ProcessCache, Record, SampleLocation, Source,
+    BoxError, Column, Concat, Facts, FieldKind, Folder, FolderOptions, ImageStats, InMemory,
+    OwnedImage, OwnedValue, ProcessCache, Record, SampleLocation, Source,
 };
 use fuseloop::{
     Batch, Cursor, ErrorKind, Loader, LoaderBuilder, OnDamaged, Order, SampleId, ops::*,
@@ -13,6 +13,7 @@ use fuseloop::{
 use jpeg_encoder::{ColorType, Encoder};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const SEED: u64 = 11;
 
@@ -359,8 +360,9 @@ fn what_clips_can_t_do_is_refused_with_the_cure() {
     let mix = ops![RandomCrop::new(24).unwrap(), MixUp::new(0.2).unwrap()];
     let any_size = ops![RandomHorizontalFlip::new(0.5).unwrap()];
     let last = ops![RandomCrop::new(24).unwrap()];
+    let on_device = ops![RandomCrop::new(24).unwrap(), ToDevice::to(Device::Auto), ToChannelsFirst];
     let pages = ProcessCache::default();
-    let refused: [(LoaderBuilder, &str); 9] = [
+    let refused: [(LoaderBuilder, &str); 12] = [
         (of().cache(Cache::memory(1 << 20)), "remove `cache`"),
         (of().process_cache(pages), "remove `process_cache`"),
         (of().order(Order::Bucketed), "the order bucketed"),
@@ -373,6 +375,9 @@ fn what_clips_can_t_do_is_refused_with_the_cure() {
         ),
         (of().clips(Clips::random(0)), "0 frames"),
         (of().clips(Clips::random(2).field("label")), "only a field of images"),
+        (of().clips(Clips::random(2).fps(8.0)), "`fps` counts seconds"),
+        (of().clips(Clips::random(2).range(1.0, 3.0)), "set `source_fps`"),
+        (of().pipeline("video", on_device).device("cpu"), "remove ToDevice"),
     ];
     for (builder, words) in refused {
         let error = builder.build().err().unwrap().to_string();
@@ -389,6 +394,142 @@ fn what_clips_can_t_do_is_refused_with_the_cure() {
     let numbers = InMemory::new([("image", Column::rgb(2, vec![0; 24]))]).unwrap();
     let error = Loader::from_source(numbers).clips(Clips::random(2)).build().err().unwrap();
     assert!(error.to_string().contains("no names"), "{error}");
+}
+
+/// Returns videos of two frames with a mask beside each frame; images are called `frame`.
+fn with_masks() -> impl Source {
+    let fields = [("frame", FieldKind::RgbImage), ("mask", FieldKind::RgbImage)];
+    let size = Some(Size::new(8, 8));
+    let stats =
+        ImageStats { raw: 4, min: size, max: size, max_pixels: 64, ..ImageStats::default() };
+    Renamed { facts: Facts::new(fields, 4).with_image_stats(move |_| Some(stats.clone())) }
+}
+
+struct Renamed {
+    facts: Facts,
+}
+
+impl Source for Renamed {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let image = |level| OwnedValue::Image(OwnedImage::rgb(8, vec![level; 8 * 8 * 3]));
+        Ok(vec![image(sample.0 as u8), image(100)])
+    }
+
+    fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
+        Some(SampleLocation::of_key(format!("v{}/{}.png", sample.0 / 2, sample.0)))
+    }
+}
+
+#[test]
+fn the_frames_are_called_video_whatever_the_dataset_calls_them() {
+    let of = |clips: Clips| Loader::from_source(with_masks()).clips(clips);
+    let names = |builder: LoaderBuilder| {
+        let tensors = builder.build().unwrap().tensors();
+        tensors.into_iter().map(|tensor| tensor.name).collect::<Vec<_>>()
+    };
+    let list = || ops![ToChannelsFirst];
+    let clips = || Clips::regular(2);
+    for name in ["video", "frame"] {
+        let builder = of(clips()).without("mask").pipeline(name, list());
+        assert_eq!(names(builder), ["video", "pts"]);
+        let named = of(clips().field(name)).without("mask").without(name);
+        let builder = named.view("second", name, list());
+        assert_eq!(names(builder), ["pts", "second"]);
+    }
+    assert_eq!(names(of(clips().field("frame")).without("mask")), ["video", "pts"]);
+    // A folder has one field of images, which `image` names too.
+    let dir = folder();
+    let frames = || builder(dir.path(), clips());
+    assert_eq!(names(frames()), ["video", "label", "pts"]);
+    assert_eq!(names(builder(dir.path(), clips().field("video"))), ["video", "label", "pts"]);
+    for name in ["video", "image"] {
+        let view = frames().without(name).view("second", name, augmented());
+        assert_eq!(names(view), ["label", "pts", "second"]);
+    }
+    let refused = |builder: LoaderBuilder| builder.build().err().unwrap().to_string();
+    // A mask would be that of the first frame.
+    let view = of(clips()).without("mask").view("m", "mask", list());
+    assert!(refused(view).contains("a video's first frame"));
+    let both = refused(of(clips()).without("mask").without("frame"));
+    assert!(both.contains("all fields of images are left out"), "{both}");
+}
+
+#[test]
+fn members_of_tar_shards_are_clips_by_their_folders() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("videos.tar");
+    let mut tar = tar::Builder::new(fs::File::create(&path).unwrap());
+    for (name, frames) in [("v1", 3), ("v2", 2)] {
+        for frame in 0..frames {
+            let bytes = jpeg(0, frame);
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            tar.append_data(&mut header, format!("{name}/{frame:05}.jpg"), &*bytes).unwrap();
+        }
+    }
+    tar.into_inner().unwrap().sync_all().unwrap();
+    for name in ["video", "jpg", "image"] {
+        let loader = Loader::open(&path).unwrap().clips(Clips::regular(2));
+        let loader = loader.pipeline(name, augmented()).build().unwrap();
+        let batch = loader.get(&[0, 1], 0).unwrap();
+        assert_eq!(batch.tensor::<u8>("video").unwrap().shape(), [2, 2, 3, 24, 24]);
+        assert_eq!(batch.tensor::<u8>("image").unwrap().shape(), [2, 2, 3, 24, 24]);
+    }
+}
+
+#[test]
+fn videos_of_one_name_in_two_joined_datasets_are_two_videos() {
+    let part = |first: u32| {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("ride/v1")).unwrap();
+        for frame in 0..3 {
+            let file = frame_file(dir.path(), "ride/v1", frame);
+            fs::write(file, jpeg(0, first + frame)).unwrap();
+        }
+        dir
+    };
+    let parts = [part(0), part(3)];
+    let options = FolderOptions::default().label("folder".parse().unwrap());
+    let open = |dir: &tempfile::TempDir| -> Arc<dyn Source> {
+        Arc::new(Folder::open(dir.path(), &options).unwrap())
+    };
+    let joined = || Concat::new(parts.iter().map(open)).unwrap();
+    let of = |clips| Loader::from_source(joined()).clips(clips).pipeline("video", augmented());
+    let loader = of(Clips::regular(3)).seed(SEED).build().unwrap();
+    assert_eq!(loader.samples(), 2);
+    let rows = rows_of(&loader.get(&[0, 1], 0).unwrap());
+    assert_eq!(rows[0][..3 * 24 * 24], image_row(0, 0, 0));
+    assert_ne!(rows[1][..3 * 24 * 24], image_row(0, 0, 0));
+    let list = parts[0].path().join("list.txt");
+    fs::write(&list, "ride/v1 0\n").unwrap();
+    let error = of(Clips::regular(3).list(&list)).build().err().unwrap().to_string();
+    assert!(error.contains("several videos"), "{error}");
+}
+
+#[test]
+fn other_images_of_a_folder_are_no_frames_and_a_pattern_leaves_them_out() {
+    let dir = folder();
+    for frame in 0..3 {
+        let flow = dir.path().join(format!("walk/v3/flow_x_{frame}.jpg"));
+        fs::write(flow, jpeg(0, frame)).unwrap();
+    }
+    let error = builder(dir.path(), Clips::segments(3)).build().err().unwrap().to_string();
+    assert!(error.contains("differ in one number"), "{error}");
+    assert!(error.contains("flow_x_0.jpg and img_1.jpg"), "{error}");
+    let list = dir.path().join("list.txt");
+    fs::write(&list, "walk/v3 3 1\nride/v1 12 0\n").unwrap();
+    let options = FolderOptions::default().label("none".parse().unwrap());
+    let frames = Folder::open(dir.path().join("**/img_*.jpg"), &options).unwrap();
+    let loader = Loader::from_source(frames).clips(Clips::segments(3).list(&list));
+    let loader = loader.pipeline("video", augmented()).build().unwrap();
+    let batch = loader.get(&[0, 1], 0).unwrap();
+    assert_eq!(batch.tensor::<i64>("label").unwrap().as_slice(), [1, 0]);
+    assert_eq!(batch.tensor::<f64>("pts").unwrap().as_slice()[..3], [0.0, 1.0, 2.0]);
 }
 
 /// Raw images are many to a chunk, whose arrays are gathered before their ops run.
@@ -456,6 +597,16 @@ fn a_table_of_frames_is_grouped_by_the_folders_of_its_paths() {
     let batch = loader.get(&[0, 1], 0).unwrap();
     assert_eq!(batch.tensor::<i64>("label").unwrap().as_slice(), [7, 5]);
     let first = &rows_of(&batch)[0];
+    // A line that can't be read is a damaged sample, as it is without clips.
+    fs::write(&path, "path,label\nwalk/v2/img_1.jpg,7\n,7\nride/v1/img_1.jpg,5\n").unwrap();
+    let frames = Folder::open(&path, &FolderOptions::default()).unwrap();
+    let broken = Loader::from_source(frames).clips(Clips::regular(2)).on_damaged(OnDamaged::Skip);
+    let broken = broken.pipeline("video", augmented()).build().unwrap();
+    let labels = |batch: &Batch| batch.tensor::<i64>("label").unwrap().as_slice().to_vec();
+    assert_eq!(batches(&broken, 0).iter().flat_map(labels).collect::<Vec<_>>(), [7, 5]);
+    let report = broken.quarantine();
+    assert_eq!(report.samples.len(), 1);
+    assert!(report.samples[0].error.contains("line 3"), "{}", report.samples[0].error);
     assert_eq!(batch.tensor::<f64>("pts").unwrap().as_slice()[..3], [0.0, 1.0, 2.0]);
     // Sample 0 has the frames 1, 2 and 3 of video 2 in the order of their numbers.
     let images = (0..3).map(|frame| OwnedImage::file(jpeg(2, frame)));

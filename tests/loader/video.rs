@@ -384,7 +384,7 @@ fn bytes_of_any_dataset_are_videos_if_a_user_says_so() {
     let loader = Loader::from_source(source).seed(7).batch_size(2).clips(clips);
     let loader = loader.pipeline("clip", augmented()).build().unwrap();
     let batch = &batches(&loader, 0)[0];
-    let clips = batch.tensor::<u8>("clip").unwrap();
+    let clips = batch.tensor::<u8>("video").unwrap();
     assert_eq!(clips.shape(), [2, 3, 3, 24, 24]);
     let dir = folder(&["a/high.mp4", "a/motion_jpeg.avi"]);
     let files = rows(batches_of_folder(dir.path()));
@@ -512,5 +512,5 @@ fn members_of_tar_shards_are_video_files() {
     let batch = &batches(&loader, 0)[0];
     let files = rows(batches_of_folder(dir.path()));
     let expected = [&files[0].1[..], &files[1].1[..]].concat();
-    assert!(batch.tensor::<u8>("mp4").unwrap().as_slice() == expected);
+    assert!(batch.tensor::<u8>("video").unwrap().as_slice() == expected);
 }

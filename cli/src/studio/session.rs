@@ -88,6 +88,13 @@ impl Session {
         let seed = body["seed"].as_u64();
         let with_targets = body["targets"].as_bool().unwrap_or(false);
         let spec = self.checked(text)?;
+        // Samples would be videos, and those of the page are images.
+        if spec.settings().clips.is_some() {
+            return Err(Fault::plain(
+                "the studio shows images, and not yet clips of videos",
+                "remove `[clips]` to see the frames of folders as images",
+            ));
+        }
         let seed = seed.or(spec.settings().seed).unwrap_or(0);
         let key = (text.to_owned(), seed, with_targets);
         if let Some(found) = lock(&self.loaders).iter().find(|found| found.key == key) {

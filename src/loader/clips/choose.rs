@@ -9,7 +9,7 @@
 //! random    start = uniform whole number in 0..=free
 //! regular   start = k free / (K - 1) for clip k; free / 2 for a single one
 //! all       start = min(k T s, free) for clip k of ceil(n / (T s))
-//! segments  frame j = uniform in j n / T .. (j + 1) n / T, or the middle of that
+//! segments  frame j = uniform in floor(j n / T) .. floor((j + 1) n / T), or floor((2 j + 1) n / 2 T), the middle
 //! ```
 //!
 //! By `fps` the same holds for seconds, where a frame is the one shown at its time. A start that is drawn may then lie
@@ -17,11 +17,8 @@
 
 use super::{Clips, OnShort, Sampler, Step};
 use crate::error::{Error, fail};
-use crate::source::FrameTimes;
+use crate::source::{FrameTimes, ROUNDING};
 use fuseloop_ops::author::Rng;
-
-/// The smallest part of a second that counts: times are sums of rounded numbers.
-const ROUNDING: f64 = 1e-6;
 
 /// The frames of a sample, of all of its clips.
 #[derive(Debug, Default)]
@@ -67,15 +64,16 @@ impl Clips {
         frames: &mut Vec<u32>,
     ) -> Result<(), Error> {
         let part = self.part(times)?;
+        let on_short = self.on_short.unwrap_or_default();
         frames.clear();
         for clip in 0..self.clips {
             let first = frames.len();
-            match (self.sampler, self.step) {
-                (Sampler::Segments { is_middle }, _) => {
-                    if self.on_short == OnShort::Error && part.frames() < self.frames as u64 {
+            match (self.sampler, self.step()) {
+                (Sampler::Segments, _) => {
+                    if on_short == OnShort::Error && part.frames() < self.frames as u64 {
                         return Err(self.too_short(&part, part.frames() as usize));
                     }
-                    self.choose_segments(&part, (!is_middle).then(|| rng(clip)), frames);
+                    self.choose_segments(&part, (!self.middle).then(|| rng(clip)), frames);
                 }
                 (sampler, Step::Stride(stride)) => {
                     let start = self.start(sampler, stride.into(), &part, (clip, number), &rng);
@@ -98,7 +96,7 @@ impl Clips {
                 }
             }
             let (found, wanted) = (frames.len() - first, self.frames);
-            match self.on_short {
+            match on_short {
                 OnShort::Error if found < wanted => return Err(self.too_short(&part, found)),
                 OnShort::Wrap => {
                     let inside = first..frames.len();
@@ -121,7 +119,7 @@ impl Clips {
     /// can't be read.
     pub(super) fn count_all(&self, times: &FrameTimes) -> u64 {
         let Ok(part) = self.part(times) else { return 1 };
-        let clips = match self.step {
+        let clips = match self.step() {
             Step::Stride(stride) => {
                 part.frames().div_ceil((self.frames as u64).saturating_mul(stride.into()))
             }
@@ -207,23 +205,29 @@ impl Clips {
     fn choose_segments(&self, part: &Part, mut rng: Option<Rng>, frames: &mut Vec<u32>) {
         let (count, segments) = (part.frames(), self.frames as u64);
         for segment in 0..segments {
-            let (start, end) = (segment * count / segments, (segment + 1) * count / segments);
-            let width = (end - start) as u32;
-            let inside = match &mut rng {
-                _ if width == 0 => 0,
-                Some(rng) => rng.below(width),
-                None => width / 2,
+            let frame = match &mut rng {
+                None => (2 * segment + 1) * count / (2 * segments),
+                Some(rng) => {
+                    let start = segment * count / segments;
+                    let width = (segment + 1) * count / segments - start;
+                    // A part has fewer than 2^32 frames.
+                    start + if width == 0 { 0 } else { rng.below(width as u32).into() }
+                }
             };
-            frames.push(part.low + start as u32 + inside);
+            frames.push(part.low + frame as u32);
         }
     }
 
     fn too_short(&self, part: &Part, found: usize) -> Error {
         let (frames, wanted) = (part.frames(), self.frames);
+        let cure = match self.sampler {
+            Sampler::Segments => "or leave out `on_short`",
+            _ => "or set `on_short` to `repeat_last` or `wrap`",
+        };
         fail!(
             Damaged,
-            "the video has {frames} frames to choose from, which are {found} of the {wanted} of a clip: take shorter clips, \
-             or set `on_short` to `repeat_last` or `wrap`"
+            "the video has {frames} frames to choose from, in which a clip has {found} of its {wanted} frames: take shorter \
+             clips, {cure}"
         )
     }
 }
@@ -339,8 +343,14 @@ mod tests {
             frames.iter().for_each(|frame| seen[*frame as usize] += 1);
         }
         assert!(seen.iter().all(|count| *count > 500), "{seen:?}");
-        // As temporal-segment-networks' test indices: int(tick / 2 + tick * x), tick = 10 / 4.
-        assert_eq!(chosen(&drawn.clone().middle(true), &times, 0), [1, 3, 6, 8]);
+        // As temporal-segment-networks' test indices: int(tick / 2 + tick * x), tick = n / T.
+        let middle = |frames, n| {
+            chosen(&Clips::segments(frames).middle(true), &super::tests::times(n, 1.0), 0)
+        };
+        assert_eq!(middle(4, 10), [1, 3, 6, 8]);
+        assert_eq!(middle(3, 8), [1, 4, 6]);
+        assert_eq!(middle(8, 150), [9, 28, 46, 65, 84, 103, 121, 140]);
+        assert_eq!(middle(4, 2), [0, 0, 1, 1]);
         assert_eq!(chosen(&drawn, &super::tests::times(2, 1.0), 0), [0, 0, 1, 1]);
     }
 
@@ -385,13 +395,30 @@ mod tests {
         refused(Clips::random(1).clips(0), "0 clips");
         refused(Clips::random(1 << 16).clips(2), "at most 65536");
         refused(Clips::random(1).stride(0), "a stride of 0");
-        refused(Clips::random(1).fps(f64::NAN), "NaN frames per second");
-        refused(Clips::random(1).source_fps(0.0), "0 frames per second");
+        refused(Clips::random(1).fps(f64::NAN), "`fps` is NaN");
+        refused(Clips::random(1).source_fps(0.0), "`source_fps` is 0");
+        refused(Clips::random(1).stride(4).fps(10.0), "given with `stride`");
+        refused(Clips::segments(2).stride(1), "no stride or fps");
+        refused(Clips::random(2).middle(true), "`middle` is for segments");
+        refused(Clips::segments(2).on_short(OnShort::Wrap), "nearest frame");
+        refused(Clips::segments(2).on_short(OnShort::RepeatLast), "nearest frame");
         refused(Clips::segments(2).stride(2), "no stride or fps");
         refused(Clips::all(2).clips(2), "makes one");
         refused(Clips::segments(2).middle(true).clips(2), "makes one");
         refused(Clips::random(2).range(3.0, 3.0), "from 3 to 3 seconds");
         refused(Clips::random(2).range(0.0, f64::NAN), "to NaN seconds");
+    }
+
+    #[test]
+    fn seconds_of_videos_without_times_need_their_rate() {
+        for (clips, name) in
+            [(Clips::random(2).fps(8.0), "fps"), (Clips::all(2).range(1.0, 3.0), "range")]
+        {
+            let error = clips.check_rate().unwrap_err().to_string();
+            assert!(error.contains(&format!("`{name}` counts seconds")), "{error}");
+            assert!(clips.source_fps(30.0).check_rate().is_ok());
+        }
+        assert!(Clips::random(2).stride(3).check_rate().is_ok());
     }
 
     /// Whatever the video and the settings, all frames are of the video and there are as many as a row has.
@@ -414,7 +441,9 @@ mod tests {
             if u.arbitrary()? {
                 clips = clips.range(u.arbitrary()?, u.arbitrary()?);
             }
-            clips = clips.on_short(*u.choose(&[OnShort::RepeatLast, OnShort::Wrap])?);
+            if u.arbitrary()? {
+                clips = clips.on_short(*u.choose(&[OnShort::RepeatLast, OnShort::Wrap])?);
+            }
             if clips.check().is_err() {
                 return Ok(());
             }

@@ -4,7 +4,7 @@ mod choose;
 mod source;
 
 pub(super) use choose::ClipFrames;
-pub(super) use source::ClipSource;
+pub(super) use source::{ClipSource, VIDEO};
 
 use crate::error::{Error, fail};
 use std::fmt;
@@ -18,11 +18,12 @@ use std::str::FromStr;
 /// |---------|---------------------------|
 /// | [`random`](Self::random) | is drawn for each sample and epoch, and is the same for any number of workers |
 /// | [`regular`](Self::regular) | makes the clips of a video evenly spread; a single clip is in the middle |
-/// | [`segments`](Self::segments) | each frame is drawn from a segment of the video, as TSN does |
+/// | [`segments`](Self::segments) | each frame is drawn from a segment of the video, after TSN |
 /// | [`all`](Self::all) | follows the clip before, and each clip of a video is a sample of its own |
 ///
 /// The frames of a clip are [`stride`](Self::stride) frames apart, or follow each other in time at a rate
-/// ([`fps`](Self::fps)). Names and meanings are those of TorchCodec's samplers where these have one.
+/// ([`fps`](Self::fps)). TorchCodec's samplers have other names and differ: a single regular clip begins with the video
+/// there, and a range restricts the starts of clips alone.
 ///
 /// An output of images `[C, H, W]` becomes `[T, C, H, W]`, and the batch `[N, T, C, H, W]`. The batch has one tensor more:
 /// `pts`, the presentation times of the frames in seconds, f64 `[N, T]`.
@@ -50,12 +51,14 @@ pub struct Clips {
     sampler: Sampler,
     frames: usize,
     clips: usize,
-    step: Step,
+    stride: Option<u32>,
+    fps: Option<f64>,
     range: Option<(f64, f64)>,
-    on_short: OnShort,
+    on_short: Option<OnShort>,
+    middle: bool,
     per_frame: bool,
     layout: ClipLayout,
-    source_fps: f64,
+    source_fps: Option<f64>,
     field: Option<String>,
     list: Option<PathBuf>,
 }
@@ -65,7 +68,7 @@ pub struct Clips {
 enum Sampler {
     Random,
     Regular,
-    Segments { is_middle: bool },
+    Segments,
     All,
 }
 
@@ -74,7 +77,7 @@ impl Sampler {
         match self {
             Self::Random => "random",
             Self::Regular => "regular",
-            Self::Segments { .. } => "segments",
+            Self::Segments => "segments",
             Self::All => "all",
         }
     }
@@ -166,12 +169,14 @@ impl Clips {
             sampler,
             frames,
             clips: 1,
-            step: Step::Stride(1),
+            stride: None,
+            fps: None,
             range: None,
-            on_short: OnShort::default(),
+            on_short: None,
+            middle: false,
             per_frame: false,
             layout: ClipLayout::default(),
-            source_fps: 1.0,
+            source_fps: None,
             field: None,
             list: None,
         }
@@ -190,32 +195,33 @@ impl Clips {
         Self::new(Sampler::Regular, frames)
     }
 
-    /// The video in `frames` segments of one length, of each of which one frame is drawn: temporal segment networks (Wang
-    /// et al., arXiv:1608.00859). A segment of a video with fewer frames has the nearest frame.
+    /// The video in `frames` segments of one length, of each of which one frame is drawn, after temporal segment networks
+    /// (Wang et al., arXiv:1608.00859). The segments cover the whole video, where those of its program leave out up to
+    /// `frames - 1` frames at the end. A segment of a video with fewer frames has the nearest frame.
     #[must_use]
     pub fn segments(frames: usize) -> Self {
-        Self::new(Sampler::Segments { is_middle: false }, frames)
+        Self::new(Sampler::Segments, frames)
     }
 
-    /// Every clip of `frames` frames of a video is a sample of its own, one after another; the last one ends with the
-    /// video. For evaluation: a batch has the tensor `video_index`, the index of each sample's video.
+    /// Every clip of `frames` frames of a video is a sample of its own, one after another; the last one begins earlier if
+    /// that keeps it inside. For evaluation: a batch has the tensor `video_index`, the index of each sample's video.
     #[must_use]
     pub fn all(frames: usize) -> Self {
         Self::new(Sampler::All, frames)
     }
 
-    /// Sets the number of frames from one frame of a clip to the next. Default 1.
+    /// Sets the number of frames from one frame of a clip to the next, instead of [`fps`](Self::fps). Default 1.
     #[must_use]
     pub fn stride(mut self, frames: u32) -> Self {
-        self.step = Step::Stride(frames);
+        self.stride = Some(frames);
         self
     }
 
     /// Sets the number of frames per second of a clip: the frames are those that are shown at these times, whatever the
-    /// rate of the video, and whether it is constant or not.
+    /// rate of the video, and whether it is constant or not. Folders of frames need their [`source_fps`](Self::source_fps).
     #[must_use]
     pub fn fps(mut self, fps: f64) -> Self {
-        self.step = Step::Fps(fps);
+        self.fps = Some(fps);
         self
     }
 
@@ -227,26 +233,26 @@ impl Clips {
         self
     }
 
-    /// Restricts clips to the frames from `start` to before `end`, in seconds. Default: all frames.
+    /// Restricts clips to the frames from `start` to before `end`, in seconds. Folders of frames need their
+    /// [`source_fps`](Self::source_fps). Default: all frames.
     #[must_use]
     pub fn range(mut self, start: f64, end: f64) -> Self {
         self.range = Some((start, end));
         self
     }
 
-    /// Sets the frames that a video is too short for. Default [`OnShort::RepeatLast`].
+    /// Sets the frames that a video is too short for. Default [`OnShort::RepeatLast`]. Segments have the nearest frame, and
+    /// only [`OnShort::Error`] can be set for them.
     #[must_use]
     pub fn on_short(mut self, what: OnShort) -> Self {
-        self.on_short = what;
+        self.on_short = Some(what);
         self
     }
 
     /// If true, [`segments`](Self::segments) take their middle frames and draw nothing: for evaluation. Default false.
     #[must_use]
     pub fn middle(mut self, is_middle: bool) -> Self {
-        if let Sampler::Segments { .. } = self.sampler {
-            self.sampler = Sampler::Segments { is_middle };
-        }
+        self.middle = is_middle;
         self
     }
 
@@ -264,11 +270,11 @@ impl Clips {
         self
     }
 
-    /// Sets the rate of videos that have no times of their own, such as folders of frames, in frames per second. Default 1:
-    /// the time of a frame is its number.
+    /// Sets the rate of videos that have no times of their own, such as folders of frames, in frames per second. Without it
+    /// the time of a frame in `pts` is its number, and [`fps`](Self::fps) and [`range`](Self::range) are refused.
     #[must_use]
     pub fn source_fps(mut self, fps: f64) -> Self {
-        self.source_fps = fps;
+        self.source_fps = Some(fps);
         self
     }
 
@@ -280,12 +286,13 @@ impl Clips {
         self
     }
 
-    /// Restricts the dataset to the videos of a list file, in its order: those of UCF-101, HMDB-51 and Kinetics, and those of
-    /// TSN with the path, the number of frames and the label of a video in each line. Videos that the dataset lacks are left
-    /// out with a warning. Default: all videos.
+    /// Restricts the dataset to the videos of a list file, in its order: those of UCF-101 and Kinetics, those of HMDB-51 that
+    /// MMAction2's tools write, and those of TSN with the path, the number of frames and the label of a video in each line.
+    /// Videos that the dataset lacks are left out with a warning. Default: all videos.
     ///
     /// Labels of the list become the field `label` of a dataset without labels. A dataset keeps its own labels, and those of
-    /// the list must be the same, or count from another number, as UCF-101's count from 1.
+    /// the list must be the same, or count from another number, as UCF-101's count from 1. Kinetics' labels are words, and
+    /// not read.
     #[must_use]
     pub fn list(mut self, path: impl Into<PathBuf>) -> Self {
         self.list = Some(path.into());
@@ -304,38 +311,49 @@ impl Clips {
                 self.frames
             ));
         }
-        let rate = match self.step {
-            Step::Stride(0) => {
-                return Err(fail!(Parameter, "clips: a stride of 0 frames, expected 1 or more"));
-            }
-            Step::Stride(_) => self.source_fps,
-            Step::Fps(fps) => fps,
-        };
-        for fps in [rate, self.source_fps] {
-            if !(1e-6..=1e6).contains(&fps) {
+        if self.stride == Some(0) {
+            return Err(fail!(Parameter, "clips: a stride of 0 frames, expected 1 or more"));
+        }
+        if self.stride.is_some() && self.fps.is_some() {
+            return Err(fail!(
+                Parameter,
+                "clips: `fps` is given with `stride`, expected one of the two"
+            ));
+        }
+        for (name, fps) in [("fps", self.fps), ("source_fps", self.source_fps)] {
+            if let Some(fps) = fps.filter(|fps| !(1e-6..=1e6).contains(fps)) {
                 return Err(fail!(
                     Parameter,
-                    "clips: {fps} frames per second, expected a number from 0.000001 to 1000000"
+                    "clips: `{name}` is {fps}, expected a number from 0.000001 to 1000000"
                 ));
             }
         }
-        let is_step_set = self.step != Step::Stride(1);
-        match self.sampler {
-            Sampler::Segments { .. } if is_step_set => {
-                return Err(fail!(
-                    Parameter,
-                    "clips: segments have one frame each, so that there is no stride or fps: leave it out"
-                ));
-            }
-            Sampler::Segments { is_middle: true } | Sampler::All if self.clips > 1 => {
-                return Err(fail!(
-                    Parameter,
-                    "clips: {} clips of a sample, but sampler {sampler} makes one, the same each time: use random, regular or \
-                     segments that are drawn",
-                    self.clips
-                ));
-            }
-            _ => {}
+        let is_segments = self.sampler == Sampler::Segments;
+        if is_segments && (self.stride.is_some() || self.fps.is_some()) {
+            return Err(fail!(
+                Parameter,
+                "clips: segments have one frame each, so that there is no stride or fps: leave it out"
+            ));
+        }
+        if self.middle && !is_segments {
+            return Err(fail!(
+                Parameter,
+                "clips: `middle` is for segments, and the sampler is {sampler}: leave it out"
+            ));
+        }
+        if is_segments && self.on_short.is_some_and(|what| what != OnShort::Error) {
+            return Err(fail!(
+                Parameter,
+                "clips: segments of a short video have the nearest frame: leave out `on_short`, or set it to `error`"
+            ));
+        }
+        if self.clips > 1 && (self.middle || self.is_all()) {
+            return Err(fail!(
+                Parameter,
+                "clips: {} clips of a sample, but sampler {sampler} makes one, the same each time: use random, regular or \
+                 segments that are drawn",
+                self.clips
+            ));
         }
         match self.range {
             Some((start, end)) if !(start >= 0.0 && start < end) => Err(fail!(
@@ -344,6 +362,28 @@ impl Clips {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Checks that settings of videos without times count no seconds of theirs unless their rate is set.
+    ///
+    /// # Errors
+    ///
+    /// If they do.
+    pub(super) fn check_rate(&self) -> Result<(), Error> {
+        let seconds = self.fps.map(|_| "fps").or(self.range.map(|_| "range"));
+        match seconds.filter(|_| self.source_fps.is_none()) {
+            None => Ok(()),
+            Some(name) => Err(fail!(
+                Parameter,
+                "clips: `{name}` counts seconds, and folders of frames have no times: set `source_fps`, the frames per second \
+                 that they were extracted at"
+            )),
+        }
+    }
+
+    /// Returns the distance of two frames.
+    fn step(&self) -> Step {
+        self.fps.map_or(Step::Stride(self.stride.unwrap_or(1)), Step::Fps)
     }
 
     /// Returns the field that has the frames, if it is set.
@@ -381,9 +421,9 @@ impl Clips {
         self.frames
     }
 
-    /// Returns the rate of videos without times.
+    /// Returns the rate of videos without times: one frame per second if it is not set.
     pub(super) fn rate(&self) -> f64 {
-        self.source_fps
+        self.source_fps.unwrap_or(1.0)
     }
 
     /// Returns the number of the draws of an image of a sample; 0 is that of the sample itself.
@@ -400,17 +440,17 @@ impl Clips {
 /// Describes the clips: `random clips of 16 frames, stride 4`.
 impl fmt::Display for Clips {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sampler, frames, clips, step, .. } = self;
+        let Self { sampler, frames, clips, .. } = self;
         match sampler {
-            Sampler::Segments { is_middle: true } => {
+            Sampler::Segments if self.middle => {
                 write!(f, "{frames} frames, the middle of each segment")?;
             }
-            Sampler::Segments { is_middle: false } => {
+            Sampler::Segments => {
                 write!(f, "{frames} frames, one drawn of each segment")?;
             }
             _ => {
                 write!(f, "{} clips of {frames} frames, ", sampler.name())?;
-                match step {
+                match self.step() {
                     Step::Stride(stride) => write!(f, "stride {stride}")?,
                     Step::Fps(fps) => write!(f, "{fps} per second")?,
                 }

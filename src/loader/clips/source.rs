@@ -7,8 +7,8 @@
 //! | `pts`            | the times of the clip's frames, which are chosen when it is loaded    |
 //! | `video_index`, if every clip is a sample | the index of the video                        |
 //!
-//! The field of a folder of images, `image`, is stored as `video`, so that folders of frames and of videos have one name;
-//! `image` stays the common name of the only field of images.
+//! The field of the frames is called `video`, whatever the dataset calls it, so that all datasets of videos have one name.
+//! The loader takes its other names too.
 
 use super::{ClipFrames, Clips};
 use crate::error::{Error, fail};
@@ -25,8 +25,8 @@ use std::sync::Arc;
 /// The name of the presentation times.
 const PTS: &str = "pts";
 
-/// The name of the frames of a folder of images.
-const VIDEO: &str = "video";
+/// The name of the field of the frames.
+pub(in crate::loader) const VIDEO: &str = "video";
 
 /// The name of the index of a video.
 const VIDEO_INDEX: &str = "video_index";
@@ -58,7 +58,7 @@ impl ClipSource {
         let known = videos.facts();
         let mut fields: Vec<FieldSpec> = known.fields.to_vec();
         let frames = videos.field();
-        if fields[frames].name == "image" && fields.iter().all(|field| field.name != VIDEO) {
+        if fields.iter().all(|field| field.name != VIDEO) {
             fields[frames].name = VIDEO.to_owned();
         }
         let pts = fields.len();
