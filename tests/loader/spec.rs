@@ -317,7 +317,7 @@ fn a_file_that_can_t_be_read_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let error = |name: &str| Spec::open(&dir.path().join(name)).unwrap_err();
     assert_eq!(error("none.toml").kind(), ErrorKind::NotFound);
-    assert!(error("none.toml").to_string().contains("none.toml: No such file"));
+    assert!(error("none.toml").to_string().contains("none.toml: "));
     std::fs::write(dir.path().join("bytes.toml"), [0xff, 0xfe]).unwrap();
     assert!(error("bytes.toml").to_string().ends_with("bytes.toml: not TOML: it is not UTF-8"));
     std::fs::write(dir.path().join("long.toml"), vec![b'#'; MAX_BYTES + 1]).unwrap();

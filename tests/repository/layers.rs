@@ -264,6 +264,7 @@ const UNSAFE: &[&str] = &[
     "kernels/src/warp.rs",            // reads of pixels at offsets that vectors computed
     "kernels/src/idct.rs",            // the CPU's own multiplications
     "kernels/src/idct/neon.rs",       // the same on aarch64
+    "kernels/src/mingw.rs",           // functions by the names of the C library's
     "kernels/src/rows.rs",            // the CPU's own conversions
     "kernels/src/source.rs",          // the CPU's own arithmetic
     "kernels/src/tests.rs",           // rows called by address

@@ -56,7 +56,7 @@ use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 use serde_json::{Map, json};
 use std::collections::HashSet;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The most rows of a row group with images or binary values, as in the files of `datasets`.
 const ROWS: usize = 100;
@@ -683,20 +683,13 @@ impl Leaf {
 }
 
 /// The bytes of all numbers of 16 bits.
-static HALVES: [[u8; 2]; 1 << 16] = {
-    let mut all = [[0; 2]; 1 << 16];
-    let mut bits = 0;
-    while bits < all.len() {
-        all[bits] = (bits as u16).to_le_bytes();
-        bits += 1;
-    }
-    all
-};
+static HALVES: LazyLock<Bytes> =
+    LazyLock::new(|| (0..=u16::MAX).flat_map(u16::to_le_bytes).collect());
 
 /// Returns a number of 16 bits, whose bytes are not allocated.
 fn half(bytes: [u8; 2]) -> FixedLenByteArray {
-    let bytes = &HALVES[usize::from(u16::from_le_bytes(bytes))];
-    ByteArray::from(Bytes::from_static(bytes)).into()
+    let first = 2 * usize::from(u16::from_le_bytes(bytes));
+    ByteArray::from(HALVES.slice(first..first + 2)).into()
 }
 
 fn put<T: DataType>(
