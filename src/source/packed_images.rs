@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn a_list_has_the_files_that_were_packed() {
-        for files in [&[][..], &[b"a"], &[b"ab", b"", b"cde"]] {
+        let lists: [&[&[u8]]; 3] = [&[], &[b"a"], &[b"ab", b"", b"cde"]];
+        for files in lists {
             let bytes = packed(files);
             let list = PackedImages::parse(&bytes).unwrap();
             assert_eq!(
