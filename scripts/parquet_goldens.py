@@ -110,6 +110,29 @@ def hub() -> None:
     (OUT / "hub.json").write_text(json.dumps(rows, indent=0) + "\n")
 
 
+def lists() -> None:
+    """Lists of images: those of `datasets`, and binary with nulls, of which a dictionary has each image once."""
+    features = Features({"images": List(HubImage()), "label": ClassLabel(names=NAMES)})
+    images = [[IMAGES[(i + j) % 8] for j in range(i % 4)] for i in range(10)]
+    rows = [
+        {"images": None if i == 5 else [{"bytes": file, "path": None} for file in images[i]], "label": i % 3}
+        for i in range(10)
+    ]
+    Dataset.from_list(rows, features=features).to_parquet(OUT / "lists.parquet", batch_size=4)
+    views = [[None] if i == 2 else images[i] for i in range(10)]
+    table = pa.table({"views": pa.array(views, pa.list_(pa.binary()))})
+    options = {"compression": "zstd", "data_page_version": "2.0", "row_group_size": 6, "data_page_size": 256}
+    pq.write_table(table, OUT / "lists-binary.parquet", **options)
+    images[5] = None
+    views[2] = None
+    (OUT / "lists.json").write_text(json.dumps({"images": shown_lists(images), "views": shown_lists(views)}, indent=0) + "\n")
+
+
+def shown_lists(lists):
+    return [None if files is None else [file.hex() for file in files] for files in lists]
+
+
 OUT.mkdir(parents=True, exist_ok=True)
 plain()
 hub()
+lists()

@@ -22,7 +22,7 @@ FILES = {
     "frames/motion_jpeg.avi": "",
     "frames/vp9.webm": "",
     "containers/upside_down.mp4": "transpose=clock,transpose=clock,",
-    "turned.mp4": "transpose=clock,",
+    "turned.mp4": "transpose=cclock,",
 }
 
 

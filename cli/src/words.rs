@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Texts of messages, and what stands for them here. Longer ones come first.
-const NAMES: [(&str, &str); 51] = [
+const NAMES: [(&str, &str); 52] = [
     ("`VerifyReport` lists", "`--json` lists"),
     ("`on_damaged` set to skip", "`--on-damaged skip`"),
     (": choose a different output, or set `overwrite: true`", ""),
@@ -25,6 +25,10 @@ const NAMES: [(&str, &str); 51] = [
     (
         ", from a `.tif` member of a tar shard whose field is declared as `As::NdArray`",
         ", in a program",
+    ),
+    (
+        "choose them (`clips`, such as 16 frames of each)",
+        "choose them (`[clips]` in the pipeline file)",
     ),
     ("name it (`Clips::field`)", "name it (`field` of `[clips]`)"),
     ("read it with `Collate::of`", "give it a `dtype` in `[collate]` of the pipeline file"),

@@ -39,6 +39,7 @@ __all__ = [
     "Clips",
     "Collate",
     "Epoch",
+    "ImageList",
     "Loader",
     "Plan",
     "ProcessCache",
@@ -374,6 +375,25 @@ class Clips:
 
 
 @dataclass(frozen=True)
+class ImageList:
+    """Lists of images of a field: samples have several images, any number up to ``max``.
+
+    Such a field is a column ``List(Image())`` of ``datasets``, or a list of binary in a Parquet file. An output of images
+    ``[C, H, W]`` is ``[N, max, C, H, W]`` in a batch, with zeros behind the last image of a sample, and
+    ``NAME.length`` has the number of images of each sample, int64 ``[N]``. A longer list is an error, unless
+    ``truncate`` is true. Ops draw once for a sample, or with ``per_image`` for each image.
+
+    >>> import fuseloop as fl
+    >>> fl.ImageList(max=4, truncate=True)
+    ImageList(max=4, truncate=True, per_image=False)
+    """
+
+    max: int
+    truncate: bool = False
+    per_image: bool = False
+
+
+@dataclass(frozen=True)
 class Collate:
     """How samples of differing sizes become a batch: made by :meth:`pad`, :meth:`ragged` and :meth:`list`.
 
@@ -663,6 +683,7 @@ class Loader(Generic[B]):
         collate: How samples of differing sizes become a batch, by output.
         clips: Makes clips of videos the samples, of video files or of folders of frames:
             ``Clips.random(frames=16, stride=4)``.
+        image_lists: Fields of lists of images that become images, by field: ``{"images": ImageList(max=4)}``.
         targets: The fields that follow an image, through all of its ops:
             ``{"image": {"bbox": Target.boxes("xywh"), "category_id": Target.column()}}``. ``"auto"`` takes those
             that the dataset knows of, as annotations of COCO, Pascal VOC and YOLO do.
@@ -745,6 +766,7 @@ class Loader(Generic[B]):
         component_ops: Mapping[tuple[int, str], Iterable[Op]] | None = None,
         collate: Mapping[str, Collate] | None = None,
         clips: Clips | None = None,
+        image_lists: Mapping[str, ImageList | int] | None = None,
         masks: Iterable[str] = (),
         read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
         targets: Mapping[str, Mapping[str, Target]] | Literal["auto"] | None = None,
@@ -818,6 +840,7 @@ class Loader(Generic[B]):
             "share_draws": _hints.texts_by_name("share_draws", share_draws, "{'mask': 'image'}"),
             "collate": _collates(collate),
             "clips": _clips(clips),
+            "image_lists": _image_lists(image_lists),
         }
         settings: dict[str, Any] = {
             "data": _data(data),
@@ -1349,6 +1372,19 @@ def _clips(clips: Any) -> dict[str, Any] | None:
     if not isinstance(clips, Clips):
         raise ConfigError(f"clips is {clips!r}, expected a fuseloop.Clips, such as Clips.random(frames=16, stride=4)")
     return {name: value for name, value in vars(clips).items() if value is not None and value is not False}
+
+
+def _image_lists(image_lists: Any) -> dict[str, dict[str, Any]]:
+    given = _hints.by_name("image_lists", image_lists, "{'images': fuseloop.ImageList(max=4)}", "fields")
+    return {field: _image_list(field, images) for field, images in given.items()}
+
+
+def _image_list(field: str, images: Any) -> dict[str, Any]:
+    if isinstance(images, int) and not isinstance(images, bool):
+        images = ImageList(images)
+    if not isinstance(images, ImageList):
+        raise ConfigError(f"image_lists: {field} is {images!r}, expected a fuseloop.ImageList, such as ImageList(max=4)")
+    return dict(vars(images))
 
 
 def _collates(collate: Any) -> dict[str, dict[str, Any]]:

@@ -9,8 +9,9 @@ use super::compile_context::CompileContext;
 use super::damaged::{DamageLog, OnDamaged};
 use super::device::HELD;
 use super::error::no_rows;
+use super::image_lists::ListSource;
 use super::in_memory;
-use super::outputs::{check_recompile, name_by_field};
+use super::outputs::{check_recompile, name_by_field, no_such_field};
 use super::stage::{LoaderStage, StageShared};
 use super::target_plan::warn_of_other_draws;
 use super::{CompiledOutputs, Loader, LoaderBuilder};
@@ -36,6 +37,7 @@ impl LoaderBuilder {
         let pages = self.pages()?;
         self.check_stream()?;
         self.check_scaled_decode()?;
+        self.take_image_lists()?;
         self.take_clips()?;
         let setup = self.setup_on_ranks()?;
         if let Some(expected) = &self.expected_classes {
@@ -102,11 +104,42 @@ impl LoaderBuilder {
         })
     }
 
+    /// Makes lists of images fields of images, if that is asked for.
+    fn take_image_lists(&mut self) -> Result<(), Error> {
+        if self.image_lists.is_empty() {
+            return Ok(());
+        }
+        self.check_several_images("lists of images")?;
+        if self.clips.is_some() {
+            return Err(fail!(
+                Unsupported,
+                "lists of images can't be used with clips of videos: load them by two loaders"
+            ));
+        }
+        let mut lists = vec![];
+        for (name, list) in mem::take(&mut self.image_lists) {
+            let field = self.source.field_index(&name);
+            let field = field.ok_or_else(|| no_such_field(&*self.source, &name))?;
+            if lists.iter().any(|(other, _)| *other == field) {
+                let error = fail!(
+                    Field,
+                    "two entries of `image_lists` are of this field: keep one of them"
+                );
+                return Err(error.of_field(&name));
+            }
+            lists.push((field, list));
+        }
+        let source = ListSource::new(Arc::clone(&self.source), lists)?;
+        self.setup.lists = Arc::clone(source.lists());
+        self.source = Arc::new(source);
+        Ok(())
+    }
+
     /// Makes the clips of the dataset's videos its samples, if that is asked for.
     fn take_clips(&mut self) -> Result<(), Error> {
         let Some(clips) = self.clips.take() else { return Ok(()) };
         clips.check()?;
-        self.check_clips()?;
+        self.check_several_images("clips")?;
         let field = self.field_of_frames(&clips)?;
         let (dataset, limits) = (Arc::clone(&self.source), &self.setup.decode.limits);
         let stored = Arc::clone(&dataset);

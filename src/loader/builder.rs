@@ -10,6 +10,7 @@ use super::compile_context::CompileContext;
 use super::damaged::OnDamaged;
 use super::device::DeviceRequest;
 use super::error::in_file;
+use super::image_lists::ImageList;
 use super::outputs::{ExtraOutput, OutputRequest};
 use super::pipeline::Pipeline;
 use super::targets::Targets;
@@ -68,6 +69,8 @@ pub struct LoaderBuilder {
     pub(super) wanted: OutputRequest,
     /// The clips of videos that are the samples.
     pub(super) clips: Option<Clips>,
+    /// The fields of lists of images.
+    pub(super) image_lists: Vec<(String, ImageList)>,
     pub(super) indices: Option<Vec<u64>>,
     pub(super) filters: Vec<(String, KeepFn)>,
     pub(super) order: Order,
@@ -129,6 +132,7 @@ impl LoaderBuilder {
             process_cache: None,
             wanted: OutputRequest::default(),
             clips: None,
+            image_lists: vec![],
             indices: None,
             filters: vec![],
             order: Order::Sequential,
@@ -489,6 +493,28 @@ impl LoaderBuilder {
     #[must_use]
     pub fn clips(mut self, clips: Clips) -> Self {
         self.clips = Some(clips);
+        self
+    }
+
+    /// Makes a field of lists of images an image output, whose samples have any number of images up to a maximum. See
+    /// [`ImageList`] for what such a field is, and what a batch has. Default: the field is bytes, which are left out of the
+    /// batches.
+    ///
+    /// ```no_run
+    /// use fuseloop::{Loader, loader::ImageList, ops::*};
+    ///
+    /// let loader = Loader::open("train.parquet")?
+    ///     .image_list("images", ImageList::new(4).truncate())
+    ///     .pipeline("images", ops![RandomResizedCrop::new(224)?, ToChannelsFirst])
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`build`](Self::build) refuses what it refuses for [`clips`](Self::clips).
+    #[must_use]
+    pub fn image_list(mut self, field: &str, list: ImageList) -> Self {
+        self.image_lists.retain(|(name, _)| name != field);
+        self.image_lists.push((field.to_owned(), list));
         self
     }
 

@@ -65,10 +65,10 @@ impl LoaderBuilder {
         ))
     }
 
-    /// Refuses settings that are for images that are samples.
-    pub(super) fn check_clips(&self) -> Result<(), Error> {
+    /// Refuses settings that are for samples of one image: `several` are clips, or lists of images.
+    pub(super) fn check_several_images(&self, several: &str) -> Result<(), Error> {
         let refused = |with: &str, cure: &str| {
-            Err(fail!(Unsupported, "clips can't be used with {with}: {cure}"))
+            Err(fail!(Unsupported, "{several} can't be used with {with}: {cure}"))
         };
         if self.stream.is_some() {
             return refused(
@@ -85,7 +85,7 @@ impl LoaderBuilder {
         if self.order == Order::Bucketed {
             return refused(
                 "the order bucketed",
-                "take random, and an op that leaves frames of one size",
+                "take random, and an op that leaves images of one size",
             );
         }
         Ok(())

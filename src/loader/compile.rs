@@ -18,7 +18,7 @@ use super::target_plan::{
     FollowedImage, as_target_instead, check_followed, mark_annotated, plan_target,
 };
 use super::targets::Target;
-use super::work::{ClipRow, FieldPlan, OutputPlan, tensors};
+use super::work::{FieldPlan, ImageRow, OutputPlan, tensors};
 use crate::batch::TensorSpec;
 use crate::decode::{AudioOptions, ImageReadMode};
 use crate::device::{DeviceOneHot, DeviceOutput, DeviceProgram};
@@ -153,8 +153,14 @@ fn plan_output(
     cache: &mut KernelCache,
 ) -> Result<OutputPlan, Error> {
     let clips = setup.clips.as_deref().filter(|clips| clips.has_frames(output.field));
-    if clips.is_some() {
-        check_clip(output, &ops).map_err(|error| of_output(error, &output.name))?;
+    let list = setup.lists.iter().find(|(field, _)| *field == output.field).map(|(_, list)| *list);
+    let several = match (clips, list) {
+        (Some(_), _) => Some("the frames of clips"),
+        (None, Some(_)) => Some("the images of a list"),
+        (None, None) => None,
+    };
+    if let Some(several) = several {
+        check_several(several, output, &ops).map_err(|error| of_output(error, &output.name))?;
     } else if setup.clips.is_some() && source.fields()[output.field].kind.is_image() {
         let error = fail!(
             Pipeline,
@@ -189,13 +195,16 @@ fn plan_output(
         }
         _ => None,
     };
-    let clip = match (clips, &work) {
-        (Some(clips), FieldPlan::Image(kernel)) => {
-            let planned = plan_clip(clips.clips(), kernel.plan(), setup);
-            Some(planned.map_err(|error| of_output(error, &output.name))?)
-        }
+    let images = match (clips, list, &work) {
+        (Some(clips), _, FieldPlan::Image(kernel)) => Some(plan_clip(clips.clips(), kernel.plan())),
+        (None, Some(list), FieldPlan::Image(_)) => Some(Ok(ImageRow::List(list))),
         _ => None,
     };
+    let images = images.transpose().and_then(|images| {
+        images.iter().try_for_each(|images| check_row(images, &work, setup))?;
+        Ok(images)
+    });
+    let images = images.map_err(|error| of_output(error, &output.name))?;
     let device_output = if staged { Some(device_output(&work, &output.name)?) } else { None };
     let (name, title) = (output.name.clone(), output.title.clone());
     let alias = output.alias.clone();
@@ -213,7 +222,7 @@ fn plan_output(
         work,
         later,
         collation,
-        clip,
+        images,
         by_component,
         mix: None,
         mix_targets: vec![],
@@ -448,25 +457,25 @@ fn plan_collation(
     )))
 }
 
-/// Refuses what can't be done with the frames of clips yet.
-fn check_clip(output: &OutputSpec, ops: &Ops) -> Result<(), Error> {
+/// Refuses what can't be done yet with several images of a sample.
+fn check_several(several: &str, output: &OutputSpec, ops: &Ops) -> Result<(), Error> {
     if output.targets.is_some() || output.target.is_some() {
         return Err(fail!(
             Unsupported,
-            "targets follow an image, and not yet the frames of a clip: leave out `targets`, or load the frames as images, \
-             without `clips`"
+            "targets follow an image, and not yet {several}: leave out `targets`, or load a dataset whose samples have one \
+             image, for frames without `clips`"
         ));
     }
     if output.collate.is_some() {
         return Err(fail!(
             Unsupported,
-            "the frames of a clip have one size: remove its `collate`, and add an op that leaves one size, such as RandomCrop"
+            "{several} have one size: remove its `collate`, and add an op that leaves one size, such as RandomCrop"
         ));
     }
     if let Some(op) = ops.iter().find(|op| is_on_batches(&***op)) {
         return Err(fail!(
             Unsupported,
-            "{} works on batches of images, and not yet on clips: remove it, and mix clips in the training",
+            "{} works on batches of images, and not yet on {several}: remove it, and mix samples in the training",
             op.name()
         ));
     }
@@ -474,14 +483,14 @@ fn check_clip(output: &OutputSpec, ops: &Ops) -> Result<(), Error> {
     if ops.iter().any(|op| matches!(op.class(), OpClass::Device(_))) {
         return Err(fail!(
             Unsupported,
-            "the frames of clips are made on the CPU: remove ToDevice, and copy finished batches to the device"
+            "{several} are made on the CPU: remove ToDevice, and copy finished batches to the device"
         ));
     }
     Ok(())
 }
 
 /// Plans the row of a clip, whose images are those of `plan`.
-fn plan_clip(clips: &Clips, plan: &ImagePlan, setup: &CompileContext) -> Result<ClipRow, Error> {
+fn plan_clip(clips: &Clips, plan: &ImagePlan) -> Result<ImageRow, Error> {
     let (shape, layout) = (plan.shape(), plan.output().layout);
     if clips.is_channels_first() && (layout != Layout::ChannelsFirst || shape.len() != 3) {
         return Err(fail!(
@@ -490,20 +499,21 @@ fn plan_clip(clips: &Clips, plan: &ImagePlan, setup: &CompileContext) -> Result<
         ));
     }
     let channels = clips.is_channels_first().then(|| shape[0]);
-    let row = ClipRow { clips: clips.clone(), channels };
-    let element = plan.dtype().bytes() as u64;
-    let image = shape.iter().fold(element, |bytes, &side| bytes.saturating_mul(side as u64));
-    let (bytes, max) =
-        (image.saturating_mul(row.images() as u64), setup.decode.limits.max_row_bytes);
+    Ok(ImageRow::Clip { clips: clips.clone(), channels })
+}
+
+/// Refuses a row of several images that is larger than rows may be.
+fn check_row(images: &ImageRow, image: &FieldPlan, setup: &CompileContext) -> Result<(), Error> {
+    let (count, max) = (images.count(), setup.decode.limits.max_row_bytes);
+    let bytes = (image.row_bytes() as u64).saturating_mul(count as u64);
     if bytes > max {
         return Err(fail!(
             Memory,
-            "a sample of {} frames is a row of {bytes} bytes; the limit is {max}: take fewer or smaller frames, or raise \
-             `max_row_bytes` (LoaderBuilder::limits)",
-            row.images()
+            "a sample of {count} images is a row of {bytes} bytes; the limit is {max}: take fewer or smaller images, or \
+             raise `max_row_bytes` (LoaderBuilder::limits)"
         ));
     }
-    Ok(row)
+    Ok(())
 }
 
 /// Plans and compiles the lists of the dataset's components for an epoch.
@@ -651,9 +661,9 @@ fn mode_print(output: &OutputPlan) -> String {
         None => mode,
         Some(targets) => format!("{mode} {targets:?}"),
     };
-    let mode = match &output.clip {
+    let mode = match &output.images {
         None => mode,
-        Some(clip) => format!("{mode} {:?}", clip.clips.of_any_list()),
+        Some(images) => format!("{mode} {}", images.print()),
     };
     if output.array == ArrayRequest::default() {
         mode

@@ -3,6 +3,7 @@
 use super::clips::ClipSource;
 use super::damaged::OnDamaged;
 use super::error::of_output;
+use super::image_lists::ImageList;
 use super::outputs::OutputSpec;
 use super::work::FieldPlan;
 use crate::decode::{DecodeOptions, UnreadParts};
@@ -33,6 +34,8 @@ pub(super) struct CompileContext {
     pub(super) on_damaged: OnDamaged,
     /// The source whose samples are clips, if they are.
     pub(super) clips: Option<Arc<ClipSource>>,
+    /// The fields of lists of images, in the order of their numbers.
+    pub(super) lists: Arc<[(usize, ImageList)]>,
     /// True if the order makes batches whose images have one size.
     pub(super) is_bucketed: bool,
     /// The rank of this process; `world` is the number of ranks.
@@ -57,6 +60,7 @@ impl CompileContext {
             stored_elements: false,
             on_damaged: OnDamaged::Fail,
             clips: None,
+            lists: Arc::default(),
             is_bucketed: false,
             rank: 0,
             world: 1,

@@ -3,6 +3,7 @@
 
 mod clips;
 mod facts;
+mod image_lists;
 mod image_outputs;
 mod images_together;
 mod partly_read;
@@ -335,6 +336,9 @@ impl LoaderStage {
         let sample = SampleId(key.sample());
         if let Some(clips) = self.setup.clips.as_deref().filter(|clips| clips.has_frames(*field)) {
             return self.fill_clip(worker, clips, key, place, rows);
+        }
+        if let Some(list) = self.setup.lists.iter().position(|(list, _)| list == field) {
+            return self.fill_list(worker, list, key, place, rows);
         }
         let spec = &self.source.fields()[*field];
         let of_field = |cause| self.error(sample, &spec.name, *field, cause);

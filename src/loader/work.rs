@@ -4,6 +4,7 @@ use super::array_images::ArrayRequest;
 use super::clips::Clips;
 use super::collate::Collated;
 use super::elements::Elements;
+use super::image_lists::ImageList;
 use super::mixing::{BatchScratch, LaterPass, OutputMixer, PassRows, TargetMixer};
 use super::outputs::DrawsOf;
 use super::targets::{PlannedTarget, TargetRequest};
@@ -23,6 +24,7 @@ use fuseloop_ops::author::{Dim, ImageType, Layout, OpClass, Type};
 use fuseloop_ops::internals::{BatchKey, ImageView, PixelFormat, SampleKey};
 use fuseloop_ops::{DType, HostRows, Ops, Size};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// How a field becomes one output.
@@ -97,26 +99,57 @@ impl FieldPlan {
     }
 }
 
-/// The row of a clip: the rows of its images one after another, or the planes of its images channel by channel.
+/// A row with several images, one after another.
 #[derive(Clone, Debug)]
-pub(super) struct ClipRow {
-    pub(super) clips: Clips,
-    /// The number of channels, if these come before the frames.
-    pub(super) channels: Option<usize>,
+pub(super) enum ImageRow {
+    /// The frames of clips.
+    Clip {
+        clips: Clips,
+        /// The number of channels, if the planes of a clip are in the order of these.
+        channels: Option<usize>,
+    },
+    /// The images of a list, and zeros.
+    List(ImageList),
 }
 
-impl ClipRow {
+impl ImageRow {
     /// Returns the number of images.
-    pub(super) fn images(&self) -> usize {
-        self.clips.images()
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::Clip { clips, .. } => clips.images(),
+            Self::List(list) => list.max(),
+        }
     }
 
     /// Returns the shape of a row whose images have shape `image`.
     pub(super) fn shape(&self, image: &[usize]) -> Vec<usize> {
-        let (channels, image) = image.split_at(usize::from(self.channels.is_some()));
-        let axes = self.clips.axes();
-        let (clips, frames) = axes.split_at(axes.len() - 1);
-        [clips, channels, frames, image].concat()
+        match self {
+            Self::Clip { clips, channels } => {
+                let (channels, image) = image.split_at(usize::from(channels.is_some()));
+                let axes = clips.axes();
+                let (clips, frames) = axes.split_at(axes.len() - 1);
+                [clips, channels, frames, image].concat()
+            }
+            Self::List(list) => [&[list.max()], image].concat(),
+        }
+    }
+
+    /// Returns the settings that identify what a row has.
+    pub(super) fn print(&self) -> String {
+        match self {
+            Self::Clip { clips, .. } => format!("{:?}", clips.of_any_list()),
+            Self::List(list) => format!("{list:?}"),
+        }
+    }
+}
+
+/// Describes the images: `random clips of 16 frames, stride 4`.
+impl fmt::Display for ImageRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Clip { clips, .. } => clips.fmt(f),
+            Self::List(list) => list.fmt(f),
+        }
     }
 }
 
@@ -138,8 +171,8 @@ pub(super) struct OutputPlan {
     pub(super) later: Vec<FieldPlan>,
     /// How the images are collated, if they have ops and differ in size.
     pub(super) collation: Option<Collated>,
-    /// The images of a row, if they are the frames of a clip.
-    pub(super) clip: Option<ClipRow>,
+    /// The images of a row that has several.
+    pub(super) images: Option<ImageRow>,
     /// The plans for the samples of some components of the dataset, instead of `work`.
     pub(super) by_component: BTreeMap<usize, FieldPlan>,
     /// How finished batches are mixed, if the output is mixed.
@@ -162,7 +195,7 @@ pub(super) struct OutputPlan {
 impl OutputPlan {
     /// Returns the bytes of a row as it is filled.
     pub(super) fn filled_bytes(&self) -> usize {
-        let images = self.clip.as_ref().map_or(1, ClipRow::images);
+        let images = self.images.as_ref().map_or(1, ImageRow::count);
         self.work.row_bytes().saturating_mul(images)
     }
 
@@ -221,9 +254,9 @@ impl OutputPlan {
             None => TensorRows::Even,
             Some(_) => TensorRows::Device { staged: self.staged_bytes() },
         };
-        let shape = match (&self.collation, &self.clip) {
+        let shape = match (&self.collation, &self.images) {
             (Some(collated), _) => collated.shape.clone(),
-            (None, Some(clip)) => clip.shape(&self.last().shape()),
+            (None, Some(images)) => images.shape(&self.last().shape()),
             (None, None) => self.last().shape(),
         };
         let spec = TensorSpec::new(&*self.name, self.last().dtype(), shape);

@@ -14,6 +14,8 @@
 //!    field that is not named like another number (`id`, `index`, `count`, `height`, ...).
 //! 4. A tar's rows of objects `NAME.npy`, JSON `NAME.json` and number `NAME.id` are `NAME`.
 //!
+//! 5. Lists of images, which have the field `NAME.length` next to them, keep their own name.
+//!
 //! If two fields qualify, neither has the common name. The stored name can always be used as well.
 
 use super::{FieldKind, FieldSpec, Source};
@@ -25,7 +27,7 @@ const LABEL: &str = "label";
 const CLASSES: [&str; 3] = [LABEL, "cls", "class"];
 
 /// Names of int fields that are not a class.
-const OTHER_INTS: [&str; 10] = [
+const OTHER_INTS: [&str; 11] = [
     "id",
     "image_id",
     "index",
@@ -36,6 +38,7 @@ const OTHER_INTS: [&str; 10] = [
     "height",
     "width",
     "channels",
+    "length",
 ];
 
 impl dyn Source {
@@ -83,7 +86,9 @@ fn common(fields: &[FieldSpec], name: &str) -> Option<usize> {
         return None;
     }
     match name {
-        IMAGE => only(fields, |field| field.kind.is_image()),
+        IMAGE => {
+            only(fields, |field| field.kind.is_image()).filter(|field| !is_list(fields, *field))
+        }
         LABEL => {
             let is_class = |field: &FieldSpec| is_int(field) && CLASSES.contains(&last(field));
             if fields.iter().any(is_class) {
@@ -95,6 +100,12 @@ fn common(fields: &[FieldSpec], name: &str) -> Option<usize> {
         }
         _ => only(fields, |field| without_extension(field) == Some(name)),
     }
+}
+
+/// Returns whether a field has lists of images, whose lengths are a field of their own.
+fn is_list(fields: &[FieldSpec], field: usize) -> bool {
+    let name = Some(&*fields[field].name);
+    fields.iter().any(|other| other.name.strip_suffix(".length") == name)
 }
 
 /// Returns the name of a tar's field without the extension that says its kind.

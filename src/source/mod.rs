@@ -75,6 +75,7 @@ pub(crate) mod npy;
 pub(crate) mod object_fields;
 pub(crate) mod open;
 mod other_formats;
+mod packed_images;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
 mod pnm_file;
@@ -166,6 +167,7 @@ pub(crate) use object_fields::{KeypointLayout, ObjectField, ObjectFields};
 #[cfg(feature = "write")]
 pub(crate) use object_fields::{is_object_file, objects_beside, objects_of_others};
 pub use open::Dataset;
+pub(crate) use packed_images::PackedImages;
 #[cfg(all(
     feature = "parquet",
     feature = "spec",

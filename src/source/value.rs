@@ -1,6 +1,7 @@
 //! The value of a field of a sample: borrowed while it is processed, or owned.
 
 use super::field_kind::FieldKind;
+use super::packed_images;
 use fuseloop_ops::Size;
 
 /// One field of one sample.
@@ -212,6 +213,22 @@ impl OwnedImage {
 }
 
 impl OwnedValue {
+    /// Packs the files of several images, any number of them, into the bytes of one value of a field of bytes, which
+    /// [`LoaderBuilder::image_list`](crate::LoaderBuilder::image_list) loads.
+    ///
+    /// ```
+    /// use fuseloop::source::OwnedValue;
+    ///
+    /// let views = [vec![0xff, 0xd8], vec![0xff, 0xd8]];
+    /// assert!(matches!(OwnedValue::images(&views), OwnedValue::Bytes(_)));
+    /// ```
+    #[must_use]
+    pub fn images<F: AsRef<[u8]>>(files: &[F]) -> Self {
+        let mut bytes = vec![];
+        packed_images::pack(files, &mut bytes);
+        Self::Bytes(bytes)
+    }
+
     /// Borrows the value.
     #[doc(hidden)]
     pub fn borrowed(&self) -> Value<'_> {

@@ -29,6 +29,7 @@ mod arrays;
 mod clips;
 mod collate;
 pub(crate) mod error;
+mod image_lists;
 mod read;
 pub(crate) mod schedule;
 mod settings;

@@ -1,10 +1,10 @@
 //! The settings of a loader as data, each declared once: a pipeline file, the arguments of Python's `Loader` and `--set`
 //! of the command are read by this table.
 
-use super::{arrays, clips, collate, read, targets};
+use super::{arrays, clips, collate, image_lists, read, targets};
 use crate::decode::ImageReadMode;
 use crate::error::Error;
-use crate::loader::{Clips, Collate, LoaderBuilder, OnDamaged, Targets};
+use crate::loader::{Clips, Collate, ImageList, LoaderBuilder, OnDamaged, Targets};
 use crate::order::Order;
 use fuseloop_ops::internals::registry::{
     OpArgs, ParamInfo, ParamKind, ParamValue, SpecCause, SpecEntry, SpecError, SpecTable, names_of,
@@ -158,6 +158,12 @@ settings! {
         };
     /// The clips of videos that are the samples: the sampler, its frames, and how they are chosen.
     clips: Clips = ParamKind::Table, |args, name| clips::of_table(&args.table(name)?), LoaderBuilder::clips;
+    /// The fields of lists of images that become images: the maximum number of images of a sample, or a table with `max`,
+    /// `truncate` and `per_image`.
+    image_lists: Named<ImageList> =
+        ParamKind::Table, |args, name| image_lists::of_table(args.table(name)?), |builder, fields| {
+            for_each(builder, fields, |builder, (field, list)| builder.image_list(&field, list))
+        };
     /// The fields that follow images: `"auto"` for what the dataset knows of its objects, or a table for each image with
     /// its boxes, keypoints, columns and masks.
     targets: TargetFields = ParamKind::Table, target_fields, |builder, targets| match targets {

@@ -385,7 +385,7 @@ fn what_clips_can_t_do_is_refused_with_the_cure() {
     }
     let small = fuseloop::Limits { max_row_bytes: 1 << 11, ..fuseloop::Limits::DEFAULT };
     let error = of().limits(small).build().err().unwrap();
-    assert!(error.to_string().contains("fewer or smaller frames"), "{error}");
+    assert!(error.to_string().contains("fewer or smaller images"), "{error}");
     let boxes = || Targets::new().boxes("bbox", BoundingBoxes::new(BoxFormat::Xywh));
     let annotated = || Loader::from_source(Annotated::new()).clips(Clips::regular(2));
     let with_boxes = annotated().targets("image", boxes()).pipeline("video", ops![ToChannelsFirst]);

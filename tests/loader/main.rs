@@ -28,6 +28,7 @@ mod errors;
 mod float_modes;
 #[cfg(feature = "write")]
 mod functions;
+mod image_lists;
 #[cfg(feature = "write")]
 mod in_memory;
 #[cfg(all(feature = "spec", feature = "write"))]

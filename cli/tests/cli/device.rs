@@ -341,6 +341,22 @@ fn info_tells_how_loops_run_on_the_cpu() {
     assert_eq!(command(&path, &["info", "FILE", "--cpu"]).0, 2);
 }
 
+#[cfg(feature = "video")]
+#[test]
+fn info_tells_what_decodes_videos() {
+    let (_dir, path) = file();
+    let (code, text, _) = command(&path, &["info", "--video"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        text.starts_with("decoders of this build: H.264 and Motion JPEG\nlibavcodec: "),
+        "{text}"
+    );
+    let (_, text, _) = command(&path, &["info", "--video", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(report["libavcodec"].is_null() != report["not_found"].is_null(), "{text}");
+    assert_eq!(command(&path, &["info", "FILE", "--video"]).0, 2);
+}
+
 #[test]
 fn bench_and_explain_say_where_they_run() {
     if !has_no_gpu() {

@@ -137,7 +137,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["info", "none.beton"][..], "none.beton: No such file", "lists the kinds of datasets"),
         (
             &["info", "empty"],
-            "no .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif, .tiff, .bmp, .dib, .gif, .ppm, .pgm, .pbm, .pnm, .pam, .jxl, .heic, .heif, .hif, .wav, .wave, .flac, .ogg, .oga or .mp3 file",
+            "no .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif, .tiff, .bmp, .dib, .gif, .ppm, .pgm, .pbm, .pnm, .pam, .jxl, .heic, .heif, .hif, .wav, .wave, .flac, .ogg, .oga, .mp3, .avi, .m4v, .mkv, .mov, .mp4 or .webm file",
             "lists the kinds of datasets",
         ),
         (&["bench", "none-*.tar"], "none-*.tar: no file matches", "lists the kinds of datasets"),
@@ -155,7 +155,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["bench", "photos.beton", "-j", "0"], "0 workers", "--workers"),
         (
             &["write", "empty", "x.beton"],
-            "no .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif, .tiff, .bmp, .dib, .gif, .ppm, .pgm, .pbm, .pnm, .pam, .jxl, .heic, .heif, .hif, .wav, .wave, .flac, .ogg, .oga or .mp3 file",
+            "no .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif, .tiff, .bmp, .dib, .gif, .ppm, .pgm, .pbm, .pnm, .pam, .jxl, .heic, .heif, .hif, .wav, .wave, .flac, .ogg, .oga, .mp3, .avi, .m4v, .mkv, .mov, .mp4 or .webm file",
             "lists the kinds of datasets",
         ),
         (&["write", "nothing", "x.beton"], "nothing: No such file", "lists the kinds of datasets"),

@@ -98,7 +98,7 @@ fn a_summary_says_what_was_re_encoded_and_what_is_called_otherwise() {
     assert!(jpg.contains("\nre-encoded 2 images:\n  2 from PNG to JPEG: lossy\n"), "{jpg}");
     assert_eq!(
         said(&["convert", "photos", "a.tar"]),
-        "2 classes, 6 JPEGs stored byte for byte\nignored 1 other file:\n  photos/cat/notes.txt: not called .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif, .tiff, .bmp, .dib, .gif, .ppm, .pgm, .pbm, .pnm, .pam, .jxl, .heic, .heif, .hif, .wav, .wave, .flac, .ogg, .oga or .mp3\n"
+        "2 classes, 6 JPEGs stored byte for byte\nignored 1 other file:\n  photos/cat/notes.txt: not called .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif, .tiff, .bmp, .dib, .gif, .ppm, .pgm, .pbm, .pnm, .pam, .jxl, .heic, .heif, .hif, .wav, .wave, .flac, .ogg, .oga, .mp3, .avi, .m4v, .mkv, .mov, .mp4 or .webm\n"
     );
     assert_eq!(
         said(&[

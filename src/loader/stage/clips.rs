@@ -12,9 +12,9 @@
 //! sizes, as images of one sample that differ in size do.
 
 use super::{LoaderStage, OneOf, SampleRows, StageError, Worker};
-use crate::loader::clips::ClipSource;
+use crate::loader::clips::{ClipSource, Clips};
 use crate::loader::opened_image::StoredImage;
-use crate::loader::work::ClipRow;
+use crate::loader::work::ImageRow;
 use crate::run::Phase;
 use crate::sample::SampleId;
 use crate::source::{FrameError, FrameImage, FramePixels};
@@ -88,18 +88,20 @@ impl LoaderStage {
         )?;
         worker.clip = chosen;
         for &k in outputs {
-            if let Some(clip) = &self.outputs[k].clip {
-                order_planes(clip, rows.of(k), &mut worker.planes);
+            if let Some(ImageRow::Clip { clips, channels: Some(channels) }) =
+                &self.outputs[k].images
+            {
+                order_planes(clips, *channels, rows.of(k), &mut worker.planes);
             }
         }
         Ok(())
     }
 }
 
-/// Puts the channels of each clip before its frames, if the layout is that.
-fn order_planes(clip: &ClipRow, row: &mut [u8], spare: &mut Vec<u8>) {
-    let (frames, Some(channels)) = (clip.clips.frames(), clip.channels) else { return };
-    let plane = row.len() / (clip.images() * channels).max(1);
+/// Puts the channels of each clip before its frames.
+fn order_planes(clips: &Clips, channels: usize, row: &mut [u8], spare: &mut Vec<u8>) {
+    let frames = clips.frames();
+    let plane = row.len() / (clips.images() * channels).max(1);
     if plane == 0 {
         return;
     }

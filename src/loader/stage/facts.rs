@@ -137,8 +137,8 @@ impl LoaderStage {
         }
         for output in self.outputs.iter() {
             let _ = writeln!(text, "{}:", output.title);
-            if let Some(clip) = &output.clip {
-                let _ = writeln!(text, "{}", clip.clips);
+            if let Some(images) = &output.images {
+                let _ = writeln!(text, "{images}");
             }
             if let Some(target) = self.target_words(&output.name) {
                 let end = if matches!(output.work, FieldPlan::Image(_)) { "\n" } else { ", " };

@@ -22,7 +22,7 @@ use fuseloop_ops::internals::{ImageView, SampleKey};
 pub(super) fn runs_together(output: &OutputPlan) -> bool {
     let is_alone = output.by_component.is_empty() && output.targets.is_none();
     let is_image = matches!(output.work, FieldPlan::Image(_));
-    let is_plain = output.collation.is_none() && output.clip.is_none();
+    let is_plain = output.collation.is_none() && output.images.is_none();
     is_alone && is_image && is_plain && output.device_output.is_none()
 }
 

@@ -70,6 +70,8 @@ enum Found<'a> {
     Json(Vec<u8>),
     /// The path of the file that is the value.
     File(&'a str),
+    /// A list of images.
+    Packed(Vec<u8>),
     /// Numbers of another type than the field's.
     Numbers(&'a ArrowArray, Range<u64>, NdType),
 }
@@ -293,6 +295,13 @@ impl ArrowTable {
                     None => Found::Numbers(leaf, range, *dtype),
                 })
             }
+            How::Images if shape == RowShape::Null => Err(span::IS_NULL_LIST.to_owned()),
+            How::Images => {
+                let (files, mut bytes) = (range.map(|row| leaf.bytes(row)), vec![]);
+                let files = files.collect::<Result<Vec<_>, _>>()?;
+                super::pack(&files, &self.limits, &mut bytes)?;
+                Ok(Found::Packed(bytes))
+            }
             _ if shape == RowShape::Null => match &field.file_path {
                 Some(path) => {
                     let array::Row { leaf, range, shape } = array.row(path, row)?;
@@ -325,7 +334,7 @@ impl ArrowTable {
                     Ok(Found::Value(Value::Int(value))) => value.cast_unsigned(),
                     Ok(Found::Value(Value::Float(value))) => value.to_bits(),
                     Ok(Found::Value(value)) => print_of(value.bytes()),
-                    Ok(Found::Json(text)) => print_of(&text),
+                    Ok(Found::Json(bytes) | Found::Packed(bytes)) => print_of(&bytes),
                     Ok(Found::File(path)) => print_of(path.as_bytes()),
                     Ok(Found::Numbers(..)) => {
                         let value = self.borrowed_value(SampleId(n), field, &mut buffer);
@@ -357,6 +366,10 @@ impl ArrowTable {
             Found::Json(text) => {
                 *bytes = text;
                 Value::Json(bytes)
+            }
+            Found::Packed(list) => {
+                *bytes = list;
+                Value::Bytes(bytes)
             }
             Found::File(path) => {
                 read_file(Path::new(path), self.limits.max_sample_bytes, bytes).at(path)?;

@@ -43,6 +43,7 @@ pub(super) use positions::scan;
 use super::file::LengthCheck;
 use super::image_format::begins_as_image;
 use super::lru_cache::LruCache;
+use super::packed_images;
 use super::shards::{Extents, Shard, Shards};
 use super::starts::Starts;
 use super::{
@@ -291,6 +292,11 @@ impl Parquet {
                         let text = json(span.bytes(row).map_err(failed)?).map_err(failed)?;
                         return Ok(Value::Json((**held.insert(Arc::new(text))).as_ref()));
                     }
+                    How::Images => {
+                        let files = span.files(row).map_err(failed)?;
+                        pack(&files, &self.limits, bytes).map_err(failed)?;
+                        return Ok(Value::Bytes(bytes));
+                    }
                     _ => {}
                 }
                 // Checks that there is a value, so that the one that is held is it.
@@ -371,6 +377,17 @@ fn value<'a>(how: &How, bytes: &'a [u8]) -> Result<Value<'a>, String> {
     })
 }
 
+/// Packs a list of images, which may be as large as a sample.
+fn pack(files: &[&[u8]], limits: &Limits, to: &mut Vec<u8>) -> Result<(), String> {
+    let (size, most) = (packed_images::packed_size(files), limits.max_sample_bytes);
+    if size > most {
+        return Err(format!("a list of images of {size} bytes, the limit is {most}"));
+    }
+    to.clear();
+    packed_images::pack(files, to);
+    Ok(())
+}
+
 /// Returns a text of JSON with its final NUL.
 fn json(text: &[u8]) -> Result<Vec<u8>, String> {
     match text.iter().position(|byte| *byte == 0) {
@@ -419,6 +436,7 @@ fn decode_group(cell: &Cell<'_>, limits: &Limits) -> Result<Span, Error> {
         (How::Rows(dtype, row), Some(pages)) => {
             Span::of_lists(&column.leaf, pages, (*dtype, row, false))
         }
+        (How::Images, Some(pages)) => Span::of_files(&column.leaf, pages),
         _ => Err("its shape is unknown".to_owned()),
     };
     let at = chunks.first().map_or(0, |chunk| chunk.start);

@@ -8,6 +8,7 @@
 //! | integers, booleans, dates and times              | `ClassLabel`, `Value` | int                                       |
 //! | floats                                           | `Value`          | float                                          |
 //! | text; text of JSON                               | `Value`          | bytes; JSON                                    |
+//! | list of `struct<bytes, path>` or of binary         | `List(Image)`, … | bytes: a list of images (`packed_images.rs`)  |
 //! | text that is a label (`classes.rs`)              | `Value`          | int: the number of its class                   |
 //! | lists of numbers, all of one shape               | `List(length)`, `Array2D`, … | array                              |
 //! | lists of numbers of which the first axis differs | `List`           | bytes: as many rows as a sample has            |
@@ -16,7 +17,7 @@
 //!
 //! Rows of boxes (a name of [`BOXES`], four numbers a row) and what lies beside them are the targets of the image. Boxes are
 //! taken as `xywh`, the format of COCO, unless the metadata `fuseloop` of [`convert`](crate::write) says what they are. Columns that are none of this are left out with a warning: times of 96 bits,
-//! decimals of bytes, bytes in lists.
+//! decimals of bytes, bytes in lists of lists, lists of audio.
 
 use super::leaf::Leaf;
 use crate::source::dtype::NdKind;
@@ -54,6 +55,8 @@ pub(super) enum How {
     Rows(NdType, Vec<u64>),
     /// A value of any form, as JSON: the index of its column in the schema.
     Tree(usize),
+    /// Lists of files of images.
+    Images,
 }
 
 /// A field and the columns that it is read from.
@@ -91,7 +94,10 @@ pub(super) struct Plan {
 impl How {
     /// Returns whether all rows of a row group are decoded together.
     pub(super) fn is_of_group(&self) -> bool {
-        matches!(self, Self::Lists(..) | Self::Array(..) | Self::Rows(..) | Self::Tree(_))
+        matches!(
+            self,
+            Self::Lists(..) | Self::Array(..) | Self::Rows(..) | Self::Tree(_) | Self::Images
+        )
     }
 
     /// Returns the kind of the field.
@@ -102,7 +108,9 @@ impl How {
             Self::Image => FieldKind::RgbImage,
             Self::Json | Self::Tree(_) => FieldKind::Json,
             Self::Array(dtype, shape) => FieldKind::NdArray { dtype: *dtype, shape: shape.clone() },
-            Self::Bytes | Self::Binary | Self::Lists(..) | Self::Rows(..) => FieldKind::Bytes,
+            Self::Bytes | Self::Binary | Self::Lists(..) | Self::Rows(..) | Self::Images => {
+                FieldKind::Bytes
+            }
         }
     }
 }
@@ -191,6 +199,21 @@ impl Plan {
                 is_of_objects: false,
                 object: None,
                 is_audio: feature == Some("Audio"),
+            });
+            return;
+        }
+        if let Some(list) = list_of_files(column, &found) {
+            self.columns.push(Column {
+                name: column.name().to_owned(),
+                how: How::Images,
+                leaf: found[list].leaf.clone(),
+                leaves: 1,
+                names: None,
+                root,
+                is_of_several: false,
+                is_of_objects: false,
+                object: None,
+                is_audio: false,
             });
             return;
         }
@@ -375,6 +398,29 @@ fn file_of(column: &Type, found: &[Found<'_>]) -> Option<usize> {
     let (bytes, path) = (has("bytes")?, has("path")?);
     let is_path = |leaf: &Leaf| leaf.is_text() || leaf.is_null();
     (is_file && found[bytes].leaf.is_bytes() && is_path(&found[path].leaf)).then_some(bytes)
+}
+
+/// Returns the index of the leaf with the files of lists of images, or of binary that may be images.
+fn list_of_files(column: &Type, found: &[Found<'_>]) -> Option<usize> {
+    let has = |name: &str| found.iter().position(|found| found.names[1..] == [name]);
+    let file = match found {
+        [_] if found[0].names.len() == 1 => 0,
+        [_, _] => {
+            let (bytes, path) = (has("bytes")?, has("path")?);
+            let is_path = found[path].leaf.is_text() || found[path].leaf.is_null();
+            if !is_path {
+                return None;
+            }
+            bytes
+        }
+        _ => return None,
+    };
+    let Found { leaf, feature, .. } = &found[file];
+    let feature = feature.and_then(|feature| feature["_type"].as_str());
+    let is_file = leaf.has_lengths() && leaf.is_bytes() && !leaf.is_text();
+    let is_image = matches!(feature, None | Some("Image" | "Value"));
+    let is_list = is_of(column, ConvertedType::LIST) && leaf.axes.len() == 1;
+    (is_file && is_image && is_list).then_some(file)
 }
 
 /// Returns whether a node is a group of this kind.

@@ -4,7 +4,7 @@ use super::leaf::{Cells, Decoded, Leaf, RowShape};
 use super::pages::Pages;
 use super::tree;
 use crate::source::NdType;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The values of some rows of a field.
@@ -13,6 +13,8 @@ pub(super) enum Span {
     Cells { cells: Cells, index: Option<Box<[u32]>>, bytes: usize },
     /// Bytes for each row, one after another; rows that have no value, with the reason.
     Rows { bytes: Vec<u8>, ends: Box<[usize]>, bad: BTreeMap<usize, String> },
+    /// The files of each row, one after another, up to an end; rows that have no value.
+    Files { cells: Cells, ends: Box<[usize]>, bad: BTreeSet<usize>, bytes: usize },
 }
 
 /// The index of a row that is null.
@@ -20,6 +22,10 @@ const NULL: u32 = u32::MAX;
 
 /// What is wrong with a row that has no value.
 pub(super) const IS_NULL: &str = "it is null";
+
+/// What is wrong with a list of images that has no value.
+pub(super) const IS_NULL_LIST: &str =
+    "the list is null, or the bytes of one of its images are: embed the files in the dataset";
 
 impl Span {
     /// Decodes a page of a column without lists.
@@ -70,6 +76,24 @@ impl Span {
         Ok(Self::Rows { bytes, ends: ends.into(), bad })
     }
 
+    /// Decodes all rows of a column with lists of files.
+    pub(super) fn of_files(leaf: &Leaf, pages: Pages) -> Result<Self, String> {
+        let bytes = pages.bytes();
+        let decoded = leaf.decode(pages)?;
+        let (mut ends, mut bad) = (vec![], BTreeSet::new());
+        decoded.rows(leaf, |row, found, range| {
+            if found == RowShape::Null {
+                bad.insert(row);
+            }
+            ends.push(range.end);
+            Ok(())
+        })?;
+        match ends.last().is_none_or(|end| *end <= decoded.cells.len()) {
+            true => Ok(Self::Files { cells: decoded.cells, ends: ends.into(), bad, bytes }),
+            false => Err("levels of another number than values".to_owned()),
+        }
+    }
+
     /// Makes JSON of all rows of the columns of a field.
     pub(super) fn of_tree(
         pages: Vec<Pages>,
@@ -96,7 +120,7 @@ impl Span {
         match self {
             Self::Cells { index: Some(index), .. } => index.len(),
             Self::Cells { cells, .. } => cells.len(),
-            Self::Rows { ends, .. } => ends.len(),
+            Self::Rows { ends, .. } | Self::Files { ends, .. } => ends.len(),
         }
     }
 
@@ -109,6 +133,7 @@ impl Span {
                 pages + cells.memory() + index.as_ref().map_or(0, |index| 4 * index.len())
             }
             Self::Rows { bytes, ends, .. } => bytes.capacity() + 8 * ends.len(),
+            Self::Files { cells, ends, bytes, .. } => bytes + cells.memory() + 8 * ends.len(),
         }
     }
 
@@ -120,7 +145,7 @@ impl Span {
                 Some(index) => Ok((cells, *index as usize)),
                 None => Err(missing()),
             },
-            Self::Rows { .. } => Err(missing()),
+            Self::Rows { .. } | Self::Files { .. } => Err(missing()),
         }
     }
 
@@ -136,10 +161,21 @@ impl Span {
         cells.float(index).ok_or_else(missing)
     }
 
+    /// Returns the files of a row.
+    pub(super) fn files(&self, row: usize) -> Result<Vec<&[u8]>, String> {
+        let Self::Files { cells, ends, bad, .. } = self else { return Err(missing()) };
+        if bad.contains(&row) {
+            return Err(IS_NULL_LIST.to_owned());
+        }
+        let end = *ends.get(row).ok_or_else(missing)?;
+        let start = row.checked_sub(1).map_or(0, |before| ends[before]);
+        (start..end).map(|index| cells.bytes(index).ok_or_else(missing)).collect()
+    }
+
     /// Returns the bytes of a row.
     pub(super) fn bytes(&self, row: usize) -> Result<&[u8], String> {
         match self {
-            Self::Cells { .. } => {
+            Self::Cells { .. } | Self::Files { .. } => {
                 let (cells, index) = self.cell(row)?;
                 cells.bytes(index).ok_or_else(missing)
             }

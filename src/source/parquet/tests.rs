@@ -1,7 +1,7 @@
 //! Files that pyarrow and `datasets` wrote, and what they read from them: see `scripts/parquet_goldens.py`.
 
 use super::*;
-use crate::source::FieldKind;
+use crate::source::{FieldKind, PackedImages};
 use serde_json::Value as Json;
 use std::fs;
 
@@ -130,6 +130,77 @@ fn kinds_are_those_of_the_types() {
     for name in ["ragged", "tags", "extra"] {
         assert_eq!(kind(name), FieldKind::Json, "{name}");
     }
+}
+
+/// Returns the files of a list as the goldens have them.
+fn list(source: &Parquet, sample: u64, buffer: &mut Buffer) -> Result<Json, String> {
+    let Value::Bytes(bytes) =
+        source.value(SampleId(sample), 0, buffer).map_err(|error| error.to_string())?
+    else {
+        panic!("a list is bytes")
+    };
+    let hex = |file: &[u8]| file.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    Ok(PackedImages::parse(bytes)?.files().map(hex).collect::<Vec<_>>().into())
+}
+
+#[test]
+fn lists_of_images_are_those_that_datasets_and_pyarrow_wrote() {
+    let columns = expected("lists.json");
+    for (file, name, null) in [("lists", "images", 5), ("lists-binary", "views", 2)] {
+        let source = open(&format!("{file}.parquet"), None).unwrap();
+        let field = &source.facts().fields[0];
+        assert_eq!((&*field.name, &field.kind), (name, &FieldKind::Bytes));
+        let mut buffer = Buffer::default();
+        for sample in (0..10).map(|sample| sample * 7 % 10) {
+            match list(&source, sample, &mut buffer) {
+                Ok(found) => assert_eq!(found, columns[name][sample as usize], "{name} {sample}"),
+                Err(error) => {
+                    assert!(
+                        sample == null && error.contains("of one of its images are"),
+                        "{error}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_lists_of_images_are_errors_of_their_samples() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/parquet");
+    for file in ["lists.parquet", "lists-binary.parquet"] {
+        let whole = std::fs::read(path.join(file)).unwrap();
+        let mut refused = 0;
+        for at in (0..whole.len()).step_by(5) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << (at % 8);
+            let Ok(source) = Parquet::from_bytes(&bytes, &Limits::SMALL) else {
+                refused += 1;
+                continue;
+            };
+            let mut buffer = Buffer::default();
+            for sample in (0..source.facts().samples.min(10)).map(SampleId) {
+                let value = source.value(sample, 0, &mut buffer);
+                refused += u32::from(value.is_err());
+            }
+        }
+        assert!(refused > 10, "{file}: {refused}");
+    }
+}
+
+#[test]
+fn a_list_of_images_is_as_large_as_a_sample_may_be() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/parquet/lists.parquet");
+    let bytes = std::fs::read(path).unwrap();
+    let limits = Limits { max_sample_bytes: 900, ..Limits::SMALL };
+    let source = Parquet::from_bytes(&bytes, &limits).unwrap();
+    let mut buffer = Buffer::default();
+    assert!(list(&source, 0, &mut buffer).is_ok());
+    let refused = list(&source, 3, &mut buffer).unwrap_err();
+    assert!(
+        refused.contains("images: a list of images of") && refused.contains("the limit is 900"),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -310,6 +310,13 @@ fn lay_out(dir: &Path) {
         fs::create_dir_all(&folder).unwrap();
         fs::copy(golden, folder.join("1.flac")).unwrap();
     }
+    for (action, file) in [("ride", "high.mp4"), ("walk", "baseline.mp4")] {
+        let golden =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../video/tests/golden/frames").join(file);
+        let folder = dir.join("clips").join(action);
+        fs::create_dir_all(&folder).unwrap();
+        fs::copy(golden, folder.join("1.mp4")).unwrap();
+    }
     let parquet = dir.join("org-folder/data");
     fs::create_dir_all(&parquet).unwrap();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/parquet/hub/data");

@@ -82,6 +82,21 @@ fn values_lie_in_memory_unless_they_are_converted() {
 }
 
 #[test]
+fn a_list_of_binary_is_a_list_of_images() {
+    let schema = "message m { optional group images (LIST) { repeated group list { optional binary element; } } }";
+    let files = array("binary", 3, vec![None, memory(ints(&[0, 2, 2, 3])), memory("abc")]);
+    let table = of_schema(schema, vec![vec![lists(&[0, 2, 2, 3], files)]], None).unwrap();
+    let mut buffer = Buffer::default();
+    for (sample, expected) in [&[&b"ab"[..], b""][..], &[], &[b"c"]].into_iter().enumerate() {
+        let value = table.value(SampleId(sample as u64), 0, &mut buffer).unwrap();
+        assert_eq!(OwnedValue::from(value), OwnedValue::images(expected));
+    }
+    let nulls = array("binary", 2, vec![memory([1_u8]), memory(ints(&[0, 1, 1])), memory("a")]);
+    let table = of_schema(schema, vec![vec![lists(&[0, 2], nulls)]], None).unwrap();
+    assert!(shown(&table, 0).contains("of one of its images are"), "{}", shown(&table, 0));
+}
+
+#[test]
 fn offsets_and_lengths_that_lie_are_errors_of_their_row() {
     let mut says = vec![];
     for offsets in [[0, 9], [-1, 2], [2, 1], [i32::MAX - 1, i32::MAX]] {
