@@ -14,6 +14,7 @@
 //! | 4:4:4, lossless, bit depths other than 8 and 10 | not decoded by `rust_h264` |
 //! | a size that changes in mid-stream | frames of a clip have one size |
 
+mod gaps;
 mod references;
 mod syntax;
 
@@ -21,13 +22,14 @@ use super::frame::{Shape, check_pixels, eight_bits};
 use super::{Frame, Stop, Subsampling, size_changes};
 use crate::error::{over_limit, unsupported};
 use crate::{Color, MatrixCoefficients, VideoError, VideoErrorKind, VideoIndex, VideoLimits};
+pub(super) use gaps::Gaps;
 use references::References;
 use rust_h264::decoder::{ChromaFormat, Decoder};
 use rust_h264::nal::{NalUnit, NalUnitType};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-pub(super) use syntax::{Framing, Start};
-use syntax::{Marking, Nal, Pps, SliceHeader, SliceKind, Sps, kind};
+pub(super) use syntax::{Framing, Nal};
+use syntax::{Marking, Pps, SliceHeader, SliceKind, Sps, kind};
 
 /// Maximum number of slices of a picture: each further one costs a copy of the picture.
 const MAX_SLICES: usize = 1024;
@@ -67,7 +69,7 @@ impl Stream {
             decoder: Decoder::new(),
             sps: BTreeMap::new(),
             pps: BTreeMap::new(),
-            references: References::new(),
+            references: References::default(),
             recovers_at: None,
             began_with_idr: None,
             sequence: 0,
@@ -128,10 +130,12 @@ impl H264 {
         read
     }
 
-    /// Decodes the picture of a packet. Returns nothing if it is not wanted.
+    /// Decodes the picture of a packet. Returns nothing if it is not wanted. `left_out` is the number of packets that a plan
+    /// leaves out before it.
     pub(super) fn decode(
         &mut self,
         packet: &[u8],
+        left_out: u32,
         is_wanted: bool,
     ) -> Result<Option<Decoded>, Stop> {
         let units = self
@@ -159,7 +163,7 @@ impl H264 {
                             over_limit!("a picture of more than {MAX_SLICES} slices").into()
                         );
                     }
-                    self.slice(unit, &mut picture, recovery)?;
+                    self.slice(unit, &mut picture, recovery, left_out)?;
                 }
                 _ => {}
             }
@@ -274,6 +278,7 @@ impl H264 {
         unit: &Nal<'_>,
         picture: &mut Option<Picture>,
         recovery: Option<u32>,
+        left_out: u32,
     ) -> Result<(), Stop> {
         let rbsp = unit.rbsp();
         let stream = &mut self.stream;
@@ -315,7 +320,7 @@ impl H264 {
                 if is_idr || stream.recovers_at == Some(header.frame_num) {
                     stream.recovers_at = None;
                 }
-                stream.references.begin(&header, is_idr, sps).map_err(damaged)?;
+                stream.references.begin(&header, is_idr, left_out, sps).map_err(damaged)?;
                 *picture = Some(Picture { header, is_idr, ref_idc: unit.ref_idc, sps: pps.sps });
             }
             Some(picture) => {

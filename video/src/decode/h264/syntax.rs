@@ -3,15 +3,16 @@
 //! The decoder proper allocates what these numbers say and does not check all of them; so they are read and checked here,
 //! before it is given the bytes. Section numbers are those of the standard.
 
+use crate::decode::starts::Start;
 use std::borrow::Cow;
 
 /// A NAL unit (7.3.1).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Nal<'a> {
+pub(in crate::decode) struct Nal<'a> {
     /// `nal_ref_idc`: 0 if no other picture is predicted from this one.
-    pub(super) ref_idc: u8,
+    pub(in crate::decode) ref_idc: u8,
     /// `nal_unit_type`, table 7-1.
-    pub(super) kind: u8,
+    pub(in crate::decode) kind: u8,
     /// The bytes after the header, with emulation prevention bytes.
     pub(super) payload: &'a [u8],
 }
@@ -60,24 +61,13 @@ impl<'a> Nal<'a> {
     }
 }
 
-/// How the NAL units of a packet are told apart.
+/// How NAL units are separated within a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::decode) enum Framing {
-    /// A length of so many bytes precedes each of them (ISO/IEC 14496-15).
+    /// A length precedes each of them, in this number of bytes (ISO/IEC 14496-15).
     Lengths(usize),
     /// A start code precedes each of them (annex B).
     StartCodes,
-}
-
-/// How a stream can begin at a picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::decode) enum Start {
-    /// No later picture looks back behind it.
-    Idr,
-    /// It is exact, and so are those that are shown after it: an open group of pictures.
-    Intra,
-    /// Pictures are not exact before some more were decoded.
-    Within,
 }
 
 impl Framing {
@@ -99,20 +89,25 @@ impl Framing {
     pub(in crate::decode) fn start(self, packet: &[u8]) -> Start {
         let units = self.split(packet).unwrap_or_default();
         if units.iter().any(|unit| unit.kind == kind::IDR_SLICE) {
-            return Start::Idr;
+            return Start::Closed;
         }
         let is_intra =
             |slice: &Nal<'_>| matches!(SliceHeader::slice_type(&slice.rbsp()), Some(2 | 7));
         let exact_after = units
             .iter()
             .find_map(|unit| recovery_frames(&unit.rbsp()).filter(|_| unit.kind == kind::SEI));
-        let is_exact = exact_after.unwrap_or(0) == 0
-            && units.iter().filter(|unit| unit.is_slice()).all(is_intra);
-        if is_exact { Start::Intra } else { Start::Within }
+        let mut slices = units.iter().filter(|unit| unit.is_slice()).peekable();
+        let are_intra = slices.peek().is_some() && slices.all(is_intra);
+        match exact_after {
+            Some(0) if are_intra => Start::Open,
+            None if are_intra => Start::Unstated,
+            Some(1..) => Start::Gradual,
+            _ => Start::Never,
+        }
     }
 
     /// Returns the NAL units of a packet, or what is wrong with it.
-    pub(super) fn split(self, packet: &[u8]) -> Result<Vec<Nal<'_>>, String> {
+    pub(in crate::decode) fn split(self, packet: &[u8]) -> Result<Vec<Nal<'_>>, String> {
         match self {
             Self::Lengths(size) => lengths(packet, size),
             Self::StartCodes => Ok(start_codes(packet).into_iter().filter_map(Nal::new).collect()),
@@ -477,8 +472,7 @@ impl SliceHeader {
         r.unsigned()
     }
 
-    /// Reads a slice header; nothing in the same cases as for [`Sps::read`]. The header of a slice of a field ends with
-    /// that fact.
+    /// Reads a slice header; nothing in the same cases as for [`Sps::read`]. That of an SP or SI slice ends with that fact.
     pub(super) fn read(rbsp: &[u8], nal: &Nal<'_>, sps: &Sps, pps: &Pps) -> Option<Self> {
         let is_idr = nal.kind == kind::IDR_SLICE;
         let mut r = Bits::new(rbsp);
@@ -493,6 +487,10 @@ impl SliceHeader {
         r.unsigned()?;
         let frame_num = r.bits(sps.log2_max_frame_num)?;
         let is_field = !sps.has_frames_only && r.flag()?;
+        if is_field {
+            // bottom_field_flag
+            r.flag()?;
+        }
         let mut header = Self {
             first_macroblock,
             kind,
@@ -501,7 +499,7 @@ impl SliceHeader {
             markings: None,
             is_long_term: false,
         };
-        if is_field || kind == SliceKind::Switching {
+        if kind == SliceKind::Switching {
             return Some(header);
         }
         if is_idr {
@@ -509,12 +507,12 @@ impl SliceHeader {
         }
         if sps.poc_type == 0 {
             r.bits(sps.log2_max_poc_lsb)?;
-            if pps.has_bottom_poc {
+            if pps.has_bottom_poc && !is_field {
                 r.signed()?;
             }
         } else if sps.poc_type == 1 && !sps.is_delta_poc_zero {
             r.signed()?;
-            if pps.has_bottom_poc {
+            if pps.has_bottom_poc && !is_field {
                 r.signed()?;
             }
         }
