@@ -35,10 +35,11 @@ use libav::Libav;
 use starts::{Start, start};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What decodes packets.
+/// The decoders of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// [`Libavcodec`](Self::Libavcodec) where it is found, and [`Rust`](Self::Rust) otherwise. Both give the same frames.
+    /// [`Libavcodec`](Self::Libavcodec) where it is found, and [`Rust`](Self::Rust) otherwise. Both give the same frames, and refuse
+    /// streams of H.264 in which pictures are missing.
     #[default]
     Auto,
     /// Decoders in Rust: H.264.
@@ -227,11 +228,11 @@ impl VideoDecoder {
             let Some(&first) = packets.first() else { return Ok(None) };
             read_packet(index, file, &self.limits, first, &mut self.packet)?;
             let found = start(&index.codec, &index.extradata, &self.packet);
-            // Frames that are shown before an open group of pictures refer to the one before.
+            // Frames that are shown before an open group of pictures refer to the group before.
             let leads = pts(first) > earliest;
             let is_first = index.keys.first().is_none_or(|&key| first <= key);
             let is_usable = match found {
-                Start::Closed => true,
+                Start::Closed => !is_ordered || !leads || is_first,
                 Start::Open => is_ordered && !leads,
                 Start::Unstated => is_ordered && !leads && is_first,
                 Start::Gradual => is_ordered && is_first,

@@ -93,3 +93,67 @@ fn av1(packet: &[u8]) -> Option<bool> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{VideoIndex, VideoLimits};
+
+    /// Returns whether decoding can start at each packet of a golden file, and whether its container says so.
+    fn starts(name: &str) -> Option<Vec<(bool, bool)>> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/");
+        let file = std::fs::read(format!("{folder}{name}")).ok()?;
+        let index = VideoIndex::read(&file, &VideoLimits::DEFAULT).unwrap();
+        let found = index.packets().iter().map(|packet| {
+            let bytes = &file[packet.offset as usize..][..packet.size as usize];
+            (start(&index.codec, &index.extradata, bytes) != Start::Never, packet.is_key)
+        });
+        Some(found.collect())
+    }
+
+    #[test]
+    fn decoding_can_start_where_correct_containers_say() {
+        let names = [
+            "frames/high.mp4",
+            "frames/main.mp4",
+            "frames/open_gop.mp4",
+            "frames/annex_b.avi",
+            "frames/hevc.mp4",
+            "containers/hevc_radl.mp4",
+            "frames/mpeg4.mp4",
+            "frames/xvid.avi",
+            "frames/mpeg2.mp4",
+            "frames/vp8.webm",
+            "frames/vp9.webm",
+            "frames/motion_jpeg.avi",
+        ];
+        for name in names {
+            let found = starts(name).unwrap();
+            assert!(found.iter().all(|(found, stated)| found == stated), "{name} {found:?}");
+        }
+        for name in ["av1_video.mkv", "h265_video.mp4", "bikes.mp4"] {
+            match starts(&format!("../../../../shared/data/video/{name}")) {
+                Some(found) => {
+                    assert!(found.iter().all(|(found, stated)| found == stated), "{name}")
+                }
+                None => println!("{name} is left out: it is not there"),
+            }
+        }
+    }
+
+    #[test]
+    fn types_of_pictures_are_read() {
+        let key = |codec, bytes: &[u8]| start(&codec, &[], bytes) == Start::Closed;
+        let mpeg2 = |kind: u8| key(Codec::Mpeg2, &[9, 0, 0, 1, 0, 0xff, 0xc0 | kind << 3, 0]);
+        assert_eq!([mpeg2(1), mpeg2(2), mpeg2(3)], [true, false, false]);
+        assert!(key(Codec::MsMpeg4V3, &[0x3f]) && !key(Codec::MsMpeg4V3, &[0x40]));
+        // After a temporal delimiter: a key frame, an inter frame, a frame that exists.
+        let av1 = |first: u8| key(Codec::Av1, &[0x12, 0, 0x32, 2, first, 0]);
+        assert_eq!([av1(0x10), av1(0x30), av1(0x80)], [true, false, false]);
+        // Profile 3 of VP9 has one more bit.
+        assert!(key(Codec::Vp9, &[0x82]) && !key(Codec::Vp9, &[0x86]));
+        assert!(key(Codec::Vp9, &[0xb1]) && !key(Codec::Vp9, &[0xb2]));
+        // Bytes that end too early are left to the decoder.
+        assert!(key(Codec::Av1, &[0x12]) && key(Codec::Mpeg2, &[]) && key(Codec::Hevc, &[]));
+    }
+}

@@ -5,6 +5,7 @@
 
 use crate::decode::starts::Start;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// A NAL unit (7.3.1).
 #[derive(Clone, Copy, Debug)]
@@ -227,8 +228,12 @@ pub(super) struct Sps {
     pub(super) macroblocks: [u32; 2],
     /// False if pictures may be single fields.
     pub(super) has_frames_only: bool,
+    /// True if pairs of macroblocks of a frame may be coded as fields (MBAFF).
+    pub(super) has_adaptive_pairs: bool,
     /// Samples of luma that are cut off at the left, right, top and bottom.
     pub(super) cropped: [u32; 4],
+    /// The bits that state them.
+    cropping: Range<usize>,
     /// From the VUI, if it has them.
     pub(super) is_full_range: Option<bool>,
     pub(super) matrix: Option<u8>,
@@ -247,6 +252,16 @@ impl Sps {
         let size = [width.checked_sub(left + right)?, height.checked_sub(top + bottom)?];
         let [width, height] = size.map(|pixels| u32::try_from(pixels).ok());
         Some([width?, height?]).filter(|size| !size.contains(&0))
+    }
+
+    /// Returns the bytes that this was read from, but of pictures of the coded size.
+    pub(super) fn without_cropping(&self, rbsp: &[u8]) -> Vec<u8> {
+        let bit = |at: usize| rbsp[at / 8] >> (7 - at % 8) & 1;
+        let bits = (0..self.cropping.start).map(bit).chain([0]);
+        let bits: Vec<u8> = bits.chain((self.cropping.end..8 * rbsp.len()).map(bit)).collect();
+        let byte =
+            |bits: &[u8]| bits.iter().zip(0..).fold(0, |byte, (bit, at)| byte | bit << (7 - at));
+        bits.chunks(8).map(byte).collect()
     }
 
     /// Reads a sequence parameter set; nothing if it ends too early or has values that the standard does not allow.
@@ -291,11 +306,10 @@ impl Sps {
         let map_units = r.unsigned()?.checked_add(1)?;
         let has_frames_only = r.flag()?;
         let height = map_units.checked_mul(if has_frames_only { 1 } else { 2 })?;
-        if !has_frames_only {
-            r.flag()?;
-        }
+        let has_adaptive_pairs = !has_frames_only && r.flag()?;
         r.flag()?;
         let mut cropped = [0; 4];
+        let cropping = r.at;
         if r.flag()? {
             for cut in &mut cropped {
                 *cut = r.unsigned()?;
@@ -306,6 +320,7 @@ impl Sps {
                 *cut = cut.checked_mul(unit)?;
             }
         }
+        let cropping = cropping..r.at;
         // Decoders use parameter sets whose VUI is cut; so it is read as far as it goes.
         let (is_full_range, matrix) = colours(&mut r).unwrap_or_default();
         Some(Self {
@@ -322,7 +337,9 @@ impl Sps {
             may_skip_frame_nums,
             macroblocks: [width, height],
             has_frames_only,
+            has_adaptive_pairs,
             cropped,
+            cropping,
             is_full_range,
             matrix,
         })
@@ -692,11 +709,14 @@ pub(super) mod tests {
         let cropped = main_profile(3).bits(1, 1).unsigned(1).unsigned(2).unsigned(0).unsigned(3);
         let vui =
             cropped.bits(1, 1).bits(1, 1).bits(8, 1).bits(1, 0).bits(1, 1).bits(3, 5).bits(1, 1);
-        let read = Sps::read(&vui.clone().bits(1, 1).bits(24, 0x01_01_01).bytes()).unwrap();
+        let bytes = vui.clone().bits(1, 1).bits(24, 0x01_01_01).bytes();
+        let read = Sps::read(&bytes).unwrap();
         assert_eq!((read.id, read.profile, read.reference_frames), (2, 77, 3));
         assert_eq!(read.coded_size(), [64, 48]);
         assert_eq!(read.size(), Some([64 - 6, 48 - 6]));
         assert_eq!((read.is_full_range, read.matrix), (Some(true), Some(1)));
+        let whole = Sps::read(&read.without_cropping(&bytes)).unwrap();
+        assert_eq!((whole.size(), whole.matrix), (Some([64, 48]), Some(1)));
         // A VUI that is cut does not matter.
         assert_eq!(Sps::read(&vui.bytes()).unwrap().size(), read.size());
         let nothing =
@@ -795,6 +815,29 @@ pub(super) mod tests {
         let configuration = [1, 77, 0, 30, 0xff, 0xe1, 0, 2, 0x67, 5, 1, 0, 1, 0x68];
         let (framing, units) = avc_configuration(&configuration).unwrap();
         assert_eq!((framing, units.len()), (Framing::of(&configuration), 2));
+    }
+
+    #[test]
+    fn decoding_starts_where_the_stream_says_that_pictures_are_exact() {
+        let slice = |header: u8, kind: u32| {
+            let bytes = Writer::default().unsigned(0).unsigned(kind).bits(8, 0x55).bytes();
+            [&[0, 0, 1, header][..], &bytes].concat()
+        };
+        let recovery = |frames: u32| {
+            let message = Writer::default().unsigned(frames).bits(4, 8).bytes();
+            [&[0, 0, 1, 6, 6, message.len() as u8][..], &message, &[0x80]].concat()
+        };
+        let (i, p) = (slice(0x41, 7), slice(0x41, 5));
+        let start = |units: &[&[u8]]| Framing::StartCodes.start(&units.concat());
+        assert_eq!(start(&[&slice(0x65, 7)]), Start::Closed);
+        assert_eq!(start(&[&recovery(0), &i]), Start::Open);
+        // Later pictures may look behind an I picture of a scene cut.
+        assert_eq!(start(&[&i]), Start::Unstated);
+        assert_eq!(start(&[&i, &p]), Start::Never);
+        assert_eq!(start(&[&recovery(0), &p]), Start::Never);
+        assert_eq!(start(&[&recovery(9), &p]), Start::Gradual);
+        assert_eq!(start(&[&p]), Start::Never);
+        assert_eq!(start(&[&recovery(0)]), Start::Never);
     }
 
     #[test]
