@@ -134,7 +134,7 @@ mod tests {
         for name in ["av1_video.mkv", "h265_video.mp4", "bikes.mp4"] {
             match starts(&format!("../../../../shared/data/video/{name}")) {
                 Some(found) => {
-                    assert!(found.iter().all(|(found, stated)| found == stated), "{name}")
+                    assert!(found.iter().all(|(found, stated)| found == stated), "{name}");
                 }
                 None => println!("{name} is left out: it is not there"),
             }
