@@ -38,8 +38,8 @@ use std::collections::{BTreeMap, VecDeque};
 /// The decoders of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// [`Libavcodec`](Self::Libavcodec) where it is found, and [`Rust`](Self::Rust) otherwise. Both give the same frames, and refuse
-    /// streams of H.264 in which pictures are missing.
+    /// [`Libavcodec`](Self::Libavcodec) where it is found, and [`Rust`](Self::Rust) otherwise. Both give the same frames, and
+    /// refuse streams of H.264 in which pictures are missing.
     #[default]
     Auto,
     /// Decoders in Rust: H.264.
