@@ -8,7 +8,9 @@
 //!
 //! Cb' and Cr' are the chroma values of a pixel, minus 128. Those of 4:2:0 and 4:2:2 are interpolated by the bicubic filter of
 //! FFmpeg's swscale (B = 0, C = 0.6), the values beyond an edge being those at the edge. Chroma lies on the left one of two
-//! pixels, and between the two rows, as in MPEG-2 and all later standards.
+//! pixels, and between the two rows, as MPEG-2, MPEG-4, H.264 and HEVC have it unless they say otherwise. Where it lies
+//! elsewhere (MPEG-1: between the columns; HEVC of BT.2020: often at the upper pixel), colours are shifted by up to half a
+//! pixel: what a stream says of it is not read.
 //!
 //! | pixel                      | weights of chroma values                              | as integers        |
 //! |----------------------------|-------------------------------------------------------|--------------------|

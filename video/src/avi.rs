@@ -15,6 +15,7 @@
 use crate::codec::four_cc_name;
 use crate::error::format_error;
 use crate::fields::Fields;
+use crate::index::MAX_REORDERING;
 use crate::mpeg4::{self, Slot};
 use crate::read_at::Headers;
 use crate::{Codec, Color, Rotation, VideoError, VideoIndex, VideoLimits};
@@ -23,9 +24,6 @@ use crate::{Codec, Color, Rotation, VideoError, VideoIndex, VideoLimits};
 pub(crate) fn is_avi(head: &[u8]) -> bool {
     head.starts_with(b"RIFF") && head.get(8..11) == Some(b"AVI")
 }
-
-/// Number of pictures that a decoder of H.264 or HEVC holds at most.
-const MAX_REORDERING: u32 = 16;
 
 /// Reads the index of a file.
 pub(crate) fn read(

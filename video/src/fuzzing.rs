@@ -94,6 +94,11 @@ mod tests {
     fn the_seeds_of_fuzz_targets_are_read() {
         let seed = b"\x40\0\0\0\0\0\0\0FLVI\x01\x40\0MJPG\x10\x10\0\0\0\x02\x01\x19\0\0\x01\x17\x08\0\x01\0\0";
         assert!(saved_video_index(seed));
+        // A frame of a packet that gives no picture.
+        let mut hidden = seed.to_vec();
+        let size = hidden.iter().position(|&byte| byte == 0x17).unwrap();
+        hidden[size] = 0x16;
+        assert!(!saved_video_index(&hidden));
         let golden = |name: &str| {
             let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/containers/");
             std::fs::read(format!("{folder}{name}")).unwrap()

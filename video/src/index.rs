@@ -9,6 +9,9 @@ use crate::error::{format_error, over_limit, unsupported};
 use crate::read_at::{Headers, ReadExactAt};
 use crate::{Codec, VideoError, VideoErrorKind, avi, matroska, mp4, undecodable};
 
+/// Maximum of [`VideoIndex::max_reordering`]: decoders of H.264 and HEVC hold at most this number of pictures.
+pub(crate) const MAX_REORDERING: u32 = 16;
+
 /// Quarter turns clockwise that a player applies to the decoded picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rotation {

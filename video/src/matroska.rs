@@ -12,7 +12,7 @@
 
 use crate::error::{format_error, unsupported};
 use crate::fields::Fields;
-use crate::index::{PacketList, frames_by_time};
+use crate::index::{MAX_REORDERING, PacketList, frames_by_time};
 use crate::mpeg4::{self, Slot};
 use crate::read_at::Headers;
 use crate::{
@@ -58,9 +58,6 @@ mod id {
 pub(crate) fn is_matroska(head: &[u8]) -> bool {
     head.starts_with(&id::EBML.to_be_bytes())
 }
-
-/// Number of pictures that a decoder of H.264 or HEVC holds at most.
-const MAX_REORDERING: u32 = 16;
 
 /// Reads the index of a file.
 pub(crate) fn read(

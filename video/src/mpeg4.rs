@@ -37,7 +37,7 @@ pub(crate) struct Vol {
 /// The header of a video object plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vop {
-    is_intra: bool,
+    pub(crate) is_intra: bool,
     is_bidirectional: bool,
     /// False for an N-VOP, which has no picture.
     pub(crate) is_coded: bool,

@@ -17,7 +17,7 @@
 
 use crate::error::{format_error, over_limit};
 use crate::fields::Fields;
-use crate::index::PacketList;
+use crate::index::{MAX_REORDERING, PacketList};
 use crate::{
     Codec, Color, FrameEntry, MatrixCoefficients, Rotation, VideoError, VideoIndex, VideoLimits,
 };
@@ -111,7 +111,7 @@ impl VideoIndex {
     /// # Errors
     ///
     /// Fails if the bytes are damaged or of another version, exceed a limit, or are of a file with another length: then the
-    /// video file has changed, and its index has to be read again.
+    /// video file has changed, and its index has to be read again. A changed file of the same length is not noticed here.
     pub fn from_bytes(
         bytes: &[u8],
         file_len: u64,
@@ -175,7 +175,8 @@ impl VideoIndex {
             packet = packet.wrapping_add(take_distance(&mut fields).ok_or_else(damaged)?);
             difference = difference.wrapping_add(take_distance(&mut fields).ok_or_else(damaged)?);
             let number = u32::try_from(packet).map_err(|_| damaged())?;
-            let own = index.packets.get(number as usize).ok_or_else(damaged)?;
+            let own = index.packets.get(number as usize).filter(|packet| packet.is_shown);
+            let own = own.ok_or_else(damaged)?;
             index.frames.push(FrameEntry { packet: number, pts: own.pts.wrapping_add(difference) });
         }
         if !fields.0.is_empty() || index.frames.is_empty() {
@@ -213,7 +214,7 @@ fn head(fields: &mut Fields<'_>) -> Option<VideoIndex> {
     };
     let mut number = || u32::try_from(take(fields)?).ok();
     let time_base = (number()?, number()?);
-    let max_reordering = number()?;
+    let max_reordering = Some(number()?).filter(|&most| most <= MAX_REORDERING)?;
     let count = usize::try_from(take(fields)?).ok()?;
     let extradata = fields.bytes(count)?.to_vec();
     let color = Color { matrix, is_full_range };

@@ -6,8 +6,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use fuseloop_video::{
-    Backend, DecodePlan, DecodeRun, Frame, Libavcodec, Subsampling, VideoDecoder, VideoError,
-    VideoErrorKind, VideoIndex, VideoLimits, jpeg_of_packet,
+    Backend, DecodePlan, DecodeRun, Frame, Libavcodec, ReadExactAt, Subsampling, VideoDecoder,
+    VideoError, VideoErrorKind, VideoIndex, VideoLimits, jpeg_of_packet,
 };
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -17,10 +17,12 @@ use std::{env, fs};
 const BACKENDS: [Backend; 2] = [Backend::Rust, Backend::Libavcodec];
 
 /// Files that the decoders in Rust refuse, with a part of the reason.
-const REFUSED: [(&str, &str); 18] = [
+const REFUSED: [(&str, &str); 20] = [
     ("yuv444.mp4", "4:4:4 chroma"),
     ("lossless.mp4", "lossless coding"),
+    ("zeros.mp4", "zeros alone"),
     ("mpeg4.mp4", "MPEG-4 Part 2"),
+    ("mpeg2.mp4", "MPEG-1 or MPEG-2"),
     ("xvid.avi", "MPEG-4 Part 2"),
     ("xvid_packed.avi", "MPEG-4 Part 2"),
     ("mpeg4.avi", "MPEG-4 Part 2"),
@@ -296,50 +298,134 @@ fn packets_of_motion_jpeg_are_complete_jpegs() {
 
 #[test]
 fn a_missing_slice_is_an_error_and_not_a_gray_part_of_a_frame() {
-    let pristine = file("four_slices.mp4");
-    let index = read(&pristine);
-    for (number, packet) in index.packets().iter().enumerate().step_by(3) {
-        let mut file = pristine.clone();
-        let mut at = packet.offset as usize;
-        let end = at + packet.size as usize;
-        let mut slices = vec![];
-        while at + 4 < end {
-            if matches!(file[at + 4] & 31, 1 | 5) {
-                slices.push(at + 4);
+    // The last slice of the second file has 10 rows that are shown, and 6 that are not.
+    for name in ["four_slices.mp4", "cropped_slices.mp4"] {
+        let pristine = file(name);
+        let index = read(&pristine);
+        for (number, packet) in index.packets().iter().enumerate().step_by(3) {
+            let mut file = pristine.clone();
+            let mut at = packet.offset as usize;
+            let end = at + packet.size as usize;
+            let mut slices = vec![];
+            while at + 4 < end {
+                if matches!(file[at + 4] & 31, 1 | 5) {
+                    slices.push(at + 4);
+                }
+                at += 4 + u32::from_be_bytes(file[at..at + 4].try_into().unwrap()) as usize;
             }
-            at += 4 + u32::from_be_bytes(file[at..at + 4].try_into().unwrap()) as usize;
-        }
-        // One for each row of macroblocks.
-        assert_eq!(slices.len(), 3);
-        for slice in slices {
-            // Filler data, which decoders skip.
-            let header = std::mem::replace(&mut file[slice], 12);
-            for backend in backends() {
-                let error = all(&file, backend, &VideoLimits::DEFAULT).unwrap_err();
-                assert_eq!(error.kind(), VideoErrorKind::Damaged, "{number} {backend:?} {error}");
-                assert!(error.offset().is_some());
+            // One for each row of macroblocks.
+            assert_eq!(slices.len(), 3);
+            for slice in slices {
+                // Filler data, which decoders skip.
+                let header = std::mem::replace(&mut file[slice], 12);
+                for backend in backends() {
+                    let error = all(&file, backend, &VideoLimits::DEFAULT).unwrap_err();
+                    assert_eq!(
+                        error.kind(),
+                        VideoErrorKind::Damaged,
+                        "{name} {number} {backend:?} {error}"
+                    );
+                    assert!(error.offset().is_some());
+                }
+                file[slice] = header;
             }
-            file[slice] = header;
         }
     }
 }
 
 #[test]
-fn a_missing_packet_is_an_error() {
-    let file = file("high.mp4");
+fn a_missing_packet_is_an_error_by_each_backend() {
+    for name in ["baseline.mp4", "main.mp4", "high.mp4", "interlaced.mp4", "hevc.mp4"] {
+        let file = file(name);
+        let index = read(&file);
+        let last = index.packets().len() as u32 - 1;
+        let frame = index.frames().iter().position(|entry| entry.packet == last).unwrap() as u32;
+        // Packet 1 is a P picture, to which others refer.
+        let run = DecodeRun {
+            packets: (0..=last).filter(|&packet| packet != 1).collect(),
+            frames: vec![frame],
+        };
+        let plan = DecodePlan { runs: vec![run] };
+        for backend in
+            backends().filter(|&backend| name != "hevc.mp4" || backend == Backend::Libavcodec)
+        {
+            let mut decoder = VideoDecoder::open(&index, backend, &VideoLimits::DEFAULT).unwrap();
+            let error = decode(&mut decoder, &index, &plan, &file).unwrap_err();
+            assert_eq!(error.kind(), VideoErrorKind::Damaged, "{name} {backend:?} {error}");
+            assert!(error.message().contains("missing"), "{name} {backend:?} {error}");
+        }
+    }
+}
+
+#[test]
+fn packets_that_a_container_calls_key_packets_are_checked() {
+    let names = [
+        "high.mp4",
+        "main.mp4",
+        "open_gop.mp4",
+        "open_gop_pyramid.mp4",
+        "intra_refresh.mp4",
+        "scene_cuts.mp4",
+        "sixteen_references.mp4",
+        "hevc.mp4",
+        "mpeg4.mp4",
+        "mpeg2.mp4",
+    ];
+    for name in names {
+        let pristine = file(name);
+        // Without the table of key packets, all are.
+        let mut file = pristine.clone();
+        let table = file.windows(4).position(|bytes| bytes == b"stss").unwrap();
+        file[table..table + 4].copy_from_slice(b"free");
+        let index = read(&file);
+        assert!(index.packets().iter().skip(2).all(|packet| packet.is_key));
+        for backend in backends() {
+            let Ok(frames) = all(&pristine, backend, &VideoLimits::DEFAULT) else { continue };
+            assert_eq!(frames.len(), index.frame_count());
+            let mut decoder = VideoDecoder::open(&index, backend, &VideoLimits::DEFAULT).unwrap();
+            for (number, frame) in (0..).zip(&frames) {
+                let plan = index.plan(&[number]).unwrap();
+                let found = decode(&mut decoder, &index, &plan, &file);
+                let found = found.unwrap_or_else(|error| panic!("{name} {backend:?}: {error}"));
+                assert!(found[0].1 == *frame, "{name} {backend:?}: frame {number}");
+            }
+        }
+    }
+}
+
+/// A file that counts how many reads there were.
+struct Counted<'a>(&'a [u8], std::sync::atomic::AtomicUsize);
+
+impl ReadExactAt for Counted<'_> {
+    fn byte_len(&self) -> std::io::Result<u64> {
+        self.0.byte_len()
+    }
+
+    fn read_exact_at(&self, offset: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+        self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.0.read_exact_at(offset, bytes)
+    }
+}
+
+#[test]
+fn frames_of_a_long_group_of_pictures_are_not_kept_until_its_end() {
+    let file = file("long.avi");
     let index = read(&file);
-    let last = index.packets().len() as u32 - 1;
-    let frame = index.frames().iter().position(|entry| entry.packet == last).unwrap() as u32;
-    // Packet 1 is a P picture, to which others refer.
-    let run = DecodeRun {
-        packets: (0..=last).filter(|&packet| packet != 1).collect(),
-        frames: vec![frame],
-    };
-    let plan = DecodePlan { runs: vec![run] };
-    let mut decoder = VideoDecoder::open(&index, Backend::Rust, &VideoLimits::DEFAULT).unwrap();
-    let error = decode(&mut decoder, &index, &plan, &file).unwrap_err();
-    assert_eq!(error.kind(), VideoErrorKind::Damaged);
-    assert!(error.message().contains("missing"), "{error}");
+    assert_eq!((index.packets().len(), index.max_reordering), (80, 16));
+    let numbers: Vec<u32> = (0..80).collect();
+    let plan = index.plan(&numbers).unwrap();
+    for backend in backends() {
+        let counted = Counted(&file, 0.into());
+        let reads = || counted.1.load(std::sync::atomic::Ordering::Relaxed) as u32;
+        let mut decoder = VideoDecoder::open(&index, backend, &VideoLimits::DEFAULT).unwrap();
+        decoder
+            .decode(&index, &plan, &counted, &mut |number, _| {
+                // The first packet is read twice.
+                assert!(reads() <= number + 26, "{backend:?}: {number} after {} reads", reads());
+                Ok(())
+            })
+            .unwrap();
+    }
 }
 
 #[test]
@@ -382,10 +468,24 @@ fn frames_above_the_limit_are_refused_before_they_are_allocated() {
     for name in ["high.mp4", "four_slices.mp4", "interlaced.mp4"] {
         let limits = VideoLimits { max_pixels: 64 * 47, ..VideoLimits::DEFAULT };
         for backend in backends() {
-            assert!(all(&file(name), backend, &limits).is_err(), "{name} {backend:?}");
+            let error = all(&file(name), backend, &limits).unwrap_err();
+            assert_eq!(error.kind(), VideoErrorKind::Limit, "{name} {backend:?} {error}");
         }
-        let error = all(&file(name), Backend::Rust, &limits).unwrap_err();
-        assert_eq!(error.kind(), VideoErrorKind::Limit, "{error}");
+    }
+    // The stream has larger pictures than the container says.
+    for name in ["high.mp4", "hevc.mp4", "vp9.webm"] {
+        let file = file(name);
+        let mut index = read(&file);
+        (index.width, index.height) = (16, 16);
+        let limits = VideoLimits { max_pixels: 64 * 47, ..VideoLimits::DEFAULT };
+        for backend in backends() {
+            let decoded = VideoDecoder::open(&index, backend, &limits)
+                .and_then(|mut decoder| decode(&mut decoder, &index, &index.plan(&[0])?, &file));
+            let error = decoded.unwrap_err();
+            if backend == Backend::Libavcodec || name == "high.mp4" {
+                assert_eq!(error.kind(), VideoErrorKind::Limit, "{name} {backend:?} {error}");
+            }
+        }
     }
     // Sixteen reference frames of 64x48 pixels.
     let limits = VideoLimits { max_pixels: 15 * 64 * 48, ..VideoLimits::DEFAULT };

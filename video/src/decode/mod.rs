@@ -6,15 +6,20 @@
 //! | `h264`         | H.264 in Rust                                                         |
 //! | `libav`        | all other codecs, by libavcodec, which is loaded at run time          |
 //! | `motion_jpeg`  | JPEG files from the packets of Motion JPEG                            |
+//! | `starts`       | packets at which decoding can start                                   |
 //!
 //! A decoder takes the runs of a plan one after another. It forgets all pictures before a run, reads the packets, and leaves
-//! out those that are neither wanted nor needed by others. If pictures are not exact because decoding started too late, such
-//! as in a stream that is refreshed bit by bit instead of by key frames, it starts again at the key packet before.
+//! out those that are neither wanted nor needed by others. If decoding can't start at the first packet, whatever the container
+//! says, or its pictures turn out not to be exact, it starts at a key packet before.
+//!
+//! A picture that refers to a missing one is an error where the stream shows it: by frame numbers of H.264, and by the lists
+//! of references of HEVC. Pictures of MPEG-2, MPEG-4, VP8, VP9 and AV1 have no numbers that would show a missing packet.
 
 mod frame;
 mod h264;
 mod libav;
 mod motion_jpeg;
+mod starts;
 
 pub use frame::{Frame, Subsampling};
 pub use libav::Libavcodec;
@@ -25,14 +30,16 @@ use crate::{
     Codec, Color, DecodePlan, DecodeRun, MatrixCoefficients, Packet, ReadExactAt, VideoError,
     VideoErrorKind, VideoIndex, VideoLimits,
 };
-use h264::{Decoded, Framing, H264, Start};
+use h264::{Decoded, Framing, Gaps, H264};
 use libav::Libav;
-use std::collections::BTreeMap;
+use starts::{Start, start};
+use std::collections::{BTreeMap, VecDeque};
 
-/// What decodes packets.
+/// The decoders of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// [`Libavcodec`](Self::Libavcodec) where it is found, and [`Rust`](Self::Rust) otherwise. Both give the same frames.
+    /// [`Libavcodec`](Self::Libavcodec) where it is found, and [`Rust`](Self::Rust) otherwise. Both give the same frames, and
+    /// refuse streams of H.264 in which pictures are missing.
     #[default]
     Auto,
     /// Decoders in Rust: H.264.
@@ -62,17 +69,21 @@ pub struct VideoDecoder {
     codec: Inner,
     limits: VideoLimits,
     packet: Vec<u8>,
-    /// True if libavcodec began the last run of H.264 at a picture that others may look back behind.
-    began_within: bool,
 }
 
 enum Inner {
     H264(Box<H264>),
-    /// With the framing of H.264, by which packets are found that no other needs.
-    Libav(Box<Libav>, Option<Framing>),
+    /// With what is read of H.264 before libavcodec gets it.
+    Libav(Box<Libav>, Option<Watch>),
 }
 
-/// Why a run stopped.
+/// Reads the headers of H.264: which packets no other needs, and whether pictures are missing.
+struct Watch {
+    framing: Framing,
+    gaps: Gaps,
+}
+
+/// The reason for which a run stopped.
 enum Stop {
     /// The pictures are not exact: decoding has to start earlier.
     Unrecovered,
@@ -94,7 +105,7 @@ impl From<VideoError> for Stop {
     }
 }
 
-/// Maximum number of key packets from which decoding is tried again.
+/// Maximum number of times that a run is decoded again, from an earlier packet each.
 const MAX_RESTARTS: usize = 4;
 
 impl VideoDecoder {
@@ -120,11 +131,15 @@ impl VideoDecoder {
                 return Err(needs_libavcodec(codec, "the backend is the one in Rust"));
             }
             (Backend::Auto | Backend::Libavcodec, codec) => {
-                let framing = (*codec == Codec::H264).then(|| Framing::of(&index.extradata));
-                Inner::Libav(Box::new(Libav::open(libavcodec()?, index, limits)?), framing)
+                let watch = || Watch {
+                    framing: Framing::of(&index.extradata),
+                    gaps: Gaps::new(&index.extradata),
+                };
+                let watch = (*codec == Codec::H264).then(watch);
+                Inner::Libav(Box::new(Libav::open(libavcodec()?, index, limits)?), watch)
             }
         };
-        Ok(Self { codec, limits: *limits, packet: vec![], began_within: false })
+        Ok(Self { codec, limits: *limits, packet: vec![] })
     }
 
     /// Returns the backend: never [`Backend::Auto`].
@@ -164,23 +179,23 @@ impl VideoDecoder {
         let mut packets = run.packets.clone();
         let mut fault = None;
         for _ in 0..=MAX_RESTARTS {
-            match self.attempt(index, &packets, file, &mut out) {
+            let Some(start) = self.find_start(index, &run.frames, &mut packets, file)? else {
+                break;
+            };
+            match self.attempt(index, &packets, start, file, &mut out) {
                 Ok(()) => return Ok(()),
                 // It may be a reference that a start within a stream leaves out.
                 Err(Stop::Error(error))
-                    if error.kind() == VideoErrorKind::Damaged && self.began_within =>
+                    if error.kind() == VideoErrorKind::Damaged && start != Start::Closed =>
                 {
                     fault.get_or_insert(error);
                 }
                 Err(Stop::Error(error)) => return Err(error),
                 Err(Stop::Unrecovered) => {}
             }
-            let first = packets.first().copied().unwrap_or(0);
-            let is_key = |number: &u32| {
-                index.packets.get(*number as usize).is_some_and(|packet| packet.is_key)
-            };
-            let Some(key) = (0..first).rev().find(is_key) else { break };
-            packets = (key..=packets.last().copied().unwrap_or(first)).collect();
+            if !start_earlier(index, &mut packets) {
+                break;
+            }
         }
         if let Some(error) = fault {
             return Err(error);
@@ -197,29 +212,77 @@ impl VideoDecoder {
         })
     }
 
+    /// Begins the packets of a run earlier until decoding can start at the first one. Returns nothing if it can nowhere.
+    fn find_start(
+        &mut self,
+        index: &VideoIndex,
+        frames: &[u32],
+        packets: &mut Vec<u32>,
+        file: &dyn ReadExactAt,
+    ) -> Result<Option<Start>, VideoError> {
+        let is_ordered = index.max_reordering == 0;
+        let pts = |packet: u32| index.packets.get(packet as usize).map(|packet| packet.pts);
+        let wanted = frames.iter().filter_map(|&frame| index.frames.get(frame as usize));
+        let earliest = wanted.filter_map(|frame| pts(frame.packet)).min();
+        loop {
+            let Some(&first) = packets.first() else { return Ok(None) };
+            read_packet(index, file, &self.limits, first, &mut self.packet)?;
+            let found = start(&index.codec, &index.extradata, &self.packet);
+            // Frames that are shown before an open group of pictures refer to the group before.
+            let leads = pts(first) > earliest;
+            let is_first = index.keys.first().is_none_or(|&key| first <= key);
+            let is_usable = match found {
+                Start::Closed => !is_ordered || !leads || is_first,
+                Start::Open => is_ordered && !leads,
+                Start::Unstated => is_ordered && !leads && is_first,
+                Start::Gradual => is_ordered && is_first,
+                Start::Never => false,
+            };
+            if is_usable {
+                return Ok(Some(found));
+            }
+            if !start_earlier(index, packets) {
+                return Ok(None);
+            }
+        }
+    }
+
     /// Decodes packets until all wanted frames are out.
     fn attempt(
         &mut self,
         index: &VideoIndex,
         packets: &[u32],
+        start: Start,
         file: &dyn ReadExactAt,
         out: &mut Ordered<'_>,
     ) -> Result<(), Stop> {
         // Without times of presentation, pictures are numbered in the order in which a decoder returns them.
         let order = (index.max_reordering > 0).then(|| index.presentation_order(packets));
-        let Self { codec, limits, packet, began_within } = self;
-        *began_within = false;
-        let mut source = Packets { index, file, limits, numbers: packets.iter(), bytes: packet };
+        let Self { codec, limits, packet } = self;
+        let mut source = Packets {
+            index,
+            file,
+            limits,
+            numbers: packets.iter(),
+            bytes: packet,
+            first: packets.first().copied().unwrap_or_default(),
+            previous: None,
+            left_out: 0,
+        };
         match (codec, order) {
             (Inner::H264(decoder), None) => h264_by_packets(decoder, &mut source, out)?,
             (Inner::H264(decoder), Some(order)) => {
                 h264_by_order(decoder, &mut source, &order, out)?;
             }
-            (Inner::Libav(decoder, framing), None) => {
-                libav_by_packets(decoder, *framing, &mut source, began_within, out)?;
+            (Inner::Libav(decoder, watch), None) => {
+                // All pictures of such a start have to come out, and not only those that libavcodec counts as exact.
+                let is_tolerant = matches!(start, Start::Open | Start::Unstated);
+                decoder.tolerate_missing_references(is_tolerant)?;
+                libav_by_packets(decoder, watch.as_mut(), &mut source, out)?;
             }
-            (Inner::Libav(decoder, framing), Some(order)) => {
-                libav_by_order(decoder, *framing, &mut source, &order, out)?;
+            (Inner::Libav(decoder, watch), Some(order)) => {
+                decoder.tolerate_missing_references(false)?;
+                libav_by_order(decoder, watch.as_mut(), &mut source, &order, out)?;
             }
         }
         if out.is_complete() { Ok(()) } else { Err(Stop::Unrecovered) }
@@ -236,7 +299,7 @@ fn h264_by_packets(
     while !out.is_complete()
         && let Some((number, packet)) = source.next()?
     {
-        let decoded = decoder.decode(source.bytes, out.is_wanted(number));
+        let decoded = decoder.decode(source.bytes, source.left_out, out.is_wanted(number));
         if let Some(Decoded { frame, .. }) = decoded.map_err(|stop| stop.at(packet.offset))? {
             out.put(number, frame)?;
         }
@@ -262,8 +325,8 @@ fn h264_by_order(
     loop {
         let next = source.next()?;
         if let Some((number, packet)) = next {
-            let decoded =
-                decoder.decode(source.bytes, true).map_err(|stop| stop.at(packet.offset))?;
+            let decoded = decoder.decode(source.bytes, 0, true);
+            let decoded = decoded.map_err(|stop| stop.at(packet.offset))?;
             waiting.extend(decoded.map(|picture| ((picture.place, number), picture.frame)));
             if !decoder.began_with_idr() {
                 return Err(Stop::Unrecovered);
@@ -283,26 +346,24 @@ fn h264_by_order(
 /// Decodes packets whose pictures come with the numbers of their packets.
 fn libav_by_packets(
     decoder: &mut Libav,
-    framing: Option<Framing>,
+    mut watch: Option<&mut Watch>,
     source: &mut Packets<'_>,
-    began_within: &mut bool,
     out: &mut Ordered<'_>,
 ) -> Result<(), Stop> {
     decoder.reset();
-    let mut offset = 0;
-    let (mut is_first, mut is_at_end) = (true, false);
+    if let Some(watch) = &mut watch {
+        watch.gaps.reset();
+    }
+    let (mut offset, mut is_at_end) = (0, false);
     while !out.is_complete() && !is_at_end {
         if let Some((number, packet)) = source.next()? {
             offset = packet.offset;
-            if std::mem::take(&mut is_first) {
-                let start = framing.map_or(Start::Idr, |framing| framing.start(source.bytes));
-                decoder.tolerate_missing_references(start == Start::Intra);
-                *began_within = start != Start::Idr;
-            }
-            if !out.is_wanted(number)
-                && framing.is_some_and(|framing| !framing.has_reference(source.bytes))
-            {
-                continue;
+            if let Some(watch) = &mut watch {
+                if !out.is_wanted(number) && !watch.framing.has_reference(source.bytes) {
+                    continue;
+                }
+                let checked = watch.gaps.check(source.bytes, source.left_out);
+                checked.map_err(|error| error.at(offset))?;
             }
             decoder.send(Some((source.bytes, number))).map_err(|error| error.at(offset))?;
         } else {
@@ -321,39 +382,91 @@ fn libav_by_packets(
 /// Decodes packets whose pictures are numbered by the order in which they come.
 fn libav_by_order(
     decoder: &mut Libav,
-    framing: Option<Framing>,
+    mut watch: Option<&mut Watch>,
     source: &mut Packets<'_>,
     order: &[u32],
     out: &mut Ordered<'_>,
 ) -> Result<(), Stop> {
     decoder.reset();
-    decoder.tolerate_missing_references(false);
-    let (mut offset, mut is_first, mut is_at_end) = (0, true, false);
-    let (mut numbers, mut frames) = (order.iter(), vec![]);
+    if let Some(watch) = &mut watch {
+        watch.gaps.reset();
+    }
+    let depth = source.index.max_reordering as usize;
+    let (mut offset, mut is_at_end) = (0, false);
+    // A picture's place is known only when those of all packets before it came, and of those that may be shown before it.
+    let mut has_come = vec![false; order.len()];
+    let (mut all_before, mut come) = (0, 0);
+    let mut waiting: VecDeque<(usize, Frame)> = VecDeque::new();
     while !is_at_end {
         if let Some((number, packet)) = source.next()? {
             offset = packet.offset;
-            if std::mem::take(&mut is_first)
-                && framing.is_some_and(|framing| framing.start(source.bytes) != Start::Idr)
-            {
-                return Err(Stop::Unrecovered);
+            if let Some(watch) = &mut watch {
+                watch.gaps.check(source.bytes, 0).map_err(|error| error.at(offset))?;
             }
             decoder.send(Some((source.bytes, number))).map_err(|error| error.at(offset))?;
         } else {
             is_at_end = true;
             decoder.send(None).map_err(|error| error.at(offset))?;
         }
-        while decoder.receive().map_err(|error| error.at(offset))?.is_some() {
-            let &number = numbers.next().ok_or(Stop::Unrecovered)?;
+        while let Some(packet) = decoder.receive().map_err(|error| error.at(offset))? {
+            let (Some(&number), Ok(place)) = (order.get(come), order.binary_search(&packet)) else {
+                return Err(Stop::Unrecovered);
+            };
+            if std::mem::replace(&mut has_come[place], true) {
+                return Err(Stop::Unrecovered);
+            }
             if out.is_wanted(number) {
-                frames.push((number, decoder.frame().map_err(|error| error.at(offset))?));
+                waiting.push_back((come, decoder.frame().map_err(|error| error.at(offset))?));
+            }
+            come += 1;
+            all_before += has_come[all_before..].iter().take_while(|&&has_come| has_come).count();
+            while let Some((place, _)) = waiting.front()
+                && all_before > (place + depth).min(order.len() - 1)
+                && let Some((place, frame)) = waiting.pop_front()
+            {
+                out.put(order[place], frame)?;
             }
         }
     }
-    if numbers.next().is_some() {
-        return Err(Stop::Unrecovered);
+    Ok(())
+}
+
+/// Begins packets at the key packet before the first one, and returns false if there is none.
+fn start_earlier(index: &VideoIndex, packets: &mut Vec<u32>) -> bool {
+    let (Some(&first), Some(&last)) = (packets.first(), packets.last()) else { return false };
+    let before = index.keys.partition_point(|&key| key < first);
+    let Some(&key) = before.checked_sub(1).and_then(|before| index.keys.get(before)) else {
+        return false;
+    };
+    *packets = (key..=last).collect();
+    true
+}
+
+/// Reads a packet.
+fn read_packet(
+    index: &VideoIndex,
+    file: &dyn ReadExactAt,
+    limits: &VideoLimits,
+    number: u32,
+    bytes: &mut Vec<u8>,
+) -> Result<Packet, VideoError> {
+    let no_packet =
+        || VideoError::new(VideoErrorKind::Parameter, format!("the index has no packet {number}"));
+    let packet = *index.packets.get(number as usize).ok_or_else(no_packet)?;
+    let (size, most) = (u64::from(packet.size), limits.max_packet_bytes);
+    if size > most {
+        return Err(
+            over_limit!("a packet of {size} bytes: the limit is {most} bytes").at(packet.offset)
+        );
     }
-    frames.into_iter().try_for_each(|(number, frame)| Ok(out.put(number, frame)?))
+    bytes.clear();
+    bytes
+        .try_reserve_exact(packet.size as usize)
+        .map_err(|_| over_limit!("no memory for a packet of {size} bytes").at(packet.offset))?;
+    bytes.resize(packet.size as usize, 0);
+    let read = file.read_exact_at(packet.offset, bytes);
+    read.map_err(|error| VideoError::io(error, packet.offset))?;
+    Ok(packet)
 }
 
 /// The packets of a run, read one after another.
@@ -364,28 +477,23 @@ struct Packets<'a> {
     numbers: std::slice::Iter<'a, u32>,
     /// The bytes of the last packet.
     bytes: &'a mut Vec<u8>,
+    /// The number of the first packet, and of the last one.
+    first: u32,
+    previous: Option<u32>,
+    /// Number of packets that the plan leaves out before the last one because they are shown before the first one.
+    left_out: u32,
 }
 
 impl Packets<'_> {
     /// Reads the next packet and returns its number.
     fn next(&mut self) -> Result<Option<(u32, Packet)>, VideoError> {
         let Some(&number) = self.numbers.next() else { return Ok(None) };
-        let no_packet = || {
-            VideoError::new(VideoErrorKind::Parameter, format!("the index has no packet {number}"))
-        };
-        let packet = *self.index.packets.get(number as usize).ok_or_else(no_packet)?;
-        let (size, most) = (u64::from(packet.size), self.limits.max_packet_bytes);
-        if size > most {
-            return Err(over_limit!("a packet of {size} bytes: the limit is {most} bytes")
-                .at(packet.offset));
-        }
-        self.bytes.clear();
-        let reserved = self.bytes.try_reserve_exact(packet.size as usize);
-        reserved
-            .map_err(|_| over_limit!("no memory for a packet of {size} bytes").at(packet.offset))?;
-        self.bytes.resize(packet.size as usize, 0);
-        let read = self.file.read_exact_at(packet.offset, self.bytes);
-        read.map_err(|error| VideoError::io(error, packet.offset))?;
+        let pts = |number: u32| self.index.packets.get(number as usize).map(|packet| packet.pts);
+        let previous = self.previous.replace(number).unwrap_or(number);
+        let first = pts(self.first);
+        self.left_out =
+            (previous.saturating_add(1)..number).filter(|&other| pts(other) < first).count() as u32;
+        let packet = read_packet(self.index, self.file, self.limits, number, self.bytes)?;
         Ok(Some((number, packet)))
     }
 }

@@ -3,7 +3,8 @@
 //! `rust_h264` decodes a stream that follows the standard to the bit. It allocates what a stream states, keeps every
 //! picture that a stream tells it to keep, and decodes some damaged pictures without an error. So, before it is given a NAL
 //! unit, `syntax` reads the parameter sets and slice headers, which are checked against limits and against each other,
-//! and `references` counts the pictures that it keeps; after a picture, macroblocks that no slice wrote are looked for.
+//! and `references` counts the pictures that it keeps. After a picture, the macroblock before each slice and the last one
+//! are looked at, which no slice wrote if one is missing or cut; for that, the decoder is told to crop nothing.
 //! It is safe Rust apart from its vectors and the memory of a picture, whose bounds it checks; a panic is caught, and
 //! becomes the error of the packet. (A program that aborts on panics ends.)
 //!
@@ -14,6 +15,7 @@
 //! | 4:4:4, lossless, bit depths other than 8 and 10 | not decoded by `rust_h264` |
 //! | a size that changes in mid-stream | frames of a clip have one size |
 
+mod gaps;
 mod references;
 mod syntax;
 
@@ -21,16 +23,18 @@ use super::frame::{Shape, check_pixels, eight_bits};
 use super::{Frame, Stop, Subsampling, size_changes};
 use crate::error::{over_limit, unsupported};
 use crate::{Color, MatrixCoefficients, VideoError, VideoErrorKind, VideoIndex, VideoLimits};
+pub(super) use gaps::Gaps;
 use references::References;
 use rust_h264::decoder::{ChromaFormat, Decoder};
 use rust_h264::nal::{NalUnit, NalUnitType};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-pub(super) use syntax::{Framing, Start};
-use syntax::{Marking, Nal, Pps, SliceHeader, SliceKind, Sps, kind};
+pub(super) use syntax::{Framing, Nal};
+use syntax::{Marking, Pps, SliceHeader, SliceKind, Sps, kind};
 
-/// Maximum number of slices of a picture: each further one costs a copy of the picture.
-const MAX_SLICES: usize = 1024;
+/// Maximum number of pixels of a picture times that of its slices, each of which costs a copy of the picture: 1,024 slices of
+/// 1920x1088 pixels.
+const MAX_COPIED: u64 = 1 << 31;
 
 /// The coded and the cropped size, the chroma format and the bits of a sample.
 type Kind = (([u64; 2], [u32; 2]), u32, [u32; 2]);
@@ -67,7 +71,7 @@ impl Stream {
             decoder: Decoder::new(),
             sps: BTreeMap::new(),
             pps: BTreeMap::new(),
-            references: References::new(),
+            references: References::default(),
             recovers_at: None,
             began_with_idr: None,
             sequence: 0,
@@ -88,6 +92,8 @@ struct Picture {
     is_idr: bool,
     ref_idc: u8,
     sps: u32,
+    /// The first macroblocks of the slices after the first one.
+    starts: Vec<u32>,
 }
 
 fn damaged(message: impl Into<String>) -> VideoError {
@@ -128,10 +134,12 @@ impl H264 {
         read
     }
 
-    /// Decodes the picture of a packet. Returns nothing if it is not wanted.
+    /// Decodes the picture of a packet. Returns nothing if it is not wanted. `left_out` is the number of packets that a plan
+    /// leaves out before it.
     pub(super) fn decode(
         &mut self,
         packet: &[u8],
+        left_out: u32,
         is_wanted: bool,
     ) -> Result<Option<Decoded>, Stop> {
         let units = self
@@ -140,7 +148,6 @@ impl H264 {
             .map_err(|fault| damaged(format!("the packet has {fault}")))?;
         let is_needed = is_wanted || units.iter().any(|unit| unit.is_slice() && unit.ref_idc > 0);
         let mut picture: Option<Picture> = None;
-        let mut slices = 0;
         let mut recovery = None;
         for unit in &units {
             match unit.kind {
@@ -153,13 +160,7 @@ impl H264 {
                     .into());
                 }
                 kind::SLICE | kind::IDR_SLICE if is_needed => {
-                    slices += 1;
-                    if slices > MAX_SLICES {
-                        return Err(
-                            over_limit!("a picture of more than {MAX_SLICES} slices").into()
-                        );
-                    }
-                    self.slice(unit, &mut picture, recovery)?;
+                    self.slice(unit, &mut picture, recovery, left_out)?;
                 }
                 _ => {}
             }
@@ -172,17 +173,12 @@ impl H264 {
             };
         };
         let found = guarded(|| Ok(self.stream.decoder.flush()))?;
-        let found = found.ok_or_else(|| damaged("the picture is cropped to nothing"))?;
+        let found = found.ok_or_else(|| damaged("the decoder returned no picture"))?;
         let sps = &self.stream.sps[&picture.sps];
         if picture.ref_idc > 0 {
             self.stream.references.end(&picture.header, picture.is_idr, sps).map_err(damaged)?;
         }
-        if let Some((x, y)) = unwritten(&found) {
-            return Err(damaged(format!(
-                "the slices of a picture do not reach the pixel at x {x}, y {y}"
-            ))
-            .into());
-        }
+        check_written(&found, &picture.starts, sps)?;
         if picture.is_idr
             || picture.header.markings.is_some_and(|list| list.contains(&Marking::ForgetAll))
         {
@@ -210,7 +206,9 @@ impl H264 {
             let sps = Sps::read(&rbsp)
                 .ok_or_else(|| damaged("a sequence parameter set of H.264 is damaged"))?;
             self.check(&sps)?;
+            let whole = sps.without_cropping(&rbsp);
             self.stream.sps.insert(sps.id, sps);
+            return self.feed(unit, &whole);
         } else if unit.kind == kind::PPS {
             let pps = Pps::read(&rbsp)
                 .ok_or_else(|| damaged("a picture parameter set of H.264 is damaged"))?;
@@ -274,6 +272,7 @@ impl H264 {
         unit: &Nal<'_>,
         picture: &mut Option<Picture>,
         recovery: Option<u32>,
+        left_out: u32,
     ) -> Result<(), Stop> {
         let rbsp = unit.rbsp();
         let stream = &mut self.stream;
@@ -315,8 +314,14 @@ impl H264 {
                 if is_idr || stream.recovers_at == Some(header.frame_num) {
                     stream.recovers_at = None;
                 }
-                stream.references.begin(&header, is_idr, sps).map_err(damaged)?;
-                *picture = Some(Picture { header, is_idr, ref_idc: unit.ref_idc, sps: pps.sps });
+                stream.references.begin(&header, is_idr, left_out, sps).map_err(damaged)?;
+                *picture = Some(Picture {
+                    header,
+                    is_idr,
+                    ref_idc: unit.ref_idc,
+                    sps: pps.sps,
+                    starts: vec![],
+                });
             }
             Some(picture) => {
                 let first = &picture.header;
@@ -335,6 +340,14 @@ impl H264 {
                     return Err(damaged("the slices of a picture do not belong together").into());
                 }
                 picture.header.first_macroblock = header.first_macroblock;
+                picture.starts.push(header.first_macroblock);
+                let (slices, [width, height]) = (picture.starts.len() as u64 + 1, sps.coded_size());
+                if slices * width * height > MAX_COPIED {
+                    return Err(over_limit!(
+                        "a picture of {width}x{height} pixels with {slices} slices or more, which needs libavcodec"
+                    )
+                    .into());
+                }
             }
         }
         Ok(self.feed(unit, &rbsp)?)
@@ -362,34 +375,72 @@ fn guarded<T>(
     }
 }
 
-/// Returns the first macroblock that no slice wrote, if there is one: pictures begin as zeros, which no colour has in all
-/// three planes.
-fn unwritten(frame: &rust_h264::decoder::Frame) -> Option<(usize, usize)> {
-    let bytes = frame.bytes_per_sample();
-    let (width, height) = (frame.width as usize, frame.height as usize);
-    let (chroma_width, chroma_height) =
-        (frame.chroma_width() as usize, frame.chroma_height() as usize);
-    let is_zero = |plane: &[u8], stride: usize, x: usize, y: usize, size: [usize; 2]| {
-        (y..y + size[1]).all(|y| {
-            let row = plane.get(bytes * (y * stride + x)..bytes * (y * stride + x + size[0]));
+/// Checks that the slices of a picture wrote all macroblocks. A slice writes one after another: so the last one before each
+/// slice, and the last one of the picture, show whether some are missing. Pictures begin as zeros, which few pictures have
+/// in all three planes.
+fn check_written(
+    found: &rust_h264::decoder::Frame,
+    starts: &[u32],
+    sps: &Sps,
+) -> Result<(), VideoError> {
+    let [width, height] = sps.macroblocks.map(|count| count as usize);
+    let ends = starts.iter().map(|&start| start as usize);
+    // Where macroblocks come in pairs, slices begin with the number of a pair.
+    let pair = if sps.has_adaptive_pairs { 2 } else { 1 };
+    for end in ends.chain([width * height / pair]) {
+        let last = end.saturating_sub(1);
+        let (column, row) = (last % width, pair * (last / width) + pair - 1);
+        if !is_zero(found, column, row) {
+            continue;
+        }
+        if [&found.y, &found.u, &found.v].iter().all(|plane| plane.iter().all(|&byte| byte == 0)) {
+            return Err(unsupported!(
+                "a picture of H.264 of zeros alone, as of a buffer that was cleared: libavcodec can tell whether its data are \
+                 missing"
+            ));
+        }
+        return Err(damaged(format!(
+            "the slices of a picture do not reach the pixel at x {}, y {} before cropping",
+            16 * column,
+            16 * row
+        )));
+    }
+    Ok(())
+}
+
+/// Returns true if the inner samples of a macroblock are zeros. Deblocking may have changed those near the edges.
+fn is_zero(found: &rust_h264::decoder::Frame, column: usize, row: usize) -> bool {
+    let bytes = found.bytes_per_sample();
+    let (width, chroma_width) = (found.width as usize, found.chroma_width() as usize);
+    let chroma_rows = if found.chroma_height() == found.height { 16 } else { 8 };
+    let is_zero = |plane: &[u8], stride: usize, [x, y]: [usize; 2], size: usize| {
+        (y..y + size).all(|y| {
+            let row = plane.get(bytes * (y * stride + x)..bytes * (y * stride + x + size));
             row.is_some_and(|row| row.iter().all(|&sample| sample == 0))
         })
     };
-    let tall = chroma_height * 2 / height.max(1);
-    for y in (0..height.saturating_sub(15)).step_by(16) {
-        for x in (0..width.saturating_sub(15)).step_by(16) {
-            // Deblocking may have changed samples near the edges.
-            let (x, y) = (x + 4, y + 4);
-            let (chroma_x, chroma_y) = (x / 2, y * tall / 2);
-            if is_zero(&frame.u, chroma_width, chroma_x, chroma_y, [4, 4])
-                && is_zero(&frame.v, chroma_width, chroma_x, chroma_y, [4, 4])
-                && is_zero(&frame.y, width, x, y, [8, 8])
-            {
-                return Some((x, y));
-            }
-        }
+    let chroma = [8 * column + 2, chroma_rows * row + 2];
+    is_zero(&found.u, chroma_width, chroma, 4)
+        && is_zero(&found.v, chroma_width, chroma, 4)
+        && is_zero(&found.y, width, [16 * column + 4, 16 * row + 4], 8)
+}
+
+/// Returns a part of a plane whose samples have `bytes` bytes.
+fn crop(
+    plane: Vec<u8>,
+    stride: usize,
+    bytes: usize,
+    from: [usize; 2],
+    size: [usize; 2],
+) -> Vec<u8> {
+    let ([x, y], [width, height]) = (from, size);
+    if (x, y, bytes * width * height) == (0, 0, plane.len()) {
+        return plane;
     }
-    None
+    let rows = plane.chunks_exact((bytes * stride).max(1)).skip(y).take(height);
+    rows.flat_map(|row| row.get(bytes * x..bytes * (x + width)).unwrap_or_default())
+        .copied()
+        .collect()
 }
 
 /// Makes a frame of the decoder's.
@@ -398,9 +449,15 @@ fn frame(
     sps: &Sps,
     container: Color,
 ) -> Result<Frame, VideoError> {
+    let [width, height] = sps.size().ok_or_else(|| damaged("the picture is cropped to nothing"))?;
+    let (strides, bytes) = (
+        [found.width, found.chroma_width(), found.chroma_width()].map(|stride| stride as usize),
+        found.bytes_per_sample(),
+    );
+    let tall = if found.chroma_height() == found.height { 1 } else { 2 };
     let shape = Shape {
-        width: found.width,
-        height: found.height,
+        width,
+        height,
         subsampling: match found.chroma_format {
             ChromaFormat::Yuv420 => Subsampling::Yuv420,
             ChromaFormat::Yuv422 => Subsampling::Yuv422,
@@ -413,7 +470,15 @@ fn frame(
         ),
         is_full_range: sps.is_full_range.or(container.is_full_range).unwrap_or(false),
     };
-    let planes = [found.y, found.u, found.v];
+    let [left, _, top, _] = sps.cropped.map(|samples| samples as usize);
+    let from = [[left, top], [left / 2, top / tall], [left / 2, top / tall]];
+    let mut parts = strides.into_iter().zip(from).zip(shape.plane_sizes());
+    let planes = [found.y, found.u, found.v].map(|plane| match parts.next() {
+        Some(((stride, from), (width, height))) => {
+            crop(plane, stride, bytes, from, [width, height])
+        }
+        None => plane,
+    });
     let planes =
         if found.bit_depth == 10 { planes.map(|plane| eight_bits(&plane, 10)) } else { planes };
     Frame::new(shape, planes)

@@ -5,8 +5,25 @@
 
 use super::syntax::{Marking, SliceHeader, SliceKind, Sps};
 
-/// Maximum number of pictures that a stream may keep: twice what the standard allows.
-const MAX_KEPT: usize = 32;
+/// Checks that a frame number follows the one of the last reference picture (7.4.3). `left_out` is the number of packets
+/// between them that were left out on purpose. Returns the number of frames that are numbered but not coded.
+pub(super) fn check_frame_num(
+    previous: u32,
+    found: u32,
+    left_out: u32,
+    sps: &Sps,
+) -> Result<u32, String> {
+    let max = 1 << sps.log2_max_frame_num;
+    if found == previous || found == (previous + 1) % max {
+        return Ok(0);
+    }
+    let missing = (found + max - previous - 1) % max;
+    if sps.may_skip_frame_nums || missing <= left_out {
+        Ok(missing)
+    } else {
+        Err(format!("frame number {found} follows {previous}: pictures are missing"))
+    }
+}
 
 /// The pictures that are kept.
 #[derive(Debug, Default)]
@@ -17,37 +34,26 @@ pub(super) struct References {
     long: Vec<u32>,
     /// The frame number of the last reference picture; nothing before the first one.
     previous: Option<u32>,
-    /// True while the pictures that lead the first one may be missing.
-    may_skip: bool,
 }
 
 impl References {
-    /// Returns the state at the start of a run of packets.
-    pub(super) fn new() -> Self {
-        Self { may_skip: true, ..Self::default() }
-    }
-
-    /// Checks that the references of a picture are there, and marks those that are numbered but not coded.
+    /// Checks that the references of a picture are there, and marks those that are numbered but not coded. `left_out` is the
+    /// number of packets that a plan leaves out before the picture.
     pub(super) fn begin(
         &mut self,
         header: &SliceHeader,
         is_idr: bool,
+        left_out: u32,
         sps: &Sps,
     ) -> Result<(), String> {
         if is_idr {
-            self.may_skip = false;
             return Ok(());
         }
         if let Some(previous) = self.previous {
             let max = 1 << sps.log2_max_frame_num;
             let found = header.frame_num;
-            if found != previous && found != (previous + 1) % max {
-                if !sps.may_skip_frame_nums && !self.may_skip {
-                    return Err(format!(
-                        "frame number {found} follows {previous}: pictures are missing"
-                    ));
-                }
-                let missing = (found + max - previous - 1) % max;
+            let missing = check_frame_num(previous, found, left_out, sps)?;
+            if missing > 0 {
                 let first = found + max - missing.min(sps.reference_frames.max(1));
                 for unused in first..found + max {
                     if self.is_empty() {
@@ -58,7 +64,6 @@ impl References {
                 }
                 self.previous = Some((found + max - 1) % max);
             }
-            self.may_skip = false;
         }
         if matches!(header.kind, SliceKind::P | SliceKind::B) && self.is_empty() {
             return Err("a picture is predicted from pictures that are missing".into());
@@ -119,9 +124,9 @@ impl References {
             None => self.short.push(frame_num),
         }
         self.previous = Some(frame_num);
-        let kept = self.short.len() + self.long.len();
-        if kept > MAX_KEPT {
-            return Err(format!("{kept} reference pictures are kept, the standard allows 16"));
+        let (kept, most) = (self.short.len() + self.long.len(), sps.reference_frames.max(1));
+        if kept > most as usize {
+            return Err(format!("{kept} reference pictures are kept, the stream states {most}"));
         }
         Ok(())
     }
@@ -166,13 +171,13 @@ mod tests {
     /// Decodes a reference picture.
     fn decode(references: &mut References, sps: &Sps, header: &SliceHeader) -> Result<(), String> {
         let is_idr = header.kind == SliceKind::I;
-        references.begin(header, is_idr, sps)?;
+        references.begin(header, is_idr, 0, sps)?;
         references.end(header, is_idr, sps)
     }
 
     #[test]
     fn the_window_keeps_the_last_pictures() {
-        let (mut references, sps) = (References::new(), sps(3));
+        let (mut references, sps) = (References::default(), sps(3));
         decode(&mut references, &sps, &header(SliceKind::I, 0, None)).unwrap();
         for frame_num in 1..40 {
             decode(&mut references, &sps, &header(SliceKind::P, frame_num % 16, None)).unwrap();
@@ -182,7 +187,7 @@ mod tests {
 
     #[test]
     fn commands_are_followed() {
-        let (mut references, sps) = (References::new(), sps(4));
+        let (mut references, sps) = (References::default(), sps(4));
         decode(&mut references, &sps, &header(SliceKind::I, 0, None)).unwrap();
         decode(&mut references, &sps, &header(SliceKind::P, 1, None)).unwrap();
         let keep = vec![Marking::MakeLong(1, 0), Marking::StayLong(1)];
@@ -201,26 +206,33 @@ mod tests {
 
     #[test]
     fn a_stream_that_forgets_no_picture_is_refused() {
-        let (mut references, sps) = (References::new(), sps(1));
+        let (mut references, sps) = (References::default(), sps(1));
         decode(&mut references, &sps, &header(SliceKind::I, 0, None)).unwrap();
         let next = |frame_num: u32| header(SliceKind::P, frame_num % 16, Some(vec![]));
         let refused =
             (1..100).find(|&frame_num| decode(&mut references, &sps, &next(frame_num)).is_err());
-        assert_eq!(refused, Some(MAX_KEPT as u32));
+        assert_eq!(refused, Some(1));
     }
 
     #[test]
     fn pictures_without_their_references_are_refused() {
-        let (mut references, sps) = (References::new(), sps(3));
+        let (mut references, sps) = (References::default(), sps(3));
         assert!(decode(&mut references, &sps, &header(SliceKind::B, 0, None)).is_err());
         decode(&mut references, &sps, &header(SliceKind::I, 15, None)).unwrap();
-        assert!(decode(&mut references, &sps, &header(SliceKind::P, 1, None)).is_err());
+        let after_gap = header(SliceKind::P, 1, None);
+        assert!(decode(&mut references, &sps, &after_gap).is_err());
+        // Packets that a plan leaves out may have had the numbers between.
+        assert!(
+            References::default().begin(&header(SliceKind::B, 0, None), false, 9, &sps).is_err()
+        );
+        assert_eq!(check_frame_num(15, 1, 1, &sps), Ok(1));
+        assert!(check_frame_num(15, 2, 1, &sps).is_err());
         decode(&mut references, &sps, &header(SliceKind::P, 0, None)).unwrap();
     }
 
     #[test]
     fn numbers_that_a_stream_may_skip_are_kept_without_pictures() {
-        let (mut references, mut sps) = (References::new(), sps(3));
+        let (mut references, mut sps) = (References::default(), sps(3));
         sps.may_skip_frame_nums = true;
         decode(&mut references, &sps, &header(SliceKind::I, 14, None)).unwrap();
         decode(&mut references, &sps, &header(SliceKind::P, 2, None)).unwrap();

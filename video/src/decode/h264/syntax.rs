@@ -3,15 +3,17 @@
 //! The decoder proper allocates what these numbers say and does not check all of them; so they are read and checked here,
 //! before it is given the bytes. Section numbers are those of the standard.
 
+use crate::decode::starts::Start;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// A NAL unit (7.3.1).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Nal<'a> {
+pub(in crate::decode) struct Nal<'a> {
     /// `nal_ref_idc`: 0 if no other picture is predicted from this one.
-    pub(super) ref_idc: u8,
+    pub(in crate::decode) ref_idc: u8,
     /// `nal_unit_type`, table 7-1.
-    pub(super) kind: u8,
+    pub(in crate::decode) kind: u8,
     /// The bytes after the header, with emulation prevention bytes.
     pub(super) payload: &'a [u8],
 }
@@ -60,24 +62,13 @@ impl<'a> Nal<'a> {
     }
 }
 
-/// How the NAL units of a packet are told apart.
+/// How NAL units are separated within a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::decode) enum Framing {
-    /// A length of so many bytes precedes each of them (ISO/IEC 14496-15).
+    /// A length precedes each of them, in this number of bytes (ISO/IEC 14496-15).
     Lengths(usize),
     /// A start code precedes each of them (annex B).
     StartCodes,
-}
-
-/// How a stream can begin at a picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::decode) enum Start {
-    /// No later picture looks back behind it.
-    Idr,
-    /// It is exact, and so are those that are shown after it: an open group of pictures.
-    Intra,
-    /// Pictures are not exact before some more were decoded.
-    Within,
 }
 
 impl Framing {
@@ -99,20 +90,25 @@ impl Framing {
     pub(in crate::decode) fn start(self, packet: &[u8]) -> Start {
         let units = self.split(packet).unwrap_or_default();
         if units.iter().any(|unit| unit.kind == kind::IDR_SLICE) {
-            return Start::Idr;
+            return Start::Closed;
         }
         let is_intra =
             |slice: &Nal<'_>| matches!(SliceHeader::slice_type(&slice.rbsp()), Some(2 | 7));
         let exact_after = units
             .iter()
             .find_map(|unit| recovery_frames(&unit.rbsp()).filter(|_| unit.kind == kind::SEI));
-        let is_exact = exact_after.unwrap_or(0) == 0
-            && units.iter().filter(|unit| unit.is_slice()).all(is_intra);
-        if is_exact { Start::Intra } else { Start::Within }
+        let mut slices = units.iter().filter(|unit| unit.is_slice()).peekable();
+        let are_intra = slices.peek().is_some() && slices.all(is_intra);
+        match exact_after {
+            Some(0) if are_intra => Start::Open,
+            None if are_intra => Start::Unstated,
+            Some(1..) => Start::Gradual,
+            _ => Start::Never,
+        }
     }
 
     /// Returns the NAL units of a packet, or what is wrong with it.
-    pub(super) fn split(self, packet: &[u8]) -> Result<Vec<Nal<'_>>, String> {
+    pub(in crate::decode) fn split(self, packet: &[u8]) -> Result<Vec<Nal<'_>>, String> {
         match self {
             Self::Lengths(size) => lengths(packet, size),
             Self::StartCodes => Ok(start_codes(packet).into_iter().filter_map(Nal::new).collect()),
@@ -232,8 +228,12 @@ pub(super) struct Sps {
     pub(super) macroblocks: [u32; 2],
     /// False if pictures may be single fields.
     pub(super) has_frames_only: bool,
+    /// True if pairs of macroblocks of a frame may be coded as fields (MBAFF).
+    pub(super) has_adaptive_pairs: bool,
     /// Samples of luma that are cut off at the left, right, top and bottom.
     pub(super) cropped: [u32; 4],
+    /// The bits that state them.
+    cropping: Range<usize>,
     /// From the VUI, if it has them.
     pub(super) is_full_range: Option<bool>,
     pub(super) matrix: Option<u8>,
@@ -252,6 +252,16 @@ impl Sps {
         let size = [width.checked_sub(left + right)?, height.checked_sub(top + bottom)?];
         let [width, height] = size.map(|pixels| u32::try_from(pixels).ok());
         Some([width?, height?]).filter(|size| !size.contains(&0))
+    }
+
+    /// Returns the bytes that this was read from, but of pictures of the coded size.
+    pub(super) fn without_cropping(&self, rbsp: &[u8]) -> Vec<u8> {
+        let bit = |at: usize| rbsp[at / 8] >> (7 - at % 8) & 1;
+        let bits = (0..self.cropping.start).map(bit).chain([0]);
+        let bits: Vec<u8> = bits.chain((self.cropping.end..8 * rbsp.len()).map(bit)).collect();
+        let byte =
+            |bits: &[u8]| bits.iter().zip(0..).fold(0, |byte, (bit, at)| byte | bit << (7 - at));
+        bits.chunks(8).map(byte).collect()
     }
 
     /// Reads a sequence parameter set; nothing if it ends too early or has values that the standard does not allow.
@@ -296,11 +306,10 @@ impl Sps {
         let map_units = r.unsigned()?.checked_add(1)?;
         let has_frames_only = r.flag()?;
         let height = map_units.checked_mul(if has_frames_only { 1 } else { 2 })?;
-        if !has_frames_only {
-            r.flag()?;
-        }
+        let has_adaptive_pairs = !has_frames_only && r.flag()?;
         r.flag()?;
         let mut cropped = [0; 4];
+        let cropping = r.at;
         if r.flag()? {
             for cut in &mut cropped {
                 *cut = r.unsigned()?;
@@ -311,6 +320,7 @@ impl Sps {
                 *cut = cut.checked_mul(unit)?;
             }
         }
+        let cropping = cropping..r.at;
         // Decoders use parameter sets whose VUI is cut; so it is read as far as it goes.
         let (is_full_range, matrix) = colours(&mut r).unwrap_or_default();
         Some(Self {
@@ -327,7 +337,9 @@ impl Sps {
             may_skip_frame_nums,
             macroblocks: [width, height],
             has_frames_only,
+            has_adaptive_pairs,
             cropped,
+            cropping,
             is_full_range,
             matrix,
         })
@@ -477,8 +489,7 @@ impl SliceHeader {
         r.unsigned()
     }
 
-    /// Reads a slice header; nothing in the same cases as for [`Sps::read`]. The header of a slice of a field ends with
-    /// that fact.
+    /// Reads a slice header; nothing in the same cases as for [`Sps::read`]. That of an SP or SI slice ends with that fact.
     pub(super) fn read(rbsp: &[u8], nal: &Nal<'_>, sps: &Sps, pps: &Pps) -> Option<Self> {
         let is_idr = nal.kind == kind::IDR_SLICE;
         let mut r = Bits::new(rbsp);
@@ -493,6 +504,10 @@ impl SliceHeader {
         r.unsigned()?;
         let frame_num = r.bits(sps.log2_max_frame_num)?;
         let is_field = !sps.has_frames_only && r.flag()?;
+        if is_field {
+            // bottom_field_flag
+            r.flag()?;
+        }
         let mut header = Self {
             first_macroblock,
             kind,
@@ -501,7 +516,7 @@ impl SliceHeader {
             markings: None,
             is_long_term: false,
         };
-        if is_field || kind == SliceKind::Switching {
+        if kind == SliceKind::Switching {
             return Some(header);
         }
         if is_idr {
@@ -509,12 +524,12 @@ impl SliceHeader {
         }
         if sps.poc_type == 0 {
             r.bits(sps.log2_max_poc_lsb)?;
-            if pps.has_bottom_poc {
+            if pps.has_bottom_poc && !is_field {
                 r.signed()?;
             }
         } else if sps.poc_type == 1 && !sps.is_delta_poc_zero {
             r.signed()?;
-            if pps.has_bottom_poc {
+            if pps.has_bottom_poc && !is_field {
                 r.signed()?;
             }
         }
@@ -694,11 +709,14 @@ pub(super) mod tests {
         let cropped = main_profile(3).bits(1, 1).unsigned(1).unsigned(2).unsigned(0).unsigned(3);
         let vui =
             cropped.bits(1, 1).bits(1, 1).bits(8, 1).bits(1, 0).bits(1, 1).bits(3, 5).bits(1, 1);
-        let read = Sps::read(&vui.clone().bits(1, 1).bits(24, 0x01_01_01).bytes()).unwrap();
+        let bytes = vui.clone().bits(1, 1).bits(24, 0x01_01_01).bytes();
+        let read = Sps::read(&bytes).unwrap();
         assert_eq!((read.id, read.profile, read.reference_frames), (2, 77, 3));
         assert_eq!(read.coded_size(), [64, 48]);
         assert_eq!(read.size(), Some([64 - 6, 48 - 6]));
         assert_eq!((read.is_full_range, read.matrix), (Some(true), Some(1)));
+        let whole = Sps::read(&read.without_cropping(&bytes)).unwrap();
+        assert_eq!((whole.size(), whole.matrix), (Some([64, 48]), Some(1)));
         // A VUI that is cut does not matter.
         assert_eq!(Sps::read(&vui.bytes()).unwrap().size(), read.size());
         let nothing =
@@ -797,6 +815,29 @@ pub(super) mod tests {
         let configuration = [1, 77, 0, 30, 0xff, 0xe1, 0, 2, 0x67, 5, 1, 0, 1, 0x68];
         let (framing, units) = avc_configuration(&configuration).unwrap();
         assert_eq!((framing, units.len()), (Framing::of(&configuration), 2));
+    }
+
+    #[test]
+    fn decoding_starts_where_the_stream_says_that_pictures_are_exact() {
+        let slice = |header: u8, kind: u32| {
+            let bytes = Writer::default().unsigned(0).unsigned(kind).bits(8, 0x55).bytes();
+            [&[0, 0, 1, header][..], &bytes].concat()
+        };
+        let recovery = |frames: u32| {
+            let message = Writer::default().unsigned(frames).bits(4, 8).bytes();
+            [&[0, 0, 1, 6, 6, message.len() as u8][..], &message, &[0x80]].concat()
+        };
+        let (i, p) = (slice(0x41, 7), slice(0x41, 5));
+        let start = |units: &[&[u8]]| Framing::StartCodes.start(&units.concat());
+        assert_eq!(start(&[&slice(0x65, 7)]), Start::Closed);
+        assert_eq!(start(&[&recovery(0), &i]), Start::Open);
+        // Later pictures may look behind an I picture of a scene cut.
+        assert_eq!(start(&[&i]), Start::Unstated);
+        assert_eq!(start(&[&i, &p]), Start::Never);
+        assert_eq!(start(&[&recovery(0), &p]), Start::Never);
+        assert_eq!(start(&[&recovery(9), &p]), Start::Gradual);
+        assert_eq!(start(&[&p]), Start::Never);
+        assert_eq!(start(&[&recovery(0)]), Start::Never);
     }
 
     #[test]

@@ -15,7 +15,7 @@
 
 use crate::Subsampling;
 use std::cell::Cell;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
@@ -38,15 +38,17 @@ const END: c_int = -0x2046_4f45;
 const INVALID_DATA: c_int = -0x4144_4e49;
 /// `AVERROR_PATCHWELCOME`, the tag "PAWE".
 const NOT_WRITTEN: c_int = -0x4557_4150;
+/// `AVERROR(ENOMEM)`.
+const NO_MEMORY: c_int = -12;
 /// Bytes after extradata that the library may read, `AV_INPUT_BUFFER_PADDING_SIZE`.
 const PADDING: usize = 64;
 
 /// Declares the table of functions and how each is looked up.
 macro_rules! functions {
-    ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
+    ($($name:ident: fn($($argument:ty),* $(; $variadic:tt)?) $(-> $result:ty)?;)*) => {
         /// The functions, by their names in C.
         struct Functions {
-            $($name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            $($name: unsafe extern "C" fn($($argument),* $(, $variadic)?) $(-> $result)?,)*
         }
 
         impl Functions {
@@ -92,6 +94,7 @@ functions! {
     av_opt_get_int: fn(Pointer, *const c_char, c_int, *mut i64) -> c_int;
     av_get_pix_fmt_name: fn(c_int) -> *const c_char;
     av_strerror: fn(c_int, *mut c_char, usize) -> c_int;
+    av_log: fn(Pointer, c_int, *const c_char; ...);
     av_log_set_callback: fn(LogCallback);
     av_log_default_callback: fn(Pointer, c_int, *const c_char, Pointer);
 }
@@ -103,51 +106,72 @@ type LogCallback = unsafe extern "C" fn(Pointer, c_int, *const c_char, Pointer);
 /// The library's own function for messages.
 static DEFAULT_LOG: OnceLock<LogCallback> = OnceLock::new();
 
-/// What the messages of a call say.
+/// A message of our own, by which `log` is tested: its level, which is shown by no program, and its text.
+const PROBE: (c_int, &CStr) = (56, c"fuseloop tests whether it hears messages");
+
+/// The beginnings of messages about parts of pictures, or references, that the decoder made up, without an error. "Missing
+/// reference picture" is none of them: encoders of H.264 may list more references than there are, and not use them.
+const MADE_UP: [&[u8]; 4] = [
+    b"concealing",
+    b"Could not find ref with POC",
+    b"warning: first frame is no keyframe",
+    b"number of reference frames",
+];
+
+/// The messages that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Messages {
-    /// This thread is in no call of ours.
-    Outside,
-    /// The call returns errors, but for a part of a picture that the decoder made up because it could not decode it.
+pub(super) enum Messages {
+    /// The call returns errors, but for what the decoder makes up.
     Strict,
     /// The call returns few errors; so messages of errors count. Those about references that a start within a stream leaves
     /// out do not.
     Tolerant,
-    /// A message of damage came.
-    Damaged,
+}
+
+/// What the messages of a call said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Heard {
+    messages: Messages,
+    is_damaged: bool,
+    /// True if a picture exceeds the limit of pixels.
+    is_too_large: bool,
+    /// True if the probe came.
+    is_heard: bool,
+}
+
+impl Heard {
+    const fn nothing(messages: Messages) -> Self {
+        Self { messages, is_damaged: false, is_too_large: false, is_heard: false }
+    }
 }
 
 thread_local! {
-    static MESSAGES: Cell<Messages> = const { Cell::new(Messages::Outside) };
+    /// What this thread's call of the library said until now; nothing outside of our calls.
+    static HEARD: Cell<Option<Heard>> = const { Cell::new(None) };
 }
 
 /// Takes the messages of our calls, whose errors are returned, and passes those of others on.
 unsafe extern "C" fn log(sender: Pointer, level: c_int, format: *const c_char, arguments: Pointer) {
-    let state = MESSAGES.try_with(Cell::get).unwrap_or(Messages::Outside);
-    if state == Messages::Outside {
+    let Ok(Some(mut heard)) = HEARD.try_with(Cell::get) else {
         if let Some(default) = DEFAULT_LOG.get() {
             // SAFETY: the arguments are passed on as they came.
             unsafe { default(sender, level, format, arguments) };
         }
         return;
-    }
+    };
     if format.is_null() {
         return;
     }
     // SAFETY: a format is a string that ends with a zero.
     let format = unsafe { CStr::from_ptr(format) }.to_bytes();
-    let is_error =
-        state == Messages::Tolerant && level <= LOG_ERROR && !format.starts_with(b"mmco");
-    if is_error || format.starts_with(b"concealing") {
-        let _ = MESSAGES.try_with(|messages| messages.set(Messages::Damaged));
-    }
-}
-
-/// Makes a call and returns whether a message of damage came.
-fn listening<T>(messages: Messages, call: impl FnOnce() -> T) -> (T, bool) {
-    MESSAGES.set(messages);
-    let result = call();
-    (result, MESSAGES.replace(Messages::Outside) == Messages::Damaged)
+    let is_error = heard.messages == Messages::Tolerant
+        && level & 0xff <= LOG_ERROR
+        && !format.starts_with(b"mmco");
+    heard.is_damaged |= is_error || MADE_UP.iter().any(|start| format.starts_with(start));
+    heard.is_too_large |=
+        format.starts_with(b"Picture size") && format.windows(7).any(|word| word == b"exceeds");
+    heard.is_heard |= format == PROBE.1.to_bytes();
+    let _ = HEARD.try_with(|now| now.set(Some(heard)));
 }
 
 /// Reads a field of a structure.
@@ -181,12 +205,13 @@ impl Library {
     /// The major versions of libavcodec that are read, each with that of its libavutil.
     pub(super) const VERSIONS: [[u32; 2]; 5] = [[62, 60], [61, 59], [60, 58], [59, 57], [58, 56]];
 
-    /// Loads libavcodec and, where its functions are not found through it, libavutil. `None` means that there is no
-    /// such file, or that the system can't load it.
-    pub(super) fn load(codec: &str, util: &str) -> Option<Result<Self, String>> {
+    /// Loads libavcodec and, where its functions are not found through it, libavutil. The inner error states why a library
+    /// can't be used, the outer one is the system's reason not to load it, such as that there is no such file.
+    pub(super) fn load(codec: &OsStr, util: &OsStr) -> Result<Result<Self, String>, String> {
         // SAFETY: the initializers of libavcodec have no duties for a caller. A file of another kind that the user names by
         // the environment variable is the user's choice, as with LD_PRELOAD.
-        let codec = unsafe { libloading::Library::new(codec) }.ok()?;
+        let codec =
+            unsafe { libloading::Library::new(codec) }.map_err(|error| error.to_string())?;
         // SAFETY: as above.
         let load_util = || unsafe { libloading::Library::new(util) }.ok();
         // Where a library's functions are found through those that need it, its own libavutil is taken.
@@ -197,7 +222,7 @@ impl Library {
             found
         });
         std::mem::forget(codec);
-        Some(found.and_then(Self::check))
+        Ok(found.and_then(Self::check))
     }
 
     /// Checks the versions and the layout of structures.
@@ -259,11 +284,37 @@ impl Library {
             return Err(other("AVCodecParameters"));
         }
         drop((packet, frame, parameters));
-        if DEFAULT_LOG.set(library.functions.av_log_default_callback).is_ok() {
-            // SAFETY: the callback lives as long as the program, and does not unwind.
-            unsafe { (library.functions.av_log_set_callback)(log) };
-        }
+        let _ = DEFAULT_LOG.set(library.functions.av_log_default_callback);
+        library.take_messages();
         Ok(library)
+    }
+
+    /// Makes `log` the function that takes messages. The library has one for the process, and does not say which it had.
+    fn take_messages(&self) {
+        // SAFETY: the callback does not unwind, and lives as long as this code is loaded. A shared library with it must not
+        // be unloaded; those of Python and Rust programs are not.
+        unsafe { (self.functions.av_log_set_callback)(log) };
+    }
+
+    /// Returns true if `log` takes the messages of this thread.
+    fn hears_messages(&self) -> bool {
+        HEARD.set(Some(Heard::nothing(Messages::Strict)));
+        // SAFETY: no object sends the message, and its text, which ends with a zero, has no conversions.
+        unsafe { (self.functions.av_log)(std::ptr::null_mut(), PROBE.0, PROBE.1.as_ptr()) };
+        HEARD.take().is_some_and(|heard| heard.is_heard)
+    }
+
+    /// Makes a call and returns what its messages said. Where another part of the program has taken the messages since the
+    /// last call, they are taken back; `is_heard` is false if that happened during the call.
+    fn listen<T>(&self, messages: Messages, call: impl FnOnce() -> T) -> (T, Heard) {
+        if !self.hears_messages() {
+            self.take_messages();
+        }
+        let nothing = Heard::nothing(messages);
+        HEARD.set(Some(nothing));
+        let result = call();
+        let heard = HEARD.take().unwrap_or(nothing);
+        (result, Heard { is_heard: self.hears_messages(), ..heard })
     }
 
     /// Returns the offset of width and height in `AVCodecParameters`: version 61 has two more fields before them. The profile
@@ -285,6 +336,7 @@ impl Library {
         match code {
             INVALID_DATA => Failure::Damaged(message),
             NOT_WRITTEN => Failure::Unsupported(message),
+            NO_MEMORY => Failure::Limit("there is no memory".into()),
             _ => Failure::Other(message),
         }
     }
@@ -357,7 +409,11 @@ pub(super) enum Failure {
     Damaged(String),
     /// The library does not support something.
     Unsupported(String),
-    /// Anything else, such as no memory.
+    /// A limit of pixels or of memory is exceeded.
+    Limit(String),
+    /// Another part of the program took the library's messages, by which damage is found, during a call.
+    Unheard,
+    /// Anything else.
     Other(String),
 }
 
@@ -435,9 +491,9 @@ impl Context {
             }
         }
         // SAFETY: both structures are the library's, and alive; the parameters are copied.
-        let code = unsafe {
+        let (code, _) = library.listen(Messages::Strict, || unsafe {
             (functions.avcodec_parameters_to_context)(context.pointer(), parameters.pointer())
-        };
+        });
         if code < 0 {
             return Err(library.failure(code));
         }
@@ -453,11 +509,14 @@ impl Context {
         }
         // SAFETY: the context was made for this codec and is not open; options that are not known stay in the dictionary,
         // which is freed.
-        let (code, _) = listening(Messages::Strict, || unsafe {
+        let (code, heard) = library.listen(Messages::Strict, || unsafe {
             let code = (functions.avcodec_open2)(context.pointer(), codec, &raw mut dictionary);
             (functions.av_dict_free)(&raw mut dictionary);
             code
         });
+        if heard.is_too_large {
+            return Err(too_large());
+        }
         if code < 0 {
             return Err(library.failure(code));
         }
@@ -468,7 +527,11 @@ impl Context {
 
     /// Sets whether the references that a start within a stream leaves out are no errors. All pictures then come out, and not
     /// only those that the library counts as exact.
-    pub(super) fn tolerate_missing_references(&mut self, is_tolerant: bool) {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the library does not take the options.
+    pub(super) fn tolerate_missing_references(&mut self, is_tolerant: bool) -> Result<(), Failure> {
         self.messages = if is_tolerant { Messages::Tolerant } else { Messages::Strict };
         let flags = self.option(c"flags").unwrap_or(0);
         let flags = if is_tolerant { flags | OUTPUT_CORRUPT } else { flags & !OUTPUT_CORRUPT };
@@ -477,8 +540,14 @@ impl Context {
         {
             let context = self.context.pointer();
             // SAFETY: the context begins with its class, as the function expects; the name ends with a zero.
-            unsafe { (self.library.functions.av_opt_set_int)(context, name.as_ptr(), value, 0) };
+            let (code, _) = self.library.listen(self.messages, || unsafe {
+                (self.library.functions.av_opt_set_int)(context, name.as_ptr(), value, 0)
+            });
+            if code < 0 {
+                return Err(self.library.failure(code));
+            }
         }
+        Ok(())
     }
 
     /// Returns an option as a number, such as `colorspace`, which the decoder may set from the stream.
@@ -495,9 +564,9 @@ impl Context {
     /// Sends a packet, whose picture will have `token`; or the end of the stream. All pictures must have been received.
     pub(super) fn send(&mut self, packet: Option<(&[u8], i64)>) -> Result<(), Failure> {
         let send = self.library.functions.avcodec_send_packet;
-        let (code, is_damaged) = match packet {
+        let (code, heard) = match packet {
             // SAFETY: a null packet is the end of the stream.
-            None => listening(self.messages, || unsafe {
+            None => self.library.listen(self.messages, || unsafe {
                 send(self.context.pointer(), std::ptr::null_mut())
             }),
             Some((bytes, token)) => {
@@ -505,7 +574,7 @@ impl Context {
                     .map_err(|_| Failure::Other("the packet is too long".into()))?;
                 // SAFETY: the fields are those of the table at the top. The packet has no `buf`, so that the library
                 // copies the bytes, of which `size` are there, before the function returns; then it points to nothing.
-                listening(self.messages, || unsafe {
+                self.library.listen(self.messages, || unsafe {
                     let packet = self.packet.pointer();
                     set_field::<[i64; 2]>(packet, 8, [token, token]);
                     set_field::<*const u8>(packet, 24, bytes.as_ptr());
@@ -517,7 +586,7 @@ impl Context {
                 })
             }
         };
-        self.outcome(code, is_damaged)
+        self.outcome(code, heard)
     }
 
     /// Receives the next picture and returns the token of its packet; nothing if another packet is needed first, or after
@@ -525,13 +594,13 @@ impl Context {
     pub(super) fn receive(&mut self) -> Result<Option<i64>, Failure> {
         let receive = self.library.functions.avcodec_receive_frame;
         // SAFETY: both structures are the library's; what the frame had before is freed.
-        let (code, is_damaged) = listening(self.messages, || unsafe {
+        let (code, heard) = self.library.listen(self.messages, || unsafe {
             receive(self.context.pointer(), self.frame.pointer())
         });
         if code == END || code == -again() {
-            return self.outcome(0, is_damaged).map(|()| None);
+            return self.outcome(0, heard).map(|()| None);
         }
-        self.outcome(code, is_damaged)?;
+        self.outcome(code, heard)?;
         // SAFETY: a field of the table at the top.
         Ok(Some(unsafe { field(self.frame.pointer(), 136) }))
     }
@@ -544,18 +613,26 @@ impl Context {
     /// Forgets all pictures, so that decoding can start at another packet.
     pub(super) fn flush(&mut self) {
         // SAFETY: the context is open.
-        listening(self.messages, || unsafe {
+        self.library.listen(self.messages, || unsafe {
             (self.library.functions.avcodec_flush_buffers)(self.context.pointer());
         });
     }
 
-    fn outcome(&self, code: c_int, is_damaged: bool) -> Result<(), Failure> {
+    fn outcome(&self, code: c_int, heard: Heard) -> Result<(), Failure> {
         match code {
+            _ if heard.is_too_large => Err(too_large()),
             ..0 => Err(self.library.failure(code)),
-            _ if is_damaged => Err(Failure::Damaged("a part of a picture is missing".into())),
+            _ if !heard.is_heard => Err(Failure::Unheard),
+            _ if heard.is_damaged => Err(Failure::Damaged(
+                "a part of a picture or a picture that it refers to is missing".into(),
+            )),
             _ => Ok(()),
         }
     }
+}
+
+fn too_large() -> Failure {
+    Failure::Limit("its pictures have more pixels than the limit".into())
 }
 
 /// `EAGAIN`.
@@ -706,5 +783,38 @@ impl Layout {
             None => {}
         }
         planes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Libavcodec;
+    use super::*;
+
+    unsafe extern "C" fn deaf(_: Pointer, _: c_int, _: *const c_char, _: Pointer) {}
+
+    #[test]
+    fn messages_that_another_part_of_the_program_took_are_taken_back() {
+        let Ok(found) = Libavcodec::find() else {
+            println!("left out: there is no libavcodec");
+            return;
+        };
+        let library = &found.library;
+        let say = |text: &CStr| {
+            // SAFETY: no object sends the message, and its text, which ends with a zero, has no conversions.
+            unsafe { (library.functions.av_log)(std::ptr::null_mut(), LOG_ERROR, text.as_ptr()) };
+        };
+        // SAFETY: the function does nothing.
+        let become_deaf = || unsafe { (library.functions.av_log_set_callback)(deaf) };
+        become_deaf();
+        let ((), heard) = library.listen(Messages::Strict, || say(c"concealing errors"));
+        assert!(heard.is_heard && heard.is_damaged);
+        let ((), heard) = library.listen(Messages::Strict, || say(c"another message"));
+        assert!(heard.is_heard && !heard.is_damaged);
+        let ((), heard) = library.listen(Messages::Tolerant, || say(c"another message"));
+        assert!(heard.is_damaged);
+        // The messages of a call during which they were taken can't be trusted.
+        let ((), heard) = library.listen(Messages::Strict, become_deaf);
+        assert!(!heard.is_heard);
     }
 }

@@ -1,7 +1,7 @@
 //! Decoding by libavcodec, the library of FFmpeg, which is loaded at run time and never linked.
 //!
 //! It is given packets and the bytes that a container has for a decoder, never a file. A decoder has one thread, stops at
-//! damage (`err_detect=explode`), and refuses pictures above the limit of pixels before it allocates them. What comes back
+//! damage (`err_detect=explode`, and messages about references and parts of pictures that it made up), and refuses pictures above the limit of pixels before it allocates them. What comes back
 //! is checked: size, pixel format, rows. Each picture has the number of its packet, which the library passes on.
 
 mod ffi;
@@ -13,6 +13,7 @@ use crate::{
     Codec, Color, MatrixCoefficients, VideoError, VideoErrorKind, VideoIndex, VideoLimits,
 };
 use ffi::{Context, Failure, Layout, Library, StreamParameters};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -23,7 +24,12 @@ const VARIABLE: &str = "FUSELOOP_LIBAVCODEC";
 ///
 /// It is searched once per process: at the path in the environment variable `FUSELOOP_LIBAVCODEC` if that is set, and else by
 /// the names that the versions from FFmpeg 4 to 8 have, where the system searches libraries. A version that is not known is
-/// refused. The messages of our calls do not go to stderr: errors state what is wrong.
+/// refused.
+///
+/// Some damage is found by the messages of the library alone. So this crate takes the messages of the process: those of its
+/// own calls become errors, and all others go to `av_log_default_callback`, which prints to stderr. A program that has a
+/// callback of its own in the same libavutil loses it to the first call of a decoder; if it sets its callback again, it
+/// loses it again, and a packet that is being decoded at that moment is an error.
 ///
 /// ```
 /// use fuseloop_video::Libavcodec;
@@ -51,32 +57,42 @@ impl Libavcodec {
 
     fn load() -> Result<Self, String> {
         if let Some(path) = std::env::var_os(VARIABLE) {
-            let path = path.to_string_lossy().into_owned();
+            let shown = Path::new(&path).display().to_string();
             let folder = Path::new(&path).parent().unwrap_or(Path::new(""));
             let mut fault = None;
             for [_, util] in Library::VERSIONS {
-                let util = folder.join(name("avutil", util));
-                match Library::load(&path, &util.to_string_lossy()) {
-                    Some(Ok(library)) => return Ok(Self { path, library }),
-                    Some(Err(found)) => fault = Some(found),
-                    None => return Err(format!("{VARIABLE} is {path}, which can't be loaded")),
+                match Library::load(&path, folder.join(name("avutil", util)).as_os_str()) {
+                    Ok(Ok(library)) => return Ok(Self { path: shown, library }),
+                    Ok(Err(found)) => fault = Some(found),
+                    Err(reason) => {
+                        return Err(format!(
+                            "{VARIABLE} is {shown}, which can't be loaded ({reason})"
+                        ));
+                    }
                 }
             }
             let fault = fault.unwrap_or_default();
-            return Err(format!("{path}, named by {VARIABLE}, can't be used: {fault}"));
+            return Err(format!("{shown}, named by {VARIABLE}, can't be used: {fault}"));
         }
         let mut faults = String::new();
         for [codec, util] in Library::VERSIONS {
             for folder in FOLDERS {
                 let path = format!("{folder}{}", name("avcodec", codec));
-                match Library::load(&path, &format!("{folder}{}", name("avutil", util))) {
-                    Some(Ok(library)) => return Ok(Self { path, library }),
-                    Some(Err(fault)) => faults += &format!("; {path} can't be used: {fault}"),
-                    None => {}
+                let util = format!("{folder}{}", name("avutil", util));
+                match Library::load(OsStr::new(&path), OsStr::new(&util)) {
+                    Ok(Ok(library)) => return Ok(Self { path, library }),
+                    Ok(Err(fault)) => faults += &format!("; {path} can't be used: {fault}"),
+                    // The system names the library itself if that is what it does not find, and else what that needs.
+                    Err(reason) if is_missing(&reason, &path) => {}
+                    Err(reason) => faults += &format!("; {path} can't be loaded: {reason}"),
                 }
             }
         }
-        Err(format!("{} to {} is not installed{faults}", name("avcodec", 58), name("avcodec", 62)))
+        let [first, last] = [58, 62].map(|version| name("avcodec", version));
+        Err(match faults.strip_prefix("; ") {
+            Some(faults) => faults.into(),
+            None => format!("{first} to {last} is not installed"),
+        })
     }
 
     /// Returns the version of the library, such as `59.37.100`.
@@ -106,6 +122,13 @@ fn name(library: &str, version: u32) -> String {
     } else {
         format!("lib{library}.so.{version}")
     }
+}
+
+/// Returns true if the reason why a library can't be loaded is that there is no such file. Windows names no file.
+fn is_missing(reason: &str, path: &str) -> bool {
+    cfg!(windows)
+        || reason.starts_with(&format!("{path}: cannot open shared object file"))
+        || reason.contains("no such file")
 }
 
 /// Returns the names of the decoders of a codec, the preferred one first.
@@ -140,6 +163,7 @@ impl Libav {
         index: &VideoIndex,
         limits: &VideoLimits,
     ) -> Result<Self, VideoError> {
+        check_pixels(index.width.into(), index.height.into(), limits.max_pixels)?;
         let side = |pixels: u32| {
             i32::try_from(pixels).map_err(|_| over_limit!("a frame of {pixels} pixels in a row"))
         };
@@ -170,6 +194,7 @@ impl Libav {
                 "the bytes for the decoder of {} are damaged ({fault})",
                 super::name(&index.codec)
             ))),
+            Some(Err(failure @ (Failure::Limit(_) | Failure::Unheard))) => Err(error(failure)),
             Some(Err(Failure::Unsupported(fault) | Failure::Other(fault))) => Err(unsupported!(
                 "libavcodec {version} can't decode {} ({fault})",
                 super::name(&index.codec)
@@ -186,8 +211,11 @@ impl Libav {
     }
 
     /// Sets whether the references that a start within a stream leaves out are no errors.
-    pub(super) fn tolerate_missing_references(&mut self, is_tolerant: bool) {
-        self.context.tolerate_missing_references(is_tolerant);
+    pub(super) fn tolerate_missing_references(
+        &mut self,
+        is_tolerant: bool,
+    ) -> Result<(), VideoError> {
+        self.context.tolerate_missing_references(is_tolerant).map_err(error)
     }
 
     /// Sends a packet with its number, or the end of the stream. All pictures of the packets before must have been received.
@@ -222,6 +250,11 @@ fn error(failure: Failure) -> VideoError {
         Failure::Unsupported(message) => {
             unsupported!("the packet has what libavcodec does not support ({message})")
         }
+        Failure::Limit(message) => over_limit!("libavcodec refuses the stream: {message}"),
+        Failure::Unheard => unsupported!(
+            "another part of the program set the callback for FFmpeg's messages while a packet was decoded, so that damage \
+             may have been missed: set it before videos are decoded"
+        ),
         Failure::Other(message) => damaged(format!("the decoder stopped: {message}")),
     }
 }
