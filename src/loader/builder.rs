@@ -504,7 +504,7 @@ impl LoaderBuilder {
     /// use fuseloop::{Loader, loader::ImageList, ops::*};
     ///
     /// let loader = Loader::open("train.parquet")?
-    ///     .image_list("images", ImageList::new(4).truncate())
+    ///     .image_lists("images", ImageList::new(4).truncate())
     ///     .pipeline("images", ops![RandomResizedCrop::new(224)?, ToChannelsFirst])
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -512,7 +512,7 @@ impl LoaderBuilder {
     ///
     /// [`build`](Self::build) refuses what it refuses for [`clips`](Self::clips).
     #[must_use]
-    pub fn image_list(mut self, field: &str, list: ImageList) -> Self {
+    pub fn image_lists(mut self, field: &str, list: ImageList) -> Self {
         self.image_lists.retain(|(name, _)| name != field);
         self.image_lists.push((field.to_owned(), list));
         self

@@ -214,7 +214,7 @@ impl OwnedImage {
 
 impl OwnedValue {
     /// Packs the files of several images, any number of them, into the bytes of one value of a field of bytes, which
-    /// [`LoaderBuilder::image_list`](crate::LoaderBuilder::image_list) loads.
+    /// [`LoaderBuilder::image_lists`](crate::LoaderBuilder::image_lists) loads.
     ///
     /// ```
     /// use fuseloop::source::OwnedValue;

@@ -162,7 +162,7 @@ settings! {
     /// `truncate` and `per_image`.
     image_lists: Named<ImageList> =
         ParamKind::Table, |args, name| image_lists::of_table(args.table(name)?), |builder, fields| {
-            for_each(builder, fields, |builder, (field, list)| builder.image_list(&field, list))
+            for_each(builder, fields, |builder, (field, list)| builder.image_lists(&field, list))
         };
     /// The fields that follow images: `"auto"` for what the dataset knows of its objects, or a table for each image with
     /// its boxes, keypoints, columns and masks.

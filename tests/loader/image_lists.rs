@@ -65,7 +65,7 @@ fn augmented() -> Ops {
 
 fn builder(list: ImageList) -> LoaderBuilder {
     let loader = Loader::from_source(Lists::new()).batch_size(2).seed(SEED);
-    loader.image_list("images", list).pipeline("images", augmented())
+    loader.image_lists("images", list).pipeline("images", augmented())
 }
 
 /// Returns the row of each sample of an epoch: all of its images.
@@ -180,7 +180,7 @@ fn a_damaged_image_is_named() {
         }
     }
     let source = Damaged(Facts::new([("images", FieldKind::Bytes)], 3));
-    let loader = Loader::from_source(source).image_list("images", ImageList::new(2));
+    let loader = Loader::from_source(source).image_lists("images", ImageList::new(2));
     let loader = loader.pipeline("images", augmented()).build().unwrap();
     let says = |sample| loader.get(&[sample], 0).unwrap_err().to_string();
     assert!(says(0).contains("image 1: an image of no bytes"), "{}", says(0));
@@ -207,8 +207,8 @@ fn what_lists_do_not_go_with_is_refused_with_the_cure() {
     let boxes = Targets::new().boxes("boxes", BoundingBoxes::new(BoxFormat::Xywh));
     let refused: [(LoaderBuilder, &str); 10] = [
         (builder(ImageList::new(0)), "a maximum of 0 images"),
-        (list().image_list("label", ImageList::new(2)), "this field is int"),
-        (list().image_list("pictures", ImageList::new(2)), "no field named pictures"),
+        (list().image_lists("label", ImageList::new(2)), "this field is int"),
+        (list().image_lists("pictures", ImageList::new(2)), "no field named pictures"),
         (list().clips(Clips::random(2)), "load them by two loaders"),
         (list().cache(Cache::memory(1 << 20)), "remove `cache`"),
         (list().process_cache(ProcessCache::default()), "remove `process_cache`"),
@@ -233,7 +233,7 @@ fn lists_of_a_file_that_datasets_wrote_are_loaded() {
     let loader = Loader::open(path)
         .unwrap()
         .batch_size(10)
-        .image_list("images", ImageList::new(3))
+        .image_lists("images", ImageList::new(3))
         .pipeline("images", ops![RandomResizedCrop::new(8).unwrap(), ToChannelsFirst])
         .on_damaged(OnDamaged::Skip)
         .build()

@@ -27,7 +27,7 @@ const MOST_IMAGES: usize = 1 << 16;
 ///
 /// let loader = Loader::open("train.parquet")?
 ///     .batch_size(8)
-///     .image_list("images", ImageList::new(4))
+///     .image_lists("images", ImageList::new(4))
 ///     .pipeline("images", ops![RandomResizedCrop::new(224)?, ToChannelsFirst])
 ///     .build()?;
 /// for batch in loader.epoch(0)? {

@@ -198,7 +198,7 @@ fn a_list_of_images_is_as_large_as_a_sample_may_be() {
     assert!(list(&source, 0, &mut buffer).is_ok());
     let refused = list(&source, 3, &mut buffer).unwrap_err();
     assert!(
-        refused.contains("images: a list of images of") && refused.contains("the limit is 900"),
+        refused.contains("(images): a list of images of") && refused.contains("the limit is 900"),
         "{refused}"
     );
 }
