@@ -68,7 +68,8 @@ struct Locked<'a> {
 }
 
 /// The crates of this repository.
-const OURS: [&str; 16] = [
+const OURS: [&str; 17] = [
+    "crc-fast",
     "fuseloop",
     "fuseloop-burn",
     "fuseloop-candle",

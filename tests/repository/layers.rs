@@ -703,20 +703,23 @@ fn unsafe_code_is_counted() {
     );
 }
 
-/// The words that follow the keyword; an unsafe block has none.
+/// The words that follow the keyword, in attributes too; an unsafe block has none.
 fn words_after_unsafe(code: &str) -> Vec<String> {
     let uses = code.match_indices("unsafe").filter(|(offset, found)| {
         let before = code[..*offset].chars().next_back();
         let after = code[offset + found.len()..].chars().next();
-        before.is_none_or(|c| !is_word(c)) && after.is_some_and(char::is_whitespace)
+        before.is_none_or(|c| !is_word(c)) && after.is_some_and(|c| c.is_whitespace() || c == '(')
     });
-    uses.map(|(offset, found)| word(code[offset + found.len()..].trim_start())).collect()
+    let next = |(offset, found): (usize, &str)| {
+        word(code[offset + found.len()..].trim_start_matches(['(', ' ', '\n']))
+    };
+    uses.map(next).collect()
 }
 
 #[test]
 fn uses_of_the_keyword_are_found() {
-    let text = "unsafe { x }\n// unsafe {\nunsafe fn f() {}\nallow(unsafe_code) unsafe impl S {}";
-    assert_eq!(words_after_unsafe(&code(text)), ["", "fn", "impl"]);
+    let text = "unsafe { x }\n// unsafe {\nunsafe fn f() {}\nallow(unsafe_code) unsafe impl S {}\n#[unsafe(no_mangle)]";
+    assert_eq!(words_after_unsafe(&code(text)), ["", "fn", "impl", "no_mangle"]);
 }
 
 fn sorted(mut paths: Vec<String>) -> Vec<String> {
