@@ -1280,7 +1280,7 @@ def _near(name: str, own: frozenset[str]) -> list[str]:
     """Returns the argument of the loader that a name is like, if there is one."""
     from difflib import get_close_matches
 
-    return get_close_matches(name, _NAMES | own, 1)
+    return get_close_matches(name, _NAMES | own, 1, 0.7)
 
 
 def _no_argument(name: str, why: str, own: frozenset[str]) -> ConfigError:

@@ -300,7 +300,7 @@ def test_columns_that_are_not_read_are_named() -> None:
     ds = datasets.Dataset.from_dict({"label": [1, 2], "price": [Decimal("1.50")] * 2, "nothing": [None, None], "frames": frames}, features)
     with pytest.warns(UserWarning, match="price"):
         some = sources.from_datasets(ds)
-    assert list(some.fields) == ["label"]
+    assert list(some.fields) == ["label", "frames"]
 
 
 def test_it_is_joined_streamed_and_converted(tmp_path: Path) -> None:

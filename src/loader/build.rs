@@ -151,7 +151,7 @@ impl LoaderBuilder {
                 None => Arc::new(videos),
             }
         } else {
-            video_files(dataset, field, &clips, limits)?
+            video_files(&dataset, field, &clips, limits)?
         };
         let source = Arc::new(ClipSource::new(videos, clips)?);
         let name = source.facts().fields[field].name.clone();
@@ -225,12 +225,12 @@ impl LoaderBuilder {
 /// Opens the bytes of a field as video files.
 #[cfg(feature = "video")]
 fn video_files(
-    dataset: Arc<dyn Source>,
+    dataset: &Arc<dyn Source>,
     field: usize,
     clips: &Clips,
     limits: &Limits,
 ) -> Result<Arc<dyn Frames>, Error> {
-    let videos = VideoFiles::new(dataset, field, limits);
+    let videos = VideoFiles::new(Arc::clone(dataset), field, limits);
     Ok(match clips.list_file() {
         Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
         None => Arc::new(videos),
@@ -240,7 +240,7 @@ fn video_files(
 /// Refuses video files, which this build does not read.
 #[cfg(not(feature = "video"))]
 fn video_files(
-    dataset: Arc<dyn Source>,
+    dataset: &Arc<dyn Source>,
     field: usize,
     _: &Clips,
     _: &Limits,
