@@ -96,8 +96,9 @@ enum Step {
 /// use fuseloop::loader::{Clips, OnShort};
 ///
 /// let clips = Clips::random(64).on_short(OnShort::Wrap);
-/// assert_eq!("repeat_last".parse(), Ok(OnShort::RepeatLast));
+/// assert_eq!("repeat_last".parse::<OnShort>()?, OnShort::RepeatLast);
 /// # let _ = clips;
+/// # Ok::<(), fuseloop::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -117,8 +118,9 @@ pub enum OnShort {
 /// use fuseloop::loader::{ClipLayout, Clips};
 ///
 /// let clips = Clips::random(16).layout(ClipLayout::Ncthw);
-/// assert_eq!("NTCHW".parse(), Ok(ClipLayout::Ntchw));
+/// assert_eq!("NTCHW".parse::<ClipLayout>()?, ClipLayout::Ntchw);
 /// # let _ = clips;
+/// # Ok::<(), fuseloop::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ClipLayout {
