@@ -325,12 +325,11 @@ fn a_file_that_is_replaced_keeps_its_mode() {
     assert_eq!(mode("good.txt") & 0o777, 0o600);
 }
 
-/// Starts the command, sends it a signal as soon as it has made a file in `within`, and returns the signal that ended it.
+/// Starts the command, sends it a signal as soon as there is something unfinished in `within`, and returns the signal
+/// that ended it.
 #[cfg(unix)]
 fn ended_by(dir: &Path, within: &Path, args: &[&str], signal: &str) -> Option<i32> {
     use std::os::unix::process::ExitStatusExt as _;
-    let count = || fs::read_dir(within).unwrap().count();
-    let before = count();
     let mut child = Command::new(env!("CARGO_BIN_EXE_fuseloop"))
         .args(args)
         .current_dir(dir)
@@ -338,8 +337,11 @@ fn ended_by(dir: &Path, within: &Path, args: &[&str], signal: &str) -> Option<i3
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    // An unfinished file may be there for an instant, between two looks; what is finished stays.
-    let is_begun = || count() > before;
+    // The unfinished files of `recut` are there for an instant each, between two looks; its folder `cat` stays.
+    let is_begun = || {
+        let names = fs::read_dir(within).unwrap().map(|one| one.unwrap().file_name());
+        names.into_iter().any(|name| name == "cat" || name.to_string_lossy().starts_with('.'))
+    };
     for _ in 0..20_000 {
         if is_begun() || child.try_wait().unwrap().is_some() {
             break;
