@@ -245,9 +245,9 @@ class Clips:
     """Clips of videos as samples: made by :meth:`random`, :meth:`regular`, :meth:`segments` and :meth:`all`.
 
     Videos are files such as ``clips/CLASS/VIDEO.mp4``, or the images of a dataset that lie in one folder, in the natural
-    order of their names: ``clips/CLASS/VIDEO/img_00001.jpg``. A sample is a clip of ``frames`` frames, all of which the ops treat alike. An
-    output of images ``[C, H, W]`` is ``[N, T, C, H, W]`` in a batch, or ``[N, C, T, H, W]`` with ``layout="NCTHW"``;
-    ``pts`` has the presentation times in seconds, float64 ``[N, T]``.
+    order of their names: ``clips/CLASS/VIDEO/img_00001.jpg``. A sample is a clip of ``frames`` frames, all of which the
+    ops treat alike. An output of images ``[C, H, W]`` is ``[N, T, C, H, W]`` in a batch, or ``[N, C, T, H, W]`` with
+    ``layout="NCTHW"``; ``pts`` has the presentation times in seconds, float64 ``[N, T]``.
 
     The frames of a clip are ``stride`` frames apart, or follow each other in time ``fps`` times per second. ``clips``
     is the number of clips of a sample, an axis before that of the frames if it is more than 1. ``range`` has the
@@ -371,7 +371,8 @@ class Clips:
     @classmethod
     def _of(cls, *options: Any) -> Clips:
         *others, path = options
-        return cls(*others, None if path is None else os.fspath(path))
+        others.append(None if path is None else os.fspath(path))
+        return cls(*others)
 
 
 @dataclass(frozen=True)
