@@ -47,7 +47,7 @@ struct FieldInfo {
     kind: Option<FieldKind>,
     /// True for bytes that are known to be audio files.
     is_audio: bool,
-    /// What is known of bytes that are video files.
+    /// Facts that are known of bytes that are video files.
     videos: Option<VideosInfo>,
     stats: Option<FieldStats>,
 }

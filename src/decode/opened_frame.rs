@@ -44,7 +44,7 @@ impl<'a> OpenedFrame<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Decoder::open_as`].
+    /// Fails as [`Decoder::open_as`] does.
     pub(crate) fn new(
         decoder: &'a mut Decoder,
         frame: FrameImage<'a>,

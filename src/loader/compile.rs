@@ -479,7 +479,7 @@ fn check_several(several: &str, output: &OutputSpec, ops: &Ops) -> Result<(), Er
             op.name()
         ));
     }
-    // Whether there is a device or not: a list that is refused with one is refused without.
+    // A list that is refused where there is a device is refused where there is none.
     if ops.iter().any(|op| matches!(op.class(), OpClass::Device(_))) {
         return Err(fail!(
             Unsupported,

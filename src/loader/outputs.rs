@@ -479,7 +479,7 @@ pub(super) fn check_recompile(
     }
 }
 
-/// Gives the output of a field the name that the field is stored under. Its common name stays another name of it.
+/// Names the output of a field as the field is stored. The common name stays another name of the output.
 pub(super) fn name_by_field(outputs: &mut [OutputSpec], source: &dyn Source, field: usize) {
     let (stored, common) = (&source.fields()[field].name, source.field_name(field));
     // Views have no other name.

@@ -343,7 +343,7 @@ mod tests {
             frames.iter().for_each(|frame| seen[*frame as usize] += 1);
         }
         assert!(seen.iter().all(|count| *count > 500), "{seen:?}");
-        // As temporal-segment-networks' test indices: int(tick / 2 + tick * x), tick = n / T.
+        // These are the test indices of temporal-segment-networks: int(tick / 2 + tick * x), tick = n / T.
         let middle = |frames, n| {
             chosen(&Clips::segments(frames).middle(true), &super::tests::times(n, 1.0), 0)
         };

@@ -8,8 +8,8 @@
 //! Frames are read in the order of time, each once, and written to all places that they have in the row.
 //!
 //! A loop is called once for each frame, with equal parameters: reading and decoding a frame takes hundreds of times as
-//! long as a call. Frames of one video that differ in size draw for their
-//! sizes, as images of one sample that differ in size do.
+//! long as a call. Frames of one video that differ in size draw for their sizes, as images of one sample that differ in
+//! size do.
 
 use super::{LoaderStage, OneOf, SampleRows, StageError, Worker};
 use crate::loader::clips::{ClipSource, Clips};

@@ -23,7 +23,7 @@ const NULL: u32 = u32::MAX;
 /// What is wrong with a row that has no value.
 pub(super) const IS_NULL: &str = "it is null";
 
-/// What is wrong with a list of images that has no value.
+/// The reason why a list of images has no value.
 pub(super) const IS_NULL_LIST: &str =
     "the list is null, or the bytes of one of its images are: embed the files in the dataset";
 

@@ -54,7 +54,7 @@ pub struct Frame {
     planes: [Vec<u8>; 3],
 }
 
-/// What a [`Frame`] is, apart from its samples.
+/// The properties of a [`Frame`] without its samples.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) width: u32,

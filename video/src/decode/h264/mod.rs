@@ -3,8 +3,9 @@
 //! `rust_h264` decodes a stream that follows the standard to the bit. It allocates what a stream states, keeps every
 //! picture that a stream tells it to keep, and decodes some damaged pictures without an error. So, before it is given a NAL
 //! unit, `syntax` reads the parameter sets and slice headers, which are checked against limits and against each other,
-//! and `references` counts the pictures that it keeps. After a picture, the macroblock before each slice and the last one
-//! are looked at, which no slice wrote if one is missing or cut; for that, the decoder is told to crop nothing.
+//! and `references` counts the pictures that it keeps. If a slice is missing or
+//! cut, no slice has written the macroblock before the next slice, or the last one of the picture: these are looked at
+//! after each picture. They may be outside of the cropping, so the decoder is told to crop nothing.
 //! It is safe Rust apart from its vectors and the memory of a picture, whose bounds it checks; a panic is caught, and
 //! becomes the error of the packet. (A program that aborts on panics ends.)
 //!

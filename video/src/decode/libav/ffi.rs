@@ -128,7 +128,7 @@ pub(super) enum Messages {
     Tolerant,
 }
 
-/// What the messages of a call said.
+/// The messages of a call, in short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Heard {
     messages: Messages,
@@ -146,7 +146,7 @@ impl Heard {
 }
 
 thread_local! {
-    /// What this thread's call of the library said until now; nothing outside of our calls.
+    /// The messages so far of this thread's call of the library; `None` outside of our calls.
     static HEARD: Cell<Option<Heard>> = const { Cell::new(None) };
 }
 
@@ -188,7 +188,7 @@ unsafe fn field<T: Copy>(structure: Pointer, offset: usize) -> T {
 ///
 /// # Safety
 ///
-/// As for [`field`], and `structure` must be owned.
+/// The caller keeps the promises of [`field`], and owns `structure`.
 unsafe fn set_field<T: Copy>(structure: Pointer, offset: usize, value: T) {
     // SAFETY: the caller's promise.
     unsafe { structure.cast::<u8>().add(offset).cast::<T>().write(value) };
