@@ -141,21 +141,20 @@ impl LoaderBuilder {
         clips.check()?;
         self.check_several_images("clips")?;
         let field = self.field_of_frames(&clips)?;
-        let (dataset, limits) = (Arc::clone(&self.source), &self.setup.decode.limits);
-        let stored = Arc::clone(&dataset);
+        let (dataset, limits) = (&self.source, &self.setup.decode.limits);
         let videos: Arc<dyn Frames> = if dataset.fields()[field].kind.is_image() {
             clips.check_rate()?;
-            let videos = FrameFolders::new(dataset, field, clips.rate())?;
+            let videos = FrameFolders::new(Arc::clone(dataset), field, clips.rate())?;
             match clips.list_file() {
                 Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
                 None => Arc::new(videos),
             }
         } else {
-            video_files(&dataset, field, &clips, limits)?
+            video_files(dataset, field, &clips, limits)?
         };
         let source = Arc::new(ClipSource::new(videos, clips)?);
         let name = source.facts().fields[field].name.clone();
-        self.wanted.rename(|asked| (stored.field_index(asked) == Some(field)).then_some(&*name));
+        self.wanted.rename(|asked| (dataset.field_index(asked) == Some(field)).then_some(&*name));
         self.setup.clips = Some(Arc::clone(&source));
         self.source = source;
         Ok(())

@@ -17,7 +17,7 @@ use super::shared_values::{EvenValues, SharedValues};
 use super::starts::Starts;
 use super::{
     BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, ImageMode, ImageStats, OwnedImage,
-    OwnedValue, Record, SampleLocation, Source, StoredValues, Value,
+    Record, SampleLocation, Source, StoredValues, Value, read_values,
 };
 use crate::error::{AtPath as _, Error, fail};
 use crate::sample::SampleId;
@@ -370,9 +370,7 @@ impl Source for Columnar {
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let mut buffer = Buffer::default();
-        let fields = 0..self.columns.len();
-        fields.map(|k| Ok(OwnedValue::from(self.value(sample, k, &mut buffer)?))).collect()
+        read_values(self, sample)
     }
 
     fn value<'a>(

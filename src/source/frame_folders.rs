@@ -18,11 +18,8 @@
 //! refused. A damaged line of a table, which has no path, is a video of its own, which can't be read.
 
 use super::frames::{FrameError, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame};
-use super::video_list::{VideoList, check_labels};
-use super::{
-    BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, Record, SampleLocation,
-    Source, Value,
-};
+use super::video_list::{ListLabels, VideoList};
+use super::{BoxError, Buffer, Escaped, Facts, Fingerprint, Record, SampleLocation, Source, Value};
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use std::cmp::Ordering;
@@ -41,8 +38,7 @@ pub(crate) struct FrameFolders {
     /// The sample of each frame; empty if that is its index.
     order: Vec<u64>,
     fps: f64,
-    /// The labels of the videos, and their field, if a list has them.
-    labels: Option<(usize, Vec<i64>)>,
+    labels: Option<ListLabels>,
 }
 
 impl FrameFolders {
@@ -162,24 +158,13 @@ impl FrameFolders {
         let frames = videos.iter().flat_map(|&video| self.starts[video]..self.starts[video + 1]);
         let order: Vec<u64> = frames.map(|index| self.sample(index)).collect();
         let facts = VideoList::facts(&self.facts, &videos, labels.as_deref());
-        let listed = Self { facts, starts, order, ..self };
-        match labels {
-            Some(labels) => listed.with_labels(labels).map_err(|error| error.at(&list.path)),
-            None => Ok(listed),
+        let mut listed = Self { facts, starts, order, ..self };
+        let Some(labels) = labels else { return Ok(listed) };
+        listed.labels = list.labels_of(&listed, listed.images.field_index("label"), labels)?;
+        if let Some(own) = &listed.labels {
+            own.add_to(&mut listed.facts);
         }
-    }
-
-    /// Adds the labels of a list, unless the dataset has labels: these are then the same, or count from another number.
-    fn with_labels(mut self, labels: Vec<i64>) -> Result<Self, Error> {
-        let Some(field) = self.images.field_index("label") else {
-            let mut fields = self.facts.fields.to_vec();
-            fields.push(FieldSpec::from(("label", FieldKind::Int)));
-            self.labels = Some((self.facts.fields.len(), labels));
-            self.facts.fields = fields.into();
-            return Ok(self);
-        };
-        check_labels(&self, field, &labels)?;
-        Ok(self)
+        Ok(listed)
     }
 
     /// Returns the number of frames of a video.
@@ -359,8 +344,8 @@ impl Source for FrameFolders {
 
     fn read(&self, video: SampleId) -> Result<Record, BoxError> {
         let mut record = self.images.read(self.image(video, 0)?)?;
-        if let Some((field, _)) = &self.labels {
-            record.push(self.value(video, *field, &mut Buffer::default())?.into());
+        if let Some(label) = self.labels.as_ref().and_then(|own| own.value(video, own.field)) {
+            record.push(label?.into());
         }
         Ok(record)
     }
@@ -371,18 +356,15 @@ impl Source for FrameFolders {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        match &self.labels {
-            Some((own, labels)) if *own == field => {
-                let label = usize::try_from(video.0).ok().and_then(|index| labels.get(index));
-                label.map(|label| Value::Int(*label)).ok_or_else(|| "no such video".into())
-            }
-            _ => self.images.value(self.image(video, 0)?, field, buffer),
+        match self.labels.as_ref().and_then(|own| own.value(video, field)) {
+            Some(label) => label,
+            None => self.images.value(self.image(video, 0)?, field, buffer),
         }
     }
 
     /// Returns the folder of a video.
     fn locate(&self, video: SampleId, field: usize) -> Option<SampleLocation> {
-        let has_own = self.labels.as_ref().is_some_and(|(own, _)| *own == field);
+        let has_own = self.labels.as_ref().is_some_and(|own| own.field == field);
         let field = if has_own { self.field } else { field };
         let first = self.images.locate(self.image(video, 0).ok()?, field)?;
         let file = first.file.map(|file| {
@@ -433,7 +415,7 @@ impl Frames for FrameFolders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{Column, Concat, InMemory, OwnedValue};
+    use crate::source::{Column, Concat, FieldKind, InMemory, OwnedValue};
 
     /// Numbers with names.
     struct Named {

@@ -182,7 +182,7 @@ pub(crate) use samples::Fingerprint;
 pub use samples::{Buffer, Facts, Record, Run, Source};
 #[doc(hidden)]
 pub use samples::{ImageExtent, LazyRecord, StoredValues};
-pub(crate) use samples::{PartialImage, read_image_part};
+pub(crate) use samples::{PartialImage, read_image_part, read_values};
 pub use selected::Selected;
 pub(crate) use still::{Still, StillFormat};
 pub use stream::Stream;

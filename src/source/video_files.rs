@@ -12,10 +12,10 @@
 
 use super::frames::{FrameError, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame};
 use super::lru_cache::LruCache;
-use super::video_list::{EXTENSIONS, VideoList, check_labels};
+use super::video_list::{ListLabels, VideoList};
 use super::{
-    BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint, ImageMode,
-    OwnedValue, Record, SampleLocation, Source, Value, file_pool, frame_size, frame_window,
+    BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint, ImageMode, Record,
+    SampleLocation, Source, Value, file_pool, frame_size, frame_window, read_values, video_format,
 };
 use crate::error::{AtPath as _, Damage, Error, fail};
 use crate::sample::{Limits, SampleId};
@@ -47,8 +47,7 @@ pub(crate) struct VideoFiles {
     indexed: LruCache<u64, IndexedVideo>,
     /// The sample of each video; empty if that is its number.
     order: Vec<u64>,
-    /// The labels of the videos, and their field, if a list has them.
-    labels: Option<(usize, Vec<i64>)>,
+    labels: Option<ListLabels>,
 }
 
 /// The index of a video, which has frames, and their times.
@@ -237,26 +236,16 @@ impl VideoFiles {
             let location = self.files.locate(SampleId(video), self.field);
             let name = location.and_then(|location| location.key.or(location.file));
             let name = name.map_or_else(String::new, |name| name.replace('\\', "/"));
-            match EXTENSIONS.iter().find_map(|end| name.strip_suffix(end)) {
-                Some(stem) => stem.to_owned(),
-                None => name,
-            }
+            video_format::stem(&name).to_owned()
         };
         let paths: Vec<String> = (0..self.facts.samples).map(path).collect();
         let (videos, labels) = list.choose(&paths, &self.facts.name)?;
         self.facts = VideoList::facts(&self.facts, &videos, labels.as_deref());
         self.order = videos.into_iter().map(|video| video as u64).collect();
         let Some(labels) = labels else { return Ok(self) };
-        match self.files.field_index("label") {
-            Some(field) => {
-                check_labels(&self, field, &labels).map_err(|error| error.at(&list.path))?;
-            }
-            None => {
-                let mut fields = self.facts.fields.to_vec();
-                fields.push(FieldSpec::from(("label", FieldKind::Int)));
-                self.labels = Some((self.facts.fields.len(), labels));
-                self.facts.fields = fields.into();
-            }
+        self.labels = list.labels_of(&self, self.files.field_index("label"), labels)?;
+        if let Some(own) = &self.labels {
+            own.add_to(&mut self.facts);
         }
         Ok(self)
     }
@@ -316,7 +305,7 @@ pub(crate) fn check_video(
     video.read_frames(&frames, &bytes, &limits, take)
 }
 
-/// What the index of a video file says.
+/// The facts that the index of a video file states.
 #[derive(Debug)]
 pub(crate) struct VideoSummary {
     pub(crate) codec: String,
@@ -448,9 +437,7 @@ impl Source for VideoFiles {
     }
 
     fn read(&self, video: SampleId) -> Result<Record, BoxError> {
-        let mut buffer = Buffer::default();
-        let fields = 0..self.facts.fields.len();
-        fields.map(|field| Ok(OwnedValue::from(self.value(video, field, &mut buffer)?))).collect()
+        read_values(self, video)
     }
 
     /// Returns the first frame in the field of the frames.
@@ -460,11 +447,8 @@ impl Source for VideoFiles {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        if let Some((own, labels)) = &self.labels
-            && *own == field
-        {
-            let label = usize::try_from(video.0).ok().and_then(|index| labels.get(index));
-            return label.map(|label| Value::Int(*label)).ok_or_else(|| "no such video".into());
+        if let Some(label) = self.labels.as_ref().and_then(|own| own.value(video, field)) {
+            return label;
         }
         if field != self.field {
             return self.files.value(self.sample(video)?, field, buffer);
@@ -490,7 +474,7 @@ impl Source for VideoFiles {
     }
 
     fn locate(&self, video: SampleId, field: usize) -> Option<SampleLocation> {
-        let is_listed = self.labels.as_ref().is_some_and(|(own, _)| *own == field);
+        let is_listed = self.labels.as_ref().is_some_and(|own| own.field == field);
         let field = if is_listed { self.field } else { field };
         self.files.locate(self.sample(video).ok()?, field)
     }

@@ -14,6 +14,14 @@ pub(super) fn of_extension(extension: &str) -> Option<&'static str> {
     VIDEO_EXTENSIONS.into_iter().find(|known| extension.eq_ignore_ascii_case(known))
 }
 
+/// Returns the name of a video without its extension. Lists have `mpg`, too, for videos that a dataset has as other files.
+pub(super) fn stem(name: &str) -> &str {
+    match name.rsplit_once('.') {
+        Some((stem, end)) if end == "mpg" || VIDEO_EXTENSIONS.contains(&end) => stem,
+        _ => name,
+    }
+}
+
 /// Returns the extensions of video files that this build reads.
 pub(super) fn extensions() -> impl Iterator<Item = &'static str> {
     VIDEO_EXTENSIONS.into_iter().filter(|_| cfg!(feature = "video"))

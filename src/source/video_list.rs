@@ -13,7 +13,10 @@
 //!
 //! The lists that HMDB-51 itself has, `CLASS_test_splitN.txt`, are refused: their numbers are splits and no labels.
 
-use super::{Buffer, Escaped, Facts, Fingerprint, Source, Value};
+use super::{
+    BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, Source, Value,
+    video_format,
+};
 use crate::error::{AtPath as _, Error, fail};
 use crate::sample::SampleId;
 use crate::source::file::read_file;
@@ -21,9 +24,6 @@ use crate::warnings::warn;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
-
-/// The extensions that names of videos have in lists, and in datasets of video files.
-pub(super) const EXTENSIONS: [&str; 7] = [".avi", ".mp4", ".mkv", ".webm", ".mov", ".m4v", ".mpg"];
 
 /// The most bytes of a name: the longest path of a file. The ends of longer ones would take too long to compare.
 const MAX_NAME_BYTES: usize = 4096;
@@ -33,6 +33,33 @@ const MAX_NAME_BYTES: usize = 4096;
 pub(super) struct VideoList {
     pub(super) path: PathBuf,
     pub(super) videos: Vec<ListedVideo>,
+}
+
+/// The labels that a list has for the videos of a dataset without labels: a field behind those of the dataset.
+pub(super) struct ListLabels {
+    pub(super) field: usize,
+    labels: Vec<i64>,
+}
+
+impl ListLabels {
+    /// Adds the field to those of the dataset.
+    pub(super) fn add_to(&self, facts: &mut Facts) {
+        let mut fields = facts.fields.to_vec();
+        fields.push(FieldSpec::from(("label", FieldKind::Int)));
+        facts.fields = fields.into();
+    }
+
+    /// Returns the label of a video, if `field` has the labels.
+    pub(super) fn value(
+        &self,
+        video: SampleId,
+        field: usize,
+    ) -> Option<Result<Value<'static>, BoxError>> {
+        (field == self.field).then(|| {
+            let label = usize::try_from(video.0).ok().and_then(|index| self.labels.get(index));
+            label.map(|label| Value::Int(*label)).ok_or_else(|| "no such video".into())
+        })
+    }
 }
 
 /// A line of a list.
@@ -140,6 +167,25 @@ impl VideoList {
         Facts { samples: videos.len() as u64, fingerprint: print.value(), ..all.clone() }
     }
 
+    /// Returns the labels of the list for `videos`, unless the dataset has labels, its field `own`: these are then the same,
+    /// or count from another number.
+    ///
+    /// # Errors
+    ///
+    /// If they are not.
+    pub(super) fn labels_of(
+        &self,
+        videos: &dyn Source,
+        own: Option<usize>,
+        labels: Vec<i64>,
+    ) -> Result<Option<ListLabels>, Error> {
+        let Some(own) = own else {
+            return Ok(Some(ListLabels { field: videos.fields().len(), labels }));
+        };
+        check_labels(videos, own, &labels).map_err(|error| error.at(&self.path))?;
+        Ok(None)
+    }
+
     fn parse(text: &str) -> Result<Vec<ListedVideo>, Error> {
         let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
         let mut lines = lines.peekable();
@@ -178,11 +224,7 @@ impl VideoList {
 /// # Errors
 ///
 /// If they are not, or a label can't be read.
-pub(super) fn check_labels(
-    dataset: &dyn Source,
-    field: usize,
-    labels: &[i64],
-) -> Result<(), Error> {
+fn check_labels(dataset: &dyn Source, field: usize, labels: &[i64]) -> Result<(), Error> {
     let (mut buffer, mut first) = (Buffer::default(), None);
     for (video, &label) in (0..).zip(labels) {
         buffer.forget();
@@ -237,7 +279,7 @@ fn of_words(line: usize, text: &str) -> Result<ListedVideo, Error> {
         }
     };
     let name = path.replace('\\', "/");
-    let name = EXTENSIONS.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+    let name = video_format::stem(&name);
     let name = name.trim_start_matches("./").trim_matches('/').to_owned();
     check_length(line, &name)?;
     Ok(ListedVideo { line, names: vec![name], label })

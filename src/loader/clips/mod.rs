@@ -7,6 +7,7 @@ pub(super) use choose::ClipFrames;
 pub(super) use source::{ClipSource, VIDEO};
 
 use crate::error::{Error, fail};
+use fuseloop_ops::internals::{SampleKey, stream};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -63,6 +64,14 @@ pub struct Clips {
     list: Option<PathBuf>,
 }
 
+/// Returns the key of the draws of image `number` of a sample whose images draw for themselves. `what` is the name of its
+/// stream.
+pub(super) fn key_of_image(sample: SampleKey, what: &str, number: usize) -> SampleKey {
+    let mut rng = sample.op(stream(what, number));
+    let seed = u64::from(rng.word()) << 32 | u64::from(rng.word());
+    SampleKey::new(seed, sample.epoch(), sample.sample())
+}
+
 /// How the frames of a clip are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sampler {
@@ -90,7 +99,7 @@ enum Step {
     Fps(f64),
 }
 
-/// What the frames of a clip are that would lie behind the end of its video.
+/// The choice of frames for a clip that would end behind its video.
 ///
 /// ```
 /// use fuseloop::loader::{Clips, OnShort};

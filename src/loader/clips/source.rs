@@ -10,13 +10,13 @@
 //! The field of the frames is called `video`, whatever the dataset calls it, so that all datasets of videos have one name.
 //! The loader takes its other names too.
 
-use super::{ClipFrames, Clips};
+use super::{ClipFrames, Clips, key_of_image};
 use crate::error::{Error, fail};
 use crate::parallel;
 use crate::sample::SampleId;
 use crate::source::{
     BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, Frames,
-    NdType, OwnedValue, Record, SampleLocation, Source, TakeFrame, Value,
+    NdType, Record, SampleLocation, Source, TakeFrame, Value, read_values,
 };
 use fuseloop_ops::internals::{SampleKey, stream};
 use std::fmt;
@@ -150,11 +150,7 @@ impl ClipSource {
     pub(in crate::loader) fn key(&self, sample: SampleKey, image: usize) -> SampleKey {
         match self.clips.draw_of(image) {
             0 => sample,
-            draw => {
-                let mut rng = sample.op(stream("draws of a clip", draw));
-                let seed = u64::from(rng.word()) << 32 | u64::from(rng.word());
-                SampleKey::new(seed, sample.epoch(), sample.sample())
-            }
+            draw => key_of_image(sample, "draws of a clip", draw),
         }
     }
 
@@ -210,9 +206,7 @@ impl Source for ClipSource {
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let mut buffer = Buffer::default();
-        let fields = 0..self.facts.fields.len();
-        fields.map(|field| Ok(OwnedValue::from(self.value(sample, field, &mut buffer)?))).collect()
+        read_values(self, sample)
     }
 
     fn value<'a>(

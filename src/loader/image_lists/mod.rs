@@ -5,8 +5,9 @@ mod source;
 pub(super) use source::{ListSource, image, stored_list};
 
 use crate::error::{Error, fail};
+use crate::loader::clips::key_of_image;
 use crate::source::{PackedImages, Value};
-use fuseloop_ops::internals::{SampleKey, stream};
+use fuseloop_ops::internals::SampleKey;
 use std::fmt;
 
 /// The most images of a list.
@@ -105,9 +106,7 @@ impl ImageList {
         if image == 0 || !self.per_image {
             return sample;
         }
-        let mut rng = sample.op(stream("draws of an image", image));
-        let seed = u64::from(rng.word()) << 32 | u64::from(rng.word());
-        SampleKey::new(seed, sample.epoch(), sample.sample())
+        key_of_image(sample, "draws of an image", image)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use crate::source::{
     BoxError, Buffer, EncodedImage, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, ImageMode,
-    OwnedValue, Record, Run, RunPlan, SampleLocation, Source, StoredValues, Value,
+    Record, Run, RunPlan, SampleLocation, Source, StoredValues, Value, read_values,
 };
 use fuseloop_ops::Size;
 use std::path::PathBuf;
@@ -137,9 +137,7 @@ impl Source for ListSource {
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let mut buffer = Buffer::default();
-        let fields = 0..self.facts.fields.len();
-        fields.map(|field| Ok(OwnedValue::from(self.value(sample, field, &mut buffer)?))).collect()
+        read_values(self, sample)
     }
 
     fn value<'a>(

@@ -28,8 +28,8 @@ use crate::source::image_format::begins_as_image;
 use crate::source::shards::Shard;
 use crate::source::starts::Starts;
 use crate::source::{
-    BoxError, Buffer, Facts, FieldKind, FieldSpec, Fingerprint, NdType, OwnedValue, Record,
-    SampleLocation, Source, StoredValues, Value,
+    BoxError, Buffer, Facts, FieldKind, FieldSpec, Fingerprint, NdType, Record, SampleLocation,
+    Source, StoredValues, Value, read_values,
 };
 use parquet::schema::types::{SchemaDescriptor, Type};
 use std::ops::Range;
@@ -443,9 +443,7 @@ impl Source for ArrowTable {
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let mut buffer = Buffer::default();
-        let fields = 0..self.fields.len();
-        fields.map(|k| Ok(OwnedValue::from(self.value(sample, k, &mut buffer)?))).collect()
+        read_values(self, sample)
     }
 
     fn value<'a>(

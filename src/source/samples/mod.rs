@@ -38,6 +38,14 @@ use std::sync::Arc;
 /// ```
 pub type Record = Vec<OwnedValue>;
 
+/// Reads the values of all fields of a sample, one after another: [`Source::read`] of a source that has its own
+/// [`Source::value`].
+pub(crate) fn read_values(source: &impl Source, sample: SampleId) -> Result<Record, BoxError> {
+    let mut buffer = Buffer::default();
+    let fields = 0..source.facts().fields.len();
+    fields.map(|field| Ok(OwnedValue::from(source.value(sample, field, &mut buffer)?))).collect()
+}
+
 /// Samples that can be read in any order, by several threads at once: a dataset.
 ///
 /// A `.beton` file is a source; so is any type that implements [`facts`](Self::facts) and [`read`](Self::read). Reading a

@@ -2,7 +2,7 @@
 
 use super::pieces::of_schema;
 use super::*;
-use crate::source::{FieldKind, ObjectField};
+use crate::source::{FieldKind, ObjectField, OwnedValue};
 
 fn ints(values: &[i32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
