@@ -230,7 +230,7 @@ pub fn run_with(
     out: &mut [u8],
     hook: &mut dyn FnMut(&mut BlockRun),
 ) -> Result<(), Error> {
-    kernel.run_by(&Hooked(RefCell::new(hook)), &mut Scratch::default(), source, draws, out)
+    kernel.run_by(&Hooked(RefCell::new(hook)), &mut Scratch::default(), source, draws, out.into())
 }
 
 /// Like [`run_with`], for the samples of a chunk, whose loops run by as few calls as they can. Each sample has its

@@ -23,6 +23,7 @@ pub(super) use chunk::WaitingSamples;
 use super::body::CompiledBody;
 use super::call::{BodyCall, BodyRunner, LevelsState, States};
 use super::frame::{self, Framed};
+use super::image_out::ImageOut;
 use super::param_block::{HEADER, HeaderWord, ParamBlocks, PassWord};
 use super::shuffle_tables::shuffles_for;
 use crate::error::Error;
@@ -189,8 +190,9 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     ///
     /// If `out` does not have the length and alignment of the output, or the source lacks pixels that
     /// the draws need.
-    pub(super) fn run(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NotRun> {
-        if self.run_bytes(memory, out)? {
+    pub(super) fn run(&self, memory: &mut WorkerScratch, out: ImageOut<'_>) -> Result<(), NotRun> {
+        let mut out = out;
+        if self.run_bytes(memory, &mut out)? {
             return Ok(());
         }
         if self.is_too_narrow() {
@@ -206,7 +208,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     }
 
     /// Like [`run`](Self::run), for images that are wide enough.
-    fn run_wide(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NotRun> {
+    fn run_wide(&self, memory: &mut WorkerScratch, out: ImageOut<'_>) -> Result<(), NotRun> {
         memory.record.reset(self.compiled.layout);
         self.set_all(memory, out)?;
         match &self.composed.resampled {
@@ -217,7 +219,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     }
 
     /// Writes all but the passes to the parameter block, which was zeroed.
-    fn set_all(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NoMemory> {
+    fn set_all(&self, memory: &mut WorkerScratch, out: ImageOut<'_>) -> Result<(), NoMemory> {
         self.set_output(memory, out)?;
         self.set_byte_row(memory)?;
         self.set_params(&mut memory.record);
@@ -268,14 +270,14 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         }
     }
 
-    fn set_output(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NoMemory> {
-        let pixels = self.composed.output.pixels() as usize;
+    fn set_output(&self, memory: &mut WorkerScratch, out: ImageOut<'_>) -> Result<(), NoMemory> {
         let element = self.block.dtype.bytes();
-        assert_eq!(out.len(), self.output_bytes(), "bytes of the output");
         let planar = self.block.layout == Layout::ChannelsFirst;
+        let planes = if planar { self.stored_channels() } else { 1 };
+        let (out, apart) = out.parts(planes, self.output_bytes());
         let record = &mut memory.record;
         set(record, HeaderWord::Out, out.as_mut_ptr() as u64);
-        set(record, HeaderWord::Plane, if planar { (pixels * element) as u64 } else { 0 });
+        set(record, HeaderWord::Plane, if planar { apart as u64 } else { 0 });
         let values = self.row_of_floats();
         if values > 0 {
             // Row functions store whole elements.
@@ -489,8 +491,8 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     /// Runs the block on the parameter block, which has the block's layout, was zeroed and then filled
     /// by the functions above for one sample:
     ///
-    /// 1. `set_output` asserted that the output has rows x columns x channels elements, and the
-    ///    passes count those rows and columns;
+    /// 1. `set_output` asserted that the output has rows x columns x channels elements, of which planes may lie apart,
+    ///    and the passes count those rows and columns;
     /// 2. `set_pass` asserted that every pixel of a pass that is in view is in its base's slice, and groups access
     ///    no byte outside the pass, which is at least a group of eight pixels wide (`is_too_narrow`); where a loop
     ///    has larger groups, masks leave out pixels that are not in the row; pixels that are not in view are left out

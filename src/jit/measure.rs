@@ -300,7 +300,7 @@ fn times(partials: &[Invocation<'_, Native>], out: &mut [u8]) -> Option<Vec<f64>
     let mut memory = WorkerScratch::default();
     let mut repeats = vec![];
     for partial in partials {
-        partial.run(&mut memory, &mut out[..partial.output_bytes()]).ok()?; // grows the memory, warms the caches
+        partial.run(&mut memory, (&mut out[..partial.output_bytes()]).into()).ok()?; // grows the memory, warms the caches
         let once = time(partial, &mut memory, out, 1)?;
         repeats.push((nanos(AT_LEAST) / once.max(1.0)).ceil() as u32);
     }
@@ -323,7 +323,7 @@ fn time(
     let out = &mut out[..partial.output_bytes()];
     let start = Instant::now();
     for _ in 0..repeats {
-        partial.run(memory, out).ok()?;
+        partial.run(memory, (&mut *out).into()).ok()?;
     }
     Some(nanos(start.elapsed()) / f64::from(repeats))
 }

@@ -48,6 +48,7 @@ mod compile;
 #[cfg(feature = "jit")]
 mod emit;
 mod frame;
+pub(crate) mod image_out;
 mod invocation;
 #[cfg_attr(not(feature = "spec"), allow(dead_code, reason = "object files have pipelines in TOML"))]
 pub(crate) mod linked;
@@ -91,6 +92,7 @@ use fuseloop_ops::internals::{
     ImageView, LevelTables, MAX_CHANNELS, PixelFormat, SampleKey, memory,
 };
 use fuseloop_ops::{DType, Size};
+use image_out::ImageOut;
 use invocation::{Invocation, LoopBody, NotRun, WaitingSamples, WorkerScratch};
 use linked::LinkedCode;
 use planes::PlaneScratch;
@@ -397,6 +399,25 @@ impl Kernel {
         draws: &Draws,
         out: &mut [u8],
     ) -> Result<(), Error> {
+        self.try_run_into(scratch, source, draws, out.into())
+    }
+
+    /// Like [`try_run`](Self::try_run), for an image whose planes may have others between them.
+    ///
+    /// # Errors
+    ///
+    /// Like [`try_run`](Self::try_run).
+    ///
+    /// # Panics
+    ///
+    /// Like [`run`](Self::run), except for such errors, or if the image has no planes that could lie apart.
+    pub(crate) fn try_run_into(
+        &self,
+        scratch: &mut Scratch,
+        source: DecodedPixels<'_>,
+        draws: &Draws,
+        out: ImageOut<'_>,
+    ) -> Result<(), Error> {
         DefaultFloats::during(|| self.run_by(&Native, scratch, source, draws, out))
     }
 
@@ -407,18 +428,22 @@ impl Kernel {
         scratch: &mut Scratch,
         source: DecodedPixels<'_>,
         draws: &Draws,
-        out: &mut [u8],
+        mut out: ImageOut<'_>,
     ) -> Result<(), Error> {
-        self.check_length(draws, out);
+        out.reborrow().parts(self.stored_planes(), self.plan.drawn_bytes(draws));
         let ran = match self.plan.planes() {
-            None => self.run_compiled(runner, scratch, 0, source, draws, out),
-            Some(planes) => self.run_planes(runner, scratch, (source, planes), draws, out),
+            None => self.run_compiled(runner, scratch, 0, source, draws, out.reborrow()),
+            Some(planes) => {
+                self.run_planes(runner, scratch, (source, planes), draws, out.reborrow())
+            }
         };
         self.or_evaluated(ran, source, draws, out)
     }
 
-    fn check_length(&self, draws: &Draws, out: &[u8]) {
-        assert_eq!(out.len(), self.plan.drawn_bytes(draws), "bytes of a sample");
+    /// Returns the number of planes that an output is stored as.
+    fn stored_planes(&self) -> usize {
+        let output = self.plan.output();
+        if output.layout == Layout::ChannelsFirst { usize::from(output.channels).max(1) } else { 1 }
     }
 
     /// Writes `out` by the oracle if compiled code can't.
@@ -427,13 +452,13 @@ impl Kernel {
         ran: Result<(), NotRun>,
         source: DecodedPixels<'_>,
         draws: &Draws,
-        out: &mut [u8],
+        out: ImageOut<'_>,
     ) -> Result<(), Error> {
         match ran {
             Ok(()) => Ok(()),
             Err(NotRun::Failed(error)) => Err(error),
             Err(NotRun::Evaluate) => {
-                out.copy_from_slice(&evaluate_part(&self.plan, source, draws)?);
+                out.copy(&evaluate_part(&self.plan, source, draws)?, self.stored_planes());
                 Ok(())
             }
         }
@@ -451,7 +476,7 @@ impl Kernel {
         scratch: &mut Scratch,
         (source, planes): (DecodedPixels<'_>, PlaneWalk),
         draws: &Draws,
-        out: &mut [u8],
+        out: ImageOut<'_>,
     ) -> Result<(), NotRun> {
         let mut buffers = std::mem::take(&mut scratch.planes);
         buffers.draws.clone_from(draws);
@@ -494,23 +519,26 @@ impl Kernel {
         scratch: &mut Scratch,
         source: DecodedPixels<'_>,
         (channels, draws, stored): (&[usize], &mut Draws, &mut Vec<u8>),
-        out: &mut [u8],
+        out: ImageOut<'_>,
     ) -> Result<(), NotRun> {
         let format = PixelFormat { channels: channels.len(), dtype: self.plan.stored_dtype() };
-        let is_planar = self.plan.output().layout == Layout::ChannelsFirst;
-        let bytes = out.len();
-        let start = if is_planar { 0 } else { resize_aligned(stored, bytes, format.dtype)? };
-        let to = if is_planar { &mut *out } else { &mut stored[start..][..bytes] };
-        let each = to.chunks_exact_mut(bytes / channels.len());
-        for ((plane, channel), to) in channels.iter().enumerate().zip(each) {
-            self.plan.set_plane(draws, plane);
-            let view = source.view.plane(*channel).ok_or(NotRun::Evaluate)?;
-            let source = DecodedPixels { view, ..source };
-            self.run_compiled(runner, scratch, 0, source, draws, to)?;
+        let bytes = self.plan.drawn_bytes(draws);
+        let mut each = |planes: ImageOut<'_>| {
+            let each = planes.each_plane(channels.len(), bytes);
+            for ((plane, channel), to) in channels.iter().enumerate().zip(each) {
+                self.plan.set_plane(draws, plane);
+                let view = source.view.plane(*channel).ok_or(NotRun::Evaluate)?;
+                let source = DecodedPixels { view, ..source };
+                self.run_compiled(runner, scratch, 0, source, draws, to.into())?;
+            }
+            Ok(())
+        };
+        if self.plan.output().layout == Layout::ChannelsFirst {
+            return each(out);
         }
-        if !is_planar {
-            join(&stored[start..][..bytes], out, format);
-        }
+        let start = resize_aligned(stored, bytes, format.dtype)?;
+        each((&mut stored[start..][..bytes]).into())?;
+        join(&stored[start..][..bytes], out.parts(1, bytes).0, format);
         Ok(())
     }
 
@@ -552,7 +580,7 @@ impl Kernel {
         first: usize,
         source: DecodedPixels<'_>,
         draws: &Draws,
-        out: &mut [u8],
+        out: ImageOut<'_>,
     ) -> Result<(), NotRun> {
         let blocks = first..self.blocks.len();
         self.run_blocks(runner, scratch, blocks, source, draws, Some(out)).map(|_| ())
@@ -567,7 +595,7 @@ impl Kernel {
         blocks: Range<usize>,
         source: DecodedPixels<'_>,
         draws: &Draws,
-        mut out: Option<&mut [u8]>,
+        mut out: Option<ImageOut<'_>>,
     ) -> Result<Option<(usize, Size)>, NotRun> {
         let Scratch { memory, composed, between, links, leaves, inner, mixing, .. } = scratch;
         let [from, to] = between;
@@ -604,7 +632,7 @@ impl Kernel {
             let mut output = invocation.output();
             let bytes = invocation.output_bytes();
             let start = resize_aligned(to, bytes, block.dtype)?;
-            invocation.run(memory, &mut to[start..start + bytes])?;
+            invocation.run(memory, (&mut to[start..start + bytes]).into())?;
             if let Some(leaf) = block.host.filter(|leaf| draws.active[*leaf]) {
                 output = self.plan.run_host_op(leaf, draws, output, to)?;
                 self.mix(runner, (inner, mixing), leaf, draws, output, to)?;
@@ -632,7 +660,13 @@ impl Kernel {
         let scratch = scratch.get_or_insert_default();
         mix::mix(&self.plan, leaf, draws, pixels, buffers, |_, draws, from, to| {
             match ImageView::packed_channels(from, size, channels) {
-                Some(view) => kernel.run_by(runner, scratch, DecodedPixels::whole(view), draws, to),
+                Some(view) => kernel.run_by(
+                    runner,
+                    scratch,
+                    DecodedPixels::whole(view),
+                    draws,
+                    (&mut to[..]).into(),
+                ),
                 None => Ok(()),
             }
         })

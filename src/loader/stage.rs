@@ -135,8 +135,6 @@ pub(super) struct Worker {
     targets: TargetScratch,
     elements: StepScratch,
     clip: ClipFrames,
-    /// Memory to order the planes of a clip in.
-    planes: Vec<u8>,
     /// For each field that is read, whether the outputs of all samples of the chunk are written.
     is_written: Vec<bool>,
     /// The memory for changing finished batches.
@@ -515,29 +513,14 @@ struct SampleRows<'a, 'b> {
     index: usize,
     /// The component of the dataset that the sample belongs to.
     component: usize,
-    /// The image of the sample that is written, where a row has several.
-    image: OneOf,
-}
-
-/// One of several images of a row.
-#[derive(Clone, Copy)]
-struct OneOf {
-    index: usize,
-    count: usize,
-}
-
-impl OneOf {
-    /// The image of a row that has one.
-    const ALONE: Self = Self { index: 0, count: 1 };
+    /// The number of the image that is written, where a row has several.
+    image: Option<usize>,
 }
 
 impl SampleRows<'_, '_> {
-    /// Returns the row of output `k`, or the part of it that is the row of the image.
+    /// Returns the row of output `k`.
     fn of(&mut self, k: usize) -> &mut [u8] {
-        let OneOf { index, count } = self.image;
-        let row = self.range(k, self.index, 1);
-        let bytes = row.len() / count;
-        &mut row[index * bytes..][..bytes]
+        self.range(k, self.index, 1)
     }
 
     /// Returns the rows of `count` samples in output `k`, from the sample of index `first` on.
@@ -577,7 +560,6 @@ impl Stage for LoaderStage {
             targets: TargetScratch::default(),
             elements: StepScratch::default(),
             clip: ClipFrames::default(),
-            planes: vec![],
             is_written: vec![],
             batch: BatchScratch::default(),
         }
@@ -635,8 +617,8 @@ impl Stage for LoaderStage {
                 let name = &self.source.fields()[clips.field()].name;
                 chosen.map_err(|cause| self.error(visit.sample, name, clips.field(), cause))?;
             }
-            let image = OneOf::ALONE;
-            let mut rows = SampleRows { outputs: &mut *outputs, visits, index, component, image };
+            let mut rows =
+                SampleRows { outputs: &mut *outputs, visits, index, component, image: None };
             let cache = self.shared.cache.as_ref();
             let mut lookup = cache.map_or(CacheLookup::EMPTY, |cache| cache.look(visit.sample));
             for place in (0..self.fields.len()).filter(|place| !is_written[*place]) {
@@ -645,8 +627,7 @@ impl Stage for LoaderStage {
             lookup.end();
         }
         worker.is_written = is_written;
-        let image = OneOf::ALONE;
-        let mut rows = SampleRows { outputs, visits, index: 0, component: 0, image };
+        let mut rows = SampleRows { outputs, visits, index: 0, component: 0, image: None };
         let Worker { columns, elements, .. } = &mut *worker;
         for (k, column) in columns.iter_mut().enumerate().filter(|(_, column)| column.rows > 0) {
             self.write_column(k, column, elements, &mut rows)?;

@@ -12,6 +12,7 @@ use crate::batch::{RowsMut, TensorRows, TensorSpec};
 use crate::decode::{AudioOptions, Decoder, ImageReadMode, Opened};
 use crate::device::DeviceOutput;
 use crate::error::{Error, fail};
+use crate::jit::image_out::ImageOut;
 use crate::jit::{DecodedPixels, Kernel, Scratch};
 use crate::plan::batch_ops::{self, BatchStep, Mixer};
 use crate::plan::element_steps::StepScratch;
@@ -121,6 +122,23 @@ impl ImageRow {
         }
     }
 
+    /// Returns the planes of image number `index` in a row of `bytes` bytes. An image is one plane if its bytes follow each
+    /// other.
+    pub(super) fn planes(&self, index: usize, bytes: usize) -> ImagePlanes {
+        let image = bytes / self.count();
+        match self {
+            Self::Clip { clips, channels: Some(channels @ 2..) } => {
+                let (frames, plane) = (clips.frames(), image / channels);
+                let (clip, frame) = (index / frames, index % frames);
+                let first = clip * frames * image + frame * plane;
+                ImagePlanes { first, plane, count: *channels, apart: frames * plane }
+            }
+            Self::Clip { .. } | Self::List(_) => {
+                ImagePlanes { first: index * image, plane: image, count: 1, apart: image }
+            }
+        }
+    }
+
     /// Returns the shape of a row whose images have shape `image`.
     pub(super) fn shape(&self, image: &[usize]) -> Vec<usize> {
         match self {
@@ -139,6 +157,38 @@ impl ImageRow {
         match self {
             Self::Clip { clips, .. } => format!("{:?}", clips.of_any_list()),
             Self::List(list) => format!("{list:?}"),
+        }
+    }
+}
+
+/// Where an image lies in a row that has several: `count` planes of `plane` bytes, of which the first begins at byte `first`
+/// and each other `apart` bytes after the one before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ImagePlanes {
+    first: usize,
+    plane: usize,
+    count: usize,
+    apart: usize,
+}
+
+impl ImagePlanes {
+    /// Returns the memory of the image.
+    pub(super) fn of(self, row: &mut [u8]) -> ImageOut<'_> {
+        let bytes = &mut row[self.first..][..(self.count - 1) * self.apart + self.plane];
+        if self.count == 1 { bytes.into() } else { ImageOut::planes(bytes, self.apart) }
+    }
+
+    /// Returns the bytes of the image, one plane after another.
+    pub(super) fn joined(self, row: &[u8]) -> Vec<u8> {
+        let plane = |plane| &row[self.first + plane * self.apart..][..self.plane];
+        (0..self.count).flat_map(|k| plane(k).iter().copied()).collect()
+    }
+
+    /// Copies the image to another place of its row.
+    pub(super) fn copy_to(self, other: Self, row: &mut [u8]) {
+        for plane in 0..self.count {
+            let from = self.first + plane * self.apart;
+            row.copy_within(from..from + self.plane, other.first + plane * other.apart);
         }
     }
 }
@@ -334,8 +384,12 @@ impl OutputPlan {
         kernel: &Kernel,
         scratch: &mut Scratch,
         (source, draws): (DecodedPixels<'_>, &Draws),
-        row: &mut [u8],
+        (image, row): (Option<usize>, &mut [u8]),
     ) -> Result<(), Error> {
+        if let (Some(images), Some(index)) = (&self.images, image) {
+            let out = images.planes(index, row.len()).of(row);
+            return kernel.try_run_into(scratch, source, draws, out);
+        }
         if let Some(collated) = &self.collation {
             collated.check_fits(draws.output)?;
         }

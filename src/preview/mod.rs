@@ -26,6 +26,7 @@ pub(crate) mod canvas;
 pub(crate) mod encode;
 pub(crate) mod font;
 pub(crate) mod plot;
+mod strips;
 pub(crate) mod targets;
 
 use crate::cancel::CancelFlag;
@@ -170,7 +171,8 @@ impl fmt::Debug for Sheet {
 
 impl Loader {
     /// Draws what the ops make of some samples: each sample is a row, with the stored image, then what each epoch
-    /// makes of it, and what was drawn. Ops that mix the samples of a batch, such as `Mosaic`, mix those of the sheet. The images are those of the batches, bit for bit, but computed op by op,
+    /// makes of it, and what was drawn. Of clips and lists of images, each sample and epoch is a row of up to 8 frames or
+    /// images, evenly spread, with the times of frames. Ops that mix the samples of a batch, such as `Mosaic`, mix those of the sheet. The images are those of the batches, bit for bit, but computed op by op,
     /// which takes some milliseconds each. The targets of an output are drawn over its images: boxes with the names
     /// of their classes, keypoints and masks.
     ///
@@ -204,6 +206,10 @@ impl Loader {
         check_cells(*samples, *epochs as usize + 1)?;
         let output = self.image_output(output.as_deref())?;
         let samples = self.spread(*samples);
+        if !each_op && let Some(images) = self.images_of_sample(&output) {
+            check_cells(samples.len() * *epochs as usize, images.min(strips::MOST_IMAGES) + 1)?;
+            return Ok(Sheet(drawn(&self.strips(&output, &samples, options)?)?));
+        }
         let mut rows: Vec<Vec<Cell>> = vec![];
         for epoch in (*first..=u32::MAX).take(*epochs as usize) {
             // The output is an image in every epoch: its field stays the same.
@@ -211,9 +217,7 @@ impl Loader {
             let mixers = self.mixing_ops(inspector.kernel().plan());
             let mut unmixed = vec![];
             for (index, &sample) in samples.iter().enumerate() {
-                if cancel.is_cancelled() {
-                    return Err(fail!(Cancelled, "the preview was cancelled"));
-                }
+                strips::check_cancelled(cancel)?;
                 let opened = match inspector.sample(sample) {
                     Err(error) if index > 0 && is_end(&error) => break,
                     opened => opened.map_err(|error| of_number(sample, error))?,
@@ -336,6 +340,11 @@ struct Cell {
 }
 
 impl Cell {
+    /// A cell without an image.
+    fn empty() -> Self {
+        Self { pixels: vec![], size: Size::default(), channels: 3, captions: vec![] }
+    }
+
     /// Returns the cell with the targets drawn over it, as they are before the ops (step 0), or after so many of them.
     fn with(self, targets: Option<&InspectedTargets>, step: usize) -> Result<Self, NoMemory> {
         let step = targets.and_then(|targets| Some((targets, targets.steps().get(step)?)));

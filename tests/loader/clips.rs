@@ -3,6 +3,7 @@
 
 use fuseloop::loader::{BoundingBoxes, Cache, ClipLayout, Clips, Collate, OnShort, Targets};
 use fuseloop::order::{Ranks, Uneven};
+use fuseloop::preview::PreviewOptions;
 use fuseloop::source::{
     BoxError, Column, Concat, Facts, FieldKind, Folder, FolderOptions, ImageStats, InMemory,
     OwnedImage, OwnedValue, ProcessCache, Record, SampleLocation, Source,
@@ -274,6 +275,34 @@ fn channels_before_frames_are_the_same_planes_in_another_order() {
                     assert!(one[at * plane..][..plane] == other[to * plane..][..plane]);
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn a_preview_shows_the_frames_of_a_clip_as_a_strip() {
+    let (cell, margin, gap) = (224, 20, 12);
+    let dir = folder();
+    for layout in [ClipLayout::Ntchw, ClipLayout::Ncthw] {
+        let clips = Clips::random(4).stride(2).layout(layout);
+        let loader = builder(dir.path(), clips).build().unwrap();
+        let options =
+            PreviewOptions { samples: 2, epoch: 1, epochs: 2, ..PreviewOptions::default() };
+        let sheet = loader.preview(&options).unwrap();
+        assert_eq!(sheet.width(), 2 * margin + 5 * (cell + gap)); // the stored frame, and four
+        let frames = loader.get(&[0], 1).unwrap();
+        for frame in 0..4 {
+            // Images of 24 x 24 are in the middle of their cells.
+            let column = margin + (1 + frame as u32) * (cell + gap) + (cell - 24) / 2;
+            let row = margin + (cell - 24) / 2;
+            let at = 3 * (row * sheet.width() + column) as usize;
+            let plane = |channel: usize| match layout {
+                ClipLayout::Ntchw => frame * 3 + channel,
+                ClipLayout::Ncthw => channel * 4 + frame,
+            };
+            let pixel =
+                [0, 1, 2].map(|channel| frames.bytes("video").unwrap()[plane(channel) * 576]);
+            assert_eq!(sheet.rgb()[at..at + 3], pixel, "frame {frame}");
         }
     }
 }

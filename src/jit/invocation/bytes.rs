@@ -13,6 +13,7 @@ use super::{Base, Invocation, NotRun, WorkerScratch};
 use crate::jit::body::BodySpec;
 use crate::jit::call::BodyRunner;
 use crate::jit::frame::paint;
+use crate::jit::image_out::ImageOut;
 use crate::jit::settings::settings;
 use crate::jit::vector_bits::VectorBits;
 use crate::plan::FusedOp;
@@ -98,7 +99,7 @@ impl<R: BodyRunner> Invocation<'_, R> {
     pub(super) fn run_bytes(
         &self,
         memory: &mut WorkerScratch,
-        out: &mut [u8],
+        out: &mut ImageOut<'_>,
     ) -> Result<bool, NotRun> {
         let Some(ByteLinks { mapped, is_wide, fewest }) = self.compiled.byte_links else {
             return Ok(false);
@@ -120,7 +121,7 @@ impl<R: BodyRunner> Invocation<'_, R> {
             }
             &memory.byte_map
         };
-        assert_eq!(out.len(), self.output_bytes(), "bytes of the output");
+        let (out, _) = out.reborrow().parts(1, self.output_bytes());
         self.map_image(map, is_wide, out);
         for link in &self.body.links[mapped..] {
             if let FusedOp::Paint { region } = *link {
@@ -151,7 +152,7 @@ impl<R: BodyRunner> Invocation<'_, R> {
         let mut out = std::mem::take(&mut memory.levels);
         memory::resize(&mut out, levels.output_bytes(), "a table of bytes")?;
         memory.record.reset(self.compiled.layout);
-        levels.set_all(memory, &mut out)?;
+        levels.set_all(memory, (&mut out[..]).into())?;
         let reductions = &levels.composed.reductions;
         let pixels = self::levels(self.block.channels);
         let of_levels = Base { pixels, stride: pixels.len(), rect: all };

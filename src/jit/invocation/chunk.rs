@@ -173,11 +173,11 @@ impl<'r> ChunkRun<'r> {
     ) -> Result<(), Error> {
         let kernel = self.kernel;
         if kernel.blocks.len() != 1 || kernel.plan.planes().is_some() {
-            return kernel.run_by(runner, self.scratch, source, draws, out);
+            return kernel.run_by(runner, self.scratch, source, draws, out.into());
         }
-        kernel.check_length(draws, out);
+        assert_eq!(out.len(), kernel.plan.drawn_bytes(draws), "bytes of a sample");
         let ran = self.wait(runner, source, draws, out);
-        kernel.or_evaluated(ran, source, draws, out)
+        kernel.or_evaluated(ran, source, draws, out.into())
     }
 
     /// Lets the sample wait, or runs it if it can't wait.
@@ -202,7 +202,7 @@ impl<'r> ChunkRun<'r> {
         let sample = (draws, source);
         let invocation = Invocation::new((plan, 0), compiled, sample, body, composed, runner);
         if !invocation.can_wait() {
-            return invocation.run(memory, out);
+            return invocation.run(memory, out.into());
         }
         if blocks.float_row.capacity() < invocation.row_of_floats() {
             blocks.run((&*links, compiled), plan, runner); // the row will move
@@ -270,7 +270,7 @@ impl<R: BodyRunner> Invocation<'_, R> {
         };
         swap(memory);
         memory.record.push(self.compiled.layout);
-        let pixels = self.set_all(memory, out).and_then(|()| self.set_passes(memory));
+        let pixels = self.set_all(memory, out.into()).and_then(|()| self.set_passes(memory));
         if let (true, Ok(pixels)) = (R::NEEDS_REGIONS, &pixels) {
             regions.extend(self.regions(memory, pixels.clone()));
         }

@@ -4,6 +4,7 @@ use super::{Invocation, WorkerScratch, bytes, chunk};
 use crate::jit::call::{BodyRunner, MemoryRegion};
 use crate::jit::param_block::HeaderWord;
 use crate::jit::shuffle_tables::shuffles_for;
+use fuseloop_ops::author::Layout;
 use std::ops::Range;
 
 impl<R: BodyRunner> Invocation<'_, R> {
@@ -13,16 +14,19 @@ impl<R: BodyRunner> Invocation<'_, R> {
         memory: &mut WorkerScratch,
         pixels: Range<*const u8>,
     ) -> Vec<MemoryRegion> {
-        let output = self.output_bytes() as u64;
+        let is_planar = self.block.layout == Layout::ChannelsFirst;
+        let planes = if is_planar { self.stored_channels() as u64 } else { 1 };
+        let [out, apart] =
+            [HeaderWord::Out, HeaderWord::Plane].map(|word| memory.record.get(8 * word as i32));
+        let output = (0..planes).map(|plane| MemoryRegion {
+            name: "output",
+            address: out + plane * apart,
+            bytes: self.output_bytes() as u64 / planes,
+            writable: true,
+        });
         let (address, end) = (pixels.start as u64, pixels.end as u64);
         let mut regions = vec![
             MemoryRegion { name: "pixels", address, bytes: end - address, writable: false },
-            MemoryRegion {
-                name: "output",
-                address: memory.record.get(8 * HeaderWord::Out as i32),
-                bytes: output,
-                writable: true,
-            },
             MemoryRegion::write(chunk::RECORD, memory.record.words()),
             MemoryRegion::read("constants", &self.compiled.constants),
             MemoryRegion::read("shuffles", shuffles_for(self.block.source_format(), false)),
@@ -40,6 +44,7 @@ impl<R: BodyRunner> Invocation<'_, R> {
             MemoryRegion::read("levels", bytes::levels(self.block.channels)),
         ];
         let fixed = self.body.fixed.iter().filter(|(leaf, _)| self.body.leaves.contains(leaf));
+        regions.extend(output);
         regions.extend(fixed.map(|(_, table)| MemoryRegion::read("fixed table", table.as_slice())));
         regions
     }

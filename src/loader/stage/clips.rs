@@ -11,10 +11,9 @@
 //! long as a call. Frames of one video that differ in size draw for their sizes, as images of one sample that differ in
 //! size do.
 
-use super::{LoaderStage, OneOf, SampleRows, StageError, Worker};
-use crate::loader::clips::{ClipSource, Clips};
+use super::{LoaderStage, SampleRows, StageError, Worker};
+use crate::loader::clips::ClipSource;
 use crate::loader::opened_image::StoredImage;
-use crate::loader::work::ImageRow;
 use crate::run::Phase;
 use crate::sample::SampleId;
 use crate::source::{FrameError, FrameImage, FramePixels};
@@ -35,7 +34,6 @@ impl LoaderStage {
         let name = &self.source.fields()[*field].name;
         let sample = SampleId(key.sample());
         let chosen = mem::take(&mut worker.clip);
-        let count = chosen.frames.len();
         // The places of each frame in the row.
         let mut places: Vec<(u32, usize)> = chosen.frames.iter().copied().zip(0..).collect();
         places.sort_unstable();
@@ -53,13 +51,16 @@ impl LoaderStage {
                 match last.replace((index, draws)) {
                     Some((before, same)) if same == draws => {
                         for &k in outputs {
-                            let row = rows.of(k);
-                            let bytes = row.len() / count;
-                            row.copy_within(before * bytes..(before + 1) * bytes, index * bytes);
+                            if let Some(images) = &self.outputs[k].images {
+                                let row = rows.of(k);
+                                let [from, to] =
+                                    [before, index].map(|i| images.planes(i, row.len()));
+                                from.copy_to(to, row);
+                            }
                         }
                     }
                     _ => {
-                        rows.image = OneOf { index, count };
+                        rows.image = Some(index);
                         let image = match image {
                             FrameImage { pixels: FramePixels::Stored(value), orientation: 1 } => {
                                 StoredImage::Value(value)
@@ -68,7 +69,7 @@ impl LoaderStage {
                         };
                         let filled =
                             self.fill_images(pictures, (None, None), draws, image, outputs, rows);
-                        rows.image = OneOf::ALONE;
+                        rows.image = None;
                         pictures.decoded += u64::from(filled.is_ok());
                         filled?;
                     }
@@ -87,30 +88,6 @@ impl LoaderStage {
             },
         )?;
         worker.clip = chosen;
-        for &k in outputs {
-            if let Some(ImageRow::Clip { clips, channels: Some(channels) }) =
-                &self.outputs[k].images
-            {
-                order_planes(clips, *channels, rows.of(k), &mut worker.planes);
-            }
-        }
         Ok(())
-    }
-}
-
-/// Puts the channels of each clip before its frames.
-fn order_planes(clips: &Clips, channels: usize, row: &mut [u8], spare: &mut Vec<u8>) {
-    let frames = clips.frames();
-    let plane = row.len() / (clips.images() * channels).max(1);
-    if plane == 0 {
-        return;
-    }
-    for clip in row.chunks_exact_mut(frames * channels * plane) {
-        spare.clear();
-        spare.extend_from_slice(clip);
-        for (index, plane) in spare.chunks_exact(plane).enumerate() {
-            let (frame, channel) = (index / channels, index % channels);
-            clip[(channel * frames + frame) * plane.len()..][..plane.len()].copy_from_slice(plane);
-        }
     }
 }

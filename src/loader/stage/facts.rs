@@ -7,9 +7,10 @@ use crate::jit::Kernel;
 use crate::loader::collate::Collated;
 use crate::loader::cursor::PlanPrint;
 use crate::loader::target_rows::TargetGroup;
-use crate::loader::work::{FieldPlan, OutputPlan};
+use crate::loader::work::{FieldPlan, ImageRow, OutputPlan};
 use crate::plan::batch_ops;
-use crate::sample::{Epoch, Limits};
+use crate::sample::{Epoch, Limits, SampleId, SampleRef};
+use fuseloop_ops::internals::SampleKey;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,6 +88,27 @@ impl LoaderStage {
     /// Returns what the images of output `k` are read as.
     pub(in crate::loader) fn read_mode(&self, k: usize) -> ImageReadMode {
         self.outputs[k].read_mode
+    }
+
+    /// Returns the row of output `k`, if it has several images.
+    pub(in crate::loader) fn image_row(&self, k: usize) -> Option<&ImageRow> {
+        self.outputs[k].images.as_ref()
+    }
+
+    /// Returns the key of the draws of output `k` for image number `index` of a sample.
+    pub(in crate::loader) fn key_of_image(
+        &self,
+        (epoch, sample): (Epoch, SampleId),
+        k: usize,
+        index: usize,
+    ) -> SampleKey {
+        let key = self.visit_key(epoch, SampleRef::once(sample));
+        let key = match (&self.outputs[k].images, &self.setup.clips) {
+            (Some(ImageRow::List(list)), _) => list.key(key, index),
+            (Some(ImageRow::Clip { .. }), Some(clips)) => clips.key(key, index),
+            _ => key,
+        };
+        self.outputs[k].draws.key(key)
     }
 
     /// Returns the names of the outputs that are images.

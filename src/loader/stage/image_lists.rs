@@ -5,7 +5,7 @@
 //!               ──▶ zeros behind the last one
 //! ```
 
-use super::{LoaderStage, OneOf, SampleRows, StageError, Worker};
+use super::{LoaderStage, SampleRows, StageError, Worker};
 use crate::error::{Error, fail};
 use crate::loader::image_lists::{image, stored_list};
 use crate::loader::opened_image::StoredImage;
@@ -41,11 +41,11 @@ impl LoaderStage {
             if file.is_empty() {
                 return Err(of_image(fail!(Damaged, "an image of no bytes")));
             }
-            rows.image = OneOf { index, count };
+            rows.image = Some(index);
             let (key, image) =
                 (list.key(key, index), StoredImage::Value(Value::Image(image(file))));
             let filled = self.fill_images(pictures, (None, None), key, image, outputs, rows);
-            rows.image = OneOf::ALONE;
+            rows.image = None;
             pictures.decoded += u64::from(filled.is_ok());
             filled.map_err(of_image)?;
         }

@@ -115,8 +115,9 @@ impl LoaderStage {
         let (top, left) = (decoded.top, decoded.left);
         for (((k, kernel), draws), run_draws) in kernels().zip(draws.iter()).zip(run_draws) {
             let source = DecodedPixels { view: decoded.view, top, left, whole: run_size };
-            let (output, row) = (&self.outputs[k], rows.of(k));
-            output.run(kernel, scratch, (source, run_draws), row)?;
+            let output = &self.outputs[k];
+            let (image, row) = (rows.image, rows.of(k));
+            output.run(kernel, scratch, (source, run_draws), (image, row))?;
             if let Some(DeviceOutput::Image(image)) = &output.device_output {
                 image.record(draws, row);
             }

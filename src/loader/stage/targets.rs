@@ -139,7 +139,7 @@ impl LoaderStage {
         watch.phase(Phase::Kernel);
         let (top, left) = (decoded.top, decoded.left);
         let pixels = DecodedPixels { view: decoded.view, top, left, whole };
-        output.run(kernel, scratch, (pixels, mask), row)
+        output.run(kernel, scratch, (pixels, mask), (None, row))
     }
 
     /// Reads the value of a target, and keeps it for the cache.
