@@ -12,7 +12,8 @@
 //! | `trex`, `moof`: `tfhd`, `tfdt`, `trun` | the same of fragments                                        |
 //!
 //! A sample is a packet. Samples without bytes have no frame, and samples after the last chunk do not exist. As in FFmpeg, a
-//! frame is shown by an edit if it begins within it, and rates of edits are not applied.
+//! frame is shown by an edit if it begins within it, the first frame has the time at which the first edit begins, and rates of
+//! edits are not applied.
 
 use crate::codec::four_cc_name;
 use crate::error::{format_error, over_limit, unsupported};
@@ -860,6 +861,14 @@ fn shown(
     if frames.is_empty() && !all.is_empty() {
         return Err(format_error!("the edit list hides all frames"));
     }
+    // The first frame has the time at which the first edit begins, even if the edit begins within the frame before it.
+    let empty = edits.iter().take_while(|edit| edit.media_time.is_none());
+    let empty = empty.fold(0_u64, |sum, edit| sum.saturating_add(edit.duration));
+    let first = to_track_scale(empty, movie_scale, track_scale);
+    let late = frames.iter().map(|frame| frame.pts.saturating_sub(first)).min().unwrap_or(0);
+    if late > 0 {
+        frames.iter_mut().for_each(|frame| frame.pts -= late);
+    }
     Ok(frames)
 }
 
@@ -964,7 +973,9 @@ mod tests {
             [(3, 500), (4, 1500), (0, 2500), (1, 3500)]
         );
         // An edit that begins within a sample does not show it; one without a duration has no end.
-        assert_eq!(shown(&[[0, 2500]]), [(3, 500), (4, 1500)]);
+        // The first frame shown has the time of the edit.
+        assert_eq!(shown(&[[0, 2500]]), [(3, 0), (4, 1000)]);
+        assert_eq!(shown(&[[5, nothing], [0, 2500]]), [(3, 500), (4, 1500)]);
         assert_eq!(shown(&[[10, nothing]])[0], (0, 1000));
         let error = read(&file(UNTURNED, &[[10, 90_000]])).unwrap_err();
         assert_eq!(error.to_string(), "the edit list hides all frames");
