@@ -2,10 +2,11 @@
 
     python3 scripts/plots.py results.json --table results.md --chart results.svg
     python3 scripts/plots.py results.json --chart readme.svg --only W1,W2,W3
-    python3 scripts/plots.py results.json --table results.md --sources sources.json --transform transform.json
+    python3 scripts/plots.py results.json --table results.md --sources sources.json --transform transform.json \\
+        --clips clips.json --many-clips many_clips.json
 
-`sources.json` is what benches/peers/sources.py writes, and `transform.json` what benches/peers/transform.py writes: their
-tables follow the others.
+`sources.json`, `transform.json` and `clips.json` are what sources.py, transform.py and clips.py of benches/peers write, and
+`many_clips.json` what clips.py writes with `--many`: their tables follow the others.
 Uses Python's standard library only. The same JSON always gives the same bytes. The chart has no background and
 follows the reader's light or dark theme.
 """
@@ -161,6 +162,43 @@ def transform_table(results):
     return "\n".join(lines) + "\n"
 
 
+def clips_table(results):
+    """Returns what benches/peers/clips.py measured as Markdown: one row for each way to read clips."""
+    found, sizes = results["clips_per_cpu_s"], results["megabytes"]
+    yardstick = found.get("TorchCodec", 0)
+    lines = [
+        "",
+        "## Clips of videos",
+        "",
+        "Clips of 16 frames with stride 4 from random places of 24 videos of 300 frames of 340x256 pixels, on one thread. "
+        "Fuseloop decodes, crops and resizes to 224x224, flips and normalizes to f32; the others decode H.264 and do nothing else.",
+        "",
+        "| | clips per second of processor time | TorchCodec is 1 | MB on disk |",
+        "|---|---:|---:|---:|",
+    ]
+    for name, rate in found.items():
+        by = name if name.split(",")[0] in ("TorchCodec", "decord", "PyAV") else f"Fuseloop, {name}"
+        ratio = f"{rate / yardstick:.2f}" if yardstick else ""
+        lines.append(f"| {by} | {rate:.1f} | {ratio} | {sizes[name]:.0f} |")
+    return "\n".join([*lines, "", facts(results)]) + "\n"
+
+
+def many_clips_table(results):
+    """Returns what `benches/peers/clips.py --many` measured as Markdown: one row for each number of threads."""
+    lines = [
+        "",
+        "## A folder of thousands of AVI files",
+        "",
+        f"Clips of 16 frames with stride 4 from {results['files']:,} AVI files, half of them MPEG-4 and half Motion JPEG, in batches "
+        f"of {results['batch']}: Fuseloop, and OpenCV as programs without a loader use it.",
+        "",
+        "| | clips/s |",
+        "|---|---:|",
+    ]
+    lines += [f"| {name} | {rate:.1f} |" for name, rate in results["clips_per_s"].items()]
+    return "\n".join([*lines, "", facts(results)]) + "\n"
+
+
 def transform_cell(found, ours, case):
     if case not in found:
         return ""
@@ -268,13 +306,21 @@ def main():
     parser.add_argument("--chart", metavar="FILE.svg", help="write the chart to this file")
     parser.add_argument("--sources", metavar="FILE.json", help="the JSON that benches/peers/sources.py wrote")
     parser.add_argument("--transform", metavar="FILE.json", help="the JSON that benches/peers/transform.py wrote")
+    parser.add_argument("--clips", metavar="FILE.json", help="the JSON that benches/peers/clips.py wrote")
+    parser.add_argument("--many-clips", metavar="FILE.json", help="the JSON that `benches/peers/clips.py --many` wrote")
     parser.add_argument("--only", default="", metavar="W1,W2", help="these workloads only")
     args = parser.parse_args()
     with open(args.results, encoding="utf-8") as file:
         results = json.load(file)
     only = [name for name in args.only.split(",") if name]
     tables = table(results, only)
-    for path, more in [(args.sources, sources_table), (args.transform, transform_table)]:
+    tables_of = {
+        args.sources: sources_table,
+        args.transform: transform_table,
+        args.clips: clips_table,
+        args.many_clips: many_clips_table,
+    }
+    for path, more in tables_of.items():
         if path:
             with open(path, encoding="utf-8") as file:
                 tables += more(json.load(file))

@@ -289,7 +289,7 @@ def main():
         if args.many:
             threads = [int(count) for count in args.threads.split(",")]
             found = many(photos, folder, args.many, threads, args.batch, args.seconds)
-            figures = {"clips_per_s": found}
+            figures = {"files": args.many, "batch": args.batch, "clips_per_s": found}
         else:
             found, sizes = compare(photos, folder, args.rounds)
             here = {**os.environ, "FUSELOOP_LIBAVCODEC": "none"}
