@@ -38,6 +38,7 @@ mod file_pool;
 mod fixed_length;
 pub(crate) mod folder;
 mod frame_folders;
+mod frame_rows;
 mod frames;
 pub(crate) mod generate;
 mod gif_file;
@@ -59,7 +60,6 @@ pub(crate) mod jpeg_file;
 #[cfg(feature = "jxl")]
 mod jxl_file;
 mod location;
-#[cfg(any(feature = "mds", feature = "parquet", feature = "video"))]
 mod lru_cache;
 mod mask_runs;
 #[cfg(feature = "mds")]
@@ -141,6 +141,7 @@ pub use folder::{Folder, FolderOptions, Ignored, Labels, LinkCounts, Links};
 #[cfg(feature = "write")]
 pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name};
 pub(crate) use frame_folders::FrameFolders;
+pub(crate) use frame_rows::{FrameRows, PTS, VIDEO_INDEX, is_clip_store};
 pub(crate) use frames::{
     FrameError, FrameImage, FramePixels, FrameTimes, Frames, ROUNDING, TakeFrame,
 };

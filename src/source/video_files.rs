@@ -10,7 +10,9 @@
 //! Any other value, such as a member of a tar shard, is read whole. Each reading of frames has a decoder of its own, so that
 //! its frames, and its errors, depend on nothing that was decoded before.
 
-use super::frames::{FrameError, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame};
+use super::frames::{
+    FrameError, FrameGroups, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame,
+};
 use super::lru_cache::LruCache;
 use super::video_list::{ListLabels, VideoList};
 use super::{
@@ -34,9 +36,6 @@ use std::sync::Arc;
 /// The bytes of the indexes that stay in memory. Those of ten seconds at 30 frames per second are 17 KB.
 const INDEX_BYTES: u64 = 128 << 20;
 
-/// The duration of the only frame of a video, in seconds.
-const ONLY_FRAME: f64 = 0.04;
-
 /// Video files whose frames are the values of a field. The other fields are those of the dataset.
 pub(crate) struct VideoFiles {
     facts: Facts,
@@ -53,8 +52,7 @@ pub(crate) struct VideoFiles {
 /// The index of a video, which has frames, and their times.
 struct IndexedVideo {
     index: VideoIndex,
-    times: Arc<[f64]>,
-    end: f64,
+    times: FrameTimes,
 }
 
 /// The bytes of a video file.
@@ -99,22 +97,16 @@ impl IndexedVideo {
     fn of(bytes: &VideoBytes<'_>, limits: &VideoLimits) -> Result<Self, Error> {
         let index = VideoIndex::read(bytes, limits).map_err(|error| failed(&error, None))?;
         let times: Arc<[f64]> = (0..index.frame_count()).filter_map(|n| index.time(n)).collect();
-        let (Some(first), Some(last)) = (times.first(), times.last()) else {
-            return Err(fail!(Damaged, "the video has no frames"));
-        };
-        let frame = match times.len() {
-            1 => ONLY_FRAME,
-            frames => (last - first) / (frames - 1) as f64,
-        };
-        let end = last + frame;
-        Ok(Self { index, times, end })
+        let times = FrameTimes::listed(times);
+        let times = times.ok_or_else(|| fail!(Damaged, "the video has no frames"))?;
+        Ok(Self { index, times })
     }
 
     /// Returns the bytes that the index takes in memory.
     fn bytes(&self) -> u64 {
         let frame = size_of::<FrameEntry>() + size_of::<f64>();
         let packets = self.index.packets().len() * (size_of::<Packet>() + size_of::<u32>());
-        let all = packets + self.times.len() * frame + self.index.extradata.len();
+        let all = packets + self.index.frame_count() * frame + self.index.extradata.len();
         (all + size_of::<Self>()) as u64
     }
 
@@ -301,7 +293,7 @@ pub(crate) fn check_video(
     let (bytes, limits) = (VideoBytes::Memory(bytes), video_limits(limits));
     let video = IndexedVideo::of(&bytes, &limits);
     let video = video.map_err(|error| FrameError { frame: None, error })?;
-    let frames: Vec<u32> = (0..).take(video.times.len()).collect();
+    let frames: Vec<u32> = (0..video.times.count()).collect();
     video.read_frames(&frames, &bytes, &limits, take)
 }
 
@@ -342,8 +334,8 @@ impl VideoSummary {
         Ok(Self {
             codec: index.codec.to_string(),
             size: Size::new(height, width),
-            frames: video.times.len() as u64,
-            seconds: video.end - video.times[0],
+            frames: video.times.count().into(),
+            seconds: video.times.end() - video.times.time(0),
             longest_group: keys.iter().zip(ends).map(|(key, end)| end - key).max().unwrap_or(0),
         })
     }
@@ -490,8 +482,7 @@ impl Frames for VideoFiles {
     }
 
     fn times(&self, video: SampleId) -> Result<FrameTimes, BoxError> {
-        let indexed = self.indexed(video)?;
-        Ok(FrameTimes::Listed { times: Arc::clone(&indexed.times), end: indexed.end })
+        Ok(self.indexed(video)?.times.clone())
     }
 
     fn read_frames(
@@ -510,6 +501,21 @@ impl Frames for VideoFiles {
 
     fn decodes(&self) -> bool {
         true
+    }
+
+    fn groups(&self, video: SampleId) -> Result<Option<FrameGroups>, BoxError> {
+        let indexed = self.indexed(video)?;
+        let VideoIndex { codec, width, height, .. } = &indexed.index;
+        if *codec == Codec::MotionJpeg {
+            return Ok(None);
+        }
+        let packets = indexed.index.packets();
+        let is_key = |entry: &FrameEntry| {
+            packets.get(entry.packet as usize).is_some_and(|packet| packet.is_key)
+        };
+        let frames = (0..).zip(indexed.index.frames());
+        let starts = frames.filter(|(_, entry)| is_key(entry)).map(|(frame, _)| frame).collect();
+        Ok(Some(FrameGroups { starts, pixels: u64::from(*width) * u64::from(*height) }))
     }
 
     fn locate_frame(&self, _: SampleId, _: u32) -> Option<SampleLocation> {

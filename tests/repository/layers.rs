@@ -135,6 +135,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "video_frame",
             "video_list",
             "frame_folders",
+            "frame_rows",
             "video_files",
             "beton",
             "folder",
