@@ -85,6 +85,8 @@ pub mod remote;
 mod run_plan;
 mod sample_location;
 mod samples;
+#[cfg(feature = "video")]
+pub(crate) mod saved_videos;
 mod selected;
 #[cfg_attr(
     not(feature = "tar"),
@@ -102,6 +104,8 @@ mod tfrecord;
 #[cfg(feature = "tiff")]
 mod tiff_file;
 pub(crate) mod unfinished;
+#[cfg(any(feature = "video", feature = "write"))]
+mod upright;
 mod value;
 #[cfg(feature = "video")]
 mod video_files;
@@ -201,6 +205,8 @@ pub(crate) use tfrecord::{detection, example, good_in_sequence, marks, masked_cr
 pub(crate) use tiff_file::{Photometric, SampleKind, TiffFile};
 #[cfg(feature = "write")]
 pub(crate) use unfinished::{keep_unfinished, note_unfinished};
+#[cfg(any(feature = "video", feature = "write"))]
+pub(crate) use upright::upright;
 pub(crate) use value::BIT_PLANES_MAGIC;
 pub use value::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};
 #[cfg(feature = "video")]

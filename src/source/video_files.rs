@@ -14,16 +14,17 @@ use super::frames::{
     FrameError, FrameGroups, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame,
 };
 use super::lru_cache::LruCache;
+use super::saved_videos::{SavedVideos, video_limits};
 use super::video_list::{ListLabels, VideoList};
 use super::{
     BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint, ImageMode, Record,
-    SampleLocation, Source, Value, file_pool, frame_size, frame_window, read_values, video_format,
+    SampleLocation, Source, Value, file_pool, frame_size, frame_window, read_values, upright,
+    video_format,
 };
 use crate::error::{AtPath as _, Damage, Error, fail};
 use crate::sample::{Limits, SampleId};
 use fuseloop_kernels::YuvRows;
 use fuseloop_ops::Size;
-use fuseloop_ops::internals::RGB;
 use fuseloop_video::{
     Backend, Codec, Frame, FrameEntry, Libavcodec, Packet, ReadExactAt, Rotation, VideoDecoder,
     VideoError, VideoErrorKind, VideoIndex, VideoLimits, jpeg_of_packet,
@@ -44,6 +45,7 @@ pub(crate) struct VideoFiles {
     field: usize,
     limits: VideoLimits,
     indexed: LruCache<u64, IndexedVideo>,
+    saved: SavedVideos,
     /// The sample of each video; empty if that is its number.
     order: Vec<u64>,
     labels: Option<ListLabels>,
@@ -95,7 +97,10 @@ impl ReadExactAt for VideoBytes<'_> {
 
 impl IndexedVideo {
     fn of(bytes: &VideoBytes<'_>, limits: &VideoLimits) -> Result<Self, Error> {
-        let index = VideoIndex::read(bytes, limits).map_err(|error| failed(&error, None))?;
+        Self::new(VideoIndex::read(bytes, limits).map_err(|error| failed(&error, None))?)
+    }
+
+    fn new(index: VideoIndex) -> Result<Self, Error> {
         let times: Arc<[f64]> = (0..index.frame_count()).filter_map(|n| index.time(n)).collect();
         let times = FrameTimes::listed(times);
         let times = times.ok_or_else(|| fail!(Damaged, "the video has no frames"))?;
@@ -214,7 +219,8 @@ impl VideoFiles {
         .with_videos([]);
         let limits = video_limits(limits);
         let indexed = LruCache::new(INDEX_BYTES, IndexedVideo::bytes);
-        Self { facts, files, field, limits, indexed, order: vec![], labels: None }
+        let saved = SavedVideos::new(limits);
+        Self { facts, files, field, limits, indexed, saved, order: vec![], labels: None }
     }
 
     /// Returns the videos that a file lists, in its order, with its labels unless the dataset has labels of its own.
@@ -259,24 +265,17 @@ impl VideoFiles {
         VideoBytes::open(&*self.files, (sample, self.field), buffer)
     }
 
-    /// Returns the index of a video: the one in memory, or that of its bytes.
+    /// Returns the index of a video: the one in memory, the one that was saved, or that of its bytes.
     fn indexed(&self, video: SampleId) -> Result<Arc<IndexedVideo>, Error> {
         let sample = self.sample(video)?;
         self.indexed.get(sample.0, || {
+            let path = self.files.stored().and_then(|it| it.value_file(sample, self.field));
+            if let Some(index) = path.and_then(|path| self.saved.index(&path)) {
+                return IndexedVideo::new(index);
+            }
             let mut buffer = Buffer::default();
             IndexedVideo::of(&self.open(sample, &mut buffer)?, &self.limits)
         })
-    }
-}
-
-/// Returns the limits on video files.
-fn video_limits(limits: &Limits) -> VideoLimits {
-    let tables = limits.max_table_bytes.min(VideoLimits::DEFAULT.max_table_bytes);
-    VideoLimits {
-        max_packets: VideoLimits::DEFAULT.max_packets.min(tables / size_of::<Packet>() as u64),
-        max_pixels: limits.max_pixels,
-        max_packet_bytes: limits.max_sample_bytes,
-        max_table_bytes: tables,
     }
 }
 
@@ -401,26 +400,11 @@ fn failed(error: &VideoError, codec: Option<&Codec>) -> Error {
     }
 }
 
-/// Writes the upright RGB pixels of a picture to `upright`, and returns their size.
-fn upright_pixels(frame: &Frame, rotation: Rotation, upright: &mut Vec<u8>) -> Result<Size, Error> {
+/// Writes the upright RGB pixels of a picture to `to`, and returns their size.
+fn upright_pixels(frame: &Frame, orientation: u8, to: &mut Vec<u8>) -> Result<Size, Error> {
     let (size, mut rgb) = (frame_size(frame), vec![]);
     frame_window(frame, size.full(), &mut YuvRows::default(), &mut rgb)?;
-    let [height, width] = [size.height as usize, size.width as usize];
-    let (rows, columns) = match rotation {
-        Rotation::None | Rotation::Clockwise180 => (height, width),
-        Rotation::Clockwise90 | Rotation::Clockwise270 => (width, height),
-    };
-    upright.clear();
-    for (y, x) in (0..rows).flat_map(|y| (0..columns).map(move |x| (y, x))) {
-        let (row, column) = match rotation {
-            Rotation::None => (y, x),
-            Rotation::Clockwise90 => (height - 1 - x, y),
-            Rotation::Clockwise180 => (height - 1 - y, width - 1 - x),
-            Rotation::Clockwise270 => (x, width - 1 - y),
-        };
-        upright.extend_from_slice(&rgb[(row * width + column) * RGB..][..RGB]);
-    }
-    Ok(Size::new(rows as u32, columns as u32))
+    upright(&rgb, size, orientation, to)
 }
 
 impl Source for VideoFiles {
@@ -445,7 +429,6 @@ impl Source for VideoFiles {
         if field != self.field {
             return self.files.value(self.sample(video)?, field, buffer);
         }
-        let rotation = self.indexed(video)?.index.rotation;
         let (to, mut found) = (&mut buffer.bytes, None);
         let first = self.read_frames(video, &[0], &mut Buffer::default(), &mut |_, image| {
             found = Some(match image.pixels {
@@ -455,7 +438,7 @@ impl Source for VideoFiles {
                     (ImageMode::Jpeg, Size::default())
                 }
                 FramePixels::Planes(frame) => {
-                    (ImageMode::Raw, upright_pixels(frame, rotation, to)?)
+                    (ImageMode::Raw, upright_pixels(frame, image.orientation, to)?)
                 }
             });
             Ok(())

@@ -245,7 +245,9 @@ impl Facts {
     }
 
     /// Returns whether a field of bytes is known to be video files.
-    pub(crate) fn is_video(&self, field: usize) -> bool {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_video(&self, field: usize) -> bool {
         let is_bytes = self.fields.get(field).is_some_and(|field| field.kind == FieldKind::Bytes);
         is_bytes && self.videos.contains(&field)
     }
