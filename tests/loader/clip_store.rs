@@ -94,10 +94,23 @@ fn every_way_to_store_jpegs_has_the_same_clips_close_to_those_of_the_videos() {
             assert_eq!(pts, own);
             let differences = clip.iter().zip(pixels).map(|(a, b)| u64::from(a.abs_diff(*b)));
             let mean = differences.sum::<u64>() as f64 / pixels.len() as f64;
-            assert!(mean < 4.0, "{name}: {mean}");
+            // Chroma of half the resolution changes the saturated colours of these pictures.
+            assert!(mean < 10.0, "{name}: {mean}");
         }
         assert!(*first.get_or_insert_with(|| found.clone()) == found, "{name}");
     }
+}
+
+#[test]
+fn the_jpegs_are_those_of_the_decoded_frames() {
+    let dir = folder(&["a/high.mp4", "b/variable_rate.mp4"]);
+    let [pixels, jpegs, videos] =
+        ["pixels", "jpegs", "videos"].map(|name| dir.path().join(format!("{name}.beton")));
+    stored(dir.path(), &pixels, raw()).unwrap();
+    stored(dir.path(), &videos, ImageOptions::default()).unwrap();
+    let image = ImageOptions { write_mode: WriteMode::Jpg, ..ImageOptions::default() };
+    stored(&pixels, &jpegs, image).unwrap();
+    assert!(fs::read(jpegs).unwrap() == fs::read(videos).unwrap());
 }
 
 #[test]
@@ -193,7 +206,7 @@ fn frames_that_are_files_stay_byte_for_byte_and_have_the_times_of_their_rate() {
     let seconds = builder(&store, Clips::random(4).fps(5.0)).build().err().unwrap().to_string();
     assert!(seconds.contains("source_fps"), "{seconds}");
     convert(&VideoOptions { source_fps: Some(10.0), ..VideoOptions::default() }).unwrap();
-    for clips in [Clips::random(4).fps(5.0), Clips::segments(3).range(0.1, 0.9)] {
+    for clips in [Clips::random(4).fps(5.0), Clips::segments(3).range(0.0, 0.9)] {
         let own = of(frames.path(), clips.clone().source_fps(10.0));
         assert!(own == of(&store, clips));
     }
