@@ -128,6 +128,8 @@ pub mod source {
     };
     #[cfg(feature = "parquet")]
     pub use crate::source::parquet::{ArrowArray, ArrowTable, Memory};
+    #[cfg(feature = "video")]
+    pub use crate::source::saved_videos::{SavedVideosReport, save_video_indexes};
     pub use crate::source::unfinished::{delete_unfinished, note_unfinished};
 
     /// Reading ahead of remote objects.
@@ -270,7 +272,7 @@ pub mod write {
     use crate::source::ClassNames;
     use std::path::Path;
 
-    pub use crate::write::convert::real_path;
+    pub use crate::write::convert::{convert_any, real_path, stores_frames};
     pub use crate::write::image::ImageError;
     pub use crate::write::value::WriteSampleError;
 

@@ -9,12 +9,15 @@ use super::print::{WriteBar, bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::recut::{add_ignored, add_recut, add_skipped, add_unchanged};
 use super::stored::{StoredArgs, add_reencoded};
+use clap::ValueEnum;
 use clap::error::ErrorKind;
 use fuseloop::internals::source::{Escaped, MDS_INDEX, check_destination};
+use fuseloop::internals::write::{convert_any, stores_frames};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::source::{Concat, Dataset, Selected, Source};
-use fuseloop::write::{WriteOptions, WriteReport, convert};
+use fuseloop::write::{VideoOptions, WriteOptions, WriteReport};
 use std::fmt::Write as _;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,6 +31,8 @@ use std::time::{Duration, Instant};
 ///
 /// The subfolders of a folder are the classes; without subfolders, the class is the part of a file name before
 /// the first `_`. A .csv or .tsv table has one `path,label` per line.
+///
+/// Video files become a row per frame of a .beton, which is a dataset of images and, with clips, one of videos.
 ///
 /// Rerun the command to resume an interrupted conversion. Finished outputs are kept, and the result is
 /// byte-identical.
@@ -64,6 +69,8 @@ use std::time::{Duration, Instant};
   fuseloop convert camvid/ train.beton                            # a folder with images/ and masks/
   fuseloop convert coco128/images/train2017 train.beton           # a folder in YOLO's format
   fuseloop convert mnist/t10k-images-idx3-ubyte mnist-test.beton  # the test split
+  fuseloop convert clips/ clips.beton --write-mode tiled          # the frames of video files, decoded once
+  fuseloop convert frames/ clips.beton --videos frames --source-fps 12    # folders of frames
   srun fuseloop convert train/ 'x-{000}.tar' --shards 64 --ranks env   # each task writes its share
 
 In tar shards the first image is jpg or png, the int `label` is cls, other fields are NAME.txt (floats),
@@ -92,6 +99,11 @@ pub(super) struct Args {
     /// Number of shards, of equal sample counts
     #[arg(long, value_name = "N", value_parser = number::at_least_one::<u64>, conflicts_with_all = ["max_samples", "max_bytes"])]
     shards: Option<u64>,
+    /// How to store videos [default: frames of video files that become a .beton, otherwise unchanged]
+    #[arg(long, value_enum, value_name = "AS")]
+    videos: Option<VideosAs>,
+    #[command(flatten)]
+    of_videos: VideoArgs,
     #[command(flatten)]
     stored: StoredArgs,
     /// Rename field A to B (repeatable)
@@ -109,6 +121,40 @@ pub(super) struct Args {
     ranks: Option<Ranks>,
     #[command(flatten)]
     folder: InFolder,
+}
+
+/// How videos are stored.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum VideosAs {
+    /// A row per frame, with its time, in a .beton
+    Frames,
+    /// The files unchanged
+    Files,
+}
+
+/// The options for the frames of videos.
+#[derive(clap::Args)]
+struct VideoArgs {
+    /// Frames per second of folders of frames
+    #[arg(long, value_name = "FPS")]
+    source_fps: Option<f64>,
+    /// Store every Nth frame of a video
+    #[arg(long, value_name = "N", value_parser = number::at_least_one::<u32>)]
+    frame_stride: Option<u32>,
+    /// File that lists the videos to store, such as trainlist01.txt
+    #[arg(long, value_name = "FILE")]
+    video_list: Option<PathBuf>,
+}
+
+impl VideoArgs {
+    fn options(&self) -> VideoOptions {
+        VideoOptions {
+            source_fps: self.source_fps,
+            frame_stride: self.frame_stride.and_then(NonZeroU32::new),
+            list: self.video_list.clone(),
+            ..VideoOptions::default()
+        }
+    }
 }
 
 impl Args {
@@ -149,7 +195,9 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         Some(samples) => Arc::new(Selected::new(dataset, samples)?),
         None => dataset,
     };
-    let bar = WriteBar::new("samples");
+    let frames = args.videos.map(|videos| videos == VideosAs::Frames);
+    let has_frames = frames.unwrap_or_else(|| stores_frames(&*source, dst));
+    let bar = WriteBar::new(if has_frames { "frames" } else { "samples" });
     let options = WriteOptions {
         max_samples: args.max_samples,
         max_bytes: args.max_bytes,
@@ -164,7 +212,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         progress: bar.progress(),
         ..WriteOptions::default()
     };
-    let report = convert(&*source, dst, &options)?;
+    let videos = (frames, &args.of_videos.options());
+    let report = convert_any(Arc::clone(&source), dst, videos, &options)?;
     drop(bar);
     let classes =
         source.class_names().map_err(Problem::Beside)?.map_or(0, |names| names.iter().len());

@@ -13,15 +13,17 @@ use std::path::{Path, PathBuf};
 
 /// Index tar, TFRecord and Parquet files or folders for faster opening
 ///
-/// Writes NAME.fidx next to each shard (.NAME.fidx for Parquet), or FOLDER.fidx next to the folder. Without an index, every start
+/// Writes NAME.fidx next to each shard (.NAME.fidx for Parquet), or FOLDER.fidx next to the folder, and
+/// FOLDER.videos.fidx with the packets and times of its video files. Without an index, every start
 /// reads the headers of all samples of the shards; of Parquet files, the first read of a row group finds
-/// its images. A stale index is an error, a stale listing is ignored; rerun to update it.
+/// its images. A stale index is an error, a stale listing or index of a video is ignored; rerun to update it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop index 'train-{000..255}.tar'
   fuseloop index 'data/*.tfrecord'
   fuseloop index org-folder              # Parquet files in the Hub's layout
-  fuseloop index imagenet/train          # 1.28 million names, listed once")]
+  fuseloop index imagenet/train          # 1.28 million names, listed once
+  fuseloop index clips                   # video files: their packets and times")]
 pub(super) struct Args {
     /// Shards, by braces, `::` and `*`, or a folder. A .beton file and a table need no index.
     dataset: PathBuf,
@@ -87,7 +89,11 @@ fn index_folder(dir: &Path, folder: &InFolder) -> Result<String, Problem> {
     let path = saved_listing(dir);
     folder.save_listing(&path)?;
     let is_audio = folder.facts().fields.first().is_some_and(|field| field.name == "audio");
-    let noun = if is_audio { "audio file" } else { "image" };
+    let noun = match folder.facts().is_video(0) {
+        true => "video file",
+        false if is_audio => "audio file",
+        false => "image",
+    };
     let (files, classes) = (folder.facts().samples, folder.classes().len() as u64);
     let classes = match classes {
         1 => "1 class".to_owned(),
@@ -95,7 +101,39 @@ fn index_folder(dir: &Path, folder: &InFolder) -> Result<String, Problem> {
     };
     let path = path.display().to_string();
     let mut text = format!("{} of {classes}, listed in {}\n", counted(files, noun), Escaped(&path));
+    text += &index_videos(dir, &folder)?;
     add_costly(&mut text, &folder);
     text += &folder_text(&folder.links(), folder.ignored());
+    Ok(text)
+}
+
+/// Does nothing: this build reads no video files.
+#[cfg(not(feature = "video"))]
+#[expect(clippy::unnecessary_wraps, reason = "as with video")]
+fn index_videos(_: &Path, _: &Folder) -> Result<String, Problem> {
+    Ok(String::new())
+}
+
+/// Saves the indexes of a folder's video files, if it has such.
+#[cfg(feature = "video")]
+fn index_videos(dir: &Path, folder: &Folder) -> Result<String, Problem> {
+    use fuseloop::internals::source::{SavedVideosReport, save_video_indexes};
+    if !folder.facts().is_video(0) {
+        return Ok(String::new());
+    }
+    let bar = bar(0, "{wide_bar} {human_pos}/{human_len} videos, {eta} left");
+    let progress = |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    };
+    let (cancel, limits) = (fuseloop::write::CancelFlag::new(), fuseloop::Limits::DEFAULT);
+    let saved = save_video_indexes((folder, 0), dir, &limits, &cancel, &progress);
+    bar.finish_and_clear();
+    let SavedVideosReport { videos, unreadable, bytes: size, .. } = saved?;
+    let mut text = format!("indexes of {} saved in {}\n", counted(videos, "video"), bytes(size));
+    if unreadable > 0 {
+        text +=
+            &format!("{} unreadable: `fuseloop verify` lists them\n", counted(unreadable, "file"));
+    }
     Ok(text)
 }

@@ -660,6 +660,14 @@ def _iterated(first: list[Any], rest: Iterator[Any], rows: Rows) -> Generator[li
 # Folders and other datasets
 
 
+def _rate(fps: Any) -> float | None:
+    if fps is None:
+        return None
+    if isinstance(fps, bool) or not isinstance(fps, (int, float)):
+        raise ConfigError(f"source_fps is {fps!r}, expected the number of frames per second")
+    return float(fps)
+
+
 def convert(
     source: _PathLike | Dataset | _HubDataset | Sequence[_PathLike | Dataset],
     dst: _PathLike,
@@ -672,6 +680,10 @@ def convert(
     image: Image = Image(),
     images: Mapping[str, Image] | None = None,
     rename: Mapping[str, str] | None = None,
+    videos: Literal["frames", "files"] | None = None,
+    source_fps: float | None = None,
+    frame_stride: int | None = None,
+    video_list: _PathLike | None = None,
     page_size: int | str | None = None,
     threads: int | None = None,
     on_damaged: OnDamaged = "fail",
@@ -684,6 +696,12 @@ def convert(
 
     Values are copied as they are stored, unless ``image`` says otherwise; bit planes become JPEGs again, byte for byte.
     A conversion that was interrupted goes on when it is called again: what is whole is kept.
+
+    Video files become a clip store, if ``dst`` is a ``.beton``: a row for each frame, with the fields ``video_index`` and
+    ``pts``. A loader with ``clips`` groups its rows to videos again::
+
+        write.convert("clips/", "clips.beton", image=write.Image(tile=32))
+        loader = fl.torch.Loader("clips.beton", clips=fl.Clips.random(frames=16, stride=4), video=[...])
 
     Args:
         source: A dataset, or its name, such as that of a folder or of a table; several are joined.
@@ -698,6 +716,12 @@ def convert(
             8 bits a sample. Fields that the dataset knows as masks keep their class numbers, whatever is given.
         images: How the images of single fields are stored, by the field's name.
         rename: New names of fields.
+        videos: ``"frames"`` stores the frames of videos, which may be files or folders of frames; ``"files"`` stores video
+            files unchanged. By default the frames of video files that become a ``.beton``. Frames of video files are stored
+            as JPEGs, unless ``image`` says otherwise, and a sample is a frame in the report.
+        source_fps: The frames per second of folders of frames. Without it their store has no times.
+        frame_stride: Stores every N-th frame of a video.
+        video_list: A file that lists the videos to store, as ``Clips.list`` does.
         page_size: The size of a page of a ``.beton`` file: see :func:`write`. By default that of the source, if it is
             such a file.
         threads: Number of threads; by default one per core.
@@ -718,7 +742,13 @@ def convert(
         "shards": None if shards is None else _whole("shards", shards, 1),
         "ranks": _ranks(ranks),
         "rename": list((rename or {}).items()),
+        "videos": videos,
+        "source_fps": _rate(source_fps),
+        "frame_stride": None if frame_stride is None else _whole("frame_stride", frame_stride, 1),
+        "video_list": None if video_list is None else _path("video_list", video_list),
     }
+    if videos not in (None, "frames", "files"):
+        raise ConfigError(f"videos is {videos!r}, expected 'frames' or 'files'")
     if isinstance(source, Dataset):
         dataset = source
     elif class_of(source) is not None:
@@ -762,6 +792,7 @@ def index(
     name: _PathLike, *, links: Literal["follow", "within", "refuse"] = "follow", progress: Progress = "auto"
 ) -> IndexReport:
     """Writes an index next to each shard that ``name`` stands for, or the listing of a folder, so that they open
-    faster."""
+    faster. Of a folder of video files it also writes ``FOLDER.videos.fidx``, with the packets and times of each file, which
+    loaders use as long as a file has the same length and time of change."""
     with _Shown(progress, "shards") as shown:
         return _report(IndexReport, _fuseloop.index(_path("name", name), links, shown))

@@ -11,20 +11,20 @@ use crate::errors;
 use crate::rows;
 use crate::settings::{self, get, word};
 use crate::task::{STEP, Task};
-use fuseloop::internals::source::{index_until, saved_listing};
-use fuseloop::internals::write::name_classes;
+use fuseloop::internals::source::{index_until, save_video_indexes, saved_listing};
+use fuseloop::internals::write::{convert_any, name_classes};
 use fuseloop::recut::Tile;
 use fuseloop::source::{
     self, BoxError, ClassNames, FieldSpec, Folder, FolderOptions, Selected, Source,
 };
 use fuseloop::write::{
     self, CancelFlag, FieldValue, Ignored, ImageOptions, LinkCounts, Links, OnUnreadable,
-    ProgressFn, Reencoded, SkippedSample, WriteMode, WriteOptions, WriteReport,
+    ProgressFn, Reencoded, SkippedSample, VideoOptions, WriteMode, WriteOptions, WriteReport,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use std::collections::VecDeque;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -458,6 +458,13 @@ pub(crate) fn convert<'py>(
         ..write_options(options, &call)?
     };
     let indices = get::<Vec<u64>>(options, "indices")?;
+    let videos = VideoOptions {
+        source_fps: get(options, "source_fps")?,
+        frame_stride: get::<u32>(options, "frame_stride")?.and_then(NonZeroU32::new),
+        list: get(options, "video_list")?,
+        ..VideoOptions::default()
+    };
+    let frames = get::<String>(options, "videos")?.map(|videos| videos == "frames");
     let (dataset, cancel) = (dataset.dataset.clone(), call.cancel.clone());
     let work = move || {
         let mut beside = (Ignored::default(), LinkCounts::default());
@@ -477,7 +484,7 @@ pub(crate) fn convert<'py>(
             Some(indices) => Arc::new(Selected::new(source, indices)?),
             None => source,
         };
-        Ok((write::convert(&*source, dst, &read)?, beside))
+        Ok((convert_any(source, &dst, (frames, &videos), &read)?, beside))
     };
     let (report, (ignored, links)) = call.run(py, progress, work)?;
     written(py, &report, &ignored, &links)
@@ -526,14 +533,25 @@ pub(crate) fn index<'py>(
         let path = saved_listing(&name);
         let listing = path.clone();
         let options = FolderOptions::default().links(links).cancel(call.cancel.clone());
+        let (counts, cancel) = (Arc::clone(&call.done), call.cancel.clone());
         let work = move || {
             let folder = Folder::open(&name, &options)?;
             folder.save_listing(&listing)?;
-            Ok(folder.facts().samples)
+            let mut bytes = 0;
+            if folder.facts().is_video(0) {
+                let tell = |done, of| {
+                    counts.done.fetch_max(done, Ordering::Relaxed);
+                    counts.total.store(of, Ordering::Relaxed);
+                };
+                let limits = fuseloop::Limits::DEFAULT;
+                bytes = save_video_indexes((&folder, 0), &name, &limits, &cancel, &tell)?.bytes;
+            }
+            Ok((folder.facts().samples, bytes))
         };
-        found.set_item("samples", call.run(py, progress, work)?)?;
+        let (samples, bytes) = call.run(py, progress, work)?;
+        found.set_item("samples", samples)?;
         found.set_item("shards", 0)?;
-        found.set_item("bytes", size_of_file(&path))?;
+        found.set_item("bytes", size_of_file(&path) + bytes)?;
         return Ok(found);
     }
     let spec = name.to_string_lossy().into_owned();

@@ -10,7 +10,7 @@ import pytest
 from conftest import picture, png
 
 import fuseloop as fl
-from fuseloop import ops
+from fuseloop import ops, write
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +151,29 @@ def test_video_files_are_read_as_folders_of_frames_are(files: Path) -> None:
 def test_video_files_without_clips_are_refused(files: Path) -> None:
     with pytest.raises(fl.FuseloopError, match="choose them"):
         fl.Loader(files, batch_size=3)
+
+
+def test_a_store_has_the_clips_of_its_videos(videos: Path, tmp_path: Path) -> None:
+    store = tmp_path / "clips.beton"
+    report = write.convert(videos, store, videos="frames", source_fps=10, progress=None)
+    assert report.samples == 12 + 9 + 2
+    folders = next(iter(loader(videos, fl.Clips.random(4, fps=5, source_fps=10), seed=3)))
+    stored = next(iter(loader(store, fl.Clips.random(4, fps=5), seed=3)))
+    for name in ("video", "label", "pts"):
+        np.testing.assert_array_equal(stored[name].numpy(), folders[name].numpy())
+    frames = next(iter(fl.Loader(store, batch_size=23, image=[ops.CenterCrop(24)])))
+    assert frames["video_index"].numpy().tolist() == [0] * 12 + [1] * 9 + [2] * 2
+    np.testing.assert_allclose(frames["pts"].numpy()[:12], np.arange(12) / 10)
+    thin = tmp_path / "thin.beton"
+    assert write.convert(store, thin, videos="frames", frame_stride=3, progress=None).samples == 4 + 3 + 1
+
+
+def test_a_store_needs_videos_and_one_beton(videos: Path, tmp_path: Path) -> None:
+    with pytest.raises(fl.errors.ConfigError, match="expected 'frames' or 'files'"):
+        write.convert(videos, tmp_path / "x.beton", videos="clips")  # type: ignore[arg-type]
+    with pytest.raises(fl.errors.FuseloopError, match="single .beton"):
+        write.convert(videos, tmp_path / "x-{000}.tar", videos="frames", progress=None)
+    with pytest.raises(fl.errors.FuseloopError, match="ask for frames"):
+        write.convert(videos, tmp_path / "x.beton", frame_stride=2, progress=None)
+    with pytest.raises(fl.errors.ConfigError, match="source_fps"):
+        write.convert(videos, tmp_path / "x.beton", videos="frames", source_fps="10")  # type: ignore[arg-type]

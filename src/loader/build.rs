@@ -24,7 +24,9 @@ use crate::run::{Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, Limits};
 #[cfg(feature = "video")]
 use crate::source::VideoFiles;
-use crate::source::{FrameFolders, Frames, PagedBeton, Source};
+use crate::source::{
+    Escaped, FrameFolders, FrameRows, Frames, PTS, PagedBeton, Source, is_clip_store,
+};
 use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -142,7 +144,22 @@ impl LoaderBuilder {
         self.check_several_images("clips")?;
         let field = self.field_of_frames(&clips)?;
         let (dataset, limits) = (&self.source, &self.setup.decode.limits);
-        let videos: Arc<dyn Frames> = if dataset.fields()[field].kind.is_image() {
+        let is_image = dataset.fields()[field].kind.is_image();
+        let videos: Arc<dyn Frames> = if is_image && is_clip_store(&**dataset) {
+            if dataset.field_index(PTS).is_none() {
+                clips.check_rate()?;
+            }
+            if let Some(list) = clips.list_file() {
+                return Err(fail!(
+                    Unsupported,
+                    "{}: the videos of a clip store have no names, by which a list would find them: convert the videos of \
+                     the list ({}) to a store of their own",
+                    Escaped(dataset.name()),
+                    list.display()
+                ));
+            }
+            Arc::new(FrameRows::new(Arc::clone(dataset), field, clips.rate())?)
+        } else if is_image {
             clips.check_rate()?;
             let videos = FrameFolders::new(Arc::clone(dataset), field, clips.rate())?;
             match clips.list_file() {

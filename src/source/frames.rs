@@ -4,6 +4,7 @@
 //! |---------------------------------------------|------------------------|-----------------------------|
 //! | [`FrameFolders`](super::FrameFolders)        | a folder of images     | frame number / frame rate   |
 //! | `VideoFiles`, with the feature `video`      | a video file           | those of the container      |
+//! | [`FrameRows`](super::FrameRows)              | rows of a clip store   | those of the rows           |
 
 use super::{BoxError, Buffer, SampleLocation, Source, Value};
 use crate::error::Error;
@@ -13,6 +14,9 @@ use std::sync::Arc;
 /// The seconds by which a frame may begin after a time at which it is shown: times are sums of rounded numbers. Frames that
 /// are closer to each other are not told apart by times.
 pub(crate) const ROUNDING: f64 = 1e-6;
+
+/// The duration of the only frame of a video, in seconds.
+const ONLY_FRAME: f64 = 0.04;
 
 /// A dataset of videos. The frames of a video are values of one field.
 ///
@@ -46,8 +50,32 @@ pub(crate) trait Frames: Source {
         false
     }
 
+    /// Returns the frames of a video at which decoding starts; `None` if each frame is read without others.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`times`](Self::times) does.
+    #[cfg_attr(not(feature = "write"), expect(dead_code, reason = "conversions read whole videos"))]
+    fn groups(&self, video: SampleId) -> Result<Option<FrameGroups>, BoxError> {
+        let _ = video;
+        Ok(None)
+    }
+
     /// Returns where a frame is stored; `None` if it has no file of its own.
     fn locate_frame(&self, video: SampleId, frame: u32) -> Option<SampleLocation>;
+}
+
+/// How the frames of a video depend on each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(all(feature = "video", feature = "write")),
+    allow(dead_code, reason = "conversions read whole videos")
+)]
+pub(crate) struct FrameGroups {
+    /// The frames at which decoding starts, ascending.
+    pub(crate) starts: Vec<u32>,
+    /// The number of pixels of a frame.
+    pub(crate) pixels: u64,
 }
 
 /// A function that is given frames with their numbers.
@@ -89,10 +117,6 @@ pub(crate) enum FrameTimes {
         fps: f64,
     },
     /// Frames at any times.
-    #[cfg_attr(
-        not(any(feature = "video", test)),
-        expect(dead_code, reason = "frame folders have a constant rate")
-    )]
     Listed {
         /// The time of each frame; no time is less than the one before it.
         times: Arc<[f64]>,
@@ -102,6 +126,18 @@ pub(crate) enum FrameTimes {
 }
 
 impl FrameTimes {
+    /// Returns the times of frames, of which none is less than the one before it; `None` without a frame. The last frame is
+    /// shown as long as the others are on average.
+    pub(crate) fn listed(times: Arc<[f64]>) -> Option<Self> {
+        let (first, last) = (times.first()?, times.last()?);
+        let frame = match times.len() {
+            1 => ONLY_FRAME,
+            frames => (last - first) / (frames - 1) as f64,
+        };
+        let end = last + frame;
+        Some(Self::Listed { times, end })
+    }
+
     /// Returns the number of frames.
     pub(crate) fn count(&self) -> u32 {
         match self {

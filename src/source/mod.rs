@@ -38,6 +38,7 @@ mod file_pool;
 mod fixed_length;
 pub(crate) mod folder;
 mod frame_folders;
+mod frame_rows;
 mod frames;
 pub(crate) mod generate;
 mod gif_file;
@@ -59,7 +60,6 @@ pub(crate) mod jpeg_file;
 #[cfg(feature = "jxl")]
 mod jxl_file;
 mod location;
-#[cfg(any(feature = "mds", feature = "parquet", feature = "video"))]
 mod lru_cache;
 mod mask_runs;
 #[cfg(feature = "mds")]
@@ -85,6 +85,8 @@ pub mod remote;
 mod run_plan;
 mod sample_location;
 mod samples;
+#[cfg(feature = "video")]
+pub(crate) mod saved_videos;
 mod selected;
 #[cfg_attr(
     not(feature = "tar"),
@@ -102,6 +104,8 @@ mod tfrecord;
 #[cfg(feature = "tiff")]
 mod tiff_file;
 pub(crate) mod unfinished;
+#[cfg(any(feature = "video", feature = "write"))]
+mod upright;
 mod value;
 #[cfg(feature = "video")]
 mod video_files;
@@ -141,6 +145,7 @@ pub use folder::{Folder, FolderOptions, Ignored, Labels, LinkCounts, Links};
 #[cfg(feature = "write")]
 pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name};
 pub(crate) use frame_folders::FrameFolders;
+pub(crate) use frame_rows::{FrameRows, PTS, VIDEO_INDEX, is_clip_store};
 pub(crate) use frames::{
     FrameError, FrameImage, FramePixels, FrameTimes, Frames, ROUNDING, TakeFrame,
 };
@@ -200,6 +205,8 @@ pub(crate) use tfrecord::{detection, example, good_in_sequence, marks, masked_cr
 pub(crate) use tiff_file::{Photometric, SampleKind, TiffFile};
 #[cfg(feature = "write")]
 pub(crate) use unfinished::{keep_unfinished, note_unfinished};
+#[cfg(any(feature = "video", feature = "write"))]
+pub(crate) use upright::upright;
 pub(crate) use value::BIT_PLANES_MAGIC;
 pub use value::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};
 #[cfg(feature = "video")]

@@ -10,18 +10,21 @@
 //! Any other value, such as a member of a tar shard, is read whole. Each reading of frames has a decoder of its own, so that
 //! its frames, and its errors, depend on nothing that was decoded before.
 
-use super::frames::{FrameError, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame};
+use super::frames::{
+    FrameError, FrameGroups, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame,
+};
 use super::lru_cache::LruCache;
+use super::saved_videos::{SavedVideos, video_limits};
 use super::video_list::{ListLabels, VideoList};
 use super::{
     BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint, ImageMode, Record,
-    SampleLocation, Source, Value, file_pool, frame_size, frame_window, read_values, video_format,
+    SampleLocation, Source, Value, file_pool, frame_size, frame_window, read_values, upright,
+    video_format,
 };
 use crate::error::{AtPath as _, Damage, Error, fail};
 use crate::sample::{Limits, SampleId};
 use fuseloop_kernels::YuvRows;
 use fuseloop_ops::Size;
-use fuseloop_ops::internals::RGB;
 use fuseloop_video::{
     Backend, Codec, Frame, FrameEntry, Libavcodec, Packet, ReadExactAt, Rotation, VideoDecoder,
     VideoError, VideoErrorKind, VideoIndex, VideoLimits, jpeg_of_packet,
@@ -34,9 +37,6 @@ use std::sync::Arc;
 /// The bytes of the indexes that stay in memory. Those of ten seconds at 30 frames per second are 17 KB.
 const INDEX_BYTES: u64 = 128 << 20;
 
-/// The duration of the only frame of a video, in seconds.
-const ONLY_FRAME: f64 = 0.04;
-
 /// Video files whose frames are the values of a field. The other fields are those of the dataset.
 pub(crate) struct VideoFiles {
     facts: Facts,
@@ -45,6 +45,7 @@ pub(crate) struct VideoFiles {
     field: usize,
     limits: VideoLimits,
     indexed: LruCache<u64, IndexedVideo>,
+    saved: SavedVideos,
     /// The sample of each video; empty if that is its number.
     order: Vec<u64>,
     labels: Option<ListLabels>,
@@ -53,8 +54,7 @@ pub(crate) struct VideoFiles {
 /// The index of a video, which has frames, and their times.
 struct IndexedVideo {
     index: VideoIndex,
-    times: Arc<[f64]>,
-    end: f64,
+    times: FrameTimes,
 }
 
 /// The bytes of a video file.
@@ -97,24 +97,21 @@ impl ReadExactAt for VideoBytes<'_> {
 
 impl IndexedVideo {
     fn of(bytes: &VideoBytes<'_>, limits: &VideoLimits) -> Result<Self, Error> {
-        let index = VideoIndex::read(bytes, limits).map_err(|error| failed(&error, None))?;
+        Self::new(VideoIndex::read(bytes, limits).map_err(|error| failed(&error, None))?)
+    }
+
+    fn new(index: VideoIndex) -> Result<Self, Error> {
         let times: Arc<[f64]> = (0..index.frame_count()).filter_map(|n| index.time(n)).collect();
-        let (Some(first), Some(last)) = (times.first(), times.last()) else {
-            return Err(fail!(Damaged, "the video has no frames"));
-        };
-        let frame = match times.len() {
-            1 => ONLY_FRAME,
-            frames => (last - first) / (frames - 1) as f64,
-        };
-        let end = last + frame;
-        Ok(Self { index, times, end })
+        let times = FrameTimes::listed(times);
+        let times = times.ok_or_else(|| fail!(Damaged, "the video has no frames"))?;
+        Ok(Self { index, times })
     }
 
     /// Returns the bytes that the index takes in memory.
     fn bytes(&self) -> u64 {
         let frame = size_of::<FrameEntry>() + size_of::<f64>();
         let packets = self.index.packets().len() * (size_of::<Packet>() + size_of::<u32>());
-        let all = packets + self.times.len() * frame + self.index.extradata.len();
+        let all = packets + self.index.frame_count() * frame + self.index.extradata.len();
         (all + size_of::<Self>()) as u64
     }
 
@@ -222,7 +219,8 @@ impl VideoFiles {
         .with_videos([]);
         let limits = video_limits(limits);
         let indexed = LruCache::new(INDEX_BYTES, IndexedVideo::bytes);
-        Self { facts, files, field, limits, indexed, order: vec![], labels: None }
+        let saved = SavedVideos::new(limits);
+        Self { facts, files, field, limits, indexed, saved, order: vec![], labels: None }
     }
 
     /// Returns the videos that a file lists, in its order, with its labels unless the dataset has labels of its own.
@@ -267,24 +265,17 @@ impl VideoFiles {
         VideoBytes::open(&*self.files, (sample, self.field), buffer)
     }
 
-    /// Returns the index of a video: the one in memory, or that of its bytes.
+    /// Returns the index of a video: the one in memory, the one that was saved, or that of its bytes.
     fn indexed(&self, video: SampleId) -> Result<Arc<IndexedVideo>, Error> {
         let sample = self.sample(video)?;
         self.indexed.get(sample.0, || {
+            let path = self.files.stored().and_then(|it| it.value_file(sample, self.field));
+            if let Some(index) = path.and_then(|path| self.saved.index(&path)) {
+                return IndexedVideo::new(index);
+            }
             let mut buffer = Buffer::default();
             IndexedVideo::of(&self.open(sample, &mut buffer)?, &self.limits)
         })
-    }
-}
-
-/// Returns the limits on video files.
-fn video_limits(limits: &Limits) -> VideoLimits {
-    let tables = limits.max_table_bytes.min(VideoLimits::DEFAULT.max_table_bytes);
-    VideoLimits {
-        max_packets: VideoLimits::DEFAULT.max_packets.min(tables / size_of::<Packet>() as u64),
-        max_pixels: limits.max_pixels,
-        max_packet_bytes: limits.max_sample_bytes,
-        max_table_bytes: tables,
     }
 }
 
@@ -301,7 +292,7 @@ pub(crate) fn check_video(
     let (bytes, limits) = (VideoBytes::Memory(bytes), video_limits(limits));
     let video = IndexedVideo::of(&bytes, &limits);
     let video = video.map_err(|error| FrameError { frame: None, error })?;
-    let frames: Vec<u32> = (0..).take(video.times.len()).collect();
+    let frames: Vec<u32> = (0..video.times.count()).collect();
     video.read_frames(&frames, &bytes, &limits, take)
 }
 
@@ -342,8 +333,8 @@ impl VideoSummary {
         Ok(Self {
             codec: index.codec.to_string(),
             size: Size::new(height, width),
-            frames: video.times.len() as u64,
-            seconds: video.end - video.times[0],
+            frames: video.times.count().into(),
+            seconds: video.times.end() - video.times.time(0),
             longest_group: keys.iter().zip(ends).map(|(key, end)| end - key).max().unwrap_or(0),
         })
     }
@@ -409,26 +400,11 @@ fn failed(error: &VideoError, codec: Option<&Codec>) -> Error {
     }
 }
 
-/// Writes the upright RGB pixels of a picture to `upright`, and returns their size.
-fn upright_pixels(frame: &Frame, rotation: Rotation, upright: &mut Vec<u8>) -> Result<Size, Error> {
+/// Writes the upright RGB pixels of a picture to `to`, and returns their size.
+fn upright_pixels(frame: &Frame, orientation: u8, to: &mut Vec<u8>) -> Result<Size, Error> {
     let (size, mut rgb) = (frame_size(frame), vec![]);
     frame_window(frame, size.full(), &mut YuvRows::default(), &mut rgb)?;
-    let [height, width] = [size.height as usize, size.width as usize];
-    let (rows, columns) = match rotation {
-        Rotation::None | Rotation::Clockwise180 => (height, width),
-        Rotation::Clockwise90 | Rotation::Clockwise270 => (width, height),
-    };
-    upright.clear();
-    for (y, x) in (0..rows).flat_map(|y| (0..columns).map(move |x| (y, x))) {
-        let (row, column) = match rotation {
-            Rotation::None => (y, x),
-            Rotation::Clockwise90 => (height - 1 - x, y),
-            Rotation::Clockwise180 => (height - 1 - y, width - 1 - x),
-            Rotation::Clockwise270 => (x, width - 1 - y),
-        };
-        upright.extend_from_slice(&rgb[(row * width + column) * RGB..][..RGB]);
-    }
-    Ok(Size::new(rows as u32, columns as u32))
+    upright(&rgb, size, orientation, to)
 }
 
 impl Source for VideoFiles {
@@ -453,7 +429,6 @@ impl Source for VideoFiles {
         if field != self.field {
             return self.files.value(self.sample(video)?, field, buffer);
         }
-        let rotation = self.indexed(video)?.index.rotation;
         let (to, mut found) = (&mut buffer.bytes, None);
         let first = self.read_frames(video, &[0], &mut Buffer::default(), &mut |_, image| {
             found = Some(match image.pixels {
@@ -463,7 +438,7 @@ impl Source for VideoFiles {
                     (ImageMode::Jpeg, Size::default())
                 }
                 FramePixels::Planes(frame) => {
-                    (ImageMode::Raw, upright_pixels(frame, rotation, to)?)
+                    (ImageMode::Raw, upright_pixels(frame, image.orientation, to)?)
                 }
             });
             Ok(())
@@ -490,8 +465,7 @@ impl Frames for VideoFiles {
     }
 
     fn times(&self, video: SampleId) -> Result<FrameTimes, BoxError> {
-        let indexed = self.indexed(video)?;
-        Ok(FrameTimes::Listed { times: Arc::clone(&indexed.times), end: indexed.end })
+        Ok(self.indexed(video)?.times.clone())
     }
 
     fn read_frames(
@@ -510,6 +484,21 @@ impl Frames for VideoFiles {
 
     fn decodes(&self) -> bool {
         true
+    }
+
+    fn groups(&self, video: SampleId) -> Result<Option<FrameGroups>, BoxError> {
+        let indexed = self.indexed(video)?;
+        let VideoIndex { codec, width, height, .. } = &indexed.index;
+        if *codec == Codec::MotionJpeg {
+            return Ok(None);
+        }
+        let packets = indexed.index.packets();
+        let is_key = |entry: &FrameEntry| {
+            packets.get(entry.packet as usize).is_some_and(|packet| packet.is_key)
+        };
+        let frames = (0..).zip(indexed.index.frames());
+        let starts = frames.filter(|(_, entry)| is_key(entry)).map(|(frame, _)| frame).collect();
+        Ok(Some(FrameGroups { starts, pixels: u64::from(*width) * u64::from(*height) }))
     }
 
     fn locate_frame(&self, _: SampleId, _: u32) -> Option<SampleLocation> {

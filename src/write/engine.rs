@@ -69,8 +69,17 @@ pub(super) struct PlacedValue {
 /// A sample's stored values, or its error.
 type EncodeOutcome = Result<Vec<StoredValue>, FailedSample>;
 
-/// The queue between the caller, the workers and the placer. Groups of jobs are submitted.
-type EncodeQueue<J> = WorkQueue<InOrder<std::vec::IntoIter<J>, EncodeOutcome>>;
+/// The queue between the caller, the workers and the placer. Groups of jobs are submitted. A job has consecutive samples.
+type EncodeQueue<J> = WorkQueue<InOrder<std::vec::IntoIter<J>, Vec<EncodeOutcome>>>;
+
+/// A function that encodes the next sample of a job. It returns false if the job need not go on.
+pub(super) type TakeRow<'a> = &'a mut dyn FnMut(Result<Vec<FieldValue>, WriteSampleError>) -> bool;
+
+/// A job of several samples.
+pub(super) trait Rows: Send {
+    /// Returns the first sample of the job.
+    fn first(&self) -> SampleId;
+}
 
 impl EncodeEngine<'_> {
     /// Encodes all jobs and places them behind those that the file has.
@@ -89,13 +98,53 @@ impl EncodeEngine<'_> {
         builder: &mut BetonBuilder<'_, F>,
         progress: impl Fn() + Send,
     ) -> Result<PlacedValue, Error> {
+        let row = &row;
+        let rows = |number: u64, job: J| {
+            let sample = SampleId(self.first.saturating_add(number));
+            let rows = move |take: TakeRow<'_>| {
+                take(cancel::check(self.cancel).and_then(|()| row(sample, job)));
+            };
+            (sample, rows)
+        };
+        self.run_jobs(jobs, held, &rows, builder, progress)
+    }
+
+    /// Encodes jobs of several samples each, which follow each other, and places them behind those that the file has.
+    ///
+    /// `rows` gives the samples of a job to its function one after another, on any thread: each is encoded before the next
+    /// one is asked for.
+    ///
+    /// # Errors
+    ///
+    /// See [`run`](Self::run).
+    pub(super) fn run_rows<J: Rows, F: Read + Write + Seek + Send>(
+        &self,
+        jobs: impl Iterator<Item = J>,
+        rows: impl Fn(J, TakeRow<'_>) + Sync,
+        builder: &mut BetonBuilder<'_, F>,
+    ) -> Result<PlacedValue, Error> {
+        let rows = &rows;
+        let of_job = |_: u64, job: J| (job.first(), move |take: TakeRow<'_>| rows(job, take));
+        // Each job is a group of its own.
+        self.run_jobs(jobs, |_| GROUP_BYTES, &of_job, builder, || ())
+    }
+
+    /// `rows` returns the first sample of a job by its number, and the function that gives its samples.
+    fn run_jobs<J: Send, F: Read + Write + Seek + Send, R: FnOnce(TakeRow<'_>)>(
+        &self,
+        jobs: impl Iterator<Item = J>,
+        held: impl Fn(&J) -> usize,
+        rows: &(impl Fn(u64, J) -> (SampleId, R) + Sync),
+        builder: &mut BetonBuilder<'_, F>,
+        progress: impl Fn() + Send,
+    ) -> Result<PlacedValue, Error> {
         // A group that is being claimed takes space, so that there are two for each worker.
         let queue = EncodeQueue::new(InOrder::new(BUDGET, 2 * self.threads));
         thread::scope(|scope| {
             // If `jobs` panics or a thread can't be started, this ends the threads: what was handed out
             // need not be encoded then.
             let _stop = queue.stop_on_drop();
-            let (queue, row) = (&queue, &row);
+            let queue = &queue;
             let place = move || self.place(queue, builder, progress);
             let refused =
                 |source| Error::from(ThreadsError::Refused { wanted: self.threads + 1, source });
@@ -105,7 +154,7 @@ impl EncodeEngine<'_> {
             for (number, worker) in workers.into_iter().enumerate() {
                 let work = move || {
                     let mut pixels = self.pixels();
-                    worker.work(|task| self.encode(task, row, &mut pixels));
+                    worker.work(|task| self.encode(task, rows, &mut pixels));
                 };
                 spawn(scope, &number.to_string(), work).map_err(refused)?;
             }
@@ -122,12 +171,15 @@ impl EncodeEngine<'_> {
         progress: impl Fn(),
     ) -> Result<PlacedValue, Error> {
         let _stop = queue.stop_on_drop();
-        let mut placed = PlacedValue::default();
-        for number in self.first.. {
+        let (mut placed, mut sample) = (PlacedValue::default(), self.first);
+        loop {
             match queue.take(None, InOrder::take) {
-                Ok(Taken::Result(outcome)) => {
-                    self.place_one(SampleId(number), outcome, builder, &mut placed)?;
-                    progress();
+                Ok(Taken::Result(outcomes)) => {
+                    for outcome in outcomes {
+                        self.place_one(SampleId(sample), outcome, builder, &mut placed)?;
+                        sample = sample.saturating_add(1);
+                        progress();
+                    }
                 }
                 // The caller stops the queue if it fails itself, and does not use what is returned here.
                 Ok(Taken::End) | Err(WaitError::Stopped) => break,
@@ -178,28 +230,36 @@ impl EncodeEngine<'_> {
         PixelReader::new(self.encoding.limits).warning(&self.encoding.unread)
     }
 
-    /// Encodes a sample. A panic becomes the sample's error.
-    fn encode<J>(
+    /// Encodes the samples of a job. A panic becomes the error of the sample at which it happens.
+    fn encode<J, R: FnOnce(TakeRow<'_>)>(
         &self,
         NumberedTask { number, task: job }: NumberedTask<J>,
-        row: &impl Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError>,
+        rows: &impl Fn(u64, J) -> (SampleId, R),
         pixels: &mut PixelReader,
-    ) -> TaskResult<EncodeOutcome> {
-        let (sample, mut path) = (SampleId(self.first.saturating_add(number)), None);
-        let encode = || {
-            cancel::check(self.cancel)?;
-            let row = row(sample, job)?;
-            path = first_path(&row).map(ToOwned::to_owned);
-            self.encoding.sample(sample, row, pixels)
-        };
-        let outcome = caught(encode).unwrap_or_else(|message| {
+    ) -> TaskResult<Vec<EncodeOutcome>> {
+        let (mut result, mut is_last, mut path) = (vec![], false, None);
+        let ended = caught(|| {
+            let (SampleId(first), rows) = rows(number, job);
+            rows(&mut |row| {
+                let sample = SampleId(first.saturating_add(result.len() as u64));
+                let encoded = row.and_then(|row| {
+                    path = first_path(&row).map(ToOwned::to_owned);
+                    self.encoding.sample(sample, row, pixels)
+                });
+                is_last |= encoded.as_ref().is_err_and(|cause| self.is_fatal(cause));
+                result.push(encoded.map_err(|cause| FailedSample { path: path.take(), cause }));
+                !is_last
+            });
+        });
+        if let Err(message) = ended {
             // The panic may have left the decoder in any state, so it is replaced.
             *pixels = self.pixels();
-            Err(WriteSampleError::Panicked { message })
-        });
-        let is_last = outcome.as_ref().is_err_and(|cause| self.is_fatal(cause));
-        let result = outcome.map_err(|cause| FailedSample { path, cause });
-        TaskResult { number, bytes: bytes(&result), result, is_last }
+            let cause = WriteSampleError::Panicked { message };
+            result.push(Err(FailedSample { path: path.take(), cause }));
+            is_last = true;
+        }
+        let bytes = result.iter().map(bytes).sum();
+        TaskResult { number, bytes, result, is_last }
     }
 }
 

@@ -3,6 +3,7 @@
 //! | from                                    | call                               |
 //! |-----------------------------------------|------------------------------------|
 //! | any source: a folder, another dataset   | [`convert()`]                      |
+//! | the frames of videos                    | [`convert_videos()`]               |
 //! | samples that can be read by index       | [`write()`]                        |
 //! | samples from an iterator                | [`write_iter`], [`try_write_iter`] |
 //!
@@ -60,7 +61,7 @@ mod staging;
 mod step;
 pub(crate) mod value;
 
-pub use convert::convert;
+pub use convert::{VideoOptions, convert, convert_videos};
 pub use copy_folder::{RecutFolderReport, recut_folder};
 pub use image::ImageInput;
 pub use mode::{ImageOptions, WriteMode};

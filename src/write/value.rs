@@ -26,7 +26,7 @@ use super::mode::ImageOptions;
 use super::pixels::PixelReader;
 use super::report::UnchangedCause;
 use crate::decode::UnreadParts;
-use crate::error::{Cause, Details, ErrorKind};
+use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::sample::{Limits, SampleId};
 use crate::source::{FieldKind, FieldSpec, ImageMode, NdType};
 use std::path::{Path, PathBuf};
@@ -233,7 +233,11 @@ impl WriteSampleError {
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::Image { cause, .. } => cause.is_damage(),
-            Self::Source(_) => !self.details().lacks_memory(),
+            Self::Source(error) => {
+                let is_other =
+                    error.downcast_ref::<Error>().is_some_and(|error| error.is_not_damage());
+                !is_other && !self.details().lacks_memory()
+            }
             _ => false,
         }
     }

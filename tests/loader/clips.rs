@@ -43,7 +43,7 @@ fn jpeg(video: usize, frame: u32) -> Vec<u8> {
 }
 
 /// Writes the videos as folders of frames, whose names have no leading zeros.
-fn folder() -> tempfile::TempDir {
+pub(crate) fn folder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (video, (name, frames)) in VIDEOS.into_iter().enumerate() {
         fs::create_dir_all(dir.path().join(name)).unwrap();

@@ -13,6 +13,8 @@ mod bit_planes;
 mod bucketed;
 #[cfg(feature = "write")]
 mod cache;
+#[cfg(all(feature = "tables", feature = "video", feature = "write"))]
+mod clip_store;
 #[cfg(feature = "tables")]
 mod clips;
 #[cfg(all(feature = "spec", feature = "write"))]

@@ -17,7 +17,7 @@ use std::process::Command;
 use std::{env, fs};
 
 /// Videos that need no libavcodec, all of 64 x 48 pixels.
-const VIDEOS: [&str; 6] = [
+pub(crate) const VIDEOS: [&str; 6] = [
     "a/baseline.mp4",
     "a/high.mkv",
     "a/motion_jpeg.avi",
@@ -29,12 +29,12 @@ const VIDEOS: [&str; 6] = [
 /// The frames in the golden files.
 const FRAMES: [usize; 3] = [0, 1, 3];
 
-fn golden(path: &str) -> PathBuf {
+pub(crate) fn golden(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
 /// Writes videos to class folders.
-fn folder(videos: &[&str]) -> tempfile::TempDir {
+pub(crate) fn folder(videos: &[&str]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for video in videos {
         let (class, name) = video.split_once('/').unwrap();
@@ -45,7 +45,7 @@ fn folder(videos: &[&str]) -> tempfile::TempDir {
     dir
 }
 
-fn augmented() -> Ops {
+pub(crate) fn augmented() -> Ops {
     ops![
         RandomResizedCrop::new(24).unwrap(),
         RandomHorizontalFlip::new(0.5).unwrap(),
@@ -53,17 +53,17 @@ fn augmented() -> Ops {
     ]
 }
 
-fn builder(dir: &Path, clips: Clips) -> LoaderBuilder {
+pub(crate) fn builder(dir: &Path, clips: Clips) -> LoaderBuilder {
     let loader = Loader::open(dir).unwrap().batch_size(2).seed(7).clips(clips);
     loader.pipeline("video", augmented())
 }
 
-fn batches(loader: &Loader, epoch: u32) -> Vec<Batch> {
+pub(crate) fn batches(loader: &Loader, epoch: u32) -> Vec<Batch> {
     loader.epoch(epoch).unwrap().map(Result::unwrap).collect()
 }
 
 /// Returns the times and the pixels of each clip.
-fn rows(batches: impl IntoIterator<Item = Batch>) -> Vec<(Vec<f64>, Vec<u8>)> {
+pub(crate) fn rows(batches: impl IntoIterator<Item = Batch>) -> Vec<(Vec<f64>, Vec<u8>)> {
     let mut all = vec![];
     for batch in batches {
         let (pts, clips) =

@@ -132,9 +132,12 @@ const INNER: [(&str, &[&str]); 2] = [
             "generate",
             // The formats, and how a name finds its format.
             "frames",
+            "upright",
             "video_frame",
             "video_list",
             "frame_folders",
+            "frame_rows",
+            "saved_videos",
             "video_files",
             "beton",
             "folder",

@@ -399,3 +399,37 @@ fn a_file_beyond_the_largest_size_is_an_error_with_its_path() {
     left.sort();
     assert!(left.iter().all(|name| !name.to_string_lossy().contains("x.beton")), "{left:?}");
 }
+
+#[cfg(feature = "video")]
+#[test]
+fn videos_become_frames_or_stay_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../video/tests/golden/frames");
+    for (class, file) in [("ride", "high.mp4"), ("walk", "motion_jpeg.avi")] {
+        fs::create_dir_all(dir.path().join("clips").join(class)).unwrap();
+        fs::copy(golden.join(file), dir.path().join("clips").join(class).join(file)).unwrap();
+    }
+    let info = |file: &str| -> Value {
+        serde_json::from_str(&stdout_of(dir.path(), &["info", file, "--json"])).unwrap()
+    };
+    let all = ["convert", "clips", "x.beton", "--overwrite"];
+    let text = stdout_of(dir.path(), &[&all[..], &["--write-mode", "tiled"]].concat());
+    for word in ["x.beton: ", "2 classes", "from raw pixels to JPEG: lossy", "re-cut"] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    let count = info("x.beton")["samples"].as_u64().unwrap();
+    assert!(count > 8);
+    stdout_of(dir.path(), &[&all[..], &["--frame-stride", "2", "--indices", "0"]].concat());
+    assert!(info("x.beton")["samples"].as_u64().unwrap() < count / 2);
+    stdout_of(dir.path(), &[&all[..], &["--videos", "files"]].concat());
+    assert_eq!(info("x.beton")["samples"], 2);
+    stdout_of(dir.path(), &["convert", "clips", "x.tar"]);
+    assert_eq!(info("x.tar")["samples"], 2);
+    let (_, errors) = refused(dir.path(), &["convert", "clips", "y.tar", "--frame-stride", "2"]);
+    assert!(errors.contains("help: add `--videos frames`"), "{errors}");
+    let (_, errors) = refused(dir.path(), &["convert", "clips", "y.tar", "--videos", "frames"]);
+    assert!(errors.contains("single .beton file"), "{errors}");
+    let text = stdout_of(dir.path(), &["index", "clips"]);
+    assert!(text.contains("2 video files of 2 classes") && text.contains("indexes of "), "{text}");
+    assert!(dir.path().join("clips.videos.fidx").exists());
+}

@@ -16,20 +16,14 @@ use crate::parallel;
 use crate::sample::SampleId;
 use crate::source::{
     BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, Frames,
-    NdType, Record, SampleLocation, Source, TakeFrame, Value, read_values,
+    NdType, PTS, Record, SampleLocation, Source, TakeFrame, VIDEO_INDEX, Value, read_values,
 };
 use fuseloop_ops::internals::{SampleKey, stream};
 use std::fmt;
 use std::sync::Arc;
 
-/// The name of the presentation times.
-const PTS: &str = "pts";
-
 /// The name of the field of the frames.
 pub(in crate::loader) const VIDEO: &str = "video";
-
-/// The name of the index of a video.
-const VIDEO_INDEX: &str = "video_index";
 
 /// Clips of videos as samples.
 pub(in crate::loader) struct ClipSource {

@@ -167,6 +167,23 @@ impl Facts {
         Self { object_fields: Some(Arc::new(move |()| objects())), ..self }
     }
 
+    /// Returns the facts with some of the fields, in the order of their numbers in `own`.
+    pub(in crate::source) fn of_fields(&self, own: &[usize]) -> Self {
+        let own: Arc<[usize]> = own.into();
+        let place = |field: usize| own.iter().position(|one| *one == field);
+        let audio = self.audio.iter().filter_map(|&(field, end)| Some((place(field)?, end)));
+        let videos = self.videos.iter().filter_map(|&field| place(field));
+        let [of_images, of_bytes] = [(); 2].map(|()| (self.clone(), Arc::clone(&own)));
+        Self {
+            fields: own.iter().map(|&field| self.fields[field].clone()).collect(),
+            ..self.clone()
+        }
+        .with_audio(audio)
+        .with_videos(videos)
+        .with_image_stats(move |field| of_images.0.image_stats(*of_images.1.get(field)?))
+        .with_longest(move |field| of_bytes.0.longest(*of_bytes.1.get(field)?))
+    }
+
     /// Returns the facts that hold for all samples of one or more datasets with the same fields. The number of samples is
     /// the sum, and the name and the fingerprint are those of the first dataset.
     pub(in crate::source) fn joined<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
@@ -228,7 +245,9 @@ impl Facts {
     }
 
     /// Returns whether a field of bytes is known to be video files.
-    pub(crate) fn is_video(&self, field: usize) -> bool {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_video(&self, field: usize) -> bool {
         let is_bytes = self.fields.get(field).is_some_and(|field| field.kind == FieldKind::Bytes);
         is_bytes && self.videos.contains(&field)
     }

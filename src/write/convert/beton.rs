@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::sample::SampleId;
 use crate::source::beton::Allocation;
 use crate::source::{
-    Escaped, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, keep_unfinished,
+    Escaped, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, keep_unfinished,
     note_unfinished,
 };
 use crate::write::atomic_file::{AtomicFile, not_a_file, open_own, resumed_path, sync_dir};
@@ -145,7 +145,13 @@ impl DatasetConversion<'_> {
             let jobs = (first..end).map(|_| ());
             let before = builder.samples();
             let engine = EncodeEngine { first, ..engine };
-            let placed = engine.run(jobs, |()| 0, row, &mut builder, || ())?;
+            let placed = match self.videos {
+                None => engine.run(jobs, |()| 0, row, &mut builder, || ())?,
+                Some(videos) => {
+                    let (segments, rows) = self.frames(videos, first..end, (&images, &progress));
+                    engine.run_rows(segments, rows, &mut builder)?
+                }
+            };
             if options.cancel.is_cancelled() {
                 return Err(cancelled());
             }
@@ -182,25 +188,13 @@ impl DatasetConversion<'_> {
         images: &ImageFiles<'_>,
         progress: &ProgressCounter<'_>,
     ) -> Result<Vec<FieldValue>, WriteSampleError> {
-        let record = read(self.source, id).and_then(|record| {
-            images.check_audio(&record, &self.fields)?;
-            for ((value, field), options) in record.iter().zip(&self.fields).zip(&self.images) {
-                if let OwnedValue::Image(image) = value {
-                    let refused =
-                        |cause| WriteSampleError::Image { field: field.name.clone(), cause };
-                    images.check_orientation(image, options).map_err(refused)?;
-                }
+        match read(self.source, id) {
+            Ok(record) => stored_row(self, record, images, progress),
+            Err(error) => {
+                progress.add(0);
+                Err(error)
             }
-            Ok(record)
-        });
-        let values = record.map(|record| {
-            let values = record.into_iter().zip(&self.fields).zip(&self.images);
-            values.map(|((value, field), image)| stored(value, &field.kind, image)).collect()
-        });
-        let held = |row: &Vec<FieldValue>| row.iter().map(FieldValue::held).sum();
-        let bytes: usize = values.as_ref().map_or(0, held);
-        progress.add(bytes as u64);
-        values
+        }
     }
 
     fn write_options(&self) -> WriteOptions {
@@ -211,6 +205,35 @@ impl DatasetConversion<'_> {
             ..self.options.clone()
         }
     }
+}
+
+/// Checks a record, converts its values for the writer, and counts it.
+pub(super) fn stored_row(
+    conversion: &DatasetConversion<'_>,
+    record: Record,
+    images: &ImageFiles<'_>,
+    progress: &ProgressCounter<'_>,
+) -> Result<Vec<FieldValue>, WriteSampleError> {
+    let fields = conversion.fields.iter().zip(&conversion.images);
+    let check = || {
+        images.check_audio(&record, &conversion.fields)?;
+        for (value, (field, options)) in record.iter().zip(fields.clone()) {
+            if let OwnedValue::Image(image) = value {
+                let refused = |cause| WriteSampleError::Image { field: field.name.clone(), cause };
+                images.check_orientation(image, options).map_err(refused)?;
+            }
+        }
+        Ok(())
+    };
+    let checked = check();
+    let values = checked.map(|()| {
+        let values = record.into_iter().zip(fields);
+        values.map(|(value, (field, image))| stored(value, &field.kind, image)).collect()
+    });
+    let held = |row: &Vec<FieldValue>| row.iter().map(FieldValue::held).sum();
+    let bytes: usize = values.as_ref().map_or(0, held);
+    progress.add(bytes as u64);
+    values
 }
 
 /// Converts a value for the writer. If the header of a JPEG has not been read yet, the writer reads

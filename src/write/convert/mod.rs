@@ -38,8 +38,10 @@ mod shard_splitter;
 #[cfg(test)]
 #[cfg(all(feature = "tables", feature = "tar"))]
 mod tests;
+mod videos;
 
 pub use origin::real_path;
+pub use videos::{VideoOptions, convert_any, convert_videos, stores_frames};
 
 use super::atomic_file::{check_local, refuse_existing, resumed_path};
 use super::beside::{Beside, written_file};
@@ -61,9 +63,13 @@ use rename::{changes, renamed};
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf, is_separator};
+use videos::VideoFrames;
 
 /// The default number of samples in a chunk of a `.beton` or a folder.
 const UNIT: u64 = 10_000;
+
+/// The same for frames of videos, of which a worker takes many at once.
+const UNIT_OF_FRAMES: u64 = 100_000;
 
 /// The output format, which follows from the destination's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,6 +210,8 @@ struct DatasetConversion<'a> {
     has_positions: bool,
     /// The samples of a `.beton` that is one of several.
     part: Option<Range<u64>>,
+    /// The source, if it has the frames of videos.
+    videos: Option<&'a VideoFrames>,
 }
 
 impl<'a> DatasetConversion<'a> {
@@ -236,8 +244,20 @@ impl<'a> DatasetConversion<'a> {
         let dst: PathBuf = dst.components().collect();
         // The file that a link leads to is replaced, and the files beside it belong to it.
         let dst = if form == OutputFormat::Folder { dst } else { written_file(&dst) };
-        let part = None;
-        Ok(Self { source, dst, options, watch, form, fields, images, beside, has_positions, part })
+        let (part, videos) = (None, None);
+        Ok(Self {
+            source,
+            dst,
+            options,
+            watch,
+            form,
+            fields,
+            images,
+            beside,
+            has_positions,
+            part,
+            videos,
+        })
     }
 
     fn run(self) -> Result<WriteReport, Error> {
@@ -364,7 +384,8 @@ impl<'a> DatasetConversion<'a> {
 
     /// Returns the number of samples in a chunk of a `.beton` or a folder.
     fn unit(&self) -> u64 {
-        self.options.max_samples.unwrap_or(UNIT)
+        let unit = if self.videos.is_some() { UNIT_OF_FRAMES } else { UNIT };
+        self.options.max_samples.unwrap_or(unit)
     }
 
     /// Runs `write` with the journal of an earlier attempt, or a new one. `taken` returns a path that

@@ -316,7 +316,11 @@ fn lay_out(dir: &Path) {
         let folder = dir.join("clips").join(action);
         fs::create_dir_all(&folder).unwrap();
         fs::copy(golden, folder.join("1.mp4")).unwrap();
+        let folder = dir.join("frames").join(action).join("v_0001");
+        fs::create_dir_all(&folder).unwrap();
+        (1..=3).for_each(|n| fs::write(folder.join(format!("img_{n}.jpg")), jpeg(n)).unwrap());
     }
+    fs::write(dir.join("trainlist01.txt"), "walk/1.mp4 1\n").unwrap();
     let parquet = dir.join("org-folder/data");
     fs::create_dir_all(&parquet).unwrap();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/parquet/hub/data");

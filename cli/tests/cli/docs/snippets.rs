@@ -64,6 +64,22 @@ for batch in loader.epoch(0)? {
 Ok(())
 }
 
+#[expect(dead_code, reason = "it needs video files")]
+#[rustfmt::skip]
+fn video_store() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+use fuseloop::recut::Tile;
+use fuseloop::source::{Folder, FolderOptions};
+use fuseloop::write::{ImageOptions, VideoOptions, WriteOptions, convert_videos};
+use std::sync::Arc;
+
+let clips = Arc::new(Folder::open("clips", &FolderOptions::default())?);
+let image = ImageOptions { tile: Some(Tile::default()), ..ImageOptions::default() };
+let options = WriteOptions { image, ..WriteOptions::default() };
+let report = convert_videos(clips, "clips.beton", &VideoOptions::default(), &options)?;
+Ok(())
+}
+
 #[rustfmt::skip]
 fn loading_sizes() -> Result<(), fuseloop::source::BoxError> {
 use fuseloop::loader::Collate;
