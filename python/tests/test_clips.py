@@ -151,3 +151,14 @@ def test_video_files_are_read_as_folders_of_frames_are(files: Path) -> None:
 def test_video_files_without_clips_are_refused(files: Path) -> None:
     with pytest.raises(fl.FuseloopError, match="choose them"):
         fl.Loader(files, batch_size=3)
+
+
+def test_a_table_has_the_seconds_of_its_videos(videos: Path, tmp_path: Path) -> None:
+    table = tmp_path / "frames.csv"
+    lines = [f"{path},{number * 10},{number * 10 + 2}" for number, path in enumerate(sorted((videos / "ride/v1").iterdir()))]
+    table.write_text("path,start,end\n" + "\n".join(lines) + "\n")
+    clips = fl.Clips.regular(2, start_field="start", end_field="end", source_fps=1)
+    batch = next(iter(fl.Loader(table, batch_size=1, video=LIST, clips=clips)))
+    assert batch["pts"].numpy().tolist() == [[0.0, 1.0]]
+    with pytest.raises(fl.errors.FuseloopError, match="one of the two"):
+        fl.Loader(table, batch_size=1, video=LIST, clips=fl.Clips.random(2, range=(0, 1), end_field="end", source_fps=1))

@@ -39,6 +39,7 @@ impl LoaderBuilder {
         self.check_scaled_decode()?;
         self.take_image_lists()?;
         self.take_clips()?;
+        self.take_frames()?;
         let setup = self.setup_on_ranks()?;
         if let Some(expected) = &self.expected_classes {
             classes::check(&*self.source, expected)?;
@@ -141,6 +142,7 @@ impl LoaderBuilder {
         clips.check()?;
         self.check_several_images("clips")?;
         let field = self.field_of_frames(&clips)?;
+        let range = self.range_fields(&clips)?;
         let (dataset, limits) = (&self.source, &self.setup.decode.limits);
         let videos: Arc<dyn Frames> = if dataset.fields()[field].kind.is_image() {
             clips.check_rate()?;
@@ -152,11 +154,21 @@ impl LoaderBuilder {
         } else {
             video_files(dataset, field, &clips, limits)?
         };
-        let source = Arc::new(ClipSource::new(videos, clips)?);
+        let source = Arc::new(ClipSource::new(videos, clips, range)?);
         let name = source.facts().fields[field].name.clone();
         self.wanted.rename(|asked| (dataset.field_index(asked) == Some(field)).then_some(&*name));
         self.setup.clips = Some(Arc::clone(&source));
         self.source = source;
+        Ok(())
+    }
+
+    /// Makes the frames that the dataset chooses for its samples rows of their fields, if it has some.
+    fn take_frames(&mut self) -> Result<(), Error> {
+        let frames = self.source.stored().and_then(|stored| stored.frame_fields());
+        let Some(frames) = frames else { return Ok(()) };
+        self.check_several_images("frames of cameras")?;
+        self.source = Arc::clone(&frames.0) as Arc<dyn Source>;
+        self.setup.frames = Some(frames);
         Ok(())
     }
 

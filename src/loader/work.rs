@@ -108,6 +108,8 @@ pub(super) enum ImageRow {
         /// The number of channels, if the planes of a clip are in the order of these.
         channels: Option<usize>,
     },
+    /// So many frames, which the dataset chooses.
+    Frames(usize),
     /// The images of a list, and zeros.
     List(ImageList),
 }
@@ -117,6 +119,7 @@ impl ImageRow {
     pub(super) fn count(&self) -> usize {
         match self {
             Self::Clip { clips, .. } => clips.images(),
+            Self::Frames(count) => *count,
             Self::List(list) => list.max(),
         }
     }
@@ -130,6 +133,7 @@ impl ImageRow {
                 let (clips, frames) = axes.split_at(axes.len() - 1);
                 [clips, channels, frames, image].concat()
             }
+            Self::Frames(count) => [&[*count], image].concat(),
             Self::List(list) => [&[list.max()], image].concat(),
         }
     }
@@ -138,6 +142,7 @@ impl ImageRow {
     pub(super) fn print(&self) -> String {
         match self {
             Self::Clip { clips, .. } => format!("{:?}", clips.of_any_list()),
+            Self::Frames(count) => format!("{count} frames"),
             Self::List(list) => format!("{list:?}"),
         }
     }
@@ -148,6 +153,7 @@ impl fmt::Display for ImageRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Clip { clips, .. } => clips.fmt(f),
+            Self::Frames(count) => write!(f, "{count} frames, one draw for a sample"),
             Self::List(list) => list.fmt(f),
         }
     }

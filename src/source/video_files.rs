@@ -10,12 +10,13 @@
 //! Any other value, such as a member of a tar shard, is read whole. Each reading of frames has a decoder of its own, so that
 //! its frames, and its errors, depend on nothing that was decoded before.
 
-use super::frames::{FrameError, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame};
+use super::frames::{FrameTimes, Frames};
 use super::lru_cache::LruCache;
 use super::video_list::{ListLabels, VideoList};
 use super::{
-    BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint, ImageMode, Record,
-    SampleLocation, Source, Value, file_pool, frame_size, frame_window, read_values, video_format,
+    BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint, FrameError,
+    FrameImage, FramePixels, ImageMode, Record, SampleLocation, Source, TakeFrame, Value,
+    file_pool, frame_size, frame_window, read_values, video_format,
 };
 use crate::error::{AtPath as _, Damage, Error, fail};
 use crate::sample::{Limits, SampleId};
@@ -28,7 +29,7 @@ use fuseloop_video::{
 };
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The bytes of the indexes that stay in memory. Those of ten seconds at 30 frames per second are 17 KB.
@@ -140,6 +141,32 @@ impl IndexedVideo {
             Codec::MotionJpeg => self.read_jpegs(frames, bytes, limits, take),
             _ => self.decode(frames, bytes, limits, take),
         }
+    }
+
+    /// Writes a frame to `to`: upright RGB pixels, or a JPEG. Returns which of them, and the size of pixels.
+    fn read_image(
+        &self,
+        frame: u32,
+        bytes: &VideoBytes<'_>,
+        limits: &VideoLimits,
+        to: &mut Vec<u8>,
+    ) -> Result<(ImageMode, Size), Error> {
+        let (rotation, mut found) = (self.index.rotation, None);
+        let read = self.read_frames(&[frame], bytes, limits, &mut |_, image| {
+            found = Some(match image.pixels {
+                FramePixels::Stored(value) => {
+                    to.clear();
+                    to.extend_from_slice(value.bytes());
+                    (ImageMode::Jpeg, Size::default())
+                }
+                FramePixels::Planes(frame) => {
+                    (ImageMode::Raw, upright_pixels(frame, rotation, to)?)
+                }
+            });
+            Ok(())
+        });
+        read.map_err(|fault| fault.error)?;
+        found.ok_or_else(|| fail!(Damaged, "the video has no frame {frame}"))
     }
 
     /// Reads the packets of frames, each of which is a JPEG.
@@ -274,6 +301,83 @@ impl VideoFiles {
             let mut buffer = Buffer::default();
             IndexedVideo::of(&self.open(sample, &mut buffer)?, &self.limits)
         })
+    }
+}
+
+/// Local video files whose frames are read by their numbers.
+#[cfg(feature = "parquet")]
+pub(super) struct VideoPaths {
+    paths: Vec<PathBuf>,
+    limits: VideoLimits,
+    indexed: LruCache<u64, IndexedVideo>,
+}
+
+#[cfg(feature = "parquet")]
+impl VideoPaths {
+    /// Takes files, none of which is opened before its frames are needed.
+    pub(super) fn new(paths: Vec<PathBuf>, limits: &Limits) -> Self {
+        let indexed = LruCache::new(INDEX_BYTES, IndexedVideo::bytes);
+        Self { paths, limits: video_limits(limits), indexed }
+    }
+
+    /// Returns all files.
+    pub(super) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    fn open(&self, file: usize) -> Result<VideoBytes<'static>, Error> {
+        let path = &self.paths[file];
+        file_pool::regular(path).at(path)?;
+        Ok(VideoBytes::File(file_pool::open(path).at(path)?))
+    }
+
+    /// Returns the index of a file: the one in memory, or that of its bytes.
+    fn indexed(&self, file: usize) -> Result<Arc<IndexedVideo>, Error> {
+        let path = &self.paths[file];
+        self.indexed
+            .get(file as u64, || IndexedVideo::of(&self.open(file)?, &self.limits))
+            .map_err(|error: Error| error.at(path))
+    }
+
+    /// Returns the times of the frames of a file.
+    ///
+    /// # Errors
+    ///
+    /// If the file can't be read.
+    pub(super) fn times(&self, file: usize) -> Result<FrameTimes, Error> {
+        let indexed = self.indexed(file)?;
+        Ok(FrameTimes::Listed { times: Arc::clone(&indexed.times), end: indexed.end })
+    }
+
+    /// Reads frames of a file, which are ascending, and hands each to `take` with its number.
+    ///
+    /// # Errors
+    ///
+    /// If the file or a frame can't be read, and with the errors of `take`.
+    pub(super) fn read_frames(
+        &self,
+        file: usize,
+        frames: &[u32],
+        take: TakeFrame<'_>,
+    ) -> Result<(), FrameError> {
+        let opened = || Ok((self.indexed(file)?, self.open(file)?));
+        let (indexed, bytes) = opened().map_err(|error| FrameError { frame: None, error })?;
+        indexed.read_frames(frames, &bytes, &self.limits, take)
+    }
+
+    /// Writes a frame of a file to `to`: upright RGB pixels, or a JPEG. Returns which of them, and the size of pixels.
+    ///
+    /// # Errors
+    ///
+    /// If the file or the frame can't be read.
+    pub(super) fn read_image(
+        &self,
+        file: usize,
+        frame: u32,
+        to: &mut Vec<u8>,
+    ) -> Result<(ImageMode, Size), Error> {
+        let (indexed, bytes) = (self.indexed(file)?, self.open(file)?);
+        indexed.read_image(frame, &bytes, &self.limits, to)
     }
 }
 
@@ -453,23 +557,10 @@ impl Source for VideoFiles {
         if field != self.field {
             return self.files.value(self.sample(video)?, field, buffer);
         }
-        let rotation = self.indexed(video)?.index.rotation;
-        let (to, mut found) = (&mut buffer.bytes, None);
-        let first = self.read_frames(video, &[0], &mut Buffer::default(), &mut |_, image| {
-            found = Some(match image.pixels {
-                FramePixels::Stored(value) => {
-                    to.clear();
-                    to.extend_from_slice(value.bytes());
-                    (ImageMode::Jpeg, Size::default())
-                }
-                FramePixels::Planes(frame) => {
-                    (ImageMode::Raw, upright_pixels(frame, rotation, to)?)
-                }
-            });
-            Ok(())
-        });
-        first.map_err(|fault| fault.error)?;
-        let (mode, Size { height, width }) = found.ok_or("the video has no first frame")?;
+        let (indexed, mut own) = (self.indexed(video)?, Buffer::default());
+        let bytes = self.open(self.sample(video)?, &mut own)?;
+        let image = indexed.read_image(0, &bytes, &self.limits, &mut buffer.bytes)?;
+        let (mode, Size { height, width }) = image;
         Ok(Value::Image(EncodedImage { mode, width, height, bytes: &buffer.bytes }))
     }
 
