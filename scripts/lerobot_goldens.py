@@ -51,8 +51,8 @@ DELTAS = {
 def video(path: Path, levels: list[int], options: list[str]) -> None:
     frames = b"".join(bytes([level]) * (3 * HEIGHT * WIDTH) for level in levels)
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{WIDTH}x{HEIGHT}", "-r", str(FPS), "-i", "-"]
-    command = ["ffmpeg", "-v", "error", "-y", *source, "-c:v", "libx264", "-crf", "10", "-pix_fmt", "yuv420p", *options, str(path)]
-    subprocess.run(command, input=frames, check=True)
+    to = ["-c:v", "libx264", "-crf", "10", "-pix_fmt", "yuv420p", *options, str(path)]
+    subprocess.run(["ffmpeg", "-v", "error", "-y", *source, *to], input=frames, check=True)
 
 
 def joined(parts: list[Path], out: Path) -> None:
@@ -214,7 +214,8 @@ def nearest(path: Path, times: list[float], key: str) -> list[int]:
 def write_expected() -> None:
     functions = lerobot_functions()
     functions["check_delta_timestamps"](DELTAS, FPS, 1e-4)
-    rows = {name: sum((table[name].to_pylist() for table in map(pq.read_table, sorted(OUT.glob("data/*/*.parquet")))), []) for name in columns(range(1))}
+    tables = [pq.read_table(path) for path in sorted(OUT.glob("data/*/*.parquet"))]
+    rows = {name: sum((table[name].to_pylist() for table in tables), []) for name in columns(range(1))}
     episodes = pq.read_table(OUT / "meta/episodes/chunk-000/file-000.parquet").to_pylist()
     indices = functions["get_delta_indices"](DELTAS, FPS)
     dataset = SimpleNamespace(meta=SimpleNamespace(episodes=episodes), delta_indices=indices)

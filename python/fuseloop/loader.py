@@ -255,10 +255,10 @@ class Clips:
     columns of a table, of which several rows may be parts of one file. Frames that a video is too short for are the last
     one again (``on_short="repeat_last"``), the clip from its beginning (``"wrap"``), or make the video a damaged sample
     (``"error"``). ``per_frame`` has the ops draw for each frame. ``source_fps`` is the rate of folders of frames, which
-    ``fps`` and settings in seconds need; without it their times are the numbers of the frames. ``field`` is the field of the frames
-    if several have images, or of bytes that are video files.
-    ``list`` is a file that lists the videos of a split: UCF-101's, Kinetics', HMDB-51's as MMAction2's tools write it, or
-    TSN's, of which each line has a path, the number of frames and the label.
+    ``fps`` and settings in seconds need; without it their times are the numbers of the frames. ``field`` is the field of
+    the frames if several have images, or of bytes that are video files. ``list`` is a file that lists the videos of a
+    split: UCF-101's, Kinetics', HMDB-51's as MMAction2's tools write it, or TSN's, of which each line has a path, the
+    number of frames and the label.
 
     >>> import fuseloop as fl
     >>> from fuseloop import ops

@@ -155,7 +155,8 @@ def test_video_files_without_clips_are_refused(files: Path) -> None:
 
 def test_a_table_has_the_seconds_of_its_videos(videos: Path, tmp_path: Path) -> None:
     table = tmp_path / "frames.csv"
-    lines = [f"{path},{number * 10},{number * 10 + 2}" for number, path in enumerate(sorted((videos / "ride/v1").iterdir()))]
+    frames = sorted((videos / "ride/v1").iterdir())
+    lines = [f"{path},{number * 10},{number * 10 + 2}" for number, path in enumerate(frames)]
     table.write_text("path,start,end\n" + "\n".join(lines) + "\n")
     clips = fl.Clips.regular(2, start_field="start", end_field="end", source_fps=1)
     batch = next(iter(fl.Loader(table, batch_size=1, video=LIST, clips=clips)))

@@ -242,6 +242,10 @@ fn video_files(
     limits: &Limits,
 ) -> Result<Arc<dyn Frames>, Error> {
     let videos = VideoFiles::new(Arc::clone(dataset), field, limits);
+    let videos = match clips.range_fields() {
+        [None, None] => videos,
+        _ => videos.sharing_files(),
+    };
     Ok(match clips.list_file() {
         Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
         None => Arc::new(videos),

@@ -27,9 +27,12 @@ use fuseloop_video::{
     Backend, Codec, Frame, FrameEntry, Libavcodec, Packet, ReadExactAt, Rotation, VideoDecoder,
     VideoError, VideoErrorKind, VideoIndex, VideoLimits, jpeg_of_packet,
 };
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(feature = "parquet")]
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The bytes of the indexes that stay in memory. Those of ten seconds at 30 frames per second are 17 KB.
@@ -48,6 +51,8 @@ pub(crate) struct VideoFiles {
     indexed: LruCache<u64, IndexedVideo>,
     /// The sample of each video; empty if that is its number.
     order: Vec<u64>,
+    /// The first sample of the file of each sample; empty if every sample has a file of its own.
+    first_of_file: Vec<u64>,
     labels: Option<ListLabels>,
 }
 
@@ -249,7 +254,27 @@ impl VideoFiles {
         .with_videos([]);
         let limits = video_limits(limits);
         let indexed = LruCache::new(INDEX_BYTES, IndexedVideo::bytes);
-        Self { facts, files, field, limits, indexed, order: vec![], labels: None }
+        Self {
+            facts,
+            files,
+            field,
+            limits,
+            indexed,
+            order: vec![],
+            first_of_file: vec![],
+            labels: None,
+        }
+    }
+
+    /// Finds the samples that are parts of one file, which then have one index.
+    pub(crate) fn sharing_files(mut self) -> Self {
+        let (stored, mut first) = (self.files.stored(), HashMap::new());
+        let first_of = |sample| {
+            let path = stored.and_then(|stored| stored.value_file(SampleId(sample), self.field));
+            path.map_or(sample, |path| *first.entry(path).or_insert(sample))
+        };
+        self.first_of_file = (0..self.facts.samples).map(first_of).collect();
+        self
     }
 
     /// Returns the videos that a file lists, in its order, with its labels unless the dataset has labels of its own.
@@ -297,7 +322,8 @@ impl VideoFiles {
     /// Returns the index of a video: the one in memory, or that of its bytes.
     fn indexed(&self, video: SampleId) -> Result<Arc<IndexedVideo>, Error> {
         let sample = self.sample(video)?;
-        self.indexed.get(sample.0, || {
+        let first = self.first_of_file.get(sample.0 as usize).copied().unwrap_or(sample.0);
+        self.indexed.get(first, || {
             let mut buffer = Buffer::default();
             IndexedVideo::of(&self.open(sample, &mut buffer)?, &self.limits)
         })
