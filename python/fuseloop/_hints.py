@@ -66,6 +66,9 @@ SOURCES = {
     "image_set": "voc(path, image_set='train')",
     "keep_coordinates": "voc(path, keep_coordinates=True)",
     "keypoints": "yolo(path, keypoints=(17, 3))",
+    "delta_timestamps": "lerobot(path, delta_timestamps={'action': [0.0, 0.1]})",
+    "episodes": "lerobot(path, episodes=[0, 1])",
+    "tolerance_s": "lerobot(path, tolerance_s=0.01)",
     "features": "tfrecord(name, features={'image': 'image'})",
     "custom_fields": "beton(path, custom_fields={'points': (24, 8)})",
 }

@@ -251,13 +251,14 @@ class Clips:
 
     The frames of a clip are ``stride`` frames apart, or follow each other in time ``fps`` times per second. ``clips``
     is the number of clips of a sample, an axis before that of the frames if it is more than 1. ``range`` has the
-    seconds that the frames are from. Frames that a video is too short for are the last one again
-    (``on_short="repeat_last"``), the clip from its beginning (``"wrap"``), or make the video a damaged sample
+    seconds that the frames are from; ``start_field`` and ``end_field`` are fields that have them for each video, such as
+    columns of a table, of which several rows may be parts of one file. Frames that a video is too short for are the last
+    one again (``on_short="repeat_last"``), the clip from its beginning (``"wrap"``), or make the video a damaged sample
     (``"error"``). ``per_frame`` has the ops draw for each frame. ``source_fps`` is the rate of folders of frames, which
-    ``fps`` and ``range`` need; without it their times are the numbers of the frames. ``field`` is the field of the frames
-    if several have images, or of bytes that are video files.
-    ``list`` is a file that lists the videos of a split: UCF-101's, Kinetics', HMDB-51's as MMAction2's tools write it, or
-    TSN's, of which each line has a path, the number of frames and the label.
+    ``fps`` and settings in seconds need; without it their times are the numbers of the frames. ``field`` is the field of
+    the frames if several have images, or of bytes that are video files. ``list`` is a file that lists the videos of a
+    split: UCF-101's, Kinetics', HMDB-51's as MMAction2's tools write it, or TSN's, of which each line has a path, the
+    number of frames and the label.
 
     >>> import fuseloop as fl
     >>> from fuseloop import ops
@@ -274,6 +275,8 @@ class Clips:
     fps: float | None = None
     clips: int | None = None
     range: tuple[float, float] | None = None
+    start_field: str | None = None
+    end_field: str | None = None
     on_short: str | None = None
     middle: bool = False
     per_frame: bool = False
@@ -291,6 +294,8 @@ class Clips:
         fps: float | None = None,
         clips: int | None = None,
         range: tuple[float, float] | None = None,
+        start_field: str | None = None,
+        end_field: str | None = None,
         on_short: Literal["repeat_last", "wrap", "error"] | None = None,
         per_frame: bool = False,
         layout: Literal["NTCHW", "NCTHW"] | None = None,
@@ -300,8 +305,9 @@ class Clips:
     ) -> Clips:
         """Clips whose start is drawn for each sample and epoch, so that all of a clip is inside a video that is long
         enough."""
+        part = (range, start_field, end_field)
         return cls._of(
-            "random", frames, stride, fps, clips, range, on_short, False, per_frame, layout, source_fps, field, list
+            "random", frames, stride, fps, clips, *part, on_short, False, per_frame, layout, source_fps, field, list
         )
 
     @classmethod
@@ -313,6 +319,8 @@ class Clips:
         fps: float | None = None,
         clips: int | None = None,
         range: tuple[float, float] | None = None,
+        start_field: str | None = None,
+        end_field: str | None = None,
         on_short: Literal["repeat_last", "wrap", "error"] | None = None,
         per_frame: bool = False,
         layout: Literal["NTCHW", "NCTHW"] | None = None,
@@ -322,8 +330,9 @@ class Clips:
     ) -> Clips:
         """Clips that are evenly spread, from one that begins with the video to one that ends with it; a single one is in
         the middle."""
+        part = (range, start_field, end_field)
         return cls._of(
-            "regular", frames, stride, fps, clips, range, on_short, False, per_frame, layout, source_fps, field, list
+            "regular", frames, stride, fps, clips, *part, on_short, False, per_frame, layout, source_fps, field, list
         )
 
     @classmethod
@@ -334,6 +343,8 @@ class Clips:
         middle: bool = False,
         clips: int | None = None,
         range: tuple[float, float] | None = None,
+        start_field: str | None = None,
+        end_field: str | None = None,
         on_short: Literal["error"] | None = None,
         per_frame: bool = False,
         layout: Literal["NTCHW", "NCTHW"] | None = None,
@@ -343,8 +354,9 @@ class Clips:
     ) -> Clips:
         """One frame of each of as many segments of the video: drawn, after temporal segment networks, or the ``middle``
         ones, for evaluation. A video that is too short for a segment has the nearest frame there."""
+        part = (range, start_field, end_field)
         return cls._of(
-            "segments", frames, None, None, clips, range, on_short, middle, per_frame, layout, source_fps, field, list
+            "segments", frames, None, None, clips, *part, on_short, middle, per_frame, layout, source_fps, field, list
         )
 
     @classmethod
@@ -355,6 +367,8 @@ class Clips:
         stride: int | None = None,
         fps: float | None = None,
         range: tuple[float, float] | None = None,
+        start_field: str | None = None,
+        end_field: str | None = None,
         on_short: Literal["repeat_last", "wrap", "error"] | None = None,
         per_frame: bool = False,
         layout: Literal["NTCHW", "NCTHW"] | None = None,
@@ -364,8 +378,9 @@ class Clips:
     ) -> Clips:
         """Every clip of a video as a sample of its own, for evaluation: ``video_index`` in a batch has the index of each
         sample's video, by which results are averaged."""
+        part = (range, start_field, end_field)
         return cls._of(
-            "all", frames, stride, fps, None, range, on_short, False, per_frame, layout, source_fps, field, list
+            "all", frames, stride, fps, None, *part, on_short, False, per_frame, layout, source_fps, field, list
         )
 
     @classmethod

@@ -35,6 +35,7 @@ __all__ = [
     "from_datasets",
     "from_generator",
     "from_python",
+    "lerobot",
     "mds",
     "open",
     "table",
@@ -375,6 +376,60 @@ def tfrecord(name: str, features: Mapping[str, str | tuple[str, int]] | None = N
         word, count = (kind, None) if isinstance(kind, str) else kind
         wanted.append((feature, word, None if count is None else _whole(f"feature {feature}", count, 1)))
     return _named(_fuseloop.open_tfrecord, tfrecord, name, wanted, features, (".gz",))
+
+
+def lerobot(
+    path: _PathLike,
+    *,
+    delta_timestamps: Mapping[str, Sequence[float]] | None = None,
+    episodes: Sequence[int] | None = None,
+    tolerance_s: float = 1e-4,
+) -> Dataset:
+    """Opens a dataset of LeRobot, version 3: a folder with ``meta/info.json``. A sample is a row, which is a frame of an
+    episode.
+
+    Cameras are fields of images, ``[N, C, H, W]`` in a batch, and the columns of the Parquet files fields of arrays and
+    numbers; ``task`` is the text of the task, as bytes. The names are the keys of the features. With ``delta_timestamps``
+    the frames of a camera are ``[N, T, C, H, W]``, arrays ``[N, T, D]``, numbers ``[N, T]``, and ``KEY_is_pad`` is
+    ``[N, T]``: 1 where a time is outside of the episode, and its first or last row is taken. Ops draw once for all
+    frames that a sample has of a camera.
+
+    Args:
+        path: The folder.
+        delta_timestamps: The seconds before (less than 0) or after a row at which a feature has its frames or values,
+            as for ``LeRobotDataset``. They are multiples of the time of a frame. A feature without them has the value of
+            the row.
+        episodes: The episodes that are read, in the order of the dataset; by default all. Files of other episodes may be
+            missing.
+        tolerance_s: The seconds by which these times may differ from multiples of the time of a frame, and frames from
+            the times of their rows.
+
+    >>> import fuseloop as fl
+    >>> from fuseloop import ops
+    >>> top = "observation.images.top"
+    >>> robot = fl.sources.lerobot(example_robot(), delta_timestamps={top: [-0.1, 0.0], "action": [0.0, 0.1, 0.2]})
+    >>> loader = fl.Loader(robot, batch_size=4, without=["observation.still"], ops={top: [ops.ToChannelsFirst()]})
+    >>> batch = next(iter(loader))
+    >>> batch[top].numpy().shape, batch["action"].numpy().shape, batch["action_is_pad"].numpy().shape
+    ((4, 2, 3, 32, 48), (4, 3, 2), (4, 3))
+    """
+    deltas = []
+    for key, seconds in dict(delta_timestamps or {}).items():
+        if isinstance(seconds, str) or not isinstance(seconds, Iterable):
+            raise ConfigError(f"delta_timestamps of {key} are {seconds!r}, expected a list of seconds")
+        try:
+            deltas.append((str(key), [float(each) for each in seconds]))
+        except (TypeError, ValueError):
+            raise ConfigError(f"delta_timestamps of {key} are {seconds!r}, expected a list of seconds") from None
+    chosen = None if episodes is None else [_whole("episodes: a number", number) for number in episodes]
+    return _lerobot(os.fspath(path), deltas, chosen, float(tolerance_s))
+
+
+def _lerobot(
+    path: str, deltas: list[tuple[str, list[float]]], episodes: list[int] | None, tolerance_s: float
+) -> Dataset:
+    arguments = (path, deltas, episodes, tolerance_s)
+    return _remade(_fuseloop.open_lerobot(*arguments), _lerobot, *arguments)
 
 
 def mds(path: _PathLike, *, split: str | None = None, cache_bytes: int | str | None = None) -> Dataset:

@@ -61,8 +61,8 @@ mod _fuseloop {
     #[pymodule_export]
     use super::sources::{
         arrays_dataset, arrow_dataset, generated_dataset, join, open_annotated, open_beton,
-        open_columns, open_folder, open_mds, open_split, open_tar, open_tfrecord, python_dataset,
-        shards, stream,
+        open_columns, open_folder, open_lerobot, open_mds, open_split, open_tar, open_tfrecord,
+        python_dataset, shards, stream,
     };
     #[pymodule_export]
     use super::tensor::Tensor;

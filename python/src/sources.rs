@@ -13,9 +13,9 @@ use fuseloop::ops::Size;
 use fuseloop::source::stream::{Interleave, MixEnd, Stream};
 use fuseloop::source::{
     self, Annotated, As, ClassNames, CocoOptions, Column, Concat, CustomRow, Facts, Feature,
-    FieldSpec, Folder, FolderOptions, Generator, InMemory, Labels, Mds, MdsOptions, OpenOptions,
-    OwnedValue, Tar, TarOptions, TarStream, TfOptions, TfRecordStream, TfRecords, VocOptions,
-    YoloOptions,
+    FieldSpec, Folder, FolderOptions, Generator, InMemory, Labels, LeRobot, LeRobotOptions, Mds,
+    MdsOptions, OpenOptions, OwnedValue, Tar, TarOptions, TarStream, TfOptions, TfRecordStream,
+    TfRecords, VocOptions, YoloOptions,
 };
 use fuseloop::write::CancelFlag;
 use pyo3::buffer::PyBuffer;
@@ -217,6 +217,26 @@ pub(crate) fn open_tfrecord(
     } else {
         source::Dataset::Source(Arc::new(detached(py, || TfRecords::open(name, &options))?))
     }))
+}
+
+/// Opens a dataset of LeRobot, with the seconds at which its features have values, by their keys.
+#[pyfunction]
+pub(crate) fn open_lerobot(
+    py: Python<'_>,
+    path: PathBuf,
+    deltas: Vec<(String, Vec<f64>)>,
+    episodes: Option<Vec<u64>>,
+    tolerance_s: f64,
+) -> PyResult<Dataset> {
+    let mut options = LeRobotOptions::default().tolerance(tolerance_s);
+    for (key, seconds) in deltas {
+        options = options.delta_timestamps(key, seconds);
+    }
+    if let Some(episodes) = episodes {
+        options = options.episodes(episodes);
+    }
+    let opened = detached(py, || LeRobot::open(&path, &options))?;
+    Ok(Dataset::new(source::Dataset::Source(Arc::new(opened))))
 }
 
 /// Opens MDS shards, with the bytes that unpacked ones may take.

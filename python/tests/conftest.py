@@ -69,10 +69,14 @@ def same_size(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+LEROBOT = Path(__file__).parents[2] / "tests" / "golden" / "lerobot"
+
+
 @pytest.fixture(autouse=True)
 def _doctest_names(doctest_namespace: dict, photos: Path) -> None:
     """What examples in docstrings start from."""
     doctest_namespace["example_dataset"] = lambda: photos
+    doctest_namespace["example_robot"] = lambda: LEROBOT
 
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"

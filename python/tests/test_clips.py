@@ -177,3 +177,15 @@ def test_a_store_needs_videos_and_one_beton(videos: Path, tmp_path: Path) -> Non
         write.convert(videos, tmp_path / "x.beton", frame_stride=2, progress=None)
     with pytest.raises(fl.errors.ConfigError, match="source_fps"):
         write.convert(videos, tmp_path / "x.beton", videos="frames", source_fps="10")  # type: ignore[arg-type]
+
+
+def test_a_table_has_the_seconds_of_its_videos(videos: Path, tmp_path: Path) -> None:
+    table = tmp_path / "frames.csv"
+    frames = sorted((videos / "ride/v1").iterdir())
+    lines = [f"{path},{number * 10},{number * 10 + 2}" for number, path in enumerate(frames)]
+    table.write_text("path,start,end\n" + "\n".join(lines) + "\n")
+    clips = fl.Clips.regular(2, start_field="start", end_field="end", source_fps=1)
+    batch = next(iter(fl.Loader(table, batch_size=1, video=LIST, clips=clips)))
+    assert batch["pts"].numpy().tolist() == [[0.0, 1.0]]
+    with pytest.raises(fl.errors.FuseloopError, match="one of the two"):
+        fl.Loader(table, batch_size=1, video=LIST, clips=fl.Clips.random(2, range=(0, 1), end_field="end", source_fps=1))

@@ -41,6 +41,7 @@ impl LoaderBuilder {
         self.check_scaled_decode()?;
         self.take_image_lists()?;
         self.take_clips()?;
+        self.take_frames()?;
         let setup = self.setup_on_ranks()?;
         if let Some(expected) = &self.expected_classes {
             classes::check(&*self.source, expected)?;
@@ -143,6 +144,7 @@ impl LoaderBuilder {
         clips.check()?;
         self.check_several_images("clips")?;
         let field = self.field_of_frames(&clips)?;
+        let range = self.range_fields(&clips)?;
         let (dataset, limits) = (&self.source, &self.setup.decode.limits);
         let is_image = dataset.fields()[field].kind.is_image();
         let videos: Arc<dyn Frames> = if is_image && is_clip_store(&**dataset) {
@@ -169,11 +171,21 @@ impl LoaderBuilder {
         } else {
             video_files(dataset, field, &clips, limits)?
         };
-        let source = Arc::new(ClipSource::new(videos, clips)?);
+        let source = Arc::new(ClipSource::new(videos, clips, range)?);
         let name = source.facts().fields[field].name.clone();
         self.wanted.rename(|asked| (dataset.field_index(asked) == Some(field)).then_some(&*name));
         self.setup.clips = Some(Arc::clone(&source));
         self.source = source;
+        Ok(())
+    }
+
+    /// Makes the frames that the dataset chooses for its samples rows of their fields, if it has some.
+    fn take_frames(&mut self) -> Result<(), Error> {
+        let frames = self.source.stored().and_then(|stored| stored.frame_fields());
+        let Some(frames) = frames else { return Ok(()) };
+        self.check_several_images("frames of cameras")?;
+        self.source = Arc::clone(&frames.0) as Arc<dyn Source>;
+        self.setup.frames = Some(frames);
         Ok(())
     }
 
@@ -247,6 +259,10 @@ fn video_files(
     limits: &Limits,
 ) -> Result<Arc<dyn Frames>, Error> {
     let videos = VideoFiles::new(Arc::clone(dataset), field, limits);
+    let videos = match clips.range_fields() {
+        [None, None] => videos,
+        _ => videos.sharing_files(),
+    };
     Ok(match clips.list_file() {
         Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
         None => Arc::new(videos),

@@ -150,6 +150,27 @@ impl LoaderBuilder {
         }
     }
 
+    /// Returns the fields of the dataset that have the first and the last second of each video of clips.
+    pub(super) fn range_fields(&self, clips: &Clips) -> Result<[Option<usize>; 2], Error> {
+        let source = &*self.source;
+        let mut fields = [None, None];
+        for (field, name) in fields.iter_mut().zip(clips.range_fields()) {
+            let Some(name) = name else { continue };
+            let index = source.field_index(name).ok_or_else(|| no_such_field(source, name))?;
+            let kind = &source.fields()[index].kind;
+            if !matches!(kind, FieldKind::Int | FieldKind::Float) {
+                let error = fail!(
+                    Pipeline,
+                    "a start or an end of videos is a field of numbers, and this field is {}: name another one",
+                    kind.word()
+                );
+                return Err(of_field(error, name));
+            }
+            *field = Some(index);
+        }
+        Ok(fields)
+    }
+
     /// Refuses a setup without samples.
     pub(super) fn check_chosen(&self, subset: &Subset) -> Result<(), Error> {
         let (dataset, samples) = (self.source.name().to_owned(), self.source.len());

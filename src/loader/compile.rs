@@ -27,7 +27,7 @@ use crate::jit::KernelCache;
 use crate::plan::batch_ops::{is_on_batches, mixers};
 use crate::plan::{ElementPlan, ImagePlan, SampleAxes, TargetKinds, VaryingSizes};
 use crate::sample::Epoch;
-use crate::source::{Escaped, FieldKind, FieldSpec, Source};
+use crate::source::{Escaped, FieldKind, FieldSpec, FrameCount, Source};
 use fuseloop_ops::author::{ImageType, Layout, Op, OpClass};
 use fuseloop_ops::internals::is_loaded;
 use fuseloop_ops::{DType, Ops, Size};
@@ -154,10 +154,21 @@ fn plan_output(
 ) -> Result<OutputPlan, Error> {
     let clips = setup.clips.as_deref().filter(|clips| clips.has_frames(output.field));
     let list = setup.lists.iter().find(|(field, _)| *field == output.field).map(|(_, list)| *list);
-    let several = match (clips, list) {
-        (Some(_), _) => Some("the frames of clips"),
-        (None, Some(_)) => Some("the images of a list"),
-        (None, None) => None,
+    let frames = setup.frames.as_ref().and_then(|frames| frames.0.frame_count(output.field));
+    let frames = match frames {
+        Some(FrameCount::Several(count)) => Some(count),
+        Some(FrameCount::One) => {
+            check_no_targets("the frames of cameras", output)
+                .map_err(|error| of_output(error, &output.name))?;
+            None
+        }
+        None => None,
+    };
+    let several = match (clips, frames, list) {
+        (Some(_), ..) => Some("the frames of clips"),
+        (None, Some(_), _) => Some("the frames of a sample"),
+        (None, None, Some(_)) => Some("the images of a list"),
+        (None, None, None) => None,
     };
     if let Some(several) = several {
         check_several(several, output, &ops).map_err(|error| of_output(error, &output.name))?;
@@ -195,9 +206,12 @@ fn plan_output(
         }
         _ => None,
     };
-    let images = match (clips, list, &work) {
-        (Some(clips), _, FieldPlan::Image(kernel)) => Some(plan_clip(clips.clips(), kernel.plan())),
-        (None, Some(list), FieldPlan::Image(_)) => Some(Ok(ImageRow::List(list))),
+    let images = match (clips, frames, list, &work) {
+        (Some(clips), .., FieldPlan::Image(kernel)) => {
+            Some(plan_clip(clips.clips(), kernel.plan()))
+        }
+        (None, Some(count), _, FieldPlan::Image(_)) => Some(Ok(ImageRow::Frames(count))),
+        (None, None, Some(list), FieldPlan::Image(_)) => Some(Ok(ImageRow::List(list))),
         _ => None,
     };
     let images = images.transpose().and_then(|images| {
@@ -459,13 +473,7 @@ fn plan_collation(
 
 /// Refuses what can't be done yet with several images of a sample.
 fn check_several(several: &str, output: &OutputSpec, ops: &Ops) -> Result<(), Error> {
-    if output.targets.is_some() || output.target.is_some() {
-        return Err(fail!(
-            Unsupported,
-            "targets follow an image, and not yet {several}: leave out `targets`, or load a dataset whose samples have one \
-             image, for frames without `clips`"
-        ));
-    }
+    check_no_targets(several, output)?;
     if output.collate.is_some() {
         return Err(fail!(
             Unsupported,
@@ -484,6 +492,18 @@ fn check_several(several: &str, output: &OutputSpec, ops: &Ops) -> Result<(), Er
         return Err(fail!(
             Unsupported,
             "{several} are made on the CPU: remove ToDevice, and copy finished batches to the device"
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses targets of an output that is no single stored image.
+fn check_no_targets(several: &str, output: &OutputSpec) -> Result<(), Error> {
+    if output.targets.is_some() || output.target.is_some() {
+        return Err(fail!(
+            Unsupported,
+            "targets follow an image, and not yet {several}: leave out `targets`, or load a dataset whose samples have one \
+             image, for frames without `clips`"
         ));
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::decode::{DecodeOptions, UnreadParts};
 use crate::error::{Error, fail};
 use crate::jit::{Kernel, KernelCache};
 use crate::plan::ImagePlan;
-use crate::source::Source;
+use crate::source::{FrameSource, Source};
 use fuseloop_ops::author::{Dim, ImageType};
 use fuseloop_ops::{DType, NumberRule};
 use std::sync::Arc;
@@ -34,6 +34,8 @@ pub(super) struct CompileContext {
     pub(super) on_damaged: OnDamaged,
     /// The source whose samples are clips, if they are.
     pub(super) clips: Option<Arc<ClipSource>>,
+    /// The source whose samples have frames that it chooses, if some fields of it have.
+    pub(super) frames: Option<FrameSource>,
     /// The fields of lists of images, in the order of their numbers.
     pub(super) lists: Arc<[(usize, ImageList)]>,
     /// True if the order makes batches whose images have one size.
@@ -60,6 +62,7 @@ impl CompileContext {
             stored_elements: false,
             on_damaged: OnDamaged::Fail,
             clips: None,
+            frames: None,
             lists: Arc::default(),
             is_bucketed: false,
             rank: 0,

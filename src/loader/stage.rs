@@ -3,6 +3,7 @@
 
 mod clips;
 mod facts;
+mod frames;
 mod image_lists;
 mod image_outputs;
 mod images_together;
@@ -198,7 +199,9 @@ impl LoaderStage {
         let fitting = (CHUNK_BYTES / row.max(1)).clamp(1, CHUNK_SAMPLES);
         // After an error, the engine passes the samples of a chunk again, one by one: a function that failed once
         // must not be called again.
-        let chunk = if has_jpeg || outputs.iter().any(calls_host_ops) { 1 } else { fitting };
+        let has_frames = setup.frames.is_some();
+        let chunk =
+            if has_jpeg || has_frames || outputs.iter().any(calls_host_ops) { 1 } else { fitting };
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
         let fields = by_field(&outputs);
         let is_number =
@@ -334,6 +337,9 @@ impl LoaderStage {
         let sample = SampleId(key.sample());
         if let Some(clips) = self.setup.clips.as_deref().filter(|clips| clips.has_frames(*field)) {
             return self.fill_clip(worker, clips, key, place, rows);
+        }
+        if let Some(frames) = self.setup.frames.as_ref().filter(|frames| frames.has(*field)) {
+            return self.fill_frames_of(worker, &*frames.0, key, place, rows);
         }
         if let Some(list) = self.setup.lists.iter().position(|(list, _)| list == field) {
             return self.fill_list(worker, list, key, place, rows);
@@ -613,7 +619,7 @@ impl Stage for LoaderStage {
             worker.buffer.forget();
             let component = self.component_of(visit.sample, &mut worker.buffer)?;
             if let Some(clips) = &self.setup.clips {
-                let chosen = clips.choose(key, &mut worker.clip);
+                let chosen = clips.choose(key, &mut worker.buffer, &mut worker.clip);
                 let name = &self.source.fields()[clips.field()].name;
                 chosen.map_err(|cause| self.error(visit.sample, name, clips.field(), cause))?;
             }

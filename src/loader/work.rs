@@ -109,6 +109,8 @@ pub(super) enum ImageRow {
         /// The number of channels, if the planes of a clip are in the order of these.
         channels: Option<usize>,
     },
+    /// So many frames, which the dataset chooses.
+    Frames(usize),
     /// The images of a list, and zeros.
     List(ImageList),
 }
@@ -118,6 +120,7 @@ impl ImageRow {
     pub(super) fn count(&self) -> usize {
         match self {
             Self::Clip { clips, .. } => clips.images(),
+            Self::Frames(count) => *count,
             Self::List(list) => list.max(),
         }
     }
@@ -133,7 +136,7 @@ impl ImageRow {
                 let first = clip * frames * image + frame * plane;
                 ImagePlanes { first, plane, count: *channels, apart: frames * plane }
             }
-            Self::Clip { .. } | Self::List(_) => {
+            Self::Clip { .. } | Self::Frames(_) | Self::List(_) => {
                 ImagePlanes { first: index * image, plane: image, count: 1, apart: image }
             }
         }
@@ -148,6 +151,7 @@ impl ImageRow {
                 let (clips, frames) = axes.split_at(axes.len() - 1);
                 [clips, channels, frames, image].concat()
             }
+            Self::Frames(count) => [&[*count], image].concat(),
             Self::List(list) => [&[list.max()], image].concat(),
         }
     }
@@ -156,6 +160,7 @@ impl ImageRow {
     pub(super) fn print(&self) -> String {
         match self {
             Self::Clip { clips, .. } => format!("{:?}", clips.of_any_list()),
+            Self::Frames(count) => format!("{count} frames"),
             Self::List(list) => format!("{list:?}"),
         }
     }
@@ -198,6 +203,7 @@ impl fmt::Display for ImageRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Clip { clips, .. } => clips.fmt(f),
+            Self::Frames(count) => write!(f, "{count} frames, one draw for a sample"),
             Self::List(list) => list.fmt(f),
         }
     }

@@ -16,7 +16,11 @@ pub(super) enum FileFormat {
     TfRecords,
     TfRecordStream,
     Mds,
+    LeRobot,
 }
+
+/// The file by which a folder is known as a dataset of LeRobot.
+pub(super) const LEROBOT_INFO: &str = "meta/info.json";
 
 /// The name of the index of MDS shards.
 pub const MDS_INDEX: &str = "index.json";

@@ -17,9 +17,12 @@
 //! The names of a video differ in one number: other images of the folder, such as its optical flow, are no frames of it, and
 //! refused. A damaged line of a table, which has no path, is a video of its own, which can't be read.
 
-use super::frames::{FrameError, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame};
+use super::frames::{FrameTimes, Frames};
 use super::video_list::{ListLabels, VideoList};
-use super::{BoxError, Buffer, Escaped, Facts, Fingerprint, Record, SampleLocation, Source, Value};
+use super::{
+    BoxError, Buffer, Escaped, Facts, Fingerprint, FrameError, FrameImage, FramePixels, Record,
+    SampleLocation, Source, TakeFrame, Value,
+};
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use std::cmp::Ordering;

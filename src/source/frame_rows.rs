@@ -18,11 +18,11 @@
 //! count for themselves, and a video does not go on in the next one. Opening reads the two fields of all rows, which a `.beton`
 //! file has in its sample table, and keeps the first row of each video.
 
-use super::frames::{FrameError, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame};
+use super::frames::{FrameTimes, Frames};
 use super::lru_cache::LruCache;
 use super::{
-    BoxError, Buffer, Escaped, Facts, FieldKind, Fingerprint, Record, SampleLocation, Source,
-    Value, read_values,
+    BoxError, Buffer, Escaped, Facts, FieldKind, Fingerprint, FrameError, FrameImage, FramePixels,
+    Record, SampleLocation, Source, TakeFrame, Value, read_values,
 };
 use crate::error::{Error, fail};
 use crate::parallel;

@@ -5,9 +5,10 @@
 //! | [`FrameFolders`](super::FrameFolders)        | a folder of images     | frame number / frame rate   |
 //! | `VideoFiles`, with the feature `video`      | a video file           | those of the container      |
 //! | [`FrameRows`](super::FrameRows)              | rows of a clip store   | those of the rows           |
+//!
+//! A dataset that chooses the frames of its samples itself has [`FrameFields`](super::FrameFields) instead.
 
-use super::{BoxError, Buffer, SampleLocation, Source, Value};
-use crate::error::Error;
+use super::{BoxError, Buffer, FrameError, SampleLocation, Source, TakeFrame};
 use crate::sample::SampleId;
 use std::sync::Arc;
 
@@ -76,34 +77,6 @@ pub(crate) struct FrameGroups {
     pub(crate) starts: Vec<u32>,
     /// The number of pixels of a frame.
     pub(crate) pixels: u64,
-}
-
-/// A function that is given frames with their numbers.
-pub(crate) type TakeFrame<'a> = &'a mut dyn FnMut(u32, FrameImage<'_>) -> Result<(), Error>;
-
-/// A frame that was read.
-#[derive(Clone, Copy)]
-pub(crate) struct FrameImage<'a> {
-    pub(crate) pixels: FramePixels<'a>,
-    /// How the picture is turned to be upright: an EXIF orientation.
-    pub(crate) orientation: u8,
-}
-
-/// The pixels of a frame.
-#[derive(Clone, Copy)]
-pub(crate) enum FramePixels<'a> {
-    /// A stored image.
-    Stored(Value<'a>),
-    /// The planes of a picture.
-    #[cfg(feature = "video")]
-    Planes(&'a fuseloop_video::Frame),
-}
-
-/// The error of reading a frame.
-pub(crate) struct FrameError {
-    /// The number of the frame; `None` if the error is of the whole video.
-    pub(crate) frame: Option<u32>,
-    pub(crate) error: Error,
 }
 
 /// The times at which the frames of a video are shown, in seconds.

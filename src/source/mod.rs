@@ -27,7 +27,8 @@ mod faults;
     feature = "remote",
     feature = "tables",
     feature = "tar",
-    feature = "tfrecord"
+    feature = "tfrecord",
+    feature = "video"
 )))]
 mod feature;
 pub(crate) mod fetch_ahead;
@@ -59,6 +60,8 @@ pub(crate) mod index_shards;
 pub(crate) mod jpeg_file;
 #[cfg(feature = "jxl")]
 mod jxl_file;
+#[cfg(all(feature = "parquet", feature = "video"))]
+mod lerobot;
 mod location;
 mod lru_cache;
 mod mask_runs;
@@ -146,9 +149,7 @@ pub use folder::{Folder, FolderOptions, Ignored, Labels, LinkCounts, Links};
 pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name};
 pub(crate) use frame_folders::FrameFolders;
 pub(crate) use frame_rows::{FrameRows, PTS, VIDEO_INDEX, is_clip_store};
-pub(crate) use frames::{
-    FrameError, FrameImage, FramePixels, FrameTimes, Frames, ROUNDING, TakeFrame,
-};
+pub(crate) use frames::{FrameTimes, Frames, ROUNDING};
 pub use generate::{Generated, Generator, Queue, QueueStats};
 pub(crate) use image_format::{FORMAT_BYTES, ImageFormat, format_name};
 #[cfg(feature = "write")]
@@ -162,6 +163,8 @@ pub use image_stats::ImageStats;
 pub use in_memory::{Column, InMemory};
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub use index_shards::{IndexReport, index_shards};
+#[cfg(all(feature = "parquet", feature = "video"))]
+pub use lerobot::{LeRobot, LeRobotOptions};
 pub(crate) use location::Location;
 pub(crate) use mask_runs::column_runs;
 #[cfg(feature = "mds")]
@@ -185,9 +188,12 @@ pub use run_plan::{RunPlan, Upcoming};
 pub use sample_location::SampleLocation;
 pub(crate) use samples::Fingerprint;
 pub use samples::{Buffer, Facts, Record, Run, Source};
+pub(crate) use samples::{
+    FrameCount, FrameError, FrameFields, FrameImage, FramePixels, PartialImage, TakeFrame,
+    read_image_part, read_values,
+};
 #[doc(hidden)]
-pub use samples::{ImageExtent, LazyRecord, StoredValues};
-pub(crate) use samples::{PartialImage, read_image_part, read_values};
+pub use samples::{FrameSource, ImageExtent, LazyRecord, StoredValues};
 pub use selected::Selected;
 pub(crate) use still::{Still, StillFormat};
 pub use stream::Stream;

@@ -15,6 +15,7 @@
 //! | `.tfrecord(s)`, `.tfrec`, `train-00000-of-01024` | [`TfRecords`], in any order         |
 //! | the same with `.gz`                              | a [`TfRecordStream`], in sequence   |
 //! | a folder with the `index.json` of MDS shards, or that file | an [`Mds`], in any order  |
+//! | a folder with `meta/info.json` and `data`         | a `LeRobot`: its rows, in any order |
 //! | `.parquet`: one, or by braces, `::` and `*`; a folder of them | their rows, in any order |
 //! | `hf://datasets/ORG/NAME`, or a folder in it      | its Parquet files                   |
 //! | `.beton`, and anything else                      | a [`Beton`]                         |
@@ -27,9 +28,15 @@
 
 use super::annotations::{self, Annotated};
 use super::beton::IS_IT_BETON;
-#[cfg(not(all(feature = "mds", feature = "parquet", feature = "tar", feature = "tfrecord")))]
+#[cfg(not(all(
+    feature = "mds",
+    feature = "parquet",
+    feature = "tar",
+    feature = "tfrecord",
+    feature = "video"
+)))]
 use super::feature::NeedsFeature;
-use super::file_format::{FileFormat, MDS_INDEX, MDS_SPLITS};
+use super::file_format::{FileFormat, LEROBOT_INFO, MDS_INDEX, MDS_SPLITS};
 use super::fixed_length;
 use super::other_formats;
 #[cfg(feature = "parquet")]
@@ -39,6 +46,8 @@ use super::{
     Beton, Concat, Escaped, Folder, FolderOptions, Location, OpenOptions, Source, Stream,
     file_pool, location,
 };
+#[cfg(all(feature = "parquet", feature = "video"))]
+use super::{LeRobot, LeRobotOptions};
 #[cfg(feature = "mds")]
 use super::{Mds, MdsOptions};
 #[cfg(feature = "tar")]
@@ -189,6 +198,16 @@ impl Dataset {
             FileFormat::Mds => {
                 return Err(left_out(path, NeedsFeature { what: "MDS shards", feature: "mds" }));
             }
+            #[cfg(all(feature = "parquet", feature = "video"))]
+            FileFormat::LeRobot => {
+                let lerobot = LeRobotOptions::default().limits(options.limits);
+                Self::Source(Arc::new(LeRobot::open(path, &lerobot)?))
+            }
+            #[cfg(not(all(feature = "parquet", feature = "video")))]
+            FileFormat::LeRobot => {
+                let feature = if cfg!(feature = "parquet") { "video" } else { "parquet" };
+                return Err(left_out(path, NeedsFeature { what: "LeRobot's datasets", feature }));
+            }
             #[cfg(not(feature = "tfrecord"))]
             FileFormat::TfRecords | FileFormat::TfRecordStream => {
                 let reason = NeedsFeature { what: "TFRecord files", feature: "tfrecord" };
@@ -328,7 +347,13 @@ fn located(first: &Path, more: &[PathBuf]) -> Result<Vec<Location>, Error> {
 }
 
 /// Returns the error for a dataset in a format that this build leaves out.
-#[cfg(not(all(feature = "mds", feature = "parquet", feature = "tar", feature = "tfrecord")))]
+#[cfg(not(all(
+    feature = "mds",
+    feature = "parquet",
+    feature = "tar",
+    feature = "tfrecord",
+    feature = "video"
+)))]
 fn left_out(path: &Path, reason: NeedsFeature) -> Error {
     let reason = format!("{}: {reason}", Escaped(&path.to_string_lossy()));
     Error::boxed(reason.into(), ErrorKind::Unsupported)
@@ -396,6 +421,9 @@ impl FileFormat {
             return match () {
                 () if fixed_length::is_folder(path) => Self::FixedLength,
                 () if has_mds_index(path) => Self::Mds,
+                () if path.join(LEROBOT_INFO).is_file() && path.join("data").is_dir() => {
+                    Self::LeRobot
+                }
                 () if annotations::is_folder(path) => Self::Annotated,
                 #[cfg(feature = "parquet")]
                 () if parquet::is_folder(path) => Self::Parquet,

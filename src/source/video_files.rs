@@ -10,16 +10,14 @@
 //! Any other value, such as a member of a tar shard, is read whole. Each reading of frames has a decoder of its own, so that
 //! its frames, and its errors, depend on nothing that was decoded before.
 
-use super::frames::{
-    FrameError, FrameGroups, FrameImage, FramePixels, FrameTimes, Frames, TakeFrame,
-};
+use super::frames::{FrameGroups, FrameTimes, Frames};
 use super::lru_cache::LruCache;
 use super::saved_videos::{SavedVideos, video_limits};
 use super::video_list::{ListLabels, VideoList};
 use super::{
-    BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint, ImageMode, Record,
-    SampleLocation, Source, Value, file_pool, frame_size, frame_window, read_values, upright,
-    video_format,
+    BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint, FrameError,
+    FrameImage, FramePixels, ImageMode, Record, SampleLocation, Source, TakeFrame, Value,
+    file_pool, frame_size, frame_window, read_values, upright, video_format,
 };
 use crate::error::{AtPath as _, Damage, Error, fail};
 use crate::sample::{Limits, SampleId};
@@ -29,9 +27,12 @@ use fuseloop_video::{
     Backend, Codec, Frame, FrameEntry, Libavcodec, Packet, ReadExactAt, Rotation, VideoDecoder,
     VideoError, VideoErrorKind, VideoIndex, VideoLimits, jpeg_of_packet,
 };
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+#[cfg(feature = "parquet")]
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The bytes of the indexes that stay in memory. Those of ten seconds at 30 frames per second are 17 KB.
@@ -48,6 +49,8 @@ pub(crate) struct VideoFiles {
     saved: SavedVideos,
     /// The sample of each video; empty if that is its number.
     order: Vec<u64>,
+    /// The first sample of the file of each sample; empty if every sample has a file of its own.
+    first_of_file: Vec<u64>,
     labels: Option<ListLabels>,
 }
 
@@ -139,6 +142,32 @@ impl IndexedVideo {
         }
     }
 
+    /// Writes a frame to `to`: upright RGB pixels, or a JPEG. Returns which of them, and the size of pixels.
+    fn read_image(
+        &self,
+        frame: u32,
+        bytes: &VideoBytes<'_>,
+        limits: &VideoLimits,
+        to: &mut Vec<u8>,
+    ) -> Result<(ImageMode, Size), Error> {
+        let mut found = None;
+        let read = self.read_frames(&[frame], bytes, limits, &mut |_, image| {
+            found = Some(match image.pixels {
+                FramePixels::Stored(value) => {
+                    to.clear();
+                    to.extend_from_slice(value.bytes());
+                    (ImageMode::Jpeg, Size::default())
+                }
+                FramePixels::Planes(frame) => {
+                    (ImageMode::Raw, upright_pixels(frame, image.orientation, to)?)
+                }
+            });
+            Ok(())
+        });
+        read.map_err(|fault| fault.error)?;
+        found.ok_or_else(|| fail!(Damaged, "the video has no frame {frame}"))
+    }
+
     /// Reads the packets of frames, each of which is a JPEG.
     fn read_jpegs(
         &self,
@@ -220,7 +249,28 @@ impl VideoFiles {
         let limits = video_limits(limits);
         let indexed = LruCache::new(INDEX_BYTES, IndexedVideo::bytes);
         let saved = SavedVideos::new(limits);
-        Self { facts, files, field, limits, indexed, saved, order: vec![], labels: None }
+        Self {
+            facts,
+            files,
+            field,
+            limits,
+            indexed,
+            saved,
+            order: vec![],
+            first_of_file: vec![],
+            labels: None,
+        }
+    }
+
+    /// Finds the samples that are parts of one file, which then have one index.
+    pub(crate) fn sharing_files(mut self) -> Self {
+        let (stored, mut first) = (self.files.stored(), HashMap::new());
+        let first_of = |sample| {
+            let path = stored.and_then(|stored| stored.value_file(SampleId(sample), self.field));
+            path.map_or(sample, |path| *first.entry(path).or_insert(sample))
+        };
+        self.first_of_file = (0..self.facts.samples).map(first_of).collect();
+        self
     }
 
     /// Returns the videos that a file lists, in its order, with its labels unless the dataset has labels of its own.
@@ -268,7 +318,8 @@ impl VideoFiles {
     /// Returns the index of a video: the one in memory, the one that was saved, or that of its bytes.
     fn indexed(&self, video: SampleId) -> Result<Arc<IndexedVideo>, Error> {
         let sample = self.sample(video)?;
-        self.indexed.get(sample.0, || {
+        let first = self.first_of_file.get(sample.0 as usize).copied().unwrap_or(sample.0);
+        self.indexed.get(first, || {
             let path = self.files.stored().and_then(|it| it.value_file(sample, self.field));
             if let Some(index) = path.and_then(|path| self.saved.index(&path)) {
                 return IndexedVideo::new(index);
@@ -276,6 +327,82 @@ impl VideoFiles {
             let mut buffer = Buffer::default();
             IndexedVideo::of(&self.open(sample, &mut buffer)?, &self.limits)
         })
+    }
+}
+
+/// Local video files whose frames are read by their numbers.
+#[cfg(feature = "parquet")]
+pub(super) struct VideoPaths {
+    paths: Vec<PathBuf>,
+    limits: VideoLimits,
+    indexed: LruCache<u64, IndexedVideo>,
+}
+
+#[cfg(feature = "parquet")]
+impl VideoPaths {
+    /// Takes files, none of which is opened before its frames are needed.
+    pub(super) fn new(paths: Vec<PathBuf>, limits: &Limits) -> Self {
+        let indexed = LruCache::new(INDEX_BYTES, IndexedVideo::bytes);
+        Self { paths, limits: video_limits(limits), indexed }
+    }
+
+    /// Returns all files.
+    pub(super) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    fn open(&self, file: usize) -> Result<VideoBytes<'static>, Error> {
+        let path = &self.paths[file];
+        file_pool::regular(path).at(path)?;
+        Ok(VideoBytes::File(file_pool::open(path).at(path)?))
+    }
+
+    /// Returns the index of a file: the one in memory, or that of its bytes.
+    fn indexed(&self, file: usize) -> Result<Arc<IndexedVideo>, Error> {
+        let path = &self.paths[file];
+        self.indexed
+            .get(file as u64, || IndexedVideo::of(&self.open(file)?, &self.limits))
+            .map_err(|error: Error| error.at(path))
+    }
+
+    /// Returns the times of the frames of a file.
+    ///
+    /// # Errors
+    ///
+    /// If the file can't be read.
+    pub(super) fn times(&self, file: usize) -> Result<FrameTimes, Error> {
+        Ok(self.indexed(file)?.times.clone())
+    }
+
+    /// Reads frames of a file, which are ascending, and hands each to `take` with its number.
+    ///
+    /// # Errors
+    ///
+    /// If the file or a frame can't be read, and with the errors of `take`.
+    pub(super) fn read_frames(
+        &self,
+        file: usize,
+        frames: &[u32],
+        take: TakeFrame<'_>,
+    ) -> Result<(), FrameError> {
+        let opened = || Ok((self.indexed(file)?, self.open(file)?));
+        let (indexed, bytes) = opened().map_err(|error| FrameError { frame: None, error })?;
+        indexed.read_frames(frames, &bytes, &self.limits, take)
+    }
+
+    /// Writes a frame of a file to `to`: upright RGB pixels, or a JPEG. Returns which of them, and the size of pixels.
+    ///
+    /// # Errors
+    ///
+    /// If the file or the frame can't be read.
+    pub(super) fn read_image(
+        &self,
+        file: usize,
+        frame: u32,
+        to: &mut Vec<u8>,
+    ) -> Result<(ImageMode, Size), Error> {
+        let (indexed, bytes) = (self.indexed(file)?, self.open(file)?);
+        indexed.read_image(frame, &bytes, &self.limits, to)
     }
 }
 
@@ -429,22 +556,10 @@ impl Source for VideoFiles {
         if field != self.field {
             return self.files.value(self.sample(video)?, field, buffer);
         }
-        let (to, mut found) = (&mut buffer.bytes, None);
-        let first = self.read_frames(video, &[0], &mut Buffer::default(), &mut |_, image| {
-            found = Some(match image.pixels {
-                FramePixels::Stored(value) => {
-                    to.clear();
-                    to.extend_from_slice(value.bytes());
-                    (ImageMode::Jpeg, Size::default())
-                }
-                FramePixels::Planes(frame) => {
-                    (ImageMode::Raw, upright_pixels(frame, image.orientation, to)?)
-                }
-            });
-            Ok(())
-        });
-        first.map_err(|fault| fault.error)?;
-        let (mode, Size { height, width }) = found.ok_or("the video has no first frame")?;
+        let (indexed, mut own) = (self.indexed(video)?, Buffer::default());
+        let bytes = self.open(self.sample(video)?, &mut own)?;
+        let image = indexed.read_image(0, &bytes, &self.limits, &mut buffer.bytes)?;
+        let (mode, Size { height, width }) = image;
         Ok(Value::Image(EncodedImage { mode, width, height, bytes: &buffer.bytes }))
     }
 

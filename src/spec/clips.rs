@@ -15,6 +15,8 @@
 //! | `stride` | 1 | the frames from one frame of a clip to the next |
 //! | `fps` | none | frames per second, instead of `stride` |
 //! | `range` | all | the seconds that the frames are from: `[start, end]` |
+//! | `start_field` | none | the field with the second from which on frames of each video are chosen |
+//! | `end_field` | none | the field with the second before which frames of each video are chosen |
 //! | `on_short` | `"repeat_last"` | the frames that a video is too short for; also `"wrap"` and `"error"`, the only one for `segments` |
 //! | `middle` | false | whether `segments` have their middle frames |
 //! | `per_frame` | false | whether ops draw for each frame |
@@ -51,6 +53,8 @@ const PARAMS: &[ParamInfo] = &[
     optional("stride", ParamKind::Whole, "the frames from one frame of a clip to the next"),
     optional("fps", ParamKind::Number, "frames per second of a clip, instead of `stride`"),
     optional("range", ParamKind::Range, "the seconds that the frames are from"),
+    optional("start_field", ParamKind::Text, "the field with the first second of each video"),
+    optional("end_field", ParamKind::Text, "the field with the last second of each video"),
     optional(
         "on_short",
         ParamKind::Word(&names_of(&ON_SHORT)),
@@ -82,6 +86,12 @@ fn of_args(args: &OpArgs<'_>) -> Result<Clips, SpecError> {
     }
     if let Some((start, end)) = args.if_given("range", OpArgs::pair)? {
         clips = clips.range(start, end);
+    }
+    if let Some(name) = args.if_given("start_field", OpArgs::text)? {
+        clips = clips.start_field(&name);
+    }
+    if let Some(name) = args.if_given("end_field", OpArgs::text)? {
+        clips = clips.end_field(&name);
     }
     if let Some(what) = args.if_given("on_short", |args, name| args.choice(name, &ON_SHORT))? {
         clips = clips.on_short(what);
@@ -124,6 +134,8 @@ mod tests {
         let regular = Clips::regular(8).clips(3).fps(12.5).range(1.0, 9.5).per_frame(true);
         let regular = regular.on_short(OnShort::Wrap).layout(ClipLayout::Ncthw).source_fps(25.0);
         assert_eq!(read(text).unwrap(), Some(regular.field("frame").list("a.txt")));
+        let part = "[clips]\nsampler = 'all'\nframes = 8\nstart_field = 'from'\nend_field = 'to'";
+        assert_eq!(read(part).unwrap(), Some(Clips::all(8).start_field("from").end_field("to")));
         let middle = read("[clips]\nsampler = 'segments'\nframes = 8\nmiddle = true").unwrap();
         assert_eq!(middle, Some(Clips::segments(8).middle(true)));
         let refused = |text: &str| read(text).unwrap_err().to_string();

@@ -33,6 +33,8 @@ mod functions;
 mod image_lists;
 #[cfg(feature = "write")]
 mod in_memory;
+#[cfg(all(feature = "parquet", feature = "video"))]
+mod lerobot;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod mistakes;
 mod mixed_arrays;

@@ -429,6 +429,71 @@ fn a_table_lists_video_files() {
     assert!(text.contains("1 image and 1 video file,"), "{text}");
 }
 
+/// Lines of a table may be parts of one file.
+#[cfg(feature = "tables")]
+#[test]
+fn a_table_has_the_seconds_at_which_videos_begin_and_end() {
+    let dir = folder(&["a/high.mp4", "b/motion_jpeg.avi"]);
+    let table = dir.path().join("videos.csv");
+    let text = "path,label,start,end\na/high.mp4,4,0.2,0.4\nb/motion_jpeg.avi,6,0.08,9\na/high.mp4,5,0,0.1\n";
+    fs::write(&table, text).unwrap();
+    let of = |clips: Clips| builder(&table, clips).batch_size(3).build();
+    let times = |clips: Clips| {
+        let all = rows(batches(&of(clips).unwrap(), 0));
+        all.into_iter().map(|(pts, _)| pts).collect::<Vec<_>>()
+    };
+    let part = |clips: Clips| clips.start_field("start").end_field("end");
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+    let starts = [0.2, 0.08, 0.0];
+    for sampler in [Clips::random(2), Clips::regular(2), Clips::segments(2)] {
+        let found = times(part(sampler));
+        for (pts, (from, to)) in found.iter().zip(starts.into_iter().zip([0.4, 9.0, 0.1])) {
+            assert!(pts.iter().all(|at| *at > from - 1e-6 && *at < to - 1e-6), "{found:?}");
+        }
+    }
+    // The frames of all clips are those of the parts, and of whole videos if nothing names the fields.
+    let all = of(part(Clips::all(1))).unwrap();
+    let frames: Vec<f64> = (0..all.samples())
+        .map(|sample| rows(Some(all.get(&[sample], 0).unwrap()))[0].0[0])
+        .collect();
+    let whole = of(Clips::all(1)).unwrap();
+    let expected: Vec<f64> = (0..whole.samples())
+        .flat_map(|sample| {
+            let batch = whole.get(&[sample], 0).unwrap();
+            let line = batch.tensor::<i64>("video_index").unwrap().as_slice()[0] as usize;
+            let at = rows(Some(batch))[0].0[0];
+            let (from, to) = (starts[line], [0.4, 9.0, 0.1][line]);
+            (at > from - 1e-6 && at < to - 1e-6).then_some(at)
+        })
+        .collect();
+    assert!(frames.len() == expected.len() && frames.len() > 8, "{frames:?}, {expected:?}");
+    assert!(frames.iter().zip(&expected).all(|(a, b)| near(*a, *b)), "{frames:?}, {expected:?}");
+    let until = dir.path().join("until.csv");
+    fs::write(&until, "path,until\na/high.mp4,0.1\n").unwrap();
+    let loader = Loader::open(&until).unwrap().clips(Clips::regular(9).end_field("until"));
+    let batch = loader.pipeline("video", augmented()).build().unwrap().get(&[0], 0).unwrap();
+    let pts = batch.tensor::<f64>("pts").unwrap().as_slice().to_vec();
+    assert!(near(pts[0], 0.0) && pts.iter().all(|at| *at < 0.1), "{pts:?}");
+    let refused = |clips: Clips| of(clips).err().unwrap().to_string();
+    assert!(refused(part(Clips::random(2)).range(0.0, 1.0)).contains("expected one of the two"));
+    assert!(refused(Clips::random(2).start_field("begin")).contains("begin"));
+    let text = refused(Clips::random(2).start_field("video"));
+    assert!(text.contains("a field of numbers"), "{text}");
+    // A part that is none, and one behind the video.
+    fs::write(
+        &table,
+        "path,label,start,end\na/high.mp4,4,0.4,0.4\na/high.mp4,5,90,99\na/high.mp4,6,0,1\n",
+    )
+    .unwrap();
+    let loader = of(part(Clips::random(2))).unwrap();
+    for (sample, words) in [(0, "from 0.4 to 0.4 seconds"), (1, "no frame begins from 90 to 99")] {
+        let error = loader.get(&[sample], 0).err().unwrap();
+        assert!(error.to_string().contains(words), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Damaged);
+    }
+    assert!(loader.get(&[2], 0).is_ok());
+}
+
 /// A preview of a dataset shows its first frames.
 #[test]
 fn a_value_is_the_first_frame_upright() {

@@ -147,6 +147,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "tfrecord",
             "mds",
             "parquet",
+            "lerobot",
             "other_formats",
             "open",
             "index_shards",

@@ -20,6 +20,9 @@ use crate::error::{Error, fail};
 use crate::source::{FrameTimes, ROUNDING};
 use fuseloop_ops::author::Rng;
 
+/// The seconds from which to before which frames are chosen.
+pub(super) type Range = (f64, f64);
+
 /// The frames of a sample, of all of its clips.
 #[derive(Debug, Default)]
 pub(in crate::loader) struct ClipFrames {
@@ -50,20 +53,20 @@ impl Part {
 }
 
 impl Clips {
-    /// Chooses the frames of a sample: of clip `number` of its video if all clips are samples. `rng` has the generator of
-    /// each clip of the sample.
+    /// Chooses the frames of a sample, of those from `own` if the video has a range of its own: of clip `number` of its
+    /// video if all clips are samples. `rng` has the generator of each clip of the sample.
     ///
     /// # Errors
     ///
     /// If no frame is inside the range, or the video is too short and that is an error.
     pub(super) fn choose(
         &self,
-        times: &FrameTimes,
+        (times, own): (&FrameTimes, Option<Range>),
         number: u64,
         rng: impl Fn(usize) -> Rng,
         frames: &mut Vec<u32>,
     ) -> Result<(), Error> {
-        let part = self.part(times)?;
+        let part = self.part(times, own)?;
         let on_short = self.on_short.unwrap_or_default();
         frames.clear();
         for clip in 0..self.clips {
@@ -117,8 +120,8 @@ impl Clips {
 
     /// Returns the number of clips of a video of which each is a sample. A video that has no clip has a single one, which
     /// can't be read.
-    pub(super) fn count_all(&self, times: &FrameTimes) -> u64 {
-        let Ok(part) = self.part(times) else { return 1 };
+    pub(super) fn count_all(&self, times: &FrameTimes, own: Option<Range>) -> u64 {
+        let Ok(part) = self.part(times, own) else { return 1 };
         let clips = match self.step() {
             Step::Stride(stride) => {
                 part.frames().div_ceil((self.frames as u64).saturating_mul(stride.into()))
@@ -129,12 +132,13 @@ impl Clips {
         clips.max(1)
     }
 
-    fn part(&self, times: &FrameTimes) -> Result<Part, Error> {
-        let (start, end) = self.range.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+    fn part(&self, times: &FrameTimes, own: Option<Range>) -> Result<Part, Error> {
+        let range = own.or(self.range);
+        let (start, end) = range.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
         let (low, high) = (times.frames_before(start), times.frames_before(end));
         if low >= high {
             let (count, length) = (times.count(), times.end());
-            return Err(match self.range {
+            return Err(match range {
                 Some((start, end)) => fail!(
                     Damaged,
                     "no frame begins from {start} to {end} seconds: the video has {count} frames and ends at {length} \
@@ -250,13 +254,13 @@ mod tests {
         clips.check().unwrap();
         let mut frames = vec![];
         let rng = |clip| Rng::new(seed ^ (clip as u64) << 32);
-        clips.choose(times, 0, rng, &mut frames).unwrap();
+        clips.choose((times, None), 0, rng, &mut frames).unwrap();
         frames
     }
 
     fn clip_of_all(clips: &Clips, times: &FrameTimes, number: u64) -> Vec<u32> {
         let mut frames = vec![];
-        clips.choose(times, number, |_| Rng::new(0), &mut frames).unwrap();
+        clips.choose((times, None), number, |_| Rng::new(0), &mut frames).unwrap();
         frames
     }
 
@@ -315,10 +319,10 @@ mod tests {
         assert_eq!(chosen(&clips, &times(1, 1.0), 1), [0; 6]);
         for clips in [clips, by_time, Clips::segments(6)] {
             let clips = clips.on_short(OnShort::Error);
-            let refused = clips.choose(&times(5, 1.0), 0, |_| Rng::new(0), &mut vec![]);
+            let refused = clips.choose((&times(5, 1.0), None), 0, |_| Rng::new(0), &mut vec![]);
             let refused = refused.unwrap_err().to_string();
             assert!(refused.contains("5 frames to choose from"), "{refused}");
-            let long = clips.choose(&times(30, 1.0), 0, |_| Rng::new(0), &mut vec![]);
+            let long = clips.choose((&times(30, 1.0), None), 0, |_| Rng::new(0), &mut vec![]);
             assert!(long.is_ok());
         }
     }
@@ -358,17 +362,17 @@ mod tests {
     fn all_clips_cover_the_video_and_the_last_ends_with_it() {
         let clips = Clips::all(2).stride(2);
         for (count, expected) in [(1, 1), (4, 1), (8, 2), (9, 3)] {
-            assert_eq!(clips.count_all(&times(count, 1.0)), expected, "{count}");
+            assert_eq!(clips.count_all(&times(count, 1.0), None), expected, "{count}");
         }
         let each = |count| {
-            let number = clips.count_all(&times(count, 1.0));
+            let number = clips.count_all(&times(count, 1.0), None);
             let clips = (0..number).map(|number| clip_of_all(&clips, &times(count, 1.0), number));
             clips.collect::<Vec<_>>()
         };
         assert_eq!(each(9), [[0, 2], [4, 6], [6, 8]]);
         assert_eq!(each(2), [[0, 0]]);
         let by_time = Clips::all(2).fps(0.5);
-        assert_eq!([4, 8, 9].map(|count| by_time.count_all(&times(count, 1.0))), [1, 2, 3]);
+        assert_eq!([4, 8, 9].map(|count| by_time.count_all(&times(count, 1.0), None)), [1, 2, 3]);
         assert_eq!(clip_of_all(&by_time, &times(9, 1.0), 2), [5, 7]);
     }
 
@@ -381,7 +385,7 @@ mod tests {
             let frames = chosen(&clips.clone().fps(4.0), &times(100, 10.0), seed);
             assert!(frames.iter().all(|frame| (10..20).contains(frame)), "{frames:?}");
         }
-        let refused = clips.choose(&times(5, 10.0), 0, |_| Rng::new(0), &mut vec![]);
+        let refused = clips.choose((&times(5, 10.0), None), 0, |_| Rng::new(0), &mut vec![]);
         assert!(refused.unwrap_err().to_string().contains("ends at 0.5 seconds"));
     }
 
@@ -461,10 +465,10 @@ mod tests {
                 let times: Vec<f64> = times.collect();
                 FrameTimes::Listed { end: at + 0.01, times: times.into() }
             };
-            let number = u.int_in_range(0..=clips.count_all(&times).min(1000) - 1)?;
+            let number = u.int_in_range(0..=clips.count_all(&times, None).min(1000) - 1)?;
             let (seed, mut frames) = (u.arbitrary::<u64>()?, vec![]);
             if clips
-                .choose(&times, number, |clip| Rng::new(seed ^ clip as u64), &mut frames)
+                .choose((&times, None), number, |clip| Rng::new(seed ^ clip as u64), &mut frames)
                 .is_ok()
             {
                 assert_eq!(frames.len(), clips.images());

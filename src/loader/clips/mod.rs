@@ -7,6 +7,7 @@ pub(super) use choose::ClipFrames;
 pub(super) use source::{ClipSource, VIDEO};
 
 use crate::error::{Error, fail};
+use crate::source::Escaped;
 use fuseloop_ops::internals::{SampleKey, stream};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,8 @@ pub struct Clips {
     stride: Option<u32>,
     fps: Option<f64>,
     range: Option<(f64, f64)>,
+    start_field: Option<String>,
+    end_field: Option<String>,
     on_short: Option<OnShort>,
     middle: bool,
     per_frame: bool,
@@ -183,6 +186,8 @@ impl Clips {
             stride: None,
             fps: None,
             range: None,
+            start_field: None,
+            end_field: None,
             on_short: None,
             middle: false,
             per_frame: false,
@@ -249,6 +254,35 @@ impl Clips {
     #[must_use]
     pub fn range(mut self, start: f64, end: f64) -> Self {
         self.range = Some((start, end));
+        self
+    }
+
+    /// Sets the field that has the second from which on frames of each video are chosen: a column of a table such as
+    /// `videos.csv`, or another field of numbers. Several samples may be parts of one file. Default: the first frame,
+    /// whatever the fields are called: the times in Kinetics' tables are those of longer videos.
+    ///
+    /// ```no_run
+    /// use fuseloop::{Loader, loader::Clips, ops::*};
+    ///
+    /// // path,label,start,end
+    /// // cooking/0001.mp4,3,12.5,19
+    /// let loader = Loader::open("videos.csv")?
+    ///     .clips(Clips::random(16).stride(4).start_field("start").end_field("end"))
+    ///     .pipeline("video", ops![RandomResizedCrop::new(112)?, ToChannelsFirst])
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn start_field(mut self, name: &str) -> Self {
+        self.start_field = Some(name.to_owned());
+        self
+    }
+
+    /// Sets the field that has the second before which frames of each video are chosen, as
+    /// [`start_field`](Self::start_field). Default: the end of the video.
+    #[must_use]
+    pub fn end_field(mut self, name: &str) -> Self {
+        self.end_field = Some(name.to_owned());
         self
     }
 
@@ -366,6 +400,12 @@ impl Clips {
                 self.clips
             ));
         }
+        if self.range.is_some() && (self.start_field.is_some() || self.end_field.is_some()) {
+            return Err(fail!(
+                Parameter,
+                "clips: `range` is given with `start_field` or `end_field`, expected one of the two"
+            ));
+        }
         match self.range {
             Some((start, end)) if !(start >= 0.0 && start < end) => Err(fail!(
                 Parameter,
@@ -381,7 +421,10 @@ impl Clips {
     ///
     /// If they do.
     pub(super) fn check_rate(&self) -> Result<(), Error> {
-        let seconds = self.fps.map(|_| "fps").or(self.range.map(|_| "range"));
+        let range = self.range.map(|_| "range");
+        let start = self.start_field.as_ref().map(|_| "start_field");
+        let end = self.end_field.as_ref().map(|_| "end_field");
+        let seconds = self.fps.map(|_| "fps").or(range).or(start).or(end);
         match seconds.filter(|_| self.source_fps.is_none()) {
             None => Ok(()),
             Some(name) => Err(fail!(
@@ -395,6 +438,11 @@ impl Clips {
     /// Returns the distance of two frames.
     fn step(&self) -> Step {
         self.fps.map_or(Step::Stride(self.stride.unwrap_or(1)), Step::Fps)
+    }
+
+    /// Returns the fields that have the first and the last second of each video, as far as they are set.
+    pub(super) fn range_fields(&self) -> [Option<&str>; 2] {
+        [self.start_field.as_deref(), self.end_field.as_deref()]
     }
 
     /// Returns the field that has the frames, if it is set.
@@ -472,6 +520,12 @@ impl fmt::Display for Clips {
         }
         if let Some((start, end)) = self.range {
             write!(f, ", from {start} to {end} s")?;
+        }
+        if let Some(start) = &self.start_field {
+            write!(f, ", from the second in {}", Escaped(start))?;
+        }
+        if let Some(end) = &self.end_field {
+            write!(f, ", to the second in {}", Escaped(end))?;
         }
         f.write_str(if self.per_frame { ", draws for each frame" } else { ", one draw for a clip" })
     }

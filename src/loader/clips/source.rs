@@ -10,6 +10,7 @@
 //! The field of the frames is called `video`, whatever the dataset calls it, so that all datasets of videos have one name.
 //! The loader takes its other names too.
 
+use super::choose::Range;
 use super::{ClipFrames, Clips, key_of_image};
 use crate::error::{Error, fail};
 use crate::parallel;
@@ -34,6 +35,37 @@ pub(in crate::loader) struct ClipSource {
     starts: Option<Vec<u64>>,
     /// The field of the presentation times. The one of the video's index follows it.
     pts: usize,
+    /// The fields with the seconds from which and before which frames of each video are chosen.
+    range: [Option<usize>; 2],
+}
+
+/// Returns the seconds of a video that frames are chosen from, if fields have them.
+fn range_of(
+    videos: &dyn Frames,
+    video: SampleId,
+    fields: [Option<usize>; 2],
+    buffer: &mut Buffer,
+) -> Result<Option<Range>, Error> {
+    if fields == [None, None] {
+        return Ok(None);
+    }
+    let mut seconds = [0.0, f64::INFINITY];
+    for (seconds, field) in seconds.iter_mut().zip(fields) {
+        let Some(field) = field else { continue };
+        *seconds = match videos.value(video, field, buffer)? {
+            Value::Int(whole) => whole as f64,
+            Value::Float(seconds) => seconds,
+            _ => f64::NAN,
+        };
+    }
+    let [start, end] = seconds;
+    if start >= 0.0 && start < end {
+        return Ok(Some((start, end)));
+    }
+    Err(fail!(
+        Damaged,
+        "the part of the video is from {start} to {end} seconds, expected one that begins at 0 or later and ends after that"
+    ))
 }
 
 impl fmt::Debug for ClipSource {
@@ -43,12 +75,17 @@ impl fmt::Debug for ClipSource {
 }
 
 impl ClipSource {
-    /// Makes clips the samples of a dataset of videos.
+    /// Makes clips the samples of a dataset of videos. `range` are the fields with the seconds from which and before
+    /// which frames of each video are chosen.
     ///
     /// # Errors
     ///
     /// If a field of the dataset has a name that clips need, or the system starts no threads.
-    pub(in crate::loader) fn new(videos: Arc<dyn Frames>, clips: Clips) -> Result<Self, Error> {
+    pub(in crate::loader) fn new(
+        videos: Arc<dyn Frames>,
+        clips: Clips,
+        range: [Option<usize>; 2],
+    ) -> Result<Self, Error> {
         let known = videos.facts();
         let mut fields: Vec<FieldSpec> = known.fields.to_vec();
         let frames = videos.field();
@@ -75,8 +112,10 @@ impl ClipSource {
             let all: Vec<u64> = (0..known.samples).collect();
             // A video whose times can't be read has a single clip, which can't be read.
             let clips_of = |video: &u64| {
-                let times = videos.times(SampleId(*video));
-                times.map_or(1, |times| clips.count_all(&times))
+                let video = SampleId(*video);
+                let own = range_of(&*videos, video, range, &mut Buffer::default());
+                let times = own.and_then(|own| Ok((videos.times(video)?, own)));
+                times.map_or(1, |(times, own)| clips.count_all(&times, own))
             };
             let counts = parallel::map(&all, clips_of)?;
             let (mut starts, mut end) = (vec![0], 0_u64);
@@ -98,7 +137,7 @@ impl ClipSource {
         facts.fields = fields.into();
         facts.samples = starts.as_ref().map_or(known.samples, |starts| starts[starts.len() - 1]);
         facts.fingerprint = print.value();
-        Ok(Self { clips, facts, videos, starts, pts })
+        Ok(Self { clips, facts, videos, starts, pts, range })
     }
 
     pub(in crate::loader) fn clips(&self) -> &Clips {
@@ -128,12 +167,14 @@ impl ClipSource {
     pub(in crate::loader) fn choose(
         &self,
         key: SampleKey,
+        buffer: &mut Buffer,
         chosen: &mut ClipFrames,
     ) -> Result<(), Error> {
         let (video, number) = self.video(SampleId(key.sample()));
+        let own = range_of(&*self.videos, video, self.range, buffer)?;
         let times = self.videos.times(video)?;
         let rng = |clip| key.op(stream("clip", clip));
-        self.clips.choose(&times, number, rng, &mut chosen.frames)?;
+        self.clips.choose((&times, own), number, rng, &mut chosen.frames)?;
         chosen.pts.clear();
         let pts = chosen.frames.iter().map(|frame| times.time(*frame));
         chosen.pts.extend(pts.flat_map(f64::to_le_bytes));

@@ -129,7 +129,35 @@ impl Parquet {
         classes: Option<&ClassNames>,
         limits: &Limits,
     ) -> Result<Self, Error> {
-        Self::of(&Shards::at(&files(path, split)?)?, classes, limits)
+        Self::of(&Shards::at(&files(path, split)?)?, (classes, None), limits)
+    }
+
+    /// Opens local files, and reads those of their columns whose names `is_read` accepts. Fields have the names of their
+    /// columns.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`open`](Self::open) does.
+    #[cfg(feature = "video")]
+    pub(super) fn of_columns(
+        paths: &[PathBuf],
+        is_read: &dyn Fn(&str) -> bool,
+        limits: &Limits,
+    ) -> Result<Self, Error> {
+        let files: Vec<_> = paths.iter().cloned().map(Location::Path).collect();
+        Self::of(&Shards::at(&files)?, (None, Some(is_read)), limits)
+    }
+
+    /// Returns the numbers of the first samples of the files.
+    #[cfg(feature = "video")]
+    pub(super) fn starts(&self) -> &Starts {
+        &self.starts
+    }
+
+    /// Returns the type of the numbers of a field; `None` if its values are none.
+    #[cfg(feature = "video")]
+    pub(super) fn dtype(&self, field: usize) -> Option<super::NdType> {
+        self.files.first()?.plan.columns.get(field)?.leaf.dtype()
     }
 
     /// Opens a file that is in memory.
@@ -138,10 +166,14 @@ impl Parquet {
         all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
     ))]
     pub(crate) fn from_bytes(bytes: &[u8], limits: &Limits) -> Result<Self, Error> {
-        Self::of(&Shards::new(vec![Shard::held("memory.parquet", bytes)]), None, limits)
+        Self::of(&Shards::new(vec![Shard::held("memory.parquet", bytes)]), (None, None), limits)
     }
 
-    fn of(shards: &Shards, classes: Option<&ClassNames>, limits: &Limits) -> Result<Self, Error> {
+    fn of(
+        shards: &Shards,
+        (classes, is_read): (Option<&ClassNames>, Option<&dyn Fn(&str) -> bool>),
+        limits: &Limits,
+    ) -> Result<Self, Error> {
         let footers = parallel::map(shards.all(), |shard| Footer::read(shard, limits))?;
         let footers = footers.into_iter().collect::<Result<Vec<_>, Error>>()?;
         let mut print = Fingerprint::default();
@@ -162,7 +194,13 @@ impl Parquet {
             });
             let plan = match same {
                 Some((.., plan)) => Arc::clone(plan),
-                None => Arc::new(footer.plan()),
+                None => {
+                    let mut plan = footer.plan();
+                    if let Some(is_read) = is_read {
+                        plan.choose(&schema, is_read);
+                    }
+                    Arc::new(plan)
+                }
             };
             known = Some((schema, features, Arc::clone(&plan)));
             files.push(footer.file(shard, &plan)?);

@@ -309,6 +309,19 @@ impl Plan {
         }
     }
 
+    /// Leaves out the columns whose names `is_read` refuses, and names the fields of the others by their columns.
+    pub(super) fn choose(&mut self, schema: &SchemaDescriptor, is_read: &dyn Fn(&str) -> bool) {
+        let roots = schema.root_schema().get_fields();
+        self.columns.retain_mut(|column| {
+            let Some(root) = roots.get(column.root) else { return false };
+            if !column.is_of_several {
+                root.name().clone_into(&mut column.name);
+            }
+            is_read(root.name())
+        });
+        self.left_out.retain(|name| is_read(name));
+    }
+
     /// Says which fields are the objects of the image, once the shapes of lists are known.
     pub(super) fn find_objects(&mut self) {
         if self.objects.is_some() {

@@ -6,10 +6,15 @@
 //! ```
 
 mod facts;
+mod frame_fields;
 mod item;
 mod partial_image;
 
 pub use facts::Facts;
+pub use frame_fields::FrameSource;
+pub(crate) use frame_fields::{
+    FrameCount, FrameError, FrameFields, FrameImage, FramePixels, TakeFrame,
+};
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub(super) use item::UnreadableRecord;
 pub use item::{Item, LazyRecord};
@@ -258,6 +263,11 @@ pub trait StoredValues: Send + Sync {
     /// Returns the path of a local file that is a stored value as a whole.
     fn value_file(&self, sample: SampleId, field: usize) -> Option<PathBuf> {
         let _ = (sample, field);
+        None
+    }
+
+    /// Returns the dataset with its fields of frames, if it has some, as loaders read it.
+    fn frame_fields(&self) -> Option<FrameSource> {
         None
     }
 

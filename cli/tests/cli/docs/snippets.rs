@@ -80,6 +80,25 @@ let report = convert_videos(clips, "clips.beton", &VideoOptions::default(), &opt
 Ok(())
 }
 
+#[expect(dead_code, reason = "it needs a dataset of LeRobot")]
+#[rustfmt::skip]
+fn video_lerobot() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::prelude::*;
+use fuseloop::source::{LeRobot, LeRobotOptions};
+
+let top = "observation.images.top";
+let options = LeRobotOptions::default()
+    .delta_timestamps(top, [-0.1, 0.0])
+    .delta_timestamps("action", [0.0, 0.1, 0.2])
+    .episodes(0..180);
+let loader = Loader::from_source(LeRobot::open("pusht", &options)?)
+    .batch_size(8)
+    .order(Order::Random)
+    .pipeline(top, ops![RandomCrop::new(84)?, ToChannelsFirst])
+    .build()?;
+Ok(())
+}
+
 #[rustfmt::skip]
 fn loading_sizes() -> Result<(), fuseloop::source::BoxError> {
 use fuseloop::loader::Collate;
