@@ -86,21 +86,35 @@ pub struct VideoOptions {
 /// [`WriteMode::Lossless`] is [`WriteMode::Jpg`] for them. Frames that are files, in folders and in Motion JPEG, are stored as
 /// [`convert()`](super::convert()) stores images. Videos may be files, folders of frames, or those of another store.
 ///
-/// A sample is a frame here: of a damaged video [`OnUnreadable::Skip`](crate::write::OnUnreadable) leaves out the frames that
+/// A sample is a frame here, and progress is recorded after 100,000 of them. Of a damaged video [`OnUnreadable::Skip`](crate::write::OnUnreadable) leaves out the frames that
 /// do not decode, and a file that is no video is one sample.
 ///
-/// ```no_run
+/// ```
+/// use fuseloop::loader::Clips;
 /// use fuseloop::recut::Tile;
 /// use fuseloop::source::{Folder, FolderOptions};
 /// use fuseloop::write::{ImageOptions, VideoOptions, WriteOptions, convert_videos};
+/// use fuseloop::{Loader, ops::*};
 /// use std::sync::Arc;
 ///
-/// let clips = Arc::new(Folder::open("clips", &FolderOptions::default())?);
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # if cfg!(not(feature = "video")) {
+/// #     return Ok(());
+/// # }
+/// # let folder = tempfile::tempdir()?;
+/// # let (clips, store) = ("video/tests/golden/frames/high.*", folder.path().join("clips.beton"));
+/// let clips = Arc::new(Folder::open(clips, &FolderOptions::default())?);
 /// let image = ImageOptions { tile: Some(Tile::default()), ..ImageOptions::default() };
 /// let options = WriteOptions { image, ..WriteOptions::default() };
-/// let report = convert_videos(clips, "clips.beton", &VideoOptions::default(), &options)?;
+/// let report = convert_videos(clips, &store, &VideoOptions::default(), &options)?;
 /// println!("{} frames", report.samples);
-/// # Ok::<(), fuseloop::Error>(())
+///
+/// let loader = Loader::open(&store)?.batch_size(3).clips(Clips::random(4));
+/// let loader = loader.pipeline("video", ops![CenterCrop::new(32)?]).build()?;
+/// let batch = loader.epoch(0)?.next().ok_or("no batch")??;
+/// assert_eq!(batch.tensor::<u8>("video")?.shape(), [3, 4, 32, 32, 3]);
+/// # Ok(())
+/// # }
 /// ```
 ///
 /// # Errors
