@@ -143,7 +143,7 @@ fn starts(rows: &dyn Source, index: usize, pts: Option<usize>) -> Result<Vec<u64
         for row in begin.unwrap_or(0)..first.saturating_add(BLOCK).min(rows.len()) {
             let next = read_row(rows, row, (index, pts), &mut buffer)?;
             let is_start = begins_video(rows, last.as_ref(), &next)?;
-            if is_start && (row >= first) {
+            if is_start && row >= first {
                 starts.push(row);
             }
             last = Some(next);

@@ -286,19 +286,20 @@ impl VideoFrames {
         Some((SampleId(video as u64), frame))
     }
 
-    /// Returns segments of the frames `samples`, which have at most `most` frames of a number of pixels.
+    /// Returns segments of the samples from `from` to before `to`. `most` returns the most frames of a segment, by the pixels of
+    /// a frame.
     pub(super) fn segments<'a>(
         &'a self,
-        samples: Range<u64>,
+        Range { start: from, end: to }: Range<u64>,
         most: impl Fn(u64) -> u32 + 'a,
     ) -> impl Iterator<Item = Segment> + 'a {
-        let first = self.frame(SampleId(samples.start)).map_or(0, |(video, _)| video.0 as usize);
-        let is_before = move |video: &usize| self.starts[*video] < samples.end;
+        let first = self.frame(SampleId(from)).map_or(0, |(video, _)| video.0 as usize);
+        let is_before = move |video: &usize| self.starts[*video] < to;
         let videos = (first..self.starts.len() - 1).take_while(is_before);
         videos.flat_map(move |video| {
             let [start, end] = [self.starts[video], self.starts[video + 1]];
             let number = |sample: u64| (sample.clamp(start, end) - start) as u32;
-            let frames = number(samples.start)..number(samples.end);
+            let frames = number(from)..number(to);
             let video = SampleId(video as u64);
             let cuts = match self.videos.groups(video) {
                 Ok(Some(groups)) => {
@@ -560,9 +561,13 @@ fn field_of_videos(dataset: &dyn Source, named: Option<&str>) -> Result<usize, E
 
 /// Cuts frames into segments of at least [`SEGMENT_FRAMES`] frames, each of which begins at one of `starts`, which ascend, or
 /// anywhere without them; but after `most` frames anywhere.
-fn cut(frames: Range<u32>, starts: Option<&[u32]>, most: u32) -> Vec<Range<u32>> {
-    let (mut cuts, mut begin) = (vec![], frames.start);
-    while begin < frames.end {
+fn cut(
+    Range { start, end: last }: Range<u32>,
+    starts: Option<&[u32]>,
+    most: u32,
+) -> Vec<Range<u32>> {
+    let (mut cuts, mut begin) = (vec![], start);
+    while begin < last {
         let least = begin.saturating_add(SEGMENT_FRAMES);
         let next = match starts {
             None => least,
@@ -571,7 +576,7 @@ fn cut(frames: Range<u32>, starts: Option<&[u32]>, most: u32) -> Vec<Range<u32>>
                 starts.get(behind).copied().unwrap_or(u32::MAX)
             }
         };
-        let end = next.min(begin.saturating_add(most.max(1))).min(frames.end);
+        let end = next.min(begin.saturating_add(most.max(1))).min(last);
         cuts.push(begin..end);
         begin = end;
     }
