@@ -134,7 +134,7 @@ pub(super) fn add_reencoded(text: &mut String, reencoded: &[Reencoded]) {
     for Reencoded { from, to, is_lossy, images, .. } in reencoded {
         let lost = match (is_lossy, to) {
             (false, _) => "no pixel changed",
-            (true, ImageMode::Jpeg) => "lossy",
+            (true, ImageMode::Jpeg | ImageMode::BitPlanes) => "lossy",
             (true, _) if from.is_other_file() => {
                 "downscaled, or stored without alpha or with fewer bits per channel"
             }

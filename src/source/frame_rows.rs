@@ -82,13 +82,16 @@ impl FrameRows {
     pub(crate) fn new(rows: Arc<dyn Source>, field: usize, fps: f64) -> Result<Self, Error> {
         let own = |name| rows.field_index(name);
         let index = own(VIDEO_INDEX);
-        let index = index.ok_or_else(|| fail!(Field, "no field {VIDEO_INDEX}"))?;
+        let index = index.ok_or_else(|| {
+            fail!(Field, "the dataset has no field {VIDEO_INDEX}, and is no clip store")
+        })?;
         let pts = own(PTS).filter(|pts| rows.fields()[*pts].kind == FieldKind::Float);
         let starts = starts(&*rows, index, pts)?;
         let is_shown = |field: &usize| *field != index && Some(*field) != pts;
         let fields: Vec<usize> = (0..rows.fields().len()).filter(is_shown).collect();
         let shown = fields.iter().position(|one| *one == field);
-        let field = shown.ok_or_else(|| fail!(Field, "no field of frames"))?;
+        let field =
+            shown.ok_or_else(|| fail!(Field, "the field of the frames is none of the videos"))?;
         let mut print = Fingerprint::default();
         print.text("frame rows");
         print.number(rows.fingerprint());
@@ -140,7 +143,7 @@ fn starts(rows: &dyn Source, index: usize, pts: Option<usize>) -> Result<Vec<u64
         for row in begin.unwrap_or(0)..first.saturating_add(BLOCK).min(rows.len()) {
             let next = read_row(rows, row, (index, pts), &mut buffer)?;
             let is_start = begins_video(rows, last.as_ref(), &next)?;
-            if is_start && (row >= first) {
+            if is_start && row >= first {
                 starts.push(row);
             }
             last = Some(next);

@@ -18,7 +18,9 @@ pub(crate) fn upright(
 ) -> Result<Size, Error> {
     let [height, width] = [size.height as usize, size.width as usize];
     let bytes = height * width * RGB;
-    let rgb = rgb.get(..bytes).ok_or_else(|| fail!(Damaged, "fewer pixels than its size"))?;
+    let rgb = rgb
+        .get(..bytes)
+        .ok_or_else(|| fail!(Damaged, "the picture has fewer pixels than its size says"))?;
     to.clear();
     if to.try_reserve(bytes).is_err() {
         return Err(fail!(Memory, "no memory for the {bytes} bytes of a frame").out_of_memory());

@@ -48,7 +48,11 @@ fn clips() -> [Clips; 4] {
 #[test]
 fn clips_of_raw_frames_are_those_of_the_videos_to_the_bit() {
     let dir = folder(&VIDEOS);
-    fs::copy(golden("tests/golden/video/turned.mp4"), dir.path().join("b/turned.mp4")).unwrap();
+    // H.264 and Motion JPEG that a player turns.
+    let turned = ["tests/golden/video/turned.mp4", "video/tests/golden/containers/turned.mov"];
+    for video in turned.map(golden) {
+        fs::copy(&video, dir.path().join("b").join(video.file_name().unwrap())).unwrap();
+    }
     let store = dir.path().join("clips.beton");
     let report = stored(dir.path(), &store, raw()).unwrap();
     assert_eq!((report.skipped.count, report.files), (0, 1));

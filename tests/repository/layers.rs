@@ -47,8 +47,8 @@ const BESIDE: [(&str, &[&str]); 8] = [
     (
         "write",
         &[
-            "sample", "panicked", "threads", "warnings", "error", "cancel", "source", "decode",
-            "order", "recut",
+            "sample", "panicked", "threads", "warnings", "error", "cancel", "parallel", "source",
+            "decode", "order", "recut",
         ],
     ),
     (

@@ -15,7 +15,7 @@ use crate::error::{AtPath as _, Error, fail};
 use crate::sample::{Limits, SampleId};
 use crate::source::parquet::Parquet;
 use crate::source::{Buffer, FieldKind, Source, Value};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -51,6 +51,7 @@ pub(super) struct EpisodeVideo {
 /// A table of whose columns some are read.
 struct Table {
     rows: Parquet,
+    columns: HashMap<String, usize>,
     /// The file or the folder of the table.
     path: PathBuf,
 }
@@ -62,12 +63,13 @@ impl Table {
         is_read: &dyn Fn(&str) -> bool,
         limits: &Limits,
     ) -> Result<Self, Error> {
-        Ok(Self { rows: Parquet::of_columns(files, is_read, limits)?, path })
+        let rows = Parquet::of_columns(files, is_read, limits)?;
+        let columns = rows.facts().fields.iter().map(|field| field.name.clone()).zip(0..).collect();
+        Ok(Self { rows, columns, path })
     }
 
     fn column(&self, name: &str) -> Result<usize, Error> {
-        let fields = &self.rows.facts().fields;
-        fields.iter().position(|field| field.name == name).ok_or_else(|| {
+        self.columns.get(name).copied().ok_or_else(|| {
             fail!(Format, "no column {name:?}: the dataset is damaged, or not of version 3")
                 .at(&self.path)
         })

@@ -44,7 +44,7 @@ use episodes::Episode;
 use fuseloop_ops::Size;
 use info::{FileNumber, INFO_BYTES, Info};
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -280,11 +280,12 @@ struct ChosenData {
 struct Fields {
     specs: Vec<FieldSpec>,
     origins: Vec<Origin>,
+    names: HashSet<String>,
 }
 
 impl Fields {
     fn add(&mut self, name: &str, kind: FieldKind, origin: Origin) -> Result<(), Error> {
-        if self.specs.iter().any(|spec| spec.name == name) {
+        if !self.names.insert(name.to_owned()) {
             let error = fail!(
                 Format,
                 "two fields would be called {}: rename the feature of that name",
@@ -381,9 +382,10 @@ impl Table {
             let deltas = known.remove(&**key);
             fields.add(key, FieldKind::RgbImage, Origin::Camera { camera, deltas })?;
         }
+        let cameras: HashSet<&str> = self.cameras.iter().map(|camera| &*camera.key).collect();
         let columns = Arc::clone(&self.data.facts().fields);
         for (column, FieldSpec { name, kind }) in columns.iter().enumerate() {
-            if self.cameras.iter().any(|camera| camera.key == *name) {
+            if cameras.contains(&**name) {
                 continue;
             }
             let Some(deltas) = known.remove(&**name) else {

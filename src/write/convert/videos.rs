@@ -86,21 +86,35 @@ pub struct VideoOptions {
 /// [`WriteMode::Lossless`] is [`WriteMode::Jpg`] for them. Frames that are files, in folders and in Motion JPEG, are stored as
 /// [`convert()`](super::convert()) stores images. Videos may be files, folders of frames, or those of another store.
 ///
-/// A sample is a frame here: of a damaged video [`OnUnreadable::Skip`](crate::write::OnUnreadable) leaves out the frames that
+/// A sample is a frame here, and progress is recorded after 100,000 of them. Of a damaged video [`OnUnreadable::Skip`](crate::write::OnUnreadable) leaves out the frames that
 /// do not decode, and a file that is no video is one sample.
 ///
-/// ```no_run
+/// ```
+/// use fuseloop::loader::Clips;
 /// use fuseloop::recut::Tile;
 /// use fuseloop::source::{Folder, FolderOptions};
 /// use fuseloop::write::{ImageOptions, VideoOptions, WriteOptions, convert_videos};
+/// use fuseloop::{Loader, ops::*};
 /// use std::sync::Arc;
 ///
-/// let clips = Arc::new(Folder::open("clips", &FolderOptions::default())?);
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # if cfg!(not(feature = "video")) {
+/// #     return Ok(());
+/// # }
+/// # let folder = tempfile::tempdir()?;
+/// # let (clips, store) = ("video/tests/golden/frames/high.*", folder.path().join("clips.beton"));
+/// let clips = Arc::new(Folder::open(clips, &FolderOptions::default())?);
 /// let image = ImageOptions { tile: Some(Tile::default()), ..ImageOptions::default() };
 /// let options = WriteOptions { image, ..WriteOptions::default() };
-/// let report = convert_videos(clips, "clips.beton", &VideoOptions::default(), &options)?;
+/// let report = convert_videos(clips, &store, &VideoOptions::default(), &options)?;
 /// println!("{} frames", report.samples);
-/// # Ok::<(), fuseloop::Error>(())
+///
+/// let loader = Loader::open(&store)?.batch_size(3).clips(Clips::random(4));
+/// let loader = loader.pipeline("video", ops![CenterCrop::new(32)?]).build()?;
+/// let batch = loader.epoch(0)?.next().ok_or("no batch")??;
+/// assert_eq!(batch.tensor::<u8>("video")?.shape(), [3, 4, 32, 32, 3]);
+/// # Ok(())
+/// # }
 /// ```
 ///
 /// # Errors
@@ -272,19 +286,20 @@ impl VideoFrames {
         Some((SampleId(video as u64), frame))
     }
 
-    /// Returns segments of the frames `samples`, which have at most `most` frames of a number of pixels.
+    /// Returns segments of the samples from `from` to before `to`. `most` returns the most frames of a segment, by the pixels of
+    /// a frame.
     pub(super) fn segments<'a>(
         &'a self,
-        samples: Range<u64>,
+        Range { start: from, end: to }: Range<u64>,
         most: impl Fn(u64) -> u32 + 'a,
     ) -> impl Iterator<Item = Segment> + 'a {
-        let first = self.frame(SampleId(samples.start)).map_or(0, |(video, _)| video.0 as usize);
-        let is_before = move |video: &usize| self.starts[*video] < samples.end;
+        let first = self.frame(SampleId(from)).map_or(0, |(video, _)| video.0 as usize);
+        let is_before = move |video: &usize| self.starts[*video] < to;
         let videos = (first..self.starts.len() - 1).take_while(is_before);
         videos.flat_map(move |video| {
             let [start, end] = [self.starts[video], self.starts[video + 1]];
             let number = |sample: u64| (sample.clamp(start, end) - start) as u32;
-            let frames = number(samples.start)..number(samples.end);
+            let frames = number(from)..number(to);
             let video = SampleId(video as u64);
             let cuts = match self.videos.groups(video) {
                 Ok(Some(groups)) => {
@@ -546,9 +561,13 @@ fn field_of_videos(dataset: &dyn Source, named: Option<&str>) -> Result<usize, E
 
 /// Cuts frames into segments of at least [`SEGMENT_FRAMES`] frames, each of which begins at one of `starts`, which ascend, or
 /// anywhere without them; but after `most` frames anywhere.
-fn cut(frames: Range<u32>, starts: Option<&[u32]>, most: u32) -> Vec<Range<u32>> {
-    let (mut cuts, mut begin) = (vec![], frames.start);
-    while begin < frames.end {
+fn cut(
+    Range { start, end: last }: Range<u32>,
+    starts: Option<&[u32]>,
+    most: u32,
+) -> Vec<Range<u32>> {
+    let (mut cuts, mut begin) = (vec![], start);
+    while begin < last {
         let least = begin.saturating_add(SEGMENT_FRAMES);
         let next = match starts {
             None => least,
@@ -557,7 +576,7 @@ fn cut(frames: Range<u32>, starts: Option<&[u32]>, most: u32) -> Vec<Range<u32>>
                 starts.get(behind).copied().unwrap_or(u32::MAX)
             }
         };
-        let end = next.min(begin.saturating_add(most.max(1))).min(frames.end);
+        let end = next.min(begin.saturating_add(most.max(1))).min(last);
         cuts.push(begin..end);
         begin = end;
     }
