@@ -4,7 +4,7 @@ use super::buckets::Buckets;
 use super::cache::SampleCache;
 use super::choose::{self, SourceInfo};
 use super::classes;
-use super::clips::{ClipSource, Clips};
+use super::clips::{ClipSource, Clips, VideosOf};
 use super::compile_context::CompileContext;
 use super::damaged::{DamageLog, OnDamaged};
 use super::device::HELD;
@@ -141,18 +141,19 @@ impl LoaderBuilder {
         clips.check()?;
         self.check_several_images("clips")?;
         let field = self.field_of_frames(&clips)?;
-        let (dataset, limits) = (&self.source, &self.setup.decode.limits);
-        let videos: Arc<dyn Frames> = if dataset.fields()[field].kind.is_image() {
-            clips.check_rate()?;
-            let videos = FrameFolders::new(Arc::clone(dataset), field, clips.rate())?;
-            match clips.list_file() {
-                Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
-                None => Arc::new(videos),
-            }
-        } else {
-            video_files(dataset, field, &clips, limits)?
+        let (dataset, limits) = (Arc::clone(&self.source), self.setup.decode.limits);
+        let videos_of = VideosOf { dataset: dataset.fingerprint(), limits };
+        let is_same = |known: &Arc<ClipSource>| {
+            known.field() == field && known.are_clips_of(videos_of, &clips)
         };
-        let source = Arc::new(ClipSource::new(videos, clips)?);
+        let source = match self.known_clips.take().filter(is_same) {
+            Some(known) => known,
+            None => Arc::new(ClipSource::new(
+                videos_of,
+                videos(&dataset, field, &clips, &limits)?,
+                clips,
+            )?),
+        };
         let name = source.facts().fields[field].name.clone();
         self.wanted.rename(|asked| (dataset.field_index(asked) == Some(field)).then_some(&*name));
         self.setup.clips = Some(Arc::clone(&source));
@@ -219,6 +220,24 @@ impl LoaderBuilder {
         }
         Ok(CompileContext { rank: ranks.rank().into(), world: ranks.world_size().into(), ..setup })
     }
+}
+
+/// Opens the videos of a field: folders of its images, or its bytes as video files.
+fn videos(
+    dataset: &Arc<dyn Source>,
+    field: usize,
+    clips: &Clips,
+    limits: &Limits,
+) -> Result<Arc<dyn Frames>, Error> {
+    if !dataset.fields()[field].kind.is_image() {
+        return video_files(dataset, field, clips, limits);
+    }
+    clips.check_rate()?;
+    let videos = FrameFolders::new(Arc::clone(dataset), field, clips.rate())?;
+    Ok(match clips.list_file() {
+        Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
+        None => Arc::new(videos),
+    })
 }
 
 /// Opens the bytes of a field as video files.

@@ -13,7 +13,7 @@
 use super::{ClipFrames, Clips, key_of_image};
 use crate::error::{Error, fail};
 use crate::parallel;
-use crate::sample::SampleId;
+use crate::sample::{Limits, SampleId};
 use crate::source::{
     BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, Frames,
     NdType, Record, SampleLocation, Source, TakeFrame, Value, read_values,
@@ -34,12 +34,21 @@ const VIDEO_INDEX: &str = "video_index";
 /// Clips of videos as samples.
 pub(in crate::loader) struct ClipSource {
     clips: Clips,
+    dataset: VideosOf,
     facts: Facts,
     videos: Arc<dyn Frames>,
     /// The number of clips before each video, and that of all clips, if every clip is a sample.
     starts: Option<Vec<u64>>,
     /// The field of the presentation times. The one of the video's index follows it.
     pts: usize,
+}
+
+/// What the videos of a dataset depend on, beside the clips.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::loader) struct VideosOf {
+    /// The fingerprint of the dataset.
+    pub(in crate::loader) dataset: u64,
+    pub(in crate::loader) limits: Limits,
 }
 
 impl fmt::Debug for ClipSource {
@@ -54,7 +63,11 @@ impl ClipSource {
     /// # Errors
     ///
     /// If a field of the dataset has a name that clips need, or the system starts no threads.
-    pub(in crate::loader) fn new(videos: Arc<dyn Frames>, clips: Clips) -> Result<Self, Error> {
+    pub(in crate::loader) fn new(
+        dataset: VideosOf,
+        videos: Arc<dyn Frames>,
+        clips: Clips,
+    ) -> Result<Self, Error> {
         let known = videos.facts();
         let mut fields: Vec<FieldSpec> = known.fields.to_vec();
         let frames = videos.field();
@@ -104,7 +117,12 @@ impl ClipSource {
         facts.fields = fields.into();
         facts.samples = starts.as_ref().map_or(known.samples, |starts| starts[starts.len() - 1]);
         facts.fingerprint = print.value();
-        Ok(Self { clips, facts, videos, starts, pts })
+        Ok(Self { clips, dataset, facts, videos, starts, pts })
+    }
+
+    /// Returns true if these are the clips of a dataset. Those of a list file are not: the file may have changed.
+    pub(in crate::loader) fn are_clips_of(&self, dataset: VideosOf, clips: &Clips) -> bool {
+        self.dataset == dataset && self.clips == *clips && clips.list_file().is_none()
     }
 
     pub(in crate::loader) fn clips(&self) -> &Clips {
