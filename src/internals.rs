@@ -80,7 +80,7 @@ pub mod video {
 
 pub mod loader {
     pub use crate::loader::error::{InFile, no_image_output, of_number};
-    pub use crate::loader::inspect::{DrawnRow, Inspected, Inspector, Phases};
+    pub use crate::loader::inspect::{DrawnRow, Inspected, Inspector, Phases, StripImage};
     pub use crate::loader::inspected_targets::{InspectedTargets, TargetStep};
     pub use crate::loader::stats::remedy;
 }
@@ -112,6 +112,8 @@ pub mod run {
 }
 
 pub mod source {
+    use crate::source::Source;
+
     pub use crate::escape::Escaped;
     pub use crate::source::StoredValues;
     pub use crate::source::atomic_file::create as temporary_file;
@@ -131,6 +133,11 @@ pub mod source {
     #[cfg(feature = "video")]
     pub use crate::source::saved_videos::{SavedVideosReport, save_video_indexes};
     pub use crate::source::unfinished::{delete_unfinished, note_unfinished};
+
+    /// Returns true if the values of a field are known to be video files.
+    pub fn is_video(source: &dyn Source, field: usize) -> bool {
+        source.facts().is_video(field)
+    }
 
     /// Reading ahead of remote objects.
     pub mod remote {

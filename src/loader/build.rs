@@ -4,7 +4,7 @@ use super::buckets::Buckets;
 use super::cache::SampleCache;
 use super::choose::{self, SourceInfo};
 use super::classes;
-use super::clips::{ClipSource, Clips};
+use super::clips::{ClipSource, Clips, VideosOf};
 use super::compile_context::CompileContext;
 use super::damaged::{DamageLog, OnDamaged};
 use super::device::HELD;
@@ -145,33 +145,20 @@ impl LoaderBuilder {
         self.check_several_images("clips")?;
         let field = self.field_of_frames(&clips)?;
         let range = self.range_fields(&clips)?;
-        let (dataset, limits) = (&self.source, &self.setup.decode.limits);
-        let is_image = dataset.fields()[field].kind.is_image();
-        let videos: Arc<dyn Frames> = if is_image && is_clip_store(&**dataset) {
-            if dataset.field_index(PTS).is_none() {
-                clips.check_rate()?;
-            }
-            if let Some(list) = clips.list_file() {
-                return Err(fail!(
-                    Unsupported,
-                    "{}: the videos of a clip store have no names, by which a list would find them: convert the videos of \
-                     the list ({}) to a store of their own",
-                    Escaped(dataset.name()),
-                    list.display()
-                ));
-            }
-            Arc::new(FrameRows::new(Arc::clone(dataset), field, clips.rate())?)
-        } else if is_image {
-            clips.check_rate()?;
-            let videos = FrameFolders::new(Arc::clone(dataset), field, clips.rate())?;
-            match clips.list_file() {
-                Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
-                None => Arc::new(videos),
-            }
-        } else {
-            video_files(dataset, field, &clips, limits)?
+        let (dataset, limits) = (Arc::clone(&self.source), self.setup.decode.limits);
+        let videos_of = VideosOf { dataset: dataset.fingerprint(), limits };
+        let is_same = |known: &Arc<ClipSource>| {
+            known.field() == field && known.are_clips_of(videos_of, &clips)
         };
-        let source = Arc::new(ClipSource::new(videos, clips, range)?);
+        let source = match self.known_clips.take().filter(is_same) {
+            Some(known) => known,
+            None => Arc::new(ClipSource::new(
+                videos_of,
+                videos(&dataset, field, &clips, &limits)?,
+                clips,
+                range,
+            )?),
+        };
         let name = source.facts().fields[field].name.clone();
         self.wanted.rename(|asked| (dataset.field_index(asked) == Some(field)).then_some(&*name));
         self.setup.clips = Some(Arc::clone(&source));
@@ -248,6 +235,39 @@ impl LoaderBuilder {
         }
         Ok(CompileContext { rank: ranks.rank().into(), world: ranks.world_size().into(), ..setup })
     }
+}
+
+/// Opens the videos of a field: rows of a clip store, folders of its images, or its bytes as video files.
+fn videos(
+    dataset: &Arc<dyn Source>,
+    field: usize,
+    clips: &Clips,
+    limits: &Limits,
+) -> Result<Arc<dyn Frames>, Error> {
+    if !dataset.fields()[field].kind.is_image() {
+        return video_files(dataset, field, clips, limits);
+    }
+    if is_clip_store(&**dataset) {
+        if dataset.field_index(PTS).is_none() {
+            clips.check_rate()?;
+        }
+        if let Some(list) = clips.list_file() {
+            return Err(fail!(
+                Unsupported,
+                "{}: the videos of a clip store have no names, by which a list would find them: convert the videos of the \
+                 list ({}) to a store of their own",
+                Escaped(dataset.name()),
+                list.display()
+            ));
+        }
+        return Ok(Arc::new(FrameRows::new(Arc::clone(dataset), field, clips.rate())?));
+    }
+    clips.check_rate()?;
+    let videos = FrameFolders::new(Arc::clone(dataset), field, clips.rate())?;
+    Ok(match clips.list_file() {
+        Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
+        None => Arc::new(videos),
+    })
 }
 
 /// Opens the bytes of a field as video files.

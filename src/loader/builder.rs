@@ -4,7 +4,7 @@ use super::Loader;
 use super::array_images::ArrayRequest;
 use super::cache::Cache;
 use super::choose::KeepFn;
-use super::clips::Clips;
+use super::clips::{ClipSource, Clips};
 use super::collate::Collate;
 use super::compile_context::CompileContext;
 use super::damaged::OnDamaged;
@@ -92,6 +92,8 @@ pub struct LoaderBuilder {
     pub(super) positions: Vec<(String, Vec<String>)>,
     /// Code that another loader has compiled.
     pub(super) kernels: KernelCache,
+    /// The clips of another loader.
+    pub(super) known_clips: Option<Arc<ClipSource>>,
 }
 
 /// Shows the dataset and the main settings.
@@ -151,6 +153,7 @@ impl LoaderBuilder {
             expected_classes: None,
             positions: vec![],
             kernels: KernelCache::default(),
+            known_clips: None,
         }
     }
 
@@ -923,10 +926,13 @@ impl LoaderBuilder {
         self.stream.is_some()
     }
 
-    /// Sets code that another loader has compiled: lists that differ in numbers alone share it.
+    /// Uses the code that another loader has compiled, which lists that differ in numbers alone share. Uses its videos too,
+    /// if both loaders choose the same clips of the same dataset: their folders and times are not read again.
     #[doc(hidden)]
-    pub fn kernels(mut self, kernels: KernelCache) -> Self {
-        self.kernels = kernels;
+    #[must_use]
+    pub fn sharing(mut self, other: &Loader) -> Self {
+        self.known_clips.clone_from(&other.setup.clips);
+        self.kernels = other.compiled().cache.clone();
         self
     }
 

@@ -3,6 +3,10 @@
 //! An [`Inspector`] runs the same code as a worker, with the same seed, so any sample of any epoch can
 //! be reproduced, bit for bit, without the samples before it.
 
+mod strip;
+
+pub use strip::StripImage;
+
 use super::Loader;
 use super::classes;
 use super::error::{no_image_output, of_sample};
@@ -88,18 +92,6 @@ pub struct DrawnRow {
     pub row: Vec<u8>,
     /// The compiled plan that the sample runs.
     pub kernel: Arc<Kernel>,
-}
-
-/// An image of a sample that has several.
-pub(crate) struct StripImage {
-    /// The image's number in the sample.
-    pub(crate) index: usize,
-    /// The compiled plan that the image runs.
-    pub(crate) kernel: Arc<Kernel>,
-    /// The draws of the image.
-    pub(crate) draws: Draws,
-    /// The image in the batch.
-    pub(crate) row: Vec<u8>,
 }
 
 impl Inspected {
@@ -243,8 +235,10 @@ impl Loader {
         Some(self.order.subset()).filter(|chosen| chosen.len() != UNKNOWN)
     }
 
-    /// Returns the number of images that each sample of an output has; `None` if it is one.
-    pub(crate) fn images_of_sample(&self, output: &str) -> Option<usize> {
+    /// Returns the number of images that each sample of an output has, or the maximum of lists; `None` if it is one image.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn images_of_sample(&self, output: &str) -> Option<usize> {
         let stage = Arc::clone(&self.compiled().stage);
         let (output, ..) = stage.image(output)?;
         stage.image_row(output).map(ImageRow::count)
@@ -334,34 +328,6 @@ impl Inspector {
     pub fn row_of(&mut self, sample: u64, whole: &ImageView<'_>) -> Result<DrawnRow, Error> {
         let row = DefaultFloats::during(|| self.draw_row(SampleId(sample), whole));
         row.map_err(|cause| self.error(sample, cause))
-    }
-
-    /// Returns at most `most` images of a sample's row, evenly spread. Their draws are those for the size of the first one.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such sample, or its headers are damaged.
-    pub(crate) fn strip(
-        &mut self,
-        sample: u64,
-        row: &[u8],
-        most: usize,
-    ) -> Result<Vec<StripImage>, Error> {
-        let stage = Arc::clone(&self.stage);
-        let Some(images) = stage.image_row(self.output) else { return Ok(vec![]) };
-        let size = self.stored_size(sample)?;
-        let kernel = self.kernel_of(SampleId(sample)).map_err(|cause| self.error(sample, cause))?;
-        let (count, plan) = (images.count(), kernel.plan());
-        let shown = count.min(most);
-        let strip = (0..shown).map(|k| {
-            let index = k * count / shown;
-            let key = stage.key_of_image((self.epoch, SampleId(sample)), self.output, index);
-            let mut draws = Draws::default();
-            plan.draw_around_objects(key, size, &mut draws);
-            let row = images.planes(index, row.len()).joined(row);
-            StripImage { index, kernel: Arc::clone(&kernel), draws, row }
-        });
-        Ok(strip.collect())
     }
 
     /// Returns the size of a sample's stored image, from its headers.

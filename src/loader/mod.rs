@@ -504,12 +504,6 @@ impl Loader {
         self.current().compile_time()
     }
 
-    /// Returns the code that the loader has compiled.
-    #[doc(hidden)]
-    pub fn kernels(&self) -> KernelCache {
-        self.compiled().cache.clone()
-    }
-
     /// Returns where the time went so far: which threads worked, and which waited for what.
     #[doc(hidden)]
     pub fn utilization(&self) -> Utilization {
@@ -567,6 +561,13 @@ impl Loader {
     #[must_use]
     pub fn source(&self) -> &dyn Source {
         &*self.source
+    }
+
+    /// Returns the dataset, which may outlive the loader.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn shared_source(&self) -> Arc<dyn Source> {
+        Arc::clone(&self.source)
     }
 
     /// Returns the device that runs the ops after [`ToDevice`](fuseloop_ops::ToDevice) and holds their

@@ -37,6 +37,7 @@ use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::source::fetch_ahead::fetch_ahead;
 use crate::source::stream::StreamEnd;
 use crate::source::{BoxError, Buffer, FieldKind, Source, StoredValues, Value};
+pub(super) use frames::ReadFrames;
 use fuseloop_engine::batch::pack;
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::{BatchKey, SampleKey, stream};

@@ -183,12 +183,6 @@ impl ImagePlanes {
         if self.count == 1 { bytes.into() } else { ImageOut::planes(bytes, self.apart) }
     }
 
-    /// Returns the bytes of the image, one plane after another.
-    pub(super) fn joined(self, row: &[u8]) -> Vec<u8> {
-        let plane = |plane| &row[self.first + plane * self.apart..][..self.plane];
-        (0..self.count).flat_map(|k| plane(k).iter().copied()).collect()
-    }
-
     /// Copies the image to another place of its row.
     pub(super) fn copy_to(self, other: Self, row: &mut [u8]) {
         for plane in 0..self.count {

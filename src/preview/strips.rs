@@ -41,53 +41,41 @@ impl Loader {
                 } else {
                     Cell::empty()
                 }];
-                row.extend(self.strip(&mut inspector, output, (sample, epoch), bands)?);
+                row.extend(strip(&mut inspector, (sample, epoch), bands).map_err(named)?);
                 rows.push(row);
             }
         }
         Ok(rows)
     }
+}
 
-    /// Returns the images of a sample in an epoch.
-    fn strip(
-        &self,
-        inspector: &mut Inspector,
-        output: &str,
-        (sample, epoch): (u64, u32),
-        bands: &[usize],
-    ) -> Result<Vec<Cell>, Error> {
-        let batch = self.get(&[sample], epoch)?;
-        // A damaged sample is left out, if the loader's policy says so.
-        if batch.is_empty() {
-            return Ok(vec![]);
+/// Returns the images of a sample in an epoch.
+fn strip(
+    inspector: &mut Inspector,
+    (sample, epoch): (u64, u32),
+    bands: &[usize],
+) -> Result<Vec<Cell>, Error> {
+    let mut cells = vec![];
+    inspector.strip(sample, MOST_IMAGES, &mut |image| {
+        let StripImage { index, time, kernel, draws, row } = image;
+        let plan = kernel.plan();
+        let mut captions = match time {
+            Some(time) => vec![format!("{time:.2} s")],
+            None => vec![format!("image {index}")],
+        };
+        if index == 0 {
+            captions.insert(0, format!("epoch {epoch}"));
+            let says_something =
+                |drawn: &DrawnOp| drawn.outcome == OpOutcome::Runs && !drawn.words.is_empty();
+            let drawn = draws.describe(plan).into_iter().filter(says_something);
+            captions.extend(drawn.map(|drawn| drawn.to_string()));
         }
-        let times = batch.tensor::<f64>("pts").ok();
-        let seconds = times.as_ref().map_or(&[][..], |times| times.as_slice());
-        let images = inspector.strip(sample, batch.bytes(output)?, MOST_IMAGES)?;
-        let mut cells = vec![];
-        let filled = batch.tensor::<i64>(&format!("{output}.length")).ok();
-        let filled = filled.and_then(|lengths| usize::try_from(*lengths.as_slice().first()?).ok());
-        for StripImage { index, kernel, draws, row } in images {
-            // The rest of a list's row is zeros.
-            if filled.is_some_and(|filled| index >= filled) {
-                break;
-            }
-            let plan = kernel.plan();
-            let mut captions = match seconds.get(index) {
-                Some(time) => vec![format!("{time:.2} s")],
-                None => vec![format!("image {index}")],
-            };
-            if cells.is_empty() {
-                captions.insert(0, format!("epoch {epoch}"));
-                let says_something =
-                    |drawn: &DrawnOp| drawn.outcome == OpOutcome::Runs && !drawn.words.is_empty();
-                let drawn = draws.describe(plan).into_iter().filter(says_something);
-                captions.extend(drawn.map(|drawn| drawn.to_string()));
-            }
-            cells.push(cell(shown_row(plan, &draws, &row, bands)?, draws.output, captions)?);
-        }
-        Ok(cells)
-    }
+        let cell = cell(shown_row(plan, &draws, &row, bands)?, draws.output, captions)?;
+        cells.push((index, cell));
+        Ok(())
+    })?;
+    cells.sort_by_key(|(index, _)| *index);
+    Ok(cells.into_iter().map(|(_, cell)| cell).collect())
 }
 
 pub(super) fn check_cancelled(cancel: &CancelFlag) -> Result<(), Error> {

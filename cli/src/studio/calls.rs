@@ -29,10 +29,10 @@ impl Session {
         let answer = match name {
             "open" => self.open(),
             "grid" => return Ok(grid::respond(self, body, caller)),
-            "sample" => return Ok(sample::respond(self, body)),
+            "sample" => return Ok(sample::respond(self, body, caller)),
             "thumbs" => return Ok(dataset::respond_thumbs(self, body, caller)),
             "plan" => plan::measure(self, body, caller),
-            "dataset" => dataset::describe(self, caller),
+            "dataset" => dataset::describe(self, body, caller),
             "place" => self.place(body, caller),
             "save" => self.save(body),
             "load" => self.load(),
@@ -49,16 +49,16 @@ impl Session {
         let text = self.load()?["text"].take();
         Ok(json!({
             "dataset": self.path.to_string_lossy(),
-            "samples": self.source.len(),
+            "samples": self.samples.len(),
             "file": self.file.as_ref().map(|file| file.to_string_lossy()),
             "text": text,
-            "images": dataset::image_fields(&*self.source),
+            "images": dataset::image_fields(&*self.samples.source),
             // Only classes that can be chosen.
-            "classes": match self.label_field() {
-                Some(_) => dataset::classes(&self.names),
+            "classes": match self.samples.label_field() {
+                Some(_) => dataset::classes(&self.samples.names),
                 None => json!([]),
             },
-            "has_targets": self.source.object_fields().is_ok_and(|fields| fields.is_some()),
+            "has_targets": self.samples.source.object_fields().is_ok_and(|fields| fields.is_some()),
             "registry": controls::all(),
             "version": env!("CARGO_PKG_VERSION"),
         }))
@@ -105,7 +105,7 @@ impl Session {
         let dataset = self.path.to_string_lossy();
         Ok(match body["language"].as_str() {
             Some("python") => json!({ "code": export::python(text, &dataset, &spec) }),
-            _ => json!({ "code": export::rust(text, &dataset) }),
+            _ => json!({ "code": export::rust(text, &dataset, &spec) }),
         })
     }
 
@@ -117,6 +117,11 @@ impl Session {
             spec.settings().memory_limit.map_or(MOST_BATCH_BYTES, |own| own.min(MOST_BATCH_BYTES));
         let builder = builder.memory_limit(most);
         let loader = builder.build().map_err(|error| Fault::of(error, text))?;
-        Ok(self.epoch.start(loader, number(body, "epoch", 0, u32::MAX)))
+        let several = |name: String| loader.images_of_sample(&name).is_some();
+        let unit = match loader.image_output(None).is_ok_and(several) {
+            true => "samples",
+            false => "images",
+        };
+        Ok(self.epoch.start((loader, unit), number(body, "epoch", 0, u32::MAX)))
     }
 }

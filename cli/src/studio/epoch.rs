@@ -30,6 +30,8 @@ struct State {
     epoch: u32,
     images: u64,
     of: u64,
+    /// What is counted: images, or samples that have several.
+    unit: &'static str,
     seconds: f64,
     phases: Map<String, Value>,
     error: Option<String>,
@@ -37,10 +39,10 @@ struct State {
 
 impl EpochRun {
     /// Begins an epoch and ends the one before.
-    pub(super) fn start(&self, loader: Loader, epoch: u32) -> Value {
+    pub(super) fn start(&self, (loader, unit): (Loader, &'static str), epoch: u32) -> Value {
         self.stop();
         let of = loader.samples();
-        let state = State::running(epoch, of);
+        let state = State::running(epoch, (of, unit));
         let progress = Arc::new(Progress { stop: false.into(), state: state.into() });
         *lock(&self.0) = Some(Arc::clone(&progress));
         let worker = Arc::clone(&progress);
@@ -71,6 +73,7 @@ impl EpochRun {
             "epoch": state.epoch,
             "images": state.images,
             "of": state.of,
+            "unit": state.unit,
             "seconds": state.seconds,
             "images_per_second": state.images as f64 / state.seconds.max(1e-9),
             "phases": state.phases,
@@ -80,9 +83,19 @@ impl EpochRun {
 }
 
 impl State {
-    fn running(epoch: u32, of: u64) -> Self {
+    fn running(epoch: u32, (of, unit): (u64, &'static str)) -> Self {
         let (images, seconds, phases, error) = (0, 0.0, Map::new(), None);
-        Self { asked: Instant::now(), is_running: true, epoch, images, of, seconds, phases, error }
+        Self {
+            asked: Instant::now(),
+            is_running: true,
+            epoch,
+            images,
+            of,
+            unit,
+            seconds,
+            phases,
+            error,
+        }
     }
 }
 

@@ -10,13 +10,14 @@ use serde_json::Value;
 use std::fmt::Write as _;
 
 /// Writes a program that holds the text of the pipeline.
-pub(super) fn rust(text: &str, dataset: &str) -> String {
+pub(super) fn rust(text: &str, dataset: &str, spec: &Spec) -> String {
     let text = text.trim_end();
+    let video = if spec.settings().clips.is_some() { ", \"video\"" } else { "" };
     // A raw text ends at a quote with as many signs as it began with.
     let signs = (1..).map(|n| "#".repeat(n)).find(|signs| !text.contains(&format!("\"{signs}")));
     let signs = signs.unwrap_or_default();
     format!(
-        "// Cargo.toml: fuseloop = {{ version = \"0.1\", features = [\"spec\"] }}
+        "// Cargo.toml: fuseloop = {{ version = \"0.1\", features = [\"spec\"{video}] }}
 use fuseloop::{{Loader, Result, Spec}};
 
 const PIPELINE: &str = r{signs}\"
@@ -47,6 +48,7 @@ pub(super) fn python(text: &str, dataset: &str, spec: &Spec) -> String {
         pipeline::settings(text).into_iter().partition(is_written);
     for (name, value) in written {
         let value = match &value {
+            Value::Object(table) if name == "clips" => clips(table),
             Value::Object(table) => dict(table),
             value => python_value(value),
         };
@@ -75,8 +77,26 @@ pub(super) fn python(text: &str, dataset: &str, spec: &Spec) -> String {
 
 /// Returns true for a setting whose value is the same in a file and in Python.
 fn is_written((name, value): &(String, Value)) -> bool {
-    name != "open_pages"
-        && (!value.is_object() || ["read_mode", "axes", "share_draws"].contains(&name.as_str()))
+    name != "open_pages" && (!value.is_object() || WRITTEN_TABLES.contains(&name.as_str()))
+}
+
+/// The tables that are written as dicts, and that of clips.
+const WRITTEN_TABLES: [&str; 4] = ["read_mode", "axes", "share_draws", "clips"];
+
+/// Writes the clips of videos: `fl.Clips.random(frames=16, stride=4)`.
+fn clips(table: &serde_json::Map<String, Value>) -> String {
+    let settings = table.iter().filter(|(name, _)| *name != "sampler");
+    let settings: Vec<String> = settings
+        .map(|(name, value)| match (name.as_str(), value.as_array()) {
+            ("range", Some(range)) => {
+                let ends: Vec<String> = range.iter().map(python_value).collect();
+                format!("range=({})", ends.join(", "))
+            }
+            _ => format!("{name}={}", python_value(value)),
+        })
+        .collect();
+    let sampler = table.get("sampler").and_then(Value::as_str).unwrap_or_default();
+    format!("fl.Clips.{sampler}({})", settings.join(", "))
 }
 
 fn dict(table: &serde_json::Map<String, Value>) -> String {

@@ -13,6 +13,9 @@ use serde_json::{Value, json};
 pub(super) const TOO_LARGE: &str =
     "use smaller sizes in the studio: a loader makes larger images, within its own limits";
 
+/// The message of a call whose client has closed its connection: it is never shown.
+pub(super) const GONE: &str = "the page does not wait for this answer";
+
 /// An error of a call.
 #[derive(Debug)]
 pub(super) struct Fault {
@@ -31,7 +34,7 @@ impl Fault {
 
     /// Returns the error of a call whose client has closed its connection: it is never shown.
     pub(super) fn gone() -> Self {
-        Self::plain("the page does not wait for this answer", "reload the page")
+        Self::plain(GONE, "reload the page")
     }
 
     /// Returns the error of an op that makes an image that is too large for the studio: the op of an index, or the first of

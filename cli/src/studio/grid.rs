@@ -4,6 +4,7 @@
 //! decoded for an earlier call.
 
 use super::connections::Caller;
+use super::dataset::image_fields;
 use super::fault::Fault;
 use super::http::Response;
 use super::limits;
@@ -11,6 +12,7 @@ use super::pictures::{Decoded, Rgba, packed, rgba};
 use super::pipeline;
 use super::request::{lock, number, text_of};
 use super::session::{Prepared, Session};
+use super::strip::{MOST_FRAMES, Strip};
 use fuseloop::Error;
 use fuseloop::SampleId;
 use fuseloop::internals::jit::{ShownLevels, shown_row, unsupported};
@@ -22,6 +24,7 @@ use fuseloop::ops::Size;
 use fuseloop::ops::author::Type;
 use fuseloop::ops::internals::memory::NoMemory;
 use fuseloop::ops::internals::{ImageView, PixelFormat};
+use fuseloop::source::BoxError;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -80,7 +83,10 @@ fn grid(
     let rows = number(body, "rows", 6, MOST_SAMPLES).clamp(1, MOST_CELLS / draws);
     let side = number(body, "side", 224, MOST_SIDE).max(16);
     let with_targets = body["targets"].as_bool().unwrap_or(false);
-    let (samples, all) = session.page(body, rows)?;
+    let (samples, all) = prepared.samples.page(body, rows)?;
+    let images = prepared.loader.images_of_sample(output);
+    let pictures = images.map_or(1, |images| images.min(MOST_FRAMES));
+    let side = limits::side(samples.len() * draws as usize * pictures, side);
     let first = prepared.inspector(output, epoch)?;
     let decoding: Arc<str> =
         format!("{} {:?}", prepared.decoding(output), first.kernel().plan().input()).into();
@@ -92,6 +98,7 @@ fn grid(
         prepared: &prepared,
         output,
         decoding,
+        has_strips: images.is_some(),
         side,
         with_targets,
         bands,
@@ -104,6 +111,9 @@ fn grid(
     let plan = plan.kernel().plan();
     header["field"] = json!(output);
     header["images"] = json!(prepared.images);
+    header["image_fields"] = json!(image_fields(&*prepared.samples.source));
+    header["images_of_sample"] = json!(images);
+    header["samples_print"] = json!(prepared.samples.print());
     header["output"] = json!(Type::Image(plan.output()).to_string());
     header["channels"] = json!(plan.output().channels);
     header["output_bytes"] = json!(plan.sample_bytes());
@@ -114,7 +124,7 @@ fn grid(
     header["seed"] = json!(body["seed"].as_u64().or(prepared.spec.settings().seed).unwrap_or(0));
     header["samples"] = samples
         .iter()
-        .map(|sample| json!({ "sample": sample, "labels": session.label_words(*sample) }))
+        .map(|sample| json!({ "sample": sample, "labels": prepared.samples.label_words(*sample) }))
         .collect();
     let (pictures, cells): (Vec<_>, Vec<_>) =
         cells.into_iter().map(|cell| (cell.picture, cell.json)).unzip();
@@ -144,6 +154,8 @@ struct Work<'a> {
     prepared: &'a Prepared,
     output: &'a str,
     decoding: Arc<str>,
+    /// True if samples have several images.
+    has_strips: bool,
     side: u32,
     with_targets: bool,
     bands: Vec<usize>,
@@ -176,7 +188,10 @@ impl Work<'_> {
                 };
                 let cell = inspector.and_then(|mut inspector| {
                     self.check(jobs.len())?;
-                    let cell = self.cell(&mut inspector, sample, epoch)?;
+                    let cell = match self.has_strips {
+                        true => self.strip(&mut inspector, (sample, epoch), jobs.len())?,
+                        false => self.cell(&mut inspector, sample, epoch)?,
+                    };
                     Ok((cell, inspector))
                 });
                 match cell {
@@ -230,15 +245,50 @@ impl Work<'_> {
                 json["words"] = json!(words);
                 Ok(Cell { picture: Some(picture), json })
             }
-            Err(error) => match error.cause() {
-                Some(large) => {
-                    Err(Fault::too_large(large, (self.output, None), self.prepared.text()))
-                }
-                None => {
-                    json["damaged"] = json!(error.to_string());
-                    Ok(Cell { picture: None, json })
-                }
-            },
+            Err(error) => self.damaged(&error, json),
+        }
+    }
+
+    /// Computes a cell of several images.
+    fn strip(
+        &self,
+        inspector: &mut Inspector,
+        (sample, epoch): (u64, u32),
+        cells: usize,
+    ) -> Result<Cell, Fault> {
+        let mut json = json!({ "sample": sample, "epoch": epoch });
+        let mut refused = None;
+        let strip = Strip::new(inspector, sample, (self.side, &self.bands), |image| {
+            let made = limits::made(image.kernel.plan(), &image.draws);
+            self.pixels.fetch_add(made, Ordering::Relaxed);
+            self.check(cells).map_err(|fault| {
+                refused = Some(fault);
+                BoxError::from("the grid is refused")
+            })
+        });
+        match (refused, strip) {
+            (Some(fault), _) => Err(fault),
+            (None, Ok(None)) => {
+                json["empty"] = json!("the list has no images");
+                Ok(Cell { picture: None, json })
+            }
+            (None, Ok(Some(strip))) => {
+                strip.describe(&mut json);
+                json["words"] = json!(strip.words);
+                Ok(Cell { picture: Some(strip.picture), json })
+            }
+            (None, Err(error)) => self.damaged(&error, json),
+        }
+    }
+
+    /// Returns the cell of a damaged sample. An image that is too large is no damage.
+    fn damaged(&self, error: &Error, mut json: Value) -> Result<Cell, Fault> {
+        match error.cause() {
+            Some(large) => Err(Fault::too_large(large, (self.output, None), self.prepared.text())),
+            None => {
+                json["damaged"] = json!(error.to_string());
+                Ok(Cell { picture: None, json })
+            }
         }
     }
 
@@ -302,13 +352,6 @@ pub(super) fn over(
     let Some(view) = view else { return Ok(None) };
     let pixels = draw_targets(view, targets, step)?.rgb().to_vec();
     Ok(Some(ShownLevels { pixels, channels: 3, is_stretched: false }))
-}
-
-impl Session {
-    /// Returns the numbers stored with a sample, with the names of classes.
-    pub(super) fn label_words(&self, sample: u64) -> Vec<String> {
-        super::dataset::label_words(&*self.source, &self.names, sample)
-    }
 }
 
 impl Prepared {

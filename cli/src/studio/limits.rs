@@ -15,6 +15,15 @@ const MOST_STEPS: u64 = 1 << 26;
 /// The maximum number of bytes that the threads of a grid hold.
 const MOST_BYTES: u64 = 1 << 30;
 
+/// The most pixels of the pictures of all cells of a grid: those of 128 cells of 512 x 512, which are 128 MiB.
+const MOST_SHOWN: u64 = 1 << 25;
+
+/// Returns the largest side of each picture of a grid with so many, which is at most `side`.
+pub(super) fn side(pictures: usize, side: u32) -> u32 {
+    let most = (MOST_SHOWN / pictures.max(1) as u64).isqrt();
+    side.min(u32::try_from(most).unwrap_or(side)).max(16)
+}
+
 /// Returns the pixels of the largest image that the ops make of a sample; 0 if the stored one is as large.
 pub(super) fn made(plan: &ImagePlan, draws: &Draws) -> u64 {
     let largest = plan.largest_pixels(draws);
@@ -60,4 +69,14 @@ pub(super) fn threads(plan: &ImagePlan, cells: usize) -> usize {
 pub(super) fn measured(plan: &ImagePlan, most: usize) -> usize {
     let pixels = plan.output().size().map_or(0, |size| size.pixels());
     if pixels > MOST_PIXELS / 8 { 1 } else { most }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_pictures_are_smaller() {
+        assert_eq!([24, 24 * 16, 128 * 16].map(|pictures| side(pictures, 224)), [224, 224, 128]);
+    }
 }

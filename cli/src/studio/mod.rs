@@ -26,8 +26,10 @@ mod pipeline;
 mod plan;
 mod request;
 mod sample;
+mod samples;
 mod server;
 mod session;
+mod strip;
 
 use super::folder::InFolder;
 use super::output;
@@ -49,6 +51,7 @@ use std::sync::Arc;
 #[command(after_help = "Examples:
   fuseloop studio photos/
   fuseloop studio train.beton --pipeline imagenet.toml
+  fuseloop studio clips/ --pipeline clips.toml
   fuseloop studio coco/annotations/instances_val2017.json --pipeline detection.toml --port 8800")]
 pub(super) struct Args {
     /// Dataset to show
@@ -107,14 +110,23 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     Ok(())
 }
 
+/// The clips that a new file begins with, of a dataset of video files.
+const CLIPS: &str = "[clips]\nsampler = \"random\"\nframes = 16\nstride = 4\n\n";
+
 /// Returns the pipeline that a new file begins with: the first of some usual lists that the dataset's first image field
-/// can have. Masks follow it.
+/// can have, or the clips of its video files. Masks follow their image.
 fn beginning(dataset: &Dataset, source: &dyn Source) -> String {
     let known = source.object_fields().ok().flatten().unwrap_or_default();
     let is_mask = |image: &String| known.get(image) == Some(ObjectField::Mask);
     let (masks, images): (Vec<String>, Vec<String>) =
         dataset::image_fields(source).into_iter().partition(is_mask);
-    let Some(image) = images.first() else { return "[fields]\n".to_owned() };
+    let videos = dataset::video_fields(source);
+    let (image, clips) = match (images.first(), videos.first()) {
+        (Some(image), _) => (image.as_str(), ""),
+        // The frames are called so, unless another field is.
+        (None, Some(own)) => (source.field_index("video").map_or("video", |_| own.as_str()), CLIPS),
+        (None, None) => return "[fields]\n".to_owned(),
+    };
     let field = key(image);
     let stats = source.field_index(image).and_then(|index| source.image_stats(index));
     let kind = source.field_index(image).map(|index| &source.fields()[index].kind);
@@ -124,8 +136,12 @@ fn beginning(dataset: &Dataset, source: &dyn Source) -> String {
     };
     let crop = match size {
         Some(size @ 8..=96) => format!("{{ op = \"RandomCrop\", size = {size}, padding = 4 }}"),
-        _ => "{ op = \"RandomResizedCrop\", size = 224, scale = [0.35, 1.0] }".to_owned(),
+        _ => {
+            let size = if clips.is_empty() { 224 } else { 112 };
+            format!("{{ op = \"RandomResizedCrop\", size = {size}, scale = [0.35, 1.0] }}")
+        }
     };
+    let batch_size = if clips.is_empty() { 64 } else { 8 };
     let flip = "\"RandomHorizontalFlip\"".to_owned();
     let jitter = "{ op = \"ColorJitter\", brightness = 0.3, contrast = 0.3, saturation = 0.3 }";
     let lists = [vec![crop.clone(), flip.clone(), jitter.to_owned()], vec![crop, flip], vec![]];
@@ -139,7 +155,8 @@ fn beginning(dataset: &Dataset, source: &dyn Source) -> String {
     let texts = lists.map(|list| {
         let ops: String = list.iter().map(|op| format!("    {op},\n")).collect();
         let fields = format!("[fields]\n{field} = [\n{ops}]\n");
-        format!("batch_size = 64\norder = \"random\"\nseed = 0\n\n{fields}{targets}")
+        let settings = format!("batch_size = {batch_size}\norder = \"random\"\nseed = 0\n\n");
+        format!("{settings}{clips}{fields}{targets}")
     });
     let can_have = |text: &&String| {
         let Ok(spec) = text.parse::<Spec>() else { return false };

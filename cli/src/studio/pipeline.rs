@@ -68,6 +68,17 @@ pub(super) fn fields(text: &str) -> Vec<FieldOps> {
     fields.iter().filter_map(field).collect()
 }
 
+/// Returns a table of the text, alone; `None` if the text has none, or is not TOML.
+pub(super) fn table(text: &str, name: &str) -> Option<String> {
+    if text.len() > MAX_BYTES {
+        return None;
+    }
+    let document: DocumentMut = text.parse().ok()?;
+    let mut own = DocumentMut::new();
+    own.insert(name, document.get(name)?.clone());
+    Some(own.to_string())
+}
+
 fn list_of(item: &Item, text: &str) -> Option<(Vec<OpText>, Vec<String>)> {
     match item {
         Item::Value(toml_edit::Value::Array(array)) => Some(ops_of(array, text, MAX_DEPTH)),

@@ -1,4 +1,5 @@
-//! The plan of a pipeline and its cost: what `fuseloop explain --json` has.
+//! The plan of a pipeline and its cost: what `fuseloop explain --json` has. Of samples with several images, the first one
+//! is measured.
 
 use super::super::explain;
 use super::super::pick::spread;
@@ -27,7 +28,7 @@ pub(super) fn measure(
     let mut inspector = prepared.inspector(output, number(body, "epoch", 0, u32::MAX))?;
     let name = output.to_owned();
     // Samples of the whole dataset come first, then those between them.
-    let tried = spread(MOST_TRIED, session.source.len());
+    let tried = spread(MOST_TRIED, prepared.samples.len());
     let tried = (0..4).flat_map(|start| tried.iter().skip(start).step_by(4).copied());
     let most = limits::measured(inspector.kernel().plan(), SAMPLES);
     let waited_for = tried.take_while(|_| !caller.is_gone());

@@ -1,12 +1,15 @@
-//! One sample: the stored image and the image after every op, with what was drawn.
+//! One sample: the stored image and the image after every op, with what was drawn. A sample with several images also has
+//! their strip, and its steps are those of the first image: of the first frame of its video, or the first of its list.
 
-use super::fault::Fault;
+use super::connections::Caller;
+use super::fault::{Fault, GONE};
 use super::grid::{bands, over};
 use super::http::Response;
 use super::limits;
 use super::pictures::{Rgba, answered, rgba};
 use super::request::number;
 use super::session::Session;
+use super::strip::Strip;
 use fuseloop::Error;
 use fuseloop::internals::plan::OpOutcome;
 use fuseloop::ops::Size;
@@ -15,13 +18,19 @@ use serde_json::{Value, json};
 
 /// The largest side of a picture.
 const MOST_SIDE: u32 = 1024;
+/// The largest side of each image of a strip.
+const FRAME_SIDE: u32 = 256;
 
 /// Answers the call `sample`.
-pub(super) fn respond(session: &Session, body: &Value) -> Response {
-    answered(body, |header| steps(session, body, header))
+pub(super) fn respond(session: &Session, body: &Value, caller: &Caller<'_>) -> Response {
+    answered(body, |header| steps((session, caller), body, header))
 }
 
-fn steps(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgba>, Fault> {
+fn steps(
+    (session, caller): (&Session, &Caller<'_>),
+    body: &Value,
+    header: &mut Value,
+) -> Result<Vec<Rgba>, Fault> {
     let text = session.text(body)?;
     let prepared = session.prepared(&text, body)?;
     let output = prepared.output(body)?;
@@ -43,6 +52,15 @@ fn steps(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgba
         _ => None,
     };
     let mut pictures = vec![];
+    if prepared.loader.images_of_sample(output).is_some() {
+        let strip = Strip::new(&mut inspector, sample, (FRAME_SIDE, &bands(body)), |_| {
+            if caller.is_gone() { Err(GONE.into()) } else { Ok(()) }
+        });
+        if let Some(strip) = strip.map_err(&failed)? {
+            strip.describe(&mut header["strip"]);
+            pictures.push(strip.picture);
+        }
+    }
     let mut add = |shown: Result<_, _>, size: Size, step: usize| -> Result<Value, Error> {
         let mut shown: fuseloop::internals::jit::ShownLevels = shown?;
         let channels = shown.channels;
@@ -86,7 +104,7 @@ fn steps(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgba
     let window = inspected.wanted;
     header["sample"] = json!(sample);
     header["epoch"] = json!(epoch);
-    header["labels"] = json!(session.label_words(sample));
+    header["labels"] = json!(prepared.samples.label_words(sample));
     header["stored"] = json!(prepared.stored_words(sample));
     header["window"] = json!([window.top, window.left, window.height, window.width]);
     header["source"] = json!([source.height, source.width]);

@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
 /// The files of the page.
-const FILES: [(&str, &str, &str); 13] = [
+const FILES: [(&str, &str, &str); 14] = [
     ("", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("style.css", "text/css; charset=utf-8", include_str!("page/style.css")),
     ("icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
@@ -22,6 +22,7 @@ const FILES: [(&str, &str, &str); 13] = [
     ("editor.js", SCRIPT, include_str!("page/editor.js")),
     ("grid.js", SCRIPT, include_str!("page/grid.js")),
     ("plan.js", SCRIPT, include_str!("page/plan.js")),
+    ("player.js", SCRIPT, include_str!("page/player.js")),
     ("sample.js", SCRIPT, include_str!("page/sample.js")),
 ];
 const SCRIPT: &str = "text/javascript; charset=utf-8";

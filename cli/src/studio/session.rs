@@ -7,11 +7,12 @@ use super::limits;
 use super::pictures::Pictures;
 use super::pipeline;
 use super::request::{lock, text_of};
+use super::samples::Samples;
 use fuseloop::internals::loader::Inspector;
-use fuseloop::source::{ClassNames, Dataset, Source};
+use fuseloop::internals::source::has_labels_apart;
+use fuseloop::source::{Dataset, Source};
 use fuseloop::{Loader, Spec};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -19,17 +20,17 @@ use std::sync::{Arc, Mutex};
 pub(super) struct Session {
     pub(super) path: PathBuf,
     pub(super) dataset: Dataset,
-    pub(super) source: Arc<dyn Source>,
-    pub(super) names: ClassNames,
+    /// The samples of the dataset.
+    pub(super) samples: Arc<Samples>,
     /// The pipeline file, which may be new; the only file that is written.
     pub(super) file: Option<PathBuf>,
     /// The text that the page begins with.
     pub(super) text: String,
     pub(super) pictures: Mutex<Pictures>,
-    pub(super) labels: Mutex<Option<Arc<Labels>>>,
     /// The loaders of the last texts, the newest last.
     loaders: Mutex<Vec<Arc<Prepared>>>,
-    pub(super) thumbs: Mutex<Option<Arc<Prepared>>>,
+    /// The loader of small pictures, and the `[clips]` that it has.
+    pub(super) thumbs: Mutex<Option<(String, Arc<Prepared>)>>,
     pub(super) epoch: EpochRun,
 }
 
@@ -39,17 +40,16 @@ const MOST_LOADERS: usize = 3;
 /// The limit of a loader whose samples are shown one by one, so that no batch is made.
 pub(super) const ANY_BATCH: Option<u64> = Some(u64::MAX);
 
-/// The class of every sample.
-pub(super) struct Labels {
-    pub(super) of: Vec<Option<i64>>,
-    pub(super) counts: BTreeMap<i64, u64>,
-}
+/// The text of a pipeline, its seed, and whether the targets that the dataset knows of follow their images.
+type Key = (String, u64, bool);
 
 /// A checked and compiled pipeline.
 pub(super) struct Prepared {
-    pub(super) key: (String, u64, bool),
+    pub(super) key: Key,
     pub(super) spec: Spec,
     pub(super) loader: Loader,
+    /// The samples of the loader.
+    pub(super) samples: Arc<Samples>,
     /// The image outputs.
     pub(super) images: Vec<String>,
 }
@@ -61,16 +61,15 @@ impl Session {
         source: Arc<dyn Source>,
         (file, text): (Option<PathBuf>, String),
     ) -> Self {
+        let are_labels_apart =
+            matches!(dataset, Dataset::Beton(_) | Dataset::Folder(_)) || has_labels_apart(path);
         Self {
             path: path.to_owned(),
             dataset,
-            // Names that can't be read are left out: `fuseloop info` says why.
-            names: source.class_names().ok().flatten().unwrap_or_default(),
-            source,
+            samples: Arc::new(Samples::new(source, are_labels_apart)),
             file,
             text,
             pictures: Mutex::default(),
-            labels: Mutex::default(),
             loaders: Mutex::default(),
             thumbs: Mutex::default(),
             epoch: EpochRun::default(),
@@ -88,13 +87,6 @@ impl Session {
         let seed = body["seed"].as_u64();
         let with_targets = body["targets"].as_bool().unwrap_or(false);
         let spec = self.checked(text)?;
-        // Samples would be videos, and those of the page are images.
-        if spec.settings().clips.is_some() {
-            return Err(Fault::plain(
-                "the studio shows images, and not yet clips of videos",
-                "remove `[clips]` to see the frames of folders as images",
-            ));
-        }
         let seed = seed.or(spec.settings().seed).unwrap_or(0);
         let key = (text.to_owned(), seed, with_targets);
         if let Some(found) = lock(&self.loaders).iter().find(|found| found.key == key) {
@@ -102,14 +94,23 @@ impl Session {
         }
         let loader = self.loader(&spec, seed, with_targets, ANY_BATCH);
         let loader = loader.map_err(|error| Fault::of(error, text))?;
-        let images = images_of(&loader);
-        let prepared = Arc::new(Prepared { key, spec, loader, images });
+        let prepared = Arc::new(self.with_samples(key, spec, loader));
         let mut loaders = lock(&self.loaders);
         loaders.push(Arc::clone(&prepared));
         if loaders.len() > MOST_LOADERS {
             loaders.remove(0);
         }
         Ok(prepared)
+    }
+
+    /// Finds the samples of a loader: those of the dataset, or of the last loader, if they are the same.
+    pub(super) fn with_samples(&self, key: Key, spec: Spec, loader: Loader) -> Prepared {
+        let source = loader.shared_source();
+        let is_of_dataset = source.fingerprint() == self.samples.source.fingerprint();
+        let last = lock(&self.loaders).last().filter(|_| !is_of_dataset).cloned();
+        let known = last.as_ref().map_or(&self.samples, |last| &last.samples);
+        let (samples, images) = (known.of(source), images_of(&loader));
+        Prepared { key, spec, loader, samples, images }
     }
 
     /// Builds a loader, with a limit on the bytes of its batches in place of the text's own. Fields that the dataset
@@ -121,12 +122,13 @@ impl Session {
         with_targets: bool,
         batch_bytes: Option<u64>,
     ) -> Result<Loader, fuseloop::Error> {
-        // Moving a slider changes numbers, which are not part of the code.
-        let compiled = lock(&self.loaders).last().map(|last| last.loader.kernels());
-        let compiled = compiled.unwrap_or_default();
+        // Moving a slider changes numbers, which are not part of the code, and not the videos.
+        let last = lock(&self.loaders).last().cloned();
         let builder = || {
-            let builder = spec.apply(Loader::from_dataset(self.dataset.clone()));
-            let mut builder = builder.kernels(compiled.clone());
+            let mut builder = spec.apply(Loader::from_dataset(self.dataset.clone()));
+            if let Some(last) = &last {
+                builder = builder.sharing(&last.loader);
+            }
             if let Some(bytes) = batch_bytes {
                 builder = builder.memory_limit(bytes);
             }
@@ -138,7 +140,9 @@ impl Session {
                 .ranks(None)
                 .seed(seed)
         };
-        if with_targets && spec.settings().targets.is_none() {
+        // The frames of clips have no targets.
+        let can_have = spec.settings().targets.is_none() && spec.settings().clips.is_none();
+        if with_targets && can_have {
             let with = builder().dataset_targets();
             if let Ok(loader) = with.and_then(|builder| builder.build()) {
                 return Ok(loader);
@@ -208,7 +212,7 @@ impl Prepared {
 }
 
 /// Returns the names of the outputs that are images.
-pub(super) fn images_of(loader: &Loader) -> Vec<String> {
+fn images_of(loader: &Loader) -> Vec<String> {
     let tensors = loader.tensors();
     let names = tensors.into_iter().map(|tensor| tensor.name);
     names.filter(|name| loader.image_output(Some(name)).is_ok()).collect()

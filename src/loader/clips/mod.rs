@@ -4,7 +4,7 @@ mod choose;
 mod source;
 
 pub(super) use choose::ClipFrames;
-pub(super) use source::{ClipSource, VIDEO};
+pub(super) use source::{ClipSource, VIDEO, VideosOf};
 
 use crate::error::{Error, fail};
 use crate::source::Escaped;

@@ -14,7 +14,7 @@ use super::choose::Range;
 use super::{ClipFrames, Clips, key_of_image};
 use crate::error::{Error, fail};
 use crate::parallel;
-use crate::sample::SampleId;
+use crate::sample::{Limits, SampleId};
 use crate::source::{
     BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, Frames,
     NdType, PTS, Record, SampleLocation, Source, TakeFrame, VIDEO_INDEX, Value, read_values,
@@ -29,6 +29,7 @@ pub(in crate::loader) const VIDEO: &str = "video";
 /// Clips of videos as samples.
 pub(in crate::loader) struct ClipSource {
     clips: Clips,
+    dataset: VideosOf,
     facts: Facts,
     videos: Arc<dyn Frames>,
     /// The number of clips before each video, and that of all clips, if every clip is a sample.
@@ -68,6 +69,14 @@ fn range_of(
     ))
 }
 
+/// What the videos of a dataset depend on, beside the clips.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::loader) struct VideosOf {
+    /// The fingerprint of the dataset.
+    pub(in crate::loader) dataset: u64,
+    pub(in crate::loader) limits: Limits,
+}
+
 impl fmt::Debug for ClipSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClipSource").field("clips", &self.clips).finish_non_exhaustive()
@@ -82,6 +91,7 @@ impl ClipSource {
     ///
     /// If a field of the dataset has a name that clips need, or the system starts no threads.
     pub(in crate::loader) fn new(
+        dataset: VideosOf,
         videos: Arc<dyn Frames>,
         clips: Clips,
         range: [Option<usize>; 2],
@@ -137,7 +147,12 @@ impl ClipSource {
         facts.fields = fields.into();
         facts.samples = starts.as_ref().map_or(known.samples, |starts| starts[starts.len() - 1]);
         facts.fingerprint = print.value();
-        Ok(Self { clips, facts, videos, starts, pts, range })
+        Ok(Self { clips, dataset, facts, videos, starts, pts, range })
+    }
+
+    /// Returns true if these are the clips of a dataset. Those of a list file are not: the file may have changed.
+    pub(in crate::loader) fn are_clips_of(&self, dataset: VideosOf, clips: &Clips) -> bool {
+        self.dataset == dataset && self.clips == *clips && clips.list_file().is_none()
     }
 
     pub(in crate::loader) fn clips(&self) -> &Clips {

@@ -157,7 +157,7 @@ impl Source for ListSource {
             return Ok(Value::Int(i64::try_from(images.count().min(list.max()))?));
         }
         let first = images.files().next().ok_or("a list of no images has no first one")?;
-        Ok(Value::Image(image(first)))
+        Ok(Value::Image(image(first)?))
     }
 
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
@@ -210,6 +210,13 @@ impl StoredValues for ListSource {
 }
 
 /// Returns the image of a file.
-pub(in crate::loader) fn image(file: &[u8]) -> EncodedImage<'_> {
-    EncodedImage { mode: ImageMode::of_file(file), width: 0, height: 0, bytes: file }
+///
+/// # Errors
+///
+/// If the file has no bytes.
+pub(in crate::loader) fn image(file: &[u8]) -> Result<EncodedImage<'_>, Error> {
+    if file.is_empty() {
+        return Err(fail!(Damaged, "an image of no bytes"));
+    }
+    Ok(EncodedImage { mode: ImageMode::of_file(file), width: 0, height: 0, bytes: file })
 }

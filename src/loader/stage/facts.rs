@@ -4,12 +4,15 @@ use super::LoaderStage;
 use crate::batch::TensorSpec;
 use crate::decode::{Decoder, ImageReadMode};
 use crate::jit::Kernel;
+use crate::loader::clips::ClipSource;
 use crate::loader::collate::Collated;
 use crate::loader::cursor::PlanPrint;
+use crate::loader::image_lists::ImageList;
 use crate::loader::target_rows::TargetGroup;
 use crate::loader::work::{FieldPlan, ImageRow, OutputPlan};
 use crate::plan::batch_ops;
 use crate::sample::{Epoch, Limits, SampleId, SampleRef};
+use crate::source::FrameSource;
 use fuseloop_ops::internals::SampleKey;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -95,6 +98,27 @@ impl LoaderStage {
         self.outputs[k].images.as_ref()
     }
 
+    /// Returns the source whose samples are clips, if they are.
+    pub(in crate::loader) fn clips(&self) -> Option<&ClipSource> {
+        self.setup.clips.as_deref()
+    }
+
+    /// Returns the source whose samples have frames that it chooses, if some fields have.
+    pub(in crate::loader) fn frame_fields(&self) -> Option<&FrameSource> {
+        self.setup.frames.as_ref()
+    }
+
+    /// Returns the list of images that a field is, and its number; `None` if the field is none.
+    pub(in crate::loader) fn list_of(&self, field: usize) -> Option<(usize, ImageList)> {
+        let mut lists = self.setup.lists.iter().enumerate();
+        lists.find_map(|(number, (list, images))| (*list == field).then_some((number, *images)))
+    }
+
+    /// Returns the key of the draws of a sample, by which its clips are chosen.
+    pub(in crate::loader) fn key_of_sample(&self, epoch: Epoch, sample: SampleId) -> SampleKey {
+        self.visit_key(epoch, SampleRef::once(sample))
+    }
+
     /// Returns the key of the draws of output `k` for image number `index` of a sample.
     pub(in crate::loader) fn key_of_image(
         &self,
@@ -102,7 +126,7 @@ impl LoaderStage {
         k: usize,
         index: usize,
     ) -> SampleKey {
-        let key = self.visit_key(epoch, SampleRef::once(sample));
+        let key = self.key_of_sample(epoch, sample);
         let key = match (&self.outputs[k].images, &self.setup.clips) {
             (Some(ImageRow::List(list)), _) => list.key(key, index),
             (Some(ImageRow::Clip { .. }), Some(clips)) => clips.key(key, index),

@@ -19,7 +19,8 @@ use fuseloop_ops::internals::SampleKey;
 use std::mem;
 
 /// A function that reads frames, which are ascending, and hands each to a function.
-type ReadFrames<'a> = &'a dyn Fn(&[u32], &mut Buffer, TakeFrame<'_>) -> Result<(), FrameError>;
+pub(in crate::loader) type ReadFrames<'a> =
+    &'a dyn Fn(&[u32], &mut Buffer, TakeFrame<'_>) -> Result<(), FrameError>;
 
 /// The frames of a sample, and how they are read.
 pub(super) struct FrameReader<'a> {

@@ -6,7 +6,7 @@
 //! ```
 
 use super::{LoaderStage, SampleRows, StageError, Worker};
-use crate::error::{Error, fail};
+use crate::error::Error;
 use crate::loader::image_lists::{image, stored_list};
 use crate::loader::opened_image::StoredImage;
 use crate::run::Phase;
@@ -38,12 +38,9 @@ impl LoaderStage {
         let count = list.max();
         for (index, file) in images.files().take(count).enumerate() {
             let of_image = |error: Error| of_field(error.context(format_args!("image {index}")));
-            if file.is_empty() {
-                return Err(of_image(fail!(Damaged, "an image of no bytes")));
-            }
+            let image = StoredImage::Value(Value::Image(image(file).map_err(of_image)?));
             rows.image = Some(index);
-            let (key, image) =
-                (list.key(key, index), StoredImage::Value(Value::Image(image(file))));
+            let key = list.key(key, index);
             let filled = self.fill_images(pictures, (None, None), key, image, outputs, rows);
             rows.image = None;
             pictures.decoded += u64::from(filled.is_ok());

@@ -39,7 +39,7 @@ const editor = new Editor((text) => { state.text = text; state.from = 'text'; ch
 const grid = new Grid((cell) => openSample(cell.sample, cell.epoch));
 const sample = new Sample(() => { state.sample = null; });
 const plan = new Plan(body);
-const dataset = new DatasetPage((number) => { page('pipeline'); openSample(number, state.epoch); });
+const dataset = new DatasetPage(() => state, (number) => { page('pipeline'); openSample(number, state.epoch); });
 
 const latest = new Latest(refresh);
 latest.failed = (error) => fault({ message: error.message, cure: 'The server has ended: start `fuseloop studio` again.' });
@@ -88,6 +88,8 @@ async function refresh() {
     byId('timing').textContent = `${took.toFixed(0)} ms (${header.compile_ms.toFixed(1)})`;
     state.all = header.all;
     state.images = header.images;
+    state.imageFields = header.image_fields;
+    state.samplesPrint = header.samples_print;
     byId('bands-label').hidden = header.channels <= 4;
     byId('epoch').title = header.changes ? 'Numbers of this pipeline follow the epoch' : 'No number of this pipeline follows the epoch: it changes the draws';
   }
@@ -126,7 +128,7 @@ function fault(found) {
 }
 
 function fields(header) {
-  const names = [...new Set([...state.fields.map((one) => one.field), ...opened.images, ...(header.images ?? [])])];
+  const names = [...new Set([...state.fields.map((one) => one.field), ...(state.imageFields ?? opened.images), ...(header.images ?? [])])];
   if (!names.includes(state.field)) state.field = names[0] ?? 'image';
   const select = byId('field');
   if ([...select.options].map((one) => one.value).join('\n') !== names.join('\n')) select.replaceChildren(...names.map((name) => el('option', { value: name, textContent: name })));
@@ -204,6 +206,7 @@ function theme() {
 const KEYS = [
   ['a', 'Add an op'], ['↑ ↓', 'Go through the cards'], ['Alt+↑, Alt+↓', 'Move a card'], ['d, Delete', 'Duplicate or remove a card'],
   ['Enter', 'Open or close a card'], ['← →', 'Turn the page; in a sample, go through its ops'], ['+ − 0', 'Zoom a picture'], ['Escape', 'Leave a sample or the text'],
+  ['p', 'Play or pause clips'], [', .', 'Go back or on by one frame of clips'],
   ['Ctrl+S', 'Save'], ['Ctrl+Z, Ctrl+Shift+Z', 'Undo, redo'], ['r', 'Run an epoch'], ['1, 2', 'Pipeline, dataset'], ['t', 'Light or dark'], ['?', 'This list'],
 ];
 byId('help-dialog').append(el('div', { class: 'pad' }, el('h2', {}, 'Keyboard'), el('dl', {}, KEYS.flatMap(([key, words]) => [el('dt', {}, el('kbd', {}, key)), el('dd', {}, words)]))));
@@ -249,7 +252,7 @@ document.addEventListener('keydown', (event) => {
   if (typing || command || event.altKey || event.target.type === 'range') return;
   const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (by && !byId('pipeline-page').hidden) { event.preventDefault(); if (sample.isOpen) sample.turn(by); else turn(by); return; }
-  const action = { a: () => dialog.open(), t: theme, r: () => plan.toggle(), '?': () => byId('help-dialog').showModal(), 1: () => page('pipeline'), 2: () => page('dataset') }[event.key];
+  const action = { a: () => dialog.open(), t: theme, r: () => plan.toggle(), p: () => grid.player.toggle(), ',': () => grid.player.step(-1), '.': () => grid.player.step(1), '?': () => byId('help-dialog').showModal(), 1: () => page('pipeline'), 2: () => page('dataset') }[event.key];
   if (action) { event.preventDefault(); action(); }
 });
 addEventListener('beforeunload', (event) => { if (opened.file && state.text !== state.saved) event.preventDefault(); });

@@ -13,7 +13,7 @@ export async function pixels(name, body) {
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
   let offset = 4 + length;
-  for (const picture of header.cells ?? header.steps ?? []) {
+  for (const picture of [...(header.strip ? [header.strip] : []), ...(header.cells ?? header.steps ?? [])]) {
     if (!picture.width) continue;
     const size = picture.width * picture.height * 4;
     picture.pixels = new Uint8ClampedArray(buffer, offset, size);

@@ -5,8 +5,9 @@ import { byId, count, draw, el, svg } from './dom.js';
 const WIDE = 132, HIGH = 160;
 
 export class DatasetPage {
-  constructor(open) {
+  constructor(state, open) {
     this.node = byId('dataset-page');
+    this.state = state;
     this.open = open;
     this.class = null;
     this.nodes = new Map();
@@ -14,8 +15,14 @@ export class DatasetPage {
   }
 
   async show() {
-    if (this.info) return;
-    this.info = await call('dataset');
+    // Clips make other samples of the dataset.
+    const { text, samplesPrint } = this.state();
+    if (this.info && this.print === samplesPrint) return;
+    this.text = text;
+    this.print = samplesPrint;
+    this.info = await call('dataset', { text });
+    this.class = null;
+    this.nodes.clear();
     const { info } = this;
     this.search = el('input', { type: 'search', placeholder: 'Search classes', 'aria-label': 'Search classes', oninput: () => this.classes() });
     this.search.style.width = '100%';
@@ -75,7 +82,7 @@ export class DatasetPage {
 
   async load(from, to) {
     for (let offset = from; offset < to; offset += 96) {
-      const header = await pixels('thumbs', { offset, count: Math.min(96, to - offset), classes: this.class === null ? [] : [this.class] });
+      const header = await pixels('thumbs', { text: this.text, offset, count: Math.min(96, to - offset), classes: this.class === null ? [] : [this.class] });
       (header.cells ?? []).forEach((cell, index) => {
         const node = this.nodes.get(offset + index);
         if (!node || node.loaded) return;

@@ -1,5 +1,6 @@
 // The grid of samples and draws. Canvases are used again, so that a change draws pixels and nothing else.
 import { byId, draw, el } from './dom.js';
+import { Player, frameOf, frameWords } from './player.js';
 
 export class Grid {
   constructor(open) {
@@ -7,21 +8,33 @@ export class Grid {
     this.open = open;
     this.shape = '';
     this.cells = [];
+    this.player = new Player((frame) => this.draw(frame));
   }
 
   show(header) {
     const { samples, draws, cells } = header;
-    const shape = JSON.stringify([draws, samples, cells.map((cell) => [cell.epoch, !!cell.damaged])]);
+    const shape = JSON.stringify([draws, samples, cells.map((cell) => [cell.epoch, !!cell.damaged, !!cell.width, !!cell.frames])]);
     if (shape !== this.shape) this.build(header, shape);
     cells.forEach((cell, index) => {
       const node = this.cells[index];
       node.data = cell;
-      if (cell.damaged) { node.textContent = `damaged: ${cell.damaged}`; return; }
-      draw(node.firstChild, cell);
+      if (!cell.width) { node.textContent = cell.empty ?? `damaged: ${cell.damaged}`; return; }
+      if (!cell.frames) draw(node.firstChild, cell);
       node.style.setProperty('--ratio', '1');
       node.title = [`sample ${cell.sample}, epoch ${cell.epoch}`, ...cell.words].join('\n');
     });
     this.node.classList.remove('stale');
+    this.player.show(cells.filter((cell) => cell.frames));
+  }
+
+  /** Draws one frame of all clips. */
+  draw(frame) {
+    if (this.node.hidden) return;
+    for (const node of this.cells) {
+      if (!node.data?.frames) continue;
+      draw(node.firstChild, frameOf(node.data, frame));
+      node.lastChild.textContent = frameWords(node.data, frame);
+    }
   }
 
   build({ samples, draws, cells }, shape) {
@@ -31,7 +44,7 @@ export class Grid {
       class: `cell${cell.damaged ? ' damaged' : ''}`, type: 'button',
       'aria-label': `Sample ${cell.sample}, epoch ${cell.epoch}${cell.damaged ? ', damaged' : ''}`,
       onclick: (event) => this.open(event.currentTarget.data),
-    }, cell.damaged ? null : el('canvas', {})));
+    }, cell.width ? el('canvas', {}) : null, cell.frames ? el('span', { class: 'frame num' }) : null));
     const rows = samples.map(({ sample, labels }, row) => el('div', { class: 'row' },
       el('div', { class: 'caption' }, el('b', { class: 'num' }, `#${sample}`), el('span', { class: 'ellipsis' }, labels.join(', '))),
       el('div', { class: 'cells' }, Array.from({ length: draws }, (_, column) => this.cells[column * samples.length + row])),

@@ -79,7 +79,7 @@ export class Plan {
     const phases = Object.entries(state.phases ?? {}).filter(([, seconds]) => seconds > 0);
     const all = phases.reduce((sum, [, seconds]) => sum + seconds, 0);
     this.run.replaceChildren(
-      el('p', { class: 'big' }, count(state.images_per_second ?? 0), el('small', {}, ` images/s, ${count(state.images ?? 0)} of ${count(state.of ?? 0)}`)),
+      el('p', { class: 'big' }, count(state.images_per_second ?? 0), el('small', {}, ` ${state.unit ?? 'images'}/s, ${count(state.images ?? 0)} of ${count(state.of ?? 0)}`)),
       ...(this.rates.length > 4 ? [rateChart(this.rates)] : []),
       stack(phases, all),
       legend(phases.map(([name, seconds]) => [name, `${((seconds / Math.max(all, 1e-9)) * 100).toFixed(0)} %`])),

@@ -1,7 +1,8 @@
-// One sample: the picture after every op, beside the stored one, with histograms and pixel values.
+// One sample: the frames of a clip, and the picture after every op, beside the stored one, with histograms and pixel values.
 import { pixels } from './call.js';
 import { breakable, byId, draw, el, svg } from './dom.js';
 import { problemNode } from './cards.js';
+import { frameOf, frameWords } from './player.js';
 
 export class Sample {
   constructor(close) {
@@ -46,10 +47,21 @@ export class Sample {
         canvas, el('b', {}, `${index ? `${index}. ` : ''}${breakable(step.name)}`), el('span', {}, off ? (step.words || step.outcome) : step.words || step.size.join(' × ')));
     });
     const objects = header.objects.length ? el('div', { class: 'objects', textContent: header.objects.join('\n') }) : null;
-    this.node.replaceChildren(title, el('div', { class: 'compare' }, this.stored.figure, this.after.figure), this.value, this.histograms,
+    this.node.replaceChildren(title, ...this.strip(header.strip), el('div', { class: 'compare' }, this.stored.figure, this.after.figure), this.value, this.histograms,
       el('div', { class: 'steps' }, this.buttons), ...(objects ? [objects] : []),
       el('p', { class: 'muted' }, `Output: ${header.output}; ${agreed}.`));
     this.choose(this.step);
+  }
+
+  /** Shows the images of a sample that has several. */
+  strip(strip) {
+    if (!strip) return [];
+    const figure = (frame) => el('figure', {}, draw(el('canvas', {}), frameOf(strip, frame)), el('figcaption', { class: 'num' }, frameWords(strip, frame)));
+    const first = strip.times ? 'frame of the video' : 'image of the list';
+    return [
+      el('div', { class: 'strip', role: 'group', 'aria-label': strip.times ? 'Frames of the clip' : 'Images of the list' }, Array.from({ length: strip.frames }, (_, frame) => figure(frame))),
+      el('p', { class: 'muted' }, `Below are the ops on the first ${first}.`),
+    ];
   }
 
   hide() {

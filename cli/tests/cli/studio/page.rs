@@ -19,7 +19,7 @@ image = [
 ]
 ";
 
-fn screenshots() -> PathBuf {
+pub(super) fn screenshots() -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("studio");
     fs::create_dir_all(&dir).unwrap();
     dir
@@ -31,7 +31,7 @@ const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas
 for (let at = 0; at < data.length; at += 3) sum = (sum * 31 + data[at]) % 1000003; } return sum; })()";
 
 /// Waits until the last change has its answer.
-const IDLE: &str = "studio.done === studio.state.version";
+pub(super) const IDLE: &str = "studio.done === studio.state.version";
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap()

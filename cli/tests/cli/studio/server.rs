@@ -63,7 +63,8 @@ impl Studio {
         serde_json::from_slice(&self.call(name, body)).unwrap()
     }
 
-    /// Makes a call whose answer is JSON with pictures, which `list` names. Returns each with its pixels.
+    /// Makes a call whose answer is JSON with pictures, which `list` names, after the strip of a sample that has several
+    /// images. Returns each with its pixels.
     pub(super) fn pictures(
         &self,
         name: &str,
@@ -75,7 +76,8 @@ impl Studio {
         let header: Value = serde_json::from_slice(&answer[4..4 + length]).unwrap();
         let mut rest = &answer[4 + length..];
         let mut pictures = vec![];
-        for picture in header[list].as_array().into_iter().flatten() {
+        let strip = header.get("strip").into_iter();
+        for picture in strip.chain(header[list].as_array().into_iter().flatten()) {
             let side = |name: &str| picture[name].as_u64().unwrap_or(0) as usize;
             let (pixels, after) = rest.split_at(side("width") * side("height") * 4);
             pictures.push((picture.clone(), pixels.to_vec()));

@@ -1,0 +1,230 @@
+//! Some images of a sample that has several: its frames, or images of its list, evenly spread.
+//!
+//! ```text
+//! all images ──▶ at most `most` ──▶ for each: read ─▶ draw ─▶ decode the window ─▶ compiled loop
+//! ```
+//!
+//! The images are those of a batch, bit for bit. Only those that are shown are decoded, and one is in memory at a time.
+
+use super::{Inspector, op_limits};
+use crate::decode::{Decoder, FrameScratch, ImageReadMode, OpenedFrame};
+use crate::error::Error;
+use crate::jit::{DecodedPixels, Kernel, Scratch};
+use crate::loader::clips::ClipFrames;
+use crate::loader::image_lists::{ImageList, image, stored_list};
+use crate::loader::opened_image::OpenedImage;
+use crate::loader::stage::{LoaderStage, ReadFrames};
+use crate::loader::work::open_image;
+use crate::plan::Draws;
+use crate::sample::{Epoch, SampleId};
+use crate::source::{FrameError, FrameImage, FramePixels, Source, Value};
+use fuseloop_ops::internals::{DefaultFloats, memory};
+use std::sync::Arc;
+
+/// An image of a sample that has several, as a batch has it.
+pub struct StripImage {
+    /// The image's number in the sample.
+    pub index: usize,
+    /// The presentation time of a frame of a clip in seconds; `None` for other images.
+    pub time: Option<f64>,
+    /// The compiled plan that the image runs.
+    pub kernel: Arc<Kernel>,
+    /// The draws of the image, in pixels of the stored image.
+    pub draws: Draws,
+    /// The pixels of the image, in the layout of its plan.
+    pub row: Vec<u8>,
+}
+
+/// A function that is given images of a sample, in any order.
+type TakeImage<'a> = &'a mut dyn FnMut(StripImage) -> Result<(), Error>;
+
+impl Inspector {
+    /// Computes at most `most` images of a sample that has several, evenly spread, and hands each to `take`, in any order.
+    /// The first image is one of them, unless a list has none.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such sample, if one of these images is damaged, and with the errors of `take`.
+    pub fn strip(
+        &mut self,
+        sample: u64,
+        most: usize,
+        take: &mut dyn FnMut(StripImage) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let done = DefaultFloats::during(|| self.run_strip(SampleId(sample), most, take));
+        done.map_err(|cause| self.error(sample, cause))
+    }
+
+    fn run_strip(
+        &mut self,
+        sample: SampleId,
+        most: usize,
+        take: TakeImage<'_>,
+    ) -> Result<(), Error> {
+        let (stage, kernel) = (Arc::clone(&self.stage), self.kernel_of(sample)?);
+        if let Some(clips) = stage.clips().filter(|clips| clips.has_frames(self.field)) {
+            let mut chosen = ClipFrames::default();
+            let key = stage.key_of_sample(self.epoch, sample);
+            clips.choose(key, &mut self.buffer, &mut chosen)?;
+            let (times, _) = chosen.pts.as_chunks::<{ size_of::<f64>() }>();
+            let times: Vec<f64> = times.iter().map(|time| f64::from_le_bytes(*time)).collect();
+            let read: ReadFrames<'_> =
+                &|frames, buffer, take| clips.read_frames(sample, frames, buffer, take);
+            let ran = self.run_frames((&chosen.frames, &times, read), (sample, kernel), most, take);
+            return ran.map_err(|FrameError { frame, error }| match frame {
+                Some(frame) => clips.of_frame(sample, frame, error),
+                None => error,
+            });
+        }
+        if let Some(fields) = stage.frame_fields().filter(|fields| fields.has(self.field)) {
+            let (mut chosen, at) = (vec![], (sample, self.field));
+            fields.0.choose_frames(at, &mut self.buffer, &mut chosen)?;
+            let read: ReadFrames<'_> =
+                &|frames, buffer, take| fields.0.read_frames_of(at, frames, buffer, take);
+            let ran = self.run_frames((&chosen, &[], read), (sample, kernel), most, take);
+            return ran.map_err(|FrameError { frame, error }| match frame {
+                Some(frame) => error.context(format_args!("frame {frame}")),
+                None => error,
+            });
+        }
+        match stage.list_of(self.field) {
+            Some((number, list)) => self.run_list((number, list, sample), kernel, most, take),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs frames of a sample, each of which is read once. The times are those of the frames, or none.
+    fn run_frames(
+        &mut self,
+        (chosen, times, read): (&[u32], &[f64], ReadFrames<'_>),
+        (sample, kernel): (SampleId, Arc<Kernel>),
+        most: usize,
+        take: TakeImage<'_>,
+    ) -> Result<(), FrameError> {
+        let places = spread(chosen.len(), most).map(|index| (chosen[index], index));
+        let mut places: Vec<(u32, usize)> = places.collect();
+        places.sort_unstable();
+        let mut frames: Vec<u32> = places.iter().map(|(frame, _)| *frame).collect();
+        frames.dedup();
+        let (mut runner, buffer) = self.runner(sample, kernel);
+        let mut take_frame = |frame: u32, image: FrameImage<'_>| {
+            let first = places.partition_point(|(other, _)| *other < frame);
+            for &(_, index) in places[first..].iter().take_while(|(other, _)| *other == frame) {
+                take(runner.run(index, times.get(index).copied(), image)?)?;
+            }
+            Ok(())
+        };
+        read(&frames, buffer, &mut take_frame)
+    }
+
+    /// Runs images of the list of a sample.
+    fn run_list(
+        &mut self,
+        (number, list, sample): (usize, ImageList, SampleId),
+        kernel: Arc<Kernel>,
+        most: usize,
+        take: TakeImage<'_>,
+    ) -> Result<(), Error> {
+        let source = Arc::clone(&self.source);
+        let (mut runner, buffer) = self.runner(sample, kernel);
+        let value = source.value(sample, stored_list(&*source, number), buffer)?;
+        let images = list.of_value(&value)?;
+        let mut shown = spread(images.count().min(list.max()), most).peekable();
+        for (index, file) in images.files().enumerate() {
+            if shown.next_if_eq(&index).is_none() {
+                continue;
+            }
+            let value = image(file).map(Value::Image);
+            let ran = value.and_then(|value| {
+                let pixels = FramePixels::Stored(value);
+                runner.run(index, None, FrameImage { pixels, orientation: 1 })
+            });
+            take(ran.map_err(|error| error.context(format_args!("image {index}")))?)?;
+        }
+        Ok(())
+    }
+
+    fn runner(
+        &mut self,
+        sample: SampleId,
+        kernel: Arc<Kernel>,
+    ) -> (Runner<'_>, &mut crate::source::Buffer) {
+        let Self { source, stage, decoder, scratch, buffer, .. } = self;
+        let (frame, output, mode) = (FrameScratch::default(), self.output, self.mode);
+        let (epoch, most_made) = (self.epoch, self.most_made);
+        let source = &**source;
+        let runner = Runner {
+            source,
+            stage,
+            kernel,
+            decoder,
+            scratch,
+            frame,
+            output,
+            mode,
+            epoch,
+            sample,
+            most_made,
+        };
+        (runner, buffer)
+    }
+}
+
+/// Runs the images of a sample as a worker does.
+struct Runner<'a> {
+    source: &'a dyn Source,
+    stage: &'a LoaderStage,
+    kernel: Arc<Kernel>,
+    decoder: &'a mut Decoder,
+    scratch: &'a mut Scratch,
+    frame: FrameScratch,
+    output: usize,
+    mode: ImageReadMode,
+    epoch: Epoch,
+    sample: SampleId,
+    most_made: u64,
+}
+
+impl Runner<'_> {
+    fn run(
+        &mut self,
+        index: usize,
+        time: Option<f64>,
+        image: FrameImage<'_>,
+    ) -> Result<StripImage, Error> {
+        let Self { source, stage, decoder, scratch, frame, output, mode, .. } = self;
+        let (plan, (output, mode)) = (self.kernel.plan(), (*output, *mode));
+        let mut opened = match image {
+            FrameImage { pixels: FramePixels::Stored(value), orientation: 1 } => {
+                OpenedImage::Value(open_image(decoder, value, mode, (Some(plan.input()), None))?)
+            }
+            turned => OpenedImage::Frame(OpenedFrame::new(decoder, turned, mode, frame)?),
+        };
+        if let OpenedImage::Value(opened) = &opened {
+            stage.check_orientation((*source, self.sample), &[output], opened)?;
+        }
+        let size = opened.size();
+        let mut draws = Draws::default();
+        let key = stage.key_of_image((self.epoch, self.sample), output, index);
+        plan.draw_around_objects(key, size, &mut draws);
+        plan.check_draws(&draws, &op_limits(stage, self.most_made, size))?;
+        let scaled = match &mut opened {
+            OpenedImage::Value(opened) => stage.scaled_draws(output, opened, plan, &draws),
+            _ => None,
+        };
+        let run_draws = scaled.as_ref().unwrap_or(&draws);
+        let decoded = opened.decode(plan.needed_window(run_draws))?;
+        let (view, top, left) = (decoded.view, decoded.top, decoded.left);
+        let part = DecodedPixels { view, top, left, whole: run_draws.source };
+        let mut row = vec![];
+        memory::resize(&mut row, plan.drawn_bytes(run_draws), "a row")?;
+        self.kernel.try_run(scratch, part, run_draws, &mut row)?;
+        Ok(StripImage { index, time, kernel: Arc::clone(&self.kernel), draws, row })
+    }
+}
+
+/// Returns at most `most` numbers below `count`, evenly spread from 0 on.
+fn spread(count: usize, most: usize) -> impl Iterator<Item = usize> {
+    let shown = count.min(most);
+    (0..shown).map(move |k| k * count / shown)
+}
