@@ -43,8 +43,7 @@ use crate::warnings::warn;
 use episodes::Episode;
 use fuseloop_ops::Size;
 use info::{FileNumber, INFO_BYTES, Info};
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, btree_map, hash_map};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -505,7 +504,10 @@ impl Table {
         self.facts = facts
             .with_image_stats(move |field| stats.get(field)?.clone())
             .with_longest(move |field| *longest.get(field)?)
-            .with_paths(move || Box::new(paths.to_vec().into_iter()));
+            .with_paths(move || {
+                let paths = Arc::clone(&paths);
+                Box::new((0..paths.len()).map(move |index| paths[index].clone()))
+            });
     }
 
     fn row(&self, sample: SampleId) -> Result<Row<'_>, Error> {
@@ -714,10 +716,10 @@ impl ChosenData {
         let mut rows: BTreeMap<FileNumber, (u64, u64)> = BTreeMap::new();
         for (number, episode) in all.iter().enumerate() {
             match rows.entry(episode.data) {
-                Entry::Vacant(free) => {
+                btree_map::Entry::Vacant(free) => {
                     free.insert((episode.rows.start, episode.rows.end));
                 }
-                Entry::Occupied(mut known) => {
+                btree_map::Entry::Occupied(mut known) => {
                     let (_, end) = known.get_mut();
                     if *end != episode.rows.start {
                         return Err(fail!(
@@ -735,15 +737,15 @@ impl ChosenData {
         let (mut videos, mut video_numbers) = (vec![], HashMap::new());
         for number in chosen {
             let episode = &all[*number];
-            if !numbers.contains_key(&episode.data) {
-                numbers.insert(episode.data, files.len());
+            if let hash_map::Entry::Vacant(free) = numbers.entry(episode.data) {
+                free.insert(files.len());
                 files.push(dir.join(info.data_file(episode.data)?));
             }
             for (camera, (info::Camera { key, .. }, part)) in
                 info.cameras.iter().zip(&episode.videos).enumerate()
             {
-                if !video_numbers.contains_key(&(camera, part.file)) {
-                    video_numbers.insert((camera, part.file), videos.len());
+                if let hash_map::Entry::Vacant(free) = video_numbers.entry((camera, part.file)) {
+                    free.insert(videos.len());
                     videos.push(dir.join(info.video_file(key, part.file)?));
                 }
             }

@@ -80,6 +80,9 @@ const MOST_TRIED: usize = 4;
 /// The most bytes of a chunk that is fetched as a whole ahead of its samples: a quarter of what is fetched ahead.
 const MOST_AHEAD: u64 = 64 << 20;
 
+/// Says whether the column of a name is read.
+type IsRead<'a> = &'a dyn Fn(&str) -> bool;
+
 /// The samples of Parquet files. A clone shares all but the files that values are read from.
 #[derive(Clone)]
 pub(crate) struct Parquet {
@@ -141,7 +144,7 @@ impl Parquet {
     #[cfg(feature = "video")]
     pub(super) fn of_columns(
         paths: &[PathBuf],
-        is_read: &dyn Fn(&str) -> bool,
+        is_read: IsRead<'_>,
         limits: &Limits,
     ) -> Result<Self, Error> {
         let files: Vec<_> = paths.iter().cloned().map(Location::Path).collect();
@@ -171,7 +174,7 @@ impl Parquet {
 
     fn of(
         shards: &Shards,
-        (classes, is_read): (Option<&ClassNames>, Option<&dyn Fn(&str) -> bool>),
+        (classes, is_read): (Option<&ClassNames>, Option<IsRead<'_>>),
         limits: &Limits,
     ) -> Result<Self, Error> {
         let footers = parallel::map(shards.all(), |shard| Footer::read(shard, limits))?;
