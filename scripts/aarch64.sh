@@ -72,9 +72,9 @@ fi
 
 tests=(cargo test --release --locked --target "$target" -p fuseloop --no-default-features
     --features jit,spec,tables,tar,tiff,webp,write)
-# Three tests run themselves as a child process, which needs more than an emulator of this one.
+# Four tests run themselves as a child process, which needs more than an emulator of this one.
 skipped=(random_lists_give_the_same_bits a_rectangle_outside_of_the_picture an_op_that_changes_its_answers
-    motions_that_lead_outside)
+    motions_that_lead_outside memory_is_what_the_cache_says)
 run "${tests[@]}" --test ops --test compiler --test jpeg --test loader -- "${skipped[@]/#/--skip=}"
 inside+=("FUSELOOP_LISTS=${FUSELOOP_LISTS:-10000}")
 run "${tests[@]}" --test compiler -- --nocapture random_lists_give_the_same_bits

@@ -88,6 +88,8 @@
 //! help to read. Nor does [`mod@verify`], which only reads. A dataset in a format that a build leaves out is
 //! an error that names the feature.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod amounts;
 pub mod batch;
 mod cancel;

@@ -142,7 +142,7 @@ impl PixelOp for AddGaussianSNR {
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p);
         let db = rng.uniform(self.min_snr_db, self.max_snr_db);
-        params[FACTOR] = 10f64.powf(f64::from(db) / -20.0) as f32;
+        params[FACTOR] = libm::pow(10.0, f64::from(db) / -20.0) as f32;
         params[..SEEDS].copy_from_slice(&noise::seeds(rng));
         runs
     }

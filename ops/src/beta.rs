@@ -19,7 +19,7 @@ pub(crate) fn symmetric_beta(rng: &mut Rng, alpha: f64) -> f64 {
         return unit(rng);
     }
     let (first, second) = (ln_gamma_draw(rng, alpha), ln_gamma_draw(rng, alpha));
-    1.0 / (1.0 + (second - first).exp())
+    1.0 / (1.0 + libm::exp(second - first))
 }
 
 /// Draws `count` shares that sum to 1 from a Dirichlet distribution whose parameters are all `alpha`:
@@ -27,7 +27,7 @@ pub(crate) fn symmetric_beta(rng: &mut Rng, alpha: f64) -> f64 {
 pub(crate) fn dirichlet(rng: &mut Rng, alpha: f64, count: usize) -> Vec<f64> {
     let logarithms: Vec<f64> = (0..count).map(|_| ln_gamma_draw(rng, alpha)).collect();
     let most = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let gammas: Vec<f64> = logarithms.iter().map(|ln| (ln - most).exp()).collect();
+    let gammas: Vec<f64> = logarithms.iter().map(|ln| libm::exp(ln - most)).collect();
     let sum: f64 = gammas.iter().sum();
     gammas.into_iter().map(|gamma| gamma / sum).collect()
 }
@@ -43,7 +43,7 @@ fn normal(rng: &mut Rng) -> f64 {
         let (x, y) = (2.0 * unit(rng) - 1.0, 2.0 * unit(rng) - 1.0);
         let square = x * x + y * y;
         if square > 0.0 && square < 1.0 {
-            return x * (-2.0 * square.ln() / square).sqrt();
+            return x * (-2.0 * libm::log(square) / square).sqrt();
         }
     }
 }
@@ -53,15 +53,15 @@ fn ln_gamma_draw(rng: &mut Rng, alpha: f64) -> f64 {
     if alpha < 1.0 {
         let above = ln_gamma_draw(rng, alpha + 1.0);
         // The term is finite, so that the difference of two logarithms is not NaN.
-        return above + ((1.0 - unit(rng)).ln() / alpha).max(f64::MIN / 2.0);
+        return above + (libm::log(1.0 - unit(rng)) / alpha).max(f64::MIN / 2.0);
     }
     let d = alpha - 1.0 / 3.0;
     loop {
         let x = normal(rng);
         let v = (1.0 + x / (9.0 * d).sqrt()).powi(3);
-        let ln_u = (1.0 - unit(rng)).ln();
-        if v > 0.0 && ln_u < x * x / 2.0 + d - d * v + d * v.ln() {
-            return d.ln() + v.ln();
+        let ln_u = libm::log(1.0 - unit(rng));
+        if v > 0.0 && ln_u < x * x / 2.0 + d - d * v + d * libm::log(v) {
+            return libm::log(d) + libm::log(v);
         }
     }
 }

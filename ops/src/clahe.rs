@@ -248,16 +248,16 @@ const LINE: [f32; 2] = [7.787, 16.0 / 116.0];
 static SPACE: LazyLock<Space> = LazyLock::new(Space::new);
 
 impl Space {
-    /// Computes the tables in double precision, so that they do not depend on the last bit of a math library.
+    /// Computes the tables in double precision.
     fn new() -> Self {
         let linear = |level: f64| {
             let v = level / 255.0;
-            if v <= 0.040_45 { v / 12.92 } else { ((v + 0.055) / 1.055).powf(2.4) }
+            if v <= 0.040_45 { v / 12.92 } else { libm::pow((v + 0.055) / 1.055, 2.4) }
         };
         let root = |i: u16| {
             let v = f64::from(i) / 2040.0;
             let [factor, offset] = LINE.map(f64::from);
-            let root = if v < f64::from(FOOT) { factor * v + offset } else { v.cbrt() };
+            let root = if v < f64::from(FOOT) { factor * v + offset } else { libm::cbrt(v) };
             (root * 32_768.0).round_ties_even() as i32
         };
         Self {

@@ -109,7 +109,7 @@ impl PixelOp for Gain {
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p);
         let db = rng.uniform(self.min_gain_db, self.max_gain_db);
-        params[0] = if runs { 10f64.powf(f64::from(db) / 20.0) as f32 } else { 1.0 };
+        params[0] = if runs { libm::pow(10.0, f64::from(db) / 20.0) as f32 } else { 1.0 };
         true
     }
 

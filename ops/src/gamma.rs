@@ -126,12 +126,11 @@ impl TableOp for RandomGamma {
     }
 }
 
-/// Returns the table of all levels. The powers are computed in double precision, so that no table
-/// depends on the last bit of a math library.
+/// Returns the table of all levels. The powers are computed in double precision.
 fn powers(rule: NumberRule, gamma: f32, gain: f32) -> [f32; 256] {
     std::array::from_fn(|level| {
         let v = level as f32 * (1.0 / 255.0);
-        let v = f64::from(v).powf(f64::from(gamma)) as f32;
+        let v = libm::pow(f64::from(v), f64::from(gamma)) as f32;
         let v = if gain == 1.0 { v } else { (v * gain).clamp(0.0, 1.0) };
         match rule {
             NumberRule::Exact => (v * 255.999).trunc(),

@@ -24,6 +24,8 @@
 //! # Ok::<(), ParamError>(())
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod add_gaussian_snr;
 mod adjust_sharpness;
 mod area;

@@ -233,7 +233,7 @@ impl Channel {
     fn new(mean: f64, std: f64) -> Self {
         // `in - m1` is a multiple of 1 / steps, and less than 2^24 of these.
         let reach = mean.abs().max((255.0 - mean).abs()).max(1.0);
-        let steps = 2f64.powi(23 - reach.log2().floor() as i32).min(65_536.0);
+        let steps = 2f64.powi(23 - libm::log2(reach).floor() as i32).min(65_536.0);
         Self::split(mean, std, ((mean * steps).round() / steps) as f32)
     }
 

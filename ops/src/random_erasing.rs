@@ -113,8 +113,8 @@ impl RandomErasing {
     fn attempt(&self, rng: &mut Rng, size: Size) -> Option<Window> {
         let (low, high) = self.scale;
         let area = size.pixels() as f64 * f64::from(rng.uniform(low as f32, high as f32));
-        let (low, high) = (self.ratio.0.ln() as f32, self.ratio.1.ln() as f32);
-        let aspect = f64::from(rng.uniform(low, high).exp());
+        let (low, high) = (libm::log(self.ratio.0) as f32, libm::log(self.ratio.1) as f32);
+        let aspect = f64::from(libm::exp(f64::from(rng.uniform(low, high))) as f32);
         let height = (area * aspect).sqrt().round_ties_even() as u32;
         let width = (area / aspect).sqrt().round_ties_even() as u32;
         if height >= size.height || width >= size.width {

@@ -100,7 +100,7 @@ impl RandomRotation {
         }
         let (h, w) = (image.height, image.width);
         // Each end is rounded outwards, and one more pixel allows for the rounding of f32.
-        let diagonal = f64::from(h.max).hypot(f64::from(w.max)).ceil() as u32 + 3;
+        let diagonal = libm::hypot(f64::from(h.max), f64::from(w.max)).ceil() as u32 + 3;
         let least = h.min.min(w.min).saturating_sub(1).max(1);
         let side = Dim { min: least.min(LONGEST), max: diagonal.min(LONGEST) };
         ImageType { height: side, width: side, ..image }

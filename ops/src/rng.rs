@@ -140,9 +140,9 @@ impl Rng {
     /// Returns a number of the normal distribution with mean 0 and deviation 1 (Box and Muller,
     /// 1958), from two uniform draws: at most 5.8 from the mean.
     pub fn normal(&mut self) -> f32 {
-        let radius = (-2.0 * (1.0 - f64::from(self.unit())).ln()).sqrt();
+        let radius = (-2.0 * libm::log(1.0 - f64::from(self.unit()))).sqrt();
         let angle = std::f64::consts::TAU * f64::from(self.unit());
-        (radius * angle.cos()) as f32
+        (radius * libm::cos(angle)) as f32
     }
 
     /// Returns true for a share `p` of the samples: never for 0, always for 1.

@@ -122,7 +122,7 @@ fn numbers([a_min, a_max]: [f64; 2], [b_min, b_max]: [f64; 2]) -> [f32; 4] {
     } else {
         // `in - m1` is exact for integers of 16 bits: it is a multiple of 1 / steps, and less than 2^24 of these.
         let reach = (zero + 32_768.0).abs().max((65_535.0 - zero).abs());
-        let steps = 2f64.powi(23 - reach.log2().floor() as i32);
+        let steps = 2f64.powi(23 - libm::log2(reach).floor() as i32);
         ((zero * steps).round() / steps) as f32
     };
     let s1 = factor as f32;

@@ -170,8 +170,8 @@ fn value(t: f64) -> f64 {
     if t.abs() >= ZERO_CROSSINGS {
         return 0.0;
     }
-    let sinc = if t == 0.0 { 1.0 } else { (PI * t).sin() / (PI * t) };
-    sinc * (PI * t / ZERO_CROSSINGS / 2.0).cos().powi(2)
+    let sinc = if t == 0.0 { 1.0 } else { libm::sin(PI * t) / (PI * t) };
+    sinc * libm::cos(PI * t / ZERO_CROSSINGS / 2.0).powi(2)
 }
 
 /// Returns the sum of the products, of as many taps as samples.

@@ -353,14 +353,14 @@ fn warped(map: &Map) -> String {
     if !scale.is_finite() {
         return "warped".to_owned();
     }
-    let slope = map.shear_y().to_radians().tan();
-    let turn = match (d.atan2(e) - slope.atan()).to_degrees() {
+    let slope = libm::tan(map.shear_y().to_radians());
+    let turn = match (libm::atan2(d, e) - libm::atan(slope)).to_degrees() {
         turn if turn > 180.0 => turn - 360.0,
         turn if turn < -180.0 => turn + 360.0,
         turn => turn,
     };
     // The shear along x is the rest of the matrix after the turn and the other shear are undone.
-    let shear = (((a * d + b * e) * scale * scale - slope) / (1.0 + slope * slope)).atan();
+    let shear = libm::atan(((a * d + b * e) * scale * scale - slope) / (1.0 + slope * slope));
     let shift = [-(e * c - b * f), -(a * f - d * c)].map(|moved| moved * scale * scale);
     let mut words = vec![];
     match number(turn as f32) {

@@ -11,7 +11,6 @@ use fuseloop::{Loader, LoaderBuilder, Order, ops::*};
 use fuseloop_counts::rounds;
 use jpeg_encoder::{ColorType, Encoder};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, fs};
@@ -425,7 +424,7 @@ fn child_fills_a_cache() {
 fn memory_is_what_the_cache_says_and_stays_so() {
     let size = |sample: u64| Size::new(40 + (sample % 30) as u32, 50 + (sample % 7) as u32);
     let (_dir, path) = dataset::write(3000, WriteMode::Jpg, size);
-    let child = Command::new(env::current_exe().unwrap())
+    let child = std::process::Command::new(env::current_exe().unwrap())
         .args(["--exact", "cache::child_fills_a_cache", "--nocapture"])
         .env(CHILD, &path)
         .output()

@@ -422,7 +422,7 @@ fn loaders_builders_and_batches_have_the_ordinary_traits() {
     assert_eq!(
         format!("{one:?}"),
         format!(
-            "Loader {{ dataset: \"{name}\", samples: Some(6), batches: Some(2), batch_size: 4, \
+            "Loader {{ dataset: {name:?}, samples: Some(6), batches: Some(2), batch_size: 4, \
              outputs: [\"image\", \"label\"], .. }}"
         )
     );

@@ -5,6 +5,7 @@
 //! |---------------------|------------------------------------------------------------------------|
 //! | decoded goldens     | the decoder in the loader's configuration                              |
 //! | pipelines W1 to W5  | compiled code; the oracle, which runs on a CPU without AVX2            |
+//! | drawn numbers       | functions of mathematics, whose last bit differs between C libraries   |
 //!
 //! A debug build and a release build must match the same literals, with vectors of any width: `.ci/run`
 //! runs these tests in both builds, and in the debug build also with `FUSELOOP_ISA=128`.
@@ -15,6 +16,7 @@ use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop::internals::workload::Workload;
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::internals::rows::affine_matrix;
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 use sha2::{Digest as _, Sha256};
@@ -31,6 +33,9 @@ const PIPELINES: [&str; 5] = [
     "d1a7b9591c07ca532e6a611278f23245290fb08442b499af52858e7ca3bfc5f2",
     "9cf9520553b96831a0fe62ae8826c40bf461bcd6f2704dff56eb02c550e9a6f5",
 ];
+
+/// The hash of drawn normal numbers, and of matrices of drawn angles.
+const DRAWN: &str = "fb4b8dfa3af139d803536d9552b971654acf819b13093daf9bfdaa67e38569c4";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/jpeg")
@@ -87,6 +92,19 @@ fn pipelines_are_the_literal_pixels_compiled_and_evaluated() {
         found.push(hash(evaluated));
     }
     assert_eq!(found, PIPELINES);
+}
+
+#[test]
+fn drawn_numbers_are_the_literal_bits() {
+    let mut rng = SampleKey::new(42, 0, 0).op(0);
+    let normals = (0..10_000).flat_map(|_| rng.normal().to_le_bytes()).collect();
+    let mut rng = SampleKey::new(42, 0, 1).op(0);
+    let mut degrees = |most: f32| f64::from(rng.uniform(-most, most));
+    let matrices = (0..10_000).flat_map(|_| {
+        let (angle, shear) = (degrees(360.0), [degrees(80.0), degrees(80.0)]);
+        affine_matrix(angle, [0.0; 2], 1.0, shear, [0.0; 2]).map(f64::to_le_bytes)
+    });
+    assert_eq!(hash([normals, matrices.flatten().collect()]), DRAWN);
 }
 
 /// The bytes that `fill` writes into a buffer of `len` bytes, which starts at a cache line.

@@ -174,7 +174,7 @@ fn map(kind: FilterKind, argument: f64, size: Size) -> Map {
         Map::affine(matrix, size, size).with_shear_y(shear[1])
     };
     let corner = [size.width, size.height].map(|side| -f64::from(side) * 0.5);
-    let slant = argument.atan().to_degrees();
+    let slant = libm::atan(argument).to_degrees();
     match kind {
         FilterKind::ShearX => affine([0.0; 2], [slant, 0.0], corner),
         FilterKind::ShearY => affine([0.0; 2], [0.0, slant], corner),

@@ -90,7 +90,7 @@ impl ConvolutionKernel {
 impl MotionLine {
     fn set(&self, out: &mut Vec<Weight>) {
         let (last, middle) = (self.side - 1, f64::from(self.side / 2));
-        let (down, across) = f64::from(self.angle).to_radians().sin_cos();
+        let (down, across) = libm::sincos(f64::from(self.angle).to_radians());
         let [start, end] = self.ends.map(f64::from);
         let step = (end - start) / f64::from(last.max(1));
         let place = |direction: f64, t: f64, shift: f32| {

@@ -163,7 +163,7 @@ impl Displacement {
             let moved = self.at(q);
             [0, 1].map(|i| q[i] + moved[i] - p[i])
         };
-        let length = |[x, y]: [f64; 2]| x.hypot(y);
+        let length = |[x, y]: [f64; 2]| libm::hypot(x, y);
         let (mut q, mut by) = (p, miss(p));
         let mut step = 1.0;
         for _ in 0..STEPS {

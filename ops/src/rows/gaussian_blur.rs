@@ -40,7 +40,7 @@ pub(super) fn weights(weights: &mut Vec<f32>, count: u32, sigma: f32) {
         let distance = f64::from(i) - f64::from(count - 1) / 2.0;
         // The weight of the middle is 1 for any sigma; without this case, 0/0 would be NaN.
         let steps = if distance == 0.0 { 0.0 } else { distance / f64::from(sigma) };
-        (-0.5 * steps * steps).exp()
+        libm::exp(-0.5 * steps * steps)
     };
     let sum: f64 = (0..count).map(weight).sum();
     weights.clear();

@@ -312,10 +312,13 @@ pub fn affine_matrix(
     let [cx, cy] = center;
     let [tx, ty] = translate;
     let turned = rotation - shear_y;
-    let a = turned.cos() / shear_y.cos();
-    let b = -turned.cos() * shear_x.tan() / shear_y.cos() - rotation.sin();
-    let c = turned.sin() / shear_y.cos();
-    let d = -turned.sin() * shear_x.tan() / shear_y.cos() + rotation.cos();
+    let (sin, cos) = libm::sincos(rotation);
+    let (turned_sin, turned_cos) = libm::sincos(turned);
+    let (slope_x, cos_y) = (libm::tan(shear_x), libm::cos(shear_y));
+    let a = turned_cos / cos_y;
+    let b = -turned_cos * slope_x / cos_y - sin;
+    let c = turned_sin / cos_y;
+    let d = -turned_sin * slope_x / cos_y + cos;
     let [m00, m01, m10, m11] = [d, -b, -c, a].map(|m| m / scale);
     let m02 = m00 * (-cx - tx) + m01 * (-cy - ty) + cx;
     let m12 = m10 * (-cx - tx) + m11 * (-cy - ty) + cy;

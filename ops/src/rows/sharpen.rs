@@ -82,8 +82,8 @@ impl SplitWeight {
         let weight = f64::from(weight);
         // All sums are below 2^bits. Multiples of 2^(bits - 24) below this limit are representable
         // in f32.
-        let bits = (255.0 * (weight.abs() + 1.0)).log2().floor() + 1.0;
-        let unit = (bits - 24.0).exp2();
+        let bits = libm::log2(255.0 * (weight.abs() + 1.0)).floor() + 1.0;
+        let unit = libm::exp2(bits - 24.0);
         let high = (weight / unit).round() * unit;
         let low = (weight - high) as f32;
         // A difference has 8 bits, so `low` may use at most 16 of its 24 bits.

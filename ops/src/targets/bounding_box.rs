@@ -213,7 +213,7 @@ impl BoundingBox {
 
 /// Returns the two sides of a rotated box as vectors: across, and down.
 fn sides([width, height]: [f64; 2], angle: f64) -> [[f64; 2]; 2] {
-    let (sin, cos) = angle.to_radians().sin_cos();
+    let (sin, cos) = libm::sincos(angle.to_radians());
     [[width * cos, -width * sin], [height * sin, height * cos]]
 }
 

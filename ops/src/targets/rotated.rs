@@ -20,7 +20,7 @@ fn minus(a: Vector, b: Vector) -> Vector {
 }
 
 fn length(a: Vector) -> f64 {
-    a[0].hypot(a[1])
+    libm::hypot(a[0], a[1])
 }
 
 pub(super) fn distance(a: Vector, b: Vector) -> f64 {
@@ -39,7 +39,7 @@ pub(super) fn angle([tl, tr, _, bl]: Corners) -> f64 {
     let [across, down] = [minus(tr, tl), minus(bl, tl)];
     let [x, y] = if across == [0.0; 2] { [down[1], -down[0]] } else { across };
     // `0.0 - y` is 0 for a side that is horizontal: the angle is 180 and not -180.
-    (0.0 - y).atan2(x).to_degrees()
+    libm::atan2(0.0 - y, x).to_degrees()
 }
 
 /// Returns the rectangle that replaces the parallelogram which a map has made of a box: the smallest one around it
@@ -120,7 +120,7 @@ struct Clamping {
 
 impl Clamping {
     fn new(corners: Corners, is_hard: bool) -> Self {
-        let (sin, cos) = angle(corners).to_radians().sin_cos();
+        let (sin, cos) = libm::sincos(angle(corners).to_radians());
         let (u, v) = ([cos, -sin], [sin, cos]);
         let directions = [u, v, u.map(|part| -part), v.map(|part| -part)];
         let [tl, _, br, _] = corners;
