@@ -50,7 +50,6 @@ pub mod vp8;
 mod warp;
 mod yuv;
 
-
 pub use color::{gray_row, ycbcr_row};
 pub use cpu::{CpuWork, Deposit, DepositWork, for_cpu, for_cpu_deposit};
 pub use entry::{RowEntry, end_streams};

@@ -4,6 +4,9 @@
 //! range at `1 + (range - 1) p / 256`, and the bit says on which side the value is. The value is kept in the upper bits of a
 //! word, so that both are scaled by the same shift and a comparison needs no other.
 
+/// A range of 1.
+const ONE: u32 = 1 << 24;
+
 /// Reads bits from the bytes of a partition. Past its end, bits are those of zeros, and [`ended`](Self::ended) says so.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoolDecoder<'a> {
@@ -13,13 +16,30 @@ pub(crate) struct BoolDecoder<'a> {
     value: u64,
     /// The number of bits of `value` that count: those after them are bits of `rest` or 0.
     valid: u32,
+    /// The range in the highest 8 bits, so that it is scaled by its leading zeros.
     range: u32,
     ended: bool,
 }
 
+/// Reads a bit and goes on at one of two places: with a bit that is likely, the next one need not wait for this one, as it
+/// would if the two ranges were selected between.
+macro_rules! decide {
+    ($bits:expr, $probability:expr, $one:expr, $zero:expr $(,)?) => {{
+        let split = $bits.split($probability);
+        if $bits.is_above(split) {
+            $bits.go_above(split);
+            $one
+        } else {
+            $bits.go_below(split);
+            $zero
+        }
+    }};
+}
+pub(crate) use decide;
+
 impl<'a> BoolDecoder<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, value: 0, valid: 0, range: 255, ended: false }
+        Self { rest: bytes, value: 0, valid: 0, range: 255 << 24, ended: false }
     }
 
     /// Returns true if a bit was read that the partition does not have.
@@ -28,23 +48,49 @@ impl<'a> BoolDecoder<'a> {
         self.ended
     }
 
+    /// Returns the highest value for which a bit that is 0 with this probability, in 256ths, is 0. For [`decide`].
+    #[inline(always)]
+    pub(crate) fn split(&mut self, probability: u8) -> u32 {
+        self.fill();
+        ((u64::from(self.range - ONE) * u64::from(probability)) >> 32) as u32
+    }
+
+    /// Returns true if the bit is 1.
+    #[inline(always)]
+    pub(crate) fn is_above(&self, split: u32) -> bool {
+        (self.value >> 56) as u32 > split
+    }
+
+    /// Goes on with the part of the range above `split`.
+    #[inline(always)]
+    pub(crate) fn go_above(&mut self, split: u32) {
+        self.value -= u64::from(split + 1) << 56;
+        self.scale(((self.range - ONE) >> 24) - split);
+    }
+
+    /// Goes on with the part of the range up to `split`.
+    #[inline(always)]
+    pub(crate) fn go_below(&mut self, split: u32) {
+        self.scale(split + 1);
+    }
+
+    /// Scales a range below 256, and the value, so that the range has 8 bits.
+    #[inline(always)]
+    fn scale(&mut self, range: u32) {
+        let zeros = range.leading_zeros();
+        let shift = zeros.wrapping_sub(24);
+        self.range = range.wrapping_shl(zeros);
+        self.value = self.value.wrapping_shl(shift);
+        self.valid = self.valid.wrapping_sub(shift);
+    }
+
     /// Reads a bit that is 0 with this probability, in 256ths.
     #[inline(always)]
     pub(crate) fn bit(&mut self, probability: u8) -> bool {
-        self.fill();
-        let split = 1 + (((self.range - 1) * u32::from(probability)) >> 8);
-        let at = u64::from(split) << 56;
-        let bit = self.value >= at;
-        let range = if bit {
-            self.value -= at;
-            self.range - split
-        } else {
-            split
-        };
-        let shift = range.leading_zeros().wrapping_sub(24) & 31;
-        self.range = range << shift;
-        self.value <<= shift;
-        self.valid = self.valid.wrapping_sub(shift);
+        let split = self.split(probability);
+        let bit = self.is_above(split);
+        self.value -= if bit { u64::from(split + 1) << 56 } else { 0 };
+        self.scale(if bit { ((self.range - ONE) >> 24) - split } else { split + 1 });
         bit
     }
 
@@ -52,13 +98,12 @@ impl<'a> BoolDecoder<'a> {
     #[inline(always)]
     pub(crate) fn signed(&mut self, magnitude: i16) -> i16 {
         self.fill();
-        // As `bit(128)`. A range of 255 exists only before the first bit of a partition, so both halves have 64 to 127.
-        let split = (self.range + 1) >> 1;
-        let at = u64::from(split) << 56;
-        let is_negative = self.value >= at;
-        let half = if is_negative { self.range - split } else { split };
-        self.range = half << 1;
-        self.value = (self.value - if is_negative { at } else { 0 }) << 1;
+        // As `bit(128)`. A range of 255 exists only before the first bit of a partition, so each half has 64 to 127, and
+        // the range of the next bit is twice that.
+        let split = (self.range - ONE) >> 25;
+        let is_negative = self.is_above(split);
+        self.value = (self.value - if is_negative { u64::from(split + 1) << 56 } else { 0 }) << 1;
+        self.range = (self.range + if is_negative { 0 } else { ONE }) & 0xfe00_0000;
         self.valid -= 1;
         let mask = -i16::from(is_negative);
         (magnitude ^ mask) - mask

@@ -150,8 +150,7 @@ impl LossyDecoder {
         for row in 0..needed.rows {
             for_cpu(Row { decoder: self, frame: &mut frame, needed: &needed, row })?;
             let [u, v] = &mut self.chroma;
-            let mut planes =
-                FilterPlanes { y: &mut self.luma, uv: [u, v], stride, above: ABOVE };
+            let mut planes = FilterPlanes { y: &mut self.luma, uv: [u, v], stride, above: ABOVE };
             let is_top = row == 0;
             match frame.filter {
                 Filter::Normal => {

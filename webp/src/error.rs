@@ -7,7 +7,7 @@ use std::fmt;
 /// ```
 /// use fuseloop_webp::{LossyError, frame_size};
 ///
-/// assert_eq!(frame_size(b"not VP8"), Err(LossyError::Truncated { part: "the frame's header" }));
+/// assert_eq!(frame_size(b"not VP8"), Err(LossyError::Truncated { part: "its header" }));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -33,6 +33,11 @@ pub enum LossyError {
     NotShown,
     /// A side of the frame has no pixels.
     Empty,
+    /// The first byte of the alpha has values that are not defined.
+    AlphaHeader {
+        /// The byte.
+        found: u8,
+    },
     /// The window is empty or not inside the frame.
     Window,
     /// The buffer for the pixels has another size than the window.
@@ -62,6 +67,9 @@ impl fmt::Display for LossyError {
             }
             Self::NotShown => write!(f, "the frame is not to be shown"),
             Self::Empty => write!(f, "the frame has no pixels"),
+            Self::AlphaHeader { found } => {
+                write!(f, "its alpha begins with {found:02x}, which is not defined")
+            }
             Self::Window => write!(f, "the window is empty or not inside the frame"),
             Self::Buffer { expected, found } => {
                 write!(f, "a buffer of {found} bytes for a window of {expected} bytes")

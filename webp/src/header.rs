@@ -86,7 +86,7 @@ pub fn frame_size(frame: &[u8]) -> Result<Size, LossyError> {
 
 /// Reads the first ten bytes. Returns the frame's size, the size of the first partition, and the bytes that follow.
 fn start(frame: &[u8]) -> Result<(Size, usize, &[u8]), LossyError> {
-    let truncated = LossyError::Truncated { part: "the frame's header" };
+    let truncated = LossyError::Truncated { part: "its header" };
     let (tag, rest) = frame.split_first_chunk::<3>().ok_or(truncated)?;
     let tag = u32::from_le_bytes([tag[0], tag[1], tag[2], 0]);
     if tag & 1 != 0 {
@@ -226,9 +226,8 @@ fn read_probabilities(bits: &mut BoolDecoder<'_>) -> PositionProbabilities {
             *probability = bits.literal(8);
         }
     }
-    probabilities.map(|bands| {
-        std::array::from_fn(|position| bands[usize::from(BANDS[position.min(15)])])
-    })
+    probabilities
+        .map(|bands| std::array::from_fn(|position| bands[usize::from(BANDS[position.min(15)])]))
 }
 
 impl<'a> Frame<'a> {

@@ -1,6 +1,6 @@
 //! The predictions of macroblocks, as the first partition states them (RFC 6386, sections 10 and 11).
 
-use crate::bool_decoder::BoolDecoder;
+use crate::bool_decoder::{BoolDecoder, decide};
 use crate::tables::BLOCK_MODES;
 
 /// How a whole macroblock is predicted, luma or chroma.
@@ -115,26 +115,14 @@ pub(crate) fn read(
 /// Reads the mode of a 4x4 block.
 #[inline(always)]
 fn block_mode(bits: &mut BoolDecoder<'_>, p: &[u8; 9]) -> BlockMode {
-    if !bits.bit(p[0]) {
-        return BlockMode::Mean;
-    }
-    if !bits.bit(p[1]) {
-        return BlockMode::TrueMotion;
-    }
-    if !bits.bit(p[2]) {
-        return BlockMode::Above;
-    }
-    if !bits.bit(p[3]) {
-        if !bits.bit(p[4]) {
-            return BlockMode::Left;
-        }
+    decide!(bits, p[0], {}, return BlockMode::Mean);
+    decide!(bits, p[1], {}, return BlockMode::TrueMotion);
+    decide!(bits, p[2], {}, return BlockMode::Above);
+    decide!(bits, p[3], {}, {
+        decide!(bits, p[4], {}, return BlockMode::Left);
         return if bits.bit(p[5]) { BlockMode::VerticalRight } else { BlockMode::RightDown };
-    }
-    if !bits.bit(p[6]) {
-        return BlockMode::LeftDown;
-    }
-    if !bits.bit(p[7]) {
-        return BlockMode::VerticalLeft;
-    }
+    });
+    decide!(bits, p[6], {}, return BlockMode::LeftDown);
+    decide!(bits, p[7], {}, return BlockMode::VerticalLeft);
     if bits.bit(p[8]) { BlockMode::HorizontalUp } else { BlockMode::HorizontalDown }
 }

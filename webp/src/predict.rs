@@ -162,13 +162,7 @@ fn add(coefficients: &Coefficients, i: usize, pixels: &mut [u8]) {
 
 /// Predicts `N` rows of `N` pixels from column `left` on.
 #[inline(always)]
-fn predict<const N: usize>(
-    plane: &mut [u8],
-    left: usize,
-    mode: Mode,
-    is_left: bool,
-    is_top: bool,
-) {
+fn predict<const N: usize>(plane: &mut [u8], left: usize, mode: Mode, is_left: bool, is_top: bool) {
     let (above, rows) = plane.split_at_mut(STRIDE);
     let corner = above[left - 1];
     let mut top = [0; N];
@@ -224,14 +218,14 @@ fn predict_block(around: &mut [u8], mode: BlockMode) {
     let [i, j, k, l] = [1, 2, 3, 4].map(|row| pixel(row * STRIDE));
     let rows: [[u8; 4]; 4] = match mode {
         BlockMode::Mean => [[((a + b + c + d + i + j + k + l + 4) >> 3) as u8; 4]; 4],
-        BlockMode::TrueMotion => [i, j, k, l].map(|left| {
-            [a, b, c, d].map(|above| {
-                (above as i16 + left as i16 - x as i16).clamp(0, 255) as u8
-            })
+        BlockMode::TrueMotion => std::array::from_fn(|row| {
+            let change = [i, j, k, l][row] as i16 - x as i16;
+            std::array::from_fn(|column| ([a, b, c, d][column] as i16 + change).clamp(0, 255) as u8)
         }),
         BlockMode::Above => [[three(x, a, b), three(a, b, c), three(b, c, d), three(c, d, e)]; 4],
         BlockMode::Left => {
-            [three(x, i, j), three(i, j, k), three(j, k, l), three(k, l, l)].map(|pixel| [pixel; 4])
+            let means = [three(x, i, j), three(i, j, k), three(j, k, l), three(k, l, l)];
+            std::array::from_fn(|row| [means[row]; 4])
         }
         BlockMode::RightDown => {
             let line = [
@@ -243,7 +237,7 @@ fn predict_block(around: &mut [u8], mode: BlockMode) {
                 three(c, b, a),
                 three(d, c, b),
             ];
-            [3, 2, 1, 0].map(|first: usize| [0, 1, 2, 3].map(|x| line[first + x]))
+            std::array::from_fn(|row| std::array::from_fn(|x| line[3 - row + x]))
         }
         BlockMode::LeftDown => {
             let line = [
@@ -255,18 +249,13 @@ fn predict_block(around: &mut [u8], mode: BlockMode) {
                 three(f, g, h),
                 three(g, h, h),
             ];
-            [0, 1, 2, 3].map(|first: usize| [0, 1, 2, 3].map(|x| line[first + x]))
+            std::array::from_fn(|row| std::array::from_fn(|x| line[row + x]))
         }
         BlockMode::VerticalRight => {
             let even = [two(x, a), two(a, b), two(b, c), two(c, d)];
             let odd = [three(i, x, a), three(x, a, b), three(a, b, c), three(b, c, d)];
             let (second, third) = (three(j, i, x), three(k, j, i));
-            [
-                even,
-                odd,
-                [second, even[0], even[1], even[2]],
-                [third, odd[0], odd[1], odd[2]],
-            ]
+            [even, odd, [second, even[0], even[1], even[2]], [third, odd[0], odd[1], odd[2]]]
         }
         BlockMode::VerticalLeft => {
             let even = [two(a, b), two(b, c), two(c, d), two(d, e)];
@@ -291,7 +280,7 @@ fn predict_block(around: &mut [u8], mode: BlockMode) {
                 three(x, a, b),
                 three(a, b, c),
             ];
-            [6, 4, 2, 0].map(|first: usize| [0, 1, 2, 3].map(|x| line[first + x]))
+            std::array::from_fn(|row| std::array::from_fn(|x| line[6 - 2 * row + x]))
         }
         BlockMode::HorizontalUp => {
             let last = l as u8;
@@ -307,7 +296,7 @@ fn predict_block(around: &mut [u8], mode: BlockMode) {
                 last,
                 last,
             ];
-            [0, 2, 4, 6].map(|first: usize| [0, 1, 2, 3].map(|x| line[first + x]))
+            std::array::from_fn(|row| std::array::from_fn(|x| line[2 * row + x]))
         }
     };
     for (y, row) in rows.iter().enumerate() {

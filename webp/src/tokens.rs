@@ -5,7 +5,7 @@
 //! whose probabilities depend on its position, on the coefficient before it, and for the first one on whether the blocks
 //! above and to the left have any.
 
-use crate::bool_decoder::BoolDecoder;
+use crate::bool_decoder::{BoolDecoder, decide};
 use crate::header::{PositionProbabilities, Steps};
 use crate::tables::{TokenProbabilities, ZIGZAG};
 use fuseloop_kernels::vp8::walsh_hadamard;
@@ -23,8 +23,7 @@ const FIRSTS: usize = 8;
 /// The index of each block in the edges above and to the left.
 const ABOVE: [u8; BLOCKS] =
     [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7];
-const LEFT: [u8; BLOCKS] =
-    [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7];
+const LEFT: [u8; BLOCKS] = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7];
 
 /// What of a block is not 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,12 +62,12 @@ impl Coefficients {
     ) -> bool {
         self.blocks = [[0; 16]; BLOCKS];
         // The kinds of blocks: luma without its first coefficients, these, chroma, and luma with them.
-        let (first, luma) = if has_block_modes { (0, &probabilities[3]) } else { (1, &probabilities[0]) };
+        let (first, luma) =
+            if has_block_modes { (0, &probabilities[3]) } else { (1, &probabilities[0]) };
         if !has_block_modes {
             let mut firsts = [0; 16];
             let context = above[FIRSTS] + left[FIRSTS];
-            let end =
-                block(bits, &probabilities[1], context, steps.luma_dc, 0, &mut firsts);
+            let end = block(bits, &probabilities[1], context, steps.luma_dc, 0, &mut firsts);
             let has_any = u8::from(end > 0);
             (above[FIRSTS], left[FIRSTS]) = (has_any, has_any);
             if end > 0 {
@@ -86,7 +85,7 @@ impl Coefficients {
                 (&probabilities[2], 0, steps.chroma)
             };
             let (above, left) =
-                (&mut above[usize::from(ABOVE[i])], &mut left[usize::from(LEFT[i])]);
+                (&mut above[usize::from(ABOVE[i] & 7)], &mut left[usize::from(LEFT[i] & 7)]);
             let out = &mut self.blocks[i];
             let end = block(bits, probabilities, *above + *left, steps, first, out);
             let has_any = u8::from(end > first);
@@ -127,27 +126,33 @@ fn block(
 ) -> usize {
     let mut p = &probabilities[n][usize::from(context)];
     while n < 16 {
-        if !bits.bit(p[0]) {
-            return n;
-        }
-        while !bits.bit(p[1]) {
-            n += 1;
-            if n == 16 {
-                return 16;
-            }
-            p = &probabilities[n][0];
+        decide!(bits, p[0], {}, return n);
+        loop {
+            decide!(bits, p[1], break, {
+                // Compared before the addition, so that the compiler knows that `n` stays below 16.
+                if n >= 15 {
+                    return 16;
+                }
+                n += 1;
+                p = &probabilities[n][0];
+            });
         }
         let next = &probabilities[n + 1];
-        let magnitude = if bits.bit(p[2]) {
-            let magnitude = large(bits, p);
-            p = &next[2];
-            magnitude
-        } else {
-            p = &next[1];
-            1
-        };
+        let magnitude;
+        decide!(
+            bits,
+            p[2],
+            {
+                magnitude = large(bits, p);
+                p = &next[2];
+            },
+            {
+                magnitude = 1;
+                p = &next[1];
+            }
+        );
         let step = if n > 0 { steps[1] } else { steps[0] };
-        out[usize::from(ZIGZAG[n])] = bits.signed(magnitude).wrapping_mul(step);
+        out[usize::from(ZIGZAG[n] & 15)] = bits.signed(magnitude).wrapping_mul(step);
         n += 1;
     }
     16
@@ -156,30 +161,31 @@ fn block(
 /// Reads the rest of a magnitude above 1.
 #[inline(always)]
 fn large(bits: &mut BoolDecoder<'_>, p: &TokenProbabilities) -> i16 {
-    if !bits.bit(p[3]) {
-        if !bits.bit(p[4]) {
-            return 2;
-        }
-        return 3 + i16::from(bits.bit(p[5]));
-    }
-    if !bits.bit(p[6]) {
-        if !bits.bit(p[7]) {
-            return 5 + i16::from(bits.bit(159));
-        }
-        let high = i16::from(bits.bit(165));
-        return 7 + 2 * high + i16::from(bits.bit(145));
-    }
-    let (least, probabilities): (i16, &[u8]) = if bits.bit(p[8]) {
-        if bits.bit(p[10]) {
-            (67, &[254, 254, 243, 230, 196, 177, 153, 140, 133, 130, 129])
-        } else {
-            (35, &[180, 157, 141, 134, 130])
-        }
-    } else if bits.bit(p[9]) {
-        (19, &[176, 155, 140, 135])
-    } else {
-        (11, &[173, 148, 140])
-    };
+    decide!(bits, p[3], {}, {
+        return decide!(bits, p[4], 3 + i16::from(bits.bit(p[5])), 2);
+    });
+    decide!(bits, p[6], {}, {
+        return decide!(
+            bits,
+            p[7],
+            {
+                let high = i16::from(bits.bit(165));
+                7 + 2 * high + i16::from(bits.bit(145))
+            },
+            5 + i16::from(bits.bit(159)),
+        );
+    });
+    let (least, probabilities): (i16, &[u8]) = decide!(
+        bits,
+        p[8],
+        decide!(
+            bits,
+            p[10],
+            (67, &[254, 254, 243, 230, 196, 177, 153, 140, 133, 130, 129][..]),
+            (35, &[180, 157, 141, 134, 130][..]),
+        ),
+        decide!(bits, p[9], (19, &[176, 155, 140, 135][..]), (11, &[173, 148, 140][..]),),
+    );
     let mut extra = 0;
     for &probability in probabilities {
         extra = 2 * extra + i16::from(bits.bit(probability));

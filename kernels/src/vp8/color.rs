@@ -252,7 +252,8 @@ mod tests {
     #[test]
     fn windows_of_rows_are_those_of_the_formula() {
         let mut memory = ChromaRows::default();
-        let row = |n: usize, k: usize| -> Vec<u8> { (0..n).map(|i| (i * i * k % 251) as u8).collect() };
+        let row =
+            |n: usize, k: usize| -> Vec<u8> { (0..n).map(|i| (i * i * k % 251) as u8).collect() };
         for width in (1..40).chain([101, 102]) {
             let y = row(width, 37);
             let samples = width.div_ceil(2);
@@ -264,7 +265,8 @@ mod tests {
                     }
                     let mut out = vec![9; 3 * (end - start)];
                     rgb_row(&y, [[&u, &u2], [&v, &v2]], start..end, &mut memory, &mut out);
-                    let all = |rows| (start..end).map(move |x| enlarged(rows, x)).collect::<Vec<_>>();
+                    let all =
+                        |rows| (start..end).map(move |x| enlarged(rows, x)).collect::<Vec<_>>();
                     let mut meant = vec![0; 3 * (end - start)];
                     plain(&y[start..end], &all([&u, &u2]), &all([&v, &v2]), &mut meant);
                     assert_eq!(out, meant, "{start}..{end} of {width}");

@@ -136,29 +136,35 @@ fn outer_edge(mut sides: Sides, edge: i16, limits: FilterStrength) -> Sides {
 
 /// Filters an edge of luma by the simple filter.
 #[inline(always)]
-fn simple_edge(mut sides: Sides, edge: i16, _: FilterStrength) -> Sides {
+fn simple_edge(mut sides: Sides, edge: i16) -> Sides {
     let difference = if sides.is_alike(edge) { sides.difference(true) } else { 0 };
     sides.move_inner(difference);
     sides
 }
 
+/// The filters of an edge.
+const SIMPLE: u8 = 0;
+const INNER: u8 = 1;
+const OUTER: u8 = 2;
+
 /// Filters all places of an edge.
 #[inline(always)]
-fn filter(
-    across: Across,
-    edge: u8,
-    limits: FilterStrength,
-    one: impl Fn(Sides, i16, FilterStrength) -> Sides,
-) -> Across {
+fn filter<const FILTER: u8>(across: Across, edge: u8, limits: FilterStrength) -> Across {
     let mut out = across;
     for i in 0..16 {
-        let at = |row: usize| i16::from(across[row][i]) - 128;
-        let sides = Sides { p: [at(3), at(2), at(1), at(0)], q: [at(4), at(5), at(6), at(7)] };
-        let Sides { p, q } = one(sides, edge.into(), limits);
-        let byte = |value: i16| (clamped(value) + 128) as u8;
+        let mut sides = Sides { p: [0; 4], q: [0; 4] };
+        for k in 0..4 {
+            sides.p[k] = i16::from(across[3 - k][i]) - 128;
+            sides.q[k] = i16::from(across[4 + k][i]) - 128;
+        }
+        let sides = match FILTER {
+            SIMPLE => simple_edge(sides, edge.into()),
+            INNER => inner_edge(sides, edge.into(), limits),
+            _ => outer_edge(sides, edge.into(), limits),
+        };
         for k in 0..3 {
-            out[3 - k][i] = byte(p[k]);
-            out[4 + k][i] = byte(q[k]);
+            out[3 - k][i] = (clamped(sides.p[k]) + 128) as u8;
+            out[4 + k][i] = (clamped(sides.q[k]) + 128) as u8;
         }
     }
     out
@@ -212,9 +218,9 @@ impl<const IS_SIMPLE: bool> Row<'_, '_, IS_SIMPLE> {
         let across = columns(|row| &y[row * stride..]);
         let edge = limits.edge + 4;
         let across = if IS_SIMPLE {
-            filter(across, edge, limits, simple_edge)
+            filter::<SIMPLE>(across, edge, limits)
         } else {
-            filter(across, edge, limits, outer_edge)
+            filter::<OUTER>(across, edge, limits)
         };
         for (i, pair) in rows(across).iter().enumerate() {
             y[2 * i * stride..][..8].copy_from_slice(&pair[..8]);
@@ -246,9 +252,9 @@ impl<const IS_SIMPLE: bool> Row<'_, '_, IS_SIMPLE> {
         for at in [4, 8, 12] {
             let across = std::array::from_fn(|i| block[at - 4 + i]);
             let across = if IS_SIMPLE {
-                filter(across, limits.edge, limits, simple_edge)
+                filter::<SIMPLE>(across, limits.edge, limits)
             } else {
-                filter(across, limits.edge, limits, inner_edge)
+                filter::<INNER>(across, limits.edge, limits)
             };
             block[at - 3..at + 3].copy_from_slice(&across[1..7]);
         }
@@ -266,9 +272,9 @@ impl<const IS_SIMPLE: bool> Row<'_, '_, IS_SIMPLE> {
         }
         let edge = limits.edge + 4;
         let across = if IS_SIMPLE {
-            filter(across, edge, limits, simple_edge)
+            filter::<SIMPLE>(across, edge, limits)
         } else {
-            filter(across, edge, limits, outer_edge)
+            filter::<OUTER>(across, edge, limits)
         };
         for row in 1..7 {
             y[row * stride..][..16].copy_from_slice(&across[row]);
@@ -293,22 +299,14 @@ impl<const IS_SIMPLE: bool> Row<'_, '_, IS_SIMPLE> {
 
     /// Filters an edge from top to bottom of both chromas: `at` is its column.
     #[inline(always)]
-    fn chroma_columns(
-        &mut self,
-        at: usize,
-        edge: u8,
-        limits: FilterStrength,
-        one: impl Fn(Sides, i16, FilterStrength) -> Sides,
-    ) {
+    fn chroma_columns<const FILTER: u8>(&mut self, at: usize, edge: u8, limits: FilterStrength) {
         let stride = self.planes.stride / 2;
         let first = self.planes.above / 2 * stride + at - 4;
         let [u, v] = &mut self.planes.uv;
-        let (u, v) =
-            (&mut u[first..][..7 * stride + 8], &mut v[first..][..7 * stride + 8]);
-        let across = columns(|row| {
-            if row < 8 { &u[row * stride..] } else { &v[(row - 8) * stride..] }
-        });
-        let rows = rows(filter(across, edge, limits, one));
+        let (u, v) = (&mut u[first..][..7 * stride + 8], &mut v[first..][..7 * stride + 8]);
+        let across =
+            columns(|row| if row < 8 { &u[row * stride..] } else { &v[(row - 8) * stride..] });
+        let rows = rows(filter::<FILTER>(across, edge, limits));
         for (i, pair) in rows.iter().enumerate() {
             let plane = if i < 4 { &mut *u } else { &mut *v };
             let row = 2 * (i % 4);
@@ -319,25 +317,23 @@ impl<const IS_SIMPLE: bool> Row<'_, '_, IS_SIMPLE> {
 
     /// Filters an edge from left to right of both chromas: `at` is its row, counted from that of the macroblock.
     #[inline(always)]
-    fn chroma_rows(
+    fn chroma_rows<const FILTER: u8>(
         &mut self,
         x: usize,
         at: usize,
         edge: u8,
         limits: FilterStrength,
-        one: impl Fn(Sides, i16, FilterStrength) -> Sides,
     ) {
         let stride = self.planes.stride / 2;
         let first = (self.planes.above / 2 + at - 4) * stride + 8 * x;
         let [u, v] = &mut self.planes.uv;
-        let (u, v) =
-            (&mut u[first..][..7 * stride + 8], &mut v[first..][..7 * stride + 8]);
+        let (u, v) = (&mut u[first..][..7 * stride + 8], &mut v[first..][..7 * stride + 8]);
         let mut across = [[0; 16]; 8];
         for (row, across) in across.iter_mut().enumerate() {
             across[..8].copy_from_slice(&u[row * stride..][..8]);
             across[8..].copy_from_slice(&v[row * stride..][..8]);
         }
-        let across = filter(across, edge, limits, one);
+        let across = filter::<FILTER>(across, edge, limits);
         for row in 1..7 {
             u[row * stride..][..8].copy_from_slice(&across[row][..8]);
             v[row * stride..][..8].copy_from_slice(&across[row][8..]);
@@ -359,25 +355,25 @@ impl<const IS_SIMPLE: bool> CpuWork for Row<'_, '_, IS_SIMPLE> {
             if x > 0 {
                 self.luma_left(x, strength);
                 if !IS_SIMPLE {
-                    self.chroma_columns(8 * x, edge + 4, strength, outer_edge);
+                    self.chroma_columns::<OUTER>(8 * x, edge + 4, strength);
                 }
             }
             if has_inner {
                 self.luma_columns(x, strength);
                 if !IS_SIMPLE {
-                    self.chroma_columns(8 * x + 4, edge, strength, inner_edge);
+                    self.chroma_columns::<INNER>(8 * x + 4, edge, strength);
                 }
             }
             if !self.is_top {
                 self.luma_top(x, strength);
                 if !IS_SIMPLE {
-                    self.chroma_rows(x, 0, edge + 4, strength, outer_edge);
+                    self.chroma_rows::<OUTER>(x, 0, edge + 4, strength);
                 }
             }
             if has_inner {
                 self.luma_rows(x, strength);
                 if !IS_SIMPLE {
-                    self.chroma_rows(x, 4, edge, strength, inner_edge);
+                    self.chroma_rows::<INNER>(x, 4, edge, strength);
                 }
             }
         }
@@ -505,7 +501,14 @@ mod tests {
     }
 
     /// Filters a plane of blocks of `side` pixels macroblock by macroblock, place by place.
-    fn meant(plane: &mut [u8], stride: usize, side: usize, all: &[Edges], is_simple: bool, is_top: bool) {
+    fn meant(
+        plane: &mut [u8],
+        stride: usize,
+        side: usize,
+        all: &[Edges],
+        is_simple: bool,
+        is_top: bool,
+    ) {
         let above = if side == 16 { 8 } else { 4 };
         for (x, Edges { strength, has_inner }) in all.iter().enumerate() {
             let (edge, interior, variance) =
@@ -515,7 +518,9 @@ mod tests {
             }
             let corner = above * stride + side * x;
             let mut edges = |step: usize, other: usize, has_outer: bool| {
-                for at in (0..side).step_by(4).filter(|&at| if at == 0 { has_outer } else { *has_inner }) {
+                for at in
+                    (0..side).step_by(4).filter(|&at| if at == 0 { has_outer } else { *has_inner })
+                {
                     for i in 0..side {
                         line(plane, corner + at * step + i * other, step, |line| match at {
                             0 if is_simple => meaning::simple(line, edge + 4),

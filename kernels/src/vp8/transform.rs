@@ -8,39 +8,18 @@
 //! with K = 1 + 20091 / 65536 and S = 35468 / 65536: sqrt 2 times the cosine and the sine of pi / 8. All values have 16 bits
 //! and wrap around, which coefficients of an image never do.
 
-/// The columns of a block.
-type Column = [i16; 4];
+#![allow(unsafe_code, reason = "vectors as the CPU has them")]
 
-/// Applies `f` to each pair of elements.
-#[inline(always)]
-fn both(a: Column, b: Column, f: impl Fn(i16, i16) -> i16) -> Column {
-    std::array::from_fn(|i| f(a[i], b[i]))
-}
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::*;
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
 
-/// Returns the upper 16 bits of the products with `factor`.
-#[inline(always)]
-fn times(a: Column, factor: i16) -> Column {
-    a.map(|a| ((i32::from(a) * i32::from(factor)) >> 16) as i16)
-}
+/// 65536 times the cosine, less 65536.
+const COSINE: i16 = 20091;
 
-/// Transforms columns: `rows[i]` has their element i.
-#[inline(always)]
-fn columns(rows: [Column; 4]) -> [Column; 4] {
-    let [c0, c1, c2, c3] = rows;
-    let (add, sub) = (i16::wrapping_add, i16::wrapping_sub);
-    let cosine = |c| both(times(c, 20091), c, add);
-    // 35468 is no i16: 65536 less, and the coefficient once more.
-    let sine = |c| both(times(c, -30068), c, add);
-    let (a, b) = (both(c0, c2, add), both(c0, c2, sub));
-    let c = both(sine(c1), cosine(c3), sub);
-    let d = both(cosine(c1), sine(c3), add);
-    [both(a, d, add), both(b, c, add), both(b, c, sub), both(a, d, sub)]
-}
-
-#[inline(always)]
-fn transposed(rows: [Column; 4]) -> [Column; 4] {
-    std::array::from_fn(|x| std::array::from_fn(|y| rows[y][x]))
-}
+/// 65536 times the sine, less 65536: 35468 is no `i16`.
+const SINE: i16 = -30068;
 
 /// Adds the transform of a block's coefficients to 4 rows of 4 pixels, `stride` bytes apart.
 ///
@@ -49,17 +28,136 @@ fn transposed(rows: [Column; 4]) -> [Column; 4] {
 /// If `pixels` ends before the last of them.
 #[inline(always)]
 pub fn add_transform(coefficients: &[i16; 16], pixels: &mut [u8], stride: usize) {
-    let rows = std::array::from_fn(|y| std::array::from_fn(|x| coefficients[4 * y + x]));
-    let mut across = transposed(columns(rows));
-    across[0] = across[0].map(|first| first.wrapping_add(4));
-    let rows = transposed(columns(across));
     let pixels = &mut pixels[..3 * stride + 4];
-    for (y, row) in rows.into_iter().enumerate() {
-        let pixels: &mut [u8] = &mut pixels[y * stride..][..4];
-        for (pixel, change) in pixels.iter_mut().zip(row) {
+    let mut block = [[0; 4]; 4];
+    for (y, row) in block.iter_mut().enumerate() {
+        row.copy_from_slice(&pixels[y * stride..][..4]);
+    }
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    // SAFETY: SSE2 is part of x86-64, and every aarch64 CPU that Rust's standard library runs on has NEON.
+    let block = unsafe { transformed(coefficients, block) };
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let block = plain(coefficients, block);
+    for (y, row) in block.iter().enumerate() {
+        pixels[y * stride..][..4].copy_from_slice(row);
+    }
+}
+
+/// Returns the rows of pixels plus the transform. This is the reference implementation.
+#[cfg(any(test, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+fn plain(coefficients: &[i16; 16], mut pixels: [[u8; 4]; 4]) -> [[u8; 4]; 4] {
+    let columns = |c: [[i16; 4]; 4]| -> [[i16; 4]; 4] {
+        let times = |c: i16, factor: i16| {
+            (((i32::from(c) * i32::from(factor)) >> 16) as i16).wrapping_add(c)
+        };
+        let mut out = [[0_i16; 4]; 4];
+        for x in 0..4 {
+            let (a, b) = (c[0][x].wrapping_add(c[2][x]), c[0][x].wrapping_sub(c[2][x]));
+            let difference = times(c[1][x], SINE).wrapping_sub(times(c[3][x], COSINE));
+            let sum = times(c[1][x], COSINE).wrapping_add(times(c[3][x], SINE));
+            out[0][x] = a.wrapping_add(sum);
+            out[1][x] = b.wrapping_add(difference);
+            out[2][x] = b.wrapping_sub(difference);
+            out[3][x] = a.wrapping_sub(sum);
+        }
+        out
+    };
+    let transposed = |c: [[i16; 4]; 4]| [0, 1, 2, 3].map(|x| c.map(|row| row[x]));
+    let rows = [0, 1, 2, 3].map(|y| [0, 1, 2, 3].map(|x| coefficients[4 * y + x]));
+    let mut across = transposed(columns(rows));
+    across[0] = across[0].map(|c| c.wrapping_add(4));
+    for (row, changes) in pixels.iter_mut().zip(transposed(columns(across))) {
+        for (pixel, change) in row.iter_mut().zip(changes) {
             *pixel = (i16::from(*pixel) + (change >> 3)).clamp(0, 255) as u8;
         }
     }
+    pixels
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "sse2")]
+fn transformed(coefficients: &[i16; 16], pixels: [[u8; 4]; 4]) -> [[u8; 4]; 4] {
+    // SAFETY: 32 and 16 bytes; any bytes are vectors.
+    let (rows, pixels) = unsafe {
+        (
+            std::mem::transmute::<[i16; 16], [__m128i; 2]>(*coefficients),
+            std::mem::transmute::<[[u8; 4]; 4], __m128i>(pixels),
+        )
+    };
+    let [first, last] = transposed_columns(rows);
+    let four = _mm_setr_epi16(4, 4, 4, 4, 0, 0, 0, 0);
+    let [first, last] = transposed_columns([_mm_add_epi16(first, four), last]);
+    let zero = _mm_setzero_si128();
+    let first = _mm_add_epi16(_mm_unpacklo_epi8(pixels, zero), _mm_srai_epi16::<3>(first));
+    let last = _mm_add_epi16(_mm_unpackhi_epi8(pixels, zero), _mm_srai_epi16::<3>(last));
+    // SAFETY: 16 bytes; any bytes are integers.
+    unsafe { std::mem::transmute::<__m128i, [[u8; 4]; 4]>(_mm_packus_epi16(first, last)) }
+}
+
+/// Transforms columns and transposes the block. A vector has two rows.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "sse2")]
+fn transposed_columns([first, last]: [__m128i; 2]) -> [__m128i; 2] {
+    let swapped = |v| _mm_shuffle_epi32::<0b01_00_11_10>(v);
+    let even = _mm_unpacklo_epi64(first, last);
+    let odd = _mm_unpackhi_epi64(first, last);
+    let other = swapped(even);
+    let ab = _mm_unpacklo_epi64(_mm_add_epi16(even, other), _mm_sub_epi16(even, other));
+    let times = |factor| _mm_add_epi16(_mm_mulhi_epi16(odd, _mm_set1_epi16(factor)), odd);
+    // The cosines of rows 1 and 3, and the sines of rows 3 and 1.
+    let (cosines, sines) = (times(COSINE), swapped(times(SINE)));
+    let (sums, differences) = (_mm_add_epi16(cosines, sines), _mm_sub_epi16(sines, cosines));
+    let changes =
+        _mm_castpd_si128(_mm_move_sd(_mm_castsi128_pd(differences), _mm_castsi128_pd(sums)));
+    let first = _mm_add_epi16(ab, changes);
+    let last = swapped(_mm_sub_epi16(ab, changes));
+    let (even, odd) = (_mm_unpacklo_epi16(first, last), _mm_unpackhi_epi16(first, last));
+    [_mm_unpacklo_epi16(even, odd), _mm_unpackhi_epi16(even, odd)]
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline]
+#[target_feature(enable = "neon")]
+fn transformed(coefficients: &[i16; 16], pixels: [[u8; 4]; 4]) -> [[u8; 4]; 4] {
+    // SAFETY: 32 and 16 bytes; any bytes are vectors.
+    let (rows, pixels) = unsafe {
+        (
+            std::mem::transmute::<[i16; 16], [int16x8_t; 2]>(*coefficients),
+            std::mem::transmute::<[[u8; 4]; 4], uint8x16_t>(pixels),
+        )
+    };
+    let [first, last] = transposed_columns(rows);
+    let four = vcombine_s16(vdup_n_s16(4), vdup_n_s16(0));
+    let [first, last] = transposed_columns([vaddq_s16(first, four), last]);
+    let words = |bytes| vreinterpretq_s16_u16(vmovl_u8(bytes));
+    let first = vaddq_s16(words(vget_low_u8(pixels)), vshrq_n_s16::<3>(first));
+    let last = vaddq_s16(words(vget_high_u8(pixels)), vshrq_n_s16::<3>(last));
+    let pixels = vcombine_u8(vqmovun_s16(first), vqmovun_s16(last));
+    // SAFETY: 16 bytes; any bytes are integers.
+    unsafe { std::mem::transmute::<uint8x16_t, [[u8; 4]; 4]>(pixels) }
+}
+
+/// Transforms columns and transposes the block. A vector has two rows.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+#[target_feature(enable = "neon")]
+fn transposed_columns([first, last]: [int16x8_t; 2]) -> [int16x8_t; 2] {
+    let times =
+        |row: int16x4_t, factor: i16| vadd_s16(vshrn_n_s32::<16>(vmull_n_s16(row, factor)), row);
+    let [row0, row2] = [first, last].map(|rows| vget_low_s16(rows));
+    let [row1, row3] = [first, last].map(|rows| vget_high_s16(rows));
+    let ab = vcombine_s16(vadd_s16(row0, row2), vsub_s16(row0, row2));
+    let changes = vcombine_s16(
+        vadd_s16(times(row1, COSINE), times(row3, SINE)),
+        vsub_s16(times(row1, SINE), times(row3, COSINE)),
+    );
+    let first = vaddq_s16(ab, changes);
+    let last = vsubq_s16(ab, changes);
+    let last = vextq_s16::<4>(last, last);
+    let (even, odd) = (vzip1q_s16(first, last), vzip2q_s16(first, last));
+    [vzip1q_s16(even, odd), vzip2q_s16(even, odd)]
 }
 
 /// Adds the transform of a block of which only the first coefficient is not 0.
@@ -144,6 +242,24 @@ mod tests {
             add_dc(coefficients[0], &mut of_dc, 4);
             add_transform(&only_dc, &mut whole, 4);
             assert_eq!(of_dc, whole);
+        }
+    }
+
+    #[test]
+    fn any_coefficients_have_the_meanings_bits() {
+        let mut state = 5_u32;
+        for round in 0..4000 {
+            let mut number = || {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                state >> 16
+            };
+            let shift = round % 12;
+            let coefficients: [i16; 16] = std::array::from_fn(|_| number() as i16 >> shift);
+            let mut pixels = [[0; 4]; 4];
+            pixels.as_flattened_mut().fill_with(|| number() as u8);
+            let want = plain(&coefficients, pixels);
+            add_transform(&coefficients, pixels.as_flattened_mut(), 4);
+            assert_eq!(pixels, want, "{coefficients:?}");
         }
     }
 
