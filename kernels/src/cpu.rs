@@ -34,15 +34,16 @@ pub fn for_cpu<W: CpuWork>(work: W) -> W::Output {
     if std::arch::is_x86_feature_detected!("avx2")
         && std::arch::is_x86_feature_detected!("bmi1")
         && std::arch::is_x86_feature_detected!("bmi2")
+        && std::arch::is_x86_feature_detected!("lzcnt")
     {
-        // SAFETY: the CPU has AVX2, BMI1 and BMI2, as checked just above.
+        // SAFETY: the CPU has AVX2, BMI1, BMI2 and LZCNT, as checked just above.
         return unsafe { avx2(work) };
     }
     work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
 fn avx2<W: CpuWork>(work: W) -> W::Output {
     work.run()
 }

@@ -22,6 +22,7 @@
 //! | `color`   | colour conversion of a JPEG's rows                                  |
 //! | `yuv`     | colour conversion of video: rows of any subsampling to RGB          |
 //! | `planes`  | copies between adjacent channels and planes                         |
+//! | `vp8`     | transforms, loop filter and colour conversion of lossy WebP images  |
 //! | `shipped` | GPU kernels that are shipped precompiled: needs the feature `cuda`     |
 //!
 //! `cuda/` contains the prelude of GPU kernels, [`CUDA_PRELUDE`], and a header by which a host compiler builds them for
@@ -44,6 +45,7 @@ mod rows;
 #[cfg(feature = "cuda")]
 mod shipped;
 mod source;
+pub mod vp8;
 #[cfg(target_arch = "x86_64")]
 mod warp;
 mod yuv;

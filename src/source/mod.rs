@@ -220,4 +220,4 @@ pub(crate) use video_files::{VideoFiles, VideoSummary, check_video};
 #[cfg(feature = "video")]
 pub(crate) use video_frame::{frame_size, frame_window};
 #[cfg(feature = "webp")]
-pub(crate) use webp_file::WebpHeader;
+pub(crate) use webp_file::{LossyChunks, WebpHeader};

@@ -24,6 +24,39 @@ pub(crate) struct WebpHeader {
     pub(crate) has_alpha: bool,
 }
 
+/// The chunks of a lossy image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LossyChunks<'a> {
+    pub(crate) frame: &'a [u8],
+    /// The alpha, if the file says that it has some.
+    pub(crate) alpha: Option<&'a [u8]>,
+}
+
+impl<'a> LossyChunks<'a> {
+    /// Finds the chunks of a file; `None` if it is lossless or an animation.
+    pub(crate) fn find(file: &'a [u8]) -> Option<Self> {
+        let (name, data, mut rest) = chunk(file.get(12..)?).ok()?;
+        if name == b"VP8 " {
+            return Some(Self { frame: data, alpha: None });
+        }
+        let flags = data.first().filter(|_| name == b"VP8X")?;
+        let (is_animated, has_alpha) = (flags & 2 != 0, flags & 16 != 0);
+        let mut alpha = None;
+        loop {
+            let (name, data, after) = chunk(rest).ok()?;
+            match name {
+                b"VP8 " if !is_animated => {
+                    return Some(Self { frame: data, alpha: alpha.filter(|_| has_alpha) });
+                }
+                b"VP8L" | b"ANMF" => return None,
+                b"ALPH" => alpha = alpha.or(Some(data)),
+                _ => {}
+            }
+            rest = after;
+        }
+    }
+}
+
 /// A chunk: its name, its bytes, and what follows it.
 type Chunk<'a> = (&'a [u8; 4], &'a [u8], &'a [u8]);
 

@@ -68,7 +68,7 @@ struct Locked<'a> {
 }
 
 /// The crates of this repository.
-const OURS: [&str; 17] = [
+const OURS: [&str; 18] = [
     "crc-fast",
     "fuseloop",
     "fuseloop-burn",
@@ -86,6 +86,7 @@ const OURS: [&str; 17] = [
     "fuseloop-python",
     "fuseloop-runtime",
     "fuseloop-video",
+    "fuseloop-webp",
 ];
 
 /// The lock files of all workspaces, that of the library first.

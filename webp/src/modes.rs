@@ -1,0 +1,128 @@
+//! The predictions of macroblocks, as the first partition states them (RFC 6386, sections 10 and 11).
+
+use crate::bool_decoder::{BoolDecoder, decide};
+use crate::tables::BLOCK_MODES;
+
+/// How a whole macroblock is predicted, luma or chroma.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The mean of the pixels above and to the left.
+    #[default]
+    Mean,
+    /// The row above.
+    Above,
+    /// The column to the left.
+    Left,
+    /// The pixel above plus the one to the left minus that at the corner.
+    TrueMotion,
+}
+
+/// How a 4x4 block is predicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum BlockMode {
+    #[default]
+    Mean,
+    TrueMotion,
+    Above,
+    Left,
+    /// Directions, by where the pixels are moved to: down and to the right, and so on.
+    RightDown,
+    VerticalRight,
+    LeftDown,
+    VerticalLeft,
+    HorizontalDown,
+    HorizontalUp,
+}
+
+/// How luma is predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Luma {
+    Whole(Mode),
+    Blocks([BlockMode; 16]),
+}
+
+/// What the first partition states of a macroblock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Macroblock {
+    pub(crate) segment: u8,
+    /// True if it has no coefficients.
+    pub(crate) is_skipped: bool,
+    pub(crate) luma: Luma,
+    pub(crate) chroma: Mode,
+}
+
+/// The modes of 4x4 blocks at an edge of a macroblock, which say how probable the next ones are.
+pub(crate) type ModeEdge = [BlockMode; 4];
+
+/// Reads the modes of a macroblock.
+#[inline(always)]
+pub(crate) fn read(
+    bits: &mut BoolDecoder<'_>,
+    segment_tree: Option<[u8; 3]>,
+    skip: Option<u8>,
+    above: &mut ModeEdge,
+    left: &mut ModeEdge,
+) -> Macroblock {
+    let segment = match segment_tree {
+        Some([first, low, high]) => {
+            if bits.bit(first) {
+                2 + u8::from(bits.bit(high))
+            } else {
+                u8::from(bits.bit(low))
+            }
+        }
+        None => 0,
+    };
+    let is_skipped = match skip {
+        Some(probability) => bits.bit(probability),
+        None => false,
+    };
+    let luma = if bits.bit(145) {
+        let (mode, block) = if bits.bit(156) {
+            if bits.bit(128) {
+                (Mode::TrueMotion, BlockMode::TrueMotion)
+            } else {
+                (Mode::Left, BlockMode::Left)
+            }
+        } else if bits.bit(163) {
+            (Mode::Above, BlockMode::Above)
+        } else {
+            (Mode::Mean, BlockMode::Mean)
+        };
+        (*above, *left) = ([block; 4], [block; 4]);
+        Luma::Whole(mode)
+    } else {
+        let mut modes = [BlockMode::Mean; 16];
+        for (i, mode) in modes.iter_mut().enumerate() {
+            let (above, left) = (&mut above[i % 4], &mut left[i / 4]);
+            *mode = block_mode(bits, &BLOCK_MODES[*above as usize][*left as usize]);
+            (*above, *left) = (*mode, *mode);
+        }
+        Luma::Blocks(modes)
+    };
+    let chroma = if !bits.bit(142) {
+        Mode::Mean
+    } else if !bits.bit(114) {
+        Mode::Above
+    } else if bits.bit(183) {
+        Mode::TrueMotion
+    } else {
+        Mode::Left
+    };
+    Macroblock { segment, is_skipped, luma, chroma }
+}
+
+/// Reads the mode of a 4x4 block.
+#[inline(always)]
+fn block_mode(bits: &mut BoolDecoder<'_>, p: &[u8; 9]) -> BlockMode {
+    decide!(bits, p[0], {}, return BlockMode::Mean);
+    decide!(bits, p[1], {}, return BlockMode::TrueMotion);
+    decide!(bits, p[2], {}, return BlockMode::Above);
+    decide!(bits, p[3], {}, {
+        decide!(bits, p[4], {}, return BlockMode::Left);
+        return if bits.bit(p[5]) { BlockMode::VerticalRight } else { BlockMode::RightDown };
+    });
+    decide!(bits, p[6], {}, return BlockMode::LeftDown);
+    decide!(bits, p[7], {}, return BlockMode::VerticalLeft);
+    if bits.bit(p[8]) { BlockMode::HorizontalUp } else { BlockMode::HorizontalDown }
+}
