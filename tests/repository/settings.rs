@@ -64,7 +64,7 @@ const ABSENT: &[(&str, &[Place], &str)] = &[
 
 /// The methods of `LoaderBuilder` that are no settings.
 const METHODS: [&str; 6] =
-    ["build", "source", "stored_elements", "is_stream", "kernels", "dataset_targets"];
+    ["build", "source", "stored_elements", "is_stream", "sharing", "dataset_targets"];
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()

@@ -12,7 +12,7 @@ use super::session::{ANY_BATCH, Prepared, Session};
 use fuseloop::internals::jit::shown_row;
 use fuseloop::internals::loader::Inspected;
 use fuseloop::internals::source::is_video;
-use fuseloop::source::{ClassNames, FieldKind, NdType, Source};
+use fuseloop::source::{ClassNames, FieldKind, Source};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ const FIRST_FRAMES: &str = "[clips]\nsampler = \"regular\"\nframes = 1\n";
 /// Returns the fields of images, and those of arrays that may be images.
 pub(super) fn image_fields(source: &dyn Source) -> Vec<String> {
     let may_be = |kind: &FieldKind| match kind {
-        // No op works on f64, which the times of clips are.
+        // No op of images works on floats of 64 bits, which the times of clips are.
         FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {
-            matches!(shape.len(), 2 | 3) && *dtype != NdType::F64
+            matches!(shape.len(), 2 | 3) && dtype.to_string() != "<f8"
         }
         kind => kind.is_image(),
     };
@@ -124,7 +124,7 @@ pub(super) fn describe(
         classes.entry(*number).or_default().1 = Some(*count);
     }
     let class = |(number, (name, count)): (&i64, &(Option<&str>, Option<u64>))| json!({ "number": number, "name": name, "samples": count });
-    let sizes = thumbs.map_or_else(|_| vec![], |thumbs| sizes(&thumbs, caller));
+    let sizes = thumbs.as_ref().map_or_else(|_| vec![], |thumbs| sizes(thumbs, caller));
     Ok(json!({
         "name": session.path.to_string_lossy(),
         "samples": source.len(),

@@ -1,6 +1,7 @@
 //! An error as the page shows it: where it is, what was found, and what to do.
 
 use super::super::problem::Problem;
+use super::super::words::in_command;
 use super::pipeline::{self, EditError, FieldOps, Found};
 use fuseloop::Error;
 use fuseloop::internals::loader::InFile;
@@ -86,12 +87,12 @@ impl Fault {
         if let Some(InFile { position, error: inner }) = error.cause() {
             let position = line_and_column(position);
             let found = position.and_then(|at| pipeline::find(&fields, offset(text, at)?));
-            let message = inner.to_string();
+            let message = in_command(&inner.to_string()).into_owned();
             let cure = help(error);
             return Self { message, cure, position, found: found.map(Box::new) };
         }
         let found = error.field().and_then(|field| of_field(&fields, field));
-        let message = error.to_string();
+        let message = in_command(&error.to_string()).into_owned();
         let cure = help(error);
         Self { message, cure, position: None, found: found.map(Box::new) }
     }

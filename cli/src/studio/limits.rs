@@ -18,7 +18,7 @@ const MOST_BYTES: u64 = 1 << 30;
 /// The most pixels of the pictures of all cells of a grid: those of 128 cells of 512 x 512, which are 128 MiB.
 const MOST_SHOWN: u64 = 1 << 25;
 
-/// Returns the largest side of each picture of a grid with so many, which is at most `side`.
+/// Returns the largest side of each of a number of pictures in a grid, at most `side`.
 pub(super) fn side(pictures: usize, side: u32) -> u32 {
     let most = (MOST_SHOWN / pictures.max(1) as u64).isqrt();
     side.min(u32::try_from(most).unwrap_or(side)).max(16)

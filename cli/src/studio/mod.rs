@@ -3,7 +3,7 @@
 //! ```text
 //! browser ──▶ http ──▶ guard ──▶ calls ──▶ grid, sample, plan, dataset, epoch, export ──▶ session
 //!                                                                                          │
-//!                            text ⇄ cards (pipeline), errors (fault), decoded images (pictures)
+//!      text ⇄ cards (pipeline), errors (fault), decoded images (pictures), samples and their clips (samples, strip)
 //! ```
 //!
 //! The page sends the text of a pipeline, or the ops of one field in place of those that the text has; the answer has

@@ -373,10 +373,12 @@ fn an_error_has_its_place_and_its_cure() {
     );
     assert_eq!((&found["path"], &found["line"]), (&json!([2]), &json!(5)), "{found}");
     assert_eq!(fault("seed = \"x\"")["line"], 1);
-    // Samples would be videos, and the page numbers images.
+    // Images of a .beton file are no frames.
     let found = fault("[clips]\nsampler = \"random\"\nframes = 4\n");
-    assert!(found["message"].as_str().unwrap().contains("not yet clips"), "{found}");
-    assert!(found["cure"].as_str().unwrap().contains("remove `[clips]`"), "{found}");
+    assert!(
+        found["message"].as_str().unwrap().contains("open the folder of the images"),
+        "{found}"
+    );
 }
 
 #[test]
