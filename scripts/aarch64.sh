@@ -71,7 +71,7 @@ if [ "${1:-}" = quick ]; then
 fi
 
 tests=(cargo test --release --locked --target "$target" -p fuseloop --no-default-features
-    --features jit,spec,tables,tar,tiff,webp,write)
+    --features jit,mds,parquet,spec,tables,tar,tiff,webp,write)
 # Four tests run themselves as a child process, which needs more than an emulator of this one.
 skipped=(random_lists_give_the_same_bits a_rectangle_outside_of_the_picture an_op_that_changes_its_answers
     motions_that_lead_outside memory_is_what_the_cache_says)

@@ -57,7 +57,7 @@ const ADVISORIES: [(&str, [u64; 2], &str); 1] =
 /// Builds of the library, the arguments of cargo for each, and the maximum number of third-party crates that
 /// are part of it: without those for tests and for build scripts.
 const MOST_CRATES: [(&str, &[&str], usize); 2] =
-    [("by default", &[], 85), ("without features", &["--no-default-features"], 52)];
+    [("by default", &[], 85), ("without features", &["--no-default-features"], 53)];
 
 /// A crate as recorded in `Cargo.lock`.
 struct Locked<'a> {
