@@ -25,7 +25,7 @@ export CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
 # is that of crates whose speed nobody notices. Not those that share inlined functions with the decoders: LTO may keep the
 # small copy of a function, and decoding took 7 % longer with pyo3 and fuseloop-python among them.
 small=(chrono cranelift-assembler-x64 cranelift-codegen cranelift-frontend cranelift-jit cranelift-module csv csv-core
-    heic-rs jxl jxl_transforms prost regalloc2 serde_json symphonia-bundle-flac symphonia-bundle-mp3 symphonia-codec-pcm
+    fuseloop-video heic-rs jxl jxl_transforms prost regalloc2 serde_json symphonia-bundle-flac symphonia-bundle-mp3 symphonia-codec-pcm
     symphonia-codec-vorbis symphonia-common symphonia-core symphonia-format-ogg symphonia-format-riff
     symphonia-metadata zip)
 smallest=(clap_builder clap_complete clap_mangen cranelift-object fuseloop-cli futures-util gimli h2 http hyper
@@ -39,8 +39,8 @@ for crate in "${smallest[@]}"; do
     options+=(--config "profile.release.package.$crate.opt-level=\"z\"")
 done
 # A call is inlined if that adds at most so much code; LLVM's own limit is 225. Hot functions are marked, and decoding takes
-# 0 to 1 % longer. With 50 it took 2 to 3 %, as with a lower limit for marked functions.
-flags="-C llvm-args=-inline-threshold=75"
+# 0 to 1 % longer. With 50 it took 2 to 3 %, as with a lower limit for marked functions. What rarely runs is not inlined.
+flags="-C llvm-args=-inline-threshold=75 -C llvm-args=-inlinecold-threshold=0 -C llvm-args=-inline-cold-callsite-threshold=0"
 new=$(mktemp -d)
 trap 'rm -rf "$new"' EXIT
 given=" $* "
