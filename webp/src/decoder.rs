@@ -1,11 +1,12 @@
 //! Decoding of a window of a frame.
 //!
-//! Macroblocks are read row by row, since each coefficient's probability depends on those before it. Rows below the window
-//! are not read. Of the others, these are made and filtered:
+//! The predictions of all rows are read first: they say which pixels are needed. Coefficients are read row by row, since the
+//! probability of each depends on those before it. Rows below the window are not read. Of the others, these macroblocks are
+//! made and filtered:
 //!
 //! | step               | macroblocks                                                                        |
 //! |--------------------|------------------------------------------------------------------------------------|
-//! | prediction         | those that the window needs: a block may need pixels above it and to the right, so one more column in each row above |
+//! | prediction         | those that the window needs: where a block needs pixels above it and to the right, one more column in the rows above |
 //! | normal loop filter | from the left edge of the image to one column right of the window, since each filter reads what those to the left and above wrote |
 //! | simple loop filter | those of the window, and the pixels of two more rows and columns                      |
 //! | colour             | the pixels of the window                                                           |
@@ -31,7 +32,7 @@ use fuseloop_ops::internals::memory::{self, NoMemory};
 const ABOVE: usize = 8;
 
 /// Decodes lossy WebP images: VP8 key frames. Buffers are used again from image to image; they take about 50 bytes for
-/// each column of pixels.
+/// each column of pixels, and one byte for ten pixels of the rows that a window needs.
 ///
 /// ```no_run
 /// use fuseloop_ops::author::Window;
@@ -48,6 +49,10 @@ const ABOVE: usize = 8;
 /// ```
 #[derive(Debug, Default)]
 pub struct LossyDecoder {
+    /// What the first partition states of the rows of macroblocks that are read.
+    macroblocks: Vec<Macroblock>,
+    /// The number of columns of each row that are made.
+    made: Vec<usize>,
     /// What is known of each column of macroblocks.
     columns: Vec<Column>,
     /// The strengths of the macroblocks of a row that are filtered.
@@ -62,7 +67,6 @@ pub struct LossyDecoder {
 /// What is known of a column of macroblocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Column {
-    macroblock: Option<Macroblock>,
     modes: ModeEdge,
     edge: Edge,
     last_row: LastRow,
@@ -105,11 +109,6 @@ impl Needed {
         };
         Self { columns, rows: rows_read, filtered, first, unfinished }
     }
-
-    /// Returns the columns of a row that are made.
-    fn made(&self, row: usize) -> usize {
-        (self.filtered + self.rows - 1 - row).min(self.columns)
-    }
 }
 
 impl LossyDecoder {
@@ -141,6 +140,8 @@ impl LossyDecoder {
         }
         let needed = Needed::new(&frame, window);
         self.reserve(&needed).map_err(|error| LossyError::NoMemory { bytes: error.bytes })?;
+        for_cpu(Modes { decoder: self, frame: &mut frame, columns: needed.columns })?;
+        self.set_made(&needed);
         let stride = 16 * needed.filtered;
         let (mut written, height) = (window.top as usize, frame.size.height as usize);
         let bottom = (window.top + window.height) as usize;
@@ -188,10 +189,24 @@ impl LossyDecoder {
         Ok(())
     }
 
+    /// Finds the columns of each row that are made, from the last row on: those of the row below, and one more where the
+    /// last of them needs pixels above it and to the right.
+    fn set_made(&mut self, needed: &Needed) {
+        let mut made = needed.filtered;
+        for (row, out) in self.made.iter_mut().enumerate().take(needed.rows).rev() {
+            *out = made;
+            let last = &self.macroblocks[needed.columns * row + made - 1];
+            made = (made + usize::from(last.needs_above_right())).min(needed.columns);
+        }
+    }
+
     /// Makes room for the planes and forgets the image before.
     fn reserve(&mut self, needed: &Needed) -> Result<(), NoMemory> {
         const WHAT: &str = "a row of a WebP";
         let stride = 16 * needed.filtered;
+        self.macroblocks.clear();
+        memory::resize(&mut self.macroblocks, needed.columns * needed.rows, WHAT)?;
+        memory::resize(&mut self.made, needed.rows, WHAT)?;
         self.columns.clear();
         memory::resize(&mut self.columns, needed.columns, WHAT)?;
         self.edges.clear();
@@ -200,6 +215,35 @@ impl LossyDecoder {
         for plane in &mut self.chroma {
             memory::resize(plane, stride / 2 * (ABOVE / 2 + 8), WHAT)?;
         }
+        Ok(())
+    }
+}
+
+/// Reads the predictions of all macroblocks that are needed.
+struct Modes<'a, 'b> {
+    decoder: &'b mut LossyDecoder,
+    frame: &'b mut Frame<'a>,
+    columns: usize,
+}
+
+impl CpuWork for Modes<'_, '_> {
+    type Output = Result<(), LossyError>;
+
+    #[inline(always)]
+    fn run(self) -> Result<(), LossyError> {
+        let Self { decoder, frame, columns } = self;
+        let mut bits: BoolDecoder<'_> = frame.modes;
+        for row in decoder.macroblocks.chunks_exact_mut(columns) {
+            let mut left = ModeEdge::default();
+            for (macroblock, column) in row.iter_mut().zip(&mut decoder.columns) {
+                let (tree, skip) = (frame.segment_tree, frame.skip);
+                *macroblock = modes::read(&mut bits, tree, skip, &mut column.modes, &mut left);
+            }
+            if bits.ended() {
+                return Err(LossyError::Truncated { part: "its first partition" });
+            }
+        }
+        frame.modes = bits;
         Ok(())
     }
 }
@@ -218,27 +262,15 @@ impl CpuWork for Row<'_, '_> {
     #[inline(always)]
     fn run(self) -> Result<(), LossyError> {
         let Self { decoder, frame, needed, row } = self;
-        let mut bits: BoolDecoder<'_> = frame.modes;
-        let mut left = ModeEdge::default();
-        for column in &mut decoder.columns {
-            let (tree, skip) = (frame.segment_tree, frame.skip);
-            let macroblock = modes::read(&mut bits, tree, skip, &mut column.modes, &mut left);
-            column.macroblock = Some(macroblock);
-        }
-        if bits.ended() {
-            return Err(LossyError::Truncated { part: "its first partition" });
-        }
-        frame.modes = bits;
-
         let partition = row & (frame.partitions - 1);
         let mut bits = frame.coefficients[partition];
         let mut left = Edge::default();
         let stride = 16 * needed.filtered;
-        let made = needed.made(row);
+        let made = decoder.made[row];
+        let macroblocks = &decoder.macroblocks[needed.columns * row..][..needed.columns];
         decoder.workspace.begin_row(row == 0);
-        for x in 0..needed.columns {
+        for (x, macroblock) in macroblocks.iter().enumerate() {
             let column = &mut decoder.columns[x];
-            let Some(macroblock) = column.macroblock else { continue };
             let has_block_modes = matches!(macroblock.luma, Luma::Blocks(_));
             let segment = usize::from(macroblock.segment);
             let edges = [&mut column.edge, &mut left];
@@ -264,7 +296,7 @@ impl CpuWork for Row<'_, '_> {
                 let next = decoder.columns.get(x + 1).map(|column| &column.last_row);
                 decoder.workspace.set_above(&above, next);
             }
-            decoder.workspace.make(&macroblock, &decoder.coefficients, x == 0, row == 0);
+            decoder.workspace.make(macroblock, &decoder.coefficients, x == 0, row == 0);
             decoder.columns[x].last_row = decoder.workspace.last_row();
             if let Some(edges) = decoder.edges.get_mut(x) {
                 edges.strength = frame.strengths[segment][usize::from(has_block_modes)];

@@ -41,14 +41,30 @@ pub(crate) enum Luma {
     Blocks([BlockMode; 16]),
 }
 
+impl Default for Luma {
+    fn default() -> Self {
+        Self::Whole(Mode::Mean)
+    }
+}
+
 /// What the first partition states of a macroblock.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Macroblock {
     pub(crate) segment: u8,
     /// True if it has no coefficients.
     pub(crate) is_skipped: bool,
     pub(crate) luma: Luma,
     pub(crate) chroma: Mode,
+}
+
+impl Macroblock {
+    /// Returns true if it needs pixels of the macroblock above and to the right: those are of its blocks at the right edge.
+    pub(crate) fn needs_above_right(&self) -> bool {
+        let Luma::Blocks(modes) = &self.luma else { return false };
+        modes.iter().skip(3).step_by(4).any(|mode| {
+            matches!(mode, BlockMode::Above | BlockMode::LeftDown | BlockMode::VerticalLeft)
+        })
+    }
 }
 
 /// The modes of 4x4 blocks at an edge of a macroblock, which say how probable the next ones are.

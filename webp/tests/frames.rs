@@ -206,7 +206,7 @@ fn random_frame(rng: &mut Xoshiro256PlusPlus) -> (Size, Vec<u8>) {
                 0 => 256 - end,
                 1 => zero,
                 2..4 => 150 + below(rng, 100),
-                6 => 253,
+                6 | 8 | 10 => 255,
                 _ => 1 + below(rng, 255),
             };
             header.bit(update, true);
