@@ -243,7 +243,7 @@ mod tests {
     fn enlarged(rows: [&[u8]; 2], x: usize) -> u8 {
         let at = |row: &[u8], x: isize| u32::from(row[x.clamp(0, row.len() as isize - 1) as usize]);
         let near = (x / 2) as isize;
-        let beside = if x % 2 == 0 { near - 1 } else { near + 1 };
+        let beside = if x.is_multiple_of(2) { near - 1 } else { near + 1 };
         let [row, next] = rows;
         let sum = 9 * at(row, near) + 3 * at(row, beside) + 3 * at(next, near) + at(next, beside);
         ((sum + 8) / 16) as u8
