@@ -31,6 +31,7 @@ import numpy as np
 
 FRAMES, STRIDE, SIDE = 16, 4, 224
 PEERS = ["torchcodec", "torch", "decord", "av", "opencv-python-headless", "numpy"]
+MODES = {"jpg": {}, "tiled": {"tile": 32}, "planes": {"bit_planes": True}}
 CODECS = {
     "h264.mp4": ["-c:v", "libx264", "-preset", "medium", "-crf", "23", "-pix_fmt", "yuv420p"],
     "mpeg4.avi": ["-c:v", "mpeg4", "-vtag", "XVID", "-q:v", "4"],
@@ -164,9 +165,9 @@ def compare(photos, folder, rounds):
         "MPEG-4, libavcodec": folder / "mpeg4.avi",
         "Motion JPEG": folder / "mjpeg.avi",
     }
-    for mode in ("jpg", "tiled", "planes"):
+    for mode, image in MODES.items():
         sources[f"clip store, {mode}"] = store = folder / f"{mode}.beton"
-        fl.write.convert(folder / "h264.mp4", store, image=fl.write.Image(write_mode=mode))
+        fl.write.convert(folder / "h264.mp4", store, image=fl.write.Image(**image), progress=None)
     for name, source in sources.items():
         epochs[name], sizes[name] = ours(source), megabytes(source)
     epochs["clip store, tiled, NCTHW"] = ours(sources["clip store, tiled"], layout="NCTHW")
