@@ -476,7 +476,7 @@ fn open(
     let fps = options.source_fps.unwrap_or(1.0);
     let list = options.list.as_deref();
     if !dataset.fields()[field].kind.is_image() {
-        return Ok((video_files(dataset, field, list, limits)?, true));
+        return Ok((video_files(&dataset, field, list, limits)?, true));
     }
     if is_clip_store(&*dataset) {
         if list.is_some() {
@@ -500,12 +500,12 @@ fn open(
 /// Opens the bytes of a field as video files.
 #[cfg(feature = "video")]
 fn video_files(
-    dataset: Arc<dyn Source>,
+    dataset: &Arc<dyn Source>,
     field: usize,
     list: Option<&Path>,
     limits: &Limits,
 ) -> Result<Arc<dyn Frames>, Error> {
-    let videos = VideoFiles::new(dataset, field, limits);
+    let videos = VideoFiles::new(Arc::clone(dataset), field, limits);
     Ok(match list {
         Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
         None => Arc::new(videos),
@@ -515,7 +515,7 @@ fn video_files(
 /// Refuses video files, which this build does not read.
 #[cfg(not(feature = "video"))]
 fn video_files(
-    dataset: Arc<dyn Source>,
+    dataset: &Arc<dyn Source>,
     field: usize,
     _: Option<&Path>,
     _: &Limits,
