@@ -2,6 +2,7 @@
 
 use super::problem::Problem;
 use fuseloop::Loader;
+use fuseloop::batch::TensorSpec;
 use fuseloop::internals::source::Escaped;
 use std::path::Path;
 
@@ -15,15 +16,20 @@ pub(super) fn spread(count: u64, all: u64) -> Vec<u64> {
 /// Returns the image outputs of the batches, in the file's order; also arrays of bytes with the ops of images.
 pub(super) fn image_fields(loader: &Loader, path: &Path) -> Result<Vec<String>, Problem> {
     let tensors = loader.tensors();
-    let is_loaded = |name: &str| tensors.iter().any(|tensor| tensor.name == name);
+    // The frames of clips are a tensor of their own name, and the image of their dataset.
+    let loaded = |name: &str| {
+        let is_so =
+            |tensor: &&TensorSpec| tensor.name == name || tensor.alias.as_deref() == Some(name);
+        tensors.iter().find(is_so).map(|tensor| tensor.name.clone())
+    };
     let source = loader.source();
     let fields = source.fields().iter().enumerate();
     let names = fields.map(|(index, field)| (source.field_name(index), &field.kind));
-    let images = names.filter(|(name, kind)| {
+    let images = names.filter_map(|(name, kind)| {
         let is_image = kind.is_image() || loader.image_output(Some(name)).is_ok();
-        is_image && is_loaded(name)
+        loaded(name).filter(|_| is_image)
     });
-    let images: Vec<String> = images.map(|(name, _)| name.to_owned()).collect();
+    let images: Vec<String> = images.collect();
     if images.is_empty() {
         return Err(Problem::NoImages { path: path.to_owned(), known: known(loader) });
     }
@@ -39,9 +45,11 @@ pub(super) fn image_field(
     let mut fields = image_fields(loader, path)?;
     let Some(name) = asked else { return Ok(fields.remove(0)) };
     let source = loader.source();
-    let asked = source.field_index(name).map(|field| source.field_name(field));
-    if let Some(asked) = asked.filter(|asked| fields.iter().any(|field| field == asked)) {
-        return Ok(asked.to_owned());
+    let asked = source.field_index(name);
+    let names = asked.map(|field| [source.field_name(field), &*source.fields()[field].name]);
+    let is_asked = |field: &&String| names.is_some_and(|names| names.contains(&field.as_str()));
+    if let Some(asked) = fields.iter().find(is_asked) {
+        return Ok(asked.clone());
     }
     let message = format!("no field named {name}; available: {}", fields.join(", "));
     Err(Problem::Refused { message, help: "`fuseloop info FILE` shows the file's fields" })

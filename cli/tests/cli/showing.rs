@@ -1,6 +1,6 @@
 //! The commands that show a pipeline: `explain`, `preview`, `replay` and `ops`.
 
-use crate::command::{dataset, npy, refused, stdout_of};
+use crate::command::{dataset, jpeg, npy, refused, stdout_of};
 use fuseloop::ops::internals::registry::registry;
 use fuseloop::ops::internals::rows::affine_matrix;
 use fuseloop::{Loader, Order, Spec};
@@ -71,6 +71,26 @@ fn png_size(path: &Path) -> [u32; 2] {
     let file = std::io::BufReader::new(fs::File::open(path).unwrap());
     let reader = png::Decoder::new(file).read_info().unwrap();
     [reader.info().height, reader.info().width]
+}
+
+#[test]
+fn clips_are_shown_by_their_pipeline_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    fs::create_dir_all(path.join("clips/ride/v1")).unwrap();
+    for frame in 0..6 {
+        fs::write(path.join(format!("clips/ride/v1/{frame}.jpg")), jpeg(48, 40, frame)).unwrap();
+    }
+    let text = "[clips]\nsampler = \"random\"\nframes = 3\n\n[fields]\nvideo = [{ op = \"RandomCrop\", size = 32 }]\n";
+    fs::write(path.join("clips.toml"), text).unwrap();
+    let of_clips = |args: &[&str]| stdout_of(path, &[args, &["--pipeline", "clips.toml"]].concat());
+    for field in [&[][..], &["--field", "video"]] {
+        of_clips(&[&["preview", "clips", "-o", "a.png", "-m", "2"], field].concat());
+        let [height, width] = png_size(&path.join("a.png"));
+        assert!(height > 2 * 224 && width > 4 * 224 && width < 5 * 240, "{height}x{width}");
+    }
+    of_clips(&["preview", "clips", "--each-op", "-o", "each.png"]);
+    assert!(of_clips(&["explain", "clips"]).contains("clips of 3 frames"));
 }
 
 #[test]
