@@ -1,6 +1,7 @@
 //! The commands that show a pipeline: `explain`, `preview`, `replay` and `ops`.
 
 use crate::command::{dataset, jpeg, npy, refused, stdout_of};
+use fuseloop::loader::Clips;
 use fuseloop::ops::internals::registry::registry;
 use fuseloop::ops::internals::rows::affine_matrix;
 use fuseloop::{Loader, Order, Spec};
@@ -90,7 +91,13 @@ fn clips_are_shown_by_their_pipeline_file() {
         assert!(height > 2 * 224 && width > 4 * 224 && width < 5 * 240, "{height}x{width}");
     }
     of_clips(&["preview", "clips", "--each-op", "-o", "each.png"]);
-    assert!(of_clips(&["explain", "clips"]).contains("clips of 3 frames"));
+    assert!(of_clips(&["explain", "clips"]).contains("RandomCrop"));
+    // Stores that are joined stay apart, though each has a video 0, and frames without times.
+    stdout_of(path, &["convert", "clips", "a.beton", "--videos", "frames"]);
+    fs::copy(path.join("a.beton"), path.join("b.beton")).unwrap();
+    stdout_of(path, &["convert", "a.beton", "b.beton", "ab.beton"]);
+    let joined = Loader::open(path.join("ab.beton")).unwrap().clips(Clips::random(3));
+    assert_eq!(joined.build().unwrap().source().len(), 2);
 }
 
 #[test]

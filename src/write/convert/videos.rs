@@ -171,11 +171,13 @@ pub fn convert_any(
     super::convert(&*source, dst, options)
 }
 
-/// Returns whether the videos of a dataset become frames unless something else is asked for: video files, in a `.beton`.
+/// Returns whether the videos of a dataset become frames unless something else is asked for: video files, and clip stores that
+/// are joined, whose videos are counted anew, in a `.beton`.
 #[must_use]
 pub fn stores_frames(dataset: &dyn Source, dst: &Path) -> bool {
     let has_videos = (0..dataset.fields().len()).any(|field| dataset.facts().is_video(field));
-    has_videos && OutputFormat::of(dst) == OutputFormat::Beton
+    let joins_stores = dataset.components() > 1 && is_clip_store(dataset);
+    (has_videos || joins_stores) && OutputFormat::of(dst) == OutputFormat::Beton
 }
 
 /// The frames of videos as samples.
