@@ -172,7 +172,7 @@ pub fn convert_any(
 }
 
 /// Returns whether the videos of a dataset become frames unless something else is asked for: video files, and clip stores that
-/// are joined, whose videos are counted anew, in a `.beton`.
+/// are joined, whose videos get new numbers, in a `.beton`.
 #[must_use]
 pub fn stores_frames(dataset: &dyn Source, dst: &Path) -> bool {
     let has_videos = (0..dataset.fields().len()).any(|field| dataset.facts().is_video(field));
