@@ -294,7 +294,7 @@ mod tests {
     /// Returns a store of gray frames, each as bright as its row.
     fn store(videos: &[i64], pts: Option<&[f64]>) -> InMemory {
         let pixels: Vec<u8> = (0..videos.len() as u8).flat_map(|row| [row; 12]).collect();
-        let labels: Vec<i64> = videos.iter().map(|video| 10 * video).collect();
+        let labels: Vec<i64> = videos.iter().map(|video| video.wrapping_mul(10)).collect();
         let mut columns = vec![(VIDEO_INDEX, Column::ints(videos.to_vec()))];
         columns.extend(pts.map(|pts| (PTS, Column::floats(pts.to_vec()))));
         columns.push(("image", Column::rgb(2, pixels)));
