@@ -20,6 +20,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::pair;
+use crate::cpu::rgb_by_sixteens;
 #[cfg(target_arch = "aarch64")]
 use std::arch::aarch64::*;
 #[cfg(target_arch = "x86_64")]
@@ -58,36 +59,7 @@ fn plain(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Writes as many pixels as the CPU's vectors can handle, and returns the number.
-fn fast(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the CPU has AVX2, as checked just above.
-        return unsafe { sixteens(y, cb, cr, out) };
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: every aarch64 CPU that Rust's standard library runs on has NEON.
-    return unsafe { sixteens(y, cb, cr, out) };
-    #[cfg(not(target_arch = "aarch64"))]
-    {
-        let _ = (y, cb, cr, out);
-        0
-    }
-}
-
-/// Writes all pixels except up to 15, and returns the number.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
-#[cfg_attr(target_arch = "aarch64", target_feature(enable = "neon"))]
-fn sixteens(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) -> usize {
-    let (y, cb, cr) = (y.as_chunks().0, cb.as_chunks().0, cr.as_chunks().0);
-    let mut done = 0;
-    for (((out, y), cb), cr) in out.as_chunks_mut::<48>().0.iter_mut().zip(y).zip(cb).zip(cr) {
-        *out = sixteen(y, cb, cr);
-        done += 16;
-    }
-    done
-}
+rgb_by_sixteens!(u8);
 
 #[cfg(target_arch = "x86_64")]
 #[inline]

@@ -48,6 +48,59 @@ fn avx2<W: CpuWork>(work: W) -> W::Output {
     work.run()
 }
 
+/// Defines `fast` and `sixteens`, which convert a row of luma and two rows of chroma, whose samples have type `$chroma`, to
+/// RGB, by the function `sixteen` of the module: it converts 16 pixels by AVX2 or NEON, and takes the numbers `$to` first if
+/// there are some.
+macro_rules! rgb_by_sixteens {
+    ($chroma:ty $(, $to:ident: $numbers:ty)?) => {
+        /// Writes as many pixels as the CPU's vectors can handle, and returns the number.
+        fn fast(
+            $($to: $numbers,)?
+            y: &[u8],
+            cb: &[$chroma],
+            cr: &[$chroma],
+            out: &mut [u8],
+        ) -> usize {
+            #[cfg(target_arch = "x86_64")]
+            if std::arch::is_x86_feature_detected!("avx2") {
+                // SAFETY: the CPU has AVX2, as checked just above.
+                return unsafe { sixteens($($to,)? y, cb, cr, out) };
+            }
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: every aarch64 CPU that Rust's standard library runs on has NEON.
+            return unsafe { sixteens($($to,)? y, cb, cr, out) };
+            #[cfg(not(target_arch = "aarch64"))]
+            {
+                let _ = ($($to,)? y, cb, cr, out);
+                0
+            }
+        }
+
+        /// Writes all pixels except up to 15, and returns the number.
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+        #[cfg_attr(target_arch = "aarch64", target_feature(enable = "neon"))]
+        fn sixteens(
+            $($to: $numbers,)?
+            y: &[u8],
+            cb: &[$chroma],
+            cr: &[$chroma],
+            out: &mut [u8],
+        ) -> usize {
+            let (y, cb, cr) = (y.as_chunks().0, cb.as_chunks().0, cr.as_chunks().0);
+            let mut done = 0;
+            for (((out, y), cb), cr) in
+                out.as_chunks_mut::<48>().0.iter_mut().zip(y).zip(cb).zip(cr)
+            {
+                *out = sixteen($($to,)? y, cb, cr);
+                done += 16;
+            }
+            done
+        }
+    };
+}
+pub(crate) use rgb_by_sixteens;
+
 /// Work on masks, to be compiled for the CPU's features.
 pub trait DepositWork {
     /// The result of the work.

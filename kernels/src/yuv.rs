@@ -32,7 +32,7 @@
 
 #![allow(unsafe_code, reason = "vectors as the CPU has them")]
 
-use crate::cpu::{CpuWork, for_cpu};
+use crate::cpu::{CpuWork, for_cpu, rgb_by_sixteens};
 #[cfg(target_arch = "x86_64")]
 use crate::{
     color::{interleaved, words},
@@ -313,36 +313,7 @@ fn plain(to: &YuvToRgb, y: &[u8], cb: &[i16], cr: &[i16], out: &mut [u8]) {
     }
 }
 
-/// Writes as many pixels as the CPU's vectors can handle, and returns the number.
-fn fast(to: &YuvToRgb, y: &[u8], cb: &[i16], cr: &[i16], out: &mut [u8]) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the CPU has AVX2, as checked just above.
-        return unsafe { sixteens(to, y, cb, cr, out) };
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: every aarch64 CPU that Rust's standard library runs on has NEON.
-    return unsafe { sixteens(to, y, cb, cr, out) };
-    #[cfg(not(target_arch = "aarch64"))]
-    {
-        let _ = (to, y, cb, cr, out);
-        0
-    }
-}
-
-/// Writes all pixels except up to 15, and returns the number.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
-#[cfg_attr(target_arch = "aarch64", target_feature(enable = "neon"))]
-fn sixteens(to: &YuvToRgb, y: &[u8], cb: &[i16], cr: &[i16], out: &mut [u8]) -> usize {
-    let (y, cb, cr) = (y.as_chunks().0, cb.as_chunks().0, cr.as_chunks().0);
-    let mut done = 0;
-    for (((out, y), cb), cr) in out.as_chunks_mut::<48>().0.iter_mut().zip(y).zip(cb).zip(cr) {
-        *out = sixteen(to, y, cb, cr);
-        done += 16;
-    }
-    done
-}
+rgb_by_sixteens!(i16, to: &YuvToRgb);
 
 #[cfg(target_arch = "x86_64")]
 #[inline]

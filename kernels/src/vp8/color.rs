@@ -21,7 +21,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::color::{interleaved, words};
-use crate::cpu::{CpuWork, for_cpu};
+use crate::cpu::{CpuWork, for_cpu, rgb_by_sixteens};
 use std::ops::Range;
 
 #[cfg(target_arch = "aarch64")]
@@ -130,36 +130,7 @@ fn plain(y: &[u8], u: &[u8], v: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Writes as many pixels as the CPU's vectors can handle, and returns the number.
-fn fast(y: &[u8], u: &[u8], v: &[u8], out: &mut [u8]) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the CPU has AVX2, as checked just above.
-        return unsafe { sixteens(y, u, v, out) };
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: every aarch64 CPU that Rust's standard library runs on has NEON.
-    return unsafe { sixteens(y, u, v, out) };
-    #[cfg(not(target_arch = "aarch64"))]
-    {
-        let _ = (y, u, v, out);
-        0
-    }
-}
-
-/// Writes all pixels except up to 15, and returns the number.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
-#[cfg_attr(target_arch = "aarch64", target_feature(enable = "neon"))]
-fn sixteens(y: &[u8], u: &[u8], v: &[u8], out: &mut [u8]) -> usize {
-    let (y, u, v) = (y.as_chunks().0, u.as_chunks().0, v.as_chunks().0);
-    let mut done = 0;
-    for (((out, y), u), v) in out.as_chunks_mut::<48>().0.iter_mut().zip(y).zip(u).zip(v) {
-        *out = sixteen(y, u, v);
-        done += 16;
-    }
-    done
-}
+rgb_by_sixteens!(u8);
 
 #[cfg(target_arch = "x86_64")]
 #[inline]

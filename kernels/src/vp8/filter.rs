@@ -216,12 +216,7 @@ impl<const IS_SIMPLE: bool> Row<'_, '_, IS_SIMPLE> {
         let first = self.planes.above * stride + 16 * x - 4;
         let y = &mut self.planes.y[first..][..15 * stride + 8];
         let across = columns(|row| &y[row * stride..]);
-        let edge = limits.edge + 4;
-        let across = if IS_SIMPLE {
-            filter::<SIMPLE>(across, edge, limits)
-        } else {
-            filter::<OUTER>(across, edge, limits)
-        };
+        let across = Self::outer(across, limits);
         for (i, pair) in rows(across).iter().enumerate() {
             y[2 * i * stride..][..8].copy_from_slice(&pair[..8]);
             y[(2 * i + 1) * stride..][..8].copy_from_slice(&pair[8..]);
@@ -243,6 +238,17 @@ impl<const IS_SIMPLE: bool> Row<'_, '_, IS_SIMPLE> {
         let block = rotated(rotated(rotated(rotated(columns))));
         for (row, block) in block.iter().enumerate() {
             y[row * stride..][..16].copy_from_slice(block);
+        }
+    }
+
+    /// Filters an edge of a macroblock of luma.
+    #[inline(always)]
+    fn outer(across: Across, limits: FilterStrength) -> Across {
+        let edge = limits.edge + 4;
+        if IS_SIMPLE {
+            filter::<SIMPLE>(across, edge, limits)
+        } else {
+            filter::<OUTER>(across, edge, limits)
         }
     }
 
@@ -270,12 +276,7 @@ impl<const IS_SIMPLE: bool> Row<'_, '_, IS_SIMPLE> {
         for (row, across) in across.iter_mut().enumerate() {
             across.copy_from_slice(&y[row * stride..][..16]);
         }
-        let edge = limits.edge + 4;
-        let across = if IS_SIMPLE {
-            filter::<SIMPLE>(across, edge, limits)
-        } else {
-            filter::<OUTER>(across, edge, limits)
-        };
+        let across = Self::outer(across, limits);
         for row in 1..7 {
             y[row * stride..][..16].copy_from_slice(&across[row]);
         }
