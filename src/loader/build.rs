@@ -22,10 +22,8 @@ use crate::order::bucketed::Steps;
 use crate::order::{Order, PreparedOrder, Ranks, Subset};
 use crate::run::{Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, Limits};
-#[cfg(feature = "video")]
-use crate::source::VideoFiles;
 use crate::source::{
-    Escaped, FrameFolders, FrameRows, Frames, PTS, PagedBeton, Source, is_clip_store,
+    Escaped, FrameRows, Frames, PTS, PagedBeton, Source, frame_folders, is_clip_store, video_files,
 };
 use std::mem;
 use std::num::NonZeroUsize;
@@ -245,7 +243,8 @@ fn videos(
     limits: &Limits,
 ) -> Result<Arc<dyn Frames>, Error> {
     if !dataset.fields()[field].kind.is_image() {
-        return video_files(dataset, field, clips, limits);
+        let are_parts = clips.range_fields() != [None, None];
+        return video_files((dataset, field), are_parts, clips.list_file(), limits);
     }
     if is_clip_store(&**dataset) {
         if dataset.field_index(PTS).is_none() {
@@ -263,44 +262,5 @@ fn videos(
         return Ok(Arc::new(FrameRows::new(Arc::clone(dataset), field, clips.rate())?));
     }
     clips.check_rate()?;
-    let videos = FrameFolders::new(Arc::clone(dataset), field, clips.rate())?;
-    Ok(match clips.list_file() {
-        Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
-        None => Arc::new(videos),
-    })
-}
-
-/// Opens the bytes of a field as video files.
-#[cfg(feature = "video")]
-fn video_files(
-    dataset: &Arc<dyn Source>,
-    field: usize,
-    clips: &Clips,
-    limits: &Limits,
-) -> Result<Arc<dyn Frames>, Error> {
-    let videos = VideoFiles::new(Arc::clone(dataset), field, limits);
-    let videos = match clips.range_fields() {
-        [None, None] => videos,
-        _ => videos.sharing_files(),
-    };
-    Ok(match clips.list_file() {
-        Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
-        None => Arc::new(videos),
-    })
-}
-
-/// Refuses video files, which this build does not read.
-#[cfg(not(feature = "video"))]
-fn video_files(
-    dataset: &Arc<dyn Source>,
-    field: usize,
-    _: &Clips,
-    _: &Limits,
-) -> Result<Arc<dyn Frames>, Error> {
-    let name = dataset.field_name(field);
-    Err(fail!(
-        Unsupported,
-        "field {name}: this build can't read video files: build fuseloop with the feature `video`"
-    )
-    .of_field(name))
+    frame_folders((dataset, field), clips.rate(), clips.list_file(), limits)
 }

@@ -77,6 +77,7 @@ pub(crate) mod npy;
 )]
 pub(crate) mod object_fields;
 pub(crate) mod open;
+mod open_videos;
 mod other_formats;
 mod packed_images;
 #[cfg(feature = "parquet")]
@@ -175,6 +176,7 @@ pub(crate) use object_fields::{KeypointLayout, ObjectField, ObjectFields};
 #[cfg(feature = "write")]
 pub(crate) use object_fields::{is_object_file, objects_beside, objects_of_others};
 pub use open::Dataset;
+pub(crate) use open_videos::{frame_folders, video_files};
 pub(crate) use packed_images::PackedImages;
 #[cfg(all(
     feature = "parquet",

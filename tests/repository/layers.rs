@@ -139,6 +139,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "frame_rows",
             "saved_videos",
             "video_files",
+            "open_videos",
             "beton",
             "folder",
             "fixed_length",

@@ -19,12 +19,12 @@ use crate::error::{BoxError, Error, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::source::{
-    Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, FrameFolders,
-    FrameImage, FramePixels, FrameRows, FrameTimes, Frames, OwnedImage, OwnedValue, PTS, Record,
-    SampleLocation, Source, VIDEO_INDEX, is_clip_store, upright,
+    Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, FrameImage, FramePixels,
+    FrameRows, FrameTimes, Frames, OwnedImage, OwnedValue, PTS, Record, SampleLocation, Source,
+    VIDEO_INDEX, frame_folders, is_clip_store, upright, video_files,
 };
 #[cfg(feature = "video")]
-use crate::source::{VideoFiles, frame_size, frame_window};
+use crate::source::{frame_size, frame_window};
 use crate::write::cancel;
 use crate::write::engine::{Rows, TakeRow};
 use crate::write::mode::{ImageOptions, WriteMode};
@@ -478,7 +478,7 @@ fn open(
     let fps = options.source_fps.unwrap_or(1.0);
     let list = options.list.as_deref();
     if !dataset.fields()[field].kind.is_image() {
-        return Ok((video_files(&dataset, field, list, limits)?, true));
+        return Ok((video_files((&dataset, field), false, list, limits)?, true));
     }
     if is_clip_store(&*dataset) {
         if list.is_some() {
@@ -491,43 +491,8 @@ fn open(
         let has_times = dataset.field_index(PTS).is_some() || options.source_fps.is_some();
         return Ok((Arc::new(FrameRows::new(dataset, field, fps)?), has_times));
     }
-    let has_times = options.source_fps.is_some();
-    let videos = FrameFolders::new(dataset, field, fps)?;
-    Ok(match list {
-        Some(list) => (Arc::new(videos.listed(list, limits.max_table_bytes)?), has_times),
-        None => (Arc::new(videos), has_times),
-    })
-}
-
-/// Opens the bytes of a field as video files.
-#[cfg(feature = "video")]
-fn video_files(
-    dataset: &Arc<dyn Source>,
-    field: usize,
-    list: Option<&Path>,
-    limits: &Limits,
-) -> Result<Arc<dyn Frames>, Error> {
-    let videos = VideoFiles::new(Arc::clone(dataset), field, limits);
-    Ok(match list {
-        Some(list) => Arc::new(videos.listed(list, limits.max_table_bytes)?),
-        None => Arc::new(videos),
-    })
-}
-
-/// Refuses video files, which this build does not read.
-#[cfg(not(feature = "video"))]
-fn video_files(
-    dataset: &Arc<dyn Source>,
-    field: usize,
-    _: Option<&Path>,
-    _: &Limits,
-) -> Result<Arc<dyn Frames>, Error> {
-    let name = dataset.field_name(field);
-    Err(fail!(
-        Unsupported,
-        "field {name}: this build can't read video files: build fuseloop with the feature `video`"
-    )
-    .of_field(name))
+    let videos = frame_folders((&dataset, field), fps, list, limits)?;
+    Ok((videos, options.source_fps.is_some()))
 }
 
 /// Returns the field that has the videos.
