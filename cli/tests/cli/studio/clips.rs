@@ -33,6 +33,14 @@ fn text(clips: &str, after: &str) -> String {
     )
 }
 
+/// Starts a studio of videos whose pipeline file has clips.
+fn studio_with_clips(dir: &Path) -> Studio {
+    frames(dir);
+    let list = text("sampler = \"random\"\nframes = 6\nstride = 2", "");
+    fs::write(dir.join("list.toml"), list).unwrap();
+    Studio::start(dir, &["clips", "--pipeline", "list.toml"])
+}
+
 /// Loads a sample as a batch, with the seed of the calls.
 fn batch(dir: &Path, text: &str, sample: u64, epoch: u32) -> Batch {
     let spec: Spec = text.parse().unwrap();
@@ -132,13 +140,7 @@ fn one_video_has_a_strip_and_the_steps_of_its_first_frame() {
 #[test]
 fn samples_are_videos_in_all_calls() {
     let dir = tempfile::tempdir().unwrap();
-    frames(dir.path());
-    fs::write(
-        dir.path().join("list.toml"),
-        text("sampler = \"random\"\nframes = 6\nstride = 2", ""),
-    )
-    .unwrap();
-    let studio = Studio::start(dir.path(), &["clips", "--pipeline", "list.toml"]);
+    let studio = studio_with_clips(dir.path());
     let opened = studio.json("open", &json!({}));
     let (text, images) = (&opened["text"], VIDEOS.iter().map(|(_, frames)| u64::from(*frames)));
     assert_eq!(opened["samples"], json!(images.sum::<u64>()), "without clips, images are samples");
@@ -320,13 +322,7 @@ fn lists_of_images_are_strips() {
 fn clips_play_in_a_browser() {
     let Some(mut browser) = Browser::start() else { return };
     let (dir, shots) = (tempfile::tempdir().unwrap(), screenshots());
-    frames(dir.path());
-    fs::write(
-        dir.path().join("list.toml"),
-        text("sampler = \"random\"\nframes = 6\nstride = 2", ""),
-    )
-    .unwrap();
-    let studio = Studio::start(dir.path(), &["clips", "--pipeline", "list.toml"]);
+    let studio = studio_with_clips(dir.path());
     browser.theme("light");
     browser.open(&studio.url());
     browser.wait(&format!(
