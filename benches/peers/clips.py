@@ -278,7 +278,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("photos", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--many", type=int, default=0, metavar="FILES", help="measure a folder of so many AVI files instead")
+    parser.add_argument("--many", type=int, default=0, metavar="FILES", help="measure a folder of this number of AVI files instead")
     parser.add_argument("--threads", default="1,2,4,8,30", help="numbers of threads for --many (default: %(default)s)")
     parser.add_argument("--batch", type=int, default=128, help="clips of a batch for --many (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=20, help="seconds of each for --many (default: %(default)s)")

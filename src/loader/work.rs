@@ -109,7 +109,7 @@ pub(super) enum ImageRow {
         /// The number of channels, if the planes of a clip are in the order of these.
         channels: Option<usize>,
     },
-    /// So many frames, which the dataset chooses.
+    /// This number of frames, which the dataset chooses.
     Frames(usize),
     /// The images of a list, and zeros.
     List(ImageList),

@@ -58,7 +58,7 @@ pub(crate) struct FrameRows {
     times: LruCache<u64, FrameTimes>,
 }
 
-/// What is read of one row.
+/// The values of a row that decide which video it belongs to.
 #[derive(Clone, Copy)]
 struct RowOfVideo {
     row: u64,

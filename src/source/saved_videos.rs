@@ -70,7 +70,7 @@ struct Entry {
     size: u32,
 }
 
-/// What tells a file from another one of the same name.
+/// The numbers that tell a file from another one of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     len: u64,
@@ -222,7 +222,7 @@ pub(super) fn video_limits(limits: &Limits) -> VideoLimits {
     }
 }
 
-/// What was saved of a folder of video files.
+/// A report on the indexes of a folder of video files that were saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SavedVideosReport {
     /// The number of videos whose indexes were saved.

@@ -10,8 +10,8 @@
 use crate::LossyError;
 use fuseloop_ops::Size;
 
-/// What the values of alpha are differences from. Those of the first row are from the value to the left, those at the left
-/// edge from the value above.
+/// The neighbours that values of alpha are stored as differences from. In the first row it is the value to the left, at the
+/// left edge the value above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AlphaFilter {
     None,

@@ -49,11 +49,11 @@ const ABOVE: usize = 8;
 /// ```
 #[derive(Debug, Default)]
 pub struct LossyDecoder {
-    /// What the first partition states of the rows of macroblocks that are read.
+    /// The modes that the first partition states for the rows of macroblocks that are read.
     macroblocks: Vec<Macroblock>,
     /// The number of columns of each row that are made.
     made: Vec<usize>,
-    /// What is known of each column of macroblocks.
+    /// The state of each column of macroblocks.
     columns: Vec<Column>,
     /// The strengths of the macroblocks of a row that are filtered.
     edges: Vec<Edges>,
@@ -64,7 +64,7 @@ pub struct LossyDecoder {
     chroma_rows: ChromaRows,
 }
 
-/// What is known of a column of macroblocks.
+/// The state of a column of macroblocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Column {
     modes: ModeEdge,

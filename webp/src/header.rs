@@ -153,7 +153,7 @@ struct FilterHeader {
     is_simple: bool,
     level: i32,
     sharpness: i32,
-    /// What is added to the level, for all macroblocks and for those whose 4x4 blocks have predictions of their own.
+    /// The numbers that are added to the level, for all macroblocks and for those whose 4x4 blocks have predictions of their own.
     deltas: [i32; 2],
 }
 

@@ -47,7 +47,7 @@ impl Default for Luma {
     }
 }
 
-/// What the first partition states of a macroblock.
+/// The modes that the first partition states for a macroblock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Macroblock {
     pub(crate) segment: u8,

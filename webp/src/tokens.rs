@@ -25,7 +25,7 @@ const ABOVE: [u8; BLOCKS] =
     [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7];
 const LEFT: [u8; BLOCKS] = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7];
 
-/// What of a block is not 0.
+/// The coefficients of a block that are not 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Content {
     #[default]

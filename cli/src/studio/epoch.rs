@@ -30,7 +30,7 @@ struct State {
     epoch: u32,
     images: u64,
     of: u64,
-    /// What is counted: images, or samples that have several.
+    /// The word for what is counted: images, or samples that have several.
     unit: &'static str,
     seconds: f64,
     phases: Map<String, Value>,

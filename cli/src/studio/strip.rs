@@ -22,7 +22,7 @@ pub(super) const MOST_FRAMES: usize = 16;
 pub(super) struct Strip {
     /// The images, one below the other.
     pub(super) picture: Rgba,
-    /// What the ops have drawn for the first image.
+    /// The words for the draws of the first image.
     pub(super) words: Vec<String>,
     indexes: Vec<usize>,
     times: Vec<f64>,

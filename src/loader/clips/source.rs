@@ -69,7 +69,7 @@ fn range_of(
     ))
 }
 
-/// What the videos of a dataset depend on, beside the clips.
+/// The dataset and the limits of videos, which these depend on beside the clips.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::loader) struct VideosOf {
     /// The fingerprint of the dataset.
@@ -225,7 +225,8 @@ impl ClipSource {
     }
 
     /// Names the frame that an error is about: its number, and its file if it has one of its own.
-    pub(in crate::loader) fn of_frame(&self, sample: SampleId, frame: u32, error: Error) -> Error {
+    pub(in crate::loader) fn of_frame(&self, sample: SampleId, fault: FrameError) -> Error {
+        let FrameError { frame: Some(frame), error } = fault else { return fault.error };
         let location = self.videos.locate_frame(self.video(sample).0, frame);
         let file =
             location.as_ref().and_then(|place| place.file.as_deref().or(place.key.as_deref()));

@@ -71,10 +71,7 @@ impl Inspector {
             let read: ReadFrames<'_> =
                 &|frames, buffer, take| clips.read_frames(sample, frames, buffer, take);
             let ran = self.run_frames((&chosen.frames, &times, read), (sample, kernel), most, take);
-            return ran.map_err(|FrameError { frame, error }| match frame {
-                Some(frame) => clips.of_frame(sample, frame, error),
-                None => error,
-            });
+            return ran.map_err(|fault| clips.of_frame(sample, fault));
         }
         if let Some(fields) = stage.frame_fields().filter(|fields| fields.has(self.field)) {
             let (mut chosen, at) = (vec![], (sample, self.field));
@@ -82,10 +79,7 @@ impl Inspector {
             let read: ReadFrames<'_> =
                 &|frames, buffer, take| fields.0.read_frames_of(at, frames, buffer, take);
             let ran = self.run_frames((&chosen, &[], read), (sample, kernel), most, take);
-            return ran.map_err(|FrameError { frame, error }| match frame {
-                Some(frame) => error.context(format_args!("frame {frame}")),
-                None => error,
-            });
+            return ran.map_err(FrameError::numbered);
         }
         match stage.list_of(self.field) {
             Some((number, list)) => self.run_list((number, list, sample), kernel, most, take),

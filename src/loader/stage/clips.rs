@@ -9,7 +9,6 @@ use super::{LoaderStage, SampleRows, StageError, Worker};
 use crate::loader::clips::ClipSource;
 use crate::run::Phase;
 use crate::sample::SampleId;
-use crate::source::FrameError;
 use fuseloop_ops::internals::SampleKey;
 use std::mem;
 
@@ -34,11 +33,8 @@ impl LoaderStage {
         };
         let filled = self.fill_frames(worker, &reader, place, rows);
         worker.clip = chosen;
-        filled.map_err(|FrameError { frame, error }| {
-            let error = match frame {
-                Some(frame) => clips.of_frame(sample, frame, error),
-                None => error,
-            };
+        filled.map_err(|fault| {
+            let error = clips.of_frame(sample, fault);
             self.error(sample, &self.source.fields()[field].name, field, error)
         })
     }

@@ -29,7 +29,7 @@ pub(super) struct FrameReader<'a> {
     /// Returns the key of the draws of a frame by its place in the row.
     pub(super) key: &'a dyn Fn(usize) -> SampleKey,
     pub(super) read: ReadFrames<'a>,
-    /// What reading is reported as.
+    /// The phase that reading is reported as.
     pub(super) phase: Phase,
 }
 
@@ -60,12 +60,7 @@ impl LoaderStage {
         };
         let filled = self.fill_frames(worker, &reader, place, rows);
         worker.clip.frames = frames;
-        filled.map_err(|FrameError { frame, error }| {
-            of_field(match frame {
-                Some(frame) => error.context(format_args!("frame {frame}")),
-                None => error,
-            })
-        })
+        filled.map_err(|fault| of_field(fault.numbered()))
     }
 
     /// Reads the frames of a sample, and writes all outputs of each.

@@ -13,7 +13,7 @@
 //! |-------------------------------|------------------------------------------------------------------------------------|
 //! | a camera                      | the frame shown at the row's `timestamp` after the time where the episode begins     |
 //! | a column                      | its value in the row                                                               |
-//! | one of them, with deltas      | the frames, or the values, of the rows that are so many seconds before or after      |
+//! | one of them, with deltas      | the frames, or the values, of the rows at these distances in seconds                 |
 //! | `KEY_is_pad`, of `KEY` with deltas | u8 `[T]`: 1 where that row would be outside of the episode, and its first or last row is taken |
 //! | `task`                        | the text of the row's `task_index`                                                 |
 //!
@@ -87,8 +87,8 @@ impl Default for LeRobotOptions {
 }
 
 impl LeRobotOptions {
-    /// Gives a field several frames or values: those of the rows that are so many seconds before the sample's own (less than
-    /// 0) or after it. They are multiples of the time of a frame, and their order is that of the batch. Default: a field has
+    /// Makes a field have several frames or values: those of other rows, whose distances from the sample's own are given in
+    /// seconds, less than 0 for rows before it. They are multiples of the time of a frame, and their order is that of the batch. Default: a field has
     /// the value of the sample's own row, without an axis of time.
     #[must_use]
     pub fn delta_timestamps(
@@ -158,7 +158,7 @@ pub struct LeRobot {
     is_of_loader: bool,
 }
 
-/// What is known of the samples.
+/// The facts about the samples.
 struct Table {
     facts: Facts,
     fields: Vec<Origin>,
@@ -190,7 +190,7 @@ struct ChosenEpisode {
     rows: u64,
     /// Its first row in `data`.
     first: u64,
-    /// Of each camera, the video file, and the seconds at which the episode begins there.
+    /// The video file of each camera, and the seconds at which the episode begins there.
     videos: Vec<(usize, f64)>,
 }
 
@@ -229,7 +229,7 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// Returns the row so many rows after this one, or the nearest one of the episode; and whether it is not the same.
+    /// Returns the row that is `delta` rows after this one, or the nearest one of the episode; and true for the latter.
     fn step(self, delta: i64) -> (u64, bool) {
         let last = i128::from(self.episode.rows) - 1;
         let wanted = i128::from(self.offset) + i128::from(delta);

@@ -72,7 +72,7 @@ pub(crate) trait FrameFields: Source {
 pub(crate) enum FrameCount {
     /// One, which is an image without an axis of frames.
     One,
-    /// As many as there are, along an axis of frames.
+    /// This number of frames, along an axis of frames.
     Several(usize),
 }
 
@@ -102,4 +102,14 @@ pub(crate) struct FrameError {
     /// The number of the frame; `None` if the error is of the whole video.
     pub(crate) frame: Option<u32>,
     pub(crate) error: Error,
+}
+
+impl FrameError {
+    /// Returns the error, which names the frame by its number.
+    pub(crate) fn numbered(self) -> Error {
+        match self.frame {
+            Some(frame) => self.error.context(format_args!("frame {frame}")),
+            None => self.error,
+        }
+    }
 }
