@@ -92,7 +92,7 @@ pub struct VideoOptions {
 /// ```
 /// use fuseloop::loader::Clips;
 /// use fuseloop::recut::Tile;
-/// use fuseloop::source::{Folder, FolderOptions};
+/// use fuseloop::source::{Folder, FolderOptions, Labels};
 /// use fuseloop::write::{ImageOptions, VideoOptions, WriteOptions, convert_videos};
 /// use fuseloop::{Loader, ops::*};
 /// use std::sync::Arc;
@@ -103,7 +103,7 @@ pub struct VideoOptions {
 /// # }
 /// # let folder = tempfile::tempdir()?;
 /// # let (clips, store) = ("video/tests/golden/frames/high.*", folder.path().join("clips.beton"));
-/// let clips = Arc::new(Folder::open(clips, &FolderOptions::default())?);
+/// let clips = Arc::new(Folder::open(clips, &FolderOptions::default().label(Labels::None))?);
 /// let image = ImageOptions { tile: Some(Tile::default()), ..ImageOptions::default() };
 /// let options = WriteOptions { image, ..WriteOptions::default() };
 /// let report = convert_videos(clips, &store, &VideoOptions::default(), &options)?;
