@@ -268,6 +268,31 @@ fn damaged_frames_are_refused_by_name_or_left_out() {
 }
 
 #[test]
+fn a_damaged_picture_that_no_other_needs_is_the_only_frame_that_is_left_out() {
+    let dir = folder(&["a/main.mp4"]);
+    let path = dir.path().join("a/main.mp4");
+    let mut bytes = fs::read(&path).unwrap();
+    // The size of the slice of frame 2, a B picture: decoders hold the ones before back when they come to it.
+    bytes[1555..1559].fill(u8::MAX);
+    fs::write(path, bytes).unwrap();
+    let store = dir.path().join("clips.beton");
+    let of = |on_damaged| {
+        let options = WriteOptions { on_damaged, ..WriteOptions::default() };
+        convert_videos(opened(dir.path()), &store, &VideoOptions::default(), &options)
+    };
+    let text = of(OnUnreadable::Fail).unwrap_err().to_string();
+    assert!(text.contains("frame 2: "), "{text}");
+    let report = of(OnUnreadable::Skip).unwrap();
+    assert_eq!((report.samples, report.skipped.count), (19, 1));
+    let [left, whole] = [&store, folder(&["a/main.mp4"]).path()].map(|path| {
+        let loader = builder(path, Clips::all(19)).build().unwrap();
+        rows(batches(&loader, 0))[0].0.clone()
+    });
+    assert_eq!(left[..2], whole[..2]);
+    assert_eq!(left[2..18], whole[3..19]);
+}
+
+#[test]
 fn videos_of_a_list_are_stored_in_its_order_with_its_labels() {
     let dir = folder(&VIDEOS);
     let list = dir.path().join("trainlist01.txt");

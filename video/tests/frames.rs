@@ -567,6 +567,73 @@ fn damaged_packets_never_panic_or_hang() {
 }
 
 #[test]
+fn frames_before_a_damaged_packet_come_out_whole() {
+    let mut refused = 0;
+    for name in
+        ["high.mp4", "pyramid_strict.mp4", "main.mp4", "high.mkv", "hevc.mp4", "mpeg4_b.avi"]
+    {
+        let file = file(name);
+        let index = read(&file);
+        let numbers: Vec<u32> = (0..index.frame_count() as u32).collect();
+        let plan = index.plan(&numbers).unwrap();
+        for backend in backends() {
+            let Ok(whole) = all(&file, backend, &VideoLimits::DEFAULT) else { continue };
+            for (number, packet) in index.packets().iter().enumerate().skip(1) {
+                let mut file = file.clone();
+                let start = packet.offset as usize;
+                // The header stays, so that decoders see the damage in the data of the picture.
+                file[start + 12.min(packet.size as usize)..start + packet.size as usize].fill(0x55);
+                let mut decoder =
+                    VideoDecoder::open(&index, backend, &VideoLimits::DEFAULT).unwrap();
+                let mut came = vec![];
+                let decoded = decoder.decode(&index, &plan, &file, &mut |_, frame| {
+                    came.push(frame.clone());
+                    Ok(())
+                });
+                if decoded.is_ok() {
+                    continue;
+                }
+                let good =
+                    index.frames().iter().take_while(|frame| (frame.packet as usize) < number);
+                assert_eq!(came.len(), good.count(), "{name} {backend:?} packet {number}");
+                let whole = &whole[..came.len()];
+                assert_eq!(sha256(&came), sha256(whole), "{name} {backend:?} packet {number}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 20, "{refused}");
+}
+
+/// H.264 has no checksums: what a changed bit makes of a slice may be another slice.
+#[test]
+fn most_flipped_bits_are_noticed() {
+    for backend in backends() {
+        let mut random = Random(3);
+        let [mut refused, mut wrong] = [0; 2];
+        for name in ["high.mp4", "main.mp4", "pyramid_normal.mp4", "cavlc.mp4", "interlaced.mp4"] {
+            let file = file(name);
+            let index = read(&file);
+            let frames = sha256(&all(&file, backend, &VideoLimits::DEFAULT).unwrap());
+            for _ in 0..100 {
+                let mut file = file.clone();
+                let packet = index.packets()[random.below(index.packets().len())];
+                let at = packet.offset as usize + random.below(packet.size as usize);
+                file[at] ^= 1 << random.below(8);
+                match all(&file, backend, &VideoLimits::DEFAULT) {
+                    Err(_) => refused += 1,
+                    Ok(found) => wrong += usize::from(sha256(&found) != frames),
+                }
+            }
+        }
+        println!(
+            "{backend:?}: of 500 flipped bits {refused} are noticed and {wrong} change frames"
+        );
+        assert!(2 * wrong < refused, "{backend:?}");
+    }
+}
+
+#[test]
 fn damaged_configurations_never_panic() {
     for backend in backends() {
         let mut random = Random(7);

@@ -278,7 +278,20 @@ impl VideoDecoder {
                 // All pictures of such a start have to come out, and not only those that libavcodec counts as exact.
                 let is_tolerant = matches!(start, Start::Open | Start::Unstated);
                 decoder.tolerate_missing_references(is_tolerant)?;
-                libav_by_packets(decoder, watch.as_mut(), &mut source, out)?;
+                match libav_by_packets(decoder, watch.as_mut(), &mut source, out) {
+                    Err(Stop::Error(fault)) if !out.is_stopped && !out.is_complete() => {
+                        // The decoder holds pictures back for their order, and loses them at a damaged packet. Those of the
+                        // packets before come if the stream ends there.
+                        source = source.before_last(packets);
+                        let decoded = libav_by_packets(decoder, watch.as_mut(), &mut source, out);
+                        match decoded {
+                            Err(stop) if out.is_stopped => return Err(stop),
+                            _ if out.is_complete() => {}
+                            _ => return Err(fault.into()),
+                        }
+                    }
+                    decoded => decoded?,
+                }
             }
             (Inner::Libav(decoder, watch), Some(order)) => {
                 decoder.tolerate_missing_references(false)?;
@@ -484,7 +497,17 @@ struct Packets<'a> {
     left_out: u32,
 }
 
-impl Packets<'_> {
+impl<'a> Packets<'a> {
+    /// Begins again with the packets before the picture of the last one.
+    fn before_last(self, packets: &'a [u32]) -> Self {
+        let last = packets.iter().position(|&number| Some(number) == self.previous).unwrap_or(0);
+        // A second field has a packet of its own, and no frame.
+        let has_frame =
+            |number: &u32| self.index.frames.iter().any(|frame| frame.packet == *number);
+        let end = packets.iter().take(last + 1).rposition(has_frame).unwrap_or(0);
+        Self { numbers: packets[..end].iter(), previous: None, left_out: 0, ..self }
+    }
+
     /// Reads the next packet and returns its number.
     fn next(&mut self) -> Result<Option<(u32, Packet)>, VideoError> {
         let Some(&number) = self.numbers.next() else { return Ok(None) };
@@ -507,6 +530,8 @@ struct Ordered<'a> {
     /// Number of frames to come of each packet.
     uses: BTreeMap<u32, usize>,
     held: BTreeMap<u32, Frame>,
+    /// True after an error of `take`.
+    is_stopped: bool,
     take: &'a mut dyn FnMut(u32, &Frame) -> Result<(), VideoError>,
 }
 
@@ -528,7 +553,7 @@ impl<'a> Ordered<'a> {
         for (_, packet) in &frames {
             *uses.entry(*packet).or_insert(0) += 1;
         }
-        Ok(Self { frames, done: 0, uses, held: BTreeMap::new(), take })
+        Ok(Self { frames, done: 0, uses, held: BTreeMap::new(), is_stopped: false, take })
     }
 
     fn is_complete(&self) -> bool {
@@ -544,7 +569,9 @@ impl<'a> Ordered<'a> {
         self.held.insert(packet, frame);
         while let Some(&(number, packet)) = self.frames.get(self.done) {
             let Some(frame) = self.held.get(&packet) else { break };
-            (self.take)(number, frame)?;
+            let taken = (self.take)(number, frame);
+            self.is_stopped = taken.is_err();
+            taken?;
             self.done += 1;
             if let Some(uses) = self.uses.get_mut(&packet) {
                 *uses -= 1;

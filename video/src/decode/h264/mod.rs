@@ -5,7 +5,8 @@
 //! unit, `syntax` reads the parameter sets and slice headers, which are checked against limits and against each other,
 //! and `references` counts the pictures that it keeps. If a slice is missing or
 //! cut, no slice has written the macroblock before the next slice, or the last one of the picture: these are looked at
-//! after each picture. They may be outside of the cropping, so the decoder is told to crop nothing.
+//! after each picture. They may be outside of the cropping, so the decoder is told to crop nothing. Of damage within a slice,
+//! what leads past its end is noticed, and what ends before it is not.
 //! It is safe Rust apart from its vectors and the memory of a picture, whose bounds it checks; a panic is caught, and
 //! becomes the error of the packet. (A program that aborts on panics ends.)
 //!
@@ -36,6 +37,11 @@ use syntax::{Marking, Pps, SliceHeader, SliceKind, Sps, kind};
 /// Maximum number of pixels of a picture times that of its slices, each of which costs a copy of the picture: 1,024 slices of
 /// 1920x1088 pixels.
 const MAX_COPIED: u64 = 1 << 31;
+
+/// Number of bytes of ones that follow the data of an arithmetically coded slice: more than a macroblock has. `rust_h264` does
+/// not notice that it reads past the end. Damage may lead it there; among ones it finds the end of a slice at the next
+/// macroblock, so that the others of the slice are missing, and not made of zeros that follow.
+const PAST_END: usize = 4096;
 
 /// The coded and the cropped size, the chroma format and the bits of a sample.
 type Kind = (([u64; 2], [u32; 2]), u32, [u32; 2]);
@@ -350,6 +356,9 @@ impl H264 {
                     .into());
                 }
             }
+        }
+        if pps.is_arithmetic {
+            return Ok(self.feed(unit, &[&rbsp, &[u8::MAX; PAST_END][..]].concat())?);
         }
         Ok(self.feed(unit, &rbsp)?)
     }

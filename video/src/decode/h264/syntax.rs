@@ -388,6 +388,8 @@ fn colours(r: &mut Bits<'_>) -> Option<(Option<bool>, Option<u8>)> {
 pub(super) struct Pps {
     pub(super) id: u32,
     pub(super) sps: u32,
+    /// True if slices are coded arithmetically (CABAC).
+    pub(super) is_arithmetic: bool,
     pub(super) has_bottom_poc: bool,
     pub(super) slice_groups: u32,
     pub(super) references: [u32; 2],
@@ -402,12 +404,13 @@ impl Pps {
         let mut r = Bits::new(rbsp);
         let id = r.unsigned().filter(|&id| id < 256)?;
         let sps = r.unsigned().filter(|&id| id < 32)?;
-        r.flag()?;
+        let is_arithmetic = r.flag()?;
         let has_bottom_poc = r.flag()?;
         let slice_groups = r.unsigned()?.checked_add(1)?;
         let mut pps = Self {
             id,
             sps,
+            is_arithmetic,
             has_bottom_poc,
             slice_groups,
             references: [1; 2],
