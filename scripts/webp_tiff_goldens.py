@@ -111,6 +111,16 @@ def tiffs():
             picture(12, 17, 5, 17).transpose(2, 0, 1), photometric="minisblack", planarconfig="separate", rowsperstrip=5
         ),
         "int16": tiff(np.int16(gray) * 3 - 300, compression="lzw"),
+        "int16_lzw_big_endian": tiff(np.int16(gray) * 3 - 300, compression="lzw", predictor=2, byteorder=">", tile=(16, 16)),
+        "float32_lzw": tiff(np.float32(gray) / 7 - 9, compression="lzw", predictor=3, rowsperstrip=4),
+        "bands_lzw": tiff(
+            picture(12, 17, 5, 17).transpose(2, 0, 1),
+            photometric="minisblack",
+            planarconfig="separate",
+            rowsperstrip=5,
+            compression="lzw",
+            predictor=2,
+        ),
     }
     return files, arrays
 

@@ -98,7 +98,8 @@ impl TiffDecoder {
         let (bottom, right) = (wanted.top + wanted.height, wanted.left + wanted.width);
         for row in wanted.top / height..bottom.div_ceil(height) {
             for column in wanted.left / width..right.div_ceil(width) {
-                let (size, read) = (file.segment_size(row, column), file.size_read(row, column));
+                let (size, top) = (file.segment_size(row, column), row * height);
+                let read = file.size_read(row, column, bottom - top);
                 let row_bytes = file.row_bytes(read.width);
                 let plane_bytes = row_bytes
                     .checked_mul(read.height as usize)
@@ -109,11 +110,11 @@ impl TiffDecoder {
                 let segment = room(&mut self.segment, all)?;
                 for (plane, out) in (0..planes).zip(segment.chunks_exact_mut(plane_bytes)) {
                     let index = (plane * down + row) * across + column;
-                    reader.read(index, out).map_err(damaged)?;
+                    reader.read(index, out, row_bytes).map_err(damaged)?;
                 }
                 let samples = Samples { file, bytes: segment, row_bytes, plane_bytes };
                 // The part of the window inside this segment, in coordinates of the image.
-                let (top, left) = (row * height, column * width);
+                let left = column * width;
                 let rows = wanted.top.max(top)..bottom.min(top + size.height);
                 let columns = wanted.left.max(left)..right.min(left + size.width);
                 for y in rows {

@@ -169,7 +169,16 @@ fn levels_of_16_bits_and_indices_are_those_stored() {
 #[cfg(feature = "tar")]
 #[test]
 fn arrays_are_those_of_tifffile() {
-    for name in ["float32", "float32_big_endian", "bands", "bands_planar", "int16"] {
+    for name in [
+        "float32",
+        "float32_big_endian",
+        "float32_lzw",
+        "bands",
+        "bands_planar",
+        "bands_lzw",
+        "int16",
+        "int16_lzw_big_endian",
+    ] {
         let (bytes, want) =
             (golden("tiff", &format!("{name}.tif")), golden("tiff", &format!("{name}.array")));
         let line = want.iter().position(|&byte| byte == b'\n').unwrap();

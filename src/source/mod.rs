@@ -107,6 +107,8 @@ mod tar;
 mod tfrecord;
 #[cfg(feature = "tiff")]
 mod tiff_file;
+#[cfg(feature = "tiff")]
+mod tiff_lzw;
 pub(crate) mod unfinished;
 #[cfg(any(feature = "video", feature = "write"))]
 mod upright;

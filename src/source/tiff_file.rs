@@ -6,12 +6,11 @@
 //! directory:  count, entry*        entry: tag, type, count, value or its offset
 //! ```
 //!
-//! (TIFF 6.0, section 2.) The crate `tiff` unpacks strips and tiles; both are called segments here. All that it takes
+//! (TIFF 6.0, section 2.) Strips and tiles are both called segments here. `tiff_lzw` unpacks those of LZW, as far as rows are
+//! needed: one that is full needs no end code, as in libtiff. The crate `tiff` unpacks the others. All that it takes
 //! memory by is checked before: every number that it reads is in the file, each sample has one size, and the size of
 //! a segment is within the limits. It is told that the samples are gray levels, so that it passes on what is stored:
-//! its caller knows the colours. Where tiles have LZW, the image is said to have whole ones only. The crate would read a
-//! tile at the edge in small pieces, between which its LZW decoder takes codes for missing that it has read, but not
-//! unpacked yet. A tile or strip that is full needs no end code, as in libtiff.
+//! its caller knows the colours.
 //!
 //! | read                          | values                                                        |
 //! |-------------------------------|---------------------------------------------------------------|
@@ -28,6 +27,7 @@
 use super::NdType;
 #[cfg(feature = "tar")]
 use super::dtype::{ByteOrder, NdKind};
+use super::tiff_lzw::Strings;
 use crate::exif;
 use crate::panicked::call_decoder;
 #[cfg(feature = "tar")]
@@ -87,10 +87,31 @@ pub(crate) struct TiffFile {
     pub(crate) has_more_pages: bool,
     /// The size of a segment; those at the right and at the bottom may be cut.
     segment: Size,
-    /// True if the tiles at the edge of the image are read whole.
-    has_whole_tiles: bool,
+    is_tiled: bool,
+    predictor: Predictor,
+    /// What LZW is read by.
+    lzw: Option<LzwSegments>,
     /// The bytes that the crate reads instead of the file's.
-    patches: Vec<Patch>,
+    patch: Patch,
+}
+
+/// What samples were stored as (section 14, and technical note 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Predictor {
+    None,
+    /// Differences from the pixel at the left.
+    Horizontal,
+    /// Differences of bytes, after all first bytes of a row come all second ones, and so on.
+    FloatingPoint,
+}
+
+/// The segments of a file with LZW.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct LzwSegments {
+    is_big_endian: bool,
+    /// Where the offsets of the segments and their lengths are, and the bytes of such a number.
+    offsets: (usize, usize),
+    lens: (usize, usize),
 }
 
 /// Bytes at an offset of a file.
@@ -109,6 +130,13 @@ struct Entries<'a> {
 
 fn cut() -> String {
     "it ends inside its directory".into()
+}
+
+/// Reads a number of 1, 2, 4 or 8 bytes.
+fn number(file: &[u8], is_big_endian: bool, at: usize, size: usize) -> Result<u64, String> {
+    let bytes = at.checked_add(size).and_then(|end| file.get(at..end)).ok_or_else(cut)?;
+    let add = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
+    Ok(if is_big_endian { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) })
 }
 
 impl<'a> Entries<'a> {
@@ -145,13 +173,7 @@ impl<'a> Entries<'a> {
 
     /// Reads a number of 1, 2, 4 or 8 bytes.
     fn number(&self, at: usize, size: usize) -> Result<u64, String> {
-        let bytes = at.checked_add(size).and_then(|end| self.file.get(at..end)).ok_or_else(cut)?;
-        let add = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
-        Ok(if self.is_big_endian {
-            bytes.iter().fold(0, add)
-        } else {
-            bytes.iter().rev().fold(0, add)
-        })
+        number(self.file, self.is_big_endian, at, size)
     }
 
     /// Returns true if a directory follows. A file that ends here has none.
@@ -199,21 +221,6 @@ impl<'a> Entries<'a> {
             Some((at, 1, size)) => Ok(Some(self.number(at, size)?)),
             Some((_, count, _)) => Err(format!("its tag {tag} has {count} values, expected one")),
         }
-    }
-
-    /// Returns what makes the last entry of a tag that of one number of 32 bits.
-    fn patch(&self, tag: u64, value: u32) -> Option<Patch> {
-        let is = |at: &&usize| self.number(**at, 2).is_ok_and(|found| found == tag);
-        let at = *self.at.iter().rev().find(is)? + 2;
-        let (count, value) = (1_u64, u64::from(value));
-        let bytes = |number: u64, size: usize| match self.is_big_endian {
-            true => number.to_be_bytes()[8 - size..].to_vec(),
-            false => number.to_le_bytes()[..size].to_vec(),
-        };
-        // A value that is shorter than its place is at the beginning of it.
-        let (wide, rest) = if self.is_big { (8, 4) } else { (4, 0) };
-        let entry = [bytes(4, 2), bytes(count, wide), bytes(value, 4), vec![0; rest]].concat();
-        Some((at as u64, entry))
     }
 
     /// Returns the size as stored.
@@ -311,15 +318,14 @@ impl TiffFile {
             other => return refuse("sample format", other, "1, 2 or 3"),
         };
         let predictor = entries.one(317)?.unwrap_or(1);
-        let fits = match predictor {
-            1 => true,
-            2 => bits >= 8,
-            3 => kind == SampleKind::Float,
-            _ => false,
+        let predictor = match predictor {
+            1 => Predictor::None,
+            2 if bits >= 8 => Predictor::Horizontal,
+            3 if kind == SampleKind::Float => Predictor::FloatingPoint,
+            _ => {
+                return refuse("predictor", predictor, "1, 2 for 8 bits and more, or 3 for floats");
+            }
         };
-        if !fits {
-            return refuse("predictor", predictor, "1, 2 for 8 bits and more, or 3 for floats");
-        }
         let order = entries.one(266)?.unwrap_or(1);
         if order != 1 {
             return refuse("order of bits", order, "1");
@@ -354,31 +360,31 @@ impl TiffFile {
             is_planar,
             has_more_pages: entries.has_more(),
             segment,
-            has_whole_tiles: false,
-            patches: vec![(at as u64, gray)],
+            is_tiled: entries.find(322)?.is_some(),
+            predictor,
+            lzw: None,
+            patch: (at as u64, gray),
         };
         let (across, down) = whole.segments();
-        let is_tiled = whole.is_tiled(&entries)?;
-        if is_tiled && compression == LZW {
-            whole.has_whole_tiles = true;
-            for (tag, count, side) in [(256, across, segment.width), (257, down, segment.height)] {
-                let side = count.checked_mul(side).ok_or("its tiles exceed 2^32 pixels a side")?;
-                whole.patches.extend(entries.patch(tag, side));
-            }
-        }
         let planes = if is_planar { samples } else { 1 };
         let expected = (u64::from(across) * u64::from(down)).saturating_mul(planes);
-        let tags = if is_tiled { [324, 325] } else { [273, 279] };
-        for tag in tags {
-            let found = entries.find(tag)?.map_or(0, |(_, count, _)| count as u64);
-            if found != expected {
-                return Err(format!(
+        let table = |tag: u64| {
+            let (at, found, size) = entries.find(tag)?.unwrap_or((0, 0, 0));
+            match found as u64 == expected {
+                true => Ok((at, size)),
+                false => Err(format!(
                     "its tag {tag} has {found} values, {expected} strips or tiles need as many"
-                ));
+                )),
             }
+        };
+        let [offsets, lens] = if whole.is_tiled { [324, 325] } else { [273, 279] };
+        let (offsets, lens) = (table(offsets)?, table(lens)?);
+        if compression == LZW {
+            let is_big_endian = entries.is_big_endian;
+            whole.lzw = Some(LzwSegments { is_big_endian, offsets, lens });
         }
         let mut bytes = whole.bytes().ok_or("it has more bytes than there are addresses")?;
-        if whole.has_whole_tiles {
+        if whole.lzw.is_some() && whole.is_tiled {
             let row = whole.row_bytes(segment.width) as u64;
             bytes = bytes.max(row.saturating_mul(segment.height.into()));
         }
@@ -390,10 +396,6 @@ impl TiffFile {
             ));
         }
         Ok(whole)
-    }
-
-    fn is_tiled(&self, entries: &Entries<'_>) -> Result<bool, String> {
-        Ok(entries.find(322)?.is_some())
     }
 
     /// Returns the bytes of all samples, without padding between rows.
@@ -424,14 +426,17 @@ impl TiffFile {
         )
     }
 
-    /// Returns the size of the memory that reading a segment fills: at least [`segment_size`](Self::segment_size). The
-    /// crate takes the tiles at the bottom of all planes but the first for whole ones.
-    pub(crate) fn size_read(&self, row: u32, column: u32) -> Size {
-        let size = self.segment_size(row, column);
-        match self.has_whole_tiles {
-            true => self.segment,
-            false if self.is_planar => Size::new(self.segment.height, size.width),
-            false => size,
+    /// Returns the size of the memory that reading the first `rows` rows of a segment fills: at least those of
+    /// [`segment_size`](Self::segment_size). The crate reads all rows, and takes the tiles at the bottom of all planes but the
+    /// first for whole ones.
+    pub(crate) fn size_read(&self, row: u32, column: u32, rows: u32) -> Size {
+        let Size { height, width } = self.segment_size(row, column);
+        match &self.lzw {
+            Some(_) => {
+                Size::new(rows.min(height), if self.is_tiled { self.segment.width } else { width })
+            }
+            None if self.is_planar => Size::new(self.segment.height, width),
+            None => Size::new(height, width),
         }
     }
 
@@ -450,9 +455,51 @@ impl TiffFile {
     /// # Errors
     ///
     /// If the crate that unpacks segments refuses the directory.
-    pub(crate) fn reader<'a>(&self, file: &'a [u8]) -> Result<SegmentReader<'a>, String> {
-        let patched = PatchedFile { file, patches: self.patches.clone(), position: 0 };
-        call_decoder("tiff", || Decoder::new(patched)).map(SegmentReader)
+    pub(crate) fn reader<'a>(&'a self, file: &'a [u8]) -> Result<SegmentReader<'a>, String> {
+        if let Some(segments) = &self.lzw {
+            let strings = Strings::new();
+            return Ok(SegmentReader(Unpacker::Lzw { tiff: self, segments, file, strings }));
+        }
+        let patched = PatchedFile { file, patch: &self.patch, position: 0 };
+        let opened = call_decoder("tiff", || Decoder::new(patched))?;
+        Ok(SegmentReader(Unpacker::Crate(Box::new(opened))))
+    }
+
+    /// Makes samples in the machine's byte order of the rows of a segment.
+    fn restore(&self, is_big_endian: bool, rows: &mut [u8], row_bytes: usize) {
+        let (samples, bytes) = (self.samples_in_row(), usize::from(self.bits / 8));
+        let rows = rows.chunks_exact_mut(row_bytes.max(1));
+        if self.predictor == Predictor::FloatingPoint {
+            let mut planes = vec![];
+            return rows.for_each(|row| {
+                sums::<1>(row, samples, true, false);
+                planes.clear();
+                planes.extend_from_slice(row);
+                let count = row.len() / bytes;
+                for (at, sample) in row.chunks_exact_mut(bytes).enumerate() {
+                    let upper_first = (0..bytes).map(|byte| planes[byte * count + at]);
+                    let upper_first = sample.iter_mut().zip(upper_first);
+                    upper_first.for_each(|(sample, byte)| *sample = byte);
+                    if cfg!(target_endian = "little") {
+                        sample.reverse();
+                    }
+                }
+            });
+        }
+        let differs = self.predictor == Predictor::Horizontal;
+        let swaps = is_big_endian != cfg!(target_endian = "big");
+        rows.for_each(|row| match (bytes, samples) {
+            (1, _) if !differs => {}
+            (1, 1) => byte_sums::<1>(row),
+            (1, 3) => byte_sums::<3>(row),
+            (1, 4) => byte_sums::<4>(row),
+            (1, _) => sums::<1>(row, samples, differs, swaps),
+            (2, _) => sums::<2>(row, samples, differs, swaps),
+            (4, _) => sums::<4>(row, samples, differs, swaps),
+            (8, _) => sums::<8>(row, samples, differs, swaps),
+            // Samples of fewer bits have no predictor.
+            _ => {}
+        });
     }
 
     /// Warns of pages after the first, unless that has been done.
@@ -507,13 +554,14 @@ impl TiffFile {
         let (whole_row, mut segment) = (tiff.row_bytes(tiff.size.width), vec![]);
         for (plane, row) in (0..planes).flat_map(|plane| (0..down).map(move |row| (plane, row))) {
             for column in 0..across {
-                let (size, read) = (tiff.segment_size(row, column), tiff.size_read(row, column));
+                let size = tiff.segment_size(row, column);
+                let read = tiff.size_read(row, column, size.height);
                 let (row_bytes, row_read) =
                     (tiff.row_bytes(size.width), tiff.row_bytes(read.width));
                 let segment_bytes = row_read.saturating_mul(read.height as usize);
                 segment.try_reserve_exact(segment_bytes).map_err(memory)?;
                 segment.resize(segment_bytes, 0);
-                reader.read((plane * down + row) * across + column, &mut segment)?;
+                reader.read((plane * down + row) * across + column, &mut segment, row_read)?;
                 let top = plane as usize * tiff.size.height as usize
                     + (row * tiff.segment.height) as usize;
                 let left = tiff.row_bytes(column * tiff.segment.width);
@@ -528,24 +576,92 @@ impl TiffFile {
     }
 }
 
+/// Adds to each sample of `N` bytes in a row that of the pixel at its left, if `differs`. The bytes of the samples are swapped
+/// before, if `swaps`.
+fn sums<const N: usize>(row: &mut [u8], samples: usize, differs: bool, swaps: bool) {
+    let read = |bytes: &[u8]| {
+        let mut wide = [0; 8];
+        wide[..N].copy_from_slice(bytes);
+        if swaps {
+            wide[..N].reverse();
+        }
+        // The bytes are the lower ones or the upper ones: sums of them are right in both cases.
+        u64::from_ne_bytes(wide)
+    };
+    if !differs && !swaps {
+        return;
+    }
+    for at in (0..row.len() / N * N).step_by(N) {
+        let (before, rest) = row.split_at_mut(at);
+        let left = before.len().checked_sub(samples * N).filter(|_| differs);
+        let left = left.map_or(0, |left| {
+            let mut wide = [0; 8];
+            wide[..N].copy_from_slice(&before[left..][..N]);
+            u64::from_ne_bytes(wide)
+        });
+        let sum = read(&rest[..N]).wrapping_add(left);
+        rest[..N].copy_from_slice(&sum.to_ne_bytes()[..N]);
+    }
+}
+
+/// Adds to each byte that of the pixel at its left, of `N` bytes.
+fn byte_sums<const N: usize>(row: &mut [u8]) {
+    let mut sums = [0_u8; N];
+    for pixel in row.as_chunks_mut::<N>().0 {
+        for (sum, byte) in sums.iter_mut().zip(pixel) {
+            *sum = sum.wrapping_add(*byte);
+            *byte = *sum;
+        }
+    }
+}
+
 /// Unpacks segments.
-pub(crate) struct SegmentReader<'a>(Decoder<PatchedFile<'a>>);
+pub(crate) struct SegmentReader<'a>(Unpacker<'a>);
+
+enum Unpacker<'a> {
+    Lzw { tiff: &'a TiffFile, segments: &'a LzwSegments, file: &'a [u8], strings: Strings },
+    Crate(Box<Decoder<PatchedFile<'a>>>),
+}
 
 impl SegmentReader<'_> {
-    /// Unpacks a segment into a buffer of the [size](TiffFile::size_read) that is read. Its samples are in the machine's byte order.
+    /// Unpacks rows of a segment into a buffer of the [size](TiffFile::size_read) that is read, whose rows have `row_bytes`
+    /// bytes. Its samples are in the machine's byte order.
     ///
     /// # Errors
     ///
     /// If the segment is damaged.
-    pub(crate) fn read(&mut self, index: u32, out: &mut [u8]) -> Result<(), String> {
-        call_decoder("tiff", || self.0.read_chunk_bytes(index, out))
+    pub(crate) fn read(
+        &mut self,
+        index: u32,
+        out: &mut [u8],
+        row_bytes: usize,
+    ) -> Result<(), String> {
+        let (tiff, segments, file, strings) = match &mut self.0 {
+            Unpacker::Lzw { tiff, segments, file, strings } => (tiff, segments, file, strings),
+            Unpacker::Crate(decoder) => {
+                return call_decoder("tiff", || decoder.read_chunk_bytes(index, out));
+            }
+        };
+        let number = |(at, size): (usize, usize)| {
+            number(file, segments.is_big_endian, at + index as usize * size, size)
+        };
+        let (offset, len) = (number(segments.offsets)?, number(segments.lens)?);
+        let end = offset.checked_add(len).and_then(|end| usize::try_from(end).ok());
+        let packed = end.and_then(|end| file.get(offset as usize..end));
+        let packed = packed.ok_or_else(|| {
+            format!("strip or tile {index} has {len} bytes at {offset}, beyond the end of the file")
+        })?;
+        let unpacked = strings.unpack(packed, out);
+        unpacked.map_err(|fault| format!("strip or tile {index}: {fault}"))?;
+        tiff.restore(segments.is_big_endian, out, row_bytes);
+        Ok(())
     }
 }
 
 /// A TIFF of which some bytes read as others.
 struct PatchedFile<'a> {
     file: &'a [u8],
-    patches: Vec<Patch>,
+    patch: &'a Patch,
     position: u64,
 }
 
@@ -555,8 +671,8 @@ impl Read for PatchedFile<'_> {
         let bytes = &self.file[start..];
         let count = bytes.len().min(out.len());
         out[..count].copy_from_slice(&bytes[..count]);
-        let bytes = self.patches.iter().flat_map(|(at, bytes)| (*at..).zip(bytes));
-        for (at, byte) in bytes {
+        let (at, bytes) = self.patch;
+        for (at, byte) in (*at..).zip(bytes) {
             if let Some(to) = at.checked_sub(start as u64).filter(|&to| to < count as u64) {
                 out[to as usize] = *byte;
             }

@@ -92,6 +92,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "file_format",
             "webp_file",
             "tiff_file",
+            "tiff_lzw",
             "jpeg_file",
             "image_header",
             "fetch_ahead",
