@@ -58,9 +58,11 @@ pub(super) struct WorkerScratch {
     record: ParamBlocks,
     rows: Taps,
     columns: Taps,
-    /// The columns' weights: in pairs, each pair four times, or those of one channel in eights.
+    /// The columns' weights: in pairs, each pair four times.
     column_pairs: Vec<[i16; 8]>,
     wide: Vec<i16>,
+    /// A group of gray rows: its number, the rows, and their rows of `i16`.
+    gray_rows: Vec<u8>,
     resized: Vec<u8>,
     float_row: Vec<f32>,
     framed: Vec<u8>,

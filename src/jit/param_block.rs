@@ -46,14 +46,14 @@ pub(crate) enum HeaderWord {
     RowTaps,
     /// The address of a table: the first source column of each output column, in bytes of `wide`, `i32`.
     ColumnFirst,
-    /// The address of the weights of each output column: pairs of `i16`, each pair four times; of one channel,
-    /// eights of `i16`.
+    /// The address of the weights of each output column: pairs of `i16`, each pair four times.
     ColumnWeights,
-    /// The number of pairs, or of eights, of weights of an output column.
+    /// The number of pairs of weights of an output column.
     ColumnPairs,
     /// The number of output columns, rounded up to a multiple of 4.
     Columns,
-    /// The address of a row of `i16`: a row whose height is resized and whose width is not yet.
+    /// The address of a row of `i16`: a row whose height is resized and whose width is not yet; of one channel, four such
+    /// rows as pixels of four channels.
     Wide,
     /// The address of the produced rows.
     Resized,
@@ -71,12 +71,13 @@ pub(crate) enum HeaderWord {
     Levels,
     /// The address of a row of bytes, for counting levels.
     ByteRow,
-    /// Pads the header to a multiple of 16 bytes.
-    Padding,
+    /// The address of the last group of resized gray rows.
+    GrayRows,
 }
 
-/// The bytes of the header.
-pub(crate) const HEADER: i32 = 8 * (HeaderWord::Padding as i32 + 1);
+/// The bytes of the header: a multiple of 16.
+pub(crate) const HEADER: i32 = 8 * (HeaderWord::GrayRows as i32 + 1);
+const _: () = assert!(HEADER % 16 == 0);
 
 /// The words of a pass, in order.
 #[derive(Clone, Copy, Debug)]

@@ -3,13 +3,16 @@
 //! [`fuseloop_ops::internals::bilinear`] defines the resize: source rows are blended into one row of `i16` (Q7
 //! around 128) that stays in the first-level cache, then its columns into bytes. Rows of 2, 3, 4, 6 and
 //! 8 taps and columns of 1, 2 and 3 pairs of taps have code of their own, selected once a row; other
-//! numbers of taps run a loop. The columns of images of one channel are blended eight taps at a time, because
-//! the taps of a pixel follow each other there.
+//! numbers of taps run a loop.
+//!
+//! Of an image of one channel, four rows are made together, as if each were a channel of one row: a pixel
+//! alone would leave most of a vector empty. The rows of the last group wait in memory.
 
 use super::super::param_block::HeaderWord;
 use super::hoist::{entered_from, hoist};
 use super::ir::{BlockCode, counted_loop, overlapped_loop};
 use super::{BodySpec, Imports};
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8X16, I16, I16X8, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_ops::author::RowProducer;
@@ -49,14 +52,97 @@ pub(super) fn row(
 }
 
 fn bilinear_row(e: &mut BlockCode<'_, '_>, channels: usize, y: Value, to: Value) {
-    let taps = e.header(HeaderWord::RowTaps);
-    dispatch(e, taps, &[2, 3, 4, 6, 8], |e, taps| blend_rows(e, y, taps));
-    let count = e.header(HeaderWord::ColumnPairs);
     if channels == 1 {
-        dispatch(e, count, &[1], |e, eights| blend_gray_columns(e, to, eights));
-    } else {
-        dispatch(e, count, &[1, 2, 3], |e, pairs| blend_columns(e, channels, to, pairs));
+        return gray_row(e, y, to);
     }
+    let taps = e.header(HeaderWord::RowTaps);
+    dispatch(e, taps, &[2, 3, 4, 6, 8], |e, taps| blend_rows(e, y, None, taps));
+    let count = e.header(HeaderWord::ColumnPairs);
+    dispatch(e, count, &[1, 2, 3], |e, pairs| blend_columns(e, channels, to, pairs));
+}
+
+/// Number of gray rows that are made together.
+pub(crate) const GRAY_ROWS: usize = 4;
+
+/// The bytes before the gray rows: the number of the group that they are, of which there is none if it is negative.
+pub(crate) const GRAY_GROUP: usize = 16;
+
+/// Copies a gray row out of its group, which is made unless it is the last one that was.
+fn gray_row(e: &mut BlockCode<'_, '_>, y: Value, to: Value) {
+    let memory = e.header(HeaderWord::GrayRows);
+    let rows = e.offset(memory, GRAY_GROUP as i64);
+    let columns = e.header(HeaderWord::Columns);
+    let bytes = e.offset(columns, 15);
+    let vectors = e.builder.ins().ushr_imm_u(bytes, 4);
+    let stride = e.times(vectors, 16);
+    let (made, make) = (e.builder.create_block(), e.builder.create_block());
+    let group = e.builder.ins().ushr_imm_u(y, 2);
+    let known = e.load(I64, memory, 0);
+    let is_known = e.builder.ins().icmp(IntCC::Equal, group, known);
+    e.builder.ins().brif(is_known, made, &[], make, &[]);
+
+    e.builder.switch_to_block(make);
+    e.store(group, memory, 0);
+    make_gray_rows(e, group, rows, stride);
+    e.builder.ins().jump(made, &[]);
+
+    e.builder.switch_to_block(made);
+    let in_group = e.times(group, GRAY_ROWS as i64);
+    let row = e.builder.ins().isub(y, in_group);
+    let offset = e.builder.ins().imul(row, stride);
+    let from = e.plus(rows, offset);
+    counted_loop(e, vectors, &[from, to], |e, _, at| {
+        let bytes = e.load(I8X16, at[0], 0);
+        e.store(bytes, at[1], 0);
+        vec![e.offset(at[0], 16), e.offset(at[1], 16)]
+    });
+}
+
+/// Makes a group of gray rows, of `stride` bytes each, at `rows`. Behind them is room for their rows of `i16`.
+fn make_gray_rows(e: &mut BlockCode<'_, '_>, group: Value, rows: Value, stride: Value) {
+    let bytes = e.times(stride, GRAY_ROWS as i64);
+    let blended = e.plus(rows, bytes);
+    let last = e.header(HeaderWord::LastVector);
+    let width = e.offset(last, 16);
+    let words = e.times(width, 2);
+    let first = e.times(group, GRAY_ROWS as i64);
+    let four = e.int(GRAY_ROWS as i64);
+    counted_loop(e, four, &[first, blended], |e, _, at| {
+        let taps = e.header(HeaderWord::RowTaps);
+        dispatch(e, taps, &[2, 3, 4, 6, 8], |e, taps| blend_rows(e, at[0], Some(at[1]), taps));
+        vec![e.offset(at[0], 1), e.plus(at[1], words)]
+    });
+    interleave_rows(e, blended, width, words);
+    let count = e.header(HeaderWord::ColumnPairs);
+    dispatch(e, count, &[1, 2, 3], |e, pairs| blend_gray_columns(e, rows, stride, pairs));
+}
+
+/// Makes pixels of four channels of four rows of `i16`.
+fn interleave_rows(e: &mut BlockCode<'_, '_>, from: Value, width: Value, row_bytes: Value) {
+    let to = e.header(HeaderWord::Wide);
+    let rows: [Value; GRAY_ROWS] = std::array::from_fn(|k| {
+        let offset = e.builder.ins().imul_imm_s(row_bytes, k as i64);
+        e.plus(from, offset)
+    });
+    let last = e.offset(width, -8);
+    overlapped_loop(e, last, 8, &[], |e, x, _, _| {
+        let offset = e.times(x, 2);
+        let words = rows.map(|row| {
+            let from = e.plus(row, offset);
+            e.load(I16X8, from, 0)
+        });
+        let offset = e.times(x, 8);
+        let to = e.plus(to, offset);
+        for half in 0..2 {
+            let upper = e.shuffle(words[0], words[1], interleaving(2, half));
+            let lower = e.shuffle(words[2], words[3], interleaving(2, half));
+            for quarter in 0..2 {
+                let pixels = e.shuffle(upper, lower, interleaving(4, quarter));
+                e.store(pixels, to, (32 * half + 16 * quarter) as i32);
+            }
+        }
+        vec![]
+    });
 }
 
 /// Emits code for each of the `known` values of `value`, and for any other value.
@@ -81,8 +167,14 @@ fn dispatch(
     e.builder.switch_to_block(done);
 }
 
-/// Blends the source rows of output row `y`, 16 bytes at a time.
-fn blend_rows(e: &mut BlockCode<'_, '_>, y: Value, taps: Option<i64>) {
+/// Returns the shuffle that takes units of so many bytes from two vectors in turn, of their lower or upper halves.
+fn interleaving(unit: usize, half: usize) -> [u8; 16] {
+    std::array::from_fn(|i| (i / unit / 2 * unit + i % unit + 16 * (i / unit % 2) + 8 * half) as u8)
+}
+
+/// Blends the source rows of output row `y`, 16 bytes at a time, to the row of `i16` at `to` or else to the one of the
+/// header.
+fn blend_rows(e: &mut BlockCode<'_, '_>, y: Value, to: Option<Value>, taps: Option<i64>) {
     let (source, stride) = (e.header(HeaderWord::Source), e.header(HeaderWord::Stride));
     let firsts = e.header(HeaderWord::RowFirst);
     let offset = e.times(y, 4);
@@ -97,7 +189,8 @@ fn blend_rows(e: &mut BlockCode<'_, '_>, y: Value, taps: Option<i64>) {
     let offset = e.times(offset, 2);
     let weights = e.plus(weights, offset);
 
-    let (wide, last) = (e.header(HeaderWord::Wide), e.header(HeaderWord::LastVector));
+    let wide = to.unwrap_or_else(|| e.header(HeaderWord::Wide));
+    let last = e.header(HeaderWord::LastVector);
     // A known number of taps: rows and weights stay in registers along the row.
     let known: Vec<(Value, Value)> = (0..taps.unwrap_or(0))
         .map(|k| {
@@ -162,11 +255,12 @@ fn add_tap(
     })
 }
 
-/// Emits the loop over the columns of a row, four pixels at a time. `four` gets the addresses of their first source
-/// columns and weights and of the output; it stores the pixels, and returns the address of the next weights.
+/// Emits the loop over the columns of a row, four pixels at a time, of `bytes` bytes in the output. `four` gets the addresses
+/// of their first source columns and weights and of the output; it stores the pixels, and returns the address of the next
+/// weights.
 fn each_four_columns(
     e: &mut BlockCode<'_, '_>,
-    channels: usize,
+    bytes: usize,
     to: Value,
     four: impl FnOnce(&mut BlockCode<'_, '_>, [Value; 3]) -> Value,
 ) {
@@ -177,7 +271,7 @@ fn each_four_columns(
     let outside = entered_from(e);
     counted_loop(e, quads, &[firsts, weights, to], |e, _, at| {
         let weights = four(e, [at[0], at[1], at[2]]);
-        vec![e.offset(at[0], 16), weights, e.offset(at[2], 4 * channels as i64)]
+        vec![e.offset(at[0], 16), weights, e.offset(at[2], 4 * bytes as i64)]
     });
     hoist(e, outside);
 }
@@ -185,14 +279,7 @@ fn each_four_columns(
 /// Blends the columns of the row of `i16`, four pixels of 2, 3 or 4 channels at a time.
 fn blend_columns(e: &mut BlockCode<'_, '_>, channels: usize, to: Value, pairs: Option<i64>) {
     each_four_columns(e, channels, to, |e, [firsts, weights, to]| {
-        let (pixels, weights) = match pairs {
-            Some(pairs) => blend_known(e, channels, firsts, weights, pairs),
-            None => blend_any(e, channels, firsts, weights),
-        };
-        let pixels = pixels.map(|sum| e.builder.ins().sshr_imm_u(sum, 21));
-        let low = e.builder.ins().snarrow(pixels[0], pixels[1]);
-        let high = e.builder.ins().snarrow(pixels[2], pixels[3]);
-        let bytes = e.builder.ins().unarrow(low, high);
+        let (bytes, weights) = four_pixels(e, channels, firsts, weights, pairs);
         let bytes = if channels == 4 {
             bytes
         } else {
@@ -204,74 +291,40 @@ fn blend_columns(e: &mut BlockCode<'_, '_>, channels: usize, to: Value, pairs: O
     });
 }
 
-/// Blends the columns of a row of `i16` of one channel, four pixels at a time, of `eights` times eight taps.
-fn blend_gray_columns(e: &mut BlockCode<'_, '_>, to: Value, eights: Option<i64>) {
-    each_four_columns(e, 1, to, |e, [firsts, weights, to]| {
-        let (sums, weights) = match eights {
-            Some(eights) => gray_known(e, firsts, weights, eights as i32),
-            None => gray_any(e, firsts, weights),
-        };
-        let low = e.builder.ins().iadd_pairwise(sums[0], sums[1]);
-        let high = e.builder.ins().iadd_pairwise(sums[2], sums[3]);
-        let sums = e.builder.ins().iadd_pairwise(low, high);
-        let half = e.splat_i32(HALF);
-        let sums = e.builder.ins().iadd(sums, half);
-        let pixels = e.builder.ins().sshr_imm_u(sums, 21);
-        let words = e.builder.ins().snarrow(pixels, pixels);
-        let bytes = e.builder.ins().unarrow(words, words);
-        let bytes = e.cast(I32X4, bytes);
-        let four = e.builder.ins().extractlane(bytes, 0);
-        e.store(four, to, 0);
+/// Blends the columns of pixels of four gray rows, and stores four bytes to each row.
+fn blend_gray_columns(e: &mut BlockCode<'_, '_>, rows: Value, stride: Value, pairs: Option<i64>) {
+    each_four_columns(e, 1, rows, |e, [firsts, weights, to]| {
+        let (bytes, weights) = four_pixels(e, GRAY_ROWS, firsts, weights, pairs);
+        let mask = std::array::from_fn(|i| (i % 4 * 4 + i / 4) as u8);
+        let mask = e.constant(I8X16, mask);
+        let bytes = e.pshufb(bytes, mask);
+        let of_rows = e.cast(I32X4, bytes);
+        let mut to = to;
+        for row in 0..GRAY_ROWS {
+            let four = e.builder.ins().extractlane(of_rows, row as u8);
+            e.store(four, to, 0);
+            to = e.plus(to, stride);
+        }
         weights
     });
 }
 
-/// Returns four partial sums of each of four pixels, of `eights` times eight taps each, and the address of the
-/// next weights.
-fn gray_known(
+/// Returns four pixels of four bytes each, and the address of the next weights.
+fn four_pixels(
     e: &mut BlockCode<'_, '_>,
+    channels: usize,
     firsts: Value,
     weights: Value,
-    eights: i32,
-) -> ([Value; 4], Value) {
-    let sums = [0, 1, 2, 3].map(|pixel| {
-        let from = source_pixel(e, firsts, pixel);
-        let product = |e: &mut BlockCode<'_, '_>, k: i32| {
-            let words = e.load(I16X8, from, 16 * k);
-            let taps = e.load(I16X8, weights, 16 * (eights * pixel + k));
-            e.pair_sum(words, taps)
-        };
-        let first = product(e, 0);
-        (1..eights).fold(first, |sum, k| {
-            let product = product(e, k);
-            e.builder.ins().iadd(sum, product)
-        })
-    });
-    (sums, e.offset(weights, 64 * i64::from(eights)))
-}
-
-/// Returns the same for any number of taps, with one loop over eight taps of all four pixels.
-fn gray_any(e: &mut BlockCode<'_, '_>, firsts: Value, weights: Value) -> ([Value; 4], Value) {
-    let count = e.header(HeaderWord::ColumnPairs);
-    let from = [0, 1, 2, 3].map(|pixel| source_pixel(e, firsts, pixel));
-    let bytes = e.times(count, 16);
-    let second = e.plus(weights, bytes);
-    let third = e.plus(second, bytes);
-    let all = [weights, second, third, e.plus(third, bytes)];
-    let zero = e.splat_i32(0);
-    let sums = counted_loop(e, count, &[zero; 4], |e, k, sums| {
-        let offset = e.times(k, 16);
-        let add = |pixel: usize| {
-            let from = e.plus(from[pixel], offset);
-            let words = e.load(I16X8, from, 0);
-            let weights = e.plus(all[pixel], offset);
-            let taps = e.load(I16X8, weights, 0);
-            let product = e.pair_sum(words, taps);
-            e.builder.ins().iadd(sums[pixel], product)
-        };
-        (0..4).map(add).collect()
-    });
-    ([sums[0], sums[1], sums[2], sums[3]], e.plus(all[3], bytes))
+    pairs: Option<i64>,
+) -> (Value, Value) {
+    let (pixels, weights) = match pairs {
+        Some(pairs) => blend_known(e, channels, firsts, weights, pairs),
+        None => blend_any(e, channels, firsts, weights),
+    };
+    let pixels = pixels.map(|sum| e.builder.ins().sshr_imm_u(sum, 21));
+    let low = e.builder.ins().snarrow(pixels[0], pixels[1]);
+    let high = e.builder.ins().snarrow(pixels[2], pixels[3]);
+    (e.builder.ins().unarrow(low, high), weights)
 }
 
 /// Returns the sums of four pixels, Q21, of `pairs` pairs of taps each, and the address of the next

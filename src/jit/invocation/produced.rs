@@ -4,6 +4,7 @@
 
 use super::{Base, Invocation, SLACK, TOO_LARGE, WorkerScratch, set};
 use crate::jit::call::{BodyRunner, ProducedWindow, RowFunctionKind, RowFunctionState};
+use crate::jit::emit::{GRAY_GROUP, GRAY_ROWS};
 use crate::jit::param_block::HeaderWord;
 use crate::plan::compose::{AxisMap, PassMap, Rect};
 use fuseloop_ops::author::{GeometryStep, RowProducer};
@@ -110,22 +111,25 @@ impl<R: BodyRunner> Invocation<'_, R> {
         let group = if to.height > 2 && from.height > 2 * to.height { 2 } else { 1 };
         memory.rows.set(down, to.height, wanted.top..wanted.bottom, group, 1);
         assert!(memory.rows.count() <= from.height as usize, "taps would leave the source");
-        // One channel is blended eight taps at a time, others two at a time.
+        // Of one channel, four rows are made as if they were channels.
         let channels = self.block.channels;
-        let together = if channels == 1 { 8 } else { 2 };
+        let together = if channels == 1 { GRAY_ROWS } else { channels };
         let columns = wanted.left..wanted.right;
-        memory.columns.set(across, to.width, columns, together, 2 * channels as i32);
+        memory.columns.set(across, to.width, columns, 2, 2 * together as i32);
         memory.columns.pad_to((wanted.size().width as usize).next_multiple_of(4));
-        let weights = memory.columns.weights();
+        let pairs = memory.columns.weights().as_chunks::<2>().0.iter();
         memory.column_pairs.clear();
-        if channels == 1 {
-            memory.column_pairs.extend_from_slice(weights.as_chunks::<8>().0);
-        } else {
-            let pairs = weights.as_chunks::<2>().0.iter();
-            memory.column_pairs.extend(pairs.map(|&[a, b]| [a, b, a, b, a, b, a, b]));
-        }
+        memory.column_pairs.extend(pairs.map(|&[a, b]| [a, b, a, b, a, b, a, b]));
         let widest = (from.width as usize).max(memory.columns.count());
-        memory::resize(&mut memory.wide, channels * widest + SLACK, "a wide row")?;
+        memory::resize(&mut memory.wide, together * widest + SLACK, "a wide row")?;
+        if channels == 1 {
+            memory.rows.pad_to(memory.rows.first().len().next_multiple_of(GRAY_ROWS));
+            let row = memory.columns.first().len().next_multiple_of(16) + 2 * from.width as usize;
+            memory::resize(&mut memory.gray_rows, GRAY_GROUP + GRAY_ROWS * row, "gray rows")?;
+            memory.gray_rows[..8].copy_from_slice(&(-1_i64).to_ne_bytes());
+            let gray_rows = memory.gray_rows.as_mut_ptr() as u64;
+            set(&mut memory.record, HeaderWord::GrayRows, gray_rows);
+        }
         let words = [
             (HeaderWord::Source, view.data().as_ptr() as u64),
             (HeaderWord::Stride, view.stride() as u64),
@@ -135,7 +139,7 @@ impl<R: BodyRunner> Invocation<'_, R> {
             (HeaderWord::RowTaps, memory.rows.count() as u64),
             (HeaderWord::ColumnFirst, memory.columns.first().as_ptr() as u64),
             (HeaderWord::ColumnWeights, memory.column_pairs.as_ptr() as u64),
-            (HeaderWord::ColumnPairs, (memory.columns.count() / together) as u64),
+            (HeaderWord::ColumnPairs, (memory.columns.count() / 2) as u64),
             (HeaderWord::Columns, memory.columns.first().len() as u64),
             (HeaderWord::Wide, memory.wide.as_mut_ptr() as u64),
         ];

@@ -36,6 +36,7 @@ impl<R: BodyRunner> Invocation<'_, R> {
             MemoryRegion::read("columns' taps", memory.columns.first()),
             MemoryRegion::read("columns' weights", &memory.column_pairs),
             MemoryRegion::write("wide row", &mut memory.wide),
+            MemoryRegion::write("gray rows", &mut memory.gray_rows),
             MemoryRegion::write("made rows", &mut memory.resized),
             MemoryRegion::write("row of floats", &mut memory.float_row),
             MemoryRegion::write("row of bytes", &mut memory.byte_row),
