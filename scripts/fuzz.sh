@@ -94,6 +94,17 @@ seed() {
     mds)
         { cat "$golden"/mds/plain/index.json; printf '\0'; cat "$golden"/mds/plain/shard.00000.mds; } >"$corpus/plain"
         ;;
+    lerobot)
+        { cat "$golden"/lerobot/meta/info.json; printf '\0'; cat "$golden"/lerobot/meta/episodes/chunk-000/file-000.parquet; } >"$corpus/golden"
+        ;;
+    clip_store)
+        # Three rows of two videos: the number, and the seconds as eight bytes.
+        printf '\001\0\0\0\0\0\0\0\0\001\0\0\0\0\0\0\360\077\002\0\0\0\0\0\0\0\0' >"$corpus/rows"
+        ;;
+    saved_videos)
+        # A table of 33 bytes: one video, the name, the length, the time and 36 bytes of its index.
+        printf '\041\0\0\0\001\0\0\0\0\0\0\0\001\0\0\0a\100\0\0\0\0\0\0\0\001\0\0\0\0\0\0\0\044\0\0\0%036d' 0 >"$corpus/one"
+        ;;
     yolo) printf '0 0.5 0.5 0.25 0.5\n1 0.1 0.1 0.5 0.1 0.5 0.5\n\0names: [a, b]\n' >"$corpus/labels.txt" ;;
     folder)
         printf 'path,label,x\na/1.jpg,dog,1\n"b,2.png",cat,2.5\n' >"$corpus/table.csv"

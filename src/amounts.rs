@@ -1,5 +1,7 @@
 //! Numbers and sizes as people read them.
 
+use std::fmt;
+
 /// Formats `1_234_567` as `1,234,567`.
 #[must_use]
 pub fn count(n: u64) -> String {
@@ -38,6 +40,24 @@ pub fn bytes(n: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
+/// Shows a number, such as a time in seconds, with up to nine decimals, and one that is very large or small as a power of
+/// ten: `12.5`, `1e300`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decimal(pub(crate) f64);
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(number) = *self;
+        let size = number.abs();
+        if size != 0.0 && size.is_finite() && !(1e-6..1e12).contains(&size) {
+            return write!(f, "{number:e}");
+        }
+        // Rounded by text: a product with 1e9 would have another last digit.
+        let rounded: f64 = format!("{number:.9}").parse().unwrap_or(number);
+        write!(f, "{rounded}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,5 +67,27 @@ mod tests {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([counted(1, "image"), counted(0, "image")], ["1 image", "0 images"]);
         assert_eq!([999, 1000, 999_999].map(bytes), ["999 bytes", "1.0 kB", "1.0 MB"]);
+    }
+
+    #[test]
+    fn decimals_are_short() {
+        let numbers =
+            [0.0, -0.5, 12.5, 0.1 + 0.2, 1001.0 / 24.0, 1e9, 1e300, -1e300, 1e-300, f64::INFINITY];
+        let shown = numbers.map(|number| Decimal(number).to_string());
+        let expected = [
+            "0",
+            "-0.5",
+            "12.5",
+            "0.3",
+            "41.708333333",
+            "1000000000",
+            "1e300",
+            "-1e300",
+            "1e-300",
+            "inf",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(Decimal(f64::NAN).to_string(), "NaN");
+        assert_eq!(Decimal(f64::MAX).to_string(), "1.7976931348623157e308");
     }
 }

@@ -26,6 +26,9 @@
 //! | [`audio`]      | a WAV, a FLAC, an MP3 or an Ogg Vorbis file |                   |
 //! | [`transform`]  | an image, its shape, its targets, and the ops |                 |
 //! | [`parquet`]    | a Parquet file                         |                        |
+//! | [`lerobot`]    | LeRobot's `info.json` and, after a NUL, a Parquet file of its episodes | |
+//! | [`clip_store`] | rows of a clip store: the number of a video and a time, each |     |
+//! | [`saved_videos`] | a table of saved indexes of videos, and the indexes | both are    |
 //! | [`hub`]        | a header `Link` of the Hugging Face Hub and, after a NUL, a page of files | |
 //! | [`arrow`]      | buffers of columns of Arrow            |                        |
 //! | [`spec_toml`]  | a pipeline file                        |                        |
@@ -43,13 +46,18 @@ use crate::loader::{Cursor, Loader, Targets};
 use crate::plan::ImagePlan;
 use crate::recut::{BitPlaneCodec, Recutter, Tile, Unchanged};
 use crate::sample::{Epoch, Limits, SampleId};
+#[cfg(all(feature = "parquet", feature = "video"))]
+use crate::source::files_of_episodes;
 use crate::source::hub_api;
 use crate::source::open::open_dataset;
+#[cfg(feature = "video")]
+use crate::source::saved_videos::read_saved_videos;
 use crate::source::stream::{Item, Pass, Streamed as _};
 use crate::source::{
-    Annotated, Beton, Buffer, CocoOptions, EncodedImage, Facts, FieldKind, Folder, FolderOptions,
-    ImageMode, InMemory, OwnedValue, Record, Source, Tar, TarOptions, TarStream, TfOptions,
-    TfRecords, Value, VocOptions, YoloOptions, good_in_sequence, masked_crc32c,
+    Annotated, Beton, Buffer, CocoOptions, Column, EncodedImage, Facts, FieldKind, Folder,
+    FolderOptions, FrameImage, FrameRows, Frames as _, ImageMode, InMemory, OwnedValue, PTS,
+    Record, Source, Tar, TarOptions, TarStream, TfOptions, TfRecords, VIDEO_INDEX, Value,
+    VocOptions, YoloOptions, good_in_sequence, masked_crc32c,
 };
 #[cfg(feature = "mds")]
 use crate::source::{Mds, MdsOptions};
@@ -65,8 +73,8 @@ use fuseloop_ops::{
 };
 use serde_core::de::IgnoredAny;
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Lets the panics pass that are caught and become errors, those of crates that decode files. libFuzzer ends at any.
 pub fn pass_caught_panics() {
@@ -672,6 +680,94 @@ pub fn mds(bytes: &[u8]) -> bool {
     true
 }
 
+/// The `info.json` of a LeRobot dataset and, after a NUL, a Parquet file of its episodes are read or refused. The paths of its
+/// files stay inside of the dataset.
+pub fn lerobot(bytes: &[u8]) -> bool {
+    #[cfg(all(feature = "parquet", feature = "video"))]
+    {
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+        let (info, episodes) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());
+        let Ok(folder) = input_folder() else { return false };
+        let chunk = folder.path().join("meta/episodes/chunk-000");
+        let written = std::fs::create_dir_all(&chunk)
+            .and_then(|()| std::fs::write(chunk.join("file-000.parquet"), episodes));
+        if written.is_err() {
+            return false;
+        }
+        let Ok(files) = files_of_episodes(info, folder.path(), &Limits::SMALL) else {
+            return false;
+        };
+        for file in files {
+            let is_inside = |part| matches!(part, std::path::Component::Normal(_));
+            assert!(file.components().all(is_inside), "{file:?}");
+        }
+        true
+    }
+    #[cfg(not(all(feature = "parquet", feature = "video")))]
+    {
+        let _ = bytes;
+        false
+    }
+}
+
+/// Rows of a clip store, of 9 bytes each, are grouped to videos or refused. Every row is a frame of one video, and the times
+/// of a video ascend.
+pub fn clip_store(bytes: &[u8]) -> bool {
+    let rows: Vec<&[u8; 9]> = bytes.as_chunks().0.iter().take(64).collect();
+    let count = rows.len();
+    let videos = rows.iter().map(|row| i64::from(row[0].cast_signed()));
+    let times = rows.iter().map(|row| {
+        let [_, time @ ..] = row;
+        f64::from_le_bytes(*time)
+    });
+    let columns = [
+        ("image", Column::rgb(1, vec![0; 3 * count])),
+        (VIDEO_INDEX, Column::ints(videos)),
+        (PTS, Column::floats(times)),
+    ];
+    let Ok(rows) = InMemory::new(columns) else { return false };
+    let Ok(store) = FrameRows::new(Arc::new(rows), 0, 25.0) else { return false };
+    let mut frames = 0;
+    let videos = store.facts().samples;
+    for video in (0..videos).map(SampleId) {
+        let times = store.times(video).expect("the times were read before");
+        let all: Vec<u32> = (0..times.count()).collect();
+        assert!(!all.is_empty() && all.is_sorted_by(|a, b| times.time(*a) <= times.time(*b)));
+        let mut taken = vec![];
+        let mut take = |frame: u32, _: FrameImage<'_>| {
+            taken.push(frame);
+            Ok(())
+        };
+        let read = store.read_frames(video, &all, &mut Buffer::default(), &mut take);
+        assert!(read.is_ok() && taken == all);
+        for seconds in [f64::MIN, -1.0, times.time(0), times.end(), f64::MAX, f64::NAN] {
+            assert!(times.frame_at(seconds) < times.count());
+        }
+        frames += all.len();
+    }
+    assert_eq!(frames, count);
+    assert!(store.times(SampleId(videos)).is_err());
+    true
+}
+
+/// A table of saved indexes of videos, and the indexes, are read or refused. The first 4 bytes are the length of the table;
+/// its checksum is put right.
+pub fn saved_videos(bytes: &[u8]) -> bool {
+    #[cfg(feature = "video")]
+    {
+        let Some((size, rest)) = bytes.split_first_chunk() else { return false };
+        let (table, indexes) = rest.split_at((u32::from_le_bytes(*size) as usize).min(rest.len()));
+        let Ok(folder) = input_folder() else { return false };
+        read_saved_videos((table, indexes), &folder.path().join("videos.fidx"))
+            .is_ok_and(|found| found)
+    }
+    #[cfg(not(feature = "video"))]
+    {
+        let _ = bytes;
+        false
+    }
+}
+
 /// Answers of the Hugging Face Hub of any bytes are read or refused. Paths of files stay inside of their dataset, and the
 /// next page is on the same server.
 pub fn hub(bytes: &[u8]) -> bool {
@@ -1032,6 +1128,26 @@ mod tests {
     fn yolo_holds() {
         assert_refuses(yolo);
         assert_holds("yolo", generate::yolo(), None, yolo);
+    }
+
+    #[cfg(all(feature = "parquet", feature = "video"))]
+    #[test]
+    fn lerobot_holds() {
+        assert_refuses(lerobot);
+        assert_holds("lerobot", generate::lerobot(), None, lerobot);
+    }
+
+    #[test]
+    fn clip_store_holds() {
+        assert_refuses(clip_store);
+        assert_holds("clip_store", generate::clip_store(), None, clip_store);
+    }
+
+    #[cfg(feature = "video")]
+    #[test]
+    fn saved_videos_hold() {
+        assert_refuses(saved_videos);
+        assert_holds("saved_videos", generate::saved_videos(), None, saved_videos);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! A dataset's fields, classes, numbers and sizes, from its tables alone: as text for people, and as JSON.
 
-use crate::amounts::{bytes, count, counted};
+use crate::amounts::{Decimal, bytes, count, counted};
 use crate::decode::bit_plane_form;
+#[cfg(feature = "video")]
+use crate::error::Error;
 use crate::escape::Escaped;
 #[cfg(feature = "video")]
 use crate::sample::Limits;
@@ -230,6 +232,8 @@ struct VideosInfo {
     /// The codecs, and the number of files with each.
     codecs: BTreeMap<String, u64>,
     unreadable: u64,
+    /// The errors of the first of these, with the names of the files.
+    faults: Vec<String>,
     height: Range<u32>,
     width: Range<u32>,
     frames: Range<u64>,
@@ -241,6 +245,21 @@ struct VideosInfo {
 
 /// The smallest and the largest of numbers; `None` without one.
 type Range<T> = Option<(T, T)>;
+
+/// The most unreadable video files whose errors are shown.
+#[cfg(feature = "video")]
+const MOST_FAULTS: usize = 3;
+
+/// Returns the error of a video file after its name, or after its sample if it has none.
+#[cfg(feature = "video")]
+fn named_fault(source: &dyn Source, (sample, field): (SampleId, usize), error: &Error) -> String {
+    let text = error.to_string();
+    match source.locate(sample, field) {
+        Some(place) if place.is_named_by(&text) => text,
+        Some(place) => format!("{place}: {text}"),
+        None => format!("sample {}: {text}", sample.0),
+    }
+}
 
 impl VideosInfo {
     /// Reads the indexes of the first files.
@@ -255,9 +274,15 @@ impl VideosInfo {
         }
         for sample in (0..source.len().min(FIRST)).map(SampleId) {
             let read = VideoSummary::read(source, (sample, field), &Limits::DEFAULT);
-            let Ok(VideoSummary { codec, size, frames, seconds, longest_group }) = read else {
-                self.unreadable += 1;
-                continue;
+            let VideoSummary { codec, size, frames, seconds, longest_group } = match read {
+                Ok(summary) => summary,
+                Err(error) => {
+                    self.unreadable += 1;
+                    if self.faults.len() < MOST_FAULTS {
+                        self.faults.push(named_fault(source, (sample, field), &error));
+                    }
+                    continue;
+                }
             };
             *self.codecs.entry(codec).or_default() += 1;
             add(&mut self.height, size.height);
@@ -271,6 +296,15 @@ impl VideosInfo {
         }
     }
 
+    /// Lists the files that can't be read, and why.
+    fn write_faults(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.faults.iter().try_for_each(|fault| writeln!(f, "    {fault}"))?;
+        match self.unreadable - self.faults.len() as u64 {
+            0 => Ok(()),
+            more => writeln!(f, "    and {} more, which `fuseloop verify` lists", count(more)),
+        }
+    }
+
     fn to_json(&self) -> Value {
         let range = |range: Option<[Value; 2]>| range.map_or(Value::Null, |range| json!(range));
         fn pair<T: Into<Value>>((least, most): (T, T)) -> [Value; 2] {
@@ -279,6 +313,7 @@ impl VideosInfo {
         json!({
             "codecs": self.codecs,
             "unreadable": self.unreadable,
+            "faults": self.faults,
             "height": range(self.height.map(pair)),
             "width": range(self.width.map(pair)),
             "frames": range(self.frames.map(pair)),
@@ -307,7 +342,7 @@ impl fmt::Display for VideosInfo {
             if least == most { least } else { format!("{least} to {most}") }
         }
         let rounded = |(least, most): (f64, f64)| {
-            range([least, most].map(|number| (number * 100.0).round() / 100.0).into())
+            range([least, most].map(|number| Decimal((number * 100.0).round() / 100.0)).into())
         };
         write!(f, ", of the first {}:", count(read))?;
         for (codec, files) in &self.codecs {
@@ -372,7 +407,10 @@ impl fmt::Display for DatasetSummary {
             }
             writeln!(f, "{fields}")?;
         }
-        self.fields.iter().try_for_each(|field| writeln!(f, "  {field}"))?;
+        for field in &self.fields {
+            writeln!(f, "  {field}")?;
+            field.videos.iter().try_for_each(|videos| videos.write_faults(f))?;
+        }
         for field in self.fields.iter().filter(|field| field.kind.is_none()) {
             let name = Escaped(&field.name);
             writeln!(

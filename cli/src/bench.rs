@@ -19,7 +19,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Measure images/s, CPU time per image, and time to the first batch
+/// Measure images or clips per second, CPU time of each, and time to the first batch
 ///
 /// The first epoch is a warm-up, unless it is the only one. The batches are discarded.
 #[derive(clap::Args)]
@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
   fuseloop bench train.beton
   fuseloop bench train.beton --workload W3 --workers 2 --epochs 5
   fuseloop bench train.beton --pipeline imagenet.toml
+  fuseloop bench clips/ --pipeline clips.toml          # clips of videos, by the file's [clips]
   fuseloop bench train.beton --batches 50 --json
   fuseloop bench train.beton --rank 0 --world-size 8   # the share of one rank
   fuseloop bench train.beton --device auto        # normalize on the GPU, if available
@@ -45,7 +46,7 @@ pub(super) struct Args {
     #[arg(long, short, default_value = "3", value_parser = number::at_least_one::<NonZeroU32>)]
     epochs: NonZeroU32,
     /// Maximum number of batches per epoch [default: all]. Prefetched batches count towards CPU time but not
-    /// towards images.
+    /// towards images or clips.
     #[arg(long, short = 'n', value_parser = number::at_least_one::<u64>)]
     batches: Option<u64>,
     /// Plan and compile again in every epoch
@@ -152,7 +153,7 @@ fn in_words(args: &Args, setup: &Setup, report: &Report) -> String {
         setup.rank().map_or_else(String::new, |(rank, world)| format!(", rank {rank} of {world}")),
         device_line(&report.device),
     );
-    let warm_up = report.epochs.len() > 1;
+    let (warm_up, noun) = (report.epochs.len() > 1, report.stats.noun());
     for (number, epoch) in report.epochs.iter().enumerate() {
         let note = if warm_up && number == 0 { "  (warm-up)" } else { "" };
         let compiled = if number == 0 || args.recompile {
@@ -161,18 +162,18 @@ fn in_words(args: &Args, setup: &Setup, report: &Report) -> String {
             String::new()
         };
         let speed = rate(epoch.images_per_second());
-        let cpu = cpu_words(epoch.cpu_ms());
-        let _ = writeln!(text, "epoch {number:<3} {speed:>10} images/s {cpu}{compiled}{note}");
+        let cpu = cpu_words(epoch.cpu_ms(), noun);
+        let _ = writeln!(text, "epoch {number:<3} {speed:>10} {noun}s/s {cpu}{compiled}{note}");
     }
     let speed = median_rate(&report.epochs).map_or_else(String::new, rate);
-    let cpu = cpu_words(median_cpu(&report.epochs));
-    let _ = writeln!(text, "median    {speed:>10} images/s {cpu}\n");
+    let cpu = cpu_words(median_cpu(&report.epochs), noun);
+    let _ = writeln!(text, "median    {speed:>10} {noun}s/s {cpu}\n");
     add_process(&mut text, args, report);
     text
 }
 
-fn cpu_words(ms: Option<f64>) -> String {
-    ms.map_or_else(String::new, |ms| format!("{ms:>9.3} CPU-ms/image"))
+fn cpu_words(ms: Option<f64>, noun: &str) -> String {
+    ms.map_or_else(String::new, |ms| format!("{ms:>9.3} CPU-ms/{noun}"))
 }
 
 fn add_process(text: &mut String, args: &Args, report: &Report) {

@@ -32,7 +32,8 @@ use std::time::{Duration, Instant};
 /// The subfolders of a folder are the classes; without subfolders, the class is the part of a file name before
 /// the first `_`. A .csv or .tsv table has one `path,label` per line.
 ///
-/// Video files become a row per frame of a .beton, which is a dataset of images and, with clips, one of videos.
+/// Video files become a row per frame of a .beton, which is a dataset of images and, with clips, one of videos. A LeRobot
+/// dataset has a row for each row of its episodes, with the frames of its cameras as images.
 ///
 /// Rerun the command to resume an interrupted conversion. Finished outputs are kept, and the result is
 /// byte-identical.
@@ -71,6 +72,8 @@ use std::time::{Duration, Instant};
   fuseloop convert mnist/t10k-images-idx3-ubyte mnist-test.beton  # the test split
   fuseloop convert clips/ clips.beton --write-mode tiled          # the frames of video files, decoded once
   fuseloop convert frames/ clips.beton --videos frames --source-fps 12    # folders of frames
+  fuseloop convert clips/ files.beton --videos files              # video files unchanged
+  fuseloop convert pusht/ 'pusht-{00000}-of-{N}.parquet'          # LeRobot: the frames of its cameras as images
   srun fuseloop convert train/ 'x-{000}.tar' --shards 64 --ranks env   # each task writes its share
 
 In tar shards the first image is jpg or png, the int `label` is cls, other fields are NAME.txt (floats),
@@ -84,8 +87,8 @@ numbers. Field names that the destination does not allow are shortened: image/en
 image/class/label to label, a/b/c to c."
 )]
 pub(super) struct Args {
-    /// One or more datasets (.beton files, folders, tables, tar, TFRecord, MDS, Parquet, MNIST, CIFAR or annotations), and at the
-    /// end the output: a file, shards or a folder. Files are written atomically.
+    /// One or more datasets (.beton files, folders of images, audio or videos, tables, tar, TFRecord, MDS, Parquet, LeRobot, MNIST,
+    /// CIFAR or annotations), and at the end the output: a file, shards or a folder. Files are written atomically.
     #[arg(required = true, num_args = 1.., value_name = "PATH")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -184,8 +187,9 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         output::refuse_input(dst, Path::new(list), [])?;
     }
     let (mut sources, mut said) = (vec![], String::new());
+    let folder = args.folder.are_frames(args.videos == Some(VideosAs::Frames));
     for name in names {
-        sources.push(open(name, &args.folder, &mut said)?);
+        sources.push(open(name, &folder, &mut said)?);
     }
     let dataset: Arc<dyn Source> = match &sources[..] {
         [one] => Arc::clone(one),

@@ -48,6 +48,9 @@ pub(super) struct InFolder {
     /// Read missing numbers in a table as NaN instead of reporting damage
     #[arg(long)]
     missing_as_nan: bool,
+    /// True if the images of a folder are frames of videos.
+    #[arg(skip)]
+    are_frames: bool,
 }
 
 /// Parses the character between columns.
@@ -83,6 +86,11 @@ impl InFolder {
         self.links.links()
     }
 
+    /// Returns the options for a folder whose images are frames of videos, or are not.
+    pub(super) fn are_frames(&self, are_frames: bool) -> Self {
+        Self { are_frames, ..self.clone() }
+    }
+
     /// Returns the name of the split, and the options without it.
     pub(super) fn take_split(&self) -> (Option<&str>, Self) {
         (self.split.as_deref(), Self { split: None, ..self.clone() })
@@ -91,6 +99,7 @@ impl InFolder {
     pub(super) fn options(&self) -> Result<FolderOptions, Problem> {
         let label = self.label.parse().unwrap_or_else(|never: Infallible| match never {});
         let mut options = FolderOptions::default().links(self.links()).label(label);
+        options = options.are_frames(self.are_frames);
         if let Some(split) = &self.split {
             options = options.split(split);
         }

@@ -11,7 +11,7 @@ use fuseloop::internals::source::{is_annotated, is_fixed_length, is_parquet, sav
 use fuseloop::source::{Dataset, Folder, IndexReport, Source as _, index_shards};
 use std::path::{Path, PathBuf};
 
-/// Index tar, TFRecord and Parquet files or folders for faster opening
+/// Index tar, TFRecord and Parquet files, folders or videos for faster opening
 ///
 /// Writes NAME.fidx next to each shard (.NAME.fidx for Parquet), or FOLDER.fidx next to the folder, and
 /// FOLDER.videos.fidx with the packets and times of its video files. Without an index, every start
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
   fuseloop index imagenet/train          # 1.28 million names, listed once
   fuseloop index clips                   # video files: their packets and times")]
 pub(super) struct Args {
-    /// Shards, by braces, `::` and `*`, or a folder. A .beton file and a table need no index.
+    /// Shards, by braces, `::` and `*`, or a folder of images, audio or video files. A .beton file and a table need no index.
     dataset: PathBuf,
     #[command(flatten)]
     folder: InFolder,

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// Show the samples, fields and classes of a dataset
 ///
-/// For a .beton file, also shows image sizes and label ranges.
+/// For a .beton file, also shows image sizes and label ranges; for video files, the codecs, sizes, frames and key frames of
+/// the first ones, and those that cannot be read.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop info train.beton
@@ -25,12 +26,15 @@ use std::path::{Path, PathBuf};
   fuseloop info coco128/images/train2017                     # YOLO's format
   fuseloop info 'train-{000..255}.tar'
   fuseloop info org-folder --split train                     # Parquet files of the Hugging Face Hub
+  fuseloop info clips/        # video files, or folders of frames
+  fuseloop info pusht/        # LeRobot, version 3: cameras, columns and tasks
   fuseloop info own.beton --custom vector=24:8
   fuseloop info --gpu         # the GPUs of this machine
   fuseloop info --cpu         # how loops run on its processors
   fuseloop info --video       # the decoders of video files")]
 pub(super) struct Args {
-    /// Dataset: .beton file, folder, table, tar, TFRecord, MDS, Parquet, MNIST, CIFAR or annotations
+    /// Dataset: .beton file, folder of images, audio or videos, table, tar, TFRecord, MDS, Parquet, LeRobot, MNIST, CIFAR or
+    /// annotations
     #[arg(value_name = "DATASET", required_unless_present_any = ["gpu", "cpu", "video"], conflicts_with = "gpu")]
     file: Option<PathBuf>,
     /// Size and alignment of a user-defined .beton field, such as vector=24:8 (repeatable). Take them from
@@ -133,9 +137,16 @@ fn video(as_json: bool) -> Result<(), Problem> {
     let own = if own.is_empty() { "none".to_owned() } else { own.join(" and ") };
     let library = match found {
         Ok((version, path)) => format!("{version}, {path}"),
-        Err(reason) => format!("none ({reason}): files of other codecs are refused"),
+        Err(reason) => {
+            format!("none ({reason}): files of other codecs are refused{}", back(&reason))
+        }
     };
     say(&format!("decoders of this build: {own}\nlibavcodec: {library}\n"))
+}
+
+/// Returns how to get a library back that is switched off.
+fn back(reason: &str) -> &'static str {
+    if reason.contains("switches it off") { "; unset the variable to use the library" } else { "" }
 }
 
 /// Returns the version and the path of the library of FFmpeg, or why there is none.

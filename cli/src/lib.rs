@@ -55,8 +55,8 @@ use std::time::Instant;
 
 /// Load training data with JIT-compiled augmentation
 ///
-/// Reads .beton files, folders, tar, TFRecord and MDS shards, Parquet files, the files of MNIST and CIFAR, and the
-/// annotations of COCO, Pascal VOC and YOLO.
+/// Reads .beton files, folders of images, audio and video files, tar, TFRecord and MDS shards, Parquet files, LeRobot
+/// datasets, the files of MNIST and CIFAR, and the annotations of COCO, Pascal VOC and YOLO.
 #[derive(Parser)]
 #[command(
     name = "fuseloop",

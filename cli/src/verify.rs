@@ -32,7 +32,8 @@ use std::time::Instant;
   fuseloop verify speech.beton --audio audio              # a field of bytes that are audio files
   fuseloop verify train.beton --json | jq .damaged")]
 pub(super) struct Args {
-    /// Dataset: .beton file, folder, table, tar, TFRecord, MDS, Parquet, MNIST, CIFAR or annotations
+    /// Dataset: .beton file, folder of images, audio or videos, table, tar, TFRecord, MDS, Parquet, LeRobot, MNIST, CIFAR or
+    /// annotations
     #[arg(value_name = "DATASET")]
     file: PathBuf,
     /// Number of threads [default: one per core]. Does not affect the report.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,17 @@ def check_split(split: Any) -> None:
     """Refuses a split that is not a name."""
     if not isinstance(split, str) or not split:
         raise ConfigError(f"split is {split!r}, expected a name such as 'train'")
+
+
+@contextmanager
+def of_frames(are_frames: bool) -> Iterator[None]:
+    """Ignores the warning of folders inside of the class folders while a dataset is opened, if they are of frames."""
+    if not are_frames:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* are in folders inside of the class folders")
+        yield
 
 
 def opened(

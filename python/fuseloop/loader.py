@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, Support
 from . import _fuseloop, _hints
 from ._arrow import class_of
 from ._fuseloop import Batch, Dataset
-from ._manifest import opened
+from ._manifest import of_frames, opened
 from ._op import Compose, Op, OpList, _plain
 from ._preview import Inspected, Sheet, inspected
 from .errors import _ENDINGS, ConfigError, FuseloopError, StateError, _in_python, _not_an_end
@@ -891,13 +891,8 @@ class Loader(Generic[B]):
             arrays = _in_memory(dataset)
             dataset = dataset if arrays is None else arrays
         if isinstance(dataset, (str, os.PathLike, list, tuple)):
-            if arguments.get("clips") is None:
+            with of_frames(arguments.get("clips") is not None):
                 dataset = opened(dataset, split)
-            else:
-                with warnings.catch_warnings():
-                    # The folders of frames are inside of those of the classes.
-                    warnings.filterwarnings("ignore", ".* are in folders inside of the class folders")
-                    dataset = opened(dataset, split)
         elif split is not None:
             raise ConfigError(f"split={split!r} is of a dataset that is opened by its name")
         if not isinstance(dataset, Dataset):

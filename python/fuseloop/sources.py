@@ -392,7 +392,7 @@ def lerobot(
     numbers; ``task`` is the text of the task, as bytes. The names are the keys of the features. With ``delta_timestamps``
     the frames of a camera are ``[N, T, C, H, W]``, arrays ``[N, T, D]``, numbers ``[N, T]``, and ``KEY_is_pad`` is
     ``[N, T]``: 1 where a time is outside of the episode, and its first or last row is taken. Ops draw once for all
-    frames that a sample has of a camera.
+    frames that a sample has of a camera. A loader leaves fields out by ``without``, and then does not decode their files.
 
     Args:
         path: The folder.

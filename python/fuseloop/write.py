@@ -24,6 +24,7 @@ from . import _fuseloop
 from ._arrow import class_of
 from ._checks import _count, _size
 from ._fuseloop import Dataset
+from ._manifest import of_frames
 from ._values import Array, Rows, Spec, fields_of, size
 from ._workers import CHUNK, read, row_or_error
 from .errors import ConfigError, FuseloopError, OutputExistsError, _in_python
@@ -755,12 +756,14 @@ def convert(
         from .sources import from_datasets
 
         dataset = from_datasets(source)
-    elif isinstance(source, Sequence) and not isinstance(source, str):
+    else:
         from .sources import concat
 
-        dataset = concat(source)
-    else:
-        dataset = Dataset.open(_path("source", source))
+        with of_frames(videos == "frames"):
+            if isinstance(source, Sequence) and not isinstance(source, str):
+                dataset = concat(source)
+            else:
+                dataset = Dataset.open(_path("source", source))
     with _Shown(progress) as shown:
         return _report(WriteReport, _fuseloop.convert(dataset, path, options, shown))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +167,37 @@ def test_a_store_has_the_clips_of_its_videos(videos: Path, tmp_path: Path) -> No
     np.testing.assert_allclose(frames["pts"].numpy()[:12], np.arange(12) / 10)
     thin = tmp_path / "thin.beton"
     assert write.convert(store, thin, videos="frames", frame_stride=3, progress=None).samples == 4 + 3 + 1
+
+
+def test_a_state_of_other_clips_names_the_setting(videos: Path) -> None:
+    def one(stride: int) -> fl.Loader:
+        return fl.Loader(videos, batch_size=1, clips=fl.Clips.random(4, stride=stride), video=LIST)
+
+    running = one(2)
+    batches = iter(running)
+    next(batches)
+    state = running.state_dict()
+    with pytest.raises(fl.FuseloopError, match="`stride` was 2 and is 3"):
+        one(3).load_state_dict(state)
+    one(2).load_state_dict(state)
+
+
+def test_the_only_bytes_that_are_videos_have_the_clips(files: Path, tmp_path: Path) -> None:
+    stored = tmp_path / "files.beton"
+    write.convert(files, stored, videos="files", progress=None)
+    clips = fl.Clips.random(4)
+    found, expected = (next(iter(loader(one, clips, seed=3))) for one in (stored, files))
+    np.testing.assert_array_equal(found["video"].numpy(), expected["video"].numpy())
+
+
+def test_folders_of_frames_are_converted_without_a_warning(videos: Path, tmp_path: Path) -> None:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        write.convert(videos, tmp_path / "frames.beton", videos="frames", progress=None)
+        write.convert([videos, videos], tmp_path / "both.beton", videos="frames", progress=None)
+    assert not [str(warning.message) for warning in found if "inside of the class folders" in str(warning.message)]
+    with pytest.warns(fl.errors.FuseloopWarning, match="inside of the class folders"):
+        write.convert(videos, tmp_path / "images.beton", progress=None)
 
 
 def test_a_store_needs_videos_and_one_beton(videos: Path, tmp_path: Path) -> None:

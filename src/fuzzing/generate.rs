@@ -212,6 +212,72 @@ fn tfrecord_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Returns a generator of the golden `info.json` and table of episodes of LeRobot, one of which is mutated.
+#[cfg(all(feature = "parquet", feature = "video"))]
+pub(super) fn lerobot() -> InputGenerator {
+    let info = goldens("lerobot/meta", "json").remove(0);
+    let episodes = goldens("lerobot/meta/episodes/chunk-000", "parquet").remove(0);
+    Box::new(move |u| {
+        let (mut info, mut episodes) = (info.clone(), episodes.clone());
+        if u.arbitrary()? {
+            info = mutated(info, 64, u)?;
+        } else {
+            episodes = mutated(episodes, 64, u)?;
+        }
+        Ok([&info, &b"\0"[..], &episodes].concat())
+    })
+}
+
+/// Returns a generator of rows of a clip store.
+pub(super) fn clip_store() -> InputGenerator {
+    mutating(
+        vec![],
+        |u| {
+            let (mut video, mut seconds, mut rows) = (i8::MIN, 0.0, vec![]);
+            for _ in 0..u.int_in_range(1..=40)? {
+                if u.ratio(1, 4)? {
+                    (video, seconds) = (video.saturating_add(u.int_in_range(1..=3)?), 0.0);
+                }
+                rows.push(video.cast_unsigned());
+                rows.extend(f64::to_le_bytes(seconds));
+                seconds += *u.choose(&[0.0, 0.04, 1e9, 1e300])?;
+            }
+            Ok(rows)
+        },
+        18,
+    )
+}
+
+/// Returns a generator of a table of saved indexes of videos, and of indexes.
+#[cfg(feature = "video")]
+pub(super) fn saved_videos() -> InputGenerator {
+    /// The index of one packet of 5 bytes with one frame in a file of 64 bytes, with its checksum.
+    fn index() -> Vec<u8> {
+        let body = b"FLVI\x01\x40\0MJPG\x10\x10\0\0\0\x02\x01\x19\0\0\x01\x17\x08\0\x01\0\0";
+        [&body[..], &crc32c::crc32c(body).to_le_bytes()].concat()
+    }
+    mutating(
+        vec![],
+        |u| {
+            let names = ["a.mp4", "b/c.mkv", "b/d.avi", "x"];
+            let count = u.int_in_range(0..=names.len())?;
+            let mut table = (count as u64).to_le_bytes().to_vec();
+            let mut indexes = vec![];
+            for name in &names[..count] {
+                table.extend((name.len() as u32).to_le_bytes());
+                table.extend(name.as_bytes());
+                table.extend(64_u64.to_le_bytes());
+                table.extend(u.arbitrary::<i64>()?.to_le_bytes());
+                let index = index();
+                table.extend((index.len() as u32).to_le_bytes());
+                indexes.extend(index);
+            }
+            Ok([&(table.len() as u32).to_le_bytes()[..], &table, &indexes].concat())
+        },
+        40,
+    )
+}
+
 #[cfg(feature = "mds")]
 pub(super) fn mds() -> InputGenerator {
     let golden = |name: &str| {

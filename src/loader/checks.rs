@@ -8,7 +8,7 @@ use super::outputs::no_such_field;
 use crate::error::{Error, fail};
 use crate::order::{Order, Ranks, Subset};
 use crate::run::LastBatch;
-use crate::source::{Escaped, FieldKind};
+use crate::source::{Escaped, FieldKind, Source, fields_of_videos};
 use fuseloop_ops::NumberRule;
 
 impl LoaderBuilder {
@@ -97,13 +97,16 @@ impl LoaderBuilder {
         let facts = source.facts();
         let has_frames =
             |field: &usize| source.fields()[*field].kind.is_image() || facts.is_video(*field);
-        let images: Vec<usize> = (0..source.fields().len()).filter(has_frames).collect();
+        let mut images: Vec<usize> = (0..source.fields().len()).filter(has_frames).collect();
         let is_left_out = |field: usize| {
             self.wanted.without.iter().any(|name| source.field_index(name) == Some(field))
         };
         // The field of the frames is called `video`, however it is stored.
         let named =
             clips.field_name().filter(|name| *name != VIDEO || source.field_index(VIDEO).is_some());
+        if images.is_empty() && named.is_none() {
+            images = fields_of_videos(source);
+        }
         let field = match named {
             Some(name) => {
                 let field = source.field_index(name).ok_or_else(|| no_such_field(source, name))?;
@@ -120,13 +123,7 @@ impl LoaderBuilder {
             None => match (images.iter().find(|field| !is_left_out(**field)), &*images) {
                 // Views of the only one may stay.
                 (Some(field), _) | (None, [field]) => *field,
-                (None, []) => {
-                    return Err(fail!(
-                        Pipeline,
-                        "{}: no field has images, which would be the frames of clips, or video files",
-                        Escaped(source.name())
-                    ));
-                }
+                (None, []) => return Err(no_frames(source)),
                 (None, _) => {
                     return Err(fail!(
                         Pipeline,
@@ -228,4 +225,23 @@ impl LoaderBuilder {
         }
         Ok(())
     }
+}
+
+/// Returns the error of clips of a dataset in which no field has frames.
+fn no_frames(dataset: &dyn Source) -> Error {
+    let name = Escaped(dataset.name());
+    let bytes = dataset.fields().iter().filter(|field| field.kind == FieldKind::Bytes);
+    let bytes: Vec<&str> = bytes.map(|field| &*field.name).collect();
+    if bytes.is_empty() {
+        return fail!(
+            Pipeline,
+            "{name}: no field has images, which would be the frames of clips, or video files"
+        );
+    }
+    let bytes = bytes.join(", ");
+    fail!(
+        Pipeline,
+        "{name}: no field has images, which would be the frames of clips, and no field of bytes ({bytes}) begins as a video \
+         file does: if one of these has video files, name it (`Clips::field`)"
+    )
 }

@@ -23,9 +23,12 @@ const MAX_TEXT: usize = 4096;
 /// The number of outputs and ops that a cursor has a short fingerprint of: as many as fit into its text.
 const PRINTS: usize = 16;
 
+/// The number of bytes of the settings of clips. Longer ones are left out.
+const CLIPS: usize = 160;
+
 /// A position in a run: all rows before it were delivered, none from it on.
 ///
-/// [`Display`](fmt::Display) writes JSON of at most 256 bytes, and [`FromStr`] parses it: PyTorch's
+/// [`Display`](fmt::Display) writes JSON of at most 512 bytes, and [`FromStr`] parses it: PyTorch's
 /// `state_dict`.
 ///
 /// ```no_run
@@ -49,6 +52,9 @@ pub struct Cursor {
     /// Short fingerprints of the first outputs and ops of the plan, by which an error names the op that has
     /// changed; 0 where there is none.
     pub ops: [u16; 16],
+    /// The settings of the clips as a text that zeros follow, such as `sampler=random,frames=16`, by which an error names
+    /// the one that has changed; zeros without clips.
+    pub clips: [u8; 160],
     /// The loader's seed.
     pub seed: u64,
     /// The epoch.
@@ -82,7 +88,7 @@ impl Cursor {
         ))
     }
 
-    /// Refuses a cursor of another dataset, order or seed than that of `own`. `orders` names the two orders.
+    /// Refuses a cursor of other clips, another dataset, order or seed than that of `own`. `orders` names the two orders.
     ///
     /// # Errors
     ///
@@ -92,6 +98,13 @@ impl Cursor {
         own: &Self,
         orders: impl FnOnce() -> (String, String),
     ) -> Result<(), Error> {
+        // First, since clips that are samples of their own make another dataset.
+        if let Some(changed) = changed_clips(clips_text(&self.clips), clips_text(&own.clips)) {
+            return Err(fail!(
+                Cursor,
+                "the cursor belongs to other clips: {changed}: resume with the same clips, or start the epoch again"
+            ));
+        }
         let word = |word: u64| format!("{word:016x}");
         let compared = [
             ("dataset", word(self.dataset), word(own.dataset)),
@@ -167,7 +180,7 @@ impl Cursor {
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { dataset, order, plan, ops, seed, epoch, position } = self;
+        let Self { dataset, order, plan, ops, clips, seed, epoch, position } = self;
         write!(
             f,
             "{{\"fuseloop\":{VERSION},\"dataset\":\"{dataset:016x}\",\"order\":\"{order:016x}\",\
@@ -177,6 +190,10 @@ impl fmt::Display for Cursor {
         if known > 0 {
             let prints: String = ops[..known].iter().map(|print| format!("{print:04x}")).collect();
             write!(f, ",\"ops\":\"{prints}\"")?;
+        }
+        let clips = clips_text(clips);
+        if !clips.is_empty() {
+            write!(f, ",\"clips\":\"{clips}\"")?;
         }
         f.write_str("}")
     }
@@ -220,8 +237,16 @@ impl FromStr for Cursor {
             let parsed = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
             *print = parsed.ok_or_else(|| fail!(Cursor, "not a cursor: ops are not hex digits"))?;
         }
+        let clips = value.get("clips").and_then(|clips| clips.as_str()).unwrap_or_default();
+        if !fits(clips) {
+            return Err(fail!(
+                Cursor,
+                "not a cursor: clips are no settings of at most {CLIPS} bytes"
+            ));
+        }
         Ok(Self {
             ops,
+            clips: packed_clips(clips),
             dataset: word("dataset")?,
             order: word("order")?,
             plan: word("plan")?,
@@ -231,6 +256,45 @@ impl FromStr for Cursor {
             position: number("position")?,
         })
     }
+}
+
+/// Returns whether the settings of clips can be in a cursor: they are short, and need no escapes in JSON.
+fn fits(clips: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.,=+-".contains(&byte);
+    clips.len() <= CLIPS && clips.bytes().all(is_plain)
+}
+
+/// Returns the settings of clips as a cursor has them: zeros if they do not fit.
+pub(super) fn packed_clips(clips: &str) -> [u8; CLIPS] {
+    let mut packed = [0; CLIPS];
+    if fits(clips) {
+        packed[..clips.len()].copy_from_slice(clips.as_bytes());
+    }
+    packed
+}
+
+/// Returns the settings of clips; an empty text without any.
+fn clips_text(packed: &[u8; CLIPS]) -> &str {
+    let end = packed.iter().position(|&byte| byte == 0).unwrap_or(CLIPS);
+    std::str::from_utf8(&packed[..end]).ok().filter(|text| fits(text)).unwrap_or_default()
+}
+
+/// Describes the first setting that differs between the clips of a cursor and a loader's own; `None` if there is none, or
+/// the settings of one of them are not known.
+fn changed_clips(cursor: &str, own: &str) -> Option<String> {
+    if cursor.is_empty() || own.is_empty() {
+        return None;
+    }
+    fn settings(text: &str) -> impl Iterator<Item = (&str, &str)> {
+        text.split(',').filter_map(|setting| setting.split_once('='))
+    }
+    fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+        settings(text).find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+    let names = settings(own).chain(settings(cursor)).map(|(name, _)| name);
+    let name = { names }.find(|name| value(cursor, name) != value(own, name))?;
+    let [cursor, own] = [cursor, own].map(|text| value(text, name).unwrap_or("not set"));
+    Some(format!("`{name}` was {cursor} and is {own}"))
 }
 
 /// A short fingerprint of an output or an op, and its name in errors.
@@ -274,6 +338,7 @@ mod tests {
         order: 2,
         plan: u64::MAX,
         ops: [0; PRINTS],
+        clips: [0; CLIPS],
         seed: 42,
         epoch: 3,
         position: 640,
@@ -289,12 +354,42 @@ mod tests {
         );
         assert_eq!(text.parse::<Cursor>().unwrap(), CURSOR);
         let ops = [u16::MAX; PRINTS];
-        let largest = Cursor { ops, seed: u64::MAX, epoch: u32::MAX, position: u64::MAX, ..CURSOR };
+        let clips = packed_clips(&"x".repeat(CLIPS));
+        let (seed, epoch) = (u64::MAX, u32::MAX);
+        let largest = Cursor { ops, clips, seed, epoch, position: u64::MAX, ..CURSOR };
         let text = largest.to_string();
-        assert!(text.len() <= 256, "{}", text.len());
+        assert!(text.len() <= 512, "{}", text.len());
         assert_eq!(text.parse::<Cursor>().unwrap(), largest);
         let python = text.replace(':', ": ").replace(',', ", ");
         assert_eq!(python.parse::<Cursor>().unwrap(), largest);
+    }
+
+    #[test]
+    fn the_setting_of_clips_that_has_changed_is_named() {
+        let of = |clips: &str| {
+            let cursor = Cursor { clips: packed_clips(clips), ..CURSOR };
+            assert_eq!(cursor.to_string().parse::<Cursor>().unwrap(), cursor);
+            cursor
+        };
+        let checked = |cursor: &str, own: &str| {
+            // Clips that are samples of their own make another dataset.
+            let own = Cursor { dataset: 9, ..of(own) };
+            let error = of(cursor).check_samples(&own, Default::default).unwrap_err().to_string();
+            error.split(": ").nth(1).unwrap().to_owned()
+        };
+        let (random, own) =
+            ("sampler=random,frames=16,stride=4", "sampler=random,frames=16,stride=2");
+        assert_eq!(checked(random, own), "`stride` was 4 and is 2");
+        assert_eq!(checked(random, "sampler=all,frames=16"), "`sampler` was random and is all");
+        assert_eq!(checked(random, "sampler=random,frames=16"), "`stride` was 4 and is not set");
+        assert_eq!(checked("sampler=random,frames=16", own), "`stride` was not set and is 2");
+        // The clips are the same, or not known, so that the dataset differs.
+        for clips in [random, "", "sampler=\"random\"", &"x".repeat(CLIPS + 1)] {
+            assert_eq!(checked(clips, random), "0000000000000001, expected 0000000000000009");
+        }
+        let text = of(random).to_string().replace("random", "a b");
+        let refused = text.parse::<Cursor>().unwrap_err().to_string();
+        assert!(refused.contains("clips are no settings"), "{refused}");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod strip;
 
 pub use strip::StripImage;
+pub(crate) use strip::WholeFrame;
 
 use super::Loader;
 use super::classes;
@@ -265,6 +266,20 @@ impl Loader {
     }
 }
 
+/// Returns the pixels of an image without gaps, channels last.
+fn packed(view: &ImageView<'_>) -> Result<Vec<u8>, NoMemory> {
+    let mut pixels = vec![];
+    if view.plane(0).is_some() {
+        planes::joined(view, &mut pixels)?;
+    } else {
+        let size = view.size();
+        let bytes = view.format().pixel_bytes() * size.pixels() as usize;
+        memory::reserve(&mut pixels, bytes, "an image")?;
+        (0..size.height).for_each(|y| pixels.extend_from_slice(view.row(y)));
+    }
+    Ok(pixels)
+}
+
 /// The most pixels of an image that is inspected: a file of some bytes may have a hundred million, of which each step
 /// and each copy takes up to 4 bytes a pixel, so that a dozen copies take about 3 GB.
 const MOST_SHOWN: u64 = 1 << 26;
@@ -483,15 +498,7 @@ impl Inspector {
         if plan.staged().is_some() {
             row = try_evaluate(plan, &whole.view, run_draws)?; // the row that a device produces, bit for bit
         }
-        let mut pixels = vec![];
-        if whole.view.plane(0).is_some() {
-            planes::joined(&whole.view, &mut pixels)?;
-        } else {
-            let bytes = whole.view.format().pixel_bytes() * size.pixels() as usize;
-            memory::reserve(&mut pixels, bytes, "an image")?;
-            (0..size.height).for_each(|y| pixels.extend_from_slice(whole.view.row(y)));
-        }
-        let format = whole.view.format();
+        let (pixels, format) = (packed(&whole.view)?, whole.view.format());
         Ok(Inspected { sample, draws, scaled, wanted, pixels, format, row, kernel })
     }
 

@@ -199,7 +199,8 @@ impl Loader {
     #[doc(hidden)]
     pub fn check_cursor(&self, cursor: &Cursor) -> Result<(), Error> {
         let order = self.order.fingerprint(self.ranks.as_ref());
-        let own = Cursor { dataset: self.dataset, order, seed: self.setup.seed, ..*cursor };
+        let (dataset, seed, clips) = (self.dataset, self.setup.seed, self.clips_of_cursor());
+        let own = Cursor { dataset, order, seed, clips, ..*cursor };
         let orders = || self.order.names(cursor.order, self.ranks.as_ref(), self.source.len());
         cursor.check_samples(&own, orders)
     }
@@ -402,7 +403,14 @@ impl Loader {
         let order = self.order.fingerprint(self.ranks.as_ref());
         let (dataset, seed) = (self.dataset, self.setup.seed);
         let (plan, ops) = (stage.fingerprint(), PlanPrint::first(stage.prints()));
-        Cursor { dataset, order, plan, ops, seed, epoch: epoch.0, position: 0 }
+        let clips = self.clips_of_cursor();
+        Cursor { dataset, order, plan, ops, clips, seed, epoch: epoch.0, position: 0 }
+    }
+
+    /// Returns the settings of the clips as a cursor has them.
+    fn clips_of_cursor(&self) -> [u8; 160] {
+        let clips = self.setup.clips.as_ref();
+        cursor::packed_clips(&clips.map_or_else(String::new, |source| source.clips().settings()))
     }
 
     /// Returns the number of rows of a batch over all ranks.

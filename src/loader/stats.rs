@@ -59,6 +59,21 @@ pub struct Stats {
     /// Why the cache on disk has stopped taking samples, such as a full disk, or is not used any more; `None` as long as it
     /// works, and without one. [`CacheStats`](super::CacheStats) has the numbers.
     pub cache_stopped: Option<String>,
+    /// The stored form of the samples, by which advice differs.
+    stored: Stored,
+}
+
+/// The stored form of what a loader decodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stored {
+    /// Images, one or a few of each sample.
+    Images,
+    /// Images that are the frames of clips.
+    Frames,
+    /// Video files, whose clips are the samples.
+    Clips,
+    /// Video files of cameras, of which a sample has a few frames.
+    Cameras,
 }
 
 /// The side that slows the others down.
@@ -117,6 +132,17 @@ impl Stats {
             batches: headroom.batches,
             failed_loops: 0,
             cache_stopped: None,
+            stored: Stored::Images,
+        }
+    }
+
+    /// Returns the noun for a sample: `image`, or `clip`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn noun(&self) -> &'static str {
+        match self.stored {
+            Stored::Images | Stored::Cameras => "image",
+            Stored::Frames | Stored::Clips => "clip",
         }
     }
 
@@ -195,7 +221,8 @@ impl Stats {
                 } else {
                     String::new()
                 };
-                format!("{phase} is {share} of the workers' work: {more}{}", remedy(phase))
+                let remedy = self.stored.remedy(phase);
+                format!("{phase} is {share} of the workers' work: {more}{remedy}")
             }
         }
     }
@@ -220,7 +247,30 @@ impl Stats {
     }
 }
 
-/// Returns what would help if most of the work is in `phase`.
+impl Stored {
+    /// Returns what would help if most of the work is in `phase`.
+    fn remedy(self, phase: Phase) -> &'static str {
+        match (phase, self) {
+            (Phase::Read, Self::Frames | Self::Clips | Self::Cameras) => {
+                "a faster disk would help, or smaller files"
+            }
+            (Phase::Decode, Self::Frames) => {
+                "frames decode faster as bit planes or re-cut JPEGs (`fuseloop convert --videos frames` with `--write-mode \
+                 planes` or `tiled`), and stored smaller (`--max-resolution`)"
+            }
+            (Phase::Decode, Self::Clips) => {
+                "clips of stored frames decode faster (`fuseloop convert CLIPS OUT.beton`), and so do videos with more key \
+                 frames and fewer pixels (`ffmpeg -i IN -g 12 -vf scale=-2:256 OUT.mp4`)"
+            }
+            (Phase::Decode, Self::Cameras) => {
+                "videos with more key frames and fewer pixels decode faster (`-g` and `-vf scale` of ffmpeg)"
+            }
+            _ => remedy(phase),
+        }
+    }
+}
+
+/// Returns what would help a dataset of images if most of the work is in `phase`.
 #[must_use]
 pub fn remedy(phase: Phase) -> &'static str {
     match phase {
@@ -285,7 +335,13 @@ impl Loader {
     pub fn stats(&self) -> Stats {
         let failed_loops = self.current().failed_loops();
         let cache_stopped = self.shared.cache.as_ref().and_then(|cache| cache.stopped());
-        Stats { failed_loops, cache_stopped, ..Stats::up_to(&self.utilization()) }
+        let stored = match &self.setup.clips {
+            Some(clips) if clips.decodes() => Stored::Clips,
+            Some(_) => Stored::Frames,
+            None if self.setup.frames.is_some() => Stored::Cameras,
+            None => Stored::Images,
+        };
+        Stats { failed_loops, cache_stopped, stored, ..Stats::up_to(&self.utilization()) }
     }
 
     /// Starts a trace of what every thread does, of at most `limit` events per thread; 0 ends the trace.
@@ -340,6 +396,7 @@ mod tests {
             batches: 10,
             failed_loops: 0,
             cache_stopped: None,
+            stored: Stored::Images,
         }
     }
 
@@ -394,6 +451,25 @@ bottleneck   decode is 74 % of the workers' work: JPEGs decode faster re-cut (`f
                 .verdict()
                 .contains("work: more workers first (8 cores are there); JPEGs decode faster")
         );
+    }
+
+    #[test]
+    fn advice_for_videos_is_none_for_images() {
+        let mut stats = stats(&[(Phase::Decode, 1900), (Phase::Idle, 100)], 960);
+        for (stored, words) in [
+            (Stored::Images, "`fuseloop recut`"),
+            (Stored::Frames, "`fuseloop convert --videos frames`"),
+            (Stored::Clips, "`fuseloop convert CLIPS OUT.beton`"),
+            (Stored::Cameras, "more key frames"),
+        ] {
+            stats.stored = stored;
+            let verdict = stats.verdict();
+            assert!(verdict.contains(words), "{verdict}");
+            let is_of_images = verdict.contains("`fuseloop recut`");
+            assert_eq!(is_of_images, stored == Stored::Images, "{verdict}");
+            let advice = stored.remedy(Phase::Read);
+            assert_eq!(advice.contains("process_cache"), stored == Stored::Images, "{advice}");
+        }
     }
 
     #[test]

@@ -233,7 +233,9 @@ impl Loader {
                 let targets = targets.map_err(|error| of_number(sample, error))?;
                 let targets = targets.as_ref();
                 if rows.len() == index {
-                    rows.push(vec![self.stored(sample, &opened, bands)?.with(targets, 0)?]);
+                    let shown = (opened.shown(bands)?, opened.run_draws().source);
+                    let stored = self.stored(sample, shown, &opened.size_words())?;
+                    rows.push(vec![stored.with(targets, 0)?]);
                 }
                 let shown = (&opened, targets);
                 let shows = (*each_op, mixers.is_some(), &**bands);
@@ -307,12 +309,16 @@ impl Loader {
         }
     }
 
-    /// Returns the cell of the stored image.
-    fn stored(&self, sample: u64, opened: &Inspected, bands: &[usize]) -> Result<Cell, NoMemory> {
-        let size = opened.run_draws().source;
-        let mut captions = vec![format!("sample {sample}, {}", opened.size_words())];
+    /// Returns the cell of a stored image, whose size is `words`.
+    fn stored(
+        &self,
+        sample: u64,
+        (levels, size): (ShownLevels, Size),
+        words: &str,
+    ) -> Result<Cell, NoMemory> {
+        let mut captions = vec![format!("sample {sample}, {words}")];
         captions.extend(self.labels(sample));
-        cell(opened.shown(bands)?, size, captions)
+        cell(levels, size, captions)
     }
 }
 

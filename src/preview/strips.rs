@@ -8,13 +8,15 @@
 //! ```
 
 use super::{Cell, PreviewOptions, cell};
+use crate::amounts::Decimal;
 use crate::cancel::CancelFlag;
 use crate::error::{Error, fail};
 use crate::jit::shown_row;
 use crate::loader::Loader;
 use crate::loader::error::of_number;
-use crate::loader::inspect::{Inspector, StripImage};
+use crate::loader::inspect::{Inspector, StripImage, WholeFrame};
 use crate::plan::{DrawnOp, OpOutcome};
+use std::iter;
 
 /// The most images of a strip that are shown.
 pub(super) const MOST_IMAGES: usize = 8;
@@ -34,33 +36,42 @@ impl Loader {
                 check_cancelled(cancel)?;
                 let Some(mut inspector) = self.inspect(output, epoch)? else { continue };
                 let named = |error| of_number(sample, error);
-                // A strip has a place for the stored image, which the first of a sample shows.
-                let mut row = vec![if epoch == *first {
-                    let opened = inspector.sample(sample).map_err(named)?;
-                    self.stored(sample, &opened, bands)?
-                } else {
-                    Cell::empty()
-                }];
-                row.extend(strip(&mut inspector, (sample, epoch), bands).map_err(named)?);
-                rows.push(row);
+                let (whole, images) =
+                    strip(&mut inspector, (sample, epoch), bands).map_err(named)?;
+                // Each row begins with its stored first frame. The images of a list are the same in all epochs.
+                let stored = match whole {
+                    Some(whole) => {
+                        let shown = (whole.shown(bands)?, whole.size());
+                        self.stored(sample, shown, &whole.size().to_string())?
+                    }
+                    None if epoch == *first => {
+                        let opened = inspector.sample(sample).map_err(named)?;
+                        let shown = (opened.shown(bands)?, opened.run_draws().source);
+                        self.stored(sample, shown, &opened.size_words())?
+                    }
+                    None => Cell::empty(),
+                };
+                rows.push(iter::once(stored).chain(images).collect());
             }
         }
         Ok(rows)
     }
 }
 
-/// Returns the images of a sample in an epoch.
+/// Returns the first frame of a sample in an epoch, if it has frames, and its images.
 fn strip(
     inspector: &mut Inspector,
     (sample, epoch): (u64, u32),
     bands: &[usize],
-) -> Result<Vec<Cell>, Error> {
-    let mut cells = vec![];
+) -> Result<(Option<WholeFrame>, Vec<Cell>), Error> {
+    let (mut cells, mut first) = (vec![], None);
     inspector.strip(sample, MOST_IMAGES, &mut |image| {
-        let StripImage { index, time, kernel, draws, row } = image;
+        let StripImage { index, time, kernel, draws, row, whole } = image;
+        first = whole.or(first.take());
         let plan = kernel.plan();
         let mut captions = match time {
-            Some(time) => vec![format!("{time:.2} s")],
+            Some(time) if time.abs() < 1e9 => vec![format!("{time:.2} s")],
+            Some(time) => vec![format!("{} s", Decimal(time))],
             None => vec![format!("image {index}")],
         };
         if index == 0 {
@@ -75,7 +86,7 @@ fn strip(
         Ok(())
     })?;
     cells.sort_by_key(|(index, _)| *index);
-    Ok(cells.into_iter().map(|(_, cell)| cell).collect())
+    Ok((first, cells.into_iter().map(|(_, cell)| cell).collect()))
 }
 
 pub(super) fn check_cancelled(cancel: &CancelFlag) -> Result<(), Error> {

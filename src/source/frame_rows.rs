@@ -24,6 +24,7 @@ use super::{
     BoxError, Buffer, Escaped, Facts, FieldKind, Fingerprint, FrameError, FrameImage, FramePixels,
     Record, SampleLocation, Source, TakeFrame, Value, read_values,
 };
+use crate::amounts::Decimal;
 use crate::error::{Error, fail};
 use crate::parallel;
 use crate::sample::SampleId;
@@ -206,8 +207,8 @@ fn begins_video(
             Damaged,
             "{dataset}: row {row} is shown at {} seconds and the row before, of the same video, at {}, and the times of a \
              video ascend: convert the videos again, and join stores as datasets instead of rows",
-            next.pts,
-            last.pts
+            Decimal(next.pts),
+            Decimal(last.pts)
         );
         return Err(error.of_value(sample, PTS));
     }

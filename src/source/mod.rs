@@ -167,6 +167,8 @@ pub use in_memory::{Column, InMemory};
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub use index_shards::{IndexReport, index_shards};
 #[cfg(all(feature = "parquet", feature = "video"))]
+pub(crate) use lerobot::files_of_episodes;
+#[cfg(all(feature = "parquet", feature = "video"))]
 pub use lerobot::{LeRobot, LeRobotOptions};
 pub(crate) use location::Location;
 pub(crate) use mask_runs::column_runs;
@@ -178,7 +180,7 @@ pub(crate) use object_fields::{KeypointLayout, ObjectField, ObjectFields};
 #[cfg(feature = "write")]
 pub(crate) use object_fields::{is_object_file, objects_beside, objects_of_others};
 pub use open::Dataset;
-pub(crate) use open_videos::{frame_folders, video_files};
+pub(crate) use open_videos::{fields_of_videos, frame_folders, video_files};
 pub(crate) use packed_images::PackedImages;
 #[cfg(all(
     feature = "parquet",

@@ -182,6 +182,27 @@ impl SavedFile {
     }
 }
 
+/// Writes a table with its checksum, and indexes, to a file at `path`, and reads them: for fuzz targets. Returns whether the
+/// file is one of indexes.
+///
+/// # Errors
+///
+/// If the file can't be written, or is refused.
+pub(crate) fn read_saved_videos(
+    (table, indexes): (&[u8], &[u8]),
+    path: &Path,
+) -> Result<bool, Error> {
+    let size = (table.len() as u64 + 4).to_le_bytes();
+    let check = crc32c::crc32c(table).to_le_bytes();
+    fs::write(path, [&MAGIC[..], &size, table, &check, indexes].concat()).at(path)?;
+    let limits = VideoLimits::SMALL;
+    let Some(saved) = SavedFile::open(path, &limits)? else { return Ok(false) };
+    for entry in &saved.videos {
+        let _ = saved.read(entry, &limits);
+    }
+    Ok(true)
+}
+
 /// Parses a table, whose indexes lie from `offset` to `len`.
 fn parse(mut rest: &[u8], mut offset: u64, len: u64) -> Option<Vec<Entry>> {
     let rest = &mut rest;

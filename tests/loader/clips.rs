@@ -213,6 +213,10 @@ fn the_clips_are_the_same_for_any_number_of_workers_ranks_and_batches_and_after_
         let other = builder(dir.path(), Clips::random(4).stride(3)).order(Order::Random);
         let refused = other.build().unwrap().resume(&cursor).err().unwrap();
         assert_eq!(refused.kind(), ErrorKind::Cursor);
+        assert!(refused.to_string().contains("`stride` was 2 and is 3"), "{refused}");
+        let other = builder(dir.path(), Clips::all(4).stride(2)).order(Order::Random);
+        let refused = other.build().unwrap().check_cursor(&cursor).unwrap_err();
+        assert!(refused.to_string().contains("`sampler` was random and is all"), "{refused}");
     }
     // Random is another shuffle on ranks.
     let permuted = |ranks| of(2, 1).order(Order::Permuted).ranks(ranks).build().unwrap();
@@ -305,6 +309,42 @@ fn a_preview_shows_the_frames_of_a_clip_as_a_strip() {
             assert_eq!(sheet.rgb()[at..at + 3], pixel, "frame {frame}");
         }
     }
+}
+
+/// The gray of a frame, which the sheet has nowhere else, is its number.
+#[test]
+fn the_stored_frame_of_a_preview_is_the_first_of_the_clip() {
+    let (cell, margin) = (224, 20);
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("a/video");
+    fs::create_dir_all(&folder).unwrap();
+    for frame in 0..40_u8 {
+        let gray = fs::File::create(folder.join(format!("{frame:03}.png"))).unwrap();
+        let mut png = png::Encoder::new(gray, 24, 24);
+        png.set_color(png::ColorType::Rgb);
+        let mut png = png.write_header().unwrap();
+        png.write_image_data(&[5 * frame + 1; 24 * 24 * 3]).unwrap();
+    }
+    let source =
+        Folder::open(dir.path(), &FolderOptions::default().label("none".parse().unwrap())).unwrap();
+    let loader = Loader::from_source(source).clips(Clips::random(2));
+    let loader = loader.pipeline("video", ops![CenterCrop::new(24).unwrap()]).build().unwrap();
+    let options = PreviewOptions { samples: 1, epochs: 3, ..PreviewOptions::default() };
+    let sheet = loader.preview(&options).unwrap();
+    let mut firsts = vec![];
+    for epoch in 0..3 {
+        let clip = loader.get(&[0], epoch).unwrap();
+        firsts.push(clip.bytes("video").unwrap()[0]);
+    }
+    assert!(firsts[0] != 1 && firsts[0] != firsts[1], "{firsts:?}");
+    // The middle column of the first cells, from top to bottom.
+    let column = margin + cell / 2;
+    let pixels =
+        (0..sheet.height()).map(|y| sheet.rgb()[3 * (y * sheet.width() + column) as usize]);
+    let pixels: Vec<u8> = pixels.collect();
+    let cells = pixels.chunk_by(|a, b| a == b).filter(|run| run.len() >= 24);
+    let found: Vec<u8> = cells.map(|run| run[0]).filter(|gray| firsts.contains(gray)).collect();
+    assert_eq!(found, firsts);
 }
 
 #[test]

@@ -245,7 +245,12 @@ fn codecs_are_refused_by_name_without_libavcodec() {
         let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap();
         let text = error.to_string();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{text}");
-        for words in [file, codec, "install FFmpeg", "FUSELOOP_LIBAVCODEC", "libx264"] {
+        let cure = if env::var_os(WITHOUT).is_some_and(|path| path == "none") {
+            "FUSELOOP_LIBAVCODEC=none switches it off): unset that variable, or convert"
+        } else {
+            "install FFmpeg, set FUSELOOP_LIBAVCODEC"
+        };
+        for words in [file, codec, cure, "libx264"] {
             assert!(text.contains(words), "{words}: {text}");
         }
     }
@@ -543,11 +548,21 @@ fn info_describes_the_first_files() {
     let text = summary.to_string();
     let words = "video files, of the first 5: 2 H.264, 1 HEVC (H.265), 1 Motion JPEG, 1 unreadable, 64 x 48 pixels";
     assert!(text.contains(words) && text.contains("25 frames/s"), "{text}");
+    let named = text.lines().find(|line| line.contains("b/x.mp4: ")).unwrap_or_default();
+    assert!(named.contains("no video file") || named.contains("AVI"), "{text}");
+    for name in ["c", "d", "e", "f"] {
+        fs::write(dir.path().join(format!("a/{name}.mp4")), b"no video").unwrap();
+    }
+    let several = DatasetSummary::of(&Dataset::open(dir.path()).unwrap()).unwrap().to_string();
+    let lines = several.lines().filter(|line| line.starts_with("    "));
+    let lines: Vec<&str> = lines.collect();
+    assert!(lines[2].contains("a/e.mp4: ") && lines[3].starts_with("    and 2 more"), "{several}");
     let json = summary.to_json();
     let video = &json["fields"][0]["video"];
     assert_eq!(video["codecs"]["H.264"], 2);
     assert_eq!((&video["height"][0], &video["width"][1]), (&48.into(), &64.into()), "{video}");
     assert_eq!((&video["unreadable"], &video["frames"][0]), (&1.into(), &4.into()), "{video}");
+    assert!(video["faults"][0].as_str().unwrap().contains("b/x.mp4: "), "{video}");
 }
 
 /// The key of a sample begins the names of its members.
@@ -578,4 +593,33 @@ fn members_of_tar_shards_are_video_files() {
     let files = rows(batches_of_folder(dir.path()));
     let expected = [&files[0].1[..], &files[1].1[..]].concat();
     assert!(batch.tensor::<u8>("video").unwrap().as_slice() == expected);
+}
+
+/// Video files whose extension is not stored are found by their first bytes.
+#[test]
+fn the_only_field_of_bytes_that_are_video_files_has_the_clips() {
+    let file = |name: &str| fs::read(golden("video/tests/golden/frames").join(name)).unwrap();
+    let videos = || Column::bytes(vec![file("baseline.mp4"), file("high.mkv")]);
+    let words = || Column::bytes(vec![b"one".to_vec(), b"two".to_vec()]);
+    let of = |fields: Vec<(&str, Column)>, clips: Clips| {
+        let loader = Loader::from_source(InMemory::new(fields).unwrap()).seed(7).batch_size(2);
+        let cut = ops![CenterCrop::new(8).unwrap()];
+        let loader = loader.clips(clips).without("words");
+        loader.pipeline("video", cut).build()
+    };
+    let clips = || Clips::random(2);
+    let found = of(vec![("words", words()), ("data", videos())], clips()).unwrap();
+    let named = of(vec![("words", words()), ("data", videos())], clips().field("data")).unwrap();
+    let pixels = |loader: &Loader| {
+        loader.get(&[0, 1], 0).unwrap().tensor::<u8>("video").unwrap().as_slice().to_vec()
+    };
+    assert!(pixels(&found) == pixels(&named));
+    let two = of(vec![("words", words()), ("a", videos()), ("b", videos())], clips());
+    let text = two.err().unwrap().to_string();
+    for words in ["fields a and b", "name it", "`Clips::field`", "`without`"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let none = of(vec![("words", words()), ("other", words())], clips());
+    let text = none.err().unwrap().to_string();
+    assert!(text.contains("(words, other)") && text.contains("`Clips::field`"), "{text}");
 }

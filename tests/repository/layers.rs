@@ -41,14 +41,14 @@ const LAYERS: [&str; 20] = [
 
 /// Modules beside the layers, and the modules that each may use.
 const BESIDE: [(&str, &[&str]); 8] = [
-    ("preview", &["sample", "warnings", "error", "cancel", "plan", "jit", "loader"]),
+    ("preview", &["sample", "warnings", "amounts", "error", "cancel", "plan", "jit", "loader"]),
     ("check_ops", &["sample", "error", "plan", "jit"]),
     ("recut", &["sample", "panicked", "warnings", "error", "source", "decode"]),
     (
         "write",
         &[
-            "sample", "panicked", "threads", "warnings", "error", "cancel", "parallel", "source",
-            "decode", "order", "recut",
+            "sample", "panicked", "threads", "warnings", "amounts", "error", "cancel", "parallel",
+            "source", "decode", "order", "recut",
         ],
     ),
     (
@@ -58,7 +58,7 @@ const BESIDE: [(&str, &[&str]); 8] = [
             "parallel", "source", "decode",
         ],
     ),
-    ("info", &["sample", "escape", "amounts", "source", "decode"]),
+    ("info", &["sample", "escape", "amounts", "error", "source", "decode"]),
     ("workload", &["sample", "error"]),
     ("spec", &["sample", "error", "decode", "order", "loader"]),
 ];

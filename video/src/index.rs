@@ -388,6 +388,19 @@ impl VideoIndex {
         order
     }
 
+    /// Returns true if a file whose first bytes are `head` has a container that is read; 12 bytes are enough.
+    ///
+    /// ```
+    /// use fuseloop_video::VideoIndex;
+    ///
+    /// assert!(VideoIndex::is_container(b"\0\0\0\x20ftypisom"));
+    /// assert!(!VideoIndex::is_container(b"no video"));
+    /// ```
+    #[must_use]
+    pub fn is_container(head: &[u8]) -> bool {
+        avi::is_avi(head) || mp4::is_mp4(head) || matroska::is_matroska(head)
+    }
+
     /// Reads the index of a file. The container is recognized by its bytes.
     ///
     /// Parts of the file are read: the tables of MP4 and MOV, the index of AVI, or the headers of its chunks if there is

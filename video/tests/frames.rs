@@ -157,6 +157,11 @@ fn assert_has_ffmpegs_frames(golden: &Golden, clips: usize) {
                 );
                 continue;
             }
+            // Some builds of FFmpeg have no decoder of AV1.
+            (Err(error), None) if error.message().contains("has no decoder of AV1") => {
+                println!("{name} is left out: {error}");
+                continue;
+            }
             (frames, _) => frames.unwrap_or_else(|error| panic!("{name} {backend:?}: {error}")),
         };
         assert_eq!(frames.len(), golden.frames, "{name} {backend:?}");

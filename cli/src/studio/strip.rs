@@ -51,7 +51,7 @@ impl Strip {
         let (mut frames, mut words) = (vec![], vec![]);
         inspector.strip(sample, MOST_FRAMES, &mut |image| {
             check(&image)?;
-            let StripImage { index, time, kernel, draws, row } = image;
+            let StripImage { index, time, kernel, draws, row, .. } = image;
             let shown = shown_row(kernel.plan(), &draws, &row, bands)?;
             if index == 0 {
                 let drawn = draws.describe(kernel.plan()).into_iter();

@@ -423,6 +423,9 @@ fn videos_become_frames_or_stay_files() {
     assert!(info("x.beton")["samples"].as_u64().unwrap() < count / 2);
     stdout_of(dir.path(), &[&all[..], &["--videos", "files"]].concat());
     assert_eq!(info("x.beton")["samples"], 2);
+    // The only field that begins as video files do.
+    stdout_of(dir.path(), &["convert", "x.beton", "frames.beton", "--videos", "frames"]);
+    assert_eq!(info("frames.beton")["samples"], count);
     stdout_of(dir.path(), &["convert", "clips", "x.tar"]);
     assert_eq!(info("x.tar")["samples"], 2);
     let (_, errors) = refused(dir.path(), &["convert", "clips", "y.tar", "--frame-stride", "2"]);

@@ -16,6 +16,7 @@
 //! anywhere as long as the last frame is inside; those that are spread keep the last frame for its whole duration.
 
 use super::{Clips, OnShort, Sampler, Step};
+use crate::amounts::Decimal;
 use crate::error::{Error, fail};
 use crate::source::{FrameTimes, ROUNDING};
 use fuseloop_ops::author::Rng;
@@ -141,8 +142,10 @@ impl Clips {
             return Err(match range {
                 Some((start, end)) => fail!(
                     Damaged,
-                    "no frame begins from {start} to {end} seconds: the video has {count} frames and ends at {length} \
-                     seconds"
+                    "no frame begins from {} to {} seconds: the video has {count} frames and ends at {} seconds",
+                    Decimal(start),
+                    Decimal(end),
+                    Decimal(length)
                 ),
                 None => fail!(Damaged, "the video has no frames"),
             });

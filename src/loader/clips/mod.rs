@@ -6,6 +6,7 @@ mod source;
 pub(super) use choose::ClipFrames;
 pub(super) use source::{ClipSource, VIDEO, VideosOf};
 
+use crate::amounts::Decimal;
 use crate::error::{Error, fail};
 use crate::source::Escaped;
 use fuseloop_ops::internals::{SampleKey, stream};
@@ -324,7 +325,7 @@ impl Clips {
     }
 
     /// Sets the field that has the frames: one of images, or one of bytes that are video files. Default: the only field of
-    /// images or of video files.
+    /// images or of video files, or else the only one of bytes that begin as video files do.
     #[must_use]
     pub fn field(mut self, field: &str) -> Self {
         self.field = Some(field.to_owned());
@@ -369,7 +370,8 @@ impl Clips {
             if let Some(fps) = fps.filter(|fps| !(1e-6..=1e6).contains(fps)) {
                 return Err(fail!(
                     Parameter,
-                    "clips: `{name}` is {fps}, expected a number from 0.000001 to 1000000"
+                    "clips: `{name}` is {}, expected a number from 0.000001 to 1000000",
+                    Decimal(fps)
                 ));
             }
         }
@@ -409,7 +411,9 @@ impl Clips {
         match self.range {
             Some((start, end)) if !(start >= 0.0 && start < end) => Err(fail!(
                 Parameter,
-                "clips: a range from {start} to {end} seconds, expected one that begins at 0 or later and ends after that"
+                "clips: a range from {} to {} seconds, expected one that begins at 0 or later and ends after that",
+                Decimal(start),
+                Decimal(end)
             )),
             _ => Ok(()),
         }
@@ -458,6 +462,36 @@ impl Clips {
     /// Returns the settings without the list, whose videos identify the dataset wherever the file is.
     pub(super) fn of_any_list(&self) -> Self {
         Self { list: None, ..self.clone() }
+    }
+
+    /// Returns the settings that are not left out, without the list: `sampler=random,frames=16,stride=4`.
+    pub(super) fn settings(&self) -> String {
+        fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> Option<String> {
+            words.iter().find(|(_, known)| known == value).map(|(word, _)| (*word).to_owned())
+        }
+        let is_true = |is: bool| is.then(|| "true".to_owned());
+        let settings = [
+            ("sampler", Some(self.sampler.name().to_owned())),
+            ("frames", Some(self.frames.to_string())),
+            ("stride", self.stride.map(|stride| stride.to_string())),
+            ("fps", self.fps.map(|fps| Decimal(fps).to_string())),
+            ("clips", (self.clips > 1).then(|| self.clips.to_string())),
+            (
+                "range",
+                self.range.map(|(start, end)| format!("{}-{}", Decimal(start), Decimal(end))),
+            ),
+            ("start_field", self.start_field.clone()),
+            ("end_field", self.end_field.clone()),
+            ("on_short", self.on_short.and_then(|what| word(&ON_SHORT, &what))),
+            ("middle", is_true(self.middle)),
+            ("per_frame", is_true(self.per_frame)),
+            ("layout", word(&CLIP_LAYOUTS, &self.layout).filter(|_| self.is_channels_first())),
+            ("source_fps", self.source_fps.map(|fps| Decimal(fps).to_string())),
+            ("field", self.field.clone()),
+        ];
+        let settings = settings.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let settings: Vec<_> = settings.map(|(name, value)| format!("{name}={value}")).collect();
+        settings.join(",")
     }
 
     /// Returns true if each clip of a video is a sample.
@@ -511,7 +545,7 @@ impl fmt::Display for Clips {
                 write!(f, "{} clips of {frames} frames, ", sampler.name())?;
                 match self.step() {
                     Step::Stride(stride) => write!(f, "stride {stride}")?,
-                    Step::Fps(fps) => write!(f, "{fps} per second")?,
+                    Step::Fps(fps) => write!(f, "{} per second", Decimal(fps))?,
                 }
             }
         }
@@ -519,7 +553,7 @@ impl fmt::Display for Clips {
             write!(f, ", {clips} of each video")?;
         }
         if let Some((start, end)) = self.range {
-            write!(f, ", from {start} to {end} s")?;
+            write!(f, ", from {} to {} s", Decimal(start), Decimal(end))?;
         }
         if let Some(start) = &self.start_field {
             write!(f, ", from the second in {}", Escaped(start))?;

@@ -12,6 +12,7 @@
 
 use super::choose::Range;
 use super::{ClipFrames, Clips, key_of_image};
+use crate::amounts::Decimal;
 use crate::error::{Error, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
@@ -65,7 +66,9 @@ fn range_of(
     }
     Err(fail!(
         Damaged,
-        "the part of the video is from {start} to {end} seconds, expected one that begins at 0 or later and ends after that"
+        "the part of the video is from {} to {} seconds, expected one that begins at 0 or later and ends after that",
+        Decimal(start),
+        Decimal(end)
     ))
 }
 

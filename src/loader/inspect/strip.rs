@@ -6,10 +6,10 @@
 //!
 //! The images are those of a batch, bit for bit. Only those that are shown are decoded, and one is in memory at a time.
 
-use super::{Inspector, op_limits};
+use super::{Inspector, op_limits, packed};
 use crate::decode::{Decoder, FrameScratch, ImageReadMode, OpenedFrame};
 use crate::error::Error;
-use crate::jit::{DecodedPixels, Kernel, Scratch};
+use crate::jit::{DecodedPixels, Kernel, Scratch, ShownLevels, shown};
 use crate::loader::clips::ClipFrames;
 use crate::loader::image_lists::{ImageList, image, stored_list};
 use crate::loader::opened_image::OpenedImage;
@@ -18,7 +18,9 @@ use crate::loader::work::open_image;
 use crate::plan::Draws;
 use crate::sample::{Epoch, SampleId};
 use crate::source::{FrameError, FrameImage, FramePixels, Source, Value};
-use fuseloop_ops::internals::{DefaultFloats, memory};
+use fuseloop_ops::Size;
+use fuseloop_ops::internals::memory::NoMemory;
+use fuseloop_ops::internals::{DefaultFloats, ImageView, PixelFormat, memory};
 use std::sync::Arc;
 
 /// An image of a sample that has several, as a batch has it.
@@ -33,6 +35,32 @@ pub struct StripImage {
     pub draws: Draws,
     /// The pixels of the image, in the layout of its plan.
     pub row: Vec<u8>,
+    /// The whole frame, if the image is the first frame of the sample.
+    pub(crate) whole: Option<WholeFrame>,
+}
+
+/// A frame before its ops.
+pub(crate) struct WholeFrame {
+    size: Size,
+    pixels: Vec<u8>,
+    format: PixelFormat,
+}
+
+impl WholeFrame {
+    /// Returns the size of the frame.
+    pub(crate) fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Returns the frame for display, as [`Inspected::shown`](super::Inspected::shown) does.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no memory for the levels.
+    pub(crate) fn shown(&self, bands: &[usize]) -> Result<ShownLevels, NoMemory> {
+        let view = ImageView::packed_format(&self.pixels, self.size, self.format);
+        shown(&view.expect("the pixels have this size"), bands)
+    }
 }
 
 /// A function that is given images of a sample, in any order.
@@ -104,7 +132,11 @@ impl Inspector {
         let mut take_frame = |frame: u32, image: FrameImage<'_>| {
             let first = places.partition_point(|(other, _)| *other < frame);
             for &(_, index) in places[first..].iter().take_while(|(other, _)| *other == frame) {
-                take(runner.run(index, times.get(index).copied(), image)?)?;
+                let mut ran = runner.run(index, times.get(index).copied(), image)?;
+                if index == 0 {
+                    ran.whole = Some(runner.whole(image)?);
+                }
+                take(ran)?;
             }
             Ok(())
         };
@@ -213,7 +245,17 @@ impl Runner<'_> {
         let mut row = vec![];
         memory::resize(&mut row, plan.drawn_bytes(run_draws), "a row")?;
         self.kernel.try_run(scratch, part, run_draws, &mut row)?;
-        Ok(StripImage { index, time, kernel: Arc::clone(&self.kernel), draws, row })
+        let kernel = Arc::clone(&self.kernel);
+        Ok(StripImage { index, time, kernel, draws, row, whole: None })
+    }
+
+    /// Decodes a frame whole.
+    fn whole(&mut self, image: FrameImage<'_>) -> Result<WholeFrame, Error> {
+        let Self { decoder, frame, mode, .. } = self;
+        let mut opened = OpenedFrame::new(decoder, image, *mode, frame)?;
+        let size = opened.size();
+        let view = opened.decode(size.full())?.view;
+        Ok(WholeFrame { size, pixels: packed(&view)?, format: view.format() })
     }
 }
 

@@ -251,7 +251,9 @@ pub(super) fn of_folder(root: &Path, rules: &Rules, labels: &Labels) -> Result<L
                 None => {
                     if *labels == Labels::Auto {
                         warn_of_split(root, &list);
-                        warn_of_inner_folders(root, &list);
+                        if !rules.are_frames {
+                            warn_of_inner_folders(root, &list);
+                        }
                     }
                     Ok(list)
                 }

@@ -170,7 +170,8 @@ impl Folder {
             Some(saved) if saved.still_holds()? => (saved.list, saved.begun),
             _ => {
                 let rules = Rules::new(media::why_not, options.links, vec![real]);
-                let rules = rules.cancel(&options.cancel);
+                let rules =
+                    Rules { are_frames: options.are_frames, ..rules.cancel(&options.cancel) };
                 (layout::of_folder(path, &rules, &options.label)?, begun)
             }
         };

@@ -71,6 +71,7 @@ pub struct FolderOptions {
     pub(super) split: Option<String>,
     pub(super) classes: Option<ClassNames>,
     pub(super) table: TableOptions,
+    pub(super) are_frames: bool,
 }
 
 /// The options of tables alone.
@@ -112,6 +113,15 @@ impl FolderOptions {
     #[doc(hidden)]
     pub fn cancel(mut self, cancel: CancelFlag) -> Self {
         self.cancel = cancel;
+        self
+    }
+
+    /// Sets whether images are frames of videos, whose folders are inside of those of the classes. These are then no reason
+    /// for a warning.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn are_frames(mut self, are_frames: bool) -> Self {
+        self.are_frames = are_frames;
         self
     }
 

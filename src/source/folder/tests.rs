@@ -779,6 +779,20 @@ fn the_only_number_of_a_table_is_its_label_with_a_warning() {
 }
 
 #[test]
+fn frames_of_videos_may_be_inside_of_the_class_folders() {
+    let dir = tree(&["ride/v1/1.jpg", "ride/v2/1.jpg", "walk/v3/1.jpg"]);
+    let warnings = |are_frames: bool| {
+        let options = FolderOptions::default().are_frames(are_frames);
+        let (_, warnings) =
+            crate::warnings::recorded(|| Folder::list(dir.path(), &options).unwrap());
+        let name = dir.path().display().to_string();
+        warnings.into_iter().filter(|warning| warning.starts_with(&name)).collect::<Vec<_>>()
+    };
+    assert!(warnings(false)[0].contains("inside of the class folders"));
+    assert!(warnings(true).is_empty());
+}
+
+#[test]
 fn junk_is_neither_data_nor_a_class() {
     let dir = tree(&[
         "cat/1.jpg",

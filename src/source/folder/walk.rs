@@ -50,6 +50,8 @@ pub(crate) struct Rules {
     pub(super) most_linked: u64,
     /// Ends the walk.
     pub(crate) cancel: CancelFlag,
+    /// True if the images of a folder are known to be frames of videos, whose folders are inside of those of the classes.
+    pub(super) are_frames: bool,
 }
 
 impl Rules {
@@ -59,7 +61,8 @@ impl Rules {
         links: Links,
         roots: Vec<PathBuf>,
     ) -> Self {
-        Self { refuses, links, roots, most_linked: MOST_LINKED, cancel: CancelFlag::default() }
+        let (most_linked, cancel) = (MOST_LINKED, CancelFlag::default());
+        Self { refuses, links, roots, most_linked, cancel, are_frames: false }
     }
 
     /// Sets the flag that ends the walk.

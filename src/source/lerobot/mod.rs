@@ -36,6 +36,7 @@ use super::{
     ImageStats, NdType, Record, SampleLocation, Source, StoredValues, TakeFrame, Value, frame_size,
     read_values,
 };
+use crate::amounts::Decimal;
 use crate::error::{AtPath as _, Error, fail};
 use crate::exif::upright_size;
 use crate::sample::{Limits, SampleId};
@@ -304,7 +305,8 @@ impl Table {
         if !(tolerance.is_finite() && *tolerance >= 0.0) {
             return Err(fail!(
                 Parameter,
-                "a tolerance of {tolerance} seconds, expected a number from 0 on"
+                "a tolerance of {} seconds, expected a number from 0 on",
+                Decimal(*tolerance)
             ));
         }
         let (path, mut text) = (dir.join(INFO), vec![]);
@@ -556,8 +558,11 @@ impl Table {
                 let time = times.time(frame);
                 Err(fail!(
                     Damaged,
-                    "row {offset} of episode {number} is at {wanted} seconds, and the nearest frame, {frame}, at {time}, which \
-                     is not within {tolerance} seconds: raise the tolerance, or leave out the episode"
+                    "row {offset} of episode {number} is at {} seconds, and the nearest frame, {frame}, at {}, which is not \
+                     within {} seconds: raise the tolerance, or leave out the episode",
+                    Decimal(wanted),
+                    Decimal(time),
+                    Decimal(tolerance)
                 )
                 .at(&self.videos.paths()[file])
                 .into())
@@ -676,6 +681,28 @@ fn chosen_episodes(all: &[Episode], wanted: Option<&[u64]>) -> Result<Vec<usize>
     }
 }
 
+/// Reads `info.json` and the episodes of a dataset in a folder: for fuzz targets. Returns the paths of all files of the
+/// episodes, below that folder.
+///
+/// # Errors
+///
+/// If one of them is refused.
+pub(crate) fn files_of_episodes(
+    info: &[u8],
+    dir: &Path,
+    limits: &Limits,
+) -> Result<Vec<PathBuf>, Error> {
+    let info = Info::parse(info)?;
+    let mut files = vec![];
+    for episode in episodes::read(dir, &info, limits)? {
+        files.push(info.data_file(episode.data)?);
+        for (camera, video) in info.cameras.iter().zip(&episode.videos) {
+            files.push(info.video_file(&camera.key, video.file)?);
+        }
+    }
+    Ok(files)
+}
+
 /// Returns the rows that deltas in seconds are.
 fn rows_of(key: &str, seconds: &[f64], fps: f64, tolerance: f64) -> Result<Vec<i64>, Error> {
     let count = seconds.len();
@@ -694,9 +721,11 @@ fn rows_of(key: &str, seconds: &[f64], fps: f64, tolerance: f64) -> Result<Vec<i
         {
             return Err(fail!(
                 Parameter,
-                "delta_timestamps of {} have {delta} seconds, which is no multiple of 1/{fps} within {tolerance} seconds: \
-                 divide numbers of frames by {fps}",
-                Escaped(key)
+                "delta_timestamps of {} have {} seconds, which is no multiple of 1/{fps} within {} seconds: divide numbers \
+                 of frames by {fps}",
+                Escaped(key),
+                Decimal(*delta),
+                Decimal(tolerance)
             ));
         }
         Ok(rows as i64)

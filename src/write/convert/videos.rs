@@ -15,13 +15,14 @@
 use super::beton::stored_row;
 use super::pictures::ImageFiles;
 use super::{DatasetConversion, OutputFormat, check_extension, check_local};
+use crate::amounts::Decimal;
 use crate::error::{BoxError, Error, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::source::{
     Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, FrameImage, FramePixels,
     FrameRows, FrameTimes, Frames, OwnedImage, OwnedValue, PTS, Record, SampleLocation, Source,
-    VIDEO_INDEX, frame_folders, is_clip_store, upright, video_files,
+    VIDEO_INDEX, fields_of_videos, frame_folders, is_clip_store, upright, video_files,
 };
 #[cfg(feature = "video")]
 use crate::source::{frame_size, frame_window};
@@ -217,7 +218,8 @@ impl VideoFrames {
         if let Some(fps) = source_fps.filter(|fps| !(1e-6..=1e6).contains(fps)) {
             return Err(fail!(
                 Parameter,
-                "source_fps is {fps}, expected a number from 0.000001 to 1000000"
+                "source_fps is {}, expected a number from 0.000001 to 1000000",
+                Decimal(fps)
             ));
         }
         let name = dataset.name().to_owned();
@@ -509,7 +511,10 @@ fn field_of_videos(dataset: &dyn Source, named: Option<&str>) -> Result<usize, E
     }
     let is_video =
         |field: &usize| fields[*field].kind.is_image() || dataset.facts().is_video(*field);
-    let found: Vec<usize> = (0..fields.len()).filter(is_video).collect();
+    let mut found: Vec<usize> = (0..fields.len()).filter(is_video).collect();
+    if found.is_empty() {
+        found = fields_of_videos(dataset);
+    }
     match *found {
         [one] => Ok(one),
         [] => Err(fail!(

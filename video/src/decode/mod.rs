@@ -619,9 +619,14 @@ pub(crate) fn name(codec: &Codec) -> String {
 
 /// Returns the error of a codec that only libavcodec decodes.
 fn needs_libavcodec(codec: &Codec, reason: &str) -> VideoError {
+    let cure = if reason == libav::SWITCHED_OFF {
+        "unset that variable"
+    } else {
+        "install FFmpeg, set FUSELOOP_LIBAVCODEC to the path of libavcodec"
+    };
     unsupported!(
-        "{} needs libavcodec of FFmpeg 4 to 8 ({reason}): install FFmpeg, set FUSELOOP_LIBAVCODEC to the path of libavcodec, or \
-         convert the file, as by ffmpeg -i IN -c:v libx264 -pix_fmt yuv420p OUT.mp4",
+        "{} needs libavcodec of FFmpeg 4 to 8 ({reason}): {cure}, or convert the file, as by ffmpeg -i IN -c:v libx264 \
+         -pix_fmt yuv420p OUT.mp4",
         name(codec)
     )
 }

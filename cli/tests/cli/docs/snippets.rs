@@ -183,7 +183,7 @@ Ok(())
 #[rustfmt::skip]
 fn loading_cursor(loader: &fuseloop::Loader) -> Result<(), fuseloop::source::BoxError> {
 let batches = loader.epoch(0)?;
-let cursor: String = batches.cursor()?.to_string();      // JSON, at most 256 bytes
+let cursor: String = batches.cursor()?.to_string();      // JSON, at most 512 bytes
 let rest = loader.resume(&cursor.parse()?)?;             // the rest of the epoch, bit for bit
 Ok(())
 }

@@ -113,10 +113,13 @@ const PROBE: (c_int, &CStr) = (56, c"fuseloop tests whether it hears messages");
 /// reference picture" is none of them: encoders of H.264 may list more references than there are, and not use them.
 const MADE_UP: [&[u8]; 4] = [
     b"concealing",
-    b"Could not find ref with POC",
+    MISSING_REFERENCE,
     b"warning: first frame is no keyframe",
     b"number of reference frames",
 ];
+
+/// The beginning of the message about a picture of HEVC that is missing.
+const MISSING_REFERENCE: &[u8] = b"Could not find ref with POC";
 
 /// The messages that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +136,8 @@ pub(super) enum Messages {
 struct Heard {
     messages: Messages,
     is_damaged: bool,
+    /// True if a picture that others refer to is missing. From FFmpeg 8 on the call fails, too.
+    is_reference_missing: bool,
     /// True if a picture exceeds the limit of pixels.
     is_too_large: bool,
     /// True if the probe came.
@@ -141,7 +146,8 @@ struct Heard {
 
 impl Heard {
     const fn nothing(messages: Messages) -> Self {
-        Self { messages, is_damaged: false, is_too_large: false, is_heard: false }
+        let (is_damaged, is_reference_missing) = (false, false);
+        Self { messages, is_damaged, is_reference_missing, is_too_large: false, is_heard: false }
     }
 }
 
@@ -168,6 +174,7 @@ unsafe extern "C" fn log(sender: Pointer, level: c_int, format: *const c_char, a
         && level & 0xff <= LOG_ERROR
         && !format.starts_with(b"mmco");
     heard.is_damaged |= is_error || MADE_UP.iter().any(|start| format.starts_with(start));
+    heard.is_reference_missing |= format.starts_with(MISSING_REFERENCE);
     heard.is_too_large |=
         format.starts_with(b"Picture size") && format.windows(7).any(|word| word == b"exceeds");
     heard.is_heard |= format == PROBE.1.to_bytes();
@@ -619,9 +626,10 @@ impl Context {
     }
 
     fn outcome(&self, code: c_int, heard: Heard) -> Result<(), Failure> {
+        let is_missing = heard.messages == Messages::Strict && heard.is_reference_missing;
         match code {
             _ if heard.is_too_large => Err(too_large()),
-            ..0 => Err(self.library.failure(code)),
+            ..0 if !(code == INVALID_DATA && is_missing) => Err(self.library.failure(code)),
             _ if !heard.is_heard => Err(Failure::Unheard),
             _ if heard.is_damaged => Err(Failure::Damaged(
                 "a part of a picture or a picture that it refers to is missing".into(),

@@ -20,11 +20,14 @@ use std::sync::OnceLock;
 /// The environment variable with the path of libavcodec.
 const VARIABLE: &str = "FUSELOOP_LIBAVCODEC";
 
+/// The reason why there is no library if the variable is `none`.
+pub(super) const SWITCHED_OFF: &str = "FUSELOOP_LIBAVCODEC=none switches it off";
+
 /// libavcodec, the library of FFmpeg that decodes video, found on this system.
 ///
 /// It is searched once per process: at the path in the environment variable `FUSELOOP_LIBAVCODEC` if that is set, and else by
 /// the names that the versions from FFmpeg 4 to 8 have, where the system searches libraries. A version that is not known is
-/// refused.
+/// refused. If the variable is `none`, no library is searched.
 ///
 /// Some damage is found by the messages of the library alone. So this crate takes the messages of the process: those of its
 /// own calls become errors, and all others go to `av_log_default_callback`, which prints to stderr. A program that has a
@@ -57,6 +60,9 @@ impl Libavcodec {
 
     fn load() -> Result<Self, String> {
         if let Some(path) = std::env::var_os(VARIABLE) {
+            if path == "none" {
+                return Err(SWITCHED_OFF.into());
+            }
             let shown = Path::new(&path).display().to_string();
             let folder = Path::new(&path).parent().unwrap_or(Path::new(""));
             let mut fault = None;

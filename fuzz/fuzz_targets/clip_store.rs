@@ -1,0 +1,6 @@
+//! Fuzzes rows of a clip store.
+#![no_main]
+
+use fuseloop::fuzzing::{count, clip_store};
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| count(clip_store(bytes)));
