@@ -23,6 +23,7 @@
 //! | `yuv`     | colour conversion of video: rows of any subsampling to RGB          |
 //! | `planes`  | copies between adjacent channels and planes                         |
 //! | `vp8`     | transforms, loop filter and colour conversion of lossy WebP images  |
+//! | `vp8l`    | inverse transforms of lossless WebP images                           |
 //! | `shipped` | GPU kernels that are shipped precompiled: needs the feature `cuda`     |
 //!
 //! `cuda/` contains the prelude of GPU kernels, [`CUDA_PRELUDE`], and a header by which a host compiler builds them for
@@ -46,6 +47,7 @@ mod rows;
 mod shipped;
 mod source;
 pub mod vp8;
+pub mod vp8l;
 #[cfg(target_arch = "x86_64")]
 mod warp;
 mod yuv;

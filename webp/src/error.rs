@@ -80,3 +80,76 @@ impl fmt::Display for LossyError {
 }
 
 impl std::error::Error for LossyError {}
+
+/// A reason why a lossless image can't be decoded. Bytes are counted from the first one of its chunk.
+///
+/// ```
+/// use fuseloop_webp::{LosslessError, LosslessHeader};
+///
+/// let refused = LosslessHeader::parse(b"not VP8L").unwrap_err();
+/// assert_eq!(refused.to_string(), "the image begins with 6e, expected 2f");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LosslessError {
+    /// The image ends inside this part.
+    Truncated {
+        /// A noun phrase, as in "the image ends inside its header".
+        part: &'static str,
+        /// The bytes of the image.
+        len: usize,
+    },
+    /// The first byte is not 2f.
+    Signature {
+        /// The byte.
+        found: u8,
+    },
+    /// The image is of a version that is not defined.
+    Version {
+        /// The version, above 0.
+        found: u8,
+    },
+    /// The bytes mean nothing.
+    Damaged {
+        /// The byte that was read last, or one that has been read ahead.
+        byte: usize,
+        /// A sentence about the image.
+        reason: &'static str,
+    },
+    /// The window is empty or not inside the image.
+    Window,
+    /// The buffer for the pixels has another size than the window.
+    Buffer {
+        /// The bytes of the window.
+        expected: usize,
+        /// The bytes of the buffer.
+        found: usize,
+    },
+    /// There is not enough memory for this number of bytes.
+    NoMemory {
+        /// The number of bytes.
+        bytes: usize,
+    },
+}
+
+impl fmt::Display for LosslessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated { part, len } => {
+                write!(f, "the image ends after {len} bytes, inside {part}")
+            }
+            Self::Signature { found } => {
+                write!(f, "the image begins with {found:02x}, expected 2f")
+            }
+            Self::Version { found } => write!(f, "the image's version is {found}, expected 0"),
+            Self::Damaged { byte, reason } => write!(f, "at byte {byte} of the image, {reason}"),
+            Self::Window => write!(f, "the window is empty or not inside the image"),
+            Self::Buffer { expected, found } => {
+                write!(f, "a buffer of {found} bytes for a window of {expected} bytes")
+            }
+            Self::NoMemory { bytes } => write!(f, "no memory for {bytes} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for LosslessError {}

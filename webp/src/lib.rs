@@ -20,18 +20,24 @@
 #![forbid(unsafe_code)]
 
 mod alpha;
+mod bits;
 mod bool_decoder;
 mod decoder;
+mod entropy;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod header;
+mod lossless;
 mod modes;
 mod predict;
+mod prefix;
 mod tables;
 mod tokens;
+mod transform;
 
 pub use alpha::AlphaChunk;
 pub use decoder::LossyDecoder;
-pub use error::LossyError;
+pub use error::{LosslessError, LossyError};
 pub use header::frame_size;
+pub use lossless::{LosslessDecoder, LosslessHeader, LosslessPixels};
