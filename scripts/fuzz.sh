@@ -69,6 +69,9 @@ seed() {
         # A file of one chunk, without its 20 bytes of headers.
         for image in lossy lossy_even; do tail -c +21 "$golden/webp/$image.webp" >"$corpus/$image"; done
         ;;
+    webp_lossless)
+        for image in webp/tests/golden/lossless/*.webp; do tail -c +21 "$image" >"$corpus/$(basename "$image" .webp)"; done
+        ;;
     audio) copy "$corpus" "$golden"/audio/*.wav "$golden"/audio/*.flac "$golden"/audio/*.mp3 "$golden"/audio/*.ogg ;;
     still) copy "$corpus" "$golden"/bmp/*.bmp "$golden"/gif/*.gif "$golden"/pnm/*.p?m "$golden"/jxl/*.jxl "$golden"/heic/*.heic ;;
     bit_planes) copy "$corpus" "$golden"/bit_planes/*.fplanes ;;

@@ -84,7 +84,6 @@ pub fn pass_caught_panics() {
         let crates = [
             "/gif-",
             "/heic-rs-",
-            "/image-webp-",
             "/jxl",
             "/parquet-",
             "/png-",

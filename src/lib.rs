@@ -81,7 +81,7 @@
 //! | `tfrecord` | | TFRecord files, plain or packed with gzip | `prost` |
 //! | `tiff` | | TIFF images, by strips and tiles, and arrays in TIFFs of tar shards | `tiff` |
 //! | `tracing` | | spans of epochs, batches and the phases of samples | `tracing` |
-//! | `webp` | | WebP images, lossy and lossless | `image-webp` |
+//! | `webp` | | WebP images, lossy and lossless, by windows | |
 //! | `write` | | whatever writes datasets: [`mod@write`] in all of its formats (Parquet with `parquet`), and [`recut`]; includes `tfrecord` | `jpeg-encoder`, `libjpeg-turbo-rs` |
 //!
 //! Caches, indexes of shards and saved listings of folders need no feature beyond that of their format: they

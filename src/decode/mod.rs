@@ -504,7 +504,7 @@ impl Decoder {
             }
             ImageHeaders::Png(file) => return self.png.decode(bytes, file.size, mode, wanted),
             #[cfg(feature = "webp")]
-            ImageHeaders::Webp(file) => return self.webp.decode(bytes, file.size, mode, wanted),
+            ImageHeaders::Webp(_) => return self.webp.decode(bytes, mode, wanted),
             ImageHeaders::Still(file, _) => return self.still.decode(bytes, file, mode, wanted),
             #[cfg(feature = "tiff")]
             ImageHeaders::Tiff(file, _) => return self.tiff.decode(bytes, file, mode, wanted),

@@ -1,4 +1,4 @@
-//! WebP: decodes a window of a lossy image, and other images as a whole, to the same pixels as Pillow's `convert("RGB")`, `convert("L")` and
+//! WebP: decodes a window of an image to the same pixels as Pillow's `convert("RGB")`, `convert("L")` and
 //! `convert("RGBA")`.
 //!
 //! | stored as             | becomes                                                                     |
@@ -12,44 +12,48 @@
 //! such, since it has no exact numbers. Colour profiles are not applied, as in Pillow; the image is turned by its EXIF
 //! orientation afterwards, where that is asked for.
 //!
-//! Lossy images are decoded by `fuseloop_webp`, down to the last row of the window; what is damaged below it is not seen.
-//! Their alpha is read only in [`ImageReadMode::RgbAlpha`], whole if it is compressed. Of a lossless image or an animation,
-//! all pixels are decoded before those of the window are copied.
+//! The decoder is `fuseloop_webp`. It reads an image down to the last row of the window; what is damaged below it is not seen.
+//! The alpha of a lossy image is read only in [`ImageReadMode::RgbAlpha`].
 //!
 //! The sizes in all headers are compared, and checked against [`Limits`](crate::sample::Limits), before a decoder
 //! takes memory by them. There is no least number of bytes for a size: an image of one colour takes a few.
-//!
-//! The decoder of lossless images, compressed alpha and animations is image-webp. It panics at some damaged images, such as
-//! those whose Huffman codes are more than complete (its issue 118); here a panic of it is an error as any other damage.
 
 use super::buffer::{check_bytes, check_size, image_bytes, room};
 use super::error::{no_index, no_memory, not_gray16};
 use super::{DecodeOptions, Decoded, ImageReadMode};
 use crate::error::{Damage, Error, fail};
-use crate::panicked::call_decoder;
-use crate::source::{EncodedImage, LossyChunks, WebpHeader};
+use crate::source::{EncodedImage, WebpFrame, WebpHeader, WebpImage};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::RGB;
-use fuseloop_webp::{AlphaChunk, LossyDecoder, LossyError};
-use image_webp::WebPDecoder;
+use fuseloop_webp::{
+    AlphaChunk, LosslessDecoder, LosslessError, LosslessHeader, LosslessPixels, LossyDecoder,
+    LossyError, frame_size,
+};
 use std::fmt;
-use std::io::Cursor;
 
-/// The crate that decodes lossless WebPs.
-const CRATE: &str = "image-webp";
+/// The channels of RGBA.
+const RGBA: usize = RGB + 1;
 
 /// Decodes WebPs. Each worker has its own decoder, which reuses its buffers.
 #[derive(Debug, Default)]
 pub(super) struct WebpDecoder {
     options: DecodeOptions,
-    lossy: LossyDecoder,
-    /// The alpha of a lossy image.
-    alpha: Vec<u8>,
-    /// The image as RGB or RGBA; of a lossy image, the window as RGB.
+    frames: FrameDecoder,
+    /// The window as RGB or RGBA.
     stored: Vec<u8>,
     /// The pixels of the window.
     pixels: Vec<u8>,
+}
+
+/// Decodes the frames of WebPs.
+#[derive(Debug, Default)]
+struct FrameDecoder {
+    lossy: LossyDecoder,
+    lossless: LosslessDecoder,
+    /// The window of a lossy image as RGB, and its alpha.
+    rgb: Vec<u8>,
+    alpha: Vec<u8>,
 }
 
 fn damaged(reason: impl fmt::Display) -> Error {
@@ -59,37 +63,66 @@ fn damaged(reason: impl fmt::Display) -> Error {
 fn refused(error: LossyError) -> Error {
     match error {
         LossyError::NoMemory { bytes } => no_memory(bytes),
+        LossyError::Alpha(LosslessError::NoMemory { bytes }) => no_memory(bytes),
         error => damaged(error),
     }
 }
 
-/// Decodes the first `rows` rows of the alpha of a lossy image.
-fn alpha_rows<'a>(
-    buffer: &'a mut Vec<u8>,
-    chunk: &[u8],
-    size: Size,
-    rows: u32,
-) -> Result<&'a [u8], Error> {
-    let chunk = AlphaChunk::parse(chunk).map_err(refused)?;
-    let len = image_bytes(Size::new(rows, size.width), 1)?;
-    let values = if let Some(stored) = chunk.stored(size).map_err(refused)? {
-        let values = room(buffer, len)?;
-        values.copy_from_slice(&stored[..len]);
-        values
-    } else {
-        let file = chunk.lossless_file(size);
-        let opened = call_decoder(CRATE, || WebPDecoder::new(Cursor::new(&file[..])));
-        let mut decoder = opened.map_err(damaged)?;
-        let values = room(buffer, image_bytes(size, RGB)?)?;
-        call_decoder(CRATE, || decoder.read_image(values)).map_err(damaged)?;
-        // The green ones, each moved to before where it was.
-        for i in 0..len {
-            values[i] = values[RGB * i + 1];
+fn refused_lossless(error: LosslessError) -> Error {
+    match error {
+        LosslessError::NoMemory { bytes } => no_memory(bytes),
+        error => damaged(error),
+    }
+}
+
+/// Returns the size of a frame.
+fn size_of(frame: &WebpFrame<'_>) -> Result<Size, Error> {
+    match frame {
+        WebpFrame::Lossy { frame, .. } => frame_size(frame).map_err(refused),
+        WebpFrame::Lossless(frame) => {
+            LosslessHeader::parse(frame).map(|header| header.size).map_err(refused_lossless)
         }
-        &mut values[..len]
-    };
-    chunk.unfilter(values, size.width as usize);
-    Ok(values)
+    }
+}
+
+impl FrameDecoder {
+    /// Writes a window of a frame as RGB or RGBA.
+    fn decode(
+        &mut self,
+        frame: &WebpFrame<'_>,
+        window: Window,
+        channels: usize,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let has_alpha = channels == RGBA;
+        match *frame {
+            WebpFrame::Lossless(frame) => {
+                let pixels = if has_alpha { LosslessPixels::RgbAlpha } else { LosslessPixels::Rgb };
+                self.lossless.decode(frame, window, pixels, out).map_err(refused_lossless)
+            }
+            WebpFrame::Lossy { frame, .. } if !has_alpha => {
+                self.lossy.decode(frame, window, out).map_err(refused)
+            }
+            WebpFrame::Lossy { frame, alpha } => {
+                let size = frame_size(frame).map_err(refused)?;
+                let rgb = room(&mut self.rgb, image_bytes(window.size(), RGB)?)?;
+                self.lossy.decode(frame, window, rgb).map_err(refused)?;
+                let values = room(&mut self.alpha, image_bytes(window.size(), 1)?)?;
+                match alpha {
+                    Some(alpha) => AlphaChunk::parse(alpha)
+                        .and_then(|chunk| chunk.decode(&mut self.lossless, size, window, values))
+                        .map_err(refused)?,
+                    None => values.fill(255),
+                }
+                let pixels = rgb.as_chunks::<RGB>().0.iter().zip(&*values);
+                for (out, (&[r, g, b], &a)) in out.as_chunks_mut::<RGBA>().0.iter_mut().zip(pixels)
+                {
+                    *out = [r, g, b, a];
+                }
+                Ok(())
+            }
+        }
+    }
 }
 
 impl WebpDecoder {
@@ -120,107 +153,71 @@ impl WebpDecoder {
         }
     }
 
-    /// Decodes `wanted`, a window of an image of this size.
+    /// Decodes `wanted`, a window of an image.
     pub(super) fn decode(
         &mut self,
         bytes: &[u8],
-        size: Size,
         mode: ImageReadMode,
         wanted: Window,
     ) -> Result<Decoded<'_>, Error> {
-        match LossyChunks::find(bytes) {
-            Some(chunks) => self.decode_lossy(&chunks, size, mode, wanted),
-            None => self.decode_whole(bytes, size, mode, wanted),
-        }
-    }
-
-    /// Decodes a window of a lossy image that is no animation.
-    fn decode_lossy(
-        &mut self,
-        chunks: &LossyChunks<'_>,
-        size: Size,
-        mode: ImageReadMode,
-        wanted: Window,
-    ) -> Result<Decoded<'_>, Error> {
-        let rgb = room(&mut self.stored, image_bytes(wanted.size(), RGB)?)?;
-        self.lossy.decode(chunks.frame, wanted, rgb).map_err(refused)?;
-        let (top, left) = (wanted.top, wanted.left);
-        if mode == ImageReadMode::Rgb {
-            let bytes = rgb.len();
-            let view = mode.view(rgb, wanted.size()).ok_or_else(|| no_memory(bytes))?;
+        let image = WebpImage::find(bytes).ok_or_else(|| damaged("it has no image"))?;
+        let has_alpha = mode == ImageReadMode::RgbAlpha && image.has_alpha;
+        let channels = if has_alpha { RGBA } else { RGB };
+        self.decode_canvas(&image, wanted, channels)?;
+        let (stored, top, left) = (&self.stored[..], wanted.top, wanted.left);
+        if has_alpha || mode == ImageReadMode::Rgb {
+            let bytes = stored.len();
+            let view = mode.view(stored, wanted.size()).ok_or_else(|| no_memory(bytes))?;
             return Ok(Decoded { view, top, left });
         }
         let channels = usize::from(mode.channels());
         let bytes = image_bytes(wanted.size(), channels)?;
         let out = room(&mut self.pixels, bytes)?;
-        for (rgb, out) in rgb.as_chunks::<RGB>().0.iter().zip(out.chunks_exact_mut(channels)) {
-            // A lossy image is not read as an index.
-            let _ = mode.read(*rgb, out);
-        }
-        if let (ImageReadMode::RgbAlpha, Some(alpha)) = (mode, chunks.alpha) {
-            let width = size.width as usize;
-            let alpha = alpha_rows(&mut self.alpha, alpha, size, top + wanted.height)?;
-            let rows = alpha.chunks_exact(width).skip(top as usize);
-            let out = out.as_chunks_mut::<{ RGB + 1 }>().0;
-            for (alpha, out) in rows.zip(out.chunks_exact_mut(wanted.width as usize)) {
-                for (pixel, &alpha) in out.iter_mut().zip(&alpha[left as usize..]) {
-                    pixel[RGB] = alpha;
-                }
+        let pixels = stored.as_chunks::<RGB>().0.iter();
+        for (i, (rgb, out)) in (0..).zip(pixels.zip(out.chunks_exact_mut(channels))) {
+            if !mode.read(*rgb, out) {
+                let (y, x) = (top + i / wanted.width, left + i % wanted.width);
+                return Err(no_index(y, x, rgb.map(u16::from)));
             }
         }
         let view = mode.view(out, wanted.size()).ok_or_else(|| no_memory(bytes))?;
         Ok(Decoded { view, top, left })
     }
 
-    /// Decodes all pixels and copies those of `wanted`.
-    fn decode_whole(
+    /// Decodes a window of the canvas to `stored`, as RGB or RGBA. Where the image is not, it is black and transparent.
+    fn decode_canvas(
         &mut self,
-        bytes: &[u8],
-        size: Size,
-        mode: ImageReadMode,
+        image: &WebpImage<'_>,
         wanted: Window,
-    ) -> Result<Decoded<'_>, Error> {
-        let opened = call_decoder(CRATE, || WebPDecoder::new(Cursor::new(bytes)));
-        let mut decoder = opened.map_err(damaged)?;
-        let (width, height) = decoder.dimensions();
-        if Size::new(height, width) != size {
-            return Err(fail!(
-                Damaged,
-                "a WebP that can't be decoded: two decoders read different sizes from its headers"
-            ));
-        }
-        let has_alpha = decoder.has_alpha();
-        let channels = if has_alpha { RGB + 1 } else { RGB };
-        let stored = room(&mut self.stored, image_bytes(size, channels)?)?;
-        call_decoder(CRATE, || decoder.read_image(stored)).map_err(damaged)?;
-        let is_stored = match mode {
-            ImageReadMode::Rgb => !has_alpha,
-            ImageReadMode::RgbAlpha => has_alpha,
-            _ => false,
+        channels: usize,
+    ) -> Result<(), Error> {
+        let (left, top) = image.corner;
+        let size = size_of(&image.frame)?;
+        // The part of the image in the window, as rows and columns of the image.
+        let part = |first: u32, len: u32, corner: u32, side: u32| {
+            let start = first.saturating_sub(corner);
+            (start, (first + len).saturating_sub(corner).min(side).saturating_sub(start))
         };
-        if is_stored {
-            let bytes = stored.len();
-            let view = mode.view(stored, size).ok_or_else(|| no_memory(bytes))?;
-            return Ok(Decoded { view, top: 0, left: 0 });
+        let (part_top, height) = part(wanted.top, wanted.height, top, size.height);
+        let (part_left, width) = part(wanted.left, wanted.width, left, size.width);
+        let part = Window { top: part_top, left: part_left, height, width };
+        let stored = room(&mut self.stored, image_bytes(wanted.size(), channels)?)?;
+        if part.size() == wanted.size() {
+            return self.frames.decode(&image.frame, part, channels, stored);
         }
-        let out_channels = usize::from(mode.channels());
-        let bytes = image_bytes(wanted.size(), out_channels)?;
-        let pixels = room(&mut self.pixels, bytes)?;
-        let rows = stored.chunks_exact(size.width as usize * channels).skip(wanted.top as usize);
-        let out = pixels.chunks_exact_mut(wanted.width as usize * out_channels);
-        for (y, (row, out)) in (wanted.top..).zip(rows.zip(out)) {
-            let row = row.chunks_exact(channels).skip(wanted.left as usize);
-            for (x, (pixel, out)) in
-                (wanted.left..).zip(row.zip(out.chunks_exact_mut(out_channels)))
-            {
-                let rgb = [pixel[0], pixel[1], pixel[2]];
-                if !mode.read(rgb, out) {
-                    let pixel = rgb.map(u16::from);
-                    return Err(no_index(y, x, pixel));
-                }
-            }
+        stored.fill(0);
+        if height == 0 || width == 0 {
+            return Ok(());
         }
-        let view = mode.view(pixels, wanted.size()).ok_or_else(|| no_memory(bytes))?;
-        Ok(Decoded { view, top: wanted.top, left: wanted.left })
+        let pixels = room(&mut self.pixels, image_bytes(part.size(), channels)?)?;
+        self.frames.decode(&image.frame, part, channels, pixels)?;
+        let first_row = (top + part_top - wanted.top) as usize;
+        let first = channels * (left + part_left - wanted.left) as usize;
+        let len = channels * width as usize;
+        let rows = stored.chunks_exact_mut(channels * wanted.width as usize).skip(first_row);
+        for (row, pixels) in rows.zip(pixels.chunks_exact(len)) {
+            row[first..][..len].copy_from_slice(pixels);
+        }
+        Ok(())
     }
 }

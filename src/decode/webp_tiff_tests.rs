@@ -72,8 +72,8 @@ fn pixels_are_those_of_pillow_in_every_window() {
     }
 }
 
-/// Returns a lossless WebP of one pixel whose first Huffman code has twice as many codes as there can be: image-webp 0.2.4
-/// counts them modulo 2^16, accepts them, and reads beyond its table.
+/// Returns a lossless WebP of one pixel whose first Huffman code has twice as many codes as there can be: their number modulo
+/// 2^16 is right.
 fn overfull_webp() -> Vec<u8> {
     let mut bits = Vec::new();
     let mut put = |value: u32, count: u32| {
@@ -107,15 +107,13 @@ fn overfull_webp() -> Vec<u8> {
 }
 
 #[test]
-fn a_panic_of_the_webp_decoder_is_an_error() {
+fn more_codewords_than_there_can_be_are_refused() {
     let mut decoder = Decoder::default();
     let bytes = overfull_webp();
     assert_eq!(decoder.size(&image(&bytes)), Ok(Size::new(1, 1)));
     let error = read(&mut decoder, &bytes, ImageReadMode::Rgb, Size::new(1, 1).full()).unwrap_err();
-    assert!(error.to_string().contains("image-webp panicked: "), "{error}");
-    let lossy = golden("webp", "lossy.webp");
-    let size = decoder.size(&image(&lossy)).unwrap();
-    read(&mut decoder, &lossy, ImageReadMode::Rgb, size.full()).unwrap();
+    let reason = "the codewords of a prefix code are more or fewer than their lengths allow";
+    assert!(error.to_string().ends_with(reason), "{error}");
 }
 
 #[test]

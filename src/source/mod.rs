@@ -226,4 +226,4 @@ pub(crate) use video_files::{VideoFiles, VideoSummary, check_video};
 #[cfg(feature = "video")]
 pub(crate) use video_frame::{frame_size, frame_window};
 #[cfg(feature = "webp")]
-pub(crate) use webp_file::{LossyChunks, WebpHeader};
+pub(crate) use webp_file::{WebpFrame, WebpHeader, WebpImage};

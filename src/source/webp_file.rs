@@ -24,35 +24,73 @@ pub(crate) struct WebpHeader {
     pub(crate) has_alpha: bool,
 }
 
-/// The chunks of a lossy image.
+/// The first image of a WebP file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LossyChunks<'a> {
-    pub(crate) frame: &'a [u8],
-    /// The alpha, if the file says that it has some.
-    pub(crate) alpha: Option<&'a [u8]>,
+pub(crate) struct WebpImage<'a> {
+    pub(crate) frame: WebpFrame<'a>,
+    /// The left and the top of the image on the canvas: not 0 in an animation only.
+    pub(crate) corner: (u32, u32),
+    /// False if the file says that all pixels are opaque. A lossless image says so itself, in its own header.
+    pub(crate) has_alpha: bool,
 }
 
-impl<'a> LossyChunks<'a> {
-    /// Finds the chunks of a file; `None` if it is lossless or an animation.
+/// The chunks of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WebpFrame<'a> {
+    Lossy {
+        frame: &'a [u8],
+        /// The alpha, unless the file says that it has none.
+        alpha: Option<&'a [u8]>,
+    },
+    Lossless(&'a [u8]),
+}
+
+impl<'a> WebpImage<'a> {
+    /// Finds the first image of a file whose [headers](WebpHeader::parse) are right.
     pub(crate) fn find(file: &'a [u8]) -> Option<Self> {
-        let (name, data, mut rest) = chunk(file.get(12..)?).ok()?;
-        if name == b"VP8 " {
-            return Some(Self { frame: data, alpha: None });
+        let (name, data, rest) = chunk(file.get(12..)?).ok()?;
+        if name != b"VP8X" {
+            let frame = WebpFrame::find(file.get(12..)?, false)?;
+            let has_alpha = matches!(frame, WebpFrame::Lossless(_));
+            return Some(Self { frame, corner: (0, 0), has_alpha });
         }
-        let flags = data.first().filter(|_| name == b"VP8X")?;
+        let flags = data.first()?;
         let (is_animated, has_alpha) = (flags & 2 != 0, flags & 16 != 0);
-        let mut alpha = None;
+        if !is_animated {
+            let frame = WebpFrame::find(rest, has_alpha)?;
+            let has_alpha = has_alpha || matches!(frame, WebpFrame::Lossless(_));
+            return Some(Self { frame, corner: (0, 0), has_alpha });
+        }
+        let mut rest = rest;
         loop {
             let (name, data, after) = chunk(rest).ok()?;
-            match name {
-                b"VP8 " if !is_animated => {
-                    return Some(Self { frame: data, alpha: alpha.filter(|_| has_alpha) });
-                }
-                b"VP8L" | b"ANMF" => return None,
-                b"ALPH" => alpha = alpha.or(Some(data)),
-                _ => {}
+            if name == b"ANMF" {
+                let (place, chunks) = data.split_first_chunk::<16>()?;
+                let corner = (2 * three(&place[0..]), 2 * three(&place[3..]));
+                return Some(Self {
+                    frame: WebpFrame::find(chunks, has_alpha)?,
+                    corner,
+                    has_alpha,
+                });
             }
             rest = after;
+        }
+    }
+}
+
+impl<'a> WebpFrame<'a> {
+    /// Finds the first frame in a sequence of chunks, and its alpha.
+    fn find(mut chunks: &'a [u8], has_alpha: bool) -> Option<Self> {
+        let mut alpha = None;
+        loop {
+            let (name, data, after) = chunk(chunks).ok()?;
+            match name {
+                b"VP8 " => return Some(Self::Lossy { frame: data, alpha }),
+                b"VP8L" => return Some(Self::Lossless(data)),
+                b"ALPH" if has_alpha => alpha = alpha.or(Some(data)),
+                _ => {}
+            }
+            chunks = after;
         }
     }
 }
@@ -92,7 +130,9 @@ impl WebpHeader {
                         let found = found.size;
                         return Err(format!("its frame is {found}, its canvas {size}"));
                     }
-                    return Ok(Self { size, has_alpha, ..found });
+                    // As libwebp, which asks the lossless image itself.
+                    let has_alpha = if found.is_lossy { has_alpha } else { found.has_alpha };
+                    return Ok(Self { has_alpha, ..found });
                 }
                 b"ANMF" if is_animated => {
                     let is_lossy = Self::of_animation(data, size)?;

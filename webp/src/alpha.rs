@@ -7,8 +7,14 @@
 //! | 4..6                   | 1: the encoder used fewer levels. A decoder need not know it             |
 //! | 6..8                   | 0                                                                      |
 
-use crate::LossyError;
+use crate::lossless::is_inside;
+use crate::{LosslessDecoder, LossyError};
+use fuseloop_kernels::vp8l::Bgra;
 use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::memory;
+
+const TRUNCATED: LossyError = LossyError::Truncated { part: "its alpha" };
 
 /// The neighbours that values of alpha are stored as differences from. In the first row it is the value to the left, at the
 /// left edge the value above.
@@ -25,13 +31,12 @@ enum AlphaFilter {
 ///
 /// ```
 /// use fuseloop_ops::Size;
-/// use fuseloop_webp::AlphaChunk;
+/// use fuseloop_webp::{AlphaChunk, LosslessDecoder};
 ///
 /// // Six values that are not compressed, as differences from the one to the left.
 /// let chunk = AlphaChunk::parse(&[0b0100, 10, 1, 1, 5, 0, 2])?;
-/// let size = Size::new(2, 3);
-/// let mut alpha = chunk.stored(size)?.unwrap().to_vec();
-/// chunk.unfilter(&mut alpha, size.width as usize);
+/// let (size, mut alpha) = (Size::new(2, 3), vec![0; 6]);
+/// chunk.decode(&mut LosslessDecoder::default(), size, size.full(), &mut alpha)?;
 /// assert_eq!(alpha, [10, 11, 12, 15, 15, 17]);
 /// # Ok::<(), fuseloop_webp::LossyError>(())
 /// ```
@@ -39,7 +44,8 @@ enum AlphaFilter {
 pub struct AlphaChunk<'a> {
     is_lossless_image: bool,
     filter: AlphaFilter,
-    data: &'a [u8],
+    /// The chunk, whose first byte is the header.
+    chunk: &'a [u8],
 }
 
 impl<'a> AlphaChunk<'a> {
@@ -49,8 +55,7 @@ impl<'a> AlphaChunk<'a> {
     ///
     /// If the chunk is empty, or its first byte has values that are not defined.
     pub fn parse(chunk: &'a [u8]) -> Result<Self, LossyError> {
-        let truncated = LossyError::Truncated { part: "its alpha" };
-        let (&header, data) = chunk.split_first().ok_or(truncated)?;
+        let header = *chunk.first().ok_or(TRUNCATED)?;
         let (method, levels, reserved) = (header & 3, header >> 4 & 3, header >> 6);
         if method > 1 || levels > 1 || reserved != 0 {
             return Err(LossyError::AlphaHeader { found: header });
@@ -61,45 +66,78 @@ impl<'a> AlphaChunk<'a> {
             2 => AlphaFilter::Above,
             _ => AlphaFilter::Gradient,
         };
-        Ok(Self { is_lossless_image: method == 1, filter, data })
+        Ok(Self { is_lossless_image: method == 1, filter, chunk })
     }
 
-    /// Returns the values of all pixels, to be [unfiltered](Self::unfilter); `None` if they are compressed.
+    /// Writes the alpha of a window of an image of this size. What is below the window is not read, and nothing outside of it
+    /// is unpacked that it does not depend on.
     ///
     /// # Errors
     ///
-    /// If there are fewer values than pixels.
-    pub fn stored(&self, size: Size) -> Result<Option<&'a [u8]>, LossyError> {
-        if self.is_lossless_image {
-            return Ok(None);
+    /// If the alpha is damaged in what the window needs, the window is not inside the image, `out` does not have a byte for each
+    /// pixel, or there is not enough memory.
+    pub fn decode(
+        &self,
+        decoder: &mut LosslessDecoder,
+        size: Size,
+        window: Window,
+        out: &mut [u8],
+    ) -> Result<(), LossyError> {
+        if !is_inside(window, size) {
+            return Err(LossyError::Window);
         }
-        let pixels = usize::try_from(size.pixels()).unwrap_or(usize::MAX);
-        let truncated = LossyError::Truncated { part: "its alpha" };
-        self.data.get(..pixels).map(Some).ok_or(truncated)
+        let bytes = |size: Size| usize::try_from(size.pixels()).unwrap_or(usize::MAX);
+        let expected = bytes(window.size());
+        if out.len() != expected {
+            return Err(LossyError::Buffer { expected, found: out.len() });
+        }
+        if self.filter == AlphaFilter::None {
+            return self.read(decoder, size, window, out);
+        }
+        let all = Size::new(window.top + window.height, window.left + window.width);
+        let mut values = vec![];
+        memory::resize(&mut values, bytes(all), "the alpha of a WebP")
+            .map_err(|error| LossyError::NoMemory { bytes: error.bytes })?;
+        self.read(decoder, size, all.full(), &mut values)?;
+        self.unfilter(&mut values, all.width as usize);
+        let rows = values.chunks_exact(all.width as usize).skip(window.top as usize);
+        for (out, row) in out.chunks_exact_mut(window.width as usize).zip(rows) {
+            out.copy_from_slice(&row[window.left as usize..]);
+        }
+        Ok(())
     }
 
-    /// Returns a lossless WebP file whose green values are those of all pixels, to be [unfiltered](Self::unfilter).
-    #[must_use]
-    pub fn lossless_file(&self, size: Size) -> Vec<u8> {
-        let side = |pixels: u32| pixels.wrapping_sub(1) & 0x3fff;
-        let bits = side(size.height) << 14 | side(size.width);
-        // The signature and the sizes, 40 bits, and the image.
-        let len = 5_u32.saturating_add(self.data.len() as u32);
-        let even = len.saturating_add(len % 2);
-        let mut file = Vec::with_capacity(20 + even as usize);
-        file.extend(b"RIFF");
-        file.extend(even.saturating_add(12).to_le_bytes());
-        file.extend(b"WEBPVP8L");
-        file.extend(len.to_le_bytes());
-        file.push(0x2f);
-        file.extend(bits.to_le_bytes());
-        file.extend(self.data);
-        file.resize(20 + even as usize, 0);
-        file
+    /// Writes the values of a window as they are stored.
+    fn read(
+        &self,
+        decoder: &mut LosslessDecoder,
+        size: Size,
+        window: Window,
+        out: &mut [u8],
+    ) -> Result<(), LossyError> {
+        let mut out = out.chunks_exact_mut(window.width as usize);
+        if self.is_lossless_image {
+            let write = |row: &[Bgra]| {
+                if let Some(out) = out.next() {
+                    out.iter_mut().zip(row).for_each(|(value, [_, green, ..])| *value = *green);
+                }
+            };
+            return decoder
+                .decode_rows(self.chunk, 1, size, window, write)
+                .map_err(LossyError::Alpha);
+        }
+        let rows = self.chunk[1..].chunks(size.width as usize).skip(window.top as usize);
+        let mut rows = rows.take(window.height as usize);
+        for out in out {
+            let columns = window.left as usize..(window.left + window.width) as usize;
+            let row = rows.next().and_then(|row| row.get(columns));
+            out.copy_from_slice(row.ok_or(TRUNCATED)?);
+        }
+        Ok(())
     }
 
     /// Replaces rows of values, from the first one of the image on, by alpha.
-    pub fn unfilter(&self, values: &mut [u8], width: usize) {
+    fn unfilter(&self, values: &mut [u8], width: usize) {
         if self.filter == AlphaFilter::None || width == 0 {
             return;
         }
@@ -161,18 +199,33 @@ mod tests {
         (0..alpha.len()).map(value).collect()
     }
 
+    fn decoded(chunk: &AlphaChunk<'_>, size: Size, window: Window) -> Result<Vec<u8>, LossyError> {
+        let mut alpha = vec![9; window.size().pixels() as usize];
+        chunk.decode(&mut LosslessDecoder::default(), size, window, &mut alpha)?;
+        Ok(alpha)
+    }
+
     #[test]
-    fn filters_are_undone() {
+    fn filters_are_undone_in_every_window() {
         for (height, width) in [(1, 1), (1, 7), (7, 1), (9, 13)] {
             let alpha: Vec<u8> = (0..height * width).map(|i| (i * i * 91 % 256) as u8).collect();
+            let size = Size::new(height as u32, width as u32);
             for filter in 0..4 {
                 let chunk = [vec![filter << 2], filtered(&alpha, width, filter)].concat();
                 let chunk = AlphaChunk::parse(&chunk).unwrap();
-                let size = Size::new(height as u32, width as u32);
-                let mut found = chunk.stored(size).unwrap().unwrap().to_vec();
-                chunk.unfilter(&mut found, width);
-                assert_eq!(found, alpha, "filter {filter} of {size}");
-                assert!(chunk.stored(Size::new(height as u32, width as u32 + 1)).is_err());
+                for (top, left) in
+                    (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)))
+                {
+                    let (height, width) = ((size.height - top).min(5), (size.width - left).min(4));
+                    let found = decoded(&chunk, size, Window { top, left, height, width }).unwrap();
+                    let rows = alpha.chunks(size.width as usize).skip(top as usize);
+                    let columns = left as usize..(left + width) as usize;
+                    let rows = rows.take(height as usize).flat_map(|row| &row[columns.clone()]);
+                    assert!(found.iter().eq(rows), "filter {filter} of {size} at {top}, {left}");
+                }
+                let larger = Size::new(height as u32, width as u32 + 1);
+                assert_eq!(decoded(&chunk, larger, larger.full()), Err(TRUNCATED));
+                assert_eq!(decoded(&chunk, size, larger.full()), Err(LossyError::Window));
             }
         }
     }

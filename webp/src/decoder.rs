@@ -18,6 +18,7 @@
 use crate::LossyError;
 use crate::bool_decoder::BoolDecoder;
 use crate::header::{Filter, Frame};
+use crate::lossless::is_inside;
 use crate::modes::{self, Luma, Macroblock, ModeEdge};
 use crate::predict::{LastRow, Workspace};
 use crate::tokens::{Coefficients, Edge};
@@ -125,12 +126,7 @@ impl LossyDecoder {
         out: &mut [u8],
     ) -> Result<(), LossyError> {
         let mut frame = Frame::parse(frame)?;
-        let is_inside = |first: u32, len: u32, side: u32| {
-            len > 0 && u64::from(first) + u64::from(len) <= u64::from(side)
-        };
-        if !is_inside(window.top, window.height, frame.size.height)
-            || !is_inside(window.left, window.width, frame.size.width)
-        {
+        if !is_inside(window, frame.size) {
             return Err(LossyError::Window);
         }
         let row_bytes = 3 * window.width as usize;

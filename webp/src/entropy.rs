@@ -247,7 +247,7 @@ fn read_span<const HAS_CACHE: bool>(span: Span<'_, '_>) -> Result<(), LosslessEr
         }
         let last = (at + length).min(out.len() - PADDING);
         copy(out, at, distance, last);
-        if HAS_CACHE {
+        if HAS_CACHE && distance > 1 {
             for &pixel in &out[at..last] {
                 cache.insert(pixel);
             }
@@ -256,7 +256,9 @@ fn read_span<const HAS_CACHE: bool>(span: Span<'_, '_>) -> Result<(), LosslessEr
     }
     (*reader, *place) = (bits, at);
     if !is_inside {
-        return Err(reader.damaged("it copies pixels from before its first or to beyond its last one"));
+        return Err(
+            reader.damaged("it copies pixels from before its first or to beyond its last one")
+        );
     }
     Ok(())
 }
@@ -301,7 +303,8 @@ fn copy(out: &mut [Bgra], from: usize, distance: usize, to: usize) {
     if distance >= PADDING {
         let mut at = from;
         while at < to {
-            let eight: [Bgra; PADDING] = std::array::from_fn(|i| out[at - distance..][..PADDING][i]);
+            let eight: [Bgra; PADDING] =
+                std::array::from_fn(|i| out[at - distance..][..PADDING][i]);
             out[at..][..PADDING].copy_from_slice(&eight);
             at += PADDING;
         }

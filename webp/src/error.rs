@@ -38,6 +38,8 @@ pub enum LossyError {
         /// The byte.
         found: u8,
     },
+    /// The alpha, a lossless image, can't be decoded. Its bytes are those of the chunk "ALPH".
+    Alpha(LosslessError),
     /// The window is empty or not inside the frame.
     Window,
     /// The buffer for the pixels has another size than the window.
@@ -70,6 +72,7 @@ impl fmt::Display for LossyError {
             Self::AlphaHeader { found } => {
                 write!(f, "its alpha begins with {found:02x}, which is not defined")
             }
+            Self::Alpha(error) => write!(f, "its alpha can't be decoded: {error}"),
             Self::Window => write!(f, "the window is empty or not inside the frame"),
             Self::Buffer { expected, found } => {
                 write!(f, "a buffer of {found} bytes for a window of {expected} bytes")

@@ -1,8 +1,12 @@
-//! The check that the fuzz target shares with the tests.
+//! The checks that the fuzz targets share with the tests.
 
-use crate::{LossyDecoder, LossyError, frame_size};
+use crate::{
+    AlphaChunk, LosslessDecoder, LosslessHeader, LosslessPixels, LossyDecoder, LossyError,
+    frame_size,
+};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
+use std::fmt::Debug;
 
 /// The most pixels that are decoded.
 const MOST: u64 = 1 << 20;
@@ -16,17 +20,48 @@ const MOST: u64 = 1 << 20;
 #[must_use]
 pub fn lossy_frame(bytes: &[u8]) -> bool {
     let Ok(size) = frame_size(bytes) else { return false };
+    let mut decoder = LossyDecoder::default();
+    windows_are_of_the_whole(bytes, size, 3, |window, rgb| decoder.decode(bytes, window, rgb))
+}
+
+/// The same for a lossless image, as RGBA and as the alpha of a lossy image.
+///
+/// # Panics
+///
+/// If that is not so.
+#[must_use]
+pub fn lossless_image(bytes: &[u8]) -> bool {
+    let Ok(LosslessHeader { size, .. }) = LosslessHeader::parse(bytes) else { return false };
+    let mut decoder = LosslessDecoder::default();
+    // All filters occur: the byte before the image is the size, and the header of the alpha.
+    let alpha = [&[bytes[1] & 0b1100 | 1], &bytes[5..]].concat();
+    if let Ok(alpha) = AlphaChunk::parse(&alpha) {
+        let decode = |window: Window, out: &mut [u8]| -> Result<(), LossyError> {
+            alpha.decode(&mut decoder, size, window, out)
+        };
+        windows_are_of_the_whole(bytes, size, 1, decode);
+    }
+    windows_are_of_the_whole(bytes, size, 4, |window, rgba| {
+        decoder.decode(bytes, window, LosslessPixels::RgbAlpha, rgba)
+    })
+}
+
+/// Compares a window, which the last bytes select, with the whole image. Returns true if the whole image is decoded.
+fn windows_are_of_the_whole<E: Debug + PartialEq>(
+    bytes: &[u8],
+    size: Size,
+    channels: usize,
+    mut decode: impl FnMut(Window, &mut [u8]) -> Result<(), E>,
+) -> bool {
     if size.pixels() > MOST {
         return false;
     }
-    let mut decoder = LossyDecoder::default();
-    let mut decode = |window: Window| -> Result<Vec<u8>, LossyError> {
-        let mut rgb = vec![0; 3 * window.size().pixels() as usize];
-        decoder.decode(bytes, window, &mut rgb)?;
-        Ok(rgb)
+    let mut decode = |window: Window| -> Result<Vec<u8>, E> {
+        let mut pixels = vec![0; channels * window.size().pixels() as usize];
+        decode(window, &mut pixels)?;
+        Ok(pixels)
     };
     let whole = decode(size.full());
-    // The last bytes say which window.
     let number = |at: usize| bytes.iter().rev().nth(at).map_or(0, |&byte| u32::from(byte));
     let part = |side: u32, first: u32, len: u32| {
         let first = side * first / 256;
@@ -37,14 +72,14 @@ pub fn lossy_frame(bytes: &[u8]) -> bool {
     let window = Window { top, left, height, width };
     let found = decode(window);
     let Ok(whole) = whole else { return false };
-    assert!(found == Ok(cut(&whole, size, window)), "{window:?} of {size}");
+    assert!(found == Ok(cut(&whole, size, window, channels)), "{window:?} of {size}");
     true
 }
 
-/// Returns the pixels of a window of an RGB image.
-fn cut(whole: &[u8], size: Size, window: Window) -> Vec<u8> {
-    let row = 3 * size.width as usize;
+/// Returns the pixels of a window of an image.
+fn cut(whole: &[u8], size: Size, window: Window, channels: usize) -> Vec<u8> {
+    let row = channels * size.width as usize;
     let rows = whole.chunks_exact(row).skip(window.top as usize).take(window.height as usize);
-    let columns = 3 * window.left as usize..3 * (window.left + window.width) as usize;
+    let columns = channels * window.left as usize..channels * (window.left + window.width) as usize;
     rows.flat_map(|row| &row[columns.clone()]).copied().collect()
 }

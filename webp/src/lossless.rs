@@ -92,6 +92,15 @@ impl LosslessPixels {
     }
 }
 
+/// Returns true if a window has pixels, all of which are inside an image of this size.
+pub(crate) fn is_inside(window: Window, size: Size) -> bool {
+    let is_inside = |first: u32, len: u32, side: u32| {
+        len > 0 && u64::from(first) + u64::from(len) <= u64::from(side)
+    };
+    is_inside(window.top, window.height, size.height)
+        && is_inside(window.left, window.width, size.width)
+}
+
 /// Decodes lossless WebP images: the chunk "VP8L". Buffers are used again from image to image; they take four bytes for each
 /// pixel of the rows down to the last one of a window, and the tables of prefix codes.
 ///
@@ -132,12 +141,7 @@ impl LosslessDecoder {
         out: &mut [u8],
     ) -> Result<(), LosslessError> {
         let header = LosslessHeader::parse(image)?;
-        let is_inside = |first: u32, len: u32, side: u32| {
-            len > 0 && u64::from(first) + u64::from(len) <= u64::from(side)
-        };
-        if !is_inside(window.top, window.height, header.size.height)
-            || !is_inside(window.left, window.width, header.size.width)
-        {
+        if !is_inside(window, header.size) {
             return Err(LosslessError::Window);
         }
         let row_bytes = pixels.bytes().saturating_mul(window.width as usize);

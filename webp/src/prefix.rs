@@ -258,7 +258,8 @@ impl Tables {
             return Ok(Code { start: start as u32, mask: 0, longest: 0 });
         }
         // Every sequence of bits must begin with one codeword.
-        let space: u32 = (1..).zip(&counts[1..]).map(|(length, count)| count << (15 - length)).sum();
+        let space: u32 =
+            (1..).zip(&counts[1..]).map(|(length, count)| count << (15 - length)).sum();
         if space != 1 << MOST_LENGTH {
             return Err(Fault::Space);
         }
@@ -385,7 +386,9 @@ impl Fault {
     fn error(self, byte: usize) -> LosslessError {
         let reason = match self {
             Self::Empty => "a prefix code has no symbol",
-            Self::Space => "the codewords of a prefix code are more or fewer than their lengths allow",
+            Self::Space => {
+                "the codewords of a prefix code are more or fewer than their lengths allow"
+            }
             Self::Many => "its prefix codes need more than 128 MiB",
             Self::NoMemory { bytes } => return LosslessError::NoMemory { bytes },
         };

@@ -204,7 +204,9 @@ mod tests {
         for (found, &[b, g, r, a]) in found.iter().zip(&row) {
             assert_eq!(*found, [b.wrapping_add(g), g, r.wrapping_add(g), a]);
         }
-        let times = |factor: i8, color: u8| (f64::from(factor) * f64::from(color as i8) / 32.0).floor() as i32;
+        let times = |factor: i8, color: u8| {
+            (f64::from(factor) * f64::from(color as i8) / 32.0).floor() as i32
+        };
         for (i, factors) in row.iter().enumerate().take(200) {
             let [green_to_red, green_to_blue, red_to_blue, _] =
                 if i == 0 { [-128_i8; 4] } else { factors.map(|byte| byte as i8) };

@@ -348,7 +348,8 @@ impl Pixel for Native {
         // SAFETY: as in `load`.
         unsafe {
             let is_self = _mm_cmpgt_epi32(of_l, of_t);
-            let (this, other) = (_mm_and_si128(is_self, self.0), _mm_andnot_si128(is_self, other.0));
+            let (this, other) =
+                (_mm_and_si128(is_self, self.0), _mm_andnot_si128(is_self, other.0));
             Self(_mm_or_si128(this, other))
         }
     }
@@ -482,9 +483,8 @@ mod tests {
             // Colours are often near each other, so that both branches of all modes occur.
             let mask = [0xffff_ffff, 0x0707_0707, 0x0301_0003][round % 3];
             let mut pixel = || (number() << 16 ^ number()) & mask ^ 0x8000_7f02;
-            let mut pixels = |count: usize| -> Vec<Bgra> {
-                (0..count).map(|_| pixel().to_le_bytes()).collect()
-            };
+            let mut pixels =
+                |count: usize| -> Vec<Bgra> { (0..count).map(|_| pixel().to_le_bytes()).collect() };
             let modes = pixels(width.div_ceil(1 << bits));
             let mut above = pixels(width + 1);
             let differences = pixels(width);
