@@ -11,7 +11,7 @@
 mod color;
 mod predict;
 
-pub use color::{ColorFactors, add_color, add_green, rgb_row, rgba_row};
+pub use color::{ColorRow, add_color, add_green, rgb_row, rgba_row};
 pub use predict::{PredictedRow, add_predictions};
 
 /// A pixel: blue, green, red and alpha.

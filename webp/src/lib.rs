@@ -1,13 +1,14 @@
-//! Lossy WebP images: windows of VP8 key frames (RFC 6386), to the pixels of libwebp.
+//! WebP images: windows of lossy and lossless ones, to the pixels of libwebp.
 //!
-//! [`LossyDecoder`] decodes a window of the frame in a file's chunk "VP8 ". Rows below the window are not read; where the
-//! format allows it, pixels outside of it are neither filtered nor converted. The transforms, the loop filter and the
-//! conversion to RGB are those of `fuseloop_kernels::vp8`. This crate knows no files, starts no thread, and has no
+//! [`LossyDecoder`] decodes a window of the frame in a file's chunk "VP8 " (a VP8 key frame, RFC 6386), [`LosslessDecoder`] one of
+//! the image in a chunk "VP8L" (RFC 9649, section 3), and [`AlphaChunk`] one of the alpha in a chunk "ALPH". Rows below the
+//! window are not read; where the format allows it, pixels outside of it are neither unpacked nor filtered nor converted. The
+//! arithmetic of rows is that of `fuseloop_kernels::vp8` and `vp8l`. This crate knows no files, starts no thread, and has no
 //! unsafe code.
 //!
 //! | file           |                                                                         |
 //! |----------------|-------------------------------------------------------------------------|
-//! | `header`       | the header of a frame, and its partitions                                 |
+//! | `header`       | the header of a lossy frame, and its partitions                           |
 //! | `bool_decoder` | the boolean entropy decoder                                             |
 //! | `modes`        | the predictions of macroblocks, as read                                   |
 //! | `tokens`       | their coefficients                                                      |
@@ -15,7 +16,12 @@
 //! | `decoder`      | the rows that a window needs, filtered and converted                      |
 //! | `alpha`        | the alpha of a lossy image, beside its frame                              |
 //! | `tables`       | constants                                                               |
-//! | `error`        | the error of all of them                                                |
+//! | `bits`         | the bits of a lossless image                                             |
+//! | `prefix`       | its prefix codes, and their tables                                       |
+//! | `entropy`      | its pixels as coded: colours, copies and the colour cache                   |
+//! | `transform`    | its transforms, as read and undone                                       |
+//! | `lossless`     | the rows that a window of it needs                                       |
+//! | `error`        | the errors of all of them                                               |
 
 #![forbid(unsafe_code)]
 

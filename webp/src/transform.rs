@@ -9,9 +9,7 @@
 
 use crate::LosslessError;
 use crate::bits::BitReader;
-use fuseloop_kernels::vp8l::{
-    Bgra, ColorFactors, PredictedRow, add_color, add_green, add_predictions,
-};
+use fuseloop_kernels::vp8l::{Bgra, ColorRow, PredictedRow, add_color, add_green, add_predictions};
 use fuseloop_kernels::{CpuWork, for_cpu};
 use fuseloop_ops::internals::memory::{self, NoMemory};
 use std::ops::Range;
@@ -148,9 +146,9 @@ impl Transform {
             }
             Self::Color(squares) => {
                 let (factors, bits) = (squares.row(y), squares.bits);
-                for_cpu(AddColor { factors, bits, row, columns: wanted });
+                add_color(ColorRow { factors, bits, row, columns: wanted });
             }
-            Self::Green => for_cpu(AddGreen(&mut row[wanted])),
+            Self::Green => add_green(&mut row[wanted]),
             Self::Palette { colors, packed } => {
                 for_cpu(Unpack { colors, packed: *packed, columns: wanted, from: row, to: other });
                 std::mem::swap(row, other);
@@ -165,43 +163,6 @@ fn resize(pixels: &mut Vec<Bgra>, len: usize) -> Result<(), LosslessError> {
 
 pub(crate) fn no_memory(error: NoMemory) -> LosslessError {
     LosslessError::NoMemory { bytes: error.bytes }
-}
-
-struct AddGreen<'a>(&'a mut [Bgra]);
-
-impl CpuWork for AddGreen<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        add_green(self.0);
-    }
-}
-
-struct AddColor<'a> {
-    factors: &'a [Bgra],
-    bits: u32,
-    row: &'a mut [Bgra],
-    columns: Range<usize>,
-}
-
-impl CpuWork for AddColor<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { factors, bits, row, columns } = self;
-        let mut from = columns.start;
-        while from < columns.end {
-            let square = from >> bits;
-            let to = ((square + 1) << bits).min(columns.end);
-            let [green_to_red, green_to_blue, red_to_blue, _] =
-                factors[square].map(|byte| byte as i8);
-            let factors = ColorFactors { green_to_red, green_to_blue, red_to_blue };
-            add_color(&mut row[from..to], factors);
-            from = to;
-        }
-    }
 }
 
 /// Replaces indices by colours.

@@ -12,46 +12,86 @@
 
 use super::Bgra;
 use crate::cpu::{CpuWork, for_cpu};
+use std::ops::Range;
 
 #[cfg(target_arch = "aarch64")]
 use std::arch::aarch64::*;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-/// The factors of [`add_color`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ColorFactors {
-    /// Added to red for 32 of green.
-    pub green_to_red: i8,
-    /// Added to blue for 32 of green.
-    pub green_to_blue: i8,
-    /// Added to blue for 32 of red.
-    pub red_to_blue: i8,
+/// Adds green to red and blue.
+pub fn add_green(row: &mut [Bgra]) {
+    for_cpu(AddGreen(row));
 }
 
-/// Adds green to red and blue.
-#[inline(always)]
-pub fn add_green(row: &mut [Bgra]) {
-    for pixel in row {
-        let number = u32::from_le_bytes(*pixel);
-        let green = number >> 8 & 0xff;
-        let others = (number & 0x00ff_00ff).wrapping_add(green << 16 | green);
-        *pixel = (number & 0xff00_ff00 | others & 0x00ff_00ff).to_le_bytes();
+struct AddGreen<'a>(&'a mut [Bgra]);
+
+impl CpuWork for AddGreen<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for pixel in self.0 {
+            let number = u32::from_le_bytes(*pixel);
+            let green = number >> 8 & 0xff;
+            let others = (number & 0x00ff_00ff).wrapping_add(green << 16 | green);
+            *pixel = (number & 0xff00_ff00 | others & 0x00ff_00ff).to_le_bytes();
+        }
     }
 }
 
+/// A row of colours that are differences.
+#[derive(Debug)]
+pub struct ColorRow<'a> {
+    /// The factors of the row, one for `1 << bits` pixels: as a pixel, they are green to red, green to blue and red to blue.
+    pub factors: &'a [Bgra],
+    /// The logarithm of the number of pixels of a factor: at least 2.
+    pub bits: u32,
+    /// The pixels of the row.
+    pub row: &'a mut [Bgra],
+    /// The pixels that are changed.
+    pub columns: Range<usize>,
+}
+
 /// Adds what green says about red and blue, and red about blue.
+///
+/// # Panics
+///
+/// If there are fewer factors or pixels than the columns need.
+pub fn add_color(row: ColorRow<'_>) {
+    for_cpu(row);
+}
+
+impl CpuWork for ColorRow<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { factors, bits, row, columns } = self;
+        let mut from = columns.start;
+        while from < columns.end {
+            let square = from >> bits;
+            let to = ((square + 1) << bits).min(columns.end);
+            let [green_to_red, green_to_blue, red_to_blue, _] = factors[square];
+            let factors = [green_to_red, green_to_blue, red_to_blue].map(|byte| byte as i8);
+            add_factors(&mut row[from..to], factors);
+            from = to;
+        }
+    }
+}
+
+/// Adds colours by the factors of one square.
 #[inline(always)]
-pub fn add_color(row: &mut [Bgra], factors: ColorFactors) {
-    let [green_to_red, green_to_blue, red_to_blue] =
-        [factors.green_to_red, factors.green_to_blue, factors.red_to_blue].map(i32::from);
+fn add_factors(row: &mut [Bgra], factors: [i8; 3]) {
+    let [green_to_red, green_to_blue, red_to_blue] = factors.map(i32::from);
     for pixel in row {
         // Colours with their signs are the upper bytes of numbers of 32 bits, shifted down again.
         let number = u32::from_le_bytes(*pixel) as i32;
         let green = number << 16 >> 24;
-        let red = (number >> 16).wrapping_add(green * green_to_red >> 5);
+        let red = (number >> 16).wrapping_add((green * green_to_red) >> 5);
         let signed_red = red << 24 >> 24;
-        let blue = number + (green * green_to_blue >> 5) + (signed_red * red_to_blue >> 5);
+        let changes = ((green * green_to_blue) >> 5) + ((signed_red * red_to_blue) >> 5);
+        let blue = (number & 0xff) + changes;
         let kept = number as u32 & 0xff00_ff00;
         *pixel = (kept | (red as u32 & 0xff) << 16 | blue as u32 & 0xff).to_le_bytes();
     }
@@ -207,12 +247,24 @@ mod tests {
         let times = |factor: i8, color: u8| {
             (f64::from(factor) * f64::from(color as i8) / 32.0).floor() as i32
         };
-        for (i, factors) in row.iter().enumerate().take(200) {
-            let [green_to_red, green_to_blue, red_to_blue, _] =
-                if i == 0 { [-128_i8; 4] } else { factors.map(|byte| byte as i8) };
+        for bits in 2..6 {
+            let mut factors = pixels(row.len());
+            factors[0] = [128; 4];
+            let columns = 5 * bits as usize..row.len() - bits as usize;
             let mut found = row.clone();
-            add_color(&mut found, ColorFactors { green_to_red, green_to_blue, red_to_blue });
-            for (found, &[b, g, r, a]) in found.iter().zip(&row) {
+            add_color(ColorRow {
+                factors: &factors,
+                bits,
+                row: &mut found,
+                columns: columns.clone(),
+            });
+            for (x, (found, &[b, g, r, a])) in found.iter().zip(&row).enumerate() {
+                if !columns.contains(&x) {
+                    assert_eq!(*found, [b, g, r, a], "a pixel that is not changed");
+                    continue;
+                }
+                let [green_to_red, green_to_blue, red_to_blue, _] =
+                    factors[x >> bits].map(|byte| byte as i8);
                 let red = (i32::from(r) + times(green_to_red, g)).rem_euclid(256) as u8;
                 let blue = i32::from(b) + times(green_to_blue, g) + times(red_to_blue, red);
                 assert_eq!(*found, [blue.rem_euclid(256) as u8, g, red, a]);
