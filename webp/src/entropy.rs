@@ -216,7 +216,7 @@ fn read_span<const HAS_CACHE: bool>(span: Span<'_, '_>) -> Result<(), LosslessEr
             if others & MISS == 0 {
                 bits.skip(others & 0xff);
             } else {
-                (others, bits) = read_others(bits, tables, group);
+                others = read_others(&mut bits, tables, group);
             }
             let number = others & 0xffff_0000 | (entry >> 16) << 8 | others >> 8 & 0xff;
             let pixel = number.to_le_bytes();
@@ -264,19 +264,13 @@ fn read_span<const HAS_CACHE: bool>(span: Span<'_, '_>) -> Result<(), LosslessEr
 }
 
 /// Reads red, blue and alpha one after the other. Returns them as an entry of [`Group::rest`].
-///
-/// The reader is no reference, so that it stays in registers where this is called.
-#[inline(never)]
-fn read_others<'a>(
-    mut bits: BitReader<'a>,
-    tables: &Tables,
-    group: &Group,
-) -> (u32, BitReader<'a>) {
-    let red = tables.of(group.red).symbol(&mut bits);
-    let blue = tables.of(group.blue).symbol(&mut bits);
+#[inline(always)]
+fn read_others(bits: &mut BitReader<'_>, tables: &Tables, group: &Group) -> u32 {
+    let red = tables.of(group.red).symbol(bits);
+    let blue = tables.of(group.blue).symbol(bits);
     bits.fill();
-    let alpha = tables.of(group.alpha).symbol(&mut bits);
-    (alpha << 24 | red << 16 | blue << 8, bits)
+    let alpha = tables.of(group.alpha).symbol(bits);
+    alpha << 24 | red << 16 | blue << 8
 }
 
 /// Reads the bits that follow the symbol of a length or a distance: up to 18.
