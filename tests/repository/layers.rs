@@ -290,6 +290,8 @@ const UNSAFE: &[&str] = &[
     "kernels/src/tests.rs",           // rows called by address
     "kernels/src/vp8/color.rs",       // rows compiled for the CPU's features
     "kernels/src/vp8/transform.rs",   // the CPU's own multiplications
+    "kernels/src/vp8l/color.rs",      // the CPU's own shuffles
+    "kernels/src/vp8l/predict.rs",    // pixels in vectors of the CPU
     "kernels/src/yuv.rs",             // rows compiled for the CPU's features
     "video/src/decode/libav/ffi.rs",  // functions and structures of a C library
     "python/src/memory.rs",           // memory that objects of Python own
