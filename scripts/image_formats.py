@@ -136,8 +136,8 @@ def measure(name, ours, folder, rounds):
     """Returns a line of the table."""
     title = FORMATS[name][1]
     files = [np.fromfile(path, np.uint8) for path in sorted((folder / name).iterdir())]
-    # All pixels of a WebP or a PNG are decoded, whatever is wanted.
-    parts = ["whole", "windows"] if title.startswith(("TIFF", "JPEG")) else ["whole"]
+    # All pixels of a PNG are decoded, whatever is wanted.
+    parts = ["whole", "windows"] if title.startswith(("TIFF", "JPEG", "WebP")) else ["whole"]
     # The first round warms up.
     turns = [(others(name, files), *(ours.turn(name, part) for part in parts)) for _ in range(rounds + 1)][1:]
     theirs, whole, *windows = (statistics.median(times) for times in zip(*turns))

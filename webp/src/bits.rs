@@ -26,7 +26,7 @@ impl<'a> BitReader<'a> {
             self.window |= u64::from_le_bytes(*eight) << self.valid;
             self.at += ((63 - self.valid) >> 3) as usize;
             self.valid |= 56;
-        } else {
+        } else if self.valid < 56 {
             // A copy is borrowed, so that the reader itself stays in registers.
             *self = self.filled_by_bytes();
         }

@@ -7,8 +7,8 @@
 //! | 256..280        | a length: that many pixels are copied from a distance, which follows                     |
 //! | 280..           | a pixel of the colour cache, which has the last pixel of each value of a hash           |
 //!
-//! The first pixels of a row of the image are distances of their own: a code below 120 is a pixel of the rows above or of the
-//! same row, the nearest ones first.
+//! Distances of 1 to 120 are codes of the nearest pixels, those in the rows above and to the left in the same row. Larger ones
+//! are 120 more than the number of pixels.
 
 use crate::LosslessError;
 use crate::bits::BitReader;

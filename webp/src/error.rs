@@ -114,7 +114,7 @@ pub enum LosslessError {
     },
     /// The bytes mean nothing.
     Damaged {
-        /// The byte that was read last, or one that has been read ahead.
+        /// The byte that would have been read next.
         byte: usize,
         /// A sentence about the image.
         reason: &'static str,
