@@ -249,6 +249,15 @@ class Clips:
     ops treat alike. An output of images ``[C, H, W]`` is ``[N, T, C, H, W]`` in a batch, or ``[N, C, T, H, W]`` with
     ``layout="NCTHW"``; ``pts`` has the presentation times in seconds, float64 ``[N, T]``.
 
+    ``targets`` follow each frame by the draws of its clip, where frames have masks and boxes of their own: in folders of
+    frames and in clip stores. A mask is ``[N, T, H, W, 1]``; boxes, keypoints, columns and instance masks are ragged, and
+    ``batch["bbox"].frame(n, t)`` has those of frame ``t`` of sample ``n``.
+
+    >>> loader = fl.Loader("DAVIS/", batch_size=8, clips=fl.Clips.random(frames=16), targets="auto", video=[
+    ...     ops.RandomResizedCrop(112), ops.ToChannelsFirst()])  # doctest: +SKIP
+    >>> next(iter(loader))["mask"].numpy().shape  # doctest: +SKIP
+    (8, 16, 112, 112, 1)
+
     The frames of a clip are ``stride`` frames apart, or follow each other in time ``fps`` times per second. ``clips``
     is the number of clips of a sample, an axis before that of the frames if it is more than 1. ``range`` has the
     seconds that the frames are from; ``start_field`` and ``end_field`` are fields that have them for each video, such as

@@ -76,10 +76,20 @@ impl Batch {
                     total += shape.first().copied().unwrap_or(1);
                     offsets.push(total as i64);
                 }
+                let lengths = &batch.specs()[sizes];
+                let frames = lengths.shape.iter().product();
+                let lengths = batch.tensor::<i64>(&lengths.name);
+                let lengths = lengths.map_err(|error| PyBufferError::new_err(error.to_string()))?;
+                let mut of_frames = vec![0];
+                of_frames.extend(lengths.as_slice().iter().scan(0_i64, |end, length| {
+                    *end += *length;
+                    Some(*end)
+                }));
                 let shape = with_rows(total, spec.shape.get(1..).unwrap_or_default());
                 let values = Tensor::on_host(shared(), &spec.name, spec.dtype, &shape, 0);
                 let values = Py::new(py, values)?;
-                Ok(Bound::new(py, RaggedTensor { values, offsets })?.into_any())
+                let tensor = RaggedTensor { values, offsets, of_frames, frames };
+                Ok(Bound::new(py, tensor)?.into_any())
             }
             TensorRows::Device { .. } => {
                 let shape = with_rows(batch.len(), &spec.shape);
@@ -330,6 +340,10 @@ pub(crate) struct RaggedTensor {
     #[pyo3(get)]
     values: Py<Tensor>,
     offsets: Vec<i64>,
+    /// Where each frame of each sample starts, and the end of the last.
+    of_frames: Vec<i64>,
+    /// The number of frames of a sample: 1 where samples are no clips.
+    frames: usize,
 }
 
 #[pymethods]
@@ -363,14 +377,25 @@ impl RaggedTensor {
         PyList::new(py, rows)?.try_iter()
     }
 
-    /// Returns a row as an array that shares the memory of the batch.
+    /// Returns a row as an array that shares the memory of the batch. The row of a clip has those of all of its frames.
     fn row<'py>(&self, py: Python<'py>, i: usize) -> PyResult<Bound<'py, PyAny>> {
         let (Some(&start), Some(&end)) = (self.offsets.get(i), self.offsets.get(i + 1)) else {
             return Err(PyIndexError::new_err(format!("no row {i} of {}", self.__len__())));
         };
-        let values = Tensor::numpy(self.values.bind(py), false)?;
-        let slice = pyo3::types::PySlice::new(py, start as isize, end as isize, 1);
-        values.get_item(slice)
+        self.between(py, start, end)
+    }
+
+    /// Returns the values of frame ``t`` of sample ``i``, which is a clip, as an array that shares the memory of the batch.
+    /// The frames of several clips of a sample follow each other.
+    fn frame<'py>(&self, py: Python<'py>, i: usize, t: usize) -> PyResult<Bound<'py, PyAny>> {
+        if t >= self.frames || i >= self.__len__() {
+            let (rows, frames) = (self.__len__(), self.frames);
+            return Err(PyIndexError::new_err(format!(
+                "no frame {t} of row {i}: there are {rows} rows of {frames} frames"
+            )));
+        }
+        let at = i * self.frames + t;
+        self.between(py, self.of_frames[at], self.of_frames[at + 1])
     }
 
     /// Returns the values and the offsets as arrays.
@@ -391,5 +416,13 @@ impl RaggedTensor {
         let offsets = torch.call_method1("from_numpy", (self.offsets(py)?,))?;
         let nested = torch.getattr("nested")?;
         nested.call_method1("nested_tensor_from_jagged", (values, offsets))
+    }
+}
+
+impl RaggedTensor {
+    fn between<'py>(&self, py: Python<'py>, start: i64, end: i64) -> PyResult<Bound<'py, PyAny>> {
+        let values = Tensor::numpy(self.values.bind(py), false)?;
+        let slice = pyo3::types::PySlice::new(py, start as isize, end as isize, 1);
+        values.get_item(slice)
     }
 }

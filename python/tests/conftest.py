@@ -25,14 +25,15 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 
 def png(pixels: np.ndarray) -> bytes:
-    """Returns an RGB image as a PNG file."""
-    height, width, _ = pixels.shape
+    """Returns an RGB or a gray image as a PNG file."""
+    height, width = pixels.shape[:2]
+    colour = 2 if pixels.ndim == 3 else 0
     lines = b"".join(b"\0" + row.tobytes() for row in pixels)
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
 
 

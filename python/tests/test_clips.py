@@ -130,6 +130,64 @@ def test_clips_are_pickled_with_their_loader(videos: Path) -> None:
     assert all((a["video"].numpy() == b["video"].numpy()).all() for a, b in pairs)
 
 
+def test_masks_and_boxes_follow_each_frame(tmp_path: Path) -> None:
+    fields = {
+        "image": "image", "mask": "image", "bbox": "bytes", "label": "bytes", "video_index": "int", "pts": "float",
+    }  # fmt: skip
+    # Frame t has t % 3 boxes, of which the first one is painted into the mask.
+    rows, expected = [], []
+    for t in range(8):
+        boxes = np.array([[4 + t, 6, 20, 16], [30, 20, 10 + t, 12]][: t % 3], "<f4").reshape(-1, 4)
+        mask = np.zeros((48, 64, 3), np.uint8)
+        for x, y, w, h in boxes[:1].astype(int):
+            mask[y : y + h, x : x + w] = 5
+        labels = np.arange(len(boxes), dtype="<i8") + t
+        rows.append((mask + 100, mask, boxes.tobytes(), labels.tobytes(), 4, t / 10))
+        expected.append((boxes, mask, labels))
+    store = tmp_path / "tracks.beton"
+    masks = {"mask": write.Image("mask")}
+    write.write(rows, store, fields, image=write.Image("raw"), images=masks, progress=None)
+    targets = {"mask": fl.Target.mask(255), "bbox": fl.Target.boxes("xywh"), "label": fl.Target.column()}
+
+    def batch_of(size: int, **settings) -> fl.Batch:
+        clips = fl.Clips.regular(4, stride=2)
+        crop = [ops.RandomHorizontalFlip(1.0), ops.CenterCrop(size)]
+        return next(iter(fl.Loader(store, 1, video=crop, clips=clips, targets={"video": targets}, **settings)))
+
+    batch = batch_of(40)
+    video, mask, boxes = batch["video"].numpy(), batch["mask"].numpy(), batch["bbox"]
+    assert video.shape == (1, 4, 40, 40, 3) and mask.shape == (1, 4, 40, 40, 1)
+    np.testing.assert_array_equal(video[..., :1], mask + 100)
+    frames = np.round(batch["pts"].numpy()[0] * 10).astype(int).tolist()
+    assert batch["bbox.length"].numpy().tolist() == [[frame % 3 for frame in frames]]
+    assert len(boxes) == 1 and len(boxes[0]) == sum(frame % 3 for frame in frames)
+    for t, frame in enumerate(frames):
+        stored, painted, labels = expected[frame]
+        # The middle of the mirror image.
+        np.testing.assert_array_equal(mask[0, t, ..., 0], painted[4:44, ::-1][:, 12:52, 0])
+        assert boxes.frame(0, t).shape == stored.shape
+        assert batch["label"].frame(0, t).tolist() == labels.tolist()
+        for (left, top, width, _), (x, y, w, _) in zip(boxes.frame(0, t).tolist(), stored.tolist(), strict=True):
+            right = min(64 - x - 12, 40)
+            assert (left, top, width) == (max(64 - x - w - 12, 0), y - 4, right - max(64 - x - w - 12, 0))
+    with pytest.raises(IndexError, match="no frame 4 of row 0"):
+        boxes.frame(0, 4)
+    padded = batch_of(40, collate={"bbox": fl.Collate.pad(to=2, fill=-1)})["bbox"].numpy()
+    assert padded.shape == (1, 4, 2, 4)
+    again = tmp_path / "again.beton"
+    write.convert(store, again, videos="frames", image=write.Image("raw"), progress=None)
+    other = next(
+        iter(
+            fl.Loader(
+                again, 1, video=[ops.RandomHorizontalFlip(1.0), ops.CenterCrop(40)],
+                clips=fl.Clips.regular(4, stride=2), targets={"video": targets},
+            )
+        )
+    )  # fmt: skip
+    np.testing.assert_array_equal(other["mask"].numpy(), mask)
+    np.testing.assert_array_equal(other["bbox"].values.numpy(), boxes.values.numpy())
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     """Three video files of two classes, of 64 x 48 pixels and 20 frames."""

@@ -62,6 +62,16 @@ def write_videos(root: Path, videos: list[str]) -> None:
             (root / video / f"img_{frame + 1:05}.png").write_bytes(png(pixels))
 
 
+def write_masks(root: Path) -> None:
+    """Writes a video as DAVIS has it: frames, and a mask of each."""
+    for kind in ("JPEGImages", "Annotations"):
+        (root / kind / "480p" / "bear").mkdir(parents=True)
+    for frame in range(6):
+        pixels = picture(frame, 120, 160)
+        (root / "JPEGImages/480p/bear" / f"{frame:05}.png").write_bytes(png(pixels))
+        (root / "Annotations/480p/bear" / f"{frame:05}.png").write_bytes(png(pixels[..., 0] // 100))
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not (ROOT / page).exists():
@@ -76,6 +86,7 @@ def test_the_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: 
         (tmp_path / "speech" / "train" / word / "1.flac").symlink_to(AUDIO / golden)
     write_objects(tmp_path / "coco.beton")
     write_videos(tmp_path, ["clips/ride/v_0001", "clips/walk/v_0007", "ucf101_frames/ride/v_ride_g08_c01"])
+    write_masks(tmp_path / "DAVIS")
     (tmp_path / "videos.csv").write_text(f"path,label,start,end\n{VIDEO},3,0,0.4\n{VIDEO},8,0.4,0.8\n")
     (tmp_path / "ucfTrainTestlist").mkdir()
     (tmp_path / "ucfTrainTestlist" / "trainlist01.txt").write_text("ride/v_ride_g08_c01.avi 1\n")

@@ -4,11 +4,11 @@ use super::LoaderBuilder;
 use super::clips::{Clips, VIDEO};
 use super::damaged::{DamageLog, OnDamaged};
 use super::error::of_field;
-use super::outputs::no_such_field;
+use super::outputs::{known_fields, no_such_field};
 use crate::error::{Error, fail};
 use crate::order::{Order, Ranks, Subset};
 use crate::run::LastBatch;
-use crate::source::{Escaped, FieldKind, Source, fields_of_videos};
+use crate::source::{Escaped, FieldKind, ObjectField, Source, fields_of_videos};
 use fuseloop_ops::NumberRule;
 
 impl LoaderBuilder {
@@ -95,8 +95,18 @@ impl LoaderBuilder {
     pub(super) fn field_of_frames(&self, clips: &Clips) -> Result<usize, Error> {
         let source = &*self.source;
         let facts = source.facts();
-        let has_frames =
-            |field: &usize| source.fields()[*field].kind.is_image() || facts.is_video(*field);
+        let known = known_fields(source)?;
+        let targets = || self.wanted.targets.iter().flat_map(|(_, targets)| targets.names());
+        let is_mask = |field: usize| {
+            known.get(&source.fields()[field].name) == Some(ObjectField::Mask)
+                || targets()
+                    .chain(self.wanted.masks.iter().map(String::as_str))
+                    .any(|name| source.field_index(name) == Some(field))
+        };
+        let has_frames = |field: &usize| {
+            let is_image = source.fields()[*field].kind.is_image();
+            is_image && !is_mask(*field) || facts.is_video(*field)
+        };
         let mut images: Vec<usize> = (0..source.fields().len()).filter(has_frames).collect();
         let is_left_out = |field: usize| {
             self.wanted.without.iter().any(|name| source.field_index(name) == Some(field))
@@ -111,7 +121,8 @@ impl LoaderBuilder {
             Some(name) => {
                 let field = source.field_index(name).ok_or_else(|| no_such_field(source, name))?;
                 // Bytes are video files if a user says so.
-                if !images.contains(&field) && source.fields()[field].kind != FieldKind::Bytes {
+                let kind = &source.fields()[field].kind;
+                if !kind.is_image() && *kind != FieldKind::Bytes && !images.contains(&field) {
                     let error = fail!(
                         Pipeline,
                         "only a field of images, or of bytes that are video files, can have the frames of clips"
@@ -140,7 +151,7 @@ impl LoaderBuilder {
                 Err(fail!(
                     Pipeline,
                     "clips: the fields {own} and {other} have images or videos, and only one can have the frames of clips: name it \
-                     (`Clips::field`) and leave out the other (`without`)"
+                     (`Clips::field`), and leave out the other (`without`) or declare it as a mask in `targets`"
                 )
                 .of_field(other))
             }

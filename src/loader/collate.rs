@@ -408,6 +408,16 @@ impl Collated {
         TensorSpec { alias, ..spec }
     }
 
+    /// Returns true if the samples are packed one after the other.
+    pub(super) fn is_ragged(&self) -> bool {
+        self.form == CollateForm::Ragged
+    }
+
+    /// Returns true if each sample is its own slice.
+    pub(super) fn is_list(&self) -> bool {
+        self.form == CollateForm::List
+    }
+
     /// Returns the layout of the tensor's rows, whose sizes are in tensor `sizes`.
     pub(super) fn rows(&self, sizes: usize) -> TensorRows {
         match self.form {

@@ -1,7 +1,7 @@
 //! Plans and compiles the outputs of an epoch, on the device that was chosen for them.
 
 use super::array_images::{ArrayImages, ArrayRequest};
-use super::clips::Clips;
+use super::clips::{ClipSource, Clips};
 use super::collate::{Collate, Collated};
 use super::compile_context::{
     CompileContext, compile_image, compile_plan, image_input, image_type, within_limits,
@@ -15,7 +15,7 @@ use super::mix_plan::plan_mixes;
 use super::outputs::{OutputSpec, name_taken, of_component};
 use super::target_mixing::{plan_later_passes, plan_target_mixers};
 use super::target_plan::{
-    FollowedImage, as_target_instead, check_followed, mark_annotated, plan_target,
+    FollowedImage, as_target_instead, check_followed, how_to_follow, mark_annotated, plan_target,
 };
 use super::targets::Target;
 use super::work::{FieldPlan, ImageRow, OutputPlan, tensors};
@@ -25,7 +25,7 @@ use crate::device::{DeviceOneHot, DeviceOutput, DeviceProgram};
 use crate::error::{Error, fail};
 use crate::jit::KernelCache;
 use crate::plan::batch_ops::{is_on_batches, mixers};
-use crate::plan::{ElementPlan, ImagePlan, SampleAxes, TargetKinds, VaryingSizes};
+use crate::plan::{ElementPlan, FlatOp, ImagePlan, SampleAxes, TargetKinds, VaryingSizes};
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, FieldSpec, FrameCount, Source};
 use fuseloop_ops::author::{ImageType, Layout, Op, OpClass};
@@ -164,6 +164,9 @@ fn plan_output(
         }
         None => None,
     };
+    // A target follows each frame.
+    let followed_clips = setup.clips.as_deref().filter(|_| output.target.is_some());
+    let clips = clips.or(followed_clips);
     let several = match (clips, frames, list) {
         (Some(_), ..) => Some("the frames of clips"),
         (None, Some(_), _) => Some("the frames of a sample"),
@@ -171,12 +174,20 @@ fn plan_output(
         (None, None, None) => None,
     };
     if let Some(several) = several {
-        check_several(several, output, &ops).map_err(|error| of_output(error, &output.name))?;
+        check_several((several, clips), output, &ops)
+            .map_err(|error| of_output(error, &output.name))?;
     } else if setup.clips.is_some() && source.fields()[output.field].kind.is_image() {
-        let error = fail!(
-            Pipeline,
-            "an image next to clips would be that of a video's first frame: leave it out (`without`), and its views too"
-        );
+        let error = match output.is_mask {
+            true => fail!(
+                Pipeline,
+                "a mask follows the frames of clips as their target: {}; or leave it out (`without`)",
+                how_to_follow(source, output)
+            ),
+            false => fail!(
+                Pipeline,
+                "an image next to clips would be that of a video's first frame: leave it out (`without`), and its views too"
+            ),
+        };
         return Err(of_output(error, &output.name));
     }
     let (work, target, mut later) = match (&output.target, followed) {
@@ -207,8 +218,11 @@ fn plan_output(
         _ => None,
     };
     let images = match (clips, frames, list, &work) {
-        (Some(clips), .., FieldPlan::Image(kernel)) => {
+        (Some(clips), .., FieldPlan::Image(kernel)) if output.target.is_none() => {
             Some(plan_clip(clips.clips(), kernel.plan()))
+        }
+        (Some(clips), ..) if output.target.is_some() => {
+            Some(plan_clip_target(clips.clips(), &work))
         }
         (None, Some(count), _, FieldPlan::Image(_)) => Some(Ok(ImageRow::Frames(count))),
         (None, None, Some(list), FieldPlan::Image(_)) => Some(Ok(ImageRow::List(list))),
@@ -471,10 +485,24 @@ fn plan_collation(
     )))
 }
 
-/// Refuses what can't be done yet with several images of a sample.
-fn check_several(several: &str, output: &OutputSpec, ops: &Ops) -> Result<(), Error> {
-    check_no_targets(several, output)?;
-    if output.collate.is_some() {
+/// Refuses what can't be done yet with several images of a sample, or with the targets of frames of clips.
+fn check_several(
+    (several, clips): (&str, Option<&ClipSource>),
+    output: &OutputSpec,
+    ops: &Ops,
+) -> Result<(), Error> {
+    match clips {
+        None => check_no_targets(several, output)?,
+        Some(clips) if !clips.has_values_of_frames() && has_targets(output) => {
+            return Err(fail!(
+                Unsupported,
+                "targets follow each frame, and these videos are files, whose frames have no masks or boxes of their own: \
+                 extract the frames, or leave out `targets`"
+            ));
+        }
+        Some(_) => {}
+    }
+    if output.collate.is_some() && output.target.is_none() {
         return Err(fail!(
             Unsupported,
             "{several} have one size: remove its `collate`, and add an op that leaves one size, such as RandomCrop"
@@ -497,20 +525,44 @@ fn check_several(several: &str, output: &OutputSpec, ops: &Ops) -> Result<(), Er
     Ok(())
 }
 
+/// Returns whether an output has targets, or is one.
+fn has_targets(output: &OutputSpec) -> bool {
+    output.targets.is_some() || output.target.is_some()
+}
+
 /// Refuses targets of an output that is no single stored image.
 fn check_no_targets(several: &str, output: &OutputSpec) -> Result<(), Error> {
-    if output.targets.is_some() || output.target.is_some() {
+    if has_targets(output) {
         return Err(fail!(
             Unsupported,
-            "targets follow an image, and not yet {several}: leave out `targets`, or load a dataset whose samples have one \
-             image, for frames without `clips`"
+            "targets follow an image or the frames of clips, and not yet {several}: leave out `targets`, or load a dataset \
+             whose samples have one image"
         ));
     }
     Ok(())
 }
 
+/// Refuses ops that draw around the objects of each frame, where all frames of a clip have one draw.
+fn check_draws_of_clip(clips: &Clips, plan: &ImagePlan) -> Result<(), Error> {
+    let draws_around = |leaf: &&FlatOp| match leaf.op.class() {
+        OpClass::Geometry(op) => op.needs_boxes(),
+        _ => false,
+    };
+    let ops = plan.passes().flat_map(ImagePlan::flat_ops);
+    match ops.filter(|_| !clips.draws_for_frames()).find(draws_around) {
+        None => Ok(()),
+        Some(leaf) => Err(fail!(
+            Pipeline,
+            "{} draws around the boxes of a frame, so that the frames of a clip would not have one window: take \
+             RandomResizedCrop, or let each frame draw for itself (`per_frame`)",
+            leaf.op.name()
+        )),
+    }
+}
+
 /// Plans the row of a clip, whose images are those of `plan`.
 fn plan_clip(clips: &Clips, plan: &ImagePlan) -> Result<ImageRow, Error> {
+    check_draws_of_clip(clips, plan)?;
     let (shape, layout) = (plan.shape(), plan.output().layout);
     if clips.is_channels_first() && (layout != Layout::ChannelsFirst || shape.len() != 3) {
         return Err(fail!(
@@ -519,6 +571,26 @@ fn plan_clip(clips: &Clips, plan: &ImagePlan) -> Result<ImageRow, Error> {
         ));
     }
     let channels = clips.is_channels_first().then(|| shape[0]);
+    Ok(ImageRow::Clip { clips: clips.clone(), channels })
+}
+
+/// Plans the row of a target of the frames of clips.
+fn plan_clip_target(clips: &Clips, work: &FieldPlan) -> Result<ImageRow, Error> {
+    if let FieldPlan::Collated(collated) = work
+        && collated.is_list()
+    {
+        return Err(fail!(
+            Unsupported,
+            "the targets of clips are no lists: set its `collate` to `pad`, or leave it out for a ragged tensor"
+        ));
+    }
+    let channels = match work {
+        FieldPlan::Image(kernel) if clips.is_channels_first() => {
+            let is_first = kernel.plan().output().layout == Layout::ChannelsFirst;
+            is_first.then_some(1)
+        }
+        _ => None,
+    };
     Ok(ImageRow::Clip { clips: clips.clone(), channels })
 }
 

@@ -14,6 +14,7 @@ use super::error::{no_image_output, of_sample};
 use super::inspected_targets::{InspectedTargets, TargetPlans, TargetReader};
 use super::outputs::listed;
 use super::stage::LoaderStage;
+use super::target_rows::TargetValues;
 use super::targets::other_size;
 use super::work::{ImageRow, open_image};
 use crate::decode::{Decoder, ImageReadMode};
@@ -242,7 +243,9 @@ impl Loader {
     pub fn images_of_sample(&self, output: &str) -> Option<usize> {
         let stage = Arc::clone(&self.compiled().stage);
         let (output, ..) = stage.image(output)?;
-        stage.image_row(output).map(ImageRow::count)
+        // Masks of frames are seen over these.
+        let row = stage.image_row(output).filter(|_| stage.followed_by(output).is_none());
+        row.map(ImageRow::count)
     }
 
     /// Returns true if the samples are read in sequence.
@@ -382,8 +385,7 @@ impl Inspector {
         let source = Arc::clone(&self.source);
         let (sample, plan) = (inspected.sample, inspected.kernel.plan());
         let reader = TargetReader {
-            source: &*source,
-            sample,
+            values: TargetValues::Sample(&*source, sample),
             buffer: &mut self.buffer,
             decoder: &mut self.decoder,
         };
@@ -445,7 +447,8 @@ impl Inspector {
         let source = Arc::clone(&self.source);
         let followed = self.stage.followed_by(self.output);
         let image = followed.map_or(self.output, |(image, _)| image);
-        let objects = self.stage.objects((&*source, image), sample, &mut self.buffer)?;
+        let values = TargetValues::Sample(&*source, sample);
+        let objects = self.stage.objects(image, values, &mut self.buffer)?;
         let kernel = followed.and_then(|(image, _)| self.stage.kernel_of(image, 0));
         let (Some((image, field)), Some(kernel)) = (followed, kernel) else {
             return Ok(DrawnBefore::Objects(objects));

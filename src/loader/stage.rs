@@ -128,6 +128,8 @@ impl StageShared {
 pub(super) struct Worker {
     /// The buffer that values are read into.
     buffer: Buffer,
+    /// The buffer that the targets of a frame are read into, while the frame is in the other one.
+    target_buffer: Buffer,
     /// The buffer that cached values are read into.
     cached_bytes: Vec<u8>,
     pictures: ImageScratch,
@@ -552,6 +554,7 @@ impl Stage for LoaderStage {
     fn worker(&self, watch: Progress) -> Worker {
         Worker {
             buffer: Buffer::default(),
+            target_buffer: Buffer::default(),
             cached_bytes: vec![],
             pictures: ImageScratch {
                 watch,
@@ -618,6 +621,7 @@ impl Stage for LoaderStage {
             let key = self.visit_key(epoch, *visit);
             worker.pictures.watch.start(visit.sample, Phase::Read);
             worker.buffer.forget();
+            worker.target_buffer.forget();
             let component = self.component_of(visit.sample, &mut worker.buffer)?;
             if let Some(clips) = &self.setup.clips {
                 let chosen = clips.choose(key, &mut worker.buffer, &mut worker.clip);

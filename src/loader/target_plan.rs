@@ -154,7 +154,7 @@ pub(super) fn as_target_instead(
 }
 
 /// Returns how a mask becomes a target of its image, which depends on whether the dataset knows that it is a mask.
-fn how_to_follow(source: &dyn Source, mask: &OutputSpec) -> &'static str {
+pub(super) fn how_to_follow(source: &dyn Source, mask: &OutputSpec) -> &'static str {
     let known = known_fields(source).unwrap_or_default();
     match known.get(&source.fields()[mask.field].name) {
         Some(ObjectField::Mask) => {

@@ -1,5 +1,6 @@
 //! The targets of one sample: read before the image draws, and written after it.
 
+use super::clips::ClipSource;
 use super::targets::{PlannedTarget, Target, of_mask, write_column};
 use super::work::OutputPlan;
 use crate::decode::ObjectMask;
@@ -7,7 +8,8 @@ use crate::decode::object_rows::{other_count, rows_of};
 use crate::error::{Error, fail};
 use crate::jit::{DecodedPixels, Kernel, Scratch};
 use crate::plan::Draws;
-use crate::source::Value;
+use crate::sample::SampleId;
+use crate::source::{BoxError, Buffer, Source, Value};
 use fuseloop_ops::author::Objects;
 use fuseloop_ops::internals::{ImageView, PixelFormat, memory};
 use fuseloop_ops::{DType, Size};
@@ -30,6 +32,31 @@ pub(super) struct TargetMember {
     pub(super) target: Target,
     /// The index of its output, unless it is left out of the batches.
     pub(super) output: Option<usize>,
+}
+
+/// The sample, or the frame of a clip, whose targets are read.
+#[derive(Clone, Copy)]
+pub(super) enum TargetValues<'a> {
+    Sample(&'a dyn Source, SampleId),
+    Frame(&'a ClipSource, SampleId, u32),
+}
+
+impl TargetValues<'_> {
+    /// Reads the value of a field.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Source::value`] does.
+    pub(super) fn read<'b>(
+        &'b self,
+        field: usize,
+        buffer: &'b mut Buffer,
+    ) -> Result<Value<'b>, BoxError> {
+        match *self {
+            Self::Sample(source, sample) => source.value(sample, field, buffer),
+            Self::Frame(clips, sample, frame) => clips.frame_value((sample, frame), field, buffer),
+        }
+    }
 }
 
 /// The memory of a worker for the targets of a sample.

@@ -183,6 +183,11 @@ impl ImagePlanes {
         if self.count == 1 { bytes.into() } else { ImageOut::planes(bytes, self.apart) }
     }
 
+    /// Returns the bytes of an image that is one plane.
+    pub(super) fn of_bytes(self, row: &mut [u8]) -> &mut [u8] {
+        &mut row[self.first..][..self.plane]
+    }
+
     /// Copies the image to another place of its row.
     pub(super) fn copy_to(self, other: Self, row: &mut [u8]) {
         for plane in 0..self.count {
@@ -304,10 +309,16 @@ impl OutputPlan {
             None => TensorRows::Even,
             Some(_) => TensorRows::Device { staged: self.staged_bytes() },
         };
-        let shape = match (&self.collation, &self.images) {
-            (Some(collated), _) => collated.shape.clone(),
-            (None, Some(images)) => images.shape(&self.last().shape()),
-            (None, None) => self.last().shape(),
+        let shape = match (&self.collation, &self.images, self.last()) {
+            (Some(collated), ..) => collated.shape.clone(),
+            // The rows of all frames follow each other.
+            (None, Some(images), FieldPlan::Collated(collated)) if collated.is_ragged() => {
+                let mut shape = collated.shape.clone();
+                shape[0] = shape[0].saturating_mul(images.count());
+                shape
+            }
+            (None, Some(images), last) => images.shape(&last.shape()),
+            (None, None, last) => last.shape(),
         };
         let spec = TensorSpec::new(&*self.name, self.last().dtype(), shape);
         TensorSpec { rows, alias: self.alias.clone(), room: self.room(), ..spec }
@@ -607,7 +618,9 @@ pub(super) fn tensors(outputs: &[OutputPlan]) -> (Vec<TensorSpec>, Vec<Option<us
             _ => output.collation.as_ref()?,
         };
         let index = tensors.len();
-        tensors.push(collated.size_tensor(&tensors[k]));
+        let sizes = collated.size_tensor(&tensors[k]);
+        let shape = output.images.as_ref().map(|images| images.shape(&sizes.shape));
+        tensors.push(TensorSpec { shape: shape.unwrap_or_else(|| sizes.shape.clone()), ..sizes });
         tensors[k].rows = collated.rows(index);
         Some(index)
     });

@@ -172,7 +172,7 @@ impl fmt::Debug for Sheet {
 impl Loader {
     /// Draws what the ops make of some samples: each sample is a row, with the stored image, then what each epoch
     /// makes of it, and what was drawn. Of clips and lists of images, each sample and epoch is a row of up to 8 frames or
-    /// images, evenly spread, with the times of frames. Ops that mix the samples of a batch, such as `Mosaic`, mix those of the sheet. The images are those of the batches, bit for bit, but computed op by op,
+    /// images, evenly spread, with the times of frames and the targets of each. Ops that mix the samples of a batch, such as `Mosaic`, mix those of the sheet. The images are those of the batches, bit for bit, but computed op by op,
     /// which takes some milliseconds each. The targets of an output are drawn over its images: boxes with the names
     /// of their classes, keypoints and masks.
     ///

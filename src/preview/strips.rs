@@ -15,6 +15,7 @@ use crate::jit::shown_row;
 use crate::loader::Loader;
 use crate::loader::error::of_number;
 use crate::loader::inspect::{Inspector, StripImage, WholeFrame};
+use crate::loader::inspected_targets::InspectedTargets;
 use crate::plan::{DrawnOp, OpOutcome};
 use std::iter;
 
@@ -36,18 +37,21 @@ impl Loader {
                 check_cancelled(cancel)?;
                 let Some(mut inspector) = self.inspect(output, epoch)? else { continue };
                 let named = |error| of_number(sample, error);
-                let (whole, images) =
+                let (first_frame, images) =
                     strip(&mut inspector, (sample, epoch), bands).map_err(named)?;
                 // Each row begins with its stored first frame. The images of a list are the same in all epochs.
-                let stored = match whole {
-                    Some(whole) => {
+                let stored = match first_frame {
+                    Some((whole, targets)) => {
                         let shown = (whole.shown(bands)?, whole.size());
-                        self.stored(sample, shown, &whole.size().to_string())?
+                        let cell = self.stored(sample, shown, &whole.size().to_string())?;
+                        cell.with(targets.as_ref(), 0)?
                     }
                     None if epoch == *first => {
                         let opened = inspector.sample(sample).map_err(named)?;
+                        let targets = inspector.targets(&opened).map_err(named)?;
                         let shown = (opened.shown(bands)?, opened.run_draws().source);
-                        self.stored(sample, shown, &opened.size_words())?
+                        let cell = self.stored(sample, shown, &opened.size_words())?;
+                        cell.with(targets.as_ref(), 0)?
                     }
                     None => Cell::empty(),
                 };
@@ -58,16 +62,18 @@ impl Loader {
     }
 }
 
+/// The first frame of a sample in an epoch, and its targets.
+type FirstFrame = (WholeFrame, Option<InspectedTargets>);
+
 /// Returns the first frame of a sample in an epoch, if it has frames, and its images.
 fn strip(
     inspector: &mut Inspector,
     (sample, epoch): (u64, u32),
     bands: &[usize],
-) -> Result<(Option<WholeFrame>, Vec<Cell>), Error> {
+) -> Result<(Option<FirstFrame>, Vec<Cell>), Error> {
     let (mut cells, mut first) = (vec![], None);
     inspector.strip(sample, MOST_IMAGES, &mut |image| {
-        let StripImage { index, time, kernel, draws, row, whole } = image;
-        first = whole.or(first.take());
+        let StripImage { index, time, kernel, draws, row, targets, whole } = image;
         let plan = kernel.plan();
         let mut captions = match time {
             Some(time) if time.abs() < 1e9 => vec![format!("{time:.2} s")],
@@ -82,7 +88,9 @@ fn strip(
             captions.extend(drawn.map(|drawn| drawn.to_string()));
         }
         let cell = cell(shown_row(plan, &draws, &row, bands)?, draws.output, captions)?;
-        cells.push((index, cell));
+        let last = targets.as_ref().map_or(0, |targets| targets.steps().len() - 1);
+        cells.push((index, cell.with(targets.as_ref(), last)?));
+        first = whole.map(|whole| (whole, targets)).or(first.take());
         Ok(())
     })?;
     cells.sort_by_key(|(index, _)| *index);

@@ -30,7 +30,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Images that are grouped to videos by their folders. A field that has no frames has the value of the first frame.
+/// Images that are grouped to videos by their folders. Of other fields than that of the frames, a video has the value of its
+/// first one.
 pub(crate) struct FrameFolders {
     facts: Facts,
     images: Arc<dyn Source>,
@@ -359,17 +360,12 @@ impl Source for FrameFolders {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        match self.labels.as_ref().and_then(|own| own.value(video, field)) {
-            Some(label) => label,
-            None => self.images.value(self.image(video, 0)?, field, buffer),
-        }
+        self.frame_value((video, 0), field, buffer)
     }
 
     /// Returns the folder of a video.
     fn locate(&self, video: SampleId, field: usize) -> Option<SampleLocation> {
-        let has_own = self.labels.as_ref().is_some_and(|own| own.field == field);
-        let field = if has_own { self.field } else { field };
-        let first = self.images.locate(self.image(video, 0).ok()?, field)?;
+        let first = self.locate_frame((video, 0), field)?;
         let file = first.file.map(|file| {
             // A tar file holds the images of several folders, and a table its damaged lines.
             let is_image = first.key.as_ref().is_none_or(|key| split(key).1 == split(&file).1);
@@ -402,7 +398,7 @@ impl Frames for FrameFolders {
     ) -> Result<(), FrameError> {
         for &frame in frames {
             let mut read = || {
-                let value = self.images.value(self.image(video, frame)?, self.field, buffer)?;
+                let value = self.frame_value((video, frame), self.field, buffer)?;
                 take(frame, FrameImage { pixels: FramePixels::Stored(value), orientation: 1 })
             };
             read().map_err(|error| FrameError { frame: Some(frame), error })?;
@@ -410,8 +406,30 @@ impl Frames for FrameFolders {
         Ok(())
     }
 
-    fn locate_frame(&self, video: SampleId, frame: u32) -> Option<SampleLocation> {
-        self.images.locate(self.image(video, frame).ok()?, self.field)
+    fn has_values_of_frames(&self) -> bool {
+        true
+    }
+
+    fn frame_value<'a>(
+        &'a self,
+        (video, frame): (SampleId, u32),
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        match self.labels.as_ref().and_then(|own| own.value(video, field)) {
+            Some(label) => label,
+            None => self.images.value(self.image(video, frame)?, field, buffer),
+        }
+    }
+
+    fn locate_frame(
+        &self,
+        (video, frame): (SampleId, u32),
+        field: usize,
+    ) -> Option<SampleLocation> {
+        let has_own = self.labels.as_ref().is_some_and(|own| own.field == field);
+        let field = if has_own { self.field } else { field };
+        self.images.locate(self.image(video, frame).ok()?, field)
     }
 }
 
@@ -478,7 +496,7 @@ mod tests {
         let videos = videos(&["a/1/f1.jpg", "a/1/f2.jpg", "b/1/f1.jpg"]);
         let place = videos.locate(SampleId(0), 0).unwrap();
         assert_eq!(place.key.as_deref(), Some("a/1"));
-        let place = videos.locate_frame(SampleId(0), 1).unwrap();
+        let place = videos.locate_frame((SampleId(0), 1), 0).unwrap();
         assert_eq!(place.key.as_deref(), Some("a/1/f2.jpg"));
         let times = videos.times(SampleId(0)).unwrap();
         assert_eq!((times.count(), times.time(1), times.end()), (2, 0.1, 0.2));

@@ -12,7 +12,7 @@
 //! |---------------|-------------------------------------------------------------------------------------------------|
 //! | `video_index` | int, the same in all rows of a video, and greater than in the rows of the video before           |
 //! | `pts`         | float, the time of the frame in seconds, which no later row of the video is before; may be absent |
-//! | others        | those of the video, in each of its rows                                                         |
+//! | others        | those of the frame, such as its mask and its boxes; a video has the values of its first frame     |
 //!
 //! The rows of one video follow each other. Videos that were left out leave gaps in their numbers. Datasets that are joined
 //! count for themselves, and a video does not go on in the next one. Opening reads the two fields of all rows, which a `.beton`
@@ -42,7 +42,7 @@ const BLOCK: u64 = 1 << 16;
 /// The bytes of the times that stay in memory.
 const TIMES_BYTES: u64 = 64 << 20;
 
-/// Rows of frames that are grouped to videos. A field that has no frames has the value of the first frame.
+/// Rows of frames that are grouped to videos. Of other fields than that of the frames, a video has the value of its first one.
 pub(crate) struct FrameRows {
     facts: Facts,
     rows: Arc<dyn Source>,
@@ -230,12 +230,12 @@ impl Source for FrameRows {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        self.rows.value(self.row(video, 0)?, self.own(field)?, buffer)
+        self.frame_value((video, 0), field, buffer)
     }
 
     /// Returns where the first frame is stored.
     fn locate(&self, video: SampleId, field: usize) -> Option<SampleLocation> {
-        self.rows.locate(self.row(video, 0).ok()?, self.own(field).ok()?)
+        self.locate_frame((video, 0), field)
     }
 
     fn component(&self, video: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
@@ -273,8 +273,7 @@ impl Frames for FrameRows {
     ) -> Result<(), FrameError> {
         for &frame in frames {
             let mut read = || {
-                let images = self.fields[self.field];
-                let value = self.rows.value(self.row(video, frame)?, images, buffer)?;
+                let value = self.frame_value((video, frame), self.field, buffer)?;
                 take(frame, FrameImage { pixels: FramePixels::Stored(value), orientation: 1 })
             };
             read().map_err(|error| FrameError { frame: Some(frame), error })?;
@@ -282,8 +281,25 @@ impl Frames for FrameRows {
         Ok(())
     }
 
-    fn locate_frame(&self, video: SampleId, frame: u32) -> Option<SampleLocation> {
-        self.rows.locate(self.row(video, frame).ok()?, self.fields[self.field])
+    fn has_values_of_frames(&self) -> bool {
+        true
+    }
+
+    fn frame_value<'a>(
+        &'a self,
+        (video, frame): (SampleId, u32),
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        self.rows.value(self.row(video, frame)?, self.own(field)?, buffer)
+    }
+
+    fn locate_frame(
+        &self,
+        (video, frame): (SampleId, u32),
+        field: usize,
+    ) -> Option<SampleLocation> {
+        self.rows.locate(self.row(video, frame).ok()?, self.own(field).ok()?)
     }
 }
 

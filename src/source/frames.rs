@@ -8,7 +8,7 @@
 //!
 //! A dataset that chooses the frames of its samples itself has [`FrameFields`](super::FrameFields) instead.
 
-use super::{BoxError, Buffer, FrameError, SampleLocation, Source, TakeFrame};
+use super::{BoxError, Buffer, FrameError, SampleLocation, Source, TakeFrame, Value};
 use crate::sample::SampleId;
 use std::sync::Arc;
 
@@ -62,8 +62,28 @@ pub(crate) trait Frames: Source {
         Ok(None)
     }
 
-    /// Returns where a frame is stored; `None` if it has no file of its own.
-    fn locate_frame(&self, video: SampleId, frame: u32) -> Option<SampleLocation>;
+    /// Returns whether each frame has values of all fields: its own mask and boxes. False if they are values of the video.
+    fn has_values_of_frames(&self) -> bool {
+        false
+    }
+
+    /// Reads the value that a frame has of a field. A field whose frames have none has the value of the video.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Source::value`] does, and if the video has no such frame.
+    fn frame_value<'a>(
+        &'a self,
+        (video, frame): (SampleId, u32),
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        let _ = frame;
+        self.value(video, field, buffer)
+    }
+
+    /// Returns where the value that a frame has of a field is stored; `None` if it has no file of its own.
+    fn locate_frame(&self, at: (SampleId, u32), field: usize) -> Option<SampleLocation>;
 }
 
 /// How the frames of a video depend on each other.

@@ -616,7 +616,7 @@ impl Frames for VideoFiles {
         Ok(Some(FrameGroups { starts, pixels: u64::from(*width) * u64::from(*height) }))
     }
 
-    fn locate_frame(&self, _: SampleId, _: u32) -> Option<SampleLocation> {
+    fn locate_frame(&self, _: (SampleId, u32), _: usize) -> Option<SampleLocation> {
         None
     }
 }

@@ -1,7 +1,7 @@
 //! Clips of videos: the frames of a sample are those of the times in its batch, each is the image that a loader of images
 //! makes of it by the same draws, and nothing depends on threads, ranks or where a run began.
 
-use fuseloop::loader::{BoundingBoxes, Cache, ClipLayout, Clips, Collate, OnShort, Targets};
+use fuseloop::loader::{Cache, ClipLayout, Clips, Collate, OnShort};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::preview::PreviewOptions;
 use fuseloop::source::{
@@ -455,11 +455,6 @@ fn what_clips_can_t_do_is_refused_with_the_cure() {
     let small = fuseloop::Limits { max_row_bytes: 1 << 11, ..fuseloop::Limits::DEFAULT };
     let error = of().limits(small).build().err().unwrap();
     assert!(error.to_string().contains("fewer or smaller images"), "{error}");
-    let boxes = || Targets::new().boxes("bbox", BoundingBoxes::new(BoxFormat::Xywh));
-    let annotated = || Loader::from_source(Annotated::new()).clips(Clips::regular(2));
-    let with_boxes = annotated().targets("image", boxes()).pipeline("video", ops![ToChannelsFirst]);
-    let error = with_boxes.build().err().unwrap().to_string();
-    assert!(error.contains("targets follow an image"), "{error}");
     let numbers = InMemory::new([("image", Column::rgb(2, vec![0; 24]))]).unwrap();
     let error = Loader::from_source(numbers).clips(Clips::random(2)).build().err().unwrap();
     assert!(error.to_string().contains("no names"), "{error}");

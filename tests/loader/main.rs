@@ -15,6 +15,8 @@ mod bucketed;
 mod cache;
 #[cfg(all(feature = "tables", feature = "video", feature = "write"))]
 mod clip_store;
+#[cfg(all(feature = "spec", feature = "video", feature = "write"))]
+mod clip_targets;
 #[cfg(feature = "tables")]
 mod clips;
 #[cfg(all(feature = "spec", feature = "write"))]

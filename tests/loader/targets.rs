@@ -25,7 +25,7 @@ pub(super) struct Scene {
     /// What is stored instead of the boxes, the masks of the objects, and a mask of the image's size.
     pub(super) bbox: Option<Vec<u8>>,
     masks: Option<&'static str>,
-    mask: Option<Size>,
+    pub(super) mask: Option<Size>,
 }
 
 pub(super) const FIELDS: [(&str, FieldKind); 7] = [
@@ -46,6 +46,11 @@ impl Scene {
     fn drawn(seed: u64) -> Self {
         let rng = &mut rng(seed);
         let size = Size::new(24 + rng.below(40), 24 + rng.below(40));
+        Self::drawn_in(size, rng)
+    }
+
+    /// Draws a scene of a size.
+    pub(super) fn drawn_in(size: Size, rng: &mut Rng) -> Self {
         let (half_height, half_width) = (size.height / 2, size.width / 2);
         let mut pixels = vec![7; size.pixels() as usize];
         let mut boxes = vec![];
@@ -86,7 +91,7 @@ impl Scene {
         )
     }
 
-    fn record(&self, index: u64) -> Record {
+    pub(super) fn record(&self, index: u64) -> Record {
         let labels = (0..self.boxes.len()).flat_map(|label| (label as i64).to_le_bytes());
         vec![
             OwnedValue::Image(self.image()),

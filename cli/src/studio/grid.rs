@@ -258,7 +258,8 @@ impl Work<'_> {
     ) -> Result<Cell, Fault> {
         let mut json = json!({ "sample": sample, "epoch": epoch });
         let mut refused = None;
-        let strip = Strip::new(inspector, sample, (self.side, &self.bands), |image| {
+        let shows = (self.side, &*self.bands, self.with_targets);
+        let strip = Strip::new(inspector, sample, shows, |image| {
             let made = limits::made(image.kernel.plan(), &image.draws);
             self.pixels.fetch_add(made, Ordering::Relaxed);
             self.check(cells).map_err(|fault| {

@@ -53,7 +53,9 @@ fn steps(
     };
     let mut pictures = vec![];
     if prepared.loader.images_of_sample(output).is_some() {
-        let strip = Strip::new(&mut inspector, sample, (FRAME_SIDE, &bands(body)), |_| {
+        let asked = bands(body);
+        let shows = (FRAME_SIDE, &*asked, targets.is_some());
+        let strip = Strip::new(&mut inspector, sample, shows, |_| {
             if caller.is_gone() { Err(GONE.into()) } else { Ok(()) }
         });
         if let Some(strip) = strip.map_err(&failed)? {

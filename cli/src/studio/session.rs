@@ -140,9 +140,7 @@ impl Session {
                 .ranks(None)
                 .seed(seed)
         };
-        // The frames of clips have no targets.
-        let can_have = spec.settings().targets.is_none() && spec.settings().clips.is_none();
-        if with_targets && can_have {
+        if with_targets && spec.settings().targets.is_none() {
             let with = builder().dataset_targets();
             if let Ok(loader) = with.and_then(|builder| builder.build()) {
                 return Ok(loader);

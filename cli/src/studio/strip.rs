@@ -6,6 +6,7 @@
 //! | `indexes` | the number of each image in its sample                 |
 //! | `times`   | the seconds at which each frame is shown, of clips     |
 
+use super::grid::over;
 use super::pictures::{Rgba, rgba};
 use fuseloop::Error;
 use fuseloop::internals::jit::shown_row;
@@ -36,8 +37,8 @@ struct Frame {
 }
 
 impl Strip {
-    /// Computes images of a sample, each of at most `side` pixels a side; `None` if its list is empty. `check` is called
-    /// with each of them, and its error ends the call.
+    /// Computes images of a sample, each of at most `side` pixels a side, with their targets if these are asked for; `None`
+    /// if its list is empty. `check` is called with each image, and its error ends the call.
     ///
     /// # Errors
     ///
@@ -45,14 +46,20 @@ impl Strip {
     pub(super) fn new(
         inspector: &mut Inspector,
         sample: u64,
-        (side, bands): (u32, &[usize]),
+        (side, bands, with_targets): (u32, &[usize], bool),
         mut check: impl FnMut(&StripImage) -> Result<(), BoxError>,
     ) -> Result<Option<Self>, Error> {
         let (mut frames, mut words) = (vec![], vec![]);
         inspector.strip(sample, MOST_FRAMES, &mut |image| {
             check(&image)?;
-            let StripImage { index, time, kernel, draws, row, .. } = image;
-            let shown = shown_row(kernel.plan(), &draws, &row, bands)?;
+            let StripImage { index, time, kernel, draws, row, targets, .. } = image;
+            let mut shown = shown_row(kernel.plan(), &draws, &row, bands)?;
+            if let Some(targets) = targets.filter(|_| with_targets)
+                && let Some(step) = targets.steps().last()
+                && let Some(drawn) = over(&shown, draws.output, &targets, step)?
+            {
+                shown = drawn;
+            }
             if index == 0 {
                 let drawn = draws.describe(kernel.plan()).into_iter();
                 let drawn =

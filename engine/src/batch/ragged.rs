@@ -4,6 +4,7 @@
 //!          row 0     row 1     row 2          sizes      · old contents of an earlier batch,
 //! List     aaaa····  bb······  cccccc··       4, 2, 6      never readable
 //! Ragged   aaaabbcc  cccc····  ········       4, 2, 6    = offsets 0, 4, 6, 12
+//!          aaaabbcc  cccc····  ········       [3, 1], [0, 2], [6, 0]: rows of two frames each
 //! Padded   aaaa00bb  0000cccc  cc······       4, 2, 6    = rows of 6, the largest of the batch
 //!
 //! axis 0   [H, W, C]: the sizes of H and W differ       axis 1   [C, H, W]: the same two
@@ -43,7 +44,8 @@ pub enum TensorRows {
     },
     /// The shape is that of the longest row; each row starts where the row before it ends.
     Ragged {
-        /// The index of the tensor that holds the length of each row along the first dimension.
+        /// The index of the tensor that holds the length of each row along the first dimension. If it has several
+        /// numbers for a row, they are the lengths of the row's frames, which follow each other.
         sizes: usize,
     },
     /// Images. Every image is padded to the largest height and the largest width in the batch, rounded up, which
@@ -94,6 +96,10 @@ impl TensorSpec {
     #[doc(hidden)]
     pub fn shape_of(&self, sizes: &[i64]) -> Vec<usize> {
         let mut shape = self.shape.clone();
+        if let (TensorRows::Ragged { .. }, Some(length)) = (self.rows, shape.first_mut()) {
+            *length = sizes.iter().fold(0, |sum, &size| sum + bounded(size, *length - sum));
+            return shape;
+        }
         let sides = shape.iter_mut().skip(self.rows.axis());
         sides.zip(sizes).for_each(|(side, &size)| *side = bounded(size, *side));
         shape
@@ -125,13 +131,17 @@ pub(super) fn check(tensors: &[TensorSpec]) -> Result<(), SlotError> {
     let is_known = |tensor: &TensorSpec, sizes: usize| {
         let Some(sizes) = tensors.get(sizes) else { return false };
         let sized: usize = sizes.shape.iter().product();
-        let most =
-            if matches!(tensor.rows, TensorRows::Ragged { .. }) { 1 } else { tensor.shape.len() };
-        let is_fit =
-            (1..=most).contains(&sized) && tensor.rows.axis() + sized <= tensor.shape.len();
-        let is_plain = sizes.rows == TensorRows::Even && sizes.shape.len() <= 1;
-        let is_fit = is_fit && (sized == 2 || !matches!(tensor.rows, TensorRows::Padded { .. }));
-        is_fit && is_plain && sizes.dtype == i64::DTYPE
+        let axes = tensor.shape.len();
+        let is_fit = match tensor.rows {
+            TensorRows::Ragged { .. } => sized > 0 && axes > 0,
+            rows => {
+                (1..=axes).contains(&sized)
+                    && rows.axis() + sized <= axes
+                    && sizes.shape.len() <= 1
+                    && (sized == 2 || !matches!(rows, TensorRows::Padded { .. }))
+            }
+        };
+        is_fit && sizes.rows == TensorRows::Even && sizes.dtype == i64::DTYPE
     };
     let mut tensors = tensors.iter();
     match tensors.find(|tensor| tensor.rows.sizes().is_some_and(|k| !is_known(tensor, k))) {
@@ -145,8 +155,10 @@ pub fn pack(rows: &mut RowsMut<'_>, tensors: &[TensorSpec]) {
     for (k, spec) in tensors.iter().enumerate() {
         match spec.rows {
             TensorRows::Ragged { sizes } => {
-                let bytes = |length| spec.elements(&[length]) * spec.dtype.bytes();
-                let lengths: Vec<usize> = numbers(rows, sizes).into_iter().map(bytes).collect();
+                let bytes = |lengths: &[i64]| spec.elements(lengths) * spec.dtype.bytes();
+                let frames: usize = tensors[sizes].shape.iter().product();
+                let lengths = numbers(rows, sizes);
+                let lengths: Vec<usize> = lengths.chunks(frames.max(1)).map(bytes).collect();
                 move_together(rows.output(k), &lengths);
             }
             TensorRows::Padded { sizes, axis, multiple, pad } => {
@@ -293,16 +305,26 @@ impl HostBatch {
         };
         let inner = spec.shape.get(1..).unwrap_or_default().to_vec();
         let item: usize = inner.iter().product();
+        let frames: usize = self.specs()[sizes].shape.iter().product();
         let mut offsets = Vec::with_capacity(self.len() + 1);
+        let mut of_frames = Vec::with_capacity(self.len() * frames);
         let mut end = 0;
         offsets.push(end);
         for sizes in self.sizes(sizes) {
-            end += (spec.elements(sizes) / item.max(1)) as u64;
+            let mut room = spec.shape.first().copied().unwrap_or(0);
+            for &size in sizes {
+                of_frames.push(end);
+                let length = bounded(size, room);
+                room -= length;
+                end += length as u64;
+            }
             offsets.push(end);
         }
+        of_frames.push(end);
         // No overflow: every sample fits into its range, and all ranges fit into memory.
         let count = end as usize * item;
-        Ok(Ragged { values: &self.slot().elements::<T>(k)[..count], offsets, inner })
+        let values = &self.slot().elements::<T>(k)[..count];
+        Ok(Ragged { values, offsets, of_frames, frames, inner })
     }
 
     /// Returns the shape of a sample of tensor `k` in this batch; `None` if the samples differ in shape.
@@ -357,6 +379,10 @@ impl HostBatch {
 pub struct Ragged<'a, T> {
     values: &'a [T],
     offsets: Vec<u64>,
+    /// The offset of each frame of each sample, and the end of the last one.
+    of_frames: Vec<u64>,
+    /// The number of frames of a sample; 1 if samples have none.
+    frames: usize,
     inner: Vec<usize>,
 }
 
@@ -392,11 +418,30 @@ impl<'a, T: Element> Ragged<'a, T> {
         self.len() == 0
     }
 
-    /// Returns the elements of sample `i` of the batch; `None` past the last.
+    /// Returns the elements of sample `i` of the batch, of all of its frames if it is a clip; `None` past the last.
     #[must_use]
     pub fn row(&self, i: usize) -> Option<&'a [T]> {
+        self.between(*self.offsets.get(i)?, *self.offsets.get(i + 1)?)
+    }
+
+    /// Returns the number of frames of a sample: 1 where samples are no clips.
+    #[must_use]
+    pub fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// Returns the elements of frame `frame` of sample `i`, which is a clip; `None` past the last. The frames of several
+    /// clips of a sample follow each other.
+    #[must_use]
+    pub fn frame(&self, i: usize, frame: usize) -> Option<&'a [T]> {
+        let frame = Some(frame).filter(|frame| *frame < self.frames)?;
+        let at = i.checked_mul(self.frames)?.checked_add(frame)?;
+        self.between(*self.of_frames.get(at)?, *self.of_frames.get(at + 1)?)
+    }
+
+    /// Returns the elements between two offsets.
+    fn between(&self, start: u64, end: u64) -> Option<&'a [T]> {
         let item: usize = self.inner.iter().product();
-        let (start, end) = (*self.offsets.get(i)?, *self.offsets.get(i + 1)?);
         self.values.get(start as usize * item..end as usize * item)
     }
 }
@@ -604,19 +649,50 @@ mod tests {
 
     #[test]
     fn sizes_that_are_nowhere_are_refused() {
-        let refused = |sizes: usize, of: TensorSpec| {
+        let checked = |rows: TensorRows, of: TensorSpec| {
             let mut specs = specs(ragged);
-            specs[0].rows = TensorRows::Ragged { sizes };
+            specs[0].rows = rows;
             specs[1] = of;
-            BatchSpec::new(&specs, NonZeroUsize::MIN).unwrap_err().to_string()
+            BatchSpec::new(&specs, NonZeroUsize::MIN).map(|_| ())
         };
         let message = "output 'text': no i64 tensor has the sizes of its rows";
+        let refused = |rows, of| assert_eq!(checked(rows, of).unwrap_err().to_string(), message);
         let lengths = |dtype, shape: &[usize]| TensorSpec::new("n", dtype, shape);
-        assert_eq!(refused(2, lengths(DType::I64, &[1])), message);
-        assert_eq!(refused(0, lengths(DType::I64, &[1])), message);
-        assert_eq!(refused(1, lengths(DType::I32, &[1])), message);
-        assert_eq!(refused(1, lengths(DType::I64, &[2])), message);
-        assert_eq!(refused(1, lengths(DType::I64, &[0])), message);
-        assert_eq!(refused(1, lengths(DType::I64, &[1, 1])), message);
+        for rows in [list, ragged] {
+            refused(rows(2), lengths(DType::I64, &[1]));
+            refused(rows(0), lengths(DType::I64, &[1]));
+            refused(rows(1), lengths(DType::I32, &[1]));
+            refused(rows(1), lengths(DType::I64, &[0]));
+        }
+        refused(list(1), lengths(DType::I64, &[2]));
+        refused(list(1), lengths(DType::I64, &[1, 1]));
+        assert!(checked(ragged(1), lengths(DType::I64, &[2, 3])).is_ok());
+    }
+
+    #[test]
+    fn rows_of_frames_are_packed_and_have_the_frames() {
+        let text = TensorSpec { rows: ragged(1), ..TensorSpec::new("text", DType::I16, [6]) };
+        let specs = [text, TensorSpec::new("text.length", DType::I64, [3])];
+        let spec = BatchSpec::new(&specs, NonZeroUsize::new(2).unwrap()).unwrap();
+        let pool = Arc::new(SlotPool::new(Arc::new(spec), None, 1, Box::new(|| {})));
+        let mut slot = pool.redeem(pool.take().unwrap()).unwrap();
+        slot.visits_mut().extend([0, 1].map(|id| SampleRef::once(SampleId(id))));
+        let mut rows = slot.rows_mut();
+        let values = [1_i16, 2, 3, 9, 9, 9, 4, 5, 6, 7, 8, 9];
+        rows.output(0).copy_from_slice(&values.map(i16::to_ne_bytes).concat());
+        // The last sample claims more than it has room for.
+        let lengths = [2_i64, 0, 1, 1, 3, 9];
+        rows.output(1).copy_from_slice(&lengths.map(i64::to_ne_bytes).concat());
+        pack(&mut rows, &specs);
+        let batch = HostBatch::new(slot, &pool, Epoch(0), 0);
+        let ragged = batch.ragged::<i16>("text").unwrap();
+        assert_eq!(ragged.values(), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!((ragged.offsets(), ragged.frames()), (&[0, 3, 9][..], 3));
+        assert_eq!(ragged.row(1), Some(&[4, 5, 6, 7, 8, 9][..]));
+        let frames = |i| [0, 1, 2, 3].map(|frame| ragged.frame(i, frame));
+        assert_eq!(frames(0), [Some(&[1, 2][..]), Some(&[]), Some(&[3]), None]);
+        assert_eq!(frames(1), [Some(&[4][..]), Some(&[5, 6, 7]), Some(&[8, 9]), None]);
+        assert_eq!(frames(2), [None; 4]);
+        assert!(batch.list::<i16>("text").unwrap().eq([&[1, 2, 3][..], &[4, 5, 6, 7, 8, 9]]));
     }
 }

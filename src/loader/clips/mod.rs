@@ -31,6 +31,28 @@ use std::str::FromStr;
 /// An output of images `[C, H, W]` becomes `[T, C, H, W]`, and the batch `[N, T, C, H, W]`. The batch has one tensor more:
 /// `pts`, the presentation times of the frames in seconds, f64 `[N, T]`.
 ///
+/// [Targets](super::Targets) follow each frame by the draws of its clip, where frames have masks and boxes of their own:
+/// in folders of frames and in clip stores. A mask is `[N, T, H, W, 1]`; boxes, keypoints, columns and instance masks are
+/// ragged, with the rows of the frames of a sample one after another
+/// ([`Ragged::frame`](crate::batch::Ragged::frame)).
+///
+/// ```no_run
+/// use fuseloop::{Loader, loader::{Clips, Targets}, ops::*, source::Annotated};
+///
+/// let davis = Annotated::masks("DAVIS/JPEGImages/480p", "DAVIS/Annotations/480p")?;
+/// let loader = Loader::from_source(davis)
+///     .batch_size(8)
+///     .clips(Clips::random(16))
+///     .targets("video", Targets::new().mask("mask", 255))
+///     .pipeline("video", ops![RandomResizedCrop::new(112)?, ToChannelsFirst])
+///     .build()?;
+/// for batch in loader.epoch(0)? {
+///     let masks = batch?.tensor::<u8>("mask")?.shape().to_vec(); // [8, 16, 112, 112, 1]
+/// #   let _ = masks;
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// ```no_run
 /// use fuseloop::{Loader, Order, loader::Clips, ops::*};
 ///
@@ -522,6 +544,11 @@ impl Clips {
     /// Returns the number of the draws of an image of a sample; 0 is that of the sample itself.
     pub(super) fn draw_of(&self, image: usize) -> usize {
         if self.per_frame { image } else { image / self.frames }
+    }
+
+    /// Returns true if ops draw for each frame.
+    pub(super) fn draws_for_frames(&self) -> bool {
+        self.per_frame
     }
 
     /// Returns true if the channels of a clip come before its frames.

@@ -3,6 +3,7 @@
 //! | field            | value of a sample                                                     |
 //! |------------------|-----------------------------------------------------------------------|
 //! | that of the clip | the first frame of the video; a loader reads those of the clip        |
+//! | targets          | that of the first frame; a loader reads those of the clip's frames    |
 //! | the others       | those of the video                                                    |
 //! | `pts`            | the times of the clip's frames, which are chosen when it is loaded    |
 //! | `video_index`, if every clip is a sample | the index of the video                        |
@@ -222,15 +223,38 @@ impl ClipSource {
         self.videos.read_frames(self.video(sample).0, frames, buffer, take)
     }
 
+    /// Returns whether each frame has masks and boxes of its own.
+    pub(in crate::loader) fn has_values_of_frames(&self) -> bool {
+        self.videos.has_values_of_frames()
+    }
+
+    /// Reads the value that a frame of the video of a sample has of a field.
+    ///
+    /// # Errors
+    ///
+    /// Fails as reading the video does.
+    pub(in crate::loader) fn frame_value<'a>(
+        &'a self,
+        (sample, frame): (SampleId, u32),
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        self.videos.frame_value((self.video(sample).0, frame), field, buffer)
+    }
+
     /// Returns true if reading frames decodes them.
     pub(in crate::loader) fn decodes(&self) -> bool {
         self.videos.decodes()
     }
 
-    /// Names the frame that an error is about: its number, and its file if it has one of its own.
-    pub(in crate::loader) fn of_frame(&self, sample: SampleId, fault: FrameError) -> Error {
+    /// Names the frame that an error of a field is about: its number, and its file if it has one of its own.
+    pub(in crate::loader) fn of_frame(
+        &self,
+        (sample, field): (SampleId, usize),
+        fault: FrameError,
+    ) -> Error {
         let FrameError { frame: Some(frame), error } = fault else { return fault.error };
-        let location = self.videos.locate_frame(self.video(sample).0, frame);
+        let location = self.videos.locate_frame((self.video(sample).0, frame), field);
         let file =
             location.as_ref().and_then(|place| place.file.as_deref().or(place.key.as_deref()));
         let name = file.and_then(|file| file.rsplit(['/', std::path::MAIN_SEPARATOR]).next());

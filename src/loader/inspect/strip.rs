@@ -12,12 +12,14 @@ use crate::error::Error;
 use crate::jit::{DecodedPixels, Kernel, Scratch, ShownLevels, shown};
 use crate::loader::clips::ClipFrames;
 use crate::loader::image_lists::{ImageList, image, stored_list};
+use crate::loader::inspected_targets::{InspectedTargets, TargetPlans, TargetReader};
 use crate::loader::opened_image::OpenedImage;
 use crate::loader::stage::{LoaderStage, ReadFrames};
+use crate::loader::target_rows::TargetValues;
 use crate::loader::work::open_image;
 use crate::plan::Draws;
 use crate::sample::{Epoch, SampleId};
-use crate::source::{FrameError, FrameImage, FramePixels, Source, Value};
+use crate::source::{Buffer, FrameError, FrameImage, FramePixels, Source, Value};
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::{DefaultFloats, ImageView, PixelFormat, memory};
@@ -35,6 +37,8 @@ pub struct StripImage {
     pub draws: Draws,
     /// The pixels of the image, in the layout of its plan.
     pub row: Vec<u8>,
+    /// The targets of a frame of a clip, if some were declared.
+    pub targets: Option<InspectedTargets>,
     /// The whole frame, if the image is the first frame of the sample.
     pub(crate) whole: Option<WholeFrame>,
 }
@@ -99,7 +103,7 @@ impl Inspector {
             let read: ReadFrames<'_> =
                 &|frames, buffer, take| clips.read_frames(sample, frames, buffer, take);
             let ran = self.run_frames((&chosen.frames, &times, read), (sample, kernel), most, take);
-            return ran.map_err(|fault| clips.of_frame(sample, fault));
+            return ran.map_err(|fault| clips.of_frame((sample, self.field), fault));
         }
         if let Some(fields) = stage.frame_fields().filter(|fields| fields.has(self.field)) {
             let (mut chosen, at) = (vec![], (sample, self.field));
@@ -132,7 +136,7 @@ impl Inspector {
         let mut take_frame = |frame: u32, image: FrameImage<'_>| {
             let first = places.partition_point(|(other, _)| *other < frame);
             for &(_, index) in places[first..].iter().take_while(|(other, _)| *other == frame) {
-                let mut ran = runner.run(index, times.get(index).copied(), image)?;
+                let mut ran = runner.run((index, Some(frame)), times.get(index).copied(), image)?;
                 if index == 0 {
                     ran.whole = Some(runner.whole(image)?);
                 }
@@ -163,19 +167,15 @@ impl Inspector {
             let value = image(file).map(Value::Image);
             let ran = value.and_then(|value| {
                 let pixels = FramePixels::Stored(value);
-                runner.run(index, None, FrameImage { pixels, orientation: 1 })
+                runner.run((index, None), None, FrameImage { pixels, orientation: 1 })
             });
             take(ran.map_err(|error| error.context(format_args!("image {index}")))?)?;
         }
         Ok(())
     }
 
-    fn runner(
-        &mut self,
-        sample: SampleId,
-        kernel: Arc<Kernel>,
-    ) -> (Runner<'_>, &mut crate::source::Buffer) {
-        let Self { source, stage, decoder, scratch, buffer, .. } = self;
+    fn runner(&mut self, sample: SampleId, kernel: Arc<Kernel>) -> (Runner<'_>, &mut Buffer) {
+        let Self { source, stage, decoder, scratch, buffer, targets, .. } = self;
         let (frame, output, mode) = (FrameScratch::default(), self.output, self.mode);
         let (epoch, most_made) = (self.epoch, self.most_made);
         let source = &**source;
@@ -191,6 +191,8 @@ impl Inspector {
             epoch,
             sample,
             most_made,
+            targets: targets.as_deref(),
+            target_buffer: Buffer::default(),
         };
         (runner, buffer)
     }
@@ -209,16 +211,22 @@ struct Runner<'a> {
     epoch: Epoch,
     sample: SampleId,
     most_made: u64,
+    targets: Option<&'a TargetPlans>,
+    /// The buffer that targets are read into, while the frame is in another one.
+    target_buffer: Buffer,
 }
 
 impl Runner<'_> {
+    /// Runs image number `index` of the sample, which is this frame of its video if it is one.
     fn run(
         &mut self,
-        index: usize,
+        (index, frame): (usize, Option<u32>),
         time: Option<f64>,
         image: FrameImage<'_>,
     ) -> Result<StripImage, Error> {
-        let Self { source, stage, decoder, scratch, frame, output, mode, .. } = self;
+        let plans = self.targets;
+        let targets = plans.and(values_of_frame(self.stage, self.sample, frame));
+        let Self { source, stage, decoder, scratch, frame, output, mode, target_buffer, .. } = self;
         let (plan, (output, mode)) = (self.kernel.plan(), (*output, *mode));
         let mut opened = match image {
             FrameImage { pixels: FramePixels::Stored(value), orientation: 1 } => {
@@ -231,6 +239,9 @@ impl Runner<'_> {
         }
         let size = opened.size();
         let mut draws = Draws::default();
+        if let Some(values) = targets {
+            draws.objects = stage.objects(output, values, target_buffer)?;
+        }
         let key = stage.key_of_image((self.epoch, self.sample), output, index);
         plan.draw_around_objects(key, size, &mut draws);
         plan.check_draws(&draws, &op_limits(stage, self.most_made, size))?;
@@ -245,8 +256,13 @@ impl Runner<'_> {
         let mut row = vec![];
         memory::resize(&mut row, plan.drawn_bytes(run_draws), "a row")?;
         self.kernel.try_run(scratch, part, run_draws, &mut row)?;
+        let targets = plans.zip(targets).map(|(plans, values)| {
+            let reader = TargetReader { values, buffer: target_buffer, decoder };
+            plans.read(reader, plan, &draws).map_err(|(_, error)| error)
+        });
+        let targets = targets.transpose()?;
         let kernel = Arc::clone(&self.kernel);
-        Ok(StripImage { index, time, kernel, draws, row, whole: None })
+        Ok(StripImage { index, time, kernel, draws, row, targets, whole: None })
     }
 
     /// Decodes a frame whole.
@@ -257,6 +273,15 @@ impl Runner<'_> {
         let view = opened.decode(size.full())?.view;
         Ok(WholeFrame { size, pixels: packed(&view)?, format: view.format() })
     }
+}
+
+/// Returns the values of a frame of a clip, if the samples are clips.
+fn values_of_frame(
+    stage: &LoaderStage,
+    sample: SampleId,
+    frame: Option<u32>,
+) -> Option<TargetValues<'_>> {
+    Some(TargetValues::Frame(stage.clips()?, sample, frame?))
 }
 
 /// Returns at most `most` numbers below `count`, evenly spread from 0 on.

@@ -6,11 +6,12 @@ use crate::decode::{Decoder, ImageReadMode};
 use crate::error::Error;
 use crate::jit::evaluate_steps;
 use crate::loader::error::{of_field, of_output};
-use crate::loader::target_rows::{TargetGroup, TargetMember, TargetScratch, bytes_of, masks_of};
+use crate::loader::target_rows::{
+    TargetGroup, TargetMember, TargetScratch, TargetValues, bytes_of, masks_of,
+};
 use crate::loader::targets::{BoundingBoxes, Target, of_mask, other_size};
 use crate::loader::work::open_image;
 use crate::plan::{Draws, ImagePlan};
-use crate::sample::SampleId;
 use crate::source::{Buffer, ClassNames, Source, Value};
 use fuseloop_ops::internals::{ElementValue, ImageView, PixelFormat, memory};
 use fuseloop_ops::{DType, Ops};
@@ -32,10 +33,9 @@ pub(in crate::loader) struct TargetPlans {
     class_names: ClassNames,
 }
 
-/// The sample whose targets are read, and the memory for reading them.
+/// The sample or the frame whose targets are read, and the memory for reading them.
 pub(in crate::loader) struct TargetReader<'a> {
-    pub(in crate::loader) source: &'a dyn Source,
-    pub(in crate::loader) sample: SampleId,
+    pub(in crate::loader) values: TargetValues<'a>,
     pub(in crate::loader) buffer: &'a mut Buffer,
     pub(in crate::loader) decoder: &'a mut Decoder,
 }
@@ -123,7 +123,7 @@ impl TargetPlans {
         reader: &mut TargetReader<'_>,
         draws: &Draws,
     ) -> Result<(), Error> {
-        let value = reader.source.value(reader.sample, member.field, reader.buffer)?;
+        let value = reader.values.read(member.field, reader.buffer)?;
         match (&member.target, mask) {
             (Target::Boxes(boxes), _) => {
                 let each = boxes.formats()[0].columns();
@@ -178,7 +178,7 @@ fn rows(value: Value<'_>, dtype: DType, width: usize) -> Result<&[u8], Error> {
 
 impl TargetReader<'_> {
     fn value(&mut self, member: &TargetMember) -> Result<Value<'_>, (usize, Error)> {
-        let value = self.source.value(self.sample, member.field, self.buffer);
+        let value = self.values.read(member.field, self.buffer);
         value.map_err(|error| (member.field, error.into()))
     }
 }

@@ -4,12 +4,13 @@
 //! draw the frames ──▶ the rows of frames (frames.rs)
 //! ```
 
-use super::frames::FrameReader;
+use super::frames::{FrameReader, FrameTargets};
 use super::{LoaderStage, SampleRows, StageError, Worker};
 use crate::loader::clips::ClipSource;
 use crate::run::Phase;
 use crate::sample::SampleId;
 use fuseloop_ops::internals::SampleKey;
+use std::cell::Cell;
 use std::mem;
 
 impl LoaderStage {
@@ -25,16 +26,20 @@ impl LoaderStage {
         let field = self.fields[place].0;
         let sample = SampleId(key.sample());
         let chosen = mem::take(&mut worker.clip);
+        let failed = Cell::new(field);
+        let group = self.targets.iter().find(|group| group.field == field);
         let reader = FrameReader {
             frames: &chosen.frames,
             key: &|index| clips.key(key, index),
             read: &|frames, buffer, take| clips.read_frames(sample, frames, buffer, take),
             phase: if clips.decodes() { Phase::Decode } else { Phase::Read },
+            targets: group.map(|group| FrameTargets { clips, sample, group, field: &failed }),
         };
         let filled = self.fill_frames(worker, &reader, place, rows);
         worker.clip = chosen;
         filled.map_err(|fault| {
-            let error = clips.of_frame(sample, fault);
+            let field = failed.get();
+            let error = clips.of_frame((sample, field), fault);
             self.error(sample, &self.source.fields()[field].name, field, error)
         })
     }

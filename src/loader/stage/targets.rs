@@ -7,7 +7,7 @@ use crate::jit::{DecodedPixels, Kernel};
 use crate::loader::cache::CacheLookup;
 use crate::loader::image_run;
 use crate::loader::opened_image::OpenedImage;
-use crate::loader::target_rows::{TargetGroup, TargetMember, TargetScratch};
+use crate::loader::target_rows::{TargetGroup, TargetMember, TargetScratch, TargetValues};
 use crate::loader::targets::{Target, check_orientation};
 use crate::loader::work::{OutputPlan, open_image};
 use crate::run::Phase;
@@ -20,14 +20,14 @@ impl LoaderStage {
     /// if nothing was declared to follow it.
     pub(in crate::loader) fn objects(
         &self,
-        (source, k): (&dyn Source, usize),
-        sample: SampleId,
+        k: usize,
+        values: TargetValues<'_>,
         buffer: &mut Buffer,
     ) -> Result<Objects, Error> {
         let mut targets = TargetScratch::default();
         if let Some(group) = self.targets_of(k) {
             for member in group.read_first() {
-                member.read(source.value(sample, member.field, buffer)?, None, &mut targets)?;
+                member.read(values.read(member.field, buffer)?, None, &mut targets)?;
             }
         }
         Ok(targets.objects)
@@ -76,41 +76,51 @@ impl LoaderStage {
         group: &TargetGroup,
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), StageError> {
+        let Worker { buffer, cached_bytes, pictures, targets, .. } = worker;
         for member in &group.members {
             let Some(k) = member.output else { continue };
-            let filled = self.fill_target(worker, lookup, sample, (member, k), rows);
+            let value = member.is_read_last().then(|| {
+                self.member_value(member, sample, (&mut *buffer, &mut *cached_bytes), lookup)
+            });
+            let filled = value.transpose();
+            let filled =
+                filled.and_then(|value| self.fill_target(pictures, targets, (value, k), rows));
             filled.map_err(|cause| self.member_error(member, sample, cause))?;
         }
         Ok(())
     }
 
-    /// Writes the row of one target, output `k`.
-    fn fill_target(
+    /// Writes the row of one target, output `k`: of the image that is written, where a row has several. `value` is the
+    /// field's, if it is [read last](TargetMember::is_read_last).
+    pub(super) fn fill_target(
         &self,
-        worker: &mut Worker,
-        lookup: &mut CacheLookup<'_>,
-        sample: SampleId,
-        (member, k): (&TargetMember, usize),
+        pictures: &mut ImageScratch,
+        targets: &mut TargetScratch,
+        (value, k): (Option<Value<'_>>, usize),
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), Error> {
-        let Worker { buffer, cached_bytes, pictures, targets, .. } = worker;
         let output = &self.outputs[k];
         let Some(plan) = &output.target else { return Ok(()) };
-        let value = if member.is_read_last() {
-            Some(self.member_value(member, sample, (buffer, cached_bytes), lookup)?)
-        } else {
-            None
-        };
+        let image = rows.image;
         if let (Target::Mask { .. }, Some((_, kernel)), Some(value)) =
             (&plan.target, output.kernel(k, 0), value)
         {
-            self.fill_mask(pictures, targets, (output, kernel, value), rows.of(k))?;
+            let row = (image, rows.of(k));
+            self.fill_mask(pictures, targets, (output, kernel, value), row)?;
             self.write_image_size(k, targets.image.output, rows);
             return Ok(());
         }
         let bytes = targets.rows(plan, value, &mut pictures.scratch)?;
         let Some((_, collated)) = output.collated(k) else { return Ok(()) };
-        if collated.is_object_masks() {
+        if let (Some(images), Some(index)) = (&output.images, image) {
+            let row = rows.of(k);
+            let own = images.planes(index, row.len()).of_bytes(row);
+            let length = collated.fill(Value::Bytes(bytes), own)?;
+            if let Some(tensor) = self.sizes[k] {
+                let (lengths, _) = rows.of(tensor).as_chunks_mut();
+                lengths[index] = length.to_ne_bytes();
+            }
+        } else if collated.is_object_masks() {
             let size = targets.image.output;
             let sizes = collated.fill_masks(&targets.rows, size, rows.of(k))?;
             self.write_sizes(k, &sizes, rows);
@@ -127,7 +137,7 @@ impl LoaderStage {
         pictures: &mut ImageScratch,
         targets: &mut TargetScratch,
         (output, kernel, value): (&OutputPlan, &Kernel, Value<'_>),
-        row: &mut [u8],
+        row: (Option<usize>, &mut [u8]),
     ) -> Result<(), Error> {
         let ImageScratch { watch, decoder, scratch, .. } = pictures;
         watch.phase(Phase::Decode);
@@ -139,7 +149,7 @@ impl LoaderStage {
         watch.phase(Phase::Kernel);
         let (top, left) = (decoded.top, decoded.left);
         let pixels = DecodedPixels { view: decoded.view, top, left, whole };
-        output.run(kernel, scratch, (pixels, mask), (None, row))
+        output.run(kernel, scratch, (pixels, mask), row)
     }
 
     /// Reads the value of a target, and keeps it for the cache.

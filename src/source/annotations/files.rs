@@ -45,6 +45,22 @@ pub(super) fn has_file(dir: &Path, extension: &str) -> bool {
     named(dir).any(is_one) || named(dir).any(|(path, _)| path.is_dir() && named(&path).any(is_one))
 }
 
+/// Returns whether a folder has a file with one of these extensions, or one of the folders in it, of which at most `depth`
+/// lie in one another.
+pub(super) fn has_file_below(dir: &Path, extensions: &[&str], depth: usize) -> bool {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut named = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        Some((entry, name))
+    });
+    named.any(|(entry, name)| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => {
+            depth > 0 && has_file_below(&entry.path(), extensions, depth - 1)
+        }
+        _ => has_extension(&name, extensions),
+    })
+}
+
 /// Returns whether a folder has an image and a file with this extension of the same name.
 pub(super) fn has_pair(dir: &Path, extension: &str) -> bool {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();

@@ -5,18 +5,20 @@
 //! set/annotations.json                       set/images/ or set/
 //! train/_annotations.coco.json               train/
 //! set/masks/                                 set/images/
+//! DAVIS/Annotations/480p/bear/00000.png      DAVIS/JPEGImages/480p/bear/00000.jpg
 //! ```
 //!
 //! `voc.rs` has the folders of Pascal VOC, and `yolo.rs` those of YOLO.
 
 use super::Annotated;
 use super::coco::{self, CocoOptions};
-use super::mask_folder;
 use super::voc::{self, VocOptions};
 use super::yolo::{self, YoloOptions};
+use super::{files, mask_folder};
 use crate::error::{Error, fail};
 use crate::sample::Limits;
 pub(in crate::source) use crate::source::folder::is_annotations as is_file;
+use crate::source::image_names::MASK_EXTENSIONS;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -30,20 +32,33 @@ const OBJECTS: [&str; 2] = ["instances_", "person_keypoints_"];
 const BESIDE: &str = "_annotations.coco.json";
 
 /// The folders of images and of their masks.
-const IMAGES: &str = "images";
-const MASKS: &str = "masks";
+const MASK_FOLDERS: [[&str; 2]; 2] = [["images", "masks"], ["JPEGImages", "Annotations"]];
+
+/// The most folders that lie in one another above the masks of `Annotations`: DAVIS has a resolution and a video.
+const MASK_DEPTH: usize = 2;
 
 /// The most files of annotations that an error lists.
 const MOST_LISTED: usize = 8;
 
 /// Returns whether a folder has files of annotations beside the images that they are of.
 pub(in crate::source) fn is_folder(dir: &Path) -> bool {
-    has_masks(dir) || !in_folder(dir).is_empty() || voc::is_folder(dir) || yolo::is_folder(dir)
+    mask_folders(dir).is_some()
+        || !in_folder(dir).is_empty()
+        || voc::is_folder(dir)
+        || yolo::is_folder(dir)
 }
 
-/// Returns whether a folder has images and a mask for each.
-fn has_masks(dir: &Path) -> bool {
-    dir.join(IMAGES).is_dir() && dir.join(MASKS).is_dir()
+/// Returns the folders of the images and of their masks of a dataset. Those of Pascal VOC have XML files for masks.
+fn mask_folders(dir: &Path) -> Option<[PathBuf; 2]> {
+    let [plain, videos] = MASK_FOLDERS.map(|pair| pair.map(|name| dir.join(name)));
+    let are_folders = |pair: &[PathBuf; 2]| pair.iter().all(|folder| folder.is_dir());
+    if are_folders(&plain) {
+        return Some(plain);
+    }
+    let has_masks = are_folders(&videos)
+        && files::has_file_below(&videos[1], MASK_EXTENSIONS, MASK_DEPTH)
+        && !voc::is_folder(dir);
+    has_masks.then_some(videos)
 }
 
 /// Returns the files of annotations in a folder whose images seem to be there, too, in the order of their names.
@@ -88,8 +103,8 @@ fn folders(path: &Path) -> Vec<PathBuf> {
 /// Opens a dataset by the path of its folder or its file of annotations.
 pub(super) fn open(path: &Path, limits: &Limits) -> Result<Annotated, Error> {
     if path.is_dir() && in_folder(path).is_empty() {
-        if has_masks(path) {
-            return mask_folder::open(path, &path.join(IMAGES), &path.join(MASKS), limits);
+        if let Some([images, masks]) = mask_folders(path) {
+            return mask_folder::open(path, &images, &masks, limits);
         }
         if !voc::is_folder(path) && yolo::is_folder(path) {
             return yolo::open(path, &YoloOptions::default().limits(*limits));

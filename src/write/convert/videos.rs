@@ -8,7 +8,8 @@
 //! workers busy. Of a segment one decoded frame is in memory, and its encoded ones. A group of pictures whose frames would take
 //! more than [`SEGMENT_BYTES`] is cut nevertheless, and its first pictures are decoded again for each part.
 //!
-//! The row of a frame depends on the video and its number alone, as a frame of a clip does, and so does its damage: a frame is
+//! A row has the values of its frame, its mask and its boxes, where the dataset has values for frames, and those of its video
+//! otherwise. The row of a frame depends on the video and its number alone, as a frame of a clip does, and so does its damage: a frame is
 //! damaged if the packets that it needs are. After two frames that are damaged in sequence, those up to the next start of
 //! decoding are taken as damaged as well, since decoding up to the damage for each of them would take long.
 
@@ -21,8 +22,9 @@ use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::source::{
     Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, FrameImage, FramePixels,
-    FrameRows, FrameTimes, Frames, OwnedImage, OwnedValue, PTS, Record, SampleLocation, Source,
-    VIDEO_INDEX, fields_of_videos, frame_folders, is_clip_store, upright, video_files,
+    FrameRows, FrameTimes, Frames, ObjectField, OwnedImage, OwnedValue, PTS, Record,
+    SampleLocation, Source, VIDEO_INDEX, fields_of_videos, frame_folders, is_clip_store, upright,
+    video_files,
 };
 #[cfg(feature = "video")]
 use crate::source::{frame_size, frame_window};
@@ -77,7 +79,8 @@ pub struct VideoOptions {
 }
 
 /// Writes the frames of videos to a `.beton` file, the clip store: a row a frame, with the fields of its video, the number of
-/// the video (`video_index`) and the time of the frame in seconds (`pts`).
+/// the video (`video_index`) and the time of the frame in seconds (`pts`). Masks, boxes and other values of the frames of
+/// folders and stores are those of each frame.
 ///
 /// [`Loader::clips`](crate::LoaderBuilder::clips) of the file gives the clips of the videos, at the cost of decoding images.
 /// Without clips it is a dataset of images, also for FFCV unless they are bit planes. Each video is decoded once, whatever its
@@ -329,7 +332,14 @@ impl VideoFrames {
         take: &mut dyn FnMut(Result<Record, BoxError>) -> bool,
     ) {
         let Segment { video, frames: Range { start, end }, .. } = *segment;
-        let known = self.videos.times(video).and_then(|times| Ok((times, self.others(video)?)));
+        let known = self.videos.times(video).and_then(|times| {
+            // Values of frames are read with each frame.
+            let record = match self.videos.has_values_of_frames() {
+                true => vec![],
+                false => self.others((video, 0), &mut Buffer::default())?,
+            };
+            Ok((times, record))
+        });
         let (times, record) = match known {
             Ok(known) => known,
             Err(error) => {
@@ -339,16 +349,24 @@ impl VideoFrames {
             }
         };
         let (mut next, mut goes_on, mut failed) = (start, true, 0);
-        let (mut buffer, mut pixels) = (Buffer::default(), None);
+        let (mut buffer, mut own, mut pixels) = (Buffer::default(), Buffer::default(), None);
         while next < end && goes_on {
             let (begun, mut fault) = (next, None);
             let numbers: Vec<u32> = (next..end).map(|frame| frame * self.stride).collect();
             let read =
                 self.videos.read_frames(video, &numbers, &mut buffer, &mut |frame, image| {
-                    match self.stored_image(image, &mut pixels) {
-                        Ok(image) => {
+                    let image = self.stored_image(image, &mut pixels);
+                    let row = image.and_then(|image| {
+                        let record = match self.videos.has_values_of_frames() {
+                            true => self.others((video, frame), &mut own)?,
+                            false => record.clone(),
+                        };
+                        Ok(self.row(record, (video, frame), &times, image))
+                    });
+                    match row {
+                        Ok(row) => {
                             next += 1;
-                            goes_on = take(Ok(self.row(&record, (video, frame), &times, image)));
+                            goes_on = take(Ok(row));
                         }
                         Err(error) => fault = Some(error),
                     }
@@ -396,27 +414,25 @@ impl VideoFrames {
         }
     }
 
-    /// Reads the fields of a video that have no frames. The one of frames is left empty.
-    fn others(&self, video: SampleId) -> Result<Record, BoxError> {
-        let mut buffer = Buffer::default();
+    /// Reads the values of a frame of all fields but that of the frames, which is left empty.
+    fn others(&self, at: (SampleId, u32), buffer: &mut Buffer) -> Result<Record, BoxError> {
         let fields = 0..self.videos.facts().fields.len();
         fields
             .map(|field| match field == self.videos.field() {
                 true => Ok(OwnedValue::Bytes(vec![])),
-                false => Ok(OwnedValue::from(self.videos.value(video, field, &mut buffer)?)),
+                false => Ok(OwnedValue::from(self.videos.frame_value(at, field, buffer)?)),
             })
             .collect()
     }
 
-    /// Returns the row of a frame.
+    /// Returns the row of a frame, whose other values are in `row`.
     fn row(
         &self,
-        record: &Record,
+        mut row: Record,
         (video, frame): (SampleId, u32),
         times: &FrameTimes,
         image: OwnedImage,
     ) -> Record {
-        let mut row = record.clone();
         row[self.videos.field()] = OwnedValue::Image(image);
         row.push(OwnedValue::Int(video.0.cast_signed()));
         if self.has_times {
@@ -509,8 +525,11 @@ fn field_of_videos(dataset: &dyn Source, named: Option<&str>) -> Result<usize, E
                 .of_field(field)
         });
     }
-    let is_video =
-        |field: &usize| fields[*field].kind.is_image() || dataset.facts().is_video(*field);
+    let known = dataset.object_fields()?.unwrap_or_default();
+    let is_mask = |field: usize| known.get(&fields[field].name) == Some(ObjectField::Mask);
+    let is_video = |field: &usize| {
+        fields[*field].kind.is_image() && !is_mask(*field) || dataset.facts().is_video(*field)
+    };
     let mut found: Vec<usize> = (0..fields.len()).filter(is_video).collect();
     if found.is_empty() {
         found = fields_of_videos(dataset);
@@ -610,8 +629,8 @@ impl Source for VideoFrames {
 
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let (video, frame) = self.frame(sample)?;
-        if field == self.videos.field()
-            && let Some(location) = self.videos.locate_frame(video, frame * self.stride)
+        if (field == self.videos.field() || self.videos.has_values_of_frames())
+            && let Some(location) = self.videos.locate_frame((video, frame * self.stride), field)
         {
             return Some(location);
         }

@@ -64,6 +64,46 @@ for batch in loader.epoch(0)? {
 Ok(())
 }
 
+#[expect(dead_code, reason = "it needs the files of DAVIS")]
+#[rustfmt::skip]
+fn video_masks() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::loader::{Clips, Targets};
+use fuseloop::prelude::*;
+use fuseloop::source::Annotated;
+
+let davis = Annotated::masks("DAVIS/JPEGImages/480p", "DAVIS/Annotations/480p")?;
+let loader = Loader::from_source(davis)
+    .batch_size(8)
+    .clips(Clips::random(16).stride(4))
+    .targets("video", Targets::new().mask("mask", 255))
+    .pipeline("video", ops![RandomResizedCrop::new(112)?, RandomHorizontalFlip::new(0.5)?, ToChannelsFirst])
+    .build()?;
+for batch in loader.epoch(0)? {
+    let batch = batch?;
+    let masks = batch.tensor::<u8>("mask")?; // [8, 16, 112, 112, 1]
+}
+Ok(())
+}
+
+#[expect(dead_code, reason = "it needs a store with boxes")]
+#[rustfmt::skip]
+fn video_boxes() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::loader::{Clips, Targets};
+use fuseloop::prelude::*;
+
+let loader = Loader::open("tracks.beton")?
+    .clips(Clips::random(16))
+    .targets("video", Targets::new().boxes("bbox", BoxFormat::Xywh).column("track_id", DType::I64))
+    .pipeline("video", ops![RandomResizedCrop::new(224)?, SanitizeBoundingBoxes::new(), ToChannelsFirst])
+    .build()?;
+for batch in loader.epoch(0)? {
+    let batch = batch?;
+    let (boxes, tracks) = (batch.ragged::<f32>("bbox")?, batch.ragged::<i64>("track_id")?);
+    let of_frame = boxes.frame(0, 3); // the boxes of frame 3 of the first sample: 4 numbers each
+}
+Ok(())
+}
+
 #[expect(dead_code, reason = "it needs video files")]
 #[rustfmt::skip]
 fn video_store() -> Result<(), fuseloop::source::BoxError> {
