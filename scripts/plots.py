@@ -3,10 +3,10 @@
     python3 scripts/plots.py results.json --table results.md --chart results.svg
     python3 scripts/plots.py results.json --chart readme.svg --only W1,W2,W3
     python3 scripts/plots.py results.json --table results.md --sources sources.json --transform transform.json \\
-        --clips clips.json --many-clips many_clips.json
+        --clips clips.json --many-clips many_clips.json --formats formats.json
 
 `sources.json`, `transform.json` and `clips.json` are what sources.py, transform.py and clips.py of benches/peers write, and
-`many_clips.json` what clips.py writes with `--many`: their tables follow the others.
+`many_clips.json` what clips.py writes with `--many`; `formats.json` is that of formats.py: their tables follow the others.
 Uses Python's standard library only. The same JSON always gives the same bytes. The chart has no background and
 follows the reader's light or dark theme.
 """
@@ -199,6 +199,31 @@ def many_clips_table(results):
     return "\n".join([*lines, "", facts(results)]) + "\n"
 
 
+def formats_table(results):
+    """Returns what benches/peers/formats.py measured as Markdown: one row for each format."""
+    rows = results["cpu_ms"]
+    decoded = [name for name in rows if name.startswith("decoded")]
+    columns = ["Pillow", "torchvision.io", "OpenCV", "Fuseloop", "torchvision, W1", "Fuseloop, W1"]
+    lines = [
+        "",
+        "## Image formats",
+        "",
+        f"Processor time of one image in milliseconds, on one thread: {results['photos']} photographs of at most 500 pixels a "
+        "side, stored in each format, decoded to RGB as a whole; and W1 of them, where a crop decodes only what it needs. "
+        "torchvision.io reads no TIFFs, so its W1 of them is decoded by Pillow.",
+        "",
+        "| ms | " + " | ".join(columns) + " |",
+        "|---|" + "---:|" * len(columns),
+    ]
+    for name, found in rows.items():
+        if name not in decoded:
+            cells = (f"{found[column]:.2f}" if column in found else "" for column in columns)
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    costs = [f"{name.split(', ')[1]} {rows[name]['Fuseloop, W1']:.3f}" for name in decoded]
+    lines += ["", f"W1 of pixels that are decoded beforehand takes Fuseloop, in ms: {', '.join(costs)}.", "", facts(results)]
+    return "\n".join(lines) + "\n"
+
+
 def transform_cell(found, ours, case):
     if case not in found:
         return ""
@@ -308,6 +333,7 @@ def main():
     parser.add_argument("--transform", metavar="FILE.json", help="the JSON that benches/peers/transform.py wrote")
     parser.add_argument("--clips", metavar="FILE.json", help="the JSON that benches/peers/clips.py wrote")
     parser.add_argument("--many-clips", metavar="FILE.json", help="the JSON that `benches/peers/clips.py --many` wrote")
+    parser.add_argument("--formats", metavar="FILE.json", help="the JSON that benches/peers/formats.py wrote")
     parser.add_argument("--only", default="", metavar="W1,W2", help="these workloads only")
     args = parser.parse_args()
     with open(args.results, encoding="utf-8") as file:
@@ -319,6 +345,7 @@ def main():
         args.transform: transform_table,
         args.clips: clips_table,
         args.many_clips: many_clips_table,
+        args.formats: formats_table,
     }
     for path, more in tables_of.items():
         if path:

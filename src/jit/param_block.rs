@@ -75,6 +75,12 @@ pub(crate) enum HeaderWord {
     GrayRows,
 }
 
+/// Number of gray rows that a resize makes together.
+pub(crate) const GRAY_ROWS: usize = 4;
+
+/// The bytes before these rows: the number of the group that they are, which is negative if there is none.
+pub(crate) const GRAY_GROUP: usize = 16;
+
 /// The bytes of the header: a multiple of 16.
 pub(crate) const HEADER: i32 = 8 * (HeaderWord::GrayRows as i32 + 1);
 const _: () = assert!(HEADER % 16 == 0);

@@ -54,7 +54,6 @@ pub(crate) use super::body::BodySpec;
 pub(crate) use constants::Constants;
 pub(crate) use ir::{BlockCode, Target};
 pub(crate) use lower::lower;
-pub(crate) use resample::{GRAY_GROUP, GRAY_ROWS};
 pub(crate) use store::{PassStore, row_function};
 
 use ir::counted_loop;

@@ -8,7 +8,7 @@
 //! Of an image of one channel, four rows are made together, as if each were a channel of one row: a pixel
 //! alone would leave most of a vector empty. The rows of the last group wait in memory.
 
-use super::super::param_block::HeaderWord;
+use super::super::param_block::{GRAY_GROUP, GRAY_ROWS, HeaderWord};
 use super::hoist::{entered_from, hoist};
 use super::ir::{BlockCode, counted_loop, overlapped_loop};
 use super::{BodySpec, Imports};
@@ -60,12 +60,6 @@ fn bilinear_row(e: &mut BlockCode<'_, '_>, channels: usize, y: Value, to: Value)
     let count = e.header(HeaderWord::ColumnPairs);
     dispatch(e, count, &[1, 2, 3], |e, pairs| blend_columns(e, channels, to, pairs));
 }
-
-/// Number of gray rows that are made together.
-pub(crate) const GRAY_ROWS: usize = 4;
-
-/// The bytes before the gray rows: the number of the group that they are, of which there is none if it is negative.
-pub(crate) const GRAY_GROUP: usize = 16;
 
 /// Copies a gray row out of its group, which is made unless it is the last one that was.
 fn gray_row(e: &mut BlockCode<'_, '_>, y: Value, to: Value) {

@@ -4,8 +4,7 @@
 
 use super::{Base, Invocation, SLACK, TOO_LARGE, WorkerScratch, set};
 use crate::jit::call::{BodyRunner, ProducedWindow, RowFunctionKind, RowFunctionState};
-use crate::jit::emit::{GRAY_GROUP, GRAY_ROWS};
-use crate::jit::param_block::HeaderWord;
+use crate::jit::param_block::{GRAY_GROUP, GRAY_ROWS, HeaderWord};
 use crate::plan::compose::{AxisMap, PassMap, Rect};
 use fuseloop_ops::author::{GeometryStep, RowProducer};
 use fuseloop_ops::internals::area::{AreaRows, AreaTables};
