@@ -140,7 +140,8 @@ fn resume(path: &Path, samples: u64) {
         drop(whole);
         for share in [1, 5, 9] {
             let position = samples * share / 10 / 256 * 256;
-            let cursor = Cursor { position, ..begin };
+            let mut cursor = begin;
+            cursor.position = position;
             let resumed = median(|| drop(loader.resume(&cursor).unwrap()));
             let first = median(|| {
                 loader.resume(&cursor).unwrap().next().unwrap().unwrap();

@@ -41,6 +41,7 @@ mod parts;
 #[cfg(feature = "audio")]
 use crate::decode::AudioOptions;
 use crate::decode::{self, DecodeOptions, Decoder, ImageReadMode, JpegBackend, ObjectMask};
+use crate::loader::cursor::MOST_WRITTEN;
 use crate::loader::transform::{Image, Key, TargetValue, Transform};
 use crate::loader::{Cursor, Loader, Targets};
 use crate::plan::ImagePlan;
@@ -265,14 +266,14 @@ pub fn spec_toml(bytes: &[u8]) -> bool {
     true
 }
 
-/// A cursor of any bytes is parsed or refused. A parsed cursor is written in at most 256 bytes and
+/// A cursor of any bytes is parsed or refused. A parsed cursor is written in at most 512 bytes and
 /// parses back to the same cursor. A loader resumes at its position with exactly the rows that are left,
 /// or refuses it.
 pub fn cursor(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let Ok(cursor) = text.parse::<Cursor>() else { return false };
     let written = cursor.to_string();
-    assert!(written.len() <= 256, "{written}");
+    assert!(written.len() <= MOST_WRITTEN, "{written}");
     assert_eq!(written.parse::<Cursor>().ok(), Some(cursor));
     let (loader, own) = numbers();
     let _ = loader.resume(&cursor);

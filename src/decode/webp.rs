@@ -184,7 +184,8 @@ impl WebpDecoder {
         Ok(Decoded { view, top, left })
     }
 
-    /// Decodes a window of the canvas to `stored`, as RGB or RGBA. Where the image is not, it is black and transparent.
+    /// Decodes a window of the canvas to `stored`, as RGB or RGBA. The canvas outside of the image is black
+    /// and transparent.
     fn decode_canvas(
         &mut self,
         image: &WebpImage<'_>,

@@ -23,8 +23,8 @@ const MAX_TEXT: usize = 4096;
 /// The number of outputs and ops that a cursor has a short fingerprint of: as many as fit into its text.
 const PRINTS: usize = 16;
 
-/// The number of bytes of the settings of clips. Longer ones are left out.
-const CLIPS: usize = 160;
+/// The most bytes of a cursor's text.
+pub(crate) const MOST_WRITTEN: usize = 512;
 
 /// A position in a run: all rows before it were delivered, none from it on.
 ///
@@ -52,9 +52,8 @@ pub struct Cursor {
     /// Short fingerprints of the first outputs and ops of the plan, by which an error names the op that has
     /// changed; 0 where there is none.
     pub ops: [u16; 16],
-    /// The settings of the clips as a text that zeros follow, such as `sampler=random,frames=16`, by which an error names
-    /// the one that has changed; zeros without clips.
-    pub clips: [u8; 160],
+    /// The settings of the clips, by which an error names the one that has changed.
+    pub(super) clips: ClipSettings,
     /// The loader's seed.
     pub seed: u64,
     /// The epoch.
@@ -99,7 +98,7 @@ impl Cursor {
         orders: impl FnOnce() -> (String, String),
     ) -> Result<(), Error> {
         // First, since clips that are samples of their own make another dataset.
-        if let Some(changed) = changed_clips(clips_text(&self.clips), clips_text(&own.clips)) {
+        if let Some(changed) = changed_clips(self.clips.text(), own.clips.text()) {
             return Err(fail!(
                 Cursor,
                 "the cursor belongs to other clips: {changed}: resume with the same clips, or start the epoch again"
@@ -191,7 +190,7 @@ impl fmt::Display for Cursor {
             let prints: String = ops[..known].iter().map(|print| format!("{print:04x}")).collect();
             write!(f, ",\"ops\":\"{prints}\"")?;
         }
-        let clips = clips_text(clips);
+        let clips = clips.text();
         if !clips.is_empty() {
             write!(f, ",\"clips\":\"{clips}\"")?;
         }
@@ -238,15 +237,13 @@ impl FromStr for Cursor {
             *print = parsed.ok_or_else(|| fail!(Cursor, "not a cursor: ops are not hex digits"))?;
         }
         let clips = value.get("clips").and_then(|clips| clips.as_str()).unwrap_or_default();
-        if !fits(clips) {
-            return Err(fail!(
-                Cursor,
-                "not a cursor: clips are no settings of at most {CLIPS} bytes"
-            ));
-        }
+        let clips = ClipSettings::new(clips).ok_or_else(|| {
+            let most = ClipSettings::MOST;
+            fail!(Cursor, "not a cursor: clips are no settings of at most {most} bytes")
+        })?;
         Ok(Self {
             ops,
-            clips: packed_clips(clips),
+            clips,
             dataset: word("dataset")?,
             order: word("order")?,
             plan: word("plan")?,
@@ -258,25 +255,28 @@ impl FromStr for Cursor {
     }
 }
 
-/// Returns whether the settings of clips can be in a cursor: they are short, and need no escapes in JSON.
-fn fits(clips: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.,=+-".contains(&byte);
-    clips.len() <= CLIPS && clips.bytes().all(is_plain)
-}
+/// The settings of clips, such as `sampler=random,frames=16`, as a text that zeros follow; zeros without clips.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ClipSettings([u8; Self::MOST]);
 
-/// Returns the settings of clips as a cursor has them: zeros if they do not fit.
-pub(super) fn packed_clips(clips: &str) -> [u8; CLIPS] {
-    let mut packed = [0; CLIPS];
-    if fits(clips) {
-        packed[..clips.len()].copy_from_slice(clips.as_bytes());
+impl ClipSettings {
+    const MOST: usize = 160;
+
+    /// No settings.
+    pub(super) const NONE: Self = Self([0; Self::MOST]);
+
+    /// Returns the settings, unless they are too long or need escapes in JSON.
+    pub(super) fn new(text: &str) -> Option<Self> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.,=+-".contains(&byte);
+        let mut bytes = [0; Self::MOST];
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        text.bytes().all(is_plain).then_some(Self(bytes))
     }
-    packed
-}
 
-/// Returns the settings of clips; an empty text without any.
-fn clips_text(packed: &[u8; CLIPS]) -> &str {
-    let end = packed.iter().position(|&byte| byte == 0).unwrap_or(CLIPS);
-    std::str::from_utf8(&packed[..end]).ok().filter(|text| fits(text)).unwrap_or_default()
+    fn text(&self) -> &str {
+        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(Self::MOST);
+        std::str::from_utf8(&self.0[..end]).unwrap_or_default()
+    }
 }
 
 /// Describes the first setting that differs between the clips of a cursor and a loader's own; `None` if there is none, or
@@ -338,7 +338,7 @@ mod tests {
         order: 2,
         plan: u64::MAX,
         ops: [0; PRINTS],
-        clips: [0; CLIPS],
+        clips: ClipSettings::NONE,
         seed: 42,
         epoch: 3,
         position: 640,
@@ -354,11 +354,11 @@ mod tests {
         );
         assert_eq!(text.parse::<Cursor>().unwrap(), CURSOR);
         let ops = [u16::MAX; PRINTS];
-        let clips = packed_clips(&"x".repeat(CLIPS));
+        let clips = ClipSettings::new(&"x".repeat(ClipSettings::MOST)).unwrap();
         let (seed, epoch) = (u64::MAX, u32::MAX);
         let largest = Cursor { ops, clips, seed, epoch, position: u64::MAX, ..CURSOR };
         let text = largest.to_string();
-        assert!(text.len() <= 512, "{}", text.len());
+        assert!(text.len() <= MOST_WRITTEN, "{}", text.len());
         assert_eq!(text.parse::<Cursor>().unwrap(), largest);
         let python = text.replace(':', ": ").replace(',', ", ");
         assert_eq!(python.parse::<Cursor>().unwrap(), largest);
@@ -367,7 +367,8 @@ mod tests {
     #[test]
     fn the_setting_of_clips_that_has_changed_is_named() {
         let of = |clips: &str| {
-            let cursor = Cursor { clips: packed_clips(clips), ..CURSOR };
+            let clips = ClipSettings::new(clips).unwrap_or(ClipSettings::NONE);
+            let cursor = Cursor { clips, ..CURSOR };
             assert_eq!(cursor.to_string().parse::<Cursor>().unwrap(), cursor);
             cursor
         };
@@ -384,7 +385,7 @@ mod tests {
         assert_eq!(checked(random, "sampler=random,frames=16"), "`stride` was 4 and is not set");
         assert_eq!(checked("sampler=random,frames=16", own), "`stride` was not set and is 2");
         // The clips are the same, or not known, so that the dataset differs.
-        for clips in [random, "", "sampler=\"random\"", &"x".repeat(CLIPS + 1)] {
+        for clips in [random, "", "sampler=\"random\"", &"x".repeat(ClipSettings::MOST + 1)] {
             assert_eq!(checked(clips, random), "0000000000000001, expected 0000000000000009");
         }
         let text = of(random).to_string().replace("random", "a b");

@@ -29,7 +29,7 @@ mod columns;
 mod compile;
 mod compile_context;
 mod component_ops;
-mod cursor;
+pub(crate) mod cursor;
 mod damaged;
 mod device;
 mod elements;
@@ -63,7 +63,7 @@ pub use cache::{Cache, CacheStats};
 pub use clips::{ClipLayout, Clips, OnShort};
 pub use collate::Collate;
 pub use cursor::Cursor;
-use cursor::PlanPrint;
+use cursor::{ClipSettings, PlanPrint};
 pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use device::Placement;
 pub use epoch::Batches;
@@ -407,10 +407,11 @@ impl Loader {
         Cursor { dataset, order, plan, ops, clips, seed, epoch: epoch.0, position: 0 }
     }
 
-    /// Returns the settings of the clips as a cursor has them.
-    fn clips_of_cursor(&self) -> [u8; 160] {
+    /// Returns the settings of the clips as a cursor has them: none if they do not fit.
+    fn clips_of_cursor(&self) -> ClipSettings {
         let clips = self.setup.clips.as_ref();
-        cursor::packed_clips(&clips.map_or_else(String::new, |source| source.clips().settings()))
+        let settings = clips.and_then(|source| ClipSettings::new(&source.clips().settings()));
+        settings.unwrap_or(ClipSettings::NONE)
     }
 
     /// Returns the number of rows of a batch over all ranks.

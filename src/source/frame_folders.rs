@@ -30,8 +30,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Images that are grouped to videos by their folders. Of other fields than that of the frames, a video has the value of its
-/// first one.
+/// Images that are grouped to videos by their folders. In every other field, a video has the value of its
+/// first frame.
 pub(crate) struct FrameFolders {
     facts: Facts,
     images: Arc<dyn Source>,

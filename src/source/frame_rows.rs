@@ -42,7 +42,7 @@ const BLOCK: u64 = 1 << 16;
 /// The bytes of the times that stay in memory.
 const TIMES_BYTES: u64 = 64 << 20;
 
-/// Rows of frames that are grouped to videos. Of other fields than that of the frames, a video has the value of its first one.
+/// Rows of frames that are grouped to videos. In every other field, a video has the value of its first frame.
 pub(crate) struct FrameRows {
     facts: Facts,
     rows: Arc<dyn Source>,

@@ -99,7 +99,7 @@ impl Strings {
         let word = self.words[code];
         let len = (word >> 56) as usize;
         if len <= IN_WORD as usize {
-            // What is written too much is written again.
+            // Later strings overwrite the surplus bytes.
             match out[at..].first_chunk_mut() {
                 Some(to) => *to = word.to_le_bytes(),
                 None => out[at..]

@@ -69,8 +69,8 @@ impl<'a> AlphaChunk<'a> {
         Ok(Self { is_lossless_image: method == 1, filter, chunk })
     }
 
-    /// Writes the alpha of a window of an image of this size. What is below the window is not read, and nothing outside of it
-    /// is unpacked that it does not depend on.
+    /// Writes the alpha of a window of an image of this size. Reads no row below the window, and
+    /// unpacks only the pixels that it depends on.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ impl<'a> BitReader<'a> {
         Self { bytes, at: 0, window: 0, valid: 0 }
     }
 
-    /// Has at least 56 valid bits.
+    /// Refills the window to at least 56 valid bits.
     #[inline(always)]
     pub(crate) fn fill(&mut self) {
         let eight = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<8>());

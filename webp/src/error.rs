@@ -1,4 +1,4 @@
-//! The error of a frame that can't be decoded.
+//! The errors of frames, of alpha and of lossless images.
 
 use std::fmt;
 
@@ -145,7 +145,9 @@ impl fmt::Display for LosslessError {
                 write!(f, "the image begins with {found:02x}, expected 2f")
             }
             Self::Version { found } => write!(f, "the image's version is {found}, expected 0"),
-            Self::Damaged { byte, reason } => write!(f, "at byte {byte} of the image, {reason}"),
+            Self::Damaged { byte, reason } => {
+                write!(f, "at byte {byte} of its lossless data, {reason}")
+            }
             Self::Window => write!(f, "the window is empty or not inside the image"),
             Self::Buffer { expected, found } => {
                 write!(f, "a buffer of {found} bytes for a window of {expected} bytes")

@@ -83,8 +83,7 @@ pub enum LosslessPixels {
 
 impl LosslessPixels {
     /// Returns the bytes of a pixel.
-    #[must_use]
-    pub const fn bytes(self) -> usize {
+    const fn bytes(self) -> usize {
         match self {
             Self::Rgb => 3,
             Self::RgbAlpha => 4,

@@ -151,11 +151,11 @@ impl Tables {
             self.entries.truncate(start);
             return Ok(group);
         }
-        group.rest = self.combine(&group, rest)?;
+        group.rest = self.combine(bits, &group, rest)?;
         Ok(group)
     }
 
-    /// Reads a code of so many symbols.
+    /// Reads a code of `symbols` symbols.
     fn read_code(
         &mut self,
         bits: &mut BitReader<'_>,
@@ -327,11 +327,16 @@ impl Tables {
     }
 
     /// Makes the table of red, blue and alpha, of at most `most` bits.
-    fn combine(&mut self, group: &Group, most: u32) -> Result<Code, LosslessError> {
+    fn combine(
+        &mut self,
+        reader: &BitReader<'_>,
+        group: &Group,
+        most: u32,
+    ) -> Result<Code, LosslessError> {
         let longest = group.red.longest + group.blue.longest + group.alpha.longest;
         let bits = longest.min(most);
         let start = self.entries.len();
-        self.grow(1 << bits).map_err(|fault| fault.error(0))?;
+        self.grow(1 << bits).map_err(|fault| fault.at(reader))?;
         let (entries, table) = self.entries.split_at_mut(start);
         let [red, blue, alpha] = [group.red, group.blue, group.alpha].map(|code| Entries {
             entries: &entries[code.start as usize..],

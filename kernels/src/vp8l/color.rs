@@ -53,7 +53,7 @@ pub struct ColorRow<'a> {
     pub columns: Range<usize>,
 }
 
-/// Adds what green says about red and blue, and red about blue.
+/// Adds to red and blue their predictions from green, and to blue its prediction from red.
 ///
 /// # Panics
 ///

@@ -161,7 +161,7 @@ fn dispatch(
     e.builder.switch_to_block(done);
 }
 
-/// Returns the shuffle that takes units of so many bytes from two vectors in turn, of their lower or upper halves.
+/// Returns the shuffle that takes units of `unit` bytes from two vectors in turn, of their lower or upper halves.
 fn interleaving(unit: usize, half: usize) -> [u8; 16] {
     std::array::from_fn(|i| (i / unit / 2 * unit + i % unit + 16 * (i / unit % 2) + 8 * half) as u8)
 }

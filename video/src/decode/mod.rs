@@ -279,7 +279,11 @@ impl VideoDecoder {
                 let is_tolerant = matches!(start, Start::Open | Start::Unstated);
                 decoder.tolerate_missing_references(is_tolerant)?;
                 match libav_by_packets(decoder, watch.as_mut(), &mut source, out) {
-                    Err(Stop::Error(fault)) if !out.is_stopped && !out.is_complete() => {
+                    Err(Stop::Error(fault))
+                        if fault.kind() == VideoErrorKind::Damaged
+                            && !out.is_stopped
+                            && !out.is_complete() =>
+                    {
                         // The decoder holds pictures back for their order, and loses them at a damaged packet. Those of the
                         // packets before come if the stream ends there.
                         source = source.before_last(packets);
@@ -498,7 +502,7 @@ struct Packets<'a> {
 }
 
 impl<'a> Packets<'a> {
-    /// Begins again with the packets before the picture of the last one.
+    /// Restarts with the packets before the one whose picture failed.
     fn before_last(self, packets: &'a [u32]) -> Self {
         let last = packets.iter().position(|&number| Some(number) == self.previous).unwrap_or(0);
         // A second field has a packet of its own, and no frame.
