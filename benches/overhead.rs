@@ -18,7 +18,7 @@ mod figures;
 use figures::record;
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
-use fuseloop::{Cursor, Loader, Order};
+use fuseloop::{Loader, Order};
 use fuseloop_ops::*;
 use std::hint::black_box;
 use std::path::Path;

@@ -111,7 +111,9 @@ fn a_cursor_beyond_the_epoch_is_refused() {
     assert_eq!(end.position, 12);
     assert!(all(loader.resume(&end).unwrap()).is_empty());
     for position in [13, 18, u64::MAX] {
-        let message = loader.resume(&Cursor { position, ..end }).err().unwrap().to_string();
+        let mut beyond = end;
+        beyond.position = position;
+        let message = loader.resume(&beyond).err().unwrap().to_string();
         let begin = format!("the cursor is at row {position} of an epoch of 12 rows: ");
         assert!(message.starts_with(&begin), "{message}");
     }
@@ -129,9 +131,9 @@ fn the_place_after_an_error_is_before_its_batch() {
     // After the damage is repaired, the run continues where it ended.
     crate::common::dataset::damage(&path, |bytes| bytes[at] ^= 0xff);
     let mended = builder(&path).order(Order::Sequential).build().unwrap();
-    let rest =
-        mended.resume(&Cursor { dataset: mended_dataset(&mended), ..loader.cursor().unwrap() });
-    assert!(all(rest.unwrap()) == all(mended.epoch(0).unwrap())[2..]);
+    let mut cursor = loader.cursor().unwrap();
+    cursor.dataset = mended_dataset(&mended);
+    assert!(all(mended.resume(&cursor).unwrap()) == all(mended.epoch(0).unwrap())[2..]);
 }
 
 /// The fingerprint of the repaired dataset: the damage is in the sample table, which is part of the

@@ -209,10 +209,13 @@ fn a_cursor_beyond_the_end_of_a_stream_is_refused() {
     // For a stream of unknown length, the end of a short last batch counts as the stream's end.
     for (stream, end) in [(numbers(0, 11).stream(), 11), (numbers(0, 11).held().stream(), 12)] {
         let loader = builder(&stream).build().unwrap();
-        let begin = loader.epoch(0).unwrap().cursor().unwrap();
-        let error_at = |position: u64| match loader.resume(&Cursor { position, ..begin }) {
-            Err(error) => Some(error.to_string()),
-            Ok(mut rest) => rest.find_map(Result::err).map(|error| error.to_string()),
+        let mut cursor = loader.epoch(0).unwrap().cursor().unwrap();
+        let mut error_at = |position: u64| {
+            cursor.position = position;
+            match loader.resume(&cursor) {
+                Err(error) => Some(error.to_string()),
+                Ok(mut rest) => rest.find_map(Result::err).map(|error| error.to_string()),
+            }
         };
         assert_eq!((error_at(8), error_at(end)), (None, None));
         for position in [16, 400] {
