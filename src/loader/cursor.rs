@@ -24,6 +24,7 @@ const MAX_TEXT: usize = 4096;
 const PRINTS: usize = 16;
 
 /// The most bytes of a cursor's text.
+#[cfg(any(test, all(feature = "spec", feature = "tables", feature = "tar", feature = "write")))]
 pub(crate) const MOST_WRITTEN: usize = 512;
 
 /// A position in a run: all rows before it were delivered, none from it on.

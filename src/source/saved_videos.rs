@@ -188,6 +188,7 @@ impl SavedFile {
 /// # Errors
 ///
 /// If the file can't be written, or is refused.
+#[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 pub(crate) fn read_saved_videos(
     (table, indexes): (&[u8], &[u8]),
     path: &Path,
