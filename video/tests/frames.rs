@@ -638,6 +638,18 @@ fn most_flipped_bits_are_noticed() {
     }
 }
 
+/// libavcodec decodes these bytes to wrong pixels and says so, but returns no error.
+#[test]
+fn damage_of_hevc_that_libavcodec_only_reports_is_an_error() {
+    if Libavcodec::find().is_err() {
+        return;
+    }
+    let mut file = file("hevc.mp4");
+    file[776..778].fill(186);
+    let error = all(&file, Backend::Libavcodec, &VideoLimits::DEFAULT).unwrap_err();
+    assert_eq!(error.kind(), VideoErrorKind::Damaged, "{error}");
+}
+
 #[test]
 fn damaged_configurations_never_panic() {
     for backend in backends() {

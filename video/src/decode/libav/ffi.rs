@@ -111,8 +111,9 @@ const PROBE: (c_int, &CStr) = (56, c"fuseloop tests whether it hears messages");
 
 /// The beginnings of messages about parts of pictures, or references, that the decoder made up, without an error. "Missing
 /// reference picture" is none of them: encoders of H.264 may list more references than there are, and not use them.
-const MADE_UP: [&[u8]; 4] = [
+const MADE_UP: [&[u8]; 5] = [
     b"concealing",
+    b"CABAC_MAX_BIN",
     MISSING_REFERENCE,
     b"warning: first frame is no keyframe",
     b"number of reference frames",

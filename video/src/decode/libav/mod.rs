@@ -59,7 +59,7 @@ impl Libavcodec {
     }
 
     fn load() -> Result<Self, String> {
-        if let Some(path) = std::env::var_os(VARIABLE) {
+        if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
             if path == "none" {
                 return Err(SWITCHED_OFF.into());
             }
