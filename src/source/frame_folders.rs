@@ -50,8 +50,17 @@ impl FrameFolders {
     ///
     /// # Errors
     ///
-    /// If the dataset has no names for its samples, or the names of a video do not differ in one number.
+    /// If the dataset has no names for its samples, or the names of a video do not differ in one number; or if it is a
+    /// selection of samples.
     pub(crate) fn new(images: Arc<dyn Source>, field: usize, fps: f64) -> Result<Self, Error> {
+        if images.facts().is_selection {
+            return Err(fail!(
+                Parameter,
+                "{}: images were selected from folders of frames, whose times would be counted without those that are left \
+                 out: select videos by a list (`--video-list`, `list`), and every nth frame by `--frame-stride` (`frame_stride`)",
+                Escaped(images.name())
+            ));
+        }
         let mut videos: Vec<Video> = vec![];
         let (mut known, mut last) = (Folders::new(), None::<(usize, Name)>);
         let mut buffer = Buffer::default();

@@ -61,6 +61,7 @@ impl Selected {
             stored_bytes: None,
             image_stats: None,
             longest: None,
+            is_selection: true,
             ..known.clone()
         };
         Ok(Self { facts: facts.with_paths(move || known.paths()), source, samples: selected })

@@ -6,7 +6,7 @@ use crate::video::{VIDEOS, augmented, batches, builder, folder, golden, rows};
 use fuseloop::loader::Clips;
 use fuseloop::recut::Tile;
 use fuseloop::source::{
-    Beton, Dataset, FieldKind, FieldSpec, Folder, FolderOptions, OpenOptions, Source,
+    Beton, Dataset, FieldKind, FieldSpec, Folder, FolderOptions, OpenOptions, Selected, Source,
 };
 use fuseloop::write::{
     CancelFlag, FieldValue, ImageInput, ImageOptions, OnUnreadable, ProgressFn, VideoOptions,
@@ -319,6 +319,11 @@ fn other_outputs_and_datasets_without_videos_are_refused() {
         converted.unwrap_err().to_string()
     };
     let none = VideoOptions::default();
+    // Frames that are selected one by one have no times.
+    let frames = frame_folder();
+    let frames = opened(frames.path());
+    let some: Arc<dyn Source> = Arc::new(Selected::new(frames, [0, 2, 4]).unwrap());
+    assert!(refused(some, "x.beton", &none).contains("--frame-stride"));
     for to in ["x.tar", "x-{000}.beton", "frames/"] {
         let text = refused(opened(dir.path()), to, &none);
         assert!(text.contains("single .beton file"), "{to}: {text}");

@@ -56,6 +56,8 @@ pub struct Facts {
     /// True if two passes over a stream with the same parameters yield the same items.
     #[doc(hidden)]
     pub is_exact: bool,
+    /// True if samples were selected one by one, so that some of a folder may be missing.
+    pub(in crate::source) is_selection: bool,
     /// The fields of bytes that are audio files, and the extension that all files of such a field have.
     pub(in crate::source) audio: Arc<[(usize, Option<&'static str>)]>,
     /// The fields of bytes that are video files.
@@ -90,6 +92,7 @@ impl Facts {
             stored_bytes: None,
             page_size: None,
             is_exact: true,
+            is_selection: false,
             audio: Arc::default(),
             videos: Arc::default(),
             image_stats: None,
