@@ -11,7 +11,7 @@ with alpha: what the loop costs. Needs `fuseloop`, NumPy, Pillow and OpenCV; tor
 All run on one thread, in turns: a round of each after another, so that what else the machine does meets all alike. CPU
 time counts; a figure is the median of the rounds.
 
-docs/peers.md shows the figures of benches/peers/formats.json: scripts/plots.py draws the table.
+scripts/plots.py draws a table of the JSON.
 """
 
 import argparse
