@@ -130,35 +130,39 @@ fn video(as_json: bool) -> Result<(), Problem> {
     let own: &[&str] = if cfg!(feature = "video") { &["H.264", "Motion JPEG"] } else { &[] };
     let found = libavcodec();
     if as_json {
-        let (found, reason) = (found.as_ref().ok(), found.as_ref().err());
+        let (found, reason) = (found.as_ref().ok(), found.as_ref().err().map(|none| &none.reason));
         let found = found.map(|(version, path)| json!({ "version": version, "path": path }));
         return say_json(&json!({ "own_decoders": own, "libavcodec": found, "not_found": reason }));
     }
     let own = if own.is_empty() { "none".to_owned() } else { own.join(" and ") };
     let library = match found {
         Ok((version, path)) => format!("{version}, {path}"),
-        Err(reason) => {
-            format!("none ({reason}): files of other codecs are refused{}", back(&reason))
+        Err(NoLibrary { reason, cure }) => {
+            format!("none ({reason}): files of other codecs are refused; to read them, {cure}")
         }
     };
     say(&format!("decoders of this build: {own}\nlibavcodec: {library}\n"))
 }
 
-/// Returns how to get a library back that is switched off.
-fn back(reason: &str) -> &'static str {
-    if reason.contains("switches it off") { "; unset the variable to use the library" } else { "" }
+/// Why there is no library of FFmpeg, and what a user can do.
+struct NoLibrary {
+    reason: String,
+    cure: &'static str,
 }
 
-/// Returns the version and the path of the library of FFmpeg, or why there is none.
+/// Returns the version and the path of the library of FFmpeg.
 #[cfg(feature = "video")]
-fn libavcodec() -> Result<(String, String), String> {
-    let found = fuseloop::internals::video::Libavcodec::find()?;
-    Ok((found.version(), found.path().to_owned()))
+fn libavcodec() -> Result<(String, String), NoLibrary> {
+    match fuseloop::internals::video::Libavcodec::find() {
+        Ok(found) => Ok((found.version(), found.path().to_owned())),
+        Err(none) => Err(NoLibrary { reason: none.to_string(), cure: none.cure() }),
+    }
 }
 
 #[cfg(not(feature = "video"))]
-fn libavcodec() -> Result<(String, String), String> {
-    Err("a build without the feature `video`".to_owned())
+fn libavcodec() -> Result<(String, String), NoLibrary> {
+    let reason = "a build without the feature `video`".to_owned();
+    Err(NoLibrary { reason, cure: "build fuseloop with the feature `video`" })
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {

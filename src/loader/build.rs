@@ -157,7 +157,7 @@ impl LoaderBuilder {
                 range,
             )?),
         };
-        let name = source.facts().fields[field].name.clone();
+        let name = source.facts().fields[source.field()].name.clone();
         self.wanted.rename(|asked| (dataset.field_index(asked) == Some(field)).then_some(&*name));
         self.setup.clips = Some(Arc::clone(&source));
         self.source = source;

@@ -8,7 +8,7 @@ use super::outputs::{known_fields, no_such_field};
 use crate::error::{Error, fail};
 use crate::order::{Order, Ranks, Subset};
 use crate::run::LastBatch;
-use crate::source::{Escaped, FieldKind, ObjectField, Source, fields_of_videos};
+use crate::source::{Escaped, FieldKind, ObjectField, fields_of_frames};
 use fuseloop_ops::NumberRule;
 
 impl LoaderBuilder {
@@ -94,7 +94,6 @@ impl LoaderBuilder {
     /// Returns the field of the dataset that has the frames of clips.
     pub(super) fn field_of_frames(&self, clips: &Clips) -> Result<usize, Error> {
         let source = &*self.source;
-        let facts = source.facts();
         let known = known_fields(source)?;
         let targets = || self.wanted.targets.iter().flat_map(|(_, targets)| targets.names());
         let is_mask = |field: usize| {
@@ -103,55 +102,39 @@ impl LoaderBuilder {
                     .chain(self.wanted.masks.iter().map(String::as_str))
                     .any(|name| source.field_index(name) == Some(field))
         };
-        let has_frames = |field: &usize| {
-            let is_image = source.fields()[*field].kind.is_image();
-            is_image && !is_mask(*field) || facts.is_video(*field)
-        };
-        let mut images: Vec<usize> = (0..source.fields().len()).filter(has_frames).collect();
         let is_left_out = |field: usize| {
             self.wanted.without.iter().any(|name| source.field_index(name) == Some(field))
         };
         // The field of the frames is called `video`, however it is stored.
         let named =
             clips.field_name().filter(|name| *name != VIDEO || source.field_index(VIDEO).is_some());
-        if images.is_empty() && named.is_none() {
-            images = fields_of_videos(source);
-        }
-        let field = match named {
-            Some(name) => {
-                let field = source.field_index(name).ok_or_else(|| no_such_field(source, name))?;
-                // Bytes are video files if a user says so.
-                let kind = &source.fields()[field].kind;
-                if !kind.is_image() && *kind != FieldKind::Bytes && !images.contains(&field) {
-                    let error = fail!(
-                        Pipeline,
-                        "only a field of images, or of bytes that are video files, can have the frames of clips"
-                    );
-                    return Err(of_field(error, name));
-                }
-                field
+        let index =
+            |name: &str| source.field_index(name).ok_or_else(|| no_such_field(source, name));
+        let named = named.map(index).transpose()?;
+        let images = fields_of_frames(source, named, is_mask, "`Clips::field`")?;
+        let field = match (named, images.iter().find(|field| !is_left_out(**field)), &*images) {
+            (Some(field), ..) => field,
+            // Views of the only one may stay.
+            (None, Some(field), _) | (None, None, [field]) => *field,
+            (None, None, _) => {
+                return Err(fail!(
+                    Pipeline,
+                    "{}: all fields of images are left out, and one has the frames of clips: name it (`Clips::field`)",
+                    Escaped(source.name())
+                ));
             }
-            None => match (images.iter().find(|field| !is_left_out(**field)), &*images) {
-                // Views of the only one may stay.
-                (Some(field), _) | (None, [field]) => *field,
-                (None, []) => return Err(no_frames(source)),
-                (None, _) => {
-                    return Err(fail!(
-                        Pipeline,
-                        "{}: all fields of images are left out, and one has the frames of clips: name it (`Clips::field`)",
-                        Escaped(source.name())
-                    ));
-                }
-            },
         };
         match images.into_iter().find(|other| *other != field && !is_left_out(*other)) {
             None => Ok(field),
             Some(other) => {
+                let may_be_mask = source.fields()[other].kind.is_image();
+                let or_mask =
+                    if may_be_mask { ", or declare it as a mask in `targets`" } else { "" };
                 let (own, other) = (source.field_name(field), source.field_name(other));
                 Err(fail!(
                     Pipeline,
                     "clips: the fields {own} and {other} have images or videos, and only one can have the frames of clips: name it \
-                     (`Clips::field`), and leave out the other (`without`) or declare it as a mask in `targets`"
+                     (`Clips::field`), and leave out the other (`without`){or_mask}"
                 )
                 .of_field(other))
             }
@@ -236,23 +219,4 @@ impl LoaderBuilder {
         }
         Ok(())
     }
-}
-
-/// Returns the error of clips of a dataset in which no field has frames.
-fn no_frames(dataset: &dyn Source) -> Error {
-    let name = Escaped(dataset.name());
-    let bytes = dataset.fields().iter().filter(|field| field.kind == FieldKind::Bytes);
-    let bytes: Vec<&str> = bytes.map(|field| &*field.name).collect();
-    if bytes.is_empty() {
-        return fail!(
-            Pipeline,
-            "{name}: no field has images, which would be the frames of clips, or video files"
-        );
-    }
-    let bytes = bytes.join(", ");
-    fail!(
-        Pipeline,
-        "{name}: no field has images, which would be the frames of clips, and no field of bytes ({bytes}) begins as a video \
-         file does: if one of these has video files, name it (`Clips::field`)"
-    )
 }

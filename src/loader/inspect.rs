@@ -287,6 +287,32 @@ fn packed(view: &ImageView<'_>) -> Result<Vec<u8>, NoMemory> {
 /// and each copy takes up to 4 bytes a pixel, so that a dozen copies take about 3 GB.
 const MOST_SHOWN: u64 = 1 << 26;
 
+/// Returns the values of a sample, or of the first frame of its video if the samples are clips.
+fn first_values<'a>(
+    stage: &'a LoaderStage,
+    source: &'a dyn Source,
+    sample: SampleId,
+) -> TargetValues<'a> {
+    match stage.clips() {
+        Some(clips) => TargetValues::Frame(clips, sample, 0),
+        None => TargetValues::Sample(source, sample),
+    }
+}
+
+/// Refuses to show an image that is too large.
+fn check_shown(size: Size) -> Result<(), Error> {
+    if size.pixels() <= MOST_SHOWN {
+        return Ok(());
+    }
+    let error = fail!(
+        Memory,
+        "an image of {size} has {} pixels, and the maximum for an image that is shown is {MOST_SHOWN}, because every step \
+         keeps a copy: scale the stored image down, or cut it into tiles",
+        size.pixels()
+    );
+    Err(error.not_damage())
+}
+
 impl Inspector {
     /// Returns the compiled plan; if components of the dataset have their own, the output's own plan.
     #[must_use]
@@ -456,7 +482,11 @@ impl Inspector {
         let (plan, mode) = (kernel.plan(), self.stage.read_mode(image));
         let value = source.value(sample, field, &mut self.buffer)?;
         let opened = open_image(&mut self.decoder, value, mode, (Some(plan.input()), None))?;
-        self.stage.check_orientation((&*source, sample), &[image], &opened)?;
+        self.stage.check_orientation(
+            first_values(&self.stage, &*source, sample),
+            &[image],
+            &opened,
+        )?;
         let size = opened.size();
         let mut draws = Draws::default();
         draws.objects = objects;
@@ -472,17 +502,13 @@ impl Inspector {
         let image = source.value(sample, self.field, &mut self.buffer)?;
         let input = (Some(kernel.plan().input()), self.stage.audio(self.output));
         let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
-        self.stage.check_orientation((&*source, sample), &[self.output], &opened)?;
+        self.stage.check_orientation(
+            first_values(&self.stage, &*source, sample),
+            &[self.output],
+            &opened,
+        )?;
         let size = opened.size();
-        if size.pixels() > MOST_SHOWN {
-            let error = fail!(
-                Memory,
-                "an image of {size} has {} pixels, and the maximum for an image that is shown is {MOST_SHOWN}, because \
-                 every step keeps a copy: scale the stored image down, or cut it into tiles",
-                size.pixels()
-            );
-            return Err(error.not_damage());
-        }
+        check_shown(size)?;
         let plan = kernel.plan();
         let mut draws = Draws::default();
         draw(plan, &start, (key, size), &mut draws)?;
@@ -511,7 +537,11 @@ impl Inspector {
         let image = source.value(sample, self.field, &mut self.buffer)?;
         let input = (Some(self.kernel.plan().input()), self.stage.audio(self.output));
         let opened = open_image(&mut self.decoder, image, self.mode, input)?;
-        self.stage.check_orientation((&*source, sample), &[self.output], &opened)?;
+        self.stage.check_orientation(
+            first_values(&self.stage, &*source, sample),
+            &[self.output],
+            &opened,
+        )?;
         Ok(opened.size())
     }
 
@@ -647,4 +677,16 @@ fn draw(
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_that_is_too_large_is_not_shown() {
+        assert!(check_shown(Size::new(1 << 13, 1 << 13)).is_ok());
+        let error = check_shown(Size::new(1 << 13, (1 << 13) + 1)).unwrap_err();
+        assert!(error.is_not_damage() && error.to_string().contains("is shown"), "{error}");
+    }
 }

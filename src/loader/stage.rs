@@ -524,6 +524,8 @@ struct SampleRows<'a, 'b> {
     component: usize,
     /// The number of the image that is written, where a row has several.
     image: Option<usize>,
+    /// The number in its video of the frame that is written, if the sample has frames.
+    frame: Option<u32>,
 }
 
 impl SampleRows<'_, '_> {
@@ -628,8 +630,14 @@ impl Stage for LoaderStage {
                 let name = &self.source.fields()[clips.field()].name;
                 chosen.map_err(|cause| self.error(visit.sample, name, clips.field(), cause))?;
             }
-            let mut rows =
-                SampleRows { outputs: &mut *outputs, visits, index, component, image: None };
+            let mut rows = SampleRows {
+                outputs: &mut *outputs,
+                visits,
+                index,
+                component,
+                image: None,
+                frame: None,
+            };
             let cache = self.shared.cache.as_ref();
             let mut lookup = cache.map_or(CacheLookup::EMPTY, |cache| cache.look(visit.sample));
             for place in (0..self.fields.len()).filter(|place| !is_written[*place]) {
@@ -638,7 +646,8 @@ impl Stage for LoaderStage {
             lookup.end();
         }
         worker.is_written = is_written;
-        let mut rows = SampleRows { outputs, visits, index: 0, component: 0, image: None };
+        let mut rows =
+            SampleRows { outputs, visits, index: 0, component: 0, image: None, frame: None };
         let Worker { columns, elements, .. } = &mut *worker;
         for (k, column) in columns.iter_mut().enumerate().filter(|(_, column)| column.rows > 0) {
             self.write_column(k, column, elements, &mut rows)?;

@@ -57,6 +57,14 @@ impl TargetValues<'_> {
             Self::Frame(clips, sample, frame) => clips.frame_value((sample, frame), field, buffer),
         }
     }
+
+    /// Returns the size of the picture that the targets are of, if they have one.
+    pub(super) fn annotated_size(&self) -> Option<Size> {
+        match *self {
+            Self::Sample(source, sample) => source.annotated_size(sample),
+            Self::Frame(clips, sample, frame) => clips.annotated_frame_size((sample, frame)),
+        }
+    }
 }
 
 /// The memory of a worker for the targets of a sample.

@@ -72,7 +72,7 @@ fn strip(
     bands: &[usize],
 ) -> Result<(Option<FirstFrame>, Vec<Cell>), Error> {
     let (mut cells, mut first) = (vec![], None);
-    inspector.strip(sample, MOST_IMAGES, &mut |image| {
+    inspector.strip_with_whole(sample, MOST_IMAGES, &mut |image| {
         let StripImage { index, time, kernel, draws, row, targets, whole } = image;
         let plan = kernel.plan();
         let mut captions = match time {

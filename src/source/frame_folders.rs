@@ -25,6 +25,7 @@ use super::{
 };
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
+use fuseloop_ops::Size;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::path::Path;
@@ -429,6 +430,10 @@ impl Frames for FrameFolders {
             Some(label) => label,
             None => self.images.value(self.image(video, frame)?, field, buffer),
         }
+    }
+
+    fn annotated_frame_size(&self, (video, frame): (SampleId, u32)) -> Option<Size> {
+        self.images.annotated_size(self.image(video, frame).ok()?)
     }
 
     fn locate_frame(

@@ -28,6 +28,7 @@ use crate::amounts::Decimal;
 use crate::error::{Error, fail};
 use crate::parallel;
 use crate::sample::SampleId;
+use fuseloop_ops::Size;
 use std::sync::Arc;
 
 /// The field of the number of a row's video.
@@ -292,6 +293,10 @@ impl Frames for FrameRows {
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
         self.rows.value(self.row(video, frame)?, self.own(field)?, buffer)
+    }
+
+    fn annotated_frame_size(&self, (video, frame): (SampleId, u32)) -> Option<Size> {
+        self.rows.annotated_size(self.row(video, frame).ok()?)
     }
 
     fn locate_frame(

@@ -10,6 +10,7 @@
 
 use super::{BoxError, Buffer, FrameError, SampleLocation, Source, TakeFrame, Value};
 use crate::sample::SampleId;
+use fuseloop_ops::Size;
 use std::sync::Arc;
 
 /// The seconds by which a frame may begin after a time at which it is shown: times are sums of rounded numbers. Frames that
@@ -80,6 +81,12 @@ pub(crate) trait Frames: Source {
     ) -> Result<Value<'a>, BoxError> {
         let _ = frame;
         self.value(video, field, buffer)
+    }
+
+    /// Returns the size of the picture that the annotations of a frame are of, if they have one.
+    fn annotated_frame_size(&self, at: (SampleId, u32)) -> Option<Size> {
+        let _ = at;
+        None
     }
 
     /// Returns where the value that a frame has of a field is stored; `None` if it has no file of its own.

@@ -1,11 +1,9 @@
 //! Opens the videos of a field of a dataset, or those of them that a file lists.
 
 #[cfg(feature = "video")]
-use super::{Buffer, FieldKind, VideoFiles};
-use super::{FrameFolders, Frames, Source};
-use crate::error::Error;
-#[cfg(not(feature = "video"))]
-use crate::error::fail;
+use super::{Buffer, VideoFiles};
+use super::{Escaped, FieldKind, FrameFolders, Frames, Source};
+use crate::error::{Error, fail};
 use crate::sample::Limits;
 #[cfg(feature = "video")]
 use crate::sample::SampleId;
@@ -68,10 +66,73 @@ pub(crate) fn video_files(
     .of_field(name))
 }
 
+/// Returns the fields of a dataset that may have the frames of videos: those of images that are no masks, and of video files.
+/// Without any, they are those of bytes that begin as video files do, unless the field is `named`: bytes are video files if a
+/// user says so. `setting` names a field.
+///
+/// # Errors
+///
+/// If there is none and none is named, or the field that is named has neither images nor bytes.
+pub(crate) fn fields_of_frames(
+    dataset: &dyn Source,
+    named: Option<usize>,
+    is_mask: impl Fn(usize) -> bool,
+    setting: &str,
+) -> Result<Vec<usize>, Error> {
+    let (fields, facts) = (dataset.fields(), dataset.facts());
+    let has_frames = |field: &usize| {
+        fields[*field].kind.is_image() && !is_mask(*field) || facts.is_video(*field)
+    };
+    let found: Vec<usize> = (0..fields.len()).filter(has_frames).collect();
+    if let Some(named) = named {
+        let kind = &fields[named].kind;
+        if !kind.is_image() && *kind != FieldKind::Bytes && !found.contains(&named) {
+            let name = dataset.field_name(named);
+            return Err(fail!(
+                Field,
+                "field {name}: only a field of images, or of bytes that are video files, can have the frames of videos"
+            )
+            .of_field(name));
+        }
+        return Ok(found);
+    }
+    let found = if found.is_empty() { fields_of_videos(dataset) } else { found };
+    match found.is_empty() {
+        true => Err(no_frames(dataset, setting, cfg!(feature = "video"))),
+        false => Ok(found),
+    }
+}
+
+/// Returns the error of a dataset in which no field has the frames of videos, in a build that reads video files or does not.
+fn no_frames(dataset: &dyn Source, setting: &str, reads_videos: bool) -> Error {
+    let name = Escaped(dataset.name());
+    if !reads_videos {
+        return fail!(
+            Field,
+            "{name}: no field has images that are the frames of videos, and this build can't read video files: build fuseloop \
+             with the feature `video`"
+        );
+    }
+    let bytes = dataset.fields().iter().filter(|field| field.kind == FieldKind::Bytes);
+    let bytes: Vec<&str> = bytes.map(|field| &*field.name).collect();
+    if bytes.is_empty() {
+        return fail!(
+            Field,
+            "{name}: no field has video files, or images that are the frames of videos"
+        );
+    }
+    let bytes = bytes.join(", ");
+    fail!(
+        Field,
+        "{name}: no field has images that are the frames of videos, and no field of bytes ({bytes}) begins as a video file \
+         does: if one of these has video files, name it ({setting})"
+    )
+}
+
 /// Returns the fields of bytes whose first value begins as a video file does; of values that can't be read, the next one
 /// decides.
 #[cfg(feature = "video")]
-pub(crate) fn fields_of_videos(dataset: &dyn Source) -> Vec<usize> {
+fn fields_of_videos(dataset: &dyn Source) -> Vec<usize> {
     /// The number of values that are tried.
     const TRIED: u64 = 4;
     let is_video = |field: &usize| {
@@ -90,6 +151,28 @@ pub(crate) fn fields_of_videos(dataset: &dyn Source) -> Vec<usize> {
 
 /// Returns no field: this build reads no video files.
 #[cfg(not(feature = "video"))]
-pub(crate) fn fields_of_videos(_: &dyn Source) -> Vec<usize> {
+fn fields_of_videos(_: &dyn Source) -> Vec<usize> {
     vec![]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{Column, InMemory};
+
+    #[test]
+    fn the_error_of_a_dataset_without_frames_says_what_was_looked_at() {
+        let words = || Column::bytes(vec![b"one".to_vec()]);
+        let bytes = InMemory::new([("a", words()), ("b", words())]).unwrap();
+        let numbers = InMemory::new([("x", Column::ints([1]))]).unwrap();
+        let text = |dataset: &InMemory, reads| no_frames(dataset, "`field`", reads).to_string();
+        assert!(text(&bytes, true).contains("no field of bytes (a, b) begins as a video file"));
+        assert!(text(&bytes, true).ends_with("name it (`field`)"));
+        assert!(text(&numbers, true).contains("no field has video files, or images"));
+        for dataset in [&bytes, &numbers] {
+            let text = text(dataset, false);
+            assert!(text.contains("build fuseloop with the feature `video`"), "{text}");
+            assert!(!text.contains("begins as"), "{text}");
+        }
+    }
 }

@@ -331,7 +331,16 @@ fn other_outputs_and_datasets_without_videos_are_refused() {
     let rate = VideoOptions { source_fps: Some(0.0), ..VideoOptions::default() };
     assert!(refused(opened(dir.path()), "x.beton", &rate).contains("source_fps is 0"));
     let named = VideoOptions { field: Some("label".to_owned()), ..VideoOptions::default() };
-    assert!(refused(opened(dir.path()), "x.beton", &named).contains("no field \"label\""));
+    assert!(
+        refused(opened(dir.path()), "x.beton", &named)
+            .contains("only a field of images, or of bytes")
+    );
+    let named = VideoOptions { field: Some("none".to_owned()), ..VideoOptions::default() };
+    assert!(refused(opened(dir.path()), "x.beton", &named).contains("no field named none"));
+    let bytes = fuseloop::source::Column::bytes(vec![b"one".to_vec()]);
+    let bytes = Arc::new(fuseloop::source::InMemory::new([("words", bytes)]).unwrap());
+    let text = refused(bytes, "x.beton", &none);
+    assert!(text.contains("(words)") && text.contains("`VideoOptions::field`"), "{text}");
     let numbers = fuseloop::source::Column::ints([1, 2]);
     let numbers = Arc::new(fuseloop::source::InMemory::new([("x", numbers)]).unwrap());
     assert!(refused(numbers, "x.beton", &none).contains("no field has video files"));

@@ -365,7 +365,7 @@ fn what_targets_of_clips_can_not_do_is_refused() {
         (of(Clips::random(3)).pipeline("image", crop()), "RandomIoUCrop draws around the boxes"),
         (of(Clips::random(3)).collate("bbox", Collate::list()), "are no lists"),
         (of(Clips::random(3)).collate("image", Collate::pad()), "remove its `collate`"),
-        (without, "have images or videos"),
+        (without, "(`without`), or declare it as a mask in `targets`"),
         (plain(Clips::segments(2)).masks("mask"), "follows the frames of clips as their target"),
         (files, "column"),
     ];
@@ -533,6 +533,14 @@ fn a_mask_that_is_gone_names_its_frame() {
     assert_eq!(error.field(), Some("mask"), "{error:?}");
     let path = error.path().unwrap().to_string_lossy().into_owned();
     assert!(path.contains("Annotations") && path.ends_with("00001.png"), "{path}");
+    // A conversion names its field, too.
+    davis(dir.path(), "480p");
+    let (dataset, store) = (opened(dir.path()), dir.path().join("davis.beton"));
+    fs::remove_file(dir.path().join("Annotations/480p/dog/00001.png")).unwrap();
+    let (videos, options) = (VideoOptions::default(), WriteOptions::default());
+    let error = convert_videos(dataset, &store, &videos, &options).unwrap_err();
+    assert!(error.to_string().contains("frame 1: field mask: "), "{error}");
+    assert_eq!(error.field(), Some("mask"), "{error:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! a loader that does not know of which refuses them.
 
 use super::common::jpegs::oriented;
-use fuseloop::loader::{BoundingBoxes, Collate, KeyPoints, Targets};
+use fuseloop::loader::{BoundingBoxes, Clips, Collate, KeyPoints, Targets};
 use fuseloop::source::{Annotated, BoxError, CocoOptions, Source as _, VocOptions, YoloOptions};
 use fuseloop::{Error, ErrorKind, Loader, LoaderBuilder, OnDamaged, SampleId, ops::*};
 use std::fs;
@@ -36,6 +36,7 @@ impl Dataset {
             "annotations": [{{"id": 7, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}}]}}"#
         );
         write("coco.json", json.as_bytes())?;
+        write("frames.json", json.replace("1.jpg", "images/1.jpg").as_bytes())?;
         let voc_size = size.map_or(String::new(), |[width, height]| {
             format!("<size><width>{width}</width><height>{height}</height></size>")
         });
@@ -58,6 +59,11 @@ impl Dataset {
 
     fn coco(&self) -> Result<Annotated, Error> {
         Annotated::coco(self.path("images"), self.path("coco.json"), &CocoOptions::default())
+    }
+
+    /// The image as the only frame of a video.
+    fn coco_of_frames(&self) -> Result<Annotated, Error> {
+        Annotated::coco(self.dir.path(), self.path("frames.json"), &CocoOptions::default())
     }
 
     fn masks(&self) -> Result<Annotated, Error> {
@@ -97,6 +103,22 @@ fn the_size_in_annotations_says_of_which_picture_they_are() -> Result<(), BoxErr
         let dataset = Dataset::new(orientation, size)?;
         let title = format!("orientation {orientation}, {size:?}");
         assert_eq!(delivered(|| dataset.coco()), expected, "COCO, {title}");
+        // The frame of a clip is refused as the image is.
+        let clips = [None, Some(false), Some(true)].map(|turn| {
+            let loader = Loader::from_source(dataset.coco_of_frames().unwrap());
+            let loader = loader.clips(Clips::segments(1)).auto_targets();
+            let list = ops![Resize::new((8, 8)).unwrap()];
+            let loader = loader.batch_size(1).pipeline("video", list);
+            let loader = match turn {
+                Some(turn) => loader.exif_orientation(turn),
+                None => loader,
+            };
+            let loader = loader.build().unwrap();
+            let mut shown = loader.inspect("video", 0).unwrap().unwrap();
+            let strip = shown.strip(0, 1, &mut |_| Ok(())).is_ok();
+            [loader.epoch(0).unwrap().next().unwrap().is_ok(), strip, shown.sample(0).is_ok()]
+        });
+        assert_eq!(clips, expected.map(|is_taken| [is_taken; 3]), "clips, {title}");
         let voc = || Annotated::voc(dataset.dir.path(), &VocOptions::default());
         assert_eq!(delivered(voc), expected, "VOC, {title}");
     }

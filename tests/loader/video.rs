@@ -248,7 +248,7 @@ fn codecs_are_refused_by_name_without_libavcodec() {
         let cure = if env::var_os(WITHOUT).is_some_and(|path| path == "none") {
             "FUSELOOP_LIBAVCODEC=none switches it off): unset that variable, or convert"
         } else {
-            "install FFmpeg, set FUSELOOP_LIBAVCODEC"
+            "install FFmpeg or set FUSELOOP_LIBAVCODEC"
         };
         for words in [file, codec, cure, "libx264"] {
             assert!(text.contains(words), "{words}: {text}");
@@ -377,7 +377,7 @@ fn video_files_need_clips_and_are_not_mixed_with_images() {
     assert!(text.contains("1 image and 2 video files") && text.contains("`**/*.mp4`"), "{text}");
     let numbers = InMemory::new([("x", Column::ints([1, 2]))]).unwrap();
     let text = refused(Loader::from_source(numbers).clips(Clips::random(2)));
-    assert!(text.contains("or video files"), "{text}");
+    assert!(text.contains("no field has video files"), "{text}");
 }
 
 #[test]
@@ -619,6 +619,7 @@ fn the_only_field_of_bytes_that_are_video_files_has_the_clips() {
     for words in ["fields a and b", "name it", "`Clips::field`", "`without`"] {
         assert!(text.contains(words), "{words}: {text}");
     }
+    assert!(!text.contains("mask"), "{text}");
     let none = of(vec![("words", words()), ("other", words())], clips());
     let text = none.err().unwrap().to_string();
     assert!(text.contains("(words, other)") && text.contains("`Clips::field`"), "{text}");

@@ -49,7 +49,9 @@ mod saved;
 mod undecodable;
 
 pub use codec::Codec;
-pub use decode::{Backend, Frame, Libavcodec, Subsampling, VideoDecoder, jpeg_of_packet};
+pub use decode::{
+    Backend, Frame, Libavcodec, NoLibavcodec, Subsampling, VideoDecoder, jpeg_of_packet,
+};
 pub use error::{VideoError, VideoErrorKind};
 pub use index::{
     Color, DecodePlan, DecodeRun, FrameEntry, MatrixCoefficients, Packet, Rotation, VideoIndex,

@@ -21,6 +21,7 @@ use crate::source::{
     BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, Frames,
     NdType, PTS, Record, SampleLocation, Source, TakeFrame, VIDEO_INDEX, Value, read_values,
 };
+use fuseloop_ops::Size;
 use fuseloop_ops::internals::{SampleKey, stream};
 use std::fmt;
 use std::sync::Arc;
@@ -240,6 +241,14 @@ impl ClipSource {
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
         self.videos.frame_value((self.video(sample).0, frame), field, buffer)
+    }
+
+    /// Returns the size of the picture that the annotations of a frame of the video of a sample are of, if they have one.
+    pub(in crate::loader) fn annotated_frame_size(
+        &self,
+        (sample, frame): (SampleId, u32),
+    ) -> Option<Size> {
+        self.videos.annotated_frame_size((self.video(sample).0, frame))
     }
 
     /// Returns true if reading frames decodes them.

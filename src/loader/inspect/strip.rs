@@ -6,7 +6,7 @@
 //!
 //! The images are those of a batch, bit for bit. Only those that are shown are decoded, and one is in memory at a time.
 
-use super::{Inspector, op_limits, packed};
+use super::{Inspector, check_shown, op_limits, packed};
 use crate::decode::{Decoder, FrameScratch, ImageReadMode, OpenedFrame};
 use crate::error::Error;
 use crate::jit::{DecodedPixels, Kernel, Scratch, ShownLevels, shown};
@@ -39,7 +39,7 @@ pub struct StripImage {
     pub row: Vec<u8>,
     /// The targets of a frame of a clip, if some were declared.
     pub targets: Option<InspectedTargets>,
-    /// The whole frame, if the image is the first frame of the sample.
+    /// The whole frame, if the image is the first frame of the sample and was asked for whole.
     pub(crate) whole: Option<WholeFrame>,
 }
 
@@ -83,14 +83,38 @@ impl Inspector {
         most: usize,
         take: &mut dyn FnMut(StripImage) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let done = DefaultFloats::during(|| self.run_strip(SampleId(sample), most, take));
+        self.strip_with(sample, (most, false), take)
+    }
+
+    /// Computes a strip, and the first frame before its ops as well.
+    ///
+    /// # Errors
+    ///
+    /// See [`strip`](Self::strip). It also fails if that frame is too large to be shown.
+    pub(crate) fn strip_with_whole(
+        &mut self,
+        sample: u64,
+        most: usize,
+        take: TakeImage<'_>,
+    ) -> Result<(), Error> {
+        self.strip_with(sample, (most, true), take)
+    }
+
+    fn strip_with(
+        &mut self,
+        sample: u64,
+        wanted: (usize, bool),
+        take: TakeImage<'_>,
+    ) -> Result<(), Error> {
+        let done = DefaultFloats::during(|| self.run_strip(SampleId(sample), wanted, take));
         done.map_err(|cause| self.error(sample, cause))
     }
 
+    /// Runs at most `most` images, and decodes the first frame whole if `with_whole` is true.
     fn run_strip(
         &mut self,
         sample: SampleId,
-        most: usize,
+        (most, with_whole): (usize, bool),
         take: TakeImage<'_>,
     ) -> Result<(), Error> {
         let (stage, kernel) = (Arc::clone(&self.stage), self.kernel_of(sample)?);
@@ -102,7 +126,8 @@ impl Inspector {
             let times: Vec<f64> = times.iter().map(|time| f64::from_le_bytes(*time)).collect();
             let read: ReadFrames<'_> =
                 &|frames, buffer, take| clips.read_frames(sample, frames, buffer, take);
-            let ran = self.run_frames((&chosen.frames, &times, read), (sample, kernel), most, take);
+            let (frames, wanted) = ((&*chosen.frames, &*times, read), (most, with_whole));
+            let ran = self.run_frames(frames, (sample, kernel), wanted, take);
             return ran.map_err(|fault| clips.of_frame((sample, self.field), fault));
         }
         if let Some(fields) = stage.frame_fields().filter(|fields| fields.has(self.field)) {
@@ -110,7 +135,8 @@ impl Inspector {
             fields.0.choose_frames(at, &mut self.buffer, &mut chosen)?;
             let read: ReadFrames<'_> =
                 &|frames, buffer, take| fields.0.read_frames_of(at, frames, buffer, take);
-            let ran = self.run_frames((&chosen, &[], read), (sample, kernel), most, take);
+            let (frames, wanted) = ((&*chosen, &[][..], read), (most, with_whole));
+            let ran = self.run_frames(frames, (sample, kernel), wanted, take);
             return ran.map_err(FrameError::numbered);
         }
         match stage.list_of(self.field) {
@@ -124,7 +150,7 @@ impl Inspector {
         &mut self,
         (chosen, times, read): (&[u32], &[f64], ReadFrames<'_>),
         (sample, kernel): (SampleId, Arc<Kernel>),
-        most: usize,
+        (most, with_whole): (usize, bool),
         take: TakeImage<'_>,
     ) -> Result<(), FrameError> {
         let places = spread(chosen.len(), most).map(|index| (chosen[index], index));
@@ -137,7 +163,7 @@ impl Inspector {
             let first = places.partition_point(|(other, _)| *other < frame);
             for &(_, index) in places[first..].iter().take_while(|(other, _)| *other == frame) {
                 let mut ran = runner.run((index, Some(frame)), times.get(index).copied(), image)?;
-                if index == 0 {
+                if index == 0 && with_whole {
                     ran.whole = Some(runner.whole(image)?);
                 }
                 take(ran)?;
@@ -225,7 +251,8 @@ impl Runner<'_> {
         image: FrameImage<'_>,
     ) -> Result<StripImage, Error> {
         let plans = self.targets;
-        let targets = plans.and(values_of_frame(self.stage, self.sample, frame));
+        let frame_of_clip = values_of_frame(self.stage, self.sample, frame);
+        let targets = plans.and(frame_of_clip);
         let Self { source, stage, decoder, scratch, frame, output, mode, target_buffer, .. } = self;
         let (plan, (output, mode)) = (self.kernel.plan(), (*output, *mode));
         let mut opened = match image {
@@ -235,7 +262,8 @@ impl Runner<'_> {
             turned => OpenedImage::Frame(OpenedFrame::new(decoder, turned, mode, frame)?),
         };
         if let OpenedImage::Value(opened) = &opened {
-            stage.check_orientation((*source, self.sample), &[output], opened)?;
+            let values = frame_of_clip.unwrap_or(TargetValues::Sample(*source, self.sample));
+            stage.check_orientation(values, &[output], opened)?;
         }
         let size = opened.size();
         let mut draws = Draws::default();
@@ -270,6 +298,7 @@ impl Runner<'_> {
         let Self { decoder, frame, mode, .. } = self;
         let mut opened = OpenedFrame::new(decoder, image, *mode, frame)?;
         let size = opened.size();
+        check_shown(size)?;
         let view = opened.decode(size.full())?.view;
         Ok(WholeFrame { size, pixels: packed(&view)?, format: view.format() })
     }

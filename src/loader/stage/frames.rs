@@ -117,7 +117,7 @@ impl LoaderStage {
                         }
                     }
                     _ => {
-                        rows.image = Some(index);
+                        (rows.image, rows.frame) = (Some(index), Some(frame));
                         let image = match image {
                             FrameImage { pixels: FramePixels::Stored(value), orientation: 1 } => {
                                 StoredImage::Value(value)
@@ -148,7 +148,7 @@ impl LoaderStage {
                                 rows,
                             )?;
                         }
-                        rows.image = None;
+                        (rows.image, rows.frame) = (None, None);
                     }
                 }
             }

@@ -14,6 +14,7 @@ use crate::jit::DecodedPixels;
 use crate::loader::cache::PendingEntry;
 use crate::loader::image_run;
 use crate::loader::opened_image::{OpenedImage, StoredImage};
+use crate::loader::target_rows::TargetValues;
 use crate::loader::work::open_image;
 use crate::plan::{Draws, ImagePlan};
 use crate::run::Phase;
@@ -66,7 +67,11 @@ impl LoaderStage {
         };
         if let OpenedImage::Value(opened) = &opened {
             let sample = SampleId(key.sample());
-            self.check_orientation((&*self.source, sample), outputs, opened)?;
+            let values = match (self.clips(), rows.frame) {
+                (Some(clips), Some(frame)) => TargetValues::Frame(clips, sample, frame),
+                _ => TargetValues::Sample(&*self.source, sample),
+            };
+            self.check_orientation(values, outputs, opened)?;
         }
         let size = opened.size();
         draws.resize_with(outputs.len(), Draws::default);

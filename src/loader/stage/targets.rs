@@ -12,7 +12,7 @@ use crate::loader::targets::{Target, check_orientation};
 use crate::loader::work::{OutputPlan, open_image};
 use crate::run::Phase;
 use crate::sample::SampleId;
-use crate::source::{Buffer, Source, Value};
+use crate::source::{Buffer, Value};
 use fuseloop_ops::author::Objects;
 
 impl LoaderStage {
@@ -34,10 +34,10 @@ impl LoaderStage {
     }
 
     /// Refuses an image of these outputs that is not stored upright, if it has targets and is not known to be the picture
-    /// that they are of. `source` has the sample.
+    /// that they are of.
     pub(in crate::loader) fn check_orientation(
         &self,
-        (source, sample): (&dyn Source, SampleId),
+        values: TargetValues<'_>,
         outputs: &[usize],
         image: &Opened<'_>,
     ) -> Result<(), Error> {
@@ -45,7 +45,7 @@ impl LoaderStage {
         if !outputs.iter().any(|&k| self.outputs[k].is_annotated) {
             return Ok(());
         }
-        check_orientation(turned, source.annotated_size(sample), self.setup.exif_orientation)
+        check_orientation(turned, values.annotated_size(), self.setup.exif_orientation)
     }
 
     /// Reads the objects of a sample, whose image draws afterwards.

@@ -61,6 +61,16 @@ pub(super) fn has_file_below(dir: &Path, extensions: &[&str], depth: usize) -> b
     })
 }
 
+/// Returns the names of the folders in a folder, in their order, without those that begin with a dot.
+pub(super) fn folders(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+    names.sort();
+    names
+}
+
 /// Returns whether a folder has an image and a file with this extension of the same name.
 pub(super) fn has_pair(dir: &Path, extension: &str) -> bool {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();

@@ -19,6 +19,7 @@ use crate::error::{Error, fail};
 use crate::sample::Limits;
 pub(in crate::source) use crate::source::folder::is_annotations as is_file;
 use crate::source::image_names::MASK_EXTENSIONS;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -59,6 +60,31 @@ fn mask_folders(dir: &Path) -> Option<[PathBuf; 2]> {
         && files::has_file_below(&videos[1], MASK_EXTENSIONS, MASK_DEPTH)
         && !voc::is_folder(dir);
     has_masks.then_some(videos)
+}
+
+/// Refuses the folders of DAVIS if they have each video in several resolutions, such as `480p` and `1080p`.
+fn check_resolutions(images: &Path, masks: &Path) -> Result<(), Error> {
+    if !images.ends_with(MASK_FOLDERS[1][0]) {
+        return Ok(());
+    }
+    let mut known = BTreeMap::new();
+    for resolution in files::folders(images) {
+        for video in files::folders(&images.join(&resolution)) {
+            let Some(other) = known.insert(video.clone(), resolution.clone()) else { continue };
+            return Err(fail!(
+                Parameter,
+                "the folders {other} and {resolution} both have {video}, as if they had the same videos in two resolutions: move \
+                 one of them out of this folder, or open one in a program, by `Annotated::masks({:?}, {:?})`; if they have \
+                 different videos, open both by `Annotated::masks({:?}, {:?})`",
+                images.join(&other),
+                masks.join(&other),
+                images,
+                masks
+            )
+            .at(images));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the files of annotations in a folder whose images seem to be there, too, in the order of their names.
@@ -104,6 +130,7 @@ fn folders(path: &Path) -> Vec<PathBuf> {
 pub(super) fn open(path: &Path, limits: &Limits) -> Result<Annotated, Error> {
     if path.is_dir() && in_folder(path).is_empty() {
         if let Some([images, masks]) = mask_folders(path) {
+            check_resolutions(&images, &masks)?;
             return mask_folder::open(path, &images, &masks, limits);
         }
         if !voc::is_folder(path) && yolo::is_folder(path) {

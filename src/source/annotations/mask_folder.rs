@@ -23,6 +23,8 @@ pub(super) fn open(
             fail!(Format, "no {} file found: expected an image for each mask", listed()).at(images)
         );
     }
+    // Two images would share a mask.
+    by_stem(&files, images)?;
     let found = list(masks, MASK_EXTENSIONS, limits)?;
     let by_stem = by_stem(&found, masks)?;
     let mask = |image: &str| by_stem.get(stem(image)).map(|mask| Box::from(*mask));

@@ -567,6 +567,31 @@ fn a_dataset_is_found_by_its_folder_or_its_file() {
 }
 
 #[test]
+fn videos_in_two_resolutions_are_not_taken_twice() {
+    let tree = |names: &[&str]| {
+        let files = names.iter().flat_map(|name| {
+            [format!("JPEGImages/{name}/00000.jpg"), format!("Annotations/{name}/00000.png")]
+        });
+        let files: Vec<String> = files.collect();
+        folder(&files.iter().map(|name| (&**name, "x")).collect::<Vec<_>>())
+    };
+    let dir = tree(&["480p/bear", "480p/dog", "1080p/bear", "1080p/dog"]);
+    let error = Dataset::open(dir.path()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Parameter);
+    let words = ["1080p and 480p both have bear", "Annotated::masks(", "Annotations"];
+    assert_says(error, words);
+    let of_all = |above: &str| {
+        let [images, masks] =
+            ["JPEGImages", "Annotations"].map(|name| dir.path().join(name).join(above));
+        Annotated::masks(images, masks).unwrap().facts().samples
+    };
+    assert_eq!((of_all("480p"), of_all("")), (2, 4));
+    for names in [&["480p/bear", "480p/dog"][..], &["480p/bear", "1080p/dog"], &["bear", "dog"]] {
+        assert!(Dataset::open(tree(names).path()).is_ok(), "{names:?}");
+    }
+}
+
+#[test]
 fn an_image_has_the_mask_of_its_name() {
     let png = "\u{1}PNG";
     let files = [
@@ -613,6 +638,11 @@ fn an_image_has_the_mask_of_its_name() {
         assert!(message.contains("b.png and b.tif have the same name"), "{message}");
         fs::remove_file(masks.join("b.tif")).unwrap();
     }
+    // Two images would share a mask.
+    fs::write(images.join("b.png"), "another b").unwrap();
+    let message = Annotated::masks(&images, &masks).unwrap_err().to_string();
+    assert!(message.contains("b.jpg and b.png have the same name"), "{message}");
+    fs::remove_file(images.join("b.png")).unwrap();
     fs::remove_file(masks.join("a/2.png")).unwrap();
     let error = Annotated::masks(&images, &masks).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Format);

@@ -23,7 +23,7 @@ use crate::sample::{Limits, SampleId};
 use crate::source::{
     Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, FrameImage, FramePixels,
     FrameRows, FrameTimes, Frames, ObjectField, OwnedImage, OwnedValue, PTS, Record,
-    SampleLocation, Source, VIDEO_INDEX, fields_of_videos, frame_folders, is_clip_store, upright,
+    SampleLocation, Source, VIDEO_INDEX, fields_of_frames, frame_folders, is_clip_store, upright,
     video_files,
 };
 #[cfg(feature = "video")]
@@ -332,7 +332,7 @@ impl VideoFrames {
         take: &mut dyn FnMut(Result<Record, BoxError>) -> bool,
     ) {
         let Segment { video, frames: Range { start, end }, .. } = *segment;
-        let known = self.videos.times(video).and_then(|times| {
+        let known = self.videos.times(video).map_err(Error::from).and_then(|times| {
             // Values of frames are read with each frame.
             let record = match self.videos.has_values_of_frames() {
                 true => vec![],
@@ -343,7 +343,6 @@ impl VideoFrames {
         let (times, record) = match known {
             Ok(known) => known,
             Err(error) => {
-                let error = Error::from(error);
                 let _ = (start..end).all(|_| take(Err(error.copy().into())));
                 return;
             }
@@ -415,12 +414,18 @@ impl VideoFrames {
     }
 
     /// Reads the values of a frame of all fields but that of the frames, which is left empty.
-    fn others(&self, at: (SampleId, u32), buffer: &mut Buffer) -> Result<Record, BoxError> {
-        let fields = 0..self.videos.facts().fields.len();
+    fn others(&self, at: (SampleId, u32), buffer: &mut Buffer) -> Result<Record, Error> {
+        let fields = self.videos.facts().fields.iter().enumerate();
         fields
-            .map(|field| match field == self.videos.field() {
+            .map(|(field, FieldSpec { name, .. })| match field == self.videos.field() {
                 true => Ok(OwnedValue::Bytes(vec![])),
-                false => Ok(OwnedValue::from(self.videos.frame_value(at, field, buffer)?)),
+                false => match self.videos.frame_value(at, field, buffer) {
+                    Ok(value) => Ok(OwnedValue::from(value)),
+                    Err(error) => {
+                        let error = Error::from(error).context(format_args!("field {name}"));
+                        Err(error.of_field(name))
+                    }
+                },
             })
             .collect()
     }
@@ -516,38 +521,24 @@ fn open(
 /// Returns the field that has the videos.
 fn field_of_videos(dataset: &dyn Source, named: Option<&str>) -> Result<usize, Error> {
     let (name, fields) = (Escaped(dataset.name()), dataset.fields());
-    if let Some(field) = named {
-        let found = dataset.field_index(field).filter(|&found| {
-            fields[found].kind.is_image() || fields[found].kind == FieldKind::Bytes
-        });
-        return found.ok_or_else(|| {
-            fail!(Field, "{name}: no field {field:?} of images, or of bytes that are video files")
-                .of_field(field)
-        });
-    }
+    let index = |field: &str| {
+        let index = dataset.field_index(field);
+        index.ok_or_else(|| fail!(Field, "{name}: no field named {field}").of_field(field))
+    };
+    let named = named.map(index).transpose()?;
     let known = dataset.object_fields()?.unwrap_or_default();
     let is_mask = |field: usize| known.get(&fields[field].name) == Some(ObjectField::Mask);
-    let is_video = |field: &usize| {
-        fields[*field].kind.is_image() && !is_mask(*field) || dataset.facts().is_video(*field)
-    };
-    let mut found: Vec<usize> = (0..fields.len()).filter(is_video).collect();
-    if found.is_empty() {
-        found = fields_of_videos(dataset);
+    let found = fields_of_frames(dataset, named, is_mask, "`VideoOptions::field`")?;
+    if let Some(named) = named {
+        return Ok(named);
     }
-    match *found {
-        [one] => Ok(one),
-        [] => Err(fail!(
-            Field,
-            "{name}: no field has video files, or images that are the frames of videos"
-        )),
-        [one, other, ..] => {
-            let [one, other] = [one, other].map(|field| &fields[field].name);
-            Err(fail!(
-                Field,
-                "{name}: the fields {one} and {other} have images or videos: name the one that has the frames (`field`)"
-            ))
-        }
-    }
+    let (one, others) = (found[0], &found[1..]);
+    let Some(&other) = others.first() else { return Ok(one) };
+    let [one, other] = [one, other].map(|field| &fields[field].name);
+    Err(fail!(
+        Field,
+        "{name}: the fields {one} and {other} have images or videos: name the one that has the frames (`VideoOptions::field`)"
+    ))
 }
 
 /// Cuts frames into segments of at least [`SEGMENT_FRAMES`] frames, each of which begins at one of `starts`, which ascend, or

@@ -22,7 +22,7 @@ mod motion_jpeg;
 mod starts;
 
 pub use frame::{Frame, Subsampling};
-pub use libav::Libavcodec;
+pub use libav::{Libavcodec, NoLibavcodec};
 pub use motion_jpeg::jpeg_of_packet;
 
 use crate::error::{over_limit, unsupported};
@@ -34,6 +34,7 @@ use h264::{Decoded, Framing, Gaps, H264};
 use libav::Libav;
 use starts::{Start, start};
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 
 /// The decoders of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -121,14 +122,15 @@ impl VideoDecoder {
         limits: &VideoLimits,
     ) -> Result<Self, VideoError> {
         let libavcodec =
-            || Libavcodec::find().map_err(|reason| needs_libavcodec(&index.codec, reason));
+            || Libavcodec::find().map_err(|none| needs_libavcodec(&index.codec, none, none.cure()));
         let codec = match (backend, &index.codec) {
             (Backend::Rust, Codec::H264) => Inner::H264(Box::new(H264::open(index, limits)?)),
             (Backend::Auto, Codec::H264) if Libavcodec::find().is_err() => {
                 Inner::H264(Box::new(H264::open(index, limits)?))
             }
             (Backend::Rust, codec) => {
-                return Err(needs_libavcodec(codec, "the backend is the one in Rust"));
+                let reason = "the backend is the one in Rust";
+                return Err(needs_libavcodec(codec, &reason, libav::INSTALL));
             }
             (Backend::Auto | Backend::Libavcodec, codec) => {
                 let watch = || Watch {
@@ -622,12 +624,7 @@ pub(crate) fn name(codec: &Codec) -> String {
 }
 
 /// Returns the error of a codec that only libavcodec decodes.
-fn needs_libavcodec(codec: &Codec, reason: &str) -> VideoError {
-    let cure = if reason == libav::SWITCHED_OFF {
-        "unset that variable"
-    } else {
-        "install FFmpeg, set FUSELOOP_LIBAVCODEC to the path of libavcodec"
-    };
+fn needs_libavcodec(codec: &Codec, reason: &dyn fmt::Display, cure: &str) -> VideoError {
     unsupported!(
         "{} needs libavcodec of FFmpeg 4 to 8 ({reason}): {cure}, or convert the file, as by ffmpeg -i IN -c:v libx264 \
          -pix_fmt yuv420p OUT.mp4",

@@ -13,15 +13,57 @@ use crate::{
     Codec, Color, MatrixCoefficients, VideoError, VideoErrorKind, VideoIndex, VideoLimits,
 };
 use ffi::{Context, Failure, Layout, Library, StreamParameters};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::path::Path;
 use std::sync::OnceLock;
 
 /// The environment variable with the path of libavcodec.
 const VARIABLE: &str = "FUSELOOP_LIBAVCODEC";
 
-/// The reason why there is no library if the variable is `none`.
-pub(super) const SWITCHED_OFF: &str = "FUSELOOP_LIBAVCODEC=none switches it off";
+/// Why libavcodec can't be used; see [`Libavcodec::find`]. It is shown as the reason, without the cure.
+///
+/// ```
+/// use fuseloop_video::NoLibavcodec;
+///
+/// let found = NoLibavcodec::SwitchedOff;
+/// assert_eq!(found.to_string(), "FUSELOOP_LIBAVCODEC=none switches it off");
+/// assert_eq!(found.cure(), "unset that variable");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoLibavcodec {
+    /// The environment variable `FUSELOOP_LIBAVCODEC` is `none`.
+    SwitchedOff,
+    /// No library that can be used was found, for this reason.
+    NotFound(String),
+}
+
+impl NoLibavcodec {
+    /// Returns what a user can do to have the library.
+    #[must_use]
+    pub fn cure(&self) -> &'static str {
+        match self {
+            Self::SwitchedOff => "unset that variable",
+            Self::NotFound(_) => INSTALL,
+        }
+    }
+}
+
+impl fmt::Display for NoLibavcodec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SwitchedOff => write!(f, "{VARIABLE}=none switches it off"),
+            Self::NotFound(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for NoLibavcodec {}
+
+/// What a user can do where the library is not found.
+pub(super) const INSTALL: &str =
+    "install FFmpeg or set FUSELOOP_LIBAVCODEC to the path of libavcodec";
 
 /// libavcodec, the library of FFmpeg that decodes video, found on this system.
 ///
@@ -53,16 +95,21 @@ impl Libavcodec {
     /// # Errors
     ///
     /// Returns the reason why there is none that can be used.
-    pub fn find() -> Result<&'static Self, &'static str> {
-        static FOUND: OnceLock<Result<Libavcodec, String>> = OnceLock::new();
-        FOUND.get_or_init(Self::load).as_ref().map_err(String::as_str)
+    pub fn find() -> Result<&'static Self, &'static NoLibavcodec> {
+        static FOUND: OnceLock<Result<Libavcodec, NoLibavcodec>> = OnceLock::new();
+        FOUND.get_or_init(Self::load).as_ref()
     }
 
-    fn load() -> Result<Self, String> {
-        if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
-            if path == "none" {
-                return Err(SWITCHED_OFF.into());
-            }
+    fn load() -> Result<Self, NoLibavcodec> {
+        match std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
+            Some(path) if path == "none" => Err(NoLibavcodec::SwitchedOff),
+            path => Self::load_from(path).map_err(NoLibavcodec::NotFound),
+        }
+    }
+
+    /// Loads the library at a path, or where the system searches it.
+    fn load_from(path: Option<OsString>) -> Result<Self, String> {
+        if let Some(path) = path {
             let shown = Path::new(&path).display().to_string();
             let folder = Path::new(&path).parent().unwrap_or(Path::new(""));
             let mut fault = None;
