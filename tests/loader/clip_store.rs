@@ -340,7 +340,7 @@ fn other_outputs_and_datasets_without_videos_are_refused() {
     let bytes = fuseloop::source::Column::bytes(vec![b"one".to_vec()]);
     let bytes = Arc::new(fuseloop::source::InMemory::new([("words", bytes)]).unwrap());
     let text = refused(bytes, "x.beton", &none);
-    assert!(text.contains("(words)") && text.contains("`VideoOptions::field`"), "{text}");
+    assert!(text.contains("(words)") && text.contains("`field`"), "{text}");
     let numbers = fuseloop::source::Column::ints([1, 2]);
     let numbers = Arc::new(fuseloop::source::InMemory::new([("x", numbers)]).unwrap());
     assert!(refused(numbers, "x.beton", &none).contains("no field has video files"));

@@ -17,6 +17,7 @@ use super::yolo::{self, YoloOptions};
 use super::{files, mask_folder};
 use crate::error::{Error, fail};
 use crate::sample::Limits;
+use crate::source::Escaped;
 pub(in crate::source) use crate::source::folder::is_annotations as is_file;
 use crate::source::image_names::MASK_EXTENSIONS;
 use std::collections::BTreeMap;
@@ -74,12 +75,8 @@ fn check_resolutions(images: &Path, masks: &Path) -> Result<(), Error> {
             return Err(fail!(
                 Parameter,
                 "the folders {other} and {resolution} both have {video}, as if they had the same videos in two resolutions: move \
-                 one of them out of this folder, or open one in a program, by `Annotated::masks({:?}, {:?})`; if they have \
-                 different videos, open both by `Annotated::masks({:?}, {:?})`",
-                images.join(&other),
-                masks.join(&other),
-                images,
-                masks
+                 one of them out of this folder, and out of {}",
+                Escaped(&masks.to_string_lossy())
             )
             .at(images));
         }

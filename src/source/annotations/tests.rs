@@ -578,7 +578,7 @@ fn videos_in_two_resolutions_are_not_taken_twice() {
     let dir = tree(&["480p/bear", "480p/dog", "1080p/bear", "1080p/dog"]);
     let error = Dataset::open(dir.path()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Parameter);
-    let words = ["1080p and 480p both have bear", "Annotated::masks(", "Annotations"];
+    let words = ["1080p and 480p both have bear", "move one of them out", "Annotations"];
     assert_says(error, words);
     let of_all = |above: &str| {
         let [images, masks] =

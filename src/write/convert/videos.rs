@@ -528,7 +528,7 @@ fn field_of_videos(dataset: &dyn Source, named: Option<&str>) -> Result<usize, E
     let named = named.map(index).transpose()?;
     let known = dataset.object_fields()?.unwrap_or_default();
     let is_mask = |field: usize| known.get(&fields[field].name) == Some(ObjectField::Mask);
-    let found = fields_of_frames(dataset, named, is_mask, "`VideoOptions::field`")?;
+    let found = fields_of_frames(dataset, named, is_mask, "`field`")?;
     if let Some(named) = named {
         return Ok(named);
     }
@@ -537,7 +537,7 @@ fn field_of_videos(dataset: &dyn Source, named: Option<&str>) -> Result<usize, E
     let [one, other] = [one, other].map(|field| &fields[field].name);
     Err(fail!(
         Field,
-        "{name}: the fields {one} and {other} have images or videos: name the one that has the frames (`VideoOptions::field`)"
+        "{name}: the fields {one} and {other} have images or videos: a program names the one that has the frames (`field`)"
     ))
 }
 
