@@ -144,10 +144,8 @@ impl LoaderBuilder {
         let field = self.field_of_frames(&clips)?;
         let range = self.range_fields(&clips)?;
         let (dataset, limits) = (Arc::clone(&self.source), self.setup.decode.limits);
-        let videos_of = VideosOf { dataset: dataset.fingerprint(), limits };
-        let is_same = |known: &Arc<ClipSource>| {
-            known.field() == field && known.are_clips_of(videos_of, &clips)
-        };
+        let videos_of = VideosOf { dataset: dataset.fingerprint(), field, limits };
+        let is_same = |known: &Arc<ClipSource>| known.are_clips_of(videos_of, &clips);
         let source = match self.known_clips.take().filter(is_same) {
             Some(known) => known,
             None => Arc::new(ClipSource::new(

@@ -19,10 +19,7 @@
 
 use super::frames::{FrameTimes, Frames};
 use super::video_list::{ListLabels, VideoList};
-use super::{
-    BoxError, Buffer, Escaped, Facts, Fingerprint, FrameError, FrameImage, FramePixels, Record,
-    SampleLocation, Source, TakeFrame, Value,
-};
+use super::{BoxError, Buffer, Escaped, Facts, Fingerprint, Record, SampleLocation, Source, Value};
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use fuseloop_ops::Size;
@@ -399,23 +396,6 @@ impl Frames for FrameFolders {
         Ok(FrameTimes::Constant { count: self.count(video)?, fps: self.fps })
     }
 
-    fn read_frames(
-        &self,
-        video: SampleId,
-        frames: &[u32],
-        buffer: &mut Buffer,
-        take: TakeFrame<'_>,
-    ) -> Result<(), FrameError> {
-        for &frame in frames {
-            let mut read = || {
-                let value = self.frame_value((video, frame), self.field, buffer)?;
-                take(frame, FrameImage { pixels: FramePixels::Stored(value), orientation: 1 })
-            };
-            read().map_err(|error| FrameError { frame: Some(frame), error })?;
-        }
-        Ok(())
-    }
-
     fn has_values_of_frames(&self) -> bool {
         true
     }
@@ -450,7 +430,7 @@ impl Frames for FrameFolders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{Column, Concat, FieldKind, InMemory, OwnedValue};
+    use crate::source::{Column, Concat, FieldKind, FramePixels, InMemory, OwnedValue, TakeFrame};
 
     /// Numbers with names.
     struct Named {

@@ -21,8 +21,8 @@
 use super::frames::{FrameTimes, Frames};
 use super::lru_cache::LruCache;
 use super::{
-    BoxError, Buffer, Escaped, Facts, FieldKind, Fingerprint, FrameError, FrameImage, FramePixels,
-    Record, SampleLocation, Source, TakeFrame, Value, read_values,
+    BoxError, Buffer, Escaped, Facts, FieldKind, Fingerprint, Record, SampleLocation, Source,
+    Value, read_values,
 };
 use crate::amounts::Decimal;
 use crate::error::{Error, fail};
@@ -265,23 +265,6 @@ impl Frames for FrameRows {
         Ok((*times).clone())
     }
 
-    fn read_frames(
-        &self,
-        video: SampleId,
-        frames: &[u32],
-        buffer: &mut Buffer,
-        take: TakeFrame<'_>,
-    ) -> Result<(), FrameError> {
-        for &frame in frames {
-            let mut read = || {
-                let value = self.frame_value((video, frame), self.field, buffer)?;
-                take(frame, FrameImage { pixels: FramePixels::Stored(value), orientation: 1 })
-            };
-            read().map_err(|error| FrameError { frame: Some(frame), error })?;
-        }
-        Ok(())
-    }
-
     fn has_values_of_frames(&self) -> bool {
         true
     }
@@ -311,7 +294,7 @@ impl Frames for FrameRows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{Column, Concat, InMemory};
+    use crate::source::{Column, Concat, FrameImage, FramePixels, InMemory};
 
     /// Returns a store of gray frames, each as bright as its row.
     fn store(videos: &[i64], pts: Option<&[f64]>) -> InMemory {

@@ -8,7 +8,9 @@
 //!
 //! A dataset that chooses the frames of its samples itself has [`FrameFields`](super::FrameFields) instead.
 
-use super::{BoxError, Buffer, FrameError, SampleLocation, Source, TakeFrame, Value};
+use super::{
+    BoxError, Buffer, FrameError, FrameImage, FramePixels, SampleLocation, Source, TakeFrame, Value,
+};
 use crate::sample::SampleId;
 use fuseloop_ops::Size;
 use std::sync::Arc;
@@ -34,7 +36,8 @@ pub(crate) trait Frames: Source {
     /// Fails as [`Source::value`] does.
     fn times(&self, video: SampleId) -> Result<FrameTimes, BoxError>;
 
-    /// Reads frames of a video, which are ascending, and hands each to `take` with its number.
+    /// Reads frames of a video, which are ascending, and hands each to `take` with its number: as it is stored, unless frames
+    /// are decoded.
     ///
     /// # Errors
     ///
@@ -45,7 +48,16 @@ pub(crate) trait Frames: Source {
         frames: &[u32],
         buffer: &mut Buffer,
         take: TakeFrame<'_>,
-    ) -> Result<(), FrameError>;
+    ) -> Result<(), FrameError> {
+        for &frame in frames {
+            let mut read = || {
+                let value = self.frame_value((video, frame), self.field(), buffer)?;
+                take(frame, FrameImage { pixels: FramePixels::Stored(value), orientation: 1 })
+            };
+            read().map_err(|error| FrameError { frame: Some(frame), error })?;
+        }
+        Ok(())
+    }
 
     /// Returns true if reading frames decodes them.
     fn decodes(&self) -> bool {

@@ -74,11 +74,13 @@ fn range_of(
     ))
 }
 
-/// The dataset and the limits of videos, which these depend on beside the clips.
+/// The dataset, the field and the limits of videos, which these depend on beside the clips.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::loader) struct VideosOf {
     /// The fingerprint of the dataset.
     pub(in crate::loader) dataset: u64,
+    /// The field of the dataset that has the frames.
+    pub(in crate::loader) field: usize,
     pub(in crate::loader) limits: Limits,
 }
 
