@@ -6,7 +6,8 @@ use crate::video::{VIDEOS, augmented, batches, builder, folder, golden, rows};
 use fuseloop::loader::Clips;
 use fuseloop::recut::Tile;
 use fuseloop::source::{
-    Beton, Dataset, FieldKind, FieldSpec, Folder, FolderOptions, OpenOptions, Selected, Source,
+    Beton, Column, Dataset, FieldKind, FieldSpec, Folder, FolderOptions, InMemory, OpenOptions,
+    Selected, Source,
 };
 use fuseloop::write::{
     CancelFlag, FieldValue, ImageInput, ImageOptions, OnUnreadable, ProgressFn, VideoOptions,
@@ -18,7 +19,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
-fn opened(path: &Path) -> Arc<dyn Source> {
+pub(crate) fn opened(path: &Path) -> Arc<dyn Source> {
     match Dataset::open(path).unwrap() {
         Dataset::Beton(beton) => beton,
         Dataset::Folder(folder) => folder,
@@ -293,6 +294,25 @@ fn a_damaged_picture_that_no_other_needs_is_the_only_frame_that_is_left_out() {
 }
 
 #[test]
+fn the_frames_may_be_any_field_of_a_store() {
+    let frames: Vec<u8> = (0..4).flat_map(|row| [row; 16 * 16 * 3]).collect();
+    let of = |order: [&'static str; 3]| {
+        let columns = order.map(|name| match name {
+            "video_index" => (name, Column::ints([0, 0, 1, 1])),
+            "pts" => (name, Column::floats([0.0, 0.1, 0.0, 0.1])),
+            _ => (name, Column::rgb(16, frames.clone())),
+        });
+        let store = Loader::from_source(InMemory::new(columns).unwrap());
+        let loader = store.batch_size(2).clips(Clips::regular(2)).build().unwrap();
+        let batch = &batches(&loader, 0)[0];
+        batch.tensor::<u8>("video").unwrap().as_slice().to_vec()
+    };
+    for order in [["video_index", "pts", "image"], ["image", "video_index", "pts"]] {
+        assert!(of(order) == frames, "{order:?}");
+    }
+}
+
+#[test]
 fn videos_of_a_list_are_stored_in_its_order_with_its_labels() {
     let dir = folder(&VIDEOS);
     let list = dir.path().join("trainlist01.txt");
@@ -337,12 +357,12 @@ fn other_outputs_and_datasets_without_videos_are_refused() {
     );
     let named = VideoOptions { field: Some("none".to_owned()), ..VideoOptions::default() };
     assert!(refused(opened(dir.path()), "x.beton", &named).contains("no field named none"));
-    let bytes = fuseloop::source::Column::bytes(vec![b"one".to_vec()]);
-    let bytes = Arc::new(fuseloop::source::InMemory::new([("words", bytes)]).unwrap());
+    let bytes = Column::bytes(vec![b"one".to_vec()]);
+    let bytes = Arc::new(InMemory::new([("words", bytes)]).unwrap());
     let text = refused(bytes, "x.beton", &none);
     assert!(text.contains("(words)") && text.contains("`field`"), "{text}");
-    let numbers = fuseloop::source::Column::ints([1, 2]);
-    let numbers = Arc::new(fuseloop::source::InMemory::new([("x", numbers)]).unwrap());
+    let numbers = Column::ints([1, 2]);
+    let numbers = Arc::new(InMemory::new([("x", numbers)]).unwrap());
     assert!(refused(numbers, "x.beton", &none).contains("no field has video files"));
 }
 

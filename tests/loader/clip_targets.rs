@@ -1,12 +1,13 @@
 //! Targets of clips: the masks and the objects of each frame are those that a loader of images makes of the frame and its
 //! masks by the draws of the clip, whatever the videos are stored as.
 
+use crate::clip_store::opened;
 use crate::targets::{FIELDS, Scene, rng};
 use crate::video::{VIDEOS, folder as video_files};
 use fuseloop::loader::{BoundingBoxes, ClipLayout, Clips, Collate, KeyPoints, OnShort, Targets};
 use fuseloop::preview::PreviewOptions;
 use fuseloop::source::{
-    Annotated, BoxError, Dataset, Facts, FieldKind, InMemory, OwnedImage, OwnedValue, Record,
+    Annotated, BoxError, Facts, FieldKind, InMemory, OwnedImage, OwnedValue, Record,
     SampleLocation, Source,
 };
 use fuseloop::spec::Spec;
@@ -416,15 +417,6 @@ fn davis(dir: &Path, above: &str) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
         all.push(own);
     }
     all
-}
-
-fn opened(path: &Path) -> Arc<dyn Source> {
-    match Dataset::open(path).unwrap() {
-        Dataset::Beton(beton) => beton,
-        Dataset::Folder(folder) => folder,
-        Dataset::Source(source) => source,
-        Dataset::Stream(_) => unreachable!("no dataset here is a stream"),
-    }
 }
 
 fn segmentation(path: &Path) -> LoaderBuilder {
