@@ -89,13 +89,13 @@ pub(crate) struct TiffFile {
     segment: Size,
     is_tiled: bool,
     predictor: Predictor,
-    /// What LZW is read by.
+    /// The places of the segments if they have LZW.
     lzw: Option<LzwSegments>,
     /// The bytes that the crate reads instead of the file's.
     patch: Patch,
 }
 
-/// What samples were stored as (section 14, and technical note 3).
+/// The form in which samples were stored (section 14, and technical note 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Predictor {
     None,

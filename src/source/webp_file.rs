@@ -130,7 +130,7 @@ impl WebpHeader {
                         let found = found.size;
                         return Err(format!("its frame is {found}, its canvas {size}"));
                     }
-                    // As libwebp, which asks the lossless image itself.
+                    // libwebp asks the lossless image itself, too.
                     let has_alpha = if found.is_lossy { has_alpha } else { found.has_alpha };
                     return Ok(Self { has_alpha, ..found });
                 }

@@ -72,7 +72,7 @@ impl LosslessHeader {
     }
 }
 
-/// What is written of each pixel of a lossless image.
+/// The channels that are written of a lossless image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LosslessPixels {
     /// Red, green and blue.

@@ -5,7 +5,7 @@
 //! 8 taps and columns of 1, 2 and 3 pairs of taps have code of their own, selected once a row; other
 //! numbers of taps run a loop.
 //!
-//! Of an image of one channel, four rows are made together, as if each were a channel of one row: a pixel
+//! Four rows of an image of one channel are made together, as if each were a channel of one row: a pixel
 //! alone would leave most of a vector empty. The rows of the last group wait in memory.
 
 use super::super::param_block::{GRAY_GROUP, GRAY_ROWS, HeaderWord};

@@ -110,7 +110,7 @@ impl<R: BodyRunner> Invocation<'_, R> {
         let group = if to.height > 2 && from.height > 2 * to.height { 2 } else { 1 };
         memory.rows.set(down, to.height, wanted.top..wanted.bottom, group, 1);
         assert!(memory.rows.count() <= from.height as usize, "taps would leave the source");
-        // Of one channel, four rows are made as if they were channels.
+        // Four rows of one channel are made together, as if they were channels.
         let channels = self.block.channels;
         let together = if channels == 1 { GRAY_ROWS } else { channels };
         let columns = wanted.left..wanted.right;

@@ -5,7 +5,7 @@
 //! unit, `syntax` reads the parameter sets and slice headers, which are checked against limits and against each other,
 //! and `references` counts the pictures that it keeps. If a slice is missing or
 //! cut, no slice has written the macroblock before the next slice, or the last one of the picture: these are looked at
-//! after each picture. They may be outside of the cropping, so the decoder is told to crop nothing. Damage within a
+//! after each picture. They may be cropped, so the decoder is told to crop nothing. Damage within a
 //! slice is noticed only if it makes the decoder read past the slice's end.
 //! It is safe Rust apart from its vectors and the memory of a picture, whose bounds it checks; a panic is caught, and
 //! becomes the error of the packet. (A program that aborts on panics ends.)

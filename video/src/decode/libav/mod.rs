@@ -61,7 +61,7 @@ impl fmt::Display for NoLibavcodec {
 
 impl std::error::Error for NoLibavcodec {}
 
-/// What a user can do where the library is not found.
+/// The cure where the library is not found.
 pub(super) const INSTALL: &str =
     "install FFmpeg or set FUSELOOP_LIBAVCODEC to the path of libavcodec";
 
