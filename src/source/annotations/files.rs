@@ -3,10 +3,12 @@
 use crate::error::{AtPath as _, Error, fail};
 use crate::sample::Limits;
 use crate::source::file::read_file;
+use crate::source::folder::{FolderWalk, LinkCounts, Links, PendingDir, Rules};
 use crate::source::image_names::{IMAGE_EXTENSIONS, has_extension};
 use crate::source::{Escaped, Ignored};
 use crate::warnings::warn;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,11 +55,12 @@ pub(super) fn has_file_below(dir: &Path, extensions: &[&str], depth: usize) -> b
         let name = entry.file_name().into_string().ok()?;
         Some((entry, name))
     });
-    named.any(|(entry, name)| match entry.file_type() {
-        Ok(kind) if kind.is_dir() => {
-            depth > 0 && has_file_below(&entry.path(), extensions, depth - 1)
+    named.any(|(entry, name)| {
+        let path = entry.path();
+        if path.is_dir() {
+            return depth > 0 && has_file_below(&path, extensions, depth - 1);
         }
-        _ => has_extension(&name, extensions),
+        has_extension(&name, extensions)
     })
 }
 
@@ -96,8 +99,8 @@ pub(super) fn images(root: &Path, limits: &Limits) -> Result<Vec<Box<str>>, Erro
     Ok(files)
 }
 
-/// Lists the files with these extensions in a folder and the folders in it, by the bytes of their paths. Links to
-/// folders are not followed, and names that begin with a dot are left out.
+/// Lists the files with these extensions in a folder and the folders in it, by the bytes of their paths. Links are followed
+/// as in any folder. Names that begin with a dot are left out.
 pub(super) fn list(
     root: &Path,
     extensions: &[&str],
@@ -106,49 +109,71 @@ pub(super) fn list(
     walk(root, extensions, limits, |_| {})
 }
 
-/// Lists files, and gives the names of the others to `other`.
+/// Lists files, and gives the names of the others to `other`. Warns of links that are left out: those to a folder that they
+/// are in, and those to nothing. A link to nothing that is named as a file is listed, since its sample is damaged.
 fn walk(
     root: &Path,
     extensions: &[&str],
     limits: &Limits,
     mut other: impl FnMut(&str),
 ) -> Result<Vec<Box<str>>, Error> {
-    let mut dirs = vec![String::new()];
+    let real = fs::canonicalize(root).at(root)?;
+    let rules = Rules::new(|_| None, Links::Follow, vec![]);
+    let mut walk = FolderWalk::new(&rules);
+    let mut dirs = vec![PendingDir::root(real)];
     let mut files: Vec<Box<str>> = vec![];
     while let Some(dir) = dirs.pop() {
-        let path = root.join(&dir);
-        for entry in fs::read_dir(&path).at(&path)? {
-            let entry = entry.at(&path)?;
-            let kind = entry.file_type().map_err(|error| Error::from(error).at(entry.path()))?;
-            let name = entry.file_name().into_string().map_err(|name| {
-                fail!(Parameter, "the name is not UTF-8, as it must be in this format")
-                    .at(path.join(name))
-            })?;
-            if name.starts_with('.') {
-                continue;
-            }
-            let name = if dir.is_empty() { name } else { format!("{dir}/{name}") };
-            if kind.is_dir() {
-                dirs.push(name);
-                continue;
-            }
+        let listing = walk.list(root, &dir)?;
+        let parent = text_of(root, &listing.path)?;
+        let name_of = |name: &OsStr| {
+            let name = text_of(&root.join(&listing.path), Path::new(name))?;
+            Ok::<_, Error>(if parent.is_empty() { name } else { format!("{parent}/{name}") })
+        };
+        for name in &listing.files {
+            let name = name_of(name)?;
             if has_extension(&name, extensions) {
                 files.push(name.into_boxed_str());
             } else {
                 other(&name);
             }
-            if files.len() as u64 > limits.max_samples {
-                return Err(fail!(
-                    Memory,
-                    "more than {max} images, the limit is {max}",
-                    max = limits.max_samples
-                )
-                .at(root));
+        }
+        for name in &listing.lost {
+            let name = name_of(name)?;
+            if has_extension(&name, extensions) {
+                files.push(name.into_boxed_str());
+                walk.links.lost -= 1;
             }
         }
+        if files.len() as u64 > limits.max_samples {
+            return Err(fail!(
+                Memory,
+                "more than {max} images, the limit is {max}",
+                max = limits.max_samples
+            )
+            .at(root));
+        }
+        dirs.extend(listing.dirs);
+    }
+    let left_out = LinkCounts { followed: 0, ..walk.links };
+    if !left_out.is_empty() {
+        let name = root.to_string_lossy();
+        warn(format_args!("{}: {left_out}: remove these links, or mend them", Escaped(&name)));
     }
     files.sort_unstable();
     Ok(files)
+}
+
+/// Returns a path in `folder` as text, with slashes.
+///
+/// # Errors
+///
+/// If a name is not UTF-8.
+fn text_of(folder: &Path, path: &Path) -> Result<String, Error> {
+    let names = path.iter().map(OsStr::to_str).collect::<Option<Vec<&str>>>().ok_or_else(|| {
+        fail!(Parameter, "the name is not UTF-8, as it must be in this format")
+            .at(folder.join(path))
+    })?;
+    Ok(names.join("/"))
 }
 
 /// Reads files of text, which together may have as many bytes as the tables of a dataset.

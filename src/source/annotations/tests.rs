@@ -654,3 +654,67 @@ fn an_image_has_the_mask_of_its_name() {
     let error = Annotated::masks(&images, dir.path().join("nowhere")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
 }
+
+#[cfg(unix)]
+#[test]
+fn linked_folders_are_listed_and_what_is_left_out_is_said() {
+    use std::os::unix::fs::symlink;
+    let dir = folder(&[
+        ("set/images/a/1.jpg", "a1"),
+        ("set/masks/a/1.png", "mask of a1"),
+        ("real/i/in/2.jpg", "b2"),
+        ("real/m/in/2.png", "mask of b2"),
+    ]);
+    let at = |path: &str| dir.path().join(path);
+    symlink("../../real/i", at("set/images/b")).unwrap();
+    symlink("../../real/m", at("set/masks/b")).unwrap();
+    let opened = || {
+        crate::warnings::recorded(|| Annotated::masks(at("set/images"), at("set/masks")).unwrap())
+    };
+    let own = |said: Vec<String>| -> Vec<String> {
+        said.into_iter().filter(|text| text.contains(&*dir.path().to_string_lossy())).collect()
+    };
+    let (source, said) = opened();
+    let mut paths: Vec<PathBuf> = source.facts().paths().collect();
+    paths.sort();
+    let want = ["images/a/1.jpg", "images/b/in/2.jpg", "masks/a/1.png", "masks/b/in/2.png"];
+    assert_eq!(paths, want.map(|path| at("set").join(path)));
+    assert_eq!(own(said), [""; 0]);
+    let OwnedValue::Image(mask) = &source.read(SampleId(1)).unwrap()[1] else { panic!("no mask") };
+    assert_eq!(mask.bytes, b"mask of b2");
+
+    // Two loops, a folder that is gone, and an image that is gone, whose sample is damaged.
+    symlink("..", at("set/images/a/loop")).unwrap();
+    symlink("../../set/images", at("real/i/loop")).unwrap();
+    symlink("nowhere", at("set/images/gone")).unwrap();
+    symlink("nowhere.jpg", at("set/images/a/3.jpg")).unwrap();
+    fs::write(at("set/masks/a/3.png"), "mask of a3").unwrap();
+    let (source, said) = opened();
+    assert_eq!(source.facts().samples, 3);
+    let error = source.read(SampleId(1)).unwrap_err().to_string();
+    assert!(error.contains("3.jpg"), "{error}");
+    let said = own(said);
+    assert!(said.len() == 1, "{said:?}");
+    assert_says(&said[0], ["set/images: 2 loops left out, 1 link to nothing left out: remove"]);
+}
+
+/// The resolution of DAVIS may be a link, and so may a video below it.
+#[cfg(unix)]
+#[test]
+fn masks_of_videos_are_found_behind_links() {
+    use std::os::unix::fs::symlink;
+    let dir = folder(&[
+        ("real/i/bear/00000.jpg", "frame"),
+        ("real/m/bear/00000.png", "mask"),
+        ("set/JPEGImages/notes.txt", ""),
+        ("set/Annotations/notes.txt", ""),
+    ]);
+    let at = |path: &str| dir.path().join(path);
+    symlink("../../real/i", at("set/JPEGImages/480p")).unwrap();
+    assert!(!is_folder(&at("set")));
+    symlink("../../real/m", at("set/Annotations/480p")).unwrap();
+    assert!(is_folder(&at("set")));
+    let Dataset::Source(source) = Dataset::open(at("set")).unwrap() else { panic!("a folder") };
+    let names: Vec<&str> = source.fields().iter().map(|field| &*field.name).collect();
+    assert_eq!((names, source.len()), (vec!["image", "mask"], 1));
+}

@@ -29,9 +29,7 @@ pub use list::Ignored;
 #[cfg(feature = "write")]
 pub(crate) use list::is_jpeg_name;
 pub use options::{FolderOptions, Labels};
-pub(crate) use walk::Rules;
-#[cfg(feature = "write")]
-pub(crate) use walk::{FolderWalk, PendingDir};
+pub(crate) use walk::{FolderWalk, PendingDir, Rules};
 
 use super::columnar::{self, Columnar, Damage, Files, Values};
 use super::media::{self, Media};

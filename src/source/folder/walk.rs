@@ -17,7 +17,7 @@
 //! real path as one that it was reached through. Links that lead to each other can turn n directories
 //! into 2^n paths without a loop: [`MOST_LINKED`] ends such a walk.
 
-use super::links::{LinkCounts, Links};
+use super::links::{LinkCounts, Links, NotFollowed};
 use super::list::Ignored;
 use crate::cancel::CancelFlag;
 use crate::error::{AtPath as _, Error, fail};
@@ -123,6 +123,8 @@ pub(crate) struct Listing {
     /// The time of the directory's last change, taken before it was read: see [`modified`].
     pub(crate) modified: i64,
     pub(crate) files: Vec<OsString>,
+    /// Links that are left out because they lead to nothing that can be read.
+    pub(crate) lost: Vec<OsString>,
     pub(crate) dirs: Vec<PendingDir>,
 }
 
@@ -185,6 +187,7 @@ impl<'r> FolderWalk<'r> {
             real: dir.chain.real.clone(),
             modified: modified(&path),
             files: vec![],
+            lost: vec![],
             dirs: vec![],
         };
         let mut entries = Vec::new();
@@ -227,6 +230,9 @@ impl<'r> FolderWalk<'r> {
             let followed = self.rules.links.follow(&path.join(name), &self.rules.roots);
             let (real, kind) = followed.map_err(|why| {
                 self.links.left_out(why);
+                if why == NotFollowed::Lost {
+                    to.lost.push(name.clone());
+                }
                 why.reason()
             })?;
             (Some(real), kind)
