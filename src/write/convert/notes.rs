@@ -3,14 +3,19 @@
 //! | written to | field         | readers get                                          |
 //! |------------|---------------|------------------------------------------------------|
 //! | tar        | float         | the decimal text of a `.txt` member, every bit of it |
+//! | tar        | `video_index` of a clip store | a number of each frame, and no clips |
 //! | `metadata.jsonl` | array, tensor, other image or audio | the name of a file  |
 //!
 //! All other types are kept. What TFRecord's features can't hold is stored beside them (`shards/example.rs`).
 
 use super::output_file::AudioFields;
 use super::{DatasetConversion, OutputFormat};
-use crate::source::{Escaped, FieldKind, FieldSpec};
-use crate::write::shards::Columns;
+use crate::source::{Escaped, FieldKind, FieldSpec, is_clip_store};
+use crate::write::shards::{Columns, label};
+
+/// What a tar does not keep of a clip store.
+const CLIPS_IN_TAR: &str = "the frames of videos become samples of their own, and a tar does not keep which of them are a clip and when: \
+    keep the .beton to read clips, or convert the videos themselves with `--videos files`";
 
 impl DatasetConversion<'_> {
     /// Returns a note for each field that readers get as another type.
@@ -23,10 +28,11 @@ impl DatasetConversion<'_> {
             OutputFormat::Tar => {
                 let columns = Columns::new(&self.fields, self.beside.objects.as_ref());
                 let names = columns.map(|columns| columns.names).unwrap_or_default();
-                self.fields
-                    .iter()
-                    .zip(names)
-                    .filter_map(|(field, name)| in_tar(field, &name))
+                let fields = self.fields.iter().zip(names);
+                let clips = is_clip_store(self.source).then(|| CLIPS_IN_TAR.to_owned());
+                clips
+                    .into_iter()
+                    .chain(fields.filter_map(|(field, name)| in_tar(field, &name)))
                     .collect()
             }
             OutputFormat::Folder => in_folder(&self.fields, &self.audio_fields()),
@@ -45,8 +51,7 @@ fn in_tar(field: &FieldSpec, member: &str) -> Option<String> {
 
 fn in_folder(fields: &[FieldSpec], audio: &AudioFields) -> Vec<String> {
     let first = audio.main(fields);
-    let is_class = |field: &FieldSpec| field.kind == FieldKind::Int;
-    if fields.len() == 2 && fields.iter().any(is_class) {
+    if fields.len() == 2 && label(fields).is_some() {
         return vec![];
     }
     let note = |(index, field): (usize, &FieldSpec)| {

@@ -19,8 +19,8 @@ use crate::source::audio_format::of_name;
 use crate::source::{ClassNames, FieldKind, FieldSpec, ObjectFields, OwnedValue, Record, Source};
 use crate::write::report::ImageCounts;
 use crate::write::shards::{
-    Columns, audio_extension, extension, file_bytes, json_text, last_part, safe_key, same_name,
-    wrong,
+    Columns, audio_extension, extension, file_bytes, json_text, label, last_part, safe_key,
+    same_name, wrong,
 };
 use crate::write::value::WriteSampleError;
 use serde_json::{Map, Number, Value};
@@ -122,8 +122,7 @@ impl Shape {
             .of_field(name));
         }
         let extensions = Columns::new(fields, None)?;
-        let label = fields.iter().position(|field| field.kind == FieldKind::Int);
-        if let (2, Some(label)) = (fields.len(), label) {
+        if let (2, Some(label)) = (fields.len(), label(fields)) {
             return Ok(Self::Classes { label, folders: ClassFolders::new(names) });
         }
         let mut taken = HashMap::new();

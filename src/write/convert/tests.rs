@@ -1484,6 +1484,37 @@ fn tensorflow_s_names_are_shortened_and_said() {
     assert_eq!(report.renamed, vec![pair("image/class/label", "y")], "all others fit");
 }
 
+/// The number of a video is no class, and what a tar does not keep of a clip store is said.
+#[test]
+fn the_frames_of_a_clip_store_do_not_become_classes() {
+    let frame = [field("image", FieldKind::RgbImage), field("video_index", FieldKind::Int)];
+    let store = |more: &[FieldSpec]| Drawn { fields: [&frame, more].concat(), ..classes(4) };
+    let has = |files: &BTreeMap<String, Vec<u8>>, end: &str| {
+        members(files).iter().filter(|(name, _)| name.ends_with(end)).count()
+    };
+    let options = limits(0, 0, 0);
+    let plain = converted(&store(&[]), "x.tar", &options);
+    assert_eq!((has(&plain, ".cls"), has(&plain, ".video_index.id")), (0, 4));
+    let labelled = converted(&store(&[field("label", FieldKind::Int)]), "x.tar", &options);
+    assert_eq!((has(&labelled, ".cls"), has(&labelled, ".video_index.id")), (4, 4));
+    let files = converted(&store(&[]), "x", &options);
+    assert!(files.keys().any(|name| name.ends_with("metadata.jsonl")), "{:?}", files.keys());
+
+    let dir = tempfile::tempdir().unwrap();
+    let notes = |source: &Drawn, name: &str| {
+        convert(source, dir.path().join(name), &options).unwrap().notes.join("\n")
+    };
+    let said = notes(&store(&[]), "x.tar");
+    assert!(said.contains("keep the .beton to read clips") && said.contains("--videos files"));
+    assert_eq!(notes(&classes(4), "y.tar"), "");
+    let tar = crate::source::Dataset::open(dir.path().join("x.tar")).unwrap().source().unwrap();
+    assert_eq!(tar.field_index("label"), None);
+    assert_eq!(
+        tar.field_index("video_index"),
+        tar.fields().iter().position(|f| f.kind == FieldKind::Int)
+    );
+}
+
 /// `FUSELOOP_STEP_FAULTS=1000` makes every step from 0 to 999 fail.
 #[test]
 fn the_nth_step_that_fails_is_an_error_with_its_path_and_an_interrupted_one_is_none() {

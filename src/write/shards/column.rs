@@ -12,6 +12,7 @@
 //! | an array or tensor `depth`         | `depth.npy`       | NumPy's file                          |
 //! | boxes, and other rows of objects   | `bbox.npy`        | NumPy's file, `[objects, 4]`          |
 //! | the image's number `image_id`      | `image_id.id`     | decimal; never `cls`                  |
+//! | the video's number `video_index`   | `video_index.id`  | decimal; never `cls`                  |
 //! | user-defined                       | refused           |                                       |
 //!
 //! A field whose name ends with an extension of its kind keeps the name: fields read from WebDataset's
@@ -21,7 +22,7 @@
 use crate::error::{Error, fail};
 use crate::source::audio_format::of_name;
 use crate::source::{
-    FORMATS, FieldKind, FieldSpec, IMAGE_EXTENSIONS, NdType, ObjectField, ObjectFields,
+    FORMATS, FieldKind, FieldSpec, IMAGE_EXTENSIONS, NdType, ObjectField, ObjectFields, VIDEO_INDEX,
 };
 use std::collections::HashMap;
 
@@ -95,7 +96,7 @@ impl Columns {
                     image(&clean(field)?, Some(index) == first_image, fields)
                 }
                 FieldKind::Int if Some(index) == label => "cls".to_owned(),
-                FieldKind::Int if is_image_id(field) => {
+                FieldKind::Int if is_image_id(field) || field.name == VIDEO_INDEX => {
                     with_extension(&clean(field)?, &["id"], "id")
                 }
                 FieldKind::Bytes if rows[index].is_some() => {
@@ -122,12 +123,13 @@ impl Columns {
     }
 }
 
-/// Returns the int field that is a sample's class: the one named `cls`, else `label`, else the only int.
+/// Returns the int field that is a sample's class: the one named `cls`, else `label`, else the only int but for the number
+/// of a video.
 pub(in crate::write) fn label(fields: &[FieldSpec]) -> Option<usize> {
     let ints = || fields.iter().enumerate().filter(|(_, field)| field.kind == FieldKind::Int);
     let called = |name| ints().find(|(_, field)| field.name == name);
     let named = called("cls").or_else(|| called("label"));
-    let mut all = ints();
+    let mut all = ints().filter(|(_, field)| field.name != VIDEO_INDEX);
     let only = all.next().filter(|_| all.next().is_none());
     named.or(only).map(|(index, _)| index)
 }
@@ -242,6 +244,17 @@ mod tests {
         assert_eq!(names(&fields), want);
         assert_eq!(names(&[field("thumb", RgbImage), field("jpg", RgbImage)]), ["thumb.", ""]);
         assert_eq!(names(&[field("y", Int)]), ["cls"]);
+    }
+
+    #[test]
+    fn the_number_of_a_video_is_no_class() {
+        use FieldKind::{Float, Int, RgbImage};
+        let frame = || vec![field("image", RgbImage), field("video_index", Int)];
+        assert_eq!(names(&frame()), ["", "video_index.id"]);
+        let with = |more: FieldSpec| names(&[frame(), vec![more]].concat())[1..].join(" ");
+        assert_eq!(with(field("pts", Float)), "video_index.id pts.txt");
+        assert_eq!(with(field("label", Int)), "video_index.id cls");
+        assert_eq!(with(field("y", Int)), "video_index.id cls");
     }
 
     #[test]
