@@ -46,7 +46,7 @@ def test_evaluation() -> None:
 
 @pytest.mark.parametrize("given", [{}, {"crop_pct": 0.9, "crop_mode": "squash"}, {"crop_pct": 1.0, "crop_mode": "border"}])
 def test_images_are_within_a_level(given: dict[str, Any]) -> None:
-    from PIL import Image
+    Image = pytest.importorskip("PIL.Image")
 
     transform = created(48, **given)
     for pixels in (picture(3, 61, 83), picture(4, 120, 90)):
