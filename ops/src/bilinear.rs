@@ -97,12 +97,35 @@ impl Taps {
         self.scratch.resize(self.count, 0.0);
         self.first.clear();
         self.weights.clear();
+        let wanted = wanted.map(|i| i.clamp(0, i64::from(output) - 1) as f64);
+        match self.count {
+            2 => self.extend::<2>(&triangle, wanted, step),
+            3 => self.extend::<3>(&triangle, wanted, step),
+            4 => self.extend::<4>(&triangle, wanted, step),
+            6 => self.extend::<6>(&triangle, wanted, step),
+            8 => self.extend::<8>(&triangle, wanted, step),
+            _ => {
+                for i in wanted {
+                    let start = self.weights.len();
+                    self.weights.resize(start + self.count, 0);
+                    let weights = &mut self.weights[start..];
+                    self.first.push(step * triangle.weigh(i, &mut self.scratch, weights));
+                }
+            }
+        }
+    }
+
+    /// Appends the taps of outputs that have `N` of them.
+    fn extend<const N: usize>(
+        &mut self,
+        triangle: &Triangle,
+        wanted: impl Iterator<Item = f64>,
+        step: i32,
+    ) {
         for i in wanted {
-            let i = i.clamp(0, i64::from(output) - 1);
-            let start = self.weights.len();
-            self.weights.resize(start + self.count, 0);
-            let weights = &mut self.weights[start..];
-            self.first.push(step * triangle.weigh(i as f64, &mut self.scratch, weights));
+            let (first, weights) = triangle.weights::<N>(i);
+            self.first.push(step * first);
+            self.weights.extend_from_slice(&weights);
         }
     }
 
@@ -154,11 +177,45 @@ impl Triangle {
         ((2.0 * self.radius).ceil() as usize).clamp(1, self.source as usize)
     }
 
+    /// Returns the weight of source pixel `k`, before it is scaled, for an output with this centre.
+    #[inline(always)]
+    fn share(&self, k: u32, centre: f64) -> f64 {
+        (1.0 - (f64::from(k) + 0.5 - centre).abs() * self.slope).max(0.0)
+    }
+
+    /// Returns what [`weigh`](Self::weigh) does, without branches: their outcomes differ from one output to the next, so
+    /// that a processor guesses them wrong.
+    #[inline(always)]
+    fn weights<const N: usize>(&self, i: f64) -> (i32, [i16; N]) {
+        let centre = self.start + self.scale * (i + 0.5);
+        let mut first = (centre - self.radius + 0.5).max(0.0) as u32;
+        let last = ((centre + self.radius + 0.5) as u32).min(self.source);
+        // By its definition the first tap has a weight above 0, but rounding may make it 0.
+        first += u32::from((last - first > 1) & (self.share(first, centre) <= 0.0));
+        let start = first.min(self.source.saturating_sub(N as u32));
+        let shares: [f64; N] = std::array::from_fn(|k| {
+            let k = start + k as u32;
+            if (first <= k) & (k < last) { self.share(k, centre) } else { 0.0 }
+        });
+        let unit = f64::from(ONE) / shares.iter().sum::<f64>();
+        let mut weights = shares.map(|share| (share * unit + 0.5) as i32);
+        let rest = ONE - weights.iter().sum::<i32>();
+        let (mut largest, mut most) = (0, weights[0]);
+        for (k, &weight) in weights.iter().enumerate() {
+            largest = if weight > most { k } else { largest };
+            most = most.max(weight);
+        }
+        for (k, weight) in weights.iter_mut().enumerate() {
+            *weight += if k == largest { rest } else { 0 };
+        }
+        (start as i32, weights.map(|weight| weight as i16))
+    }
+
     /// Writes the weights of output `i` over zeros, and returns its first tap. `shares` is as long as
     /// `weights`.
     fn weigh(&self, i: f64, shares: &mut [f64], weights: &mut [i16]) -> i32 {
         let centre = self.start + self.scale * (i + 0.5);
-        let share = |k: u32| (1.0 - (f64::from(k) + 0.5 - centre).abs() * self.slope).max(0.0);
+        let share = |k| self.share(k, centre);
         let mut first = (centre - self.radius + 0.5).max(0.0) as u32;
         let mut last = ((centre + self.radius + 0.5) as u32).min(self.source);
         while last - first > 1 && share(first) <= 0.0 {
@@ -358,6 +415,39 @@ mod tests {
                 assert!(resize(&plane, to).iter().eq(own), "{from} to {to}, channel {channel}");
             }
         }
+    }
+
+    #[test]
+    fn weights_without_branches_are_those_of_the_definition() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+        let mut compared = 0;
+        for _ in 0..20_000 {
+            let pixels = 1 + rng.next_u32() % 40;
+            let whole = f64::from(pixels);
+            let mut ends = [rng.next_u32(), rng.next_u32()]
+                .map(|end| f64::from(end) / f64::from(u32::MAX) * whole);
+            ends.sort_by(f64::total_cmp);
+            // Whole numbers and halves put taps on the ends of the triangle.
+            let is_round = rng.next_u32().is_multiple_of(2);
+            let ends = if is_round { ends.map(|end| (2.0 * end).round() / 2.0) } else { ends };
+            let is_whole = ends[0] == ends[1] || rng.next_u32().is_multiple_of(2);
+            let part = if is_whole { [0.0, whole] } else { ends };
+            let output = 1 + rng.next_u32() % 40;
+            let group = 1 + rng.next_u32() as usize % 2;
+            let axis = AxisPart { pixels, part };
+            let mut taps = Taps::default();
+            taps.set(axis, output, (0..output).map(i64::from), group, 1);
+            let triangle = Triangle::new(axis, output);
+            let mut shares = vec![0.0; taps.count()];
+            compared += usize::from([2, 3, 4, 6, 8].contains(&taps.count()));
+            for (i, found) in taps.weights().chunks_exact(taps.count()).enumerate() {
+                let mut weights = vec![0; taps.count()];
+                let first = triangle.weigh(i as f64, &mut shares, &mut weights);
+                let case = format!("output {i} of {output}, {axis:?}");
+                assert_eq!((taps.first()[i], found), (first, &weights[..]), "{case}");
+            }
+        }
+        assert!(compared > 10_000, "{compared}");
     }
 
     #[test]

@@ -12,9 +12,8 @@
 //! | JPEG in several scans, or of a rarer kind | the rows down to the window's last     | into scratch            |
 //! | JPEG, progressive                     | the window; all scans are read down to its last row | into scratch    |
 //! | bit planes of a JPEG                  | the window, from its tiles only            | into scratch            |
-//! | PNG                                   | the whole image                            | its window into scratch |
-//! | WebP, lossy                           | the rows down to the window's last         | into scratch            |
-//! | WebP, lossless or an animation        | the whole image                            | its window into scratch |
+//! | PNG                                   | the rows down to the window's last; the whole image if it is interlaced | its window into scratch, unless the file has the pixels as they are read |
+//! | WebP                                  | the rows down to the window's last; of an animation the whole image | into scratch |
 //! | BMP, GIF, PNM, JPEG XL, HEIC          | the whole image                            | its window into scratch |
 //! | TIFF                                  | the strips or tiles that the window touches | its window into scratch |
 //! | audio ([`AudioOptions`])              | the packets of the window, or those before it too | its window into scratch |

@@ -1,4 +1,4 @@
-//! PNG: decodes the whole image, to the same pixels as Pillow's `convert("RGB")` but for gray of 16 bits.
+//! PNG: decodes the image down to the window's last row, to the same pixels as Pillow's `convert("RGB")` but for gray of 16 bits.
 //!
 //! | stored as                | becomes                                                        |
 //! |--------------------------|----------------------------------------------------------------|
@@ -16,8 +16,8 @@
 //!
 //! Gamma, colour profiles and transparent colours are not applied, as in Pillow; the image is turned by its EXIF
 //! orientation afterwards, where that is asked for. An animated PNG yields
-//! its first image. Inflating knows no windows: all pixels are decoded before those of the window are
-//! copied. A whole image of 8-bit RGB is returned as it was inflated, without a copy.
+//! its first image. Rows below the window are not inflated, unless the file is interlaced. Rows of 8-bit RGB are
+//! returned as they were inflated, without a copy.
 //!
 //! The header's size is checked against [`Limits`](crate::sample::Limits) and against the number of
 //! stored bytes before memory is allocated: deflate expands a byte to at most 1,032.
@@ -55,13 +55,14 @@ impl PngDecoder {
         Self { options, ..Self::default() }
     }
 
-    /// Decodes the image into `stored`; returns the form of its pixels. Unless `mode` takes them as they are
-    /// stored, samples have at least 8 bits.
+    /// Decodes at least the first `rows` rows of the image into `stored`; returns the form of its pixels. Unless `mode`
+    /// takes them as they are stored, samples have at least 8 bits.
     fn inflate(
         &mut self,
         bytes: &[u8],
         size: Size,
         mode: ImageReadMode,
+        rows: u32,
     ) -> Result<StoredPixels, Error> {
         let damaged = |reason: String| fail!(Damaged, "damaged PNG: {reason}");
         let mut decoder = png::Decoder::new(Cursor::new(bytes));
@@ -83,8 +84,16 @@ impl PngDecoder {
             check_palette(palette.len())?;
         }
         let wanted = reader.output_buffer_size().ok_or_else(|| no_memory(usize::MAX))?;
-        let stored = room(&mut self.stored, wanted)?;
-        call_decoder("png", || reader.next_frame(stored)).map_err(damaged)?;
+        if rows == height || reader.info().interlaced {
+            let stored = room(&mut self.stored, wanted)?;
+            call_decoder("png", || reader.next_frame(stored)).map_err(damaged)?;
+        } else {
+            let row = wanted / height as usize;
+            let stored = room(&mut self.stored, row * rows as usize)?;
+            let mut read = |row: &mut [u8]| reader.read_row(row).map(drop);
+            call_decoder("png", || stored.chunks_exact_mut(row).try_for_each(&mut read))
+                .map_err(damaged)?;
+        }
         let (color, depth) = reader.output_color_type();
         Ok(StoredPixels { color, depth })
     }
@@ -119,17 +128,18 @@ impl PngDecoder {
         mode: ImageReadMode,
         wanted: Window,
     ) -> Result<Decoded<'_>, Error> {
-        let stored = self.inflate(bytes, size, mode)?;
+        let stored = self.inflate(bytes, size, mode, wanted.top + wanted.height)?;
         let StoredPixels { color, depth, .. } = stored;
         if mode == ImageReadMode::Gray16 {
             return self.gray16(size, (color, depth), wanted);
         }
         let channels = usize::from(mode.channels());
-        if wanted == size.full() && depth == BitDepth::Eight && is_stored_as(color, mode) {
-            let bytes = self.stored.len();
-            let view = mode.view(&self.stored, size);
-            let view = view.ok_or_else(|| no_memory(bytes))?;
-            return Ok(Decoded { view, top: 0, left: 0 });
+        if depth == BitDepth::Eight && is_stored_as(color, mode) {
+            let row = stored.row(size.width);
+            let rows = &self.stored[wanted.top as usize * row..][..wanted.height as usize * row];
+            let view = mode.view(rows, Size::new(wanted.height, size.width));
+            let view = view.ok_or_else(|| no_memory(rows.len()))?;
+            return Ok(Decoded { view, top: wanted.top, left: 0 });
         }
         let bytes = image_bytes(wanted.size(), channels)?;
         let pixels = room(&mut self.pixels, bytes)?;
@@ -539,6 +549,27 @@ mod tests {
                 let is_pixels = bit / 8 >= idat + 4 && bit / 8 < whole.len() - 16;
                 assert!(is_refused(&changed) || !is_pixels, "bit {bit} of {name}");
             }
+        }
+    }
+
+    #[test]
+    fn rows_below_the_window_are_not_inflated() {
+        let mut decoder = Decoder::default();
+        let (top, full) =
+            (Window { top: 0, left: 2, height: 3, width: 5 }, Size::new(7, 11).full());
+        for name in ["rgb8", "rgba8", "gray8", "rgb16", "rgb8_interlaced"] {
+            let whole = golden(&format!("{name}.png"));
+            let (rows, pixels) =
+                (window(&mut decoder, &whole, top), window(&mut decoder, &whole, full));
+            let cut: Vec<u8> =
+                pixels.chunks_exact(33).take(3).flat_map(|row| &row[6..21]).copied().collect();
+            assert!(rows == cut, "{name}");
+            // The last bytes of the pixels and their checksum.
+            let end = whole.windows(4).rposition(|four| four == b"IEND").unwrap() - 4;
+            let cut = &whole[..end - 16];
+            assert!(decoder.decode(&image(cut), full).is_err(), "{name}");
+            let read = decoder.decode(&image(cut), top).map(drop);
+            assert_eq!(read.is_ok(), name != "rgb8_interlaced", "{name}: {read:?}");
         }
     }
 
