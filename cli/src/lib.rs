@@ -5,6 +5,7 @@
 //! arguments or progress bars.
 
 mod bench;
+mod capacity;
 #[cfg(feature = "object")]
 mod compile;
 mod convert;
@@ -82,6 +83,8 @@ enum Command {
     Info(info::Args),
     Verify(verify::Args),
     Bench(bench::Args),
+    #[command(visible_alias = "plan")]
+    Capacity(capacity::Args),
     Dump(dump::Args),
     Explain(explain::Args),
     Preview(preview::Args),
@@ -99,7 +102,7 @@ impl Command {
     /// Returns true if the command may have unfinished files.
     fn writes(&self) -> bool {
         match self {
-            Self::Info(_) | Self::Explain(_) | Self::Ops(_) => false,
+            Self::Info(_) | Self::Capacity(_) | Self::Explain(_) | Self::Ops(_) => false,
             Self::Completions(_) | Self::Man(_) => false,
             // The server of the page runs until a signal ends it, and saves small files at once.
             #[cfg(feature = "studio")]
@@ -141,6 +144,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Info(args) => info::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args, start),
+        Command::Capacity(args) => capacity::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Preview(args) => preview::run(&args),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod annotated;
+mod capacity;
 mod cli_files;
 mod command;
 #[cfg(feature = "object")]

@@ -429,9 +429,10 @@ fn what_is_not_understood_is_2_and_lists_what_there_is() {
 #[test]
 fn every_command_has_help_with_examples() {
     let dir = tempfile::tempdir().unwrap();
-    for command in
-        ["demo", "write", "recut", "info", "bench", "dump", "explain", "preview", "replay", "ops"]
-    {
+    for command in [
+        "demo", "write", "recut", "info", "bench", "capacity", "dump", "explain", "preview",
+        "replay", "ops",
+    ] {
         let help = stdout_of(dir.path(), &[command, "--help"]);
         assert!(help.contains("Examples:\n  fuseloop "), "{command}:\n{help}");
     }
