@@ -333,6 +333,10 @@ class Loader(_loader.Loader[B]):
         except _ENDINGS as error:
             raise _not_an_end(error) from error
 
+    def _wait_for_device(self) -> None:
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+
     def __iter__(self) -> Epoch[B]:
         self._check_worker()
         return super().__iter__()

@@ -6,6 +6,7 @@ import gc
 import pickle
 import sys
 import threading
+import time
 import weakref
 from pathlib import Path
 from typing import Any
@@ -472,6 +473,37 @@ def test_what_it_tells(photos: Path) -> None:
     with epoch:
         pass
     assert list(epoch) == []
+
+
+def test_headroom_replays_a_batch_and_leaves_the_position(photos: Path) -> None:
+    loader = fl.Loader(photos, 8, image=crops())
+    epoch = iter(loader)
+    first = next(epoch)["image"].numpy().copy()
+    state = loader.state_dict()
+    replay = loader.headroom(batches=5)
+    with pytest.raises(fl.ConfigError, match="iterate over all 5 batches"):
+        replay.report()
+    batches = []
+    for number, batch in enumerate(replay):
+        batches.append(batch["image"].numpy())
+        # The first batch is not timed.
+        time.sleep(0.5 if number == 0 else 0.02)
+    assert len(batches) == len(replay) == 5
+    assert all(np.array_equal(batch, first) for batch in batches)
+    report = replay.report()
+    # 8 samples in at least 20 ms, and in much less than with the first.
+    assert 8 / 0.15 < report.consumer <= 400 and report.loader > 0
+    assert report.headroom == report.loader / report.consumer
+    assert str(report).startswith(f"the consumer uses {report.consumer:,.0f} samples/s")
+    assert loader.state_dict() == state and next(epoch).index == 1
+    one = loader.headroom(1, epoch=3)
+    assert [batch.epoch for batch in one] == [3] and one.report().consumer > 0
+    for wrong in (0, -1, 2.5, True):
+        with pytest.raises(fl.ConfigError, match="at least 1"):
+            loader.headroom(wrong)
+    assert str(fl.HeadroomReport(4000.0, 2893.4)) == (
+        "the consumer uses 4,000 samples/s, the loader prepares 2,893 samples/s: the loader is the limit (headroom 0.72)"
+    )
 
 
 def test_copies(photos: Path) -> None:

@@ -41,6 +41,15 @@ def test_batches_are_tuples_of_tensors(photos: Path) -> None:
         np.testing.assert_array_equal(labels.numpy(), batch["label"].numpy())
 
 
+def test_headroom_replays_tensors(photos: Path) -> None:
+    loader = fl.torch.Loader(photos, 5, image=RESIZED)
+    images, labels = next(iter(loader))
+    replay = loader.headroom(batches=3)
+    for again, same in replay:
+        assert torch.equal(again, images) and torch.equal(same, labels)
+    assert replay.report().headroom > 0
+
+
 def test_as_dict(photos: Path) -> None:
     batch = next(iter(fl.torch.Loader(photos, 5, image=RESIZED, as_dict=True)))
     assert list(batch) == ["image", "label"] and batch["image"].shape == (5, 3, 32, 40)

@@ -32,6 +32,7 @@ mod errors;
 mod float_modes;
 #[cfg(feature = "write")]
 mod functions;
+mod headroom;
 mod image_lists;
 #[cfg(feature = "write")]
 mod in_memory;

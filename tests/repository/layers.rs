@@ -205,6 +205,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "inspected_targets",
             "inspect",
             "stats",
+            "headroom",
         ],
     ),
 ];

@@ -36,8 +36,6 @@ pub(super) struct Args {
     /// Dataset to measure: any kind that `fuseloop info` shows
     #[arg(value_name = "DATASET")]
     dataset: Option<PathBuf>,
-    #[command(flatten)]
-    pipeline: Pipeline,
     /// Number of GPUs of all nodes
     #[arg(long, value_parser = number::at_least_one::<NonZeroU32>)]
     gpus: NonZeroU32,
@@ -83,6 +81,8 @@ pub(super) struct Args {
     /// Number of batches to measure
     #[arg(long, default_value = "100", value_parser = number::at_least_one::<NonZeroU64>)]
     batches: NonZeroU64,
+    #[command(flatten)]
+    pipeline: Pipeline,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -257,7 +257,7 @@ fn loader_nodes_words(cluster: &Cluster, bound: &Allowed) -> String {
                 Some(network) => format!(" of {}/s", size(network)),
             };
             format!(
-                "{nodes} of {cores} raise {before} images/s to {after}; each node of the GPUs then receives {}/s{network}",
+                "{nodes} of {cores} would raise {before} images/s to {after}; each node of the GPUs then receives {}/s{network}",
                 size(received)
             )
         }

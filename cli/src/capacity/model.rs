@@ -29,7 +29,7 @@
 //! ```
 //!
 //! bytes per second for `local` images that it prepares itself and `remote` images. It prepares as many as its cores and
-//! its storage allow, unless a file is larger than its share of a batch and the network has no room for so many files.
+//! its storage allow; fewer if files are larger than their rows of a batch and the network has no room for these files.
 
 use std::fmt;
 

@@ -44,6 +44,17 @@ for batch in loader.epoch(0)? {
 Ok(())
 }
 
+#[expect(dead_code, reason = "it trains")]
+#[rustfmt::skip]
+fn bottleneck_headroom(loader: &fuseloop::Loader, train: impl Fn(&fuseloop::Batch)) -> Result<(), fuseloop::source::BoxError> {
+let mut replay = loader.headroom(0, 100)?;
+for batch in &mut replay {
+    train(&batch);
+}
+println!("{}", replay.report()?);
+Ok(())
+}
+
 #[expect(dead_code, reason = "it needs folders of frames")]
 #[rustfmt::skip]
 fn video_clips() -> Result<(), fuseloop::source::BoxError> {
