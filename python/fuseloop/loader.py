@@ -1256,9 +1256,12 @@ class Loader(Generic[B]):
         The batch is the same memory each time: ops in place change it for the next step. A loop that sends work to
         a GPU is timed with it by the loader for PyTorch; with JAX, end each step with ``block_until_ready``.
 
+        >>> import fuseloop as fl
+        >>> from fuseloop import ops
+        >>> loader = fl.Loader(example_dataset(), batch_size=4, image=[ops.RandomResizedCrop(32)])
         >>> replay = loader.headroom(batches=20)
         >>> for batch in replay:
-        ...     batch["image"].numpy().mean()  # doctest: +SKIP
+        ...     step = batch["image"].numpy().mean()
         >>> print(replay.report())  # doctest: +SKIP
         the consumer uses 11,204 samples/s, the loader prepares 2,893 samples/s: the loader is the limit (headroom 0.26)
         """
