@@ -19,6 +19,14 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 /// One batch of a loader, again and again: see [`Loader::headroom`].
+///
+/// ```no_run
+/// # let loader = fuseloop::Loader::open("train.beton")?.build()?;
+/// let mut replay = loader.headroom(0, 20)?;
+/// let rows: usize = replay.by_ref().map(|batch| batch.len()).sum();
+/// println!("{rows} rows: {}", replay.report()?);
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Headroom<'a> {
     loader: &'a Loader,
