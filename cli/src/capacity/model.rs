@@ -259,13 +259,14 @@ mod tests {
 
     #[test]
     fn the_bound_is_as_computed_by_hand() {
-        let of = |change: &dyn Fn(&mut Cluster)| {
+        type Change<'a> = &'a dyn Fn(&mut Cluster);
+        let of = |change: Change<'_>| {
             let mut cluster = CLUSTER;
             change(&mut cluster);
             let Allowed { resource, images_per_second } = cluster.bound();
             (resource, images_per_second)
         };
-        let cases: [(&dyn Fn(&mut Cluster), (Resource, f64)); 12] = [
+        let cases: [(Change<'_>, (Resource, f64)); 12] = [
             // 10,000 images/s of the cores are more than 8,000.
             (&|_| (), (Resource::Gpus, 8e3)),
             // 2 nodes * 3 cores * 1000 / 1 ms.
