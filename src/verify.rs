@@ -14,7 +14,8 @@
 //!
 //! Bytes are audio where the dataset says so (a folder of audio files, a column with the feature `Audio`), where the name of
 //! the field is that of a member of tar shards (`flac`), and where the options name the field. Bytes are video files where the
-//! dataset says so.
+//! dataset says so, where the first value of the field begins as a video file does, as for clips, and where the options name
+//! the field.
 //!
 //! Several threads check the samples, 64 at a time. The report does not depend on the number of threads,
 //! because its pieces are joined in the order of the samples. It lists the first
@@ -37,7 +38,7 @@ use crate::decode::UnreadParts;
 use crate::error::{Error, ErrorKind, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
-use crate::source::{BoxError, FieldKind, Source, StoredValues};
+use crate::source::{BoxError, FieldKind, Source, StoredValues, fields_of_videos};
 use crate::threads::{self, ThreadsError};
 use objects::ObjectChecker;
 use rayon::prelude::*;
@@ -71,6 +72,9 @@ pub struct VerifyOptions {
     pub limits: Limits,
     /// Further fields of bytes that are audio files. Those that the dataset knows are decoded anyway.
     pub audio: Vec<String>,
+    /// Further fields of bytes that are video files. Those that the dataset knows, and those whose first value begins as a
+    /// video file does, are decoded anyway.
+    pub video: Vec<String>,
     /// Ends the check from another thread, with an error.
     pub cancel: CancelFlag,
 }
@@ -89,34 +93,41 @@ enum FieldCheck {
 }
 
 /// Returns what is checked of each field.
-fn field_checks(source: &dyn Source, audio: &[String]) -> Result<Vec<FieldCheck>, Error> {
+fn field_checks(source: &dyn Source, options: &VerifyOptions) -> Result<Vec<FieldCheck>, Error> {
+    let begin_as_videos = fields_of_videos(source);
     let check = |(field, is_mask): (usize, bool)| match is_mask {
         true => FieldCheck::Mask,
         // A build without audio does not decode what nobody asked for.
         false if cfg!(feature = "audio") && source.facts().is_audio(field) => FieldCheck::Audio,
         false if source.facts().is_video(field) => FieldCheck::Video,
+        false if begin_as_videos.contains(&field) => FieldCheck::Video,
         false => FieldCheck::OfKind,
     };
     #[cfg(not(feature = "audio"))]
-    if !audio.is_empty() {
+    if !options.audio.is_empty() {
         return Err(crate::decode::no_audio());
+    }
+    #[cfg(not(feature = "video"))]
+    if let Some(name) = options.video.first() {
+        return Err(crate::source::no_video(name));
     }
     let masks = objects::mask_fields(source)?;
     let mut checks: Vec<FieldCheck> = masks.into_iter().enumerate().map(check).collect();
-    for name in audio {
+    let audio = options.audio.iter().map(|name| (name, "audio", FieldCheck::Audio));
+    let video = options.video.iter().map(|name| (name, "video", FieldCheck::Video));
+    for (name, setting, check) in audio.chain(video) {
         let fields = source.fields();
         let field = source.field_index(name).ok_or_else(|| {
             let known: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
-            fail!(Field, "no field named {name} for `audio`; available: {}", known.join(", "))
+            fail!(Field, "no field named {name} for `{setting}`; available: {}", known.join(", "))
         })?;
         let kind = &fields[field].kind;
         if *kind != FieldKind::Bytes {
             let kind = kind.word();
-            return Err(
-                fail!(Field, "only bytes can be audio files; this is {kind}").of_field(name)
-            );
+            let text = format!("only bytes can be {setting} files; this is {kind}");
+            return Err(fail!(Field, "{text}").of_field(name));
         }
-        checks[field] = FieldCheck::Audio;
+        checks[field] = check;
     }
     Ok(checks)
 }
@@ -148,7 +159,7 @@ fn of_fields(error: BoxError) -> Error {
 ///
 /// # Errors
 ///
-/// If a field that is named as audio does not exist or has no bytes, too many threads are asked for, the system starts none, there is no memory for a bit for each sample, the file
+/// If a field that is named as audio or video does not exist or has no bytes, too many threads are asked for, the system starts none, there is no memory for a bit for each sample, the file
 /// that describes the fields of objects is damaged, or the check is cancelled. Damage is not an error: it is in the report.
 pub fn verify(
     source: &dyn Source,
@@ -158,7 +169,7 @@ pub fn verify(
     let samples = source.len().min(options.limit.unwrap_or(u64::MAX));
     let good = IntactSamples::new(samples)
         .ok_or_else(|| fail!(Memory, "no memory for a bit for each of {samples} samples"))?;
-    let (objects, checks) = (ObjectChecker::new(source)?, field_checks(source, &options.audio)?);
+    let (objects, checks) = (ObjectChecker::new(source)?, field_checks(source, options)?);
     // A part of the samples is checked without reading whole files.
     let stored = source.stored().filter(|_| options.limit.is_none());
     let changed = stored.map(StoredValues::changed_files).into_iter().flatten().collect();

@@ -30,6 +30,7 @@ use std::time::Instant;
   fuseloop verify train.beton --write-indices good.txt    # the samples to train on
   fuseloop verify 'train-{000..255}.tar'
   fuseloop verify speech.beton --audio audio              # a field of bytes that are audio files
+  fuseloop verify movies.beton                            # decodes fields of bytes that begin as video files, too
   fuseloop verify train.beton --json | jq .damaged")]
 pub(super) struct Args {
     /// Dataset: .beton file, folder of images, audio or videos, table, tar, TFRecord, MDS, Parquet, LeRobot, MNIST, CIFAR or
@@ -45,6 +46,9 @@ pub(super) struct Args {
     /// Decode this field of bytes as audio files (repeatable)
     #[arg(long, value_name = "FIELD")]
     audio: Vec<String>,
+    /// Decode this field of bytes as video files, even if its first one does not begin as such (repeatable)
+    #[arg(long, value_name = "FIELD")]
+    video: Vec<String>,
     /// Write the indices of undamaged samples to this file, one per line. Written atomically; an existing
     /// file is replaced.
     #[arg(long, value_name = "FILE", value_parser = output::local())]
@@ -69,6 +73,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         threads: args.threads,
         limit: args.limit,
         audio: args.audio.clone(),
+        video: args.video.clone(),
         ..VerifyOptions::default()
     };
     let template = "{wide_bar} {human_pos}/{human_len} samples, {per_sec}, {eta} left";

@@ -197,6 +197,7 @@ def verify(
     limit: int | None = None,
     threads: int | None = None,
     audio: str | Sequence[str] = (),
+    video: str | Sequence[str] = (),
     progress: Any = "auto",
 ) -> VerifyReport:
     """Checks every value of a dataset."""
@@ -206,9 +207,9 @@ def verify(
 
     limit = None if limit is None else _whole("limit", limit)
     threads = None if threads is None else _whole("threads", threads, 1)
-    fields = _hints.names("audio", audio)
+    fields = (_hints.names("audio", audio), _hints.names("video", video))
     with _Shown(progress) as shown:
-        text, as_json, good = _fuseloop.verify(dataset, limit, threads, fields, shown)
+        text, as_json, good = _fuseloop.verify(dataset, limit, threads, *fields, shown)
     found = json.loads(as_json)
     damaged = tuple(DamagedValue(**_in_python_words(value)) for value in found.pop("damaged"))
     degenerate = tuple(DegenerateObject(**one) for one in found.pop("degenerate"))

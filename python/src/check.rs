@@ -32,6 +32,7 @@ pub(crate) fn verify<'py>(
     limit: Option<u64>,
     threads: Option<usize>,
     audio: Vec<String>,
+    video: Vec<String>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<(String, String, Bound<'py, PyAny>)> {
     let source = dataset.dataset.source().ok_or_else(|| {
@@ -42,8 +43,15 @@ pub(crate) fn verify<'py>(
     let threads = threads.map(|threads| NonZeroUsize::new(threads).ok_or_else(none)).transpose()?;
     let opened = source::Dataset::clone(&dataset.dataset);
     let cancel = CancelFlag::new();
-    let options =
-        VerifyOptions { threads, limit, audio, cancel: cancel.clone(), ..VerifyOptions::default() };
+    let cancels = cancel.clone();
+    let options = VerifyOptions {
+        threads,
+        limit,
+        audio,
+        video,
+        cancel: cancels,
+        ..VerifyOptions::default()
+    };
     let total = source.len().min(limit.unwrap_or(u64::MAX));
     let done = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&done);

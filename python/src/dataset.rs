@@ -201,11 +201,12 @@ impl Dataset {
     /// Reads every value, decodes every image, audio file and video file to its end, and reports what is damaged.
     ///
     /// ``limit`` checks only so many samples, from the first on; ``threads`` is one a core by default. ``audio`` names
-    /// further fields of bytes that are audio files; those of a folder of audio are decoded anyway. ``progress`` is that of
-    /// ``fuseloop.write``. Ctrl-C ends the check.
+    /// further fields of bytes that are audio files; those of a folder of audio are decoded anyway. ``video`` names further
+    /// fields of bytes that are video files; those whose first value begins as a video file does are decoded anyway.
+    /// ``progress`` is that of ``fuseloop.write``. Ctrl-C ends the check.
     #[pyo3(
         signature = (**options),
-        text_signature = "($self, *, limit=None, threads=None, audio=(), progress='auto')"
+        text_signature = "($self, *, limit=None, threads=None, audio=(), video=(), progress='auto')"
     )]
     fn verify<'py>(
         slf: &Bound<'py, Self>,

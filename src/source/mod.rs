@@ -180,7 +180,9 @@ pub(crate) use object_fields::{KeypointLayout, ObjectField, ObjectFields};
 #[cfg(feature = "write")]
 pub(crate) use object_fields::{is_object_file, objects_beside, objects_of_others};
 pub use open::Dataset;
-pub(crate) use open_videos::{fields_of_frames, frame_folders, video_files};
+#[cfg(not(feature = "video"))]
+pub(crate) use open_videos::no_video;
+pub(crate) use open_videos::{fields_of_frames, fields_of_videos, frame_folders, video_files};
 pub(crate) use packed_images::PackedImages;
 #[cfg(all(
     feature = "parquet",

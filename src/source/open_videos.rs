@@ -6,6 +6,8 @@ use super::{Escaped, FieldKind, FrameFolders, Frames, Source};
 use crate::error::{Error, fail};
 use crate::sample::Limits;
 #[cfg(feature = "video")]
+use crate::panicked::caught;
+#[cfg(feature = "video")]
 use crate::sample::SampleId;
 #[cfg(feature = "video")]
 use fuseloop_video::VideoIndex;
@@ -58,12 +60,17 @@ pub(crate) fn video_files(
     _: Option<&Path>,
     _: &Limits,
 ) -> Result<Arc<dyn Frames>, Error> {
-    let name = dataset.field_name(field);
-    Err(fail!(
+    Err(no_video(dataset.field_name(field)))
+}
+
+/// Returns the error of a field of video files, which this build does not read.
+#[cfg(not(feature = "video"))]
+pub(crate) fn no_video(name: &str) -> Error {
+    fail!(
         Unsupported,
         "field {name}: this build can't read video files: build fuseloop with the feature `video`"
     )
-    .of_field(name))
+    .of_field(name)
 }
 
 /// Returns the fields of a dataset that may have the frames of videos: those of images that are no masks, and of video files.
@@ -132,14 +139,15 @@ fn no_frames(dataset: &dyn Source, setting: &str, reads_videos: bool) -> Error {
 /// Returns the fields of bytes whose first value begins as a video file does; of values that can't be read, the next one
 /// decides.
 #[cfg(feature = "video")]
-fn fields_of_videos(dataset: &dyn Source) -> Vec<usize> {
+pub(crate) fn fields_of_videos(dataset: &dyn Source) -> Vec<usize> {
     /// The number of values that are tried.
     const TRIED: u64 = 4;
     let is_video = |field: &usize| {
         let samples = (0..dataset.len().min(TRIED)).map(SampleId);
         let mut begins = samples.filter_map(|sample| {
             let mut buffer = Buffer::default();
-            let value = dataset.value(sample, *field, &mut buffer).ok()?;
+            // A program's own source may panic.
+            let value = caught(|| dataset.value(sample, *field, &mut buffer)).ok()?.ok()?;
             Some(VideoIndex::is_container(value.bytes()))
         });
         begins.next() == Some(true)
@@ -151,7 +159,7 @@ fn fields_of_videos(dataset: &dyn Source) -> Vec<usize> {
 
 /// Returns no field: this build reads no video files.
 #[cfg(not(feature = "video"))]
-fn fields_of_videos(_: &dyn Source) -> Vec<usize> {
+pub(crate) fn fields_of_videos(_: &dyn Source) -> Vec<usize> {
     vec![]
 }
 

@@ -540,6 +540,36 @@ fn verify_decodes_every_frame() {
     assert!(report.first[0].to_string().contains("frame "), "{report}");
 }
 
+/// A dataset that does not say that its bytes are video files is checked as clips of it are opened: by its first bytes.
+#[test]
+fn verify_decodes_the_video_files_of_any_field_of_bytes() {
+    let file = |name: &str| fs::read(golden("video/tests/golden/frames").join(name)).unwrap();
+    let intact = file("motion_jpeg.avi");
+    let mut damaged = intact.clone();
+    let start = damaged.len() / 2;
+    let packet = damaged[start..].windows(3).position(|at| at == [0xff, 0xd8, 0xff]).unwrap();
+    damaged[start + packet + 1] = 0;
+    let words = || Column::bytes(["one", "two", "three"].map(|word| word.as_bytes().to_vec()));
+    let checked = |first: &[u8], video: &[&str]| {
+        let movies = Column::bytes([first.to_vec(), intact.clone(), damaged.clone()]);
+        let source = InMemory::new([("words", words()), ("movie", movies)]).unwrap();
+        let video = video.iter().map(|name| (*name).to_owned()).collect();
+        verify(&source, &VerifyOptions { video, ..VerifyOptions::default() }, &|_| ())
+    };
+    let report = checked(&file("high.mp4"), &[]).unwrap();
+    assert_eq!((report.video_files, report.damaged_samples), (2, 1), "{report}");
+    assert_eq!(report.troubles[&DamageKind::VideoDamaged], 1, "{report}");
+    let text = report.first[0].to_string();
+    assert!(text.starts_with("sample 2 (movie)") && text.contains("frame "), "{text}");
+    // A first value that begins otherwise hides the others, unless the field is named.
+    let report = checked(b"no video", &[]).unwrap();
+    assert_eq!((report.video_files, report.damaged_samples), (0, 0), "{report}");
+    let report = checked(b"no video", &["movie"]).unwrap();
+    assert_eq!((report.video_files, report.damaged_samples), (1, 2), "{report}");
+    let unknown = checked(&intact, &["film"]).unwrap_err().to_string();
+    assert!(unknown.contains("no field named film for `video`; available: words, movie"));
+}
+
 #[test]
 fn info_describes_the_first_files() {
     let dir = folder(&["a/high.mp4", "a/motion_jpeg.avi", "b/high.mkv", "b/hevc.mp4"]);
