@@ -156,6 +156,8 @@ pub(crate) enum Damage {
     OtherSize,
     /// The system could not read the value.
     Unreadable,
+    /// The part that the dataset has of a video has no frame.
+    Part,
 }
 
 /// The cause of an [`Error`]. Its message includes those of the causes in it.

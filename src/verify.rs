@@ -8,7 +8,7 @@
 //! | mask          | the same, and each pixel is the number of a class                        |
 //! | JSON          | it is JSON that Python can read, and ends with the NUL at which FFCV cuts it |
 //! | audio         | all of its samples can be decoded, and are those of the MD5 that a FLAC has |
-//! | video         | all of its frames can be decoded                                         |
+//! | video         | all of its frames can be decoded, or those of its part, which has at least one |
 //! | other bytes, arrays | nothing more: there is no checksum, so any bytes are valid         |
 //! | objects       | boxes, classes, keypoints and masks of an image belong together; degenerate ones are listed |
 //!
@@ -38,7 +38,10 @@ use crate::decode::UnreadParts;
 use crate::error::{Error, ErrorKind, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
-use crate::source::{BoxError, FieldKind, Source, StoredValues, fields_of_videos};
+use crate::source::{
+    BoxError, Escaped, FieldKind, PartFields, Source, StoredValues, check_part_field,
+    fields_of_videos,
+};
 use crate::threads::{self, ThreadsError};
 use objects::ObjectChecker;
 use rayon::prelude::*;
@@ -75,6 +78,12 @@ pub struct VerifyOptions {
     /// Further fields of bytes that are video files. Those that the dataset knows, and those whose first value begins as a
     /// video file does, are decoded anyway.
     pub video: Vec<String>,
+    /// The field with the second from which on frames of each video are checked; its first frame by default. See
+    /// [`Clips::start_field`](crate::loader::Clips::start_field).
+    pub start_field: Option<String>,
+    /// The field with the second before which frames of each video are checked; its end by default. See
+    /// [`Clips::end_field`](crate::loader::Clips::end_field).
+    pub end_field: Option<String>,
     /// Ends the check from another thread, with an error.
     pub cancel: CancelFlag,
 }
@@ -92,44 +101,80 @@ enum FieldCheck {
     Video,
 }
 
-/// Returns what is checked of each field.
-fn field_checks(source: &dyn Source, options: &VerifyOptions) -> Result<Vec<FieldCheck>, Error> {
-    let begin_as_videos = fields_of_videos(source);
-    let check = |(field, is_mask): (usize, bool)| match is_mask {
-        true => FieldCheck::Mask,
-        // A build without audio does not decode what nobody asked for.
-        false if cfg!(feature = "audio") && source.facts().is_audio(field) => FieldCheck::Audio,
-        false if source.facts().is_video(field) => FieldCheck::Video,
-        false if begin_as_videos.contains(&field) => FieldCheck::Video,
-        false => FieldCheck::OfKind,
-    };
-    #[cfg(not(feature = "audio"))]
-    if !options.audio.is_empty() {
-        return Err(crate::decode::no_audio());
-    }
-    #[cfg(not(feature = "video"))]
-    if let Some(name) = options.video.first() {
-        return Err(crate::source::no_video(name));
-    }
-    let masks = objects::mask_fields(source)?;
-    let mut checks: Vec<FieldCheck> = masks.into_iter().enumerate().map(check).collect();
-    let audio = options.audio.iter().map(|name| (name, "audio", FieldCheck::Audio));
-    let video = options.video.iter().map(|name| (name, "video", FieldCheck::Video));
-    for (name, setting, check) in audio.chain(video) {
-        let fields = source.fields();
-        let field = source.field_index(name).ok_or_else(|| {
-            let known: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
-            fail!(Field, "no field named {name} for `{setting}`; available: {}", known.join(", "))
-        })?;
-        let kind = &fields[field].kind;
-        if *kind != FieldKind::Bytes {
-            let kind = kind.word();
-            let text = format!("only bytes can be {setting} files; this is {kind}");
-            return Err(fail!(Field, "{text}").of_field(name));
+/// What is checked of a dataset.
+struct Checks {
+    /// The check of each field.
+    fields: Vec<FieldCheck>,
+    /// The fields with the seconds of the part of each video that is checked.
+    #[cfg_attr(not(feature = "video"), expect(dead_code, reason = "no video is decoded"))]
+    part: PartFields,
+}
+
+/// Returns a field that a setting names.
+fn named_field(source: &dyn Source, name: &str, setting: &str) -> Result<usize, Error> {
+    source.field_index(name).ok_or_else(|| {
+        let known: Vec<&str> = source.fields().iter().map(|field| &*field.name).collect();
+        fail!(Field, "no field named {name} for `{setting}`; available: {}", known.join(", "))
+    })
+}
+
+impl Checks {
+    fn new(source: &dyn Source, options: &VerifyOptions) -> Result<Self, Error> {
+        let begin_as_videos = fields_of_videos(source);
+        let check = |(field, is_mask): (usize, bool)| match is_mask {
+            true => FieldCheck::Mask,
+            // A build without audio does not decode what nobody asked for.
+            false if cfg!(feature = "audio") && source.facts().is_audio(field) => FieldCheck::Audio,
+            false if source.facts().is_video(field) => FieldCheck::Video,
+            false if begin_as_videos.contains(&field) => FieldCheck::Video,
+            false => FieldCheck::OfKind,
+        };
+        #[cfg(not(feature = "audio"))]
+        if !options.audio.is_empty() {
+            return Err(crate::decode::no_audio());
         }
-        checks[field] = check;
+        #[cfg(not(feature = "video"))]
+        if let Some(name) = options.video.first() {
+            return Err(crate::source::no_video(name));
+        }
+        let masks = objects::mask_fields(source)?;
+        let mut checks: Vec<FieldCheck> = masks.into_iter().enumerate().map(check).collect();
+        let audio = options.audio.iter().map(|name| (name, "audio", FieldCheck::Audio));
+        let video = options.video.iter().map(|name| (name, "video", FieldCheck::Video));
+        for (name, setting, check) in audio.chain(video) {
+            let field = named_field(source, name, setting)?;
+            let kind = &source.fields()[field].kind;
+            if *kind != FieldKind::Bytes {
+                let kind = kind.word();
+                let error = fail!(Field, "only bytes can be {setting} files; this is {kind}");
+                return Err(error.of_field(name));
+            }
+            checks[field] = check;
+        }
+        let part = part_fields(source, options)?;
+        if part != [None, None] && !checks.contains(&FieldCheck::Video) {
+            return Err(fail!(
+                Parameter,
+                "{}: `start_field` and `end_field` are of video files, and no field has video files: name it by `video`, or \
+                 leave these out",
+                Escaped(source.name())
+            ));
+        }
+        Ok(Self { fields: checks, part })
     }
-    Ok(checks)
+}
+
+/// Returns the fields with the seconds of the parts of videos.
+fn part_fields(source: &dyn Source, options: &VerifyOptions) -> Result<PartFields, Error> {
+    let VerifyOptions { start_field, end_field, .. } = options;
+    let find = |(name, setting): (&Option<String>, &str)| {
+        let Some(name) = name else { return Ok(None) };
+        let field = named_field(source, name, setting)?;
+        let checked = check_part_field(&source.fields()[field].kind);
+        checked.map_err(|error| error.context(format_args!("field {name}")).of_field(name))?;
+        Ok(Some(field))
+    };
+    Ok([find((start_field, "start_field"))?, find((end_field, "end_field"))?])
 }
 
 /// Converts the error of a source that can't say what its fields of objects are.
@@ -159,7 +204,8 @@ fn of_fields(error: BoxError) -> Error {
 ///
 /// # Errors
 ///
-/// If a field that is named as audio or video does not exist or has no bytes, too many threads are asked for, the system starts none, there is no memory for a bit for each sample, the file
+/// If a field that is named as audio or video does not exist or has no bytes, one that is named as the start or the end of
+/// videos does not exist or has no numbers, too many threads are asked for, the system starts none, there is no memory for a bit for each sample, the file
 /// that describes the fields of objects is damaged, or the check is cancelled. Damage is not an error: it is in the report.
 pub fn verify(
     source: &dyn Source,
@@ -169,7 +215,7 @@ pub fn verify(
     let samples = source.len().min(options.limit.unwrap_or(u64::MAX));
     let good = IntactSamples::new(samples)
         .ok_or_else(|| fail!(Memory, "no memory for a bit for each of {samples} samples"))?;
-    let (objects, checks) = (ObjectChecker::new(source)?, field_checks(source, options)?);
+    let (objects, checks) = (ObjectChecker::new(source)?, Checks::new(source, options)?);
     // A part of the samples is checked without reading whole files.
     let stored = source.stored().filter(|_| options.limit.is_none());
     let changed = stored.map(StoredValues::changed_files).into_iter().flatten().collect();

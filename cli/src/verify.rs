@@ -31,6 +31,7 @@ use std::time::Instant;
   fuseloop verify 'train-{000..255}.tar'
   fuseloop verify speech.beton --audio audio              # a field of bytes that are audio files
   fuseloop verify movies.beton                            # decodes fields of bytes that begin as video files, too
+  fuseloop verify videos.csv --start-field start --end-field end    # the listed parts of videos
   fuseloop verify train.beton --json | jq .damaged")]
 pub(super) struct Args {
     /// Dataset: .beton file, folder of images, audio or videos, table, tar, TFRecord, MDS, Parquet, LeRobot, MNIST, CIFAR or
@@ -49,6 +50,12 @@ pub(super) struct Args {
     /// Decode this field of bytes as video files, even if its first one does not begin as such (repeatable)
     #[arg(long, value_name = "FIELD")]
     video: Vec<String>,
+    /// Field with the first second of the part of each video to check
+    #[arg(long, value_name = "FIELD")]
+    start_field: Option<String>,
+    /// Field with the second before which the part of each video ends
+    #[arg(long, value_name = "FIELD")]
+    end_field: Option<String>,
     /// Write the indices of undamaged samples to this file, one per line. Written atomically; an existing
     /// file is replaced.
     #[arg(long, value_name = "FILE", value_parser = output::local())]
@@ -74,6 +81,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         limit: args.limit,
         audio: args.audio.clone(),
         video: args.video.clone(),
+        start_field: args.start_field.clone(),
+        end_field: args.end_field.clone(),
         ..VerifyOptions::default()
     };
     let template = "{wide_bar} {human_pos}/{human_len} samples, {per_sec}, {eta} left";

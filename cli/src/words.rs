@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Texts of messages, and what stands for them here. Longer ones come first.
-const NAMES: [(&str, &str); 52] = [
+const NAMES: [(&str, &str); 54] = [
     ("`VerifyReport` lists", "`--json` lists"),
     ("`on_damaged` set to skip", "`--on-damaged skip`"),
     (": choose a different output, or set `overwrite: true`", ""),
@@ -76,6 +76,8 @@ const NAMES: [(&str, &str); 52] = [
     ("set `image` to one of", "set `--image` to one of"),
     ("set `delimiter`", "set `--delimiter`"),
     ("set `quotes` to", "set `--quotes true` to"),
+    ("`start_field` and `end_field` are of", "`--start-field` and `--end-field` are of"),
+    ("name it by `video`", "name it by `--video`"),
     ("`label`, `classes` and the column options", "`--label`, `--classes` and the column options"),
 ];
 

@@ -198,6 +198,8 @@ def verify(
     threads: int | None = None,
     audio: str | Sequence[str] = (),
     video: str | Sequence[str] = (),
+    start_field: str | None = None,
+    end_field: str | None = None,
     progress: Any = "auto",
 ) -> VerifyReport:
     """Checks every value of a dataset."""
@@ -209,7 +211,7 @@ def verify(
     threads = None if threads is None else _whole("threads", threads, 1)
     fields = (_hints.names("audio", audio), _hints.names("video", video))
     with _Shown(progress) as shown:
-        text, as_json, good = _fuseloop.verify(dataset, limit, threads, *fields, shown)
+        text, as_json, good = _fuseloop.verify(dataset, limit, threads, *fields, (start_field, end_field), shown)
     found = json.loads(as_json)
     damaged = tuple(DamagedValue(**_in_python_words(value)) for value in found.pop("damaged"))
     degenerate = tuple(DegenerateObject(**one) for one in found.pop("degenerate"))

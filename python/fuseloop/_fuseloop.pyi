@@ -122,6 +122,7 @@ def verify(
     threads: int | None,
     audio: list[str],
     video: list[str],
+    part: tuple[str | None, str | None],
     progress: _Progress,
 ) -> tuple[str, str, np.ndarray]: ...
 def check_destination(path: _Path) -> None: ...
@@ -193,6 +194,8 @@ class Dataset:
         threads: int | None = None,
         audio: str | Sequence[str] = (),
         video: str | Sequence[str] = (),
+        start_field: str | None = None,
+        end_field: str | None = None,
         progress: Literal["auto"] | bool | Callable[[int, int | None], object] | None = "auto",
     ) -> VerifyReport: ...
     def __reduce__(self) -> tuple[Any, ...]: ...

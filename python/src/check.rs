@@ -33,6 +33,7 @@ pub(crate) fn verify<'py>(
     threads: Option<usize>,
     audio: Vec<String>,
     video: Vec<String>,
+    part: [Option<String>; 2],
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<(String, String, Bound<'py, PyAny>)> {
     let source = dataset.dataset.source().ok_or_else(|| {
@@ -43,12 +44,14 @@ pub(crate) fn verify<'py>(
     let threads = threads.map(|threads| NonZeroUsize::new(threads).ok_or_else(none)).transpose()?;
     let opened = source::Dataset::clone(&dataset.dataset);
     let cancel = CancelFlag::new();
-    let cancels = cancel.clone();
+    let (cancels, [start_field, end_field]) = (cancel.clone(), part);
     let options = VerifyOptions {
         threads,
         limit,
         audio,
         video,
+        start_field,
+        end_field,
         cancel: cancels,
         ..VerifyOptions::default()
     };

@@ -203,10 +203,11 @@ impl Dataset {
     /// ``limit`` checks only so many samples, from the first on; ``threads`` is one a core by default. ``audio`` names
     /// further fields of bytes that are audio files; those of a folder of audio are decoded anyway. ``video`` names further
     /// fields of bytes that are video files; those whose first value begins as a video file does are decoded anyway.
+    /// ``start_field`` and ``end_field`` name the seconds of the part of each video that is checked, as in ``fuseloop.Clips``.
     /// ``progress`` is that of ``fuseloop.write``. Ctrl-C ends the check.
     #[pyo3(
         signature = (**options),
-        text_signature = "($self, *, limit=None, threads=None, audio=(), video=(), progress='auto')"
+        text_signature = "($self, *, limit=None, threads=None, audio=(), video=(), start_field=None, end_field=None, progress='auto')"
     )]
     fn verify<'py>(
         slf: &Bound<'py, Self>,

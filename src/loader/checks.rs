@@ -8,7 +8,9 @@ use super::outputs::{known_fields, no_such_field};
 use crate::error::{Error, fail};
 use crate::order::{Order, Ranks, Subset};
 use crate::run::LastBatch;
-use crate::source::{Escaped, FieldKind, ObjectField, fields_of_frames};
+use crate::source::{
+    Escaped, FieldKind, ObjectField, PartFields, check_part_field, fields_of_frames,
+};
 use fuseloop_ops::NumberRule;
 
 impl LoaderBuilder {
@@ -142,21 +144,13 @@ impl LoaderBuilder {
     }
 
     /// Returns the fields of the dataset that have the first and the last second of each video of clips.
-    pub(super) fn range_fields(&self, clips: &Clips) -> Result<[Option<usize>; 2], Error> {
+    pub(super) fn range_fields(&self, clips: &Clips) -> Result<PartFields, Error> {
         let source = &*self.source;
         let mut fields = [None, None];
         for (field, name) in fields.iter_mut().zip(clips.range_fields()) {
             let Some(name) = name else { continue };
             let index = source.field_index(name).ok_or_else(|| no_such_field(source, name))?;
-            let kind = &source.fields()[index].kind;
-            if !matches!(kind, FieldKind::Int | FieldKind::Float) {
-                let error = fail!(
-                    Pipeline,
-                    "a start or an end of videos is a field of numbers, and this field is {}: name another one",
-                    kind.word()
-                );
-                return Err(of_field(error, name));
-            }
+            check_part_field(&source.fields()[index].kind).map_err(|error| of_field(error, name))?;
             *field = Some(index);
         }
         Ok(fields)

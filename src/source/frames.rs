@@ -9,8 +9,11 @@
 //! A dataset that chooses the frames of its samples itself has [`FrameFields`](super::FrameFields) instead.
 
 use super::{
-    BoxError, Buffer, FrameError, FrameImage, FramePixels, SampleLocation, Source, TakeFrame, Value,
+    BoxError, Buffer, FrameError, FrameImage, FramePixels, SampleLocation, SecondsRange, Source,
+    TakeFrame, Value,
 };
+use crate::amounts::Decimal;
+use crate::error::{Damage, Error, fail};
 use crate::sample::SampleId;
 use fuseloop_ops::Size;
 use std::sync::Arc;
@@ -191,6 +194,33 @@ impl FrameTimes {
             }
         }
         low
+    }
+
+    /// Returns the first of the frames that begin in a range of seconds, and the one behind the last; all without a range.
+    ///
+    /// # Errors
+    ///
+    /// If none begins there.
+    pub(crate) fn frames_in(&self, range: Option<SecondsRange>) -> Result<(u32, u32), Error> {
+        let Some((start, end)) = range else {
+            return match self.count() {
+                0 => Err(fail!(Damaged, "the video has no frames")),
+                count => Ok((0, count)),
+            };
+        };
+        let (low, high) = (self.frames_before(start), self.frames_before(end));
+        if low < high {
+            return Ok((low, high));
+        }
+        let (count, length) = (self.count(), self.end());
+        let error = fail!(
+            Damaged,
+            "no frame begins from {} to {} seconds: the video has {count} frames and ends at {} seconds",
+            Decimal(start),
+            Decimal(end),
+            Decimal(length)
+        );
+        Err(error.damage(Damage::Part))
     }
 
     /// Returns the frame that is shown at a time: the last one that has begun, or the first frame.

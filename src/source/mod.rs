@@ -119,6 +119,7 @@ mod video_format;
 #[cfg(feature = "video")]
 mod video_frame;
 mod video_list;
+mod video_parts;
 #[cfg(feature = "webp")]
 mod webp_file;
 #[cfg(test)]
@@ -227,5 +228,6 @@ pub use value::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};
 pub(crate) use video_files::{VideoFiles, VideoSummary, check_video};
 #[cfg(feature = "video")]
 pub(crate) use video_frame::{frame_size, frame_window};
+pub(crate) use video_parts::{PartFields, SecondsRange, check_part_field, part_of_video};
 #[cfg(feature = "webp")]
 pub(crate) use webp_file::{WebpFrame, WebpHeader, WebpImage};

@@ -16,8 +16,8 @@ use super::saved_videos::{SavedVideos, video_limits};
 use super::video_list::{ListLabels, VideoList};
 use super::{
     BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint, FrameError,
-    FrameImage, FramePixels, ImageMode, Record, SampleLocation, Source, TakeFrame, Value,
-    file_pool, frame_size, frame_window, read_values, upright, video_format,
+    FrameImage, FramePixels, ImageMode, Record, SampleLocation, SecondsRange, Source, TakeFrame,
+    Value, file_pool, frame_size, frame_window, read_values, upright, video_format,
 };
 use crate::error::{AtPath as _, Damage, Error, fail};
 use crate::sample::{Limits, SampleId};
@@ -406,20 +406,22 @@ impl VideoPaths {
     }
 }
 
-/// Decodes all frames of a video file, and hands each to `take`.
+/// Decodes the frames of a video file that begin in a range of seconds, or all, and hands each to `take`.
 ///
 /// # Errors
 ///
-/// If the file is damaged, over the limits or not supported, and with the errors of `take`.
+/// If the file is damaged, over the limits or not supported, or has no frame in the range, and with the errors of `take`.
 pub(crate) fn check_video(
     bytes: &[u8],
+    part: Option<SecondsRange>,
     limits: &Limits,
     take: TakeFrame<'_>,
 ) -> Result<(), FrameError> {
     let (bytes, limits) = (VideoBytes::Memory(bytes), video_limits(limits));
-    let video = IndexedVideo::of(&bytes, &limits);
-    let video = video.map_err(|error| FrameError { frame: None, error })?;
-    let frames: Vec<u32> = (0..video.times.count()).collect();
+    let whole = |error| FrameError { frame: None, error };
+    let video = IndexedVideo::of(&bytes, &limits).map_err(whole)?;
+    let (low, high) = video.times.frames_in(part).map_err(whole)?;
+    let frames: Vec<u32> = (low..high).collect();
     video.read_frames(&frames, &bytes, &limits, take)
 }
 

@@ -44,6 +44,8 @@ pub enum DamageKind {
     VideoDamaged,
     /// The video file may be intact, but its kind is not supported, or needs a library that is not installed.
     VideoUnsupported,
+    /// The part of a video that the dataset lists has no frame.
+    VideoPart,
     /// More pixels or bytes than the limits allow.
     OverLimit,
     /// Text that is not JSON.
@@ -72,6 +74,7 @@ impl DamageKind {
             Self::AudioUnsupported => "audio_unsupported",
             Self::VideoDamaged => "video_damaged",
             Self::VideoUnsupported => "video_unsupported",
+            Self::VideoPart => "video_part",
             Self::OverLimit => "over_limit",
             Self::Json => "json",
             Self::Objects => "objects",
@@ -97,6 +100,7 @@ impl fmt::Display for DamageKind {
             Self::AudioUnsupported => "audio files of a kind that is not supported",
             Self::VideoDamaged => "video files that can't be decoded",
             Self::VideoUnsupported => "video files of a kind that is not supported",
+            Self::VideoPart => "parts of videos without a frame",
             Self::OverLimit => "values over the limits",
             Self::Json => "texts that are not JSON",
             Self::Objects => "objects of images that a loader refuses",
@@ -156,6 +160,7 @@ impl ValueError {
     pub(super) fn of_video(error: Error) -> Self {
         let kind = match of_decode(&error) {
             _ if error.is_not_damage() => DamageKind::VideoUnsupported,
+            _ if error.damage_found() == Some(Damage::Part) => DamageKind::VideoPart,
             DamageKind::PictureUnsupported => DamageKind::VideoUnsupported,
             DamageKind::PictureCut | DamageKind::PictureDamaged => DamageKind::VideoDamaged,
             other => other,

@@ -1,6 +1,6 @@
 //! Checks one sample: reads each of its values, and decodes whole images.
 
-use super::FieldCheck;
+use super::{Checks, FieldCheck};
 use super::json;
 use super::objects::ObjectChecker;
 use super::report::{DamageKind, DamagedValue, DegenerateObject, Tally, ValueError};
@@ -11,7 +11,7 @@ use crate::panicked::caught;
 use crate::sample::{Limits, SampleId};
 use crate::source::{Buffer, EncodedImage, Source, Value};
 #[cfg(feature = "video")]
-use crate::source::{FrameError, check_video};
+use crate::source::{FrameError, check_video, part_of_video};
 use fuseloop_ops::Size;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,8 +20,7 @@ use std::sync::Arc;
 pub(super) struct Checker<'s> {
     source: &'s dyn Source,
     objects: Option<&'s ObjectChecker>,
-    /// The check of each field.
-    checks: &'s [FieldCheck],
+    checks: &'s Checks,
     /// What is wrong with files, by their first samples.
     changed: &'s HashMap<SampleId, String>,
     limits: Limits,
@@ -57,7 +56,7 @@ impl<'s> Checker<'s> {
     pub(super) fn new(
         source: &'s dyn Source,
         objects: Option<&'s ObjectChecker>,
-        (checks, changed): (&'s [FieldCheck], &'s HashMap<SampleId, String>),
+        (checks, changed): (&'s Checks, &'s HashMap<SampleId, String>),
         limits: Limits,
         unread: &Arc<UnreadParts>,
     ) -> Self {
@@ -88,7 +87,7 @@ impl<'s> Checker<'s> {
                         let upright = whole.upright.filter(|upright| annotated == Some(*upright));
                         size = upright.or(whole.image);
                     }
-                    if self.checks[field] == FieldCheck::Mask {
+                    if self.checks.fields[field] == FieldCheck::Mask {
                         masks.extend(whole.image.map(|size| (field, size)));
                     }
                     continue;
@@ -153,8 +152,8 @@ impl<'s> Checker<'s> {
     /// Checks a value. A panic, in the decoder or in a user's source, becomes this value's error and
     /// does not end the whole check.
     fn value(&mut self, sample: SampleId, field: usize) -> Result<IntactValue, ValueError> {
-        let (source, scratch, check) = (self.source, &mut self.scratch, self.checks[field]);
-        let checked = caught(|| scratch.check(source, (sample, field), check));
+        let (source, scratch, checks) = (self.source, &mut self.scratch, self.checks);
+        let checked = caught(|| scratch.check(source, (sample, field), checks));
         checked.unwrap_or_else(|message| {
             // The buffers may be in any state after a panic, so they are not used again.
             self.scratch = CheckScratch::new(self.limits, &self.unread);
@@ -180,8 +179,15 @@ impl CheckScratch {
         &mut self,
         source: &dyn Source,
         (sample, field): (SampleId, usize),
-        check: FieldCheck,
+        checks: &Checks,
     ) -> Result<IntactValue, ValueError> {
+        let check = checks.fields[field];
+        #[cfg(feature = "video")]
+        let part = match check {
+            FieldCheck::Video => part_of_video(source, sample, checks.part, &mut self.buffer)
+                .map_err(ValueError::of_video)?,
+            _ => None,
+        };
         let value = source.value(sample, field, &mut self.buffer);
         let value = value.map_err(|error| ValueError::of_source(&error))?;
         let whole = |bytes: &[u8]| IntactValue { bytes: bytes.len() as u64, ..<_>::default() };
@@ -198,7 +204,7 @@ impl CheckScratch {
             #[cfg(feature = "video")]
             Value::Bytes(bytes) if check == FieldCheck::Video => {
                 let Self { decoder, limits, frame, .. } = self;
-                let decoded = check_video(bytes, limits, &mut |_, image| {
+                let decoded = check_video(bytes, part, limits, &mut |_, image| {
                     let mut opened = OpenedFrame::new(decoder, image, ImageReadMode::Rgb, frame)?;
                     opened.decode(opened.size().full()).map(|_| ())
                 });

@@ -497,6 +497,24 @@ fn a_table_has_the_seconds_at_which_videos_begin_and_end() {
         assert_eq!(error.kind(), ErrorKind::Damaged);
     }
     assert!(loader.get(&[2], 0).is_ok());
+    // They are found by a check that has the same fields.
+    let folder = Dataset::open(&table).unwrap().source().unwrap();
+    let checked = |start_field: Option<&str>, end_field: Option<&str>| {
+        let [start_field, end_field] = [start_field, end_field].map(|name| name.map(str::to_owned));
+        let options = VerifyOptions { start_field, end_field, ..VerifyOptions::default() };
+        verify(&*folder, &options, &|_| ())
+    };
+    let report = checked(None, None).unwrap();
+    assert!(report.is_whole() && report.video_files == 3, "{report}");
+    let report = checked(Some("start"), Some("end")).unwrap();
+    assert_eq!((report.video_files, report.damaged_samples), (1, 2), "{report}");
+    assert_eq!(report.troubles[&DamageKind::VideoPart], 2, "{report}");
+    for words in ["from 0.4 to 0.4 seconds", "no frame begins from 90 to 99", "without a frame: 2"] {
+        assert!(report.to_string().contains(words), "{report}");
+    }
+    let refused = |start| checked(Some(start), None).unwrap_err().to_string();
+    assert!(refused("begin").contains("no field named begin for `start_field`"));
+    assert!(refused("video").contains("a field of numbers"));
 }
 
 /// A preview of a dataset shows its first frames.

@@ -16,13 +16,9 @@
 //! anywhere as long as the last frame is inside; those that are spread keep the last frame for its whole duration.
 
 use super::{Clips, OnShort, Sampler, Step};
-use crate::amounts::Decimal;
 use crate::error::{Error, fail};
-use crate::source::{FrameTimes, ROUNDING};
+use crate::source::{FrameTimes, ROUNDING, SecondsRange};
 use fuseloop_ops::author::Rng;
-
-/// The seconds from which to before which frames are chosen.
-pub(super) type Range = (f64, f64);
 
 /// The frames of a sample, of all of its clips.
 #[derive(Debug, Default)]
@@ -62,7 +58,7 @@ impl Clips {
     /// If no frame is inside the range, or the video is too short and that is an error.
     pub(super) fn choose(
         &self,
-        (times, own): (&FrameTimes, Option<Range>),
+        (times, own): (&FrameTimes, Option<SecondsRange>),
         number: u64,
         rng: impl Fn(usize) -> Rng,
         frames: &mut Vec<u32>,
@@ -121,7 +117,7 @@ impl Clips {
 
     /// Returns the number of clips of a video of which each is a sample. A video that has no clip has a single one, which
     /// can't be read.
-    pub(super) fn count_all(&self, times: &FrameTimes, own: Option<Range>) -> u64 {
+    pub(super) fn count_all(&self, times: &FrameTimes, own: Option<SecondsRange>) -> u64 {
         let Ok(part) = self.part(times, own) else { return 1 };
         let clips = match self.step() {
             Step::Stride(stride) => {
@@ -133,23 +129,10 @@ impl Clips {
         clips.max(1)
     }
 
-    fn part(&self, times: &FrameTimes, own: Option<Range>) -> Result<Part, Error> {
+    fn part(&self, times: &FrameTimes, own: Option<SecondsRange>) -> Result<Part, Error> {
         let range = own.or(self.range);
-        let (start, end) = range.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
-        let (low, high) = (times.frames_before(start), times.frames_before(end));
-        if low >= high {
-            let (count, length) = (times.count(), times.end());
-            return Err(match range {
-                Some((start, end)) => fail!(
-                    Damaged,
-                    "no frame begins from {} to {} seconds: the video has {count} frames and ends at {} seconds",
-                    Decimal(start),
-                    Decimal(end),
-                    Decimal(length)
-                ),
-                None => fail!(Damaged, "the video has no frames"),
-            });
-        }
+        let (low, high) = times.frames_in(range)?;
+        let end = range.map_or(f64::INFINITY, |(_, end)| end);
         let begin = times.time(low);
         Ok(Part { low, high, begin, end: times.end().min(end).max(begin) })
     }

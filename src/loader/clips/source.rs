@@ -11,15 +11,14 @@
 //! The field of the frames is called `video`, whatever the dataset calls it, so that all datasets of videos have one name.
 //! The loader takes its other names too.
 
-use super::choose::Range;
 use super::{ClipFrames, Clips, key_of_image};
-use crate::amounts::Decimal;
 use crate::error::{Error, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::source::{
     BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, Frames,
-    NdType, PTS, Record, SampleLocation, Source, TakeFrame, VIDEO_INDEX, Value, read_values,
+    NdType, PTS, PartFields, Record, SampleLocation, Source, TakeFrame, VIDEO_INDEX, Value,
+    part_of_video, read_values,
 };
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::{SampleKey, stream};
@@ -40,38 +39,7 @@ pub(in crate::loader) struct ClipSource {
     /// The field of the presentation times. The one of the video's index follows it.
     pts: usize,
     /// The fields with the seconds from which and before which frames of each video are chosen.
-    range: [Option<usize>; 2],
-}
-
-/// Returns the seconds of a video that frames are chosen from, if fields have them.
-fn range_of(
-    videos: &dyn Frames,
-    video: SampleId,
-    fields: [Option<usize>; 2],
-    buffer: &mut Buffer,
-) -> Result<Option<Range>, Error> {
-    if fields == [None, None] {
-        return Ok(None);
-    }
-    let mut seconds = [0.0, f64::INFINITY];
-    for (seconds, field) in seconds.iter_mut().zip(fields) {
-        let Some(field) = field else { continue };
-        *seconds = match videos.value(video, field, buffer)? {
-            Value::Int(whole) => whole as f64,
-            Value::Float(seconds) => seconds,
-            _ => f64::NAN,
-        };
-    }
-    let [start, end] = seconds;
-    if start >= 0.0 && start < end {
-        return Ok(Some((start, end)));
-    }
-    Err(fail!(
-        Damaged,
-        "the part of the video is from {} to {} seconds, expected one that begins at 0 or later and ends after that",
-        Decimal(start),
-        Decimal(end)
-    ))
+    range: PartFields,
 }
 
 /// The dataset, the field and the limits of videos, which these depend on beside the clips.
@@ -101,7 +69,7 @@ impl ClipSource {
         dataset: VideosOf,
         videos: Arc<dyn Frames>,
         clips: Clips,
-        range: [Option<usize>; 2],
+        range: PartFields,
     ) -> Result<Self, Error> {
         let known = videos.facts();
         let mut fields: Vec<FieldSpec> = known.fields.to_vec();
@@ -130,7 +98,7 @@ impl ClipSource {
             // A video whose times can't be read has a single clip, which can't be read.
             let clips_of = |video: &u64| {
                 let video = SampleId(*video);
-                let own = range_of(&*videos, video, range, &mut Buffer::default());
+                let own = part_of_video(&*videos, video, range, &mut Buffer::default());
                 let times = own.and_then(|own| Ok((videos.times(video)?, own)));
                 times.map_or(1, |(times, own)| clips.count_all(&times, own))
             };
@@ -193,7 +161,7 @@ impl ClipSource {
         chosen: &mut ClipFrames,
     ) -> Result<(), Error> {
         let (video, number) = self.video(SampleId(key.sample()));
-        let own = range_of(&*self.videos, video, self.range, buffer)?;
+        let own = part_of_video(&*self.videos, video, self.range, buffer)?;
         let times = self.videos.times(video)?;
         let rng = |clip| key.op(stream("clip", clip));
         self.clips.choose((&times, own), number, rng, &mut chosen.frames)?;
