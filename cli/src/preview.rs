@@ -75,7 +75,18 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let samples = loader.source().len().min(args.samples as u64);
     let (count, columns) = (counted(samples, "sample"), columns(args, epochs));
     let out = args.out.display().to_string();
-    say(&format!("saved {}: {count} of {}, {columns}\n", Escaped(&out), setup.ops))
+    let damaged = match sheet.damaged().len() as u64 {
+        0 => String::new(),
+        found => {
+            let dataset = args.file.display().to_string();
+            let found = counted(found, "damaged sample");
+            format!(
+                "{found} shown as the error; `fuseloop verify {}` lists them all\n",
+                Escaped(&dataset)
+            )
+        }
+    };
+    say(&format!("saved {}: {count} of {}, {columns}\n{damaged}", Escaped(&out), setup.ops))
 }
 
 fn columns(args: &Args, epochs: u32) -> String {

@@ -45,6 +45,11 @@ class Sheet:
         """The height in pixels."""
         return self._core.height
 
+    @property
+    def damaged(self) -> list[int]:
+        """The damaged samples, in the place of whose pictures the sheet has the errors."""
+        return self._core.damaged
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Saves the sheet as a PNG or JPEG file, as the extension says. An existing file is replaced.
 

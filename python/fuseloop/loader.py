@@ -1213,7 +1213,7 @@ class Loader(Generic[B]):
         """Draws what the ops make of some samples, with what was drawn under each picture. A notebook shows the sheet.
 
         The targets of the output are drawn over the pictures: boxes with the names of their classes, keypoints and
-        masks.
+        masks. In the place of the pictures of a damaged sample is its error; if all are damaged, that is raised.
 
         Args:
             n: The number of samples, spread over those of the loader.

@@ -28,6 +28,11 @@ impl Sheet {
         self.0.height()
     }
 
+    #[getter]
+    fn damaged(&self) -> Vec<u64> {
+        self.0.damaged().to_vec()
+    }
+
     /// Returns the sheet as a PNG file.
     fn png<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &detached(py, || self.0.png())?))

@@ -30,7 +30,7 @@ mod strips;
 pub(crate) mod targets;
 
 use crate::cancel::CancelFlag;
-use crate::error::{Error, fail};
+use crate::error::{Error, ErrorKind, fail};
 use crate::jit::{EvaluatedStep, ShownLevels, shown_row};
 use crate::loader::Loader;
 use crate::loader::error::{is_end, of_number};
@@ -109,25 +109,35 @@ impl Default for PreviewOptions {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Sheet(Canvas);
+pub struct Sheet {
+    canvas: Canvas,
+    /// The samples of which at least one image is left out.
+    damaged: Vec<u64>,
+}
 
 impl Sheet {
     /// Returns the width in pixels.
     #[must_use]
     pub fn width(&self) -> u32 {
-        self.0.size().width
+        self.canvas.size().width
     }
 
     /// Returns the height in pixels.
     #[must_use]
     pub fn height(&self) -> u32 {
-        self.0.size().height
+        self.canvas.size().height
     }
 
     /// Returns the pixels, row by row, as red, green, blue.
     #[must_use]
     pub fn rgb(&self) -> &[u8] {
-        self.0.rgb()
+        self.canvas.rgb()
+    }
+
+    /// Returns the damaged samples, in the place of whose images the sheet has the errors.
+    #[must_use]
+    pub fn damaged(&self) -> &[u64] {
+        &self.damaged
     }
 
     /// Returns the sheet as a PNG file.
@@ -137,7 +147,7 @@ impl Sheet {
     /// If the encoder returns one.
     pub fn png(&self) -> Result<Vec<u8>, Error> {
         let mut file = vec![];
-        encode::png(&mut file, self.rgb(), self.0.size())
+        encode::png(&mut file, self.rgb(), self.canvas.size())
             .map_err(|error| fail!(Io, "the sheet as a PNG: {error}"))?;
         Ok(file)
     }
@@ -149,14 +159,14 @@ impl Sheet {
     /// If the sheet is higher than the 65535 pixels that a JPEG can have.
     #[cfg(feature = "write")]
     pub fn jpeg(&self) -> Result<Vec<u8>, Error> {
-        let (mut file, Size { height, width }) = (vec![], self.0.size());
+        let (mut file, Size { height, width }) = (vec![], self.canvas.size());
         if height.max(width) > u32::from(u16::MAX) {
             return Err(fail!(
                 Parameter,
                 "a sheet of {height} x {width} pixels, a JPEG has at most 65535 a side: save it as a PNG"
             ));
         }
-        encode::jpeg(&mut file, self.rgb(), self.0.size())
+        encode::jpeg(&mut file, self.rgb(), self.canvas.size())
             .map_err(|error| fail!(Io, "the sheet as a JPEG: {error}"))?;
         Ok(file)
     }
@@ -174,12 +184,12 @@ impl Loader {
     /// makes of it, and what was drawn. Of clips and lists of images, each sample and epoch is a row of up to 8 frames or
     /// images, evenly spread, with the times of frames and the targets of each. Ops that mix the samples of a batch, such as `Mosaic`, mix those of the sheet. The images are those of the batches, bit for bit, but computed op by op,
     /// which takes some milliseconds each. The targets of an output are drawn over its images: boxes with the names
-    /// of their classes, keypoints and masks.
+    /// of their classes, keypoints and masks. In the place of a [damaged](Sheet::damaged) sample's images is its error.
     ///
     /// # Errors
     ///
     /// If no output is an image, or the one asked for is not; if its images do not have the bands; if there are more
-    /// than 2000 images; if a sample is damaged; and those of [`epoch`](Self::epoch).
+    /// than 2000 images; if all of these samples are damaged; and those of [`epoch`](Self::epoch).
     pub fn preview(&self, options: &PreviewOptions) -> Result<Sheet, Error> {
         DefaultFloats::during(|| self.sheet(options))
     }
@@ -208,19 +218,32 @@ impl Loader {
         let samples = self.spread(*samples);
         if !each_op && let Some(images) = self.images_of_sample(&output) {
             check_cells(samples.len() * *epochs as usize, images.min(strips::MOST_IMAGES) + 1)?;
-            return Ok(Sheet(drawn(&self.strips(&output, &samples, options)?)?));
+            let (rows, damaged) = self.strips(&output, &samples, options)?;
+            return damaged.sheet(&rows, &samples);
         }
-        let mut rows: Vec<Vec<Cell>> = vec![];
+        let (mut rows, mut damaged): (Vec<Vec<Cell>>, _) = (vec![], DamagedSamples::default());
         for epoch in (*first..=u32::MAX).take(*epochs as usize) {
             // The output is an image in every epoch: its field stays the same.
             let Some(mut inspector) = self.inspect(&output, epoch)? else { continue };
             let mixers = self.mixing_ops(inspector.kernel().plan());
-            let mut unmixed = vec![];
+            let (mut unmixed, mut places) = (vec![], vec![]);
             for (index, &sample) in samples.iter().enumerate() {
                 strips::check_cancelled(cancel)?;
-                let opened = match inspector.sample(sample) {
+                let opened = inspector.sample(sample);
+                let found = opened.and_then(|opened| Ok((inspector.targets(&opened)?, opened)));
+                let (targets, opened) = match found {
                     Err(error) if index > 0 && is_end(&error) => break,
-                    opened => opened.map_err(|error| of_number(sample, error))?,
+                    Err(error) if error.kind() == ErrorKind::Damaged => {
+                        if rows.len() == index {
+                            rows.push(vec![]);
+                        }
+                        if !damaged.samples.contains(&sample) {
+                            rows[index].push(Cell::damaged((sample, epoch), &error));
+                        }
+                        damaged.add(sample, error);
+                        continue;
+                    }
+                    found => found.map_err(|error| of_number(sample, error))?,
                 };
                 let channels = opened.format.channels;
                 if let Some(&band) = bands.iter().find(|band| **band >= channels) {
@@ -229,8 +252,6 @@ impl Loader {
                         "there is no band {band}: the images have {channels} channels, numbered from 0"
                     ));
                 }
-                let targets = inspector.targets(&opened);
-                let targets = targets.map_err(|error| of_number(sample, error))?;
                 let targets = targets.as_ref();
                 if rows.len() == index {
                     let shown = (opened.shown(bands)?, opened.run_draws().source);
@@ -241,14 +262,15 @@ impl Loader {
                 let shows = (*each_op, mixers.is_some(), &**bands);
                 rows[index].extend(cells(shows, &inspector, sample, shown, epoch)?);
                 unmixed.push((sample, opened.draws));
+                places.push(index);
             }
             let Some(names) = mixers else { continue };
             let plan = inspector.kernel().plan();
             let words = format!("{names}, with the other samples of this sheet");
             let mixed = self.mixed(&output, epoch, &unmixed)?;
-            let drawn = rows.iter_mut().zip(&unmixed).zip(&mixed);
-            for ((row, (_, draws)), mixed) in drawn {
+            for ((place, (_, draws)), mixed) in places.into_iter().zip(&unmixed).zip(&mixed) {
                 let Some(mixed) = mixed else { continue };
+                let row = &mut rows[place];
                 let mut last = Draws::default();
                 let (plan, draws) = match plan.later().last() {
                     Some(pass) => {
@@ -266,7 +288,7 @@ impl Loader {
             }
         }
         check_cells(rows.len(), rows.iter().map(Vec::len).max().unwrap_or(0))?;
-        Ok(Sheet(drawn(&rows)?))
+        damaged.sheet(&rows, &samples)
     }
 
     /// Returns the names of the ops that mix the samples of a batch, if a sheet can show them: not those of a stream, nor
@@ -337,6 +359,36 @@ fn check_cells(rows: usize, columns: usize) -> Result<(), Error> {
     Ok(())
 }
 
+/// The damaged samples of a sheet.
+#[derive(Default)]
+struct DamagedSamples {
+    samples: Vec<u64>,
+    first: Option<Error>,
+}
+
+impl DamagedSamples {
+    /// Adds a sample. `error` does not name it.
+    fn add(&mut self, sample: u64, error: Error) {
+        if !self.samples.contains(&sample) {
+            self.samples.push(sample);
+        }
+        self.first.get_or_insert_with(|| of_number(sample, error));
+    }
+
+    /// Draws the sheet of `rows`.
+    ///
+    /// # Errors
+    ///
+    /// If all of `asked` are damaged, with the first error.
+    fn sheet(self, rows: &[Vec<Cell>], asked: &[u64]) -> Result<Sheet, Error> {
+        let Self { samples: damaged, first } = self;
+        match first {
+            Some(error) if damaged.len() >= asked.len() => Err(error),
+            _ => Ok(Sheet { canvas: drawn(rows)?, damaged }),
+        }
+    }
+}
+
 /// An image and the text under it, one paragraph per entry.
 struct Cell {
     pixels: Vec<u8>,
@@ -349,6 +401,12 @@ impl Cell {
     /// A cell without an image.
     fn empty() -> Self {
         Self { pixels: vec![], size: Size::default(), channels: 3, captions: vec![] }
+    }
+
+    /// A cell with the error of a sample in an epoch.
+    fn damaged((sample, epoch): (u64, u32), error: &Error) -> Self {
+        let captions = vec![format!("sample {sample}, epoch {epoch}"), format!("damaged: {error}")];
+        Self { captions, ..Self::empty() }
     }
 
     /// Returns the cell with the targets drawn over it, as they are before the ops (step 0), or after so many of them.

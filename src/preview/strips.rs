@@ -7,10 +7,10 @@
 //!          epoch 1  2.10 s   ..
 //! ```
 
-use super::{Cell, PreviewOptions, cell};
+use super::{Cell, DamagedSamples, PreviewOptions, cell};
 use crate::amounts::Decimal;
 use crate::cancel::CancelFlag;
-use crate::error::{Error, fail};
+use crate::error::{Error, ErrorKind, fail};
 use crate::jit::shown_row;
 use crate::loader::Loader;
 use crate::loader::error::of_number;
@@ -23,22 +23,30 @@ use std::iter;
 pub(super) const MOST_IMAGES: usize = 8;
 
 impl Loader {
-    /// Returns the rows of a sheet of an output with several images a sample: one for each sample and epoch.
+    /// Returns the rows of a sheet of an output with several images a sample: one for each sample and epoch; and the
+    /// damaged samples.
     pub(super) fn strips(
         &self,
         output: &str,
         samples: &[u64],
         options: &PreviewOptions,
-    ) -> Result<Vec<Vec<Cell>>, Error> {
+    ) -> Result<(Vec<Vec<Cell>>, DamagedSamples), Error> {
         let PreviewOptions { epoch: first, epochs, bands, cancel, .. } = options;
-        let mut rows = vec![];
+        let (mut rows, mut damaged) = (vec![], DamagedSamples::default());
         for &sample in samples {
             for epoch in (*first..=u32::MAX).take(*epochs as usize) {
                 check_cancelled(cancel)?;
                 let Some(mut inspector) = self.inspect(output, epoch)? else { continue };
                 let named = |error| of_number(sample, error);
-                let (first_frame, images) =
-                    strip(&mut inspector, (sample, epoch), bands).map_err(named)?;
+                let (first_frame, images) = match strip(&mut inspector, (sample, epoch), bands) {
+                    Ok(strip) => strip,
+                    Err(error) if error.kind() == ErrorKind::Damaged => {
+                        rows.push(vec![Cell::damaged((sample, epoch), &error)]);
+                        damaged.add(sample, error);
+                        continue;
+                    }
+                    Err(error) => return Err(named(error)),
+                };
                 // Each row begins with its stored first frame. The images of a list are the same in all epochs.
                 let stored = match first_frame {
                     Some((whole, targets)) => {
@@ -58,7 +66,7 @@ impl Loader {
                 rows.push(iter::once(stored).chain(images).collect());
             }
         }
-        Ok(rows)
+        Ok((rows, damaged))
     }
 }
 

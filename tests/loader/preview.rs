@@ -4,7 +4,7 @@ use crate::common::dataset::{self, varied};
 use fuseloop::internals::assert_says;
 use fuseloop::internals::preview::Canvas;
 use fuseloop::preview::{PreviewOptions, Sheet};
-use fuseloop::source::{Beton, Column, Dataset, InMemory, OpenOptions, OwnedImage, Stream};
+use fuseloop::source::{Beton, Buffer, Column, Dataset, InMemory, OpenOptions, OwnedImage, Stream};
 use fuseloop::write::WriteMode;
 use fuseloop::{CancelFlag, ErrorKind, Loader, LoaderBuilder, SampleId, ops::*};
 use std::path::Path;
@@ -51,6 +51,33 @@ fn the_images_are_those_of_the_batches() {
     assert_eq!(each.width(), 2 * MARGIN + 4 * STEP);
     assert!(cell(&each, 3) == cell(&sheet, 1), "the last op's is the epoch's");
     assert!(cell(&each, 0) == cell(&sheet, 0), "the stored image");
+}
+
+#[test]
+fn a_damaged_sample_is_shown_as_its_error() {
+    let (_dir, path) = dataset::write(4, WriteMode::Jpg, varied);
+    let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
+    let stored = |sample| {
+        let mut buffer = Buffer::default();
+        beton.value(SampleId(sample), 0, &mut buffer).unwrap().bytes().to_vec()
+    };
+    let files: Vec<Vec<u8>> = vec![stored(0), stored(1)[..90].to_vec(), stored(2), stored(3)];
+    let of = |files: &[Vec<u8>], list: Ops| {
+        let images = files.iter().map(|file| OwnedImage::jpeg(file.clone())).collect();
+        let images = InMemory::new([("image", Column::images(images))]).unwrap();
+        Loader::from_source(images).batch_size(4).pipeline("image", list).build().unwrap()
+    };
+    let list = || ops![Resize::new((CELL, CELL)).unwrap()];
+    let options = PreviewOptions { samples: 4, epochs: 2, ..PreviewOptions::default() };
+    let sheet = of(&files, list()).preview(&options).unwrap();
+    assert_eq!(sheet.damaged(), [1]);
+    let whole = of(&[stored(0), stored(2), stored(3)], list()).preview(&options).unwrap();
+    assert!(whole.damaged().is_empty() && whole.height() < sheet.height());
+    assert!(cell(&sheet, 1) == cell(&whole, 1));
+    let mixed = ops![Resize::new((CELL, CELL)).unwrap(), CutMix::new(1.0).unwrap()];
+    assert_eq!(of(&files, mixed).preview(&options).unwrap().damaged(), [1]);
+    let error = of(&files[1..2], list()).preview(&options).unwrap_err();
+    assert_eq!((error.kind(), error.sample()), (ErrorKind::Damaged, Some(SampleId(0))));
 }
 
 #[test]

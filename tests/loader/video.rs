@@ -7,6 +7,7 @@
 use fuseloop::internals::info::DatasetSummary;
 use fuseloop::loader::Clips;
 use fuseloop::order::{Ranks, Uneven};
+use fuseloop::preview::PreviewOptions;
 use fuseloop::source::{Column, Dataset, Folder, FolderOptions, InMemory};
 use fuseloop::verify::{DamageKind, VerifyOptions, verify};
 use fuseloop::{Batch, Cursor, ErrorKind, Loader, LoaderBuilder, OnDamaged, Order, ops::*};
@@ -515,6 +516,22 @@ fn a_table_has_the_seconds_at_which_videos_begin_and_end() {
     let refused = |start| checked(Some(start), None).unwrap_err().to_string();
     assert!(refused("begin").contains("no field named begin for `start_field`"));
     assert!(refused("video").contains("a field of numbers"));
+}
+
+#[test]
+fn a_preview_shows_the_error_of_a_damaged_video() {
+    let dir = folder(&["a/high.mp4", "a/motion_jpeg.avi"]);
+    let path = dir.path().join("a/motion_jpeg.avi");
+    let mut bytes = fs::read(&path).unwrap();
+    let packets: Vec<usize> =
+        (0..bytes.len() - 3).filter(|at| bytes[*at..].starts_with(&[0xff, 0xd8, 0xff])).collect();
+    packets.iter().for_each(|at| bytes[at + 1] = 0);
+    fs::write(&path, bytes).unwrap();
+    let options = PreviewOptions { samples: 2, epochs: 2, ..PreviewOptions::default() };
+    let loader = || builder(dir.path(), Clips::random(3));
+    assert_eq!(loader().build().unwrap().preview(&options).unwrap().damaged(), [1]);
+    let error = loader().indices([1]).build().unwrap().preview(&options).unwrap_err();
+    assert!(error.to_string().contains("motion_jpeg.avi"), "{error}");
 }
 
 /// A preview of a dataset shows its first frames.
