@@ -82,7 +82,6 @@ pub mod loader {
     pub use crate::loader::error::{InFile, no_image_output, of_number};
     pub use crate::loader::inspect::{DrawnRow, Inspected, Inspector, Phases, StripImage};
     pub use crate::loader::inspected_targets::{InspectedTargets, TargetStep};
-    pub use crate::loader::stats::remedy;
 }
 
 pub mod order {

@@ -11,7 +11,7 @@ use super::tree;
 use fuseloop::internals::jit::{BlockCosts, Costs, KernelTimer, predict, unsupported};
 use fuseloop::internals::loader::{Inspector, Phases, of_number};
 use fuseloop::internals::plan::Description;
-use fuseloop::loader::Placement;
+use fuseloop::loader::{Phase, Placement};
 use fuseloop::ops::author::{ImageType, Layout, Type};
 use fuseloop::{Error, Loader};
 use serde_json::{Value, json};
@@ -23,7 +23,8 @@ use std::time::Duration;
 /// The plan lists the blocks, the ops fused into each block and why it ends, and the work pushed into
 /// decoding. The cost of each op is predicted and measured.
 ///
-/// Ops are measured on a few samples, by compiling each block with one more op at a time. To compare the cost
+/// Ops are measured on a few samples, by compiling each block with one more op at a time. Of clips, costs are those of a
+/// frame: the mean of the frames of a few clips, and of one frame for each op. To compare the cost
 /// of decoding, the same samples are also stored in memory as JPEG, as re-cut JPEG and as bit planes.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -64,6 +65,10 @@ const ROUNDS: usize = 5;
 /// The report on one image field.
 pub(super) struct FieldReport {
     pub(super) name: String,
+    /// True if a sample has frames of this field. Costs are those of one frame then.
+    pub(super) has_frames: bool,
+    /// What would help if most of the time is spent on reading, or on decoding.
+    pub(super) remedies: [&'static str; 2],
     /// A description of the target, if the field is a mask that follows an image.
     pub(super) target: Option<String>,
     pub(super) plan: Description,
@@ -77,7 +82,14 @@ pub(super) struct FieldReport {
     pub(super) storage: Option<StorageCosts>,
 }
 
-/// The means over the measured samples.
+impl FieldReport {
+    /// Returns the noun for what the costs are of.
+    pub(super) fn noun(&self) -> &'static str {
+        if self.has_frames { "frame" } else { "sample" }
+    }
+}
+
+/// The means over the measured samples, or over their frames.
 pub(super) struct Measured {
     pub(super) samples: u64,
     pub(super) phases: PhaseMeans,
@@ -86,7 +98,7 @@ pub(super) struct Measured {
     pub(super) costs: Option<Costs>,
 }
 
-/// Nanoseconds, bytes and pixels per sample.
+/// Nanoseconds, bytes and pixels per sample, or per frame.
 #[derive(Clone, Copy, Default)]
 pub(super) struct PhaseMeans {
     pub(super) read: f64,
@@ -170,7 +182,10 @@ pub(super) fn report(
     let stats = source.field_index(&name).and_then(|field| source.image_stats(field));
     let stored = stats.map_or([0; 3], |stats| [stats.jpeg, stats.raw, stats.bit_planes]);
     let (target, plan) = (loader.target_words(&name), kernel.plan().describe());
-    Ok(FieldReport { name, target, plan, stored, code, measured, storage: None })
+    let (has_frames, loads) = (inspector.has_frames(), loader.stats());
+    let remedies = [Phase::Read, Phase::Decode].map(|phase| loads.remedy(phase));
+    let storage = None;
+    Ok(FieldReport { name, has_frames, remedies, target, plan, stored, code, measured, storage })
 }
 
 /// Measures the samples, phase by phase and op by op.
@@ -257,7 +272,7 @@ fn as_json(
 
 /// Returns the report of a field as JSON.
 pub(super) fn field_json(report: &FieldReport) -> Value {
-    let FieldReport { name, target, plan, stored, code: (bodies, time, bytes), measured, storage } =
+    let FieldReport { name, target, plan, stored, code: (bodies, time, bytes), measured, .. } =
         report;
     let later = plan.later.iter().map(|(why, plan)| {
         json!({
@@ -282,8 +297,8 @@ pub(super) fn field_json(report: &FieldReport) -> Value {
             "compile_ms": time.as_secs_f64() * 1e3,
         },
         "measured": measured.as_ref().map(|measured| measured_json(report, measured)),
-        "storage": storage.as_ref().map(StorageCosts::to_json),
-        "bottleneck": measured.as_ref().map(|measured| tree::bottleneck(plan, measured)),
+        "storage": report.storage.as_ref().map(StorageCosts::to_json),
+        "bottleneck": measured.as_ref().map(|measured| tree::bottleneck(report, measured)),
     })
 }
 
@@ -331,6 +346,7 @@ fn measured_json(report: &FieldReport, measured: &Measured) -> Value {
         jpeg.into_iter().map(|(name, ns)| (name.to_owned(), json!(ns))).collect();
     json!({
         "samples": measured.samples,
+        "of": report.noun(),
         "read_ns": phases.read,
         "headers_ns": phases.headers,
         "draw_ns": phases.draw,

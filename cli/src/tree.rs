@@ -4,11 +4,9 @@ use super::explain::{FieldReport, Measured, OtherField, PhaseMeans};
 use super::print::{bytes, counted};
 use fuseloop::internals::decode::bit_plane_form;
 use fuseloop::internals::jit::{BlockCosts, unsupported};
-use fuseloop::internals::loader::remedy;
 use fuseloop::internals::plan::Description;
 use fuseloop::internals::plan::describe::{BlockDescription, OpDescription};
 use fuseloop::internals::source::Escaped;
-use fuseloop::loader::Phase;
 use fuseloop::ops::author::{ImageType, Type};
 use std::fmt::Write as _;
 
@@ -57,18 +55,19 @@ fn add_field(text: &mut String, report: &FieldReport) {
     }
     add_code(text, report);
     if let Some(measured) = measured {
-        add_moved(text, plan, measured);
+        add_moved(text, report, measured);
         add_time(text, report, measured);
         if let Some(storage) = &report.storage {
             storage.add_to(text);
         }
-        let _ = writeln!(text, "  bottleneck: {}", bottleneck(plan, measured));
+        let _ = writeln!(text, "  bottleneck: {}", bottleneck(report, measured));
     }
 }
 
 fn add_decode(text: &mut String, report: &FieldReport) {
     let FieldReport { plan, stored, measured, .. } = report;
     let stored = match stored {
+        [0, 0, 0] if report.has_frames => "frames".to_owned(),
         [0, _, 0] => "raw images".to_owned(),
         [_, 0, 0] => "JPEGs".to_owned(),
         [jpeg, raw, 0] => {
@@ -153,8 +152,8 @@ fn role(op: &OpDescription) -> String {
 fn add_code(text: &mut String, report: &FieldReport) {
     let (bodies, time, code) = report.code;
     let output = Type::Image(report.plan.output);
-    let _ =
-        writeln!(text, "  output: {output}, {} a sample", bytes(report.plan.output_bytes as u64));
+    let (size, noun) = (bytes(report.plan.output_bytes as u64), report.noun());
+    let _ = writeln!(text, "  output: {output}, {size} a {noun}");
     let _ = match unsupported() {
         Some(reason) => writeln!(text, "  not compiled ({reason}): evaluated op by op"),
         None => writeln!(
@@ -166,18 +165,19 @@ fn add_code(text: &mut String, report: &FieldReport) {
     };
 }
 
-fn add_moved(text: &mut String, plan: &Description, measured: &Measured) {
+fn add_moved(text: &mut String, report: &FieldReport, measured: &Measured) {
+    let (plan, noun) = (&report.plan, report.noun());
     let PhaseMeans { stored_bytes, decoded_pixels, .. } = measured.phases;
-    let mut parts = vec![
-        format!("{} stored", size(stored_bytes)),
-        format!("{} decoded", size(f64::from(plan.input.channels) * decoded_pixels)),
-    ];
+    // Frames that are decoded from packets have no bytes of their own.
+    let stored = (stored_bytes > 0.0).then(|| format!("{} stored", size(stored_bytes)));
+    let mut parts: Vec<String> = stored.into_iter().collect();
+    parts.push(format!("{} decoded", size(f64::from(plan.input.channels) * decoded_pixels)));
     for (index, block) in measured.costs.iter().flat_map(|costs| &costs.blocks).enumerate() {
         let name = if plan.blocks.len() > 1 { format!("block {index} ") } else { String::new() };
         let (loaded, stored) = (size(block.bytes_in), size(block.bytes_out));
         parts.push(format!("{name}loads {loaded} and stores {stored}"));
     }
-    let _ = writeln!(text, "  moved a sample: {}", parts.join(", "));
+    let _ = writeln!(text, "  moved a {noun}: {}", parts.join(", "));
 }
 
 fn add_time(text: &mut String, report: &FieldReport, measured: &Measured) {
@@ -186,14 +186,16 @@ fn add_time(text: &mut String, report: &FieldReport, measured: &Measured) {
             parts.iter().map(|(name, ns)| format!("{name} {}", nanos(*ns))).collect();
         parts.join(", ")
     };
-    let (samples, total) = (counted(measured.samples, "sample"), nanos(measured.phases.total()));
+    let (noun, total) = (report.noun(), nanos(measured.phases.total()));
+    let samples = counted(measured.samples, "sample");
+    let samples = if report.has_frames { format!("the frames of {samples}") } else { samples };
     let all = measured.phases.total().max(1.0);
     let phases = measured
         .phases
         .all()
         .map(|(name, ns)| format!("{name} {} ({:.0} %)", nanos(ns), ns / all * 100.0));
     let phases = phases.join(", ");
-    let _ = writeln!(text, "  time a sample: {total} on one core, mean of {samples}: {phases}");
+    let _ = writeln!(text, "  time a {noun}: {total} on one core, mean of {samples}: {phases}");
     let jpeg = jpeg_phases(report, measured);
     if !jpeg.is_empty() {
         let _ = writeln!(text, "  of decode, estimated: {}", words(&jpeg));
@@ -208,13 +210,14 @@ pub(super) fn jpeg_phases(report: &FieldReport, measured: &Measured) -> Vec<(&'s
 }
 
 /// Returns one sentence about where most of the time goes and what would help.
-pub(super) fn bottleneck(plan: &Description, measured: &Measured) -> String {
+pub(super) fn bottleneck(report: &FieldReport, measured: &Measured) -> String {
     let (phases, total) = (measured.phases, measured.phases.total());
+    let (plan, [read, decode]) = (&report.plan, report.remedies);
     let share = |ns: f64| format!("{:.0} %", ns / total.max(1.0) * 100.0);
-    let of = |ns: f64| format!("{} of a sample's {}", share(ns), nanos(total));
+    let of = |ns: f64| format!("{} of a {}'s {}", share(ns), report.noun(), nanos(total));
     let largest = phases.all().into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
     match largest {
-        Some(("decode", ns)) => format!("decoding is {}: {}", of(ns), remedy(Phase::Decode)),
+        Some(("decode", ns)) => format!("decoding is {}: {decode}", of(ns)),
         Some(("ops", ns)) if unsupported().is_some() => {
             format!(
                 "the ops are {}: they are evaluated, because nothing can be compiled here",
@@ -227,6 +230,8 @@ pub(super) fn bottleneck(plan: &Description, measured: &Measured) -> String {
             });
             format!("the ops are {}{op}", of(ns))
         }
+        // The frames of a sample were read twice.
+        Some(("read", ns)) if report.has_frames => format!("reading is {}: {read}", of(ns)),
         Some(("read", ns)) => format!(
             "reading is {}: the file was not in memory yet; the second epoch shows more",
             of(ns)

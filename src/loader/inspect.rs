@@ -3,6 +3,7 @@
 //! An [`Inspector`] runs the same code as a worker, with the same seed, so any sample of any epoch can
 //! be reproduced, bit for bit, without the samples before it.
 
+mod frame_times;
 mod strip;
 
 pub use strip::StripImage;
@@ -136,7 +137,7 @@ impl Inspected {
     }
 }
 
-/// The time of each phase of a sample, and the bytes that were read and decoded.
+/// The time of each phase of a sample, or of one of its frames, and the bytes that were read and decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// Reading the stored bytes.
@@ -149,7 +150,7 @@ pub struct Phases {
     pub decode: Duration,
     /// Running the compiled loops.
     pub compiled: Duration,
-    /// Bytes stored in the file.
+    /// Bytes stored in the file; 0 of a frame that is decoded from packets.
     pub stored_bytes: usize,
     /// The size of the image.
     pub picture: Size,
@@ -436,8 +437,9 @@ impl Inspector {
         }
     }
 
-    /// Runs a sample `rounds` times and returns the median of each phase; the sample is only read once.
-    /// `each` is then called with the input of the compiled loop.
+    /// Runs a sample `rounds` times and returns the median of each phase; the sample is only read once. Of a sample that has
+    /// frames, each frame is run once, and the phases are the mean of a frame. `each` is then called with the input of the
+    /// compiled loop.
     ///
     /// # Errors
     ///
@@ -577,6 +579,9 @@ impl Inspector {
         rounds: usize,
         each: impl FnOnce(DecodedPixels<'_>, &Draws),
     ) -> Result<Phases, Error> {
+        if self.has_frames() {
+            return self.frame_phases(sample, each);
+        }
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let start = Instant::now();
         let kernel = self.kernel_of(sample)?;

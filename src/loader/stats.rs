@@ -20,6 +20,7 @@
 
 use super::Loader;
 use crate::run::{Phase, Trace, Utilization};
+use crate::source::{ImageStats, Source};
 use std::fmt;
 use std::time::Duration;
 
@@ -68,8 +69,12 @@ pub struct Stats {
 enum Stored {
     /// Images, one or a few of each sample.
     Images,
-    /// Images that are the frames of clips.
+    /// Folders of images that are the frames of clips.
     Frames,
+    /// A clip store.
+    Store,
+    /// A clip store whose frames are bit planes.
+    Planes,
     /// Video files, whose clips are the samples.
     Clips,
     /// Video files of cameras, of which a sample has a few frames.
@@ -142,8 +147,15 @@ impl Stats {
     pub fn noun(&self) -> &'static str {
         match self.stored {
             Stored::Images | Stored::Cameras => "image",
-            Stored::Frames | Stored::Clips => "clip",
+            Stored::Frames | Stored::Store | Stored::Planes | Stored::Clips => "clip",
         }
+    }
+
+    /// Returns what would help if most of the work is in `phase`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn remedy(&self, phase: Phase) -> &'static str {
+        self.stored.remedy(phase)
     }
 
     /// Returns the total time of all workers in `phase`.
@@ -248,15 +260,31 @@ impl Stats {
 }
 
 impl Stored {
+    /// Returns the stored form of the images of a field that are frames.
+    fn of_frames(source: &dyn Source, field: usize) -> Self {
+        match source.image_stats(field) {
+            None => Self::Frames,
+            Some(ImageStats { jpeg: 0, raw: 0, bit_planes: 1.., .. }) => Self::Planes,
+            Some(_) => Self::Store,
+        }
+    }
+
     /// Returns what would help if most of the work is in `phase`.
     fn remedy(self, phase: Phase) -> &'static str {
         match (phase, self) {
-            (Phase::Read, Self::Frames | Self::Clips | Self::Cameras) => {
-                "a faster disk would help, or smaller files"
-            }
+            (Phase::Read, Self::Images) => remedy(phase),
+            (Phase::Read, _) => "a faster disk would help, or smaller files",
             (Phase::Decode, Self::Frames) => {
                 "frames decode faster as bit planes or re-cut JPEGs (`fuseloop convert --videos frames` with `--write-mode \
                  planes` or `tiled`), and stored smaller (`--max-resolution`)"
+            }
+            (Phase::Decode, Self::Store) => {
+                "frames decode faster as bit planes or re-cut JPEGs (`fuseloop convert` with `--write-mode planes` or `tiled`), \
+                 and stored smaller (`--max-resolution`)"
+            }
+            (Phase::Decode, Self::Planes) => {
+                "the frames are bit planes, which decode fastest: smaller ones decode faster still (`fuseloop convert` of the \
+                 videos with `--max-resolution`), and so do clips of fewer frames"
             }
             (Phase::Decode, Self::Clips) => {
                 "clips of stored frames decode faster (`fuseloop convert CLIPS OUT.beton`), and so do videos with more key \
@@ -271,8 +299,7 @@ impl Stored {
 }
 
 /// Returns what would help a dataset of images if most of the work is in `phase`.
-#[must_use]
-pub fn remedy(phase: Phase) -> &'static str {
+fn remedy(phase: Phase) -> &'static str {
     match phase {
         Phase::Read => "a faster disk would help, or reading ahead (`process_cache`)",
         Phase::Decode => {
@@ -337,7 +364,7 @@ impl Loader {
         let cache_stopped = self.shared.cache.as_ref().and_then(|cache| cache.stopped());
         let stored = match &self.setup.clips {
             Some(clips) if clips.decodes() => Stored::Clips,
-            Some(_) => Stored::Frames,
+            Some(clips) => Stored::of_frames(&*self.source, clips.field()),
             None if self.setup.frames.is_some() => Stored::Cameras,
             None => Stored::Images,
         };
@@ -459,6 +486,8 @@ bottleneck   decode is 74 % of the workers' work: JPEGs decode faster re-cut (`f
         for (stored, words) in [
             (Stored::Images, "`fuseloop recut`"),
             (Stored::Frames, "`fuseloop convert --videos frames`"),
+            (Stored::Store, "`fuseloop convert` with `--write-mode planes` or `tiled`"),
+            (Stored::Planes, "the frames are bit planes"),
             (Stored::Clips, "`fuseloop convert CLIPS OUT.beton`"),
             (Stored::Cameras, "more key frames"),
         ] {

@@ -91,7 +91,16 @@ fn clips_are_shown_by_their_pipeline_file() {
         assert!(height > 2 * 224 && width > 4 * 224 && width < 5 * 240, "{height}x{width}");
     }
     of_clips(&["preview", "clips", "--each-op", "-o", "each.png"]);
-    assert!(of_clips(&["explain", "clips"]).contains("RandomCrop"));
+    let text = of_clips(&["explain", "clips"]);
+    assert!(text.contains("RandomCrop") && text.contains("decode frames to"), "{text}");
+    for words in ["kB a frame", "moved a frame", "time a frame", "the frames of 1 sample"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(text.contains(" of a frame's ") && !text.contains("a sample"), "{text}");
+    assert!(!text.contains("in memory yet") && !text.contains("fuseloop recut"), "{text}");
+    stdout_of(path, &["convert", "clips", "p.beton", "--videos", "frames", "--write-mode", "planes"]);
+    let text = of_clips(&["explain", "p.beton"]);
+    assert!(!text.contains("JPEGs decode faster") && !text.contains("a sample:"), "{text}");
     // Stores that are joined stay apart, though each has a video 0, and frames without times.
     stdout_of(path, &["convert", "clips", "a.beton", "--videos", "frames"]);
     fs::copy(path.join("a.beton"), path.join("b.beton")).unwrap();
