@@ -81,13 +81,9 @@ fn strip(
 ) -> Result<(Option<FirstFrame>, Vec<Cell>), Error> {
     let (mut cells, mut first) = (vec![], None);
     inspector.strip_with_whole(sample, MOST_IMAGES, &mut |image| {
-        let StripImage { index, time, kernel, draws, row, targets, whole } = image;
+        let StripImage { index, time, frame, kernel, draws, row, targets, whole } = image;
         let plan = kernel.plan();
-        let mut captions = match time {
-            Some(time) if time.abs() < 1e9 => vec![format!("{time:.2} s")],
-            Some(time) => vec![format!("{} s", Decimal(time))],
-            None => vec![format!("image {index}")],
-        };
+        let mut captions = vec![image_words(time, frame, index)];
         if index == 0 {
             captions.insert(0, format!("epoch {epoch}"));
             let says_something =
@@ -105,9 +101,55 @@ fn strip(
     Ok((first, cells.into_iter().map(|(_, cell)| cell).collect()))
 }
 
+/// Says which image of its sample an image is: the seconds of a frame, its number in a video without times, or its number
+/// in a list.
+fn image_words(time: Option<f64>, frame: Option<u32>, index: usize) -> String {
+    match (time, frame) {
+        (Some(time), _) if time.abs() < 1e9 => format!("{time:.2} s"),
+        (Some(time), _) => format!("{} s", Decimal(time)),
+        (None, Some(frame)) => format!("frame {frame}"),
+        (None, None) => format!("image {index}"),
+    }
+}
+
 pub(super) fn check_cancelled(cancel: &CancelFlag) -> Result<(), Error> {
     if cancel.is_cancelled() {
         return Err(fail!(Cancelled, "the preview was cancelled"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loader::Clips;
+    use crate::source::{Folder, FolderOptions};
+    use fuseloop_ops::{CenterCrop, ops};
+
+    #[test]
+    fn frames_have_their_seconds_or_their_numbers() {
+        let dir = tempfile::tempdir().unwrap();
+        let video = dir.path().join("a/video");
+        std::fs::create_dir_all(&video).unwrap();
+        for frame in 0..9 {
+            let mut png = vec![];
+            super::super::encode::png(&mut png, &[7; 8 * 8 * 3], Size::from(8)).unwrap();
+            std::fs::write(video.join(format!("{frame}.png")), png).unwrap();
+        }
+        let words = |clips: Clips| {
+            let folder = Folder::open(dir.path(), &FolderOptions::default().are_frames(true));
+            let loader = Loader::from_source(folder.unwrap()).clips(clips);
+            let loader = loader.pipeline("video", ops![CenterCrop::new(8).unwrap()]);
+            let loader = loader.build().unwrap();
+            let mut inspector = loader.inspect("video", 0).unwrap().unwrap();
+            let (_, cells) = strip(&mut inspector, (0, 0), &[]).unwrap();
+            let is_own = |words: &&String| words.starts_with("frame ") || words.ends_with(" s");
+            let own = |cell: &Cell| cell.captions.iter().find(is_own).cloned().unwrap();
+            cells.iter().map(own).collect::<Vec<_>>()
+        };
+        let clips = || Clips::all(3).stride(3);
+        assert_eq!(words(clips()), ["frame 0", "frame 3", "frame 6"]);
+        assert_eq!(words(clips().source_fps(4.0)), ["0.00 s", "0.75 s", "1.50 s"]);
+        assert_eq!(image_words(None, None, 2), "image 2");
+    }
 }

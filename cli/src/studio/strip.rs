@@ -5,6 +5,7 @@
 //! | `frames`  | the number of images in the picture, all of one height |
 //! | `indexes` | the number of each image in its sample                 |
 //! | `times`   | the seconds at which each frame is shown, of clips     |
+//! | `numbers` | the number of each frame in its video, of clips without times |
 
 use super::grid::over;
 use super::pictures::{Rgba, rgba};
@@ -27,12 +28,14 @@ pub(super) struct Strip {
     pub(super) words: Vec<String>,
     indexes: Vec<usize>,
     times: Vec<f64>,
+    numbers: Vec<u32>,
 }
 
 /// An image of a strip.
 struct Frame {
     index: usize,
     time: Option<f64>,
+    number: Option<u32>,
     picture: Rgba,
 }
 
@@ -52,7 +55,7 @@ impl Strip {
         let (mut frames, mut words) = (vec![], vec![]);
         inspector.strip(sample, MOST_FRAMES, &mut |image| {
             check(&image)?;
-            let StripImage { index, time, kernel, draws, row, targets, .. } = image;
+            let StripImage { index, time, frame: number, kernel, draws, row, targets, .. } = image;
             let mut shown = shown_row(kernel.plan(), &draws, &row, bands)?;
             if let Some(targets) = targets.filter(|_| with_targets)
                 && let Some(step) = targets.steps().last()
@@ -67,7 +70,7 @@ impl Strip {
                 words = drawn.map(|op| op.to_string()).collect();
             }
             let picture = rgba(&shown, draws.output, side)?;
-            frames.push(Frame { index, time, picture });
+            frames.push(Frame { index, time, number, picture });
             Ok(())
         })?;
         frames.sort_by_key(|frame| frame.index);
@@ -82,12 +85,14 @@ impl Strip {
         let picture = Rgba { pixels, size, is_exact };
         let indexes = frames.iter().map(|frame| frame.index).collect();
         let times = frames.iter().filter_map(|frame| frame.time).collect();
-        Ok(Some(Self { picture, words, indexes, times }))
+        let numbers = frames.iter().filter(|frame| frame.time.is_none());
+        let numbers = numbers.filter_map(|frame| frame.number).collect();
+        Ok(Some(Self { picture, words, indexes, times, numbers }))
     }
 
     /// Adds the description of the picture.
     pub(super) fn describe(&self, json: &mut Value) {
-        let Self { picture, indexes, times, .. } = self;
+        let Self { picture, indexes, times, numbers, .. } = self;
         json["width"] = json!(picture.size.width);
         json["height"] = json!(picture.size.height);
         json["exact"] = json!(picture.is_exact);
@@ -95,6 +100,9 @@ impl Strip {
         json["indexes"] = json!(indexes);
         if !times.is_empty() {
             json["times"] = json!(times);
+        }
+        if !numbers.is_empty() {
+            json["numbers"] = json!(numbers);
         }
     }
 }

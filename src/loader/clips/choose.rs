@@ -27,6 +27,8 @@ pub(in crate::loader) struct ClipFrames {
     pub(in crate::loader) frames: Vec<u32>,
     /// The bytes of the presentation times.
     pub(in crate::loader) pts: Vec<u8>,
+    /// False if the times are the numbers of frames, because the video has no times and no rate is set.
+    pub(in crate::loader) has_seconds: bool,
 }
 
 /// The part of a video that clips are chosen from.

@@ -541,6 +541,11 @@ impl Clips {
         self.source_fps.unwrap_or(1.0)
     }
 
+    /// Returns true if the rate of videos without times is set.
+    pub(super) fn has_rate(&self) -> bool {
+        self.source_fps.is_some()
+    }
+
     /// Returns the number of the draws of an image of a sample; 0 is that of the sample itself.
     pub(super) fn draw_of(&self, image: usize) -> usize {
         if self.per_frame { image } else { image / self.frames }

@@ -16,7 +16,7 @@ use crate::error::{Error, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::source::{
-    BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, Frames,
+    BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, FrameTimes, Frames,
     NdType, PTS, PartFields, Record, SampleLocation, Source, TakeFrame, VIDEO_INDEX, Value,
     part_of_video, read_values,
 };
@@ -168,6 +168,8 @@ impl ClipSource {
         chosen.pts.clear();
         let pts = chosen.frames.iter().map(|frame| times.time(*frame));
         chosen.pts.extend(pts.flat_map(f64::to_le_bytes));
+        chosen.has_seconds =
+            self.clips.has_rate() || !matches!(times, FrameTimes::Constant { .. });
         Ok(())
     }
 

@@ -29,8 +29,10 @@ use std::sync::Arc;
 pub struct StripImage {
     /// The image's number in the sample.
     pub index: usize,
-    /// The presentation time of a frame of a clip in seconds; `None` for other images.
+    /// The presentation time of a frame of a clip in seconds; `None` for other images, and of videos without times.
     pub time: Option<f64>,
+    /// The number of a frame in its video; `None` for other images.
+    pub frame: Option<u32>,
     /// The compiled plan that the image runs.
     pub kernel: Arc<Kernel>,
     /// The draws of the image, in pixels of the stored image.
@@ -123,7 +125,8 @@ impl Inspector {
             let key = stage.key_of_sample(self.epoch, sample);
             clips.choose(key, &mut self.buffer, &mut chosen)?;
             let (times, _) = chosen.pts.as_chunks::<{ size_of::<f64>() }>();
-            let times: Vec<f64> = times.iter().map(|time| f64::from_le_bytes(*time)).collect();
+            let times = times.iter().map(|time| f64::from_le_bytes(*time));
+            let times: Vec<f64> = times.filter(|_| chosen.has_seconds).collect();
             let read: ReadFrames<'_> =
                 &|frames, buffer, take| clips.read_frames(sample, frames, buffer, take);
             let (frames, wanted) = ((&*chosen.frames, &*times, read), (most, with_whole));
@@ -246,12 +249,12 @@ impl Runner<'_> {
     /// Runs image number `index` of the sample, which is this frame of its video if it is one.
     fn run(
         &mut self,
-        (index, frame): (usize, Option<u32>),
+        (index, number): (usize, Option<u32>),
         time: Option<f64>,
         image: FrameImage<'_>,
     ) -> Result<StripImage, Error> {
         let plans = self.targets;
-        let frame_of_clip = values_of_frame(self.stage, self.sample, frame);
+        let frame_of_clip = values_of_frame(self.stage, self.sample, number);
         let targets = plans.and(frame_of_clip);
         let Self { source, stage, decoder, scratch, frame, output, mode, target_buffer, .. } = self;
         let (plan, (output, mode)) = (self.kernel.plan(), (*output, *mode));
@@ -290,7 +293,7 @@ impl Runner<'_> {
         });
         let targets = targets.transpose()?;
         let kernel = Arc::clone(&self.kernel);
-        Ok(StripImage { index, time, kernel, draws, row, targets, whole: None })
+        Ok(StripImage { index, time, frame: number, kernel, draws, row, targets, whole: None })
     }
 
     /// Decodes a frame whole.

@@ -12,9 +12,10 @@ export function frameOf(strip, frame) {
   return { width, height, pixels: strip.pixels.subarray(at * size, (at + 1) * size) };
 }
 
-/** Says which image of a sample a strip shows, and its time. */
-export function frameWords({ frames, indexes, times }, frame) {
+/** Says which image of a sample a strip shows, and its time. A frame of a video without times has its number there. */
+export function frameWords({ frames, indexes, times, numbers }, frame) {
   const at = Math.min(frame, frames - 1);
+  if (numbers) return `frame ${numbers[at]}`;
   return times ? `frame ${indexes[at]}, ${times[at].toFixed(2)} s` : `image ${indexes[at]}`;
 }
 

@@ -57,9 +57,9 @@ export class Sample {
   strip(strip) {
     if (!strip) return [];
     const figure = (frame) => el('figure', {}, draw(el('canvas', {}), frameOf(strip, frame)), el('figcaption', { class: 'num' }, frameWords(strip, frame)));
-    const first = strip.times ? 'frame of the video' : 'image of the list';
+    const isClip = strip.times || strip.numbers, first = isClip ? 'frame of the video' : 'image of the list';
     return [
-      el('div', { class: 'strip', role: 'group', 'aria-label': strip.times ? 'Frames of the clip' : 'Images of the list' }, Array.from({ length: strip.frames }, (_, frame) => figure(frame))),
+      el('div', { class: 'strip', role: 'group', 'aria-label': isClip ? 'Frames of the clip' : 'Images of the list' }, Array.from({ length: strip.frames }, (_, frame) => figure(frame))),
       el('p', { class: 'muted' }, `Below are the ops on the first ${first}.`),
     ];
   }
