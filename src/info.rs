@@ -234,6 +234,8 @@ struct VideosInfo {
     unreadable: u64,
     /// The errors of the first of these, with the names of the files.
     faults: Vec<String>,
+    /// Why no decoder here reads files, and the names of the files.
+    no_decoder: BTreeMap<String, Vec<String>>,
     height: Range<u32>,
     width: Range<u32>,
     frames: Range<u64>,
@@ -245,6 +247,9 @@ struct VideosInfo {
 
 /// The smallest and the largest of numbers; `None` without one.
 type Range<T> = Option<(T, T)>;
+
+/// The most files that are named of those that no decoder here reads for the same reason.
+const MOST_NAMES: usize = 3;
 
 /// The most unreadable video files whose errors are shown.
 #[cfg(feature = "video")]
@@ -274,7 +279,7 @@ impl VideosInfo {
         }
         for sample in (0..source.len().min(FIRST)).map(SampleId) {
             let read = VideoSummary::read(source, (sample, field), &Limits::DEFAULT);
-            let VideoSummary { codec, size, frames, seconds, longest_group } = match read {
+            let VideoSummary { codec, size, frames, seconds, longest_group, no_decoder } = match read {
                 Ok(summary) => summary,
                 Err(error) => {
                     self.unreadable += 1;
@@ -284,6 +289,11 @@ impl VideosInfo {
                     continue;
                 }
             };
+            if let Some(error) = no_decoder {
+                let place = source.locate(sample, field);
+                let name = place.map_or_else(|| format!("sample {}", sample.0), |at| at.to_string());
+                self.no_decoder.entry(error.to_string()).or_default().push(name);
+            }
             *self.codecs.entry(codec).or_default() += 1;
             add(&mut self.height, size.height);
             add(&mut self.width, size.width);
@@ -296,13 +306,23 @@ impl VideosInfo {
         }
     }
 
-    /// Lists the files that can't be read, and why.
+    /// Lists the files that can't be read, and those that no decoder here reads, and why.
     fn write_faults(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.faults.iter().try_for_each(|fault| writeln!(f, "    {fault}"))?;
-        match self.unreadable - self.faults.len() as u64 {
-            0 => Ok(()),
-            more => writeln!(f, "    and {} more, which `fuseloop verify` lists", count(more)),
+        let more = self.unreadable - self.faults.len() as u64;
+        if more > 0 {
+            writeln!(f, "    and {} more, which `fuseloop verify` lists", count(more))?;
         }
+        for (why, names) in &self.no_decoder {
+            let first = names.iter().take(MOST_NAMES).map(String::as_str);
+            let first = first.collect::<Vec<_>>().join(", ");
+            let more = match names.len().saturating_sub(MOST_NAMES) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            writeln!(f, "    {}{more}: {}", Escaped(&first), Escaped(why))?;
+        }
+        Ok(())
     }
 
     fn to_json(&self) -> Value {
@@ -314,6 +334,7 @@ impl VideosInfo {
             "codecs": self.codecs,
             "unreadable": self.unreadable,
             "faults": self.faults,
+            "no_decoder": self.no_decoder,
             "height": range(self.height.map(pair)),
             "width": range(self.width.map(pair)),
             "frames": range(self.frames.map(pair)),
@@ -328,6 +349,7 @@ impl VideosInfo {
 impl fmt::Display for VideosInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("video files")?;
+        let without = self.no_decoder.values().map(Vec::len).sum::<usize>() as u64;
         let read = self.codecs.values().sum::<u64>() + self.unreadable;
         let (Some(height), Some(width), Some(frames), Some(seconds)) =
             (self.height, self.width, self.frames, self.seconds)
@@ -356,7 +378,11 @@ impl fmt::Display for VideosInfo {
         if let Some(fps) = self.fps {
             write!(f, "{} frames/s, ", rounded(fps))?;
         }
-        write!(f, "a key frame every {} or sooner", count(self.longest_group))
+        write!(f, "a key frame every {} or sooner", count(self.longest_group))?;
+        match without {
+            0 => Ok(()),
+            without => write!(f, "; no decoder here reads {}", count(without)),
+        }
     }
 }
 

@@ -435,6 +435,8 @@ pub(crate) struct VideoSummary {
     pub(crate) seconds: f64,
     /// The most packets from one at which decoding starts to the next.
     pub(crate) longest_group: u64,
+    /// Why no decoder here reads the file, if none does.
+    pub(crate) no_decoder: Option<Error>,
 }
 
 impl VideoSummary {
@@ -450,7 +452,8 @@ impl VideoSummary {
     ) -> Result<Self, Error> {
         let mut buffer = Buffer::default();
         let bytes = VideoBytes::open(files, value, &mut buffer)?;
-        let video = IndexedVideo::of(&bytes, &video_limits(limits))?;
+        let limits = video_limits(limits);
+        let video = IndexedVideo::of(&bytes, &limits)?;
         let (index, packets) = (&video.index, video.index.packets());
         let keys = packets.iter().zip(0..).filter(|(packet, _)| packet.is_key);
         let keys: Vec<u64> = keys.map(|(_, number)| number).collect();
@@ -459,7 +462,12 @@ impl VideoSummary {
             Rotation::None | Rotation::Clockwise180 => (index.height, index.width),
             Rotation::Clockwise90 | Rotation::Clockwise270 => (index.width, index.height),
         };
+        let opened = match index.codec {
+            Codec::MotionJpeg => Ok(()),
+            _ => VideoDecoder::open(index, Backend::Auto, &limits).map(drop),
+        };
         Ok(Self {
+            no_decoder: opened.err().map(|error| failed(&error, Some(&index.codec))),
             codec: index.codec.to_string(),
             size: Size::new(height, width),
             frames: video.times.count().into(),
@@ -515,9 +523,11 @@ fn failed(error: &VideoError, codec: Option<&Codec>) -> Error {
         VideoErrorKind::Parameter => fail!(Parameter, "{text}"),
         VideoErrorKind::Unsupported => {
             // With libavcodec the file can be read: it is not skipped as a damaged one.
-            let is_library = codec.is_some_and(|codec| *codec != Codec::MotionJpeg);
-            if is_library && Libavcodec::find().is_err() {
-                fail!(Unsupported, "{text}").not_damage()
+            let is_library = |codec: &Codec| !matches!(codec, Codec::MotionJpeg | Codec::Other(_));
+            if codec.is_some_and(is_library) && Libavcodec::find().is_err() {
+                fail!(Unsupported, "{text}").not_damage().help(
+                    "`fuseloop info --video` shows the decoders, and the libavcodec that was found",
+                )
             } else {
                 fail!(Damaged, "{text}").damage(Damage::Unsupported)
             }

@@ -251,7 +251,8 @@ fn codecs_are_refused_by_name_without_libavcodec() {
         } else {
             "install FFmpeg or set FUSELOOP_LIBAVCODEC"
         };
-        for words in [file, codec, cure, "libx264"] {
+        assert!(error.next_step().is_some_and(|step| step.contains("info --video")), "{text}");
+        for words in [file, codec, cure, "libx264", "only H.264 and Motion JPEG"] {
             assert!(text.contains(words), "{words}: {text}");
         }
     }
@@ -603,6 +604,37 @@ fn verify_decodes_the_video_files_of_any_field_of_bytes() {
     assert_eq!((report.video_files, report.damaged_samples), (1, 2), "{report}");
     let unknown = checked(&intact, &["film"]).unwrap_err().to_string();
     assert!(unknown.contains("no field named film for `video`; available: words, movie"));
+}
+
+/// Returns a folder of a video whose container says that its codec is ProRes.
+fn folder_of_prores() -> tempfile::TempDir {
+    let dir = folder(&["a/high.mp4", "b/high.mkv"]);
+    let path = dir.path().join("a/high.mp4");
+    let mut bytes = fs::read(&path).unwrap();
+    // The last one is that of the description of samples.
+    let at = bytes.windows(4).rposition(|name| name == b"avc1").unwrap();
+    bytes[at..at + 4].copy_from_slice(b"apcn");
+    fs::write(path, bytes).unwrap();
+    dir
+}
+
+#[test]
+fn a_codec_that_no_decoder_reads_is_named_with_the_cure() {
+    let dir = folder_of_prores();
+    let words = ["ProRes (apcn) is not read", "H.264 and Motion JPEG", "libavcodec", "libx264"];
+    let summary = DatasetSummary::of(&Dataset::open(dir.path()).unwrap()).unwrap();
+    let text = summary.to_string();
+    assert!(text.contains("1 ProRes (apcn),") && text.contains("; no decoder here reads 1"));
+    let line = text.lines().find(|line| line.contains("a/high.mp4: ")).unwrap_or_default();
+    assert!(words.iter().all(|words| line.contains(words)), "{text}");
+    let json = summary.to_json();
+    let listed = json["fields"][0]["video"]["no_decoder"].as_object().unwrap();
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    // No library would read it: it is a damaged sample, with libavcodec or without.
+    let loader = builder(dir.path(), Clips::random(2)).build().unwrap();
+    let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap();
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    assert!(words.iter().all(|words| error.to_string().contains(words)), "{error}");
 }
 
 #[test]

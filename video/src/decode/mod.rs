@@ -124,6 +124,7 @@ impl VideoDecoder {
         let libavcodec =
             || Libavcodec::find().map_err(|none| needs_libavcodec(&index.codec, none, none.cure()));
         let codec = match (backend, &index.codec) {
+            (_, codec @ Codec::Other(_)) => return Err(not_read(codec)),
             (Backend::Rust, Codec::H264) => Inner::H264(Box::new(H264::open(index, limits)?)),
             (Backend::Auto, Codec::H264) if Libavcodec::find().is_err() => {
                 Inner::H264(Box::new(H264::open(index, limits)?))
@@ -619,15 +620,54 @@ pub(crate) fn name(codec: &Codec) -> String {
         Codec::Vp8 => "VP8".into(),
         Codec::Vp9 => "VP9".into(),
         Codec::Av1 => "AV1".into(),
-        Codec::Other(name) => format!("codec {name}"),
+        Codec::Other(name) => match known(name) {
+            Some(usual) => format!("{usual} ({name})"),
+            None => format!("codec {name}"),
+        },
+    }
+}
+
+/// Returns the usual name of a common codec that is not read, by the name that a container has for it.
+fn known(name: &str) -> Option<&'static str> {
+    match name {
+        "apch" | "apcn" | "apcs" | "apco" | "ap4h" | "ap4x" | "V_PRORES" => Some("ProRes"),
+        "V_FFV1" => Some("FFV1"),
+        "HFYU" | "FFVH" => Some("HuffYUV"),
+        "V_THEORA" => Some("Theora"),
+        "WMV1" | "WMV2" | "WMV3" | "WVC1" => Some("Windows Media Video"),
+        _ => None,
+    }
+}
+
+/// The cure that helps any file.
+const CONVERT: &str =
+    "convert the file, as by ffmpeg -i IN -c:v libx264 -pix_fmt yuv420p OUT.mp4";
+
+/// Returns the error of a codec that no decoder here reads.
+fn not_read(codec: &Codec) -> VideoError {
+    unsupported!(
+        "{} is not read: H.264 and Motion JPEG are decoded in Rust, and HEVC, MPEG-1, MPEG-2, MPEG-4, VP8, VP9 and AV1 by \
+         libavcodec: {CONVERT}",
+        name(codec)
+    )
+}
+
+/// Returns the error of a stream of H.264 that the decoder in Rust does not read.
+fn h264_needs_libavcodec(what: &dyn fmt::Display) -> VideoError {
+    match Libavcodec::find() {
+        Ok(_) => unsupported!("H.264 with {what}, which needs libavcodec"),
+        Err(none) => unsupported!(
+            "H.264 with {what}, which needs libavcodec of FFmpeg 4 to 8 ({none}): {}, or {CONVERT}",
+            none.cure()
+        ),
     }
 }
 
 /// Returns the error of a codec that only libavcodec decodes.
 fn needs_libavcodec(codec: &Codec, reason: &dyn fmt::Display, cure: &str) -> VideoError {
     unsupported!(
-        "{} needs libavcodec of FFmpeg 4 to 8 ({reason}): {cure}, or convert the file, as by ffmpeg -i IN -c:v libx264 \
-         -pix_fmt yuv420p OUT.mp4",
+        "{} needs libavcodec of FFmpeg 4 to 8 ({reason}), because only H.264 and Motion JPEG are decoded in Rust: {cure}, or \
+         {CONVERT}",
         name(codec)
     )
 }

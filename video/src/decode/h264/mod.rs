@@ -22,7 +22,7 @@ mod references;
 mod syntax;
 
 use super::frame::{Shape, check_pixels, eight_bits};
-use super::{Frame, Stop, Subsampling, size_changes};
+use super::{Frame, Stop, Subsampling, h264_needs_libavcodec, size_changes};
 use crate::error::{over_limit, unsupported};
 use crate::{Color, MatrixCoefficients, VideoError, VideoErrorKind, VideoIndex, VideoLimits};
 pub(super) use gaps::Gaps;
@@ -223,7 +223,7 @@ impl H264 {
                 return Err(unsupported!("H.264 with slice groups, which no decoder here reads"));
             }
             if pps.may_have_redundant_slices {
-                return Err(unsupported!("H.264 with redundant slices, which needs libavcodec"));
+                return Err(h264_needs_libavcodec(&"redundant slices"));
             }
             self.stream.pps.insert(pps.id, pps);
         } else {
@@ -270,7 +270,7 @@ impl H264 {
                 Ok(())
             };
         };
-        Err(unsupported!("H.264 with {reason} (profile {}), which needs libavcodec", sps.profile))
+        Err(h264_needs_libavcodec(&format_args!("{reason} (profile {})", sps.profile)))
     }
 
     /// Checks a slice and decodes it.

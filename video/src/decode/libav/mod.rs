@@ -253,8 +253,9 @@ impl Libav {
                 super::name(&index.codec)
             )),
             None => Err(unsupported!(
-                "libavcodec {version} has no decoder of {}",
-                super::name(&index.codec)
+                "libavcodec {version} has no decoder of {}: set FUSELOOP_LIBAVCODEC to the path of another one, or {}",
+                super::name(&index.codec),
+                super::CONVERT
             )),
         }
     }
