@@ -167,14 +167,14 @@ impl Checks {
 /// Returns the fields with the seconds of the parts of videos.
 fn part_fields(source: &dyn Source, options: &VerifyOptions) -> Result<PartFields, Error> {
     let VerifyOptions { start_field, end_field, .. } = options;
-    let find = |(name, setting): (&Option<String>, &str)| {
+    let find = |name: &Option<String>, setting: &str| -> Result<Option<usize>, Error> {
         let Some(name) = name else { return Ok(None) };
         let field = named_field(source, name, setting)?;
         let checked = check_part_field(&source.fields()[field].kind);
         checked.map_err(|error| error.context(format_args!("field {name}")).of_field(name))?;
         Ok(Some(field))
     };
-    Ok([find((start_field, "start_field"))?, find((end_field, "end_field"))?])
+    Ok([find(start_field, "start_field")?, find(end_field, "end_field")?])
 }
 
 /// Converts the error of a source that can't say what its fields of objects are.

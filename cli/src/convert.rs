@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 ///
 /// The name of DST selects the format: x.beton, x-{000000}.tar (WebDataset), x-{00000}-of-{N}.tfrecord,
 /// x-{00000}-of-{N}.parquet (Hugging Face), x/index.json (MDS shards of mosaicml-streaming in x), or a name without an
-/// extension or with a trailing / for a folder of images or audio files. FFCV can read .beton files, except for bit
+/// extension or with a trailing / for a folder of images, audio or video files. FFCV can read .beton files, except for bit
 /// planes. Several datasets are joined.
 ///
 /// The subfolders of a folder are the classes; without subfolders, the class is the part of a file name before
@@ -73,6 +73,7 @@ use std::time::{Duration, Instant};
   fuseloop convert clips/ clips.beton --write-mode tiled          # the frames of video files, decoded once
   fuseloop convert frames/ clips.beton --videos frames --source-fps 12    # folders of frames
   fuseloop convert clips/ files.beton --videos files              # video files unchanged
+  fuseloop convert files.beton clips/                             # a folder of video files
   fuseloop convert pusht/ 'pusht-{00000}-of-{N}.parquet'          # LeRobot: the frames of its cameras as images
   srun fuseloop convert train/ 'x-{000}.tar' --shards 64 --ranks env   # each task writes its share
 
@@ -83,7 +84,8 @@ str, bytes, json and ndarray; the index is written last.
 
 Images are stored without loss by default: JPEGs and PNGs unchanged, pixels as PNG, and in a .beton file
 PNGs as pixels. --write-mode, --max-resolution and --jpeg-quality change this. Masks always keep their class
-numbers. Field names that the destination does not allow are shortened: image/encoded to image,
+numbers. Frames of video files become JPEGs of quality 90, or pixels with --write-mode raw; those of Motion
+JPEG stay unchanged. Field names that the destination does not allow are shortened: image/encoded to image,
 image/class/label to label, a/b/c to c."
 )]
 pub(super) struct Args {

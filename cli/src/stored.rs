@@ -37,7 +37,7 @@ pub(super) struct StoredArgs {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// JPEGs unchanged, others as 8-bit RGB without alpha (PNG outside .beton files)
+    /// JPEGs unchanged, others as 8-bit RGB without alpha (PNG outside .beton files); frames of video files as JPEG
     Lossless,
     /// Pixels (PNG outside .beton files)
     Raw,

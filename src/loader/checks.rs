@@ -9,7 +9,7 @@ use crate::error::{Error, fail};
 use crate::order::{Order, Ranks, Subset};
 use crate::run::LastBatch;
 use crate::source::{
-    Escaped, FieldKind, ObjectField, PartFields, check_part_field, fields_of_frames,
+    Escaped, ObjectField, PartFields, check_part_field, fields_of_frames,
 };
 use fuseloop_ops::NumberRule;
 

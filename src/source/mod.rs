@@ -115,7 +115,7 @@ mod upright;
 mod value;
 #[cfg(feature = "video")]
 mod video_files;
-mod video_format;
+pub(crate) mod video_format;
 #[cfg(feature = "video")]
 mod video_frame;
 mod video_list;

@@ -10,6 +10,7 @@ use fuseloop::order::{Ranks, Uneven};
 use fuseloop::preview::PreviewOptions;
 use fuseloop::source::{Column, Dataset, Folder, FolderOptions, InMemory};
 use fuseloop::verify::{DamageKind, VerifyOptions, verify};
+use fuseloop::write::{WriteOptions, convert};
 use fuseloop::{Batch, Cursor, ErrorKind, Loader, LoaderBuilder, OnDamaged, Order, ops::*};
 use fuseloop_video::Libavcodec;
 use sha2::{Digest, Sha256};
@@ -660,6 +661,45 @@ fn info_describes_the_first_files() {
     assert_eq!((&video["height"][0], &video["width"][1]), (&48.into(), &64.into()), "{video}");
     assert_eq!((&video["unreadable"], &video["frames"][0]), (&1.into(), &4.into()), "{video}");
     assert!(video["faults"][0].as_str().unwrap().contains("b/x.mp4: "), "{video}");
+}
+
+/// Files stay byte for byte in a folder, whichever dataset they are from, and clips of them are the same.
+#[cfg(feature = "tar")]
+#[test]
+fn video_files_are_converted_to_folders_and_back() {
+    let dir = folder(&VIDEOS);
+    let out = tempfile::tempdir().unwrap();
+    let path = |name: &str| out.path().join(name);
+    let write = |from: &Path, to: &str| {
+        let source = Dataset::open(from).unwrap().source().unwrap();
+        convert(&*source, path(to), &WriteOptions::default()).unwrap();
+    };
+    write(dir.path(), "files");
+    write(dir.path(), "files.beton");
+    write(&path("files.beton"), "again");
+    write(dir.path(), "files.tar");
+    write(&path("files.tar"), "unpacked");
+    let frames = |from: &Path| {
+        rows(batches(&builder(from, Clips::random(3)).build().unwrap(), 0))
+    };
+    let expected = frames(dir.path());
+    for name in ["files", "again", "unpacked"] {
+        assert!(frames(&path(name)) == expected, "{name}");
+        let mut kinds: Vec<String> = vec![];
+        let mut listed: Vec<PathBuf> = vec![path(name)];
+        while let Some(at) = listed.pop() {
+            if at.is_dir() {
+                listed.extend(fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()));
+            } else if let Some(extension) = at.extension().filter(|kind| *kind != "json") {
+                kinds.push(extension.to_str().unwrap().to_owned());
+            }
+        }
+        kinds.sort_unstable();
+        assert_eq!(kinds, ["avi", "mkv", "mp4", "mp4", "mp4", "mp4"], "{name}");
+    }
+    let mixed = InMemory::new([("video", Column::bytes([b"no video".to_vec()]))]).unwrap();
+    let refused = convert(&mixed, path("x"), &WriteOptions::default()).unwrap_err();
+    assert!(refused.to_string().contains("audio or video files"), "{refused}");
 }
 
 /// The key of a sample begins the names of its members.

@@ -1,10 +1,10 @@
-//! Writes a folder of images or audio files, as torchvision's `ImageFolder` or Hugging Face's `imagefolder` and
-//! `audiofolder` read it.
+//! Writes a folder of images, audio or video files, as torchvision's `ImageFolder` or Hugging Face's `imagefolder`,
+//! `audiofolder` and `videofolder` read it.
 //!
 //! | fields                     | DST                                                             |
 //! |----------------------------|-----------------------------------------------------------------|
-//! | one image or audio, one int | `cat/00000123.jpg`: a folder per class (`classes.rs`)           |
-//! | any others, with an image or audio | `00000123.jpg`, and a line of `metadata.jsonl` for each         |
+//! | one image, audio or video, one int | `cat/00000123.jpg`: a folder per class (`classes.rs`)    |
+//! | any others, with one of these | `00000123.jpg`, and a line of `metadata.jsonl` for each         |
 //!
 //! Names begin with the sample's number, so that readers, which sort them, keep the order; the source's
 //! key follows, if there is one: `00000123_cat.jpg`. The writer chooses the names, so no key can lead
@@ -52,7 +52,7 @@ struct WrittenSample {
 }
 
 impl DatasetConversion<'_> {
-    /// Writes a folder of images or audio files.
+    /// Writes a folder of images, audio or video files.
     pub(super) fn folder(&self, print: &ConversionId) -> Result<WriteReport, Error> {
         if self.images.iter().any(|image| image.bit_planes) {
             let reason = "a folder holds images that other programs read: bit planes are stored in .beton files and shards";
@@ -60,7 +60,7 @@ impl DatasetConversion<'_> {
         }
         let Beside { classes, objects } = &self.beside;
         let shape =
-            Shape::new(&self.fields, &self.audio_fields(), classes.as_ref(), objects.as_ref())?;
+            Shape::new(&self.fields, &self.file_fields(), classes.as_ref(), objects.as_ref())?;
         let taken = || Ok(has_files(&self.dst)?.then(|| self.dst.clone()));
         self.with_journal(print, taken, |journal| self.write_folder(&shape, journal))
     }
@@ -133,7 +133,7 @@ impl DatasetConversion<'_> {
         let folder = OutputFolder { root: &self.dst, staging: &staging, dirs: Mutex::default() };
         let progress = self.progress(journal);
         let pictures = self.image_files();
-        let audio = self.audio_fields();
+        let files = self.file_fields();
         let is_table = matches!(shape, Shape::Table { .. });
         let open = PendingChunk::at(first);
         let mut notes =
@@ -143,7 +143,7 @@ impl DatasetConversion<'_> {
             |id| {
                 cancel::check(&self.options.cancel)?;
                 let (leaves, line, images) =
-                    shape.leaves(self.source, (&self.fields, &audio), &pictures, id)?;
+                    shape.leaves(self.source, (&self.fields, &files), &pictures, id)?;
                 Ok(folder.put(id, leaves).map(|wrote| WrittenSample { line, images, ..wrote }))
             },
             |wrote| wrote.as_ref().map_or(0, |wrote| wrote.line.len()),

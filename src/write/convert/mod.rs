@@ -55,9 +55,11 @@ use super::step::{StepObserver, unwatched};
 use super::value::WriteSampleError;
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
-use crate::source::{ClassNames, FieldSpec, Fingerprint, MDS_INDEX, ObjectField, Source};
+use crate::source::{
+    ClassNames, FieldSpec, Fingerprint, MDS_INDEX, ObjectField, Source, fields_of_videos,
+};
 use journal::{ConversionId, Journal, delete, folder_of, make_dirs};
-use output_file::AudioFields;
+use output_file::{FileFields, FileKind};
 use pictures::ImageFiles;
 use rename::{changes, renamed};
 use std::ffi::OsString;
@@ -344,16 +346,30 @@ impl<'a> DatasetConversion<'a> {
     }
 
     /// Returns which fields are audio files.
-    fn audio_fields(&self) -> AudioFields {
+    fn audio_fields(&self) -> Vec<bool> {
         let facts = self.source.facts();
-        AudioFields((0..self.fields.len()).map(|field| facts.is_audio(field)).collect())
+        (0..self.fields.len()).map(|field| facts.is_audio(field)).collect()
+    }
+
+    /// Returns which fields are audio or video files. Bytes are video files if the dataset says so, or if the first ones begin
+    /// as such.
+    fn file_fields(&self) -> FileFields {
+        let (facts, begin_as_videos) = (self.source.facts(), fields_of_videos(self.source));
+        let kind = |field| match field {
+            field if facts.is_audio(field) => Some(FileKind::Audio),
+            field if facts.is_video(field) || begin_as_videos.contains(&field) => {
+                Some(FileKind::Video)
+            }
+            _ => None,
+        };
+        FileFields((0..self.fields.len()).map(kind).collect())
     }
 
     /// Returns what converts images to files, and checks files that stay.
     fn image_files(&self) -> ImageFiles<'_> {
         let audio = self.audio_fields();
         ImageFiles::new(&self.images, self.has_targets(), self.options.limits)
-            .checking(|field| audio.has(field))
+            .checking(|field| audio.get(field) == Some(&true))
     }
 
     /// Returns true if images have objects with positions, or other images such as masks, beside them.

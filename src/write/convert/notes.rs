@@ -4,11 +4,11 @@
 //! |------------|---------------|------------------------------------------------------|
 //! | tar        | float         | the decimal text of a `.txt` member, every bit of it |
 //! | tar        | `video_index` of a clip store | a number of each frame, and no clips |
-//! | `metadata.jsonl` | array, tensor, other image or audio | the name of a file  |
+//! | `metadata.jsonl` | array, tensor, other image, audio or video | the name of a file  |
 //!
 //! All other types are kept. What TFRecord's features can't hold is stored beside them (`shards/example.rs`).
 
-use super::output_file::AudioFields;
+use super::output_file::FileFields;
 use super::{DatasetConversion, OutputFormat};
 use crate::source::{Escaped, FieldKind, FieldSpec, is_clip_store};
 use crate::write::shards::{Columns, label};
@@ -35,7 +35,7 @@ impl DatasetConversion<'_> {
                     .chain(fields.filter_map(|(field, name)| in_tar(field, &name)))
                     .collect()
             }
-            OutputFormat::Folder => in_folder(&self.fields, &self.audio_fields()),
+            OutputFormat::Folder => in_folder(&self.fields, &self.file_fields()),
         }
     }
 }
@@ -49,8 +49,8 @@ fn in_tar(field: &FieldSpec, member: &str) -> Option<String> {
     })
 }
 
-fn in_folder(fields: &[FieldSpec], audio: &AudioFields) -> Vec<String> {
-    let first = audio.main(fields);
+fn in_folder(fields: &[FieldSpec], files: &FileFields) -> Vec<String> {
+    let first = files.main(fields);
     if fields.len() == 2 && label(fields).is_some() {
         return vec![];
     }
@@ -68,8 +68,8 @@ fn in_folder(fields: &[FieldSpec], audio: &AudioFields) -> Vec<String> {
             FieldKind::RgbImage | FieldKind::BitPlaneImage if Some(index) != first => {
                 file("an image after the first")
             }
-            _ if audio.has(index) && Some(index) != first => {
-                file("an audio file next to an image or another")
+            _ if files.has(index) && Some(index) != first => {
+                file("an audio or video file next to an image or another")
             }
             _ => None,
         }

@@ -1,11 +1,11 @@
-//! Produces the files of one sample in a folder of images or audio files, and the sample's line of the table.
+//! Produces the files of one sample in a folder of images, audio or video files, and the sample's line of the table.
 //!
 //! A line of `metadata.jsonl` has `file_name`, and for the other fields
 //!
 //! | field          | column                                          |
 //! |----------------|-------------------------------------------------|
 //! | int, float     | a number; NaN and infinity are refused          |
-//! | audio files    | `NAME_file_name`: the name of a separate file   |
+//! | audio or video files | `NAME_file_name`: the name of a separate file |
 //! | other bytes    | text; bytes that are not UTF-8 are refused       |
 //! | JSON           | itself                                          |
 //! | image, array   | `NAME_file_name`: the name of a separate file   |
@@ -16,6 +16,7 @@ use super::layout::read_keyed;
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
 use crate::source::audio_format::of_name;
+use crate::source::video_format;
 use crate::source::{ClassNames, FieldKind, FieldSpec, ObjectFields, OwnedValue, Record, Source};
 use crate::write::report::ImageCounts;
 use crate::write::shards::{
@@ -40,52 +41,86 @@ pub(super) enum Shape {
     Table { columns: Vec<String>, extensions: Columns },
 }
 
-/// Which fields are audio files.
-pub(super) struct AudioFields(pub(super) Vec<bool>);
+/// The kind of bytes that are files.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum FileKind {
+    Audio,
+    Video,
+}
 
-impl AudioFields {
-    /// Returns whether a field is audio files.
+impl FileKind {
+    /// Returns the extension of a file by its first bytes; `None` of a format that no folder lists.
+    fn extension(self, file: &[u8]) -> Option<&'static str> {
+        match self {
+            Self::Audio => audio_extension(file),
+            Self::Video => video_format::of_file(file),
+        }
+    }
+
+    /// Returns why a file is refused whose first bytes no format of its kind has.
+    fn not_listed(self) -> &'static str {
+        match self {
+            Self::Audio => {
+                "it is no WAV, FLAC, MP3 or Ogg file, and a folder lists no others: .beton, .tar, .tfrecord and .parquet store \
+                 any bytes"
+            }
+            Self::Video => {
+                "it is no AVI, MP4, MOV, Matroska or WebM file, and a folder lists no others: .beton, .tar, .tfrecord and \
+                 .parquet store any bytes"
+            }
+        }
+    }
+}
+
+/// Which fields are audio or video files.
+pub(super) struct FileFields(pub(super) Vec<Option<FileKind>>);
+
+impl FileFields {
+    /// Returns whether a field is such files.
     pub(super) fn has(&self, field: usize) -> bool {
-        self.0.get(field) == Some(&true)
+        self.kind(field).is_some()
+    }
+
+    /// Returns the kind of the files of a field.
+    pub(super) fn kind(&self, field: usize) -> Option<FileKind> {
+        self.0.get(field).copied().flatten()
     }
 
     /// Returns the extension of the file of a sample.
     ///
     /// # Errors
     ///
-    /// If the file is audio of an unknown format: readers of the folder would not list it, so the samples after it would have
-    /// other numbers.
+    /// If the file is audio or video of an unknown format: readers of the folder would not list it, so the samples after it
+    /// would have other numbers.
     fn extension(
         &self,
         field: usize,
         spec: &FieldSpec,
         file: &[u8],
     ) -> Result<&'static str, WriteSampleError> {
-        if !self.has(field) {
-            return Ok(extension(file));
+        match self.kind(field) {
+            None => Ok(extension(file)),
+            Some(kind) => kind.extension(file).ok_or_else(|| wrong(spec, kind.not_listed())),
         }
-        audio_extension(file).ok_or_else(|| wrong(spec, NOT_LISTED))
     }
 
-    /// Returns the field that has the file of a sample: the first image, or the first audio.
+    /// Returns the field that has the file of a sample: the first image, or the first audio, or the first video.
     pub(super) fn main(&self, fields: &[FieldSpec]) -> Option<usize> {
         let image = fields.iter().position(|field| field.kind.is_image());
-        image.or_else(|| self.0.iter().position(|is_audio| *is_audio))
+        let first = |kind| self.0.iter().position(|own| *own == Some(kind));
+        image.or_else(|| first(FileKind::Audio)).or_else(|| first(FileKind::Video))
     }
 }
 
-/// The reason why a file is refused whose first bytes no format of audio has.
-const NOT_LISTED: &str = "it is no WAV, FLAC, MP3 or Ogg file, and a folder lists no others: .beton, .tar, .tfrecord and \
-                          .parquet store any bytes";
-
-/// Returns the name of an audio file next to the file of its sample; `name` is that of its field, and ends with an extension.
+/// Returns the name of an audio or video file next to the file of its sample; `name` is that of its field, and ends with an
+/// extension. `extension` is the one of its format, if that is known.
 fn second_name(
     stem: &str,
     name: &str,
     (names, is_first): (&[String], bool),
-    file: &[u8],
+    extension: Option<&str>,
 ) -> String {
-    let Some(extension) = audio_extension(file) else {
+    let Some(extension) = extension else {
         return format!("{stem}.{name}");
     };
     // The name that the first file has is taken.
@@ -105,12 +140,12 @@ impl Shape {
     /// If a folder can't hold the fields.
     pub(super) fn new(
         fields: &[FieldSpec],
-        audio: &AudioFields,
+        files: &FileFields,
         names: Option<&ClassNames>,
         objects: Option<&ObjectFields>,
     ) -> Result<Self, Error> {
-        let first = audio.main(fields).ok_or_else(|| {
-            fail!(Field, "a folder needs a field of images or of audio files, but there is none")
+        let first = files.main(fields).ok_or_else(|| {
+            fail!(Field, "a folder needs a field of images, or of audio or video files, but there is none")
         })?;
         let mut objects = objects.iter().flat_map(|objects| objects.iter());
         if let Some((name, object)) = objects.find(|(_, object)| object.row().is_some()) {
@@ -130,7 +165,7 @@ impl Shape {
         for (index, field) in fields.iter().enumerate() {
             let column = match &field.kind {
                 _ if index == first => "file_name".to_owned(),
-                _ if audio.has(index) => format!("{}_file_name", field.name),
+                _ if files.has(index) => format!("{}_file_name", field.name),
                 FieldKind::RgbImage
                 | FieldKind::BitPlaneImage
                 | FieldKind::NdArray { .. }
@@ -150,7 +185,7 @@ impl Shape {
     pub(super) fn leaves(
         &self,
         source: &dyn Source,
-        (fields, audio): (&[FieldSpec], &AudioFields),
+        (fields, files): (&[FieldSpec], &FileFields),
         pictures: &ImageFiles<'_>,
         id: SampleId,
     ) -> Result<(Vec<OutputFile>, String, ImageCounts), WriteSampleError> {
@@ -159,12 +194,12 @@ impl Shape {
         let stem = stem(key.as_deref(), id);
         match self {
             Self::Classes { label, folders } => {
-                let (leaf, class) = class_leaf(record, (*label, folders), (fields, audio), &stem)?;
+                let (leaf, class) = class_leaf(record, (*label, folders), (fields, files), &stem)?;
                 Ok((vec![leaf], format!("{class}\n"), images))
             }
             Self::Table { columns, extensions } => {
                 let names = (&columns[..], extensions);
-                let (leaves, line) = table_leaves(record, (fields, audio), names, &stem)?;
+                let (leaves, line) = table_leaves(record, (fields, files), names, &stem)?;
                 Ok((leaves, line, images))
             }
         }
@@ -189,7 +224,7 @@ fn stem(key: Option<&str>, id: SampleId) -> String {
 fn class_leaf(
     record: Record,
     (label, folders): (usize, &ClassFolders),
-    (fields, audio): (&[FieldSpec], &AudioFields),
+    (fields, files): (&[FieldSpec], &FileFields),
     stem: &str,
 ) -> Result<(OutputFile, i64), WriteSampleError> {
     let (mut class, mut file) = (None, (Vec::new(), ""));
@@ -198,7 +233,7 @@ fn class_leaf(
             OwnedValue::Int(value) if index == label => class = Some(value),
             value => {
                 let bytes = file_bytes(value, field)?;
-                let extension = audio.extension(index, field, &bytes)?;
+                let extension = files.extension(index, field, &bytes)?;
                 file = (bytes, extension);
             }
         }
@@ -214,24 +249,25 @@ fn class_leaf(
 
 fn table_leaves(
     record: Record,
-    (fields, audio): (&[FieldSpec], &AudioFields),
+    (fields, files): (&[FieldSpec], &FileFields),
     (columns, extensions): (&[String], &Columns),
     stem: &str,
 ) -> Result<(Vec<OutputFile>, String), WriteSampleError> {
     let (mut leaves, mut line) = (Vec::new(), Map::new());
-    let main = audio.main(fields);
+    let main = files.main(fields);
     let rows = record.into_iter().zip(fields).zip(columns).zip(&extensions.names);
     for (index, (((value, field), column), name)) in rows.enumerate() {
         let bytes = file_bytes(value, field)?;
         let value = match &field.kind {
-            _ if audio.has(index) => {
+            _ if files.has(index) => {
                 let name = match main {
                     Some(main) if main == index => {
-                        format!("{stem}.{}", audio.extension(index, field, &bytes)?)
+                        format!("{stem}.{}", files.extension(index, field, &bytes)?)
                     }
                     main => {
-                        let is_of_audio = main.is_some_and(|main| audio.has(main));
-                        second_name(stem, name, (&extensions.names, is_of_audio), &bytes)
+                        let is_of_file = main.is_some_and(|main| files.has(main));
+                        let ending = files.kind(index).and_then(|kind| kind.extension(&bytes));
+                        second_name(stem, name, (&extensions.names, is_of_file), ending)
                     }
                 };
                 leaves.push(OutputFile { path: name.clone().into(), bytes });

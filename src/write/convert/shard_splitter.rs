@@ -213,7 +213,7 @@ impl DatasetConversion<'_> {
             None => ShardLayout::new(self.form, &self.fields, &self.beside)?,
             Some(first) if self.form == OutputFormat::Mds => {
                 let FirstSamples { texts, jpegs, pictures, .. } = &first;
-                let audio = &self.audio_fields().0;
+                let audio = &self.audio_fields();
                 let first = FirstValues { texts, jpegs, pictures, audio };
                 let most = Some(plan.max_bytes()).filter(|&bytes| bytes < MOST_MDS_BYTES);
                 MdsLayout::new(&self.fields, &self.beside, &first, most).map(ShardLayout::Mds)?
@@ -422,7 +422,7 @@ impl DatasetConversion<'_> {
             !has_objects || matches!(name, Some("label" | "cls" | "class"))
         };
         let label = label.filter(is_int).filter(is_named);
-        let audio = self.audio_fields().0;
+        let audio = self.audio_fields();
         ParquetLayout::new(&self.fields, &self.beside, (&first.texts, &audio), label)
             .map(ShardLayout::Parquet)
     }
