@@ -36,6 +36,7 @@ __all__ = [
     "from_generator",
     "from_python",
     "lerobot",
+    "masks",
     "mds",
     "open",
     "table",
@@ -320,6 +321,22 @@ def yolo(
         keypoints = (_whole("keypoints", keypoints[0], 1), _whole("keypoints: values", keypoints[1], 1))
     options = {"classes": _name_list(classes), "keypoints": keypoints, "exif_orientation": bool(exif_orientation)}
     return _annotated("yolo", [_path("path", path)], options)
+
+
+def masks(images: _PathLike, masks: _PathLike) -> Dataset:
+    """Opens the images in a folder, and for each the mask of the same name in another folder, such as ``images/a/1.jpg`` and
+    ``masks/a/1.png``. The fields are ``image`` and ``mask``, whose values are numbers of classes.
+
+    A folder with ``images`` and ``masks``, or with ``JPEGImages`` and ``Annotations``, is opened by its name, without this
+    function: it is for folders with other names, and for one of several resolutions, as DAVIS 2016 has them.
+
+    Args:
+        images: The folder of the images.
+        masks: The folder of the masks: PNGs, lossless WebPs or TIFFs.
+
+    >>> davis = fl.sources.masks("DAVIS/JPEGImages/480p", "DAVIS/Annotations/480p")  # doctest: +SKIP
+    """
+    return _annotated("masks", [_path("images", images), _path("masks", masks)], {})
 
 
 def _annotated(kind: str, paths: list[str], options: dict[str, Any]) -> Dataset:

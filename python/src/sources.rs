@@ -139,6 +139,7 @@ pub(crate) fn open_annotated(
             }
             detached(py, || Annotated::yolo(path, &yolo))?
         }
+        ("masks", [images, masks]) => detached(py, || Annotated::masks(images, masks))?,
         _ => return Err(errors::setting(py, &format!("no annotations of kind '{kind}'"))),
     };
     Ok(Dataset::new(source::Dataset::Source(Arc::new(opened))))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,3 +74,17 @@ def test_what_does_not_fit_is_refused() -> None:
         fl.sources.lerobot(LEROBOT, episodes=[3])
     with pytest.raises(ConfigError, match="expected 0 or more"):
         fl.sources.lerobot(LEROBOT, episodes=[-1])
+
+
+def test_a_single_camera_keeps_its_key(tmp_path: Path) -> None:
+    folder = tmp_path / "robot"
+    shutil.copytree(LEROBOT, folder)
+    info = json.loads((folder / "meta/info.json").read_text())
+    features = info["features"].items()
+    info["features"] = {key: one for key, one in features if key == TOP or one["dtype"] not in ("video", "image")}
+    (folder / "meta/info.json").write_text(json.dumps(info))
+    dataset = fl.sources.lerobot(folder)
+    single = fl.Loader(dataset, batch_size=2, image=[ops.CenterCrop(8)])
+    names = [spec.name for spec in single.tensors]
+    assert TOP in names and "image" not in names and set(names) <= set(dataset.fields)
+    assert next(iter(single))[TOP].numpy().shape == (2, 8, 8, 3)

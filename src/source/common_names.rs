@@ -15,6 +15,8 @@
 //! 4. A tar's rows of objects `NAME.npy`, JSON `NAME.json` and number `NAME.id` are `NAME`.
 //!
 //! 5. Lists of images, which have the field `NAME.length` next to them, keep their own name.
+//! 6. A camera of LeRobot, whose name begins with `observation.`, keeps its own name, by which users have other cameras. It is
+//!    found as `image`, too.
 //!
 //! If two fields qualify, neither has the common name. The stored name can always be used as well.
 
@@ -22,6 +24,9 @@ use super::{FieldKind, FieldSpec, Source};
 
 const IMAGE: &str = "image";
 const LABEL: &str = "label";
+
+/// The beginning of the names of LeRobot's cameras.
+const OBSERVATIONS: &str = "observation.";
 
 /// Names of class fields.
 const CLASSES: [&str; 3] = [LABEL, "cls", "class"];
@@ -61,7 +66,9 @@ impl dyn Source {
     #[must_use]
     pub fn field_name(&self, field: usize) -> &str {
         let fields = self.fields();
-        let names = [IMAGE, LABEL].into_iter().chain(without_extension(&fields[field]));
+        let is_camera = fields[field].name.starts_with(OBSERVATIONS);
+        let names = [IMAGE, LABEL].into_iter().filter(|name| *name != IMAGE || !is_camera);
+        let names = names.chain(without_extension(&fields[field]));
         let common = names.into_iter().find(|name| common(fields, name) == Some(field));
         common.unwrap_or(&fields[field].name)
     }
@@ -172,6 +179,12 @@ mod tests {
         assert_eq!(found, ["label", "image/class/text", "image", "image/height"]);
         assert_eq!(names(&["*img", "#y"]), ["image", "label"]);
         assert_eq!(names(&["#y", "#id", "*img"]), ["label", "id", "image"]);
+    }
+
+    #[test]
+    fn a_camera_of_lerobot_keeps_its_name() {
+        let fields = ["*observation.images.top", "-action", "#index"];
+        assert_eq!(names(&fields), ["observation.images.top", "action", "index"]);
     }
 
     #[test]
