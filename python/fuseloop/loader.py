@@ -1187,7 +1187,8 @@ class Loader(Generic[B]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Sets the position of the next epoch that is played: the rest of the one that the state was taken in. A state of
-        another dataset, order or seed is refused at once, one of other ops when the epoch begins."""
+        another dataset, order, seed, batch size or other ops is refused at once. Ops that a function of the epoch returns
+        are compared when the epoch begins."""
         cursor, next_epoch, batches = _read_state(state)
         armed = (cursor, self._core().epoch_of(cursor), batches) if cursor else None
         self._epoch, self._playing, self._left = None, 0, None

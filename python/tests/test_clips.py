@@ -238,6 +238,12 @@ def test_a_state_of_other_clips_names_the_setting(videos: Path) -> None:
     with pytest.raises(fl.FuseloopError, match="`stride` was 2 and is 3"):
         one(3).load_state_dict(state)
     one(2).load_state_dict(state)
+    images = fl.Loader(videos, batch_size=1, image=LIST)
+    with pytest.raises(fl.FuseloopError, match="`clips` was sampler=random,frames=4,stride=2 and is not set"):
+        images.load_state_dict(state)
+    next(iter(images))
+    with pytest.raises(fl.FuseloopError, match="`clips` was not set and is sampler=random,frames=4,stride=2"):
+        one(2).load_state_dict(images.state_dict())
 
 
 def test_the_only_bytes_that_are_videos_have_the_clips(files: Path, tmp_path: Path) -> None:

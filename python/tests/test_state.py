@@ -153,7 +153,8 @@ def test_state_after_a_loop_that_was_left(photos: Path, how: str) -> None:
 def test_a_state_that_does_not_fit_stays_until_another_is_set(photos: Path) -> None:
     loader = made(photos, 0, 1)
     next(iter(loader))
-    other = fl.Loader(photos, 3, order="random", seed=11, image=[ops.Resize((24, 24))])
+    # A function of the epoch is called when the epoch begins.
+    other = fl.Loader(photos, 3, order="random", seed=11, image=lambda epoch: [ops.Resize((24, 24))])
     other.load_state_dict(loader.state_dict())
     for _ in range(2):
         with pytest.raises(fl.StateError):
@@ -273,6 +274,23 @@ def test_states_of_other_loaders_are_refused(photos: Path, same_size: Path) -> N
             with pytest.raises(fl.StateError, match="the cursor belongs to another (seed|order|dataset)"):
                 call(state)
             assert other.state_dict() == before
+
+
+def test_other_ops_and_batches_are_refused_at_once(photos: Path) -> None:
+    def loader(size: int, side: int) -> fl.Loader:
+        return fl.Loader(photos, size, order="random", seed=11, image=[ops.RandomResizedCrop(side)])
+
+    running = loader(3, 24)
+    batches = iter(running)
+    next(batches)
+    state = running.state_dict()
+    with pytest.raises(fl.StateError, match="RandomResizedCrop was another, or had other parameters"):
+        loader(3, 32).load_state_dict(state)
+    with pytest.raises(fl.StateError, match="between two batches of 4 rows"):
+        loader(4, 24).load_state_dict(state)
+    other = loader(3, 24)
+    other.load_state_dict(state)
+    assert [digest(batch) for batch in other] == [digest(batch) for batch in batches]
 
 
 def test_there_is_no_epoch_of_more_than_32_bits(photos: Path) -> None:

@@ -113,6 +113,18 @@ impl Cursor {
         ];
         match compared.into_iter().find(|(_, cursor, own)| cursor != own) {
             None => Ok(()),
+            // Clips of a dataset have another fingerprint than the dataset.
+            Some(("dataset", ..)) if self.clips.text().is_empty() != own.clips.text().is_empty() => {
+                let [was, is] = [self, own].map(|cursor| match cursor.clips.text() {
+                    "" => "not set",
+                    settings => settings,
+                });
+                Err(fail!(
+                    Cursor,
+                    "the cursor belongs to other clips: `clips` was {was} and is {is}: resume with the same clips, or start the \
+                     epoch again"
+                ))
+            }
             Some((what, cursor, own)) => {
                 let (cursor, own) = if what == "order" { orders() } else { (cursor, own) };
                 Err(fail!(Cursor, "the cursor belongs to another {what}: {cursor}, expected {own}"))

@@ -196,15 +196,28 @@ impl Loader {
         self.start_in(order, epoch, &stage, first.unwrap_or(u64::MAX))
     }
 
-    /// Refuses a cursor of another dataset, order or seed, as [`resume`](Self::resume) does. Its plan is not compared, because
-    /// lists may change before the epoch is resumed.
+    /// Refuses a cursor that [`resume`](Self::resume) refuses, without compiling. Lists that are compiled for each epoch are
+    /// compared when it is resumed.
     #[doc(hidden)]
     pub fn check_cursor(&self, cursor: &Cursor) -> Result<(), Error> {
-        let order = self.order.fingerprint(self.ranks.as_ref());
-        let (dataset, seed, clips) = (self.dataset, self.setup.seed, self.clips_of_cursor());
-        let own = Cursor { dataset, order, seed, clips, ..*cursor };
+        let epoch = Epoch(cursor.epoch);
         let orders = || self.order.names(cursor.order, self.ranks.as_ref(), self.source.len());
-        cursor.check_samples(&own, orders)
+        let (stage, is_final) = {
+            let compiled = self.compiled();
+            let is_by_epoch = compiled.outputs.iter().any(OutputSpec::is_by_epoch);
+            (Arc::clone(&compiled.stage), !is_by_epoch && self.recompile != Some(true))
+        };
+        let own = self.begin(epoch, &stage);
+        if is_final {
+            cursor.check(&own, stage.prints(), orders)?;
+        } else {
+            cursor.check_samples(&own, orders)?;
+        }
+        // An order may be a function of the user, which is not called without need.
+        if cursor.position.is_multiple_of(self.global_batch()) {
+            return Ok(());
+        }
+        cursor.first_batch(self.global_batch(), self.order(epoch)?.global_samples()).map(drop)
     }
 
     /// Returns any samples as one batch, in the order of `samples`: the rows that they have in this epoch,

@@ -214,6 +214,11 @@ fn the_clips_are_the_same_for_any_number_of_workers_ranks_and_batches_and_after_
         let refused = other.build().unwrap().resume(&cursor).err().unwrap();
         assert_eq!(refused.kind(), ErrorKind::Cursor);
         assert!(refused.to_string().contains("`stride` was 2 and is 3"), "{refused}");
+        let images = Loader::open(dir.path()).unwrap().batch_size(2).seed(7).order(Order::Random);
+        let refused = images.pipeline("image", augmented()).build().unwrap().resume(&cursor).err();
+        let refused = refused.unwrap().to_string();
+        let words = "`clips` was sampler=random,frames=4,stride=2 and is not set";
+        assert!(refused.contains(words), "{refused}");
         let other = builder(dir.path(), Clips::all(4).stride(2)).order(Order::Random);
         let refused = other.build().unwrap().check_cursor(&cursor).unwrap_err();
         assert!(refused.to_string().contains("`sampler` was random and is all"), "{refused}");
