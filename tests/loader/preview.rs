@@ -4,7 +4,7 @@ use crate::common::dataset::{self, varied};
 use fuseloop::internals::assert_says;
 use fuseloop::internals::preview::Canvas;
 use fuseloop::preview::{PreviewOptions, Sheet};
-use fuseloop::source::{Beton, Buffer, Column, Dataset, InMemory, OpenOptions, OwnedImage, Stream};
+use fuseloop::source::{Beton, Buffer, Column, Dataset, InMemory, OpenOptions, OwnedImage, Source, Stream};
 use fuseloop::write::WriteMode;
 use fuseloop::{CancelFlag, ErrorKind, Loader, LoaderBuilder, SampleId, ops::*};
 use std::path::Path;
@@ -59,7 +59,7 @@ fn a_damaged_sample_is_shown_as_its_error() {
     let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
     let stored = |sample| {
         let mut buffer = Buffer::default();
-        beton.value(SampleId(sample), 0, &mut buffer).unwrap().bytes().to_vec()
+        Source::value(&beton, SampleId(sample), 0, &mut buffer).unwrap().bytes().to_vec()
     };
     let files: Vec<Vec<u8>> = vec![stored(0), stored(1)[..90].to_vec(), stored(2), stored(3)];
     let of = |files: &[Vec<u8>], list: Ops| {
