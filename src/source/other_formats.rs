@@ -6,13 +6,13 @@
 //! | a ZIP, 7z or RAR archive             | unpack it and open the folder                         |
 //! | a tar archive under another name     | call it .tar                                          |
 //! | arrays, tables and checkpoints       | write the samples to a .beton file, or give them from Python |
-//! | a picture in a format that is not read | convert it                                           |
+//! | a picture or a video in a format that is not read | convert it                              |
 //! | JSON that is not COCO's              | a table of JSON lines                                 |
 //! | YAML, as YOLO has beside its folders | the folder of the images                              |
 //! | XML, as of Pascal VOC                | the folder of the dataset                             |
 
 use super::image_format::format_name;
-use super::{ReadAt as _, file_pool};
+use super::{ReadAt as _, file_pool, video_format};
 use std::path::Path;
 
 /// The bytes at the beginning of a file that tell its format.
@@ -95,6 +95,10 @@ fn by_name(name: &str) -> Option<(&'static str, &'static str)> {
             "YAML, which describes a dataset of YOLO",
             "open the folder of a split, which has `images` and `labels`, or `images/SPLIT` next to `labels/SPLIT`",
         ),
+        () if video_format::is_unread_video(name.rsplit('.').next().unwrap_or_default()) => (
+            "a video file of a format that is not read, which AVI, MP4, M4V, MOV, Matroska and WebM are",
+            "convert it, as by `ffmpeg -i in.ts out.mp4`",
+        ),
         () if ends(&[".xml"]) => (
             "XML, such as the annotations of an image of Pascal VOC",
             "open the folder of the dataset, which has `JPEGImages` and `Annotations`",
@@ -128,6 +132,7 @@ mod tests {
             ("a.json", b"{\"a\": 1}", Some("it is JSON, but no file of COCO")),
             ("a.pkl", b"\x80\x04\x95", Some("it is a pickle of Python, which is never loaded")),
             ("a.h5", b"", Some("it is an HDF5 file")),
+            ("a.ts", b"\x47\x40\x11\x10", Some("it is a video file of a format that is not read")),
             (
                 "data.yaml",
                 b"train: images/train",

@@ -143,9 +143,16 @@ impl VideoList {
             let (found, count, first) = (missing.len(), self.videos.len(), Escaped(first));
             let dataset = Escaped(dataset);
             if videos.is_empty() {
+                let cure = match missing.iter().all(|name| name.contains([',', ';'])) {
+                    true => {
+                        "a line is `path`, `path label` or `path frames label`, with spaces between them; a table with columns \
+                         (`path,label`) is opened as the dataset itself, in the place of its folder"
+                    }
+                    false => "open the folder that its paths begin in",
+                };
                 return Err(fail!(
                     NotFound,
-                    "none of its {count} videos, such as {first}, is in {dataset}: open the folder that its paths begin in"
+                    "none of its {count} videos, such as {first}, is in {dataset}: {cure}"
                 )
                 .at(&self.path));
             }

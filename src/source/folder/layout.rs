@@ -160,7 +160,7 @@ impl ListedFiles {
                 listed_with_others()
             )
             .at(path)
-            .help("convert other formats to JPEG, PNG or FLAC first; `fuseloop info --help` lists the kinds of datasets"));
+            .help("convert other formats to JPEG, PNG, FLAC or MP4 first; `fuseloop info --help` lists the kinds of datasets"));
         }
         self.media = self.one_media(path)?;
         Ok(self)

@@ -399,12 +399,13 @@ fn fields(heads: &[String], path: usize, label: &Labels) -> Result<Vec<(usize, S
     Ok(fields)
 }
 
-/// Returns what the files of these paths are: the kind that some have by their extensions and no other; and a warning if some are audio that is not read.
+/// Returns what the files of these paths are: the kind that some have by their extensions and no other; and a warning if some are
+/// audio or videos that are not read.
 fn one_media<'p>(
     paths: impl Iterator<Item = &'p String>,
 ) -> Result<(Media, Option<String>), String> {
     let (mut read, mut others) = ([0; Media::ALL.len()], 0);
-    // Files that need a feature, and audio of formats that no build reads.
+    // Files that need a feature, and audio and videos of formats that no build reads.
     let (mut unbuilt, mut unread) = ((0, ""), Ignored::default());
     for path in paths {
         let extension = Path::new(path).extension().and_then(OsStr::to_str).unwrap_or_default();
@@ -412,14 +413,17 @@ fn one_media<'p>(
             Ok(media) => read[media as usize] += 1,
             Err(_) if is_picture(path) => read[Media::Image as usize] += 1,
             Err(reason) if is_other_media(path) => unbuilt = (unbuilt.0 + 1, reason),
-            Err(_) if audio_format::is_unread_audio(extension) => {
+            Err(_)
+                if audio_format::is_unread_audio(extension)
+                    || video_format::is_unread_video(extension) =>
+            {
                 unread.count_extension(extension.to_ascii_lowercase(), 1);
             }
             Err(_) => others += 1,
         }
     }
     let unread = match unbuilt {
-        (0, _) => unread.unread_audio(),
+        (0, _) => unread.unread_audio().or_else(|| unread.unread_videos()),
         (count, reason) => {
             Some(format!("{count} {} {reason}", if count == 1 { "path is" } else { "paths are" }))
         }
