@@ -279,19 +279,21 @@ impl VideosInfo {
         }
         for sample in (0..source.len().min(FIRST)).map(SampleId) {
             let read = VideoSummary::read(source, (sample, field), &Limits::DEFAULT);
-            let VideoSummary { codec, size, frames, seconds, longest_group, no_decoder } = match read {
-                Ok(summary) => summary,
-                Err(error) => {
-                    self.unreadable += 1;
-                    if self.faults.len() < MOST_FAULTS {
-                        self.faults.push(named_fault(source, (sample, field), &error));
+            let VideoSummary { codec, size, frames, seconds, longest_group, no_decoder } =
+                match read {
+                    Ok(summary) => summary,
+                    Err(error) => {
+                        self.unreadable += 1;
+                        if self.faults.len() < MOST_FAULTS {
+                            self.faults.push(named_fault(source, (sample, field), &error));
+                        }
+                        continue;
                     }
-                    continue;
-                }
-            };
+                };
             if let Some(error) = no_decoder {
                 let place = source.locate(sample, field);
-                let name = place.map_or_else(|| format!("sample {}", sample.0), |at| at.to_string());
+                let name =
+                    place.map_or_else(|| format!("sample {}", sample.0), |at| at.to_string());
                 self.no_decoder.entry(error.to_string()).or_default().push(name);
             }
             *self.codecs.entry(codec).or_default() += 1;

@@ -254,6 +254,27 @@ def test_the_only_bytes_that_are_videos_have_the_clips(files: Path, tmp_path: Pa
     np.testing.assert_array_equal(found["video"].numpy(), expected["video"].numpy())
 
 
+def test_damaged_videos_are_found_in_any_dataset_and_shown_as_such(tmp_path: Path) -> None:
+    whole = (Path(__file__).parents[2] / "video/tests/golden/frames/motion_jpeg.avi").read_bytes()
+    damaged = whole.replace(b"\xff\xd8\xff", b"\xff\x00\xff")
+    stored = tmp_path / "movies.beton"
+    write.write([(whole, 0), (damaged, 1)], stored, {"movie": "bytes", "label": "int"}, progress=None)
+    report = fl.sources.open(stored).verify(progress=None)
+    assert (report.video_files, report.damaged_samples, report.kinds) == (1, 1, {"video_damaged": 1})
+    assert report.damaged[0].field == "movie" and "frame 0" in report.damaged[0].error
+    assert fl.sources.open(stored).verify(video="movie", progress=None).kinds == report.kinds
+    with pytest.raises(fl.errors.FuseloopError, match="only bytes can be video files"):
+        fl.sources.open(stored).verify(video="label", progress=None)
+    sheet = loader(stored, fl.Clips.random(2)).preview(2)
+    assert sheet.damaged == [1] and sheet.height > 224
+    table = tmp_path / "parts.csv"
+    video = tmp_path / "whole.avi"
+    video.write_bytes(whole)
+    table.write_text(f"path,start,end\n{video},0,0.2\n{video},90,99\n{video},0.2,0.1\n")
+    parts = fl.sources.open(table).verify(start_field="start", end_field="end", progress=None)
+    assert parts.kinds == {"video_part": 2} and parts.good.tolist() == [0]
+
+
 def test_folders_of_frames_are_converted_without_a_warning(videos: Path, tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")

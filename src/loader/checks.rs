@@ -8,9 +8,7 @@ use super::outputs::{known_fields, no_such_field};
 use crate::error::{Error, fail};
 use crate::order::{Order, Ranks, Subset};
 use crate::run::LastBatch;
-use crate::source::{
-    Escaped, ObjectField, PartFields, check_part_field, fields_of_frames,
-};
+use crate::source::{Escaped, ObjectField, PartFields, check_part_field, fields_of_frames};
 use fuseloop_ops::NumberRule;
 
 impl LoaderBuilder {
@@ -150,7 +148,8 @@ impl LoaderBuilder {
         for (field, name) in fields.iter_mut().zip(clips.range_fields()) {
             let Some(name) = name else { continue };
             let index = source.field_index(name).ok_or_else(|| no_such_field(source, name))?;
-            check_part_field(&source.fields()[index].kind).map_err(|error| of_field(error, name))?;
+            check_part_field(&source.fields()[index].kind)
+                .map_err(|error| of_field(error, name))?;
             *field = Some(index);
         }
         Ok(fields)

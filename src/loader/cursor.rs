@@ -114,7 +114,9 @@ impl Cursor {
         match compared.into_iter().find(|(_, cursor, own)| cursor != own) {
             None => Ok(()),
             // Clips of a dataset have another fingerprint than the dataset.
-            Some(("dataset", ..)) if self.clips.text().is_empty() != own.clips.text().is_empty() => {
+            Some(("dataset", ..))
+                if self.clips.text().is_empty() != own.clips.text().is_empty() =>
+            {
                 let [was, is] = [self, own].map(|cursor| match cursor.clips.text() {
                     "" => "not set",
                     settings => settings,

@@ -4,9 +4,9 @@
 use super::{Buffer, VideoFiles};
 use super::{Escaped, FieldKind, FrameFolders, Frames, Source};
 use crate::error::{Error, fail};
-use crate::sample::Limits;
 #[cfg(feature = "video")]
 use crate::panicked::caught;
+use crate::sample::Limits;
 #[cfg(feature = "video")]
 use crate::sample::SampleId;
 #[cfg(feature = "video")]

@@ -19,7 +19,8 @@ pub(super) fn of_extension(extension: &str) -> Option<&'static str> {
 pub(crate) fn of_file(file: &[u8]) -> Option<&'static str> {
     /// The bytes in which a header of Matroska names the type of the document.
     const HEADER: usize = 64;
-    let has = |offset: usize, name: &[u8]| file.get(offset..).is_some_and(|at| at.starts_with(name));
+    let has =
+        |offset: usize, name: &[u8]| file.get(offset..).is_some_and(|at| at.starts_with(name));
     if has(0, b"RIFF") && has(8, b"AVI ") {
         return Some("avi");
     }

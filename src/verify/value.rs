@@ -1,9 +1,9 @@
 //! Checks one sample: reads each of its values, and decodes whole images.
 
-use super::{Checks, FieldCheck};
 use super::json;
 use super::objects::ObjectChecker;
 use super::report::{DamageKind, DamagedValue, DegenerateObject, Tally, ValueError};
+use super::{Checks, FieldCheck};
 use crate::decode::{DecodeOptions, Decoder, ImageReadMode, UnreadParts};
 #[cfg(feature = "video")]
 use crate::decode::{FrameScratch, OpenedFrame};

@@ -4,7 +4,9 @@ use crate::common::dataset::{self, varied};
 use fuseloop::internals::assert_says;
 use fuseloop::internals::preview::Canvas;
 use fuseloop::preview::{PreviewOptions, Sheet};
-use fuseloop::source::{Beton, Buffer, Column, Dataset, InMemory, OpenOptions, OwnedImage, Source, Stream};
+use fuseloop::source::{
+    Beton, Buffer, Column, Dataset, InMemory, OpenOptions, OwnedImage, Source, Stream,
+};
 use fuseloop::write::WriteMode;
 use fuseloop::{CancelFlag, ErrorKind, Loader, LoaderBuilder, SampleId, ops::*};
 use std::path::Path;

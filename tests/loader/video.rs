@@ -512,7 +512,8 @@ fn a_table_has_the_seconds_at_which_videos_begin_and_end() {
     let report = checked(Some("start"), Some("end")).unwrap();
     assert_eq!((report.video_files, report.damaged_samples), (1, 2), "{report}");
     assert_eq!(report.troubles[&DamageKind::VideoPart], 2, "{report}");
-    for words in ["from 0.4 to 0.4 seconds", "no frame begins from 90 to 99", "without a frame: 2"] {
+    for words in ["from 0.4 to 0.4 seconds", "no frame begins from 90 to 99", "without a frame: 2"]
+    {
         assert!(report.to_string().contains(words), "{report}");
     }
     let refused = |start| checked(Some(start), None).unwrap_err().to_string();
@@ -679,9 +680,7 @@ fn video_files_are_converted_to_folders_and_back() {
     write(&path("files.beton"), "again");
     write(dir.path(), "files.tar");
     write(&path("files.tar"), "unpacked");
-    let frames = |from: &Path| {
-        rows(batches(&builder(from, Clips::random(3)).build().unwrap(), 0))
-    };
+    let frames = |from: &Path| rows(batches(&builder(from, Clips::random(3)).build().unwrap(), 0));
     let expected = frames(dir.path());
     for name in ["files", "again", "unpacked"] {
         assert!(frames(&path(name)) == expected, "{name}");

@@ -98,7 +98,10 @@ fn clips_are_shown_by_their_pipeline_file() {
     }
     assert!(text.contains(" of a frame's ") && !text.contains("a sample"), "{text}");
     assert!(!text.contains("in memory yet") && !text.contains("fuseloop recut"), "{text}");
-    stdout_of(path, &["convert", "clips", "p.beton", "--videos", "frames", "--write-mode", "planes"]);
+    stdout_of(
+        path,
+        &["convert", "clips", "p.beton", "--videos", "frames", "--write-mode", "planes"],
+    );
     let text = of_clips(&["explain", "p.beton"]);
     assert!(!text.contains("JPEGs decode faster") && !text.contains("a sample:"), "{text}");
     // Stores that are joined stay apart, though each has a video 0, and frames without times.

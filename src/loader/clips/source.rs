@@ -16,8 +16,8 @@ use crate::error::{Error, fail};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::source::{
-    BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, FrameTimes, Frames,
-    NdType, PTS, PartFields, Record, SampleLocation, Source, TakeFrame, VIDEO_INDEX, Value,
+    BoxError, Buffer, Escaped, Facts, FieldKind, FieldSpec, Fingerprint, FrameError, FrameTimes,
+    Frames, NdType, PTS, PartFields, Record, SampleLocation, Source, TakeFrame, VIDEO_INDEX, Value,
     part_of_video, read_values,
 };
 use fuseloop_ops::Size;
@@ -168,8 +168,7 @@ impl ClipSource {
         chosen.pts.clear();
         let pts = chosen.frames.iter().map(|frame| times.time(*frame));
         chosen.pts.extend(pts.flat_map(f64::to_le_bytes));
-        chosen.has_seconds =
-            self.clips.has_rate() || !matches!(times, FrameTimes::Constant { .. });
+        chosen.has_seconds = self.clips.has_rate() || !matches!(times, FrameTimes::Constant { .. });
         Ok(())
     }
 

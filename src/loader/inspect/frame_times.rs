@@ -120,7 +120,9 @@ impl Inspector {
                 phases.compiled += ran - decoding;
                 (phases.picture, phases.decoded) = (size, view.size());
                 phases.is_scaled = scaled.is_some();
-                if pass == PASSES && let Some(each) = each.take() {
+                if pass == PASSES
+                    && let Some(each) = each.take()
+                {
                     each(part(), run_draws);
                 }
                 inside += start.elapsed();

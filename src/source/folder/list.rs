@@ -89,7 +89,11 @@ impl Ignored {
     /// Returns the video files among the files, of formats that are not read, in words; `None` if there are none.
     pub(super) fn unread_videos(&self) -> Option<String> {
         let nouns = ["video file is", "video files are"];
-        self.unread(video_format::is_unread_video, nouns, "convert them first, as by `ffmpeg -i in.ts out.mp4`")
+        self.unread(
+            video_format::is_unread_video,
+            nouns,
+            "convert them first, as by `ffmpeg -i in.ts out.mp4`",
+        )
     }
 
     /// Returns the pictures among the files that this build does not read, in words; `None` if there are none.

@@ -145,7 +145,10 @@ impl Shape {
         objects: Option<&ObjectFields>,
     ) -> Result<Self, Error> {
         let first = files.main(fields).ok_or_else(|| {
-            fail!(Field, "a folder needs a field of images, or of audio or video files, but there is none")
+            fail!(
+                Field,
+                "a folder needs a field of images, or of audio or video files, but there is none"
+            )
         })?;
         let mut objects = objects.iter().flat_map(|objects| objects.iter());
         if let Some((name, object)) = objects.find(|(_, object)| object.row().is_some()) {

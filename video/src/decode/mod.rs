@@ -640,8 +640,7 @@ fn known(name: &str) -> Option<&'static str> {
 }
 
 /// The cure that helps any file.
-const CONVERT: &str =
-    "convert the file, as by ffmpeg -i IN -c:v libx264 -pix_fmt yuv420p OUT.mp4";
+const CONVERT: &str = "convert the file, as by ffmpeg -i IN -c:v libx264 -pix_fmt yuv420p OUT.mp4";
 
 /// Returns the error of a codec that no decoder here reads.
 fn not_read(codec: &Codec) -> VideoError {
