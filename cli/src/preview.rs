@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
             let dataset = args.file.display().to_string();
             let found = counted(found, "damaged sample");
             format!(
-                "{found} shown as the error; `fuseloop verify {}` lists them all\n",
+                "{found}, shown by the error: `fuseloop verify {}` lists all of them\n",
                 Escaped(&dataset)
             )
         }

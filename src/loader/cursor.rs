@@ -399,9 +399,12 @@ mod tests {
         assert_eq!(checked(random, "sampler=all,frames=16"), "`sampler` was random and is all");
         assert_eq!(checked(random, "sampler=random,frames=16"), "`stride` was 4 and is not set");
         assert_eq!(checked("sampler=random,frames=16", own), "`stride` was not set and is 2");
-        // The clips are the same, or not known, so that the dataset differs.
-        for clips in [random, "", "sampler=\"random\"", &"x".repeat(ClipSettings::MOST + 1)] {
-            assert_eq!(checked(clips, random), "0000000000000001, expected 0000000000000009");
+        assert_eq!(checked(random, random), "0000000000000001, expected 0000000000000009");
+        assert_eq!(checked("", ""), "0000000000000001, expected 0000000000000009");
+        // No clips, or none that are known.
+        for clips in ["", "sampler=\"random\"", &"x".repeat(ClipSettings::MOST + 1)] {
+            assert_eq!(checked(clips, random), format!("`clips` was not set and is {random}"));
+            assert_eq!(checked(random, clips), format!("`clips` was {random} and is not set"));
         }
         let text = of(random).to_string().replace("random", "a b");
         let refused = text.parse::<Cursor>().unwrap_err().to_string();

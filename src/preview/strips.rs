@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::loader::Clips;
     use crate::source::{Folder, FolderOptions};
-    use fuseloop_ops::{CenterCrop, ops};
+    use fuseloop_ops::{CenterCrop, Size, ops};
 
     #[test]
     fn frames_have_their_seconds_or_their_numbers() {

@@ -5,7 +5,7 @@ use fuseloop::internals::assert_says;
 use fuseloop::internals::preview::Canvas;
 use fuseloop::preview::{PreviewOptions, Sheet};
 use fuseloop::source::{
-    Beton, Buffer, Column, Dataset, InMemory, OpenOptions, OwnedImage, Source, Stream,
+    Beton, Column, Dataset, InMemory, OpenOptions, OwnedImage, OwnedValue, Source, Stream,
 };
 use fuseloop::write::WriteMode;
 use fuseloop::{CancelFlag, ErrorKind, Loader, LoaderBuilder, SampleId, ops::*};
@@ -59,9 +59,9 @@ fn the_images_are_those_of_the_batches() {
 fn a_damaged_sample_is_shown_as_its_error() {
     let (_dir, path) = dataset::write(4, WriteMode::Jpg, varied);
     let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
-    let stored = |sample| {
-        let mut buffer = Buffer::default();
-        Source::value(&beton, SampleId(sample), 0, &mut buffer).unwrap().bytes().to_vec()
+    let stored = |sample| match &Source::read(&beton, SampleId(sample)).unwrap()[0] {
+        OwnedValue::Image(image) => image.bytes.clone(),
+        other => panic!("{other:?}"),
     };
     let files: Vec<Vec<u8>> = vec![stored(0), stored(1)[..90].to_vec(), stored(2), stored(3)];
     let of = |files: &[Vec<u8>], list: Ops| {
