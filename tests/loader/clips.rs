@@ -217,7 +217,7 @@ fn the_clips_are_the_same_for_any_number_of_workers_ranks_and_batches_and_after_
         let images = Loader::open(dir.path()).unwrap().batch_size(2).seed(7).order(Order::Random);
         let refused = images.pipeline("image", augmented()).build().unwrap().resume(&cursor).err();
         let refused = refused.unwrap().to_string();
-        let words = "`clips` was sampler=random,frames=4,stride=2 and is not set";
+        let words = "`clips` was sampler=random,frames=4,stride=2,source_fps=10 and is not set";
         assert!(refused.contains(words), "{refused}");
         let other = builder(dir.path(), Clips::all(4).stride(2)).order(Order::Random);
         let refused = other.build().unwrap().check_cursor(&cursor).unwrap_err();

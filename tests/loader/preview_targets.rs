@@ -328,6 +328,9 @@ fn hostile_boxes_stay_in_their_image() {
     }
     let (drawn, ..) = with_boxes(vec![[1.0, f32::NAN, 3.0, 4.0]]);
     let loader = drawn.build().unwrap();
+    assert_eq!(loader.preview(&PreviewOptions::default()).unwrap().damaged(), [1]);
+    let (drawn, ..) = with_boxes(vec![[1.0, f32::NAN, 3.0, 4.0]]);
+    let loader = drawn.indices([1]).build().unwrap();
     let error = loader.preview(&PreviewOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged);
     assert_says(error, ["sample 1", "object 0 has the coordinate NaN"]);

@@ -248,7 +248,7 @@ fn codecs_are_refused_by_name_without_libavcodec() {
         let text = error.to_string();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{text}");
         let cure = if env::var_os(WITHOUT).is_some_and(|path| path == "none") {
-            "FUSELOOP_LIBAVCODEC=none switches it off): unset that variable, or convert"
+            "unset that variable, or convert"
         } else {
             "install FFmpeg or set FUSELOOP_LIBAVCODEC"
         };
