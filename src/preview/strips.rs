@@ -123,7 +123,6 @@ pub(super) fn check_cancelled(cancel: &CancelFlag) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::loader::Clips;
-    use crate::source::{Folder, FolderOptions};
     use fuseloop_ops::{CenterCrop, Size, ops};
 
     #[test]
@@ -137,8 +136,7 @@ mod tests {
             std::fs::write(video.join(format!("{frame}.png")), png).unwrap();
         }
         let words = |clips: Clips| {
-            let folder = Folder::open(dir.path(), &FolderOptions::default().are_frames(true));
-            let loader = Loader::from_source(folder.unwrap()).clips(clips);
+            let loader = Loader::open(dir.path()).unwrap().clips(clips);
             let loader = loader.pipeline("video", ops![CenterCrop::new(8).unwrap()]);
             let loader = loader.build().unwrap();
             let mut inspector = loader.inspect("video", 0).unwrap().unwrap();

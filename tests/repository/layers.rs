@@ -132,6 +132,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "selected",
             "generate",
             // The formats, and how a name finds its format.
+            "video_parts",
             "frames",
             "upright",
             "video_frame",
