@@ -11,6 +11,7 @@ use fuseloop::batch::{TensorRows, TensorSpec};
 use fuseloop::internals::source::Escaped;
 use fuseloop::ops::DType;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Write batches as .npy files, one per tensor: image_0000.npy, label_0000.npy, image_0001.npy ...
@@ -54,18 +55,15 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let tensors = loader.tensors();
     let batches = args.batches.min(loader.len());
     if !args.overwrite {
-        refuse_existing(&args.out, &tensors, batches)?;
+        refuse_existing(&args.out, &tensors, 0..batches)?;
     }
     let (mut files, mut total) = (0, 0);
     for (number, batch) in (0..batches).zip(epoch) {
         let batch = batch?;
         // The folder is created when there is something to write, so that a damaged sample leaves none.
         fs::create_dir_all(&args.out).map_err(Problem::io(&args.out))?;
-        for (index, spec) in tensors.iter().enumerate() {
-            let path = args.out.join(file_name(index, spec, number));
-            total += write_tensor(&path, &batch, spec, args.overwrite)?;
-            files += 1;
-        }
+        total += write_tensors(&args.out, &batch, &tensors, (number, args.overwrite))?;
+        files += tensors.len() as u64;
     }
     let mut text = summary(args, &setup.ops, &tensors, [batches, files, total]);
     if let Some(line) = setup.damaged_line(&args.file, &loader) {
@@ -118,8 +116,12 @@ pub(super) fn plain_name(index: usize, name: &str) -> String {
 }
 
 /// Refuses existing files before anything is written, so that no dump is half old and half new.
-fn refuse_existing(out: &Path, tensors: &[TensorSpec], batches: u64) -> Result<(), Problem> {
-    for batch in 0..batches {
+pub(super) fn refuse_existing(
+    out: &Path,
+    tensors: &[TensorSpec],
+    batches: Range<u64>,
+) -> Result<(), Problem> {
+    for batch in batches {
         for (index, spec) in tensors.iter().enumerate() {
             let path = out.join(file_name(index, spec, batch));
             if path.symlink_metadata().is_ok() {
@@ -128,6 +130,20 @@ fn refuse_existing(out: &Path, tensors: &[TensorSpec], batches: u64) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Writes a batch to the files of batch `number`. Returns their bytes.
+pub(super) fn write_tensors(
+    out: &Path,
+    batch: &Batch,
+    tensors: &[TensorSpec],
+    (number, overwrite): (u64, bool),
+) -> Result<u64, Problem> {
+    let mut total = 0;
+    for (index, spec) in tensors.iter().enumerate() {
+        total += write_tensor(&out.join(file_name(index, spec, number)), batch, spec, overwrite)?;
+    }
+    Ok(total)
 }
 
 fn write_tensor(

@@ -11,6 +11,7 @@ mod compile;
 mod convert;
 mod costly;
 mod demo;
+mod diff;
 mod dump;
 mod explain;
 mod folder;
@@ -89,6 +90,7 @@ enum Command {
     Explain(explain::Args),
     Preview(preview::Args),
     Replay(replay::Args),
+    Diff(diff::Args),
     #[cfg(feature = "studio")]
     Studio(studio::Args),
     #[cfg(feature = "object")]
@@ -102,7 +104,9 @@ impl Command {
     /// Returns true if the command may have unfinished files.
     fn writes(&self) -> bool {
         match self {
-            Self::Info(_) | Self::Capacity(_) | Self::Explain(_) | Self::Ops(_) => false,
+            Self::Info(_) | Self::Capacity(_) | Self::Explain(_) | Self::Ops(_) | Self::Diff(_) => {
+                false
+            }
             Self::Completions(_) | Self::Man(_) => false,
             // The server of the page runs until a signal ends it, and saves small files at once.
             #[cfg(feature = "studio")]
@@ -149,6 +153,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Explain(args) => explain::run(&args),
         Command::Preview(args) => preview::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Diff(args) => diff::run(&args),
         #[cfg(feature = "studio")]
         Command::Studio(args) => studio::run(&args),
         #[cfg(feature = "object")]

@@ -64,6 +64,9 @@ pub(super) enum Problem {
     /// `verify` has found damage and reported it on stdout.
     #[error("{}: {}", .path.display(), damage(*.samples))]
     Damaged { path: PathBuf, samples: u64, has_list: bool },
+    /// `diff` has found a difference and reported it on stdout.
+    #[error("the logs differ at epoch {epoch}, batch {batch}")]
+    LogsDiffer { epoch: u32, batch: u64 },
     /// The reader of the output has closed it, or the disk of the output is full.
     #[error("cannot write to the output: {0}")]
     Stdout(io::Error),

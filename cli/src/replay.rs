@@ -1,6 +1,7 @@
-//! `fuseloop replay`: reproduces one sample of one epoch, bit for bit, and shows how it was computed.
+//! `fuseloop replay`: reproduces one sample of one epoch, bit for bit, and shows how it was computed; or a batch of a
+//! rank after a cursor.
 
-use super::dump::plain_name;
+use super::dump::{self, plain_name};
 use super::npy;
 use super::number;
 use super::output::{self, Existing};
@@ -8,8 +9,7 @@ use super::pick::image_fields;
 use super::picture::save_png;
 use super::print::{counted, say};
 use super::problem::Problem;
-use super::source::Pipeline;
-use fuseloop::Loader;
+use super::source::{OnRank, Pipeline};
 use fuseloop::internals::jit::{EvaluatedStep, ShownLevels, try_evaluate, unsupported};
 use fuseloop::internals::loader::{Inspected, InspectedTargets, Inspector};
 use fuseloop::internals::plan::ImagePlan;
@@ -18,21 +18,28 @@ use fuseloop::internals::source::Escaped;
 use fuseloop::ops::Size;
 use fuseloop::ops::author::Type;
 use fuseloop::ops::internals::{ImageView, memory};
+use fuseloop::{Batch, Cursor, Loader};
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Reproduce one sample of one epoch bit for bit, and show the effect of each op
+/// Reproduce a sample or a batch of any epoch bit for bit
 ///
-/// A sample depends only on the seed, the epoch and its index in the dataset, not on its batch, the order or
+/// With `--sample`, shows the effect of each op. A sample depends only on the seed, the epoch and its index in the dataset, not on its batch, the order or
 /// the number of workers. The boxes and keypoints of its objects are printed before and after the ops: those
 /// that the pipeline file declares or, without one, those that the dataset describes.
+///
+/// With `--cursor`, rebuilds a batch of a rank and prints its samples and its fingerprint, as a log of fingerprints has them.
+/// The dataset, the ops, the order and the batch size must be those of the run; a cursor of others is refused.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop replay train.beton --seed 42 --epoch 7 --sample 1234
   fuseloop replay train.beton --seed 42 --epoch 7 --sample 1234 --out replayed
   fuseloop replay train.beton --pipeline imagenet.toml --epoch 7 --sample 1234 --out replayed
-  fuseloop replay coco/annotations/instances_val2017.json --sample 3 --out objects")]
+  fuseloop replay coco/annotations/instances_val2017.json --sample 3 --out objects
+  fuseloop replay train.beton -p imagenet.toml -b 256 --cursor cursor.json          # the next batch
+  fuseloop replay train.beton -p imagenet.toml -b 256 --cursor cursor.json --batch 7 --rank 1 --world-size 4 --out batch")]
 pub(super) struct Args {
     /// Dataset: any kind that `fuseloop info` shows
     #[arg(value_name = "DATASET")]
@@ -40,14 +47,27 @@ pub(super) struct Args {
     #[command(flatten)]
     pipeline: Pipeline,
     /// Index of the sample in the dataset, starting at 0
-    #[arg(long, value_parser = number::whole::<u64>)]
-    sample: u64,
+    #[arg(
+        long,
+        value_parser = number::whole::<u64>,
+        required_unless_present = "cursor",
+        conflicts_with_all = ["cursor", "batch", "rank", "world_size"]
+    )]
+    sample: Option<u64>,
     /// Epoch of the sample
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, conflicts_with = "cursor")]
     epoch: u32,
+    /// Position to count batches from: a cursor, or a file that holds one or a saved `state_dict` (JSON)
+    #[arg(long, value_name = "JSON|FILE")]
+    cursor: Option<String>,
+    /// Number of batches between the cursor and the batch [default: 0]
+    #[arg(long, value_name = "N", requires = "cursor", value_parser = number::whole::<u64>)]
+    batch: Option<u64>,
+    #[command(flatten)]
+    on_rank: OnRank,
     /// Output folder (created if missing). It gets the image after every op (.png) and the output (.npy).
     /// Boxes, keypoints and masks are drawn over a copy of each image, NAME_targets.png; targets.json lists
-    /// the objects.
+    /// the objects. Of a batch, it gets every output, NAME_BATCH.npy.
     #[arg(long, short, value_name = "DIR", value_parser = output::local())]
     out: Option<PathBuf>,
     /// Replace existing files
@@ -65,6 +85,96 @@ struct Replayed {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
+    match (&args.cursor, args.sample) {
+        (Some(cursor), _) => replay_batch(args, &parsed(cursor)?),
+        (None, sample) => replay_sample(args, sample.unwrap_or_default()),
+    }
+}
+
+/// The maximum number of bytes of a file with a cursor.
+const MAX_CURSOR_FILE: u64 = 1 << 16;
+
+/// Parses a cursor, or reads it from the file of this name.
+fn parsed(cursor: &str) -> Result<Cursor, Problem> {
+    if cursor.trim_start().starts_with('{') {
+        return Ok(in_state(cursor).parse()?);
+    }
+    let path = Path::new(cursor);
+    let mut text = String::new();
+    let file = File::open(path).map_err(Problem::io(path))?;
+    file.take(MAX_CURSOR_FILE).read_to_string(&mut text).map_err(Problem::io(path))?;
+    in_state(&text).trim().parse().map_err(|error: fuseloop::Error| Problem::Refused {
+        message: format!("{cursor}: {error}"),
+        help: "a cursor is what `cursor` of a run prints, or the text \"cursor\" of Python's `state_dict`",
+    })
+}
+
+/// Returns the cursor of a state of the Python package, or the text itself.
+fn in_state(text: &str) -> String {
+    let state = serde_json::from_str::<serde_json::Value>(text).unwrap_or_default();
+    state["cursor"].as_str().unwrap_or(text).to_owned()
+}
+
+/// Rebuilds the batch that is `--batch` batches after a cursor.
+fn replay_batch(args: &Args, cursor: &Cursor) -> Result<(), Problem> {
+    let setup = args.pipeline.setup()?.seeded(cursor.seed).of_rank(&args.on_rank)?;
+    let loader = setup.builder(&args.file)?.build()?;
+    if let Some(out) = &args.out {
+        setup.check_output(out, &args.file, &loader)?;
+    }
+    let (number, mut batches) = (args.batch.unwrap_or_default(), loader.resume(cursor)?);
+    let left = batches.remaining();
+    batches.skip_batches(number)?;
+    let Some(batch) = batches.next() else {
+        return Err(Problem::Refused {
+            message: format!(
+                "no batch {number} after the cursor: {} left in epoch {}",
+                counted_batches(left),
+                cursor.epoch
+            ),
+            help: "`--batch 0` is the first batch after the cursor",
+        });
+    };
+    let batch = batch?;
+    let (file, rank) = (args.file.display().to_string(), setup.rank());
+    let rank = rank.map_or_else(String::new, |(rank, world)| format!(", rank {rank} of {world}"));
+    let mut text = String::new();
+    let _ = writeln!(text, "{}: {}, seed {}{rank}", Escaped(&file), setup.ops, cursor.seed);
+    describe_batch(&mut text, &batch);
+    if let Some(out) = &args.out {
+        let (tensors, index) = (loader.tensors(), batch.index());
+        if !args.overwrite {
+            dump::refuse_existing(out, &tensors, index..index + 1)?;
+        }
+        fs::create_dir_all(out).map_err(Problem::io(out))?;
+        dump::write_tensors(out, &batch, &tensors, (index, args.overwrite))?;
+        let out = out.display().to_string();
+        let _ =
+            writeln!(text, "saved {} in {}", counted(tensors.len() as u64, "file"), Escaped(&out));
+    }
+    say(&text)
+}
+
+fn counted_batches(batches: u64) -> String {
+    counted(batches, "batch").replace("batchs", "batches")
+}
+
+/// Adds the position, the fingerprint and the samples of a batch.
+fn describe_batch(text: &mut String, batch: &Batch) {
+    let (epoch, index, samples) = (batch.epoch().0, batch.index(), batch.len() as u64);
+    let _ = writeln!(text, "epoch {epoch}, batch {index}, {}", counted(samples, "sample"));
+    let _ = writeln!(text, "fingerprint {:016x}", batch.fingerprint());
+    let ids: String = batch.ids().iter().map(|id| format!(" {id}")).collect();
+    let _ = writeln!(text, "samples{ids}");
+    for (what, visits) in [("left out", batch.skipped()), ("replaced", batch.replaced())] {
+        if !visits.is_empty() {
+            let ids: String = visits.iter().map(|visit| format!(" {}", visit.sample)).collect();
+            let _ = writeln!(text, "damaged and {what}:{ids}");
+        }
+    }
+}
+
+fn replay_sample(args: &Args, sample: u64) -> Result<(), Problem> {
     let setup = args.pipeline.setup()?.with_targets();
     let loader = setup.builder(&args.file)?.build()?;
     if let Some(out) = &args.out {
@@ -78,12 +188,12 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         Escaped(&file),
         setup.ops,
         args.epoch,
-        args.sample
+        sample
     );
     let (mut files, mut targets) = (vec![], vec![]);
     for field in image_fields(&loader, &args.file)? {
         let Some(mut inspector) = loader.inspect(&field, args.epoch)? else { continue };
-        let replayed = replay(&loader, &mut inspector, &field, args.sample)?;
+        let replayed = replay(&loader, &mut inspector, &field, sample)?;
         let plan = replayed.inspected.kernel.clone();
         let plan = plan.plan();
         let _ = writeln!(text, "field {}:", Escaped(&field));
@@ -95,7 +205,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         *name = TARGETS.to_owned();
     }
     files.append(&mut targets);
-    for label in loader.labels(args.sample) {
+    for label in loader.labels(sample) {
         let _ = writeln!(text, "stored {label}");
     }
     if let Some(out) = &args.out {

@@ -5,6 +5,7 @@ use super::number;
 use super::output;
 use super::print::{counted, note};
 use super::problem::Problem;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use fuseloop::internals::source::{Escaped, ObjectField};
 use fuseloop::internals::workload::{Workload, on_device};
 use fuseloop::ops::{Device, Ops, ParamError};
@@ -66,6 +67,23 @@ pub(super) struct OnRank {
     /// Number of ranks
     #[arg(long, requires = "rank")]
     world_size: Option<u32>,
+    /// How to share samples that the number of ranks does not divide [default: pad]
+    #[arg(long, value_name = "HOW", requires = "rank", value_parser = uneven())]
+    uneven: Option<Uneven>,
+}
+
+/// Parses how samples are shared that the number of ranks does not divide.
+fn uneven() -> impl TypedValueParser<Value = Uneven> {
+    let words = PossibleValuesParser::new([
+        PossibleValue::new("pad").help("Repeat the first samples"),
+        PossibleValue::new("drop").help("Leave out the last samples"),
+        PossibleValue::new("exact").help("Repeat the first samples, marked as padding"),
+    ]);
+    words.map(|word| match word.as_str() {
+        "drop" => Uneven::Drop,
+        "exact" => Uneven::Exact,
+        _ => Uneven::Pad,
+    })
 }
 
 impl OnRank {
@@ -73,7 +91,7 @@ impl OnRank {
     /// script has some too, whatever it starts. If such variables contain a rank, a note says so.
     fn ranks(&self) -> Result<Option<Ranks>, Problem> {
         if let (Some(rank), Some(world_size)) = (self.rank, self.world_size) {
-            let ranks = Ranks::new(rank, world_size, Uneven::Pad)?;
+            let ranks = Ranks::new(rank, world_size, self.uneven.unwrap_or_default())?;
             return Ok(Some(ranks));
         }
         if let Ok(Some(ranks)) = Ranks::from_env()
@@ -185,6 +203,12 @@ impl Setup {
     /// pipeline file declares its own.
     pub(super) fn with_targets(self) -> Self {
         Self { moves_targets: true, ..self }
+    }
+
+    /// Returns the setup with the seed of a run, unless the command line has one.
+    pub(super) fn seeded(mut self, seed: u64) -> Self {
+        self.settings.seed.get_or_insert(seed);
+        self
     }
 
     /// Returns the setup with the options for a rank.

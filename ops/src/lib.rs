@@ -328,7 +328,7 @@ pub mod internals {
     pub use crate::op::is_loaded;
     pub use crate::op::{Histograms, LevelTables, MixOp, Mixture};
     pub use crate::picture::{FloatImage, channel_of, to_u8};
-    pub use crate::rng::{BatchKey, SampleKey, stream};
+    pub use crate::rng::{BatchKey, SampleKey, mix, stream};
     pub use crate::shape::{DTYPES, ImageView, MAX_CHANNELS, PixelFormat, RGB, is_inside};
 
     pub mod area {

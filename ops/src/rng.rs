@@ -102,7 +102,8 @@ impl BatchKey {
 }
 
 /// The finaliser of SplitMix64: every input bit reaches every output bit.
-fn mix(word: u64) -> u64 {
+#[must_use]
+pub fn mix(word: u64) -> u64 {
     let z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -611,6 +611,19 @@ class Epoch(Generic[B]):
         core.handed = True
         return batch
 
+    def skip(self, batches: int) -> None:
+        """Steps over the next batches without decoding them, for example after a loss spike. What follows is what a loop
+        has that throws these batches away, on every rank by itself.
+
+        >>> from fuseloop import ops
+        >>> loader = Loader(example_dataset(), 4, order="random", image=[ops.CenterCrop(8)])
+        >>> with loader.epoch(0) as whole, loader.epoch(0) as rest:
+        ...     rest.skip(2)
+        ...     [batch.fingerprint for batch in whole][2:] == [batch.fingerprint for batch in rest]
+        True
+        """
+        self._taken += self._begun().skip(_whole("batches", batches))
+
     def __len__(self) -> int:
         left = self._begun().remaining()
         if left is None:
@@ -1193,6 +1206,49 @@ class Loader(Generic[B]):
         armed = (cursor, self._core().epoch_of(cursor), batches) if cursor else None
         self._epoch, self._playing, self._left = None, 0, None
         self._armed, self.next_epoch = armed, next_epoch if armed is None else armed[1] + 1
+
+    def skip(self, batches: int) -> None:
+        """Steps over the next batches of the epoch that is played, or of the state that was loaded, without decoding
+        them: see :meth:`Epoch.skip`. After a loss spike, load the state of the last checkpoint, and skip the batches up
+        to the first after the spike.
+
+        >>> loader.load_state_dict(checkpoint["loader"])  # doctest: +SKIP
+        >>> loader.skip(200)  # doctest: +SKIP
+        """
+        batches = _whole("batches", batches)
+        if self._armed is not None:
+            cursor, number, taken = self._armed
+            whole = self._core().batches()
+            stepped = batches if whole is None else min(batches, whole - taken)
+            self._armed = (self._core().advanced(cursor, batches), number, taken + stepped)
+            return
+        epoch = self._epoch() if self._epoch is not None else None
+        if epoch is None or epoch._ended or epoch._last is not None:
+            raise ConfigError("no epoch is played, and no state was loaded: call skip of loader.epoch(number)")
+        epoch.skip(batches)
+
+    @property
+    def last_fingerprint(self) -> str | None:
+        """The :attr:`Batch.fingerprint` of the batch that was delivered last, for loaders whose batches are tensors or
+        arrays of a framework; None before the first."""
+        return self._core().last_fingerprint()
+
+    def log_fingerprints(self, path: str | os.PathLike[str] | None, *, ids: bool = False) -> None:
+        """Appends a line of JSON to a file for each batch that is delivered from now on: epoch, batch, position, rank and
+        fingerprint, and with ``ids`` the samples. ``fuseloop diff A.jsonl B.jsonl`` names the first batch in which two
+        such logs differ, and the cause. Each rank needs a file of its own. None ends the log.
+
+        >>> import json, pathlib, tempfile
+        >>> from fuseloop import ops
+        >>> log = pathlib.Path(tempfile.mkdtemp()) / "run.jsonl"
+        >>> loader = Loader(example_dataset(), 4, image=[ops.CenterCrop(8)])
+        >>> loader.log_fingerprints(log, ids=True)
+        >>> prints = [batch.fingerprint for batch in loader]
+        >>> header, *lines = map(json.loads, log.read_text().splitlines())
+        >>> prints == [line["fingerprint"] for line in lines], lines[0]["ids"]
+        (True, [0, 1, 2, 3])
+        """
+        self._core().log_fingerprints(None if path is None else os.fspath(path), bool(ids))
 
     # What it tells
 

@@ -144,6 +144,13 @@ impl Batch {
         Ok(self.shared.get()?.index())
     }
 
+    /// A hash of what decides the bits of the batch, as 16 hexadecimal digits: the dataset, the plan, the seed, the epoch,
+    /// ``index``, the rank and ``ids``. The draws are functions of these. Threads and the machine change nothing.
+    #[getter]
+    fn fingerprint(&self) -> PyResult<String> {
+        Ok(format!("{:016x}", self.shared.get()?.fingerprint()))
+    }
+
     /// The sample of each row: an array of int64.
     #[getter]
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

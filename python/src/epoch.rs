@@ -111,6 +111,27 @@ impl Epoch {
         Ok(())
     }
 
+    /// Steps over batches without decoding them. Returns how many there were.
+    fn skip(&self, py: Python<'_>, batches: u64) -> PyResult<u64> {
+        self.check(py)?;
+        let unhanded = self.lock_unhanded().take();
+        // A batch that was not handed out is the first to skip.
+        let taken = u64::from(unhanded.is_some() && batches > 0);
+        if let (Some(unhanded), 0) = (unhanded, batches) {
+            *self.lock_unhanded() = Some(unhanded);
+            return Ok(0);
+        }
+        detached(py, || {
+            let mut batches_left = self.lock();
+            let Some(epoch) = batches_left.as_mut() else { return Ok(0) };
+            let before = epoch.remaining();
+            epoch.skip_batches(batches - taken)?;
+            let skipped =
+                if before == UNKNOWN { batches - taken } else { before - epoch.remaining() };
+            Ok(taken + skipped)
+        })
+    }
+
     /// The number of batches left; `None` if it is not known.
     fn remaining(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         self.check(py)?;

@@ -8,7 +8,7 @@ use crate::errors;
 use crate::settings::{self, EpochLists};
 use crate::tensor::dtype_name;
 use fuseloop::Spec;
-use fuseloop::loader::{Cursor, Phase};
+use fuseloop::loader::{Cursor, FingerprintLog, Phase};
 use fuseloop::sample::UNKNOWN;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -134,6 +134,28 @@ impl Loader {
             Ok(cursor.epoch)
         });
         checked.map_err(|error| errors::raised(py, &error))
+    }
+
+    /// Returns the cursor that is a number of batches later.
+    fn advanced(&self, py: Python<'_>, cursor: &str, batches: u64) -> PyResult<String> {
+        let loader = self.get(py)?;
+        let advanced = detached(py, || loader.advanced(&cursor.parse::<Cursor>()?, batches))?;
+        Ok(advanced.to_string())
+    }
+
+    /// Returns the fingerprint of the batch that was delivered last.
+    fn last_fingerprint(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        Ok(self.get(py)?.last_fingerprint().map(|print| format!("{print:016x}")))
+    }
+
+    /// Appends a line for each batch to a file, or ends that.
+    fn log_fingerprints(&self, py: Python<'_>, path: Option<PathBuf>, ids: bool) -> PyResult<()> {
+        let loader = self.get(py)?;
+        detached(py, || {
+            let log = path.map(FingerprintLog::open).transpose()?;
+            loader.log_fingerprints(log.map(|log| if ids { log.with_ids() } else { log }));
+            Ok(())
+        })
     }
 
     /// Returns the number of batches of an epoch; `None` if it is not known.

@@ -101,6 +101,7 @@ impl LoaderBuilder {
             compiled: Mutex::new(compiled),
             shared,
             position: Mutex::new(None),
+            log: Arc::default(),
             engine: Arc::new(Engine::new(options)?),
         })
     }

@@ -6,7 +6,8 @@
 //!
 //! Rows and draws are functions of (seed, epoch, sample), so a position in the global order is
 //! sufficient: no generator state and no queue is stored. The cursor is the same for any number of
-//! workers, and for any number of ranks with the same global batch (batch size times ranks).
+//! workers, and for any number of ranks with the same global batch (batch size times ranks). After a batch it also has
+//! the `fingerprint` of that batch, of the rank that took the cursor; this is compared with nothing.
 
 use crate::error::{Error, fail};
 use crate::source::Fingerprint;
@@ -62,6 +63,9 @@ pub struct Cursor {
     /// The number of rows of the epoch that were delivered, over all ranks. At the end of a stream of
     /// unknown length: [`UNKNOWN`](crate::sample::UNKNOWN).
     pub position: u64,
+    /// The [fingerprint](fuseloop_engine::batch::HostBatch::fingerprint) of the batch that was delivered last, on the rank
+    /// that took the cursor. `None` at the beginning of an epoch, and in a cursor of an older release.
+    pub fingerprint: Option<u64>,
 }
 
 impl Cursor {
@@ -194,7 +198,7 @@ impl Cursor {
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { dataset, order, plan, ops, clips, seed, epoch, position } = self;
+        let Self { dataset, order, plan, ops, clips, seed, epoch, position, fingerprint } = self;
         write!(
             f,
             "{{\"fuseloop\":{VERSION},\"dataset\":\"{dataset:016x}\",\"order\":\"{order:016x}\",\
@@ -208,6 +212,9 @@ impl fmt::Display for Cursor {
         let clips = clips.text();
         if !clips.is_empty() {
             write!(f, ",\"clips\":\"{clips}\"")?;
+        }
+        if let Some(fingerprint) = fingerprint {
+            write!(f, ",\"fingerprint\":\"{fingerprint:016x}\"")?;
         }
         f.write_str("}")
     }
@@ -236,6 +243,7 @@ impl FromStr for Cursor {
                 fail!(Cursor, "not a cursor: {name} is missing or not 16 hex digits")
             })
         };
+        let fingerprint = value.get("fingerprint").map(|_| word("fingerprint")).transpose();
         let found = number("fuseloop")?;
         if found != VERSION {
             return Err(fail!(
@@ -266,6 +274,7 @@ impl FromStr for Cursor {
             epoch: u32::try_from(epoch)
                 .map_err(|_| fail!(Cursor, "not a cursor: epoch {epoch} is too large"))?,
             position: number("position")?,
+            fingerprint: fingerprint?,
         })
     }
 }
@@ -288,7 +297,7 @@ impl ClipSettings {
         text.bytes().all(is_plain).then_some(Self(bytes))
     }
 
-    fn text(&self) -> &str {
+    pub(super) fn text(&self) -> &str {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(Self::MOST);
         std::str::from_utf8(&self.0[..end]).unwrap_or_default()
     }
@@ -296,7 +305,7 @@ impl ClipSettings {
 
 /// Describes the first setting that differs between the clips of a cursor and a loader's own; `None` if there is none, or
 /// the settings of one of them are not known.
-fn changed_clips(cursor: &str, own: &str) -> Option<String> {
+pub(super) fn changed_clips(cursor: &str, own: &str) -> Option<String> {
     if cursor.is_empty() || own.is_empty() {
         return None;
     }
@@ -323,6 +332,12 @@ impl PlanPrint {
     /// Returns the fingerprint of a text, which is never 0.
     pub(super) fn new(name: String, text: String) -> Self {
         Self { print: (fingerprint([text]) as u16).max(1), name }
+    }
+
+    /// Returns the fingerprint and the name, as the header of a log has them.
+    pub(super) fn to_json(&self) -> String {
+        let name = serde_json::Value::from(&*self.name);
+        format!("[\"{:04x}\",{name}]", self.print)
     }
 
     /// Returns the first fingerprints of a plan.
@@ -357,6 +372,7 @@ mod tests {
         seed: 42,
         epoch: 3,
         position: 640,
+        fingerprint: None,
     };
 
     #[test]
@@ -370,13 +386,32 @@ mod tests {
         assert_eq!(text.parse::<Cursor>().unwrap(), CURSOR);
         let ops = [u16::MAX; PRINTS];
         let clips = ClipSettings::new(&"x".repeat(ClipSettings::MOST)).unwrap();
-        let (seed, epoch) = (u64::MAX, u32::MAX);
-        let largest = Cursor { ops, clips, seed, epoch, position: u64::MAX, ..CURSOR };
+        let (seed, epoch, position) = (u64::MAX, u32::MAX, u64::MAX);
+        let fingerprint = Some(u64::MAX);
+        let largest = Cursor { ops, clips, seed, epoch, position, fingerprint, ..CURSOR };
         let text = largest.to_string();
         assert!(text.len() <= MOST_WRITTEN, "{}", text.len());
         assert_eq!(text.parse::<Cursor>().unwrap(), largest);
         let python = text.replace(':', ": ").replace(',', ", ");
         assert_eq!(python.parse::<Cursor>().unwrap(), largest);
+    }
+
+    #[test]
+    fn the_fingerprint_of_the_last_batch_may_be_missing() {
+        let delivered = Cursor { fingerprint: Some(0xabc), ..CURSOR };
+        let text = delivered.to_string();
+        assert!(
+            text.ends_with(",\"position\":640,\"fingerprint\":\"0000000000000abc\"}"),
+            "{text}"
+        );
+        assert_eq!(text.parse::<Cursor>().unwrap(), delivered);
+        // Another batch was delivered, and the position is the same.
+        assert!(delivered.check(&CURSOR, &[], Default::default).is_ok());
+        for wrong in ["\"abc\"", "7", "\"000000000000000g\""] {
+            let text = text.replace("\"0000000000000abc\"", wrong);
+            let refused = text.parse::<Cursor>().unwrap_err().to_string();
+            assert_eq!(refused, "not a cursor: fingerprint is missing or not 16 hex digits");
+        }
     }
 
     #[test]

@@ -1,21 +1,22 @@
 //! One run over an epoch: its batches and its position.
 
 use super::cursor::Cursor;
-use super::damaged::DamageLog;
+use super::damaged::{DamageLog, OnDamaged};
 use super::error::all_skipped;
+use super::fingerprint_log::{LogSlot, LoggedRun};
 use super::stage::LoaderStage;
 use crate::batch::Batch;
 use crate::error::{Error, fail};
 use crate::order::EpochOrder;
-use crate::run::{Delivery, Engine, EpochRun, RunError, RunOrder};
+use crate::run::{Delivery, Engine, EpochRun, LastBatch, RunError, RunOrder, RunRequest};
 use crate::sample::{Epoch, SampleId, SampleRef, UNKNOWN};
-use crate::source::{Run, Upcoming};
-use fuseloop_engine::batch::HostBatch;
+use crate::source::{Fingerprint, Run, RunPlan, Source, Upcoming};
+use fuseloop_engine::batch::{HostBatch, fingerprint};
 use std::fmt;
 use std::iter::FusedIterator;
+use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -27,11 +28,12 @@ pub struct Batches {
     run: EpochRun<LoaderStage>,
     position: Arc<RunPosition>,
     damage: Arc<DamageLog>,
+    log: Arc<LogSlot>,
     /// The source that the run reads from, if that is not the loader's own. Dropped after the run, which ends reading
     /// ahead.
-    _view: Option<Run>,
-    /// Keeps the threads of a loader that was dropped.
-    _engine: Arc<Engine<LoaderStage>>,
+    view: Option<Run>,
+    /// Starts the run at another batch. Keeps the threads of a loader that was dropped.
+    start: RunStart,
 }
 
 /// Shows the epoch, and how many batches are left if that is known.
@@ -46,13 +48,14 @@ impl fmt::Debug for Batches {
 }
 
 impl Batches {
+    /// Starts the run at the first batch of its position.
     pub(super) fn new(
-        run: EpochRun<LoaderStage>,
-        (position, damage): (Arc<RunPosition>, Arc<DamageLog>),
-        view: Option<Run>,
-        engine: Arc<Engine<LoaderStage>>,
-    ) -> Self {
-        Self { run, position, damage, _view: view, _engine: engine }
+        start: RunStart,
+        position: Arc<RunPosition>,
+        (damage, log): (Arc<DamageLog>, Arc<LogSlot>),
+    ) -> Result<Self, Error> {
+        let (run, view) = start.at(position.next_batch())?;
+        Ok(Self { run, position, damage, log, view, start })
     }
 
     /// Returns the epoch.
@@ -83,11 +86,58 @@ impl Batches {
         self.position.cursor()
     }
 
+    /// Steps over the next `batches` batches of the epoch without reading or decoding their samples, for example after a
+    /// loss spike. What follows, the [`cursor`](Self::cursor) included, is what a run has that takes these batches and
+    /// throws them away, on every rank by itself; only a batch that would lose all of its rows counts here, too.
+    /// Beyond the end, no batch is left.
+    ///
+    /// Batches that were prepared ahead are discarded. After an error this does nothing.
+    ///
+    /// ```no_run
+    /// # let loader = fuseloop::Loader::open("train.beton")?.build()?;
+    /// # let cursor = loader.epoch(3)?.cursor()?;
+    /// let mut batches = loader.resume(&cursor)?;      // of a checkpoint before the spike
+    /// batches.skip_batches(200)?;
+    /// # Ok::<(), fuseloop::Error>(())
+    /// ```
+    ///
+    /// The fingerprint of the cursor is that of the last batch that was skipped, unless damaged samples are
+    /// [left out or replaced](super::OnDamaged): then it is not known without decoding, and `None`.
+    ///
+    /// # Errors
+    ///
+    /// If batches are delivered unordered; and see [`Loader::epoch`](super::Loader::epoch).
+    pub fn skip_batches(&mut self, batches: u64) -> Result<(), Error> {
+        // Refuses runs without a position.
+        self.position.cursor()?;
+        if batches == 0 || self.position.is_over() {
+            return Ok(());
+        }
+        let remaining = self.remaining();
+        let first = self.position.next_batch().saturating_add(batches.min(remaining));
+        // First, so that two runs do not read ahead, or hold slots, at the same time.
+        self.run.close();
+        self.view = None;
+        let started = self.start.at(first);
+        let (run, view) = started.inspect_err(|_| self.position.failed())?;
+        (self.run, self.view) = (run, view);
+        self.position.skipped(first, self.start.planned_fingerprint(first));
+        if batches > remaining {
+            self.position.ended();
+        }
+        Ok(())
+    }
+
     /// Moves the position back to the beginning of `batch`, the last that was taken:
     /// [`Loader::renew`](super::Loader::renew) then continues with its samples.
     #[doc(hidden)]
     pub fn take_back(&self, batch: &Batch) {
-        self.position.delivered(batch.index());
+        self.position.taken_back(batch.index());
+    }
+
+    /// Returns the fingerprint of the last batch that was delivered, or before the run's first batch that of its cursor.
+    pub(super) fn last_fingerprint(&self) -> Option<u64> {
+        self.position.fingerprint()
     }
 
     /// Waits for the next batch, but at most `longest`: pending if it is not ready then. No batch is lost by
@@ -110,11 +160,15 @@ impl Batches {
     /// # Ok::<(), fuseloop::Error>(())
     /// ```
     pub fn next_within(&mut self, longest: Duration) -> Poll<Option<Result<Batch, Error>>> {
-        self.run.next_within(longest).map(|next| self.delivered(next))
+        let next = self.run.next_within(longest);
+        next.map(|next| self.delivered(next))
     }
 
     /// Notes what the run answered.
-    fn delivered(&self, next: Option<Result<HostBatch, RunError>>) -> Option<Result<Batch, Error>> {
+    fn delivered(
+        &mut self,
+        next: Option<Result<HostBatch, RunError>>,
+    ) -> Option<Result<Batch, Error>> {
         let next = next.map(|batch| batch.map(Batch::from));
         match &next {
             None if self.position.is_without_batches() && self.run.skipped() == 0 => {
@@ -132,11 +186,26 @@ impl Batches {
                 let first = self.damage.first_error();
                 return Some(Err(all_skipped(epoch, skipped, &first)));
             }
-            Some(Ok(batch)) => self.position.delivered(batch.index() + 1),
+            Some(Ok(batch)) => {
+                self.position.delivered(batch);
+                if let Err(error) = self.logged(batch) {
+                    self.run.close();
+                    self.position.failed();
+                    return Some(Err(error));
+                }
+            }
             Some(Err(_)) => self.position.failed(),
             None => self.position.ended(),
         }
         next.map(|batch| Ok(batch?))
+    }
+
+    /// Writes the batch's line, if the loader has a log.
+    fn logged(&self, batch: &Batch) -> Result<(), Error> {
+        let (position, start) = (&self.position, &self.start);
+        let (begin, ops) = (&position.begin, start.stage.prints());
+        let first_row = batch.index().saturating_mul(position.rows).min(position.total);
+        self.log.write(batch, first_row, &LoggedRun { begin, ops, ranked: start.ranked() })
     }
 }
 
@@ -159,6 +228,83 @@ impl Iterator for Batches {
 
 impl FusedIterator for Batches {}
 
+/// What a run over an epoch consists of, to start it at any batch.
+pub(super) struct RunStart {
+    pub(super) engine: Arc<Engine<LoaderStage>>,
+    pub(super) source: Arc<dyn Source>,
+    pub(super) stage: Arc<LoaderStage>,
+    pub(super) order: EpochOrder,
+    pub(super) seed: u64,
+    pub(super) epoch: Epoch,
+    pub(super) batch_size: NonZeroUsize,
+    pub(super) last: LastBatch,
+    pub(super) delivery: Delivery,
+    pub(super) on_damaged: OnDamaged,
+    /// The rank and the number of ranks.
+    pub(super) rank: [u64; 2],
+    /// The part of the batches' fingerprints that all share: see [`origin`].
+    pub(super) origin: u64,
+}
+
+/// Returns the part of fingerprints of batches that all batches of a run share: a hash of the dataset, the plan and the
+/// seed, and of the rank, on which the draws depend where samples are mixed.
+pub(super) fn origin(begin: &Cursor, [rank, world]: [u64; 2]) -> u64 {
+    let mut print = Fingerprint::default();
+    [begin.dataset, begin.plan, begin.seed, rank, world].into_iter().for_each(|n| print.number(n));
+    print.value()
+}
+
+impl RunStart {
+    /// Starts the run at batch `first`, and the source for it. Returns the source's own run, if it reads that.
+    fn at(&self, first: u64) -> Result<(EpochRun<LoaderStage>, Option<Run>), Error> {
+        let first_row = first.saturating_mul(self.batch_size.get() as u64);
+        let upcoming = RemainingOrder { order: self.order.clone(), first: first_row };
+        let view = self.reading_ahead(Arc::new(upcoming))?;
+        let stage = match &view {
+            None => Arc::clone(&self.stage),
+            Some(view) => Arc::new(self.stage.over(Arc::clone(view))),
+        };
+        let order = Box::new(self.order.clone());
+        let mut pass = RunRequest::new(stage, self.epoch, order, self.batch_size);
+        (pass.last, pass.first_batch, pass.delivery) = (self.last, first, self.delivery);
+        pass.origin = self.origin;
+        Ok((self.engine.start(pass)?, view))
+    }
+
+    /// Starts the source for a run that reads `upcoming`. Returns the run if it does not read the loader's own source.
+    pub(super) fn reading_ahead(&self, upcoming: Arc<dyn Upcoming>) -> Result<Option<Run>, Error> {
+        let run = RunPlan {
+            seed: self.seed,
+            epoch: self.epoch,
+            upcoming,
+            batch_size: self.batch_size.get(),
+            batches_ahead: self.engine.options().batches_ahead.get(),
+            fields: self.stage.fields().collect(),
+        };
+        let begun = Arc::clone(&self.source).begin(&run);
+        begun.map_err(|error| Error::from(error).context(format_args!("{}", self.source.name())))
+    }
+
+    /// Returns the fingerprint of the batch before `next` as the order has it, if no sample of it can be left out or
+    /// replaced.
+    fn planned_fingerprint(&self, next: u64) -> Option<u64> {
+        let (batch, size) = (next.checked_sub(1)?, self.batch_size.get() as u64);
+        if self.on_damaged != OnDamaged::Fail || self.order.samples() == UNKNOWN {
+            return None;
+        }
+        let first = batch.checked_mul(size)?;
+        let mut visits = vec![];
+        self.order.visits(first..first.saturating_add(size), &mut visits);
+        (!visits.is_empty()).then(|| fingerprint(self.origin, self.epoch, batch, &visits))
+    }
+
+    /// Returns the batch size, the rank and the number of ranks.
+    fn ranked(&self) -> [u64; 3] {
+        let [rank, world] = self.rank;
+        [self.batch_size.get() as u64, rank, world]
+    }
+}
+
 /// The position of a run, shared by the loader and its batches.
 #[derive(Debug)]
 pub(super) struct RunPosition {
@@ -170,40 +316,73 @@ pub(super) struct RunPosition {
     /// The rows of a batch over all ranks; `total` is that of the epoch.
     rows: u64,
     total: u64,
-    /// The number of batches delivered, from the beginning of the epoch; `FAILED` is added after an
-    /// error.
-    batches: AtomicU64,
+    reached: Mutex<Reached>,
 }
 
-/// Marks a run that ended with an error, whose position stays; more than any number of batches.
-const FAILED: u64 = 1 << 63;
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reached {
+    /// The number of batches delivered or skipped, from the beginning of the epoch.
+    batches: u64,
+    end: RunEnd,
+    /// The fingerprint of the last of these batches; `before` is that of the batch before it.
+    fingerprint: Option<u64>,
+    before: Option<u64>,
+}
 
-/// Marks a run that came to its end; more than any number of batches.
-const ENDED: u64 = FAILED - 1;
+/// Whether a run is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum RunEnd {
+    #[default]
+    None,
+    /// The position is the end of the epoch.
+    Reached,
+    /// An error ended the run, and its position stays.
+    Failed,
+}
 
 impl RunPosition {
+    /// Returns the position of a run that starts at batch `first`; `fingerprint` is that of the batch before it.
     pub(super) fn new(
         begin: Cursor,
-        delivery: Delivery,
-        is_exact: bool,
-        rows: u64,
-        total: u64,
-        first: u64,
+        (delivery, is_exact): (Delivery, bool),
+        (rows, total): (u64, u64),
+        (first, fingerprint): (u64, Option<u64>),
     ) -> Self {
-        Self { begin, delivery, is_exact, rows, total, batches: AtomicU64::new(first) }
+        let reached = Reached { batches: first, fingerprint, ..Reached::default() };
+        Self { begin, delivery, is_exact, rows, total, reached: Mutex::new(reached) }
     }
 
-    fn delivered(&self, batches: u64) {
-        self.batches.store(batches, Ordering::Relaxed);
+    fn reached(&self) -> MutexGuard<'_, Reached> {
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn delivered(&self, batch: &Batch) {
+        let mut reached = self.reached();
+        let (fingerprint, before) = (Some(batch.fingerprint()), reached.fingerprint);
+        *reached = Reached { batches: batch.index() + 1, end: RunEnd::None, fingerprint, before };
+    }
+
+    /// Moves to batch `next`, before which that of the fingerprint was skipped.
+    fn skipped(&self, next: u64, fingerprint: Option<u64>) {
+        *self.reached() = Reached { batches: next, fingerprint, ..Reached::default() };
+    }
+
+    /// Moves back to the beginning of the last batch that was delivered.
+    fn taken_back(&self, batch: u64) {
+        let mut reached = self.reached();
+        let fingerprint = reached.before;
+        *reached = Reached { batches: batch, fingerprint, ..Reached::default() };
     }
 
     fn failed(&self) {
-        self.batches.fetch_or(FAILED, Ordering::Relaxed);
+        self.reached().end = RunEnd::Failed;
     }
 
     /// Returns true if the run is a whole epoch of which nothing was delivered.
     fn is_at_start(&self) -> bool {
-        self.batches.load(Ordering::Relaxed) == 0
+        let reached = self.reached();
+        reached.batches == 0 && reached.end == RunEnd::None
     }
 
     /// Returns true if the run is a whole epoch of a stream of unknown length, and nothing was delivered.
@@ -211,17 +390,27 @@ impl RunPosition {
         self.total == UNKNOWN && self.is_at_start()
     }
 
+    fn is_over(&self) -> bool {
+        self.reached().end != RunEnd::None
+    }
+
     /// Moves to the end of the epoch: the last batches may have lost all their rows and were not
     /// delivered.
     fn ended(&self) {
-        if self.batches.load(Ordering::Relaxed) & FAILED == 0 {
-            self.delivered(ENDED);
+        let mut reached = self.reached();
+        if reached.end == RunEnd::None {
+            reached.end = RunEnd::Reached;
         }
     }
 
-    /// Returns the first batch that was not delivered.
+    /// Returns the first batch that was not delivered; a number beyond all batches at the end.
     fn next_batch(&self) -> u64 {
-        self.batches.load(Ordering::Relaxed) & !FAILED
+        let reached = self.reached();
+        if reached.end == RunEnd::Reached { u64::MAX } else { reached.batches }
+    }
+
+    pub(super) fn fingerprint(&self) -> Option<u64> {
+        self.reached().fingerprint
     }
 
     pub(super) fn cursor(&self) -> Result<Cursor, Error> {
@@ -238,12 +427,13 @@ impl RunPosition {
                  resumed"
             ));
         }
-        let position = match self.next_batch() {
+        let Reached { batches, end, fingerprint, .. } = *self.reached();
+        let position = match end {
             // Also correct if the total is not known.
-            ENDED => self.total,
-            batches => batches.saturating_mul(self.rows).min(self.total),
+            RunEnd::Reached => self.total,
+            _ => batches.saturating_mul(self.rows).min(self.total),
         };
-        Ok(Cursor { position, ..self.begin })
+        Ok(Cursor { position, fingerprint, ..self.begin })
     }
 }
 
@@ -277,9 +467,9 @@ impl RunOrder for ListedOrder {
 }
 
 /// An epoch's order from position `first` on, for sources that read ahead.
-pub(super) struct RemainingOrder {
-    pub(super) order: EpochOrder,
-    pub(super) first: u64,
+struct RemainingOrder {
+    order: EpochOrder,
+    first: u64,
 }
 
 impl Upcoming for RemainingOrder {

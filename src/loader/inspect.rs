@@ -188,7 +188,8 @@ impl Loader {
         });
         let targets = targets.transpose()?;
         let pass = if self.stream.is_some() {
-            self.reading_ahead(&stage, epoch, Arc::new(EmptyRun))?
+            // The order of a stream is no list.
+            self.run_start(self.order(epoch)?, epoch, &stage).reading_ahead(Arc::new(EmptyRun))?
         } else {
             None
         };

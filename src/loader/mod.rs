@@ -35,6 +35,7 @@ mod device;
 mod elements;
 mod epoch;
 pub(crate) mod error;
+pub(crate) mod fingerprint_log;
 mod headroom;
 mod image_lists;
 mod image_run;
@@ -69,6 +70,8 @@ pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use device::Placement;
 pub use epoch::Batches;
 use error::{all_skipped, no_rows};
+pub use fingerprint_log::FingerprintLog;
+use fingerprint_log::LogSlot;
 use fuseloop_ops::internals::DefaultFloats;
 pub use headroom::{Headroom, HeadroomReport};
 pub use image_lists::ImageList;
@@ -82,8 +85,8 @@ use crate::jit::KernelCache;
 use crate::order::{EpochOrder, PreparedOrder, Ranks};
 use crate::run::{Delivery, Engine, LastBatch, RunRequest, Utilization};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
-use crate::source::{ClassNames, PageStats, PagedBeton, Run, RunPlan, Source, Stream, Upcoming};
-use epoch::{ListedOrder, RemainingOrder, RunPosition};
+use crate::source::{ClassNames, PageStats, PagedBeton, Source, Stream};
+use epoch::{ListedOrder, RunPosition, RunStart, origin};
 use outputs::OutputSpec;
 use stage::LoaderStage;
 use std::fmt;
@@ -116,6 +119,8 @@ pub struct Loader {
     shared: stage::StageShared,
     /// The position of the run that was started last.
     position: Mutex<Option<Arc<RunPosition>>>,
+    /// The log of the fingerprints of all batches, if there is one.
+    log: Arc<LogSlot>,
     /// Its threads end with the last owner: the loader, or batches that outlive it.
     engine: Arc<Engine<LoaderStage>>,
 }
@@ -171,7 +176,7 @@ impl Loader {
     pub fn epoch_from(&self, epoch: u32, first: u64) -> Result<Batches, Error> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
-        self.start(epoch, &stage, first)
+        self.start_in(self.order(epoch)?, epoch, &stage, (first, None))
     }
 
     /// Returns the rest of an epoch: bit for bit the batches that [`epoch`](Self::epoch) would have
@@ -193,7 +198,7 @@ impl Loader {
         cursor.check(&self.begin(epoch, &stage), stage.prints(), orders)?;
         let order = self.order(epoch)?;
         let first = cursor.first_batch(self.global_batch(), order.global_samples())?;
-        self.start_in(order, epoch, &stage, first.unwrap_or(u64::MAX))
+        self.start_in(order, epoch, &stage, (first.unwrap_or(u64::MAX), cursor.fingerprint))
     }
 
     /// Refuses a cursor that [`resume`](Self::resume) refuses, without compiling. Lists that are compiled for each epoch are
@@ -255,7 +260,9 @@ impl Loader {
         let stage = self.stage(epoch)?;
         let stage = if self.setup.is_bucketed { Arc::new(stage.for_any_samples()) } else { stage };
         let listed = ListedOrder(samples.iter().map(|&id| SampleId(id)).collect());
-        let mut run = self.engine.start(RunRequest::new(stage, epoch, Box::new(listed), rows))?;
+        let origin = origin(&self.begin(epoch, &stage), self.rank());
+        let pass = RunRequest::new(stage, epoch, Box::new(listed), rows);
+        let mut run = self.engine.start(RunRequest { origin, ..pass })?;
         match run.next() {
             Some(batch) => Ok(batch?.into()),
             // All rows were skipped.
@@ -344,69 +351,86 @@ impl Loader {
     /// See [`epoch`](Self::epoch).
     pub fn renew(&self, batches: Batches) -> Result<Batches, Error> {
         let (epoch, first) = (batches.epoch(), batches.next_batch());
+        let fingerprint = batches.last_fingerprint();
         drop(batches);
         let stage = self.stage(epoch)?;
-        self.start(epoch, &stage, first)
+        self.start_in(self.order(epoch)?, epoch, &stage, (first, fingerprint))
     }
 
-    fn start(
-        &self,
-        epoch: Epoch,
-        stage: &Arc<LoaderStage>,
-        first_batch: u64,
-    ) -> Result<Batches, Error> {
-        self.start_in(self.order(epoch)?, epoch, stage, first_batch)
+    /// Writes a line for each batch that epochs of this loader deliver from now on, with its fingerprint. It replaces the
+    /// log before it; without one, nothing is written. An error of the log ends the epoch.
+    ///
+    /// See [`FingerprintLog`].
+    pub fn log_fingerprints(&self, log: impl Into<Option<FingerprintLog>>) {
+        self.log.set(log.into());
     }
 
+    /// Returns the fingerprint of the batch that was delivered last in the epoch that was started last.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn last_fingerprint(&self) -> Option<u64> {
+        let position = self.position.lock().unwrap_or_else(PoisonError::into_inner);
+        position.as_ref().and_then(|position| position.fingerprint())
+    }
+
+    /// Returns the cursor `batches` batches after another, in the same epoch.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`check_cursor`](Self::check_cursor), and if the position is inside a batch or beyond the end.
+    #[doc(hidden)]
+    pub fn advanced(&self, cursor: &Cursor, batches: u64) -> Result<Cursor, Error> {
+        self.check_cursor(cursor)?;
+        let (rows, total) =
+            (self.global_batch(), self.order(Epoch(cursor.epoch))?.global_samples());
+        if batches == 0 || cursor.first_batch(rows, total)?.is_none() {
+            return Ok(*cursor);
+        }
+        let position = cursor.position.saturating_add(batches.saturating_mul(rows)).min(total);
+        Ok(Cursor { position, fingerprint: None, ..*cursor })
+    }
+
+    /// Returns the rank and the number of ranks.
+    fn rank(&self) -> [u64; 2] {
+        [self.setup.rank, self.setup.world]
+    }
+
+    /// Starts an epoch at batch `first`; `fingerprint` is that of the batch before it, if it is known.
     fn start_in(
         &self,
         order: EpochOrder,
         epoch: Epoch,
         stage: &Arc<LoaderStage>,
-        first_batch: u64,
+        (first, fingerprint): (u64, Option<u64>),
     ) -> Result<Batches, Error> {
         let (rows, total) = (self.global_batch(), order.global_samples());
-        let begin = self.begin(epoch, stage);
-        let first = first_batch.saturating_mul(self.batch_size.get() as u64);
-        let rest = Arc::new(RemainingOrder { order: order.clone(), first });
-        let view = self.reading_ahead(stage, epoch, rest)?;
-        let stage = match &view {
-            None => Arc::clone(stage),
-            Some(view) => Arc::new(stage.over(Arc::clone(view))),
-        };
-        let mut pass = RunRequest::new(stage, epoch, Box::new(order), self.batch_size);
-        (pass.last, pass.first_batch, pass.delivery) = (self.last, first_batch, self.delivery);
-        let run = self.engine.start(pass)?;
+        let start = self.run_start(order, epoch, stage);
         let is_exact = self.stream.as_ref().is_none_or(|stream| stream.facts().is_exact);
-        let position =
-            Arc::new(RunPosition::new(begin, self.delivery, is_exact, rows, total, first_batch));
-        let mut last = self.position.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some(Arc::clone(&position));
-        Ok(Batches::new(
-            run,
-            (position, Arc::clone(&self.shared.damage_log)),
-            view,
-            Arc::clone(&self.engine),
-        ))
+        let (begin, delivery) = (self.begin(epoch, stage), (self.delivery, is_exact));
+        let reached = (first, fingerprint);
+        let position = Arc::new(RunPosition::new(begin, delivery, (rows, total), reached));
+        let logs = (Arc::clone(&self.shared.damage_log), Arc::clone(&self.log));
+        let batches = Batches::new(start, Arc::clone(&position), logs)?;
+        *self.position.lock().unwrap_or_else(PoisonError::into_inner) = Some(position);
+        Ok(batches)
     }
 
-    /// Starts the source for a run that reads `upcoming`. Returns the run if it does not read the loader's own source.
-    fn reading_ahead(
-        &self,
-        stage: &LoaderStage,
-        epoch: Epoch,
-        upcoming: Arc<dyn Upcoming>,
-    ) -> Result<Option<Run>, Error> {
-        let run = RunPlan {
+    /// Returns what a run over an epoch consists of.
+    fn run_start(&self, order: EpochOrder, epoch: Epoch, stage: &Arc<LoaderStage>) -> RunStart {
+        RunStart {
+            engine: Arc::clone(&self.engine),
+            source: Arc::clone(&self.source),
+            stage: Arc::clone(stage),
+            order,
             seed: self.setup.seed,
             epoch,
-            upcoming,
-            batch_size: self.batch_size.get(),
-            batches_ahead: self.engine.options().batches_ahead.get(),
-            fields: stage.fields().collect(),
-        };
-        let begun = Arc::clone(&self.source).begin(&run);
-        begun.map_err(|error| Error::from(error).context(format_args!("{}", self.source.name())))
+            batch_size: self.batch_size,
+            last: self.last,
+            delivery: self.delivery,
+            on_damaged: self.setup.on_damaged,
+            rank: self.rank(),
+            origin: origin(&self.begin(epoch, stage), self.rank()),
+        }
     }
 
     fn order(&self, epoch: Epoch) -> Result<EpochOrder, Error> {
@@ -419,7 +443,8 @@ impl Loader {
         let (dataset, seed) = (self.dataset, self.setup.seed);
         let (plan, ops) = (stage.fingerprint(), PlanPrint::first(stage.prints()));
         let clips = self.clips_of_cursor();
-        Cursor { dataset, order, plan, ops, clips, seed, epoch: epoch.0, position: 0 }
+        let (epoch, position, fingerprint) = (epoch.0, 0, None);
+        Cursor { dataset, order, plan, ops, clips, seed, epoch, position, fingerprint }
     }
 
     /// Returns the settings of the clips as a cursor has them: none if they do not fit.

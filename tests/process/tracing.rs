@@ -26,6 +26,8 @@ struct Seen {
     name: &'static str,
     parent: Option<u64>,
     fields: BTreeMap<&'static str, u64>,
+    /// What was recorded later, as a text.
+    recorded: String,
     /// The number of times it was exited.
     exits: u64,
 }
@@ -46,7 +48,9 @@ impl Fields for Seen {
         self.fields.insert(field.name(), value);
     }
 
-    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.recorded = format!("{field}={value:?}");
+    }
 }
 
 impl Subscriber for Recorder {
@@ -60,13 +64,16 @@ impl Subscriber for Recorder {
         let parent = span.parent().map(Id::into_u64);
         let parent = parent.or(inside.filter(|_| span.is_contextual()));
         let (name, fields) = (span.metadata().name(), BTreeMap::new());
-        let mut seen = Seen { id, name, parent, fields, exits: 0 };
+        let mut seen = Seen { id, name, parent, fields, recorded: String::new(), exits: 0 };
         span.record(&mut seen);
         self.seen.lock().unwrap().push(seen);
         Id::from_u64(id)
     }
 
-    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record(&self, id: &Id, fields: &Record<'_>) {
+        let mut seen = self.seen.lock().unwrap();
+        fields.record(seen.iter_mut().find(|span| span.id == id.into_u64()).unwrap());
+    }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
@@ -135,7 +142,9 @@ fn epochs_batches_and_phases_have_spans_inside_each_other() {
     let samples: Vec<SampleId> = (0..40).map(SampleId).collect();
     let size = NonZeroUsize::new(8).unwrap();
     let run = engine.start(RunRequest::new(stage, Epoch(7), Box::new(samples), size)).unwrap();
-    assert_eq!(run.map(|batch| batch.unwrap().len()).sum::<usize>(), 40);
+    let delivered: Vec<(usize, u64)> =
+        run.map(|batch| batch.unwrap()).map(|batch| (batch.len(), batch.fingerprint())).collect();
+    assert_eq!(delivered.iter().map(|(rows, _)| rows).sum::<usize>(), 40);
     drop(engine); // joins the threads: all spans have ended
 
     let seen = seen.lock().unwrap();
@@ -148,7 +157,11 @@ fn epochs_batches_and_phases_have_spans_inside_each_other() {
     let mut batches: Vec<u64> = named("batch").iter().map(|batch| batch.fields["batch"]).collect();
     batches.sort_unstable();
     assert_eq!(batches, [0, 1, 2, 3, 4]);
-    assert!(named("batch").iter().all(|batch| batch.parent == Some(epoch.id)));
+    for batch in named("batch") {
+        assert_eq!(batch.parent, Some(epoch.id));
+        let (_, fingerprint) = delivered[batch.fields["batch"] as usize];
+        assert_eq!(batch.recorded, format!("fingerprint={fingerprint:016x}"));
+    }
     for name in ["read", "kernel"] {
         let mut samples: Vec<u64> = named(name).iter().map(|span| span.fields["sample"]).collect();
         samples.sort_unstable();

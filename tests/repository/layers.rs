@@ -172,6 +172,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "cursor",
             "damaged",
             "error",
+            "fingerprint_log",
             "image_lists",
             "pipeline",
             "outputs",

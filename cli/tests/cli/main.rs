@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+mod accounting;
 mod annotated;
 mod capacity;
 mod cli_files;

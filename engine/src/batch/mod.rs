@@ -14,6 +14,7 @@
 
 #[cfg(feature = "ndarray")]
 mod arrays;
+mod fingerprint;
 mod pool;
 mod ragged;
 mod shared_tensor;
@@ -24,6 +25,7 @@ use std::num::NonZeroUsize;
 
 use fuseloop_ops::DType;
 
+pub use self::fingerprint::fingerprint;
 pub use self::pool::{Lease, SlotPool};
 pub use self::ragged::{ImagePadding, Ragged, TensorRows, pack};
 use self::shared_tensor::LeasedSlot;
@@ -155,6 +157,8 @@ pub struct HostBatch {
     lease: Arc<LeasedSlot>,
     epoch: Epoch,
     index: u64,
+    /// Stands for what decides the bits of the rows besides the samples, the epoch and the index.
+    origin: u64,
     damage: RowDamage,
 }
 
@@ -172,7 +176,12 @@ impl HostBatch {
     pub fn new(mut slot: Slot, pool: &Arc<SlotPool>, epoch: Epoch, index: u64) -> Self {
         slot.update_ids();
         let lease = Arc::new(LeasedSlot::new(slot, pool));
-        Self { lease, epoch, index, damage: RowDamage::default() }
+        Self { lease, epoch, index, origin: 0, damage: RowDamage::default() }
+    }
+
+    /// Sets the part of the [`fingerprint`](Self::fingerprint) that all batches of a run share.
+    pub(crate) fn with_origin(self, origin: u64) -> Self {
+        Self { origin, ..self }
     }
 
     /// Sets the samples that were left out or replaced.
@@ -243,6 +252,25 @@ impl HostBatch {
     #[must_use]
     pub fn index(&self) -> u64 {
         self.index
+    }
+
+    /// Returns the batch's fingerprint: a hash of what decides its bits. These are the dataset, the plan, the seed, the
+    /// epoch, the index and the samples of the rows in their order, after damaged ones were left out or replaced. The
+    /// draws are functions of these. Threads, read-ahead and the machine change nothing, and no pixel is read:
+    /// the hash takes about a nanosecond a row.
+    ///
+    /// Two runs that print the same fingerprints have trained on the same bits. `{:016x}` is the form of logs, spans and
+    /// cursors.
+    ///
+    /// ```no_run
+    /// # use fuseloop_engine::batch::HostBatch as Batch;
+    /// # fn example(batch: &Batch) {
+    /// println!("epoch {} batch {}: {:016x}", batch.epoch().0, batch.index(), batch.fingerprint());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        fingerprint(self.origin, self.epoch, self.index, self.visits())
     }
 
     /// Returns the names of the tensors, in the order of the outputs.

@@ -169,12 +169,13 @@ impl<S: Stage> Engine<S> {
             UNKNOWN => UNKNOWN,
             _ => samples.div_ceil(batch_size).saturating_sub(pass.first_batch),
         };
-        let RunRequest { stage, epoch, schedule, first_batch, last, delivery, .. } = pass;
+        let RunRequest { stage, epoch, origin, schedule, first_batch, last, delivery, .. } = pass;
         let workers = self.threads.len();
         let id = self.shared.begin(|id| RunContext {
             id,
             stage,
             epoch,
+            origin,
             schedule,
             samples,
             batch_size,

@@ -40,6 +40,9 @@ pub struct RunRequest<S> {
     pub stage: Arc<S>,
     /// The epoch passed to the stage.
     pub epoch: Epoch,
+    /// Stands for what decides the bits of rows besides the samples, the epoch and the batch: a part of the
+    /// [fingerprints](HostBatch::fingerprint).
+    pub origin: u64,
     /// The samples, in order.
     pub schedule: Box<dyn RunOrder>,
     /// The number of samples of a batch.
@@ -63,7 +66,7 @@ impl<S> RunRequest<S> {
         batch_size: NonZeroUsize,
     ) -> Self {
         let (last, delivery) = (LastBatch::Keep, Delivery::InOrder);
-        Self { stage, epoch, schedule, batch_size, last, first_batch: 0, delivery }
+        Self { stage, epoch, origin: 0, schedule, batch_size, last, first_batch: 0, delivery }
     }
 
     /// Returns the number of samples of the whole epoch, from its first batch on, or [`UNKNOWN`].
@@ -163,7 +166,8 @@ impl<S: Stage> EpochRun<S> {
         delivered
     }
 
-    fn close(&mut self) {
+    /// Ends the run: no batch is delivered any more.
+    pub fn close(&mut self) {
         if !self.closed {
             self.closed = true;
             self.left = 0;

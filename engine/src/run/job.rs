@@ -18,6 +18,8 @@ pub(super) struct RunContext<S> {
     pub(super) id: u64,
     pub(super) stage: Arc<S>,
     pub(super) epoch: Epoch,
+    /// The part of the batches' fingerprints that all share.
+    pub(super) origin: u64,
     pub(super) schedule: Box<dyn RunOrder>,
     /// The number of samples delivered in total, or unknown; the order may have more, which an
     /// incomplete last batch would hold.
@@ -217,7 +219,9 @@ impl<S: Stage> BatchInFlight<S> {
             }
         };
         // Created in any case: dropping it returns the slot.
-        let leased = HostBatch::new(slot, &run.pool, run.epoch, batch).with_damage(damage);
+        let leased = HostBatch::new(slot, &run.pool, run.epoch, batch);
+        let leased = leased.with_damage(damage).with_origin(run.origin);
+        span.record_fingerprint(|| leased.fingerprint());
         let outcome = match finished {
             Err(error) => BatchOutcome::Error(error),
             Ok(()) if is_empty => BatchOutcome::Empty(leased.skipped().len() as u64),

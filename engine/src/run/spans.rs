@@ -1,11 +1,13 @@
 //! Spans for subscribers of the `tracing` crate, behind the cargo feature of that name. Without the
 //! feature they compile to nothing.
 //!
-//! | span                               | level | fields            | lasts                            |
-//! |------------------------------------|-------|-------------------|----------------------------------|
-//! | `epoch`                            | info  | `epoch`, `samples`| while a run is in the ring       |
-//! | `batch`                            | debug | `batch`           | from its opening to its end      |
-//! | `read` `decode` `kernel` `finish`  | trace | `batch`, `sample` | one phase of a worker            |
+//! | span                               | level | fields                 | lasts                            |
+//! |------------------------------------|-------|------------------------|----------------------------------|
+//! | `epoch`                            | info  | `epoch`, `samples`     | while a run is in the ring       |
+//! | `batch`                            | debug | `batch`, `fingerprint` | from its opening to its end      |
+//! | `read` `decode` `kernel` `finish`  | trace | `batch`, `sample`      | one phase of a worker            |
+//!
+//! The fingerprint is recorded at the end of a batch, as 16 hexadecimal digits.
 //!
 //! The parent of a batch is its epoch, whatever thread opens the batch; the parent of a phase is the
 //! batch that its thread works on. Other phases have no span: a worker enters a waiting phase while the
@@ -21,6 +23,7 @@ mod on {
     use super::super::Phase;
     use crate::sample::{Epoch, SampleId};
     use std::cell::RefCell;
+    use tracing::field::{Empty, display};
     use tracing::level_filters::LevelFilter;
     use tracing::span::{Entered, EnteredSpan, Span};
     use tracing::{debug_span, info_span, trace_span};
@@ -46,7 +49,13 @@ mod on {
         }
 
         pub(in crate::run) fn batch(&self, batch: u64) -> BatchSpan {
-            BatchSpan(debug_span!(target: TARGET, parent: &self.0, "batch", batch))
+            BatchSpan(debug_span!(
+                target: TARGET,
+                parent: &self.0,
+                "batch",
+                batch,
+                fingerprint = Empty
+            ))
         }
     }
 
@@ -54,6 +63,13 @@ mod on {
         /// Enters the span: this thread works on the batch as long as the returned value lives.
         pub(in crate::run) fn enter(&self) -> Entered<'_> {
             self.0.enter()
+        }
+
+        /// Adds the fingerprint of the finished batch, if a subscriber wants the span.
+        pub(in crate::run) fn record_fingerprint(&self, fingerprint: impl FnOnce() -> u64) {
+            if !self.0.is_disabled() {
+                self.0.record("fingerprint", display(format_args!("{:016x}", fingerprint())));
+            }
         }
     }
 
@@ -109,6 +125,8 @@ mod off {
         pub(in crate::run) const fn enter(&self) -> Entered {
             Entered
         }
+
+        pub(in crate::run) fn record_fingerprint(&self, _: impl FnOnce() -> u64) {}
     }
 
     pub(in crate::run) const fn are_on() -> bool {

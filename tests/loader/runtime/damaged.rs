@@ -15,7 +15,7 @@ pub(crate) fn mode_of(path: &Path, sample: u64) -> usize {
 }
 
 /// Damages the images of these samples.
-fn damage(path: &Path, samples: &[u64]) {
+pub(super) fn damage(path: &Path, samples: &[u64]) {
     let offsets: Vec<usize> = samples.iter().map(|&sample| mode_of(path, sample)).collect();
     crate::common::dataset::damage(path, |bytes| offsets.iter().for_each(|&at| bytes[at] = 9));
 }

@@ -3,6 +3,7 @@
 
 mod choose;
 mod damaged;
+mod fingerprints;
 mod pages;
 mod ranks;
 mod resume;

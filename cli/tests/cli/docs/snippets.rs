@@ -240,6 +240,18 @@ Ok(())
 }
 
 #[rustfmt::skip]
+fn resume_fingerprints(loader: &fuseloop::Loader, cursor: fuseloop::Cursor) -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::loader::FingerprintLog;
+
+loader.log_fingerprints(FingerprintLog::open("run.jsonl")?);             // one line of JSON a batch, of each rank in its own file
+let mut batches = loader.resume(&cursor)?;                               // of the checkpoint before a loss spike
+batches.skip_batches(2)?;                                                // stepped over, not decoded
+let batch = batches.next().transpose()?.ok_or("the epoch is over")?;
+println!("{} {} {:016x}", batch.epoch().index(), batch.index(), batch.fingerprint());
+Ok(())
+}
+
+#[rustfmt::skip]
 fn pipelines() -> Result<(), fuseloop::source::BoxError> {
 use fuseloop::{Loader, Spec};
 

@@ -1,0 +1,71 @@
+//! `fuseloop diff`: names the first batch in which two logs of fingerprints differ, and why.
+
+use super::print::{counted, say};
+use super::problem::Problem;
+use fuseloop::internals::loader::{LogComparison, LogDifference, diff};
+use fuseloop::internals::source::Escaped;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Name the first batch that differs between two logs of fingerprints
+///
+/// A log is written by `log_fingerprints` of a loader, in Rust and Python: one line of JSON for each batch. The cause is the
+/// dataset, the seed, the op of the plan, the batch size, the ranks, the order or the samples. The exit code is 1 if
+/// the logs differ.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fuseloop diff monday.jsonl tuesday.jsonl
+  fuseloop diff monday.jsonl tuesday.jsonl && echo 'the same batches'")]
+pub(super) struct Args {
+    /// Path of the first log
+    #[arg(value_name = "A.jsonl")]
+    first: PathBuf,
+    /// Path of the second log
+    #[arg(value_name = "B.jsonl")]
+    second: PathBuf,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Problem> {
+    let logs = [args.first.as_path(), &args.second];
+    let LogComparison { equal, repeated, difference } = diff(logs[0], logs[1])?;
+    let mut text = String::new();
+    match &difference {
+        None => {
+            let _ = writeln!(text, "the same {}", batches(equal));
+        }
+        Some(found) => describe(&mut text, found, equal, logs),
+    }
+    for (path, repeated) in logs.into_iter().zip(repeated).filter(|(_, repeated)| *repeated > 0) {
+        let (path, lines) = (shown(path), counted(repeated, "line"));
+        let _ =
+            writeln!(text, "{path}: {lines} of resumed runs, which repeat batches, not compared");
+    }
+    say(&text)?;
+    let differ = |LogDifference { epoch, batch, .. }| Problem::LogsDiffer { epoch, batch };
+    difference.map(differ).map_or(Ok(()), Err)
+}
+
+fn describe(text: &mut String, found: &LogDifference, equal: u64, logs: [&Path; 2]) {
+    let LogDifference { epoch, batch, lines, causes } = found;
+    let _ = writeln!(
+        text,
+        "epoch {epoch}, batch {batch} differs, after {} that are the same",
+        batches(equal)
+    );
+    for (path, line) in logs.into_iter().zip(lines) {
+        let line = line.map_or("at its end".to_owned(), |line| format!("line {line}"));
+        let _ = writeln!(text, "  {}: {line}", shown(path));
+    }
+    for (cause, number) in causes.iter().zip(0..) {
+        let word = if number == 0 { "cause" } else { "also" };
+        let _ = writeln!(text, "  {word}: {cause}");
+    }
+}
+
+fn batches(count: u64) -> String {
+    counted(count, "batch").replace("batchs", "batches")
+}
+
+fn shown(path: &Path) -> String {
+    Escaped(&path.display().to_string()).to_string()
+}
