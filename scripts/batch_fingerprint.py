@@ -15,12 +15,15 @@ def mix(word: int) -> int:
 
 def fingerprint(origin: int, epoch: int, index: int, rows: list[tuple[int, int]]) -> int:
     """Returns the fingerprint of a batch of these rows, each a sample and its repeat."""
-    found = mix(mix(origin ^ epoch) ^ index)
-    for sample, repeat in rows:
-        found = mix(found ^ (sample + repeat * ODD & WORD))
-    return found
+    start = mix(mix(origin ^ epoch) ^ index)
+    lanes = [start + lane & WORD for lane in range(4)]
+    for row, (sample, repeat) in enumerate(rows):
+        lanes[row % 4] = mix(lanes[row % 4] ^ (sample + repeat * ODD & WORD))
+    for lane in lanes:
+        start = mix(start ^ lane)
+    return start
 
 
 print(f"0x{fingerprint(7, 1, 2, []):016x}")
-print(f"0x{fingerprint(7, 1, 2, [(5, 0), (0, 0), (1 << 40, 0)]):016x}")
+print(f"0x{fingerprint(7, 1, 2, [(5, 0), (0, 0), (1 << 40, 0), (7, 0), (6, 0)]):016x}")
 print(f"0x{fingerprint(WORD, 0, 0, [(5, 3)]):016x}")

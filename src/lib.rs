@@ -44,6 +44,7 @@
 //! | train on several ranks | [`LoaderBuilder::ranks`], [`order::Ranks`] |
 //! | read a tensor | [`Batch`]: `tensor` borrows it, `share` owns it |
 //! | resume a run | [`Batches::cursor`], [`Loader::resume`] |
+//! | compare two runs, skip batches | [`loader::FingerprintLog`], [`Batches::skip_batches`] |
 //! | get two views of an image | [`LoaderBuilder::view`], [`LoaderBuilder::branch`] |
 //! | batch samples of differing sizes | [`LoaderBuilder::collate`] |
 //! | skip or replace damaged samples | [`LoaderBuilder::on_damaged`], [`Loader::quarantine`], [`mod@verify`] |

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop diff monday.jsonl tuesday.jsonl
-  fuseloop diff monday.jsonl tuesday.jsonl && echo 'the same batches'")]
+  fuseloop diff monday/rank3.jsonl tuesday/rank3.jsonl > report.txt")]
 pub(super) struct Args {
     /// Path of the first log
     #[arg(value_name = "A.jsonl")]

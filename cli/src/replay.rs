@@ -19,7 +19,7 @@ use fuseloop::ops::Size;
 use fuseloop::ops::author::Type;
 use fuseloop::ops::internals::{ImageView, memory};
 use fuseloop::{Batch, Cursor, Loader};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -101,12 +101,14 @@ fn parsed(cursor: &str) -> Result<Cursor, Problem> {
     }
     let path = Path::new(cursor);
     let mut text = String::new();
-    let file = File::open(path).map_err(Problem::io(path))?;
-    file.take(MAX_CURSOR_FILE).read_to_string(&mut text).map_err(Problem::io(path))?;
-    in_state(&text).trim().parse().map_err(|error: fuseloop::Error| Problem::Refused {
+    let refused = |error: &dyn fmt::Display| Problem::Refused {
         message: format!("{cursor}: {error}"),
-        help: "a cursor is what `cursor` of a run prints, or the text \"cursor\" of Python's `state_dict`",
-    })
+        help: "expected a cursor, which begins with `{`, or a file with one or with Python's `state_dict` as JSON",
+    };
+    let file = File::open(path).map_err(|error| refused(&error))?;
+    let read = file.take(MAX_CURSOR_FILE).read_to_string(&mut text);
+    read.map_err(|error| refused(&error))?;
+    in_state(&text).trim().parse().map_err(|error: fuseloop::Error| refused(&error))
 }
 
 /// Returns the cursor of a state of the Python package, or the text itself.

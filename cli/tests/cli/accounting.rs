@@ -120,6 +120,6 @@ fn the_first_batch_that_differs_is_named() {
     );
     let (code, errors) = refused(path, &["diff", "a", "photos.beton"]);
     assert_eq!(code, 1);
-    assert!(errors.starts_with("error: photos.beton: line 1: not JSON: "), "{errors}");
+    assert!(errors.starts_with("error: photos.beton: line 1: "), "{errors}");
     assert_eq!(refused(path, &["diff", "a"]).0, 2);
 }

@@ -257,7 +257,7 @@ impl HostBatch {
     /// Returns the batch's fingerprint: a hash of what decides its bits. These are the dataset, the plan, the seed, the
     /// epoch, the index and the samples of the rows in their order, after damaged ones were left out or replaced. The
     /// draws are functions of these. Threads, read-ahead and the machine change nothing, and no pixel is read:
-    /// the hash takes about a nanosecond a row.
+    /// the hash takes one or two nanoseconds a row.
     ///
     /// Two runs that print the same fingerprints have trained on the same bits. `{:016x}` is the form of logs, spans and
     /// cursors.

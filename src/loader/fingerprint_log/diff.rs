@@ -209,14 +209,8 @@ impl LogReader {
     /// Returns the next batch that the log did not have before; `None` at the end.
     fn next(&mut self) -> Result<Option<BatchLine>, Error> {
         while self.read_line()? {
-            let found = self.parse().map_err(|reason| {
-                let line = self.line;
-                fail!(Format, "line {line}: {}", Escaped(&reason)).at(&self.path).help(
-                    "a log has a header and then a line for each batch, as `log_fingerprints` of a loader writes them; \
-                     remove the line if a crash has cut it",
-                )
-            })?;
-            match found {
+            let found = self.parse();
+            match found.map_err(|reason| self.refused(&reason))? {
                 None => {}
                 Some(batch) if self.last.is_some_and(|last| batch.key() <= last) => {
                     self.repeated += 1;
@@ -230,6 +224,15 @@ impl LogReader {
         Ok(None)
     }
 
+    /// Returns the error of the last line that was read.
+    fn refused(&self, reason: &str) -> Error {
+        let line = self.line;
+        fail!(Format, "line {line}: {}", Escaped(reason)).at(&self.path).help(
+            "a log has a header and then a line for each batch, as `log_fingerprints` of a loader writes them; remove \
+             the line if a crash has cut it",
+        )
+    }
+
     /// Reads a line; false at the end of the file.
     fn read_line(&mut self) -> Result<bool, Error> {
         self.text.clear();
@@ -237,12 +240,8 @@ impl LogReader {
         let bytes = line.map_err(|error| Error::from(error).at(&self.path))?;
         self.line += 1;
         if bytes > MAX_LINE {
-            let line = self.line;
-            return Err(fail!(
-                Format,
-                "line {line}: more than {MAX_LINE} bytes, which no line of a log has"
-            )
-            .at(&self.path));
+            let reason = format!("more than {MAX_LINE} bytes, which no line of a log has");
+            return Err(self.refused(&reason));
         }
         Ok(bytes > 0)
     }

@@ -366,6 +366,22 @@ fn lay_out(dir: &Path) {
     fs::write(dir.join("detection.toml"), detection).unwrap();
     let val = "[fields]\nimage = [{ op = \"CenterCrop\", size = 224 }, \"ToChannelsFirst\"]\n";
     fs::write(dir.join("val.toml"), val).unwrap();
+    lay_out_run(dir);
+}
+
+/// Writes the cursor of the beginning of a run of four ranks, and the logs of two runs of the first of them.
+fn lay_out_run(dir: &Path) {
+    let spec = fuseloop::Spec::open(&dir.join("imagenet.toml")).unwrap();
+    let ranks = fuseloop::order::Ranks::new(0, 4, fuseloop::order::Uneven::Pad).unwrap();
+    let loader = spec.apply(fuseloop::Loader::open(dir.join("train.beton")).unwrap());
+    let loader = loader.batch_size(4).ranks(ranks).build().unwrap();
+    for log in ["monday.jsonl", "tuesday.jsonl"] {
+        let log = fuseloop::loader::FingerprintLog::open(dir.join(log)).unwrap();
+        loader.log_fingerprints(log);
+        assert!(loader.epoch(0).unwrap().next().unwrap().is_ok());
+    }
+    let cursor = loader.epoch(0).unwrap().cursor().unwrap().to_string();
+    fs::write(dir.join("cursor.json"), cursor).unwrap();
 }
 
 /// Runs a line of shell in a folder; returns its output if it failed.

@@ -666,6 +666,7 @@ pub(super) fn run() -> Result<(), fuseloop::source::BoxError> {
     loading_arrays()?;
     loading_ranks(1)?;
     loading_cursor(&loader)?;
+    resume_fingerprints(&loader, loader.epoch(0)?.cursor()?)?;
     pipelines()?;
     sources_mnist()?;
     sources_tar()?;
