@@ -152,7 +152,7 @@ fn skipping_is_throwing_away() {
     assert_skips_as_thrown_away(|| on(mixed(&path).batch_size(4), 2, 3));
     assert_skips_as_thrown_away(|| builder(&path).drop_last(true));
     let cache = ProcessCache { budget_bytes: 3 << 20, ..ProcessCache::default() };
-    assert_skips_as_thrown_away(|| builder(&path).process_cache(cache.clone()));
+    assert_skips_as_thrown_away(|| builder(&path).process_cache(cache));
 }
 
 #[test]
