@@ -79,13 +79,14 @@ pub(super) const COMMANDS: [&[&str]; 14] = [
 ];
 
 /// The other commands that start threads.
-pub(super) const OTHERS: [&[&str]; 6] = [
+pub(super) const OTHERS: [&[&str]; 7] = [
     &["info", "folder"],
     &["info", "a-{0..1}.tar"],
     &["info", "a-{0..1}.tfrecord"],
     &["index", "a-{0..1}.tar"],
     &["demo"],
     &["bench", "a-{0..1}.tar"],
+    &["capacity", "pictures.beton", "--gpus", "1", "--images-per-gpu", "9", "--cores", "2"],
 ];
 
 /// A new command must be added to one of the lists above.

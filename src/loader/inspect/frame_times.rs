@@ -90,7 +90,7 @@ impl Inspector {
                         OpenedImage::Value(open_image(decoder, value, mode, input)?)
                     }
                     turned => {
-                        is_decoded |= matches!(turned.pixels, FramePixels::Planes(_));
+                        is_decoded |= !matches!(turned.pixels, FramePixels::Stored(_));
                         let opened = OpenedFrame::new(decoder, turned, mode, &mut frame_scratch)?;
                         OpenedImage::Frame(opened)
                     }
