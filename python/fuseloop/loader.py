@@ -622,7 +622,8 @@ class Epoch(Generic[B]):
         ...     [batch.fingerprint for batch in whole][2:] == [batch.fingerprint for batch in rest]
         True
         """
-        self._taken += self._begun().skip(_whole("batches", batches))
+        if batches := _whole("batches", batches):
+            self._taken += self._begun().skip(batches)
 
     def __len__(self) -> int:
         left = self._begun().remaining()

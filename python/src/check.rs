@@ -26,6 +26,7 @@ pub(crate) fn dataset_info(py: Python<'_>, dataset: &Dataset) -> PyResult<(Strin
 
 /// Checks every value of a dataset. Returns the report as text and as JSON, and the samples without damage.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "fuseloop/_checks.py has names for them")]
 pub(crate) fn verify<'py>(
     py: Python<'py>,
     dataset: &Dataset,
