@@ -37,8 +37,10 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     }
     for (path, repeated) in logs.into_iter().zip(repeated).filter(|(_, repeated)| *repeated > 0) {
         let (path, lines) = (shown(path), counted(repeated, "line"));
-        let _ =
-            writeln!(text, "{path}: {lines} of resumed runs, which repeat batches, not compared");
+        let _ = writeln!(
+            text,
+            "{path}: {lines} that repeat a batch, as of a run that was resumed, not compared"
+        );
     }
     say(&text)?;
     let differ = |LogDifference { epoch, batch, .. }| Problem::LogsDiffer { epoch, batch };

@@ -103,7 +103,7 @@ impl Problem {
             Self::Exists { .. } => Some(OVERWRITE),
             Self::NotEmpty { .. } => Some("choose a new or empty folder"),
             Self::NoImages { .. } => Some(
-                "`fuseloop info FILE` lists the fields; a pipeline file can give ops to arrays of bytes",
+                "`fuseloop info FILE` lists the fields; videos need `--pipeline` with the table `clips`; a pipeline file can give ops to arrays of bytes",
             ),
             Self::Empty { .. } => Some(WRITE),
             Self::FixedLength { .. } | Self::Annotated { .. } => {

@@ -195,6 +195,15 @@ fn replay_sample(args: &Args, sample: u64) -> Result<(), Problem> {
     let (mut files, mut targets) = (vec![], vec![]);
     for field in image_fields(&loader, &args.file)? {
         let Some(mut inspector) = loader.inspect(&field, args.epoch)? else { continue };
+        if inspector.has_frames() {
+            return Err(Problem::Refused {
+                message: format!(
+                    "{}: `--sample` shows an image, and a sample is a clip",
+                    Escaped(&file)
+                ),
+                help: "`--cursor` and `--batch` write a batch of clips; `fuseloop preview --each-op` shows a frame after each op",
+            });
+        }
         let replayed = replay(&loader, &mut inspector, &field, sample)?;
         let plan = replayed.inspected.kernel.clone();
         let plan = plan.plan();

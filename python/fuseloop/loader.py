@@ -1225,7 +1225,10 @@ class Loader(Generic[B]):
             return
         epoch = self._epoch() if self._epoch is not None else None
         if epoch is None or epoch._ended or epoch._last is not None:
-            raise ConfigError("no epoch is played, and no state was loaded: call skip of loader.epoch(number)")
+            at = self.next_epoch
+            raise ConfigError(
+                f"no epoch is played, and no state in the middle of one was loaded: call skip of loader.epoch({at})"
+            )
         epoch.skip(batches)
 
     @property

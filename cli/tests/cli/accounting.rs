@@ -116,7 +116,7 @@ fn the_first_batch_that_differs_is_named() {
     let text = stdout_of(path, &["diff", "a", "resumed"]);
     assert_eq!(
         text,
-        "the same 6 batches\nresumed: 3 lines of resumed runs, which repeat batches, not compared\n"
+        "the same 6 batches\nresumed: 3 lines that repeat a batch, as of a run that was resumed, not compared\n"
     );
     let (code, errors) = refused(path, &["diff", "a", "photos.beton"]);
     assert_eq!(code, 1);

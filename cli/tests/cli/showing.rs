@@ -91,6 +91,9 @@ fn clips_are_shown_by_their_pipeline_file() {
         assert!(height > 2 * 224 && width > 4 * 224 && width < 5 * 240, "{height}x{width}");
     }
     of_clips(&["preview", "clips", "--each-op", "-o", "each.png"]);
+    let args = ["replay", "clips", "--sample", "0", "--pipeline", "clips.toml"];
+    let (_, error) = refused(path, &args);
+    assert!(error.contains("`--sample` shows an image, and a sample is a clip"), "{error}");
     let text = of_clips(&["explain", "clips"]);
     assert!(text.contains("RandomCrop") && text.contains("decode frames to"), "{text}");
     for words in ["kB a frame", "moved a frame", "time a frame", "the frames of 1 sample"] {

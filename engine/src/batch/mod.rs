@@ -259,7 +259,8 @@ impl HostBatch {
     /// draws are functions of these. Threads, read-ahead and the machine change nothing, and no pixel is read:
     /// the hash takes one or two nanoseconds a row.
     ///
-    /// Two runs that print the same fingerprints have trained on the same bits. `{:016x}` is the form of logs, spans and
+    /// Two runs on the same files that print the same fingerprints have trained on the same bits; whether labels or files were
+    /// changed in place is not seen in all formats. `{:016x}` is the form of logs, spans and
     /// cursors.
     ///
     /// ```no_run
