@@ -167,15 +167,18 @@ def test_inspect_has_the_stored_size_of_an_image_decoded_smaller(tmp_path: Path)
     assert "stored 96x120, decoded at 48x60, rows 0..48, columns 0..60" in str(found)
 
 
-def test_a_damaged_sample_is_named(photos: Path, tmp_path: Path) -> None:
+def test_the_error_of_a_damaged_sample_is_in_its_place(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     for k in range(3):
         whole = sorted((photos / "bee").iterdir())[k].read_bytes()
         (tmp_path / "a" / f"{k}.png").write_bytes(whole if k != 1 else whole[: len(whole) // 2])
     loader = fl.Loader(tmp_path, image=[ops.Resize((24, 24))])
-    with pytest.raises(fl.FuseloopError, match=r"sample 1: .*1\.png") as error:
-        loader.preview(3)
-    assert error.value.sample == 1
+    assert loader.preview(3).damaged == [1]
+    for name in ("0.png", "2.png"):
+        (tmp_path / "a" / name).unlink()
+    with pytest.raises(fl.FuseloopError, match=r"sample 0: .*1\.png") as error:
+        fl.Loader(tmp_path, image=[ops.Resize((24, 24))]).preview(3)
+    assert error.value.sample == 0
 
 
 def test_ctrl_c_ends_a_long_preview(photos: Path) -> None:

@@ -458,7 +458,7 @@ def test_coco_has_a_folder_of_images_and_options(tmp_path: Path) -> None:
 
 
 def test_masks_are_in_a_folder_of_their_own(tmp_path: Path) -> None:
-    for name, pixels in {"low/a/1.png": 8, "high/a/1.png": 16, "low_masks/a/1.png": 8, "high_masks/a/1.png": 16}.items():
+    for name, pixels in {"low/b/1.png": 8, "high/a/1.png": 16, "low_masks/b/1.png": 8, "high_masks/a/1.png": 16}.items():
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_bytes(png(picture(1, pixels, pixels)[:, :, 0] if "masks" in name else picture(1, pixels, pixels)))
     dataset = sources.masks(tmp_path / "high", tmp_path / "high_masks")
