@@ -16,10 +16,14 @@ pub fn count(n: u64) -> String {
     text
 }
 
-/// Formats a count and its noun: `1 image`, `2 images`.
+/// Formats a count and its noun: `1 image`, `2 images`, `3 batches`.
 #[must_use]
 pub fn counted(n: u64, noun: &str) -> String {
-    let plural = if n == 1 { "" } else { "s" };
+    let plural = match n {
+        1 => "",
+        _ if noun.ends_with("ch") => "es",
+        _ => "s",
+    };
     format!("{} {noun}{plural}", count(n))
 }
 
@@ -66,6 +70,7 @@ mod tests {
     fn numbers_read_well() {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([counted(1, "image"), counted(0, "image")], ["1 image", "0 images"]);
+        assert_eq!([counted(1, "batch"), counted(2, "batch")], ["1 batch", "2 batches"]);
         assert_eq!([999, 1000, 999_999].map(bytes), ["999 bytes", "1.0 kB", "1.0 MB"]);
     }
 

@@ -101,7 +101,7 @@ enum FieldCheck {
     Video,
 }
 
-/// What is checked of a dataset.
+/// The checks of a dataset.
 struct Checks {
     /// The check of each field.
     fields: Vec<FieldCheck>,

@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let mut text = String::new();
     match &difference {
         None => {
-            let _ = writeln!(text, "the same {}", batches(equal));
+            let _ = writeln!(text, "the same {}", counted(equal, "batch"));
         }
         Some(found) => describe(&mut text, found, equal, logs),
     }
@@ -52,7 +52,7 @@ fn describe(text: &mut String, found: &LogDifference, equal: u64, logs: [&Path; 
     let _ = writeln!(
         text,
         "epoch {epoch}, batch {batch} differs, after {} that are the same",
-        batches(equal)
+        counted(equal, "batch")
     );
     for (path, line) in logs.into_iter().zip(lines) {
         let line = line.map_or("at its end".to_owned(), |line| format!("line {line}"));
@@ -62,10 +62,6 @@ fn describe(text: &mut String, found: &LogDifference, equal: u64, logs: [&Path; 
         let word = if number == 0 { "cause" } else { "also" };
         let _ = writeln!(text, "  {word}: {cause}");
     }
-}
-
-fn batches(count: u64) -> String {
-    counted(count, "batch").replace("batchs", "batches")
 }
 
 fn shown(path: &Path) -> String {

@@ -82,7 +82,7 @@ fn summary(
     let mut text = format!(
         "{}: {} of {} in {}, {}\n",
         Escaped(&out),
-        counted(batches, "batch").replace("batchs", "batches"),
+        counted(batches, "batch"),
         ops,
         counted(files, "file"),
         bytes(total),

@@ -67,7 +67,7 @@ pub(super) struct FieldReport {
     pub(super) name: String,
     /// True if a sample has frames of this field. Costs are those of one frame then.
     pub(super) has_frames: bool,
-    /// What would help if most of the time is spent on reading, or on decoding.
+    /// The advice if most of the time is spent on reading, and if it is on decoding.
     pub(super) remedies: [&'static str; 2],
     /// A description of the target, if the field is a mask that follows an image.
     pub(super) target: Option<String>,

@@ -26,9 +26,9 @@ use std::path::{Path, PathBuf};
 
 /// Reproduce a sample or a batch of any epoch bit for bit
 ///
-/// With `--sample`, shows the effect of each op. A sample depends only on the seed, the epoch and its index in the dataset, not on its batch, the order or
-/// the number of workers. The boxes and keypoints of its objects are printed before and after the ops: those
-/// that the pipeline file declares or, without one, those that the dataset describes.
+/// With `--sample`, shows the effect of each op. A sample depends only on the seed, the epoch and its index in the
+/// dataset, not on its batch, the order or the number of workers. The boxes and keypoints of its objects are printed
+/// before and after the ops: those that the pipeline file declares or, without one, those that the dataset describes.
 ///
 /// With `--cursor`, rebuilds a batch of a rank and prints its samples and its fingerprint, as a log of fingerprints has them.
 /// The dataset, the ops, the order and the batch size must be those of the run; a cursor of others is refused.
@@ -131,7 +131,7 @@ fn replay_batch(args: &Args, cursor: &Cursor) -> Result<(), Problem> {
         return Err(Problem::Refused {
             message: format!(
                 "no batch {number} after the cursor: {} left in epoch {}",
-                counted_batches(left),
+                counted(left, "batch"),
                 cursor.epoch
             ),
             help: "`--batch 0` is the first batch after the cursor",
@@ -155,10 +155,6 @@ fn replay_batch(args: &Args, cursor: &Cursor) -> Result<(), Problem> {
             writeln!(text, "saved {} in {}", counted(tensors.len() as u64, "file"), Escaped(&out));
     }
     say(&text)
-}
-
-fn counted_batches(batches: u64) -> String {
-    counted(batches, "batch").replace("batchs", "batches")
 }
 
 /// Adds the position, the fingerprint and the samples of a batch.

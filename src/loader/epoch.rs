@@ -10,7 +10,7 @@ use crate::error::{Error, fail};
 use crate::order::EpochOrder;
 use crate::run::{Delivery, Engine, EpochRun, LastBatch, RunError, RunOrder, RunRequest};
 use crate::sample::{Epoch, SampleId, SampleRef, UNKNOWN};
-use crate::source::{Fingerprint, Run, RunPlan, Source, Upcoming};
+use crate::source::{Run, RunPlan, Source, Upcoming};
 use fuseloop_engine::batch::{HostBatch, fingerprint};
 use std::fmt;
 use std::iter::FusedIterator;
@@ -228,7 +228,7 @@ impl Iterator for Batches {
 
 impl FusedIterator for Batches {}
 
-/// What a run over an epoch consists of, to start it at any batch.
+/// The parts of a run over an epoch, to start it at any batch.
 pub(super) struct RunStart {
     pub(super) engine: Arc<Engine<LoaderStage>>,
     pub(super) source: Arc<dyn Source>,
@@ -242,16 +242,8 @@ pub(super) struct RunStart {
     pub(super) on_damaged: OnDamaged,
     /// The rank and the number of ranks.
     pub(super) rank: [u64; 2],
-    /// The part of the batches' fingerprints that all share: see [`origin`].
+    /// The part of the batches' fingerprints that all share: see [`Loader::origin`](super::Loader).
     pub(super) origin: u64,
-}
-
-/// Returns the part of fingerprints of batches that all batches of a run share: a hash of the dataset, the plan and the
-/// seed, and of the rank, on which the draws depend where samples are mixed.
-pub(super) fn origin(begin: &Cursor, [rank, world]: [u64; 2]) -> u64 {
-    let mut print = Fingerprint::default();
-    [begin.dataset, begin.plan, begin.seed, rank, world].into_iter().for_each(|n| print.number(n));
-    print.value()
 }
 
 impl RunStart {
@@ -330,7 +322,7 @@ struct Reached {
     before: Option<u64>,
 }
 
-/// Whether a run is over.
+/// The way in which a run ended, if it did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RunEnd {
     #[default]

@@ -8,14 +8,15 @@
 //!
 //! The first tenth of the loop, and at least one batch of several, is not timed: it warms the consumer up.
 
-use super::Loader;
+use super::{Batches, Loader};
 use crate::amounts::count;
 use crate::batch::Batch;
 use crate::error::{Error, fail};
+use crate::sample::Epoch;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::num::NonZeroU64;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// One batch of a loader, again and again: see [`Loader::headroom`].
@@ -85,7 +86,7 @@ impl Loader {
     pub fn headroom(&self, epoch: u32, batches: u64) -> Result<Headroom<'_>, Error> {
         let batches = NonZeroU64::new(batches)
             .ok_or_else(|| fail!(Parameter, "0 batches to replay: use at least 1"))?;
-        let first = self.apart(|| self.epoch(epoch)?.next().transpose())?;
+        let first = self.epoch_apart(epoch)?.next().transpose()?;
         let Some(batch) = first else {
             return Err(fail!(
                 Parameter,
@@ -96,13 +97,13 @@ impl Loader {
         Ok(Headroom { loader: self, epoch, batch, batches, returned: 0, begin: None, used: None })
     }
 
-    /// Runs `work`, which may start epochs, and restores the position for [`cursor`](Self::cursor).
-    fn apart<T>(&self, work: impl FnOnce() -> T) -> T {
-        let position = || self.position.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = position().clone();
-        let done = work();
-        *position() = before;
-        done
+    /// Starts an epoch whose position is not that of [`cursor`](Self::cursor), and whose batches are in no log.
+    fn epoch_apart(&self, epoch: u32) -> Result<Batches, Error> {
+        let epoch = Epoch(epoch);
+        let stage = self.stage(epoch)?;
+        let (batches, _) =
+            self.batches(self.order(epoch)?, (epoch, &stage), (0, None), Arc::default())?;
+        Ok(batches)
     }
 }
 
@@ -129,13 +130,10 @@ impl Headroom<'_> {
         let consumed = used * self.batch.len() as u64;
         let consumer = per_second(consumed, begin, end);
         let (begin, mut prepared) = (Instant::now(), 0);
-        self.loader.apart(|| {
-            let most = usize::try_from(self.batches.get()).unwrap_or(usize::MAX);
-            for batch in self.loader.epoch(self.epoch)?.take(most) {
-                prepared += batch?.len() as u64;
-            }
-            Ok::<(), Error>(())
-        })?;
+        let most = usize::try_from(self.batches.get()).unwrap_or(usize::MAX);
+        for batch in self.loader.epoch_apart(self.epoch)?.take(most) {
+            prepared += batch?.len() as u64;
+        }
         Ok(HeadroomReport { consumer, loader: per_second(prepared, begin, Instant::now()) })
     }
 }

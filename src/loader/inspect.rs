@@ -13,6 +13,7 @@ use super::Loader;
 use super::classes;
 use super::error::{no_image_output, of_sample};
 use super::inspected_targets::{InspectedTargets, TargetPlans, TargetReader};
+use super::opened_image::OpenedImage;
 use super::outputs::listed;
 use super::stage::LoaderStage;
 use super::target_rows::TargetValues;
@@ -593,44 +594,23 @@ impl Inspector {
         let plan = kernel.plan();
         let mut times = [const { vec![] }; 4];
         let (mut draws, mut row) = (Draws::default(), vec![]);
-        let mut scaled = None;
-        let mut size = Size::default();
-        for _ in 0..rounds.max(1) {
+        let (mut timed, mut each) = (TimedImage::default(), Some(each));
+        let rounds = rounds.max(1);
+        for round in 1..=rounds {
             let start = Instant::now();
             let input = (Some(plan.input()), self.stage.audio(self.output));
-            let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
-            size = opened.size();
-            let headers = Instant::now();
-            draw(plan, &first, (key, size), &mut draws)?;
-            plan.check_draws(&draws, &op_limits(&self.stage, self.most_made, draws.source))?;
-            scaled = self.stage.scaled_draws(self.output, &mut opened, plan, &draws);
-            let run_draws = scaled.as_ref().unwrap_or(&draws);
-            let wanted = plan.needed_window(run_draws);
-            memory::resize(&mut row, plan.drawn_bytes(run_draws), "a row")?;
-            let drawn = Instant::now();
-            let decoded = opened.decode(wanted)?;
-            let decoding = Instant::now();
-            let part = DecodedPixels {
-                view: decoded.view,
-                top: decoded.top,
-                left: decoded.left,
-                whole: run_draws.source,
-            };
-            kernel.try_run(&mut self.scratch, part, run_draws, &mut row)?;
-            let ends = [start, headers, drawn, decoding, Instant::now()];
-            for (times, pair) in times.iter_mut().zip(ends.windows(2)) {
-                times.push(pair[1] - pair[0]);
-            }
+            let opened = open_image(&mut self.decoder, image, self.mode, input)?;
+            timed = time_image(
+                (&*self.stage, self.output, self.most_made),
+                (&*kernel, &first, key),
+                (start, &mut OpenedImage::Value(opened)),
+                (&mut self.scratch, &mut draws, &mut row),
+                each.take_if(|_| round == rounds),
+            )?;
+            times.iter_mut().zip(timed.times).for_each(|(times, time)| times.push(time));
         }
-        let input = (Some(plan.input()), self.stage.audio(self.output));
-        let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
-        let scaled = scaled.and(self.stage.scaled_draws(self.output, &mut opened, plan, &draws));
-        let run_draws = scaled.as_ref().unwrap_or(&draws);
-        let decoded = opened.decode(plan.needed_window(run_draws))?;
-        let (top, left, whole) = (decoded.top, decoded.left, run_draws.source);
-        each(DecodedPixels { view: decoded.view, top, left, whole }, run_draws);
         let [headers, draw, decode, compiled] = times.map(median);
-        let (picture, decoded, is_scaled) = (size, decoded.view.size(), scaled.is_some());
+        let TimedImage { picture, decoded, is_scaled, .. } = timed;
         Ok(Phases {
             read,
             headers,
@@ -658,6 +638,48 @@ fn op_limits(stage: &LoaderStage, most_made: u64, stored: Size) -> Limits {
     let limits = stage.limits();
     let max_pixels = limits.max_pixels.min(most_made.max(stored.pixels()));
     Limits { max_pixels, ..*limits }
+}
+
+/// The times of an image that a worker ran: of opening, drawing, decoding and the compiled loops.
+#[derive(Default)]
+struct TimedImage {
+    times: [Duration; 4],
+    picture: Size,
+    decoded: Size,
+    is_scaled: bool,
+}
+
+/// Runs an image, which is opened since `start`, as a worker does. `each` is called with the input of the compiled loops.
+fn time_image(
+    (stage, output, most_made): (&LoaderStage, usize, u64),
+    (kernel, before, key): (&Kernel, &DrawnBefore, SampleKey),
+    (start, opened): (Instant, &mut OpenedImage<'_>),
+    (scratch, draws, row): (&mut Scratch, &mut Draws, &mut Vec<u8>),
+    each: Option<impl FnOnce(DecodedPixels<'_>, &Draws)>,
+) -> Result<TimedImage, Error> {
+    let (plan, picture) = (kernel.plan(), opened.size());
+    let headers = Instant::now();
+    draw(plan, before, (key, picture), draws)?;
+    plan.check_draws(draws, &op_limits(stage, most_made, draws.source))?;
+    let scaled = match opened {
+        OpenedImage::Value(opened) => stage.scaled_draws(output, opened, plan, draws),
+        _ => None,
+    };
+    let run_draws = scaled.as_ref().unwrap_or(draws);
+    let wanted = plan.needed_window(run_draws);
+    memory::resize(row, plan.drawn_bytes(run_draws), "a row")?;
+    let drawn = Instant::now();
+    let decoded = opened.decode(wanted)?;
+    let decoding = Instant::now();
+    let (view, top, left) = (decoded.view, decoded.top, decoded.left);
+    let part = || DecodedPixels { view, top, left, whole: run_draws.source };
+    kernel.try_run(scratch, part(), run_draws, row)?;
+    let ends = [start, headers, drawn, decoding, Instant::now()];
+    if let Some(each) = each {
+        each(part(), run_draws);
+    }
+    let times = std::array::from_fn(|k| ends[k + 1] - ends[k]);
+    Ok(TimedImage { times, picture, decoded: view.size(), is_scaled: scaled.is_some() })
 }
 
 /// Draws for an image of `size`, or sets the draws of a mask to those of its image.

@@ -85,8 +85,8 @@ use crate::jit::KernelCache;
 use crate::order::{EpochOrder, PreparedOrder, Ranks};
 use crate::run::{Delivery, Engine, LastBatch, RunRequest, Utilization};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
-use crate::source::{ClassNames, PageStats, PagedBeton, Source, Stream};
-use epoch::{ListedOrder, RunPosition, RunStart, origin};
+use crate::source::{ClassNames, Fingerprint, PageStats, PagedBeton, Source, Stream};
+use epoch::{ListedOrder, RunPosition, RunStart};
 use outputs::OutputSpec;
 use stage::LoaderStage;
 use std::fmt;
@@ -260,7 +260,7 @@ impl Loader {
         let stage = self.stage(epoch)?;
         let stage = if self.setup.is_bucketed { Arc::new(stage.for_any_samples()) } else { stage };
         let listed = ListedOrder(samples.iter().map(|&id| SampleId(id)).collect());
-        let origin = origin(&self.begin(epoch, &stage), self.rank());
+        let origin = self.origin(&stage);
         let pass = RunRequest::new(stage, epoch, Box::new(listed), rows);
         let mut run = self.engine.start(RunRequest { origin, ..pass })?;
         match run.next() {
@@ -401,18 +401,31 @@ impl Loader {
         order: EpochOrder,
         epoch: Epoch,
         stage: &Arc<LoaderStage>,
-        (first, fingerprint): (u64, Option<u64>),
+        reached: (u64, Option<u64>),
     ) -> Result<Batches, Error> {
+        let log = Arc::clone(&self.log);
+        let (batches, position) = self.batches(order, (epoch, stage), reached, log)?;
+        *self.position.lock().unwrap_or_else(PoisonError::into_inner) = Some(position);
+        Ok(batches)
+    }
+
+    /// Starts an epoch as [`start_in`](Self::start_in) does, but leaves the loader's position as it is. Returns that of the
+    /// epoch as well.
+    fn batches(
+        &self,
+        order: EpochOrder,
+        (epoch, stage): (Epoch, &Arc<LoaderStage>),
+        reached: (u64, Option<u64>),
+        log: Arc<LogSlot>,
+    ) -> Result<(Batches, Arc<RunPosition>), Error> {
         let (rows, total) = (self.global_batch(), order.global_samples());
         let start = self.run_start(order, epoch, stage);
         let is_exact = self.stream.as_ref().is_none_or(|stream| stream.facts().is_exact);
         let (begin, delivery) = (self.begin(epoch, stage), (self.delivery, is_exact));
-        let reached = (first, fingerprint);
         let position = Arc::new(RunPosition::new(begin, delivery, (rows, total), reached));
-        let logs = (Arc::clone(&self.shared.damage_log), Arc::clone(&self.log));
+        let logs = (Arc::clone(&self.shared.damage_log), log);
         let batches = Batches::new(start, Arc::clone(&position), logs)?;
-        *self.position.lock().unwrap_or_else(PoisonError::into_inner) = Some(position);
-        Ok(batches)
+        Ok((batches, position))
     }
 
     /// Returns what a run over an epoch consists of.
@@ -429,8 +442,19 @@ impl Loader {
             delivery: self.delivery,
             on_damaged: self.setup.on_damaged,
             rank: self.rank(),
-            origin: origin(&self.begin(epoch, stage), self.rank()),
+            origin: self.origin(stage),
         }
+    }
+
+    /// Returns the part of fingerprints of batches that all batches of a run share: a hash of the dataset, the plan and the
+    /// seed, and of the rank, on which the draws depend where samples are mixed.
+    fn origin(&self, stage: &LoaderStage) -> u64 {
+        let (seed, [rank, world]) = (self.setup.seed, self.rank());
+        let mut print = Fingerprint::default();
+        for number in [self.dataset, stage.fingerprint(), seed, rank, world] {
+            print.number(number);
+        }
+        print.value()
     }
 
     fn order(&self, epoch: Epoch) -> Result<EpochOrder, Error> {

@@ -1,7 +1,7 @@
 //! A batch that is replayed shows how fast its consumer is, and leaves the positions of runs.
 
 use fuseloop::Loader;
-use fuseloop::loader::HeadroomReport;
+use fuseloop::loader::{FingerprintLog, HeadroomReport};
 use fuseloop::source::{Column, InMemory};
 use std::thread;
 use std::time::Duration;
@@ -18,6 +18,9 @@ fn the_first_batch_is_returned_again_and_again() {
     let mut batches = loader.epoch(0).unwrap();
     batches.next().unwrap().unwrap();
     let position = loader.cursor().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log.jsonl");
+    loader.log_fingerprints(FingerprintLog::open(&log).unwrap());
     let mut replay = loader.headroom(0, 5).unwrap();
     let mut replayed = 0;
     for batch in &mut replay {
@@ -29,6 +32,7 @@ fn the_first_batch_is_returned_again_and_again() {
     let report = replay.report().unwrap();
     assert!(report.loader > 0.0 && report.consumer > 0.0);
     assert_eq!(loader.cursor().unwrap(), position, "the run that was started is still the last");
+    assert_eq!(std::fs::read(&log).unwrap(), b"", "the log has the batches of runs alone");
     assert_eq!(batches.next().unwrap().unwrap().index(), 1);
 }
 

@@ -62,7 +62,7 @@ pub(super) struct Cluster {
     pub(super) copy: Option<f64>,
 }
 
-/// What may limit the images/s.
+/// A resource that may limit the images/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resource {
     Gpus,
@@ -80,7 +80,7 @@ pub(super) struct Allowed {
     pub(super) images_per_second: f64,
 }
 
-/// What nodes without GPUs, which prepare batches and send them, can do.
+/// The gain by nodes without GPUs, which prepare batches and send them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum LoaderNodes {
     /// The nodes of the GPUs prepare as many images as are consumed or copied.
@@ -292,7 +292,7 @@ mod tests {
             (&|c| (c.storage, c.cached) = (Some(1.0), 1.0), (Resource::Gpus, 8e3)),
             // The least of two: 6,000 by the cores, 4,000 by the copy.
             (&|c| (c.cores, c.copy) = (3.0, Some(3e8)), (Resource::Copy, 4e3)),
-            // Of equal ones, the GPUs: 2 * 4 * 1000 / 1 ms = 8,000.
+            // The GPUs are named first of equal ones: 2 * 4 * 1000 / 1 ms = 8,000.
             (&|c| c.cores = 4.0, (Resource::Gpus, 8e3)),
         ];
         for (row, (change, (resource, rate))) in cases.into_iter().enumerate() {

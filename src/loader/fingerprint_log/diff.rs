@@ -102,7 +102,7 @@ fn different_ids(first: &BatchLine, second: &BatchLine) -> Vec<String> {
     vec![format!("the samples: row {equal} is {first} in the first log and {second} in the second")]
 }
 
-/// What a header says.
+/// The contents of a header.
 struct Header {
     dataset: u64,
     order: u64,
@@ -387,7 +387,7 @@ mod tests {
             ids,
             ["the samples: row 1 is sample 6 in the first log and sample 7 in the second"]
         );
-        // What differs in a header and changes no batch is no difference.
+        // A part of a header that differs and changes no batch is no difference.
         assert_eq!(compared(&[HEADER, &a], &[&seed, &a]).unwrap().difference, None);
     }
 

@@ -39,7 +39,7 @@ use std::sync::{Mutex, PoisonError};
 /// The version of the format.
 const VERSION: u64 = 1;
 
-/// What every log begins with.
+/// The first bytes of every log.
 const BEGIN: &[u8] = b"{\"fuseloop_log\":";
 
 /// The maximum number of bytes of a line.
@@ -78,7 +78,7 @@ pub struct FingerprintLog {
     path: PathBuf,
     file: File,
     has_ids: bool,
-    /// What the last header says.
+    /// The contents of the last header.
     header: Option<(Cursor, [u64; 3])>,
 }
 

@@ -3,7 +3,7 @@
 //! Reading video files decodes their frames. What the frames of a clip need beside them, such as those between a key frame
 //! and the first one, is part of their time.
 
-use super::{Inspector, Phases, draw, op_limits};
+use super::{Inspector, Phases, time_image};
 use crate::decode::{FrameScratch, OpenedFrame};
 use crate::error::Error;
 use crate::jit::DecodedPixels;
@@ -14,7 +14,6 @@ use crate::loader::work::open_image;
 use crate::plan::Draws;
 use crate::sample::SampleId;
 use crate::source::{FrameError, FrameImage, FramePixels};
-use fuseloop_ops::internals::memory;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -95,36 +94,20 @@ impl Inspector {
                         OpenedImage::Frame(opened)
                     }
                 };
-                let size = opened.size();
-                let headers = Instant::now();
-                let key = stage.key_of_image((epoch, sample), output, index);
-                draw(plan, &before, (key, size), &mut draws)?;
-                plan.check_draws(&draws, &op_limits(stage, most_made, size))?;
-                let scaled = match &mut opened {
-                    OpenedImage::Value(opened) => stage.scaled_draws(output, opened, plan, &draws),
-                    _ => None,
-                };
-                let run_draws = scaled.as_ref().unwrap_or(&draws);
-                let wanted = plan.needed_window(run_draws);
-                memory::resize(&mut row, plan.drawn_bytes(run_draws), "a row")?;
-                let drawn = Instant::now();
-                let decoded = opened.decode(wanted)?;
-                let decoding = Instant::now();
-                let (view, top, left) = (decoded.view, decoded.top, decoded.left);
-                let part = || DecodedPixels { view, top, left, whole: run_draws.source };
-                kernel.try_run(scratch, part(), run_draws, &mut row)?;
-                let ran = Instant::now();
-                phases.headers += headers - start;
-                phases.draw += drawn - headers;
-                phases.decode += decoding - drawn;
-                phases.compiled += ran - decoding;
-                (phases.picture, phases.decoded) = (size, view.size());
-                phases.is_scaled = scaled.is_some();
-                if pass == PASSES
-                    && let Some(each) = each.take()
-                {
-                    each(part(), run_draws);
-                }
+                let timed = time_image(
+                    (stage, output, most_made),
+                    (&*kernel, &before, stage.key_of_image((epoch, sample), output, index)),
+                    (start, &mut opened),
+                    (scratch, &mut draws, &mut row),
+                    each.take_if(|_| pass == PASSES),
+                )?;
+                let [headers, draw, decode, compiled] = timed.times;
+                phases.headers += headers;
+                phases.draw += draw;
+                phases.decode += decode;
+                phases.compiled += compiled;
+                (phases.picture, phases.decoded) = (timed.picture, timed.decoded);
+                phases.is_scaled = timed.is_scaled;
                 inside += start.elapsed();
                 Ok(())
             };

@@ -13,7 +13,7 @@ use super::{DatasetConversion, OutputFormat};
 use crate::source::{Escaped, FieldKind, FieldSpec, is_clip_store};
 use crate::write::shards::{Columns, label};
 
-/// What a tar does not keep of a clip store.
+/// The note that names the parts of a clip store that a tar does not keep.
 const CLIPS_IN_TAR: &str = "the frames of videos become samples of their own, and a tar does not keep which of them are a clip and when: \
     keep the .beton to read clips, or convert the videos themselves with `--videos files`";
 
