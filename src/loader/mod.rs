@@ -187,8 +187,8 @@ impl Loader {
     pub fn resume(&self, cursor: &Cursor) -> Result<Batches, Error> {
         let epoch = Epoch(cursor.epoch);
         let stage = self.stage(epoch)?;
-        let orders = || self.order.names(cursor.order, self.ranks.as_ref(), self.source.len());
-        cursor.check(&self.begin(epoch, &stage), stage.prints(), orders)?;
+        let begin = Cursor { order: self.order_of(cursor), ..self.begin(epoch, &stage) };
+        cursor.check(&begin, stage.prints(), || self.names_of_orders(cursor))?;
         let order = self.order(epoch)?;
         let first = cursor.first_batch(self.global_batch(), order.global_samples())?;
         self.start_in(order, epoch, &stage, first.unwrap_or(u64::MAX))
@@ -198,11 +198,22 @@ impl Loader {
     /// lists may change before the epoch is resumed.
     #[doc(hidden)]
     pub fn check_cursor(&self, cursor: &Cursor) -> Result<(), Error> {
-        let order = self.order.fingerprint(self.ranks.as_ref());
+        let order = self.order_of(cursor);
         let (dataset, seed, clips) = (self.dataset, self.setup.seed, self.clips_of_cursor());
         let own = Cursor { dataset, order, seed, clips, ..*cursor };
-        let orders = || self.order.names(cursor.order, self.ranks.as_ref(), self.source.len());
-        cursor.check_samples(&own, orders)
+        cursor.check_samples(&own, || self.names_of_orders(cursor))
+    }
+
+    /// Returns the fingerprint of the order that a cursor must have at its position.
+    fn order_of(&self, cursor: &Cursor) -> u64 {
+        let at = (cursor.epoch, cursor.position);
+        self.order.fingerprint_at(cursor.order, at, self.ranks.as_ref())
+    }
+
+    /// Returns the names of a cursor's order and of this loader's.
+    fn names_of_orders(&self, cursor: &Cursor) -> (String, String) {
+        let found = (cursor.order, cursor.mixture);
+        self.order.names(found, self.ranks.as_ref(), self.source.len())
     }
 
     /// Returns any samples as one batch, in the order of `samples`: the rows that they have in this epoch,
@@ -263,6 +274,22 @@ impl Loader {
             .as_ref()
             .ok_or_else(|| fail!(Cursor, "no epoch was started: call `epoch` first"))?;
         position.cursor()
+    }
+
+    /// Returns the number of samples of each component that a [mixture](crate::order::Mixture) has in an epoch before a
+    /// position, on all ranks together; `None` for other orders. A position beyond the end is the end.
+    ///
+    /// ```no_run
+    /// # fn counted(loader: &fuseloop::Loader) -> fuseloop::Result<()> {
+    /// let cursor = loader.cursor()?; // after the batches taken so far
+    /// let drawn = loader.drawn(cursor.epoch, cursor.position).unwrap_or_default();
+    /// println!("{} photographs, {} drawings", drawn[0], drawn[1]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn drawn(&self, epoch: u32, position: u64) -> Option<Vec<u64>> {
+        self.order.drawn(self.setup.seed, Epoch(epoch), position)
     }
 
     /// Replaces the ops of an output for all epochs started or resumed after this call, and for the rest
@@ -403,8 +430,8 @@ impl Loader {
         let order = self.order.fingerprint(self.ranks.as_ref());
         let (dataset, seed) = (self.dataset, self.setup.seed);
         let (plan, ops) = (stage.fingerprint(), PlanPrint::first(stage.prints()));
-        let clips = self.clips_of_cursor();
-        Cursor { dataset, order, plan, ops, clips, seed, epoch: epoch.0, position: 0 }
+        let (clips, mixture) = (self.clips_of_cursor(), self.order.mixture_prints());
+        Cursor { dataset, order, plan, ops, clips, mixture, seed, epoch: epoch.0, position: 0 }
     }
 
     /// Returns the settings of the clips as a cursor has them: none if they do not fit.
