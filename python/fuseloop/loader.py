@@ -39,10 +39,10 @@ __all__ = [
     "ClassBalanced",
     "Clips",
     "Collate",
+    "DataMixture",
     "Epoch",
     "ImageList",
     "Loader",
-    "Mixture",
     "Plan",
     "ProcessCache",
     "Quarantine",
@@ -121,16 +121,16 @@ class RepeatedAugment:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class DataMixture:
     """Mixes the datasets that :func:`fuseloop.sources.concat` joins, by weights that need not sum to 1.
 
     Each block of at least 64 samples has the share of each dataset, rounded to a whole number, and the next block makes
     up for what rounding added or took. :meth:`Loader.drawn` counts the samples of each dataset.
 
-    >>> Mixture([0.9, 0.1]).samples is None
+    >>> DataMixture([0.9, 0.1]).samples is None
     True
-    >>> annealed = Mixture({0: [0.9, 0.1], 10: [0.5, 0.5]}, linear=True)  # by the epoch, in a line
-    >>> multilingual = Mixture(temperature=3.0)  # weights are sizes to the power of 1/3
+    >>> annealed = DataMixture({0: [0.9, 0.1], 10: [0.5, 0.5]}, linear=True)  # by the epoch, in a line
+    >>> multilingual = DataMixture(temperature=3.0)  # weights are sizes to the power of 1/3
 
     Args:
         weights: One weight for each dataset, or the weights from several epochs on: ``{0: [..], 10.5: [..]}``.
@@ -151,36 +151,36 @@ class Mixture:
     linear: bool = False
     samples: int | None = None
     stopping_strategy: Literal["first_exhausted", "all_exhausted", "all_exhausted_without_replacement"] | None = None
-    changes: tuple[tuple[int, int, Mixture], ...] = ()
+    changes: tuple[tuple[int, int, DataMixture], ...] = ()
 
-    def changed_at(self, state: Mapping[str, Any], to: Mixture | Sequence[float]) -> Mixture:
+    def changed_at(self, state: Mapping[str, Any], to: DataMixture | Sequence[float]) -> DataMixture:
         """Returns a mixture with other weights from the position of a state on. What came before stays as it was, so a
         loader with the result as its order takes ``load_state_dict(state)``.
 
         >>> state = {"fuseloop": 1, "cursor": "", "next_epoch": 2, "batches": 0}
-        >>> Mixture([0.9, 0.1]).changed_at(state, [0.6, 0.4]).changes[0][:2]
+        >>> DataMixture([0.9, 0.1]).changed_at(state, [0.6, 0.4]).changes[0][:2]
         (2, 0)
         """
         cursor, epoch, _ = _read_state(state)
         at = json.loads(cursor) if cursor else {"epoch": epoch, "position": 0}
-        to = to if isinstance(to, Mixture) else Mixture(to)
+        to = to if isinstance(to, DataMixture) else DataMixture(to)
         return replace(self, changes=(*self.changes, (at["epoch"], at["position"], to)))
 
 
-def _mixture(mixture: Mixture) -> tuple[Any, ...]:
+def _mixture(mixture: DataMixture) -> tuple[Any, ...]:
     """Returns what the extension makes a mixture of."""
     weights, temperature = mixture.weights, mixture.temperature
     if (weights is None) == (temperature is None):
-        raise ConfigError("Mixture: give either weights or a temperature")
+        raise ConfigError("DataMixture: give either weights or a temperature")
     if mixture.samples is not None and mixture.stopping_strategy is not None:
-        raise ConfigError("Mixture: samples and stopping_strategy both say when an epoch ends: remove one of them")
+        raise ConfigError("DataMixture: samples and stopping_strategy both say when an epoch ends: remove one of them")
     if mixture.unit not in ("epoch", "step"):
-        raise ConfigError(f"Mixture: unit is {mixture.unit!r}, expected 'epoch' or 'step'")
+        raise ConfigError(f"DataMixture: unit is {mixture.unit!r}, expected 'epoch' or 'step'")
     points = []
     if weights is not None:
         by_time = weights if isinstance(weights, Mapping) else {0: weights}
         if not by_time or min(by_time) != 0:
-            raise ConfigError(f"Mixture: weights begin at {min(by_time, default=None)}, expected some at 0")
+            raise ConfigError(f"DataMixture: weights begin at {min(by_time, default=None)}, expected some at 0")
         for time in sorted(by_time):
             if mixture.unit == "step":
                 _whole("the step of weights", time)
@@ -798,7 +798,7 @@ class Loader(Generic[B]):
         order: ``"sequential"``, ``"random"``, ``"permuted"`` (random, without a list of all samples in memory),
             ``"quasi_random"``, ``"bucketed"`` (random, each batch with images of one size, for lists with
             ``ops.ResizeToBucket``), one of ``QuasiRandom``, ``Weighted``, ``ClassBalanced``, ``RepeatedAugment`` and
-            ``Mixture``, or a sampler: an object with ``__iter__`` and ``__len__``, and ``set_epoch`` if it is random.
+            ``DataMixture``, or a sampler: an object with ``__iter__`` and ``__len__``, and ``set_epoch`` if it is random.
         seed: Random orders and draws depend on it, the epoch and the sample.
         indices: Only these samples.
         filter: Only the samples for which this is true: a function that gets whole columns,
@@ -876,7 +876,7 @@ class Loader(Generic[B]):
         | Weighted
         | ClassBalanced
         | RepeatedAugment
-        | Mixture
+        | DataMixture
         | _Sampler = "sequential",
         seed: int = 0,
         indices: Any = None,
@@ -1192,7 +1192,7 @@ class Loader(Generic[B]):
     # What it tells
 
     def drawn(self, state: Mapping[str, Any] | None = None) -> list[int] | None:
-        """Returns the number of samples of each dataset that a :class:`Mixture` has drawn in an epoch, on all ranks
+        """Returns the number of samples of each dataset that a :class:`DataMixture` has drawn in an epoch, on all ranks
         together: up to a state, by default that of :meth:`state_dict`. After the end of an epoch, these are all of the
         epoch. ``None`` for other orders."""
         cursor, next_epoch, _ = _read_state(self.state_dict() if state is None else state)
@@ -1645,7 +1645,7 @@ def _order(order: Any, batch_size: int, dataset: Dataset, indices: Any) -> tuple
         return ("class_balanced", order.field, bool(order.replacement))
     if isinstance(order, RepeatedAugment):
         return ("repeated_augment", _whole("repeats", order.repeats, 1))
-    if isinstance(order, Mixture):
+    if isinstance(order, DataMixture):
         return ("mixture", _mixture(order))
     if hasattr(order, "__iter__") and hasattr(order, "__len__"):
         return ("custom", repr(order), len(order), _SamplerCall(order))

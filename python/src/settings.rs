@@ -5,7 +5,7 @@ use crate::errors;
 use crate::values;
 use fuseloop::loader::{Cache, Pipeline};
 use fuseloop::ops::Ops;
-use fuseloop::order::{Mixture, Order, Ranks, Sampler, Stopping, Subset, Uneven};
+use fuseloop::order::{DataMixture, Order, Ranks, Sampler, Stopping, Subset, Uneven};
 use fuseloop::sample::Epoch;
 use fuseloop::source::{BoxError, ProcessCache};
 use fuseloop::spec::Settings;
@@ -274,7 +274,7 @@ fn order(given: &Bound<'_, PyAny>) -> PyResult<Order> {
 
 /// Returns a mixture, from a tuple of its temperature or points, whether weights change in a line, the end of an epoch, its
 /// number of samples, and changes.
-fn mixture(given: &Bound<'_, PyAny>) -> PyResult<Mixture> {
+fn mixture(given: &Bound<'_, PyAny>) -> PyResult<DataMixture> {
     type Points = Vec<(String, f64, Vec<f64>)>;
     type Parts<'py> = (Option<f64>, Points, bool, String, u64, Vec<(u32, u64, Bound<'py, PyAny>)>);
     let py = given.py();
@@ -282,9 +282,9 @@ fn mixture(given: &Bound<'_, PyAny>) -> PyResult<Mixture> {
         given.extract()?;
     let mut points = points.into_iter();
     let first = match (temperature, points.next()) {
-        (Some(temperature), _) => Mixture::by_temperature(temperature),
-        (None, Some((_, _, weights))) => Mixture::new(weights),
-        (None, None) => return Err(errors::setting(py, "Mixture: there are no weights")),
+        (Some(temperature), _) => DataMixture::by_temperature(temperature),
+        (None, Some((_, _, weights))) => DataMixture::new(weights),
+        (None, None) => return Err(errors::setting(py, "DataMixture: there are no weights")),
     };
     let mut mixture = points.fold(first, |mixture, (unit, time, weights)| match &*unit {
         "step" => mixture.at_step(time as u64, weights),

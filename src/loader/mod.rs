@@ -276,7 +276,7 @@ impl Loader {
         position.cursor()
     }
 
-    /// Returns the number of samples of each component that a [mixture](crate::order::Mixture) has in an epoch before a
+    /// Returns the number of samples of each component that a [mixture](crate::order::DataMixture) has in an epoch before a
     /// position, on all ranks together; `None` for other orders. A position beyond the end is the end.
     ///
     /// ```no_run

@@ -1,10 +1,10 @@
-//! Mixture: samples of several components by weights that may change with time.
+//! DataMixture: samples of several components by weights that may change with time.
 //!
 //! ```text
 //! epoch       |  block 0  |  block 1  |  block 2  | ...      blocks end where weights change, too
 //! counts      weight / sum of weights * block, rounded; what rounding adds or takes is made up in the next block
 //! component   pass 0: each of its samples, shuffled; pass 1: again, in another order; ...
-//! block       the next so many samples of each component, shuffled
+//! block       the components of its rows, shuffled; each row is the next sample of its component
 //! ```
 //!
 //! | | |
@@ -15,19 +15,19 @@
 //! | cost | 8 bytes a sample held at most; a few tens of ns a sample |
 //!
 //! The counts of all blocks follow from the weights alone, so the length of an epoch is known, and the number of rows of
-//! each component up to any position is found without those before it. An epoch has at most some 4,096 blocks.
+//! each component up to any position is found without those before it. A change after a checkpoint may cut a block: the
+//! rows before it stay, so it is random how many of them are of each component, and the shares are exact from the change on. An epoch has at most some 4,096 blocks.
 
 use super::bucketed::Steps;
 use super::groups::Groups;
 use super::memory::reserved;
-use super::mixture::{Mixture, Point, Schedule, Stopping, Time, Weights};
+use super::mixture::{DataMixture, Point, Schedule, Stopping, Time, Weights};
 use super::permuted::Permutation;
 use super::random::{exp, generator, ln, shuffle};
 use crate::error::{Error, fail};
 use crate::sample::Epoch;
 use crate::source::Fingerprint;
 use fuseloop_ops::author::Rng;
-use std::ops::Range;
 
 pub(super) const NAME: &str = "mixture";
 
@@ -63,7 +63,7 @@ struct KnownSchedule {
 impl Mixed {
     /// Prepares a mixture of rows, whose components are known, for epochs in these steps.
     pub(super) fn new(
-        mixture: &Mixture,
+        mixture: &DataMixture,
         components: &[u32],
         count: usize,
         steps: Steps,
@@ -91,7 +91,7 @@ impl Mixed {
     }
 
     /// Computes the number of rows of an epoch, from the weights at the beginning.
-    fn set_length(&mut self, mixture: &Mixture) -> Result<(), Error> {
+    fn set_length(&mut self, mixture: &DataMixture) -> Result<(), Error> {
         let all: u64 = self.sizes.iter().sum();
         let weights = self.shares(&mixture.schedule.points[0].weights)?;
         let ends_by_counts =
@@ -178,7 +178,7 @@ impl Mixed {
     }
 
     /// Returns the schedules of a mixture, with times in rows.
-    fn known(&self, mixture: &Mixture, steps: Steps) -> Result<Vec<KnownSchedule>, Error> {
+    fn known(&self, mixture: &DataMixture, steps: Steps) -> Result<Vec<KnownSchedule>, Error> {
         let mut schedules = vec![self.known_schedule(&mixture.schedule, 0, steps)?];
         for change in &mixture.changes {
             let (epoch, position) = (change.epoch, change.position);
@@ -356,47 +356,40 @@ impl Mixed {
     pub(super) fn rows(&self, seed: u64, epoch: Epoch) -> Result<Vec<u32>, Error> {
         let mut rows = reserved(self.len)?;
         let mut passes = Passes::new(self, seed, epoch);
-        let before = self.taken_before(epoch);
-        for (block, taken, counts) in self.blocks(epoch) {
-            let start = rows.len();
-            for (component, &count) in counts.iter().enumerate() {
-                let first = before[component] + taken[component];
-                passes.take(component, first..first + count, &mut rows)?;
+        let mut turns = self.taken_before(seed, epoch);
+        for block in self.blocks(seed, epoch) {
+            for component in block.components(seed, epoch) {
+                rows.push(passes.row(component as usize, turns[component as usize])?);
+                turns[component as usize] += 1;
             }
-            shuffle(&mut block_generator(seed, epoch, block.start), &mut rows[start..]);
         }
         Ok(rows)
     }
 
     /// Returns the number of rows of each component before a position of an epoch.
     pub(super) fn drawn(&self, seed: u64, epoch: Epoch, position: u64) -> Vec<u64> {
-        let position = position.min(self.len);
         let mut drawn = vec![0; self.sizes.len()];
-        for (block, taken, counts) in self.blocks(epoch) {
-            if block.end < position {
+        for block in self.blocks(seed, epoch).take_while(|block| block.start < position) {
+            if block.end() <= position {
+                drawn.iter_mut().zip(&block.counts).for_each(|(drawn, count)| *drawn += count);
                 continue;
             }
-            drawn = taken;
-            let each =
-                |(component, &count): (usize, &u64)| std::iter::repeat_n(component, count as usize);
-            let mut components: Vec<usize> = counts.iter().enumerate().flat_map(each).collect();
-            shuffle(&mut block_generator(seed, epoch, block.start), &mut components);
-            let part = (position - block.start) as usize;
-            components[..part].iter().for_each(|&component| drawn[component] += 1);
-            break;
+            let rows = (position - block.start) as usize;
+            let components = block.components(seed, epoch);
+            components.iter().take(rows).for_each(|&component| drawn[component as usize] += 1);
         }
         drawn
     }
 
     /// Returns the number of rows of each component in all epochs before one, if passes continue from epoch to epoch.
-    fn taken_before(&self, epoch: Epoch) -> Vec<u64> {
+    fn taken_before(&self, seed: u64, epoch: Epoch) -> Vec<u64> {
         let mut taken = vec![0; self.sizes.len()];
         let (mut at, end) = (0, epoch.index());
         while self.continues() && at < end {
             let same = u64::from(self.same_until(at).clamp(at + 1, end) - at);
-            if let Some((_, before, counts)) = self.blocks(Epoch(at)).last() {
-                for ((taken, before), count) in taken.iter_mut().zip(before).zip(counts) {
-                    *taken += (before + count).saturating_mul(same);
+            for block in self.blocks(seed, Epoch(at)) {
+                for (taken, count) in taken.iter_mut().zip(&block.counts) {
+                    *taken += count.saturating_mul(same);
                 }
             }
             at += same as u32;
@@ -424,8 +417,8 @@ impl Mixed {
         (&self.schedules[after - 1], until)
     }
 
-    /// Returns the blocks of an epoch: their positions, and of each component the number of rows before and in it.
-    fn blocks(&self, epoch: Epoch) -> impl Iterator<Item = (Range<u64>, Vec<u64>, Vec<u64>)> {
+    /// Returns the blocks of an epoch.
+    fn blocks(&self, seed: u64, epoch: Epoch) -> impl Iterator<Item = Block> {
         let first = u64::from(epoch.index()) * self.len;
         let mut taken = vec![0; self.sizes.len()];
         let mut owed = vec![0.0; self.sizes.len()];
@@ -437,8 +430,8 @@ impl Mixed {
             let row = first + start;
             let (schedule, until) = self.schedule_at(row);
             let point = schedule.points.iter().map(|(at, _)| *at).find(|&at| at > row);
-            let change = point.unwrap_or(u64::MAX).min(until) - first;
-            let end = (start - start % self.block + self.block).min(self.len).min(change);
+            let point = point.map_or(u64::MAX, |point| point - first);
+            let end = (start - start % self.block + self.block).min(self.len).min(point);
             let weights = schedule.between(row, first + end);
             let counts = match self.stopping {
                 Stopping::AllExhaustedWithoutReplacement => {
@@ -446,11 +439,18 @@ impl Mixed {
                 }
                 _ => apportioned(&weights, end - start, &mut owed),
             };
-            let before = taken.clone();
-            taken.iter_mut().zip(&counts).for_each(|(taken, count)| *taken += count);
-            let block = start..end;
-            start = end;
-            Some((block, before, counts))
+            let mut block = Block { start, counts: counts.clone(), whole: counts };
+            if until - first < end {
+                // What comes before a change is what would come without it.
+                let rows = (until - row) as usize;
+                block.counts.fill(0);
+                let components = block.components_of_whole(seed, epoch);
+                components[..rows].iter().for_each(|&of| block.counts[of as usize] += 1);
+                owed.fill(0.0);
+            }
+            taken.iter_mut().zip(&block.counts).for_each(|(taken, count)| *taken += count);
+            start = block.end();
+            Some(block)
         })
     }
 
@@ -494,7 +494,7 @@ impl Mixed {
     }
 
     /// Returns the number that a random order adds to its fingerprint for the size of its steps.
-    pub(super) fn fingerprint_of_steps(mixture: &Mixture, steps: Steps) -> u64 {
+    pub(super) fn fingerprint_of_steps(mixture: &DataMixture, steps: Steps) -> u64 {
         if !mixture.has_steps() {
             return 0;
         }
@@ -558,9 +558,36 @@ fn apportioned(weights: &[f64], len: u64, owed: &mut [f64]) -> Vec<u64> {
     counts
 }
 
-/// Returns the generator of the order in a block.
-fn block_generator(seed: u64, epoch: Epoch, start: u64) -> Rng {
-    generator(seed, epoch, &format!("{NAME}/block/{start}"))
+/// Rows of an epoch in which each component has its share.
+struct Block {
+    /// The position of the first row.
+    start: u64,
+    /// The number of rows of each component.
+    counts: Vec<u64>,
+    /// The same of the whole block, of which a change may cut the end off.
+    whole: Vec<u64>,
+}
+
+impl Block {
+    fn end(&self) -> u64 {
+        self.start + self.counts.iter().sum::<u64>()
+    }
+
+    /// Returns the component of each row.
+    fn components(&self, seed: u64, epoch: Epoch) -> Vec<u32> {
+        let mut components = self.components_of_whole(seed, epoch);
+        components.truncate((self.end() - self.start) as usize);
+        components
+    }
+
+    fn components_of_whole(&self, seed: u64, epoch: Epoch) -> Vec<u32> {
+        let each =
+            |(component, &count): (u32, &u64)| std::iter::repeat_n(component, count as usize);
+        let mut components: Vec<u32> = (0..).zip(&self.whole).flat_map(each).collect();
+        let mut rng = generator(seed, epoch, &format!("{NAME}/block/{}", self.start));
+        shuffle(&mut rng, &mut components);
+        components
+    }
 }
 
 /// The order of the rows in the current pass of each component.
@@ -578,30 +605,20 @@ impl<'a> Passes<'a> {
         Self { of, seed, epoch, current: of.sizes.iter().map(|_| None).collect() }
     }
 
-    /// Appends the rows of a component that come at these turns, over all passes.
-    fn take(
-        &mut self,
-        component: usize,
-        turns: Range<u64>,
-        rows: &mut Vec<u32>,
-    ) -> Result<(), Error> {
+    /// Returns the row of a component that comes at a turn, counted over all passes.
+    fn row(&mut self, component: usize, turn: u64) -> Result<u32, Error> {
         let (size, first) = (self.of.sizes[component], self.of.firsts[component]);
+        // A component without samples has no turns.
+        let (pass, place) = (turn / size, turn % size);
         let current = &mut self.current[component];
-        for turn in turns {
-            // A component without samples has no turns.
-            let (pass, place) = (turn / size, turn % size);
-            let permutation = match current {
-                Some((of, permutation)) if *of == pass => permutation,
-                _ => {
-                    let name = format!("{NAME}/{component}/{pass}");
-                    let mut rng = generator(self.seed, self.epoch, &name);
-                    let (_, permutation) =
-                        current.insert((pass, Permutation::drawn(&mut rng, size)?));
-                    permutation
-                }
-            };
-            rows.push(self.of.rows.row((first + permutation.at(place)) as u32));
-        }
-        Ok(())
+        let permutation = match current {
+            Some((of, permutation)) if *of == pass => permutation,
+            _ => {
+                let name = format!("{NAME}/{component}/{pass}");
+                let mut rng = generator(self.seed, self.epoch, &name);
+                &mut current.insert((pass, Permutation::drawn(&mut rng, size)?)).1
+            }
+        };
+        Ok(self.of.rows.row((first + permutation.at(place)) as u32))
     }
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 ///
 /// ```
 /// use fuseloop::Order;
-/// use fuseloop::order::{Mixture, Stopping};
+/// use fuseloop::order::{DataMixture, Stopping};
 ///
 /// // Nine photographs for each drawing, and from epoch 10 on as many of each.
-/// let mixture = Mixture::new([0.9, 0.1]).at_epoch(10.0, [0.5, 0.5]);
+/// let mixture = DataMixture::new([0.9, 0.1]).at_epoch(10.0, [0.5, 0.5]);
 /// // Drawings come again when they are exhausted. An epoch has a million samples.
 /// let order = Order::Mixture(mixture.stopping(Stopping::Samples(1_000_000)));
 /// assert_eq!(order.name(), "mixture");
@@ -21,7 +21,7 @@ use std::sync::Arc;
 ///
 /// After a checkpoint, [`changed_at`](Self::changed_at) continues the epoch with other weights.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mixture {
+pub struct DataMixture {
     pub(super) schedule: Schedule,
     pub(super) stopping: Stopping,
     pub(super) changes: Vec<Change>,
@@ -31,9 +31,9 @@ pub struct Mixture {
 /// `interleave_datasets` in Hugging Face's datasets.
 ///
 /// ```
-/// use fuseloop::order::{Mixture, Stopping};
+/// use fuseloop::order::{DataMixture, Stopping};
 ///
-/// let once = Mixture::new([0.9, 0.1]).stopping(Stopping::AllExhaustedWithoutReplacement);
+/// let once = DataMixture::new([0.9, 0.1]).stopping(Stopping::AllExhaustedWithoutReplacement);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -83,10 +83,10 @@ pub(super) enum Weights {
 pub(super) struct Change {
     pub(super) epoch: u32,
     pub(super) position: u64,
-    pub(super) to: Mixture,
+    pub(super) to: DataMixture,
 }
 
-impl Mixture {
+impl DataMixture {
     /// Creates a mixture by weights, one for each component, in the order in which they are joined. A component of
     /// weight 0 has no samples.
     #[must_use]
@@ -99,10 +99,10 @@ impl Mixture {
     /// models are trained with temperatures of about 3 to 5.
     ///
     /// ```
-    /// use fuseloop::order::Mixture;
+    /// use fuseloop::order::DataMixture;
     ///
     /// // Of 8,000,000 and 1,000 samples, 20 to 1 instead of 8,000 to 1.
-    /// let mixture = Mixture::by_temperature(3.0);
+    /// let mixture = DataMixture::by_temperature(3.0);
     /// ```
     #[must_use]
     pub fn by_temperature(temperature: f64) -> Self {
@@ -153,13 +153,13 @@ impl Mixture {
     /// after it.
     ///
     /// ```no_run
-    /// use fuseloop::order::Mixture;
+    /// use fuseloop::order::DataMixture;
     /// use fuseloop::{Cursor, Loader, Order};
     ///
     /// # fn resumed(saved: &str) -> fuseloop::Result<()> {
     /// let cursor: Cursor = saved.parse()?;
-    /// let mixture = Mixture::new([0.9, 0.1]);
-    /// let mixture = mixture.changed_at(cursor.epoch, cursor.position, Mixture::new([0.6, 0.4]));
+    /// let mixture = DataMixture::new([0.9, 0.1]);
+    /// let mixture = mixture.changed_at(cursor.epoch, cursor.position, DataMixture::new([0.6, 0.4]));
     /// let loader = Loader::open("train.beton")?.order(Order::Mixture(mixture)).build()?;
     /// let rest = loader.resume(&cursor)?;
     /// # Ok(())

@@ -46,7 +46,7 @@ mod weighted;
 pub use custom::Sampler;
 pub(crate) use epoch::EpochOrder;
 pub(crate) use memory::reserved;
-pub use mixture::{Mixture, Stopping};
+pub use mixture::{DataMixture, Stopping};
 pub(crate) use prepare::{DatasetInfo, PreparedOrder};
 pub use ranks::{Ranks, Uneven};
 pub use subset::Subset;
@@ -160,7 +160,7 @@ pub enum Order {
     /// rounded to a whole number; the next block makes up for what rounding added or took. It has less than one sample
     /// more or less than its share at the end of any block. [`Loader::drawn`](crate::Loader::drawn) counts the samples
     /// of each component.
-    Mixture(Mixture),
+    Mixture(DataMixture),
     /// The order of a sampler of your own.
     Custom(Arc<dyn Sampler>),
 }

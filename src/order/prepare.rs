@@ -10,7 +10,7 @@ use super::mixed::Mixed;
 use super::permuted::Permutation;
 use super::quasi::Quasi;
 use super::weighted::Weighted;
-use super::{Mixture, Order, Ranks, Subset, numpy, repeated, torch};
+use super::{DataMixture, Order, Ranks, Subset, numpy, repeated, torch};
 use crate::error::{BoxError, Error, fail};
 use crate::sample::{Epoch, SampleId};
 use fuseloop_ops::internals::DefaultFloats;
@@ -407,7 +407,7 @@ impl PreparedOrder {
         if own == [0; 4] || other == [0; 4] {
             return None;
         }
-        let pairs = own.into_iter().zip(other).zip(Mixture::SETTINGS);
+        let pairs = own.into_iter().zip(other).zip(DataMixture::SETTINGS);
         let changed: Vec<&str> =
             pairs.filter(|((own, other), _)| own != other).map(|(_, name)| name).collect();
         Some(match &*changed {

@@ -2,7 +2,7 @@
 //! samples for any number of ranks.
 
 use fuseloop::internals::order::{DatasetInfo, EpochOrder, PreparedOrder, SampleCount};
-use fuseloop::order::{Mixture, Order, Ranks, Sampler, Subset, Uneven};
+use fuseloop::order::{DataMixture, Order, Ranks, Sampler, Subset, Uneven};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop::source::{BoxError, Facts, FieldKind, OwnedValue, Record, Source};
 use fuseloop::{Batch, Error, Loader};
@@ -81,7 +81,7 @@ fn orders(samples: u64) -> Vec<Order> {
         Order::RepeatedAugment { repeats: 3 },
         Order::Custom(Arc::new(Backwards)),
         Order::Bucketed,
-        Order::Mixture(Mixture::new([0.5, 0.2, 0.3])),
+        Order::Mixture(DataMixture::new([0.5, 0.2, 0.3])),
     ]
 }
 
@@ -368,7 +368,7 @@ fn fingerprints_never_change() {
     assert_eq!(found, FINGERPRINTS);
 }
 
-const FINGERPRINTS: [u64; 11] = [
+const FINGERPRINTS: [u64; 12] = [
     1_852_730_995_632_251_784,
     7_690_384_577_558_338_556,
     16_242_232_583_634_824_349,
@@ -380,6 +380,7 @@ const FINGERPRINTS: [u64; 11] = [
     14_386_209_239_779_339_676,
     14_422_883_505_748_353_783,
     1_441_018_112_366_379_398,
+    7_428_648_213_580_670_855,
 ];
 
 #[test]

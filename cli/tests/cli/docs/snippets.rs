@@ -504,13 +504,13 @@ Ok(())
 
 #[rustfmt::skip]
 fn loading_mixture() -> Result<(), fuseloop::source::BoxError> {
-use fuseloop::order::{Mixture, Stopping};
+use fuseloop::order::{DataMixture, Stopping};
 use fuseloop::prelude::*;
 use fuseloop::source::{Beton, Concat, OpenOptions, Source};
 use std::sync::Arc;
 
 let part = |path| -> Result<Arc<dyn Source>, fuseloop::Error> { Ok(Arc::new(Beton::open(path, &OpenOptions::default())?)) };
-let mixture = Mixture::new([0.9, 0.1])               // one weight for each part; or by_temperature(3.0)
+let mixture = DataMixture::new([0.9, 0.1])           // one weight for each part; or by_temperature(3.0)
     .at_epoch(10.0, [0.5, 0.5])                      // from there on; or at_step(50_000, [0.5, 0.5])
     .linear()                                        // in a line from point to point
     .stopping(Stopping::Samples(2000));              // of an epoch
@@ -522,7 +522,7 @@ let batch = batches.next().transpose()?;
 let cursor = batches.cursor()?;
 let drawn = loader.drawn(cursor.epoch, cursor.position);     // the samples of each part so far, of all ranks together
 
-let mixture = mixture.changed_at(cursor.epoch, cursor.position, Mixture::new([0.6, 0.4]));
+let mixture = mixture.changed_at(cursor.epoch, cursor.position, DataMixture::new([0.6, 0.4]));
 let loader = Loader::from_source(Concat::new([part("train.beton")?, part("val.beton")?])?)
     .order(Order::Mixture(mixture))
     .build()?;
