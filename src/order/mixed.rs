@@ -27,7 +27,6 @@ use super::random::{exp, generator, ln, shuffle};
 use crate::error::{Error, fail};
 use crate::sample::Epoch;
 use crate::source::Fingerprint;
-use fuseloop_ops::author::Rng;
 
 pub(super) const NAME: &str = "mixture";
 
