@@ -1,4 +1,4 @@
-//! DataMixture: samples of several components by weights that may change with time.
+//! Mixture: samples of several components by weights that may change with time.
 //!
 //! ```text
 //! epoch       |  block 0  |  block 1  |  block 2  | ...      blocks end where weights change, too
@@ -15,8 +15,10 @@
 //! | cost | 8 bytes a sample held at most; a few tens of ns a sample |
 //!
 //! The counts of all blocks follow from the weights alone, so the length of an epoch is known, and the number of rows of
-//! each component up to any position is found without those before it. A change after a checkpoint may cut a block: the
-//! rows before it stay, so it is random how many of them are of each component, and the shares are exact from the change on. An epoch has at most some 4,096 blocks.
+//! each component up to any position is found without those before it. An epoch has at most some 4,096 blocks.
+//!
+//! A change after a checkpoint may cut a block: the rows before it stay, so it is random how many of them are of each
+//! component, and the shares are exact from the change on.
 
 use super::bucketed::Steps;
 use super::groups::Groups;

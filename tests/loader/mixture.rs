@@ -415,7 +415,7 @@ fn rows(batches: impl Iterator<Item = Result<Batch, Error>>) -> Vec<(i64, i64)> 
 }
 
 /// The rows of all ranks, in the order of one.
-fn together(shares: Vec<Vec<(i64, i64)>>) -> Vec<(i64, i64)> {
+fn together(shares: &[Vec<(i64, i64)>]) -> Vec<(i64, i64)> {
     (0..shares[0].len()).flat_map(|row| shares.iter().map(move |share| share[row])).collect()
 }
 
@@ -434,7 +434,7 @@ fn a_loader_resumes_at_each_batch_with_other_ranks() {
         if batch % 5 == 2 && batch * 24 < whole.len() {
             for world in [1, 2, 3] {
                 let rest = |rank| rows(loader(mixture(), rank, world).resume(&cursor).unwrap());
-                let rest = together((0..world).map(rest).collect());
+                let rest = together(&(0..world).map(rest).collect::<Vec<_>>());
                 assert_eq!(rest, whole[batch * 24..][..rest.len()]);
                 assert!(rest.len() + 3 > whole.len() - batch * 24);
             }
