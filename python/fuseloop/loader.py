@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import logging
 import os
 import pickle
@@ -39,6 +40,7 @@ __all__ = [
     "ClassBalanced",
     "Clips",
     "Collate",
+    "DataMixture",
     "Epoch",
     "Headroom",
     "HeadroomReport",
@@ -119,6 +121,78 @@ class RepeatedAugment:
     """Each sample several times in a row, as timm's RepeatAugSampler."""
 
     repeats: int = 3
+
+
+@dataclass(frozen=True)
+class DataMixture:
+    """Mixes the datasets that :func:`fuseloop.sources.concat` joins, by weights that need not sum to 1.
+
+    Each block of at least 64 samples has the share of each dataset, rounded to a whole number, and the next block makes
+    up for what rounding added or took. :meth:`Loader.drawn` counts the samples of each dataset.
+
+    >>> DataMixture([0.9, 0.1]).samples is None
+    True
+    >>> annealed = DataMixture({0: [0.9, 0.1], 10: [0.5, 0.5]}, linear=True)  # by the epoch, in a line
+    >>> multilingual = DataMixture(temperature=3.0)  # weights are sizes to the power of 1/3
+
+    Args:
+        weights: One weight for each dataset, or the weights from several epochs on: ``{0: [..], 10.5: [..]}``.
+        temperature: Instead of weights: they are the sizes of the datasets to the power of ``1 / temperature``.
+        unit: ``"step"`` counts the times of ``weights`` in batches of all ranks together, over all epochs.
+        linear: Weights go from each point to the next in a line, instead of in one step.
+        samples: The number of samples of an epoch; by default that of all datasets together. Datasets that are
+            exhausted repeat in another order, and the next epoch continues where they are.
+        stopping_strategy: Instead of a number of samples, the end of an epoch in the words of Hugging Face's
+            ``interleave_datasets``: ``"first_exhausted"``, ``"all_exhausted"`` (those that are exhausted repeat until
+            then) or ``"all_exhausted_without_replacement"`` (the others share the weight of those that are exhausted).
+        changes: Made by :meth:`changed_at`.
+    """
+
+    weights: Any = None
+    temperature: float | None = None
+    unit: Literal["epoch", "step"] = "epoch"
+    linear: bool = False
+    samples: int | None = None
+    stopping_strategy: Literal["first_exhausted", "all_exhausted", "all_exhausted_without_replacement"] | None = None
+    changes: tuple[tuple[int, int, DataMixture], ...] = ()
+
+    def changed_at(self, state: Mapping[str, Any], to: DataMixture | Sequence[float]) -> DataMixture:
+        """Returns a mixture with other weights from the position of a state on. What came before stays as it was, so a
+        loader with the result as its order takes ``load_state_dict(state)``.
+
+        >>> state = {"fuseloop": 1, "cursor": "", "next_epoch": 2, "batches": 0}
+        >>> DataMixture([0.9, 0.1]).changed_at(state, [0.6, 0.4]).changes[0][:2]
+        (2, 0)
+        """
+        cursor, epoch, _ = _read_state(state)
+        at = json.loads(cursor) if cursor else {"epoch": epoch, "position": 0}
+        to = to if isinstance(to, DataMixture) else DataMixture(to)
+        return replace(self, changes=(*self.changes, (at["epoch"], at["position"], to)))
+
+
+def _mixture(mixture: DataMixture) -> tuple[Any, ...]:
+    """Returns what the extension makes a mixture of."""
+    weights, temperature = mixture.weights, mixture.temperature
+    if (weights is None) == (temperature is None):
+        raise ConfigError("DataMixture: give either weights or a temperature")
+    if mixture.samples is not None and mixture.stopping_strategy is not None:
+        raise ConfigError("DataMixture: samples and stopping_strategy both say when an epoch ends: remove one of them")
+    if mixture.unit not in ("epoch", "step"):
+        raise ConfigError(f"DataMixture: unit is {mixture.unit!r}, expected 'epoch' or 'step'")
+    points = []
+    if weights is not None:
+        by_time = weights if isinstance(weights, Mapping) else {0: weights}
+        if not by_time or min(by_time) != 0:
+            raise ConfigError(f"DataMixture: weights begin at {min(by_time, default=None)}, expected some at 0")
+        for time in sorted(by_time):
+            if mixture.unit == "step":
+                _whole("the step of weights", time)
+            points.append((mixture.unit, float(time), [float(weight) for weight in by_time[time]]))
+    changes = [(epoch, position, _mixture(to)) for epoch, position, to in mixture.changes]
+    stopping = mixture.stopping_strategy or ("dataset_size" if mixture.samples is None else "samples")
+    samples = 0 if mixture.samples is None else _whole("samples", mixture.samples, 1)
+    temperature = None if temperature is None else float(temperature)
+    return temperature, points, bool(mixture.linear), stopping, samples, changes
 
 
 class _HubDataset(Protocol):
@@ -816,8 +890,8 @@ class Loader(Generic[B]):
             ``{"audio": fuseloop.Audio(16_000)}`` are the signals of audio files: WAV, FLAC, MP3 or Ogg Vorbis.
         order: ``"sequential"``, ``"random"``, ``"permuted"`` (random, without a list of all samples in memory),
             ``"quasi_random"``, ``"bucketed"`` (random, each batch with images of one size, for lists with
-            ``ops.ResizeToBucket``), one of ``QuasiRandom``, ``Weighted``, ``ClassBalanced`` and ``RepeatedAugment``, or
-            a sampler: an object with ``__iter__`` and ``__len__``, and ``set_epoch`` if it is random.
+            ``ops.ResizeToBucket``), one of ``QuasiRandom``, ``Weighted``, ``ClassBalanced``, ``RepeatedAugment`` and
+            ``DataMixture``, or a sampler: an object with ``__iter__`` and ``__len__``, and ``set_epoch`` if it is random.
         seed: Random orders and draws depend on it, the epoch and the sample.
         indices: Only these samples.
         filter: Only the samples for which this is true: a function that gets whole columns,
@@ -895,6 +969,7 @@ class Loader(Generic[B]):
         | Weighted
         | ClassBalanced
         | RepeatedAugment
+        | DataMixture
         | _Sampler = "sequential",
         seed: int = 0,
         indices: Any = None,
@@ -1255,6 +1330,16 @@ class Loader(Generic[B]):
         self._core().log_fingerprints(None if path is None else os.fspath(path), bool(ids))
 
     # What it tells
+
+    def drawn(self, state: Mapping[str, Any] | None = None) -> list[int] | None:
+        """Returns the number of samples of each dataset that a :class:`DataMixture` has drawn in an epoch, on all ranks
+        together: up to a state, by default that of :meth:`state_dict`. After the end of an epoch, these are all of the
+        epoch. ``None`` for other orders."""
+        cursor, next_epoch, _ = _read_state(self.state_dict() if state is None else state)
+        counts = self._core().drawn(cursor or None, max(next_epoch - 1, 0))
+        if counts is None or cursor or next_epoch > 0:
+            return counts
+        return [0] * len(counts)
 
     def get(self, indices: Any, epoch: int = 0) -> B:
         """Returns any samples as one batch: the rows that they have in this epoch."""
@@ -1721,6 +1806,8 @@ def _order(order: Any, batch_size: int, dataset: Dataset, indices: Any) -> tuple
         return ("class_balanced", order.field, bool(order.replacement))
     if isinstance(order, RepeatedAugment):
         return ("repeated_augment", _whole("repeats", order.repeats, 1))
+    if isinstance(order, DataMixture):
+        return ("mixture", _mixture(order))
     if hasattr(order, "__iter__") and hasattr(order, "__len__"):
         return ("custom", repr(order), len(order), _SamplerCall(order))
     raise ConfigError(f"order is {order!r}, which has no __iter__ and __len__: see fuseloop.Loader for the orders")

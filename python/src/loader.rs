@@ -158,6 +158,17 @@ impl Loader {
         })
     }
 
+    /// Returns the number of samples of each component before a cursor, or in a whole epoch; `None` without a mixture.
+    fn drawn(&self, py: Python<'_>, cursor: Option<&str>, epoch: u32) -> PyResult<Option<Vec<u64>>> {
+        let loader = self.get(py)?;
+        let at = match cursor {
+            None => Ok((epoch, u64::MAX)),
+            Some(cursor) => cursor.parse::<Cursor>().map(|cursor| (cursor.epoch, cursor.position)),
+        };
+        let (epoch, position) = at.map_err(|error| errors::raised(py, &error))?;
+        Ok(py.detach(|| loader.drawn(epoch, position)))
+    }
+
     /// Returns the number of batches of an epoch; `None` if it is not known.
     fn batches(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         let batches = self.get(py)?.len();

@@ -5,7 +5,7 @@ use crate::errors;
 use crate::values;
 use fuseloop::loader::{Cache, Pipeline};
 use fuseloop::ops::Ops;
-use fuseloop::order::{Order, Ranks, Sampler, Subset, Uneven};
+use fuseloop::order::{DataMixture, Order, Ranks, Sampler, Stopping, Subset, Uneven};
 use fuseloop::sample::Epoch;
 use fuseloop::source::{BoxError, ProcessCache};
 use fuseloop::spec::Settings;
@@ -262,6 +262,7 @@ fn order(given: &Bound<'_, PyAny>) -> PyResult<Order> {
             Order::ClassBalanced { field, replacement }
         }
         "repeated_augment" => Order::RepeatedAugment { repeats: given.get_item(1)?.extract()? },
+        "mixture" => Order::Mixture(mixture(&given.get_item(1)?)?),
         "custom" => Order::Custom(Arc::new(PySampler {
             name: given.get_item(1)?.extract()?,
             samples: given.get_item(2)?.extract()?,
@@ -269,6 +270,40 @@ fn order(given: &Bound<'_, PyAny>) -> PyResult<Order> {
         })),
         _ => return Err(errors::setting(py, &format!("no order '{kind}'"))),
     })
+}
+
+/// Returns a mixture, from a tuple of its temperature or points, whether weights change in a line, the end of an epoch, its
+/// number of samples, and changes.
+fn mixture(given: &Bound<'_, PyAny>) -> PyResult<DataMixture> {
+    type Points = Vec<(String, f64, Vec<f64>)>;
+    type Parts<'py> = (Option<f64>, Points, bool, String, u64, Vec<(u32, u64, Bound<'py, PyAny>)>);
+    let py = given.py();
+    let (temperature, points, is_linear, stopping, samples, changes): Parts<'_> =
+        given.extract()?;
+    let mut points = points.into_iter();
+    let first = match (temperature, points.next()) {
+        (Some(temperature), _) => DataMixture::by_temperature(temperature),
+        (None, Some((_, _, weights))) => DataMixture::new(weights),
+        (None, None) => return Err(errors::setting(py, "DataMixture: there are no weights")),
+    };
+    let mut mixture = points.fold(first, |mixture, (unit, time, weights)| match &*unit {
+        "step" => mixture.at_step(time as u64, weights),
+        _ => mixture.at_epoch(time, weights),
+    });
+    if is_linear {
+        mixture = mixture.linear();
+    }
+    for (epoch, position, to) in changes {
+        mixture = mixture.changed_at(epoch, position, self::mixture(&to)?);
+    }
+    let words = [
+        ("dataset_size", Stopping::DatasetSize),
+        ("samples", Stopping::Samples(samples)),
+        ("first_exhausted", Stopping::FirstExhausted),
+        ("all_exhausted", Stopping::AllExhausted),
+        ("all_exhausted_without_replacement", Stopping::AllExhaustedWithoutReplacement),
+    ];
+    Ok(mixture.stopping(word(py, "stopping_strategy", &stopping, &words)?))
 }
 
 /// Returns the ranks, of `"env"` or a tuple of rank, number of ranks and what happens to uneven samples.

@@ -228,6 +228,63 @@ def test_images_of_ops_are_collated(photos: Path) -> None:
         assert (image[:, :height, :width] == own.numpy()).all() and not image[:, height:].any()
 
 
+def test_mixtures_have_exact_shares_and_take_other_weights_after_a_checkpoint(same_size: Path) -> None:
+    from fuseloop import sources
+
+    both = sources.concat([same_size, same_size])
+
+    def loader(order: fl.DataMixture, **arguments) -> fl.Loader:
+        return fl.Loader(both, 8, order=order, image=WHOLE, **arguments)
+
+    def ids(batches) -> list[int]:
+        return [sample for batch in batches for sample in batch.ids.tolist()]
+
+    def counts(samples: list[int]) -> list[int]:
+        return [sum(sample < 40 for sample in samples), sum(sample >= 40 for sample in samples)]
+
+    first = loader(fl.DataMixture([3.0, 1.0]))
+    assert first.drawn() == [0, 0] and fl.Loader(same_size, 8, image=WHOLE).drawn() is None
+    batches = iter(first)
+    start = ids(next(batches) for _ in range(4))
+    assert first.drawn() == counts(start) and len(start) == 32
+    state = first.state_dict()
+    whole = start + ids(batches)
+    assert counts(whole) == [60, 20] == first.drawn() and counts(start) == first.drawn(state)
+    ranks = [ids(loader(fl.DataMixture([3.0, 1.0]), ranks=fl.Ranks(rank, 2))) for rank in range(2)]
+    assert [sample for pair in zip(*ranks) for sample in pair] == whole
+
+    with pytest.raises(fl.StateError, match="a mixture with other weights .*`changed_at`"):
+        loader(fl.DataMixture([1.0, 1.0])).load_state_dict(state)
+    changed = loader(fl.DataMixture([3.0, 1.0]).changed_at(state, [0.0, 1.0]))
+    changed.load_state_dict(state)
+    assert counts(ids(changed)) == [0, 48]
+    assert ids(loader(fl.DataMixture([3.0, 1.0]).changed_at(state, [0.0, 1.0])))[:32] == start
+
+    line = loader(fl.DataMixture({0: [1.0, 0.0], 1: [0.0, 1.0]}, linear=True, samples=64 * 50))
+    assert [counts(ids(line)), counts(ids(line))] == [[1600, 1600], [0, 3200]]
+    steps = ids(loader(fl.DataMixture({0: [1.0, 0.0], 3: [0.0, 1.0]}, unit="step")))
+    assert max(steps[:24]) < 40 <= min(steps[24:])
+    assert counts(ids(loader(fl.DataMixture(temperature=5.0, samples=100)))) == [50, 50]
+    for stopping, expected in [
+        ("first_exhausted", 40),
+        ("all_exhausted", 119),
+        ("all_exhausted_without_replacement", 40),
+    ]:
+        mixture = fl.DataMixture([3.0, 1.0], stopping_strategy=stopping)  # type: ignore[arg-type]
+        assert counts(ids(loader(mixture)))[0] == expected
+
+    for wrong, message in [
+        (fl.DataMixture(), "either weights or a temperature"),
+        (fl.DataMixture([1, 1], samples=3, stopping_strategy="first_exhausted"), "remove one of them"),
+        (fl.DataMixture({1: [1, 1]}), "expected some at 0"),
+        (fl.DataMixture([1, 1], unit="batch"), "unit is 'batch'"),  # type: ignore[arg-type]
+        (fl.DataMixture([1, 1], stopping_strategy="never"), "stopping_strategy"),  # type: ignore[arg-type]
+        (fl.DataMixture([1, 1, 1]), "3 weights for a dataset of 2 components"),
+    ]:
+        with pytest.raises(fl.ConfigError, match=message):
+            loader(wrong)
+
+
 def test_orders_subsets_and_views(same_size: Path) -> None:
     def ids(**arguments) -> list[int]:
         return [sample for batch in fl.Loader(same_size, 8, image=WHOLE, **arguments) for sample in batch.ids.tolist()]

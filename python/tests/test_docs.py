@@ -79,7 +79,8 @@ def test_the_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: 
     if page.endswith(("frameworks.md", "transform.md", "video.md")):
         pytest.importorskip("torch")
     (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "train").symlink_to(photos)
+    for name in ("train", "more"):
+        (tmp_path / "photos" / name).symlink_to(photos)
     (tmp_path / "mnist").symlink_to(MNIST)
     for word, golden in [("yes", "i16.flac"), ("no", "i24.flac")]:
         (tmp_path / "speech" / "train" / word).mkdir(parents=True)

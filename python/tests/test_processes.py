@@ -377,6 +377,7 @@ def test_pickle_of_everything_that_configures(same_size: Path) -> None:
         fl.Ranks(0, 2),
         fl.Collate.pad(),
         fl.Weighted([1.0]),
+        fl.DataMixture([1.0]),
         fl.View("image"),
     ):
         assert pickle.loads(pickle.dumps(thing)) == thing

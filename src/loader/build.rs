@@ -181,7 +181,12 @@ impl LoaderBuilder {
     ) -> Result<Arc<PreparedOrder>, Error> {
         let source = &*self.source;
         let batch_size = self.setup.batch_size as u64;
-        let steps = Steps::new(batch_size, self.ranks.as_ref(), self.last == LastBatch::Drop);
+        let drops_last = self.last == LastBatch::Drop;
+        let mut steps = Steps::new(batch_size, self.ranks.as_ref(), drops_last);
+        if let Order::Mixture(_) = self.order {
+            // Whatever the ranks leave out, their steps have the same numbers.
+            steps.drops_rest = drops_last;
+        }
         let info = SourceInfo { source, buckets };
         Ok(Arc::new(self.order.prepare_steps(&info, subset.clone(), steps)?))
     }

@@ -92,6 +92,14 @@ impl DatasetInfo for SourceInfo<'_> {
         }
     }
 
+    fn components(&self) -> usize {
+        self.source.components()
+    }
+
+    fn component(&self, sample: SampleId) -> Result<usize, BoxError> {
+        self.source.component(sample, &mut Buffer::default())
+    }
+
     fn buckets(&self, subset: &Subset) -> Result<Vec<Option<u32>>, Error> {
         match self.buckets.filter(|buckets| !buckets.is_empty()) {
             Some(buckets) => buckets.of_samples(self.source, subset),

@@ -56,6 +56,9 @@ pub struct Cursor {
     pub ops: [u16; 16],
     /// The settings of the clips, by which an error names the one that has changed.
     pub(super) clips: ClipSettings,
+    /// Short fingerprints of the settings of a mixture, by which an error names those that have changed; 0 for other
+    /// orders.
+    pub(super) mixture: [u16; 4],
     /// The loader's seed.
     pub seed: u64,
     /// The epoch.
@@ -198,7 +201,8 @@ impl Cursor {
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { dataset, order, plan, ops, clips, seed, epoch, position, fingerprint } = self;
+        let Self { dataset, order, plan, ops, clips, mixture, seed, epoch, position, fingerprint } =
+            self;
         write!(
             f,
             "{{\"fuseloop\":{VERSION},\"dataset\":\"{dataset:016x}\",\"order\":\"{order:016x}\",\
@@ -215,6 +219,10 @@ impl fmt::Display for Cursor {
         }
         if let Some(fingerprint) = fingerprint {
             write!(f, ",\"fingerprint\":\"{fingerprint:016x}\"")?;
+        }
+        if *mixture != [0; 4] {
+            let prints: String = mixture.iter().map(|print| format!("{print:04x}")).collect();
+            write!(f, ",\"mixture\":\"{prints}\"")?;
         }
         f.write_str("}")
     }
@@ -252,13 +260,8 @@ impl FromStr for Cursor {
             ));
         }
         let epoch = number("epoch")?;
-        let mut ops = [0; PRINTS];
-        let prints = value.get("ops").and_then(|prints| prints.as_str()).unwrap_or_default();
-        for (print, digits) in ops.iter_mut().zip(prints.as_bytes().chunks(4)) {
-            let digits = std::str::from_utf8(digits).ok();
-            let parsed = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
-            *print = parsed.ok_or_else(|| fail!(Cursor, "not a cursor: ops are not hex digits"))?;
-        }
+        let mixture = prints_of("mixture", &value)?;
+        let ops = prints_of("ops", &value)?;
         let clips = value.get("clips").and_then(|clips| clips.as_str()).unwrap_or_default();
         let clips = ClipSettings::new(clips).ok_or_else(|| {
             let most = ClipSettings::MOST;
@@ -267,6 +270,7 @@ impl FromStr for Cursor {
         Ok(Self {
             ops,
             clips,
+            mixture,
             dataset: word("dataset")?,
             order: word("order")?,
             plan: word("plan")?,
@@ -277,6 +281,18 @@ impl FromStr for Cursor {
             fingerprint: fingerprint?,
         })
     }
+}
+
+/// Returns the short fingerprints that a cursor has by this name; 0 where there are none.
+fn prints_of<const N: usize>(name: &str, cursor: &serde_json::Value) -> Result<[u16; N], Error> {
+    let mut found = [0; N];
+    let prints = cursor.get(name).and_then(|prints| prints.as_str()).unwrap_or_default();
+    for (print, digits) in found.iter_mut().zip(prints.as_bytes().chunks(4)) {
+        let digits = std::str::from_utf8(digits).ok();
+        let parsed = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+        *print = parsed.ok_or_else(|| fail!(Cursor, "not a cursor: {name} are not hex digits"))?;
+    }
+    Ok(found)
 }
 
 /// The settings of clips, such as `sampler=random,frames=16`, as a text that zeros follow; zeros without clips.
@@ -369,6 +385,7 @@ mod tests {
         plan: u64::MAX,
         ops: [0; PRINTS],
         clips: ClipSettings::NONE,
+        mixture: [0; 4],
         seed: 42,
         epoch: 3,
         position: 640,
@@ -386,9 +403,10 @@ mod tests {
         assert_eq!(text.parse::<Cursor>().unwrap(), CURSOR);
         let ops = [u16::MAX; PRINTS];
         let clips = ClipSettings::new(&"x".repeat(ClipSettings::MOST)).unwrap();
+        let mixture = [u16::MAX; 4];
         let (seed, epoch, position) = (u64::MAX, u32::MAX, u64::MAX);
         let fingerprint = Some(u64::MAX);
-        let largest = Cursor { ops, clips, seed, epoch, position, fingerprint, ..CURSOR };
+        let largest = Cursor { ops, clips, mixture, seed, epoch, position, fingerprint, ..CURSOR };
         let text = largest.to_string();
         assert!(text.len() <= MOST_WRITTEN, "{}", text.len());
         assert_eq!(text.parse::<Cursor>().unwrap(), largest);

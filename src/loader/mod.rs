@@ -194,8 +194,8 @@ impl Loader {
     pub fn resume(&self, cursor: &Cursor) -> Result<Batches, Error> {
         let epoch = Epoch(cursor.epoch);
         let stage = self.stage(epoch)?;
-        let orders = || self.order.names(cursor.order, self.ranks.as_ref(), self.source.len());
-        cursor.check(&self.begin(epoch, &stage), stage.prints(), orders)?;
+        let begin = Cursor { order: self.order_of(cursor), ..self.begin(epoch, &stage) };
+        cursor.check(&begin, stage.prints(), || self.names_of_orders(cursor))?;
         let order = self.order(epoch)?;
         let first = cursor.first_batch(self.global_batch(), order.global_samples())?;
         self.start_in(order, epoch, &stage, (first.unwrap_or(u64::MAX), cursor.fingerprint))
@@ -206,13 +206,13 @@ impl Loader {
     #[doc(hidden)]
     pub fn check_cursor(&self, cursor: &Cursor) -> Result<(), Error> {
         let epoch = Epoch(cursor.epoch);
-        let orders = || self.order.names(cursor.order, self.ranks.as_ref(), self.source.len());
+        let orders = || self.names_of_orders(cursor);
         let (stage, is_final) = {
             let compiled = self.compiled();
             let is_by_epoch = compiled.outputs.iter().any(OutputSpec::is_by_epoch);
             (Arc::clone(&compiled.stage), !is_by_epoch && self.recompile != Some(true))
         };
-        let own = self.begin(epoch, &stage);
+        let own = Cursor { order: self.order_of(cursor), ..self.begin(epoch, &stage) };
         if is_final {
             cursor.check(&own, stage.prints(), orders)?;
         } else {
@@ -223,6 +223,18 @@ impl Loader {
             return Ok(());
         }
         cursor.first_batch(self.global_batch(), self.order(epoch)?.global_samples()).map(drop)
+    }
+
+    /// Returns the fingerprint of the order that a cursor must have at its position.
+    fn order_of(&self, cursor: &Cursor) -> u64 {
+        let at = (cursor.epoch, cursor.position);
+        self.order.fingerprint_at(cursor.order, at, self.ranks.as_ref())
+    }
+
+    /// Returns the names of a cursor's order and of this loader's.
+    fn names_of_orders(&self, cursor: &Cursor) -> (String, String) {
+        let found = (cursor.order, cursor.mixture);
+        self.order.names(found, self.ranks.as_ref(), self.source.len())
     }
 
     /// Returns any samples as one batch, in the order of `samples`: the rows that they have in this epoch,
@@ -285,6 +297,22 @@ impl Loader {
             .as_ref()
             .ok_or_else(|| fail!(Cursor, "no epoch was started: call `epoch` first"))?;
         position.cursor()
+    }
+
+    /// Returns the number of samples of each component that a [mixture](crate::order::DataMixture) has in an epoch before a
+    /// position, on all ranks together; `None` for other orders. A position beyond the end is the end.
+    ///
+    /// ```no_run
+    /// # fn counted(loader: &fuseloop::Loader) -> fuseloop::Result<()> {
+    /// let cursor = loader.cursor()?; // after the batches taken so far
+    /// let drawn = loader.drawn(cursor.epoch, cursor.position).unwrap_or_default();
+    /// println!("{} photographs, {} drawings", drawn[0], drawn[1]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn drawn(&self, epoch: u32, position: u64) -> Option<Vec<u64>> {
+        self.order.drawn(self.setup.seed, Epoch(epoch), position)
     }
 
     /// Replaces the ops of an output for all epochs started or resumed after this call, and for the rest
@@ -466,9 +494,9 @@ impl Loader {
         let order = self.order.fingerprint(self.ranks.as_ref());
         let (dataset, seed) = (self.dataset, self.setup.seed);
         let (plan, ops) = (stage.fingerprint(), PlanPrint::first(stage.prints()));
-        let clips = self.clips_of_cursor();
+        let (clips, mixture) = (self.clips_of_cursor(), self.order.mixture_prints());
         let (epoch, position, fingerprint) = (epoch.0, 0, None);
-        Cursor { dataset, order, plan, ops, clips, seed, epoch, position, fingerprint }
+        Cursor { dataset, order, plan, ops, clips, mixture, seed, epoch, position, fingerprint }
     }
 
     /// Returns the settings of the clips as a cursor has them: none if they do not fit.

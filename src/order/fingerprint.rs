@@ -11,7 +11,7 @@ pub(super) fn fingerprint(order: &Order, subset: &Subset) -> u64 {
     let mut hash = Fingerprint::default();
     hash.text(if matches!(order, Order::Custom(_)) { "custom" } else { order.name() });
     match order {
-        // A bucketed order adds its buckets and steps.
+        // A bucketed order adds its buckets and steps, and a mixture its steps.
         Order::Sequential | Order::Random | Order::Permuted | Order::Bucketed => {}
         Order::QuasiRandom { open_pages } => hash.number(u64::from(*open_pages)),
         Order::Weighted { weights, samples, replacement } => {
@@ -25,6 +25,7 @@ pub(super) fn fingerprint(order: &Order, subset: &Subset) -> u64 {
             hash.number(u64::from(*replacement));
         }
         Order::RepeatedAugment { repeats } => hash.number(u64::from(*repeats)),
+        Order::Mixture(mixture) => mixture.hash(&mut hash),
         Order::Custom(sampler) => hash.text(sampler.name()),
     }
     match subset {

@@ -15,6 +15,7 @@
 //! | [`ClassBalanced`](Order::ClassBalanced) | every class equally often | own |
 //! | [`RepeatedAugment`](Order::RepeatedAugment) | each sample several times in a row | torch |
 //! | [`Bucketed`](Order::Bucketed) | each once, each batch with images of one size | own |
+//! | [`Mixture`](Order::Mixture) | samples of several components, by weights that may change with time | own |
 //! | [`Custom`](Order::Custom) | the samples that a [`Sampler`] returns | |
 //!
 //! If a sample comes several times, [`SampleRef::repeat`](crate::SampleRef) counts its occurrences, so
@@ -29,6 +30,8 @@ mod fingerprint;
 mod groups;
 mod launcher;
 mod memory;
+mod mixed;
+mod mixture;
 mod numpy;
 mod permuted;
 pub(crate) mod prepare;
@@ -43,6 +46,7 @@ mod weighted;
 pub use custom::Sampler;
 pub(crate) use epoch::EpochOrder;
 pub(crate) use memory::reserved;
+pub use mixture::{DataMixture, Stopping};
 pub(crate) use prepare::{DatasetInfo, PreparedOrder};
 pub use ranks::{Ranks, Uneven};
 pub use subset::Subset;
@@ -148,6 +152,15 @@ pub enum Order {
     /// [`drop_last`](crate::LoaderBuilder::drop_last), others in each epoch. On several ranks all have the same bucket in
     /// each step, and samples of the bucket come again to fill it, unless [`Uneven::Drop`] leaves out those that are left.
     Bucketed,
+    /// Samples of several components, by weights that may change with the epoch or the step: Hugging Face's
+    /// `interleave_datasets` with shares that are exact instead of drawn. The components are the datasets that
+    /// [`Concat`](crate::source::Concat) joins.
+    ///
+    /// Each component is shuffled, and so is each block of at least 64 samples, in which each component has its share,
+    /// rounded to a whole number; the next block makes up for what rounding added or took. It has less than one sample
+    /// more or less than its share at the end of any block. [`Loader::drawn`](crate::Loader::drawn) counts the samples
+    /// of each component.
+    Mixture(DataMixture),
     /// The order of a sampler of your own.
     Custom(Arc<dyn Sampler>),
 }
@@ -165,6 +178,7 @@ impl Order {
             Self::ClassBalanced { .. } => balanced::NAME,
             Self::RepeatedAugment { .. } => repeated::NAME,
             Self::Bucketed => bucketed::NAME,
+            Self::Mixture(_) => mixed::NAME,
             Self::Custom(sampler) => sampler.name(),
         }
     }

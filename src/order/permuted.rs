@@ -25,6 +25,7 @@ use super::memory::counted;
 use super::random::{generator, shuffle};
 use crate::error::Error;
 use crate::sample::Epoch;
+use fuseloop_ops::author::Rng;
 
 pub(super) const NAME: &str = "permuted";
 
@@ -42,10 +43,14 @@ pub(super) enum Permutation {
 
 impl Permutation {
     pub(super) fn new(seed: u64, epoch: Epoch, samples: u64) -> Result<Self, Error> {
-        let mut rng = generator(seed, epoch, NAME);
+        Self::drawn(&mut generator(seed, epoch, NAME), samples)
+    }
+
+    /// Returns a permutation that a generator draws.
+    pub(super) fn drawn(rng: &mut Rng, samples: u64) -> Result<Self, Error> {
         if samples <= LISTED {
             let mut list = counted(samples as u32)?;
-            shuffle(&mut rng, &mut list);
+            shuffle(rng, &mut list);
             return Ok(Self::Listed(list));
         }
         let rows = samples.isqrt() + u64::from(samples.isqrt().pow(2) < samples);

@@ -6,10 +6,11 @@ use super::custom::Custom;
 use super::epoch::{EpochOrder, Global, Rows, copies};
 use super::fingerprint::fingerprint;
 use super::memory::reserved;
+use super::mixed::Mixed;
 use super::permuted::Permutation;
 use super::quasi::Quasi;
 use super::weighted::Weighted;
-use super::{Order, Ranks, Subset, numpy, repeated, torch};
+use super::{DataMixture, Order, Ranks, Subset, numpy, repeated, torch};
 use crate::error::{BoxError, Error, fail};
 use crate::sample::{Epoch, SampleId};
 use fuseloop_ops::internals::DefaultFloats;
@@ -31,6 +32,21 @@ pub trait DatasetInfo {
     ///
     /// If the sample has no such value.
     fn class(&self, field: &str, sample: SampleId) -> Result<i64, BoxError>;
+
+    /// Returns the number of components of the dataset.
+    fn components(&self) -> usize {
+        1
+    }
+
+    /// Returns the component of a sample.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be read.
+    fn component(&self, sample: SampleId) -> Result<usize, BoxError> {
+        let _ = sample;
+        Ok(0)
+    }
 
     /// Returns the bucket of each sample of a subset: one number for the samples whose images have the same size in a
     /// batch, `None` for a sample that is left out. Default: one bucket, as of a dataset whose images have one size.
@@ -67,6 +83,7 @@ pub struct PreparedOrder {
     len: u64,
     fingerprint: u64,
     order: Order,
+    steps: Steps,
 }
 
 /// Returns the orders that a cursor may be of: those without parameters, or with usual ones, and `own`.
@@ -95,6 +112,7 @@ fn described(order: &Order, subset: &Subset, total: u64, is_shared: bool) -> Str
     let ranks = if is_shared { " that ranks share" } else { "" };
     let pages = match order {
         Order::QuasiRandom { open_pages } => format!(" with {open_pages} open pages"),
+        Order::Mixture(mixture) => format!(" with {}", mixture.described()),
         _ => String::new(),
     };
     format!("{}{pages} of {samples}{ranks}", order.name())
@@ -111,6 +129,7 @@ enum OrderKind {
     Balanced(Balanced),
     Repeated(u32),
     Bucketed(Bucketed),
+    Mixed(Mixed),
     Custom(Custom),
 }
 
@@ -165,7 +184,10 @@ impl Order {
         if let OrderKind::Bucketed(bucketed) = &kind {
             fingerprint ^= bucketed.fingerprint();
         }
-        Ok(PreparedOrder { subset, duplicates, kind, len, fingerprint, order: self.clone() })
+        if let Self::Mixture(mixture) = self {
+            fingerprint ^= Mixed::fingerprint_of_steps(mixture, steps);
+        }
+        Ok(PreparedOrder { steps, subset, duplicates, kind, len, fingerprint, order: self.clone() })
     }
 
     /// Returns `samples` as a number of rows, if that many can be held in memory.
@@ -214,6 +236,10 @@ impl Order {
             }
             Self::RepeatedAugment { repeats } => OrderKind::Repeated(*repeats),
             Self::Bucketed => OrderKind::Bucketed(Bucketed::new(&facts.buckets(subset)?, steps)?),
+            Self::Mixture(mixture) => {
+                let components = components(facts, subset)?;
+                OrderKind::Mixed(Mixed::new(mixture, &components, facts.components(), steps)?)
+            }
             Self::Custom(sampler) => OrderKind::Custom(Custom::new(sampler, subset)?),
         })
     }
@@ -231,6 +257,28 @@ fn classes(facts: &dyn DatasetInfo, field: &str, subset: &Subset) -> Result<Vec<
         })?);
     }
     Ok(classes)
+}
+
+/// Returns the component of each row.
+fn components(facts: &dyn DatasetInfo, subset: &Subset) -> Result<Vec<u32>, Error> {
+    let mut components = reserved(subset.len())?;
+    for sample in subset.iter() {
+        let component = facts.component(sample).map_err(|source| {
+            Error::from(source)
+                .context(format_args!("order mixture: sample {sample} has no component"))
+                .of_sample(sample)
+        })?;
+        let known = facts.components();
+        if component >= known {
+            return Err(fail!(
+                Custom,
+                "order mixture: sample {sample} is of component {component}, but the dataset has {known}"
+            )
+            .of_sample(sample));
+        }
+        components.push(component as u32);
+    }
+    Ok(components)
 }
 
 impl PreparedOrder {
@@ -312,9 +360,73 @@ impl PreparedOrder {
         }
     }
 
+    /// Returns the fingerprint that a cursor of this order has at a position, if `found` is the one that it has: also that
+    /// of a mixture without the changes from this position on, which comes to the same samples before it.
+    pub(crate) fn fingerprint_at(
+        &self,
+        found: u64,
+        (epoch, position): (u32, u64),
+        ranks: Option<&Ranks>,
+    ) -> u64 {
+        let Order::Mixture(mixture) = &self.order else { return self.fingerprint(ranks) };
+        let is_later = |at: (u32, u64)| at >= (epoch, position);
+        let changes = mixture.changes().enumerate().rev();
+        let mut before = changes.take_while(|(_, at)| is_later(*at));
+        let is_found = |count| {
+            let mixture = mixture.with_changes(count);
+            let steps = Mixed::fingerprint_of_steps(&mixture, self.steps);
+            fingerprint(&Order::Mixture(mixture), &self.subset) ^ steps == found
+        };
+        if before.any(|(count, _)| is_found(count)) { found } else { self.fingerprint }
+    }
+
+    /// Returns the number of samples of each component before a position of an epoch, on all ranks together, if the order
+    /// is a mixture.
+    #[must_use]
+    pub fn drawn(&self, seed: u64, epoch: Epoch, position: u64) -> Option<Vec<u64>> {
+        match &self.kind {
+            OrderKind::Mixed(mixed) => {
+                Some(DefaultFloats::during(|| mixed.drawn(seed, epoch, position)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns short fingerprints of the settings of a mixture; 0 for other orders.
+    pub(crate) fn mixture_prints(&self) -> [u16; 4] {
+        match &self.order {
+            Order::Mixture(mixture) => mixture.prints(),
+            _ => [0; 4],
+        }
+    }
+
+    /// Names the settings of a mixture that differ from those with these short fingerprints; `None` if they are of no
+    /// mixture, or this order is none.
+    fn changed_mixture(&self, other: [u16; 4]) -> Option<String> {
+        let own = self.mixture_prints();
+        if own == [0; 4] || other == [0; 4] {
+            return None;
+        }
+        let pairs = own.into_iter().zip(other).zip(DataMixture::SETTINGS);
+        let changed: Vec<&str> =
+            pairs.filter(|((own, other), _)| own != other).map(|(_, name)| name).collect();
+        Some(match &*changed {
+            [] => "a mixture of other samples or with other steps".to_owned(),
+            changed => format!(
+                "a mixture with other {} (`changed_at` continues with others)",
+                changed.join(" and ")
+            ),
+        })
+    }
+
     /// Returns the names of the order with a fingerprint, and of this one, for an error. The other one is found if it is
     /// of a usual kind, and of the same samples or of all `total` samples of the dataset.
-    pub(crate) fn names(&self, other: u64, ranks: Option<&Ranks>, total: u64) -> (String, String) {
+    pub(crate) fn names(
+        &self,
+        (other, mixture): (u64, [u16; 4]),
+        ranks: Option<&Ranks>,
+        total: u64,
+    ) -> (String, String) {
         let subsets = [&self.subset, &Subset::All(total)];
         let usual = || usual_orders(&self.order);
         let found = subsets.into_iter().find_map(|subset| {
@@ -331,6 +443,7 @@ impl PreparedOrder {
             own = format!("{own}, {}", bucketed.described_steps());
             unknown = "one with other samples or image sizes, another batch size x ranks or another `drop_last`";
         }
+        let found = found.or_else(|| self.changed_mixture(mixture));
         (found.unwrap_or_else(|| unknown.to_owned()), own)
     }
 
@@ -351,6 +464,7 @@ impl OrderKind {
             Self::Balanced(balanced) => u64::from(balanced.len()),
             Self::Repeated(_) => repeated::len(subset.len()),
             Self::Bucketed(bucketed) => bucketed.positions()?,
+            Self::Mixed(mixed) => mixed.len(),
             Self::Custom(custom) => custom.len(),
         })
     }
@@ -377,6 +491,7 @@ impl OrderKind {
             Self::Weighted(weighted) => weighted.rows(subset, seed, epoch),
             Self::Balanced(balanced) => balanced.rows(seed, epoch),
             Self::Repeated(repeats) => repeated::rows(seed, epoch, count, *repeats),
+            Self::Mixed(mixed) => mixed.rows(seed, epoch),
             Self::Custom(custom) => custom.rows(subset, seed, epoch),
         };
         Ok(Rows::Listed(rows?))
@@ -393,6 +508,7 @@ impl OrderKind {
             | Self::Repeated(_) => false,
             Self::Weighted(weighted) => weighted.may_repeat(),
             Self::Balanced(balanced) => balanced.may_repeat(),
+            Self::Mixed(mixed) => mixed.may_repeat(),
             Self::Custom(_) => true,
         }
     }
@@ -404,6 +520,7 @@ impl OrderKind {
             Self::Weighted(weighted) => weighted.bytes(),
             Self::Balanced(balanced) => balanced.bytes(),
             Self::Bucketed(bucketed) => bucketed.bytes(),
+            Self::Mixed(mixed) => mixed.bytes(),
             Self::Custom(custom) => custom.bytes(),
         }
     }

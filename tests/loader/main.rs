@@ -43,6 +43,7 @@ mod mistakes;
 mod mixed_arrays;
 #[cfg(feature = "write")]
 mod mixed_targets;
+mod mixture;
 mod multi_image;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 mod no_code;

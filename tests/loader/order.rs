@@ -2,7 +2,7 @@
 //! samples for any number of ranks.
 
 use fuseloop::internals::order::{DatasetInfo, EpochOrder, PreparedOrder, SampleCount};
-use fuseloop::order::{Order, Ranks, Sampler, Subset, Uneven};
+use fuseloop::order::{DataMixture, Order, Ranks, Sampler, Subset, Uneven};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop::source::{BoxError, Facts, FieldKind, OwnedValue, Record, Source};
 use fuseloop::{Batch, Error, Loader};
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 /// A dataset with a number of samples and of samples per page. Every five samples have the classes
-/// 0, 1, 2, 0 and 0.
+/// 0, 1, 2, 0 and 0, which are also their components.
 struct Data {
     samples: u64,
     per_page: u64,
@@ -32,6 +32,14 @@ impl DatasetInfo for Data {
             "label" => Ok([0, 1, 2, 0, 0][(sample.0 % 5) as usize]),
             _ => Err("no such field".into()),
         }
+    }
+
+    fn components(&self) -> usize {
+        3
+    }
+
+    fn component(&self, sample: SampleId) -> Result<usize, BoxError> {
+        Ok(self.class("label", sample)? as usize)
     }
 }
 
@@ -73,6 +81,7 @@ fn orders(samples: u64) -> Vec<Order> {
         Order::RepeatedAugment { repeats: 3 },
         Order::Custom(Arc::new(Backwards)),
         Order::Bucketed,
+        Order::Mixture(DataMixture::new([0.5, 0.2, 0.3])),
     ]
 }
 
@@ -359,7 +368,7 @@ fn fingerprints_never_change() {
     assert_eq!(found, FINGERPRINTS);
 }
 
-const FINGERPRINTS: [u64; 11] = [
+const FINGERPRINTS: [u64; 12] = [
     1_852_730_995_632_251_784,
     7_690_384_577_558_338_556,
     16_242_232_583_634_824_349,
@@ -371,6 +380,7 @@ const FINGERPRINTS: [u64; 11] = [
     14_386_209_239_779_339_676,
     14_422_883_505_748_353_783,
     1_441_018_112_366_379_398,
+    7_428_648_213_580_670_855,
 ];
 
 #[test]
@@ -676,7 +686,8 @@ fn what_does_not_fit_is_refused_in_words() {
 
 #[test]
 fn no_samples_have_an_order_unless_some_are_to_be_drawn() {
-    for order in orders(0).into_iter().filter(|order| order.name() != "weighted") {
+    let names = ["weighted", "mixture"];
+    for order in orders(0).into_iter().filter(|order| !names.contains(&order.name())) {
         let prepared = prepared(&order, 0);
         for world in [None, Some(ranks(2, 5, Uneven::Exact))] {
             let epoch = prepared.epoch(1, Epoch(0), world.as_ref()).unwrap();
