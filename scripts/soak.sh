@@ -130,8 +130,8 @@ step tests threads "1,000 rounds of sixteen threads that compile and run" \
     run_tests --test compiler jit_threads::
 step tests schedules "100,000 schedules of each scenario of the engine" \
     run_tests --test engine
-step tests orders "100,000 epochs" \
-    run_tests --test loader order
+step tests orders "100,000 epochs; a billion samples that 1,024 ranks share" \
+    run_tests --test loader -- order thousand_ranks::
 step tests targets "10,000 lists whose images have targets" \
     run_tests --test loader targets::
 step tests gpu_kernels "4,000 GPU programs by their host build and their PTX" \

@@ -80,7 +80,9 @@ pub mod video {
 
 pub mod loader {
     pub use crate::loader::error::{InFile, no_image_output, of_number};
-    pub use crate::loader::fingerprint_log::diff::{LogComparison, LogDifference, diff};
+    pub use crate::loader::fingerprint_log::diff::{
+        LogComparison, LogDifference, RepeatedLines, diff,
+    };
     pub use crate::loader::inspect::{DrawnRow, Inspected, Inspector, Phases, StripImage};
     pub use crate::loader::inspected_targets::{InspectedTargets, TargetStep};
 }

@@ -2,7 +2,7 @@
 
 use super::print::{counted, say};
 use super::problem::Problem;
-use fuseloop::internals::loader::{LogComparison, LogDifference, diff};
+use fuseloop::internals::loader::{LogComparison, LogDifference, RepeatedLines, diff};
 use fuseloop::internals::source::Escaped;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 /// Name the first batch that differs between two logs of fingerprints
 ///
 /// A log is written by `log_fingerprints` of a loader, in Rust and Python: one line of JSON for each batch. The cause is the
-/// dataset, the seed, the op of the plan, the batch size, the ranks, the order or the samples. The exit code is 1 if
-/// the logs differ.
+/// dataset, the seed, the op of the plan, the batch size, the ranks, the order or the samples. A log that begins later,
+/// as that of a resumed run, is compared from there on. The exit code is 1 if the logs differ, or if a resumed run
+/// repeats a batch with another fingerprint.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop diff monday.jsonl tuesday.jsonl
@@ -27,7 +28,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let logs = [args.first.as_path(), &args.second];
-    let LogComparison { equal, repeated, difference } = diff(logs[0], logs[1])?;
+    let LogComparison { equal, before, repeated, difference } = diff(logs[0], logs[1])?;
     let mut text = String::new();
     match &difference {
         None => {
@@ -35,16 +36,30 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         }
         Some(found) => describe(&mut text, found, equal, logs),
     }
-    for (path, repeated) in logs.into_iter().zip(repeated).filter(|(_, repeated)| *repeated > 0) {
-        let (path, lines) = (shown(path), counted(repeated, "line"));
-        let _ = writeln!(
-            text,
-            "{path}: {lines} that repeat a batch, as of a run that was resumed, not compared"
-        );
+    for (path, before) in logs.into_iter().zip(before).filter(|(_, before)| *before > 0) {
+        let (path, batches) = (shown(path), counted(before, "batch"));
+        let _ = writeln!(text, "{path}: {batches} before the first of the other log, not compared");
+    }
+    for (path, RepeatedLines { count, changed }) in logs.into_iter().zip(repeated) {
+        let path = shown(path);
+        if count > 0 {
+            let lines = counted(count, "line");
+            let _ = writeln!(text, "{path}: {lines} repeat a batch, as of a run that was resumed");
+        }
+        if let Some((line, (epoch, batch))) = changed {
+            let _ = writeln!(
+                text,
+                "{path}: line {line} repeats epoch {epoch}, batch {batch} with another fingerprint"
+            );
+        }
     }
     say(&text)?;
-    let differ = |LogDifference { epoch, batch, .. }| Problem::LogsDiffer { epoch, batch };
-    difference.map(differ).map_or(Ok(()), Err)
+    let of_logs = difference.map(|LogDifference { epoch, batch, .. }| (epoch, batch));
+    let of_repeated = || repeated.iter().find_map(|lines| Some(lines.changed?.1));
+    match of_logs.or_else(of_repeated) {
+        Some((epoch, batch)) => Err(Problem::LogsDiffer { epoch, batch }),
+        None => Ok(()),
+    }
 }
 
 fn describe(text: &mut String, found: &LogDifference, equal: u64, logs: [&Path; 2]) {

@@ -136,7 +136,11 @@ impl Cursor {
             }
             Some((what, cursor, own)) => {
                 let (cursor, own) = if what == "order" { orders() } else { (cursor, own) };
-                Err(fail!(Cursor, "the cursor belongs to another {what}: {cursor}, expected {own}"))
+                Err(fail!(
+                    Cursor,
+                    "the cursor belongs to another {what}: {cursor}, expected {own}: resume with the same {what}, or start \
+                     the epoch again"
+                ))
             }
         }
     }
@@ -489,15 +493,15 @@ mod tests {
         assert!(CURSOR.check(&Cursor { epoch: 0, position: 0, ..CURSOR }, &[], orders).is_ok());
         assert_eq!(
             message(Cursor { dataset: 255, ..CURSOR }),
-            "the cursor belongs to another dataset: 0000000000000001, expected 00000000000000ff"
+            "the cursor belongs to another dataset: 0000000000000001, expected 00000000000000ff: resume with the same dataset, or start the epoch again"
         );
         assert_eq!(
             message(Cursor { seed: 7, ..CURSOR }),
-            "the cursor belongs to another seed: 42, expected 7"
+            "the cursor belongs to another seed: 42, expected 7: resume with the same seed, or start the epoch again"
         );
         assert_eq!(
             message(Cursor { order: 9, ..CURSOR }),
-            "the cursor belongs to another order: exact, expected quasi-random"
+            "the cursor belongs to another order: exact, expected quasi-random: resume with the same order, or start the epoch again"
         );
         assert!(message(Cursor { plan: 9, ..CURSOR }).contains("its ops are not known"));
     }

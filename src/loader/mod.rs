@@ -390,7 +390,8 @@ impl Loader {
     ///
     /// See [`FingerprintLog`].
     pub fn log_fingerprints(&self, log: impl Into<Option<FingerprintLog>>) {
-        self.log.set(log.into());
+        let order = || self.order.own_name(self.ranks.as_ref(), self.source.len());
+        self.log.set(log.into().map(|log| log.of_order(order())));
     }
 
     /// Returns the fingerprint of the batch that was delivered last in the epoch that was started last.

@@ -436,15 +436,24 @@ impl PreparedOrder {
                 (print == other || is_shared).then(|| described(&order, subset, total, is_shared))
             })
         });
-        let is_shared = matches!(self.order, Order::Random) && ranks.is_some();
-        let mut own = described(&self.order, &self.subset, total, is_shared);
-        let mut unknown = "one with other samples or parameters";
-        if let OrderKind::Bucketed(bucketed) = &self.kind {
-            own = format!("{own}, {}", bucketed.described_steps());
-            unknown = "one with other samples or image sizes, another batch size x ranks or another `drop_last`";
-        }
+        let unknown = match self.kind {
+            OrderKind::Bucketed(_) => {
+                "one with other samples or image sizes, another batch size x ranks or another `drop_last`"
+            }
+            _ => "one with other samples or parameters",
+        };
         let found = found.or_else(|| self.changed_mixture(mixture));
-        (found.unwrap_or_else(|| unknown.to_owned()), own)
+        (found.unwrap_or_else(|| unknown.to_owned()), self.own_name(ranks, total))
+    }
+
+    /// Returns the name of the order with its samples, of a dataset that has `total` of them.
+    pub(crate) fn own_name(&self, ranks: Option<&Ranks>, total: u64) -> String {
+        let is_shared = matches!(self.order, Order::Random) && ranks.is_some();
+        let own = described(&self.order, &self.subset, total, is_shared);
+        match &self.kind {
+            OrderKind::Bucketed(bucketed) => format!("{own}, {}", bucketed.described_steps()),
+            _ => own,
+        }
     }
 
     /// Returns the bytes held from epoch to epoch, including the list of the subset.

@@ -16,8 +16,8 @@ use super::names::{Names, Packed};
 use super::shared_values::{EvenValues, SharedValues};
 use super::starts::Starts;
 use super::{
-    BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, ImageMode, ImageStats, OwnedImage,
-    Record, SampleLocation, Source, StoredValues, Value, read_values,
+    BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint, ImageMode,
+    ImageStats, OwnedImage, Record, SampleLocation, Source, StoredValues, Value, read_values,
 };
 use crate::error::{AtPath as _, Error, fail};
 use crate::sample::SampleId;
@@ -30,7 +30,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The bytes of a column that are read to identify it.
+/// The bytes of a column of arrays or pixels that are read to identify it.
 const MOST_IDENTIFIED: usize = 256 << 20;
 
 /// A dataset of columns.
@@ -228,16 +228,6 @@ impl Values {
         }
     }
 
-    /// Returns the distance of the samples whose values identify the column: all, but of columns of more than
-    /// [`MOST_IDENTIFIED`] bytes only as many samples as have them.
-    pub(super) fn fingerprint_step(&self, samples: usize) -> usize {
-        let bytes = match self {
-            Self::Pixels(_, values) | Self::Arrays(_, values) => values.bytes(),
-            _ => 0,
-        };
-        (bytes / MOST_IDENTIFIED + 1).min(samples.max(1))
-    }
-
     /// Returns the size of the longest value of bytes or JSON.
     fn longest(&self, starts: &[usize]) -> Option<u64> {
         let objects = starts.windows(2).map(|pair| pair[0]..pair[1]);
@@ -304,6 +294,28 @@ impl Columnar {
             Box::new(first.clone().into_iter().chain(files))
         });
         self
+    }
+
+    /// Adds the values that lie in memory; of large columns only some, since reading all of them would take seconds.
+    pub(super) fn hash_values(&self, print: &mut Fingerprint) {
+        let samples = self.facts.samples as usize;
+        for Column { values, .. } in &self.columns {
+            // The values of files are read when they are asked for.
+            if values.in_memory(0, &self.starts).is_none() {
+                continue;
+            }
+            let bytes = match values {
+                Values::Pixels(_, values) | Values::Arrays(_, values) => values.bytes(),
+                _ => 0,
+            };
+            for index in (0..samples).step_by(bytes / MOST_IDENTIFIED + 1) {
+                print.number(match values.in_memory(index, &self.starts) {
+                    Some(Value::Int(value)) => value.cast_unsigned(),
+                    Some(Value::Float(value)) => value.to_bits(),
+                    value => value.map_or(0, |value| crc32c::crc32c(value.bytes()).into()),
+                });
+            }
+        }
     }
 
     /// Returns the index of a sample, and the column of a field.

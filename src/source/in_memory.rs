@@ -204,19 +204,7 @@ impl InMemory {
         let mut print = Fingerprint::default();
         print.text("in memory");
         print.fields(&columns.facts.fields);
-        for field in 0..columns.columns.len() {
-            // Large columns are known by some of their values: reading all of them would take seconds.
-            let step = columns.columns[field].values.fingerprint_step(samples);
-            for sample in (0..samples as u64).step_by(step).map(SampleId) {
-                match columns.value_in_memory(sample, field) {
-                    Some(Value::Int(value)) => print.number(value.cast_unsigned()),
-                    Some(Value::Float(value)) => print.number(value.to_bits()),
-                    value => {
-                        print.number(value.map_or(0, |value| crc32c::crc32c(value.bytes()).into()));
-                    }
-                }
-            }
-        }
+        columns.hash_values(&mut print);
         columns.facts.name = "the columns".to_owned();
         columns.facts.fingerprint = print.value();
         Ok(Self { columns, function: None })

@@ -70,6 +70,7 @@ mod scaled_decode;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 mod spec;
 mod targets;
+mod thousand_ranks;
 mod transform;
 #[cfg(feature = "write")]
 mod verify;

@@ -456,7 +456,7 @@ fn other_weights_are_another_order_unless_the_change_is_named() {
         loader(mixture, 0, 1).resume(&cursor).map(drop).unwrap_err().to_string()
     };
     let said = "the cursor belongs to another order: a mixture with other weights (`changed_at` continues with \
-                others), expected mixture with weights 0.2 : 0.8 of all 400 samples";
+                others), expected mixture with weights 0.2 : 0.8 of all 400 samples: resume with the same order, or start the epoch again";
     assert_eq!(refused(DataMixture::new([0.2, 0.8])), said);
     let scheduled = refused(DataMixture::new([0.7, 0.3]).at_epoch(9.0, [0.5, 0.5]));
     assert!(scheduled.contains("a mixture with other schedule of weights"), "{scheduled}");

@@ -116,7 +116,27 @@ fn the_first_batch_that_differs_is_named() {
     let text = stdout_of(path, &["diff", "a", "resumed"]);
     assert_eq!(
         text,
-        "the same 6 batches\nresumed: 3 lines that repeat a batch, as of a run that was resumed, not compared\n"
+        "the same 6 batches\nresumed: 3 lines repeat a batch, as of a run that was resumed\n"
+    );
+    let (header, batches) = lines.split_once('\n').unwrap();
+    let later: Vec<_> = batches.lines().skip(2).collect();
+    fs::write(path.join("later"), format!("{header}\n{}", later.join("\n"))).unwrap();
+    let text = stdout_of(path, &["diff", "later", "a"]);
+    assert_eq!(
+        text,
+        "the same 4 batches\na: 2 batches before the first of the other log, not compared\n"
+    );
+    let changed = later[0].replacen("\"fingerprint\":\"", "\"fingerprint\":\"f", 1);
+    let changed = changed.replacen("\",\"ids\"", "#", 1);
+    let cut = changed.find('#').unwrap();
+    let changed = format!("{}\",\"ids\"{}", &changed[..cut - 1], &changed[cut + 1..]);
+    fs::write(path.join("changed"), format!("{lines}{changed}\n")).unwrap();
+    let differ = fuseloop(path, &["diff", "a", "changed"]);
+    assert_eq!(differ.status.code(), Some(1));
+    let text = String::from_utf8(differ.stdout).unwrap();
+    assert!(
+        text.ends_with("changed: line 8 repeats epoch 0, batch 2 with another fingerprint\n"),
+        "{text}"
     );
     let (code, errors) = refused(path, &["diff", "a", "photos.beton"]);
     assert_eq!(code, 1);

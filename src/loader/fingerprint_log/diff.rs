@@ -1,14 +1,16 @@
 //! The first batch in which two logs of fingerprints differ, and why.
 //!
 //! Both files are read side by side, a line of at most 8 MiB at a time, so that logs may be of any length. The batches
-//! of a log come in the order of (epoch, batch). Lines of a resumed run that a log already has are counted and
-//! compared with nothing.
+//! of a log come in the order of (epoch, batch). A resumed run repeats batches that its log already has: their lines are
+//! compared with those before them. Where one log begins later, as that of a resumed run, the batches that only the
+//! other has before it are left out.
 
 use super::super::cursor::changed_clips;
 use super::{MAX_LINE, VERSION};
 use crate::error::{Error, fail};
 use crate::source::Escaped;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -19,10 +21,21 @@ use std::path::{Path, PathBuf};
 pub struct LogComparison {
     /// The number of batches at the beginning that are the same.
     pub equal: u64,
-    /// The number of lines of each log that repeat a batch before them.
-    pub repeated: [u64; 2],
+    /// The number of batches of each log before the first of the other, which are compared with nothing.
+    pub before: [u64; 2],
+    /// The batches of each log that come again after it was resumed.
+    pub repeated: [RepeatedLines; 2],
     /// The first difference, if there is one.
     pub difference: Option<LogDifference>,
+}
+
+/// The lines of a log that repeat a batch before them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RepeatedLines {
+    /// Their number.
+    pub count: u64,
+    /// The line and the batch (epoch, index) of the first whose fingerprint is not that of the batch before it.
+    pub changed: Option<(u64, (u32, u64))>,
 }
 
 /// The first batch that differs.
@@ -46,12 +59,19 @@ pub struct LogDifference {
 /// If a file can't be read, or a line up to there is none of a log; the error names the line.
 pub fn diff(a: &Path, b: &Path) -> Result<LogComparison, Error> {
     let mut logs = [LogReader::open(a)?, LogReader::open(b)?];
-    let mut equal = 0;
+    let (mut equal, mut before) = (0, [0; 2]);
     let difference = loop {
         let [a, b] = &mut logs;
-        let (first, second) = (a.next()?, b.next()?);
+        let (mut first, mut second) = (a.next()?, b.next()?);
+        if equal == 0 {
+            before[0] += a.skip_to(&mut first, second.as_ref())?;
+            before[1] += b.skip_to(&mut second, first.as_ref())?;
+        }
         let causes = match (&first, &second) {
             (None, None) => break None,
+            (Some(_), None) | (None, Some(_)) if equal == 0 && before != [0; 2] => {
+                vec!["no batch is in both logs".to_owned()]
+            }
             (Some(_), None) => vec![format!("the second log ends after {equal} equal batches")],
             (None, Some(_)) => vec![format!("the first log ends after {equal} equal batches")],
             (Some(first), Some(second)) if first.key() != second.key() => {
@@ -82,7 +102,7 @@ pub fn diff(a: &Path, b: &Path) -> Result<LogComparison, Error> {
         let lines = found.map(|line| line.as_ref().map(|line| line.line));
         break Some(LogDifference { epoch, batch, lines, causes: all });
     };
-    Ok(LogComparison { equal, repeated: logs.map(|log| log.repeated), difference })
+    Ok(LogComparison { equal, before, repeated: logs.map(|log| log.repeated), difference })
 }
 
 fn in_words((epoch, batch): (u32, u64)) -> String {
@@ -106,6 +126,7 @@ fn different_ids(first: &BatchLine, second: &BatchLine) -> Vec<String> {
 struct Header {
     dataset: u64,
     order: u64,
+    order_name: String,
     plan: u64,
     ops: Vec<(u16, String)>,
     clips: String,
@@ -145,7 +166,14 @@ impl Header {
             }
         }
         if self.order != other.order {
-            parts.push(differ("the order", &word(self.order), &word(other.order)));
+            let [first, second] = [self, other].map(|header| Escaped(&header.order_name));
+            parts.push(match self.order_name == other.order_name {
+                // Weights, a sampler's own parameters or the samples themselves differ.
+                true => {
+                    format!("the order: {first} in both logs, with other parameters or samples")
+                }
+                false => differ("the order", &first, &second),
+            });
         }
         parts
     }
@@ -195,15 +223,20 @@ struct LogReader {
     line: u64,
     text: Vec<u8>,
     header: Option<Header>,
-    last: Option<(u32, u64)>,
-    repeated: u64,
+    /// The fingerprints of the last batches, by epoch and index.
+    known: BTreeMap<(u32, u64), u64>,
+    repeated: RepeatedLines,
 }
+
+/// The maximum number of batches that the lines of a resumed run are compared with.
+const MOST_KNOWN: usize = 1 << 16;
 
 impl LogReader {
     fn open(path: &Path) -> Result<Self, Error> {
         let file = File::open(path).map_err(|error| Error::from(error).at(path))?;
         let (path, file) = (path.to_owned(), BufReader::new(file));
-        Ok(Self { path, file, line: 0, text: vec![], header: None, last: None, repeated: 0 })
+        let (known, repeated) = (BTreeMap::new(), RepeatedLines::default());
+        Ok(Self { path, file, line: 0, text: vec![], header: None, known, repeated })
     }
 
     /// Returns the next batch that the log did not have before; `None` at the end.
@@ -212,16 +245,44 @@ impl LogReader {
             let found = self.parse();
             match found.map_err(|reason| self.refused(&reason))? {
                 None => {}
-                Some(batch) if self.last.is_some_and(|last| batch.key() <= last) => {
-                    self.repeated += 1;
+                Some(batch) if self.last().is_some_and(|last| batch.key() <= last) => {
+                    self.repeated.count += 1;
+                    let before = self.known.get(&batch.key());
+                    if before.is_some_and(|&before| before != batch.fingerprint) {
+                        self.repeated.changed.get_or_insert((batch.line, batch.key()));
+                    }
                 }
                 Some(batch) => {
-                    self.last = Some(batch.key());
+                    self.known.insert(batch.key(), batch.fingerprint);
+                    if self.known.len() > MOST_KNOWN {
+                        self.known.pop_first();
+                    }
                     return Ok(Some(batch));
                 }
             }
         }
         Ok(None)
+    }
+
+    /// Returns the epoch and the index of the last batch.
+    fn last(&self) -> Option<(u32, u64)> {
+        self.known.last_key_value().map(|(key, _)| *key)
+    }
+
+    /// Replaces a batch by the first one that does not come before the other log's. Returns the number of those that do;
+    /// none if this log ends before it.
+    fn skip_to(
+        &mut self,
+        batch: &mut Option<BatchLine>,
+        other: Option<&BatchLine>,
+    ) -> Result<u64, Error> {
+        let Some(other) = other else { return Ok(0) };
+        let mut skipped = 0;
+        while batch.as_ref().is_some_and(|batch| batch.key() < other.key()) {
+            *batch = self.next()?;
+            skipped += 1;
+        }
+        Ok(skipped)
     }
 
     /// Returns the error of the last line that was read.
@@ -271,6 +332,7 @@ impl LogReader {
             self.header = Some(Header {
                 dataset: word("dataset")?,
                 order: word("order")?,
+                order_name: text("order_name")?.to_owned(),
                 plan: word("plan")?,
                 ops: ops(&value)?,
                 clips: text("clips")?.to_owned(),
@@ -315,7 +377,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    const HEADER: &str = r#"{"fuseloop_log":1,"dataset":"0000000000000001","order":"0000000000000002","plan":"0000000000000003","ops":[["00aa","output image"],["00bb","op 0 of output image, D4"]],"clips":"","seed":42,"batch_size":2,"rank":0,"world_size":1}"#;
+    const HEADER: &str = r#"{"fuseloop_log":1,"dataset":"0000000000000001","order":"0000000000000002","order_name":"random of all 8 samples","plan":"0000000000000003","ops":[["00aa","output image"],["00bb","op 0 of output image, D4"]],"clips":"","seed":42,"batch_size":2,"rank":0,"world_size":1}"#;
 
     fn line(epoch: u32, batch: u64, print: u64, more: &str) -> String {
         format!(
@@ -344,8 +406,31 @@ mod tests {
         let lines: Vec<_> = (0..4).map(|k| line(0, k, k, "")).collect();
         let [a, b, c, d] = [0, 1, 2, 3].map(|k| lines[k].as_str());
         let same = compared(&[HEADER, a, b, c, d], &[HEADER, a, b, c, HEADER, b, c, d]).unwrap();
-        assert_eq!((same.equal, same.repeated, same.difference), (4, [0, 2], None));
+        assert_eq!((same.equal, same.difference), (4, None));
+        assert_eq!(same.repeated.map(|lines| (lines.count, lines.changed)), [(0, None), (2, None)]);
         assert_eq!(compared(&[], &[]).unwrap().equal, 0);
+        let changed = line(0, 2, 9, "");
+        let same = compared(&[HEADER, a, b, c], &[HEADER, a, b, c, b, &changed]).unwrap();
+        assert_eq!((same.equal, same.difference), (3, None));
+        let repeated = RepeatedLines { count: 2, changed: Some((6, (0, 2))) };
+        assert_eq!(same.repeated, [RepeatedLines::default(), repeated]);
+    }
+
+    #[test]
+    fn the_log_of_a_resumed_run_is_compared_from_its_first_batch() {
+        let lines: Vec<_> = (0..4).map(|k| line(0, k, k, "")).collect();
+        let [a, b, c, d] = [0, 1, 2, 3].map(|k| lines[k].as_str());
+        let whole = [HEADER, a, b, c, d];
+        let resumed = compared(&whole, &[HEADER, c, d]).unwrap();
+        assert_eq!((resumed.equal, resumed.before, resumed.difference), (2, [2, 0], None));
+        let resumed = compared(&[HEADER, b, c, d], &whole).unwrap();
+        assert_eq!((resumed.equal, resumed.before, resumed.difference), (3, [0, 1], None));
+        let other = line(0, 2, 9, "");
+        let (key, lines, _) = found(&whole, &[HEADER, &other, d]);
+        assert_eq!((key, lines), ((0, 2), [Some(4), Some(2)]));
+        let (key, lines, causes) = found(&[HEADER, a, b], &[HEADER, c, d]);
+        assert_eq!((key, lines), ((0, 2), [None, Some(2)]));
+        assert_eq!(causes, ["no batch is in both logs"]);
     }
 
     #[test]
@@ -379,7 +464,15 @@ mod tests {
             first(&other("\"batch_size\":2", "\"batch_size\":4"))
                 .starts_with("the batch size: 2 in")
         );
-        assert!(first(&other("\"order\":\"0", "\"order\":\"1")).starts_with("the order: 0"));
+        let order = other("\"order\":\"0", "\"order\":\"1");
+        assert_eq!(
+            first(&order),
+            "the order: random of all 8 samples in both logs, with other parameters or samples"
+        );
+        assert_eq!(
+            first(&order.replace("random of", "permuted of")),
+            "the order: random of all 8 samples in the first log and permuted of all 8 samples in the second"
+        );
         assert_eq!(first(HEADER), "the samples of the batch, which logs with ids name");
         let (b, c) = (line(0, 1, 2, ",\"ids\":[5,6]"), line(0, 1, 3, ",\"ids\":[5,7]"));
         let ids = found(&[HEADER, &a, &b], &[HEADER, &a, &c]).2;

@@ -1,7 +1,7 @@
 //! A log of the fingerprints of all batches of a run: one JSON object a line.
 //!
 //! ```json
-//! {"fuseloop_log":1,"dataset":"9c1f...","order":"03ab...","plan":"77e0...","ops":[["1f2e","output image"],["77aa","op 0 of output image, D4"]],"clips":"","seed":42,"batch_size":64,"rank":0,"world_size":8}
+//! {"fuseloop_log":1,"dataset":"9c1f...","order":"03ab...","order_name":"random of all 50000 samples","plan":"77e0...","ops":[["1f2e","output image"],["77aa","op 0 of output image, D4"]],"clips":"","seed":42,"batch_size":64,"rank":0,"world_size":8}
 //! {"epoch":0,"batch":0,"position":0,"rank":0,"fingerprint":"5d0c3a8e1b7f2469","ids":[17,3,40]}
 //! {"epoch":0,"batch":1,"position":512,"rank":0,"fingerprint":"b1d29c64e0a7f358","ids":[9,22,5]}
 //! ```
@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | header | `fuseloop_log` | the version of the format, 1 |
 //! | | `dataset` `order` `plan` `clips` `seed` | those of the [cursor](super::Cursor) |
+//! | | `order_name` | the order and its samples, in words |
 //! | | `ops` | a short fingerprint of each output and op of the plan, and its name |
 //! | | `batch_size` | the number of rows of a batch, on one rank |
 //! | | `rank` `world_size` | the rank that wrote the log, and the number of ranks |
@@ -78,6 +79,8 @@ pub struct FingerprintLog {
     path: PathBuf,
     file: File,
     has_ids: bool,
+    /// The order of the loader, in words.
+    order: String,
     /// The contents of the last header.
     header: Option<(Cursor, [u64; 3])>,
 }
@@ -102,7 +105,7 @@ impl FingerprintLog {
             .at(path));
         }
         remove_unfinished_line(&mut file).map_err(of_system)?;
-        Ok(Self { path: path.to_owned(), file, has_ids: false, header: None })
+        Ok(Self { path: path.to_owned(), file, has_ids: false, order: String::new(), header: None })
     }
 
     /// Writes the samples of each batch too, by which `fuseloop diff` names the first that differs. A batch may then have
@@ -112,13 +115,18 @@ impl FingerprintLog {
         Self { has_ids: true, ..self }
     }
 
+    /// Sets the order of the loader, in words.
+    pub(super) fn of_order(self, order: String) -> Self {
+        Self { order, ..self }
+    }
+
     /// Appends the line of a batch, after a header if what that says has changed.
     fn write(&mut self, batch: &Batch, position: u64, run: &LoggedRun<'_>) -> Result<(), Error> {
         let mut text = String::new();
         // The epoch is that of the lines.
         let header = (Cursor { epoch: 0, ..*run.begin }, run.ranked);
         if self.header != Some(header) {
-            run.write_header(&mut text);
+            run.write_header(&mut text, &self.order);
         }
         let (epoch, index, rank) = (batch.epoch().0, batch.index(), run.ranked[1]);
         let _ = write!(
@@ -145,12 +153,12 @@ impl FingerprintLog {
     }
 }
 
-/// Returns true if a file is empty, or begins as a log does.
+/// Returns true if a file begins as a log does, or is empty or cut within that.
 fn is_log(file: &mut File) -> io::Result<bool> {
     let mut begin = vec![];
     file.rewind()?;
     file.take(BEGIN.len() as u64).read_to_end(&mut begin)?;
-    Ok(begin.is_empty() || begin == BEGIN)
+    Ok(BEGIN.starts_with(&begin))
 }
 
 /// Cuts what follows the last line feed, if a line can be that long.
@@ -178,15 +186,15 @@ pub(super) struct LoggedRun<'a> {
 }
 
 impl LoggedRun<'_> {
-    fn write_header(&self, text: &mut String) {
+    fn write_header(&self, text: &mut String, name: &str) {
         let Cursor { dataset, order, plan, seed, .. } = self.begin;
         let [batch_size, rank, world_size] = self.ranked;
         let ops: Vec<_> = self.ops.iter().map(PlanPrint::to_json).collect();
-        let clips = self.begin.clips.text();
+        let (clips, name) = (self.begin.clips.text(), serde_json::json!(name));
         let _ = writeln!(
             text,
             "{{\"fuseloop_log\":{VERSION},\"dataset\":\"{dataset:016x}\",\"order\":\"{order:016x}\",\
-             \"plan\":\"{plan:016x}\",\"ops\":[{}],\"clips\":\"{clips}\",\"seed\":{seed},\
+             \"order_name\":{name},\"plan\":\"{plan:016x}\",\"ops\":[{}],\"clips\":\"{clips}\",\"seed\":{seed},\
              \"batch_size\":{batch_size},\"rank\":{rank},\"world_size\":{world_size}}}",
             ops.join(",")
         );
@@ -239,6 +247,7 @@ mod tests {
             ("{\"fuseloop_log\":1}\n", "{\"fuseloop_log\":1}\n"),
             ("{\"fuseloop_log\":1}\n{\"epo", "{\"fuseloop_log\":1}\n"),
             ("{\"fuseloop_log\":1,\"data", ""),
+            ("{\"fusel", ""),
         ] {
             fs::write(&path, found).unwrap();
             FingerprintLog::open(&path).unwrap();

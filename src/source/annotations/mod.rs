@@ -288,11 +288,7 @@ impl Annotated {
         files.iter().for_each(|file| print.text(file));
         columns.starts.iter().for_each(|&start| print.number(start as u64));
         parts.damaged.keys().for_each(|&sample| print.number(sample));
-        for column in &columns.columns {
-            if let Values::Rows(_, bytes) = &column.values {
-                print.bytes(bytes);
-            }
-        }
+        columns.hash_values(&mut print);
         // The files of annotations, then every image, then every mask.
         let mut columns = columns.with_paths(origins.iter().flatten().cloned().collect());
         columns.facts.name = Escaped(&parts.name.to_string_lossy()).to_string();

@@ -341,6 +341,8 @@ impl Folder {
             }
         }
         names.dirs.iter().for_each(|dir| print.text(&dir.path.to_string_lossy()));
+        // The classes, and the values of a table.
+        columns.hash_values(&mut print);
         columns.facts.name = Escaped(&spec.to_string_lossy()).to_string();
         columns.facts.fingerprint = print.value();
         let class_names = classes.names;

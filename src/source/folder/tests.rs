@@ -414,6 +414,10 @@ fn a_folder_with_a_table_is_the_table() {
     let saved = dir.path().join("saved");
     let message = folder.save_listing(&saved).unwrap_err().to_string();
     assert!(message.contains("a folder without a table can be saved"), "{message}");
+    // Another label makes another dataset of the same files.
+    fs::write(&jsonl, lines.concat().replacen("600", "601", 1)).unwrap();
+    assert_ne!(open(&jsonl).unwrap().facts().fingerprint, folder.facts().fingerprint);
+    fs::write(&jsonl, lines.concat()).unwrap();
 
     // A table of something else is no table of the images.
     fs::write(&jsonl, "{\"name\": \"a set\"}\n").unwrap();

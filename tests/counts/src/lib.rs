@@ -107,6 +107,8 @@ pub const COUNTS: &[Count] = &[
         "random datasets, written from records"),
     count("FUSELOOP_RECUT_KILLS", [10, 10, 10], 1, ("cli", "writing::"),
         "re-cuts of a folder killed"),
+    count("FUSELOOP_SAMPLES", [2_000_000, 100_000_000, 1_000_000_000], 1, ("loader", "thousand_ranks::"),
+        "samples that 1,024 ranks share"),
     count("FUSELOOP_SCALED", [60, 600, 6_000], 1, ("jpeg", "scaled::"),
         "JPEGs, decoded at smaller scales"),
     count("FUSELOOP_SCHEDULES", [2_000, 100_000, 100_000], 10, ("engine", ""),

@@ -75,7 +75,7 @@ fn a_cursor_of_something_else_is_refused_by_name() {
     is_of(message(builder(&path).seed(SEED + 1)), "seed");
     assert_eq!(
         message(builder(&path).order(Order::Sequential)),
-        "the cursor belongs to another order: random of all 12 samples, expected sequential of all 12 samples"
+        "the cursor belongs to another order: random of all 12 samples, expected sequential of all 12 samples: resume with the same order, or start the epoch again"
     );
     assert_eq!(
         message(builder(&path).indices(0..11)),
