@@ -2,10 +2,15 @@
 //!
 //! A bit is 0 with a probability of `p / 256`. The decoder holds a range of 128 to 255 and a value below it; it splits the
 //! range at `1 + (range - 1) p / 256`, and the bit says on which side the value is. The value is kept in the upper bits of a
-//! word, so that both are scaled by the same shift and a comparison needs no other.
+//! word, so that both are scaled by the same shift.
+//!
+//! Each bit waits for the range that the one before it left, so that the time of a bit that is predicted is that of this
+//! path: a multiplication, an addition, a count of leading zeros and a shift.
 
-/// A range of 1.
-const ONE: u32 = 1 << 24;
+use std::hint::{cold_path, select_unpredictable};
+
+/// A range of 1 as `BoolDecoder::range` has it.
+const ONE: u64 = 1 << 24;
 
 /// Reads bits from the bytes of a partition. Past its end, bits are those of zeros, and [`ended`](Self::ended) says so.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +21,8 @@ pub(crate) struct BoolDecoder<'a> {
     value: u64,
     /// The number of bits of `value` that count: those after them are bits of `rest` or 0.
     valid: u32,
-    /// The range in the highest 8 bits, so that it is scaled by its leading zeros.
-    range: u32,
+    /// The range in the highest 8 of 32 bits, so that it is scaled by its leading zeros.
+    range: u64,
     ended: bool,
 }
 
@@ -48,65 +53,85 @@ impl<'a> BoolDecoder<'a> {
         self.ended
     }
 
-    /// Returns the highest value for which a bit that is 0 with this probability, in 256ths, is 0. For [`decide`].
+    /// Returns the least value for which a bit that is 0 with this probability, in 256ths and not 0, is 1. The value has 32
+    /// bits of fraction that do not count. [`decide`] calls this.
     #[inline(always)]
-    pub(crate) fn split(&mut self, probability: u8) -> u32 {
+    pub(crate) fn split(&mut self, probability: u8) -> u64 {
+        debug_assert!(probability > 0, "`Self::probability` reads none");
         self.fill();
-        ((u64::from(self.range - ONE) * u64::from(probability)) >> 32) as u32
+        let p = u32::from(probability);
+        // This is range p + (256 - p) instead of (range - 1) p + 256, since its second term does not wait for the range. For
+        // p = 0 that term would not fit in 32 bits; of 64 bits, the compiler would make the other sum.
+        self.range * u64::from(p) + u64::from((p << 24).wrapping_neg())
     }
 
     /// Returns true if the bit is 1.
     #[inline(always)]
-    pub(crate) fn is_above(&self, split: u32) -> bool {
-        (self.value >> 56) as u32 > split
+    pub(crate) fn is_above(&self, split: u64) -> bool {
+        self.value >> 56 >= split >> 32
     }
 
-    /// Goes on with the part of the range above `split`.
+    /// Returns the range above `split`, with a fraction that does not count.
     #[inline(always)]
-    pub(crate) fn go_above(&mut self, split: u32) {
-        self.value -= u64::from(split + 1) << 56;
-        self.scale(((self.range - ONE) >> 24) - split);
+    fn range_above(&self, split: u64) -> u64 {
+        // The fraction of `split` is at most 255/256: with that added to the range, the difference is rounded down to the
+        // range without the whole part of `split`.
+        (self.range << 8) + ((1 << 32) - ONE) - split
     }
 
-    /// Goes on with the part of the range up to `split`.
+    /// Goes on with the part of the range from `split` on.
     #[inline(always)]
-    pub(crate) fn go_below(&mut self, split: u32) {
-        self.scale(split + 1);
+    pub(crate) fn go_above(&mut self, split: u64) {
+        self.value -= split >> 32 << 56;
+        self.scale(self.range_above(split));
     }
 
-    /// Scales a range below 256, and the value, so that the range has 8 bits.
+    /// Goes on with the part of the range below `split`.
     #[inline(always)]
-    fn scale(&mut self, range: u32) {
+    pub(crate) fn go_below(&mut self, split: u64) {
+        self.scale(split);
+    }
+
+    /// Sets the range, scaled so that it has 8 bits, and scales the value. `range` has 32 bits of fraction that do not count.
+    #[inline(always)]
+    fn scale(&mut self, range: u64) {
+        // The whole part has as many leading zeros in 32 bits as it has in 64 bits with its fraction, but comes later.
         let zeros = range.leading_zeros();
         let shift = zeros.wrapping_sub(24);
-        self.range = range.wrapping_shl(zeros);
+        self.range = u64::from(((range >> 32) as u32).wrapping_shl(zeros));
         self.value = self.value.wrapping_shl(shift);
         self.valid = self.valid.wrapping_sub(shift);
     }
 
-    /// Reads a bit that is 0 with this probability, in 256ths.
+    /// Reads a bit that is 0 with this probability, in 256ths and not 0. This suits bits that are about as likely 0 as 1: the
+    /// range is selected, so that the CPU guesses nothing.
     #[inline(always)]
     pub(crate) fn bit(&mut self, probability: u8) -> bool {
         let split = self.split(probability);
         let bit = self.is_above(split);
-        self.value -= if bit { u64::from(split + 1) << 56 } else { 0 };
-        self.scale(if bit { ((self.range - ONE) >> 24) - split } else { split + 1 });
+        let above = self.value.wrapping_sub(split >> 32 << 56);
+        self.value = select_unpredictable(bit, above, self.value);
+        self.scale(select_unpredictable(bit, self.range_above(split), split));
         bit
     }
 
-    /// Returns `magnitude` with a sign that is negative as often as not.
+    /// Reads a sign that is negative as often as not. Returns `number` with that sign.
     #[inline(always)]
-    pub(crate) fn signed(&mut self, magnitude: i16) -> i16 {
+    pub(crate) fn signed(&mut self, number: i16) -> i16 {
         self.fill();
         // As `bit(128)`. A range of 255 exists only before the first bit of a partition, so each half has 64 to 127, and
         // the range of the next bit is twice that.
-        let split = (self.range - ONE) >> 25;
-        let is_negative = self.is_above(split);
-        self.value = (self.value - if is_negative { u64::from(split + 1) << 56 } else { 0 }) << 1;
-        self.range = (self.range + if is_negative { 0 } else { ONE }) & 0xfe00_0000;
+        let even = self.range + ONE;
+        let (above, is_positive) = self.value.overflowing_sub(even >> 25 << 56);
+        self.value = select_unpredictable(is_positive, self.value, above) << 1;
+        self.range = select_unpredictable(is_positive, even, self.range) & 0xfe00_0000;
         self.valid -= 1;
-        let mask = -i16::from(is_negative);
-        (magnitude ^ mask) - mask
+        select_unpredictable(is_positive, number, number.wrapping_neg())
+    }
+
+    /// Reads a probability, in 256ths. 0 and 1 split all ranges alike: for 0, 1 is returned.
+    pub(crate) fn probability(&mut self) -> u8 {
+        self.literal(8).max(1)
     }
 
     /// Reads a number of `bits` bits, the highest first, without a model.
@@ -133,6 +158,7 @@ impl<'a> BoolDecoder<'a> {
         if self.valid >= 8 {
             return;
         }
+        cold_path();
         if let Some(eight) = self.rest.first_chunk::<8>() {
             // Of the eighth byte, bits are set that the next filling sets again.
             self.value |= u64::from_be_bytes(*eight) >> self.valid;
@@ -147,6 +173,79 @@ impl<'a> BoolDecoder<'a> {
                 self.ended = true;
             }
             self.valid += 8;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The decoder as section 7.3 states it: a byte at a time, a shift by one bit at a time.
+    struct Meaning<'a> {
+        rest: &'a [u8],
+        value: u32,
+        range: u32,
+        shifts: u32,
+    }
+
+    impl<'a> Meaning<'a> {
+        fn new(bytes: &'a [u8]) -> Self {
+            let mut meaning = Self { rest: bytes, value: 0, range: 255, shifts: 0 };
+            meaning.value = meaning.byte() << 8 | meaning.byte();
+            meaning
+        }
+
+        fn byte(&mut self) -> u32 {
+            let Some((&byte, rest)) = self.rest.split_first() else { return 0 };
+            self.rest = rest;
+            byte.into()
+        }
+
+        fn bit(&mut self, probability: u8) -> bool {
+            let split = 1 + (((self.range - 1) * u32::from(probability)) >> 8);
+            let bit = self.value >= split << 8;
+            if bit {
+                self.range -= split;
+                self.value -= split << 8;
+            } else {
+                self.range = split;
+            }
+            while self.range < 128 {
+                self.value <<= 1;
+                self.range <<= 1;
+                self.shifts += 1;
+                if self.shifts == 8 {
+                    self.shifts = 0;
+                    self.value |= self.byte();
+                }
+            }
+            bit
+        }
+    }
+
+    #[test]
+    fn bits_are_those_of_the_standard() {
+        let mut state = 3_u32;
+        let mut byte = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        for len in [0, 1, 6, 7, 8, 9, 15, 16, 5000] {
+            let bytes: Vec<u8> = (0..len).map(|_| byte()).collect();
+            let (mut bits, mut meaning) = (BoolDecoder::new(&bytes), Meaning::new(&bytes));
+            assert_eq!(bits.bit(77), meaning.bit(77), "{len}");
+            // These are more bits than there are.
+            for i in 0..20 * len + 100 {
+                let probability = byte().max(1);
+                let (found, want) = match i % 3 {
+                    0 => (decide!(bits, probability, true, false), meaning.bit(probability)),
+                    1 => (bits.bit(probability), meaning.bit(probability)),
+                    _ => (bits.signed(5) == -5, meaning.bit(128)),
+                };
+                assert_eq!(found, want, "bit {i} of {len} bytes");
+            }
+            assert!(bits.ended());
         }
     }
 }

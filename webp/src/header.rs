@@ -141,7 +141,7 @@ impl Segments {
         }
         if segments.are_mapped {
             for probability in &mut segments.tree {
-                *probability = if bits.flag() { bits.literal(8) } else { 255 };
+                *probability = if bits.flag() { bits.probability() } else { 255 };
             }
         }
         segments
@@ -223,7 +223,7 @@ fn read_probabilities(bits: &mut BoolDecoder<'_>) -> PositionProbabilities {
     let all = probabilities.as_flattened_mut().as_flattened_mut().as_flattened_mut();
     for (probability, update) in all.iter_mut().zip(updates) {
         if bits.bit(*update) {
-            *probability = bits.literal(8);
+            *probability = bits.probability();
         }
     }
     probabilities
@@ -247,7 +247,7 @@ impl<'a> Frame<'a> {
         // Whether the probabilities outlast the frame.
         bits.flag();
         let probabilities = read_probabilities(bits);
-        let skip = bits.flag().then(|| bits.literal(8));
+        let skip = bits.flag().then(|| bits.probability());
         if bits.ended() {
             return Err(cut);
         }
