@@ -109,10 +109,14 @@ pub(crate) fn read(
         Luma::Whole(mode)
     } else {
         let mut modes = [BlockMode::Mean; 16];
-        for (i, mode) in modes.iter_mut().enumerate() {
-            let (above, left) = (&mut above[i % 4], &mut left[i / 4]);
-            *mode = block_mode(bits, &BLOCK_MODES[*above as usize][*left as usize]);
-            (*above, *left) = (*mode, *mode);
+        for (row, left) in modes.as_chunks_mut::<4>().0.iter_mut().zip(left) {
+            // In a register, since the next block waits for it.
+            let mut last = *left;
+            for (mode, above) in row.iter_mut().zip(&mut *above) {
+                last = block_mode(bits, &BLOCK_MODES[*above as usize][last as usize]);
+                (*mode, *above) = (last, last);
+            }
+            *left = last;
         }
         Luma::Blocks(modes)
     };
