@@ -9,6 +9,7 @@ use crate::bool_decoder::{BoolDecoder, decide};
 use crate::header::{PositionProbabilities, Steps};
 use crate::tables::{TokenProbabilities, ZIGZAG};
 use fuseloop_kernels::vp8::walsh_hadamard;
+use fuseloop_kernels::{CpuWork, for_cpu};
 
 /// The blocks of luma and chroma.
 pub(crate) const BLOCKS: usize = 24;
@@ -19,11 +20,6 @@ pub(crate) type Edge = [u8; 9];
 
 /// The index of the block of first coefficients in an edge.
 const FIRSTS: usize = 8;
-
-/// The index of each block in the edges above and to the left.
-const ABOVE: [u8; BLOCKS] =
-    [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7];
-const LEFT: [u8; BLOCKS] = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7];
 
 /// The coefficients of a block that are not 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,52 +47,33 @@ impl Default for Coefficients {
 
 impl Coefficients {
     /// Reads the coefficients of a macroblock. Returns true if any block has some.
-    #[inline(always)]
     pub(crate) fn read(
         &mut self,
         bits: &mut BoolDecoder<'_>,
         probabilities: &PositionProbabilities,
         steps: &Steps,
         has_block_modes: bool,
+        edges: [&mut Edge; 2],
+    ) -> bool {
+        for_cpu(Read { coefficients: self, bits, probabilities, steps, has_block_modes, edges })
+    }
+
+    /// Reads the blocks of luma, from the coefficient `first` on. Returns true if any block has some.
+    #[inline(always)]
+    fn read_luma(
+        &mut self,
+        bits: &mut BoolDecoder<'_>,
+        probabilities: &[[TokenProbabilities; 3]; 17],
+        steps: &Steps,
+        first: usize,
         [above, left]: [&mut Edge; 2],
     ) -> bool {
-        self.blocks = [[0; 16]; BLOCKS];
-        // The kinds of blocks: luma without its first coefficients, these, chroma, and luma with them.
-        let (first, luma) =
-            if has_block_modes { (0, &probabilities[3]) } else { (1, &probabilities[0]) };
-        if !has_block_modes {
-            let mut firsts = [0; 16];
-            let context = above[FIRSTS] + left[FIRSTS];
-            let end = block(bits, &probabilities[1], context, steps.luma_dc, 0, &mut firsts);
-            let has_any = u8::from(end > 0);
-            (above[FIRSTS], left[FIRSTS]) = (has_any, has_any);
-            if end > 0 {
-                let firsts = walsh_hadamard(&firsts);
-                for (block, first) in self.blocks.iter_mut().zip(firsts) {
-                    block[0] = first;
-                }
-            }
-        }
         let mut has_coefficients = false;
-        for i in 0..BLOCKS {
-            let (probabilities, first, steps) = if i < 16 {
-                (luma, first, steps.luma)
-            } else {
-                (&probabilities[2], 0, steps.chroma)
-            };
-            let (above, left) =
-                (&mut above[usize::from(ABOVE[i] & 7)], &mut left[usize::from(LEFT[i] & 7)]);
+        for i in 0..16 {
+            let edges = [&mut above[i % 4], &mut left[i / 4]];
             let out = &mut self.blocks[i];
-            let end = block(bits, probabilities, *above + *left, steps, first, out);
-            let has_any = u8::from(end > first);
-            (*above, *left) = (has_any, has_any);
-            let content = match (end > 1, out[0] != 0) {
-                (true, _) => Content::Any,
-                (false, true) => Content::First,
-                (false, false) => Content::Nothing,
-            };
-            self.contents[i] = content;
-            has_coefficients |= content != Content::Nothing;
+            self.contents[i] = block(bits, probabilities, steps.luma, first, edges, out);
+            has_coefficients |= self.contents[i] != Content::Nothing;
         }
         has_coefficients
     }
@@ -114,9 +91,77 @@ impl Coefficients {
     }
 }
 
-/// Reads the coefficients of a block from the position `n` on. Returns the position after the last one that is not 0.
+/// Reads the coefficients of a macroblock: a function of its own, so that the decoder stays in registers.
+struct Read<'a, 'b> {
+    coefficients: &'b mut Coefficients,
+    bits: &'b mut BoolDecoder<'a>,
+    probabilities: &'b PositionProbabilities,
+    steps: &'b Steps,
+    has_block_modes: bool,
+    edges: [&'b mut Edge; 2],
+}
+
+impl CpuWork for Read<'_, '_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        let Self { coefficients, probabilities, steps, has_block_modes, edges, .. } = self;
+        let [above, left] = edges;
+        let mut bits = *self.bits;
+        coefficients.blocks = [[0; 16]; BLOCKS];
+        // Each kind of block has a copy of the loop, so that the CPU predicts its branches from those of its kind.
+        let [luma_without_firsts, firsts, chroma, luma] = probabilities;
+        let mut has_coefficients = if has_block_modes {
+            coefficients.read_luma(&mut bits, luma, steps, 0, [above, left])
+        } else {
+            let mut out = [0; 16];
+            let edges = [&mut above[FIRSTS], &mut left[FIRSTS]];
+            let content = block(&mut bits, firsts, steps.luma_dc, 0, edges, &mut out);
+            if content != Content::Nothing {
+                let firsts = walsh_hadamard(&out);
+                for (block, first) in coefficients.blocks.iter_mut().zip(firsts) {
+                    block[0] = first;
+                }
+            }
+            coefficients.read_luma(&mut bits, luma_without_firsts, steps, 1, [above, left])
+        };
+        for i in 0..8 {
+            let side = 4 + 2 * (i / 4);
+            let edges = [&mut above[side + i % 2], &mut left[side + i % 4 / 2]];
+            let out = &mut coefficients.blocks[16 + i];
+            let content = block(&mut bits, chroma, steps.chroma, 0, edges, out);
+            coefficients.contents[16 + i] = content;
+            has_coefficients |= content != Content::Nothing;
+        }
+        *self.bits = bits;
+        has_coefficients
+    }
+}
+
+/// Reads the coefficients of a block from the one at `first` on.
 #[inline(always)]
 fn block(
+    bits: &mut BoolDecoder<'_>,
+    probabilities: &[[TokenProbabilities; 3]; 17],
+    steps: [i16; 2],
+    first: usize,
+    [above, left]: [&mut u8; 2],
+    out: &mut [i16; 16],
+) -> Content {
+    let end = tokens(bits, probabilities, *above + *left, steps, first, out);
+    let has_any = u8::from(end > first);
+    (*above, *left) = (has_any, has_any);
+    match (end > 1, out[0] != 0) {
+        (true, _) => Content::Any,
+        (false, true) => Content::First,
+        (false, false) => Content::Nothing,
+    }
+}
+
+/// Reads the tokens of a block from the position `n` on. Returns the position after the last one that is not 0.
+#[inline(always)]
+fn tokens(
     bits: &mut BoolDecoder<'_>,
     probabilities: &[[TokenProbabilities; 3]; 17],
     context: u8,
@@ -152,7 +197,7 @@ fn block(
             }
         );
         let step = if n > 0 { steps[1] } else { steps[0] };
-        out[usize::from(ZIGZAG[n] & 15)] = bits.signed(magnitude).wrapping_mul(step);
+        out[usize::from(ZIGZAG[n] & 15)] = bits.signed(magnitude.wrapping_mul(step));
         n += 1;
     }
     16
